@@ -1,0 +1,56 @@
+// Package multicall lets several programs live in one binary and picks one by
+// the name the binary is called by.
+//
+// It must not import any of the programs: then its tests, unlike those of the
+// binary, take no minutes to link.
+package multicall
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Program is one of the programs in the binary.
+type Program struct {
+	Name    string
+	Summary string // one line for the help text
+	// Main runs the program on os.Args. Like any main function it may end the
+	// process itself; when it returns, the program has succeeded.
+	Main func()
+}
+
+// Binary is the binary as a whole.
+type Binary struct {
+	Name     string
+	Summary  string
+	Programs []Program // in the order of the help text
+}
+
+// Choose returns the program that argv asks for, and the argv that this program
+// is to see. It goes by the name of the binary or, where that is none of the
+// programs, by the first argument. ok is false if neither names a program.
+func (b *Binary) Choose(argv []string) (program Program, args []string, ok bool) {
+	if len(argv) > 0 {
+		if program, ok = b.lookup(base(argv[0])); ok {
+			return program, argv, true
+		}
+	}
+	if len(argv) > 1 {
+		program, ok = b.lookup(argv[1])
+		return program, argv[1:], ok
+	}
+	return Program{}, nil, false
+}
+
+func (b *Binary) lookup(name string) (Program, bool) {
+	i := slices.IndexFunc(b.Programs, func(p Program) bool { return p.Name == name })
+	if i < 0 {
+		return Program{}, false
+	}
+	return b.Programs[i], true
+}
+
+func base(path string) string {
+	return strings.TrimSuffix(filepath.Base(path), ".exe")
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Programs that are linked together share the package variables of their
+// libraries, and some set them just by being imported. What would make one
+// program behave unlike its upstream because of another is undone here.
+
+// Importing etcdctl makes every cobra command in the process accept abbreviated
+// names of its subcommands. kubectl must not guess what "de" stands for.
+func init() {
+	cobra.EnablePrefixMatching = false
+}
+
+// dropSharedFlags forgets the flags that cobra adds to every command from
+// pflag.CommandLine. Kubernetes' own programs want theirs (--version); in any
+// other program they hide its flag of that name, and kwok fails on it.
+func dropSharedFlags() {
+	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
+}
