@@ -1,0 +1,68 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AlarmSpec returns what the alarm has in common with a ClusterAlarm.
+func (a *Alarm) AlarmSpec() *AlarmSpec { return &a.Spec.AlarmSpec }
+
+// AlarmSpec returns what the alarm has in common with an Alarm.
+func (a *ClusterAlarm) AlarmSpec() *AlarmSpec { return &a.Spec.AlarmSpec }
+
+// AlarmStatus returns the status, to be read and changed.
+func (a *Alarm) AlarmStatus() *AlarmStatus { return &a.Status }
+
+// AlarmStatus returns the status, to be read and changed.
+func (a *ClusterAlarm) AlarmStatus() *AlarmStatus { return &a.Status }
+
+// AlarmStatus returns the status, to be read and changed.
+func (r *AlarmReceiver) AlarmStatus() *AlarmStatus { return &r.Status }
+
+// AlarmStatus returns the status, to be read and changed.
+func (r *ClusterAlarmReceiver) AlarmStatus() *AlarmStatus { return &r.Status }
+
+// NamespaceSelector is nil: an Alarm sees its own namespace.
+func (a *Alarm) NamespaceSelector() *metav1.LabelSelector { return nil }
+
+// NamespaceSelector returns spec.namespaceSelector.
+func (a *ClusterAlarm) NamespaceSelector() *metav1.LabelSelector { return a.Spec.NamespaceSelector }
+
+// ReceiverReferences returns spec.receivers.
+func (a *Alarm) ReceiverReferences() []ReceiverReference { return a.Spec.Receivers }
+
+// ReceiverReferences returns spec.receivers in the form that an Alarm has.
+func (a *ClusterAlarm) ReceiverReferences() []ReceiverReference {
+	refs := make([]ReceiverReference, len(a.Spec.Receivers))
+	for i, r := range a.Spec.Receivers {
+		refs[i] = ReceiverReference(r)
+	}
+	return refs
+}
+
+// ClusterSpec returns the spec in the form of a ClusterAlarmReceiver, with the
+// receiver's own namespace as that of each Secret.
+func (r *AlarmReceiver) ClusterSpec() ClusterAlarmReceiverSpec {
+	out := ClusterAlarmReceiverSpec{Log: r.Spec.Log}
+	if s := r.Spec.Slack; s != nil {
+		out.Slack = &ClusterSlackReceiver{WebhookURLSecretRef: s.WebhookURLSecretRef.in(r.Namespace)}
+	}
+	if w := r.Spec.Webhook; w != nil {
+		out.Webhook = &ClusterWebhookReceiver{URL: w.URL}
+		if ref := w.URLSecretRef; ref != nil {
+			in := ref.in(r.Namespace)
+			out.Webhook.URLSecretRef = &in
+		}
+		if ref := w.HeadersSecretRef; ref != nil {
+			out.Webhook.HeadersSecretRef = &ClusterSecretReference{Namespace: r.Namespace, SecretReference: *ref}
+		}
+	}
+	return out
+}
+
+// ClusterSpec returns the spec.
+func (r *ClusterAlarmReceiver) ClusterSpec() ClusterAlarmReceiverSpec { return r.Spec }
+
+func (s SecretKeyReference) in(namespace string) ClusterSecretKeyReference {
+	return ClusterSecretKeyReference{Namespace: namespace, SecretKeyReference: s}
+}

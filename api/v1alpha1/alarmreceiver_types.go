@@ -1,0 +1,118 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LogReceiver writes each message to the operator's standard output.
+type LogReceiver struct{}
+
+// SecretKeyReference names one value of a Secret in the receiver's namespace.
+type SecretKeyReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// key in the Secret's data. Default: url.
+	// +optional
+	// +default="url"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
+}
+
+// SecretReference names a whole Secret in the receiver's namespace.
+type SecretReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// SlackReceiver posts to a Slack channel.
+type SlackReceiver struct {
+	// webhookURLSecretRef names the incoming webhook's URL. Whoever creates or
+	// changes the receiver must be allowed to get this Secret.
+	// +required
+	WebhookURLSecretRef SecretKeyReference `json:"webhookURLSecretRef"`
+}
+
+// WebhookReceiver posts JSON to an HTTP server.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.urlSecretRef)",message="exactly one of url and urlSecretRef must be set"
+type WebhookReceiver struct {
+	// url of the server, http or https, without user or fragment.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",message="must be an absolute http or https URL, for example https://alarms.example.com/bongsu"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[a-z]+://[^/?#]*@')",message="must not hold a user or password; put the URL in a Secret and name it in urlSecretRef"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="must not have a fragment: remove # and what follows"
+	URL string `json:"url,omitempty"`
+
+	// urlSecretRef names the URL in a Secret. Whoever creates or changes the
+	// receiver must be allowed to get this Secret.
+	// +optional
+	URLSecretRef *SecretKeyReference `json:"urlSecretRef,omitempty"`
+
+	// headersSecretRef names a Secret of which each entry is sent as a header,
+	// for example Authorization. Whoever creates or changes the receiver must be
+	// allowed to get this Secret.
+	// +optional
+	HeadersSecretRef *SecretReference `json:"headersSecretRef,omitempty"`
+}
+
+// AlarmReceiverSpec says where messages go.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="exactly one of slack, webhook and log must be set"
+type AlarmReceiverSpec struct {
+	// slack posts to a Slack channel, at most one message a second; what is
+	// beyond that comes as a digest.
+	// +optional
+	Slack *SlackReceiver `json:"slack,omitempty"`
+
+	// webhook posts JSON to an HTTP server.
+	// +optional
+	Webhook *WebhookReceiver `json:"webhook,omitempty"`
+
+	// log writes to the operator's standard output.
+	// +optional
+	Log *LogReceiver `json:"log,omitempty"`
+}
+
+// AlarmReceiver is where the Alarms of its namespace send their messages.
+//
+// It may not reach loopback, link-local, private or shared addresses unless the
+// administrator allows the range.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,shortName=alr,categories={bongsu,all}
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="MATCHED",type=integer,JSONPath=`.status.matched`
+// +kubebuilder:printcolumn:name="DELIVERED",type=integer,JSONPath=`.status.delivered`
+// +kubebuilder:printcolumn:name="LAST",type=date,JSONPath=`.status.lastDeliveryTime`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="REASON",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+type AlarmReceiver struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is asked for.
+	// +required
+	Spec AlarmReceiverSpec `json:"spec"`
+	// status is what is.
+	// +optional
+	Status AlarmStatus `json:"status,omitempty"`
+}
+
+// AlarmReceiverList is a list of AlarmReceivers.
+//
+// +kubebuilder:object:root=true
+type AlarmReceiverList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []AlarmReceiver `json:"items"`
+}

@@ -1,0 +1,64 @@
+package v1alpha1
+
+// ConditionReady is True when the object does what its spec asks for. The
+// reason of a False or Unknown Ready is one of the Reason constants.
+const ConditionReady = "Ready"
+
+// Reasons of the Ready condition of every kind.
+const (
+	// ReasonReady: the object is in force.
+	ReasonReady = "Ready"
+	// ReasonSuspended: spec.suspend is true; nothing is done for the object.
+	ReasonSuspended = "Suspended"
+)
+
+// Reasons of the Ready condition of Alarm and ClusterAlarm.
+const (
+	// ReasonInvalidExpression: a CEL expression of match or message does not
+	// compile, or could cost too much. The message names the field and column.
+	ReasonInvalidExpression = "InvalidExpression"
+	// ReasonInvalidMatch: a glob or a label selector of match cannot be used.
+	ReasonInvalidMatch = "InvalidMatch"
+	// ReasonReceiverNotFound: a receiver that spec.receivers names does not
+	// exist. What matches meanwhile waits for it, up to the delivery's maximum age.
+	ReasonReceiverNotFound = "ReceiverNotFound"
+	// ReasonNotAllowed: a ClusterAlarmReceiver does not allow the Alarm's namespace.
+	ReasonNotAllowed = "NotAllowed"
+	// ReasonReceiverNotReady: a receiver exists but is not Ready; see its status.
+	ReasonReceiverNotReady = "ReceiverNotReady"
+)
+
+// Reasons of the Ready condition of AlarmReceiver and ClusterAlarmReceiver.
+const (
+	// ReasonSecretNotFound: a Secret that the receiver names does not exist, or
+	// lacks the key.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonInvalidSecret: the Secret's value is not what is needed, for example
+	// not an https URL.
+	ReasonInvalidSecret = "InvalidSecret"
+	// ReasonAddressNotAllowed: the address resolves to a range that namespaced
+	// receivers may not reach.
+	ReasonAddressNotAllowed = "AddressNotAllowed"
+	// ReasonDeliveryFailing: the last attempt failed; it is being retried, or,
+	// where retrying cannot help, waits for the receiver or its Secret to change.
+	ReasonDeliveryFailing = "DeliveryFailing"
+)
+
+// Reasons of Events on alarms and receivers that tell of something that
+// happened rather than of a state.
+const (
+	// ReasonMessageDropped: messages were given up: refused by the receiver, or
+	// older than the maximum age.
+	ReasonMessageDropped = "MessageDropped"
+	// ReasonExpressionFailed: an expression of the alarm failed for an Event, for
+	// example because it took too long. The alarm did not match that Event.
+	ReasonExpressionFailed = "ExpressionFailed"
+	// ReasonRecovered: the object is Ready again after a Warning.
+	ReasonRecovered = "Recovered"
+	// ReasonFeedReset: the feed's position was not of this cluster's history (an
+	// etcd restore, a new cluster) and was set anew.
+	ReasonFeedReset = "FeedReset"
+	// ReasonLedgerReset: the ledger's file could not be read and was set aside;
+	// delivery resumed from the mirror in the cluster.
+	ReasonLedgerReset = "LedgerReset"
+)

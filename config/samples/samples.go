@@ -1,0 +1,52 @@
+// Package samples embeds the sample alarms, a file each, and the sample receivers,
+// of which one is to be applied: every alarm sends to the same name.
+package samples
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bongsu-io/bongsu/config"
+)
+
+//go:embed *.yaml receivers/*.yaml
+var files embed.FS
+
+// Receiver is the name of the ClusterAlarmReceiver that the samples send to.
+const Receiver = "ops"
+
+// Alarms returns all sample alarms, with what they need but Receiver.
+func Alarms() ([]*unstructured.Unstructured, error) { return decode("*.yaml") }
+
+// ReceiverOf returns the sample receiver of a type: log, slack or webhook.
+func ReceiverOf(sink string) ([]*unstructured.Unstructured, error) {
+	return decode("receivers/" + sink + ".yaml")
+}
+
+func decode(pattern string) ([]*unstructured.Unstructured, error) {
+	names, err := fs.Glob(files, pattern)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, name := range names {
+		decoded, err := decodeFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("sample %s: %w", name, err)
+		}
+		objects = append(objects, decoded...)
+	}
+	return objects, nil
+}
+
+func decodeFile(name string) ([]*unstructured.Unstructured, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return config.Decode(f)
+}
