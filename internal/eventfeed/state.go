@@ -1,0 +1,97 @@
+package eventfeed
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotConnected is what Healthy returns while there is no watch.
+var ErrNotConnected = errors.New("no watch of Events on the API server")
+
+// State is how the feed fares.
+type State struct {
+	// Position is the last one that the handler committed.
+	Position uint64
+	// LastEvent is when the last Event was read; zero before the first.
+	LastEvent time.Time
+	// ConnectedSince is when the current watch began; zero while there is none.
+	ConnectedSince time.Time
+	// Live is the number of Events that are remembered.
+	Live int
+	// Pending is the number of changes that waited when the last batch was taken.
+	Pending int
+	// HandlerFailing says that the handler refused the batch that it was offered
+	// last.
+	HandlerFailing bool
+	// Events counts the changes of Events read, Occurrences what was committed.
+	Events, Occurrences int64
+	// Connects counts the watches begun, Relists the lists that were needed because
+	// a position had expired or a watch closed early, Resets the changes of history,
+	// Malformed the Events that could not be understood and were left out.
+	Connects, Relists, Resets, Malformed int64
+}
+
+// State returns how the feed fares now.
+func (f *Feed) State() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state
+}
+
+// Healthy returns why the feed makes no progress, or nil: the handler's error,
+// or ErrNotConnected.
+func (f *Feed) Healthy() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.failure != nil:
+		return fmt.Errorf("commit Events: %w", f.failure)
+	case f.state.ConnectedSince.IsZero():
+		return ErrNotConnected
+	default:
+		return nil
+	}
+}
+
+func (f *Feed) update(change func(*State)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.state)
+}
+
+func (f *Feed) setPending(n int) {
+	f.update(func(s *State) { s.Pending = n })
+}
+
+// committed notes that the handler took b.
+func (f *Feed) committed(b Batch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failure != nil {
+		f.log.Info("Events are committed again")
+	}
+	f.failure = nil
+	f.state.HandlerFailing = false
+	f.state.Position = b.Position
+	f.state.Occurrences += int64(len(b.Occurrences))
+}
+
+// stopped forgets a failure that nobody works on any more.
+func (f *Feed) stopped() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failure = nil
+	f.state.HandlerFailing = false
+}
+
+// refused notes that the handler did not take a batch, and tells so once.
+func (f *Feed) refused(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failure == nil {
+		f.log.Error(err, "Events could not be committed; retrying")
+	}
+	f.failure = err
+	f.state.HandlerFailing = true
+}

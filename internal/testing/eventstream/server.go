@@ -1,0 +1,130 @@
+// Package eventstream is an in-process stand-in for the part of the API server
+// that serves Events: it speaks the protobuf of lists and watches, and does
+// besides what a test tells it to, however odd. It keeps no state and knows no
+// semantics; where these matter, use a real API server.
+package eventstream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// Lister answers a list. A nil list leaves the error, which becomes a Status.
+type Lister func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError)
+
+// Watcher answers a watch; the stream ends when it returns.
+type Watcher func(query url.Values, s *Stream)
+
+// New starts a server on a free port of the loopback interface and returns the
+// configuration of a client. The server ends with the test.
+func New(tb testing.TB, list Lister, watch Watcher) *rest.Config {
+	tb.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if query.Get("watch") != "" {
+			watch(query, &Stream{writer: w, request: r})
+			return
+		}
+		if l, err := list(query); err != nil {
+			reply(w, int(err.ErrStatus.Code), &err.ErrStatus)
+		} else {
+			reply(w, http.StatusOK, l)
+		}
+	}))
+	tb.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return &rest.Config{Host: server.URL}
+}
+
+// Empty is a Lister of a server at version that holds no Events.
+func Empty(version string) Lister {
+	return func(url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		return &eventsv1.EventList{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
+	}
+}
+
+// Stream is one watch.
+type Stream struct {
+	writer  http.ResponseWriter
+	request *http.Request
+}
+
+// Send sends an entry at once.
+func (s *Stream) Send(kind watch.EventType, object runtime.Object) {
+	s.Write(Frame(kind, object))
+}
+
+// Write sends bytes, which need be nothing that a watch may hold.
+func (s *Stream) Write(raw []byte) {
+	s.writer.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
+	// A failure means that the client has gone; Wait tells.
+	_, _ = s.writer.Write(raw)
+	s.writer.(http.Flusher).Flush()
+}
+
+// Fail answers with an error instead of a stream.
+func (s *Stream) Fail(err *apierrors.StatusError) {
+	reply(s.writer, int(err.ErrStatus.Code), &err.ErrStatus)
+}
+
+// Header is the header of the answer, up to the first byte.
+func (s *Stream) Header() http.Header {
+	return s.writer.Header()
+}
+
+// Abort breaks the connection.
+func (s *Stream) Abort() {
+	panic(http.ErrAbortHandler)
+}
+
+// Wait holds the stream open until the client leaves.
+func (s *Stream) Wait() {
+	s.Write(nil)
+	<-s.request.Context().Done()
+}
+
+func reply(w http.ResponseWriter, code int, object runtime.Object) {
+	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+	w.WriteHeader(code)
+	// A failure means that the client has gone.
+	_, _ = w.Write(encode(object))
+}
+
+// Frame encodes an entry of a watch.
+func Frame(kind watch.EventType, object runtime.Object) []byte {
+	entry := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(object)}}
+	body, err := entry.Marshal()
+	if err != nil {
+		panic(err) // only if there is a mistake in the test
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
+func encode(object runtime.Object) []byte {
+	version := eventsv1.SchemeGroupVersion
+	if _, ok := object.(*metav1.Status); ok {
+		version = schema.GroupVersion{Version: "v1"}
+	}
+	var out bytes.Buffer
+	codec := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), version)
+	if err := codec.Encode(object, &out); err != nil {
+		panic(err) // only if there is a mistake in the test
+	}
+	return out.Bytes()
+}
