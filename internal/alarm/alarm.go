@@ -1,0 +1,72 @@
+package alarm
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+// Values of ID.Kind. The kind decides the scope: a ClusterAlarm may see every
+// Event, an Alarm those of its own namespace.
+const (
+	KindAlarm        = "Alarm"
+	KindClusterAlarm = "ClusterAlarm"
+)
+
+// Definition is an alarm as the API has it.
+type Definition struct {
+	ID ID
+	// UID of the object; part of the idempotency key of its messages.
+	UID string
+	// CreatedAt is the object's creationTimestamp: what was observed before it
+	// does not match.
+	CreatedAt time.Time
+	Spec      v1alpha1.AlarmSpec
+	// NamespaceSelector is ClusterAlarmSpec.NamespaceSelector; nil means every
+	// namespace, and objects that have none.
+	NamespaceSelector *metav1.LabelSelector
+	// Receivers are the keys of the receivers, opaque here.
+	Receivers []string
+}
+
+// Alarm is a compiled Definition. It is immutable and safe for concurrent use.
+type Alarm struct {
+	ID        ID
+	UID       string
+	Receivers []string
+
+	createdAt  time.Time
+	suspended  bool
+	namespaces labels.Selector // nil: not restricted
+	entries    []entry
+	title      *template // nil: the default
+	text       *template // nil: the default
+}
+
+// sees tells whether the alarm's scope includes the occurrence, as far as that
+// does not depend on the labels of a namespace.
+//
+// An Event's own namespace and that of its regarding object need not agree (the
+// API server does not force them to), and whoever may edit one namespace may
+// write Events that regard another: only where both agree is an Event of that
+// namespace.
+func (a *Alarm) sees(occ *Occurrence) bool {
+	if occ.ObservedAt.Before(a.createdAt) {
+		return false
+	}
+	if a.ID.Kind == KindClusterAlarm && a.namespaces == nil {
+		return true
+	}
+	namespace, trusted := trustedNamespace(&occ.Event)
+	return trusted && (a.ID.Kind == KindClusterAlarm || namespace == a.ID.Namespace)
+}
+
+// trustedNamespace is the namespace that the Event and its regarding object both
+// are in; false if they are not in one and the same.
+func trustedNamespace(event *Event) (string, bool) {
+	namespace := event.Regarding.Namespace
+	return namespace, namespace != "" && namespace == event.Namespace
+}

@@ -1,0 +1,159 @@
+package alarm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// messageOf is a message of one event.
+func messageOf(alarm, reason, kind, name string, count int64, seen time.Time) Message {
+	return Message{
+		Version: MessageVersion, Cluster: "prod",
+		Alarm: ID{Kind: KindAlarm, Namespace: "shop", Name: alarm},
+		Title: reason, Text: "text", Count: count, FirstSeen: seen, LastSeen: seen,
+		Events: []MessageEvent{{
+			Type: "Warning", Reason: reason, Note: "note", Count: count, FirstSeen: seen, LastSeen: seen,
+			Regarding: MessageReference{Kind: kind, Namespace: "shop", Name: name},
+		}},
+	}
+}
+
+func TestCombineSaysHowManyOfWhat(t *testing.T) {
+	later := lastSeen.Add(time.Minute)
+	got := Combine([]Message{
+		messageOf("crash", "Failed", "Pod", "web-1", 2, lastSeen),
+		messageOf("crash", "BackOff", "Pod", "web-0", 3, later),
+		messageOf("crash", "BackOff", "Pod", "web-0", 4, firstSeen),
+		messageOf("crash", "BackOff", "Pod", "web-2", 1, lastSeen),
+	})
+	event := func(reason, name string, count int64, first, last time.Time) MessageEvent {
+		return MessageEvent{
+			Type: "Warning", Reason: reason, Note: "note", Count: count, FirstSeen: first, LastSeen: last,
+			Regarding: MessageReference{Kind: "Pod", Namespace: "shop", Name: name},
+		}
+	}
+	want := Message{
+		Version: "v1", Cluster: "prod",
+		Alarm:     ID{Kind: KindAlarm, Namespace: "shop", Name: "crash"},
+		Title:     "10 occurrences: 8 × BackOff Pod and 2 more",
+		Text:      "8 × BackOff Pod: shop/web-0, shop/web-2\n2 × Failed Pod: shop/web-1",
+		Count:     10,
+		Digest:    true,
+		FirstSeen: firstSeen,
+		LastSeen:  later,
+		Events: []MessageEvent{
+			event("BackOff", "web-0", 7, firstSeen, later),
+			event("Failed", "web-1", 2, lastSeen, lastSeen),
+			event("BackOff", "web-2", 1, lastSeen, lastSeen),
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("digest (-want +got):\n%s", diff)
+	}
+}
+
+func TestCombineTitleOfOneSort(t *testing.T) {
+	got := Combine([]Message{
+		messageOf("a", "BackOff", "Pod", "web-0", 3, lastSeen),
+		messageOf("a", "BackOff", "Pod", "web-1", 4, lastSeen),
+	})
+	if want := "7 × BackOff Pod"; got.Title != want {
+		t.Errorf("got %q, want %q", got.Title, want)
+	}
+}
+
+func TestCombineOfSeveralAlarmsNamesNone(t *testing.T) {
+	got := Combine([]Message{
+		messageOf("a", "BackOff", "Pod", "web-0", 1, lastSeen),
+		messageOf("b", "BackOff", "Pod", "web-0", 1, lastSeen),
+		messageOf("a", "BackOff", "Pod", "web-0", 1, lastSeen),
+	})
+	if diff := cmp.Diff(ID{}, got.Alarm); diff != "" {
+		t.Errorf("alarm (-want +got):\n%s", diff)
+	}
+}
+
+func TestCombineOfOneIsItself(t *testing.T) {
+	want := messageOf("a", "BackOff", "Pod", "web-0", 1, lastSeen)
+	if diff := cmp.Diff(want, Combine([]Message{want})); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+}
+
+// flood is many messages of many objects.
+func flood(n int) []Message {
+	messages := make([]Message, 0, n)
+	for i := range n {
+		reason := fmt.Sprintf("Reason%03d", i%400)
+		messages = append(messages, messageOf("a", reason, "Pod", fmt.Sprintf("%s-%d", strings.Repeat("n", 80), i), 1+int64(i%7), lastSeen))
+	}
+	return messages
+}
+
+func TestCombineIsBoundedAndCountsTheWhole(t *testing.T) {
+	messages := flood(2000)
+	var want int64
+	for _, m := range messages {
+		want += m.Count
+	}
+	got := Combine(messages)
+	checkMessage(t, got)
+	if got.Count != want {
+		t.Errorf("count is %d, want %d", got.Count, want)
+	}
+	if len(got.Events) != MaxListedEvents {
+		t.Errorf("%d events are listed, want %d", len(got.Events), MaxListedEvents)
+	}
+	var said int64
+	for line := range strings.Lines(got.Text) {
+		var n int64
+		if _, err := fmt.Sscanf(line, "%d × ", &n); err != nil {
+			if _, err := fmt.Sscanf(line, "and %d more", &n); err != nil {
+				t.Errorf("line %q says no number", line)
+			}
+		}
+		said += n
+	}
+	if said != want {
+		t.Errorf("the lines sum up to %d, want %d", said, want)
+	}
+}
+
+func TestCombineOfDigestsCountsTheWhole(t *testing.T) {
+	messages := flood(2000)
+	whole := Combine(messages)
+	got := Combine([]Message{Combine(messages[:1500]), Combine(messages[1500:])})
+	if got.Count != whole.Count {
+		t.Errorf("count is %d, want %d", got.Count, whole.Count)
+	}
+	if !strings.Contains(got.Text, "\nand ") {
+		t.Errorf("the text does not tell of events that the digests did not list: %q", got.Text)
+	}
+}
+
+func TestCombineDoesNotDependOnTheOrder(t *testing.T) {
+	messages := flood(300)
+	want := Combine(messages)
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(messages), func(i, j int) {
+		messages[i], messages[j] = messages[j], messages[i]
+	})
+	if diff := cmp.Diff(want, Combine(messages)); diff != "" {
+		t.Errorf("digest (-want +got):\n%s", diff)
+	}
+}
+
+func TestCombineLeavesItsArgumentAlone(t *testing.T) {
+	messages := []Message{
+		messageOf("a", "BackOff", "Pod", "web-0", 1, lastSeen),
+		messageOf("a", "BackOff", "Pod", "web-0", 2, lastSeen),
+	}
+	Combine(messages)
+	if messages[0].Events[0].Count != 1 || messages[1].Events[0].Count != 2 {
+		t.Errorf("messages were changed: %+v", messages)
+	}
+}

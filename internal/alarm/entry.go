@@ -1,0 +1,62 @@
+package alarm
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// entry is one compiled EventMatch. An empty or nil field accepts anything.
+type entry struct {
+	kinds, reasons, types []string
+	names                 []glob
+	note                  glob
+	object                labels.Selector
+	expression            *expression
+}
+
+// accepts judges by all that the Event itself tells, but for the reason, by
+// which the index has already found the entry.
+func (e *entry) accepts(event *Event) bool {
+	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
+		anyOrOneOf(e.types, event.Type) &&
+		e.acceptsName(event.Regarding.Name) &&
+		e.note.match(event.Note)
+}
+
+func anyOrOneOf(accepted []string, value string) bool {
+	return len(accepted) == 0 || slices.Contains(accepted, value)
+}
+
+func (e *entry) acceptsName(name string) bool {
+	if len(e.names) == 0 {
+		return true
+	}
+	for _, g := range e.names {
+		if g.match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *entry) needsContext() bool {
+	return e.object != nil || e.expression != nil && e.expression.needsContext
+}
+
+// judge decides on an Event that the entry accepts.
+func (e *entry) judge(ctx context.Context, vars *variables) Result {
+	if e.object != nil {
+		if !vars.context.Resolved {
+			return Result{Outcome: Unresolved}
+		}
+		if !e.object.Matches(labels.Set(vars.context.Object.Metadata.Labels)) {
+			return Result{Outcome: NotMatched}
+		}
+	}
+	if e.expression == nil {
+		return Result{Outcome: Matched}
+	}
+	return e.expression.judge(ctx, vars)
+}

@@ -1,0 +1,93 @@
+package alarm
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestGlob(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pattern glob
+		text    string
+		want    bool
+	}{
+		"empty matches anything":             {"", "web", true},
+		"literal":                            {"web", "web", true},
+		"literal is the whole text":          {"web", "web-0", false},
+		"literal is not a prefix of it":      {"web-0", "web", false},
+		"star is any text":                   {"web-*", "web-0", true},
+		"star is no text too":                {"web*", "web", true},
+		"star spans lines and slashes":       {"a*z", "a/b\nz", true},
+		"two stars are as one":               {"**", "", true},
+		"stars around":                       {"*back-off*", "the back-off is", true},
+		"first place of a part may be wrong": {"*ab*b", "abab", true},
+		"end must fit":                       {"*.io", "a.io.x", false},
+		"question mark is one character":     {"web-?", "web-0", true},
+		"question mark is not none":          {"web-?", "web-", false},
+		"question mark is not two":           {"web-?", "web-10", false},
+		"question mark is a whole character": {"?", "봉", true},
+		"characters are not torn by a star":  {"*??", "봉", false},
+		"star then characters":               {"*수", "봉수", true},
+		"case matters":                       {"Web", "web", false},
+		"brackets are themselves":            {"[a-c]", "[a-c]", true},
+		"brackets are no class":              {"[a-c]", "b", false},
+		"braces are themselves":              {"{a,b}*", "{a,b}c", true},
+		"braces are no alternative":          {"{a,b}", "a", false},
+		"backslash is itself":                {`\*`, `\x`, true},
+		"backslash does not escape":          {`\*`, `*`, false},
+		"dollar and dot are themselves":      {"^a.$", "^a.$", true},
+		"bytes that are not UTF-8":           {"a?b", "a\xffb", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.pattern.match(tc.text); got != tc.want {
+				t.Errorf("glob(%q).match(%q) = %v", tc.pattern, tc.text, got)
+			}
+		})
+	}
+}
+
+func TestGlobLooksAtABoundedText(t *testing.T) {
+	if !glob("a*a").match(strings.Repeat("a", maxGlobText) + "b") {
+		t.Errorf("text beyond %d bytes was looked at", maxGlobText)
+	}
+}
+
+// FuzzGlob compares with the regular expression of the same meaning.
+func FuzzGlob(f *testing.F) {
+	f.Add("web-*", "web-0")
+	f.Add("*a?b*", "xxaybz")
+	f.Add("*??", "봉수")
+	f.Add("?*\xff", "\xff\xff")
+	f.Fuzz(func(t *testing.T, pattern, text string) {
+		if pattern == "" || len(text) > maxGlobText {
+			return
+		}
+		pattern, text = strings.ToValidUTF8(pattern, "x"), strings.ToValidUTF8(text, "x")
+		quoted := regexp.QuoteMeta(pattern)
+		quoted = strings.NewReplacer(`\*`, "(?:.*)", `\?`, ".").Replace(quoted)
+		re, err := regexp.Compile(`(?s)\A` + quoted + `\z`)
+		if err != nil {
+			t.Skip(err) // a pattern that is too large for regexp
+		}
+		if got, want := glob(pattern).match(text), re.MatchString(text); got != want {
+			t.Errorf("glob(%q).match(%q) = %v, want %v", pattern, text, got, want)
+		}
+	})
+}
+
+func BenchmarkGlob(b *testing.B) {
+	for name, tc := range map[string]struct{ pattern, text string }{
+		"typical":     {"*back-off*", "Back-off restarting failed container app in pod web-0"},
+		"worst":       {"*" + strings.Repeat("a", 254) + "b", strings.Repeat("a", maxGlobText)},
+		"worst-stars": {strings.Repeat("*a", 127) + "*b", strings.Repeat("a", maxGlobText)},
+		"worst-marks": {"*" + strings.Repeat("?", 254) + "b", strings.Repeat("a", maxGlobText)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				glob(tc.pattern).match(tc.text)
+			}
+		})
+	}
+}

@@ -1,0 +1,16 @@
+package alarm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Key is the idempotency key of what an alarm sends a receiver about an
+// occurrence: 32 hexadecimal digits. It depends only on what another leader that
+// reads the same Event again sees too.
+func Key(receiver, alarmUID string, occ *Occurrence) string {
+	identity := fmt.Sprintf("%q %q %q %d", receiver, alarmUID, occ.Event.UID, occ.Event.Count)
+	sum := sha256.Sum256([]byte(identity))
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,31 @@
+package alarm
+
+import (
+	"regexp"
+	"testing"
+)
+
+func TestKeyIsOfReceiverAlarmEventAndCount(t *testing.T) {
+	occ := podOccurrence()
+	key := Key("receiver", "alarm", occ)
+	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(key) {
+		t.Errorf("key %q is not 32 hexadecimal digits", key)
+	}
+	again := podOccurrence(func(occ *Occurrence) {
+		occ.Position, occ.Increase, occ.Event.Note = 200, 5, "seen by another leader"
+	})
+	if got := Key("receiver", "alarm", again); got != key {
+		t.Errorf("a replay has key %s, want %s", got, key)
+	}
+	for name, got := range map[string]string{
+		"receiver":          Key("other", "alarm", occ),
+		"alarm":             Key("receiver", "other", occ),
+		"event":             Key("receiver", "alarm", podOccurrence(func(o *Occurrence) { o.Event.UID = "other" })),
+		"count":             Key("receiver", "alarm", podOccurrence(func(o *Occurrence) { o.Event.Count++ })),
+		"another partition": Key("receivera", "larm", occ),
+	} {
+		if got == key {
+			t.Errorf("another %s has the same key", name)
+		}
+	}
+}

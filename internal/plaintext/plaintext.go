@@ -1,0 +1,36 @@
+// Package plaintext takes out of untrusted text what a terminal or a chat client
+// would act on rather than show: control characters, escape sequences,
+// directional overrides, invalid UTF-8.
+//
+// It escapes nothing: markup is the matter of each sink.
+package plaintext
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Clean keeps the text and its line breaks; a tab becomes a space.
+func Clean(s string) string {
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	return strings.Map(clean, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// Line is Clean with each run of white space, line breaks included, made one
+// space.
+func Line(s string) string {
+	return strings.Join(strings.Fields(Clean(s)), " ")
+}
+
+func clean(r rune) rune {
+	const drop = -1
+	switch {
+	case r == '\n', r == '\r', r == '\v', r == '\f', r == '\u0085', r == '\u2028', r == '\u2029':
+		return '\n'
+	case r == '\t':
+		return ' '
+	case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Bidi_Control, r):
+		return drop
+	}
+	return r
+}

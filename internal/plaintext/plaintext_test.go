@@ -1,0 +1,30 @@
+package plaintext_test
+
+import (
+	"testing"
+
+	"github.com/bongsu-io/bongsu/internal/plaintext"
+)
+
+func TestClean(t *testing.T) {
+	for what, tc := range map[string]struct{ in, clean, line string }{
+		"plain":                 {"Back-off, 봉수 🔥", "Back-off, 봉수 🔥", "Back-off, 봉수 🔥"},
+		"line ends":             {"a\r\nb\rc\u2028d\u0085e", "a\nb\nc\nd\ne", "a b c d e"},
+		"tab and spaces":        {" a\tb  c ", " a b  c ", "a b c"},
+		"escape sequence":       {"\x1b[31mred\x1b[0m", "[31mred[0m", "[31mred[0m"},
+		"C1 escape":             {"\u009b31mred", "31mred", "31mred"},
+		"NUL and DEL":           {"a\x00b\x7fc", "abc", "abc"},
+		"direction of writing":  {"a\u202egnp.exe\u2066b\u200f", "agnp.exeb", "agnp.exeb"},
+		"invalid UTF-8":         {"a\xff\xfeb", "a\uFFFDb", "a\uFFFDb"},
+		"joined emoji are kept": {"👩‍👧", "👩‍👧", "👩‍👧"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if got := plaintext.Clean(tc.in); got != tc.clean {
+				t.Errorf("Clean(%q) = %q, want %q", tc.in, got, tc.clean)
+			}
+			if got := plaintext.Line(tc.in); got != tc.line {
+				t.Errorf("Line(%q) = %q, want %q", tc.in, got, tc.line)
+			}
+		})
+	}
+}
