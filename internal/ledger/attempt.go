@@ -1,0 +1,123 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Attempt is a message that was, or is about to be, sent for the first time and
+// is not settled. Its body and key never change.
+type Attempt struct {
+	ID       int64
+	Receiver string
+	// Key is the message's idempotency key.
+	Key  string
+	Body []byte
+	// Last is the ID of the newest entry that the message stands for.
+	Last int64
+	// Entries and Count are how many entries and occurrences it stands for.
+	Entries, Count int64
+	// Oldest is when the oldest of its entries was created.
+	Oldest time.Time
+	// FirstTried is when it was frozen.
+	FirstTried time.Time
+}
+
+const selectAttempt = `
+	SELECT id, receiver, key, body, last, entries, count, oldest, first_tried FROM attempt
+	WHERE receiver = ? AND NOT settled`
+
+// Frozen returns the receiver's attempt, nil if it has none.
+func (l *Ledger) Frozen(ctx context.Context, receiver string) (*Attempt, error) {
+	var a Attempt
+	err := l.readers.QueryRowContext(ctx, selectAttempt, receiver).Scan(&a.ID, &a.Receiver, &a.Key, &a.Body,
+		&a.Last, &a.Entries, &a.Count, stamp{&a.Oldest}, stamp{&a.FirstTried})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, l.read("reading the attempt", err)
+	}
+	return &a, nil
+}
+
+const selectFreezable = `
+	SELECT count(*), coalesce(max(id), 0), coalesce(sum(count), 0), coalesce(min(created_at), 0) FROM entry
+	WHERE receiver = ?1 AND id <= ?2`
+
+// Freeze binds the receiver's entries up to the one with the ID last to a
+// message, before it is first sent. It fails with ErrFrozen while another
+// message of the receiver is not settled, and with ErrNothingPending if there is
+// no such entry.
+func (l *Ledger) Freeze(ctx context.Context, receiver string, last int64, key string, body []byte) (*Attempt, error) {
+	a := Attempt{Receiver: receiver, Key: key, Body: body, FirstTried: l.clock.Now().UTC().Truncate(time.Microsecond)}
+	err := l.writeLazily(ctx, "freezing a message", func(ctx context.Context, tx *tx) error {
+		row := tx.row(ctx, selectFreezable, receiver, last)
+		if err := row.Scan(&a.Entries, &a.Last, &a.Count, stamp{&a.Oldest}); err != nil {
+			return err
+		}
+		if a.Entries == 0 {
+			return ErrNothingPending
+		}
+		return tx.insertAttempt(ctx, &a)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &a, nil
+}
+
+func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
+	err := tx.row(ctx, `
+		INSERT INTO attempt (receiver, key, body, last, entries, count, oldest, first_tried) VALUES (?, ?, ifnull(?, x''), ?, ?, ?, ?, ?)
+		ON CONFLICT (receiver) DO NOTHING RETURNING id`,
+		a.Receiver, a.Key, a.Body, a.Last, a.Entries, a.Count, micros(a.Oldest), micros(a.FirstTried)).Scan(&a.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrFrozen
+	}
+	return err
+}
+
+// Settle removes an attempt that was delivered or given up, with its entries,
+// and returns what it stood for. It is settled once the first of its entries are
+// removed: a crash, or an error, before the last are leaves them to the next
+// Settle or Open, and nothing to send. Of an attempt that is gone already it
+// removes nothing.
+func (l *Ledger) Settle(ctx context.Context, a *Attempt) (Tally, error) {
+	return l.steps(ctx, "settling a message", func(ctx context.Context, tx *tx) (Tally, bool, error) {
+		return tx.settle(ctx, a)
+	})
+}
+
+func (tx *tx) settle(ctx context.Context, a *Attempt) (tally Tally, done bool, err error) {
+	known, err := tx.exec(ctx, `UPDATE attempt SET settled = 1 WHERE id = ?`, a.ID)
+	if known == 0 || err != nil {
+		return nil, true, err
+	}
+	tally, done, err = tx.remove(ctx, a.Receiver, byID, uint64(a.Last))
+	if !done || err != nil {
+		return tally, false, err
+	}
+	_, err = tx.exec(ctx, `DELETE FROM attempt WHERE id = ?`, a.ID)
+	return tally, true, err
+}
+
+const selectSettled = `SELECT id, receiver, last FROM attempt WHERE settled`
+
+// settleRest removes what a crash has left of settled attempts.
+func (l *Ledger) settleRest(ctx context.Context) error {
+	var rest []Attempt
+	rows, err := l.readers.QueryContext(ctx, selectSettled)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var a Attempt
+		err := rows.Scan(&a.ID, &a.Receiver, &a.Last)
+		rest = append(rest, a)
+		return err
+	})
+	for i := 0; i < len(rest) && err == nil; i++ {
+		_, err = l.Settle(ctx, &rest[i])
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"time"
+)
+
+// maxID is the bound that means all; SQLite's integers are signed.
+const maxID uint64 = math.MaxInt64
+
+// DropReceiver removes all that the receiver has before it, frozen or not.
+func (l *Ledger) DropReceiver(ctx context.Context, receiver string) (Tally, error) {
+	return l.steps(ctx, "dropping a receiver", func(ctx context.Context, tx *tx) (Tally, bool, error) {
+		if _, err := tx.exec(ctx, `DELETE FROM attempt WHERE receiver = ?`, receiver); err != nil {
+			return nil, false, err
+		}
+		return tx.remove(ctx, receiver, byID, maxID)
+	})
+}
+
+// DropOlderThan removes the receiver's oldest entries up to the first that was
+// created at t or later. What is frozen stays: it leaves by [Ledger.Settle].
+func (l *Ledger) DropOlderThan(ctx context.Context, receiver string, t time.Time) (Tally, error) {
+	return l.steps(ctx, "dropping old entries", func(ctx context.Context, tx *tx) (Tally, bool, error) {
+		last, err := tx.lastBefore(ctx, receiver, t)
+		if last == 0 || err != nil {
+			return nil, true, err
+		}
+		return tx.remove(ctx, receiver, unfrozen, last)
+	})
+}
+
+const selectOld = `
+	SELECT id, created_at FROM entry
+	WHERE receiver = ?1 AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0)
+	ORDER BY id LIMIT ?2`
+
+// lastBefore returns the ID of the last of the oldest entries, at most a chunk
+// and one more, that were all created before t; 0 if there is none.
+func (tx *tx) lastBefore(ctx context.Context, receiver string, t time.Time) (last uint64, err error) {
+	rows, err := tx.query(ctx, selectOld, receiver, chunk+1)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var id uint64
+		var created time.Time
+		if err := rows.Scan(&id, stamp{&created}); err != nil {
+			return err
+		}
+		if !created.Before(t) {
+			return errStop
+		}
+		last = id
+		return nil
+	})
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return last, err
+}
+
+var errStop = errors.New("stop")
+
+// DropAtOrBelow removes what another leader has dealt with: of each receiver in
+// positions the entries at or below its position there, of every other those at
+// or below position. An attempt of which a part is removed is dissolved: what
+// remains of it is pending again.
+func (l *Ledger) DropAtOrBelow(ctx context.Context, position uint64, positions map[string]uint64) (Tally, error) {
+	tally := Tally{}
+	for receiver := range l.Snapshot().Backlogs {
+		upTo, ok := positions[receiver]
+		if !ok {
+			upTo = position
+		}
+		removed, err := l.steps(ctx, "dropping what is done", func(ctx context.Context, tx *tx) (Tally, bool, error) {
+			removed, done, err := tx.remove(ctx, receiver, byPosition, upTo)
+			if err != nil {
+				return nil, false, err
+			}
+			return removed, done, tx.dissolve(ctx, receiver)
+		})
+		tally.add(removed)
+		if err != nil {
+			return tally, err
+		}
+	}
+	return tally, nil
+}
+
+// dissolve removes the receiver's attempt unless all its entries are there.
+func (tx *tx) dissolve(ctx context.Context, receiver string) error {
+	_, err := tx.exec(ctx, `
+		DELETE FROM attempt WHERE receiver = ?1
+		AND entries <> (SELECT count(*) FROM entry WHERE receiver = ?1 AND id <= attempt.last)`, receiver)
+	return err
+}

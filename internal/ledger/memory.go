@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"sync"
+)
+
+// Backlog is what a receiver has before it: pending and frozen entries.
+type Backlog struct {
+	// Entries is how many; never 0.
+	Entries int64
+	// Lowest is the lowest position of them: all below it is done.
+	Lowest uint64
+}
+
+// Snapshot is the ledger at one moment: all that is committed, nothing else.
+type Snapshot struct {
+	State
+	// Backlogs by receiver; those with nothing to send are not in it.
+	Backlogs map[string]Backlog
+}
+
+// memory mirrors what is asked for often, so that asking costs no query. It
+// changes only after a transaction was committed: this process is the only
+// writer.
+type memory struct {
+	mu       sync.RWMutex
+	state    State
+	backlogs map[string]Backlog
+}
+
+// Snapshot returns state and backlogs as of one moment, from memory: a position
+// read apart from the backlogs could be ahead of an entry that it covers.
+func (l *Ledger) Snapshot() Snapshot {
+	l.memory.mu.RLock()
+	defer l.memory.mu.RUnlock()
+	return Snapshot{State: l.memory.state, Backlogs: maps.Clone(l.memory.backlogs)}
+}
+
+// State returns the state, from memory.
+func (l *Ledger) State() State {
+	l.memory.mu.RLock()
+	defer l.memory.mu.RUnlock()
+	return l.memory.state
+}
+
+// Backlog returns what the receiver has before it, from memory; zero is nothing.
+func (l *Ledger) Backlog(receiver string) Backlog {
+	l.memory.mu.RLock()
+	defer l.memory.mu.RUnlock()
+	return l.memory.backlogs[receiver]
+}
+
+const selectBacklogs = `SELECT receiver, count(*), min(position) FROM entry GROUP BY receiver`
+
+func (m *memory) load(ctx context.Context, db *sql.DB) error {
+	var err error
+	if m.state, err = scanState(db.QueryRowContext(ctx, selectState)); err != nil {
+		return err
+	}
+	m.backlogs = map[string]Backlog{}
+	rows, err := db.QueryContext(ctx, selectBacklogs)
+	return each(rows, err, func(rows *sql.Rows) error {
+		var receiver string
+		var b Backlog
+		if err := rows.Scan(&receiver, &b.Entries, &b.Lowest); err != nil {
+			return err
+		}
+		m.backlogs[receiver] = b
+		return nil
+	})
+}
+
+// apply makes the changes of a committed transaction visible, all at once.
+func (m *memory) apply(changes []func(*memory)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, change := range changes {
+		change(m)
+	}
+}
+
+func (m *memory) added(receiver string, position uint64) {
+	b, ok := m.backlogs[receiver]
+	if !ok || position < b.Lowest {
+		b.Lowest = position
+	}
+	b.Entries++
+	m.backlogs[receiver] = b
+}
+
+func (m *memory) removed(receiver string, entries int64, lowest uint64) {
+	b := Backlog{Entries: m.backlogs[receiver].Entries - entries, Lowest: lowest}
+	if b.Entries == 0 {
+		delete(m.backlogs, receiver)
+		return
+	}
+	m.backlogs[receiver] = b
+}

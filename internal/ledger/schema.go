@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// migrations bring a file from the version of their index to the next one;
+// the number of them is the version that this release knows. They are never
+// edited once released: a change is a new one.
+var migrations = []string{
+	`CREATE TABLE state (
+		id         INTEGER PRIMARY KEY CHECK (id = 1),
+		cluster    TEXT NOT NULL,
+		epoch      TEXT NOT NULL,
+		next_epoch TEXT NOT NULL,
+		position   INTEGER NOT NULL,
+		time       INTEGER NOT NULL,
+		counted    INTEGER NOT NULL,
+		floors     TEXT NOT NULL,
+		history    TEXT NOT NULL
+	) STRICT;
+	INSERT INTO state VALUES (1, '', '', '', 0, 0, 0, '{}', '');
+
+	-- AUTOINCREMENT: an id is never used again, so that "up to this id" means the
+	-- same entries for as long as an attempt lives. What freezing 100,000 entries
+	-- reads of them is in entry_by_age.
+	CREATE TABLE entry (
+		id         INTEGER PRIMARY KEY AUTOINCREMENT,
+		receiver   TEXT NOT NULL,
+		alarm      TEXT NOT NULL,
+		key        TEXT NOT NULL,
+		position   INTEGER NOT NULL,
+		count      INTEGER NOT NULL,
+		created_at INTEGER NOT NULL,
+		payload    BLOB NOT NULL
+	) STRICT;
+	CREATE UNIQUE INDEX entry_by_key ON entry (receiver, key);
+	CREATE INDEX entry_by_age ON entry (receiver, id, created_at, count);
+	CREATE INDEX entry_by_position ON entry (receiver, position);
+
+	-- An attempt stands for the entries of its receiver up to the id in last. A
+	-- settled one is there only until the last of its entries is removed.
+	CREATE TABLE attempt (
+		id          INTEGER PRIMARY KEY AUTOINCREMENT,
+		receiver    TEXT NOT NULL UNIQUE,
+		key         TEXT NOT NULL,
+		body        BLOB NOT NULL,
+		last        INTEGER NOT NULL,
+		entries     INTEGER NOT NULL,
+		count       INTEGER NOT NULL,
+		oldest      INTEGER NOT NULL,
+		first_tried INTEGER NOT NULL,
+		settled     INTEGER NOT NULL DEFAULT 0
+	) STRICT;
+
+	-- uid is a BLOB of 16 bytes where it is a UUID, else TEXT.
+	CREATE TABLE event_count (
+		uid      ANY PRIMARY KEY NOT NULL,
+		count    INTEGER NOT NULL,
+		position INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID;`,
+}
+
+// migrate brings the file to the version that this release knows.
+func migrate(ctx context.Context, conn *sql.Conn) error {
+	var version int
+	if err := conn.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	for ; version < len(migrations); version++ {
+		script := fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %d; COMMIT", migrations[version], version+1)
+		if _, err := conn.ExecContext(ctx, script); err != nil {
+			return fmt.Errorf("migrating to version %d: %w", version+1, err)
+		}
+	}
+	return nil
+}

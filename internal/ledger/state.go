@@ -1,0 +1,128 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// State is what the ledger knows of its feed and its leader.
+type State struct {
+	// ClusterUID names the cluster that positions belong to; empty in a new ledger.
+	ClusterUID string
+	// Epoch is the token of the leadership that this ledger was last written
+	// under, NextEpoch the one that was claimed and not yet confirmed; either may
+	// be empty.
+	Epoch, NextEpoch string
+	// Position is how far the feed was read.
+	Position uint64
+	// Time is the last Batch.Time.
+	Time time.Time
+	// Counted says that the counts are complete as of Position.
+	Counted bool
+	// Floors are those of the last Replay.
+	Floors Floors
+	// History names the history that positions are of: it changes when the API
+	// server's store was put back to an older state. Positions of two histories
+	// cannot be compared.
+	History string
+}
+
+// Floors are, in a replay, the positions up to which all is accounted for already,
+// be it sent or pending here: entries at or below are not made again. Those that
+// the feed has passed have no effect.
+type Floors struct {
+	// Default is that of a receiver that is not in Receivers.
+	Default   uint64            `json:"default,omitempty"`
+	Receivers map[string]uint64 `json:"receivers,omitempty"`
+}
+
+// Of returns the floor of a receiver.
+func (f Floors) Of(receiver string) uint64 {
+	if position, ok := f.Receivers[receiver]; ok {
+		return position
+	}
+	return f.Default
+}
+
+// Claim stores the token of a leadership that begins, before it is published: a
+// crash in between leaves a ledger that knows both tokens.
+func (l *Ledger) Claim(ctx context.Context, epoch string) error {
+	return l.changeState(ctx, "claiming an epoch", func(s *State) { s.NextEpoch = epoch })
+}
+
+// Confirm makes the claimed epoch the current one. Without a claim it does nothing.
+func (l *Ledger) Confirm(ctx context.Context) error {
+	return l.changeState(ctx, "confirming the epoch", func(s *State) {
+		if s.NextEpoch != "" {
+			s.Epoch, s.NextEpoch = s.NextEpoch, ""
+		}
+	})
+}
+
+// Replay moves the feed's position, backwards too, to one of the given history.
+// Counts, which are of the former position, are forgotten if it is another one.
+func (l *Ledger) Replay(ctx context.Context, history string, position uint64, floors Floors) error {
+	return l.write(ctx, "setting the position", func(ctx context.Context, tx *tx) error {
+		s, err := tx.state(ctx)
+		if err != nil {
+			return err
+		}
+		if position != s.Position || history != s.History {
+			if _, err := tx.exec(ctx, `DELETE FROM event_count`); err != nil {
+				return err
+			}
+			s.Time, s.Counted = time.Time{}, false
+		}
+		s.History, s.Position, s.Floors = history, position, floors
+		return tx.setState(ctx, s)
+	})
+}
+
+// Reset makes this the empty ledger of a cluster, at a position and without an
+// epoch: everything it held is dropped.
+func (l *Ledger) Reset(ctx context.Context, clusterUID string, position uint64) error {
+	return l.write(ctx, "resetting", func(ctx context.Context, tx *tx) error {
+		for _, table := range []string{"attempt", "entry", "event_count"} {
+			if _, err := tx.exec(ctx, `DELETE FROM `+table); err != nil {
+				return err
+			}
+		}
+		tx.after(func(m *memory) { m.backlogs = map[string]Backlog{} })
+		return tx.setState(ctx, State{ClusterUID: clusterUID, Position: position})
+	})
+}
+
+func (l *Ledger) changeState(ctx context.Context, what string, change func(*State)) error {
+	return l.write(ctx, what, func(ctx context.Context, tx *tx) error {
+		s, err := tx.state(ctx)
+		if err != nil {
+			return err
+		}
+		change(&s)
+		return tx.setState(ctx, s)
+	})
+}
+
+const selectState = `SELECT cluster, epoch, next_epoch, position, time, counted, floors, history FROM state`
+
+func (tx *tx) state(ctx context.Context) (State, error) {
+	return scanState(tx.row(ctx, selectState))
+}
+
+func scanState(row scanner) (s State, err error) {
+	err = row.Scan(&s.ClusterUID, &s.Epoch, &s.NextEpoch, &s.Position,
+		stamp{&s.Time}, &s.Counted, document{&s.Floors}, &s.History)
+	return s, err
+}
+
+func (tx *tx) setState(ctx context.Context, s State) error {
+	floors, err := json.Marshal(s.Floors)
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `UPDATE state SET cluster = ?, epoch = ?, next_epoch = ?, position = ?, time = ?, counted = ?, floors = ?, history = ?`,
+		s.ClusterUID, s.Epoch, s.NextEpoch, s.Position, micros(s.Time), s.Counted, string(floors), s.History)
+	tx.after(func(m *memory) { m.state = s })
+	return err
+}
