@@ -1,0 +1,34 @@
+package notify
+
+import "github.com/bongsu-io/bongsu/internal/ledger"
+
+// Observer is told what became of messages. It is called from many goroutines
+// and must not block.
+type Observer interface {
+	// Delivered: the receiver accepted these occurrences, by ledger.Entry.Alarm.
+	// It works, whatever was said of it before.
+	Delivered(receiver string, alarms ledger.Tally)
+	// Dropped: these occurrences were given up. text is a sentence for the owners
+	// of the alarms and of the receiver.
+	Dropped(receiver string, alarms ledger.Tally, cause DropCause, text string)
+	// Failing: an attempt failed, and the one before did not fail in this way.
+	Failing(receiver string, err *SendError)
+	// Recovered: an attempt succeeded after Failing.
+	Recovered(receiver string)
+}
+
+// DropCause says, as a metric's label, why occurrences were given up.
+type DropCause string
+
+const (
+	// DropRejected: the receiver refused the message itself.
+	DropRejected DropCause = "rejected"
+	// DropExpired: the message grew older than the maximum age.
+	DropExpired DropCause = "expired"
+	// DropForgotten: the receiver was deleted.
+	DropForgotten DropCause = "receiver_deleted"
+	// DropOverflow: too much waits for the receiver already.
+	DropOverflow DropCause = "overflow"
+	// DropUnreadable: the message in the ledger could not be read, or not rendered.
+	DropUnreadable DropCause = "unreadable"
+)

@@ -1,0 +1,114 @@
+package notify
+
+import (
+	"github.com/bongsu-io/bongsu/internal/ledger"
+)
+
+// answered is a message whose fate is known: delivered, or given up.
+type answered struct {
+	attempt *ledger.Attempt
+	// cause is empty if it was delivered.
+	cause DropCause
+	text  string
+}
+
+// send makes one attempt and deals with its outcome.
+func (w *worker) send(c config, a *ledger.Attempt) {
+	body, err := bodyOf(a, c.receiver.Notifier)
+	if err != nil {
+		w.log.Error(err, "A frozen message cannot be read", "receiver", w.queue.key)
+		w.answered = &answered{attempt: a, cause: DropUnreadable, text: unreadableText}
+		return
+	}
+	ctx, cancel := w.requestContext()
+	defer cancel()
+	err = c.receiver.Notifier.Send(ctx, a.Key, body)
+	switch {
+	case err == nil:
+		w.answered = &answered{attempt: a}
+		w.succeeded(c)
+	case w.requests.Err() != nil:
+		w.log.V(1).Info("Request abandoned at the end", "receiver", w.queue.key)
+	default:
+		w.failed(c, a, asSendError(err))
+	}
+}
+
+func bodyOf(a *ledger.Attempt, n Notifier) ([]byte, error) {
+	f, err := thaw(a)
+	if err != nil {
+		return nil, err
+	}
+	return f.bodyFor(n)
+}
+
+// settle puts the fate of what was answered into the ledger and, once it is
+// there, tells the observer. Until it succeeds nothing else is sent.
+func (w *worker) settle() error {
+	if w.answered == nil {
+		return nil
+	}
+	tally, err := w.outbox.Settle(w.marking, w.answered.attempt)
+	if err != nil {
+		return err
+	}
+	done := w.answered
+	w.answered = nil
+	switch {
+	case done.cause != "":
+		w.dropped(tally, done.cause, done.text)
+	case len(tally) > 0:
+		w.observer.Delivered(w.queue.key, tally)
+	}
+	return nil
+}
+
+func (w *worker) succeeded(c config) {
+	w.backoff.reset()
+	w.mu.Lock()
+	recovered := w.queue.failing
+	w.queue.failing = false
+	if w.current(c) {
+		w.queue.failure = nil
+	}
+	w.mu.Unlock()
+	if recovered {
+		w.observer.Recovered(w.queue.key)
+	}
+}
+
+func (w *worker) failed(c config, a *ledger.Attempt, e *SendError) {
+	if e.Class == Reject {
+		w.backoff.reset()
+		w.answered = &answered{attempt: a, cause: DropRejected, text: e.Text}
+		return
+	}
+	w.note(c, e)
+	if e.Class == Retry {
+		w.pause(w.backoff.afterFailure(e, w.opts.MinBackoff, w.opts.MaxBackoff), c.changed)
+	}
+}
+
+// note keeps the failure and tells the observer if it is a new one. Of a receiver
+// that was changed during the attempt it says nothing.
+func (w *worker) note(c config, e *SendError) {
+	w.mu.Lock()
+	if !w.current(c) {
+		w.mu.Unlock()
+		return
+	}
+	former := w.queue.failure
+	w.queue.failure = e
+	w.queue.failing = true
+	w.queue.parked = e.Class == Park
+	w.mu.Unlock()
+	if former == nil || !former.same(e) {
+		w.log.V(1).Info("Delivery fails", "receiver", w.queue.key, "class", e.Class.String(), "reason", e.Reason)
+		w.observer.Failing(w.queue.key, e)
+	}
+}
+
+// current reports whether the queue is as it was before the attempt. w.mu is held.
+func (w *worker) current(c config) bool {
+	return w.queue.receiver != nil && w.queue.receiver == c.receiver
+}

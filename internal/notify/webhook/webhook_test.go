@@ -1,0 +1,233 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func newNotifier(t testing.TB, url string, headers map[string][]byte) *webhook.Notifier {
+	t.Helper()
+	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
+	t.Cleanup(client.Close)
+	n, err := webhook.New(client, url, headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// example is what docs/webhook.md shows.
+func example() alarm.Message {
+	hourAgo := noon.Add(-time.Hour)
+	return alarm.Message{
+		Version: alarm.MessageVersion, Cluster: "prod",
+		Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
+		Title: "BackOff: Pod shop/web-0",
+		Text:  "Back-off restarting failed container\n4 times since 2026-11-20 11:00:00 UTC",
+		Count: 1, FirstSeen: hourAgo, LastSeen: noon,
+		Events: []alarm.MessageEvent{{
+			Type: "Warning", Reason: "BackOff", Note: "Back-off restarting failed container",
+			Count: 1, FirstSeen: hourAgo, LastSeen: noon,
+			Regarding: alarm.MessageReference{
+				APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "5a8f1c1e-0f6c-4a52-9d5c-1f1a4b8e2f00",
+			},
+			Object:              alarm.MessageObject{Labels: map[string]string{"app": "web"}},
+			ReportingController: "kubelet",
+		}},
+	}
+}
+
+func digest() alarm.Message {
+	a, b := example(), example()
+	b.Alarm = alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
+	b.Events[0].Reason = "NodeReady"
+	return alarm.Combine([]alarm.Message{a, b})
+}
+
+func TestRenderedBodiesFollowTheSchema(t *testing.T) {
+	schema := compileSchema(t)
+	for what, m := range map[string]alarm.Message{
+		"one": example(), "digest": digest(), "without events": {Version: alarm.MessageVersion},
+	} {
+		t.Run(what, func(t *testing.T) {
+			body, err := newNotifier(t, "http://a.example", nil).Render(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := validate(t, schema, body); err != nil {
+				t.Errorf("%v\n%s", err, body)
+			}
+		})
+	}
+}
+
+func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
+	schema := compileSchema(t)
+	for what, change := range map[string]func(map[string]any){
+		"no count":         func(m map[string]any) { delete(m, "count") },
+		"another version":  func(m map[string]any) { m["version"] = "v2" },
+		"a text for count": func(m map[string]any) { m["count"] = "1" },
+		"events null":      func(m map[string]any) { m["events"] = nil },
+		"51 events":        func(m map[string]any) { m["events"] = make([]any, 51) },
+		"no time":          func(m map[string]any) { m["lastSeen"] = "yesterday" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			body := map[string]any{}
+			remarshal(t, example(), &body)
+			change(body)
+			raw, err := json.Marshal(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if validate(t, schema, raw) == nil {
+				t.Errorf("the schema accepts %s", raw)
+			}
+		})
+	}
+}
+
+// TestTheSchemaKnowsEveryField keeps the schema and Message together: with no
+// further properties allowed it must still accept a full body.
+func TestTheSchemaKnowsEveryField(t *testing.T) {
+	raw, err := os.ReadFile("../../../docs/webhook.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := bytes.ReplaceAll(raw, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))
+	full := example()
+	full.Events[0].Object.Annotations = map[string]string{"a": "b"}
+	body, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate(t, compile(t, strict), body); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheGuideShowsARealBody(t *testing.T) {
+	guide, err := os.ReadFile("../../../docs/webhook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(guide), "```json\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	var want, got any
+	if err := json.Unmarshal([]byte(shown), &want); err != nil {
+		t.Fatal(err)
+	}
+	remarshal(t, example(), &got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the guide's example differs from what is sent:\n%s", diff)
+	}
+}
+
+func remarshal(t *testing.T, from, to any) {
+	t.Helper()
+	raw, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(raw, to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	raw, err := os.ReadFile("../../../docs/webhook.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compile(t, raw)
+}
+
+func compile(t *testing.T, raw []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("webhook.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("webhook.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func validate(t *testing.T, schema *jsonschema.Schema, body []byte) error {
+	t.Helper()
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(instance)
+}
+
+func TestSendAddsTheSecretsHeaders(t *testing.T) {
+	server := sink.New(t)
+	n := newNotifier(t, " "+server.URL()+"\n", map[string][]byte{"authorization": []byte("Bearer token\n"), "X-Team": []byte("shop")})
+	if err := n.Send(t.Context(), "key-1", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	got := server.Accepted()[0].Header
+	for name, want := range map[string]string{
+		"Authorization": "Bearer token", "X-Team": "shop", "Idempotency-Key": "key-1", "Content-Type": "application/json",
+	} {
+		if got := got.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestNewRefusesHeadersWithASentence(t *testing.T) {
+	for what, tc := range map[string]struct {
+		headers map[string][]byte
+		want    string
+	}{
+		"idempotency key": {map[string][]byte{"idempotency-key": []byte("secret")}, "the header Idempotency-Key cannot be set"},
+		"host":            {map[string][]byte{"Host": []byte("secret")}, "the header Host cannot be set"},
+		"content length":  {map[string][]byte{"content-length": []byte("0")}, "the header Content-Length cannot be set"},
+		"proxy":           {map[string][]byte{"Proxy-Authorization": []byte("secret")}, "the header Proxy-Authorization cannot be set"},
+		"bad name":        {map[string][]byte{"my header": []byte("secret")}, `the Secret's key "my header" is not a header's name`},
+		"injected line":   {map[string][]byte{"X-A": []byte("secret\r\nHost: b")}, "the value of the header X-A holds a character"},
+		"twice":           {map[string][]byte{"X-a": []byte("secret"), "x-A": []byte("secret")}, "the header X-A twice"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := webhook.New(nil, "https://a.example", tc.headers)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error tells a value: %v", err)
+			}
+		})
+	}
+}
+
+func TestNewDoesNotTellAnInvalidURL(t *testing.T) {
+	_, err := webhook.New(nil, "ftp://secret", nil)
+	if !errors.Is(err, httppost.ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}

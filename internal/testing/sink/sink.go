@@ -1,0 +1,150 @@
+// Package sink is an HTTP server that stands in for Slack or a webhook in tests:
+// it records what it is sent and fails in the ways that real servers do, when told
+// to. It runs on the loopback interface, on a port that was free.
+package sink
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// maxBody bounds what is kept of a request.
+const maxBody = 4 << 20
+
+// Request is what the sink was sent.
+type Request struct {
+	// Key is the Idempotency-Key.
+	Key    string
+	Header http.Header
+	Body   []byte
+	// Accepted says that a 2xx was answered.
+	Accepted bool
+	// Received is when.
+	Received time.Time
+}
+
+// Sink is the server. Its methods are safe for concurrent use.
+type Sink struct {
+	server  *httptest.Server
+	closing chan struct{}
+
+	mu       sync.Mutex
+	requests []Request
+	script   []Behaviour
+	always   Behaviour
+	arrived  chan struct{} // closed and replaced when a request arrives or is answered
+}
+
+// Start starts a Sink that accepts everything. Close it.
+func Start() *Sink {
+	s := &Sink{closing: make(chan struct{}), always: Accept(), arrived: make(chan struct{})}
+	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
+	return s
+}
+
+// New is Start for the time of a test.
+func New(t testing.TB) *Sink {
+	s := Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Close lets go of whoever hangs and stops the server.
+func (s *Sink) Close() {
+	close(s.closing)
+	s.server.CloseClientConnections()
+	s.server.Close()
+}
+
+// URL of the server, with a path as secret ones have it.
+func (s *Sink) URL() string { return s.server.URL + "/services/T0/B0/secret" }
+
+// Always sets how all requests are answered that no script is left for.
+func (s *Sink) Always(b Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.always = b
+}
+
+// Script says how the next requests are answered, one after the other, before
+// what Always says. It adds to what is left of former scripts.
+func (s *Sink) Script(behaviours ...Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script = append(s.script, behaviours...)
+}
+
+// Requests returns all requests so far, in the order of their arrival.
+func (s *Sink) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Accepted returns the requests that were answered 2xx.
+func (s *Sink) Accepted() []Request {
+	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Accepted })
+}
+
+// Wait blocks until condition holds of the requests so far, and reports whether
+// it did before the time was over.
+func (s *Sink) Wait(atMost time.Duration, condition func([]Request) bool) bool {
+	over := time.After(atMost)
+	for {
+		s.mu.Lock()
+		requests, arrived := slices.Clone(s.requests), s.arrived
+		s.mu.Unlock()
+		if condition(requests) {
+			return true
+		}
+		select {
+		case <-arrived:
+		case <-over:
+			return false
+		}
+	}
+}
+
+func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return // the client went away
+	}
+	index, behaviour := s.record(Request{
+		Key:      r.Header.Get("Idempotency-Key"),
+		Header:   r.Header.Clone(),
+		Body:     body,
+		Received: time.Now(), // the wall clock on purpose: latency is measured by it
+	})
+	behaviour(answer{ResponseWriter: w, request: r, sink: s, index: index})
+}
+
+func (s *Sink) record(r Request) (index int, b Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, r)
+	s.announce()
+	b = s.always
+	if len(s.script) > 0 {
+		b, s.script = s.script[0], s.script[1:]
+	}
+	return len(s.requests) - 1, b
+}
+
+func (s *Sink) accept(index int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests[index].Accepted = true
+	s.announce()
+}
+
+// announce wakes those who wait. s.mu is held.
+func (s *Sink) announce() {
+	close(s.arrived)
+	s.arrived = make(chan struct{})
+}

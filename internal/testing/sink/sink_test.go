@@ -1,0 +1,67 @@
+package sink_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+// post returns the status, 0 if there was no answer.
+func post(t *testing.T, ctx context.Context, s *sink.Sink, key string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL(), strings.NewReader(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header["idempotency-key"] = []string{key}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestASinkDoesAsItIsToldAndThenAsAlways(t *testing.T) {
+	s := sink.New(t)
+	s.Always(sink.Status(503, ""))
+	s.Script(sink.Accept(), sink.TooMany(1), sink.Reset(), sink.Status(500, ""), sink.Redirect(302, "http://127.0.0.1"))
+	var got []int
+	for range 6 {
+		got = append(got, post(t, t.Context(), s, "k"))
+	}
+	if diff := cmp.Diff([]int{200, 429, 0, 500, 302, 503}, got); diff != "" {
+		t.Error(diff)
+	}
+	if accepted, all := len(s.Accepted()), len(s.Requests()); accepted != 1 || all != 6 {
+		t.Errorf("%d of %d accepted", accepted, all)
+	}
+}
+
+func TestAHangingSinkLetsGoOfWhoGivesUp(t *testing.T) {
+	s := sink.New(t)
+	s.Always(sink.Hang())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if got := post(t, ctx, s, "k"); got != 0 {
+		t.Errorf("answered %d", got)
+	}
+}
+
+func TestAuditFindsWhatIsLostAndWhatCameTwice(t *testing.T) {
+	s := sink.New(t)
+	s.Script(sink.Accept(), sink.Accept(), sink.Accept(), sink.Status(500, ""), sink.Accept())
+	for _, key := range []string{"a", "b", "b", "c", "x"} {
+		post(t, t.Context(), s, key)
+	}
+	want := sink.Report{Delivered: 3, Duplicates: map[string]int{"b": 1}, Lost: []string{"c"}, Unexpected: []string{"x"}}
+	if diff := cmp.Diff(want, s.Audit([]string{"a", "b", "c"}, sink.ByKey)); diff != "" {
+		t.Error(diff)
+	}
+}
