@@ -1,0 +1,27 @@
+package enrich
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TrimNode is the cache's transform for Nodes: it keeps what alarms see, which is
+// a small part of a Node.
+func TrimNode(o any) (any, error) {
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil // a tombstone
+	}
+	annotations := node.Annotations
+	if _, found := annotations[corev1.LastAppliedConfigAnnotation]; found {
+		annotations = copyWithout(annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion,
+			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
+			Labels: node.Labels, Annotations: annotations,
+		},
+		Status: corev1.NodeStatus{Capacity: node.Status.Capacity},
+	}, nil
+}

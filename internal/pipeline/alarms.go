@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+)
+
+// Alarms are the compiled alarms in force. The controllers change them; matching
+// takes an index of them, which is made anew only after a change.
+type Alarms struct {
+	mu    sync.Mutex
+	byKey map[string]inForce
+	index *alarm.Index // nil after a change
+}
+
+// inForce is an alarm and what it was compiled from.
+type inForce struct {
+	version  string
+	compiled *alarm.Alarm
+}
+
+// NewAlarms returns an empty set.
+func NewAlarms() *Alarms {
+	return &Alarms{byKey: map[string]inForce{}}
+}
+
+// Has says whether the alarm of that key is in force in that version: then there
+// is nothing to compile, and no index to make anew.
+func (a *Alarms) Has(key, version string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.byKey[key].version == version
+}
+
+// Set puts an alarm in force, in place of the former one of that key. version is
+// not empty and changes whenever the alarm does.
+func (a *Alarms) Set(key, version string, compiled *alarm.Alarm) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.byKey[key] = inForce{version, compiled}
+	a.index = nil
+}
+
+// Delete takes an alarm out of force.
+func (a *Alarms) Delete(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.byKey[key]; ok {
+		delete(a.byKey, key)
+		a.index = nil
+	}
+}
+
+// Index returns an index of the alarms as they are now.
+func (a *Alarms) Index() *alarm.Index {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.index == nil {
+		compiled := make([]*alarm.Alarm, 0, len(a.byKey))
+		for _, key := range slices.Sorted(maps.Keys(a.byKey)) {
+			compiled = append(compiled, a.byKey[key].compiled)
+		}
+		a.index = alarm.NewIndex(compiled)
+	}
+	return a.index
+}

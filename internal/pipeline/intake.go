@@ -1,0 +1,68 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/ledger"
+)
+
+// maxBacklog is how many messages may wait for one receiver; what comes beyond is
+// dropped, and told. A receiver that is dead for a day must not fill the disk,
+// which would stop the alarms of everyone.
+const maxBacklog = 100_000
+
+// intake gathers what of a batch goes into the outbox.
+type intake struct {
+	floors ledger.Floors
+	// backlog returns how many messages wait for a receiver.
+	backlog func(receiver string) int64
+
+	entries []ledger.Entry
+	// queued and overflow are occurrences: for each receiver those taken in, and
+	// those for which there was no room, by alarm.
+	queued   map[string]int64
+	overflow map[string]ledger.Tally
+	// taken is how many entries of this batch are for a receiver.
+	taken map[string]int64
+}
+
+func newIntake(floors ledger.Floors, backlog func(receiver string) int64) *intake {
+	return &intake{
+		floors: floors, backlog: backlog,
+		queued: map[string]int64{}, overflow: map[string]ledger.Tally{}, taken: map[string]int64{},
+	}
+}
+
+// add takes in what an alarm has to say of an occurrence that it matched: an entry
+// for each receiver that was not served before.
+func (in *intake) add(occ *alarm.Occurrence, v *verdict) error {
+	if v.outcome != alarm.Matched {
+		return nil
+	}
+	payload, err := json.Marshal(v.message)
+	if err != nil {
+		return fmt.Errorf("encode message of %s: %w", v.alarm.ID.Name, err)
+	}
+	subject := kube.Key(v.alarm.ID).String()
+	for _, receiver := range v.alarm.Receivers {
+		switch {
+		case occ.Position <= in.floors.Of(receiver):
+		case in.backlog(receiver)+in.taken[receiver] >= maxBacklog:
+			if in.overflow[receiver] == nil {
+				in.overflow[receiver] = ledger.Tally{}
+			}
+			in.overflow[receiver][subject] += occ.Increase
+		default:
+			in.taken[receiver]++
+			in.queued[receiver] += occ.Increase
+			in.entries = append(in.entries, ledger.Entry{
+				Receiver: receiver, Alarm: subject, Key: alarm.Key(receiver, v.alarm.UID, occ),
+				Position: occ.Position, Count: occ.Increase, Payload: payload,
+			})
+		}
+	}
+	return nil
+}

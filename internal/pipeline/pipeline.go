@@ -1,0 +1,207 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/eventfeed"
+	"github.com/bongsu-io/bongsu/internal/ledger"
+	"github.com/bongsu-io/bongsu/internal/mirror"
+	"github.com/bongsu-io/bongsu/internal/notify"
+)
+
+// finalFlush bounds the last write of the mirror, when the process is ending.
+const finalFlush = 2 * time.Second
+
+// Feed is the stream of occurrences.
+type Feed interface {
+	Run(ctx context.Context, start eventfeed.Start, handle eventfeed.Handler) error
+}
+
+// Dispatcher sends what is in the outbox.
+type Dispatcher interface {
+	Run(ctx context.Context) error
+	Wake(receivers ...string)
+}
+
+// Mirror is where the cluster keeps how far delivery has come. Write returns
+// mirror.ErrDeposed if another process wrote since it was last read or written.
+type Mirror interface {
+	Read(ctx context.Context) (m mirror.Mirror, found bool, err error)
+	Write(ctx context.Context, m mirror.Mirror) error
+}
+
+// Reporter is told what users must hear of.
+type Reporter interface {
+	// Judged: what became of an alarm and an occurrence; err is the failure of an
+	// expression, if any.
+	Judged(id alarm.ID, outcome alarm.Outcome, err error, occurrences int64)
+	// Queued: occurrences were put into the outbox for a receiver.
+	Queued(receiver string, occurrences int64)
+	// Dropped: there was no room for occurrences in the outbox, by alarm.
+	Dropped(receiver string, alarms ledger.Tally, cause notify.DropCause, text string)
+	// Reset: positions were found not to be of this cluster's history.
+	Reset(ctx context.Context, text string)
+}
+
+// Config is what a Pipeline is made of; all of it is required.
+type Config struct {
+	// ClusterUID names the cluster.
+	ClusterUID string
+	Feed       Feed
+	Ledger     *ledger.Ledger
+	Mirror     Mirror
+	Dispatcher Dispatcher
+	Alarms     *Alarms
+	Namespaces alarm.Namespaces
+	Enricher   Enricher
+	Reporter   Reporter
+	// Prime puts the alarms that exist in force: it is called before the first
+	// Event is consumed, so that a restart misses none.
+	Prime func(ctx context.Context) error
+	Clock clock.WithTicker
+	Log   logr.Logger
+}
+
+// Pipeline is the way of an Event to the outbox and from there to the receivers.
+// One runs in a cluster at a time: the leader's.
+type Pipeline struct {
+	Config
+	clock   clock.WithTicker
+	log     logr.Logger
+	ledger  *ledger.Ledger
+	mirror  Mirror
+	matcher matcher
+
+	epoch    string
+	mirrorMu sync.Mutex
+	mirrored mirror.Mirror
+}
+
+// New returns a Pipeline.
+func New(c Config) *Pipeline {
+	return &Pipeline{
+		Config: c, clock: c.Clock, log: c.Log, ledger: c.Ledger, mirror: c.Mirror,
+		matcher: matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher},
+	}
+}
+
+// Start takes over and runs until ctx ends. It is a manager.Runnable; it needs
+// leader election.
+func (p *Pipeline) Start(ctx context.Context) error {
+	if err := p.Prime(ctx); err != nil {
+		return fmt.Errorf("put the alarms in force: %w", err)
+	}
+	start, err := p.takeOver(ctx)
+	if err != nil {
+		return err
+	}
+	err = p.run(ctx, start)
+
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlush)
+	defer cancel()
+	return errors.Join(err, p.flushMirror(flush))
+}
+
+func (p *Pipeline) run(ctx context.Context, start eventfeed.Start) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.Dispatcher.Run(ctx) })
+	group.Go(func() error { return p.Feed.Run(ctx, start, p.handle) })
+	group.Go(func() error { return p.keepMirror(ctx) })
+	return group.Wait()
+}
+
+// takeOver brings ledger and mirror to where this term begins. Each step may be
+// the last one before a crash: the next start then decides the same again.
+func (p *Pipeline) takeOver(ctx context.Context) (eventfeed.Start, error) {
+	last, found, err := p.mirror.Read(ctx)
+	if err != nil {
+		return eventfeed.Start{}, err
+	}
+	plan := planTakeover(p.ClusterUID, p.ledger.State(), last, found)
+	if err := p.prepareLedger(ctx, plan); err != nil {
+		return eventfeed.Start{}, fmt.Errorf("prepare the ledger: %w", err)
+	}
+	if err := p.beginTerm(ctx); err != nil {
+		return eventfeed.Start{}, err
+	}
+	if plan.reset != "" {
+		p.Reporter.Reset(ctx, plan.reset)
+	}
+	state := p.ledger.State()
+	p.log.Info("delivery taken over", "position", state.Position, "trustedLedger", plan.trusted)
+	return eventfeed.Start{
+		Position: state.Position, Time: state.Time,
+		Counts: p.counts(ctx), CountsKnown: state.Counted,
+	}, nil
+}
+
+func (p *Pipeline) prepareLedger(ctx context.Context, plan takeover) error {
+	if plan.trusted {
+		return nil
+	}
+	if p.ledger.State().ClusterUID != p.ClusterUID {
+		if err := p.ledger.Reset(ctx, p.ClusterUID, 0); err != nil {
+			return err
+		}
+	}
+	if _, err := p.ledger.DropAtOrBelow(ctx, plan.served.Default, plan.served.Receivers); err != nil {
+		return err
+	}
+	return p.ledger.Replay(ctx, plan.history, plan.position, plan.floors)
+}
+
+// beginTerm publishes a token that ties the mirror to this ledger. The ledger
+// knows it first: see ownsTerm.
+func (p *Pipeline) beginTerm(ctx context.Context) error {
+	p.epoch = uuid.NewString()
+	if err := p.ledger.Claim(ctx, p.epoch); err != nil {
+		return fmt.Errorf("claim the ledger: %w", err)
+	}
+	if err := p.flushMirror(ctx); err != nil {
+		return err
+	}
+	return p.ledger.Confirm(ctx)
+}
+
+// handle commits one batch. Nothing is counted or sent before that.
+func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
+	verdicts, err := p.matcher.match(ctx, b.Occurrences)
+	if err != nil {
+		return err
+	}
+	batch := ledger.Batch{
+		Position: b.Position, Time: b.Time, Forget: b.Forget,
+		Counts: make([]ledger.EventCount, 0, len(b.Counts)), // at first as many as there are Events
+	}
+	for _, c := range b.Counts {
+		batch.Counts = append(batch.Counts, ledger.EventCount(c))
+	}
+	floors := p.ledger.State().Floors
+	if b.Reset != nil {
+		batch.History, floors = uuid.NewString(), ledger.Floors{}
+	}
+	in := newIntake(floors, func(receiver string) int64 { return p.ledger.Backlog(receiver).Entries })
+	for i := range b.Occurrences {
+		for j := range verdicts[i] {
+			if err := in.add(&b.Occurrences[i], &verdicts[i][j]); err != nil {
+				return err
+			}
+		}
+	}
+	batch.Entries = in.entries
+	if err := p.commit(ctx, b, batch); err != nil {
+		return err
+	}
+	p.report(b.Occurrences, verdicts, in)
+	return nil
+}

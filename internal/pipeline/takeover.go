@@ -1,0 +1,103 @@
+package pipeline
+
+import (
+	"github.com/bongsu-io/bongsu/internal/ledger"
+	"github.com/bongsu-io/bongsu/internal/mirror"
+)
+
+// resetReason is said when positions were found that are of another cluster.
+const resetReason = "the recorded position belongs to another cluster; alarms continue from now"
+
+// takeover is what a new leader does with the ledger it has and the mirror it
+// finds.
+type takeover struct {
+	// trusted: the ledger is the last leader's own and complete; nothing of it is
+	// dropped and nothing replayed.
+	trusted bool
+	// reset says why positions that were found are not of this cluster; empty if
+	// they are. The ledger is emptied and the feed begins from now.
+	reset string
+	// served are the positions up to which the last leader served each receiver:
+	// what the ledger has pending there is dropped.
+	served ledger.Floors
+	// floors are those positions again, or how far this ledger's own feed was read
+	// where that is more: nothing at or below is taken in once more.
+	floors ledger.Floors
+	// position is where the feed begins, in which history; 0 is from now.
+	position uint64
+	history  string
+}
+
+// planTakeover decides; found tells whether there is a mirror.
+func planTakeover(clusterUID string, l ledger.State, m mirror.Mirror, found bool) takeover {
+	foreignMirror := found && m.ClusterUID != clusterUID
+	foreignLedger := l.ClusterUID != "" && l.ClusterUID != clusterUID
+	useMirror := found && !foreignMirror
+	useLedger := l.ClusterUID == clusterUID
+
+	switch {
+	case useLedger && (!useMirror || ownsTerm(l, m)):
+		return takeover{trusted: true, history: l.History, position: l.Position}
+	case useMirror && useLedger && l.History == m.History:
+		return replay(m, l.Position)
+	case useMirror:
+		return replay(m, 0)
+	case foreignMirror || foreignLedger:
+		return takeover{reset: resetReason}
+	default:
+		return takeover{} // the first start ever
+	}
+}
+
+// replay begins at the lowest position up to which a receiver has been served.
+// What this ledger consumed when it led is accounted for, be it sent or pending:
+// nobody is served that again.
+func replay(m mirror.Mirror, consumed uint64) takeover {
+	t := takeover{
+		history: m.History,
+		served:  ledger.Floors{Default: m.Position, Receivers: m.Behind},
+		floors:  ledger.Floors{Default: max(m.Position, consumed)},
+	}
+	t.position = t.floors.Default
+	for receiver, served := range m.Behind {
+		floor := max(served, consumed)
+		if floor == t.floors.Default {
+			continue
+		}
+		if t.floors.Receivers == nil {
+			t.floors.Receivers = map[string]uint64{}
+		}
+		t.floors.Receivers[receiver] = floor
+		t.position = min(t.position, floor)
+	}
+	return t
+}
+
+// ownsTerm says whether the last term of leadership was this ledger's: a token
+// that was claimed but not confirmed counts, for the crash came in between.
+func ownsTerm(l ledger.State, m mirror.Mirror) bool {
+	return m.Epoch != "" && (m.Epoch == l.Epoch || m.Epoch == l.NextEpoch)
+}
+
+// mirrorOf tells how far each receiver has come: up to its first pending entry,
+// or to the end of the feed; and during a replay never before what the former
+// leader had served.
+func mirrorOf(s ledger.Snapshot, epoch string) mirror.Mirror {
+	m := mirror.Mirror{
+		ClusterUID: s.ClusterUID, Epoch: epoch, History: s.History,
+		Position: max(s.Position, s.Floors.Default),
+		Behind:   map[string]uint64{},
+	}
+	for receiver := range s.Floors.Receivers {
+		m.Behind[receiver] = max(s.Position, s.Floors.Of(receiver))
+	}
+	for receiver, backlog := range s.Backlogs {
+		m.Behind[receiver] = backlog.Lowest - 1
+	}
+	for receiver, position := range m.Behind {
+		if position >= m.Position {
+			delete(m.Behind, receiver)
+		}
+	}
+	return m
+}

@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/ledger"
+	"github.com/bongsu-io/bongsu/internal/mirror"
+)
+
+func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
+	const here, elsewhere = "here", "elsewhere"
+	behind := map[string]uint64{"slow": 40}
+	for name, tc := range map[string]struct {
+		ledger ledger.State
+		mirror mirror.Mirror
+		found  bool
+		want   takeover
+	}{
+		"the first start ever begins from now": {
+			want: takeover{},
+		},
+		"the same process again": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 120},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
+			want: takeover{trusted: true, position: 120},
+		},
+		"a crash after the mirror was written and before the ledger confirmed": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", NextEpoch: "b", Position: 120},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "b", Position: 100}, found: true,
+			want: takeover{trusted: true, position: 120},
+		},
+		"somebody removed the mirror": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 120},
+			want:   takeover{trusted: true, position: 120},
+		},
+		"the disk was lost": {
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
+			want: takeover{
+				position: 40, served: ledger.Floors{Default: 100, Receivers: behind},
+				floors: ledger.Floors{Default: 100, Receivers: behind},
+			},
+		},
+		"another replica led meanwhile": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 50},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			want: takeover{
+				position: 50, served: ledger.Floors{Default: 100, Receivers: behind},
+				floors: ledger.Floors{Default: 100, Receivers: map[string]uint64{"slow": 50}},
+			},
+		},
+		"another replica led, but not as far": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 120},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			want: takeover{
+				position: 120, served: ledger.Floors{Default: 100, Receivers: behind},
+				floors: ledger.Floors{Default: 120},
+			},
+		},
+		"another replica led through a restore of the store": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 5000},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
+			want: takeover{
+				position: 100, history: "restored", served: ledger.Floors{Default: 100},
+				floors: ledger.Floors{Default: 100},
+			},
+		},
+		"an empty epoch matches nothing": {
+			ledger: ledger.State{ClusterUID: here, Position: 50},
+			mirror: mirror.Mirror{ClusterUID: here, Position: 100}, found: true,
+			want: takeover{position: 100, served: ledger.Floors{Default: 100}, floors: ledger.Floors{Default: 100}},
+		},
+		"the ledger is of another cluster": {
+			ledger: ledger.State{ClusterUID: elsewhere, Epoch: "a", Position: 50},
+			want:   takeover{reset: resetReason},
+		},
+		"the mirror is of another cluster": {
+			mirror: mirror.Mirror{ClusterUID: elsewhere, Epoch: "a", Position: 50}, found: true,
+			want: takeover{reset: resetReason},
+		},
+		"only the mirror is of another cluster": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 50},
+			mirror: mirror.Mirror{ClusterUID: elsewhere, Epoch: "z", Position: 900}, found: true,
+			want: takeover{trusted: true, position: 50},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := planTakeover(here, tc.ledger, tc.mirror, tc.found)
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(takeover{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestMirrorNamesOnlyTheReceiversThatAreBehind(t *testing.T) {
+	for name, tc := range map[string]struct {
+		snapshot ledger.Snapshot
+		want     mirror.Mirror
+	}{
+		"all is sent": {
+			snapshot: ledger.Snapshot{State: ledger.State{Position: 100}},
+			want:     mirror.Mirror{Position: 100, Behind: map[string]uint64{}},
+		},
+		"one has messages pending": {
+			snapshot: ledger.Snapshot{
+				State:    ledger.State{Position: 100},
+				Backlogs: map[string]ledger.Backlog{"slow": {Entries: 3, Lowest: 41}},
+			},
+			want: mirror.Mirror{Position: 100, Behind: map[string]uint64{"slow": 40}},
+		},
+		"a replay, at a position that most have passed": {
+			snapshot: ledger.Snapshot{State: ledger.State{
+				Position: 60, Floors: ledger.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
+			}},
+			want: mirror.Mirror{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
+		},
+		"a replay that is over": {
+			snapshot: ledger.Snapshot{State: ledger.State{
+				Position: 130, Floors: ledger.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40}},
+			}},
+			want: mirror.Mirror{Position: 130, Behind: map[string]uint64{}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, mirrorOf(tc.snapshot, "")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,214 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/eventfeed"
+	"github.com/bongsu-io/bongsu/internal/ledger"
+	"github.com/bongsu-io/bongsu/internal/mirror"
+	"github.com/bongsu-io/bongsu/internal/notify"
+)
+
+// world is everything outside a replica: the API server's Events, the mirror, and
+// what receivers got.
+type world struct {
+	t         *testing.T
+	rand      *rand.Rand
+	clock     *clocktesting.FakeClock
+	compiled  *alarm.Alarm
+	receivers []string
+
+	events []alarm.Occurrence
+	mirror mirror.Mirror
+	writes int
+	// got counts what each receiver accepted, by receiver and key.
+	got map[string]int
+	// again is how often each of them may have been sent more than once.
+	again map[string]int
+	// unmirrored are those accepted since the mirror was last written.
+	unmirrored map[string]bool
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	w := &world{
+		t: t, rand: rand.New(rand.NewPCG(seed, 1)), receivers: []string{"quick", "slow", "dead"},
+		clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)),
+		got:   map[string]int{}, again: map[string]int{}, unmirrored: map[string]bool{},
+	}
+	compiler, err := alarm.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.compiled, err = compiler.Compile(alarm.Definition{
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "all"}, UID: "alarm",
+		Spec:      v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}},
+		Receivers: w.receivers,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// happen adds Events to the API server; positions have gaps, as other writes do
+// not show up in the feed.
+func (w *world) happen(n int) {
+	for range n {
+		position := uint64(10)
+		if len(w.events) > 0 {
+			position = w.events[len(w.events)-1].Position + 1 + w.rand.Uint64N(3)
+		}
+		w.events = append(w.events, alarm.Occurrence{
+			Event:    alarm.Event{UID: fmt.Sprint("event-", position), Count: 1, Namespace: "shop"},
+			Increase: 1, Position: position, ObservedAt: w.clock.Now(),
+		})
+	}
+}
+
+// Store of the mirror, as mirror.Store is to the API server.
+type mirrorStore struct {
+	w    *world
+	seen int
+}
+
+func (m *mirrorStore) Read(context.Context) (mirror.Mirror, bool, error) {
+	m.seen = m.w.writes
+	return m.w.mirror, m.w.writes > 0, nil
+}
+
+func (m *mirrorStore) Write(_ context.Context, value mirror.Mirror) error {
+	if m.seen != m.w.writes {
+		return mirror.ErrDeposed
+	}
+	m.w.writes++
+	m.seen = m.w.writes
+	m.w.mirror = value
+	clear(m.w.unmirrored)
+	return nil
+}
+
+// replica is one process with a disk.
+type replica struct {
+	w   *world
+	dir string
+}
+
+// term is the replica's leadership until it crashes.
+type term struct {
+	*Pipeline
+	w      *world
+	start  eventfeed.Start
+	ledger *ledger.Ledger
+}
+
+func (r *replica) lead(ctx context.Context) *term {
+	r.w.t.Helper()
+	books, err := ledger.Open(ctx, r.dir, ledger.WithClock(r.w.clock))
+	must(r.w.t, err)
+	alarms := NewAlarms()
+	alarms.Set("all", "1", r.w.compiled)
+	p := New(Config{
+		ClusterUID: "cluster", Ledger: books, Mirror: &mirrorStore{w: r.w},
+		Dispatcher: silent{}, Alarms: alarms, Enricher: silent{}, Reporter: silent{},
+		Clock: r.w.clock, Log: logr.Discard(),
+	})
+	unmirrored := len(r.w.unmirrored) > 0
+	last := r.w.mirror.Epoch
+	state := books.State()
+	if unmirrored && last != state.Epoch && last != state.NextEpoch {
+		for key := range r.w.unmirrored {
+			r.w.again[key]++
+		}
+	}
+	start, err := p.takeOver(ctx)
+	must(r.w.t, err)
+	return &term{Pipeline: p, w: r.w, start: start, ledger: books}
+}
+
+// crash ends the term: nothing is written any more.
+func (t *term) crash() { must(t.w.t, t.ledger.Close()) }
+
+// read consumes at most n Events in batches of random sizes.
+func (t *term) read(ctx context.Context, n int) {
+	position := t.ledger.State().Position
+	if position == 0 && t.start.Position == 0 {
+		t.commitNow(ctx)
+		return
+	}
+	var batch eventfeed.Batch
+	for _, occ := range t.w.events {
+		if occ.Position <= position || n == 0 {
+			continue
+		}
+		n--
+		batch.Occurrences = append(batch.Occurrences, occ)
+		batch.Position = occ.Position
+		if t.w.rand.IntN(3) == 0 {
+			must(t.w.t, t.handle(ctx, batch))
+			batch = eventfeed.Batch{}
+		}
+	}
+	if len(batch.Occurrences) > 0 {
+		must(t.w.t, t.handle(ctx, batch))
+	}
+}
+
+// commitNow is what a feed that starts from now does first.
+func (t *term) commitNow(ctx context.Context) {
+	must(t.w.t, t.handle(ctx, eventfeed.Batch{Position: 1}))
+}
+
+// deliver sends at most n messages to a receiver. The last one may be sent and not
+// marked: the crash comes in between.
+func (t *term) deliver(ctx context.Context, receiver string, n int, cut bool) {
+	for i := range n {
+		attempt, err := t.ledger.Frozen(ctx, receiver)
+		must(t.w.t, err)
+		if attempt == nil {
+			entries, err := t.ledger.Pending(ctx, receiver, 0, 1)
+			must(t.w.t, err)
+			if len(entries) == 0 {
+				return
+			}
+			attempt, err = t.ledger.Freeze(ctx, receiver, entries[0].ID, entries[0].Key, entries[0].Payload)
+			must(t.w.t, err)
+		}
+		key := receiver + "/" + attempt.Key
+		t.w.got[key]++
+		t.w.unmirrored[key] = true
+		if cut && i == n-1 {
+			t.w.again[key]++
+			return
+		}
+		_, err = t.ledger.Settle(ctx, attempt)
+		must(t.w.t, err)
+	}
+}
+
+// silent stands for the parts that this test is not about.
+type silent struct{}
+
+func (silent) Run(context.Context) error                              { return nil }
+func (silent) Wake(...string)                                         {}
+func (silent) Context(context.Context, *alarm.Event) alarm.Context    { return alarm.Context{} }
+func (silent) Judged(alarm.ID, alarm.Outcome, error, int64)           {}
+func (silent) Queued(string, int64)                                   {}
+func (silent) Dropped(string, ledger.Tally, notify.DropCause, string) {}
+func (silent) Reset(context.Context, string)                          {}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
