@@ -1,0 +1,52 @@
+package kube
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestTransitionTimeMovesWithStatusAndReasonOnly(t *testing.T) {
+	base := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "SecretNotFound", Message: "a"}
+	for name, tc := range map[string]struct {
+		next  metav1.Condition
+		moves bool
+	}{
+		"the same":        {base, false},
+		"another message": {metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "SecretNotFound", Message: "b"}, false},
+		"another reason":  {metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeliveryFailing", Message: "a"}, true},
+		"another status":  {metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "SecretNotFound", Message: "a"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(since)
+			var conditions []metav1.Condition
+			SetCondition(&conditions, base, clock)
+			clock.SetTime(since.Add(time.Hour))
+			SetCondition(&conditions, tc.next, clock)
+
+			want := tc.next
+			want.LastTransitionTime = metav1.NewTime(since)
+			if tc.moves {
+				want.LastTransitionTime = metav1.NewTime(since.Add(time.Hour))
+			}
+			if diff := cmp.Diff([]metav1.Condition{want}, conditions); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestKeySurvivesItsText(t *testing.T) {
+	for _, want := range []Key{{"Alarm", "shop", "web"}, {"ClusterAlarm", "", "nodes"}} {
+		got, err := ParseKey(want.String())
+		if err != nil || got != want {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	if _, err := ParseKey("Alarm/shop"); err == nil {
+		t.Error("half a key was parsed")
+	}
+}

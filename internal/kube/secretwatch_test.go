@@ -1,0 +1,74 @@
+package kube
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func secretMeta(name, version string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, ResourceVersion: version,
+		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "the value"},
+	}}
+}
+
+func TestSecretWatchTellsOnlyOfWhatIsReferredTo(t *testing.T) {
+	var told []string
+	w := NewSecretWatch(nil, func(_ context.Context, n types.NamespacedName) { told = append(told, n.Name) })
+	w.Watch(types.NamespacedName{Namespace: "shop", Name: "slack"})
+	store := secretStore{t.Context(), w}
+
+	steps := []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"another Secret appears", func() error { return store.Add(secretMeta("other", "1")) }, nil},
+		{"it appears", func() error { return store.Add(secretMeta("slack", "1")) }, []string{"slack"}},
+		{"nothing changed", func() error { return store.Update(secretMeta("slack", "1")) }, nil},
+		{"it changed", func() error { return store.Update(secretMeta("slack", "2")) }, []string{"slack"}},
+		{"a list finds it as it was", func() error { return store.Replace([]any{secretMeta("slack", "2")}, "9") }, nil},
+		{"a list does not find it", func() error { return store.Replace(nil, "10") }, []string{"slack"}},
+		{"it is said to be gone again", func() error { return store.Delete(secretMeta("slack", "2")) }, nil},
+	}
+	for _, step := range steps {
+		told = nil
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, told); diff != "" {
+			t.Errorf("%s: %s", step.name, diff)
+		}
+	}
+}
+
+func TestDeletionOfASecretThatWasThereBeforeItWasReferredToIsTold(t *testing.T) {
+	told := 0
+	w := NewSecretWatch(nil, func(context.Context, types.NamespacedName) { told++ })
+	store := secretStore{t.Context(), w}
+	if err := store.Add(secretMeta("slack", "1")); err != nil {
+		t.Fatal(err)
+	}
+	w.Watch(types.NamespacedName{Namespace: "shop", Name: "slack"})
+	if err := store.Delete(secretMeta("slack", "1")); err != nil {
+		t.Fatal(err)
+	}
+	if told != 1 {
+		t.Errorf("told %d times, want once", told)
+	}
+}
+
+func TestSecretWatchDropsAnnotationsAtOnce(t *testing.T) {
+	got, err := secretStore{}.Transformer()(secretMeta("slack", "3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "slack", ResourceVersion: "3"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

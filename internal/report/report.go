@@ -1,0 +1,155 @@
+// Package report tells the owner of an alarm or a receiver how it fares: the
+// Ready condition, the counts, and an Event for every failure. Both kinds, and
+// their Cluster forms, are told of in the same way and only here.
+package report
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/tally"
+)
+
+// Object is what is reported on.
+type Object interface {
+	client.Object
+	AlarmStatus() *v1alpha1.AlarmStatus
+}
+
+// Verdict is how an object fares. The zero Verdict is in force and well.
+type Verdict struct {
+	// Reason why it is not Ready, a v1alpha1.Reason constant; empty if it is.
+	Reason string
+	// Message says what is wrong and what to do, in a sentence.
+	Message string
+}
+
+// Well says whether the object is in force.
+func (v Verdict) Well() bool { return v.Reason == "" }
+
+// failed says whether the owner must be told: not of what they asked for.
+func (v Verdict) failed() bool { return !v.Well() && v.Reason != v1alpha1.ReasonSuspended }
+
+func (v Verdict) condition(generation int64) metav1.Condition {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonReady, Message: "in force", ObservedGeneration: generation,
+	}
+	if !v.Well() {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v.Reason, v.Message
+	}
+	return c
+}
+
+// Reporter writes reports.
+type Reporter struct {
+	client   client.Client
+	clock    clock.PassiveClock
+	tally    *tally.Tally
+	recorder *kube.Recorder
+}
+
+// New returns a Reporter whose Events come from controller.
+func New(c client.Client, clk clock.PassiveClock, t *tally.Tally, controller string) *Reporter {
+	return &Reporter{client: c, clock: clk, tally: t, recorder: kube.NewRecorder(c, clk, controller)}
+}
+
+// Reconcile does what all these controllers have in common: it reads the object
+// into the given empty one, calls gone if there is none, and otherwise reports
+// what judge says of it.
+func (r *Reporter) Reconcile(
+	ctx context.Context, key kube.Key, object Object,
+	gone func(key string), judge func(ctx context.Context, key string) (Verdict, error),
+) (reconcile.Result, error) {
+	subject := key.String()
+	err := r.client.Get(ctx, key.NamespacedName(), object)
+	if apierrors.IsNotFound(err) {
+		gone(subject)
+		r.tally.Forget(subject)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	verdict, err := judge(ctx, subject)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.Report(ctx, object, subject, verdict)
+}
+
+// Report writes the status of object, if it changed, and emits what there is to
+// say. subject is the object's key in the tally. The result asks to come back
+// when an Event has to be repeated.
+func (r *Reporter) Report(ctx context.Context, object Object, subject string, v Verdict) (reconcile.Result, error) {
+	before := object.DeepCopyObject().(Object)
+	status := object.AlarmStatus()
+	old := meta.FindStatusCondition(before.AlarmStatus().Conditions, v1alpha1.ConditionReady)
+
+	status.ObservedGeneration = object.GetGeneration()
+	kube.SetCondition(&status.Conditions, v.condition(object.GetGeneration()), r.clock)
+	r.tally.Apply(subject, status)
+	if v.Well() && recovered(old) {
+		if err := r.tellRecovery(ctx, object, old.LastTransitionTime.Time); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if err := kube.UpdateStatus(ctx, r.client, before, object); err != nil {
+		return again(err)
+	}
+	return r.warnOf(ctx, object, subject, v)
+}
+
+// again takes it for no error that the object was newer than the cache: the cache
+// will know in a moment.
+func again(err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: 200 * time.Millisecond}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// tellRecovery comes before the status is written: afterwards, a retry could not
+// tell that there was something to recover from. failedSince makes the Event one
+// and the same for each failure, however often it is told.
+func (r *Reporter) tellRecovery(ctx context.Context, object Object, failedSince time.Time) error {
+	return r.recorder.Emit(ctx, object, kube.Event{
+		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonRecovered, Action: "Reconcile",
+		Note: "in force again", Since: failedSince,
+	})
+}
+
+func (r *Reporter) warnOf(ctx context.Context, object Object, subject string, v Verdict) (reconcile.Result, error) {
+	ready := meta.FindStatusCondition(object.AlarmStatus().Conditions, v1alpha1.ConditionReady)
+	since := ready.LastTransitionTime.Time
+	for _, n := range r.tally.Notices(subject, r.clock.Now()) {
+		if err := r.warn(ctx, object, n.Reason, n.Text, n.Since); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if v.failed() {
+		err := r.warn(ctx, object, v.Reason, v.Message, since)
+		return reconcile.Result{RequeueAfter: r.recorder.NextRepeat(since)}, err
+	}
+	return reconcile.Result{}, nil
+}
+
+func (r *Reporter) warn(ctx context.Context, object Object, reason, note string, since time.Time) error {
+	return r.recorder.Emit(ctx, object, kube.Event{
+		Type: corev1.EventTypeWarning, Reason: reason, Action: "Reconcile", Note: note, Since: since,
+	})
+}
+
+func recovered(old *metav1.Condition) bool {
+	return old != nil && old.Status == metav1.ConditionFalse && old.Reason != v1alpha1.ReasonSuspended
+}
