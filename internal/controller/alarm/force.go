@@ -1,0 +1,50 @@
+package alarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	engine "github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/report"
+)
+
+// bringIntoForce hands the compiled alarm to the pipeline, or takes it out if it
+// cannot be used. An error is the API server's; what is the user's to correct is
+// in the verdict.
+func (r *Reconciler) bringIntoForce(ctx context.Context, object Object, key string) (report.Verdict, error) {
+	if object.AlarmSpec().Suspend {
+		r.alarms.Delete(key)
+		return report.Verdict{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}, nil
+	}
+	receivers, err := r.resolveReceivers(ctx, object)
+	if err != nil {
+		return report.Verdict{}, err
+	}
+	version := fmt.Sprint(object.GetUID(), object.GetGeneration(), receivers.keys)
+	if r.alarms.Has(key, version) {
+		return receivers.verdict, nil
+	}
+	compiled, err := r.compiler.Compile(r.definition(object, receivers.keys))
+	if invalid, ok := errors.AsType[*engine.CompileError](err); ok {
+		r.alarms.Delete(key)
+		return report.Verdict{Reason: invalid.Reason, Message: invalid.Error()}, nil
+	}
+	if err != nil {
+		return report.Verdict{}, err
+	}
+	r.alarms.Set(key, version, compiled)
+	return receivers.verdict, nil
+}
+
+func (r *Reconciler) definition(object Object, receivers []string) engine.Definition {
+	return engine.Definition{
+		ID:                engine.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()},
+		UID:               string(object.GetUID()),
+		CreatedAt:         object.GetCreationTimestamp().Time,
+		Spec:              *object.AlarmSpec(),
+		NamespaceSelector: object.NamespaceSelector(),
+		Receivers:         receivers,
+	}
+}

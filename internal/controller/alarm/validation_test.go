@@ -1,0 +1,79 @@
+package alarm_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+const tail = "\nreceivers: [{name: ops}]"
+
+// list is a YAML list of n different strings.
+func list(n int) string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = fmt.Sprintf("A%d", i)
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+func TestTheAPIServerRefusesAWrongAlarmAndNamesTheField(t *testing.T) {
+	c := cluster.Shared(t)
+	// As kubectl does.
+	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict)
+	match := func(field string) string { return "match: [{" + field + "}]" + tail }
+	for name, tc := range map[string]struct{ spec, want string }{
+		"no spec":                {"", "spec: Required value"},
+		"no match":               {"receivers: [{name: ops}]", "spec.match: Required value"},
+		"an empty match":         {"match: []" + tail, "spec.match: Invalid value: 0: spec.match in body should have at least 1 items"},
+		"too many matches":       {"match: [" + strings.Repeat("{},", 17) + "]" + tail, "spec.match: Too many: 17: must have at most 16 items"},
+		"a misspelt field":       {match("reason: [BackOff]"), `unknown field "spec.match[0].reason"`},
+		"a kind in lower case":   {match("kinds: [pod]"), `spec.match[0].kinds[0]: Invalid value: "pod": spec.match[0].kinds[0] in body should match '^[A-Z][A-Za-z0-9]*$'`},
+		"an empty kind":          {match(`kinds: [""]`), "spec.match[0].kinds[0]: Invalid value"},
+		"a long kind":            {match("kinds: [" + strings.Repeat("A", 64) + "]"), "spec.match[0].kinds[0]: Too long: may not be more than 63 bytes"},
+		"a kind twice":           {match("kinds: [Pod, Pod]"), `spec.match[0].kinds[1]: Duplicate value: "Pod"`},
+		"too many kinds":         {match("kinds: " + list(33)), "spec.match[0].kinds: Too many: 33: must have at most 32 items"},
+		"an empty reason":        {match(`reasons: [""]`), "spec.match[0].reasons[0]: Invalid value"},
+		"a long reason":          {match("reasons: [" + strings.Repeat("A", 129) + "]"), "spec.match[0].reasons[0]: Too long: may not be more than 128 bytes"},
+		"a reason twice":         {match("reasons: [A, A]"), `spec.match[0].reasons[1]: Duplicate value: "A"`},
+		"too many reasons":       {match("reasons: " + list(65)), "spec.match[0].reasons: Too many: 65: must have at most 64 items"},
+		"an unknown type":        {match("types: [Error]"), `spec.match[0].types[0]: Unsupported value: "Error": supported values: "Normal", "Warning"`},
+		"a type twice":           {match("types: [Normal, Normal]"), `spec.match[0].types[1]: Duplicate value: "Normal"`},
+		"an empty name":          {match(`names: [""]`), "spec.match[0].names[0]: Invalid value"},
+		"a long name":            {match("names: [" + strings.Repeat("a", 254) + "]"), "spec.match[0].names[0]: Too long: may not be more than 253 bytes"},
+		"too many names":         {match("names: " + list(33)), "spec.match[0].names: Too many: 33: must have at most 32 items"},
+		"an empty note":          {match(`note: ""`), "spec.match[0].note: Invalid value"},
+		"a long note":            {match("note: " + strings.Repeat("a", 257)), "spec.match[0].note: Too long: may not be more than 256 bytes"},
+		"an empty expression":    {match(`expression: ""`), "spec.match[0].expression: Invalid value"},
+		"a long expression":      {match("expression: " + strings.Repeat("a", 2049)), "spec.match[0].expression: Too long: may not be more than 2048 bytes"},
+		"an empty title":         {"match: [{}]\nmessage: {title: ''}" + tail, "spec.message.title: Invalid value"},
+		"a long title":           {"match: [{}]\nmessage: {title: " + strings.Repeat("a", 1025) + "}" + tail, "spec.message.title: Too long: may not be more than 1024 bytes"},
+		"an empty text":          {"match: [{}]\nmessage: {text: ''}" + tail, "spec.message.text: Invalid value"},
+		"a long text":            {"match: [{}]\nmessage: {text: " + strings.Repeat("a", 4097) + "}" + tail, "spec.message.text: Too long: may not be more than 4096 bytes"},
+		"no receivers":           {"match: [{}]", "spec.receivers: Required value"},
+		"an empty receivers":     {"match: [{}]\nreceivers: []", "spec.receivers: Invalid value: 0: spec.receivers in body should have at least 1 items"},
+		"too many receivers":     {"match: [{}]\nreceivers: [" + strings.Repeat("{name: ops},", 17) + "]", "spec.receivers: Too many: 17: must have at most 16 items"},
+		"a receiver of no name":  {"match: [{}]\nreceivers: [{}]", "spec.receivers[0].name: Required value"},
+		"an empty receiver name": {"match: [{}]\nreceivers: [{name: ''}]", "spec.receivers[0].name: Invalid value"},
+		"a long receiver name":   {"match: [{}]\nreceivers: [{name: " + strings.Repeat("a", 254) + "}]", "spec.receivers[0].name: Too long: may not be more than 253 bytes"},
+		"a receiver of no kind":  {"match: [{}]\nreceivers: [{kind: Slack, name: ops}]", `spec.receivers[0].kind: Unsupported value: "Slack"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, o := range []struct{ kind, namespace string }{{"Alarm", metav1.NamespaceDefault}, {"ClusterAlarm", ""}} {
+				err := strict.Create(t.Context(), cluster.Manifest(t, o.kind, o.namespace, "wrong", tc.spec))
+				NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.want)), o.kind)
+			}
+		})
+	}
+	t.Run("a ClusterAlarm sends to the cluster's receivers", func(t *testing.T) {
+		err := strict.Create(t.Context(), cluster.Manifest(t, "ClusterAlarm", "", "wrong", "match: [{}]\nreceivers: [{kind: AlarmReceiver, name: ops}]"))
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(
+			`spec.receivers[0].kind: Unsupported value: "AlarmReceiver": supported values: "ClusterAlarmReceiver"`)))
+	})
+}

@@ -1,0 +1,126 @@
+// Package receiver makes AlarmReceivers and ClusterAlarmReceivers ready to be
+// sent to: it reads the Secrets that they name, builds the notifier, and tells
+// the owner how delivery fares. It sends nothing itself.
+package receiver
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/notify"
+	"github.com/bongsu-io/bongsu/internal/report"
+)
+
+// Object is an AlarmReceiver or a ClusterAlarmReceiver.
+type Object interface {
+	report.Object
+	ClusterSpec() v1alpha1.ClusterAlarmReceiverSpec
+}
+
+// Dispatcher is told of receivers and tells how they fare.
+type Dispatcher interface {
+	Configure(notify.Receiver)
+	Disable(key string)
+	Forget(key string)
+	Failure(key string) *notify.SendError
+}
+
+// SecretWatcher is told which Secrets a receiver depends on.
+type SecretWatcher interface {
+	Watch(types.NamespacedName)
+}
+
+// workers bounds the Secrets read and the status writes under way.
+const workers = 4
+
+// Reconciler makes the receivers of one kind ready.
+type Reconciler struct {
+	kind     string
+	newEmpty func() Object
+	Dependencies
+}
+
+// Dependencies are what both kinds' reconcilers need.
+type Dependencies struct {
+	Client client.Client
+	// Live reads Secrets from the API server: no cache holds them.
+	Live       client.Reader
+	Secrets    SecretWatcher
+	Dispatcher Dispatcher
+	Reporter   *report.Reporter
+	Sinks      Sinks
+}
+
+// NewAlarmReceiver returns the Reconciler of AlarmReceivers.
+func NewAlarmReceiver(d Dependencies) *Reconciler {
+	return &Reconciler{
+		kind: v1alpha1.KindAlarmReceiver, Dependencies: d,
+		newEmpty: func() Object { return &v1alpha1.AlarmReceiver{} },
+	}
+}
+
+// NewClusterAlarmReceiver returns the Reconciler of ClusterAlarmReceivers.
+func NewClusterAlarmReceiver(d Dependencies) *Reconciler {
+	return &Reconciler{
+		kind: v1alpha1.KindClusterAlarmReceiver, Dependencies: d,
+		newEmpty: func() Object { return &v1alpha1.ClusterAlarmReceiver{} },
+	}
+}
+
+// SetUp registers the reconciler. changed brings the receivers whose counts or
+// health changed, secrets those Secrets that a receiver may depend on.
+func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.GenericEvent) error {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), r.newEmpty(), secretsField, secretsOf); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(r.kind).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(r.newEmpty(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestsFromMapFunc(r.usersOf))).
+		Complete(r)
+}
+
+// +kubebuilder:rbac:groups=bongsu.io,resources=alarmreceivers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=bongsu.io,resources=alarmreceivers/status,verbs=update
+// +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarmreceivers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarmreceivers/status,verbs=update
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
+
+// Reconcile makes one receiver ready, or says why it is not.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	object := r.newEmpty()
+	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
+	return r.Reporter.Reconcile(ctx, key, object, r.Dispatcher.Forget,
+		func(ctx context.Context, key string) (report.Verdict, error) { return r.configure(ctx, object, key) })
+}
+
+// configure hands the receiver to the dispatcher and judges how it fares.
+func (r *Reconciler) configure(ctx context.Context, object Object, key string) (report.Verdict, error) {
+	receiver, verdict, err := r.build(ctx, object, key)
+	if err != nil {
+		return report.Verdict{}, err
+	}
+	if !verdict.Well() {
+		r.Dispatcher.Disable(key)
+		return verdict, nil
+	}
+	r.Dispatcher.Configure(receiver)
+	if failure := r.Dispatcher.Failure(key); failure != nil {
+		return report.Verdict{Reason: failure.Reason, Message: failure.Text}, nil
+	}
+	return report.Verdict{}, nil
+}

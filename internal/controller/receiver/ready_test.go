@@ -1,0 +1,190 @@
+package receiver_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+const (
+	controller = "alarmreceiver-controller"
+	goodURL    = "https://hooks.slack.com/services/a/b/c"
+)
+
+// scene is a namespace, a sink, and an operator.
+type scene struct {
+	*cluster.Cluster
+	t         *testing.T
+	sink      *sink.Sink
+	namespace string
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	c, _ := cluster.SharedOperator(t)
+	return &scene{Cluster: c, t: t, sink: sink.New(t), namespace: c.Namespace(t, nil)}
+}
+
+func (s *scene) create(kind, name, spec string) {
+	s.t.Helper()
+	namespace := s.namespace
+	if strings.HasPrefix(kind, "Cluster") {
+		namespace = ""
+	}
+	o := cluster.Manifest(s.t, kind, namespace, name, spec)
+	NewWithT(s.t).Expect(s.Client.Create(s.t.Context(), o)).To(Succeed())
+	s.t.Cleanup(func() { _ = s.Client.Delete(context.Background(), o) })
+}
+
+// secret sets a Secret's only entry.
+func (s *scene) secret(key, value string) {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hook"}}
+	g := NewWithT(s.t)
+	g.Expect(client.IgnoreNotFound(s.Client.Delete(s.t.Context(), secret.DeepCopy()))).To(Succeed())
+	secret.StringData = map[string]string{key: value}
+	g.Expect(s.Client.Create(s.t.Context(), secret)).To(Succeed())
+}
+
+func (s *scene) patch(o client.Object, patch string) {
+	s.t.Helper()
+	raw := client.RawPatch("application/merge-patch+json", []byte(patch))
+	NewWithT(s.t).Expect(s.Client.Patch(s.t.Context(), o, raw)).To(Succeed())
+}
+
+func (s *scene) receiver() *v1alpha1.AlarmReceiver {
+	return &v1alpha1.AlarmReceiver{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "it"}}
+}
+
+const slackSpec = "slack: {webhookURLSecretRef: {name: hook}}"
+
+func TestWhatIsWrongWithAReceiverIsToldAndHealsWhenCorrected(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(*scene)
+		spec    string
+		reason  string
+		message string
+		heal    func(*scene)
+	}{
+		"a Secret that does not exist": {
+			spec: slackSpec, reason: v1alpha1.ReasonSecretNotFound, message: "/hook does not exist",
+			heal: func(s *scene) { s.secret("url", goodURL) },
+		},
+		"a Secret without the key": {
+			prepare: func(s *scene) { s.secret("link", goodURL) },
+			spec:    slackSpec, reason: v1alpha1.ReasonSecretNotFound, message: `/hook has no key "url"`,
+			heal: func(s *scene) { s.secret("url", goodURL) },
+		},
+		"a Secret that holds no URL": {
+			prepare: func(s *scene) { s.secret("url", "hunter2 is no URL") },
+			spec:    slackSpec, reason: v1alpha1.ReasonInvalidSecret, message: "/hook: ",
+			heal: func(s *scene) { s.secret("url", goodURL) },
+		},
+		"headers that cannot be": {
+			prepare: func(s *scene) { s.secret("Host", "hunter2") },
+			spec:    "webhook: {url: https://a.example, headersSecretRef: {name: hook}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "the header Host cannot be set",
+			heal: func(s *scene) { s.secret("Authorization", "hunter2") },
+		},
+		"a loopback address": {
+			spec:   "webhook: {url: 'http://127.0.0.1:1/'}",
+			reason: v1alpha1.ReasonAddressNotAllowed, message: "ask an administrator to allow the range",
+			heal: func(s *scene) { s.patch(s.receiver(), `{"spec":{"webhook":{"url":"https://a.example"}}}`) },
+		},
+		"a loopback address in a Secret": {
+			prepare: func(s *scene) { s.secret("url", "http://[::ffff:127.0.0.1]:1/hunter2") },
+			spec:    slackSpec, reason: v1alpha1.ReasonAddressNotAllowed, message: "ask an administrator to allow the range",
+			heal: func(s *scene) { s.secret("url", goodURL) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, g := newScene(t), NewWithT(t)
+			if tc.prepare != nil {
+				tc.prepare(s)
+			}
+			s.create("AlarmReceiver", "it", tc.spec)
+			message := s.ExpectNotReady(t, s.receiver(), tc.reason)
+			g.Expect(message).To(ContainSubstring(tc.message))
+			g.Expect(message).NotTo(ContainSubstring("hunter2"), "it is a secret")
+			wrong := s.receiver()
+			s.Ready(t.Context(), wrong)
+			s.ExpectWarning(t, wrong, tc.reason, controller)
+
+			tc.heal(s)
+			s.ExpectReady(t, s.receiver())
+			g.Eventually(func() int { return len(s.EventsOn(t.Context(), wrong, v1alpha1.ReasonRecovered)) }).Should(Equal(1))
+		})
+	}
+}
+
+// alarm sends all that happens in the namespace to a receiver.
+func (s *scene) alarm(receiver string) {
+	s.t.Helper()
+	s.create("Alarm", "all", "match: [{reasons: [BackOff]}]\nreceivers: [{kind: "+strings.Replace(receiver, "/", ", name: ", 1)+"}]")
+	a := &v1alpha1.Alarm{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "all"}}
+	s.ExpectReady(s.t, a)
+}
+
+func (s *scene) happen() {
+	s.t.Helper()
+	NewWithT(s.t).Expect(s.Client.Create(s.t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "event-"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.namespace, Name: "web-0"},
+		Type:           corev1.EventTypeWarning, Reason: "BackOff", Message: "Back-off", Count: 1,
+	})).To(Succeed())
+}
+
+func TestANameThatResolvesToALoopbackAddressIsNotReached(t *testing.T) {
+	s := newScene(t)
+	s.create("AlarmReceiver", "it", "webhook: {url: '"+strings.Replace(s.sink.URL(), "127.0.0.1", "localhost", 1)+"'}")
+	s.ExpectReady(t, s.receiver())
+	s.alarm("AlarmReceiver/it")
+	s.happen()
+	s.ExpectNotReady(t, s.receiver(), v1alpha1.ReasonAddressNotAllowed)
+	NewWithT(t).Expect(s.sink.Requests()).To(BeEmpty())
+}
+
+func TestAFailingReceiverSaysSoAndHealsWhenItsSecretChanges(t *testing.T) {
+	s := newScene(t)
+	s.sink.Always(sink.Status(http.StatusForbidden, "invalid_token hunter2"))
+	s.secret("Authorization", "hunter2")
+	s.create("ClusterAlarmReceiver", s.namespace, "webhook: {url: '"+s.sink.URL()+"', headersSecretRef: {namespace: "+s.namespace+", name: hook}}\nallowedNamespaces: {}")
+	receiver := &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	s.ExpectReady(t, receiver)
+	s.alarm("ClusterAlarmReceiver/" + s.namespace)
+	s.happen()
+
+	message := s.ExpectNotReady(t, receiver, v1alpha1.ReasonDeliveryFailing)
+	g := NewWithT(t)
+	g.Expect(message).NotTo(Or(ContainSubstring("hunter2"), ContainSubstring("secret")), "it is a secret")
+	s.ExpectWarning(t, receiver, v1alpha1.ReasonDeliveryFailing, controller)
+
+	s.sink.Always(sink.Accept())
+	s.secret("Authorization", "hunter3")
+	s.ExpectReady(t, receiver)
+	g.Eventually(s.sink.Accepted).Should(HaveLen(1))
+	g.Expect(s.sink.Accepted()[0].Header.Get("Authorization")).To(Equal("hunter3"))
+}
+
+func TestAReceiverThatRecoversByItselfIsReadyAgain(t *testing.T) {
+	s := newScene(t)
+	s.sink.Script(sink.Status(http.StatusInternalServerError, "oops"), sink.Status(http.StatusInternalServerError, "oops"))
+	s.create("ClusterAlarmReceiver", s.namespace, "webhook: {url: '"+s.sink.URL()+"'}\nallowedNamespaces: {}")
+	receiver := &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	s.ExpectReady(t, receiver)
+	s.alarm("ClusterAlarmReceiver/" + s.namespace)
+	s.happen()
+	s.ExpectNotReady(t, receiver, v1alpha1.ReasonDeliveryFailing)
+	s.ExpectReady(t, receiver)
+	NewWithT(t).Expect(s.sink.Accepted()).To(HaveLen(1))
+}

@@ -1,0 +1,93 @@
+package receiver_test
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
+	c := cluster.Shared(t)
+	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict) // as kubectl does
+	const (
+		oneSink = "exactly one of slack, webhook and log must be set"
+		oneURL  = "spec.webhook: Invalid value: exactly one of url and urlSecretRef must be set"
+		badURL  = "spec.webhook.url: Invalid value: ... must be an absolute http or https URL, for example https://alarms.example.com/bongsu"
+		userURL = "spec.webhook.url: Invalid value: ... must not hold a user or password; put the URL in a Secret and name it in urlSecretRef"
+	)
+	for name, tc := range map[string]struct{ spec, want string }{
+		"no spec":             {"", "spec: Required value"},
+		"no sink":             {"{}", oneSink},
+		"two sinks":           {"log: {}\nwebhook: {url: https://a.example}", oneSink},
+		"an unknown sink":     {"mail: {}", `unknown field "spec.mail"`},
+		"a webhook of no URL": {"webhook: {}", oneURL},
+		"a URL twice":         {"webhook: {url: https://a.example, urlSecretRef: {namespace: a, name: a}}", oneURL},
+		"a URL without host":  {"webhook: {url: 'https:///a'}", badURL},
+		"a relative URL":      {"webhook: {url: /a}", badURL},
+		"an ftp URL":          {"webhook: {url: ftp://a.example}", badURL},
+		"words for a URL":     {"webhook: {url: my server}", badURL},
+		"an empty URL":        {"webhook: {url: ''}", badURL},
+		"a URL with password": {"webhook: {url: 'https://me:secret@a.example/'}", userURL},
+		"a URL with fragment": {"webhook: {url: 'https://a.example/#b'}", "spec.webhook.url: Invalid value: ... must not have a fragment: remove # and what follows"},
+		"a URL with user":     {"webhook: {url: 'https://me@a.example'}", userURL},
+		"a long URL":          {"webhook: {url: https://a.example/" + strings.Repeat("a", 2048) + "}", "spec.webhook.url: Too long: may not be more than 2048 bytes"},
+		"slack of no Secret":  {"slack: {}", "spec.slack.webhookURLSecretRef: Required value"},
+		"a Secret of no name": {"slack: {webhookURLSecretRef: {namespace: a}}", "spec.slack.webhookURLSecretRef.name: Required value"},
+		"an empty Secret name": {
+			"slack: {webhookURLSecretRef: {namespace: a, name: ''}}", "spec.slack.webhookURLSecretRef.name: Invalid value",
+		},
+		"an empty key": {
+			"slack: {webhookURLSecretRef: {namespace: a, name: a, key: ''}}", "spec.slack.webhookURLSecretRef.key: Invalid value",
+		},
+		"a long key": {
+			"slack: {webhookURLSecretRef: {namespace: a, name: a, key: " + strings.Repeat("a", 254) + "}}",
+			"spec.slack.webhookURLSecretRef.key: Too long: may not be more than 253 bytes",
+		},
+		"headers of no Secret": {
+			"webhook: {url: https://a.example, headersSecretRef: {namespace: a}}", "spec.webhook.headersSecretRef.name: Required value",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			err := strict.Create(t.Context(), cluster.Manifest(t, "ClusterAlarmReceiver", "", "wrong", tc.spec))
+			g.Expect(err).To(says(tc.want))
+			// One of a namespace names Secrets of that namespace alone.
+			spec := strings.ReplaceAll(strings.ReplaceAll(tc.spec, "namespace: a, ", ""), "namespace: a", "")
+			err = strict.Create(t.Context(), cluster.Manifest(t, "AlarmReceiver", metav1.NamespaceDefault, "wrong", spec))
+			g.Expect(err).To(says(tc.want))
+		})
+	}
+	for name, tc := range map[string]struct{ kind, namespace, spec, want string }{
+		"a receiver of the cluster must say where its Secret is": {
+			"ClusterAlarmReceiver", "", "slack: {webhookURLSecretRef: {name: a}}",
+			"spec.slack.webhookURLSecretRef.namespace: Required value",
+		},
+		"a receiver of a namespace cannot name a Secret of another": {
+			"AlarmReceiver", "default", "slack: {webhookURLSecretRef: {namespace: kube-system, name: a}}",
+			`unknown field "spec.slack.webhookURLSecretRef.namespace"`,
+		},
+		"a receiver of a namespace allows nobody else": {
+			"AlarmReceiver", "default", "log: {}\nallowedNamespaces: {}", `unknown field "spec.allowedNamespaces"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := strict.Create(t.Context(), cluster.Manifest(t, tc.kind, tc.namespace, "wrong", tc.spec))
+			NewWithT(t).Expect(err).To(says(tc.want))
+		})
+	}
+}
+
+// says matches an error that holds all parts of a text, between which "..." stands.
+func says(want string) types.GomegaMatcher {
+	var all []types.GomegaMatcher
+	for part := range strings.SplitSeq(want, "...") {
+		all = append(all, MatchError(ContainSubstring(strings.TrimSpace(part))))
+	}
+	return And(all...)
+}

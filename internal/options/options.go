@@ -1,0 +1,94 @@
+// Package options holds what the operator can be told on its command line or in
+// a file: one struct, validated as a whole before anything starts.
+package options
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Options of the operator.
+type Options struct {
+	// DataDir holds the ledger.
+	DataDir string
+	// LeaderElect makes the operator wait until no other is at work.
+	LeaderElect bool
+	// Namespace is where the operator's own objects are: lease and mirror.
+	Namespace string
+	// ClusterName is told in each message; empty is derived from the cluster's UID.
+	ClusterName string
+	// MetricsAddress and HealthAddress are where those endpoints listen; "0" is
+	// nowhere.
+	MetricsAddress, HealthAddress string
+	// AllowedAddresses are ranges that receivers of a namespace may reach though
+	// they are not public.
+	AllowedAddresses []string
+	// DeliveryMaxAge is how long delivery of a message is tried.
+	DeliveryMaxAge time.Duration
+}
+
+// Default returns the options of an installation that says nothing.
+func Default() Options {
+	return Options{
+		DataDir:        "/var/lib/bongsu",
+		Namespace:      "bongsu-system",
+		MetricsAddress: "0",
+		HealthAddress:  "0",
+		DeliveryMaxAge: 24 * time.Hour,
+	}
+}
+
+// AddFlags adds a flag for each option; the present values are the defaults.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
+		"`directory` of the ledger: what is still to be sent and how far Events were read")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
+		"wait until no other replica is at work; needed with more than one")
+	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
+		"`namespace` of the operator's own objects (lease, mirror)")
+	flags.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
+		"`name` of the cluster in messages (default: derived from the cluster's UID)")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress,
+		"`address` of the Prometheus endpoint, for example :8080; 0 is none")
+	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", o.HealthAddress,
+		"`address` of /healthz and /readyz, for example :8081; 0 is none")
+	flags.StringSliceVar(&o.AllowedAddresses, "allowed-receiver-addresses", o.AllowedAddresses,
+		"`ranges` (CIDR) that AlarmReceivers may reach though they are loopback, link-local or private")
+	flags.DurationVar(&o.DeliveryMaxAge, "delivery-max-age", o.DeliveryMaxAge,
+		"how long delivery of a message is tried before it is dropped")
+}
+
+// Validate returns all that is wrong, each naming its flag.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.DataDir == "" {
+		errs = append(errs, errors.New("--data-dir must not be empty"))
+	}
+	if o.Namespace == "" {
+		errs = append(errs, errors.New("--namespace must not be empty"))
+	}
+	if o.DeliveryMaxAge < time.Minute {
+		errs = append(errs, fmt.Errorf("--delivery-max-age is %v; it must be at least 1m", o.DeliveryMaxAge))
+	}
+	if _, err := o.AllowedPrefixes(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// AllowedPrefixes returns AllowedAddresses parsed.
+func (o *Options) AllowedPrefixes() ([]netip.Prefix, error) {
+	var prefixes []netip.Prefix
+	for _, text := range o.AllowedAddresses {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--allowed-receiver-addresses: %q is not a range such as 10.20.0.0/16", text)
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	return prefixes, nil
+}
