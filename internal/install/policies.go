@@ -1,0 +1,51 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/config"
+)
+
+// probe holds a policy with its binding, and an object that it refuses.
+//
+//go:embed probe.yaml
+var probe []byte
+
+// awaitPolicies returns when the API server enforces the policies applied so far.
+//
+// It does not say so anywhere. But it takes all policies that it knows into force
+// at once, and hears of them in the order of their creation: so when it enforces
+// one that was created after the others, it enforces those too.
+func awaitPolicies(ctx context.Context, c client.Client) (err error) {
+	objects, err := config.Decode(bytes.NewReader(probe))
+	if err != nil {
+		return err
+	}
+	last := len(objects) - 1
+	policy, refused := objects[:last], objects[last]
+	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx), c, policy)) }()
+	if err := Apply(ctx, c, policy...); err != nil {
+		return err
+	}
+	return poll(ctx, "the admission policies to be enforced", func(ctx context.Context) (bool, error) {
+		err := c.Create(ctx, refused.DeepCopy(), client.DryRunAll)
+		if refusedByPolicy(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+func remove(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) error {
+	var errs []error
+	for _, o := range objects {
+		errs = append(errs, client.IgnoreNotFound(c.Delete(ctx, o)))
+	}
+	return errors.Join(errs...)
+}

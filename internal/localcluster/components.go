@@ -1,0 +1,161 @@
+package localcluster
+
+import (
+	"slices"
+	"strconv"
+)
+
+// The networks of a cluster. Nobody routes to them.
+const (
+	serviceNetwork = "10.96.0.0/16"
+	serviceIP      = "10.96.0.1" // of the API server, as pods know it
+	podNetwork     = "10.128.0.0/10"
+)
+
+// args returns the command line of a component, with the ports of the moment.
+func (c *Cluster) args(component Component) []string {
+	switch component {
+	case Etcd:
+		return c.etcdArgs()
+	case APIServer:
+		return c.apiServerArgs()
+	case ControllerManager:
+		return c.controllerManagerArgs()
+	case Scheduler:
+		return c.schedulerArgs()
+	default:
+		return c.kwokArgs()
+	}
+}
+
+func (c *Cluster) etcdArgs() []string {
+	args := flags{
+		"data-dir":                    c.dir.etcdData(),
+		"listen-client-urls":          c.ports.url(Etcd),
+		"advertise-client-urls":       c.ports.url(Etcd),
+		"listen-peer-urls":            c.ports.url(etcdPeer),
+		"initial-advertise-peer-urls": c.ports.url(etcdPeer),
+		"initial-cluster":             "default=" + c.ports.url(etcdPeer),
+		"cert-file":                   c.pki.cert(etcdServerCert),
+		"key-file":                    c.pki.key(etcdServerCert),
+		"trusted-ca-file":             c.pki.cert(etcdCA),
+		"client-cert-auth":            "true",
+		"peer-cert-file":              c.pki.cert(etcdServerCert),
+		"peer-key-file":               c.pki.key(etcdServerCert),
+		"peer-trusted-ca-file":        c.pki.cert(etcdCA),
+		"peer-client-cert-auth":       "true",
+		"log-level":                   "warn",
+	}
+	if c.config.UnsafeNoFsync {
+		args["unsafe-no-fsync"] = "true"
+	}
+	return args.list()
+}
+
+func (c *Cluster) apiServerArgs() []string {
+	return flags{
+		"bind-address":      loopback,
+		"secure-port":       strconv.Itoa(c.ports.of(APIServer)),
+		"advertise-address": loopback,
+		// A loopback address is not allowed in the endpoints of a Service, and
+		// no pod could reach it.
+		"endpoint-reconciler-type": "none",
+		"service-cluster-ip-range": serviceNetwork,
+
+		"etcd-servers":  c.ports.url(Etcd),
+		"etcd-cafile":   c.pki.cert(etcdCA),
+		"etcd-certfile": c.pki.cert(etcdClientCert),
+		"etcd-keyfile":  c.pki.key(etcdClientCert),
+
+		"cert-dir":                         c.dir.pki(""),
+		"tls-cert-file":                    c.pki.cert(serverCert),
+		"tls-private-key-file":             c.pki.key(serverCert),
+		"client-ca-file":                   c.pki.cert(clusterCA),
+		"kubelet-client-certificate":       c.pki.cert(kubeletClientCert),
+		"kubelet-client-key":               c.pki.key(kubeletClientCert),
+		"kubelet-preferred-address-types":  "InternalIP",
+		"service-account-issuer":           "https://kubernetes.default.svc.cluster.local",
+		"service-account-key-file":         c.dir.pki(serviceAccountKey),
+		"service-account-signing-key-file": c.dir.pki(serviceAccountKey),
+		"authorization-mode":               "Node,RBAC", // the default allows everything
+
+		"event-ttl":           c.config.EventTTL.String(),
+		"audit-policy-file":   c.dir.auditPolicy(),
+		"audit-log-path":      c.dir.auditLog(),
+		"audit-log-maxsize":   "64", // MiB
+		"audit-log-maxbackup": "2",
+		"profiling":           "false",
+	}.list()
+}
+
+func (c *Cluster) controllerManagerArgs() []string {
+	return c.serving(ControllerManager, flags{
+		"kubeconfig":                       c.kubeconfigOf(controllerManagerCert),
+		"authentication-kubeconfig":        c.kubeconfigOf(controllerManagerCert),
+		"authorization-kubeconfig":         c.kubeconfigOf(controllerManagerCert),
+		"leader-elect":                     "false",
+		"use-service-account-credentials":  "true",
+		"service-account-private-key-file": c.dir.pki(serviceAccountKey),
+		"root-ca-file":                     c.pki.cert(clusterCA),
+		"cluster-signing-cert-file":        c.pki.cert(clusterCA),
+		"cluster-signing-key-file":         c.pki.key(clusterCA),
+		"service-cluster-ip-range":         serviceNetwork,
+		// It makes this directory if there is none, by default under /usr.
+		"flex-volume-plugin-dir": c.dir.path("tmp", "flexvolume"),
+		// A person, or a test, waits for what it does.
+		"horizontal-pod-autoscaler-sync-period": "5s",
+		"node-monitor-period":                   "2s",
+		"kube-api-qps":                          "200",
+		"kube-api-burst":                        "400",
+		"profiling":                             "false",
+	})
+}
+
+func (c *Cluster) schedulerArgs() []string {
+	return c.serving(Scheduler, flags{
+		"kubeconfig":                c.kubeconfigOf(schedulerCert),
+		"authentication-kubeconfig": c.kubeconfigOf(schedulerCert),
+		"authorization-kubeconfig":  c.kubeconfigOf(schedulerCert),
+		"leader-elect":              "false",
+		"profiling":                 "false",
+	})
+}
+
+// serving adds the flags by which a component has a health endpoint.
+func (c *Cluster) serving(component Component, f flags) []string {
+	f["bind-address"] = loopback
+	f["secure-port"] = strconv.Itoa(c.ports.of(component))
+	f["tls-cert-file"] = c.pki.cert(serverCert)
+	f["tls-private-key-file"] = c.pki.key(serverCert)
+	return f.list()
+}
+
+func (c *Cluster) kwokArgs() []string {
+	return flags{
+		"kubeconfig": c.kubeconfigOf(kwokCert),
+		"config":     c.dir.stages(),
+		// A label, as KWOK does not see nodes that have no annotations by a
+		// selector of annotations.
+		"manage-nodes-with-label-selector": Simulate + "!=" + SimulateNone,
+		"node-lease-duration-seconds":      "40",
+		"node-ip":                          loopback,
+		"node-port":                        strconv.Itoa(c.ports.of(Kwok)),
+		"cidr":                             podNetwork,
+		"server-address":                   c.ports.address(Kwok),
+		"tls-cert-file":                    c.pki.cert(serverCert),
+		"tls-private-key-file":             c.pki.key(serverCert),
+		"v":                                "WARN",
+	}.list()
+}
+
+// flags are the flags of a command line.
+type flags map[string]string
+
+func (f flags) list() []string {
+	args := make([]string, 0, len(f))
+	for name, value := range f {
+		args = append(args, "--"+name+"="+value)
+	}
+	slices.Sort(args)
+	return args
+}

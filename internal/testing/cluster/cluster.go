@@ -1,0 +1,101 @@
+// Package cluster gives tests a real API server with everything of ours installed
+// in it, and callers of every degree of power: an administrator, users with few
+// rights, the operator as its own service account.
+//
+// Only etcd and the API server run unless a test asks for more: nothing then
+// schedules pods or completes the removal of namespaces.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/install"
+	"github.com/bongsu-io/bongsu/internal/localcluster"
+)
+
+// Cluster is a cluster with our kinds, roles and policies in it.
+type Cluster struct {
+	*localcluster.Cluster
+	// Client has every right.
+	Client client.WithWatch
+}
+
+// Option changes what is started.
+type Option func(*localcluster.Config)
+
+// Whole also starts what makes Deployments run, on so many simulated nodes.
+func Whole(nodes int) Option {
+	return func(c *localcluster.Config) { c.Components, c.Nodes = localcluster.Everything(), nodes }
+}
+
+// In keeps the cluster in a directory of the test's own.
+func In(dir string) Option { return func(c *localcluster.Config) { c.Dir = dir } }
+
+// Start starts a cluster for the length of a test.
+func Start(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	c, err := start(t.Context(), append([]Option{In(t.TempDir())}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func start(ctx context.Context, opts ...Option) (*Cluster, error) {
+	silence()
+	config := localcluster.Config{UnsafeNoFsync: true}
+	for _, opt := range opts {
+		opt(&config)
+	}
+	local, err := localcluster.Start(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Cluster: local}
+	if err := c.install(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+func (c *Cluster) install(ctx context.Context) (err error) {
+	if err := install.Install(ctx, c.RESTConfig()); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	c.Client, err = ClientFor(c.RESTConfig())
+	return err
+}
+
+// ClientFor returns a client that knows our kinds and Kubernetes' own.
+func ClientFor(config *rest.Config) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+}
+
+// silence keeps the libraries' logs out of the tests' output.
+func silence() {
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+}
