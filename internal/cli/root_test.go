@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"no such command":      {[]string{"mangr"}, exitUsage, []string{`unknown command "mangr"`, "manager", "see 'bongsu --help'"}},
+		"no such flag":         {[]string{"manager", "--datadir", "x"}, exitUsage, []string{"--datadir", "see 'bongsu manager --help'"}},
+		"too many words":       {[]string{"version", "now"}, exitUsage, []string{"now", "see 'bongsu version --help'"}},
+		"an impossible option": {[]string{"manager", "--data-dir", ""}, exitUsage, []string{"--data-dir must not be empty"}},
+		"an unknown format":    {[]string{"manager", "--kubeconfig", "none", "--log-format", "xml"}, exitError, []string{"none"}},
+		"no cluster":           {[]string{"manager", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
+		"all is well":          {[]string{"version"}, exitOK, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			if got := Run(t.Context(), tc.args, &out, &errOut); got != tc.code {
+				t.Errorf("exit code %d, want %d", got, tc.code)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(errOut.String(), want) {
+					t.Errorf("standard error lacks %q:\n%s", want, errOut.String())
+				}
+			}
+		})
+	}
+}
+
+func TestEveryCommandAndFlagExplainsItself(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
+		var out, errOut bytes.Buffer
+		if got := Run(t.Context(), args, &out, &errOut); got != exitOK || out.Len() == 0 {
+			t.Errorf("%v: exit code %d, %d bytes of help", args, got, out.Len())
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+const pollInterval = 250 * time.Millisecond
+
+// watcher tells which alarms were delivered, as their status does: that is the
+// whole way, from the Event to the receiver's yes.
+type watcher struct {
+	client   client.Client
+	patience time.Duration
+	// baseline is what had been delivered before.
+	baseline map[string]int64
+}
+
+// begin makes what was delivered up to now count for nothing.
+func (w *watcher) begin(ctx context.Context) error {
+	statuses, err := w.statuses(ctx)
+	w.baseline = map[string]int64{}
+	for name, status := range statuses {
+		w.baseline[name] = status.Delivered
+	}
+	return err
+}
+
+// await waits until all of the alarms were delivered, and returns those that were
+// not in time.
+func (w *watcher) await(ctx context.Context, alarms []string) (missing []string, err error) {
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, w.patience, true, func(ctx context.Context) (bool, error) {
+		missing, err = w.missing(ctx, alarms)
+		return len(missing) == 0, err
+	})
+	if ctx.Err() == nil && wait.Interrupted(err) {
+		err = nil // the time is over, which the names say
+	}
+	return missing, err
+}
+
+func (w *watcher) missing(ctx context.Context, alarms []string) ([]string, error) {
+	statuses, err := w.statuses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, name := range alarms {
+		if s := statuses[name]; s == nil || s.Delivered <= w.baseline[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing, nil
+}
+
+// statuses of all alarms, by name: no two samples share one.
+func (w *watcher) statuses(ctx context.Context) (map[string]*v1alpha1.AlarmStatus, error) {
+	var ofCluster v1alpha1.ClusterAlarmList
+	if err := w.client.List(ctx, &ofCluster); err != nil {
+		return nil, err
+	}
+	var ofNamespaces v1alpha1.AlarmList
+	if err := w.client.List(ctx, &ofNamespaces); err != nil {
+		return nil, err
+	}
+	statuses := map[string]*v1alpha1.AlarmStatus{}
+	for i := range ofCluster.Items {
+		statuses[ofCluster.Items[i].Name] = &ofCluster.Items[i].Status
+	}
+	for i := range ofNamespaces.Items {
+		statuses[ofNamespaces.Items[i].Name] = &ofNamespaces.Items[i].Status
+	}
+	return statuses, nil
+}
+
+// awaitReady returns when every alarm is in force, or says which are not.
+func (w *watcher) awaitReady(ctx context.Context) error {
+	var waiting []string
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, w.patience, true, func(ctx context.Context) (bool, error) {
+		statuses, err := w.statuses(ctx)
+		waiting = nil
+		for name, status := range statuses {
+			if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) {
+				waiting = append(waiting, name)
+			}
+		}
+		return len(waiting) == 0, err
+	})
+	if ctx.Err() == nil && wait.Interrupted(err) {
+		slices.Sort(waiting)
+		return fmt.Errorf("not in force within %v: %s", w.patience, strings.Join(waiting, ", "))
+	}
+	return err
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+)
+
+// writeReasons lists the constants of a Go file, block by block, with what their
+// comments say of them.
+func writeReasons(w *bytes.Buffer, path string) error {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(w, "## Conditions and reasons\n\n")
+	for _, declaration := range file.Decls {
+		if block, ok := declaration.(*ast.GenDecl); ok && block.Tok == token.CONST {
+			if err := writeBlock(w, block); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeBlock(w *bytes.Buffer, block *ast.GenDecl) error {
+	if !block.Lparen.IsValid() {
+		return writeSingle(w, block)
+	}
+	fmt.Fprintf(w, "%s\n\n| reason | meaning |\n|---|---|\n", escape(block.Doc.Text()))
+	for _, spec := range block.Specs {
+		name, value, err := constantOf(spec)
+		if err != nil {
+			return err
+		}
+		meaning := strings.TrimPrefix(spec.(*ast.ValueSpec).Doc.Text(), name+": ")
+		fmt.Fprintf(w, "| `%s` | %s |\n", value, escape(meaning))
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// writeSingle shows a constant by its value, which is what users see.
+func writeSingle(w *bytes.Buffer, block *ast.GenDecl) error {
+	name, value, err := constantOf(block.Specs[0])
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s\n\n", escape(strings.ReplaceAll(block.Doc.Text(), name, "`"+value+"`")))
+	return nil
+}
+
+func constantOf(spec ast.Spec) (name, value string, err error) {
+	constant, ok := spec.(*ast.ValueSpec)
+	if !ok || len(constant.Names) != 1 || len(constant.Values) != 1 {
+		return "", "", fmt.Errorf("not one constant: %v", spec)
+	}
+	name = constant.Names[0].Name
+	literal, ok := constant.Values[0].(*ast.BasicLit)
+	if !ok {
+		return "", "", fmt.Errorf("constant %s: not a literal", name)
+	}
+	value, err = strconv.Unquote(literal.Value)
+	return name, value, err
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+func TestASchemaBecomesOneLineAField(t *testing.T) {
+	text := schema{Type: "string", Description: "name of it.", MinLength: new(int64(1)), MaxLength: new(int64(9)), Pattern: "a|b"}
+	entry := schema{Type: "object", Properties: map[string]schema{"name": text}, Required: []string{"name"}}
+	s := schema{Type: "object", Properties: map[string]schema{
+		"selector": {Type: "object", Description: "selector of <some>\nthings.\n\nDefault: all.", Properties: map[string]schema{"matchExpressions": {Description: "not listed"}}},
+		"entries": {
+			Type: "array", Description: "entries of it.", MaxItems: new(int64(3)),
+			Items:        &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &entry},
+			XValidations: apiextensionsv1.ValidationRules{{Message: "must differ"}},
+		},
+	}}
+	want := []field{
+		{"spec.entries", "list of object", "entries of it.<br>Limits: at most 3 entries.<br>Rule: must differ."},
+		{"spec.entries[].name", "string", "name of it.<br>**Required.**<br>Limits: 1 to 9 characters, matches `a\\|b`."},
+		{"spec.selector", "LabelSelector", "selector of &lt;some> things.<br>Default: all."},
+	}
+	if d := cmp.Diff(want, fieldsOf("spec", s, true), cmp.AllowUnexported(field{})); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestReasonsAreListedByWhatUsersSee(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "conditions.go")
+	const source = `package x
+
+// ConditionReady is True at last.
+const ConditionReady = "Ready"
+
+// Reasons of all kinds.
+const (
+	// ReasonGone: it is
+	// gone.
+	ReasonGone = "Gone"
+)
+
+func unrelated() {}
+`
+	const want = "## Conditions and reasons\n\n`Ready` is True at last.\n\n" +
+		"Reasons of all kinds.\n\n| reason | meaning |\n|---|---|\n| `Gone` | it is gone. |\n\n"
+	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := writeReasons(&got, path); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEveryCommandIsDescribedUnlessHidden(t *testing.T) {
+	nothing := func(*cobra.Command, []string) {}
+	root := &cobra.Command{Use: "tool", Long: "Tool does things."}
+	run := &cobra.Command{Use: "run FILE", Short: "Run it", Example: "  tool run a", Run: nothing}
+	run.Flags().Int("times", 1, "how often")
+	root.AddCommand(run, &cobra.Command{Use: "secret", Hidden: true, Run: nothing})
+	const want = "# Command line reference\n\nThe same is shown by `tool COMMAND --help`.\n\n" +
+		"## tool\n\nTool does things.\n\n" +
+		"## tool run\n\nRun it.\n\n```\ntool run FILE [flags]\n```\n\n" +
+		"Example:\n\n```\n  tool run a\n```\n\n" +
+		"Flags:\n\n```\n      --times int   how often (default 1)\n```\n\n"
+	var got bytes.Buffer
+	if err := commandPage(root)(&got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got.String()); d != "" {
+		t.Error(d)
+	}
+}
