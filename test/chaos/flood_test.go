@@ -1,0 +1,119 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// reason of all Events of a flood.
+const reason = "Flood"
+
+// writers create Events side by side.
+const writers = 8
+
+// flood creates Events until it is stopped.
+type flood struct {
+	stage   *stage
+	limiter *rate.Limiter
+	stop    context.CancelFunc
+	writers sync.WaitGroup
+
+	mu      sync.Mutex
+	begun   int
+	atMost  int
+	created []string
+	err     error
+}
+
+// burst creates n Events as fast as the API server takes them, and returns what
+// receivers are expected to call them.
+func (s *stage) burst(n int) []string {
+	s.t.Helper()
+	return s.flood(rate.Inf, n).wait()
+}
+
+// pour creates so many Events a second until it is stopped.
+func (s *stage) pour(perSecond rate.Limit) *flood { return s.flood(perSecond, 0) }
+
+var floods = 0
+
+func (s *stage) flood(perSecond rate.Limit, atMost int) *flood {
+	floods++
+	ctx, stop := context.WithCancel(s.t.Context())
+	f := &flood{stage: s, limiter: rate.NewLimiter(perSecond, 1), stop: stop, atMost: atMost}
+	prefix := fmt.Sprintf("flood-%d", floods)
+	for range writers {
+		f.writers.Go(func() {
+			for f.limiter.Wait(ctx) == nil {
+				n, more := f.next()
+				if !more {
+					return
+				}
+				f.create(fmt.Sprintf("%s-%05d", prefix, n))
+			}
+		})
+	}
+	s.t.Cleanup(func() { stop(); f.writers.Wait() })
+	return f
+}
+
+func (f *flood) next() (n int, more bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.atMost > 0 && f.begun == f.atMost || f.err != nil {
+		return 0, false
+	}
+	f.begun++
+	return f.begun, true
+}
+
+// create creates an Event, however long the API server is away.
+func (f *flood) create(name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := f.stage.Client.Create(ctx, newEvent(f.stage.namespace, name))
+		return err == nil || apierrors.IsAlreadyExists(err), nil
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.err = fmt.Errorf("create Event %s: %w", name, err)
+		return
+	}
+	f.created = append(f.created, name)
+}
+
+func newEvent(namespace, name string) *eventsv1.Event {
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		EventTime:  metav1.NowMicro(), ReportingController: "bongsu.io/chaos", ReportingInstance: "chaos-0",
+		Type: corev1.EventTypeNormal, Reason: reason, Action: "Flood", Note: name,
+		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name},
+	}
+}
+
+// end stops the flood and returns what it created.
+func (f *flood) end() []string {
+	f.stage.t.Helper()
+	f.stop()
+	return f.wait()
+}
+
+func (f *flood) wait() []string {
+	f.stage.t.Helper()
+	f.writers.Wait()
+	if f.err != nil {
+		f.stage.t.Fatal(f.err)
+	}
+	return f.created
+}

@@ -1,0 +1,113 @@
+package chaos
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
+
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// disk is one that can be full.
+type disk interface {
+	// Prepare is called before the manager's first start.
+	prepare(*testing.T, *manager)
+	fill(*testing.T, *manager)
+	free(*testing.T, *manager)
+}
+
+func TestAFullDiskLosesNothing(t *testing.T) {
+	for name, d := range map[string]disk{"file system": &smallDisk{}, "limit of the process": &limitedFiles{}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, cluster.Shared(t), "hook")
+			hook := s.receivers[0]
+			m := newManager(t, s.Cluster, "--log-format", "text")
+			d.prepare(t, m)
+			m.startAtWork(s.Cluster)
+			expected := s.burst(200)
+			s.awaitAll(hook, expected)
+
+			d.fill(t, m)
+			expected = append(expected, s.burst(300)...)
+			gomega.NewWithT(t).Eventually(m.log.String).WithTimeout(patience).
+				Should(gomega.ContainSubstring("Events could not be committed"))
+			if hook.missing(expected) == 0 {
+				t.Error("all was delivered: the disk was not full")
+			}
+			d.free(t, m)
+			expected = append(expected, s.burst(100)...)
+			s.awaitAll(hook, expected)
+			s.conclude(0, expected)
+			s.assertRepeated(0)
+		})
+	}
+}
+
+// smallDisk is a file system of its own, of which a big file takes all that is
+// left.
+type smallDisk struct{ ballast string }
+
+func (d *smallDisk) prepare(t *testing.T, m *manager) {
+	dir := filepath.Join(t.TempDir(), "disk")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m")
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("mounting a small file system needs root")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		m.end() // before its own turn: it has files open there
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	m.dataDir = filepath.Join(dir, "data")
+	d.ballast = filepath.Join(dir, "ballast")
+}
+
+func (d *smallDisk) fill(t *testing.T, _ *manager) {
+	f, err := os.Create(d.ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for err == nil {
+		_, err = f.Write(make([]byte, 512))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
+func (d *smallDisk) free(t *testing.T, _ *manager) {
+	if err := os.Remove(d.ballast); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// limitedFiles lets the process write no more than the first page of a file, which
+// needs no root. What it says of itself goes through a pipe.
+type limitedFiles struct{}
+
+func (*limitedFiles) prepare(*testing.T, *manager) {}
+
+func (*limitedFiles) fill(t *testing.T, m *manager) { limitFiles(t, m, 4096) }
+
+func (*limitedFiles) free(t *testing.T, m *manager) { limitFiles(t, m, unix.RLIM_INFINITY) }
+
+func limitFiles(t *testing.T, m *manager, size uint64) {
+	t.Helper()
+	limit := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(m.life.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+}

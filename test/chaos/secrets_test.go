@@ -1,0 +1,194 @@
+package chaos
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+// unit is repeated to make a secret: so a part of it is seen in a dump of 16 bytes
+// a line too, and its base64 holds that of unit whatever stands before it.
+const unit = "zq7x"
+
+var secret = strings.Repeat(unit, 12)
+
+// traces are how the secret would be found in a text.
+var traces = []string{
+	strings.Repeat(unit, 2),
+	base64.StdEncoding.EncodeToString([]byte(strings.Repeat(unit, 3))),
+	strings.Repeat(fmt.Sprintf("% x ", unit), 2),
+}
+
+// failing are receivers that fail in every way: what the sink does, and what of
+// the URL is peculiar.
+var failing = map[string]struct {
+	answer sink.Behaviour
+	url    func(string) string
+}{
+	"accepted":    {answer: sink.Accept()},
+	"rejected":    {answer: sink.Status(400, secret)},
+	"denied":      {answer: sink.Status(401, secret)},
+	"gone":        {answer: sink.Status(410, secret)},
+	"too-large":   {answer: sink.Status(413, secret)},
+	"limited":     {answer: sink.TooManyUntil(secret)},
+	"broken":      {answer: sink.Status(500, secret)},
+	"redirecting": {answer: sink.Redirect(307, "http://"+unit+"."+unit+unit+".example/"+secret)},
+	"resetting":   {answer: sink.Reset()},
+	"hanging":     {answer: sink.Hang()},
+	"no-tls":      {url: func(u string) string { return strings.Replace(u, "http:", "https:", 1) }},
+	"no-host":     {url: func(string) string { return "http://" + secret + ".invalid/" + secret }},
+	"no-port":     {url: func(string) string { return "http://127.0.0.1:0/" + secret }},
+	"no-url":      {url: func(string) string { return "http://[" + secret }},
+	"userinfo":    {url: func(string) string { return "http://user:" + secret + "@127.0.0.1/" }},
+	"no-header":   {answer: sink.Accept()}, // see secretReceivers
+}
+
+func TestSecretsAreToldNowhereHoweverMuchIsLogged(t *testing.T) {
+	s := newStage(t, cluster.Shared(t))
+	for name, f := range failing {
+		r := newReceiver(t, name)
+		if f.answer != nil {
+			r.Always(f.answer)
+		}
+		url := r.URL() + "/" + secret
+		if f.url != nil {
+			url = f.url(url)
+		}
+		s.secretReceivers(name, url)
+	}
+	address := freeAddress(t)
+	m := newManager(t, s.Cluster, "--verbose=10", "--metrics-bind-address", address)
+	m.startAtWork(s.Cluster)
+	s.burst(3)
+	gomega.NewWithT(t).Eventually(s.judged).WithTimeout(patience).Should(gomega.BeEmpty(), "receivers of which nothing was told")
+
+	told := map[string]string{"log": m.log.String(), "metrics": get(t, "http://"+address+"/metrics")}
+	for _, list := range []client.ObjectList{
+		&eventsv1.EventList{}, &v1alpha1.AlarmList{}, &v1alpha1.AlarmReceiverList{},
+		&v1alpha1.ClusterAlarmList{}, &v1alpha1.ClusterAlarmReceiverList{}, &corev1.ConfigMapList{},
+	} {
+		told[fmt.Sprintf("%T", list)] = s.list(list)
+	}
+	for where, text := range told {
+		t.Logf("%s: %d bytes", where, len(text))
+		if len(text) == 0 {
+			t.Errorf("%s: nothing to look at", where)
+		}
+		for _, trace := range traces {
+			if at := strings.Index(text, trace); at >= 0 {
+				t.Errorf("%s tells the secret: ...%s...", where, text[max(0, at-300):min(len(text), at+60)])
+			}
+		}
+	}
+}
+
+// secretReceivers makes a receiver of each sort with a secret URL, and an alarm for
+// them.
+func (s *stage) secretReceivers(name, url string) {
+	s.t.Helper()
+	header := secret
+	if name == "no-header" {
+		header = secret + "\n" + secret
+	}
+	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: name}
+	s.create(&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"url": []byte(url)}})
+	headers := metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-headers"}
+	s.create(&corev1.Secret{ObjectMeta: headers, Data: map[string][]byte{"Authorization": []byte(header)}})
+	clusterMeta := metav1.ObjectMeta{Name: s.namespace + "-" + name}
+	key := v1alpha1.SecretKeyReference{Name: name, Key: "url"}
+	s.create(&v1alpha1.ClusterAlarmReceiver{ObjectMeta: clusterMeta, Spec: v1alpha1.ClusterAlarmReceiverSpec{
+		Webhook: &v1alpha1.ClusterWebhookReceiver{
+			URLSecretRef:     &v1alpha1.ClusterSecretKeyReference{Namespace: s.namespace, SecretKeyReference: key},
+			HeadersSecretRef: &v1alpha1.ClusterSecretReference{Namespace: s.namespace, SecretReference: v1alpha1.SecretReference{Name: headers.Name}},
+		},
+	}})
+	s.create(&v1alpha1.AlarmReceiver{ObjectMeta: meta, Spec: v1alpha1.AlarmReceiverSpec{
+		Slack: &v1alpha1.SlackReceiver{WebhookURLSecretRef: key},
+	}})
+	spec := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Reasons: []string{reason}}}}
+	s.create(&v1alpha1.ClusterAlarm{ObjectMeta: clusterMeta, Spec: v1alpha1.ClusterAlarmSpec{
+		AlarmSpec: spec, Receivers: []v1alpha1.ClusterReceiverReference{{Name: clusterMeta.Name}},
+	}})
+	s.create(&v1alpha1.Alarm{ObjectMeta: meta, Spec: v1alpha1.NamespacedAlarmSpec{
+		AlarmSpec: spec, Receivers: []v1alpha1.ReceiverReference{{Name: name}},
+	}})
+}
+
+// judged lists the receivers that failed nor accepted anything so far.
+func (s *stage) judged() ([]string, error) {
+	var clusterWide v1alpha1.ClusterAlarmReceiverList
+	var namespaced v1alpha1.AlarmReceiverList
+	if err := s.Client.List(s.t.Context(), &clusterWide); err != nil {
+		return nil, err
+	}
+	if err := s.Client.List(s.t.Context(), &namespaced); err != nil {
+		return nil, err
+	}
+	open := []string{}
+	note := func(name string, status v1alpha1.AlarmStatus) {
+		if meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionReady) || status.Delivered+status.Dropped > 0 {
+			return
+		}
+		open = append(open, name)
+	}
+	for _, r := range clusterWide.Items {
+		note(r.Name, r.Status)
+	}
+	for _, r := range namespaced.Items {
+		note(r.Name, r.Status)
+	}
+	return open, nil
+}
+
+// list returns what is told in all namespaces.
+func (s *stage) list(list client.ObjectList) string {
+	s.t.Helper()
+	if err := s.Client.List(s.t.Context(), list); err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,116 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// patience is how long what must happen is waited for: the machine may be busy.
+const patience = 90 * time.Second
+
+// stage is a namespace whose Events a ClusterAlarm sends to all receivers of the
+// test.
+type stage struct {
+	*cluster.Cluster
+	t         *testing.T
+	namespace string
+	receivers []*receiver
+}
+
+// newStage sets the stage with a receiver for each name, and without an alarm if
+// there is none.
+func newStage(t *testing.T, c *cluster.Cluster, names ...string) *stage {
+	t.Helper()
+	s := &stage{Cluster: c, t: t, namespace: c.Namespace(t, nil)}
+	var references []v1alpha1.ClusterReceiverReference
+	for _, name := range names {
+		r := newReceiver(t, name)
+		s.receivers = append(s.receivers, r)
+		name = s.namespace + "-" + name
+		references = append(references, v1alpha1.ClusterReceiverReference{Name: name})
+		s.create(&v1alpha1.ClusterAlarmReceiver{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.ClusterAlarmReceiverSpec{Webhook: &v1alpha1.ClusterWebhookReceiver{URL: r.URL()}},
+		})
+	}
+	if len(names) == 0 {
+		return s
+	}
+	s.create(&v1alpha1.ClusterAlarm{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: v1alpha1.ClusterAlarmSpec{
+			AlarmSpec:         v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Reasons: []string{reason}}}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
+			Receivers:         references,
+		},
+	})
+	return s
+}
+
+// create creates an object for the length of the test.
+func (s *stage) create(o client.Object) {
+	s.t.Helper()
+	if err := s.Client.Create(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := client.IgnoreNotFound(s.Client.Delete(context.Background(), o)); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// awaitAll returns when a receiver has accepted all that was created.
+func (s *stage) awaitAll(r *receiver, expected []string) {
+	s.t.Helper()
+	gomega.NewWithT(s.t).Eventually(func() int { return r.missing(expected) }).
+		WithTimeout(patience).WithPolling(250*time.Millisecond).Should(gomega.BeZero(), "missing at receiver %s", r.name)
+}
+
+// awaitOperatorEvent returns when the operator has told its administrator of
+// something.
+func (s *stage) awaitOperatorEvent(reason string) {
+	s.t.Helper()
+	gomega.NewWithT(s.t).Eventually(func() (int, error) {
+		var events eventsv1.EventList
+		err := s.Client.List(s.t.Context(), &events, client.InNamespace(operatorNamespace), client.MatchingFields{"reason": reason})
+		return len(events.Items), err
+	}).WithTimeout(patience).Should(gomega.BeNumerically(">", 0), "Events %s", reason)
+}
+
+// conclude prints what became of what was created, and fails if a receiver lost
+// something or got what is not of this stage.
+func (s *stage) conclude(kills int, expected []string) {
+	s.t.Helper()
+	summary := fmt.Sprintf("%s: %d Events, %d kills", s.t.Name(), len(expected), kills)
+	for _, r := range s.receivers {
+		report := r.Audit(expected, identify)
+		summary += fmt.Sprintf("; %s: %s", r.name, report)
+		if len(report.Lost)+len(report.Unexpected) > 0 {
+			s.t.Errorf("%s lost %.10q, got unexpected %.10q", r.name, report.Lost, report.Unexpected)
+		}
+	}
+	s.t.Log(summary)
+	fmt.Println("chaos:", summary)
+}
+
+// assertRepeated fails if a receiver got more than so many Events once more.
+func (s *stage) assertRepeated(atMost int) {
+	s.t.Helper()
+	for _, r := range s.receivers {
+		if again := r.repetitions(); len(again) > atMost {
+			s.t.Errorf("%s got %d twice, want at most %d: %v", r.name, len(again), atMost, again[:min(len(again), 10)])
+		}
+	}
+}

@@ -1,0 +1,119 @@
+// Package steady proves that a settled cluster is left alone. It is a package of
+// its own so that its minute of waiting passes beside the other tests.
+package steady
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/testing/audit"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+const (
+	// window is how long nothing may be asked of the API server. Time itself is
+	// what is tested here.
+	window = 60 * time.Second
+	// settled is how long nothing was asked before that.
+	settled = 10 * time.Second
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+func TestASettledClusterIsLeftAlone(t *testing.T) {
+	c := cluster.Start(t)
+	good, parked := sink.New(t), sink.New(t)
+	parked.Always(sink.Status(404, "gone"))
+	populate(t, c, good.URL(), parked.URL())
+	c.StartOperator(t, func(o *options.Options) { o.LeaderElect = true })
+	happen(t, c)
+	g := gomega.NewWithT(t)
+	g.Eventually(good.Accepted).ShouldNot(gomega.BeEmpty())
+	g.Eventually(parked.Requests).ShouldNot(gomega.BeEmpty())
+
+	g.Eventually(func() []audit.Request { return requests(t, c, time.Now().Add(-settled)) }).
+		WithTimeout(time.Minute).WithPolling(time.Second).Should(gomega.BeEmpty())
+	begin := time.Now()
+	time.Sleep(window)
+	asked := requests(t, c, begin)
+	for _, r := range asked {
+		t.Errorf("asked at %v: %v", r.Received, r)
+	}
+	fmt.Printf("chaos: %s: %d requests in %v\n", t.Name(), len(asked), window)
+}
+
+// populate makes alarms and receivers that work, and such that fail.
+func populate(t *testing.T, c *cluster.Cluster, good, parked string) {
+	t.Helper()
+	webhook := func(url string) v1alpha1.ClusterAlarmReceiverSpec {
+		return v1alpha1.ClusterAlarmReceiverSpec{Webhook: &v1alpha1.ClusterWebhookReceiver{URL: url}}
+	}
+	receiver := func(name string, spec v1alpha1.ClusterAlarmReceiverSpec) client.Object {
+		return &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	}
+	alarm := func(name string, match v1alpha1.EventMatch, receivers ...v1alpha1.ClusterReceiverReference) client.Object {
+		return &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ClusterAlarmSpec{
+			AlarmSpec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{match}}, Receivers: receivers,
+		}}
+	}
+	everything := v1alpha1.EventMatch{Reasons: []string{"Happened"}}
+	for _, o := range []client.Object{
+		receiver("good", webhook(good)),
+		receiver("parked", webhook(parked)),
+		receiver("secret-missing", v1alpha1.ClusterAlarmReceiverSpec{Slack: &v1alpha1.ClusterSlackReceiver{
+			WebhookURLSecretRef: v1alpha1.ClusterSecretKeyReference{
+				Namespace: "default", SecretKeyReference: v1alpha1.SecretKeyReference{Name: "missing", Key: "url"},
+			},
+		}}),
+		alarm("good", everything, v1alpha1.ClusterReceiverReference{Name: "good"}),
+		alarm("parked", everything, v1alpha1.ClusterReceiverReference{Name: "parked"}),
+		alarm("waiting", everything, v1alpha1.ClusterReceiverReference{Name: "secret-missing"},
+			v1alpha1.ClusterReceiverReference{Name: "missing"}),
+		alarm("invalid", v1alpha1.EventMatch{Expression: "event.nonsense"}, v1alpha1.ClusterReceiverReference{Name: "good"}),
+	} {
+		if err := c.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func happen(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	for i := range 10 {
+		name := fmt.Sprintf("happened-%d", i)
+		err := c.Client.Create(t.Context(), &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, EventTime: metav1.NowMicro(),
+			ReportingController: "bongsu.io/chaos", ReportingInstance: "chaos-0",
+			Type: corev1.EventTypeWarning, Reason: "Happened", Action: "Happen", Note: name,
+			Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "default", Name: name},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// requests returns what the operator asked for from some time on, watches and its
+// lease aside.
+func requests(t *testing.T, c *cluster.Cluster, from time.Time) []audit.Request {
+	t.Helper()
+	all := audit.Requests(t, c.AuditLog(), audit.Operator)
+	if len(all) == 0 {
+		t.Fatal("the audit log does not know the operator")
+	}
+	return slices.DeleteFunc(all, func(r audit.Request) bool {
+		return r.Verb == "watch" || r.Resource == "leases" || r.Received.Before(from)
+	})
+}

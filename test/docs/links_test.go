@@ -1,0 +1,96 @@
+// Package docs checks the documentation as a reader would stumble over it.
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	fence   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	inline  = regexp.MustCompile("`[^`\n]*`")
+)
+
+func TestEveryLinkHasATarget(t *testing.T) {
+	for _, page := range pages(t) {
+		text := read(t, page)
+		for _, m := range link.FindAllStringSubmatch(inline.ReplaceAllString(fence.ReplaceAllString(text, ""), ""), -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue // elsewhere
+			}
+			path, anchor, _ := strings.Cut(m[1], "#")
+			target := page
+			if path != "" {
+				target = filepath.Join(filepath.Dir(page), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %s does not exist", page, m[1])
+			} else if anchor != "" && !anchors(read(t, target))[anchor] {
+				t.Errorf("%s: %s has no such heading", page, m[1])
+			}
+		}
+	}
+}
+
+func TestAnchorsAreFormedAsGitHubDoes(t *testing.T) {
+	got := anchors("# A `code` & more\n```\n# a comment\n```\n## What's new, here?\n")
+	for _, want := range []string{"a-code--more", "whats-new-here"} {
+		if !got[want] {
+			t.Errorf("no anchor %q in %v", want, got)
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("%d anchors, want 2: %v", len(got), got)
+	}
+}
+
+// pages are the Markdown files of the repository.
+func pages(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 2 {
+		t.Fatalf("found %d pages: looked in the wrong place?", len(found))
+	}
+	return found
+}
+
+var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+
+// anchors are the headings of a page, as they are linked to.
+func anchors(text string) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		name := notInAnchors.ReplaceAllString(strings.ToLower(m[1]), "")
+		found[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return found
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

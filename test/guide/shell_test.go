@@ -1,0 +1,94 @@
+package guide
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// terminal is a shell in which lines are entered. It ends with the first command
+// that fails, and with the test at the latest.
+type terminal struct {
+	t      *testing.T
+	lines  io.WriteCloser
+	output *cluster.Buffer
+	ended  chan struct{}
+	blocks int
+}
+
+// openTerminal opens a terminal in dir. It knows nothing of a cluster that whoever
+// runs the test may be using.
+func openTerminal(t *testing.T, dir string, environment ...string) *terminal {
+	t.Helper()
+	shell := exec.Command("bash", "-euo", "pipefail")
+	shell.Dir = dir
+	shell.Env = append(os.Environ(), "KUBECONFIG=", "BONGSU_ASSETS=")
+	shell.Env = append(shell.Env, environment...)
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	term := &terminal{t: t, output: &cluster.Buffer{}, ended: make(chan struct{})}
+	shell.Stdout, shell.Stderr = term.output, term.output
+	lines, err := shell.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	term.lines = lines
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(term.ended)
+		_ = shell.Wait() // how it ended shows in what it wrote
+	}()
+	t.Cleanup(func() {
+		// All that runs in it, as closing a window does.
+		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGTERM)
+		<-term.ended
+	})
+	return term
+}
+
+// enter enters a block and does not wait for it.
+func (term *terminal) enter(block string) {
+	term.t.Helper()
+	if _, err := io.WriteString(term.lines, block); err != nil {
+		term.fail(block, err.Error())
+	}
+}
+
+// run enters a block and returns when every command in it has succeeded.
+func (term *terminal) run(block string) {
+	term.t.Helper()
+	term.blocks++
+	done := fmt.Sprintf("[block %d is done]", term.blocks)
+	term.enter(block + "echo '" + done + "'\n")
+	term.await(block, done)
+}
+
+// await returns when the text was written.
+func (term *terminal) await(block, text string) {
+	term.t.Helper()
+	over := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(term.output.String(), text) {
+		select {
+		case <-tick.C:
+		case <-term.ended:
+			term.fail(block, "a command failed")
+		case <-over:
+			term.fail(block, fmt.Sprintf("after %v, still no %q", patience, text))
+		}
+	}
+}
+
+func (term *terminal) fail(block, reason string) {
+	term.t.Helper()
+	term.t.Fatalf("%s: this block does not work as written:\n%s\n%s; the terminal shows:\n%s", guide, block, reason, term.output)
+}

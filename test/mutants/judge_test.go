@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	code = `package x
+
+// Double is guarded, Triple is not.
+func Double(n int) int { return 2 * n }
+
+func Triple(n int) int { return 3 * n }
+`
+	tests = `package x
+
+import "testing"
+
+func TestDouble(t *testing.T) {
+	if Double(2) != 4 {
+		t.Fatal("wrong")
+	}
+}
+
+func TestNothing(t *testing.T) { Triple(1) }
+
+func TestRed(t *testing.T) { t.Fatal("always") }
+`
+)
+
+// patch changes one line of the code; the rest of it is context.
+func patch(test, from, to string) string {
+	context := " " + strings.ReplaceAll(strings.TrimSuffix(code, "\n"), "\n", "\n ")
+	hunk := strings.Replace(context, " "+from, "-"+from+"\n+"+to, 1)
+	return "# test: go test . -run '" + test + "'\n--- a/x.go\n+++ b/x.go\n@@ -1,6 +1,6 @@\n" + hunk + "\n"
+}
+
+const (
+	double = "func Double(n int) int { return 2 * n }"
+	triple = "func Triple(n int) int { return 3 * n }"
+)
+
+func TestEachMutantIsJudged(t *testing.T) {
+	root := t.TempDir()
+	writeFiles(t, root, map[string]string{
+		"go.mod": "module x\n\ngo 1.26\n", "x.go": code, "x_test.go": tests,
+		"m/a-caught.patch":       patch("^TestDouble$", double, "func Double(n int) int { return n }"),
+		"m/b-survived.patch":     patch("^TestNothing$", triple, "func Triple(n int) int { return n }"),
+		"m/c-uncompiled.patch":   patch("^TestDouble$", double, "func Double(n int) int { return nothing }"),
+		"m/d-stale.patch":        strings.Replace(patch("^TestDouble$", double, "func Double(n int) int { return n }"), "2 * n", "4 * n", 1),
+		"m/e-misnamed.patch":     patch("^TestMissing$", double, "func Double(n int) int { return n }"),
+		"m/f-red.patch":          patch("^TestRed$", double, "func Double(n int) int { return n }"),
+		"m/g-caught-again.patch": patch("^TestDouble$", double, "func Double(n int) int { panic(n) }"),
+		"m/h-half.patch":         "# test: go test . -run TestNothing\n" + patch("^TestDouble$", double, "func Double(n int) int { return n }"),
+	})
+	git(t, root, "init", "--quiet")
+
+	got, err := judgeAll(t, root)
+
+	want := []string{
+		"caught a-caught", "SURVIVED b-survived", "BROKEN c-uncompiled", "BROKEN d-stale",
+		"BROKEN e-misnamed", "BROKEN f-red", "caught g-caught-again", "SURVIVED h-half",
+		"2 passed, 6 failed",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if !errors.Is(err, errNotAllCaught) {
+		t.Errorf("err = %v, want %v", err, errNotAllCaught)
+	}
+}
+
+// judgeAll returns the verdicts and the summary, without times and reasons.
+func judgeAll(t *testing.T, root string) ([]string, error) {
+	t.Helper()
+	mutants, err := load(filepath.Join(root, "m"), regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := copyTree(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(copied.remove)
+	var out bytes.Buffer
+	j := judge{tree: copied, options: options{timeout: time.Minute}, baselines: map[string]error{}, out: &out}
+	err = j.all(t.Context(), mutants)
+	t.Log("\n" + out.String())
+	var lines []string
+	for _, m := range regexp.MustCompile(`(?m)^(caught|SURVIVED|BROKEN) +(\S+)|^\d+ passed, .*$`).FindAllString(out.String(), -1) {
+		lines = append(lines, strings.Join(strings.Fields(m), " "))
+	}
+	return lines, err
+}
+
+func TestTheCheckoutStaysAsItIs(t *testing.T) {
+	root := t.TempDir()
+	writeFiles(t, root, map[string]string{
+		"go.mod": "module x\n\ngo 1.26\n", "x.go": code, "x_test.go": tests, ".gitignore": "/bin/\n", "bin/large": "",
+		"m/caught.patch": patch("^TestDouble$", double, "func Double(n int) int { return n }"),
+	})
+	git(t, root, "init", "--quiet")
+
+	copied, err := copyTree(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(copied.remove)
+	if err := copied.apply(t.Context(), filepath.Join(root, "m/caught.patch")); err != nil {
+		t.Fatal(err)
+	}
+
+	if got := readFile(t, filepath.Join(root, "x.go")); got != code {
+		t.Errorf("the checkout has changed:\n%s", got)
+	}
+	if got := readFile(t, filepath.Join(copied.dir, "x.go")); got == code {
+		t.Error("the copy has not changed")
+	}
+	if _, err := os.Stat(filepath.Join(copied.dir, "bin")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what git ignores was copied: %v", err)
+	}
+}
+
+func writeFiles(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
