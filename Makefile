@@ -1,0 +1,102 @@
+# Needs Go, make and git, and nothing else. Heavy steps keep every core busy on
+# their own, so that targets never run side by side.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# Everything is pure Go. -trimpath everywhere, or binaries and tests would not
+# share a build cache. The version is stamped below, whoever owns the checkout. A
+# go.work of the user's is not part of this build.
+export CGO_ENABLED := 0
+export GOWORK      := off
+export GOFLAGS     := $(strip $(shell go env GOFLAGS) -trimpath -buildvcs=false)
+
+MODULE  := $(shell go list -m)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+
+# Some packages start a control plane each; more than two of them at a time
+# starve each other on a small machine.
+TEST_FLAGS ?= -timeout 20m -p 2
+PKG        ?= ./...
+BENCH      ?= .
+FUZZTIME   ?= 10s
+
+include controlplane/build.mk
+include tools/tools.mk
+
+##@ Use
+
+.PHONY: run
+run: build ## Build everything, then show alarms from a real API server in this terminal (ARGS=... adds flags)
+	bin/bongsu local --demo $(ARGS)
+
+.PHONY: build
+build: controlplane bongsu ## Build bin/bongsu and bin/k8s/, which takes minutes the first time
+
+.PHONY: bongsu
+bongsu:
+	@echo "Building bin/bongsu."
+	@sh tools/build.sh bin/bongsu ./cmd/bongsu -ldflags '-s -w -X $(MODULE)/internal/version.stamp=$(VERSION)'
+
+##@ Develop
+
+.PHONY: test
+test: controlplane ## Run all tests, without root and without a C compiler (PKG=./internal/alarm/... for some)
+	go build ./...
+	go test $(TEST_FLAGS) $(PKG)
+	cd controlplane && go test ./...
+
+# test/chaos is left out: its processes, under the detector, take a quarter of an
+# hour to say what the tests of their packages say in minutes. By hand:
+# make race RACE_PKG=./test/chaos/...
+RACE_PKG ?= $(shell go list ./... | grep -v -e /test/chaos$$ -e /test/guide$$)
+
+.PHONY: race
+race: export CGO_ENABLED := 1
+race: controlplane ## Run the tests under the race detector: needs a C compiler
+	go test -race $(TEST_FLAGS) $(RACE_PKG)
+
+.PHONY: mutants
+mutants: controlplane ## Break the code on purpose and demand that a test notices (ARGS='-run NAME -v' for some)
+	go run ./test/mutants $(ARGS)
+
+.PHONY: bench
+bench: controlplane ## Measure, in Go's benchmark format (BENCH=Match for some); see benchstat
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m -p 1 \
+		$$(grep -rl --include='*_test.go' '^func Benchmark' internal test | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
+	@sh tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles and docs/reference
+	$(CONTROLLER_GEN) object paths=./api/...
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd
+	$(CONTROLLER_GEN) rbac:roleName=bongsu paths=./internal/... output:rbac:dir=config/rbac
+	go run ./internal/reference
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time builds the linter, which takes minutes
+	$(GOLANGCI_LINT) run
+
+.PHONY: verify
+verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants' patches, links, lint
+	@sh tools/verify-generated.sh
+	@unformatted=$$(gofmt -l .); \
+		[ -z "$$unformatted" ] || { echo "not formatted by gofmt:" $$unformatted; exit 1; }
+	go mod tidy -diff
+	cd controlplane && go mod tidy -diff
+	go run ./test/mutants -check
+	go test ./test/docs/...
+	@$(MAKE) --no-print-directory lint
+
+.PHONY: clean
+clean: ## Remove what was built (go clean -cache empties Go's own cache)
+	rm -rf bin
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
