@@ -41,6 +41,20 @@ func (s *stage) burst(n int) []string {
 	return s.flood(rate.Inf, n).wait()
 }
 
+// burstUntil creates Events until something holds, and returns what receivers are
+// expected to call them.
+func (s *stage) burstUntil(holds func() bool) []string {
+	s.t.Helper()
+	var created []string
+	for deadline := time.Now().Add(patience); !holds(); {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("what was waited for did not happen in %v, while %d Events came", patience, len(created))
+		}
+		created = append(created, s.burst(100)...)
+	}
+	return created
+}
+
 // pour creates so many Events a second until it is stopped.
 func (s *stage) pour(perSecond rate.Limit) *flood { return s.flood(perSecond, 0) }
 

@@ -115,6 +115,13 @@ func (m *manager) alive() bool {
 	}
 }
 
+// saidOnceMore tells whether its log says something more often than it did when
+// saidOnceMore was called.
+func (m *manager) saidOnceMore(text string) func() bool {
+	before := strings.Count(m.log.String(), text)
+	return func() bool { return strings.Count(m.log.String(), text) > before }
+}
+
 // kill ends it as the kernel would: with SIGKILL.
 func (m *manager) kill() {
 	m.t.Helper()
