@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onsi/gomega"
-
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
@@ -67,9 +66,11 @@ func (r *receiver) missing(expected []string) int {
 // awaitMore returns when so many more requests have come.
 func (r *receiver) awaitMore(t *testing.T, n int) {
 	t.Helper()
-	want := len(r.Requests()) + n
-	if !r.Wait(patience, func(requests []sink.Request) bool { return len(requests) >= want }) {
-		t.Fatalf("receiver %s got %d requests, want %d", r.name, len(r.Requests()), want)
+	have := len(r.Requests())
+	for want := have + n; have < want; have = len(r.Requests()) {
+		if !r.Wait(patience, func(requests []sink.Request) bool { return len(requests) > have }) {
+			t.Fatalf("receiver %s got %d requests and then none for %v, want %d", r.name, have, patience, want)
+		}
 	}
 }
 
@@ -77,8 +78,9 @@ func (r *receiver) awaitMore(t *testing.T, n int) {
 func (r *receiver) awaitFresh(t *testing.T, n int) {
 	t.Helper()
 	want := len(r.receipts()) + n
-	gomega.NewWithT(t).Eventually(func() int { return len(r.receipts()) }).
-		WithTimeout(patience).Should(gomega.BeNumerically(">=", want))
+	if err := progress.UntilNoneIsLeft(patience, func() int { return want - len(r.receipts()) }); err != nil {
+		t.Fatalf("fresh at receiver %s: %v", r.name, err)
+	}
 }
 
 // repetition is an Event that came twice: at first, and then once more.

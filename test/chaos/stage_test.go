@@ -14,9 +14,11 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
 )
 
-// patience is how long what must happen is waited for: the machine may be busy.
+// patience is how long what must happen is waited for: the machine may be busy. Of
+// what takes many steps it is the time for one.
 const patience = 90 * time.Second
 
 // stage is a namespace whose Events a ClusterAlarm sends to all receivers of the
@@ -74,8 +76,9 @@ func (s *stage) create(o client.Object) {
 // awaitAll returns when a receiver has accepted all that was created.
 func (s *stage) awaitAll(r *receiver, expected []string) {
 	s.t.Helper()
-	gomega.NewWithT(s.t).Eventually(func() int { return r.missing(expected) }).
-		WithTimeout(patience).WithPolling(250*time.Millisecond).Should(gomega.BeZero(), "missing at receiver %s", r.name)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return r.missing(expected) }); err != nil {
+		s.t.Fatalf("missing at receiver %s: %v", r.name, err)
+	}
 }
 
 // awaitOperatorEvent returns when the operator has told its administrator of
