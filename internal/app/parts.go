@@ -93,7 +93,7 @@ func (a *App) newEnricher(c Config, clusterUID string) *enrich.Enricher {
 	if name == "" {
 		name = "cluster-" + clusterUID[:min(8, len(clusterUID))]
 	}
-	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader(), a.manager.GetRESTMapper())
+	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader())
 }
 
 func (a *App) newSecretWatch(c Config, changed func(context.Context, types.NamespacedName)) (*kube.SecretWatch, error) {
