@@ -94,6 +94,14 @@ func (d *Demo) receivers() ([]*unstructured.Unstructured, error) {
 	return append(receivers, slack...), err
 }
 
+// receiverNames are those of the ClusterAlarmReceivers that the alarms send to.
+func (d *Demo) receiverNames() []string {
+	if d.config.SlackWebhookURL == "" {
+		return []string{samples.Receiver}
+	}
+	return []string{samples.Receiver, slackReceiver}
+}
+
 func (d *Demo) alarms() ([]*unstructured.Unstructured, error) {
 	alarms, err := samples.Alarms()
 	if err != nil || d.config.SlackWebhookURL == "" {
