@@ -59,6 +59,9 @@ const (
 	// example because it took too long. If it was a condition, its entry did not match
 	// that Event; if it was of the message, the error stands in its place there.
 	ReasonExpressionFailed = "ExpressionFailed"
+	// ReasonOverBudget: the Alarms of the namespace cost too much together to match;
+	// some Events were not looked at for them.
+	ReasonOverBudget = "OverBudget"
 	// ReasonRecovered: the object is Ready again after a Warning.
 	ReasonRecovered = "Recovered"
 	// ReasonFeedReset: the feed's position was not of this cluster's history (an

@@ -91,7 +91,7 @@ type Pipeline struct {
 func New(c Config) *Pipeline {
 	return &Pipeline{
 		Config: c, clock: c.Clock, log: c.Log, ledger: c.Ledger, mirror: c.Mirror,
-		matcher: matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher},
+		matcher: matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
 	}
 }
 
@@ -200,7 +200,7 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 
 // handle commits one batch. Nothing is counted or sent before that.
 func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
-	verdicts, err := p.matcher.match(ctx, b.Occurrences)
+	verdicts, unasked, err := p.matcher.match(ctx, b.Occurrences)
 	if err != nil {
 		return err
 	}
@@ -228,5 +228,8 @@ func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
 		return err
 	}
 	p.report(b.Occurrences, verdicts, in)
+	for _, a := range unasked {
+		p.Reporter.Judged(a.ID, alarm.Failed, alarm.ErrOverBudget, 0)
+	}
 	return nil
 }
