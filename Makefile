@@ -43,8 +43,8 @@ bongsu:
 .PHONY: test
 test: controlplane ## Run all tests, without root and without a C compiler (PKG=./internal/alarm/... for some)
 	go build ./...
-	go test $(TEST_FLAGS) $(PKG)
 	cd controlplane && go test ./...
+	@sh tools/test.sh '$(PKG)' $(TEST_FLAGS)
 
 # test/chaos is left out: its processes, under the detector, take a quarter of an
 # hour to say what the tests of their packages say in minutes. By hand:
