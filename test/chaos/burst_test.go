@@ -20,7 +20,7 @@ func TestABurstThroughAFailingSinkArrivesWholeAndOnce(t *testing.T) {
 	hook.Script(sink.Status(500, "down"), sink.Status(500, "down"))
 	hook.Script(accept...)
 	hook.Script(sink.Hang())
-	newManager(t, s.Cluster).startAtWork(s.Cluster)
+	newManager(s).startAtWork()
 
 	begin := time.Now()
 	expected := s.burst(events)

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // reason of all Events of a flood.
@@ -33,6 +35,9 @@ type flood struct {
 	created []string
 	err     error
 }
+
+// positions are the resourceVersions of all Events of floods, by name.
+var positions sync.Map
 
 // burst creates n Events as fast as the API server takes them, and returns what
 // receivers are expected to call them.
@@ -100,10 +105,20 @@ func (f *flood) next() (n int, more bool) {
 func (f *flood) create(name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	event := newEvent(f.stage.namespace, name)
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		err := f.stage.Client.Create(ctx, newEvent(f.stage.namespace, name))
-		return err == nil || apierrors.IsAlreadyExists(err), nil
+		event.ResourceVersion = ""
+		err := f.stage.Client.Create(ctx, event)
+		if apierrors.IsAlreadyExists(err) { // the answer to a former attempt was lost
+			err = f.stage.Client.Get(ctx, client.ObjectKeyFromObject(event), event)
+		}
+		return err == nil, nil
 	})
+	if err == nil {
+		var position uint64
+		position, err = strconv.ParseUint(event.ResourceVersion, 10, 64)
+		positions.Store(name, position)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {

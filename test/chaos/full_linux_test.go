@@ -26,9 +26,9 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, cluster.Shared(t), "hook")
 			hook := s.receivers[0]
-			m := newManager(t, s.Cluster, "--log-format", "text")
+			m := newManager(s, "--log-format", "text")
 			d.prepare(t, m)
-			m.startAtWork(s.Cluster)
+			m.startAtWork()
 			expected := s.burst(200)
 			s.awaitAll(hook, expected)
 

@@ -13,8 +13,8 @@ func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {
 	const kills = 3
 	s := newStage(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
-	m := newManager(t, s.Cluster)
-	m.startAtWork(s.Cluster)
+	m := newManager(s)
+	m.startAtWork()
 	flood := s.pour(150)
 	for range kills {
 		hook.awaitMore(t, 100)
@@ -32,8 +32,8 @@ func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {
 func TestACompactionWhileTheManagerIsDownLosesNothing(t *testing.T) {
 	s := newStage(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
-	m := newManager(t, s.Cluster)
-	m.startAtWork(s.Cluster)
+	m := newManager(s)
+	m.startAtWork()
 	expected := s.burst(200)
 	s.awaitAll(hook, expected)
 	m.kill()
@@ -51,8 +51,8 @@ func TestACompactionWhileTheManagerIsDownLosesNothing(t *testing.T) {
 func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
 	s := newStage(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
-	m := newManager(t, s.Cluster)
-	m.startAtWork(s.Cluster)
+	m := newManager(s)
+	m.startAtWork()
 	expected := s.burst(200)
 	s.awaitAll(hook, expected)
 	snapshot := filepath.Join(t.TempDir(), "snapshot")

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type receiver struct {
 	*sink.Sink
 	name string
+	key  string     // of its object
 	read [][]string // by request
 }
 
@@ -83,11 +85,13 @@ func (r *receiver) awaitFresh(t *testing.T, n int) {
 	}
 }
 
-// repetition is an Event that came twice: at first, and then once more.
+// repetition is an Event that came more than once: at first, and then again.
 type repetition struct {
 	id           string
 	first, again time.Time
 }
+
+func (r repetition) String() string { return fmt.Sprintf("%s at %v and %v", r.id, r.first, r.again) }
 
 func (r *receiver) repetitions() []repetition {
 	var all []repetition
@@ -99,16 +103,12 @@ func (r *receiver) repetitions() []repetition {
 	return all
 }
 
-// underWay is how long after a kill a request may still be read from its connection.
-const underWay = 500 * time.Millisecond
-
-// beforeKill says how long before a kill it had come for the first time, if there
-// was one that explains that it came again.
-func (r repetition) beforeKill(kills []time.Time) (since time.Duration, killed bool) {
-	for _, kill := range kills {
-		if kill.Add(underWay).After(r.first) && kill.Before(r.again) {
-			return kill.Sub(r.first), true
-		}
+// explains says whether an Event at a position may come again because of a kill
+// that costs the ledger: it came before, and the mirror did not know that.
+func (k kill) explains(again repetition, receiver string, position uint64) bool {
+	served, behind := k.mirror.Behind[receiver]
+	if !behind {
+		served = k.mirror.Position
 	}
-	return 0, false
+	return !again.first.After(k.gone) && again.again.After(k.begun) && position > served
 }

@@ -73,8 +73,8 @@ func TestSecretsAreToldNowhereHoweverMuchIsLogged(t *testing.T) {
 		s.secretReceivers(name, url)
 	}
 	address := freeAddress(t)
-	m := newManager(t, s.Cluster, "--verbose=10", "--metrics-bind-address", address)
-	m.startAtWork(s.Cluster)
+	m := newManager(s, "--verbose=10", "--metrics-bind-address", address)
+	m.startAtWork()
 	s.burst(3)
 	gomega.NewWithT(t).Eventually(s.judged).WithTimeout(patience).Should(gomega.BeEmpty(), "receivers of which nothing was told")
 

@@ -26,7 +26,7 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 	other := s.Namespace(t, nil)
 	s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0", Labels: map[string]string{nodeLabel: "true"}}})
 	s.everywhere()
-	newManager(t, s.Cluster, "--allowed-receiver-addresses", "127.0.0.0/8").startAtWork(s.Cluster)
+	newManager(s, "--allowed-receiver-addresses", "127.0.0.0/8").startAtWork()
 
 	var accepted, ofTenant, ofLandlord []string
 	for _, f := range forgeries(s.namespace, other, metav1.NamespaceDefault) {
