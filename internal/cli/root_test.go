@@ -16,7 +16,8 @@ func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
 		"no such flag":         {[]string{"manager", "--datadir", "x"}, exitUsage, []string{"--datadir", "see 'bongsu manager --help'"}},
 		"too many words":       {[]string{"version", "now"}, exitUsage, []string{"now", "see 'bongsu version --help'"}},
 		"an impossible option": {[]string{"manager", "--data-dir", ""}, exitUsage, []string{"--data-dir must not be empty"}},
-		"an unknown format":    {[]string{"manager", "--kubeconfig", "none", "--log-format", "xml"}, exitError, []string{"none"}},
+		"an unknown format":    {[]string{"manager", "--kubeconfig", "none", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
+		"the same locally":     {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
 		"no cluster":           {[]string{"manager", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
 		"all is well":          {[]string{"version"}, exitOK, nil},
 	} {
