@@ -24,8 +24,9 @@ func newManager() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "manager",
 		Short: "Run the operator",
-		Long: `Run the operator against the cluster of --kubeconfig, of $KUBECONFIG, of the pod
-that this runs in, or of ~/.kube/config: the first of these that there is.
+		Long: `Run the operator against the cluster of --kubeconfig, of $KUBECONFIG (if that is not
+set, of ~/.kube/config), or of the pod that this runs in: the first of these that
+there is.
 
 It runs until it is told to stop (SIGINT, SIGTERM); then it finishes the requests
 in flight, writes down how far it came, and exits within ten seconds.`,
