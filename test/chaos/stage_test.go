@@ -17,6 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/mirror"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/testing/summary"
 )
 
 // patience is how long what must happen is waited for: the machine may be busy. Of
@@ -31,13 +32,14 @@ type stage struct {
 	namespace string
 	receivers []*receiver
 	managers  []*manager
+	told      *summary.Summary
 }
 
 // newStage sets the stage with a receiver for each name, and without an alarm if
 // there is none.
 func newStage(t *testing.T, c *cluster.Cluster, names ...string) *stage {
 	t.Helper()
-	s := &stage{Cluster: c, t: t, namespace: c.Namespace(t, nil)}
+	s := &stage{Cluster: c, t: t, namespace: c.Namespace(t, nil), told: summary.New(t)}
 	var references []v1alpha1.ClusterReceiverReference
 	for _, name := range names {
 		r := newReceiver(t, name)
@@ -102,20 +104,19 @@ func (s *stage) awaitOperatorEvent(reason string) {
 	}).WithTimeout(patience).Should(gomega.BeNumerically(">", 0), "Events %s", reason)
 }
 
-// conclude prints what became of what was created, and fails if a receiver lost
+// conclude tells what became of what was created, and fails if a receiver lost
 // something or got what is not of this stage.
 func (s *stage) conclude(kills int, expected []string) {
 	s.t.Helper()
-	summary := fmt.Sprintf("%s: %d Events, %d kills", s.t.Name(), len(expected), kills)
+	told := fmt.Sprintf("%d Events, %d kills", len(expected), kills)
 	for _, r := range s.receivers {
 		report := r.Audit(expected, identify)
-		summary += fmt.Sprintf("; %s: %s", r.name, report)
+		told += fmt.Sprintf("; %s: %s", r.name, report)
 		if len(report.Lost)+len(report.Unexpected) > 0 {
 			s.t.Errorf("%s lost %.10q, got unexpected %.10q", r.name, report.Lost, report.Unexpected)
 		}
 	}
-	s.t.Log(summary)
-	fmt.Println("chaos:", summary)
+	s.told.Printf("%s", told)
 }
 
 // assertRepeated fails if a receiver got more than so many Events once more.

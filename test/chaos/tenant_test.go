@@ -48,7 +48,7 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 	s.awaitAll(s.receivers[0], accepted)
 	assertSaw(t, s, tenant, ofTenant)
 	assertSaw(t, s, landlord, ofLandlord)
-	fmt.Printf("chaos: %s: of %d Events the tenant saw its own %d\n", t.Name(), len(accepted), len(ofTenant))
+	s.told.Printf("of %d Events the tenant saw its own %d", len(accepted), len(ofTenant))
 }
 
 // tenant lets an Alarm of a namespace send all that it sees.
