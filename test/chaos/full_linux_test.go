@@ -42,7 +42,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 			expected = append(expected, s.burst(100)...)
 			s.awaitAll(hook, expected)
 			s.conclude(0, expected)
-			s.assertRepeated(0)
+			s.assertOnce()
 		})
 	}
 }

@@ -26,7 +26,7 @@ func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {
 	expected := flood.end()
 	s.awaitAll(hook, expected)
 	s.conclude(kills, expected)
-	s.assertRepeated(0)
+	s.assertOnce()
 }
 
 func TestACompactionWhileTheManagerIsDownLosesNothing(t *testing.T) {
@@ -45,7 +45,7 @@ func TestACompactionWhileTheManagerIsDownLosesNothing(t *testing.T) {
 	expected = append(expected, s.burst(100)...)
 	s.awaitAll(hook, expected)
 	s.conclude(len(m.killed), expected)
-	s.assertRepeated(len(m.killed))
+	s.assertOnce(m.killed...)
 }
 
 func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
@@ -71,5 +71,5 @@ func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
 	expected = append(expected, s.burst(200)...)
 	s.awaitAll(hook, expected)
 	s.conclude(0, expected)
-	s.assertRepeated(0)
+	s.assertOnce()
 }

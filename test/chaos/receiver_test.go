@@ -3,6 +3,7 @@ package chaos
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -103,6 +104,24 @@ func (r *receiver) repetitions() []repetition {
 	return all
 }
 
+// unexplained are the repetitions that are left when each kill has explained one.
+func unexplained(again []repetition, kills []kill) []repetition {
+	// Kills in their order, and what came again soonest first: no later kill can
+	// explain it.
+	slices.SortFunc(again, func(a, b repetition) int { return a.again.Compare(b.again) })
+	for _, k := range kills {
+		if i := slices.IndexFunc(again, k.between); i >= 0 {
+			again = slices.Delete(again, i, i+1)
+		}
+	}
+	return again
+}
+
+// between says whether an Event came both before a kill and after it.
+func (k kill) between(again repetition) bool {
+	return !again.first.After(k.gone) && again.again.After(k.begun)
+}
+
 // explains says whether an Event at a position may come again because of a kill
 // that costs the ledger: it came before, and the mirror did not know that.
 func (k kill) explains(again repetition, receiver string, position uint64) bool {
@@ -110,5 +129,5 @@ func (k kill) explains(again repetition, receiver string, position uint64) bool 
 	if !behind {
 		served = k.mirror.Position
 	}
-	return !again.first.After(k.gone) && again.again.After(k.begun) && position > served
+	return k.between(again) && position > served
 }

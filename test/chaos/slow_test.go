@@ -20,5 +20,5 @@ func TestASlowReceiverDelaysNoOther(t *testing.T) {
 	slow.Always(sink.Accept())
 	s.awaitAll(slow, expected)
 	s.conclude(0, expected)
-	s.assertRepeated(0)
+	s.assertOnce()
 }
