@@ -113,7 +113,7 @@ func checkSuggestions(t *testing.T, c *cluster.Cluster) {
 		return string(output)
 	}).Should(And(
 		MatchRegexp(`Reason: +InvalidExpression`),
-		MatchRegexp(`Warning +InvalidExpression .* alarm-controller `),
+		MatchRegexp(`Warning +InvalidExpression .* clusteralarm-controller `),
 	))
 }
 
