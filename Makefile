@@ -16,7 +16,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
 # Some packages start a control plane each; more than two of them at a time
 # starve each other on a small machine.
-TEST_FLAGS ?= -timeout 20m -p 2
+TEST_FLAGS ?= -timeout 40m -p 2
 PKG        ?= ./...
 BENCH      ?= .
 FUZZTIME   ?= 10s
