@@ -144,7 +144,7 @@ func checkQuiet(t *testing.T, c *cluster.Cluster) {
 			}
 		}
 		return time.Since(last)
-	}).WithTimeout(2*time.Minute).Should(BeNumerically(">", quiet), "the operator goes on asking")
+	}).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeNumerically(">", quiet), "the operator goes on asking")
 }
 
 func remove(t *testing.T, c *cluster.Cluster, namespace string) {
