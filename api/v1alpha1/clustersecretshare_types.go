@@ -4,6 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// KindClusterSecretShare is the kind of the rules of the whole cluster.
+const KindClusterSecretShare = "ClusterSecretShare"
+
 // ClusterSecretSource selects Secrets of one namespace. All given fields must
 // match, and one besides the namespace must be given.
 type ClusterSecretSource struct {

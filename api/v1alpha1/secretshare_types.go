@@ -4,6 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// KindSecretShare is the kind of the rules of one namespace.
+const KindSecretShare = "SecretShare"
+
 // NamespaceGlob matches names of namespaces: "*" is any text, "?" any one
 // character.
 //

@@ -87,6 +87,9 @@ func (r *Rule) NamedTargets() []string {
 	return names
 }
 
+// TargetsItself tells whether the rule names its own namespace as a target.
+func (r *Rule) TargetsItself() bool { return slices.Contains(r.NamedTargets(), r.Namespace) }
+
 // describe names a source for people.
 func describe(s *corev1.Secret) string { return s.Namespace + "/" + s.Name }
 
