@@ -69,7 +69,7 @@ type SecretTargets struct {
 	// +default=["kube-*"]
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
-	Exclude []NamespaceGlob `json:"exclude,omitempty"`
+	Exclude []NamespaceGlob `json:"exclude,omitzero"` // [] must not become the default when it is written
 }
 
 // SecretKeyMapping names an entry of a Secret's data and how the copy calls it.
