@@ -37,7 +37,7 @@ func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
 	if RuleOf(source.Annotations) != "" {
 		return nil, &Refusal{
 			v1alpha1.ReasonSourceRefused,
-			fmt.Sprintf("Secret %s is a copy of %s itself: share that one", describe(source), source.Annotations[AnnotationSource]),
+			fmt.Sprintf("Secret %s is a copy of %s itself: share that one", describe(source), Named(source, AnnotationSource)),
 		}
 	}
 	data, refusal := r.data(source)

@@ -1,7 +1,11 @@
 package share
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // Domain is the prefix of our own labels and annotations.
@@ -32,6 +36,16 @@ func RuleOf(annotations map[string]string) string {
 		return ""
 	}
 	return annotations[AnnotationRuleUID]
+}
+
+// maxNamed is how much is told of a mark that names something, in bytes.
+const maxNamed = 253 + 1 + 253
+
+// Named returns what AnnotationRule or AnnotationSource of a Secret says, fit to be
+// told: whoever may write the Secret can write there what they like.
+func Named(s *corev1.Secret, annotation string) string {
+	text := plaintext.Line(s.Annotations[annotation])
+	return strings.ToValidUTF8(text[:min(len(text), maxNamed)], "")
 }
 
 // Unmark makes a copy a Secret like any other.

@@ -35,6 +35,10 @@ type book struct {
 	synced bool
 	rules  map[kube.Key]*entry
 	keys   map[string]kube.Key // of rules, by UID
+	// reading are the rules whose sources are being read, busy how many items of a
+	// rule are being carried out.
+	reading map[kube.Key]*reading
+	busy    map[kube.Key]int
 	copies map[types.NamespacedName]copyOf
 	// byRule finds the copies of a rule, by its UID; namedBy the rules that want a
 	// copy of a name.
@@ -54,9 +58,26 @@ type entry struct {
 	stale bool
 }
 
+// reading of a rule's sources is under way.
+type reading struct {
+	namespace string
+	// told is what was heard of Secrets since it began, by their names; listed that
+	// some may have gone unseen.
+	told   []told
+	listed bool
+}
+
+// told is what was heard of a Secret of a source's namespace.
+type told struct {
+	name    string
+	version string // empty: it is gone
+	labels  labels.Set
+}
+
 func newBook() *book {
 	return &book{
 		rules: map[kube.Key]*entry{}, keys: map[string]kube.Key{}, copies: map[types.NamespacedName]copyOf{},
+		reading: map[kube.Key]*reading{}, busy: map[kube.Key]int{},
 		byRule: map[string]map[types.NamespacedName]struct{}{}, namedBy: map[string]map[kube.Key]struct{}{},
 		listeners: map[string]func(kube.Key){}, carryOut: func(Item) {},
 	}
@@ -99,7 +120,13 @@ func (b *book) put(p *plan) {
 		e = &entry{results: map[string]result{}}
 		b.rules[p.key] = e
 	}
-	e.stale = false
+	if r, read := b.reading[p.key]; read {
+		e.stale = false
+		delete(b.reading, p.key)
+		if r.listed || slices.ContainsFunc(r.told, p.isNews) {
+			b.makeStale(p.key, e)
+		}
+	}
 	if e.plan != nil && e.plan.digest == p.digest {
 		return
 	}
@@ -198,6 +225,25 @@ func (b *book) sourcesOf(key kube.Key, uid types.UID, generation int64) (sources
 	return e.plan.sources, true
 }
 
+// read notes that the sources of a rule are read from now on: the plan that is put
+// next is made of what they were then.
+func (b *book) read(key kube.Key, rule *share.Rule) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading[key] = &reading{namespace: rule.Namespace}
+}
+
+// begin is planOf for what is carried out now, until settle.
+func (b *book) begin(item Item) (*plan, bool) {
+	p, ok := b.planOf(item.Rule)
+	if ok {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.busy[item.Rule]++
+	}
+	return p, ok
+}
+
 // planOf returns the plan that is to be carried out; false if there is none, or the
 // copies that there are are not known yet.
 func (b *book) planOf(key kube.Key) (*plan, bool) {
@@ -225,8 +271,18 @@ func (b *book) resultsOf(key kube.Key) map[string]result {
 func (b *book) settle(item Item, p *plan, r result) (attempts int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.busy[item.Rule]--; b.busy[item.Rule] == 0 {
+		delete(b.busy, item.Rule)
+	}
 	e, ok := b.rules[item.Rule]
-	if !ok || e.plan != p {
+	if !ok {
+		return 0
+	}
+	if e.plan != p {
+		// What the former plan has done may be amiss by this one, and was not known
+		// when this one was put.
+		b.carryOut(item)
+		b.lookAgain(item.Rule)
 		return 0
 	}
 	before := e.results[item.Namespace]
@@ -257,11 +313,11 @@ func (b *book) copiesIn(ruleUID, namespace string) map[types.NamespacedName]copy
 }
 
 // countCopies returns how many copies of a rule there are; false if that is not
-// known yet.
-func (b *book) countCopies(ruleUID string) (int, bool) {
+// known yet, or about to change.
+func (b *book) countCopies(key kube.Key, ruleUID string) (int, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.byRule[ruleUID]), b.synced
+	return len(b.byRule[ruleUID]), b.synced && b.busy[key] == 0
 }
 
 // copyAt returns what is known of the copy of that name.
@@ -314,7 +370,7 @@ var _ kube.SecretListener = (*book)(nil)
 func (b *book) Seen(_ context.Context, s kube.SecretMeta) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seenSource(s)
+	b.heard(s.Namespace, told{name: s.Name, version: versionOf(s.UID, s.Version), labels: s.Labels})
 	before, wasCopy := b.copies[s.NamespacedName]
 	if wasCopy && before.uid == s.UID && before.version == s.Version {
 		return // as we wrote it
@@ -344,11 +400,7 @@ func (b *book) gone(name types.NamespacedName) {
 		b.carryOutFor(c.rule, name.Namespace)
 	}
 	b.carryOutNamed(name)
-	for key, e := range b.rules {
-		if _, read := e.plan.versions[name.Name]; read && e.plan.rule.Namespace == name.Namespace {
-			b.makeStale(key, e)
-		}
-	}
+	b.heard(name.Namespace, told{name: name.Name})
 }
 
 // Listed implements kube.SecretListener.
@@ -365,20 +417,21 @@ func (b *book) Listed(_ context.Context, exists func(types.NamespacedName) bool)
 		b.makeStale(key, e) // a source may have gone unseen
 		b.carryOutAll(e)
 	}
+	for _, r := range b.reading {
+		r.listed = true
+	}
 }
 
-// seenSource has rules reconciled of which the Secret may be a source.
-func (b *book) seenSource(s kube.SecretMeta) {
+// heard has rules reconciled of which the Secret may be a source, or was.
+func (b *book) heard(namespace string, t told) {
 	for key, e := range b.rules {
-		if e.plan.rule.Namespace != s.Namespace {
-			continue
-		}
-		read, wasRead := e.plan.versions[s.Name]
-		if wasRead && read == versionOf(s.UID, s.Version) {
-			continue
-		}
-		if wasRead || e.plan.rule.MaySelect(s.Name, labels.Set(s.Labels)) {
+		if e.plan.rule.Namespace == namespace && e.plan.isNews(t) {
 			b.makeStale(key, e)
+		}
+	}
+	for _, r := range b.reading {
+		if r.namespace == namespace {
+			r.told = append(r.told, t)
 		}
 	}
 }

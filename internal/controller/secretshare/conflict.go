@@ -37,7 +37,7 @@ func (w *work) blocked(ctx context.Context, live *corev1.Secret, want want) erro
 		logr.FromContextOrDiscard(ctx).Error(err, "the owner of a Secret could not be told of a conflict")
 	}
 	w.repeat = recorder.NextRepeat(since)
-	if other := live.Annotations[share.AnnotationRule]; share.RuleOf(live.Annotations) != "" {
+	if other := share.Named(live, share.AnnotationRule); share.RuleOf(live.Annotations) != "" {
 		return &foreignError{fmt.Sprintf("Secret %s is a copy that %s made: let only one of the two put a Secret of that name here", live.Name, other)}
 	}
 	return &foreignError{fmt.Sprintf("Secret %s exists and is not a copy: it is left as it is; rename or delete it to get the copy", live.Name)}

@@ -70,10 +70,10 @@ func (r *Reconciler) hear(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// +kubebuilder:rbac:groups=bongsu.io,resources=secretshares,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=bongsu.io,resources=secretshares,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretshares/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretshares/finalizers,verbs=update
-// +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares/finalizers,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretsharegrants,verbs=get;list;watch
@@ -92,9 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	case !object.GetDeletionTimestamp().IsZero():
 		return r.withdraw(ctx, key, object)
-	case controllerutil.AddFinalizer(object, Finalizer):
+	case !controllerutil.ContainsFinalizer(object, Finalizer):
 		// Before the first copy: none may outlive its rule.
-		return again(r.client.Update(ctx, object))
+		return again(r.patchFinalizer(ctx, object, controllerutil.AddFinalizer))
 	}
 	verdict, err := r.plan(ctx, key, object)
 	if err != nil {
@@ -154,7 +154,7 @@ func (r *Reconciler) withdraw(ctx context.Context, key kube.Key, object Object) 
 		rule = &share.Rule{Definition: definitionOf(key, object)} // its selectors no longer matter
 	}
 	r.book.put(newPlan(plan{key: key, rule: rule, generation: object.GetGeneration()}))
-	left, known := r.book.countCopies(string(object.GetUID()))
+	left, known := r.book.countCopies(key, string(object.GetUID()))
 	if known && left == 0 {
 		left, err = r.countLive(ctx, string(object.GetUID()))
 	}
@@ -162,8 +162,15 @@ func (r *Reconciler) withdraw(ctx context.Context, key kube.Key, object Object) 
 		return reconcile.Result{RequeueAfter: time.Second}, err
 	}
 	r.book.forget(key)
-	controllerutil.RemoveFinalizer(object, Finalizer)
-	return again(client.IgnoreNotFound(r.client.Update(ctx, object)))
+	return again(client.IgnoreNotFound(r.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer)))
+}
+
+// patchFinalizer writes nothing but the finalizers: a write of the whole object
+// would take what is empty in it for what is not given, and have it defaulted.
+func (r *Reconciler) patchFinalizer(ctx context.Context, object Object, change func(client.Object, string) bool) error {
+	patch := client.MergeFromWithOptions(object.DeepCopyObject().(Object), client.MergeFromWithOptimisticLock{})
+	change(object, Finalizer)
+	return r.client.Patch(ctx, object, patch)
 }
 
 // countLive asks the API server itself whether there is a copy: what was created in

@@ -40,7 +40,7 @@ type copier struct {
 
 // Reconcile brings the copies of a rule in a namespace to what its plan says.
 func (c *copier) Reconcile(ctx context.Context, item Item) (reconcile.Result, error) {
-	p, ok := c.book.planOf(item.Rule)
+	p, ok := c.book.begin(item)
 	if !ok {
 		return reconcile.Result{}, nil
 	}

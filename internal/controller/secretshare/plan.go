@@ -87,6 +87,16 @@ func (p *plan) wanted(namespace string) (names, denied []string) {
 	return names, denied
 }
 
+// isNews tells whether what was heard of a Secret of the source's namespace may make
+// the plan another.
+func (p *plan) isNews(t told) bool {
+	read, wasRead := p.versions[t.name]
+	if wasRead {
+		return read != t.version
+	}
+	return t.version != "" && p.rule.MaySelect(t.name, t.labels)
+}
+
 // desired is how many copies there should be.
 func (p *plan) desired() int {
 	n := len(p.ungranted) * len(p.wants)

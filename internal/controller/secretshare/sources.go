@@ -24,6 +24,7 @@ func (r *Reconciler) sources(ctx context.Context, key kube.Key, object Object, r
 	if s, ok := r.book.sourcesOf(key, object.GetUID(), object.GetGeneration()); ok {
 		return s, nil
 	}
+	r.book.read(key, rule)
 	s := sources{wants: map[string]want{}, versions: map[string]string{}}
 	refused := map[string]share.Refusal{}
 	err := r.eachSource(ctx, rule, func(secret *corev1.Secret) {
