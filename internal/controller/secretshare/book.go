@@ -192,6 +192,7 @@ func (b *book) asPlanned(e *entry, namespace string) bool {
 func (b *book) forget(key kube.Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	delete(b.reading, key)
 	e, ok := b.rules[key]
 	if !ok {
 		return
