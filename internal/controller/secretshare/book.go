@@ -39,6 +39,8 @@ type book struct {
 	// rule are being carried out.
 	reading map[kube.Key]*reading
 	busy    map[kube.Key]int
+	// written are the copies that are being written.
+	written map[types.NamespacedName]*writing
 	copies map[types.NamespacedName]copyOf
 	// byRule finds the copies of a rule, by its UID; namedBy the rules that want a
 	// copy of a name.
@@ -58,6 +60,17 @@ type entry struct {
 	stale bool
 }
 
+// writing of a copy is under way.
+type writing struct {
+	writers int
+	// told is the version that was last heard of since it began, gone that there was
+	// none; nil that nothing was heard.
+	told *string
+}
+
+// gone is the version of a Secret that there is not.
+const gone = ""
+
 // reading of a rule's sources is under way.
 type reading struct {
 	namespace string
@@ -70,14 +83,14 @@ type reading struct {
 // told is what was heard of a Secret of a source's namespace.
 type told struct {
 	name    string
-	version string // empty: it is gone
+	version string // or gone
 	labels  labels.Set
 }
 
 func newBook() *book {
 	return &book{
 		rules: map[kube.Key]*entry{}, keys: map[string]kube.Key{}, copies: map[types.NamespacedName]copyOf{},
-		reading: map[kube.Key]*reading{}, busy: map[kube.Key]int{},
+		reading: map[kube.Key]*reading{}, busy: map[kube.Key]int{}, written: map[types.NamespacedName]*writing{},
 		byRule: map[string]map[types.NamespacedName]struct{}{}, namedBy: map[string]map[kube.Key]struct{}{},
 		listeners: map[string]func(kube.Key){}, carryOut: func(Item) {},
 	}
@@ -329,11 +342,32 @@ func (b *book) copyAt(name types.NamespacedName) (copyOf, bool) {
 	return c, ok
 }
 
-// wrote notes a copy as it was just written or found.
+// write notes that a copy is read and written from now on, until the function that
+// it returns is called.
+func (b *book) write(name types.NamespacedName) (end func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.written[name] == nil {
+		b.written[name] = &writing{}
+	}
+	b.written[name].writers++
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.written[name].writers--; b.written[name].writers == 0 {
+			delete(b.written, name)
+		}
+	}
+}
+
+// wrote notes a copy as it was just written or found; unless more was heard of it
+// meanwhile, for which it is looked at again.
 func (b *book) wrote(name types.NamespacedName, c copyOf) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.note(name, c)
+	if w := b.written[name]; w == nil || w.told == nil || *w.told == versionOf(c.uid, c.version) {
+		b.note(name, c)
+	}
 }
 
 // removed notes that there is no copy of that name.
@@ -371,7 +405,7 @@ var _ kube.SecretListener = (*book)(nil)
 func (b *book) Seen(_ context.Context, s kube.SecretMeta) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.heard(s.Namespace, told{name: s.Name, version: versionOf(s.UID, s.Version), labels: s.Labels})
+	b.heard(s.NamespacedName, versionOf(s.UID, s.Version), s.Labels)
 	before, wasCopy := b.copies[s.NamespacedName]
 	if wasCopy && before.uid == s.UID && before.version == s.Version {
 		return // as we wrote it
@@ -401,7 +435,7 @@ func (b *book) gone(name types.NamespacedName) {
 		b.carryOutFor(c.rule, name.Namespace)
 	}
 	b.carryOutNamed(name)
-	b.heard(name.Namespace, told{name: name.Name})
+	b.heard(name, gone, nil)
 }
 
 // Listed implements kube.SecretListener.
@@ -424,14 +458,18 @@ func (b *book) Listed(_ context.Context, exists func(types.NamespacedName) bool)
 }
 
 // heard has rules reconciled of which the Secret may be a source, or was.
-func (b *book) heard(namespace string, t told) {
+func (b *book) heard(name types.NamespacedName, version string, set labels.Set) {
+	if w, ok := b.written[name]; ok {
+		w.told = &version
+	}
+	t := told{name: name.Name, version: version, labels: set}
 	for key, e := range b.rules {
-		if e.plan.rule.Namespace == namespace && e.plan.isNews(t) {
+		if e.plan.rule.Namespace == name.Namespace && e.plan.isNews(t) {
 			b.makeStale(key, e)
 		}
 	}
 	for _, r := range b.reading {
-		if r.namespace == namespace {
+		if r.namespace == name.Namespace {
 			r.told = append(r.told, t)
 		}
 	}

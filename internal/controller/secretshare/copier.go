@@ -134,6 +134,7 @@ func goes(err error) bool {
 func (w *work) ensure(ctx context.Context, name string) error {
 	want := w.plan.wants[name]
 	key := types.NamespacedName{Namespace: w.namespace, Name: name}
+	defer w.book.write(key)()
 	known, exists := w.book.copyAt(key)
 	if !exists {
 		err := w.create(ctx, key, want)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -38,7 +39,7 @@ func newPlan(p plan) *plan {
 		write(name, p.wants[name].content)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(p.targets)) {
-		write(namespace, p.targets[namespace].names)
+		write(namespace, p.targets[namespace].uid, p.targets[namespace].names)
 	}
 	p.digest = hex.EncodeToString(h.Sum(nil))
 	return &p
@@ -64,6 +65,8 @@ type want struct {
 
 // target is a namespace that gets copies.
 type target struct {
+	// uid of the namespace: one that is created again under its name has no copies.
+	uid types.UID
 	// names are those that the copies may have; nil is any.
 	names []glob.Pattern
 }
@@ -94,7 +97,7 @@ func (p *plan) isNews(t told) bool {
 	if wasRead {
 		return read != t.version
 	}
-	return t.version != "" && p.rule.MaySelect(t.name, t.labels)
+	return t.version != gone && p.rule.MaySelect(t.name, t.labels)
 }
 
 // desired is how many copies there should be.

@@ -31,6 +31,8 @@ type race struct {
 	// created is called once, when the API server has taken the copy and nobody has
 	// been told; read likewise, when it has answered what the source is.
 	created, read func()
+	// refusal is what the API server answers to whoever creates something in target.
+	refusal error
 }
 
 func newRace(t *testing.T) *race {
@@ -59,6 +61,9 @@ func newRace(t *testing.T) *race {
 			}},
 		}).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if o.GetNamespace() == "target" && r.refusal != nil {
+				return r.refusal
+			}
 			o.SetUID(types.UID("uid-of-" + o.GetNamespace()))
 			err := c.Create(ctx, o, opts...)
 			if o.GetNamespace() == "target" {
@@ -106,13 +111,18 @@ func (r *race) plan() {
 func (r *race) settle() {
 	r.t.Helper()
 	for range 5 {
-		for len(r.queue) > 0 {
-			item := r.queue[0]
-			r.queue = r.queue[1:]
-			_, err := r.controllers.copier.Reconcile(r.t.Context(), item)
-			r.must(err)
-		}
+		r.carryOut()
 		r.plan()
+	}
+}
+
+func (r *race) carryOut() {
+	r.t.Helper()
+	for len(r.queue) > 0 {
+		item := r.queue[0]
+		r.queue = r.queue[1:]
+		_, err := r.controllers.copier.Reconcile(r.t.Context(), item)
+		r.must(err)
 	}
 }
 
@@ -127,8 +137,13 @@ func (r *race) put(value string) {
 	} else {
 		r.must(r.Update(r.t.Context(), secret))
 	}
+	r.tell(secret)
+}
+
+// tell tells the book of a Secret.
+func (r *race) tell(s *corev1.Secret) {
 	r.book().Seen(r.t.Context(), kube.SecretMeta{
-		NamespacedName: types.NamespacedName{Namespace: "source", Name: "shared"}, UID: secret.UID, Version: secret.ResourceVersion,
+		NamespacedName: client.ObjectKeyFromObject(s), UID: s.UID, Version: s.ResourceVersion, Annotations: s.Annotations,
 	})
 }
 
@@ -210,4 +225,55 @@ func TestARuleThatIsDeletedWhileACopyIsCreatedTakesItAlong(t *testing.T) {
 	if _, err := r.rule(); !apierrors.IsNotFound(err) {
 		t.Errorf("the rule is still there: %v", err)
 	}
+}
+
+func TestACopyThatOthersTouchBeforeTheAnswerComesIsRepaired(t *testing.T) {
+	key := types.NamespacedName{Namespace: "target", Name: "shared"}
+	for name, touch := range map[string]func(r *race, copied *corev1.Secret){
+		"edited": func(r *race, copied *corev1.Secret) {
+			copied.Data["key"] = []byte("edited")
+			r.must(r.Update(t.Context(), copied))
+			r.tell(copied)
+		},
+		"deleted": func(r *race, copied *corev1.Secret) {
+			r.must(r.Delete(t.Context(), copied))
+			r.book().Gone(t.Context(), key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRace(t)
+			r.put("first")
+			r.plan()
+			r.created = func() {
+				var copied corev1.Secret
+				r.must(r.Get(t.Context(), key, &copied))
+				r.tell(&copied)
+				touch(r, &copied)
+			}
+			r.settle()
+			r.expectCopy("first")
+		})
+	}
+}
+
+// The rule is not reconciled between the two: it sees no difference but the UID.
+func TestANamespaceThatIsDeletedAndCreatedAgainAtOnceGetsItsCopy(t *testing.T) {
+	r := newRace(t)
+	r.put("first")
+	r.plan()
+	r.settle()
+	key := types.NamespacedName{Namespace: "target", Name: "shared"}
+	r.must(r.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+	r.refusal = apierrors.NewNotFound(corev1.Resource("namespaces"), "target")
+	r.book().Gone(t.Context(), key)
+	r.carryOut()
+	r.expectNoCopy()
+
+	r.refusal = nil
+	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}}
+	r.must(r.Delete(t.Context(), again.DeepCopy()))
+	again.UID = "another"
+	r.must(r.WithWatch.Create(t.Context(), again))
+	r.settle()
+	r.expectCopy("first")
 }

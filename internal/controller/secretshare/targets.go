@@ -34,6 +34,7 @@ func (r *Reconciler) targets(ctx context.Context, rule *share.Rule) (map[string]
 			continue
 		}
 		if t, ok := lets(ns.Name); ok {
+			t.uid = ns.UID
 			targets[ns.Name] = t
 		}
 	}
