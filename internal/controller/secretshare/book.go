@@ -41,7 +41,7 @@ type book struct {
 	busy    map[kube.Key]int
 	// written are the copies that are being written.
 	written map[types.NamespacedName]*writing
-	copies map[types.NamespacedName]copyOf
+	copies  map[types.NamespacedName]copyOf
 	// byRule finds the copies of a rule, by its UID; namedBy the rules that want a
 	// copy of a name.
 	byRule  map[string]map[types.NamespacedName]struct{}
