@@ -17,22 +17,23 @@ import (
 // that fails, and with the test at the latest.
 type terminal struct {
 	t      *testing.T
+	guide  string
 	lines  io.WriteCloser
 	output *cluster.Buffer
 	ended  chan struct{}
 	blocks int
 }
 
-// openTerminal opens a terminal in dir. It knows nothing of a cluster that whoever
-// runs the test may be using.
-func openTerminal(t *testing.T, dir string, environment ...string) *terminal {
+// openTerminal opens a terminal in dir for somebody who follows a guide. It knows
+// nothing of a cluster that whoever runs the test may be using.
+func openTerminal(t *testing.T, guide, dir string, environment ...string) *terminal {
 	t.Helper()
 	shell := exec.Command("sh", "-eu") // on a fresh machine there may be no other
 	shell.Dir = dir
 	shell.Env = append(os.Environ(), "KUBECONFIG=", "BONGSU_ASSETS=")
 	shell.Env = append(shell.Env, environment...)
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	term := &terminal{t: t, output: &cluster.Buffer{}, ended: make(chan struct{})}
+	term := &terminal{t: t, guide: guide, output: &cluster.Buffer{}, ended: make(chan struct{})}
 	shell.Stdout, shell.Stderr = term.output, term.output
 	lines, err := shell.StdinPipe()
 	if err != nil {
@@ -90,5 +91,5 @@ func (term *terminal) await(block, text string) {
 
 func (term *terminal) fail(block, reason string) {
 	term.t.Helper()
-	term.t.Fatalf("%s: this block does not work as written:\n%s\n%s; the terminal shows:\n%s", guide, block, reason, term.output)
+	term.t.Fatalf("%s: this block does not work as written:\n%s\n%s; the terminal shows:\n%s", term.guide, block, reason, term.output)
 }
