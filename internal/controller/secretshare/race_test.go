@@ -3,11 +3,14 @@ package secretshare
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +36,10 @@ type race struct {
 	created, read func()
 	// refusal is what the API server answers to whoever creates something in target.
 	refusal error
+	// unreadable is what it answers to whoever reads the source.
+	unreadable error
+	// retries are when items asked to be carried out again.
+	retries []time.Duration
 }
 
 func newRace(t *testing.T) *race {
@@ -72,6 +79,9 @@ func newRace(t *testing.T) *race {
 			return err
 		},
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if key.Namespace == "source" && r.unreadable != nil {
+				return r.unreadable
+			}
 			err := c.Get(ctx, key, o, opts...)
 			if key.Namespace == "source" {
 				once(&r.read)
@@ -79,11 +89,21 @@ func newRace(t *testing.T) *race {
 			return err
 		},
 	})
-	r.controllers = New(Dependencies{Client: r, Live: r, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
-	r.book().obey(func(i Item) { r.queue = append(r.queue, i) })
-	r.book().Listed(t.Context(), func(types.NamespacedName) bool { return false })
+	r.start()
 	r.plan() // puts the finalizer on it
 	return r
+}
+
+// start starts the controllers, which know nothing then but what is listed.
+func (r *race) start(secrets ...*corev1.Secret) {
+	r.t.Helper()
+	r.queue = nil
+	r.controllers = New(Dependencies{Client: r, Live: r, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
+	r.book().obey(func(i Item) { r.queue = append(r.queue, i) })
+	for _, s := range secrets {
+		r.tell(s)
+	}
+	r.book().Listed(r.t.Context(), func(types.NamespacedName) bool { return true })
 }
 
 func (r *race) book() *book { return r.controllers.book }
@@ -121,8 +141,9 @@ func (r *race) carryOut() {
 	for len(r.queue) > 0 {
 		item := r.queue[0]
 		r.queue = r.queue[1:]
-		_, err := r.controllers.copier.Reconcile(r.t.Context(), item)
+		result, err := r.controllers.copier.Reconcile(r.t.Context(), item)
 		r.must(err)
+		r.retries = append(r.retries, result.RequeueAfter)
 	}
 }
 
@@ -276,4 +297,66 @@ func TestANamespaceThatIsDeletedAndCreatedAgainAtOnceGetsItsCopy(t *testing.T) {
 	r.must(r.WithWatch.Create(t.Context(), again))
 	r.settle()
 	r.expectCopy("first")
+}
+
+func TestASourceThatCannotBeReadKeepsItsCopies(t *testing.T) {
+	r := newRace(t)
+	r.put("first")
+	r.plan()
+	r.settle()
+
+	r.put("second")
+	r.unreadable = apierrors.NewForbidden(corev1.Resource("secrets"), "shared", nil)
+	r.settle()
+	r.expectCopy("first")
+	r.expectReady(v1alpha1.ReasonSourceUnreadable)
+	var copied corev1.Secret
+	r.must(r.Get(t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &copied))
+	r.start(&copied)
+	r.settle()
+	r.expectCopy("first")
+	r.expectReady(v1alpha1.ReasonSourceUnreadable)
+
+	r.unreadable = nil
+	r.settle()
+	r.expectCopy("second")
+	r.expectReady(v1alpha1.ReasonReady)
+}
+
+func (r *race) expectReady(reason string) {
+	r.t.Helper()
+	rule, err := r.rule()
+	r.must(err)
+	if ready := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Reason != reason {
+		r.t.Errorf("Ready is %v, want %s", ready, reason)
+	}
+}
+
+func TestWhatIsRefusedIsTriedAgainLaterAndLater(t *testing.T) {
+	r := newRace(t)
+	r.put("first")
+	r.refusal = apierrors.NewForbidden(corev1.Resource("secrets"), "shared", nil)
+	r.plan()
+	item := r.queue[0]
+	for range 10 {
+		r.carryOut()
+		r.plan() // which does not have it tried before its time
+		if len(r.queue) > 0 {
+			t.Fatal("it is tried again at once")
+		}
+		r.queue = append(r.queue, item)
+	}
+	want := []time.Duration{1, 2, 4, 8, 16, 32, 64, 120, 120, 120}
+	for i := range want {
+		want[i] *= time.Second
+	}
+	if diff := cmp.Diff(want, r.retries); diff != "" {
+		t.Error(diff)
+	}
+	r.refusal, r.retries = nil, nil
+	r.settle()
+	r.expectCopy("first")
+	if diff := cmp.Diff([]time.Duration{0}, r.retries); diff != "" {
+		t.Error(diff)
+	}
 }
