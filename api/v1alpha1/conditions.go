@@ -67,7 +67,7 @@ const (
 	// never copied, or is a copy itself.
 	ReasonSourceRefused = "SourceRefused"
 	// ReasonKeyNotFound: a source lacks a key that spec.keys names, or its copy would
-	// lack one that its type needs.
+	// lack one that its type needs. Copies that there are stay as they are.
 	ReasonKeyNotFound = "KeyNotFound"
 	// ReasonInvalidTarget: spec.targets names the source's own namespace.
 	ReasonInvalidTarget = "InvalidTarget"

@@ -43,9 +43,10 @@ type book struct {
 	written map[types.NamespacedName]*writing
 	copies  map[types.NamespacedName]copyOf
 	// byRule finds the copies of a rule, by its UID; namedBy the rules that want a
-	// copy of a name.
+	// copy of a name, sharing those whose sources are in a namespace.
 	byRule  map[string]map[types.NamespacedName]struct{}
 	namedBy map[string]map[kube.Key]struct{}
+	sharing map[string]map[kube.Key]struct{}
 
 	// listeners have the rules of a kind reconciled, carryOut an item.
 	listeners map[string]func(kube.Key)
@@ -74,10 +75,8 @@ const gone = ""
 // reading of a rule's sources is under way.
 type reading struct {
 	namespace string
-	// told is what was heard of Secrets since it began, by their names; listed that
-	// some may have gone unseen.
-	told   []told
-	listed bool
+	// overtaken says that something was heard of a Secret there since it began.
+	overtaken bool
 }
 
 // told is what was heard of a Secret of a source's namespace.
@@ -92,6 +91,7 @@ func newBook() *book {
 		rules: map[kube.Key]*entry{}, keys: map[string]kube.Key{}, copies: map[types.NamespacedName]copyOf{},
 		reading: map[kube.Key]*reading{}, busy: map[kube.Key]int{}, written: map[types.NamespacedName]*writing{},
 		byRule: map[string]map[types.NamespacedName]struct{}{}, namedBy: map[string]map[kube.Key]struct{}{},
+		sharing:   map[string]map[kube.Key]struct{}{},
 		listeners: map[string]func(kube.Key){}, carryOut: func(Item) {},
 	}
 }
@@ -136,22 +136,16 @@ func (b *book) put(p *plan) {
 	if r, read := b.reading[p.key]; read {
 		e.stale = false
 		delete(b.reading, p.key)
-		if r.listed || slices.ContainsFunc(r.told, p.isNews) {
+		if r.overtaken {
 			b.makeStale(p.key, e)
 		}
 	}
 	if e.plan != nil && e.plan.digest == p.digest {
 		return
 	}
-	b.unname(p.key, e.plan)
+	b.unindex(e.plan)
 	e.plan = p
-	b.keys[p.rule.UID] = p.key
-	for name := range p.wants {
-		if b.namedBy[name] == nil {
-			b.namedBy[name] = map[kube.Key]struct{}{}
-		}
-		b.namedBy[name][p.key] = struct{}{}
-	}
+	b.index(p)
 	if b.synced {
 		b.carryOutAll(e)
 	}
@@ -210,20 +204,42 @@ func (b *book) forget(key kube.Key) {
 	if !ok {
 		return
 	}
-	b.unname(key, e.plan)
+	b.unindex(e.plan)
 	delete(b.rules, key)
-	delete(b.keys, e.plan.rule.UID)
 }
 
-func (b *book) unname(key kube.Key, p *plan) {
+// index and unindex keep what finds a rule like its plan. b.mu is held.
+func (b *book) index(p *plan) {
+	b.keys[p.rule.UID] = p.key
+	put(b.sharing, p.rule.Namespace, p.key)
+	for name := range p.wants {
+		put(b.namedBy, name, p.key)
+	}
+}
+
+func (b *book) unindex(p *plan) {
 	if p == nil {
 		return
 	}
+	delete(b.keys, p.rule.UID)
+	take(b.sharing, p.rule.Namespace, p.key)
 	for name := range p.wants {
-		delete(b.namedBy[name], key)
-		if len(b.namedBy[name]) == 0 {
-			delete(b.namedBy, name)
-		}
+		take(b.namedBy, name, p.key)
+	}
+}
+
+// put and take keep sets by a name, none of them empty.
+func put[K comparable](sets map[string]map[K]struct{}, name string, key K) {
+	if sets[name] == nil {
+		sets[name] = map[K]struct{}{}
+	}
+	sets[name][key] = struct{}{}
+}
+
+func take[K comparable](sets map[string]map[K]struct{}, name string, key K) {
+	delete(sets[name], key)
+	if len(sets[name]) == 0 {
+		delete(sets, name)
 	}
 }
 
@@ -258,8 +274,8 @@ func (b *book) begin(item Item) (*plan, bool) {
 	return p, ok
 }
 
-// planOf returns the plan that is to be carried out; false if there is none, or the
-// copies that there are are not known yet.
+// planOf returns the plan that is to be carried out; false if there is none, or if it
+// is not known yet which copies there are.
 func (b *book) planOf(key kube.Key) (*plan, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -381,10 +397,7 @@ func (b *book) removed(name types.NamespacedName) {
 func (b *book) note(name types.NamespacedName, c copyOf) {
 	b.drop(name)
 	b.copies[name] = c
-	if b.byRule[c.rule] == nil {
-		b.byRule[c.rule] = map[types.NamespacedName]struct{}{}
-	}
-	b.byRule[c.rule][name] = struct{}{}
+	put(b.byRule, c.rule, name)
 }
 
 func (b *book) drop(name types.NamespacedName) {
@@ -393,10 +406,7 @@ func (b *book) drop(name types.NamespacedName) {
 		return
 	}
 	delete(b.copies, name)
-	delete(b.byRule[c.rule], name)
-	if len(b.byRule[c.rule]) == 0 {
-		delete(b.byRule, c.rule)
-	}
+	take(b.byRule, c.rule, name)
 }
 
 var _ kube.SecretListener = (*book)(nil)
@@ -453,7 +463,7 @@ func (b *book) Listed(_ context.Context, exists func(types.NamespacedName) bool)
 		b.carryOutAll(e)
 	}
 	for _, r := range b.reading {
-		r.listed = true
+		r.overtaken = true
 	}
 }
 
@@ -463,14 +473,14 @@ func (b *book) heard(name types.NamespacedName, version string, set labels.Set) 
 		w.told = &version
 	}
 	t := told{name: name.Name, version: version, labels: set}
-	for key, e := range b.rules {
-		if e.plan.rule.Namespace == name.Namespace && e.plan.isNews(t) {
+	for key := range b.sharing[name.Namespace] {
+		if e := b.rules[key]; e.plan.isNews(t) {
 			b.makeStale(key, e)
 		}
 	}
 	for _, r := range b.reading {
 		if r.namespace == name.Namespace {
-			r.told = append(r.told, t)
+			r.overtaken = true
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (w *work) blocked(ctx context.Context, live *corev1.Secret, want want) erro
 	err := recorder.Emit(ctx, live, kube.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonConflict, Action: "Copy", Since: since,
 		Note: fmt.Sprintf("%s is to keep a copy of Secret %s here under this name, but this Secret is not its: "+
-			"it is left as it is; rename or delete it to get the copy", w.plan.rule.Name, want.copy.Annotations[share.AnnotationSource]),
+			"it is left as it is; delete it to get the copy", w.plan.rule.Name, want.copy.Annotations[share.AnnotationSource]),
 	})
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "the owner of a Secret could not be told of a conflict")
@@ -40,5 +40,5 @@ func (w *work) blocked(ctx context.Context, live *corev1.Secret, want want) erro
 	if other := share.Named(live, share.AnnotationRule); share.RuleOf(live.Annotations) != "" {
 		return &foreignError{fmt.Sprintf("Secret %s is a copy that %s made: let only one of the two put a Secret of that name here", live.Name, other)}
 	}
-	return &foreignError{fmt.Sprintf("Secret %s exists and is not a copy: it is left as it is; rename or delete it to get the copy", live.Name)}
+	return &foreignError{fmt.Sprintf("Secret %s exists and is not a copy: it is left as it is; have it deleted to get the copy", live.Name)}
 }

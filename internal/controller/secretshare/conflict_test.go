@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/share"
@@ -40,7 +41,7 @@ func TestASecretOfSomebodyElseIsNeverTouched(t *testing.T) {
 	s.g.Eventually(func() v1alpha1.SecretShareStatus { s.ready(rule)(); return rule.Status }).
 		Should(And(HaveField("Synced", int32(2)), HaveField("Conflicted", int32(1)), HaveField("Desired", int32(3))))
 	s.g.Expect(rule.Status.Failing).To(ConsistOf(And(
-		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("rename or delete")),
+		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("deleted to get the copy")),
 	)))
 	s.ExpectWarning(t, rule, v1alpha1.ReasonConflict, "clustersecretshare-controller")
 	s.ExpectWarning(t, blocker, v1alpha1.ReasonConflict, "clustersecretshare-controller")
@@ -143,4 +144,36 @@ func TestWhatIsNeverCopiedIsSaidSo(t *testing.T) {
 	s.expectNotReady(rule, v1alpha1.ReasonSourceRefused)
 	s.ExpectWarning(t, rule, v1alpha1.ReasonSourceRefused, "clustersecretshare-controller")
 	s.expectNone(s.targets[0], "shared")
+}
+
+// A copy that cannot be removed keeps its rule: the rule says why.
+func TestARuleThatCannotGoSaysWhy(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret()
+	rule := s.share("")
+	s.expectReady(rule)
+	refuse := cluster.Manifest(t, "", "", "keep-"+s.source, "")
+	refuse.SetAPIVersion("admissionregistration.k8s.io/v1")
+	refuse.SetKind("ValidatingAdmissionPolicy")
+	refuse.Object["spec"] = map[string]any{
+		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
+			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"DELETE"}, "resources": []any{"secrets"},
+		}}},
+		"validations": []any{map[string]any{"expression": "request.namespace != '" + s.targets[0] + "'", "message": "nothing is deleted here"}},
+	}
+	bind := refuse.DeepCopy()
+	bind.SetKind("ValidatingAdmissionPolicyBinding")
+	bind.Object["spec"] = map[string]any{"policyName": refuse.GetName(), "validationActions": []any{"Deny"}}
+	s.g.Expect(s.Client.Create(t.Context(), refuse)).To(Succeed())
+	s.g.Expect(s.Client.Create(t.Context(), bind)).To(Succeed())
+	made, err := s.get(s.targets[0], "shared")
+	s.g.Expect(err).NotTo(HaveOccurred())
+	s.g.Eventually(func() error { return s.Client.Delete(t.Context(), made.DeepCopy(), client.DryRunAll) }).ShouldNot(Succeed())
+
+	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
+	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring("nothing is deleted here"))
+	s.g.Expect(s.Client.Delete(t.Context(), bind)).To(Succeed())
+	s.expectNone(s.targets[0], "shared")
+	s.g.Eventually(s.ready(rule)).Should(BeZero())
+	s.g.Expect(s.Client.Delete(t.Context(), refuse)).To(Succeed())
 }

@@ -159,10 +159,19 @@ func (r *Reconciler) withdraw(ctx context.Context, key kube.Key, object Object) 
 		left, err = r.countLive(ctx, string(object.GetUID()))
 	}
 	if err != nil || !known || left > 0 {
-		return reconcile.Result{RequeueAfter: time.Second}, err
+		return r.reportWithdrawal(ctx, key, object, err)
 	}
 	r.book.forget(key)
 	return again(client.IgnoreNotFound(r.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer)))
+}
+
+// reportWithdrawal says why a rule that is deleted is still there, and looks again.
+func (r *Reconciler) reportWithdrawal(ctx context.Context, key kube.Key, object Object, err error) (reconcile.Result, error) {
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	_, err = r.report(ctx, key, object, verdict{Reason: v1alpha1.ReasonCopying, Message: "the copies are being removed"})
+	return reconcile.Result{RequeueAfter: time.Second}, err
 }
 
 // patchFinalizer writes nothing but the finalizers: a write of the whole object
@@ -177,7 +186,7 @@ func (r *Reconciler) patchFinalizer(ctx context.Context, object Object, change f
 // the very last moment may not have been told yet.
 func (r *Reconciler) countLive(ctx context.Context, ruleUID string) (int, error) {
 	list := secretMetadataList()
-	err := r.live.List(ctx, list, client.MatchingLabels{share.LabelRuleUID: ruleUID}, client.Limit(1))
+	err := r.live.List(ctx, list, client.MatchingLabels{share.LabelRuleUID: ruleUID})
 	n := 0
 	for i := range list.Items {
 		if share.RuleOf(list.Items[i].Annotations) == ruleUID {

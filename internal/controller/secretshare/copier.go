@@ -70,7 +70,7 @@ func (w *work) do(ctx context.Context) {
 		w.account(ctx, name, w.ensure(ctx, name))
 	}
 	for name, c := range w.book.copiesIn(w.plan.rule.UID, w.namespace) {
-		if wanted[name.Name] {
+		if _, isTarget := w.plan.targets[w.namespace]; wanted[name.Name] || isTarget && w.plan.held[name.Name] {
 			continue
 		}
 		if err := w.withdraw(ctx, name, c); err != nil {

@@ -54,6 +54,9 @@ type sources struct {
 	versions map[string]string
 	// refused says why Secrets are not copied, in order of their names.
 	refused []share.Refusal
+	// held are those of them whose copies stay as they are: the sources are there,
+	// and what they lack may come back.
+	held map[string]bool
 }
 
 // want is a copy without a namespace.

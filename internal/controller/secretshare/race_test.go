@@ -346,9 +346,9 @@ func TestWhatIsRefusedIsTriedAgainLaterAndLater(t *testing.T) {
 		}
 		r.queue = append(r.queue, item)
 	}
-	want := []time.Duration{1, 2, 4, 8, 16, 32, 64, 120, 120, 120}
-	for i := range want {
-		want[i] *= time.Second
+	var want []time.Duration
+	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 64, 120, 120, 120} {
+		want = append(want, time.Duration(seconds)*time.Second)
 	}
 	if diff := cmp.Diff(want, r.retries); diff != "" {
 		t.Error(diff)

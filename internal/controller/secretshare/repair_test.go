@@ -125,6 +125,20 @@ func TestASourceThatChangesInAnyWayIsFollowed(t *testing.T) {
 	}
 }
 
+// The source is there, and what it lacks may come back.
+func TestCopiesStayAsTheyAreWhileTheirSourceLacksAKey(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret()
+	rule := s.share("keys: [{from: password}]")
+	s.expectReady(rule)
+	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = map[string][]byte{"other": []byte("x")} })
+	s.g.Expect(s.expectNotReady(rule, "KeyNotFound")).To(ContainSubstring(`no key "password"`))
+	s.g.Consistently(s.data(s.targets[0], "shared"), "1s").Should(Equal(hunter2))
+	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = map[string][]byte{"password": []byte("hunter3")} })
+	s.expectCopies(map[string][]byte{"password": []byte("hunter3")})
+	s.expectReady(rule)
+}
+
 func TestAWholeMegabyteIsCopied(t *testing.T) {
 	s := newScene(t, 1)
 	big := make([]byte, corev1.MaxSecretSize)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/share"
 )
@@ -25,13 +26,14 @@ func (r *Reconciler) sources(ctx context.Context, key kube.Key, object Object, r
 		return s, nil
 	}
 	r.book.read(key, rule)
-	s := sources{wants: map[string]want{}, versions: map[string]string{}}
+	s := sources{wants: map[string]want{}, versions: map[string]string{}, held: map[string]bool{}}
 	refused := map[string]share.Refusal{}
 	err := r.eachSource(ctx, rule, func(secret *corev1.Secret) {
 		s.versions[secret.Name] = versionOf(secret.UID, secret.ResourceVersion)
 		copied, refusal := rule.Copy(secret)
 		if refusal != nil {
 			refused[secret.Name] = *refusal
+			s.held[secret.Name] = refusal.Reason == v1alpha1.ReasonKeyNotFound
 			return
 		}
 		content := fmt.Sprint(object.GetUID(), object.GetGeneration(), s.versions[secret.Name])

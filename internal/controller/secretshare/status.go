@@ -34,10 +34,16 @@ type verdict struct {
 	retry bool
 }
 
-// quiet tells whether its owner need not be told: it is what they asked for, or
-// under way.
-func (v verdict) quiet() bool {
-	return v.Reason == "" || v.Reason == v1alpha1.ReasonSuspended || v.Reason == v1alpha1.ReasonCopying
+// isQuiet tells whether the owner of a rule need not be told of a reason: it is what
+// they asked for, or under way, or that a set of Secrets is empty.
+func isQuiet(object Object, reason string) bool {
+	switch reason {
+	case "", v1alpha1.ReasonReady, v1alpha1.ReasonSuspended, v1alpha1.ReasonCopying:
+		return true
+	case v1alpha1.ReasonSourceNotFound:
+		return len(object.ClusterSource().Names) == 0
+	}
+	return false
 }
 
 // verdictOf says what is wrong with the sources, if anything.
@@ -100,10 +106,10 @@ func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdic
 			})
 		}
 	}
-	if v.Reason != "" {
-		return v
+	if found := amiss(status); found.Reason != "" && (v.Reason == "" || v.Reason == v1alpha1.ReasonCopying) {
+		return found
 	}
-	return amiss(status)
+	return v
 }
 
 // amiss says what is wrong with the copies.
@@ -135,7 +141,7 @@ func (v verdict) condition(generation int64) metav1.Condition {
 func (r *Reconciler) tell(ctx context.Context, object, before Object, v verdict) (reconcile.Result, error) {
 	ready := meta.FindStatusCondition(object.ShareStatus().Conditions, v1alpha1.ConditionReady)
 	since := ready.LastTransitionTime.Time
-	if v.quiet() {
+	if isQuiet(object, v.Reason) {
 		return reconcile.Result{}, r.tellRecovery(ctx, object, before, v, since)
 	}
 	err := r.recorder.Emit(ctx, object, kube.Event{
@@ -151,7 +157,7 @@ func (r *Reconciler) tell(ctx context.Context, object, before Object, v verdict)
 // tellRecovery says that a rule is well of which a Warning said that it was not.
 func (r *Reconciler) tellRecovery(ctx context.Context, object, before Object, v verdict, since time.Time) error {
 	old := meta.FindStatusCondition(before.ShareStatus().Conditions, v1alpha1.ConditionReady)
-	if v.Reason != "" || old == nil || (verdict{Reason: old.Reason}).quiet() || old.Status == metav1.ConditionTrue {
+	if v.Reason != "" || old == nil || isQuiet(object, old.Reason) {
 		return nil
 	}
 	return r.recorder.Emit(ctx, object, kube.Event{
