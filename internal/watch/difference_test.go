@@ -41,6 +41,11 @@ func TestSummary(t *testing.T) {
 			`{status: {conditions: [{type: Available, status: "False", reason: NoPods, message: none is ready, lastTransitionTime: "2"}]}}`,
 			"Available True -> False (NoPods: none is ready)",
 		},
+		"conditions for the same reason": {
+			`{status: {conditions: [{type: A, status: "True"}, {type: B, status: "True"}]}}`,
+			`{status: {conditions: [{type: A, status: "False", reason: Gone}, {type: B, status: "False", reason: Gone}]}}`,
+			"A True -> False (Gone), B True -> False",
+		},
 		"only a condition's message": {
 			`{status: {conditions: [{type: Ready, status: "False", reason: A, message: one}]}}`,
 			`{status: {conditions: [{type: Ready, status: "False", reason: A, message: two}]}}`,

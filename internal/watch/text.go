@@ -57,7 +57,13 @@ func summary(all []Difference) string {
 		return "nothing that is shown"
 	}
 	var told []string
+	var note string
 	for _, d := range all[:min(len(all), maxTold)] {
+		if d.Note == note && d.To != nil {
+			d.Note = "" // several conditions often have the same reason
+		} else {
+			note = d.Note
+		}
 		told = append(told, d.String())
 	}
 	if more := len(all) - maxTold; more > 0 {

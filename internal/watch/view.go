@@ -24,7 +24,7 @@ type fact struct {
 }
 
 // allViews are told in this order.
-var allViews = []view{lifecycle, readiness, conditions, containers}
+var allViews = []view{lifecycle, readiness, containers, conditions}
 
 // viewed are the views of two states of an object.
 type viewed []struct {
