@@ -89,14 +89,8 @@ func (w *watcher) informer(link *link) (cache.SharedIndexInformer, cache.DoneChe
 
 // print prints what exists, and then what changes.
 func (w *watcher) print(ctx context.Context) error {
-	there := w.existing.sorted()
-	w.config.Tell(fmt.Sprintf("cache synced: %d %s; watching for changes", len(there), w.config.Target))
-	if !w.config.OnlyChanges {
-		for _, c := range there {
-			if err := w.printOne(ctx, c); err != nil {
-				return err
-			}
-		}
+	if err := w.printExisting(ctx); err != nil {
+		return err
 	}
 	for {
 		c, ok := w.changes.take()
@@ -107,6 +101,21 @@ func (w *watcher) print(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+func (w *watcher) printExisting(ctx context.Context) error {
+	there := w.existing.sorted()
+	w.existing = nil // or it would keep what is long out of date
+	w.config.Tell(fmt.Sprintf("cache synced: %d %s; watching for changes", len(there), w.config.Target))
+	if w.config.OnlyChanges {
+		return nil
+	}
+	for _, c := range there {
+		if err := w.printOne(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *watcher) printOne(ctx context.Context, c *Change) error {
