@@ -16,7 +16,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
 # Some packages start a control plane each; more than two of them at a time
 # starve each other on a small machine.
-TEST_FLAGS ?= -timeout 20m -p 2
+TEST_FLAGS ?= -timeout 40m -p 2
 PKG        ?= ./...
 BENCH      ?= .
 FUZZTIME   ?= 10s
@@ -43,8 +43,8 @@ bongsu:
 .PHONY: test
 test: controlplane ## Run all tests, without root and without a C compiler (PKG=./internal/alarm/... for some)
 	go build ./...
-	go test $(TEST_FLAGS) $(PKG)
 	cd controlplane && go test ./...
+	@sh tools/test.sh '$(PKG)' $(TEST_FLAGS)
 
 # test/chaos is left out: its processes, under the detector, take a quarter of an
 # hour to say what the tests of their packages say in minutes. By hand:

@@ -116,7 +116,7 @@ type AlarmStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready.
+	// conditions: Ready, and Degraded while something went wrong lately.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -162,6 +162,7 @@ type ReceiverReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 }
 

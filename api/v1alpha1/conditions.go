@@ -4,6 +4,11 @@ package v1alpha1
 // reason of a False or Unknown Ready is one of the Reason constants.
 const ConditionReady = "Ready"
 
+// ConditionDegraded is True when something went wrong lately with a single message
+// or Event while the object as such is in force: an expression failed, a message
+// was dropped. Reason and message say what. It goes fifty minutes after the last.
+const ConditionDegraded = "Degraded"
+
 // Reasons of the Ready condition of every kind.
 const (
 	// ReasonReady: the object is in force.
@@ -17,7 +22,7 @@ const (
 	// ReasonInvalidExpression: a CEL expression of match or message does not
 	// compile, or could cost too much. The message names the field and column.
 	ReasonInvalidExpression = "InvalidExpression"
-	// ReasonInvalidMatch: a glob or a label selector of match cannot be used.
+	// ReasonInvalidMatch: a label selector cannot be used.
 	ReasonInvalidMatch = "InvalidMatch"
 	// ReasonReceiverNotFound: a receiver that spec.receivers names does not
 	// exist. What matches meanwhile waits for it, up to the delivery's maximum age.
@@ -34,7 +39,7 @@ const (
 	// lacks the key.
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonInvalidSecret: the Secret's value is not what is needed, for example
-	// not an https URL.
+	// no URL.
 	ReasonInvalidSecret = "InvalidSecret"
 	// ReasonAddressNotAllowed: the address resolves to a range that namespaced
 	// receivers may not reach.
@@ -44,15 +49,19 @@ const (
 	ReasonDeliveryFailing = "DeliveryFailing"
 )
 
-// Reasons of Events on alarms and receivers that tell of something that
-// happened rather than of a state.
+// Reasons of the Degraded condition of alarms and receivers, and of Events that tell
+// of something that happened rather than of a state.
 const (
 	// ReasonMessageDropped: messages were given up: refused by the receiver, or
 	// older than the maximum age.
 	ReasonMessageDropped = "MessageDropped"
 	// ReasonExpressionFailed: an expression of the alarm failed for an Event, for
-	// example because it took too long. The alarm did not match that Event.
+	// example because it took too long. If it was a condition, its entry did not match
+	// that Event; if it was of the message, the error stands in its place there.
 	ReasonExpressionFailed = "ExpressionFailed"
+	// ReasonOverBudget: the Alarms of the namespace cost too much together to match;
+	// some Events were not looked at for them.
+	ReasonOverBudget = "OverBudget"
 	// ReasonRecovered: the object is Ready again after a Warning.
 	ReasonRecovered = "Recovered"
 	// ReasonFeedReset: the feed's position was not of this cluster's history (an

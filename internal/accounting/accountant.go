@@ -5,6 +5,7 @@ package accounting
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -56,7 +57,11 @@ func (a *Accountant) Judged(id alarm.ID, outcome alarm.Outcome, err error, occur
 		a.tally.Add(subject, tally.Change{Unresolved: occurrences, At: now})
 	case alarm.NotMatched, alarm.Failed: // a failure is told below
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, alarm.ErrOverBudget):
+		a.metrics.overBudget.Inc()
+		a.tally.Notify(subject, tally.Notice{Reason: v1alpha1.ReasonOverBudget, Text: err.Error(), Since: now})
+	case err != nil:
 		a.metrics.expressionFailures.Inc()
 		a.tally.Notify(subject, tally.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: err.Error(), Since: now})
 	}

@@ -8,8 +8,8 @@ import (
 // Metrics of delivery. Their labels are bounded: no name of an alarm, receiver or
 // namespace is among them.
 type Metrics struct {
-	matched, unresolved, delivered, expressionFailures, resets prometheus.Counter
-	dropped, failures                                          *prometheus.CounterVec
+	matched, unresolved, delivered, expressionFailures, overBudget, resets prometheus.Counter
+	dropped, failures                                                      *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics. pending tells how many messages wait.
@@ -29,6 +29,7 @@ func NewMetrics(registry prometheus.Registerer, pending func() float64) *Metrics
 		unresolved:         counter("occurrences_unresolved_total", "Occurrences that could not be judged because the object is gone, once for each alarm."),
 		delivered:          counter("occurrences_delivered_total", "Occurrences that a receiver accepted, once for each receiver."),
 		expressionFailures: counter("expression_failures_total", "Expressions that failed while they ran."),
+		overBudget:         counter("alarms_over_budget_total", "Alarms that were not asked about some Events, because those of their namespace cost too much together."),
 		resets:             counter("feed_resets_total", "Positions found not to be of this cluster's history."),
 		dropped:            vector("occurrences_dropped_total", "Occurrences that were given up, once for each receiver.", "cause"),
 		failures:           vector("delivery_failures_total", "Receivers that began to fail, by what can be done about it.", "class"),

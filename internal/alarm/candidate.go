@@ -32,6 +32,7 @@ type Candidate struct {
 
 	occ      *Occurrence
 	postings []posting // the entries that may match, in the order of the spec
+	meter    *Meter    // nil: no bound
 }
 
 // NeedsContext tells whether Match looks at more than the Event; without, Match
@@ -47,10 +48,15 @@ func (c Candidate) NeedsContext() bool {
 
 // Match decides whether the alarm matches. One entry that matches is enough,
 // whatever became of the others; else a failure tells more than an object that
-// is gone, and that more than no match.
+// is gone, and that more than no match. What is left out for want of a budget has
+// no result at all.
 func (c Candidate) Match(ctx context.Context, known *Context) Result {
-	vars := &variables{event: &c.occ.Event, context: known}
 	var result Result
+	if c.meter.Exhausted() {
+		return result
+	}
+	vars := &variables{event: &c.occ.Event, context: known}
+	defer func() { c.meter.spend(vars.cost) }()
 	for _, p := range c.postings {
 		r := c.Alarm.entries[p.entry].judge(ctx, vars)
 		result.Outcome = max(result.Outcome, r.Outcome)
@@ -62,4 +68,11 @@ func (c Candidate) Match(ctx context.Context, known *Context) Result {
 		}
 	}
 	return result
+}
+
+// Render is [Alarm.Render] for the candidate's occurrence.
+func (c Candidate) Render(ctx context.Context, known *Context) (Message, error) {
+	vars := &variables{event: &c.occ.Event, context: known}
+	defer func() { c.meter.spend(vars.cost) }()
+	return c.Alarm.render(ctx, c.occ, vars)
 }

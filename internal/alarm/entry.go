@@ -17,24 +17,24 @@ type entry struct {
 }
 
 // accepts judges by all that the Event itself tells, but for the reason, by
-// which the index has already found the entry.
-func (e *entry) accepts(event *Event) bool {
+// which the index has already found the entry. It adds to steps those of the globs.
+func (e *entry) accepts(event *Event, steps *int) bool {
 	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
 		anyOrOneOf(e.types, event.Type) &&
-		e.acceptsName(event.Regarding.Name) &&
-		e.note.match(event.Note)
+		e.acceptsName(event.Regarding.Name, steps) &&
+		e.note.count(event.Note, steps)
 }
 
 func anyOrOneOf(accepted []string, value string) bool {
 	return len(accepted) == 0 || slices.Contains(accepted, value)
 }
 
-func (e *entry) acceptsName(name string) bool {
+func (e *entry) acceptsName(name string, steps *int) bool {
 	if len(e.names) == 0 {
 		return true
 	}
 	for _, g := range e.names {
-		if g.match(name) {
+		if g.count(name, steps) {
 			return true
 		}
 	}

@@ -49,6 +49,8 @@ var (
 type variables struct {
 	event   *Event
 	context *Context
+	// cost is what the expressions that saw them cost so far.
+	cost int64
 }
 
 // ResolveName implements cel.Activation.
@@ -142,7 +144,10 @@ func (e *expression) plan(env *cel.Env, checked *cel.Ast) error {
 
 // eval runs the expression; its error names the field.
 func (e *expression) eval(ctx context.Context, vars *variables) (ref.Val, error) {
-	value, _, err := e.program.ContextEval(ctx, vars)
+	value, details, err := e.program.ContextEval(ctx, vars)
+	if cost := details.ActualCost(); cost != nil {
+		vars.cost += int64(*cost)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.field, err)
 	}

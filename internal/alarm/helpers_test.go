@@ -114,7 +114,7 @@ func (n namespaceLabels) Labels(namespace string) (map[string]string, bool) {
 func outcome(t testing.TB, def Definition, occ *Occurrence, known *Context) Result {
 	t.Helper()
 	namespaces := namespaceLabels{"shop": {"team": "shop"}, "default": {}}
-	candidates := NewIndex([]*Alarm{mustCompile(t, def)}).Candidates(occ, namespaces)
+	candidates := NewIndex([]*Alarm{mustCompile(t, def)}).Candidates(occ, namespaces, nil)
 	switch len(candidates) {
 	case 0:
 		return Result{Outcome: NotMatched}

@@ -29,6 +29,7 @@ type scope struct {
 	byReason map[string][]posting
 	byKind   map[string][]posting
 	any      []posting
+	alarms   []*Alarm
 }
 
 // posting is one entry: positions in Index.alarms and Alarm.entries.
@@ -48,6 +49,7 @@ func NewIndex(alarms []*Alarm) *Index {
 			continue
 		}
 		s := ix.scopeOf(a)
+		s.alarms = append(s.alarms, a)
 		for j := range a.entries {
 			s.add(&a.entries[j], posting{alarm: int32(i), entry: int32(j)})
 		}
@@ -93,19 +95,31 @@ func addTo(lists map[string][]posting, keys []string, p posting) {
 	}
 }
 
+// Own returns the Alarms of a namespace that are not suspended.
+func (ix *Index) Own(namespace string) []*Alarm {
+	if s, ok := ix.namespaced[namespace]; ok {
+		return s.alarms
+	}
+	return nil
+}
+
 // Candidates returns the alarms that match as far as can be told without the
 // object that the occurrence regards, each once, in the order in which the index
 // was given them. It allocates nothing if there are none. The labels of a
 // namespace are asked for only where a namespaceSelector depends on them.
-func (ix *Index) Candidates(occ *Occurrence, namespaces Namespaces) []Candidate {
+//
+// What the Alarms of the occurrence's own namespace cost is spent of meter; once
+// that is exhausted, here or in Match, the rest of them are left out.
+func (ix *Index) Candidates(occ *Occurrence, namespaces Namespaces, meter *Meter) []Candidate {
 	s := search{index: ix, occ: occ, namespaces: namespaces}
 	s.in(&ix.cluster)
 	if namespace, trusted := trustedNamespace(&occ.Event); trusted {
 		if own, ok := ix.namespaced[namespace]; ok {
+			s.meter = meter
 			s.in(own)
 		}
 	}
-	return s.candidates()
+	return s.candidates(meter)
 }
 
 // search is one run of Candidates.
@@ -114,6 +128,8 @@ type search struct {
 	occ        *Occurrence
 	namespaces Namespaces
 	found      []posting
+	// meter is of the alarms that are looked through.
+	meter *Meter
 
 	labels        labels.Set // of the regarding object's namespace, once asked for
 	asked, exists bool
@@ -125,12 +141,19 @@ func (s *search) in(sc *scope) {
 	s.among(sc.any)
 }
 
+// stepsPerUnit is how many steps of a glob take as long as a unit of CEL's cost.
+const stepsPerUnit = 32
+
 func (s *search) among(postings []posting) {
 	for _, p := range postings {
-		a := s.index.alarms[p.alarm]
-		if a.sees(s.occ) && a.entries[p.entry].accepts(&s.occ.Event) && s.selected(a.namespaces) {
+		if s.meter.Exhausted() {
+			return
+		}
+		a, steps := s.index.alarms[p.alarm], 0
+		if a.sees(s.occ) && a.entries[p.entry].accepts(&s.occ.Event, &steps) && s.selected(a.namespaces) {
 			s.found = append(s.found, p)
 		}
+		s.meter.spend(int64(1 + steps/stepsPerUnit))
 	}
 }
 
@@ -147,8 +170,8 @@ func (s *search) selected(selector labels.Selector) bool {
 	return s.exists && selector.Matches(s.labels)
 }
 
-// candidates gathers what was found by alarm.
-func (s *search) candidates() []Candidate {
+// candidates gathers what was found by alarm. meter is of the namespaced ones.
+func (s *search) candidates(meter *Meter) []Candidate {
 	slices.SortFunc(s.found, func(a, b posting) int {
 		return cmp.Or(cmp.Compare(a.alarm, b.alarm), cmp.Compare(a.entry, b.entry))
 	})
@@ -158,11 +181,11 @@ func (s *search) candidates() []Candidate {
 		for n < len(rest) && rest[n].alarm == rest[0].alarm {
 			n++
 		}
-		candidates = append(candidates, Candidate{
-			Alarm:    s.index.alarms[rest[0].alarm],
-			occ:      s.occ,
-			postings: rest[:n],
-		})
+		c := Candidate{Alarm: s.index.alarms[rest[0].alarm], occ: s.occ, postings: rest[:n]}
+		if c.Alarm.ID.Kind == KindAlarm {
+			c.meter = meter
+		}
+		candidates = append(candidates, c)
 		rest = rest[n:]
 	}
 	return candidates

@@ -103,7 +103,7 @@ func TestTheIndexFindsWhatMatchesAndNothingElse(t *testing.T) {
 					want = append(want, def.ID.Name)
 				}
 			}
-			for _, c := range ix.Candidates(occ, namespaces) {
+			for _, c := range ix.Candidates(occ, namespaces, nil) {
 				if c.Match(t.Context(), podContext()).Outcome == Matched {
 					got = append(got, c.Alarm.ID.Name)
 				}
@@ -132,10 +132,10 @@ func TestNoCandidateAllocatesNothing(t *testing.T) {
 		mustCompile(t, namespacedAlarm("other", v1alpha1.EventMatch{})),
 	})
 	occ, namespaces := podOccurrence(), namespaceLabels{"shop": {"team": "shop"}}
-	if got := ix.Candidates(occ, namespaces); got != nil {
+	if got := ix.Candidates(occ, namespaces, nil); got != nil {
 		t.Fatalf("got candidates %v, want none", got)
 	}
-	if got := testing.AllocsPerRun(100, func() { ix.Candidates(occ, namespaces) }); got != 0 {
+	if got := testing.AllocsPerRun(100, func() { ix.Candidates(occ, namespaces, nil) }); got != 0 {
 		t.Errorf("%v allocations, want 0", got)
 	}
 }
@@ -144,7 +144,7 @@ func TestTheIndexKeepsNoHandOnItsArgument(t *testing.T) {
 	alarms := []*Alarm{mustCompile(t, clusterAlarm(v1alpha1.EventMatch{}))}
 	ix := NewIndex(alarms)
 	alarms[0] = nil
-	if got := len(ix.Candidates(podOccurrence(), nil)); got != 1 {
+	if got := len(ix.Candidates(podOccurrence(), nil, nil)); got != 1 {
 		t.Errorf("got %d candidates, want 1", got)
 	}
 }

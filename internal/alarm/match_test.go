@@ -201,7 +201,7 @@ func TestACancelledContextDecidesNothing(t *testing.T) {
 		known.Object.Metadata.Labels[time.Unix(int64(i), 0).String()] = "y"
 	}
 	a := mustCompile(t, clusterAlarm(v1alpha1.EventMatch{Expression: `object.metadata.labels.all(k, k != "z")`}))
-	got := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil)[0].Match(ctx, known)
+	got := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil, nil)[0].Match(ctx, known)
 	if got.Outcome != Failed || !errors.Is(got.Err, context.Canceled) {
 		t.Errorf("got %+v, want Failed by the context", got)
 	}
@@ -221,7 +221,7 @@ func TestNeedsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := mustCompile(t, clusterAlarm(tc.match, v1alpha1.EventMatch{Kinds: []string{"Pod"}}))
-			got := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil)[0].NeedsContext()
+			got := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil, nil)[0].NeedsContext()
 			if got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}

@@ -30,7 +30,11 @@ const timeLayout = "2006-01-02 15:04:05 MST"
 // fit to send even if there is an error: the first failure of an expression in
 // the alarm's message, which stands in the text in its place.
 func (a *Alarm) Render(ctx context.Context, occ *Occurrence, known *Context) (Message, error) {
-	vars := &variables{event: &occ.Event, context: known}
+	return a.render(ctx, occ, &variables{event: &occ.Event, context: known})
+}
+
+func (a *Alarm) render(ctx context.Context, occ *Occurrence, vars *variables) (Message, error) {
+	known := vars.context
 	title, titleErr := a.title.orDefault(ctx, vars, defaultTitle)
 	text, textErr := a.text.orDefault(ctx, vars, func(*Event) string { return defaultText(occ) })
 	m := Message{

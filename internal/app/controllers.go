@@ -52,13 +52,11 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 		return nil, err
 	}
 	cl := a.manager.GetClient()
-	forAlarms := alarm.Dependencies{
-		Client: cl, Compiler: compiler, Alarms: alarms,
-		Reporter: report.New(cl, realClock, counts, "alarm-controller"),
-	}
+	reporter := func(kind string) *report.Reporter { return report.New(cl, realClock, counts, kind) }
+	forAlarms := alarm.Dependencies{Client: cl, Compiler: compiler, Alarms: alarms, Reporter: reporter}
 	forReceivers := receiver.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Dispatcher: dispatcher,
-		Reporter: report.New(cl, realClock, counts, "alarmreceiver-controller"), Sinks: sinks,
+		Reporter: reporter, Sinks: sinks,
 	}
 	all := &controllers{
 		alarm: alarm.NewAlarm(forAlarms), clusterAlarm: alarm.NewClusterAlarm(forAlarms),

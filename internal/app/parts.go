@@ -37,8 +37,9 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 	}
 	counts := tally.New()
 	accountant := a.newAccountant(c, counts)
+	known := namespaces{a.manager.GetCache()}
 	dispatcher := notify.NewDispatcher(a.ledger, accountant, realClock, c.Log.WithName("notify"),
-		notify.Options{MaxAge: c.Options.DeliveryMaxAge})
+		notify.Options{MaxAge: c.Options.DeliveryMaxAge, Orphaned: known.orphaned})
 	alarms := pipeline.NewAlarms()
 
 	controllers, err := a.addControllers(c, counts, alarms, dispatcher)
@@ -62,7 +63,7 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 		Mirror:     mirror.NewStore(a.manager.GetClient(), c.Options.Namespace),
 		Dispatcher: dispatcher,
 		Alarms:     alarms,
-		Namespaces: namespaces{a.manager.GetCache()},
+		Namespaces: known,
 		Enricher:   a.newEnricher(c, uid),
 		Reporter:   accountant,
 		Prime:      controllers.prime,
@@ -93,7 +94,7 @@ func (a *App) newEnricher(c Config, clusterUID string) *enrich.Enricher {
 	if name == "" {
 		name = "cluster-" + clusterUID[:min(8, len(clusterUID))]
 	}
-	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader(), a.manager.GetRESTMapper())
+	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader())
 }
 
 func (a *App) newSecretWatch(c Config, changed func(context.Context, types.NamespacedName)) (*kube.SecretWatch, error) {

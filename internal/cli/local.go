@@ -56,7 +56,7 @@ told to stop (SIGINT, SIGTERM); then nothing of it is left running.`,
 	flags.IntVar(&o.nodes, "nodes", o.nodes, "`number` of simulated nodes to make sure of")
 	flags.BoolVar(&o.noOperator, "no-operator", false, "leave the operator out; its credentials are in DIR/operator.kubeconfig")
 	flags.BoolVar(&o.demo, "demo", false, "show alarms: nodes come and go, a Deployment scales, a pod crashes")
-	flags.BoolVar(&o.exit, "exit", false, "with --demo: end when every kind of alarm was seen, with exit code 1 if one was not")
+	flags.BoolVar(&o.exit, "exit", false, "with --demo: end when every kind of alarm was seen, with exit code 1 if one was not or a receiver fails")
 	flags.BoolVar(&o.logToStderr, "log-to-stderr", false, "write the operator's log to standard error instead of DIR/logs/operator.log")
 	o.logs.addFlags(flags)
 	return c

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -23,8 +24,9 @@ func newManager() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "manager",
 		Short: "Run the operator",
-		Long: `Run the operator against the cluster of --kubeconfig, of $KUBECONFIG, of the pod
-that this runs in, or of ~/.kube/config: the first of these that there is.
+		Long: `Run the operator against the cluster of --kubeconfig, of $KUBECONFIG (if that is not
+set, of ~/.kube/config), or of the pod that this runs in: the first of these that
+there is.
 
 It runs until it is told to stop (SIGINT, SIGTERM); then it finishes the requests
 in flight, writes down how far it came, and exits within ten seconds.`,
@@ -34,11 +36,15 @@ in flight, writes down how far it came, and exits within ten seconds.`,
 			if err := readOptions(file, c.Flags(), &opts); err != nil {
 				return err
 			}
+			log, err := logs.logger(c.ErrOrStderr())
+			if err != nil {
+				return err
+			}
 			cfg, err := kube.Config(kubeconfig)
 			if err != nil {
 				return err
 			}
-			return runManager(c.Context(), cfg, opts, &logs, c.OutOrStdout(), c.ErrOrStderr())
+			return runManager(c.Context(), cfg, opts, log, c.OutOrStdout())
 		},
 	}
 	flags := c.Flags()
@@ -65,11 +71,7 @@ func readOptions(file string, flags *pflag.FlagSet, opts *options.Options) error
 	return nil
 }
 
-func runManager(ctx context.Context, cfg *rest.Config, opts options.Options, logs *logging, out, errOut io.Writer) error {
-	log, err := logs.logger(errOut)
-	if err != nil {
-		return err
-	}
+func runManager(ctx context.Context, cfg *rest.Config, opts options.Options, log logr.Logger, out io.Writer) error {
 	keepHeapSmall()
 	operator, err := app.New(ctx, app.Config{REST: cfg, Options: opts, Out: out, Log: log})
 	if err != nil {

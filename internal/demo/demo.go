@@ -40,15 +40,23 @@ type Config struct {
 	Patience time.Duration
 }
 
-// MissingError names the alarms that nothing was heard of in time.
+// MissingError says what did not arrive. At least one of its lists is not empty.
 type MissingError struct {
+	// Alarms that nothing was heard of in time.
 	Alarms []string
 	// Within is how long was waited.
 	Within time.Duration
+	// Receivers that are not Ready at the end, each with what its condition says:
+	// an alarm was seen if any of its receivers took it.
+	Receivers []string
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("not seen within %v: %s", e.Within, strings.Join(e.Alarms, ", "))
+	var parts []string
+	if len(e.Alarms) > 0 {
+		parts = append(parts, fmt.Sprintf("not seen within %v: %s", e.Within, strings.Join(e.Alarms, ", ")))
+	}
+	return strings.Join(append(parts, e.Receivers...), "; ")
 }
 
 // Demo is one performance.
@@ -60,16 +68,12 @@ type Demo struct {
 }
 
 // Run plays all acts. It returns a *MissingError if an alarm was not delivered in
-// time after what should have raised it.
+// time after what should have raised it, or if a receiver fails at the end.
 func Run(ctx context.Context, cluster Cluster, config Config) error {
-	if config.Patience == 0 {
-		config.Patience = defaultPatience
-	}
-	c, err := newClient(cluster)
+	d, err := newDemo(cluster, config)
 	if err != nil {
 		return err
 	}
-	d := &Demo{config: config, cluster: cluster, client: c, seen: watcher{client: c, patience: config.Patience}}
 	if err := d.prepare(ctx); err != nil {
 		return fmt.Errorf("prepare the demo: %w", err)
 	}
@@ -85,11 +89,31 @@ func Run(ctx context.Context, cluster Cluster, config Config) error {
 		}
 		missing = append(missing, late...)
 	}
-	if len(missing) > 0 {
-		return &MissingError{Alarms: missing, Within: config.Patience}
+	return d.conclude(ctx, missing)
+}
+
+// conclude says that all is well, or returns what is not.
+func (d *Demo) conclude(ctx context.Context, missing []string) error {
+	failing, err := d.seen.awaitReceivers(ctx, d.receiverNames())
+	if err != nil {
+		return err
+	}
+	if len(missing)+len(failing) > 0 {
+		return &MissingError{Alarms: missing, Within: d.config.Patience, Receivers: failing}
 	}
 	d.say("\n==> Every kind of alarm was seen: %d of %d.\n", len(d.seen.baseline), len(d.seen.baseline))
 	return nil
+}
+
+func newDemo(cluster Cluster, config Config) (*Demo, error) {
+	if config.Patience == 0 {
+		config.Patience = defaultPatience
+	}
+	c, err := newClient(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return &Demo{config: config, cluster: cluster, client: c, seen: watcher{client: c, patience: config.Patience}}, nil
 }
 
 func newClient(cluster Cluster) (client.Client, error) {

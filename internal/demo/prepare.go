@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,12 +84,22 @@ func (d *Demo) receivers() ([]*unstructured.Unstructured, error) {
 	}
 	for _, o := range slack {
 		if o.GetKind() == "Secret" {
-			err = unstructured.SetNestedField(o.Object, d.config.SlackWebhookURL, "stringData", "url")
-		} else {
-			o.SetName(slackReceiver)
+			err = errors.Join(err, unstructured.SetNestedField(o.Object, d.config.SlackWebhookURL, "stringData", "url"))
+			continue
 		}
+		o.SetName(slackReceiver)
+		allowed := map[string]string{corev1.LabelMetadataName: teamA}
+		err = errors.Join(err, unstructured.SetNestedStringMap(o.Object, allowed, "spec", "allowedNamespaces", "matchLabels"))
 	}
 	return append(receivers, slack...), err
+}
+
+// receiverNames are those of the ClusterAlarmReceivers that the alarms send to.
+func (d *Demo) receiverNames() []string {
+	if d.config.SlackWebhookURL == "" {
+		return []string{samples.Receiver}
+	}
+	return []string{samples.Receiver, slackReceiver}
 }
 
 func (d *Demo) alarms() ([]*unstructured.Unstructured, error) {
@@ -97,13 +108,19 @@ func (d *Demo) alarms() ([]*unstructured.Unstructured, error) {
 		return alarms, err
 	}
 	for _, o := range alarms {
-		if o.GetKind() != "ClusterAlarm" {
-			continue
-		}
-		both := []any{map[string]any{"name": samples.Receiver}, map[string]any{"name": slackReceiver}}
-		if err := unstructured.SetNestedSlice(o.Object, both, "spec", "receivers"); err != nil {
-			return nil, err
+		if o.GetKind() == "ClusterAlarm" || o.GetKind() == "Alarm" {
+			err = errors.Join(err, addReceiver(o, slackReceiver))
 		}
 	}
-	return alarms, nil
+	return alarms, err
+}
+
+// addReceiver lets an alarm send to a ClusterAlarmReceiver as well.
+func addReceiver(alarm *unstructured.Unstructured, name string) error {
+	receivers, _, err := unstructured.NestedSlice(alarm.Object, "spec", "receivers")
+	if err != nil {
+		return err
+	}
+	receivers = append(receivers, map[string]any{"kind": "ClusterAlarmReceiver", "name": name})
+	return unstructured.SetNestedSlice(alarm.Object, receivers, "spec", "receivers")
 }

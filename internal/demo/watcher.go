@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,14 +39,23 @@ func (w *watcher) begin(ctx context.Context) error {
 // await waits until all of the alarms were delivered, and returns those that were
 // not in time.
 func (w *watcher) await(ctx context.Context, alarms []string) (missing []string, err error) {
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, w.patience, true, func(ctx context.Context) (bool, error) {
+	err = w.poll(ctx, func() (bool, error) {
 		missing, err = w.missing(ctx, alarms)
 		return len(missing) == 0, err
 	})
-	if ctx.Err() == nil && wait.Interrupted(err) {
-		err = nil // the time is over, which the names say
-	}
 	return missing, err
+}
+
+// poll looks until all is there or the patience is at its end, which is no error:
+// what the last look missed says so. So no look is cut short.
+func (w *watcher) poll(ctx context.Context, look func() (bool, error)) error {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, w.patience, true, func(context.Context) (bool, error) {
+		return look()
+	})
+	if ctx.Err() == nil && wait.Interrupted(err) {
+		return nil
+	}
+	return err
 }
 
 func (w *watcher) missing(ctx context.Context, alarms []string) ([]string, error) {
@@ -85,7 +95,7 @@ func (w *watcher) statuses(ctx context.Context) (map[string]*v1alpha1.AlarmStatu
 // awaitReady returns when every alarm is in force, or says which are not.
 func (w *watcher) awaitReady(ctx context.Context) error {
 	var waiting []string
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, w.patience, true, func(ctx context.Context) (bool, error) {
+	err := w.poll(ctx, func() (bool, error) {
 		statuses, err := w.statuses(ctx)
 		waiting = nil
 		for name, status := range statuses {
@@ -95,9 +105,37 @@ func (w *watcher) awaitReady(ctx context.Context) error {
 		}
 		return len(waiting) == 0, err
 	})
-	if ctx.Err() == nil && wait.Interrupted(err) {
+	if err == nil && len(waiting) > 0 {
 		slices.Sort(waiting)
 		return fmt.Errorf("not in force within %v: %s", w.patience, strings.Join(waiting, ", "))
 	}
 	return err
+}
+
+// awaitReceivers waits until the ClusterAlarmReceivers are Ready, as one that fails
+// now and then soon is again, and returns what those say that are not in time.
+func (w *watcher) awaitReceivers(ctx context.Context, names []string) (failing []string, err error) {
+	err = w.poll(ctx, func() (bool, error) {
+		failing, err = w.failing(ctx, names)
+		return len(failing) == 0, err
+	})
+	return failing, err
+}
+
+func (w *watcher) failing(ctx context.Context, names []string) ([]string, error) {
+	var failing []string
+	for _, name := range names {
+		var r v1alpha1.ClusterAlarmReceiver
+		if err := w.client.Get(ctx, client.ObjectKey{Name: name}, &r); err != nil {
+			return nil, err
+		}
+		ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil {
+			ready = &metav1.Condition{Message: "the operator has not looked at it yet"}
+		}
+		if ready.Status != metav1.ConditionTrue {
+			failing = append(failing, fmt.Sprintf("ClusterAlarmReceiver %s: %s", name, ready.Message))
+		}
+	}
+	return failing, nil
 }

@@ -61,3 +61,24 @@ func TestAlarmsThatAreNotInForceAreNamed(t *testing.T) {
 		t.Errorf("got %v, want both named", err)
 	}
 }
+
+func TestReceiversThatAreNotReadyAreToldWithTheirCondition(t *testing.T) {
+	receiver := func(name string, conditions ...metav1.Condition) *v1alpha1.ClusterAlarmReceiver {
+		return &v1alpha1.ClusterAlarmReceiver{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.AlarmStatus{Conditions: conditions},
+		}
+	}
+	ready := func(status metav1.ConditionStatus, message string) metav1.Condition {
+		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Message: message}
+	}
+	w, _ := watching(t, receiver("well", ready("True", "in force")), receiver("refused", ready("False", "answered 403")),
+		receiver("new"), receiver("of-others", ready("False", "not the demo's")))
+	failing, err := w.awaitReceivers(t.Context(), []string{"well", "refused", "new"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"ClusterAlarmReceiver refused: answered 403", "ClusterAlarmReceiver new: the operator has not looked at it yet"}
+	if diff := cmp.Diff(want, failing); diff != "" {
+		t.Error(diff)
+	}
+}

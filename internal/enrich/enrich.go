@@ -9,12 +9,13 @@ package enrich
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,21 +38,21 @@ type Enricher struct {
 	cluster string
 	cache   client.Reader
 	live    client.Reader
-	mapper  meta.RESTMapper
 	known   *expirable.LRU[alarm.Reference, alarm.Object]
+	timeout time.Duration
 }
 
 // New returns an Enricher. cache serves Nodes; live reads from the API server.
-func New(cluster string, cache, live client.Reader, mapper meta.RESTMapper) *Enricher {
+func New(cluster string, cache, live client.Reader) *Enricher {
 	return &Enricher{
-		cluster: cluster, cache: cache, live: live, mapper: mapper,
+		cluster: cluster, cache: cache, live: live, timeout: lookupTimeout,
 		known: expirable.NewLRU[alarm.Reference, alarm.Object](rememberedObjects, nil, rememberFor),
 	}
 }
 
 // Context returns what is known about the Event's surroundings.
 func (e *Enricher) Context(ctx context.Context, event *alarm.Event) alarm.Context {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	object, resolved := e.object(ctx, event)
 	if !resolved {
@@ -80,22 +81,19 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 }
 
 func (e *Enricher) lookUp(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
-	if ref.Kind == "Node" && (ref.APIVersion == "v1" || ref.APIVersion == "") {
-		return e.node(ctx, ref)
-	}
 	group, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return alarm.Object{}, false
 	}
-	gvk := group.WithKind(ref.Kind)
-	if !readable[gvk.GroupKind()] {
+	kind, ok := readable[group.WithKind(ref.Kind).GroupKind()]
+	switch {
+	case !ok:
 		return alarm.Object{}, false
-	}
-	if _, err := e.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); err != nil {
-		return alarm.Object{}, false
+	case kind == corev1.SchemeGroupVersion.WithKind("Node"):
+		return e.node(ctx, ref)
 	}
 	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(gvk)
+	object.SetGroupVersionKind(kind)
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	if err := e.live.Get(ctx, key, object); err != nil || !isMeant(ref, object) {
 		return alarm.Object{}, false
@@ -153,24 +151,36 @@ func named(ref alarm.Reference) alarm.Object {
 }
 
 func metadata(o client.Object) alarm.ObjectMeta {
-	annotations := o.GetAnnotations()
-	if _, found := annotations[corev1.LastAppliedConfigAnnotation]; found {
-		annotations = copyWithout(annotations, corev1.LastAppliedConfigAnnotation)
-	}
 	return alarm.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
-		Labels: o.GetLabels(), Annotations: annotations, CreationTimestamp: o.GetCreationTimestamp().Time,
+		Labels: bounded(o.GetLabels()), Annotations: bounded(o.GetAnnotations()),
+		CreationTimestamp: o.GetCreationTimestamp().Time,
 	}
 }
 
-func copyWithout(annotations map[string]string, key string) map[string]string {
-	out := make(map[string]string, len(annotations))
-	for k, v := range annotations {
-		if k != key {
-			out[k] = v
-		}
+// Bounds of labels and of annotations, each, in bytes: an object's may be 256 KiB
+// together, and thousands of objects are remembered.
+const (
+	maxValue    = 4 << 10
+	maxMetadata = 8 << 10
+)
+
+// bounded returns what there is room for, in the order of the keys, and never the
+// last applied configuration. A value that is too long is left out.
+func bounded(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
 	}
-	return out
+	kept, room := make(map[string]string, len(m)), maxMetadata
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		size := len(key) + len(m[key])
+		if key == corev1.LastAppliedConfigAnnotation || len(m[key]) > maxValue || size > room {
+			continue
+		}
+		room -= size
+		kept[key] = m[key]
+	}
+	return kept
 }
 
 func describe(node *corev1.Node) alarm.Node {

@@ -2,7 +2,9 @@ package enrich_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,6 +78,7 @@ func TestOnlyTheObjectThatIsMeantIsToldOf(t *testing.T) {
 		"of its own namespace":          {s.namespace, s.web(), true},
 		"whichever of its containers":   {s.namespace, service(func(r *alarm.Reference) { r.FieldPath = "spec.containers{app}" }), true},
 		"without API version":           {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "" }), true},
+		"of any version of its kind":    {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "v7" }), true},
 		"without UID":                   {s.namespace, withUID(s.web(), ""), true},
 		"of another namespace":          {other, s.web(), false},
 		"of the default namespace":      {metav1.NamespaceDefault, s.web(), false},
@@ -112,6 +115,34 @@ func TestOnlyTheObjectThatIsMeantIsToldOf(t *testing.T) {
 				t.Errorf("more is told than the Event says:\n%s", diff)
 			}
 		})
+	}
+}
+
+// Whoever owns an object may put 256 KiB into its annotations, and thousands of
+// objects are remembered.
+func TestOfMetadataNoMoreIsToldThanThereIsRoomFor(t *testing.T) {
+	s := newSurroundings(t, nil)
+	annotations := map[string]string{"a-short": "one", "long": strings.Repeat("x", 5<<10)}
+	for i := range 50 {
+		annotations[fmt.Sprintf("many-%02d", i)] = strings.Repeat("x", 1<<10)
+	}
+	s.create(t, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "big", Annotations: annotations},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	})
+	got := s.Context(t.Context(), event(s.namespace, alarm.Reference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: s.namespace, Name: "big",
+	}))
+	size := 0
+	for key, value := range got.Object.Metadata.Annotations {
+		size += len(key) + len(value)
+	}
+	told := got.Object.Metadata.Annotations
+	if size > 8<<10 || told["a-short"] != "one" || told["many-00"] == "" || told["long"] != "" {
+		t.Errorf("%d annotations of %d bytes are told", len(told), size)
 	}
 }
 
@@ -201,10 +232,8 @@ func TestAnObjectThatCameAfterItsEventIsFoundTheNextTime(t *testing.T) {
 }
 
 func TestAnAPIServerInTroubleHoldsAnAlarmUpForTwoSecondsAtMost(t *testing.T) {
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	hanging := hangingReader{}
-	e := enrich.New("test", hanging, hanging, mapper)
+	e := enrich.New("test", hanging, hanging)
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		got := e.Context(t.Context(), event("shop", alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0"}))

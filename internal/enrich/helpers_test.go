@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/bongsu-io/bongsu/internal/enrich"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
@@ -44,15 +43,7 @@ func newSurroundings(t *testing.T, nodes fields.Selector) *surroundings {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	s.create(t, s.service)
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Enricher = enrich.New("test", startCache(t, config, nodes), s.live, mapper)
+	s.Enricher = enrich.New("test", startCache(t, config, nodes), s.live).Patient()
 	return s
 }
 

@@ -1,6 +1,11 @@
 package enrich
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // The rights that readable asks for.
 //
@@ -11,28 +16,33 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get
 
-// readable are the kinds that are looked up: those of which the role lets the
-// operator read metadata. Of any other kind nothing is asked, not even whether it
-// exists: who may create Events can make up as many as they like. Secrets are not
-// among them, since their annotations may hold their values.
+// readable are the kinds that are looked up, in the version that is asked for:
+// those of which the role lets the operator read metadata. Whatever version an
+// Event names: who may create Events can make up as many as they like, and finding
+// out whether there is one would cost a request.
 //
-// Namespaces and the operator's own kinds its role lets it read for other reasons.
-var readable = kinds(map[string][]string{
-	"":                  {"Namespace", "PersistentVolume", "PersistentVolumeClaim", "Pod", "ReplicationController", "Service"},
-	"apps":              {"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"},
-	"autoscaling":       {"HorizontalPodAutoscaler"},
-	"batch":             {"CronJob", "Job"},
-	"bongsu.io":         {"Alarm", "AlarmReceiver", "ClusterAlarm", "ClusterAlarmReceiver"},
-	"networking.k8s.io": {"Ingress"},
-	"policy":            {"PodDisruptionBudget"},
+// Whoever creates an alarm must be allowed to get the same kinds:
+// config/admission/alarms.yaml. Secrets are not among them, since their annotations
+// may hold their values.
+var readable = versions(map[schema.GroupVersion][]string{
+	{Version: "v1"}:                             {"Node", "PersistentVolume", "PersistentVolumeClaim", "Pod", "ReplicationController", "Service"},
+	{Group: "apps", Version: "v1"}:              {"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"},
+	{Group: "autoscaling", Version: "v2"}:       {"HorizontalPodAutoscaler"},
+	{Group: "batch", Version: "v1"}:             {"CronJob", "Job"},
+	{Group: "networking.k8s.io", Version: "v1"}: {"Ingress"},
+	{Group: "policy", Version: "v1"}:            {"PodDisruptionBudget"},
 })
 
-func kinds(byGroup map[string][]string) map[schema.GroupKind]bool {
-	set := map[schema.GroupKind]bool{}
+func versions(byGroup map[schema.GroupVersion][]string) map[schema.GroupKind]schema.GroupVersionKind {
+	kinds := map[schema.GroupKind]schema.GroupVersionKind{}
 	for group, names := range byGroup {
 		for _, name := range names {
-			set[schema.GroupKind{Group: group, Kind: name}] = true
+			kind := group.WithKind(name)
+			kinds[kind.GroupKind()] = kind
 		}
 	}
-	return set
+	return kinds
 }
+
+// Kinds returns the kinds that are looked up, in no particular order.
+func Kinds() []schema.GroupVersionKind { return slices.Collect(maps.Values(readable)) }

@@ -25,3 +25,13 @@ func TrimNode(o any) (any, error) {
 		Status: corev1.NodeStatus{Capacity: node.Status.Capacity},
 	}, nil
 }
+
+func copyWithout(annotations map[string]string, key string) map[string]string {
+	out := make(map[string]string, len(annotations))
+	for k, v := range annotations {
+		if k != key {
+			out[k] = v
+		}
+	}
+	return out
+}

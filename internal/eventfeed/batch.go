@@ -50,6 +50,9 @@ type Batch struct {
 	// Counts are those that changed, each UID once. After a first list they are all
 	// there are; otherwise at most 4,096.
 	Counts []Count
+	// CountsKnown says that with these all counts as of Position are known: the next
+	// Start.CountsKnown.
+	CountsKnown bool
 	// Forget lists the UIDs of Events that are gone; none of them is in Counts.
 	Forget []string
 	// Reset is set if Position is not of the same history as the one before.

@@ -41,7 +41,7 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 	since := r.connected()
 	defer r.disconnected()
 	entries, err := r.read(ctx, body)
-	early := r.feed.clock.Since(since) < earlyClose
+	early := r.feed.clock.Since(since) < r.feed.earlyClose
 	if isExpired(err) || entries == 0 && (early || isStatus(err)) {
 		r.relist = true
 		return false, err

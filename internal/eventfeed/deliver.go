@@ -13,6 +13,8 @@ type change struct {
 	// is Batch.Time.
 	position uint64
 	time     time.Time
+	// complete is Batch.CountsKnown.
+	complete bool
 
 	occurrence *alarm.Occurrence
 	// count is what is now known of an Event; without UID it is nothing new.
@@ -102,7 +104,7 @@ func (g *gathering) full() bool {
 func (g *gathering) add(c change) {
 	g.changes++
 	b := &g.batch
-	b.Position, b.Time = c.position, c.time
+	b.Position, b.Time, b.CountsKnown = c.position, c.time, c.complete
 	if c.reset != nil {
 		b.Reset = c.reset
 	}

@@ -18,6 +18,8 @@ type Feed struct {
 	clock   clock.Clock
 	log     logr.Logger
 	backoff wait.Backoff
+	// earlyClose is the constant of that name, except in tests.
+	earlyClose time.Duration
 
 	mu    sync.Mutex
 	state State
@@ -34,10 +36,11 @@ func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Feed, error) {
 		return nil, err
 	}
 	return &Feed{
-		client:  c,
-		clock:   clk,
-		log:     log,
-		backoff: defaultBackoff,
+		client:     c,
+		clock:      clk,
+		log:        log,
+		backoff:    defaultBackoff,
+		earlyClose: earlyClose,
 	}, nil
 }
 

@@ -235,6 +235,33 @@ func TestCountsLostForGoodAreTakenFromAList(t *testing.T) {
 	}
 }
 
+// A crash amid the list must not leave half of the counts behind as all of them.
+func TestCountsAreNotKnownUntilTheListIsComplete(t *testing.T) {
+	gone := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		if query.Get("resourceVersionMatch") != "" {
+			return nil, expired
+		}
+		return holds(50_000)(query)
+	}
+	frames := make([][]byte, 0, listWindow)
+	for n := range listWindow {
+		frames = append(frames, added(event(n+1, uint64(100+n), 1)))
+	}
+	proceed := make(chan struct{})
+	_, cfg := serveList(t, gone, brings(func(query url.Values, s *eventstream.Stream) {
+		<-proceed
+		brings(stays, listEnd(50_000))(query, s)
+	}, frames...))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{Position: 20}, m.commit)
+	eventually(t, func() int { return len(m.increases()) }).Should(gomega.Equal(listWindow))
+	if m.countsKnown() {
+		t.Error("the counts are said to be known amid the list")
+	}
+	close(proceed)
+	eventually(t, m.countsKnown).Should(gomega.BeTrue())
+}
+
 func TestEventThatCannotBeUnderstoodIsLeftOut(t *testing.T) {
 	bad := eventstream.Frame(watch.Added, event(1, 21, 1))
 	copy(bad[len(bad)-12:], "\xff\xff\xff\xff\xff\xff\xff\xff")

@@ -78,6 +78,13 @@ func (m *memory) increases() map[string]int64 {
 	return sums
 }
 
+// countsKnown is what the last batch said of it.
+func (m *memory) countsKnown() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.batches) > 0 && m.batches[len(m.batches)-1].CountsKnown
+}
+
 func (m *memory) at() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,6 +99,7 @@ func quick(tb testing.TB, cfg *rest.Config) *Feed {
 		tb.Fatal(err)
 	}
 	f.backoff.Duration, f.backoff.Cap = time.Millisecond, 20*time.Millisecond
+	f.earlyClose = time.Hour // however slow the machine is
 	return f
 }
 

@@ -1,8 +1,10 @@
 package eventfeed
 
 import (
+	"cmp"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -79,10 +81,10 @@ func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Oc
 			Namespace:           e.Namespace,
 			Name:                e.Name,
 			UID:                 string(e.UID),
-			Type:                e.Type,
-			Reason:              e.Reason,
-			Action:              e.Action,
-			Note:                e.Note,
+			Type:                bounded(e.Type, maxWord),
+			Reason:              bounded(e.Reason, maxWord),
+			Action:              bounded(e.Action, maxWord),
+			Note:                bounded(e.Note, maxNote),
 			Count:               int64(countOf(e)),
 			FirstSeen:           firstSeen(e),
 			LastSeen:            lastSeen(e),
@@ -95,19 +97,39 @@ func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Oc
 
 func newReference(r *corev1.ObjectReference) alarm.Reference {
 	return alarm.Reference{
-		APIVersion: r.APIVersion,
-		Kind:       r.Kind,
-		Namespace:  r.Namespace,
-		Name:       r.Name,
-		UID:        string(r.UID),
-		FieldPath:  r.FieldPath,
+		APIVersion: bounded(r.APIVersion, maxName),
+		Kind:       bounded(r.Kind, maxWord),
+		Namespace:  bounded(r.Namespace, maxName),
+		Name:       bounded(r.Name, maxName),
+		UID:        bounded(string(r.UID), maxWord),
+		FieldPath:  bounded(r.FieldPath, maxName),
 	}
 }
 
 // firstName returns name, or the one that core/v1 recorders fill instead.
 func firstName(name, deprecated string) string {
-	if name != "" {
-		return name
+	return bounded(cmp.Or(name, deprecated), maxName)
+}
+
+// The longest texts of an Event, in bytes. The API server holds the Events of
+// events.k8s.io/v1 to as much or less, but one written through core/v1 may have
+// any of them as long as a whole request, and many of them wait in memory.
+const (
+	maxNote = 1024
+	maxName = 253 // of objects
+	maxWord = 128 // of reasons and actions
+)
+
+// bounded shortens a text to a limit and ends it with an ellipsis. It is a copy:
+// the whole text can be let go.
+func bounded(s string, limit int) string {
+	const ellipsis = "…"
+	if len(s) <= limit {
+		return s
 	}
-	return deprecated
+	end := limit - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + ellipsis
 }

@@ -1,13 +1,16 @@
 package eventfeed
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
@@ -133,5 +136,28 @@ func TestPositionIsAWellFormedResourceVersion(t *testing.T) {
 		if got, err := parsePosition(version); err == nil {
 			t.Errorf("parsePosition(%q) = %d, want an error", version, got)
 		}
+	}
+}
+
+// Whoever may write Events through core/v1 could otherwise fill the memory.
+func TestTextsAreBoundedWhateverWasWritten(t *testing.T) {
+	long := strings.Repeat("봉", 100_000)
+	e := newOccurrence(&eventsv1.Event{
+		Type: long, Reason: long, Action: long, Note: long, ReportingController: long, ReportingInstance: long,
+		Regarding: corev1.ObjectReference{APIVersion: long, Kind: long, Namespace: long, Name: long, UID: types.UID(long), FieldPath: long},
+	}, 1, 1).Event
+	r := e.Regarding
+	for name, text := range map[string]string{
+		"type": e.Type, "reason": e.Reason, "action": e.Action, "note": e.Note,
+		"reportingController": e.ReportingController, "reportingInstance": e.ReportingInstance,
+		"apiVersion": r.APIVersion, "kind": r.Kind, "namespace": r.Namespace, "name": r.Name, "uid": r.UID, "fieldPath": r.FieldPath,
+	} {
+		if len(text) > 1024 || !utf8.ValidString(text) || !strings.HasSuffix(text, "…") {
+			t.Errorf("%s has %d bytes, valid: %v: %.10s", name, len(text), utf8.ValidString(text), text)
+		}
+	}
+	whole := strings.Repeat("봉", 1024/3) + "a"
+	if got := newOccurrence(&eventsv1.Event{Note: whole}, 1, 1).Event.Note; got != whole {
+		t.Errorf("a note of 1,024 bytes became one of %d", len(got))
 	}
 }

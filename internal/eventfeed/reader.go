@@ -130,7 +130,7 @@ func (r *reader) tell(ctx context.Context, c change, position uint64) error {
 
 // emit waits until there is room for c: that holds back the watch.
 func (r *reader) emit(ctx context.Context, c change) error {
-	c.position, c.time = r.position, r.time
+	c.position, c.time, c.complete = r.position, r.time, r.complete
 	select {
 	case r.out <- c:
 		return nil

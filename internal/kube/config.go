@@ -11,9 +11,9 @@ import (
 // default of 5 requests a second would make every list of work take minutes.
 const noRateLimit = -1
 
-// Config finds out how to reach the cluster, in the order in which kubectl does:
-// the file that is given, $KUBECONFIG, the pod's own service account,
-// ~/.kube/config.
+// Config finds out how to reach the cluster, in the order in which kubectl does: the
+// file that is given; $KUBECONFIG, or ~/.kube/config if that is not set; the pod's
+// own service account.
 func Config(kubeconfig string) (*rest.Config, error) {
 	cfg, err := clientConfig(kubeconfig).ClientConfig()
 	if err != nil {

@@ -23,26 +23,51 @@ type SecretWatch struct {
 	changed func(context.Context, types.NamespacedName)
 
 	mu      sync.Mutex
-	watched map[types.NamespacedName]string
+	watched map[types.NamespacedName]*watchedSecret
+	// users are who refers to which Secrets.
+	users map[string][]types.NamespacedName
+}
+
+// watchedSecret is a Secret that so many refer to.
+type watchedSecret struct {
+	version string
+	users   int
 }
 
 // NewSecretWatch returns a SecretWatch that calls changed for each Secret that
 // was passed to Watch and is created, changed or deleted.
 func NewSecretWatch(c metadata.Interface, changed func(context.Context, types.NamespacedName)) *SecretWatch {
-	return &SecretWatch{client: c, changed: changed, watched: map[types.NamespacedName]string{}}
+	return &SecretWatch{
+		client: c, changed: changed,
+		watched: map[types.NamespacedName]*watchedSecret{}, users: map[string][]types.NamespacedName{},
+	}
 }
 
 // unseen is no resourceVersion, nor that of a Secret that is gone: whatever is
 // observed first is a change.
 const unseen = "unseen"
 
-// Watch adds a Secret to those whose changes are told. It need not exist.
-func (w *SecretWatch) Watch(name types.NamespacedName) {
+// Watch sets to which Secrets a user refers, in place of those of the last call.
+// The Secrets need not exist.
+func (w *SecretWatch) Watch(user string, secrets ...types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, known := w.watched[name]; !known {
-		w.watched[name] = unseen
+	for _, name := range secrets {
+		if w.watched[name] == nil {
+			w.watched[name] = &watchedSecret{version: unseen}
+		}
+		w.watched[name].users++
 	}
+	for _, name := range w.users[user] {
+		if w.watched[name].users--; w.watched[name].users == 0 {
+			delete(w.watched, name)
+		}
+	}
+	if len(secrets) == 0 {
+		delete(w.users, user)
+		return
+	}
+	w.users[user] = secrets
 }
 
 // Start watches until ctx ends. It is a manager.Runnable.
@@ -65,15 +90,21 @@ func (w *SecretWatch) Start(ctx context.Context) error {
 // observe notes the version of a Secret and tells of a change. The first sight
 // of a Secret that exists is told too: it may have changed since it was read.
 func (w *SecretWatch) observe(ctx context.Context, name types.NamespacedName, version string) {
-	w.mu.Lock()
-	old, known := w.watched[name]
-	if known {
-		w.watched[name] = version
-	}
-	w.mu.Unlock()
-	if known && old != version {
+	if w.note(name, version) {
 		w.changed(ctx, name)
 	}
+}
+
+// note says whether the version of a Secret that is watched is news.
+func (w *SecretWatch) note(name types.NamespacedName, version string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	secret, watched := w.watched[name]
+	if !watched || secret.version == version {
+		return false
+	}
+	secret.version = version
+	return true
 }
 
 // secretStore is where the reflector puts what it sees.

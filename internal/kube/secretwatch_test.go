@@ -19,7 +19,7 @@ func secretMeta(name, version string) *metav1.PartialObjectMetadata {
 func TestSecretWatchTellsOnlyOfWhatIsReferredTo(t *testing.T) {
 	var told []string
 	w := NewSecretWatch(nil, func(_ context.Context, n types.NamespacedName) { told = append(told, n.Name) })
-	w.Watch(types.NamespacedName{Namespace: "shop", Name: "slack"})
+	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
 	store := secretStore{t.Context(), w}
 
 	steps := []struct {
@@ -53,7 +53,7 @@ func TestDeletionOfASecretThatWasThereBeforeItWasReferredToIsTold(t *testing.T) 
 	if err := store.Add(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
 	}
-	w.Watch(types.NamespacedName{Namespace: "shop", Name: "slack"})
+	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
 	if err := store.Delete(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -70,5 +70,26 @@ func TestSecretWatchDropsAnnotationsAtOnce(t *testing.T) {
 	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "slack", ResourceVersion: "3"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestSecretWatchForgetsWhatNobodyRefersTo(t *testing.T) {
+	told := 0
+	w := NewSecretWatch(nil, func(context.Context, types.NamespacedName) { told++ })
+	store := secretStore{t.Context(), w}
+	slack, hook := types.NamespacedName{Namespace: "shop", Name: "slack"}, types.NamespacedName{Namespace: "shop", Name: "hook"}
+	w.Watch("one", slack)
+	w.Watch("another", slack, slack)
+	w.Watch("another", hook)
+	if err := store.Add(secretMeta("slack", "1")); err != nil || told != 1 {
+		t.Errorf("told %d times, %v, of what one still refers to", told, err)
+	}
+	w.Watch("one")
+	if err := store.Update(secretMeta("slack", "2")); err != nil || told != 1 {
+		t.Errorf("told %d times, %v, of what nobody refers to", told, err)
+	}
+	w.Watch("another")
+	if len(w.watched)+len(w.users) != 0 {
+		t.Errorf("still remembered: %v, %v", w.watched, w.users)
 	}
 }

@@ -42,6 +42,8 @@ type Batch struct {
 	Entries []Entry
 	// Counts are stored in place of earlier ones of the same Events.
 	Counts []EventCount
+	// Counted says that with these the counts of all live Events are known.
+	Counted bool
 	// Forget names Events whose counts are no longer needed.
 	Forget []string
 }
@@ -80,7 +82,7 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 			return err
 		}
 	}
-	s.Position, s.Time, s.Counted = batch.Position, batch.Time, true
+	s.Position, s.Time, s.Counted = batch.Position, batch.Time, batch.Counted
 	return tx.setState(ctx, s)
 }
 

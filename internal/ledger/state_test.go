@@ -36,14 +36,14 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 		"moved on in a replay": {
 			change: func(l *Ledger) error {
 				must(t, l.Replay(ctx, "", 2, floors))
-				return l.Commit(ctx, Batch{Position: 4, Time: day})
+				return l.Commit(ctx, Batch{Position: 4, Time: day, Counted: true})
 			},
 			want: State{ClusterUID: "cluster", Epoch: "first", Position: 4, Time: day, Counted: true, Floors: floors},
 		},
 		"in another history": {
 			change: func(l *Ledger) error {
 				must(t, l.Replay(ctx, "", 2, floors))
-				return l.Commit(ctx, Batch{Position: 1, History: "restored"})
+				return l.Commit(ctx, Batch{Position: 1, History: "restored", Counted: true})
 			},
 			want: State{ClusterUID: "cluster", Epoch: "first", Position: 1, Counted: true, History: "restored"},
 		},
@@ -69,7 +69,7 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 
 func TestReplayForgetsTheCounts(t *testing.T) {
 	ctx, l := context.Background(), open(t, t.TempDir())
-	must(t, l.Commit(ctx, Batch{Position: 9, Counts: []EventCount{{UID: "e", Count: 1}}}))
+	must(t, l.Commit(ctx, Batch{Position: 9, Counted: true, Counts: []EventCount{{UID: "e", Count: 1}}}))
 	must(t, l.Replay(ctx, "", 3, Floors{}))
 	if got := allCounts(t, l); len(got) != 0 || l.State().Counted {
 		t.Errorf("got counts %v and %+v, want none", got, l.State())

@@ -3,6 +3,7 @@ package localcluster
 import (
 	"slices"
 	"strconv"
+	"time"
 )
 
 // The networks of a cluster. Nobody routes to them.
@@ -137,7 +138,7 @@ func (c *Cluster) kwokArgs() []string {
 		// A label, as KWOK does not see nodes that have no annotations by a
 		// selector of annotations.
 		"manage-nodes-with-label-selector": Simulate + "!=" + SimulateNone,
-		"node-lease-duration-seconds":      "40",
+		"node-lease-duration-seconds":      strconv.Itoa(int(c.config.NodeLease / time.Second)),
 		"node-ip":                          loopback,
 		"node-port":                        strconv.Itoa(c.ports.of(Kwok)),
 		"cidr":                             podNetwork,

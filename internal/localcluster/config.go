@@ -42,6 +42,8 @@ type Config struct {
 	Nodes int
 	// EventTTL is how long the API server keeps an Event. Default one hour.
 	EventTTL time.Duration
+	// NodeLease is how long KWOK holds a node without renewing its lease. Default 40 s.
+	NodeLease time.Duration
 	// UnsafeNoFsync makes etcd faster, at the price of its data should the
 	// machine (not merely the process) crash. For tests.
 	UnsafeNoFsync bool
@@ -68,6 +70,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.EventTTL == 0 {
 		c.EventTTL = time.Hour
+	}
+	if c.NodeLease == 0 {
+		c.NodeLease = 40 * time.Second
 	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}

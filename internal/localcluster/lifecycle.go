@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -105,6 +106,21 @@ func (c *Cluster) Kill(component Component) error {
 // when it is ready. One that still runs is killed first.
 func (c *Cluster) Restart(ctx context.Context, component Component) error {
 	_ = c.Kill(component) // it may be dead, which is the usual case
+	if err := c.awaitPorts(ctx, component); err != nil {
+		return err
+	}
 	_, err := c.launch(ctx, component)
 	return err
+}
+
+// awaitPorts returns when nobody has the component's ports: while it was dead, the
+// kernel may have given one to a connection of somebody else's.
+func (c *Cluster) awaitPorts(ctx context.Context, component Component) error {
+	err := wait.PollUntilContextTimeout(ctx, readyInterval, startTimeout, true, func(context.Context) (bool, error) {
+		return !c.ports.taken(portsOf(component)...), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the port of %s is free: %w", component, err)
+	}
+	return nil
 }

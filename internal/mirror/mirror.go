@@ -8,11 +8,14 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"path"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +52,38 @@ func (m Mirror) Equal(o Mirror) bool {
 	return m.ClusterUID == o.ClusterUID && m.Epoch == o.Epoch && m.History == o.History && m.Position == o.Position &&
 		maps.Equal(m.Behind, o.Behind)
 }
+
+// maxBehind bounds Behind, in bytes as JSON: a ConfigMap has room for 1 MiB
+// (https://kubernetes.io/docs/concepts/configuration/configmap/).
+const maxBehind = 512 << 10
+
+// Fit makes Behind small enough to be written, and returns how many receivers it
+// had to leave out: all those of the namespaces that have most of it. What waits
+// for them is lost if the ledger is, and for nobody else.
+func (m *Mirror) Fit() (leftOut int) {
+	sizes, total := map[string]int{}, 0
+	for receiver, position := range m.Behind {
+		size := len(fmt.Sprintf("%q:%d,", receiver, position))
+		sizes[owner(receiver)] += size
+		total += size
+	}
+	for total > maxBehind {
+		largest := slices.MaxFunc(slices.Sorted(maps.Keys(sizes)), func(a, b string) int { return cmp.Compare(sizes[a], sizes[b]) })
+		total -= sizes[largest]
+		delete(sizes, largest)
+		maps.DeleteFunc(m.Behind, func(receiver string, _ uint64) bool {
+			left := owner(receiver) == largest
+			if left {
+				leftOut++
+			}
+			return left
+		})
+	}
+	return leftOut
+}
+
+// owner is the kind and namespace of a receiver's key, KIND/NAMESPACE/NAME.
+func owner(receiver string) string { return path.Dir(receiver) }
 
 // Store reads and writes the mirror. It is used by one goroutine.
 type Store struct {
@@ -89,6 +124,11 @@ func (s *Store) Read(ctx context.Context) (m Mirror, found bool, err error) {
 // put back to an older state.
 func (s *Store) Write(ctx context.Context, m Mirror) error {
 	err := s.write(ctx, m)
+	if apierrors.IsNotFound(err) {
+		// Somebody deleted it, which deposes nobody: there is none to read.
+		s.last = nil
+		err = s.write(ctx, m)
+	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		own, readErr := s.adopt(ctx, m.Epoch)
 		if readErr != nil {
@@ -101,7 +141,7 @@ func (s *Store) Write(ctx context.Context, m Mirror) error {
 	switch {
 	case err == nil:
 		return nil
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %w", ErrDeposed, err)
 	default:
 		return fmt.Errorf("write mirror: %w", err)

@@ -2,6 +2,8 @@ package mirror_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -68,9 +70,6 @@ func TestADeposedLeaderCannotWrite(t *testing.T) {
 			read(t, successor)
 			write(t, successor, mirror.Mirror{Epoch: "successor"})
 		},
-		"it was deleted": func(t *testing.T, w world) {
-			w.delete(t)
-		},
 		"it was deleted and written anew": func(t *testing.T, w world) {
 			w.delete(t)
 			write(t, w.operator(), mirror.Mirror{Epoch: "successor"})
@@ -125,6 +124,37 @@ func TestOfTwoFirstLeadersOneIsDeposed(t *testing.T) {
 	if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
 		t.Errorf("the first one's mirror was changed:\n%s", diff)
 	}
+}
+
+func TestALeaderWhoseMirrorWasDeletedWritesItAgain(t *testing.T) {
+	w := newWorld(t)
+	leader := w.operator()
+	write(t, leader, mirror.Mirror{Epoch: whole.Epoch})
+	w.delete(t)
+	write(t, leader, whole)
+	if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAMirrorThatIsTooLargeLeavesOutWhoHasMostOfIt(t *testing.T) {
+	w := newWorld(t)
+	m := mirror.Mirror{Epoch: "leader", Position: 9, Behind: map[string]uint64{"AlarmReceiver/shop/hook": 3, "ClusterAlarmReceiver//ops": 4}}
+	want := maps.Clone(m.Behind)
+	if left := m.Fit(); left != 0 || len(m.Behind) != 2 {
+		t.Errorf("%d of a small one were left out", left)
+	}
+	// More than a ConfigMap has room for.
+	for i := range 4000 {
+		m.Behind[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = uint64(i)
+	}
+	if left := m.Fit(); left != 4000 {
+		t.Errorf("%d were left out, want all of the greedy namespace", left)
+	}
+	if diff := cmp.Diff(want, m.Behind); diff != "" {
+		t.Error(diff)
+	}
+	write(t, w.operator(), m)
 }
 
 func TestADeposedLeaderThatReadsAgainMayWrite(t *testing.T) {

@@ -100,7 +100,8 @@ func (d *Dispatcher) end() {
 }
 
 // sweepUntil looks at every receiver with something pending, now and then: also
-// those that are not usable, whose messages grow too old.
+// those that are not usable, whose messages grow too old or have nobody left to
+// wait for.
 func (d *Dispatcher) sweepUntil(done <-chan struct{}) {
 	for {
 		d.sweep()
@@ -119,7 +120,11 @@ func (d *Dispatcher) sweep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(backlogs)) {
-		d.launch(d.queue(key))
+		q := d.queue(key)
+		if !q.known && d.opts.Orphaned(key) {
+			q.forgotten = true
+		}
+		d.launch(q)
 	}
 }
 

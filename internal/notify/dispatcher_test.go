@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -284,6 +285,28 @@ func TestForgetDropsWhatIsPendingAndSaysSo(t *testing.T) {
 		settle()
 		if got := n.bodies(); got[len(got)-1] != "node-3" {
 			t.Errorf("sent %v: a receiver made anew does not work", got)
+		}
+	})
+}
+
+// A namespace that is made anew is somebody else's, who must not get the messages.
+func TestWhatWaitsForAReceiverOfANamespaceThatIsGoneIsDropped(t *testing.T) {
+	var gone atomic.Bool
+	opts := notify.Options{Orphaned: func(key string) bool { return gone.Load() && key == shop }}
+	inBubbleWith(t, opts, func(t *testing.T, l *ledger.Ledger, h *harness) {
+		commit(t, l, shop, 0, 3)
+		commit(t, l, ops, 3, 3)
+		after(time.Hour)
+		if got := l.Backlog(shop).Entries; got != 3 {
+			t.Errorf("%d wait, want 3 as long as there may be a receiver", got)
+		}
+		gone.Store(true)
+		after(2 * time.Minute)
+		if got, other := l.Backlog(shop).Entries, l.Backlog(ops).Entries; got != 0 || other != 3 {
+			t.Errorf("%d wait, and %d for another, want 0 and 3", got, other)
+		}
+		if got := h.observer.dropped(notify.DropForgotten); got != 3 {
+			t.Errorf("%d were said to be dropped, want 3", got)
 		}
 	})
 }

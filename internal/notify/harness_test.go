@@ -92,10 +92,15 @@ func start(t testing.TB, outbox notify.Outbox, opts notify.Options) *harness {
 // inBubble runs a test of timers with a ledger and a Dispatcher.
 func inBubble(t *testing.T, test func(t *testing.T, l *ledger.Ledger, h *harness)) {
 	t.Helper()
+	inBubbleWith(t, notify.Options{}, test)
+}
+
+func inBubbleWith(t *testing.T, opts notify.Options, test func(t *testing.T, l *ledger.Ledger, h *harness)) {
+	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		l := openLedger(t, dir)
-		h := start(t, l, notify.Options{})
+		h := start(t, l, opts)
 		test(t, l, h)
 		h.stop()
 		if err := l.Close(); err != nil {

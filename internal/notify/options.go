@@ -17,6 +17,9 @@ type Options struct {
 	// Grace is how long requests in flight may still take when Run ends. It must
 	// be shorter than another leader's takeover. Default: 3 s.
 	Grace time.Duration
+	// Orphaned tells of a receiver that was never configured that nobody who could
+	// make it is left: what is pending for it is dropped. Default: none is.
+	Orphaned func(key string) bool
 }
 
 func (o Options) withDefaults() Options {
@@ -25,5 +28,8 @@ func (o Options) withDefaults() Options {
 	o.MinBackoff = cmp.Or(o.MinBackoff, time.Second)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
 	o.Grace = cmp.Or(o.Grace, 3*time.Second)
+	if o.Orphaned == nil {
+		o.Orphaned = func(string) bool { return false }
+	}
 	return o
 }

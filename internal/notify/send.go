@@ -78,14 +78,14 @@ func (w *worker) succeeded(c config) {
 }
 
 func (w *worker) failed(c config, a *ledger.Attempt, e *SendError) {
-	if e.Class == Reject {
+	w.note(c, e)
+	switch e.Class {
+	case Reject:
 		w.backoff.reset()
 		w.answered = &answered{attempt: a, cause: DropRejected, text: e.Text}
-		return
-	}
-	w.note(c, e)
-	if e.Class == Retry {
+	case Retry:
 		w.pause(w.backoff.afterFailure(e, w.opts.MinBackoff, w.opts.MaxBackoff), c.changed)
+	case Park: // the next look at the queue finds it parked
 	}
 }
 

@@ -137,7 +137,7 @@ func (w *worker) dropAll() error {
 	w.mu.Lock()
 	w.queue.forgotten = false
 	w.mu.Unlock()
-	w.dropped(tally, DropForgotten, "the receiver was deleted")
+	w.dropped(tally, DropForgotten, "the receiver, or its namespace, was deleted")
 	return nil
 }
 

@@ -71,14 +71,14 @@ func benchDecode(b *testing.B, cfg *rest.Config) float64 {
 func benchMatch(b *testing.B, cfg *rest.Config, alarms int) float64 {
 	feed, err := eventfeed.New(cfg, clock.RealClock{}, logr.Discard())
 	must(b, err)
-	m := matcher{alarms: benchAlarms(b, alarms), enricher: silent{}}
+	m := matcher{alarms: benchAlarms(b, alarms), enricher: silent{}, budget: newBudget(clock.RealClock{})}
 	matched := 0
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(b.Context())
 		seen := 0
 		start := eventfeed.Start{Position: eventstream.First - 1, CountsKnown: true}
 		_ = feed.Run(ctx, start, func(ctx context.Context, batch eventfeed.Batch) error {
-			verdicts, err := m.match(ctx, batch.Occurrences)
+			verdicts, _, err := m.match(ctx, batch.Occurrences)
 			for _, v := range verdicts {
 				matched += len(v)
 			}

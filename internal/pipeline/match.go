@@ -30,26 +30,35 @@ type matcher struct {
 	alarms     *Alarms
 	namespaces alarm.Namespaces
 	enricher   Enricher
+	budget     *budget
 }
 
-// match returns the verdicts on each occurrence, in the occurrences' order. Most
-// occurrences are of interest to nobody; the others are looked up side by side.
-func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence) ([][]verdict, error) {
+// match returns the verdicts on each occurrence, in the occurrences' order, and the
+// Alarms that were not asked about each, for they are over their budget. Most occurrences are of interest to
+// nobody; the others are looked up side by side.
+func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence) ([][]verdict, []*alarm.Alarm, error) {
 	index := m.alarms.Index()
+	meters := m.budget.open()
 	verdicts := make([][]verdict, len(occurrences))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(matchers)
 	for i := range occurrences {
-		candidates := index.Candidates(&occurrences[i], m.namespaces)
+		occ := &occurrences[i]
+		candidates := index.Candidates(occ, m.namespaces, meters.of(index, occ.Event.Namespace))
 		if len(candidates) == 0 {
 			continue
 		}
 		group.Go(func() error {
-			verdicts[i] = m.judge(ctx, &occurrences[i], candidates)
+			verdicts[i] = m.judge(ctx, occ, candidates)
 			return ctx.Err()
 		})
 	}
-	return verdicts, group.Wait()
+	err := group.Wait()
+	var unasked []*alarm.Alarm
+	for _, namespace := range meters.close() {
+		unasked = append(unasked, index.Own(namespace)...)
+	}
+	return verdicts, unasked, err
 }
 
 func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates []alarm.Candidate) []verdict {
@@ -60,7 +69,7 @@ func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates [
 		v := verdict{alarm: c.Alarm, outcome: result.Outcome, err: result.Err}
 		if v.outcome == alarm.Matched {
 			var err error
-			v.message, err = c.Alarm.Render(ctx, occ, &known)
+			v.message, err = c.Render(ctx, &known)
 			if v.err == nil {
 				v.err = err
 			}

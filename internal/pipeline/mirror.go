@@ -37,11 +37,15 @@ func (p *Pipeline) flushMirror(ctx context.Context) error {
 	p.mirrorMu.Lock()
 	defer p.mirrorMu.Unlock()
 	m := mirrorOf(p.ledger.Snapshot(), p.epoch)
+	leftOut := m.Fit()
 	if m.Equal(p.mirrored) {
 		return nil
 	}
 	if err := p.mirror.Write(ctx, m); err != nil {
 		return err
+	}
+	if leftOut > 0 {
+		p.log.Info("too many receivers are behind: some are not in the mirror", "leftOut", leftOut)
 	}
 	p.mirrored = m
 	return nil

@@ -91,7 +91,7 @@ type Pipeline struct {
 func New(c Config) *Pipeline {
 	return &Pipeline{
 		Config: c, clock: c.Clock, log: c.Log, ledger: c.Ledger, mirror: c.Mirror,
-		matcher: matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher},
+		matcher: matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
 	}
 }
 
@@ -112,12 +112,37 @@ func (p *Pipeline) Start(ctx context.Context) error {
 	return errors.Join(err, p.flushMirror(flush))
 }
 
+// run ends with the first part that fails. A damaged ledger is such a failure:
+// nothing but opening it anew, which sets it aside, helps.
 func (p *Pipeline) run(ctx context.Context, start eventfeed.Start) error {
 	group, ctx := errgroup.WithContext(ctx)
+	damaged := make(chan error, 1)
 	group.Go(func() error { return p.Dispatcher.Run(ctx) })
-	group.Go(func() error { return p.Feed.Run(ctx, start, p.handle) })
+	group.Go(func() error { return p.Feed.Run(ctx, start, notingDamage(p.handle, damaged)) })
 	group.Go(func() error { return p.keepMirror(ctx) })
+	group.Go(func() error {
+		select {
+		case err := <-damaged:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	return group.Wait()
+}
+
+// notingDamage tells of a ledger that turned out to be damaged, once.
+func notingDamage(handle eventfeed.Handler, damaged chan<- error) eventfeed.Handler {
+	return func(ctx context.Context, b eventfeed.Batch) error {
+		err := handle(ctx, b)
+		if errors.Is(err, ledger.ErrCorrupt) {
+			select {
+			case damaged <- err:
+			default:
+			}
+		}
+		return err
+	}
 }
 
 // takeOver brings ledger and mirror to where this term begins. Each step may be
@@ -175,12 +200,12 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 
 // handle commits one batch. Nothing is counted or sent before that.
 func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
-	verdicts, err := p.matcher.match(ctx, b.Occurrences)
+	verdicts, unasked, err := p.matcher.match(ctx, b.Occurrences)
 	if err != nil {
 		return err
 	}
 	batch := ledger.Batch{
-		Position: b.Position, Time: b.Time, Forget: b.Forget,
+		Position: b.Position, Time: b.Time, Counted: b.CountsKnown, Forget: b.Forget,
 		Counts: make([]ledger.EventCount, 0, len(b.Counts)), // at first as many as there are Events
 	}
 	for _, c := range b.Counts {
@@ -203,5 +228,8 @@ func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
 		return err
 	}
 	p.report(b.Occurrences, verdicts, in)
+	for _, a := range unasked {
+		p.Reporter.Judged(a.ID, alarm.Failed, alarm.ErrOverBudget, 0)
+	}
 	return nil
 }

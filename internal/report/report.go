@@ -5,6 +5,7 @@ package report
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,9 +60,10 @@ type Reporter struct {
 	recorder *kube.Recorder
 }
 
-// New returns a Reporter whose Events come from controller.
-func New(c client.Client, clk clock.PassiveClock, t *tally.Tally, controller string) *Reporter {
-	return &Reporter{client: c, clock: clk, tally: t, recorder: kube.NewRecorder(c, clk, controller)}
+// New returns a Reporter on objects of a kind: the Events of an AlarmReceiver come
+// from "alarmreceiver-controller".
+func New(c client.Client, clk clock.PassiveClock, t *tally.Tally, kind string) *Reporter {
+	return &Reporter{client: c, clock: clk, tally: t, recorder: kube.NewRecorder(c, clk, strings.ToLower(kind)+"-controller")}
 }
 
 // Reconcile does what all these controllers have in common: it reads the object
@@ -98,7 +100,9 @@ func (r *Reporter) Report(ctx context.Context, object Object, subject string, v 
 
 	status.ObservedGeneration = object.GetGeneration()
 	kube.SetCondition(&status.Conditions, v.condition(object.GetGeneration()), r.clock)
-	r.tally.Apply(subject, status)
+	r.tally.Apply(subject, object.GetUID(), status)
+	notices := r.tally.Notices(subject, r.clock.Now())
+	lasts := r.degrade(status, notices)
 	if v.Well() && recovered(old) {
 		if err := r.tellRecovery(ctx, object, old.LastTransitionTime.Time); err != nil {
 			return reconcile.Result{}, err
@@ -107,7 +111,39 @@ func (r *Reporter) Report(ctx context.Context, object Object, subject string, v 
 	if err := kube.UpdateStatus(ctx, r.client, before, object); err != nil {
 		return again(err)
 	}
-	return r.warnOf(ctx, object, subject, v)
+	repeat, err := r.warnOf(ctx, object, notices, v)
+	return reconcile.Result{RequeueAfter: sooner(repeat, lasts)}, err
+}
+
+// degrade says what went wrong lately, and returns how long it is to be said. What
+// a former process said stays as long.
+func (r *Reporter) degrade(status *v1alpha1.AlarmStatus, notices []tally.Notice) time.Duration {
+	since := time.Time{}
+	if len(notices) > 0 {
+		last := notices[0]
+		since = last.Since
+		kube.SetCondition(&status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue,
+			Reason: last.Reason, Message: last.Text, ObservedGeneration: status.ObservedGeneration,
+		}, r.clock)
+	} else if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded); c != nil {
+		since = c.LastTransitionTime.Time
+	} else {
+		return 0
+	}
+	if left := tally.NoticeFor - r.clock.Since(since); left > 0 {
+		return left
+	}
+	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionDegraded)
+	return 0
+}
+
+// sooner returns the shorter of two times, of which zero is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // again takes it for no error that the object was newer than the cache: the cache
@@ -129,19 +165,19 @@ func (r *Reporter) tellRecovery(ctx context.Context, object Object, failedSince 
 	})
 }
 
-func (r *Reporter) warnOf(ctx context.Context, object Object, subject string, v Verdict) (reconcile.Result, error) {
-	ready := meta.FindStatusCondition(object.AlarmStatus().Conditions, v1alpha1.ConditionReady)
-	since := ready.LastTransitionTime.Time
-	for _, n := range r.tally.Notices(subject, r.clock.Now()) {
+// warnOf returns when the Warning of a failure that lasts is due again.
+func (r *Reporter) warnOf(ctx context.Context, object Object, notices []tally.Notice, v Verdict) (time.Duration, error) {
+	for _, n := range notices {
 		if err := r.warn(ctx, object, n.Reason, n.Text, n.Since); err != nil {
-			return reconcile.Result{}, err
+			return 0, err
 		}
 	}
-	if v.failed() {
-		err := r.warn(ctx, object, v.Reason, v.Message, since)
-		return reconcile.Result{RequeueAfter: r.recorder.NextRepeat(since)}, err
+	if !v.failed() {
+		return 0, nil
 	}
-	return reconcile.Result{}, nil
+	ready := meta.FindStatusCondition(object.AlarmStatus().Conditions, v1alpha1.ConditionReady)
+	since := ready.LastTransitionTime.Time
+	return r.recorder.NextRepeat(since), r.warn(ctx, object, v.Reason, v.Message, since)
 }
 
 func (r *Reporter) warn(ctx context.Context, object Object, reason, note string, since time.Time) error {

@@ -3,6 +3,7 @@ package report_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func TestAFailureIsToldOnceAsConditionAndAsEvent(t *testing.T) {
 			wantEvents := []eventsv1.Event{{
 				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault},
 				EventTime:  metav1.NewMicroTime(noon.Local()), Type: corev1.EventTypeWarning,
-				ReportingController: "alarm-controller", Action: "Reconcile", Reason: fails.Reason, Note: fails.Message,
+				ReportingController: strings.ToLower(kind) + "-controller", Action: "Reconcile", Reason: fails.Reason, Note: fails.Message,
 				Regarding: corev1.ObjectReference{
 					APIVersion: "bongsu.io/v1alpha1", Kind: kind, Namespace: object.GetNamespace(), Name: "told", UID: object.GetUID(),
 				},
@@ -205,15 +206,46 @@ func TestAChangedMessageIsNewsUnlessOnlyItsNumbersChanged(t *testing.T) {
 
 func TestWhatHappenedIsToldOnceAndTheObjectStaysReady(t *testing.T) {
 	w := newWorld(t)
+	w.tally.Notify(w.key.String(), tally.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: "no such key", Since: noon.Add(-time.Minute)})
 	w.tally.Notify(w.key.String(), tally.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon})
 	for range 2 {
 		w.reconcile(t, well)
 	}
-	if diff := cmp.Diff(map[string]int{"Warning MessageDropped": 1}, w.told(t)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"Warning MessageDropped": 1, "Warning ExpressionFailed": 1}, w.told(t)); diff != "" {
 		t.Error(diff)
 	}
 	if got := w.ready(t).Status; got != metav1.ConditionTrue {
 		t.Errorf("Ready is %s", got)
+	}
+	want := &metav1.Condition{
+		Type: "Degraded", Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMessageDropped, Message: "refused: 400",
+		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(noon.Local()),
+	}
+	if diff := cmp.Diff(want, w.degraded(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDegradedGoesAfterFiftyMinutesAlsoIfTheOperatorWasStartedAnew(t *testing.T) {
+	for name, restart := range map[string]bool{"the same operator": false, "a new one": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.tally.Notify(w.key.String(), tally.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon})
+			w.reconcile(t, well)
+			if restart {
+				w.restart(t)
+			}
+			w.clock.SetTime(noon.Add(20 * time.Minute))
+			result, _ := w.reconcile(t, well)
+			if w.degraded(t) == nil || result.RequeueAfter != 30*time.Minute {
+				t.Errorf("after 20 minutes it is %v and comes back in %v", w.degraded(t), result.RequeueAfter)
+			}
+			w.clock.SetTime(noon.Add(50 * time.Minute))
+			result, _ = w.reconcile(t, well)
+			if got := w.degraded(t); got != nil || result.RequeueAfter != 0 {
+				t.Errorf("after 50 minutes it is %v and comes back in %v", got, result.RequeueAfter)
+			}
+		})
 	}
 }
 
@@ -256,7 +288,7 @@ func TestAnObjectThatIsGoneIsForgotten(t *testing.T) {
 		t.Error(diff)
 	}
 	var status v1alpha1.AlarmStatus
-	if w.tally.Apply(key.String(), &status); status.Matched != 0 {
+	if w.tally.Apply(key.String(), "uid", &status); status.Matched != 0 {
 		t.Errorf("still counted: %d", status.Matched)
 	}
 }

@@ -79,7 +79,7 @@ func (w *world) restart(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.tally = tally.New()
-	w.reporter = report.New(c, w.clock, w.tally, "alarm-controller")
+	w.reporter = report.New(c, w.clock, w.tally, w.key.Kind)
 }
 
 type counter struct {
@@ -127,6 +127,12 @@ func (w *world) ready(t *testing.T) *metav1.Condition {
 		t.Fatal("there is no condition Ready")
 	}
 	return condition
+}
+
+// degraded returns the condition Degraded, nil if there is none.
+func (w *world) degraded(t *testing.T) *metav1.Condition {
+	t.Helper()
+	return meta.FindStatusCondition(w.status(t).Conditions, v1alpha1.ConditionDegraded)
 }
 
 // events returns the Events on the object.

@@ -1,10 +1,14 @@
 package tally
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
-// noticeFor is how long one notice speaks for what happens again: as long as an
+// NoticeFor is how long one notice speaks for what happens again: as long as an
 // Event lives.
-const noticeFor = 50 * time.Minute
+const NoticeFor = 50 * time.Minute
 
 // Notice is something that happened and that the subject's owner must hear of: it
 // becomes an Event.
@@ -23,7 +27,7 @@ func (t *Tally) Notify(subject string, n Notice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.subject(subject)
-	if last, ok := s.notices[n.Reason]; ok && n.Since.Sub(last.Since) < noticeFor {
+	if last, ok := s.notices[n.Reason]; ok && n.Since.Sub(last.Since) < NoticeFor {
 		return
 	}
 	if s.notices == nil {
@@ -34,7 +38,7 @@ func (t *Tally) Notify(subject string, n Notice) {
 }
 
 // Notices returns what is still worth saying: the last notice of each reason,
-// unless it is older than fifty minutes.
+// unless it is older than fifty minutes, the newest first.
 func (t *Tally) Notices(subject string, now time.Time) []Notice {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,11 +48,14 @@ func (t *Tally) Notices(subject string, now time.Time) []Notice {
 	}
 	notices := make([]Notice, 0, len(s.notices))
 	for _, n := range s.notices {
-		if now.Sub(n.Since) >= noticeFor {
+		if now.Sub(n.Since) >= NoticeFor {
 			continue
 		}
 		notices = append(notices, n)
 	}
+	slices.SortFunc(notices, func(a, b Notice) int {
+		return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Reason, b.Reason))
+	})
 	return notices
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
@@ -28,6 +29,8 @@ type Tally struct {
 }
 
 type counts struct {
+	// uid is that of the object that is counted for; empty until it is known.
+	uid   types.UID
 	total Change
 	// base is what the status said when this process first saw the subject.
 	base                        *v1alpha1.AlarmStatus
@@ -59,12 +62,17 @@ func (t *Tally) Add(subject string, c Change) {
 	t.dirty[subject] = struct{}{}
 }
 
-// Apply sets the counts of status: those it carried when the subject was first
-// seen, which a former process counted, and those counted here.
-func (t *Tally) Apply(subject string, status *v1alpha1.AlarmStatus) {
+// Apply sets the counts of status: those it carried when the object was first
+// seen, which a former process counted, and those counted here. An object of
+// another UID than the last one is a new one of the same name, and begins anew.
+func (t *Tally) Apply(subject string, uid types.UID, status *v1alpha1.AlarmStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if s := t.subject(subject); s.uid != "" && s.uid != uid {
+		delete(t.subjects, subject)
+	}
 	s := t.subject(subject)
+	s.uid = uid
 	if s.base == nil {
 		s.base = status.DeepCopy()
 	}

@@ -20,10 +20,10 @@ func TestCountsGoOnFromWhatTheStatusSaid(t *testing.T) {
 
 	// It matched before the controller first looked at the status.
 	tally.Add("Alarm/shop/web", Change{Matched: 3, At: noon})
-	tally.Apply("Alarm/shop/web", &status)
+	tally.Apply("Alarm/shop/web", "uid", &status)
 	tally.Add("Alarm/shop/web", Change{Delivered: 2, Dropped: 1, Unresolved: 4, At: noon})
-	tally.Apply("Alarm/shop/web", &status)
-	tally.Apply("Alarm/shop/web", &status) // twice is as good as once
+	tally.Apply("Alarm/shop/web", "uid", &status)
+	tally.Apply("Alarm/shop/web", "uid", &status) // twice is as good as once
 
 	at := metav1.NewTime(noon)
 	want := v1alpha1.AlarmStatus{
@@ -38,12 +38,17 @@ func TestCountsGoOnFromWhatTheStatusSaid(t *testing.T) {
 func TestAnObjectThatWasMadeAnewStartsAnew(t *testing.T) {
 	tally := New()
 	tally.Add("Alarm/shop/web", Change{Matched: 3, At: noon})
-	tally.Apply("Alarm/shop/web", &v1alpha1.AlarmStatus{})
-	tally.Forget("Alarm/shop/web")
+	tally.Apply("Alarm/shop/web", "uid", &v1alpha1.AlarmStatus{})
 	var status v1alpha1.AlarmStatus
-	tally.Apply("Alarm/shop/web", &status)
+	tally.Apply("Alarm/shop/web", "another", &status) // its deletion went unseen
 	if status.Matched != 0 {
 		t.Errorf("matched %d, want 0", status.Matched)
+	}
+	tally.Add("Alarm/shop/web", Change{Matched: 3, At: noon})
+	tally.Forget("Alarm/shop/web")
+	tally.Apply("Alarm/shop/web", "a third", &status)
+	if status.Matched != 0 {
+		t.Errorf("matched %d after it was forgotten, want 0", status.Matched)
 	}
 }
 
@@ -72,10 +77,10 @@ func TestAFloodOfFailuresIsOneNotice(t *testing.T) {
 	if got := tally.Notices("a", noon.Add(time.Minute)); len(got) != 2 {
 		t.Errorf("got %v, want one of each reason", got)
 	}
-	if got := tally.Notices("a", noon.Add(noticeFor)); len(got) != 0 {
+	if got := tally.Notices("a", noon.Add(NoticeFor)); len(got) != 0 {
 		t.Errorf("still said after fifty minutes: %v", got)
 	}
-	later := noon.Add(noticeFor)
+	later := noon.Add(NoticeFor)
 	tally.Notify("a", Notice{Reason: "MessageDropped", Text: "refused again", Since: later})
 	if got := tally.Notices("a", later); len(got) != 1 || got[0].Text != "refused again" {
 		t.Errorf("got %v, want the new one", got)

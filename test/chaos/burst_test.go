@@ -20,7 +20,7 @@ func TestABurstThroughAFailingSinkArrivesWholeAndOnce(t *testing.T) {
 	hook.Script(sink.Status(500, "down"), sink.Status(500, "down"))
 	hook.Script(accept...)
 	hook.Script(sink.Hang())
-	newManager(t, s.Cluster).startAtWork(s.Cluster)
+	newManager(s).startAtWork()
 
 	begin := time.Now()
 	expected := s.burst(events)
@@ -28,7 +28,7 @@ func TestABurstThroughAFailingSinkArrivesWholeAndOnce(t *testing.T) {
 	s.awaitAll(hook, expected)
 	t.Logf("created in %v, delivered in %v", created.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
 	s.conclude(0, expected)
-	s.assertRepeated(0)
+	s.assertOnce()
 	if refused := len(hook.Requests()) - len(hook.Accepted()); refused != 5 {
 		t.Errorf("the sink failed %d times, want 5: the test did not test", refused)
 	}

@@ -2,6 +2,7 @@
 // `bongsu manager` processes, on a real API server and with real HTTP servers, are
 // killed amid floods of Events, lose their disks, their API server and its memory.
 //
-// There is nothing but tests here. Each prints a line that begins with "chaos:",
-// with how often something was killed, and what was lost and repeated.
+// There is nothing but tests here. Those that count tell in a line how often
+// something was killed, and what was lost and repeated: `make test` shows these
+// lines at its end.
 package chaos

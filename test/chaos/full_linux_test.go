@@ -26,9 +26,9 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, cluster.Shared(t), "hook")
 			hook := s.receivers[0]
-			m := newManager(t, s.Cluster, "--log-format", "text")
+			m := newManager(s, "--log-format", "text")
 			d.prepare(t, m)
-			m.startAtWork(s.Cluster)
+			m.startAtWork()
 			expected := s.burst(200)
 			s.awaitAll(hook, expected)
 
@@ -42,7 +42,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 			expected = append(expected, s.burst(100)...)
 			s.awaitAll(hook, expected)
 			s.conclude(0, expected)
-			s.assertRepeated(0)
+			s.assertOnce()
 		})
 	}
 }

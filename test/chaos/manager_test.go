@@ -25,13 +25,13 @@ const operatorNamespace = "bongsu-system"
 // It lives as often as it is started; its log is that of all its lives.
 type manager struct {
 	t       *testing.T
+	stage   *stage
 	dataDir string
 	args    []string
 	log     *cluster.Buffer
 
-	life *life
-	// killed is when.
-	killed []time.Time
+	life   *life
+	killed []kill
 	// ended says that it was this test's doing that the last life is over.
 	ended bool
 }
@@ -41,30 +41,32 @@ type life struct {
 	cmd   *exec.Cmd
 	stdin io.Closer // ends the process, should the test be killed
 	ended chan struct{}
+	over  time.Time // once ended is closed
 }
 
 // newManager returns one that has not been started. Of former ones the cluster
 // remembers nothing.
-func newManager(t *testing.T, c *cluster.Cluster, args ...string) *manager {
-	t.Helper()
+func newManager(s *stage, args ...string) *manager {
+	s.t.Helper()
 	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: mirror.Name}}
-	if err := client.IgnoreNotFound(c.Client.Delete(t.Context(), old)); err != nil {
-		t.Fatal(err)
+	if err := client.IgnoreNotFound(s.Client.Delete(s.t.Context(), old)); err != nil {
+		s.t.Fatal(err)
 	}
-	return newReplica(t, c, args...)
+	return newReplica(s, args...)
 }
 
 // newReplica is newManager for one that joins another.
-func newReplica(t *testing.T, c *cluster.Cluster, args ...string) *manager {
-	t.Helper()
-	dir := t.TempDir()
+func newReplica(s *stage, args ...string) *manager {
+	s.t.Helper()
+	dir := s.t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := c.WriteServiceAccountKubeconfig(t.Context(), operatorNamespace, "bongsu", kubeconfig); err != nil {
-		t.Fatal(err)
+	if err := s.WriteServiceAccountKubeconfig(s.t.Context(), operatorNamespace, "bongsu", kubeconfig); err != nil {
+		s.t.Fatal(err)
 	}
-	m := &manager{t: t, dataDir: filepath.Join(dir, "data"), log: &cluster.Buffer{}}
+	m := &manager{t: s.t, stage: s, dataDir: filepath.Join(dir, "data"), log: &cluster.Buffer{}}
 	m.args = append([]string{"manager", "--kubeconfig", kubeconfig, "--cluster-name", "test"}, args...)
-	t.Cleanup(m.cleanUp)
+	s.managers = append(s.managers, m)
+	s.t.Cleanup(m.cleanUp)
 	return m
 }
 
@@ -88,19 +90,20 @@ func (m *manager) start() {
 	go func() {
 		defer close(l.ended)
 		_ = cmd.Wait() // how it ended is in ProcessState
+		l.over = time.Now()
 	}()
 	m.life, m.ended = l, false
 }
 
 // startAtWork returns when no Event escapes it any more. It is for the first start.
-func (m *manager) startAtWork(c *cluster.Cluster) {
+func (m *manager) startAtWork() {
 	m.t.Helper()
 	m.start()
 	gomega.NewWithT(m.t).Eventually(func() (uint64, error) {
 		if !m.alive() {
 			return 0, gomega.StopTrying("the manager ended")
 		}
-		now, _, err := mirror.NewStore(c.Client, operatorNamespace).Read(m.t.Context())
+		now, err := m.stage.mirror()
 		return now.Position, err
 	}).WithTimeout(patience).Should(gomega.BeNumerically(">", 0))
 }
@@ -122,14 +125,46 @@ func (m *manager) saidOnceMore(text string) func() bool {
 	return func() bool { return strings.Count(m.log.String(), text) > before }
 }
 
+// kill is how a life was ended.
+type kill struct {
+	// begun is when. By gone all that the process had sent was recorded.
+	begun, gone time.Time
+	// mirror is what it had made of it, or a little less: it is read before.
+	mirror mirror.Mirror
+}
+
 // kill ends it as the kernel would: with SIGKILL.
 func (m *manager) kill() {
 	m.t.Helper()
+	last, err := m.stage.mirror()
+	if err != nil {
+		m.t.Fatal(err)
+	}
 	if !m.alive() {
 		m.t.Fatalf("the manager ended by itself: %v", m.life.cmd.ProcessState)
 	}
-	m.killed = append(m.killed, time.Now())
+	k := kill{begun: time.Now(), mirror: last}
 	m.end()
+	for _, r := range m.stage.receivers {
+		if !r.AwaitHangUp(10 * time.Second) {
+			m.t.Logf("receiver %s is still connected after the kill", r.name)
+		}
+	}
+	k.gone = time.Now()
+	m.killed = append(m.killed, k)
+}
+
+// gaveUp is how often it abandoned a message to a receiver because there was no
+// answer in time, and tried again. On a machine that stands still for so long the
+// message may have been accepted.
+func (m *manager) gaveUp(r *receiver) int {
+	n := 0
+	for line := range strings.Lines(m.log.String()) {
+		if strings.Contains(line, "delivery fails") && strings.Contains(line, r.key) && strings.Contains(line, "did not answer in time") {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *manager) end() {

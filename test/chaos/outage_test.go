@@ -13,8 +13,8 @@ func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {
 	const kills = 3
 	s := newStage(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
-	m := newManager(t, s.Cluster)
-	m.startAtWork(s.Cluster)
+	m := newManager(s)
+	m.startAtWork()
 	flood := s.pour(150)
 	for range kills {
 		hook.awaitMore(t, 100)
@@ -26,14 +26,14 @@ func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {
 	expected := flood.end()
 	s.awaitAll(hook, expected)
 	s.conclude(kills, expected)
-	s.assertRepeated(0)
+	s.assertOnce()
 }
 
 func TestACompactionWhileTheManagerIsDownLosesNothing(t *testing.T) {
 	s := newStage(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
-	m := newManager(t, s.Cluster)
-	m.startAtWork(s.Cluster)
+	m := newManager(s)
+	m.startAtWork()
 	expected := s.burst(200)
 	s.awaitAll(hook, expected)
 	m.kill()
@@ -45,14 +45,14 @@ func TestACompactionWhileTheManagerIsDownLosesNothing(t *testing.T) {
 	expected = append(expected, s.burst(100)...)
 	s.awaitAll(hook, expected)
 	s.conclude(len(m.killed), expected)
-	s.assertRepeated(len(m.killed))
+	s.assertOnce(m.killed...)
 }
 
 func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
 	s := newStage(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
-	m := newManager(t, s.Cluster)
-	m.startAtWork(s.Cluster)
+	m := newManager(s)
+	m.startAtWork()
 	expected := s.burst(200)
 	s.awaitAll(hook, expected)
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
@@ -71,5 +71,5 @@ func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
 	expected = append(expected, s.burst(200)...)
 	s.awaitAll(hook, expected)
 	s.conclude(0, expected)
-	s.assertRepeated(0)
+	s.assertOnce()
 }

@@ -2,12 +2,13 @@ package chaos
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/onsi/gomega"
-
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
@@ -15,6 +16,7 @@ import (
 type receiver struct {
 	*sink.Sink
 	name string
+	key  string     // of its object
 	read [][]string // by request
 }
 
@@ -67,9 +69,11 @@ func (r *receiver) missing(expected []string) int {
 // awaitMore returns when so many more requests have come.
 func (r *receiver) awaitMore(t *testing.T, n int) {
 	t.Helper()
-	want := len(r.Requests()) + n
-	if !r.Wait(patience, func(requests []sink.Request) bool { return len(requests) >= want }) {
-		t.Fatalf("receiver %s got %d requests, want %d", r.name, len(r.Requests()), want)
+	have := len(r.Requests())
+	for want := have + n; have < want; have = len(r.Requests()) {
+		if !r.Wait(patience, func(requests []sink.Request) bool { return len(requests) > have }) {
+			t.Fatalf("receiver %s got %d requests and then none for %v, want %d", r.name, have, patience, want)
+		}
 	}
 }
 
@@ -77,15 +81,18 @@ func (r *receiver) awaitMore(t *testing.T, n int) {
 func (r *receiver) awaitFresh(t *testing.T, n int) {
 	t.Helper()
 	want := len(r.receipts()) + n
-	gomega.NewWithT(t).Eventually(func() int { return len(r.receipts()) }).
-		WithTimeout(patience).Should(gomega.BeNumerically(">=", want))
+	if err := progress.UntilNoneIsLeft(patience, func() int { return want - len(r.receipts()) }); err != nil {
+		t.Fatalf("fresh at receiver %s: %v", r.name, err)
+	}
 }
 
-// repetition is an Event that came twice: at first, and then once more.
+// repetition is an Event that came more than once: at first, and then again.
 type repetition struct {
 	id           string
 	first, again time.Time
 }
+
+func (r repetition) String() string { return fmt.Sprintf("%s at %v and %v", r.id, r.first, r.again) }
 
 func (r *receiver) repetitions() []repetition {
 	var all []repetition
@@ -97,16 +104,30 @@ func (r *receiver) repetitions() []repetition {
 	return all
 }
 
-// underWay is how long after a kill a request may still be read from its connection.
-const underWay = 500 * time.Millisecond
-
-// beforeKill says how long before a kill it had come for the first time, if there
-// was one that explains that it came again.
-func (r repetition) beforeKill(kills []time.Time) (since time.Duration, killed bool) {
-	for _, kill := range kills {
-		if kill.Add(underWay).After(r.first) && kill.Before(r.again) {
-			return kill.Sub(r.first), true
+// unexplained are the repetitions that are left when each kill has explained one.
+func unexplained(again []repetition, kills []kill) []repetition {
+	// Kills in their order, and what came again soonest first: no later kill can
+	// explain it.
+	slices.SortFunc(again, func(a, b repetition) int { return a.again.Compare(b.again) })
+	for _, k := range kills {
+		if i := slices.IndexFunc(again, k.between); i >= 0 {
+			again = slices.Delete(again, i, i+1)
 		}
 	}
-	return 0, false
+	return again
+}
+
+// between says whether an Event came both before a kill and after it.
+func (k kill) between(again repetition) bool {
+	return !again.first.After(k.gone) && again.again.After(k.begun)
+}
+
+// explains says whether an Event at a position may come again because of a kill
+// that costs the ledger: it came before, and the mirror did not know that.
+func (k kill) explains(again repetition, receiver string, position uint64) bool {
+	served, behind := k.mirror.Behind[receiver]
+	if !behind {
+		served = k.mirror.Position
+	}
+	return k.between(again) && position > served
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
@@ -73,10 +74,12 @@ func TestSecretsAreToldNowhereHoweverMuchIsLogged(t *testing.T) {
 		s.secretReceivers(name, url)
 	}
 	address := freeAddress(t)
-	m := newManager(t, s.Cluster, "--verbose=10", "--metrics-bind-address", address)
-	m.startAtWork(s.Cluster)
+	m := newManager(s, "--verbose=10", "--metrics-bind-address", address)
+	m.startAtWork()
 	s.burst(3)
-	gomega.NewWithT(t).Eventually(s.judged).WithTimeout(patience).Should(gomega.BeEmpty(), "receivers of which nothing was told")
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.unjudged()) }); err != nil {
+		t.Fatalf("nothing was told of receivers %v: %v", s.unjudged(), err)
+	}
 
 	told := map[string]string{"log": m.log.String(), "metrics": get(t, "http://"+address+"/metrics")}
 	for _, list := range []client.ObjectList{
@@ -130,17 +133,18 @@ func (s *stage) secretReceivers(name, url string) {
 	}})
 }
 
-// judged lists the receivers that failed nor accepted anything so far.
-func (s *stage) judged() ([]string, error) {
+// unjudged lists the receivers that neither failed nor accepted anything so far.
+func (s *stage) unjudged() []string {
+	s.t.Helper()
 	var clusterWide v1alpha1.ClusterAlarmReceiverList
 	var namespaced v1alpha1.AlarmReceiverList
 	if err := s.Client.List(s.t.Context(), &clusterWide); err != nil {
-		return nil, err
+		s.t.Fatal(err)
 	}
 	if err := s.Client.List(s.t.Context(), &namespaced); err != nil {
-		return nil, err
+		s.t.Fatal(err)
 	}
-	open := []string{}
+	var open []string
 	note := func(name string, status v1alpha1.AlarmStatus) {
 		if meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionReady) || status.Delivered+status.Dropped > 0 {
 			return
@@ -153,7 +157,7 @@ func (s *stage) judged() ([]string, error) {
 	for _, r := range namespaced.Items {
 		note(r.Name, r.Status)
 	}
-	return open, nil
+	return open
 }
 
 // list returns what is told in all namespaces.
@@ -169,14 +173,19 @@ func (s *stage) list(list client.ObjectList) string {
 	return string(text)
 }
 
+// freeAddress is one that stays free: its port is not of those that the kernel
+// gives to whoever asks for any.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 func get(t *testing.T, url string) string {

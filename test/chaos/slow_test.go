@@ -11,7 +11,7 @@ func TestASlowReceiverDelaysNoOther(t *testing.T) {
 	s := newStage(t, cluster.Shared(t), "slow", "quick")
 	slow, quick := s.receivers[0], s.receivers[1]
 	slow.Always(sink.Hang())
-	newManager(t, s.Cluster).startAtWork(s.Cluster)
+	newManager(s).startAtWork()
 	expected := s.burst(500)
 	s.awaitAll(quick, expected)
 	if n := len(slow.Accepted()); n != 0 {
@@ -20,5 +20,5 @@ func TestASlowReceiverDelaysNoOther(t *testing.T) {
 	slow.Always(sink.Accept())
 	s.awaitAll(slow, expected)
 	s.conclude(0, expected)
-	s.assertRepeated(0)
+	s.assertOnce()
 }

@@ -13,10 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/mirror"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/testing/summary"
 )
 
-// patience is how long what must happen is waited for: the machine may be busy.
+// patience is how long what must happen is waited for: the machine may be busy. Of
+// what takes many steps it is the time for one.
 const patience = 90 * time.Second
 
 // stage is a namespace whose Events a ClusterAlarm sends to all receivers of the
@@ -26,18 +31,21 @@ type stage struct {
 	t         *testing.T
 	namespace string
 	receivers []*receiver
+	managers  []*manager
+	told      *summary.Summary
 }
 
 // newStage sets the stage with a receiver for each name, and without an alarm if
 // there is none.
 func newStage(t *testing.T, c *cluster.Cluster, names ...string) *stage {
 	t.Helper()
-	s := &stage{Cluster: c, t: t, namespace: c.Namespace(t, nil)}
+	s := &stage{Cluster: c, t: t, namespace: c.Namespace(t, nil), told: summary.New(t)}
 	var references []v1alpha1.ClusterReceiverReference
 	for _, name := range names {
 		r := newReceiver(t, name)
 		s.receivers = append(s.receivers, r)
 		name = s.namespace + "-" + name
+		r.key = kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: name}.String()
 		references = append(references, v1alpha1.ClusterReceiverReference{Name: name})
 		s.create(&v1alpha1.ClusterAlarmReceiver{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -74,8 +82,15 @@ func (s *stage) create(o client.Object) {
 // awaitAll returns when a receiver has accepted all that was created.
 func (s *stage) awaitAll(r *receiver, expected []string) {
 	s.t.Helper()
-	gomega.NewWithT(s.t).Eventually(func() int { return r.missing(expected) }).
-		WithTimeout(patience).WithPolling(250*time.Millisecond).Should(gomega.BeZero(), "missing at receiver %s", r.name)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return r.missing(expected) }); err != nil {
+		s.t.Fatalf("missing at receiver %s: %v", r.name, err)
+	}
+}
+
+// mirror is what the operator keeps in the cluster, zero if there is nothing yet.
+func (s *stage) mirror() (mirror.Mirror, error) {
+	m, _, err := mirror.NewStore(s.Client, operatorNamespace).Read(s.t.Context())
+	return m, err
 }
 
 // awaitOperatorEvent returns when the operator has told its administrator of
@@ -89,28 +104,42 @@ func (s *stage) awaitOperatorEvent(reason string) {
 	}).WithTimeout(patience).Should(gomega.BeNumerically(">", 0), "Events %s", reason)
 }
 
-// conclude prints what became of what was created, and fails if a receiver lost
+// conclude tells what became of what was created, and fails if a receiver lost
 // something or got what is not of this stage.
 func (s *stage) conclude(kills int, expected []string) {
 	s.t.Helper()
-	summary := fmt.Sprintf("%s: %d Events, %d kills", s.t.Name(), len(expected), kills)
+	told := fmt.Sprintf("%d Events, %d kills", len(expected), kills)
 	for _, r := range s.receivers {
 		report := r.Audit(expected, identify)
-		summary += fmt.Sprintf("; %s: %s", r.name, report)
+		told += fmt.Sprintf("; %s: %s", r.name, report)
 		if len(report.Lost)+len(report.Unexpected) > 0 {
 			s.t.Errorf("%s lost %.10q, got unexpected %.10q", r.name, report.Lost, report.Unexpected)
 		}
 	}
-	s.t.Log(summary)
-	fmt.Println("chaos:", summary)
+	s.told.Printf("%s", told)
 }
 
-// assertRepeated fails if a receiver got more than so many Events once more.
-func (s *stage) assertRepeated(atMost int) {
+// assertOnce fails if a receiver got an Event more than once, but for one Event at
+// each of the kills: the one that was under way.
+func (s *stage) assertOnce(butAt ...kill) {
 	s.t.Helper()
 	for _, r := range s.receivers {
-		if again := r.repetitions(); len(again) > atMost {
-			s.t.Errorf("%s got %d twice, want at most %d: %v", r.name, len(again), atMost, again[:min(len(again), 10)])
-		}
+		s.assertNone(r, unexplained(r.repetitions(), butAt))
+	}
+}
+
+// assertNone fails if there are repetitions, those aside that come of a machine that
+// stood still.
+func (s *stage) assertNone(r *receiver, again []repetition) {
+	s.t.Helper()
+	stoodStill := 0
+	for _, m := range s.managers {
+		stoodStill += m.gaveUp(r)
+	}
+	if len(again) > 0 && stoodStill > 0 {
+		s.t.Logf("%s gave no answer in time on %d occasions", r.name, stoodStill)
+	}
+	if len(again) > stoodStill {
+		s.t.Errorf("%s got %d once more without a reason: %v", r.name, len(again), again[:min(len(again), 10)])
 	}
 }

@@ -26,7 +26,7 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 	other := s.Namespace(t, nil)
 	s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0", Labels: map[string]string{nodeLabel: "true"}}})
 	s.everywhere()
-	newManager(t, s.Cluster, "--allowed-receiver-addresses", "127.0.0.0/8").startAtWork(s.Cluster)
+	newManager(s, "--allowed-receiver-addresses", "127.0.0.0/8").startAtWork()
 
 	var accepted, ofTenant, ofLandlord []string
 	for _, f := range forgeries(s.namespace, other, metav1.NamespaceDefault) {
@@ -48,7 +48,7 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 	s.awaitAll(s.receivers[0], accepted)
 	assertSaw(t, s, tenant, ofTenant)
 	assertSaw(t, s, landlord, ofLandlord)
-	fmt.Printf("chaos: %s: of %d Events the tenant saw its own %d\n", t.Name(), len(accepted), len(ofTenant))
+	s.told.Printf("of %d Events the tenant saw its own %d", len(accepted), len(ofTenant))
 }
 
 // tenant lets an Alarm of a namespace send all that it sees.

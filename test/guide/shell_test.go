@@ -29,7 +29,7 @@ type terminal struct {
 // runs the test may be using.
 func openTerminal(t *testing.T, guide, dir string, environment ...string) *terminal {
 	t.Helper()
-	shell := exec.Command("bash", "-euo", "pipefail")
+	shell := exec.Command("sh", "-eu") // on a fresh machine there may be no other
 	shell.Dir = dir
 	shell.Env = append(os.Environ(), "KUBECONFIG=", "BONGSU_ASSETS=")
 	shell.Env = append(shell.Env, environment...)

@@ -64,7 +64,8 @@ type Dependencies struct {
 	Client   client.Client
 	Compiler *engine.Compiler
 	Alarms   Alarms
-	Reporter *report.Reporter
+	// Reporter makes that of a kind.
+	Reporter func(kind string) *report.Reporter
 }
 
 // NewAlarm returns the Reconciler of Alarms.
@@ -84,7 +85,7 @@ func NewClusterAlarm(d Dependencies) *Reconciler {
 func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 	return &Reconciler{
 		kind: kind, newEmpty: newEmpty, newList: newList,
-		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, reporter: d.Reporter,
+		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, reporter: d.Reporter(kind),
 	}
 }
 
@@ -96,7 +97,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed <-chan event.GenericEvent) 
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.kind).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		For(r.newEmpty(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(r.newEmpty(), builder.WithPredicates(kube.SpecChanged)).
 		Watches(&v1alpha1.AlarmReceiver{}, handler.EnqueueRequestsFromMapFunc(r.usersOf(v1alpha1.KindAlarmReceiver)),
 			builder.WithPredicates(receiverChanged)).
 		Watches(&v1alpha1.ClusterAlarmReceiver{}, handler.EnqueueRequestsFromMapFunc(r.usersOf(v1alpha1.KindClusterAlarmReceiver)),

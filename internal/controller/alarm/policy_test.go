@@ -2,31 +2,72 @@ package alarm_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/enrich"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-const anything = "match: [{}]" + tail
+const (
+	anything = "match: [{}]" + tail
+	onJobs   = "match: [{kinds: [Job]}]" + tail
+)
 
-func clientFor(t *testing.T, c *cluster.Cluster, namespace string, rules ...string) client.Client {
+// readable are the objects whose labels and annotations alarms may tell of.
+var readable = map[string]rbacv1.PolicyRule{
+	"Pod":                     cluster.Rule("", "pods", "get"),
+	"PersistentVolumeClaim":   cluster.Rule("", "persistentvolumeclaims", "get"),
+	"ReplicationController":   cluster.Rule("", "replicationcontrollers", "get"),
+	"Service":                 cluster.Rule("", "services", "get"),
+	"DaemonSet":               cluster.Rule("apps", "daemonsets", "get"),
+	"Deployment":              cluster.Rule("apps", "deployments", "get"),
+	"ReplicaSet":              cluster.Rule("apps", "replicasets", "get"),
+	"StatefulSet":             cluster.Rule("apps", "statefulsets", "get"),
+	"HorizontalPodAutoscaler": cluster.Rule("autoscaling", "horizontalpodautoscalers", "get"),
+	"CronJob":                 cluster.Rule("batch", "cronjobs", "get"),
+	"Job":                     cluster.Rule("batch", "jobs", "get"),
+	"Ingress":                 cluster.Rule("networking.k8s.io", "ingresses", "get"),
+	"PodDisruptionBudget":     cluster.Rule("policy", "poddisruptionbudgets", "get"),
+	// Of the cluster.
+	"Node":             cluster.Rule("", "nodes", "get"),
+	"PersistentVolume": cluster.Rule("", "persistentvolumes", "get"),
+}
+
+// clientFor returns a user who may write alarms, and what else the rules say.
+func clientFor(t *testing.T, c *cluster.Cluster, namespace string, rules ...rbacv1.PolicyRule) client.Client {
 	t.Helper()
 	manage := cluster.Rule("bongsu.io", "alarms", "create", "update", "patch")
 	if namespace == "" {
 		manage.Resources = []string{"clusteralarms"}
 	}
-	all := []rbacv1.PolicyRule{manage}
-	for _, verb := range rules {
-		all = append(all, cluster.Rule("events.k8s.io", "events", verb))
-	}
-	user, err := cluster.ClientFor(c.User(t, namespace, all...))
+	user, err := cluster.ClientFor(c.User(t, namespace, append(rules, manage)...))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return user
+}
+
+func listEvents() rbacv1.PolicyRule { return cluster.Rule("events.k8s.io", "events", "list") }
+
+// rightsBut returns what an alarm on anything needs, but for objects of one kind.
+func rightsBut(kind string) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{listEvents()}
+	for other, rule := range readable {
+		if other != kind {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}
+
+func forbidden(text string) types.GomegaMatcher {
+	return And(MatchError(ContainSubstring(text)), WithTransform(apierrors.IsForbidden, BeTrue()))
 }
 
 // An alarm makes the operator read Events for its author.
@@ -40,18 +81,53 @@ func TestWhoeverMayNotListEventsCannotHaveThemSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			weak := clientFor(t, c, tc.namespace)
-			refused := And(MatchError(ContainSubstring(tc.want)), WithTransform(apierrors.IsForbidden, BeTrue()))
-			g.Expect(weak.Create(t.Context(), cluster.Manifest(t, tc.kind, tc.namespace, "mine", anything))).To(refused)
+			g.Expect(weak.Create(t.Context(), cluster.Manifest(t, tc.kind, tc.namespace, "mine", onJobs))).To(forbidden(tc.want))
 
-			strong := clientFor(t, c, tc.namespace, "list")
-			mine := cluster.Manifest(t, tc.kind, tc.namespace, "mine", anything)
+			strong := clientFor(t, c, tc.namespace, listEvents(), readable["Job"])
+			mine := cluster.Manifest(t, tc.kind, tc.namespace, "mine", onJobs)
 			g.Expect(strong.Create(t.Context(), mine)).To(Succeed())
 			t.Cleanup(func() { _ = c.Client.Delete(context.Background(), mine) })
 
 			wider := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"match":[{"kinds":["Pod"]}]}}`))
-			g.Expect(weak.Patch(t.Context(), mine.DeepCopy(), wider)).To(refused)
+			g.Expect(weak.Patch(t.Context(), mine.DeepCopy(), wider)).To(forbidden(tc.want))
+			g.Expect(strong.Patch(t.Context(), mine.DeepCopy(), wider)).To(forbidden("you must be allowed to get pods in "))
 			label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 			g.Expect(weak.Patch(t.Context(), mine.DeepCopy(), label)).To(Succeed(), "what does not change the spec needs no right to Events")
 		})
 	}
+}
+
+// It also makes it read the objects that Events regard, which whoever may create
+// Events can choose.
+func TestWhoeverMayNotGetObjectsCannotBeToldOfThem(t *testing.T) {
+	c := cluster.Shared(t)
+	namespace := c.Namespace(t, nil)
+	for kind, rule := range readable {
+		t.Run(kind, func(t *testing.T) {
+			g := NewWithT(t)
+			want := "you must be allowed to get " + rule.Resources[0]
+			ofCluster := clientFor(t, c, "", rightsBut(kind)...)
+			for _, spec := range []string{anything, "match: [{kinds: [Job]}, {kinds: [" + kind + "]}]" + tail} {
+				g.Expect(ofCluster.Create(t.Context(), cluster.Manifest(t, "ClusterAlarm", "", "mine", spec))).To(forbidden(want))
+			}
+			if kind == "Node" || kind == "PersistentVolume" {
+				return // no Alarm sees those
+			}
+			ofNamespace := clientFor(t, c, namespace, rightsBut(kind)...)
+			g.Expect(ofNamespace.Create(t.Context(), cluster.Manifest(t, "Alarm", namespace, "mine", anything))).To(forbidden(want))
+		})
+	}
+	t.Run("who may get all of them", func(t *testing.T) {
+		user := clientFor(t, c, namespace, rightsBut("")...)
+		NewWithT(t).Expect(user.Create(t.Context(), cluster.Manifest(t, "Alarm", namespace, "mine", anything))).To(Succeed())
+	})
+}
+
+// The policy asks for what the operator looks up: no more, no less.
+func TestThePolicyAsksForTheKindsThatAreLookedUp(t *testing.T) {
+	var want []string
+	for _, kind := range enrich.Kinds() {
+		want = append(want, kind.Kind)
+	}
+	NewWithT(t).Expect(slices.Collect(maps.Keys(readable))).To(ConsistOf(want))
 }

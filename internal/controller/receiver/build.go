@@ -2,13 +2,9 @@ package receiver
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"maps"
 	"net/netip"
 	"net/url"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +28,14 @@ type Sinks struct {
 	Log   *log.Notifier
 }
 
+// construction is a receiver in the making.
+type construction struct {
+	*Reconciler
+	notify.Receiver
+	// read are the versions of what it is made of.
+	read []string
+}
+
 // build makes the notifier of a receiver. What is the user's to correct is in the
 // verdict.
 func (r *Reconciler) build(ctx context.Context, object Object, key string) (notify.Receiver, report.Verdict, error) {
@@ -39,66 +43,65 @@ func (r *Reconciler) build(ctx context.Context, object Object, key string) (noti
 	if verdict := checkAllowedNamespaces(spec.AllowedNamespaces); !verdict.Well() {
 		return notify.Receiver{}, verdict, nil
 	}
-	receiver := notify.Receiver{Key: key}
+	c := &construction{Reconciler: r, Receiver: notify.Receiver{Key: key}}
 	var verdict report.Verdict
 	var err error
 	switch {
 	case spec.Slack != nil:
-		verdict, err = r.buildSlack(ctx, spec.Slack, &receiver)
+		verdict, err = c.slack(ctx, spec.Slack)
 	case spec.Webhook != nil:
-		verdict, err = r.buildWebhook(ctx, spec.Webhook, &receiver)
+		verdict, err = c.webhook(ctx, spec.Webhook)
 	default:
-		receiver.Notifier, receiver.Fingerprint = r.Sinks.Log, "log"
+		c.Notifier = r.Sinks.Log
 	}
-	return receiver, verdict, err
+	c.Fingerprint = fmt.Sprint(object.GetUID(), object.GetGeneration(), c.read)
+	return c.Receiver, verdict, err
 }
 
-func (r *Reconciler) buildSlack(ctx context.Context, spec *v1alpha1.ClusterSlackReceiver, out *notify.Receiver) (report.Verdict, error) {
-	raw, verdict, err := r.secretValue(ctx, spec.WebhookURLSecretRef)
+func (c *construction) slack(ctx context.Context, spec *v1alpha1.ClusterSlackReceiver) (report.Verdict, error) {
+	raw, verdict, err := c.secretValue(ctx, spec.WebhookURLSecretRef)
 	if err != nil || !verdict.Well() {
 		return verdict, err
 	}
-	if verdict := r.checkAddress(raw); !verdict.Well() {
+	if verdict := c.checkAddress(raw); !verdict.Well() {
 		return verdict, nil
 	}
-	notifier, err := slack.New(r.client(), raw)
+	notifier, err := slack.New(c.client(), raw)
 	if err != nil {
 		return invalidSecret(secretName(spec.WebhookURLSecretRef), err), nil
 	}
-	out.Notifier, out.Limit = notifier, notifier.Limit()
-	out.Fingerprint = fingerprint("slack", raw)
+	c.Notifier, c.Limit = notifier, notifier.Limit()
 	return report.Verdict{}, nil
 }
 
-func (r *Reconciler) buildWebhook(ctx context.Context, spec *v1alpha1.ClusterWebhookReceiver, out *notify.Receiver) (report.Verdict, error) {
-	raw, verdict, err := r.webhookURL(ctx, spec)
+func (c *construction) webhook(ctx context.Context, spec *v1alpha1.ClusterWebhookReceiver) (report.Verdict, error) {
+	raw, verdict, err := c.webhookURL(ctx, spec)
 	if err != nil || !verdict.Well() {
 		return verdict, err
 	}
-	if verdict := r.checkAddress(raw); !verdict.Well() {
+	if verdict := c.checkAddress(raw); !verdict.Well() {
 		return verdict, nil
 	}
 	var headers map[string][]byte
 	if spec.HeadersSecretRef != nil {
-		headers, verdict, err = r.secret(ctx, headersName(spec))
+		headers, verdict, err = c.secret(ctx, headersName(spec))
 		if err != nil || !verdict.Well() {
 			return verdict, err
 		}
 	}
-	notifier, err := webhook.New(r.client(), raw, headers)
+	notifier, err := webhook.New(c.client(), raw, headers)
 	if err != nil {
 		return invalidSecret(blame(spec), err), nil
 	}
-	out.Notifier = notifier
-	out.Fingerprint = fingerprint(append([]string{"webhook", raw}, flatten(headers)...)...)
+	c.Notifier = notifier
 	return report.Verdict{}, nil
 }
 
-func (r *Reconciler) webhookURL(ctx context.Context, spec *v1alpha1.ClusterWebhookReceiver) (string, report.Verdict, error) {
+func (c *construction) webhookURL(ctx context.Context, spec *v1alpha1.ClusterWebhookReceiver) (string, report.Verdict, error) {
 	if spec.URLSecretRef == nil {
 		return spec.URL, report.Verdict{}, nil
 	}
-	return r.secretValue(ctx, *spec.URLSecretRef)
+	return c.secretValue(ctx, *spec.URLSecretRef)
 }
 
 // client is the one that may reach what receivers of this kind may reach.
@@ -157,21 +160,4 @@ func blame(spec *v1alpha1.ClusterWebhookReceiver) types.NamespacedName {
 		return headersName(spec)
 	}
 	return types.NamespacedName{}
-}
-
-func flatten(headers map[string][]byte) []string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		parts = append(parts, name, string(headers[name]))
-	}
-	return parts
-}
-
-// fingerprint changes when any part does; it does not reveal a part.
-func fingerprint(parts ...string) string {
-	h := sha256.New()
-	for _, part := range parts {
-		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

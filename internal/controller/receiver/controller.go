@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -37,9 +36,9 @@ type Dispatcher interface {
 	Failure(key string) *notify.SendError
 }
 
-// SecretWatcher is told which Secrets a receiver depends on.
+// SecretWatcher is told which Secrets a receiver depends on, none if it is gone.
 type SecretWatcher interface {
-	Watch(types.NamespacedName)
+	Watch(receiver string, secrets ...types.NamespacedName)
 }
 
 // workers bounds the Secrets read and the status writes under way.
@@ -49,6 +48,7 @@ const workers = 4
 type Reconciler struct {
 	kind     string
 	newEmpty func() Object
+	reporter *report.Reporter
 	Dependencies
 }
 
@@ -59,24 +59,23 @@ type Dependencies struct {
 	Live       client.Reader
 	Secrets    SecretWatcher
 	Dispatcher Dispatcher
-	Reporter   *report.Reporter
-	Sinks      Sinks
+	// Reporter makes that of a kind.
+	Reporter func(kind string) *report.Reporter
+	Sinks    Sinks
 }
 
 // NewAlarmReceiver returns the Reconciler of AlarmReceivers.
 func NewAlarmReceiver(d Dependencies) *Reconciler {
-	return &Reconciler{
-		kind: v1alpha1.KindAlarmReceiver, Dependencies: d,
-		newEmpty: func() Object { return &v1alpha1.AlarmReceiver{} },
-	}
+	return newReconciler(v1alpha1.KindAlarmReceiver, d, func() Object { return &v1alpha1.AlarmReceiver{} })
 }
 
 // NewClusterAlarmReceiver returns the Reconciler of ClusterAlarmReceivers.
 func NewClusterAlarmReceiver(d Dependencies) *Reconciler {
-	return &Reconciler{
-		kind: v1alpha1.KindClusterAlarmReceiver, Dependencies: d,
-		newEmpty: func() Object { return &v1alpha1.ClusterAlarmReceiver{} },
-	}
+	return newReconciler(v1alpha1.KindClusterAlarmReceiver, d, func() Object { return &v1alpha1.ClusterAlarmReceiver{} })
+}
+
+func newReconciler(kind string, d Dependencies, newEmpty func() Object) *Reconciler {
+	return &Reconciler{kind: kind, newEmpty: newEmpty, reporter: d.Reporter(kind), Dependencies: d}
 }
 
 // SetUp registers the reconciler. changed brings the receivers whose counts or
@@ -88,7 +87,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.Gener
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.kind).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		For(r.newEmpty(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(r.newEmpty(), builder.WithPredicates(kube.SpecChanged)).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestsFromMapFunc(r.usersOf))).
 		Complete(r)
@@ -104,12 +103,19 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.Gener
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
-	return r.Reporter.Reconcile(ctx, key, object, r.Dispatcher.Forget,
+	return r.reporter.Reconcile(ctx, key, object, r.forget,
 		func(ctx context.Context, key string) (report.Verdict, error) { return r.configure(ctx, object, key) })
 }
 
-// configure hands the receiver to the dispatcher and judges how it fares.
+func (r *Reconciler) forget(key string) {
+	r.Secrets.Watch(key)
+	r.Dispatcher.Forget(key)
+}
+
+// configure hands the receiver to the dispatcher and judges how it fares. Its
+// Secrets are watched from before they are read.
 func (r *Reconciler) configure(ctx context.Context, object Object, key string) (report.Verdict, error) {
+	r.Secrets.Watch(key, namedIn(object.ClusterSpec())...)
 	receiver, verdict, err := r.build(ctx, object, key)
 	if err != nil {
 		return report.Verdict{}, err

@@ -23,15 +23,23 @@ func secretsOf(o client.Object) []string {
 		return nil
 	}
 	var names []string
-	spec := object.ClusterSpec()
+	for _, name := range namedIn(object.ClusterSpec()) {
+		names = append(names, name.String())
+	}
+	return names
+}
+
+// namedIn returns the Secrets that a receiver names.
+func namedIn(spec v1alpha1.ClusterAlarmReceiverSpec) []types.NamespacedName {
+	var names []types.NamespacedName
 	if spec.Slack != nil {
-		names = append(names, secretName(spec.Slack.WebhookURLSecretRef).String())
+		names = append(names, secretName(spec.Slack.WebhookURLSecretRef))
 	}
 	if w := spec.Webhook; w != nil && w.URLSecretRef != nil {
-		names = append(names, secretName(*w.URLSecretRef).String())
+		names = append(names, secretName(*w.URLSecretRef))
 	}
 	if w := spec.Webhook; w != nil && w.HeadersSecretRef != nil {
-		names = append(names, types.NamespacedName{Namespace: w.HeadersSecretRef.Namespace, Name: w.HeadersSecretRef.Name}.String())
+		names = append(names, headersName(w))
 	}
 	return names
 }
@@ -64,23 +72,23 @@ func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconc
 	return requests
 }
 
-// secret reads a Secret whose changes are told of from before it is read.
-func (r *Reconciler) secret(ctx context.Context, name types.NamespacedName) (map[string][]byte, report.Verdict, error) {
-	r.Secrets.Watch(name)
+// secret reads a Secret and notes its version.
+func (c *construction) secret(ctx context.Context, name types.NamespacedName) (map[string][]byte, report.Verdict, error) {
 	var secret corev1.Secret
-	err := r.Live.Get(ctx, name, &secret)
+	err := c.Live.Get(ctx, name, &secret)
 	if apierrors.IsNotFound(err) {
 		return nil, report.Verdict{
 			Reason:  v1alpha1.ReasonSecretNotFound,
 			Message: fmt.Sprintf("Secret %s does not exist: create it, or correct the reference", name),
 		}, nil
 	}
+	c.read = append(c.read, string(secret.UID)+"/"+secret.ResourceVersion)
 	return secret.Data, report.Verdict{}, err
 }
 
 // secretValue reads one key of a Secret.
-func (r *Reconciler) secretValue(ctx context.Context, ref v1alpha1.ClusterSecretKeyReference) (string, report.Verdict, error) {
-	data, verdict, err := r.secret(ctx, secretName(ref))
+func (c *construction) secretValue(ctx context.Context, ref v1alpha1.ClusterSecretKeyReference) (string, report.Verdict, error) {
+	data, verdict, err := c.secret(ctx, secretName(ref))
 	if err != nil || !verdict.Well() {
 		return "", verdict, err
 	}

@@ -6,7 +6,7 @@ import "strings"
 // (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
 var advice = map[string]string{ //nolint:gosec // "token" stands in the name of an error, no token here
 	"action_prohibited":                 "the workspace's administrator restricts posting by this webhook",
-	"channel_is_archived":               "the channel is archived; unarchive it, or put another webhook's URL into the Secret",
+	"channel_is_archived":               "the channel is archived; unarchive it and annotate the receiver, or put another webhook's URL into the Secret",
 	"channel_not_found":                 "the channel does not exist; put another webhook's URL into the Secret",
 	"invalid_payload":                   "Slack does not understand this message, which is dropped",
 	"invalid_blocks":                    "Slack does not understand this message, which is dropped",

@@ -43,9 +43,12 @@ func (c *Cluster) ExpectReady(t testing.TB, o Object) {
 // what its condition says.
 func (c *Cluster) ExpectNotReady(t testing.TB, o Object, reason string) string {
 	t.Helper()
-	NewWithT(t).Eventually(func() metav1.Condition { return c.Ready(t.Context(), o) }).
-		Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", reason)))
-	return c.Ready(t.Context(), o).Message
+	var ready metav1.Condition
+	NewWithT(t).Eventually(func() metav1.Condition {
+		ready = c.Ready(t.Context(), o)
+		return ready
+	}).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", reason)))
+	return ready.Message
 }
 
 // EventsOn returns the Events with the reason that regard an object.

@@ -5,6 +5,7 @@ package sink
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -38,12 +39,16 @@ type Sink struct {
 	script   []Behaviour
 	always   Behaviour
 	arrived  chan struct{} // closed and replaced when a request arrives or is answered
+	accepted int
+	clients  map[net.Conn]int // connections that are open, in the order of their coming
 }
 
 // Start starts a Sink that accepts everything. Close it.
 func Start() *Sink {
-	s := &Sink{closing: make(chan struct{}), always: Accept(), arrived: make(chan struct{})}
-	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
+	s := &Sink{closing: make(chan struct{}), always: Accept(), arrived: make(chan struct{}), clients: map[net.Conn]int{}}
+	s.server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.server.Config.ConnState = s.count
+	s.server.Start()
 	return s
 }
 
@@ -107,6 +112,51 @@ func (s *Sink) Wait(atMost time.Duration, condition func([]Request) bool) bool {
 		case <-over:
 			return false
 		}
+	}
+}
+
+// AwaitHangUp blocks until the clients that are connected now have hung up and all
+// that they sent is recorded, and reports whether that was before the time was over.
+func (s *Sink) AwaitHangUp(atMost time.Duration) bool {
+	// Connections are accepted in their order: when this one is, all others are known.
+	probe, err := net.Dial("tcp", s.server.Listener.Addr().String())
+	if err != nil {
+		return false
+	}
+	defer func() { _ = probe.Close() }()
+	over := time.Now().Add(atMost)
+	for ; time.Now().Before(over); time.Sleep(time.Millisecond) {
+		if s.isFirst(probe.LocalAddr().String()) {
+			return true
+		}
+	}
+	return false
+}
+
+// isFirst says whether a client was accepted and no other from before it is left.
+func (s *Sink) isFirst(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, at := "", 0
+	for conn, n := range s.clients {
+		if at == 0 || n < at {
+			first, at = conn.RemoteAddr().String(), n
+		}
+	}
+	return first == address
+}
+
+// count implements http.Server.ConnState.
+func (s *Sink) count(conn net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.accepted++
+		s.clients[conn] = s.accepted
+	case http.StateClosed, http.StateHijacked:
+		delete(s.clients, conn)
+	default: // still open
 	}
 }
 

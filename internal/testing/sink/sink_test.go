@@ -2,6 +2,8 @@ package sink_test
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -51,6 +53,28 @@ func TestAHangingSinkLetsGoOfWhoGivesUp(t *testing.T) {
 	defer cancel()
 	if got := post(t, ctx, s, "k"); got != 0 {
 		t.Errorf("answered %d", got)
+	}
+}
+
+func TestWhenClientsHaveHungUpAllIsRecorded(t *testing.T) {
+	s := sink.New(t)
+	release := make(chan struct{})
+	s.Always(sink.Hold(release, sink.Accept()))
+	client, err := net.Dial("tcp", strings.TrimPrefix(s.URL()[:strings.LastIndex(s.URL(), "/services")], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.AwaitHangUp(50 * time.Millisecond) {
+		t.Error("nobody has hung up")
+	}
+	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !s.AwaitHangUp(time.Minute) || len(s.Requests()) != 1 {
+		t.Errorf("%d requests are recorded, want 1", len(s.Requests()))
 	}
 }
 

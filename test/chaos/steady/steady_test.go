@@ -20,6 +20,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
+	"github.com/bongsu-io/bongsu/internal/testing/summary"
 )
 
 const (
@@ -33,6 +34,7 @@ const (
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 func TestASettledClusterIsLeftAlone(t *testing.T) {
+	told := summary.New(t)
 	c := cluster.Start(t)
 	good, parked := sink.New(t), sink.New(t)
 	parked.Always(sink.Status(404, "gone"))
@@ -51,7 +53,7 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 	for _, r := range asked {
 		t.Errorf("asked at %v: %v", r.Received, r)
 	}
-	fmt.Printf("chaos: %s: %d requests in %v\n", t.Name(), len(asked), window)
+	told.Printf("%d requests in %v", len(asked), window)
 }
 
 // populate makes alarms and receivers that work, and such that fail.

@@ -1,0 +1,28 @@
+package kube
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+func TestSpecChangedTellsAnotherObjectOfTheSameNameToo(t *testing.T) {
+	before := metav1.ObjectMeta{Name: "web", UID: "one", Generation: 1, ResourceVersion: "1"}
+	for name, tc := range map[string]struct {
+		after metav1.ObjectMeta
+		want  bool
+	}{
+		"only the status": {metav1.ObjectMeta{Name: "web", UID: "one", Generation: 1, ResourceVersion: "2"}, false},
+		"the spec":        {metav1.ObjectMeta{Name: "web", UID: "one", Generation: 2, ResourceVersion: "2"}, true},
+		"made anew":       {metav1.ObjectMeta{Name: "web", UID: "other", Generation: 1, ResourceVersion: "2"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := event.UpdateEvent{ObjectOld: &corev1.Pod{ObjectMeta: before}, ObjectNew: &corev1.Pod{ObjectMeta: tc.after}}
+			if got := SpecChanged.Update(e); got != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
