@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,22 +18,23 @@ import (
 // that fails, and with the test at the latest.
 type terminal struct {
 	t      *testing.T
+	guide  string
 	lines  io.WriteCloser
 	output *cluster.Buffer
 	ended  chan struct{}
 	blocks int
 }
 
-// openTerminal opens a terminal in dir. It knows nothing of a cluster that whoever
+// openTerminal opens a terminal in dir, for what is written in a guide. It knows nothing of a cluster that whoever
 // runs the test may be using.
-func openTerminal(t *testing.T, dir string, environment ...string) *terminal {
+func openTerminal(t *testing.T, guide, dir string, environment ...string) *terminal {
 	t.Helper()
 	shell := exec.Command("sh", "-eu") // on a fresh machine there may be no other
 	shell.Dir = dir
 	shell.Env = append(os.Environ(), "KUBECONFIG=", "BONGSU_ASSETS=")
 	shell.Env = append(shell.Env, environment...)
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	term := &terminal{t: t, output: &cluster.Buffer{}, ended: make(chan struct{})}
+	term := &terminal{t: t, guide: guide, output: &cluster.Buffer{}, ended: make(chan struct{})}
 	shell.Stdout, shell.Stderr = term.output, term.output
 	lines, err := shell.StdinPipe()
 	if err != nil {
@@ -74,21 +76,36 @@ func (term *terminal) run(block string) {
 // await returns when the text was written.
 func (term *terminal) await(block, text string) {
 	term.t.Helper()
+	term.awaitMatch(block, regexp.MustCompile(regexp.QuoteMeta(text)))
+}
+
+// awaitLines returns when each of the lines was written. In a line, ... stands for
+// anything.
+func (term *terminal) awaitLines(block string) {
+	term.t.Helper()
+	for line := range strings.SplitSeq(strings.TrimSuffix(block, "\n"), "\n") {
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, ".*")
+		term.awaitMatch(block, regexp.MustCompile("(?m)^"+pattern+"$"))
+	}
+}
+
+func (term *terminal) awaitMatch(block string, text *regexp.Regexp) {
+	term.t.Helper()
 	over := time.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(term.output.String(), text) {
+	for !text.MatchString(term.output.String()) {
 		select {
 		case <-tick.C:
 		case <-term.ended:
 			term.fail(block, "a command failed")
 		case <-over:
-			term.fail(block, fmt.Sprintf("after %v, still no %q", patience, text))
+			term.fail(block, fmt.Sprintf("after %v, still no %s", patience, text))
 		}
 	}
 }
 
 func (term *terminal) fail(block, reason string) {
 	term.t.Helper()
-	term.t.Fatalf("%s: this block does not work as written:\n%s\n%s; the terminal shows:\n%s", guide, block, reason, term.output)
+	term.t.Fatalf("%s: this block does not work as written:\n%s\n%s; the terminal shows:\n%s", term.guide, block, reason, term.output)
 }
