@@ -18,6 +18,11 @@ func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
 		"an impossible option": {[]string{"manager", "--data-dir", ""}, exitUsage, []string{"--data-dir must not be empty"}},
 		"an unknown format":    {[]string{"manager", "--kubeconfig", "none", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
 		"the same locally":     {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
+		"an unknown output":    {[]string{"watch", "-o", "yaml"}, exitUsage, []string{`--output is "yaml"; it must be text or json`, "see 'bongsu watch --help'"}},
+		"a bad selector":       {[]string{"watch", "-l", "a=(("}, exitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
+		"two places":           {[]string{"watch", "-n", "shop", "-A"}, exitUsage, []string{"--namespace or --all-namespaces, not both"}},
+		"two types":            {[]string{"watch", "pods", "nodes"}, exitUsage, []string{"see 'bongsu watch --help'"}},
+		"nothing to watch":     {[]string{"watch", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
 		"no cluster":           {[]string{"manager", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
 		"all is well":          {[]string{"version"}, exitOK, nil},
 	} {
@@ -36,7 +41,7 @@ func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
 }
 
 func TestEveryCommandAndFlagExplainsItself(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
+	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"watch", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
 		var out, errOut bytes.Buffer
 		if got := Run(t.Context(), args, &out, &errOut); got != exitOK || out.Len() == 0 {
 			t.Errorf("%v: exit code %d, %d bytes of help", args, got, out.Len())

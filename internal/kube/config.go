@@ -15,12 +15,30 @@ const noRateLimit = -1
 // file that is given; $KUBECONFIG, or ~/.kube/config if that is not set; the pod's
 // own service account.
 func Config(kubeconfig string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	cfg, err := clientConfig(kubeconfig).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster (give --kubeconfig or set KUBECONFIG): %w", err)
+		return nil, notFound(err)
 	}
 	cfg.QPS = noRateLimit
 	return cfg, nil
+}
+
+// Namespace returns the namespace to work in if none is given, found as Config
+// finds the cluster: that of the context, or of the pod, or "default".
+func Namespace(kubeconfig string) (string, error) {
+	namespace, _, err := clientConfig(kubeconfig).Namespace()
+	if err != nil {
+		return "", notFound(err)
+	}
+	return namespace, nil
+}
+
+func clientConfig(kubeconfig string) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
+}
+
+func notFound(err error) error {
+	return fmt.Errorf("find the cluster (give --kubeconfig or set KUBECONFIG): %w", err)
 }

@@ -118,7 +118,7 @@ func (r *Reporter) Report(ctx context.Context, object Object, subject string, v 
 // degrade says what went wrong lately, and returns how long it is to be said. What
 // a former process said stays as long.
 func (r *Reporter) degrade(status *v1alpha1.AlarmStatus, notices []tally.Notice) time.Duration {
-	since := time.Time{}
+	var since time.Time
 	if len(notices) > 0 {
 		last := notices[0]
 		since = last.Since

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,16 +76,31 @@ func (term *terminal) run(block string) {
 // await returns when the text was written.
 func (term *terminal) await(block, text string) {
 	term.t.Helper()
+	term.awaitMatch(block, regexp.MustCompile(regexp.QuoteMeta(text)))
+}
+
+// awaitLines returns when each of the lines was written. In a line, ... stands for
+// anything.
+func (term *terminal) awaitLines(block string) {
+	term.t.Helper()
+	for line := range strings.SplitSeq(strings.TrimSuffix(block, "\n"), "\n") {
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, ".*")
+		term.awaitMatch(block, regexp.MustCompile("(?m)^"+pattern+"$"))
+	}
+}
+
+func (term *terminal) awaitMatch(block string, text *regexp.Regexp) {
+	term.t.Helper()
 	over := time.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(term.output.String(), text) {
+	for !text.MatchString(term.output.String()) {
 		select {
 		case <-tick.C:
 		case <-term.ended:
 			term.fail(block, "a command failed")
 		case <-over:
-			term.fail(block, fmt.Sprintf("after %v, still no %q", patience, text))
+			term.fail(block, fmt.Sprintf("after %v, still no %s", patience, text))
 		}
 	}
 }

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+// inContext returns a kubeconfig whose context has the namespace.
+func inContext(t *testing.T, c *cluster.Cluster, namespace string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = namespace
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// runWatch runs the command until it has printed a line with the text, and returns
+// all that it has written.
+func runWatch(t *testing.T, text string, args ...string) (out, errOut string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var shown, told cluster.Buffer
+	code := make(chan int)
+	go func() { code <- Run(ctx, append([]string{"watch"}, args...), &shown, &told) }()
+	NewWithT(t).Eventually(shown.String).Should(ContainSubstring(text))
+	stop()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d after a signal:\n%s", got, &told)
+	}
+	return shown.String(), told.String()
+}
+
+func configMap(t *testing.T, c *cluster.Cluster, namespace, name string) {
+	t.Helper()
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := c.Client.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatchIsOfTheContextsNamespaceUnlessAnotherIsGiven(t *testing.T) {
+	c := cluster.Shared(t)
+	own, another := c.Namespace(t, nil), c.Namespace(t, nil)
+	configMap(t, c, own, "mine")
+	configMap(t, c, another, "theirs")
+	kubeconfig := inContext(t, c, own)
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+		told string
+	}{
+		"the context's": {nil, "ADDED " + own + "/mine\n", "cache synced: 1 configmaps in namespace " + own},
+		"another":       {[]string{"-n", another}, "ADDED " + another + "/theirs\n", "in namespace " + another},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"cm", "--kubeconfig", kubeconfig}, tc.args...)
+			out, told := runWatch(t, "ADDED", args...)
+			if out != tc.want || !strings.Contains(told, tc.told) {
+				t.Errorf("got %q and %q; want %q and %q", out, told, tc.want, tc.told)
+			}
+		})
+	}
+	out, _ := runWatch(t, another+"/theirs", "configmaps", "-A", "--kubeconfig", kubeconfig)
+	if !strings.Contains(out, own+"/mine") {
+		t.Errorf("not of all namespaces:\n%s", out)
+	}
+}
+
+func TestWatchPrintsJSON(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	configMap(t, c, ns, "a")
+	out, _ := runWatch(t, ns, "cm", "--kubeconfig", c.Kubeconfig(), "-n", ns, "-o", "json")
+	var record struct {
+		Type, Key string
+		Object    map[string]any
+	}
+	if err := json.Unmarshal([]byte(out), &record); err != nil || record.Type != "ADDED" || record.Key != ns+"/a" || record.Object["kind"] != "ConfigMap" {
+		t.Errorf("got %s, %v", out, err)
+	}
+}
+
+func TestWatchOfATypeThatIsNoneFails(t *testing.T) {
+	c := cluster.Shared(t)
+	var out, errOut cluster.Buffer
+	code := Run(t.Context(), []string{"watch", "widgets", "--kubeconfig", c.Kubeconfig()}, &out, &errOut)
+	if code != exitError || !strings.Contains(errOut.String(), `error: the server has no type "widgets"`) {
+		t.Errorf("exit code %d: %s", code, &errOut)
+	}
+}
+
+func TestWatchCompletesTypesAndFormats(t *testing.T) {
+	c := cluster.Shared(t)
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"types":      {[]string{"--kubeconfig", c.Kubeconfig(), ""}, []string{"pods", "deployments.apps", "alarms.bongsu.io", ":4"}},
+		"one type":   {[]string{"--kubeconfig", c.Kubeconfig(), "pods", ""}, []string{":4"}},
+		"formats":    {[]string{"-o", ""}, []string{"text", "json", ":4"}},
+		"no cluster": {[]string{"--kubeconfig", "none", ""}, []string{":4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut cluster.Buffer
+			if code := Run(t.Context(), append([]string{"__complete", "watch"}, tc.args...), &out, &errOut); code != exitOK {
+				t.Errorf("exit code %d: %s", code, &errOut)
+			}
+			lines := strings.Fields(out.String())
+			for _, want := range tc.want {
+				if !slices.Contains(lines, want) {
+					t.Errorf("%q is missing in:\n%s", want, &out)
+				}
+			}
+			if len(tc.want) == 1 && len(lines) != 1 {
+				t.Errorf("got %q", lines)
+			}
+		})
+	}
+}

@@ -1,0 +1,158 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSummary(t *testing.T) {
+	for name, tc := range map[string]struct{ from, to, want string }{
+		"phase": {
+			`{kind: Pod, status: {phase: Pending}}`, `{kind: Pod, status: {phase: Running}}`,
+			"phase Pending -> Running",
+		},
+		"a pod becomes ready": {
+			`{kind: Pod, spec: {containers: [{name: app}]}, status: {containerStatuses: [{name: app, ready: false, restartCount: 0, state: {waiting: {reason: ContainerCreating}}}]}}`,
+			`{kind: Pod, spec: {containers: [{name: app}]}, status: {containerStatuses: [{name: app, ready: true, restartCount: 0, state: {running: {startedAt: "now"}}}]}}`,
+			"ready 0/1 -> 1/1, container app waiting: ContainerCreating -> running",
+		},
+		"a container is killed": {
+			`{kind: Pod, status: {containerStatuses: [{name: app, restartCount: 1, state: {running: {}}}]}}`,
+			`{kind: Pod, status: {containerStatuses: [{name: app, restartCount: 2, state: {terminated: {reason: OOMKilled, exitCode: 137}}}]}}`,
+			"container app running -> terminated: OOMKilled, exit code 137, restarts 1 -> 2",
+		},
+		"a container ends well": {
+			`{kind: Pod, status: {initContainerStatuses: [{name: init, state: {running: {}}}]}}`,
+			`{kind: Pod, status: {initContainerStatuses: [{name: init, state: {terminated: {reason: Completed, exitCode: 0}}}]}}`,
+			"container init running -> terminated: Completed",
+		},
+		"the first status of a container": {
+			`{kind: Pod, status: {}}`, `{kind: Pod, status: {containerStatuses: [{name: app}]}}`,
+			"container app <none> -> waiting",
+		},
+		"an image, scheduled": {
+			`{kind: Pod, spec: {containers: [{name: app, image: "a:1"}]}}`,
+			`{kind: Pod, spec: {nodeName: node-1, containers: [{name: app, image: "a:2"}]}}`,
+			"image app a:1 -> a:2, node <none> -> node-1",
+		},
+		"a condition, with reason and message": {
+			`{status: {conditions: [{type: Available, status: "True", lastTransitionTime: "1"}]}}`,
+			`{status: {conditions: [{type: Available, status: "False", reason: NoPods, message: none is ready, lastTransitionTime: "2"}]}}`,
+			"Available True -> False (NoPods: none is ready)",
+		},
+		"conditions for the same reason": {
+			`{status: {conditions: [{type: A, status: "True"}, {type: B, status: "True"}]}}`,
+			`{status: {conditions: [{type: A, status: "False", reason: Gone}, {type: B, status: "False", reason: Gone}]}}`,
+			"A True -> False (Gone), B True -> False",
+		},
+		"only a condition's message": {
+			`{status: {conditions: [{type: Ready, status: "False", reason: A, message: one}]}}`,
+			`{status: {conditions: [{type: Ready, status: "False", reason: A, message: two}]}}`,
+			"Ready False (A: two)",
+		},
+		"conditions in another order": {
+			`{status: {conditions: [{type: A, status: "True"}, {type: B, status: "True"}]}}`,
+			`{status: {conditions: [{type: B, status: "True"}, {type: A, status: "True"}]}}`,
+			"nothing that is shown",
+		},
+		"a condition that is gone": {
+			`{status: {conditions: [{type: A, status: "True"}, {type: B, status: "True"}]}}`,
+			`{status: {conditions: [{type: A, status: "True"}]}}`,
+			"B True -> <none>",
+		},
+		"conditions that are none": {
+			`{status: {conditions: [{status: "True"}]}}`, `{status: {conditions: [{status: "False"}]}}`,
+			`status.conditions [{"status":"True"}] -> [{"status":"False"}]`,
+		},
+		"a Deployment is scaled": {
+			`{kind: Deployment, metadata: {generation: 1}, spec: {replicas: 1}, status: {readyReplicas: 1, availableReplicas: 1}}`,
+			`{kind: Deployment, metadata: {generation: 2}, spec: {replicas: 3}, status: {readyReplicas: 1, availableReplicas: 1}}`,
+			"replicas 1 -> 3, ready 1/1 -> 1/3",
+		},
+		"a Deployment has none ready": {
+			`{kind: Deployment, spec: {replicas: 1}, status: {readyReplicas: 1}}`,
+			`{kind: Deployment, spec: {replicas: 1}, status: {unavailableReplicas: 1}}`,
+			"ready 1/1 -> 0/1",
+		},
+		"a DaemonSet": {
+			`{kind: DaemonSet, status: {numberReady: 1, desiredNumberScheduled: 2}}`,
+			`{kind: DaemonSet, status: {numberReady: 2, desiredNumberScheduled: 2}}`,
+			"ready 1/2 -> 2/2",
+		},
+		"replicas of a kind that counts none": {
+			`{kind: Thing, spec: {replicas: 1}}`, `{kind: Thing, spec: {replicas: 2}}`,
+			"replicas 1 -> 2",
+		},
+		"cordoned": {
+			`{kind: Node, spec: {}}`, `{kind: Node, spec: {unschedulable: true, taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule}]}}`,
+			`unschedulable <none> -> true, spec.taints <none> -> [{"effect":"NoSchedule","key":"node.kubernetes.io/unschedulable"}]`,
+		},
+		"deletion begins": {
+			`{metadata: {finalizers: [a]}}`, `{metadata: {finalizers: [a], deletionTimestamp: "now", deletionGracePeriodSeconds: 30}}`,
+			"deletion requested",
+		},
+		"labels and annotations, the first of them": {
+			`{metadata: {}}`, `{metadata: {labels: {tier: web}, annotations: {example.com/a: "1"}}}`,
+			"annotation example.com/a <none> -> 1, label tier <none> -> web",
+		},
+		"any other field, of any kind": {
+			`{kind: Thing, spec: {a: {b: 1, c: [x]}, is: true}}`, `{kind: Thing, spec: {a: {b: 2.5, c: [x, z]}}}`,
+			`spec.a.b 1 -> 2.5, spec.a.c ["x"] -> ["x","z"], spec.is true -> <none>`,
+		},
+		"empty values": {
+			`{spec: {a: "", c: {}}}`, `{spec: {b: {}, d: ""}}`,
+			`spec.a "" -> <none>, spec.b <none> -> {}, spec.c {} -> <none>, spec.d <none> -> ""`,
+		},
+		"an item of a list": {
+			`{spec: {volumes: [{name: a, size: 1}]}}`, `{spec: {volumes: [{name: a, size: 2}, {name: b, size: 3}]}}`,
+			`spec.volumes[a].size 1 -> 2, spec.volumes[b] <none> -> {"name":"b","size":3}`,
+		},
+		"items that are told apart by a number": {
+			`{spec: {ports: [{port: 80, to: 1}, {port: 443, to: 1}]}}`, `{spec: {ports: [{port: 80, to: 1}, {port: 443, to: 2}]}}`,
+			`spec.ports[443].to 1 -> 2`,
+		},
+		"bookkeeping, if it is all there is": {
+			`{metadata: {resourceVersion: "1"}, status: {conditions: [{type: Ready, status: "True", lastHeartbeatTime: "1"}]}}`,
+			`{metadata: {resourceVersion: "2"}, status: {conditions: [{type: Ready, status: "True", lastHeartbeatTime: "2"}]}}`,
+			"status.conditions[Ready].lastHeartbeatTime 1 -> 2",
+		},
+		"nothing that is shown": {
+			`{metadata: {resourceVersion: "1", managedFields: [{time: "1"}]}}`, `{metadata: {resourceVersion: "2", managedFields: [{time: "2"}]}}`,
+			"nothing that is shown",
+		},
+		"a Secret": {
+			`{kind: Secret, metadata: {annotations: {a: x}}, type: Opaque, data: {changed: b25l, same: b25l, gone: b25l}}`,
+			`{kind: Secret, metadata: {annotations: {a: y, b: x}}, type: Opaque, data: {changed: dHdv, same: b25l, new: b25l}}`,
+			"annotation a changed, annotation b added, data key changed changed, data key gone removed, data key new added",
+		},
+		"the first key of a Secret": {
+			`{kind: Secret, metadata: {}}`, `{kind: Secret, metadata: {}, data: {k: b25l}}`, "data key k added",
+		},
+		"more than a line should hold": {
+			`{data: {a: x, b: x, c: x, d: x, e: x, f: x, g: x, h: x, i: x, j: x}}`,
+			`{data: {a: z, b: z, c: z, d: z, e: z, f: z, g: z, h: z, i: z, j: z}}`,
+			"data.a x -> z, data.b x -> z, data.c x -> z, data.d x -> z, data.e x -> z, data.f x -> z, data.g x -> z, data.h x -> z, and 2 more",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := summary(Differences(kept(t, tc.from), kept(t, tc.to))); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDifferencesKeepTheirValues(t *testing.T) {
+	got := Differences(
+		kept(t, `{kind: Thing, spec: {replicas: 1, a: {b: [x]}}}`),
+		kept(t, `{kind: Thing, spec: {replicas: 3}, status: {conditions: [{type: Ready, status: "True", reason: Done}]}}`))
+	want := []Difference{
+		{What: "replicas", From: int64(1), To: int64(3)},
+		{What: "Ready", To: "True", Note: "Done"},
+		{What: "spec.a.b", From: []any{"x"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
