@@ -55,6 +55,12 @@ func typeOf(s *corev1.Secret) corev1.SecretType {
 
 func isImmutable(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
 
+// IsBare tells whether others have put nothing on a copy that is as it is wanted.
+func IsBare(live, want *corev1.Secret) bool {
+	return maps.Equal(live.Labels, want.Labels) && maps.Equal(live.Annotations, want.Annotations) &&
+		len(live.OwnerReferences)+len(live.Finalizers) == 0
+}
+
 // Merge returns live as it has to be: all of the copy that is wanted, and besides
 // only labels and annotations that others have put on it. Whoever adds those to
 // every Secret, as admission webhooks do, would otherwise never agree with us.

@@ -27,6 +27,8 @@ type copyOf struct {
 	// content is what of its plan it holds in that version; empty if that is not
 	// known.
 	content string
+	// bare says that others have put nothing on it in that version.
+	bare bool
 }
 
 // book knows the plans of all rules and all copies in the cluster.

@@ -2,6 +2,7 @@ package secretshare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -141,8 +142,13 @@ func (w *work) ensure(ctx context.Context, name string) error {
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-	} else if known.content == want.content && known.rule == w.plan.rule.UID {
-		return nil
+	} else if known.rule == w.plan.rule.UID {
+		if known.content == want.content {
+			return nil
+		}
+		if err := w.overwrite(ctx, key, known, want); !unexpected(err) {
+			return err
+		}
 	}
 	var live corev1.Secret
 	if err := w.live.Get(ctx, key, &live); err != nil {
@@ -165,6 +171,34 @@ func (w *work) create(ctx context.Context, key types.NamespacedName, want want) 
 	return err
 }
 
+// errUnknown says that it is not known what a copy looks like.
+var errUnknown = errors.New("unknown")
+
+// overwrite updates a copy of which it is known what others have put on it: nothing.
+func (w *work) overwrite(ctx context.Context, key types.NamespacedName, known copyOf, want want) error {
+	if !known.bare {
+		return errUnknown
+	}
+	secret := want.copy.DeepCopy()
+	secret.Namespace, secret.UID, secret.ResourceVersion = key.Namespace, known.uid, known.version
+	return w.update(ctx, key, secret, want)
+}
+
+// unexpected tells whether a copy must be looked at: it may be another by now, or is
+// of those that cannot be updated.
+func unexpected(err error) bool {
+	return errors.Is(err, errUnknown) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err)
+}
+
+func (w *work) update(ctx context.Context, key types.NamespacedName, secret *corev1.Secret, want want) error {
+	err := w.client.Update(ctx, secret)
+	if err == nil {
+		w.metrics.writes.WithLabelValues("update").Inc()
+		w.wrote(ctx, key, secret, want, "updated")
+	}
+	return err
+}
+
 // repair does what has to be done about the Secret that there is.
 func (w *work) repair(ctx context.Context, key types.NamespacedName, live *corev1.Secret, want want) error {
 	switch share.Judge(live, want.copy) {
@@ -172,13 +206,7 @@ func (w *work) repair(ctx context.Context, key types.NamespacedName, live *corev
 		w.book.wrote(key, w.known(live, want))
 		return nil
 	case share.Update:
-		merged := share.Merge(live, want.copy)
-		err := w.client.Update(ctx, merged)
-		if err == nil {
-			w.metrics.writes.WithLabelValues("update").Inc()
-			w.wrote(ctx, key, merged, want, "updated")
-		}
-		return err
+		return w.update(ctx, key, share.Merge(live, want.copy), want)
 	case share.Replace:
 		if err := w.delete(ctx, key, live.UID, live.ResourceVersion); err != nil {
 			return err
@@ -196,7 +224,10 @@ func (w *work) wrote(ctx context.Context, key types.NamespacedName, secret *core
 }
 
 func (w *work) known(secret *corev1.Secret, want want) copyOf {
-	return copyOf{rule: w.plan.rule.UID, uid: secret.UID, version: secret.ResourceVersion, content: want.content}
+	return copyOf{
+		rule: w.plan.rule.UID, uid: secret.UID, version: secret.ResourceVersion,
+		content: want.content, bare: share.IsBare(secret, want.copy),
+	}
 }
 
 // withdraw deletes a copy that is no longer wanted, or lets it go.

@@ -40,6 +40,8 @@ type race struct {
 	unreadable error
 	// retries are when items asked to be carried out again.
 	retries []time.Duration
+	// looks is how often the copy was read.
+	looks int
 }
 
 func newRace(t *testing.T) *race {
@@ -83,6 +85,9 @@ func newRace(t *testing.T) *race {
 				return r.unreadable
 			}
 			err := c.Get(ctx, key, o, opts...)
+			if key.Namespace == "target" {
+				r.looks++
+			}
 			if key.Namespace == "source" {
 				once(&r.read)
 			}
@@ -152,6 +157,7 @@ func (r *race) put(value string) {
 	r.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "shared"}}
 	err := r.Get(r.t.Context(), client.ObjectKeyFromObject(secret), secret)
+	secret.Type = corev1.SecretTypeOpaque // as the API server would
 	secret.Data = map[string][]byte{"key": []byte(value)}
 	if apierrors.IsNotFound(err) {
 		r.must(r.Create(r.t.Context(), secret))
@@ -358,5 +364,39 @@ func TestWhatIsRefusedIsTriedAgainLaterAndLater(t *testing.T) {
 	r.expectCopy("first")
 	if diff := cmp.Diff([]time.Duration{0}, r.retries); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestACopyThatIsAsItWasWrittenIsNotReadBeforeItIsWrittenAgain(t *testing.T) {
+	r := newRace(t)
+	r.put("first")
+	r.plan()
+	r.settle()
+	r.put("second")
+	r.settle()
+	if r.looks > 0 {
+		t.Errorf("it was read %d times", r.looks)
+	}
+	r.expectCopy("second")
+}
+
+func TestWhatOthersPutOnACopyStaysThoughNobodyHasToldYet(t *testing.T) {
+	r := newRace(t)
+	r.put("first")
+	r.plan()
+	r.settle()
+	var copied corev1.Secret
+	key := types.NamespacedName{Namespace: "target", Name: "shared"}
+	r.must(r.Get(t.Context(), key, &copied))
+	copied.Annotations["example.com/checked"] = "yes"
+	r.must(r.Update(t.Context(), &copied))
+	for _, value := range []string{"second", "third"} {
+		r.put(value)
+		r.settle()
+		r.expectCopy(value)
+		r.must(r.Get(t.Context(), key, &copied))
+		if copied.Annotations["example.com/checked"] != "yes" {
+			t.Error("the annotation is gone")
+		}
 	}
 }
