@@ -44,9 +44,9 @@ type book struct {
 	// written are the copies that are being written.
 	written map[types.NamespacedName]*writing
 	copies  map[types.NamespacedName]copyOf
-	// byRule finds the copies of a rule, by its UID; namedBy the rules that want a
+	// byRule finds the copies of a rule, by its UID and their namespace; namedBy the rules that want a
 	// copy of a name, sharing those whose sources are in a namespace.
-	byRule  map[string]map[types.NamespacedName]struct{}
+	byRule  map[string]map[string]map[types.NamespacedName]struct{}
 	namedBy map[string]map[kube.Key]struct{}
 	sharing map[string]map[kube.Key]struct{}
 
@@ -92,7 +92,7 @@ func newBook() *book {
 	return &book{
 		rules: map[kube.Key]*entry{}, keys: map[string]kube.Key{}, copies: map[types.NamespacedName]copyOf{},
 		reading: map[kube.Key]*reading{}, busy: map[kube.Key]int{}, written: map[types.NamespacedName]*writing{},
-		byRule: map[string]map[types.NamespacedName]struct{}{}, namedBy: map[string]map[kube.Key]struct{}{},
+		byRule: map[string]map[string]map[types.NamespacedName]struct{}{}, namedBy: map[string]map[kube.Key]struct{}{},
 		sharing:   map[string]map[kube.Key]struct{}{},
 		listeners: map[string]func(kube.Key){}, carryOut: func(Item) {},
 	}
@@ -172,8 +172,8 @@ func (b *book) concerned(e *entry) map[string]struct{} {
 	for namespace := range e.results {
 		namespaces[namespace] = struct{}{}
 	}
-	for name := range b.byRule[e.plan.rule.UID] {
-		namespaces[name.Namespace] = struct{}{}
+	for namespace := range b.byRule[e.plan.rule.UID] {
+		namespaces[namespace] = struct{}{}
 	}
 	return namespaces
 }
@@ -336,10 +336,8 @@ func (b *book) copiesIn(ruleUID, namespace string) map[types.NamespacedName]copy
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := map[types.NamespacedName]copyOf{}
-	for name := range b.byRule[ruleUID] {
-		if name.Namespace == namespace {
-			found[name] = b.copies[name]
-		}
+	for name := range b.byRule[ruleUID][namespace] {
+		found[name] = b.copies[name]
 	}
 	return found
 }
@@ -349,7 +347,11 @@ func (b *book) copiesIn(ruleUID, namespace string) map[types.NamespacedName]copy
 func (b *book) countCopies(key kube.Key, ruleUID string) (int, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.byRule[ruleUID]), b.synced && b.busy[key] == 0
+	n := 0
+	for _, names := range b.byRule[ruleUID] {
+		n += len(names)
+	}
+	return n, b.synced && b.busy[key] == 0
 }
 
 // copyAt returns what is known of the copy of that name.
@@ -399,7 +401,10 @@ func (b *book) removed(name types.NamespacedName) {
 func (b *book) note(name types.NamespacedName, c copyOf) {
 	b.drop(name)
 	b.copies[name] = c
-	put(b.byRule, c.rule, name)
+	if b.byRule[c.rule] == nil {
+		b.byRule[c.rule] = map[string]map[types.NamespacedName]struct{}{}
+	}
+	put(b.byRule[c.rule], name.Namespace, name)
 }
 
 func (b *book) drop(name types.NamespacedName) {
@@ -408,7 +413,10 @@ func (b *book) drop(name types.NamespacedName) {
 		return
 	}
 	delete(b.copies, name)
-	take(b.byRule, c.rule, name)
+	take(b.byRule[c.rule], name.Namespace, name)
+	if len(b.byRule[c.rule]) == 0 {
+		delete(b.byRule, c.rule)
+	}
 }
 
 var _ kube.SecretListener = (*book)(nil)
