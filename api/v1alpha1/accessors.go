@@ -66,3 +66,23 @@ func (r *ClusterAlarmReceiver) ClusterSpec() ClusterAlarmReceiverSpec { return r
 func (s SecretKeyReference) in(namespace string) ClusterSecretKeyReference {
 	return ClusterSecretKeyReference{Namespace: namespace, SecretKeyReference: s}
 }
+
+// CopySpec returns what the copies are to be.
+func (s *SecretShare) CopySpec() *SecretCopySpec { return &s.Spec.SecretCopySpec }
+
+// CopySpec returns what the copies are to be.
+func (s *ClusterSecretShare) CopySpec() *SecretCopySpec { return &s.Spec.SecretCopySpec }
+
+// ClusterSource returns spec.source with the rule's own namespace.
+func (s *SecretShare) ClusterSource() ClusterSecretSource {
+	return ClusterSecretSource{Namespace: s.Namespace, SecretSource: s.Spec.Source}
+}
+
+// ClusterSource returns spec.source.
+func (s *ClusterSecretShare) ClusterSource() ClusterSecretSource { return s.Spec.Source }
+
+// ShareStatus returns the status, to be read and changed.
+func (s *SecretShare) ShareStatus() *SecretShareStatus { return &s.Status }
+
+// ShareStatus returns the status, to be read and changed.
+func (s *ClusterSecretShare) ShareStatus() *SecretShareStatus { return &s.Status }

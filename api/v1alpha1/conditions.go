@@ -49,6 +49,39 @@ const (
 	ReasonDeliveryFailing = "DeliveryFailing"
 )
 
+// Reasons of the Ready condition of SecretShare and ClusterSecretShare, and of what
+// is amiss in a namespace.
+const (
+	// ReasonCopying: copies are being written or removed.
+	ReasonCopying = "Copying"
+	// ReasonInvalidSelector: a label selector of spec.source or spec.targets cannot
+	// be used.
+	ReasonInvalidSelector = "InvalidSelector"
+	// ReasonSourceNotFound: no Secret is what spec.source selects. There are no
+	// copies until there is one.
+	ReasonSourceNotFound = "SourceNotFound"
+	// ReasonSourceUnreadable: the sources could not be read; the copies stay as they
+	// are and it is tried again.
+	ReasonSourceUnreadable = "SourceUnreadable"
+	// ReasonSourceRefused: a Secret that spec.source selects is of a type that is
+	// never copied, or is a copy itself.
+	ReasonSourceRefused = "SourceRefused"
+	// ReasonKeyNotFound: a source lacks a key that spec.keys names, or its copy would
+	// lack one that its type needs. Copies that there are stay as they are.
+	ReasonKeyNotFound = "KeyNotFound"
+	// ReasonInvalidTarget: spec.targets names the source's own namespace.
+	ReasonInvalidTarget = "InvalidTarget"
+	// ReasonNotGranted: the namespace has no SecretShareGrant for this one, or none
+	// for a Secret of this name.
+	ReasonNotGranted = "NotGranted"
+	// ReasonConflict: a Secret of the same name is somebody else's. It is left as it
+	// is; the copy is written when it is gone.
+	ReasonConflict = "Conflict"
+	// ReasonCopyFailed: the API server refused to write or to remove a copy; it is
+	// tried again.
+	ReasonCopyFailed = "CopyFailed"
+)
+
 // Reasons of the Degraded condition of alarms and receivers, and of Events that tell
 // of something that happened rather than of a state.
 const (

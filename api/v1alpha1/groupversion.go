@@ -23,6 +23,9 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterAlarm{}, &ClusterAlarmList{},
 		&AlarmReceiver{}, &AlarmReceiverList{},
 		&ClusterAlarmReceiver{}, &ClusterAlarmReceiverList{},
+		&SecretShare{}, &SecretShareList{},
+		&ClusterSecretShare{}, &ClusterSecretShareList{},
+		&SecretShareGrant{}, &SecretShareGrantList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

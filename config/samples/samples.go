@@ -1,5 +1,6 @@
-// Package samples embeds the sample alarms, a file each, and the sample receivers,
-// of which one is to be applied: every alarm sends to the same name.
+// Package samples embeds the sample alarms, a file each; the sample receivers, of
+// which one is to be applied: every alarm sends to the same name; and the sample
+// shares of Secrets.
 package samples
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/config"
 )
 
-//go:embed *.yaml receivers/*.yaml
+//go:embed *.yaml receivers/*.yaml secrets/*.yaml
 var files embed.FS
 
 // Receiver is the name of the ClusterAlarmReceiver that the samples send to.
@@ -25,6 +26,9 @@ func Alarms() ([]*unstructured.Unstructured, error) { return decode("*.yaml") }
 func ReceiverOf(sink string) ([]*unstructured.Unstructured, error) {
 	return decode("receivers/" + sink + ".yaml")
 }
+
+// Shares returns all sample shares of Secrets, with what they need but the Secrets.
+func Shares() ([]*unstructured.Unstructured, error) { return decode("secrets/*.yaml") }
 
 func decode(pattern string) ([]*unstructured.Unstructured, error) {
 	names, err := fs.Glob(files, pattern)

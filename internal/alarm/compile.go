@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
@@ -69,13 +70,13 @@ func (c *Compiler) compileEntry(field string, match *v1alpha1.EventMatch) (entry
 	e := entry{
 		kinds:   slices.Clone(match.Kinds),
 		reasons: slices.Clone(match.Reasons),
-		note:    glob(match.Note),
+		note:    glob.Pattern(match.Note),
 	}
 	for _, eventType := range match.Types {
 		e.types = append(e.types, string(eventType))
 	}
 	for _, name := range match.Names {
-		e.names = append(e.names, glob(name))
+		e.names = append(e.names, glob.Pattern(name))
 	}
 	var err error
 	if e.object, err = compileSelector(field+".objectSelector", match.ObjectSelector); err != nil {

@@ -5,13 +5,15 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bongsu-io/bongsu/internal/glob"
 )
 
 // entry is one compiled EventMatch. An empty or nil field accepts anything.
 type entry struct {
 	kinds, reasons, types []string
-	names                 []glob
-	note                  glob
+	names                 []glob.Pattern
+	note                  glob.Pattern
 	object                labels.Selector
 	expression            *expression
 }
@@ -22,7 +24,7 @@ func (e *entry) accepts(event *Event, steps *int) bool {
 	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
 		anyOrOneOf(e.types, event.Type) &&
 		e.acceptsName(event.Regarding.Name, steps) &&
-		e.note.count(event.Note, steps)
+		e.note.Count(event.Note, steps)
 }
 
 func anyOrOneOf(accepted []string, value string) bool {
@@ -34,7 +36,7 @@ func (e *entry) acceptsName(name string, steps *int) bool {
 		return true
 	}
 	for _, g := range e.names {
-		if g.count(name, steps) {
+		if g.Count(name, steps) {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/glob"
 )
 
 // few values, so that random alarms and occurrences meet often.
@@ -79,7 +80,7 @@ func plainly(def Definition, occ *Occurrence, namespaces namespaceLabels) bool {
 		fits := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
 		return fits(m.Kinds, occ.Event.Regarding.Kind) && fits(m.Reasons, occ.Event.Reason) &&
 			(len(m.Types) == 0 || slices.Contains(m.Types, v1alpha1.EventType(occ.Event.Type))) &&
-			(len(m.Names) == 0 || slices.ContainsFunc(m.Names, func(n string) bool { return glob(n).match(occ.Event.Regarding.Name) }))
+			(len(m.Names) == 0 || slices.ContainsFunc(m.Names, func(n string) bool { return glob.Pattern(n).Match(occ.Event.Regarding.Name) }))
 	})
 }
 

@@ -12,7 +12,8 @@ func cut(s string, limit int) string {
 	}
 	end := 0
 	for range limit - 1 {
-		end += runeLen(s[end:])
+		_, size := utf8.DecodeRuneInString(s[end:])
+		end += size
 	}
 	return s[:end] + ellipsis
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +12,7 @@ import (
 	engine "github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/receiver"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/notify"
 	"github.com/bongsu-io/bongsu/internal/notify/dialguard"
@@ -47,11 +49,15 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 		return nil, err
 	}
 	secrets := newFanOut(v1alpha1.KindAlarmReceiver, v1alpha1.KindClusterAlarmReceiver)
-	watch, err := a.newSecretWatch(c, secrets.all)
+	watch := kube.NewSecretWatch(secrets.all)
+	cl := a.manager.GetClient()
+	shares := secretshare.New(secretshare.Dependencies{
+		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Metrics: c.Metrics,
+	})
+	stream, err := a.newSecretStream(c, watch, shares.Secrets())
 	if err != nil {
 		return nil, err
 	}
-	cl := a.manager.GetClient()
 	reporter := func(kind string) *report.Reporter { return report.New(cl, realClock, counts, kind) }
 	forAlarms := alarm.Dependencies{Client: cl, Compiler: compiler, Alarms: alarms, Reporter: reporter}
 	forReceivers := receiver.Dependencies{
@@ -62,7 +68,12 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 		alarm: alarm.NewAlarm(forAlarms), clusterAlarm: alarm.NewClusterAlarm(forAlarms),
 		receiver: receiver.NewAlarmReceiver(forReceivers), clusterReceiver: receiver.NewClusterAlarmReceiver(forReceivers),
 	}
-	if err := a.manager.Add(leaderOnly(watch.Start)); err != nil {
+	err = errors.Join(
+		a.manager.Add(leaderOnly(stream.Start)),
+		a.manager.Add(leaderOnly(func(ctx context.Context) error { return secretshare.EnsureDefault(ctx, cl, c.Options.Namespace) })),
+		shares.SetUp(a.manager),
+	)
+	if err != nil {
 		return nil, err
 	}
 	return all, a.setUp(all, counts, secrets)

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -97,12 +96,12 @@ func (a *App) newEnricher(c Config, clusterUID string) *enrich.Enricher {
 	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader())
 }
 
-func (a *App) newSecretWatch(c Config, changed func(context.Context, types.NamespacedName)) (*kube.SecretWatch, error) {
+func (a *App) newSecretStream(c Config, listeners ...kube.SecretListener) (*kube.SecretStream, error) {
 	metadataClient, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.REST), a.manager.GetHTTPClient())
 	if err != nil {
 		return nil, err
 	}
-	return kube.NewSecretWatch(metadataClient, changed), nil
+	return kube.NewSecretStream(metadataClient, listeners...), nil
 }
 
 // clusterUID is the UID of the namespace kube-system, which lives as long as the

@@ -17,7 +17,7 @@ const maxConditionMessage = 32768
 // SetCondition sets a condition, and its transition time when the status or the
 // reason changes: a new reason is news to whoever reads it.
 func SetCondition(conditions *[]metav1.Condition, c metav1.Condition, clk clock.PassiveClock) {
-	c.Message = cut(c.Message, maxConditionMessage)
+	c.Message = Cut(c.Message, maxConditionMessage)
 	old := meta.FindStatusCondition(*conditions, c.Type)
 	if old != nil && old.Status == c.Status && old.Reason == c.Reason {
 		c.LastTransitionTime = old.LastTransitionTime

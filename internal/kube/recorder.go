@@ -118,11 +118,11 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: r.name(regarding, e)},
 		EventTime:           metav1.NewMicroTime(r.clock.Now()),
 		ReportingController: r.controller,
-		ReportingInstance:   cut(r.instance, 128),
+		ReportingInstance:   Cut(r.instance, 128),
 		Action:              e.Action,
 		Reason:              e.Reason,
 		Type:                e.Type,
-		Note:                cut(e.Note, maxNote),
+		Note:                Cut(e.Note, maxNote),
 		Regarding: corev1.ObjectReference{
 			APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
 			Namespace: regarding.GetNamespace(), Name: regarding.GetName(),
@@ -144,7 +144,7 @@ func (r *Recorder) name(regarding client.Object, e Event) string {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	const maxName = 253 - 1 - 16
-	return cut(regarding.GetName(), maxName) + "." + hex.EncodeToString(h.Sum(nil)[:8])
+	return Cut(regarding.GetName(), maxName) + "." + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 var digits = regexp.MustCompile(`[0-9]+`)
@@ -155,8 +155,8 @@ func normalise(note string) string {
 	return strings.Join(strings.Fields(digits.ReplaceAllString(note, "0")), " ")
 }
 
-// cut shortens to at most limit bytes, between two runes.
-func cut(s string, limit int) string {
+// Cut shortens to at most limit bytes, between two runes.
+func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -12,15 +12,15 @@ import (
 func secretMeta(name, version string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: name, ResourceVersion: version,
-		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "the value"},
+		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "the value", "bongsu.io/rule-uid": "ours"},
 	}}
 }
 
 func TestSecretWatchTellsOnlyOfWhatIsReferredTo(t *testing.T) {
 	var told []string
-	w := NewSecretWatch(nil, func(_ context.Context, n types.NamespacedName) { told = append(told, n.Name) })
+	w := NewSecretWatch(func(_ context.Context, n types.NamespacedName) { told = append(told, n.Name) })
 	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
-	store := secretStore{t.Context(), w}
+	store := secretStore{t.Context(), []SecretListener{w}}
 
 	steps := []struct {
 		name string
@@ -48,8 +48,8 @@ func TestSecretWatchTellsOnlyOfWhatIsReferredTo(t *testing.T) {
 
 func TestDeletionOfASecretThatWasThereBeforeItWasReferredToIsTold(t *testing.T) {
 	told := 0
-	w := NewSecretWatch(nil, func(context.Context, types.NamespacedName) { told++ })
-	store := secretStore{t.Context(), w}
+	w := NewSecretWatch(func(context.Context, types.NamespacedName) { told++ })
+	store := secretStore{t.Context(), []SecretListener{w}}
 	if err := store.Add(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +62,14 @@ func TestDeletionOfASecretThatWasThereBeforeItWasReferredToIsTold(t *testing.T) 
 	}
 }
 
-func TestSecretWatchDropsAnnotationsAtOnce(t *testing.T) {
+func TestSecretStreamDropsForeignAnnotationsAtOnce(t *testing.T) {
 	got, err := secretStore{}.Transformer()(secretMeta("slack", "3"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "slack", ResourceVersion: "3"}}
+	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "slack", ResourceVersion: "3", Annotations: map[string]string{"bongsu.io/rule-uid": "ours"},
+	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -75,8 +77,8 @@ func TestSecretWatchDropsAnnotationsAtOnce(t *testing.T) {
 
 func TestSecretWatchForgetsWhatNobodyRefersTo(t *testing.T) {
 	told := 0
-	w := NewSecretWatch(nil, func(context.Context, types.NamespacedName) { told++ })
-	store := secretStore{t.Context(), w}
+	w := NewSecretWatch(func(context.Context, types.NamespacedName) { told++ })
+	store := secretStore{t.Context(), []SecretListener{w}}
 	slack, hook := types.NamespacedName{Namespace: "shop", Name: "slack"}, types.NamespacedName{Namespace: "shop", Name: "hook"}
 	w.Watch("one", slack)
 	w.Watch("another", slack, slack)

@@ -73,6 +73,7 @@ func TestSecretsAreToldNowhereHoweverMuchIsLogged(t *testing.T) {
 		}
 		s.secretReceivers(name, url)
 	}
+	s.secretShares()
 	address := freeAddress(t)
 	m := newManager(s, "--verbose=10", "--metrics-bind-address", address)
 	m.startAtWork()
@@ -80,11 +81,15 @@ func TestSecretsAreToldNowhereHoweverMuchIsLogged(t *testing.T) {
 	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.unjudged()) }); err != nil {
 		t.Fatalf("nothing was told of receivers %v: %v", s.unjudged(), err)
 	}
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.unshared()) }); err != nil {
+		t.Fatalf("shared otherwise than expected: %v: %v", s.unshared(), err)
+	}
 
-	told := map[string]string{"log": m.log.String(), "metrics": get(t, "http://"+address+"/metrics")}
+	told := map[string]string{"copies": s.copies(), "log": m.log.String(), "metrics": get(t, "http://"+address+"/metrics")}
 	for _, list := range []client.ObjectList{
 		&eventsv1.EventList{}, &v1alpha1.AlarmList{}, &v1alpha1.AlarmReceiverList{},
 		&v1alpha1.ClusterAlarmList{}, &v1alpha1.ClusterAlarmReceiverList{}, &corev1.ConfigMapList{},
+		&v1alpha1.SecretShareList{}, &v1alpha1.ClusterSecretShareList{},
 	} {
 		told[fmt.Sprintf("%T", list)] = s.list(list)
 	}

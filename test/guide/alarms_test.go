@@ -11,7 +11,7 @@ import (
 
 func TestTheGuideToAlarmsWorksAsWritten(t *testing.T) {
 	slack := sink.New(t)
-	screens := follow(t, "../../docs/alarms.md", "SLACK_WEBHOOK_URL="+slack.URL())
+	_, screens := follow(t, "../../docs/alarms.md", "SLACK_WEBHOOK_URL="+slack.URL())
 
 	awaitMessage(t, slack, "worker-9 joined local", "m7g.large in zone-b, 2 CPUs, 8Gi", "the cluster has 2 nodes now")
 	awaitMessage(t, slack, "BackOff", "shop/broken")

@@ -30,13 +30,14 @@ var staying = []struct{ command, atWork string }{
 	{"bin/bongsu watch", "cache synced"},
 }
 
-// follow runs a guide and returns when all that it shows has been seen. The
-// terminals in which something stays running are named by their blocks.
-func follow(t *testing.T, guide string, environment ...string) map[string]*terminal {
+// follow runs a guide and returns when all that it shows has been seen: the terminal
+// in which commands were entered, and those in which something stays running, named
+// by their blocks.
+func follow(t *testing.T, guide string, environment ...string) (hands *terminal, screens map[string]*terminal) {
 	t.Helper()
 	dir, blocks := workingDirectory(t), blocksOf(t, guide)
 	open := func() *terminal { return openTerminal(t, guide, dir, environment...) }
-	hands, screens := open(), map[string]*terminal{}
+	hands, screens = open(), map[string]*terminal{}
 	var latest *terminal
 	for _, b := range blocks {
 		switch atWork, stays := b.stays(); {
@@ -51,7 +52,7 @@ func follow(t *testing.T, guide string, environment ...string) map[string]*termi
 			hands.run(b.text)
 		}
 	}
-	return screens
+	return hands, screens
 }
 
 // block is a piece of code in a guide: what is entered, or what is then shown in

@@ -25,8 +25,8 @@ type terminal struct {
 	blocks int
 }
 
-// openTerminal opens a terminal in dir, for what is written in a guide. It knows nothing of a cluster that whoever
-// runs the test may be using.
+// openTerminal opens a terminal in dir for somebody who follows a guide. It knows
+// nothing of a cluster that whoever runs the test may be using.
 func openTerminal(t *testing.T, guide, dir string, environment ...string) *terminal {
 	t.Helper()
 	shell := exec.Command("sh", "-eu") // on a fresh machine there may be no other

@@ -39,11 +39,13 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 	good, parked := sink.New(t), sink.New(t)
 	parked.Always(sink.Status(404, "gone"))
 	populate(t, c, good.URL(), parked.URL())
+	share(t, c)
 	c.StartOperator(t, func(o *options.Options) { o.LeaderElect = true })
 	happen(t, c)
 	g := gomega.NewWithT(t)
 	g.Eventually(good.Accepted).ShouldNot(gomega.BeEmpty())
 	g.Eventually(parked.Requests).ShouldNot(gomega.BeEmpty())
+	awaitShares(t, c)
 
 	g.Eventually(func() []audit.Request { return requests(t, c, time.Now().Add(-settled)) }).
 		WithTimeout(time.Minute).WithPolling(time.Second).Should(gomega.BeEmpty())

@@ -1,4 +1,4 @@
-package alarm
+package glob
 
 import (
 	"regexp"
@@ -8,7 +8,7 @@ import (
 
 func TestGlob(t *testing.T) {
 	for name, tc := range map[string]struct {
-		pattern glob
+		pattern Pattern
 		text    string
 		want    bool
 	}{
@@ -40,27 +40,27 @@ func TestGlob(t *testing.T) {
 		"bytes that are not UTF-8":           {"a?b", "a\xffb", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.pattern.match(tc.text); got != tc.want {
-				t.Errorf("glob(%q).match(%q) = %v", tc.pattern, tc.text, got)
+			if got := tc.pattern.Match(tc.text); got != tc.want {
+				t.Errorf("Pattern(%q).Match(%q) = %v", tc.pattern, tc.text, got)
 			}
 		})
 	}
 }
 
 func TestGlobLooksAtABoundedText(t *testing.T) {
-	if !glob("a*a").match(strings.Repeat("a", maxGlobText) + "b") {
-		t.Errorf("text beyond %d bytes was looked at", maxGlobText)
+	if !Pattern("a*a").Match(strings.Repeat("a", maxText) + "b") {
+		t.Errorf("text beyond %d bytes was looked at", maxText)
 	}
 }
 
-// FuzzGlob compares with the regular expression of the same meaning.
-func FuzzGlob(f *testing.F) {
+// FuzzMatch compares with the regular expression of the same meaning.
+func FuzzMatch(f *testing.F) {
 	f.Add("web-*", "web-0")
 	f.Add("*a?b*", "xxaybz")
 	f.Add("*??", "봉수")
 	f.Add("?*\xff", "\xff\xff")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
-		if pattern == "" || len(text) > maxGlobText {
+		if pattern == "" || len(text) > maxText {
 			return
 		}
 		pattern, text = strings.ToValidUTF8(pattern, "x"), strings.ToValidUTF8(text, "x")
@@ -70,23 +70,23 @@ func FuzzGlob(f *testing.F) {
 		if err != nil {
 			t.Skip(err) // a pattern that is too large for regexp
 		}
-		if got, want := glob(pattern).match(text), re.MatchString(text); got != want {
-			t.Errorf("glob(%q).match(%q) = %v, want %v", pattern, text, got, want)
+		if got, want := Pattern(pattern).Match(text), re.MatchString(text); got != want {
+			t.Errorf("Pattern(%q).Match(%q) = %v, want %v", pattern, text, got, want)
 		}
 	})
 }
 
-func BenchmarkGlob(b *testing.B) {
+func BenchmarkMatch(b *testing.B) {
 	for name, tc := range map[string]struct{ pattern, text string }{
 		"typical":     {"*back-off*", "Back-off restarting failed container app in pod web-0"},
-		"worst":       {"*" + strings.Repeat("a", 254) + "b", strings.Repeat("a", maxGlobText)},
-		"worst-stars": {strings.Repeat("*a", 127) + "*b", strings.Repeat("a", maxGlobText)},
-		"worst-marks": {"*" + strings.Repeat("?", 254) + "b", strings.Repeat("a", maxGlobText)},
+		"worst":       {"*" + strings.Repeat("a", 254) + "b", strings.Repeat("a", maxText)},
+		"worst-stars": {strings.Repeat("*a", 127) + "*b", strings.Repeat("a", maxText)},
+		"worst-marks": {"*" + strings.Repeat("?", 254) + "b", strings.Repeat("a", maxText)},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				glob(tc.pattern).match(tc.text)
+				Pattern(tc.pattern).Match(tc.text)
 			}
 		})
 	}

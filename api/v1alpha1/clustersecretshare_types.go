@@ -1,0 +1,69 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// KindClusterSecretShare is the kind of the rules of the whole cluster.
+const KindClusterSecretShare = "ClusterSecretShare"
+
+// ClusterSecretSource selects Secrets of one namespace. All given fields must
+// match, and one besides the namespace must be given.
+type ClusterSecretSource struct {
+	// namespace of the Secrets. It need not exist yet.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace"`
+
+	SecretSource `json:",inline"`
+}
+
+// ClusterSecretShareSpec is what is asked of a ClusterSecretShare.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.targets.names) || !(self.source.namespace in self.targets.names)",message="spec.targets.names: the source's own namespace cannot be a target"
+type ClusterSecretShareSpec struct {
+	// source selects Secrets of one namespace. Whoever creates or changes the rule
+	// must be allowed to get them: those that names lists, or, without names, all
+	// Secrets of the namespace.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="has(self.names) && self.names.size() > 0 || has(self.type) || has(self.selector) && (has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0 || has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0)",message="select Secrets by names, type or a selector that is not empty"
+	Source ClusterSecretSource `json:"source"`
+
+	SecretCopySpec `json:",inline"`
+}
+
+// ClusterSecretShare keeps Secrets of one namespace the same in other namespaces.
+// It is for administrators: it asks no namespace whether it agrees.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=css,categories={bongsu}
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=`.status.desired`
+// +kubebuilder:printcolumn:name="SYNCED",type=integer,JSONPath=`.status.synced`
+// +kubebuilder:printcolumn:name="CONFLICTED",type=integer,JSONPath=`.status.conflicted`
+// +kubebuilder:printcolumn:name="FAILED",type=integer,JSONPath=`.status.failed`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="REASON",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+type ClusterSecretShare struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is asked for.
+	// +required
+	Spec ClusterSecretShareSpec `json:"spec"`
+	// status is what is.
+	// +optional
+	Status SecretShareStatus `json:"status,omitempty"`
+}
+
+// ClusterSecretShareList is a list of ClusterSecretShares.
+//
+// +kubebuilder:object:root=true
+type ClusterSecretShareList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterSecretShare `json:"items"`
+}

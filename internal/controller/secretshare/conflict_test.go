@@ -1,0 +1,179 @@
+package secretshare_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/share"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// foreign puts a Secret of the same name into a target.
+func (s *scene) foreign(namespace string, annotations map[string]string) *corev1.Secret {
+	s.t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared", Annotations: annotations},
+		Data:       map[string][]byte{"theirs": []byte("x")},
+	}
+	s.g.Expect(s.Client.Create(s.t.Context(), secret)).To(Succeed())
+	return secret
+}
+
+func (s *scene) expectUntouched(secret *corev1.Secret) {
+	s.t.Helper()
+	now, err := s.get(secret.Namespace, secret.Name)
+	s.g.Expect(err).NotTo(HaveOccurred())
+	s.g.Expect(now.ResourceVersion).To(Equal(secret.ResourceVersion), "a foreign Secret was touched")
+}
+
+func TestASecretOfSomebodyElseIsNeverTouched(t *testing.T) {
+	s := newScene(t, 3)
+	blocker := s.foreign(s.targets[1], nil)
+	source := s.secret()
+	rule := s.share("")
+	message := s.expectNotReady(rule, v1alpha1.ReasonConflict)
+	s.g.Expect(message).To(ContainSubstring(s.targets[1]))
+	s.g.Eventually(func() v1alpha1.SecretShareStatus { s.ready(rule)(); return rule.Status }).
+		Should(And(HaveField("Synced", int32(2)), HaveField("Conflicted", int32(1)), HaveField("Desired", int32(3))))
+	s.g.Expect(rule.Status.Failing).To(ConsistOf(And(
+		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("deleted to get the copy")),
+	)))
+	s.ExpectWarning(t, rule, v1alpha1.ReasonConflict, "clustersecretshare-controller")
+	s.ExpectWarning(t, blocker, v1alpha1.ReasonConflict, "clustersecretshare-controller")
+
+	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") })
+	s.g.Eventually(s.data(s.targets[0], "shared")).Should(HaveKeyWithValue("password", []byte("hunter3")))
+	s.expectUntouched(blocker)
+	s.patch(rule.DeepCopy(), `{"spec":{"targets":{"names":["`+s.targets[0]+`"]}}}`)
+	s.expectNone(s.targets[2], "shared")
+	s.expectUntouched(blocker)
+	s.patch(rule.DeepCopy(), `{"spec":{"targets":{"names":null}}}`)
+	s.expectNotReady(rule, v1alpha1.ReasonConflict)
+
+	s.g.Expect(s.Client.Delete(t.Context(), blocker.DeepCopy())).To(Succeed())
+	s.expectCopies(map[string][]byte{"password": []byte("hunter3")})
+	s.expectReady(rule)
+	s.g.Eventually(func() int { return len(s.EventsOn(t.Context(), rule, v1alpha1.ReasonRecovered)) }).ShouldNot(BeZero())
+
+	late := s.Namespace(t, nil)
+	other := s.foreign(late, nil)
+	s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: late}}, `{"metadata":{"labels":{"`+team+`":"`+s.source+`"}}}`)
+	s.expectNotReady(rule, v1alpha1.ReasonConflict)
+	s.g.Expect(s.Client.Delete(t.Context(), source)).To(Succeed())
+	s.expectNone(s.targets[0], "shared")
+	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
+	s.g.Eventually(s.ready(rule)).Should(BeZero())
+	s.expectUntouched(other)
+}
+
+func TestTwoRulesForOneNameLeaveEachOtherAlone(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret()
+	first := s.share("")
+	s.expectReady(first)
+	second := newSceneOf(s)
+	second.secret(func(o *corev1.Secret) { o.Data["password"] = []byte("other") })
+	rule := second.share("")
+	message := second.expectNotReady(rule, v1alpha1.ReasonConflict)
+	s.g.Expect(message).To(ContainSubstring("ClusterSecretShare/" + s.source))
+	s.expectCopies(hunter2)
+	s.g.Expect(s.Client.Delete(t.Context(), first.DeepCopy())).To(Succeed())
+	second.expectReady(rule)
+	second.expectCopies(map[string][]byte{"password": []byte("other")})
+}
+
+// newSceneOf is another source for the targets of a scene.
+func newSceneOf(s *scene) *scene {
+	s.t.Helper()
+	other := *s
+	other.source = s.Namespace(s.t, nil)
+	for _, namespace := range s.targets {
+		s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, `{"metadata":{"labels":{"`+team+`":"`+other.source+`"}}}`)
+	}
+	// Both select them from here on.
+	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: s.source}}
+	s.patch(rule, `{"spec":{"targets":{"namespaceSelector":{"matchLabels":{"`+team+`":"`+other.source+`"}}}}}`)
+	s.expectReady(rule)
+	return &other
+}
+
+// Whoever may write Secrets in a namespace can write our marks too.
+func TestForgedMarksHarmNothingElsewhere(t *testing.T) {
+	s := newScene(t, 1)
+	source := s.secret()
+	rule := s.share("")
+	s.expectReady(rule)
+	bystander := s.Namespace(t, nil)
+	theirs := s.foreign(bystander, nil)
+	forger := s.Namespace(t, nil)
+	s.foreign(forger, map[string]string{
+		share.AnnotationRuleUID: string(rule.UID), share.AnnotationSourceUID: string(source.UID),
+		share.AnnotationSource: bystander + "/shared", share.AnnotationRule: "ClusterSecretShare/\x1b[31mforged",
+	})
+	s.expectNone(forger, "shared") // it said that it is the rule's, which does not want it
+	s.expectUntouched(theirs)
+	s.expectCopies(hunter2)
+	s.expectUntouched(source)
+	s.expectReady(rule)
+}
+
+func TestCopiesOfCopiesAreRefused(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret()
+	first := s.share("")
+	s.expectReady(first)
+	// The target shares what it got, back to where it came from.
+	ring := cluster.Manifest(t, "ClusterSecretShare", "", s.targets[0],
+		"source: {namespace: "+s.targets[0]+", names: [shared]}\ntargets: {names: ["+s.source+"]}")
+	s.g.Expect(s.Client.Create(t.Context(), ring)).To(Succeed())
+	t.Cleanup(func() { _ = s.Client.Delete(t.Context(), ring) })
+	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: s.targets[0]}}
+	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonSourceRefused)).To(ContainSubstring("is a copy of " + s.source + "/shared"))
+	s.expectReady(first)
+}
+
+func TestWhatIsNeverCopiedIsSaidSo(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret(func(o *corev1.Secret) { o.Type = "helm.sh/release.v1" })
+	rule := s.share("")
+	s.expectNotReady(rule, v1alpha1.ReasonSourceRefused)
+	s.ExpectWarning(t, rule, v1alpha1.ReasonSourceRefused, "clustersecretshare-controller")
+	s.expectNone(s.targets[0], "shared")
+}
+
+// A copy that cannot be removed keeps its rule: the rule says why.
+func TestARuleThatCannotGoSaysWhy(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret()
+	rule := s.share("")
+	s.expectReady(rule)
+	refuse := cluster.Manifest(t, "", "", "keep-"+s.source, "")
+	refuse.SetAPIVersion("admissionregistration.k8s.io/v1")
+	refuse.SetKind("ValidatingAdmissionPolicy")
+	refuse.Object["spec"] = map[string]any{
+		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
+			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"DELETE"}, "resources": []any{"secrets"},
+		}}},
+		"validations": []any{map[string]any{"expression": "request.namespace != '" + s.targets[0] + "'", "message": "nothing is deleted here"}},
+	}
+	bind := refuse.DeepCopy()
+	bind.SetKind("ValidatingAdmissionPolicyBinding")
+	bind.Object["spec"] = map[string]any{"policyName": refuse.GetName(), "validationActions": []any{"Deny"}}
+	s.g.Expect(s.Client.Create(t.Context(), refuse)).To(Succeed())
+	s.g.Expect(s.Client.Create(t.Context(), bind)).To(Succeed())
+	made, err := s.get(s.targets[0], "shared")
+	s.g.Expect(err).NotTo(HaveOccurred())
+	s.g.Eventually(func() error { return s.Client.Delete(t.Context(), made.DeepCopy(), client.DryRunAll) }).ShouldNot(Succeed())
+
+	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
+	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring("nothing is deleted here"))
+	s.g.Expect(s.Client.Delete(t.Context(), bind)).To(Succeed())
+	s.expectNone(s.targets[0], "shared")
+	s.g.Eventually(s.ready(rule)).Should(BeZero())
+	s.g.Expect(s.Client.Delete(t.Context(), refuse)).To(Succeed())
+}

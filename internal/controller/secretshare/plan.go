@@ -1,0 +1,130 @@
+package secretshare
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bongsu-io/bongsu/internal/glob"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/share"
+)
+
+// plan is what a rule comes to. It is immutable.
+type plan struct {
+	key  kube.Key
+	rule *share.Rule
+	// generation of the rule that it was made of.
+	generation int64
+	sources
+	// targets are the namespaces that get copies.
+	targets map[string]target
+	// ungranted are namespaces that the rule names and that do not let it in.
+	ungranted []string
+	// digest tells one plan from another.
+	digest string
+}
+
+// newPlan returns a plan with its digest.
+func newPlan(p plan) *plan {
+	h := sha256.New()
+	write := func(parts ...any) { _, _ = fmt.Fprintf(h, "%q\n", fmt.Sprint(parts...)) } // a hash does not fail
+	write(p.rule.UID, p.generation, p.ungranted, p.refused)
+	for _, name := range slices.Sorted(maps.Keys(p.wants)) {
+		write(name, p.wants[name].content)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(p.targets)) {
+		write(namespace, p.targets[namespace].uid, p.targets[namespace].names)
+	}
+	p.digest = hex.EncodeToString(h.Sum(nil))
+	return &p
+}
+
+// sources are the Secrets that a rule shares.
+type sources struct {
+	// wants are what the copies look like, by their names.
+	wants map[string]want
+	// versions are the UID and resourceVersion of each Secret that was read, also of
+	// those that are not copied.
+	versions map[string]string
+	// refused says why Secrets are not copied, in order of their names.
+	refused []share.Refusal
+	// held are those of them whose copies stay as they are: the sources are there,
+	// and what they lack may come back.
+	held map[string]bool
+}
+
+// want is a copy without a namespace.
+type want struct {
+	copy *corev1.Secret
+	// content tells one look of the copy from another.
+	content string
+}
+
+// target is a namespace that gets copies.
+type target struct {
+	// uid of the namespace: one that is created again under its name has no copies.
+	uid types.UID
+	// names are those that the copies may have; nil is any.
+	names []glob.Pattern
+}
+
+func (t target) allows(name string) bool { return t.names == nil || glob.MatchAny(t.names, name) }
+
+// wanted returns the names of the Secrets that a namespace is to have, and of those
+// that it does not let in.
+func (p *plan) wanted(namespace string) (names, denied []string) {
+	t, ok := p.targets[namespace]
+	if !ok {
+		return nil, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.wants)) {
+		if t.allows(name) {
+			names = append(names, name)
+		} else {
+			denied = append(denied, name)
+		}
+	}
+	return names, denied
+}
+
+// isNews tells whether what was heard of a Secret of the source's namespace may make
+// the plan another.
+func (p *plan) isNews(t told) bool {
+	read, wasRead := p.versions[t.name]
+	if wasRead {
+		return read != t.version
+	}
+	return t.version != gone && p.rule.MaySelect(t.name, t.labels)
+}
+
+// desired is how many copies there should be.
+func (p *plan) desired() int {
+	n := len(p.ungranted) * len(p.wants)
+	return n + len(p.targets)*len(p.wants)
+}
+
+// result is what became of the copies of a rule in one namespace.
+type result struct {
+	synced, conflicted, failed int
+	// reason and message are of the first that is not as it should be.
+	reason, message string
+	// attempts is how often it was tried in vain in a row.
+	attempts int
+	// done says that the plan is carried out as far as it can be.
+	done bool
+}
+
+// well tells whether nothing is amiss.
+func (r *result) well() bool { return r.conflicted+r.failed == 0 }
+
+func (r *result) note(reason, message string) {
+	if r.reason == "" {
+		r.reason, r.message = reason, message
+	}
+}

@@ -1,0 +1,222 @@
+package secretshare_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// maxNames is how many Secrets a source may name.
+const maxNames = 16
+
+// sharer is a user who may write shares, and what else the rules say in a namespace.
+func sharer(t *testing.T, c *cluster.Cluster, namespace string, rules ...rbacv1.PolicyRule) client.Client {
+	t.Helper()
+	g := NewWithT(t)
+	manage := func(resource string) rbacv1.PolicyRule {
+		return cluster.Rule("bongsu.io", resource, "create", "update", "patch")
+	}
+	user, err := cluster.ClientFor(c.User(t, namespace, append(rules, manage("secretshares"), manage("secretsharegrants"))...))
+	g.Expect(err).NotTo(HaveOccurred())
+	self := &authenticationv1.SelfSubjectReview{}
+	g.Expect(user.Create(t.Context(), self)).To(Succeed())
+
+	name := metav1.ObjectMeta{Name: "share-" + self.Status.UserInfo.Username}
+	g.Expect(c.Client.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{manage("clustersecretshares")}})).To(Succeed())
+	g.Expect(c.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: self.Status.UserInfo.Username}},
+	})).To(Succeed())
+	probe := cluster.Manifest(t, "ClusterSecretShare", "", "probe", "targets: {}")
+	g.Eventually(func() error { return user.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) }).
+		Should(MatchError(apierrors.IsInvalid, "IsInvalid"), "the API server has heard of the user's rights")
+	return user
+}
+
+// mayGet allows to get Secrets: all, or those that are named.
+func mayGet(names ...string) rbacv1.PolicyRule {
+	rule := cluster.Rule("", "secrets", "get")
+	rule.ResourceNames = names
+	return rule
+}
+
+// shareIn is a share of Secrets of a namespace, of either kind.
+func shareIn(t *testing.T, kind, namespace, source string) *unstructured.Unstructured {
+	t.Helper()
+	if kind == "SecretShare" {
+		return cluster.Manifest(t, kind, namespace, "mine", "source: {"+source+"}\ntargets: {}")
+	}
+	return cluster.Manifest(t, kind, "", namespace, "source: {namespace: "+namespace+", "+source+"}\ntargets: {names: [nowhere]}")
+}
+
+// bothKinds runs a test for each kind of share.
+func bothKinds(t *testing.T, test func(t *testing.T, kind string)) {
+	t.Helper()
+	for _, kind := range []string{"SecretShare", "ClusterSecretShare"} {
+		t.Run(kind, func(t *testing.T) { test(t, kind) })
+	}
+}
+
+func forbidden(text string) gomegatypes.GomegaMatcher {
+	return And(MatchError(ContainSubstring(text)), WithTransform(apierrors.IsForbidden, BeTrue()))
+}
+
+// A share makes the operator read Secrets for its author.
+func TestWhoeverMayNotGetASecretCannotShareIt(t *testing.T) {
+	c := cluster.Shared(t)
+	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
+	names := make([]string, maxNames)
+	for i := range names {
+		names[i] = fmt.Sprintf("mine-%d", i)
+	}
+	some := sharer(t, c, namespace, mayGet(names...))
+	all := sharer(t, c, namespace, mayGet())
+	lister := sharer(t, c, namespace, cluster.Rule("", "secrets", "list", "watch", "create", "update", "delete"))
+	stranger := sharer(t, c, elsewhere, mayGet())
+
+	bothKinds(t, func(t *testing.T, kind string) {
+		g := NewWithT(t)
+		try := func(user client.Client, source string) error {
+			return user.Create(t.Context(), shareIn(t, kind, namespace, source), client.DryRunAll)
+		}
+		named := func(names ...string) string { return "names: [" + strings.Join(names, ", ") + "]" }
+		for i := range names {
+			attempt := append([]string(nil), names...)
+			attempt[i] = "theirs"
+			g.Expect(try(some, named(attempt...))).To(forbidden(
+				fmt.Sprintf("spec.source.names[%d]: you must be allowed to get Secret %s/theirs to share it", i, namespace)))
+		}
+		g.Expect(try(some, named(names...))).To(Succeed())
+		g.Expect(try(some, named(names[0])+", type: Opaque")).To(Succeed())
+		g.Expect(try(lister, named(names[0]))).To(forbidden("spec.source.names[0]: you must be allowed to get Secret"))
+
+		ofAll := "spec.source: you must be allowed to get all Secrets of namespace " + namespace + " to share them by type or selector; or list their names"
+		for _, source := range []string{
+			"type: Opaque", "selector: {matchLabels: {a: b}}", "selector: {matchExpressions: [{key: a, operator: Exists}]}",
+			"type: Opaque, names: []",
+		} {
+			g.Expect(try(some, source)).To(forbidden(ofAll), source)
+			g.Expect(try(lister, source)).To(forbidden(ofAll), source)
+			g.Expect(try(all, source)).To(Succeed(), source)
+		}
+		g.Expect(try(all, named("theirs"))).To(Succeed())
+	})
+	// Rights in another namespace than the source's are worth nothing.
+	g := NewWithT(t)
+	g.Expect(stranger.Create(t.Context(), shareIn(t, "ClusterSecretShare", namespace, "names: [a]"))).
+		To(forbidden("spec.source.names[0]: you must be allowed to get Secret " + namespace + "/a to share it"))
+	g.Expect(stranger.Create(t.Context(), shareIn(t, "ClusterSecretShare", namespace, "type: a"))).
+		To(forbidden("you must be allowed to get all Secrets of namespace " + namespace))
+}
+
+// Whoever may write to a share that somebody else made must not make it share more.
+func TestAShareIsChangedByThoseOnlyWhoMayGetItsSecrets(t *testing.T) {
+	c := cluster.Shared(t)
+	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
+	strong := sharer(t, c, namespace, mayGet("a"))
+	weak := sharer(t, c, namespace)
+	bothKinds(t, func(t *testing.T, kind string) {
+		g := NewWithT(t)
+		patch := func(user client.Client, patch string, opts ...client.SubResourcePatchOption) error {
+			o := shareIn(t, kind, namespace, "names: [a]")
+			if opts != nil {
+				return user.Status().Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patch)), opts...)
+			}
+			return user.Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patch)))
+		}
+		mine := shareIn(t, kind, namespace, "names: [a]")
+		g.Expect(strong.Create(t.Context(), mine)).To(Succeed())
+		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), mine) })
+
+		g.Expect(patch(strong, `{"spec":{"source":{"names":["a","b"]}}}`)).To(forbidden("spec.source.names[1]: you must be allowed to get Secret " + namespace + "/b"))
+		g.Expect(patch(strong, `{"spec":{"source":{"names":null,"type":"b"}}}`)).To(forbidden("you must be allowed to get all Secrets of namespace " + namespace))
+		g.Expect(patch(strong, `{"spec":{"targets":{"names":["others"]}}}`)).To(Succeed())
+		g.Expect(patch(weak, `{"spec":{"targets":{"names":["mine"]}}}`)).To(forbidden("spec.source.names[0]: you must be allowed to get Secret " + namespace + "/a"))
+		g.Expect(patch(weak, `{"spec":{"suspend":true}}`)).To(forbidden("spec.source.names[0]: you must be allowed to get Secret " + namespace + "/a"))
+		if kind == "ClusterSecretShare" {
+			g.Expect(patch(strong, `{"spec":{"source":{"namespace":"`+elsewhere+`"}}}`)).To(forbidden("spec.source.names[0]: you must be allowed to get Secret " + elsewhere + "/a"))
+		}
+
+		// What does not change what is asked for needs no right to Secrets.
+		g.Expect(patch(weak, `{"metadata":{"labels":{"a":"b"}}}`)).To(Succeed())
+		g.Expect(patch(c.Client, `{"status":{"sources":1}}`, &client.SubResourcePatchOptions{})).To(Succeed())
+	})
+}
+
+// A grant lets others have Secrets created in its namespace.
+func TestWhoeverMayNotCreateSecretsCannotGrantIt(t *testing.T) {
+	c := cluster.Shared(t)
+	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
+	g := NewWithT(t)
+	want := "you must be allowed to create Secrets in namespace " + namespace + " to let others put theirs there"
+	grant := cluster.Manifest(t, "SecretShareGrant", namespace, "mine", "from: [{namespace: "+elsewhere+"}]")
+	weak := sharer(t, c, namespace, cluster.Rule("", "secrets", "get", "list", "watch", "update", "patch", "delete"))
+	strong := sharer(t, c, namespace, cluster.Rule("", "secrets", "create"))
+	g.Expect(weak.Create(t.Context(), grant.DeepCopy())).To(forbidden(want))
+	g.Expect(strong.Create(t.Context(), grant.DeepCopy())).To(Succeed())
+
+	patch := func(user client.Client, patch string) error {
+		return user.Patch(t.Context(), grant.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))
+	}
+	g.Expect(patch(weak, `{"spec":{"from":[{"namespace":"anyone"}]}}`)).To(forbidden(want))
+	g.Expect(patch(weak, `{"spec":{"to":[{"name":"*"}]}}`)).To(forbidden(want))
+	g.Expect(patch(weak, `{"metadata":{"labels":{"a":"b"}}}`)).To(Succeed())
+	g.Expect(patch(strong, `{"spec":{"to":[{"name":"a"}]}}`)).To(Succeed())
+}
+
+// The policies ask for one right a name: a name more would be nobody's to check.
+func TestEachNameOfASourceIsCheckedByThePolicies(t *testing.T) {
+	objects, err := config.Objects()
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	found := map[string]*unstructured.Unstructured{}
+	for _, o := range objects {
+		found[o.GetKind()+"/"+o.GetName()] = o
+	}
+	for _, plural := range []string{"secretshares", "clustersecretshares"} {
+		crd, policy := found["CustomResourceDefinition/"+plural+".bongsu.io"], found["ValidatingAdmissionPolicy/"+plural+".bongsu.io"]
+		g.Expect(crd).NotTo(BeNil(), plural)
+		g.Expect(policy).NotTo(BeNil(), plural)
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, version := range versions {
+			limit, _, err := unstructured.NestedFieldNoCopy(version.(map[string]any),
+				"schema", "openAPIV3Schema", "properties", "spec", "properties", "source", "properties", "names", "maxItems")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(limit).To(BeNumerically("==", maxNames), plural)
+		}
+		g.Expect(checks(t, policy)).To(HaveLen(maxNames), plural)
+	}
+}
+
+// checks are the expressions of a policy that check a name, each of which must be
+// about the next one.
+func checks(t *testing.T, policy *unstructured.Unstructured) []string {
+	t.Helper()
+	g := NewWithT(t)
+	validations, _, err := unstructured.NestedSlice(policy.Object, "spec", "validations")
+	g.Expect(err).NotTo(HaveOccurred())
+	var found []string
+	for _, validation := range validations {
+		expression, _ := validation.(map[string]any)["expression"].(string)
+		if strings.Contains(expression, "variables.secrets.name(") {
+			i := len(found)
+			g.Expect(expression).To(Equal(fmt.Sprintf("variables.names.size() <= %d || variables.secrets.name(variables.names[%d]).check('get').allowed()", i, i)))
+			found = append(found, expression)
+		}
+	}
+	return found
+}

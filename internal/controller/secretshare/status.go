@@ -1,0 +1,174 @@
+package secretshare
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// maxFailing is how many namespaces a status names, maxMessage how much of a
+// sentence it takes, in bytes.
+const (
+	maxFailing = 20
+	maxMessage = 500
+)
+
+// retryUnreadable is when sources that could not be read are read again.
+const retryUnreadable = 5 * time.Second
+
+// verdict is how a rule fares. The zero verdict is well.
+type verdict struct {
+	Reason, Message string
+	// retry says that nobody will tell when to look again.
+	retry bool
+}
+
+// isQuiet tells whether the owner of a rule need not be told of a reason: it is what
+// they asked for, or under way, or that a set of Secrets is empty.
+func isQuiet(object Object, reason string) bool {
+	switch reason {
+	case "", v1alpha1.ReasonReady, v1alpha1.ReasonSuspended, v1alpha1.ReasonCopying:
+		return true
+	case v1alpha1.ReasonSourceNotFound:
+		return len(object.ClusterSource().Names) == 0
+	}
+	return false
+}
+
+// verdictOf says what is wrong with the sources, if anything.
+func verdictOf(p *plan) verdict {
+	switch {
+	case len(p.refused) > 0:
+		return verdict{Reason: p.refused[0].Reason, Message: p.refused[0].Message}
+	case len(p.wants) == 0:
+		return verdict{
+			Reason:  v1alpha1.ReasonSourceNotFound,
+			Message: fmt.Sprintf("no Secret of namespace %s is what spec.source selects: create it, or correct spec.source", p.rule.Namespace),
+		}
+	}
+	return verdict{}
+}
+
+// unreadable words an error of the API server, which says nothing of a Secret's
+// values: none was read.
+func unreadable(err error) string {
+	return fmt.Sprintf("the sources could not be read, and the copies stay as they are: %v", err)
+}
+
+// report writes the status of the rule, if it changed, and says what there is to
+// say.
+func (r *Reconciler) report(ctx context.Context, key kube.Key, object Object, v verdict) (reconcile.Result, error) {
+	before := object.DeepCopyObject().(Object)
+	status := object.ShareStatus()
+	status.ObservedGeneration = object.GetGeneration()
+	if p, ok := r.book.planOf(key); ok {
+		v = r.count(status, p, v)
+	}
+	kube.SetCondition(&status.Conditions, v.condition(object.GetGeneration()), r.clock)
+	if err := kube.UpdateStatus(ctx, r.client, before, object); err != nil {
+		return again(err)
+	}
+	return r.tell(ctx, object, before, v)
+}
+
+// count sets the counts of status, and returns what is amiss with the copies if
+// nothing else is.
+func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdict) verdict {
+	results := r.book.resultsOf(p.key)
+	for _, namespace := range p.ungranted {
+		results[namespace] = result{
+			failed: len(p.wants), reason: v1alpha1.ReasonNotGranted, done: true,
+			message: "the namespace has no SecretShareGrant for this one: have its owner create one that names " + p.rule.Namespace + " in spec.from",
+		}
+	}
+	status.Sources = int32(len(p.wants))
+	status.Desired = int32(p.desired())
+	status.Synced, status.Conflicted, status.Failed, status.Failing = 0, 0, 0, nil
+	for _, namespace := range slices.Sorted(maps.Keys(results)) {
+		found := results[namespace]
+		status.Synced += int32(found.synced)
+		status.Conflicted += int32(found.conflicted)
+		status.Failed += int32(found.failed)
+		if !found.well() && len(status.Failing) < maxFailing {
+			status.Failing = append(status.Failing, v1alpha1.SecretShareFailure{
+				Namespace: namespace, Reason: found.reason, Message: kube.Cut(found.message, maxMessage),
+			})
+		}
+	}
+	if found := amiss(status); found.Reason != "" && (v.Reason == "" || v.Reason == v1alpha1.ReasonCopying) {
+		return found
+	}
+	return v
+}
+
+// amiss says what is wrong with the copies.
+func amiss(status *v1alpha1.SecretShareStatus) verdict {
+	switch {
+	case len(status.Failing) > 0:
+		first := status.Failing[0]
+		return verdict{Reason: first.Reason, Message: fmt.Sprintf("%d of %d copies are as they should be; namespace %s: %s",
+			status.Synced, status.Desired, first.Namespace, first.Message)}
+	case status.Synced < status.Desired:
+		return verdict{Reason: v1alpha1.ReasonCopying, Message: "copies are being written"}
+	}
+	return verdict{}
+}
+
+func (v verdict) condition(generation int64) metav1.Condition {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonReady, Message: "all copies are as they should be", ObservedGeneration: generation,
+	}
+	if v.Reason != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v.Reason, v.Message
+	}
+	return c
+}
+
+// tell emits what the owner must know, and asks to come back when it is to be said
+// again.
+func (r *Reconciler) tell(ctx context.Context, object, before Object, v verdict) (reconcile.Result, error) {
+	ready := meta.FindStatusCondition(object.ShareStatus().Conditions, v1alpha1.ConditionReady)
+	since := ready.LastTransitionTime.Time
+	if isQuiet(object, v.Reason) {
+		return reconcile.Result{}, r.tellRecovery(ctx, object, before, v, since)
+	}
+	err := r.recorder.Emit(ctx, object, kube.Event{
+		Type: corev1.EventTypeWarning, Reason: v.Reason, Action: "Copy", Note: v.Message, Since: since,
+	})
+	next := r.recorder.NextRepeat(since)
+	if v.retry {
+		next = min(next, retryUnreadable)
+	}
+	return reconcile.Result{RequeueAfter: next}, err
+}
+
+// tellRecovery says that a rule is well of which a Warning said that it was not.
+func (r *Reconciler) tellRecovery(ctx context.Context, object, before Object, v verdict, since time.Time) error {
+	old := meta.FindStatusCondition(before.ShareStatus().Conditions, v1alpha1.ConditionReady)
+	if v.Reason != "" || old == nil || isQuiet(object, old.Reason) {
+		return nil
+	}
+	return r.recorder.Emit(ctx, object, kube.Event{
+		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonRecovered, Action: "Copy", Note: "all copies are as they should be", Since: since,
+	})
+}
+
+// again takes it for no error that the object was newer than the cache.
+func again(err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: gatherFor}, nil
+	}
+	return reconcile.Result{}, err
+}

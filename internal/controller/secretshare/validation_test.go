@@ -1,0 +1,233 @@
+package secretshare_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// list is a YAML list of n different entries.
+func list(n int, format string) string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = fmt.Sprintf(format, i)
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+// strict refuses fields that there are not, as kubectl does.
+func strict(c *cluster.Cluster) client.Client {
+	return client.WithFieldValidation(c.Client, metav1.FieldValidationStrict)
+}
+
+func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
+	c := cluster.Shared(t)
+	const (
+		selectSomething = "select Secrets by names, type or a selector that is not empty"
+		neverCopied     = `": Secrets of this type are never copied: name another type`
+		sameName        = "two keys would have the same name in the copy: give each its own to"
+	)
+	source := func(fields string) string { return "source: {namespace: here, " + fields + "}\ntargets: {}" }
+	targets := func(fields string) string { return "source: {namespace: here, names: [a]}\ntargets: {" + fields + "}" }
+	with := func(field string) string { return targets("") + "\n" + field }
+	long := strings.Repeat("a", 400)
+	for name, tc := range map[string]struct{ spec, want string }{
+		"no spec":                    {"", "spec: Required value"},
+		"no source":                  {"targets: {}", "spec.source: Required value"},
+		"a source of nothing":        {"source: {namespace: here}\ntargets: {}", "spec.source: Invalid value: " + selectSomething},
+		"no names":                   {source("names: []"), "spec.source: Invalid value: " + selectSomething},
+		"an empty selector":          {source("selector: {}"), "spec.source: Invalid value: " + selectSomething},
+		"a selector of no labels":    {source("selector: {matchLabels: {}, matchExpressions: []}"), "spec.source: Invalid value: " + selectSomething},
+		"a misspelt field":           {source("name: a"), `unknown field "spec.source.name"`},
+		"an empty name":              {source(`names: [""]`), "spec.source.names[0]: Invalid value"},
+		"a name that is a glob":      {source(`names: ["a*"]`), "spec.source.names[0]: Invalid value"},
+		"a name in capitals":         {source("names: [A]"), "spec.source.names[0]: Invalid value"},
+		"a long name":                {source("names: [" + long + "]"), "spec.source.names[0]: Too long: may not be more than 253 bytes"},
+		"a name twice":               {source("names: [a, a]"), `spec.source.names[1]: Duplicate value: "a"`},
+		"too many names":             {source("names: " + list(17, "a%d")), "spec.source.names: Too many: 17: must have at most 16 items"},
+		"an empty type":              {source(`type: ""`), "spec.source.type: Invalid value"},
+		"a long type":                {source("type: " + long), "spec.source.type: Too long: may not be more than 253 bytes"},
+		"a service account's token":  {source("type: kubernetes.io/service-account-token"), `spec.source.type: Invalid value: "kubernetes.io/service-account-token` + neverCopied},
+		"a bootstrap token":          {source("type: bootstrap.kubernetes.io/token"), `spec.source.type: Invalid value: "bootstrap.kubernetes.io/token` + neverCopied},
+		"a release of Helm":          {source("type: helm.sh/release.v1"), `spec.source.type: Invalid value: "helm.sh/release.v1` + neverCopied},
+		"no targets":                 {"source: {namespace: here, names: [a]}", "spec.targets: Required value"},
+		"a misspelt target":          {targets("namespaces: [a]"), `unknown field "spec.targets.namespaces"`},
+		"an empty target":            {targets(`names: [""]`), "spec.targets.names[0]: Invalid value"},
+		"a target in capitals":       {targets("names: [Team]"), "spec.targets.names[0]: Invalid value"},
+		"a target with a class":      {targets(`names: ["team-[ab]"]`), "spec.targets.names[0]: Invalid value"},
+		"a target with alternatives": {targets(`names: ["team-{a,b}"]`), "spec.targets.names[0]: Invalid value"},
+		"a long target":              {targets("names: [" + long + "]"), "spec.targets.names[0]: Too long: may not be more than 63 bytes"},
+		"a target twice":             {targets("names: [a, a]"), `spec.targets.names[1]: Duplicate value: "a"`},
+		"too many targets":           {targets("names: " + list(65, "a%d")), "spec.targets.names: Too many: 65: must have at most 64 items"},
+		"an empty exclusion":         {targets(`exclude: [""]`), "spec.targets.exclude[0]: Invalid value"},
+		"a wrong exclusion":          {targets(`exclude: ["!a"]`), "spec.targets.exclude[0]: Invalid value"},
+		"an exclusion twice":         {targets("exclude: [a, a]"), `spec.targets.exclude[1]: Duplicate value: "a"`},
+		"too many exclusions":        {targets("exclude: " + list(65, "a%d")), "spec.targets.exclude: Too many: 65: must have at most 64 items"},
+		"a key of no name":           {with("keys: [{to: a}]"), "spec.keys[0].from: Required value"},
+		"an empty key":               {with(`keys: [{from: ""}]`), "spec.keys[0].from: Invalid value"},
+		"a key with a slash":         {with("keys: [{from: a/b}]"), "spec.keys[0].from: Invalid value"},
+		"a long key":                 {with("keys: [{from: " + long + "}]"), "spec.keys[0].from: Too long: may not be more than 253 bytes"},
+		"an empty new name":          {with(`keys: [{from: a, to: ""}]`), "spec.keys[0].to: Invalid value"},
+		"a new name with a space":    {with(`keys: [{from: a, to: "b c"}]`), "spec.keys[0].to: Invalid value"},
+		"a long new name":            {with("keys: [{from: a, to: " + long + "}]"), "spec.keys[0].to: Too long: may not be more than 253 bytes"},
+		"a key twice":                {with("keys: [{from: a}, {from: a, to: b}]"), `spec.keys[1]: Duplicate value: {"from":"a"}`},
+		"two keys of one name":       {with("keys: [{from: a, to: c}, {from: b, to: c}]"), "spec.keys: Invalid value: " + sameName},
+		"a key renamed to another":   {with("keys: [{from: a}, {from: b, to: a}]"), "spec.keys: Invalid value: " + sameName},
+		"too many keys":              {with("keys: " + list(33, "{from: a%d}")), "spec.keys: Too many: 33: must have at most 32 items"},
+		"an empty label":             {with(`copyLabels: [""]`), "spec.copyLabels[0]: Invalid value"},
+		"a label with a value":       {with(`copyLabels: ["a=b"]`), "spec.copyLabels[0]: Invalid value"},
+		"a long label":               {with("copyLabels: [" + long + "]"), "spec.copyLabels[0]: Too long: may not be more than 317 bytes"},
+		"a label twice":              {with("copyLabels: [a, a]"), `spec.copyLabels[1]: Duplicate value: "a"`},
+		"too many labels":            {with("copyLabels: " + list(33, "a%d")), "spec.copyLabels: Too many: 33: must have at most 32 items"},
+		"an empty annotation":        {with(`copyAnnotations: [""]`), "spec.copyAnnotations[0]: Invalid value"},
+		"a wrong annotation":         {with(`copyAnnotations: ["a b"]`), "spec.copyAnnotations[0]: Invalid value"},
+		"an annotation twice":        {with("copyAnnotations: [a, a]"), `spec.copyAnnotations[1]: Duplicate value: "a"`},
+		"too many annotations":       {with("copyAnnotations: " + list(33, "a%d")), "spec.copyAnnotations: Too many: 33: must have at most 32 items"},
+		"an unknown policy":          {with("deletionPolicy: Orphan"), `spec.deletionPolicy: Unsupported value: "Orphan": supported values: "Delete", "Retain"`},
+		"a suspend that is a text":   {with(`suspend: "yes"`), "spec.suspend: Invalid value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(strict(c).Create(t.Context(), cluster.Manifest(t, "ClusterSecretShare", "", "wrong", tc.spec))).
+				To(MatchError(ContainSubstring(tc.want)))
+			ofNamespace := strings.ReplaceAll(strings.ReplaceAll(tc.spec, "namespace: here, ", ""), "namespace: here", "")
+			g.Expect(strict(c).Create(t.Context(), cluster.Manifest(t, "SecretShare", metav1.NamespaceDefault, "wrong", ofNamespace))).
+				To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+func TestTheAPIServerRefusesAWrongSourceNamespace(t *testing.T) {
+	c := cluster.Shared(t)
+	for name, tc := range map[string]struct{ kind, namespace, spec, want string }{
+		"none": {"ClusterSecretShare", "", "source: {names: [a]}\ntargets: {}", "spec.source.namespace: Required value"},
+		"an empty one": {
+			"ClusterSecretShare", "", "source: {namespace: '', names: [a]}\ntargets: {}", "spec.source.namespace: Invalid value",
+		},
+		"a glob": {
+			"ClusterSecretShare", "", "source: {namespace: 'a*', names: [a]}\ntargets: {}", "spec.source.namespace: Invalid value",
+		},
+		"a long one": {
+			"ClusterSecretShare", "", "source: {namespace: " + strings.Repeat("a", 64) + ", names: [a]}\ntargets: {}",
+			"spec.source.namespace: Too long: may not be more than 63 bytes",
+		},
+		"one that is a target": {
+			"ClusterSecretShare", "", "source: {namespace: here, names: [a]}\ntargets: {names: [there, here]}",
+			"spec.targets.names: the source's own namespace cannot be a target",
+		},
+		"another than its own, of a SecretShare": {
+			"SecretShare", metav1.NamespaceDefault, "source: {namespace: here, names: [a]}\ntargets: {}",
+			`unknown field "spec.source.namespace"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(strict(c).Create(t.Context(), cluster.Manifest(t, tc.kind, tc.namespace, "wrong", tc.spec))).
+				To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+func TestTheAPIServerRefusesAWrongGrantAndNamesTheField(t *testing.T) {
+	c := cluster.Shared(t)
+	long := strings.Repeat("a", 254)
+	to := func(name string) string { return "from: [{namespace: a}]\nto: [{name: " + name + "}]" }
+	for name, tc := range map[string]struct{ spec, want string }{
+		"no spec":                 {"", "spec: Required value"},
+		"no from":                 {"to: [{name: a}]", "spec.from: Required value"},
+		"an empty from":           {"from: []", "spec.from: Invalid value: 0: spec.from in body should have at least 1 items"},
+		"too many from":           {"from: " + list(65, "{namespace: a%d}"), "spec.from: Too many: 65: must have at most 64 items"},
+		"a from of nobody":        {"from: [{}]", "spec.from[0].namespace: Required value"},
+		"an empty namespace":      {"from: [{namespace: ''}]", "spec.from[0].namespace: Invalid value"},
+		"a namespace that globs":  {"from: [{namespace: '*'}]", "spec.from[0].namespace: Invalid value"},
+		"a long namespace":        {"from: [{namespace: " + long + "}]", "spec.from[0].namespace: Too long: may not be more than 63 bytes"},
+		"a namespace twice":       {"from: [{namespace: a}, {namespace: a}]", `spec.from[1]: Duplicate value: {"namespace":"a"}`},
+		"a kind, as Gateway API":  {"from: [{kind: SecretShare, namespace: a}]", `unknown field "spec.from[0].kind"`},
+		"a to of no name":         {"from: [{namespace: a}]\nto: [{}]", "spec.to[0].name: Required value"},
+		"an empty name":           {to("''"), "spec.to[0].name: Invalid value"},
+		"a name in capitals":      {to("A"), "spec.to[0].name: Invalid value"},
+		"a name with a class":     {to("'[ab]'"), "spec.to[0].name: Invalid value"},
+		"a long name":             {to(long), "spec.to[0].name: Too long: may not be more than 253 bytes"},
+		"a name twice":            {"from: [{namespace: a}]\nto: [{name: a}, {name: a}]", `spec.to[1]: Duplicate value: {"name":"a"}`},
+		"too many names":          {"from: [{namespace: a}]\nto: " + list(65, "{name: a%d}"), "spec.to: Too many: 65: must have at most 64 items"},
+		"a field that is not one": {"from: [{namespace: a}]\nkeys: [a]", `unknown field "spec.keys"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(strict(c).Create(t.Context(), cluster.Manifest(t, "SecretShareGrant", metav1.NamespaceDefault, "wrong", tc.spec))).
+				To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+// What a manifest leaves out has the value that the reference says.
+func TestTheLeastManifestIsAcceptedWithItsDefaults(t *testing.T) {
+	c := cluster.Shared(t)
+	namespace := c.Namespace(t, nil)
+	for name, tc := range map[string]struct {
+		kind, namespace, spec string
+		want                  map[string]any
+	}{
+		"a ClusterSecretShare": {
+			"ClusterSecretShare", "", "source: {namespace: here, type: a}\ntargets: {}", map[string]any{
+				"source": map[string]any{"namespace": "here", "type": "a"}, "deletionPolicy": "Delete",
+				"targets": map[string]any{"exclude": []any{"kube-*"}},
+			},
+		},
+		"a SecretShare": {
+			"SecretShare", namespace, "source: {names: [a]}\ntargets: {}", map[string]any{
+				"source": map[string]any{"names": []any{"a"}}, "deletionPolicy": "Delete",
+				"targets": map[string]any{"exclude": []any{"kube-*"}},
+			},
+		},
+		"one that excludes nothing": {
+			"SecretShare", namespace, "source: {selector: {matchLabels: {a: b}}}\ntargets: {exclude: []}", map[string]any{
+				"source":         map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}},
+				"deletionPolicy": "Delete", "targets": map[string]any{"exclude": []any{}},
+			},
+		},
+		"one that swaps keys": {
+			"SecretShare", namespace, "source: {names: [a]}\ntargets: {exclude: []}\nkeys: [{from: a, to: b}, {from: b, to: a}]\ndeletionPolicy: Retain",
+			map[string]any{
+				"source": map[string]any{"names": []any{"a"}}, "deletionPolicy": "Retain", "targets": map[string]any{"exclude": []any{}},
+				"keys": []any{map[string]any{"from": "a", "to": "b"}, map[string]any{"from": "b", "to": "a"}},
+			},
+		},
+		"a SecretShareGrant": {
+			"SecretShareGrant", namespace, "from: [{namespace: a}]", map[string]any{"from": []any{map[string]any{"namespace": "a"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			o := cluster.Manifest(t, tc.kind, tc.namespace, "least", tc.spec)
+			g.Expect(strict(c).Create(t.Context(), o, client.DryRunAll)).To(Succeed())
+			g.Expect(o.Object["spec"]).To(Equal(tc.want))
+		})
+	}
+}
+
+// [] and nothing are not the same there: to write an object must not make one the
+// other.
+func TestARuleThatExcludesNothingStaysSo(t *testing.T) {
+	s := newScene(t, 0)
+	rule := s.shareOf("names: [shared]", "")
+	s.patch(rule, `{"spec":{"targets":{"exclude":[]}}}`)
+	s.expectNotReady(rule, v1alpha1.ReasonSourceNotFound)
+	var typed v1alpha1.ClusterSecretShare
+	s.g.Expect(s.Client.Get(t.Context(), client.ObjectKeyFromObject(rule), &typed)).To(Succeed())
+	typed.Labels = map[string]string{"written": "again"}
+	s.g.Expect(s.Client.Update(t.Context(), &typed)).To(Succeed())
+
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.KindClusterSecretShare))
+	s.g.Expect(s.Client.Get(t.Context(), client.ObjectKeyFromObject(rule), found)).To(Succeed())
+	exclude, _, err := unstructured.NestedSlice(found.Object, "spec", "targets", "exclude")
+	s.g.Expect(err).NotTo(HaveOccurred())
+	s.g.Expect(exclude).To(BeEmpty())
+}

@@ -1,0 +1,339 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/testing/summary"
+)
+
+const (
+	fanOut = 1000
+	// foreigners are how many of the namespaces hold a Secret of the same name
+	// already.
+	foreigners = 20
+	// shared is the name of the Secret, rule that of what shares it.
+	shared = "shared"
+	rule   = "fan-out"
+	// half labels every other namespace.
+	half = "half"
+)
+
+// share is a Secret that goes to a thousand namespaces, some of which have another
+// of that name.
+type share struct {
+	*stage
+	source string
+	// all are the namespaces, foreign what was in some of them before.
+	all     []string
+	foreign map[string]metav1.ObjectMeta
+	// writes counts what was done to Secrets of that name.
+	writes atomic.Int64
+	value  int
+	// amid is how much was done of what was begun when the manager was killed.
+	amid []int64
+}
+
+func newShare(t *testing.T) *share {
+	t.Helper()
+	c := cluster.Start(t)
+	s := &share{stage: &stage{Cluster: c, t: t, told: summary.New(t)}, source: c.Namespace(t, nil), foreign: map[string]metav1.ObjectMeta{}}
+	s.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.source, Name: shared}, Data: map[string][]byte{"value": []byte("0")},
+	})
+	var mu sync.Mutex
+	var writers errgroup.Group
+	writers.SetLimit(8)
+	for i := range fanOut {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("fan-%03d", i), Labels: map[string]string{rule: "", half: fmt.Sprint(i % 2)},
+		}}
+		s.all = append(s.all, ns.Name)
+		writers.Go(func() error {
+			if err := c.Client.Create(t.Context(), ns); err != nil || i%(fanOut/foreigners) != 0 {
+				return err
+			}
+			foreign := foreignSecret(ns.Name, i)
+			err := c.Client.Create(t.Context(), foreign)
+			mu.Lock()
+			defer mu.Unlock()
+			s.foreign[ns.Name] = foreign.ObjectMeta
+			return err
+		})
+	}
+	if err := writers.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	s.count()
+	return s
+}
+
+// foreignSecret is one that nobody may touch. Every other one bears the marks of a
+// copy, of a rule that there is not, or half of them.
+func foreignSecret(namespace string, i int) *corev1.Secret {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: shared}, Data: map[string][]byte{"value": []byte("foreign")},
+	}
+	if i%4 == 0 {
+		secret.Labels = map[string]string{"bongsu.io/rule-uid": "of-another"}
+		secret.Annotations = map[string]string{"bongsu.io/rule-uid": "of-another"}
+	}
+	if i%8 == 0 {
+		secret.Annotations["bongsu.io/source-uid"] = "of-another"
+	}
+	return secret
+}
+
+// count has writes counted from now on.
+func (s *share) count() {
+	s.t.Helper()
+	watch, err := cache.New(s.RESTConfig(), cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", shared)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	secrets := &metav1.PartialObjectMetadata{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	informer, err := watch.GetInformer(s.t.Context(), secrets, cache.BlockUntilSynced(false))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { s.writes.Add(1) },
+		UpdateFunc: func(any, any) { s.writes.Add(1) },
+		DeleteFunc: func(any) { s.writes.Add(1) },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(s.t.Context())
+	ended := make(chan error)
+	go func() { ended <- watch.Start(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+	})
+	watch.WaitForCacheSync(ctx)
+}
+
+// killAmid kills the manager when it has done some of what is to be done, and starts
+// it again. begin has it begun.
+func (s *share) killAmid(m *manager, begin func()) {
+	s.t.Helper()
+	before := s.writes.Load()
+	begin()
+	some := rand.Int64N(fanOut * 8 / 10)
+	gomega.NewWithT(s.t).Eventually(func() int64 {
+		if !m.alive() {
+			return fanOut
+		}
+		return s.writes.Load() - before
+	}).WithTimeout(patience).WithPolling(2 * time.Millisecond).Should(gomega.BeNumerically(">", some))
+	m.kill()
+	s.amid = append(s.amid, s.writes.Load()-before)
+	m.start()
+}
+
+func (s *share) change() {
+	s.t.Helper()
+	s.value++
+	s.patch(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.source, Name: shared}},
+		fmt.Sprintf(`{"stringData":{"value":"%d"}}`, s.value))
+}
+
+// narrow lets the rule mean one half of the namespaces, or all.
+func (s *share) narrow(to string) {
+	s.t.Helper()
+	value := `"` + to + `"`
+	if to == "" {
+		value = "null"
+	}
+	s.patch(&v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: rule}},
+		`{"spec":{"targets":{"namespaceSelector":{"matchLabels":{"`+half+`":`+value+`}}}}}`)
+}
+
+func (s *share) patch(o client.Object, patch string) {
+	s.t.Helper()
+	if err := s.Client.Patch(s.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *share) createRule() {
+	s.t.Helper()
+	err := s.Client.Create(s.t.Context(), &v1alpha1.ClusterSecretShare{
+		ObjectMeta: metav1.ObjectMeta{Name: rule},
+		Spec: v1alpha1.ClusterSecretShareSpec{
+			Source: v1alpha1.ClusterSecretSource{Namespace: s.source, SecretSource: v1alpha1.SecretSource{Names: []string{shared}}},
+			SecretCopySpec: v1alpha1.SecretCopySpec{Targets: v1alpha1.SecretTargets{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{rule: ""}},
+			}},
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *share) deleteRule() {
+	s.t.Helper()
+	if err := s.Client.Delete(s.t.Context(), &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: rule}}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// amiss lists what is not as it should be if the namespaces have the present value,
+// and no others any: foreign Secrets that are not as they were, copies that are
+// missing, old, or more than there should be.
+func (s *share) amiss(namespaces ...string) []string {
+	s.t.Helper()
+	var all corev1.SecretList
+	if err := s.Client.List(s.t.Context(), &all, client.MatchingFields{"metadata.name": shared}); err != nil {
+		s.t.Fatal(err)
+	}
+	there := map[string]*corev1.Secret{}
+	for i := range all.Items {
+		there[all.Items[i].Namespace] = &all.Items[i]
+	}
+	var found []string
+	for _, namespace := range s.all {
+		now, exists := there[namespace]
+		before, isForeign := s.foreign[namespace]
+		switch {
+		case isForeign:
+			if !exists || now.UID != before.UID || now.ResourceVersion != before.ResourceVersion {
+				s.t.Fatalf("the foreign Secret in %s was touched: %v", namespace, now)
+			}
+		case exists != slices.Contains(namespaces, namespace),
+			exists && string(now.Data["value"]) != fmt.Sprint(s.value):
+			found = append(found, namespace)
+		}
+	}
+	return found
+}
+
+// expect waits until the namespaces have what they should, and no others anything.
+func (s *share) expect(namespaces ...string) {
+	s.t.Helper()
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.amiss(namespaces...)) }); err != nil {
+		s.t.Fatalf("it does not converge: %v; namespaces %.10q", err, s.amiss(namespaces...))
+	}
+}
+
+// expectStatus waits until the status says how it is.
+func (s *share) expectStatus(desired, conflicted int32) {
+	s.t.Helper()
+	gomega.NewWithT(s.t).Eventually(func() (v1alpha1.SecretShareStatus, error) {
+		var o v1alpha1.ClusterSecretShare
+		err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: rule}, &o)
+		return o.Status, err
+	}).WithTimeout(patience).Should(gomega.And(
+		gomega.HaveField("Desired", desired), gomega.HaveField("Synced", desired-conflicted),
+		gomega.HaveField("Conflicted", conflicted), gomega.HaveField("Failed", int32(0)),
+		gomega.HaveField("Failing", gomega.HaveLen(int(min(conflicted, 20)))),
+	))
+}
+
+// expectRuleGone waits until the rule is deleted, and fails if it went before its
+// copies.
+func (s *share) expectRuleGone() {
+	s.t.Helper()
+	left := func() int {
+		var copies corev1.SecretList
+		selector, err := labels.Parse("bongsu.io/rule-uid,bongsu.io/rule-uid!=of-another")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := s.Client.List(s.t.Context(), &copies, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+			s.t.Fatal(err)
+		}
+		err = s.Client.Get(s.t.Context(), client.ObjectKey{Name: rule}, &v1alpha1.ClusterSecretShare{})
+		if apierrors.IsNotFound(err) {
+			return 0
+		}
+		return len(copies.Items) + 1
+	}
+	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
+		s.t.Fatalf("the rule is not deleted: %v", err)
+	}
+	if orphans := s.amiss(); len(orphans) > 0 {
+		s.t.Fatalf("the rule is gone and its copies are not: %.10q", orphans)
+	}
+}
+
+// ofHalf returns the namespaces of a half.
+func (s *share) ofHalf(n int) []string {
+	var namespaces []string
+	for i, name := range s.all {
+		if i%2 == n {
+			namespaces = append(namespaces, name)
+		}
+	}
+	return namespaces
+}
+
+func TestKillsAmidAFanOutLeaveNoOrphanAndTouchNothingForeign(t *testing.T) {
+	s := newShare(t)
+	m := newManager(s.stage)
+	m.startAtWork()
+
+	s.killAmid(m, s.createRule)
+	for range 3 {
+		s.killAmid(m, s.change)
+	}
+	s.expect(s.all...)
+	s.expectStatus(fanOut, foreigners)
+
+	s.killAmid(m, func() { s.narrow("0"); s.change() })
+	s.expect(s.ofHalf(0)...)
+	s.expectStatus(fanOut/2, foreigners)
+	s.killAmid(m, func() { s.narrow("1"); s.change() })
+	s.expect(s.ofHalf(1)...)
+	s.expectStatus(fanOut/2, 0)
+	s.killAmid(m, func() { s.narrow(""); s.change() })
+	s.expect(s.all...)
+
+	s.killAmid(m, s.deleteRule)
+	s.expectRuleGone()
+	// While it is still being copied, and all over.
+	s.createRule()
+	s.killAmid(m, s.deleteAmid)
+	s.expectRuleGone()
+	s.createRule()
+	s.expect(s.all...)
+	s.killAmid(m, func() { s.change(); s.deleteAmid() })
+	s.expectRuleGone()
+	s.told.Printf("%d namespaces, %d of them with a foreign Secret; %d kills, after %s writes; no orphan, nothing foreign touched",
+		fanOut, foreigners, len(m.killed), strings.Trim(fmt.Sprint(s.amid), "[]"))
+}
+
+// deleteAmid deletes the rule when some more was written.
+func (s *share) deleteAmid() {
+	s.t.Helper()
+	before, some := s.writes.Load(), rand.Int64N(fanOut/4)
+	gomega.NewWithT(s.t).Eventually(s.writes.Load).WithTimeout(patience).WithPolling(2 * time.Millisecond).
+		Should(gomega.BeNumerically(">", before+some))
+	s.deleteRule()
+}

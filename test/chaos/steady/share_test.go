@@ -1,0 +1,81 @@
+package steady
+
+import (
+	"testing"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// share makes rules of both kinds that work, and such that cannot: for a Secret of
+// somebody else's, for want of a source or of a grant.
+func share(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	for _, name := range []string{"secretsync", "source", "free", "blocked"} {
+		create(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	secret := func(namespace, name string, kind corev1.SecretType) {
+		create(t, c, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind,
+			Data: map[string][]byte{"key": []byte("value")},
+		})
+	}
+	// What is there at installation does with this one what it should.
+	secret("secretsync", "supersecret", "bongsu.io/secretsync")
+	secret("source", "shared", corev1.SecretTypeOpaque)
+	secret("source", "granted", corev1.SecretTypeOpaque)
+	secret("blocked", "shared", corev1.SecretTypeOpaque)
+	for name, spec := range map[string]string{
+		"works":         "source: {namespace: source, names: [shared]}\ntargets: {names: [free]}",
+		"conflicts":     "source: {namespace: source, names: [shared]}\ntargets: {names: [blocked]}",
+		"has-no-source": "source: {namespace: nowhere, names: [shared]}\ntargets: {}",
+	} {
+		create(t, c, cluster.Manifest(t, v1alpha1.KindClusterSecretShare, "", name, spec))
+	}
+	create(t, c, cluster.Manifest(t, "SecretShareGrant", "free", "grant", "from: [{namespace: source}]"))
+	for name, targets := range map[string]string{"granted": "free", "not-granted": "blocked"} {
+		create(t, c, cluster.Manifest(t, v1alpha1.KindSecretShare, "source", name,
+			"source: {names: [granted]}\ntargets: {names: ["+targets+"]}"))
+	}
+}
+
+// awaitShares returns when all rules fare as they should.
+func awaitShares(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"secretsync": v1alpha1.ReasonReady, "works": v1alpha1.ReasonReady, "conflicts": v1alpha1.ReasonConflict,
+		"has-no-source": v1alpha1.ReasonSourceNotFound,
+	} {
+		awaitShare(t, c, &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: name}}, want)
+	}
+	for name, want := range map[string]string{"granted": v1alpha1.ReasonReady, "not-granted": v1alpha1.ReasonNotGranted} {
+		awaitShare(t, c, &v1alpha1.SecretShare{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: name}}, want)
+	}
+}
+
+func awaitShare(t *testing.T, c *cluster.Cluster, rule secretshare.Object, want string) {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(func() (string, error) {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(rule), rule); err != nil {
+			return "", err
+		}
+		if ready := meta.FindStatusCondition(rule.ShareStatus().Conditions, v1alpha1.ConditionReady); ready != nil {
+			return ready.Reason, nil
+		}
+		return "", nil
+	}).Should(gomega.Equal(want), "%T %s", rule, rule.GetName())
+}
+
+func create(t *testing.T, c *cluster.Cluster, o client.Object) {
+	t.Helper()
+	if err := c.Client.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
