@@ -180,6 +180,9 @@ func TestJudge(t *testing.T) {
 			if got := Judge(merged, want); got != Same {
 				t.Errorf("after the repair it is %v", got)
 			}
+			if _, stays := merged.Labels["former"]; stays {
+				t.Error("a label that was copied once stays")
+			}
 		})
 	}
 }
