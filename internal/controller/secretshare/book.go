@@ -157,6 +157,9 @@ func (b *book) put(p *plan) {
 func (b *book) carryOutAll(e *entry) {
 	for namespace := range b.concerned(e) {
 		if !b.asPlanned(e, namespace) {
+			if r := e.results[namespace]; r.well() {
+				e.results[namespace] = result{} // that was by a former plan
+			}
 			b.carryOut(Item{e.plan.key, namespace})
 		}
 	}

@@ -400,3 +400,42 @@ func TestWhatOthersPutOnACopyStaysThoughNobodyHasToldYet(t *testing.T) {
 		}
 	}
 }
+
+func TestARuleIsNotReadyUntilWhatChangedIsCarriedOut(t *testing.T) {
+	r := newRace(t)
+	r.put("first")
+	r.plan()
+	r.settle()
+	r.expectReady(v1alpha1.ReasonReady)
+	r.put("second")
+	r.plan()
+	r.expectReady(v1alpha1.ReasonCopying)
+	r.settle()
+	r.expectReady(v1alpha1.ReasonReady)
+
+	rule, err := r.rule()
+	r.must(err)
+	rule.Spec.Targets.Exclude, rule.Generation = []v1alpha1.NamespaceGlob{"target"}, 2
+	r.must(r.Update(t.Context(), rule))
+	r.plan()
+	r.expectReady(v1alpha1.ReasonCopying)
+	r.settle()
+	r.expectReady(v1alpha1.ReasonReady)
+}
+
+func TestASecretThatTookTheCopysPlaceUntoldIsNotDeleted(t *testing.T) {
+	r := newRace(t)
+	r.put("first")
+	r.plan()
+	r.settle()
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "shared"}, Data: map[string][]byte{"key": []byte("foreign")}}
+	r.must(r.Delete(t.Context(), foreign.DeepCopy()))
+	r.must(r.Create(t.Context(), foreign.DeepCopy()))
+	r.must(r.Update(t.Context(), foreign)) // so that its version is not that of the copy
+	rule, err := r.rule()
+	r.must(err)
+	r.must(r.Delete(t.Context(), rule))
+	r.plan()
+	r.carryOut()
+	r.expectCopy("foreign")
+}

@@ -95,8 +95,10 @@ func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdic
 	status.Sources = int32(len(p.wants))
 	status.Desired = int32(p.desired())
 	status.Synced, status.Conflicted, status.Failed, status.Failing = 0, 0, 0, nil
+	pending := false
 	for _, namespace := range slices.Sorted(maps.Keys(results)) {
 		found := results[namespace]
+		pending = pending || !found.done
 		status.Synced += int32(found.synced)
 		status.Conflicted += int32(found.conflicted)
 		status.Failed += int32(found.failed)
@@ -106,20 +108,21 @@ func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdic
 			})
 		}
 	}
-	if found := amiss(status); found.Reason != "" && (v.Reason == "" || v.Reason == v1alpha1.ReasonCopying) {
+	found := amiss(status, pending)
+	if v.Reason == "" || v.Reason == v1alpha1.ReasonCopying && len(status.Failing) > 0 {
 		return found
 	}
 	return v
 }
 
-// amiss says what is wrong with the copies.
-func amiss(status *v1alpha1.SecretShareStatus) verdict {
+// amiss says what is wrong with the copies; pending that some were not yet looked at.
+func amiss(status *v1alpha1.SecretShareStatus, pending bool) verdict {
 	switch {
 	case len(status.Failing) > 0:
 		first := status.Failing[0]
 		return verdict{Reason: first.Reason, Message: fmt.Sprintf("%d of %d copies are as they should be; namespace %s: %s",
 			status.Synced, status.Desired, first.Namespace, first.Message)}
-	case status.Synced < status.Desired:
+	case pending || status.Synced < status.Desired:
 		return verdict{Reason: v1alpha1.ReasonCopying, Message: "copies are being written"}
 	}
 	return verdict{}
