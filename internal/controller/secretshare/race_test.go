@@ -220,18 +220,52 @@ func TestASourceThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 }
 
 func TestACopyThatIsCreatedWhileItsRuleIsNarrowedIsRemoved(t *testing.T) {
+	for name, narrow := range map[string]func(*race){
+		"at once": (*race).exclude,
+		"after it was suspended": func(r *race) {
+			r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = true })
+			r.plan()
+			r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = false })
+			r.exclude()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRace(t)
+			r.put("first")
+			r.plan()
+			r.created = func() { narrow(r); r.plan() }
+			r.settle()
+			r.expectNoCopy()
+		})
+	}
+}
+
+func TestWhatARuleNoLongerMeansIsRemovedAtTheStart(t *testing.T) {
 	r := newRace(t)
 	r.put("first")
 	r.plan()
-	r.created = func() {
-		rule, err := r.rule()
-		r.must(err)
-		rule.Spec.Targets.Exclude, rule.Generation = []v1alpha1.NamespaceGlob{"target"}, 2
-		r.must(r.Update(t.Context(), rule))
-		r.plan()
-	}
+	r.settle()
+	var copied corev1.Secret
+	r.must(r.Get(t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &copied))
+	r.exclude()
+	r.start(&copied)
 	r.settle()
 	r.expectNoCopy()
+}
+
+// change changes the rule, exclude so that it no longer means target.
+func (r *race) change(spec func(*v1alpha1.ClusterSecretShareSpec)) {
+	r.t.Helper()
+	rule, err := r.rule()
+	r.must(err)
+	spec(&rule.Spec)
+	rule.Generation++
+	r.must(r.Update(r.t.Context(), rule))
+}
+
+func (r *race) exclude() {
+	r.t.Helper()
+	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Targets.Exclude = []v1alpha1.NamespaceGlob{"target"} })
 }
 
 func TestARuleThatIsDeletedWhileACopyIsCreatedTakesItAlong(t *testing.T) {
@@ -413,10 +447,7 @@ func TestARuleIsNotReadyUntilWhatChangedIsCarriedOut(t *testing.T) {
 	r.settle()
 	r.expectReady(v1alpha1.ReasonReady)
 
-	rule, err := r.rule()
-	r.must(err)
-	rule.Spec.Targets.Exclude, rule.Generation = []v1alpha1.NamespaceGlob{"target"}, 2
-	r.must(r.Update(t.Context(), rule))
+	r.exclude()
 	r.plan()
 	r.expectReady(v1alpha1.ReasonCopying)
 	r.settle()
