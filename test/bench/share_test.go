@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -308,11 +309,7 @@ func (s *sightings) await(name, value string, n int) <-chan time.Time {
 func (s *sightings) objects(name string) map[string]*corev1.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	objects := map[string]*corev1.Secret{}
-	for namespace, secret := range s.secrets[name] {
-		objects[namespace] = secret
-	}
-	return objects
+	return maps.Clone(s.secrets[name])
 }
 
 // BenchmarkSecretMemory measures what `bongsu manager` occupies when it has started
