@@ -39,7 +39,7 @@ const (
 	// half labels every other namespace.
 	half = "half"
 	// idle is how long nothing is written when nothing more will be.
-	idle = 5 * time.Second
+	idle = 15 * time.Second
 )
 
 // share is a Secret that goes to a thousand namespaces, some of which have another
