@@ -72,7 +72,8 @@ fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles and docs/reference
 	$(CONTROLLER_GEN) object paths=./api/...
-	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd
+	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
+	go run ./internal/trimcrd config/crd
 	$(CONTROLLER_GEN) rbac:roleName=bongsu paths=./internal/... output:rbac:dir=config/rbac
 	go run ./internal/reference
 

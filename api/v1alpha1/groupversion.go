@@ -26,6 +26,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&SecretShare{}, &SecretShareList{},
 		&ClusterSecretShare{}, &ClusterSecretShareList{},
 		&SecretShareGrant{}, &SecretShareGrantList{},
+		&Jupyter{}, &JupyterList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -32,13 +32,14 @@ func writeBlock(w *bytes.Buffer, block *ast.GenDecl) error {
 	if !block.Lparen.IsValid() {
 		return writeSingle(w, block)
 	}
-	fmt.Fprintf(w, "%s\n\n| reason | meaning |\n|---|---|\n", escape(block.Doc.Text()))
+	fmt.Fprintf(w, "%s\n\n| value | meaning |\n|---|---|\n", escape(block.Doc.Text()))
 	for _, spec := range block.Specs {
 		name, value, err := constantOf(spec)
 		if err != nil {
 			return err
 		}
 		meaning := strings.TrimPrefix(spec.(*ast.ValueSpec).Doc.Text(), name+": ")
+		meaning = strings.TrimPrefix(meaning, name+" is ")
 		fmt.Fprintf(w, "| `%s` | %s |\n", value, escape(meaning))
 	}
 	fmt.Fprintln(w)
