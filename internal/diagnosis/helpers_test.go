@@ -183,4 +183,3 @@ func nodes(total int, cpu, memory string) *Nodes {
 }
 
 func pods(p ...*corev1.Pod) []*corev1.Pod { return p }
-

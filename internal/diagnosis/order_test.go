@@ -37,6 +37,7 @@ func everything() Workload {
 			setEvent(60, "create Pod nb-9 in StatefulSet nb failed error: "+strings.SplitN(textQuota, "error: ", 2)[1]),
 			claimEvent(5, "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`),
 			{Type: "Warning", Reason: "Unhealthy", Note: "Readiness probe failed: x", Regarding: Object{"Pod", "nb-2"}, UID: "c", FieldPath: "spec.containers{notebook}"},
+			{Type: "Warning", Reason: "Unhealthy", Note: "Readiness probe failed: y", Regarding: Object{"Pod", "nb-2"}, UID: "c", FieldPath: "spec.containers{notebook}"},
 			{Type: "Warning", Reason: "FailedMount", Note: `MountVolume.SetUp failed for volume "v" : configmap "m" not found`, Regarding: Object{"Pod", "nb-3"}, UID: "d", LastSeen: at(9)},
 			{Type: "Warning", Reason: "FailedMount", Note: `MountVolume.SetUp failed for volume "w" : configmap "m" not found`, Regarding: Object{"Pod", "nb-3"}, UID: "d", LastSeen: at(9)},
 		},
@@ -88,6 +89,9 @@ func TestReadyWorkloadsHaveNoCause(t *testing.T) {
 		"a pod that is ready": {Workload{Pods: pods(newPod(ready)), Events: []Event{podEvent(9, "notebook", "Failed", `Failed to pull image "x": y`)}}, wanted{}},
 		"one that crashed before": {
 			Workload{Pods: pods(newPod(ready, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = ended("OOMKilled", 137, 1) }))}, wanted{},
+		},
+		"a claim that nobody waits for": {
+			Workload{Pods: pods(newPod(ready)), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}, Events: []Event{claimEvent(9, "ProvisioningFailed", "x")}}, wanted{},
 		},
 		"an evicted pod that has been replaced": {Workload{Pods: pods(newPod(failed, named("web-a", "a")), newPod(ready, named("web-b", "b"), created(10)))}, wanted{}},
 		"a pod that is being deleted":           {Workload{Pods: pods(newPod(deleted, status(crashLooping(ended("Error", 1, 1), 1))))}, wanted{}},
