@@ -148,7 +148,12 @@ const (
 // event creates an Event as a component does; the object need not exist any more.
 func (p *place) event(kind, name, fieldPath, reason, note string) {
 	p.t.Helper()
-	now := metav1.Now()
+	p.eventAt(time.Now(), kind, name, fieldPath, reason, note)
+}
+
+func (p *place) eventAt(at time.Time, kind, name, fieldPath, reason, note string) {
+	p.t.Helper()
+	now := metav1.NewTime(at)
 	p.create(&corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: name + "."},
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: p.ns, Name: name, FieldPath: fieldPath},
