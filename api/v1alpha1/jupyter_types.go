@@ -13,6 +13,17 @@ const KindJupyter = "Jupyter"
 // container of that name in spec.template is merged with it.
 const NotebookContainer = "notebook"
 
+// LabelJupyter, with the name of a Jupyter, is on its children and its pod.
+const LabelJupyter = Group + "/jupyter"
+
+// AnnotationOwnerUID, with a UID, is on what was made for an object and outlives it: an
+// owner reference would have it deleted.
+const AnnotationOwnerUID = Group + "/owner-uid"
+
+// AnnotationCulledAt is on a Jupyter that was suspended because nobody used it: when,
+// in RFC 3339. It goes when the Jupyter is resumed.
+const AnnotationCulledAt = Group + "/culled-at"
+
 // WhenDeleted says what becomes of a claim with its owner.
 //
 // +kubebuilder:validation:Enum=Retain;Delete

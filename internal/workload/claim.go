@@ -17,7 +17,7 @@ func NotebookClaim(j *v1alpha1.Jupyter) *corev1.PersistentVolumeClaim {
 	meta := childMeta(j, j.Name)
 	if retained(storage) {
 		meta.OwnerReferences = nil
-		meta.Annotations = map[string]string{AnnotationOwnerUID: string(j.UID)}
+		meta.Annotations = map[string]string{v1alpha1.AnnotationOwnerUID: string(j.UID)}
 	}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	if len(storage.AccessModes) > 0 {

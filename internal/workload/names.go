@@ -10,25 +10,19 @@ import (
 
 // Marks of what is made for a Jupyter.
 const (
-	// LabelJupyter is the name of the Jupyter that an object was made for. Its
-	// selectors go by this label alone.
-	LabelJupyter = v1alpha1.Group + "/jupyter"
 	// LabelManagedBy, LabelName and LabelInstance are Kubernetes' own.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelName      = "app.kubernetes.io/name"
 	LabelInstance  = "app.kubernetes.io/instance"
-	// AnnotationOwnerUID is the UID of the Jupyter whose claim outlives it: an owner
-	// reference would have it deleted.
-	AnnotationOwnerUID = v1alpha1.Group + "/owner-uid"
-
 	// ManagedBy and NameJupyter are the values of the first two of Kubernetes' labels.
 	ManagedBy   = "bongsu"
 	NameJupyter = "jupyter"
 )
 
-// Selector is what selects a Jupyter's pods, in the form of a Service.
+// Selector is what selects a Jupyter's pods, in the form of a Service: by this label
+// alone.
 func Selector(j *v1alpha1.Jupyter) map[string]string {
-	return map[string]string{LabelJupyter: j.Name}
+	return map[string]string{v1alpha1.LabelJupyter: j.Name}
 }
 
 // Labels are on everything that is made for a Jupyter.
