@@ -377,6 +377,7 @@ type Jupyter struct {
 
 	// spec is what is asked for.
 	// +optional
+	// +kubebuilder:default={}
 	Spec JupyterSpec `json:"spec,omitzero"`
 	// status is what is.
 	// +optional

@@ -134,6 +134,8 @@ type notebook struct {
 	// known are the causes that steps found; stop says that no later step may act.
 	known []diagnosis.Cause
 	stop  bool
+	// updatePending tells whether the pod is older than what is asked for.
+	updatePending metav1.Condition
 	// cause is why it does not run; nil if nothing is wrong.
 	cause *diagnosis.Cause
 	// others are further causes.

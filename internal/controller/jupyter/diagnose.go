@@ -143,8 +143,7 @@ func (r *Reconciler) readNodes(ctx context.Context, w *diagnosis.Workload) error
 
 // isOverdue tells whether the start takes longer than it was given.
 func (r *Reconciler) isOverdue(n *notebook) bool {
-	deadline := time.Duration(*n.Spec.ProgressDeadlineSeconds) * time.Second
-	left := deadline - r.Clock.Since(r.startedAt(n))
+	left := n.Spec.ProgressDeadline() - r.Clock.Since(r.startedAt(n))
 	if left > 0 {
 		n.within(left)
 		return false
@@ -155,7 +154,7 @@ func (r *Reconciler) isOverdue(n *notebook) bool {
 func overdue(n *notebook) *diagnosis.Cause {
 	return &diagnosis.Cause{
 		Reason: v1alpha1.ReasonProgressDeadlineExceeded, Object: selfOf(n.Jupyter),
-		Message: fmt.Sprintf("the notebook is not ready after %d s, and nothing says why", *n.Spec.ProgressDeadlineSeconds),
+		Message: fmt.Sprintf("the notebook is not ready after %v, and nothing says why", n.Spec.ProgressDeadline()),
 		Advice:  "see whether its image serves on port 8888, and the Events of pod " + podName(n.Jupyter),
 		Passing: true, Count: 1,
 	}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // findPod reads the notebook's pod: the one that its StatefulSet controls.
@@ -29,18 +28,19 @@ func podName(j *v1alpha1.Jupyter) string { return j.Name + "-0" }
 // update replaces a pod that is older than what is asked for: at once if the user
 // wants that, and otherwise only if nothing runs in it that could be lost.
 func (r *Reconciler) update(ctx context.Context, n *notebook) error {
-	if !isOutdated(n) {
-		kube.SetCondition(&n.Status.Conditions, n.condition(v1alpha1.ConditionUpdatePending, metav1.ConditionFalse,
-			v1alpha1.ReasonUpToDate, "the pod is what is asked for"), r.Clock)
+	pending := func(status metav1.ConditionStatus, reason, message string) {
+		n.updatePending = n.condition(v1alpha1.ConditionUpdatePending, status, reason, message)
+	}
+	switch {
+	case !isOutdated(n):
+		pending(metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "the pod is what is asked for")
+		return nil
+	case n.Spec.UpdateStrategy.Type != v1alpha1.JupyterUpdateRecreate && isRunning(n.pod):
+		pending(metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded,
+			"the notebook runs as it was asked for earlier: restart it for the change, by suspending and resuming it for example")
 		return nil
 	}
-	if n.Spec.UpdateStrategy.Type != v1alpha1.JupyterUpdateRecreate && isRunning(n.pod) {
-		kube.SetCondition(&n.Status.Conditions, n.condition(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue,
-			v1alpha1.ReasonRestartNeeded, "the notebook runs as it was asked for earlier: restart it for the change, by deleting pod "+n.pod.Name+" for example"), r.Clock)
-		return nil
-	}
-	kube.SetCondition(&n.Status.Conditions, n.condition(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue,
-		v1alpha1.ReasonReplacing, "the pod is being replaced"), r.Clock)
+	pending(metav1.ConditionTrue, v1alpha1.ReasonReplacing, "the pod is being replaced")
 	if !n.pod.DeletionTimestamp.IsZero() {
 		return nil
 	}

@@ -28,9 +28,10 @@ func (r *Reconciler) setStatus(n *notebook) {
 		n.Status.ReadyReplicas = 1
 	}
 	stalled := n.cause != nil && !r.isInGrace(n)
+	kube.SetCondition(&n.Status.Conditions, n.ready(), r.Clock)
 	r.setStalled(n, stalled)
 	for _, c := range []metav1.Condition{
-		n.ready(), n.progressing(stalled), n.scheduled(), n.storage(), n.access(), n.suspended(),
+		n.progressing(stalled), n.scheduled(), n.storage(), n.access(), n.suspended(), n.updatePending,
 	} {
 		kube.SetCondition(&n.Status.Conditions, c, r.Clock)
 	}
@@ -62,9 +63,9 @@ func (r *Reconciler) isInGrace(n *notebook) bool {
 	var grace time.Duration
 	switch n.cause.Reason {
 	case v1alpha1.ReasonFailedScheduling, v1alpha1.ReasonClaimPending:
-		grace = time.Duration(*n.Spec.SchedulingGracePeriodSeconds) * time.Second
+		grace = n.Spec.SchedulingGracePeriod()
 	case v1alpha1.ReasonUnhealthy:
-		grace = min(probeGrace, time.Duration(*n.Spec.ProgressDeadlineSeconds)*time.Second)
+		grace = min(probeGrace, n.Spec.ProgressDeadline())
 	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
 		grace = mountGrace
 	}
