@@ -142,6 +142,24 @@ type JupyterAccess struct {
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
 }
 
+// TokenSecretReference names the Secret and key that hold a notebook's token.
+type TokenSecretReference struct {
+	// name of the Secret, in the namespace of the Jupyter.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// key in the Secret's data.
+	// +optional
+	// +default="token"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key,omitempty"`
+}
+
 // JupyterAuth says what a visitor must show.
 type JupyterAuth struct {
 	// tokenSecretRef names the Secret and key that hold the token. It must not be
@@ -149,7 +167,7 @@ type JupyterAuth struct {
 	// Secret. Default: key "token" of a Secret NAME-token with a random token, which
 	// is made for the Jupyter.
 	// +optional
-	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
+	TokenSecretRef *TokenSecretReference `json:"tokenSecretRef,omitempty"`
 }
 
 // JupyterCulling stops a notebook that nobody uses, by setting spec.suspend. Its

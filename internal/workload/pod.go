@@ -54,6 +54,11 @@ func refusedOfNotebook(j *v1alpha1.Jupyter, template *corev1.PodTemplateSpec) fi
 				`"home" is the volume of the notebook's files, which spec.storage describes: use another name`))
 		}
 	}
+	for i := range template.Spec.InitContainers {
+		if template.Spec.InitContainers[i].Name == v1alpha1.NotebookContainer {
+			errs = append(errs, field.Forbidden(spec.Child("initContainers").Index(i).Child("name"), "the notebook's container has this name: use another"))
+		}
+	}
 	for i := range template.Spec.Containers {
 		if container := &template.Spec.Containers[i]; container.Name == v1alpha1.NotebookContainer {
 			errs = append(errs, refusedOfServer(j, container, spec.Child("containers").Index(i))...)
