@@ -226,3 +226,26 @@ const (
 	// ReasonReplacing: the pod is being replaced by one that is what is asked for.
 	ReasonReplacing = "Replacing"
 )
+
+// Reasons of Jupyter's conditions Idle and ServerResponding, and of the Events that
+// tell of culling.
+const (
+	// ReasonResponding: the server answered the last probe.
+	ReasonResponding = "Responding"
+	// ReasonActive: the notebook was used not long ago.
+	ReasonActive = "Active"
+	// ReasonKernelBusy: nobody used the notebook for long, but a kernel of it is still
+	// at work.
+	ReasonKernelBusy = "KernelBusy"
+	// ReasonNoActivity: nobody uses the notebook; it is stopped at status.cullTime
+	// unless somebody does until then.
+	ReasonNoActivity = "NoActivity"
+	// ReasonProbeFailing: the server does not tell whether it is used; the notebook is
+	// not culled.
+	ReasonProbeFailing = "ProbeFailing"
+	// ReasonNotProbed: the server is not asked, or was not yet: there is no
+	// spec.culling, or the notebook does not run.
+	ReasonNotProbed = "NotProbed"
+	// ReasonIdleWarning: the notebook will be culled soon. It stands in Events alone.
+	ReasonIdleWarning = "IdleWarning"
+)

@@ -218,7 +218,7 @@ func TestTheAPIServerRefusesAChangeThatAClaimCannotFollow(t *testing.T) {
 
 // What is written must be found again as it was, or it would be written for ever.
 func TestTheAPIServerKeepsChildrenAsTheyAreMade(t *testing.T) {
-	c := cluster.Shared(t)
+	c := cluster.Start(t) // no operator, and no controller that writes a status
 	for name, spec := range map[string]string{
 		"minimal":    "",
 		"everything": everything,
