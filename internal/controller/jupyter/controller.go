@@ -138,6 +138,8 @@ type notebook struct {
 	updatePending metav1.Condition
 	// cause is why it does not run; nil if nothing is wrong.
 	cause *diagnosis.Cause
+	// crash is one that the notebook has recovered from; nil if there is no new one.
+	crash *diagnosis.Cause
 	// others are further causes.
 	others []diagnosis.Cause
 	// next is when to look again though nothing changes; zero is never.
