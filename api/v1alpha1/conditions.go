@@ -206,6 +206,25 @@ const (
 	// ReasonCulled: nobody used the notebook for spec.culling.idleTimeoutSeconds; set
 	// spec.suspend to false to start it again.
 	ReasonCulled = "Culled"
+	// ReasonNotSuspended: spec.suspend is false.
+	ReasonNotSuspended = "NotSuspended"
+	// ReasonNotStalled: nothing is in the way.
+	ReasonNotStalled = "NotStalled"
+	// ReasonNoPod: there is no pod.
+	ReasonNoPod = "NoPod"
+	// ReasonScheduled: the pod has a node.
+	ReasonScheduled = "Scheduled"
+	// ReasonBound: the claim has its volume.
+	ReasonBound = "Bound"
+	// ReasonNotRequested: spec does not ask for it.
+	ReasonNotRequested = "NotRequested"
+	// ReasonUpToDate: the pod is what is asked for.
+	ReasonUpToDate = "UpToDate"
+	// ReasonRestartNeeded: the pod runs as it was asked for earlier, and is replaced
+	// when it is restarted.
+	ReasonRestartNeeded = "RestartNeeded"
+	// ReasonReplacing: the pod is being replaced by one that is what is asked for.
+	ReasonReplacing = "Replacing"
 )
 
 // Reasons of Jupyter's conditions Idle and ServerResponding, and of the Events that
