@@ -35,6 +35,7 @@ func (r *Reconciler) setStatus(n *notebook) {
 	} {
 		kube.SetCondition(&n.Status.Conditions, c, r.Clock)
 	}
+	r.setUse(n)
 	if stalled {
 		n.Status.LastFailure = diagnosis.Remember(n.Status.LastFailure, n.cause, r.Clock.Now())
 	}
