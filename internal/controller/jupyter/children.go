@@ -110,6 +110,9 @@ func (r *Reconciler) ensure(ctx context.Context, n *notebook, wanted, found clie
 			return err
 		}
 		n.found(cause)
+		// What there is can be used though it cannot be changed: a claim that is not to
+		// grow, for one.
+		n.stop = found.GetUID() == ""
 	}
 	n.within(r.retryRefused(n))
 	return nil

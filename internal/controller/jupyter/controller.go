@@ -149,6 +149,8 @@ type notebook struct {
 	updatePending metav1.Condition
 	// cause is why it does not run; nil if nothing is wrong.
 	cause *diagnosis.Cause
+	// crash is one that the notebook has recovered from; nil if there is no new one.
+	crash *diagnosis.Cause
 	// others are further causes.
 	others []diagnosis.Cause
 	// use is what was decided about whether it is used.

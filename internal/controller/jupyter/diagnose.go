@@ -19,6 +19,7 @@ import (
 func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 	if n.Spec.Suspend || isReady(n.pod) && len(n.known) == 0 {
 		r.journal.Forget(n.name) // what was told of this run says nothing of the next
+		r.lookBack(n)
 		return nil
 	}
 	found, err := r.examine(ctx, n)
@@ -37,10 +38,23 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 	}
 	n.others = found.Others
 	if found.Cause != nil {
-		steady := found.Cause.Steady(n.Status.LastFailure)
-		n.cause = &steady
+		n.cause = found.Cause
+		if n.stalledBefore() != nil {
+			n.cause = new(found.Cause.Steady(n.Status.LastFailure))
+		}
 	}
 	return nil
+}
+
+// lookBack finds a crash that was over before anyone looked.
+func (r *Reconciler) lookBack(n *notebook) {
+	if !isReady(n.pod) {
+		return
+	}
+	crash := diagnosis.Crashed([]*corev1.Pod{n.pod})
+	if last := n.Status.LastFailure; crash != nil && (last == nil || crash.Time.After(last.LastTime.Time)) {
+		n.crash = crash
+	}
 }
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {

@@ -26,6 +26,11 @@ func (r *Reconciler) report(ctx context.Context, n *notebook) (reconcile.Result,
 			return reconcile.Result{}, err
 		}
 	}
+	if n.crash != nil { // before, for the same reason
+		if err := r.recorder.Emit(ctx, n.Jupyter, crashed(n.crash)); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	if err := kube.UpdateStatus(ctx, r.Client, n.before, n.Jupyter); err != nil {
 		return again(err)
 	}

@@ -303,7 +303,7 @@ func TestTheClaimStaysOrGoesAsIsAsked(t *testing.T) {
 			s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim)).To(Succeed())
 			s.g.Expect(claim.DeletionTimestamp).To(BeNil())
 			former := claim.UID
-			s.create("storage: {size: 2Gi}")
+			s.create("storage: {size: 1Gi}")
 			s.awaitReady()
 			s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim)).To(Succeed())
 			s.g.Expect(claim.UID).To(Equal(former), "it is taken up again")

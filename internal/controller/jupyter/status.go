@@ -36,9 +36,11 @@ func (r *Reconciler) setStatus(n *notebook) {
 		kube.SetCondition(&n.Status.Conditions, c, r.Clock)
 	}
 	r.setUse(n)
+	failure := n.crash
 	if stalled {
-		n.Status.LastFailure = diagnosis.Remember(n.Status.LastFailure, n.cause, r.Clock.Now())
+		failure = n.cause
 	}
+	n.Status.LastFailure = diagnosis.Remember(n.Status.LastFailure, failure, r.Clock.Now())
 }
 
 // setStalled keeps the time when it began to be stalled, for whatever reason: an
