@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -66,6 +67,9 @@ type Config struct {
 	// Metrics is where metrics are registered. Default: the registry that the
 	// metrics endpoint serves, which has room for one App.
 	Metrics prometheus.Registerer
+	// DialPod is how pods are reached. Default: the network's way; simulated pods have
+	// none.
+	DialPod func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // New builds the operator. It opens the ledger, which no other process may have

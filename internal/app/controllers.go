@@ -57,7 +57,7 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Metrics: c.Metrics,
 	})
 	notebooks := jupyter.New(jupyter.Dependencies{
-		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Image: c.Options.JupyterImage,
+		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Image: c.Options.JupyterImage, DialPod: c.DialPod,
 	})
 	stream, err := a.newSecretStream(c, watch, shares.Secrets(), notebooks.Secrets())
 	if err != nil {

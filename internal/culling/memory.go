@@ -89,3 +89,11 @@ func probeResult(o Observation) *v1alpha1.ProbeResult {
 	r.Message = cut(r.Message)
 	return r
 }
+
+// Changes says whether the decision is one to act upon, or differs from what is
+// remembered.
+func (d *Decision) Changes(m Memory) bool {
+	return d.Warn || d.Cull ||
+		d.Idle != m.Idle.Condition || d.Responding != m.Responding.Condition ||
+		!d.CullTime.Equal(m.CullTime) || !d.LastActivity.Equal(m.LastActivity)
+}

@@ -22,9 +22,11 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/culling"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
 	"github.com/bongsu-io/bongsu/internal/journal"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	server "github.com/bongsu-io/bongsu/internal/notebook"
 )
 
 // Dependencies are what a Reconciler needs; all of them.
@@ -32,9 +34,12 @@ type Dependencies struct {
 	// Client reads from the caches, Live from the API server.
 	Client client.Client
 	Live   client.Reader
-	Clock  clock.PassiveClock
+	Clock  clock.WithTicker
 	// Image of notebooks that name none.
 	Image string
+	// DialPod is how pods are reached. Nil, which is allowed here alone, is the
+	// network's way.
+	DialPod server.DialFunc
 }
 
 // Reconciler makes notebooks run and tells how they fare.
@@ -45,6 +50,7 @@ type Reconciler struct {
 	journal  *journal.Journal
 	secrets  *kube.SecretWatch
 	tokens   *tokens
+	prober   *prober
 	// changed names notebooks to look at again, for what no watch of theirs tells.
 	changed chan event.GenericEvent
 }
@@ -59,6 +65,7 @@ func New(d Dependencies) *Reconciler {
 		changed:      make(chan event.GenericEvent, 1024),
 	}
 	r.journal = journal.New(d.Live, d.Clock, r.lookAgain)
+	r.prober = newProber(d.Clock, d.DialPod, r.lookAgain)
 	r.secrets = kube.NewSecretWatch(r.secretChanged)
 	return r
 }
@@ -86,6 +93,7 @@ func (r *Reconciler) secretChanged(ctx context.Context, secret types.NamespacedN
 	for _, user := range r.secrets.Users(secret) {
 		if key, err := kube.ParseKey(user); err == nil {
 			r.tokens.forget(key.NamespacedName())
+			r.prober.forgetToken(key.NamespacedName())
 			r.lookAgain(ctx, key.NamespacedName())
 		}
 	}
@@ -97,6 +105,9 @@ const concurrent = 16
 
 // SetUp registers the reconciler.
 func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
+	if err := mgr.Add(r.prober.pool); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(v1alpha1.KindJupyter).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent}).
@@ -142,6 +153,8 @@ type notebook struct {
 	crash *diagnosis.Cause
 	// others are further causes.
 	others []diagnosis.Cause
+	// use is what was decided about whether it is used.
+	use culling.Decision
 	// next is when to look again though nothing changes; zero is never.
 	next time.Duration
 }
@@ -191,7 +204,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	n := &notebook{Jupyter: jupyter, before: jupyter.DeepCopy(), name: req.NamespacedName}
-	for _, step := range []step{r.ensureToken, r.ensureClaim, r.ensureAccess, r.ensureSet, r.findPod, r.update, r.diagnose} {
+	for _, step := range []step{r.resume, r.ensureToken, r.ensureClaim, r.ensureAccess, r.ensureSet, r.findPod, r.update, r.ask, r.diagnose} {
 		if err := step(ctx, n); err != nil {
 			return again(err)
 		}
@@ -204,6 +217,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.journal.Forget(name)
 	r.secrets.Watch(keyOf(name).String())
 	r.tokens.forget(name)
+	r.prober.forget(name)
 }
 
 // soon is when something is looked at again that the caches do not show yet.

@@ -2,6 +2,7 @@ package jupyter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,7 +40,10 @@ func (r *Reconciler) report(ctx context.Context, n *notebook) (reconcile.Result,
 		}
 		n.within(r.recorder.NextRepeat(since))
 	}
-	return reconcile.Result{RequeueAfter: n.next}, r.tellPod(ctx, n)
+	if err := errors.Join(r.tellPod(ctx, n), r.cull(ctx, n)); err != nil {
+		return again(err)
+	}
+	return reconcile.Result{RequeueAfter: n.next}, nil
 }
 
 func (n *notebook) stalledNow() bool {

@@ -35,6 +35,7 @@ func (r *Reconciler) setStatus(n *notebook) {
 	} {
 		kube.SetCondition(&n.Status.Conditions, c, r.Clock)
 	}
+	r.setUse(n)
 	failure := n.crash
 	if stalled {
 		failure = n.cause

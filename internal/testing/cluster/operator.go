@@ -83,7 +83,7 @@ func (c *Cluster) startOperator(dir string, change ...func(*options.Options)) (*
 		stop: cancel, ended: make(chan struct{}),
 	}
 	bongsu, err := app.New(ctx, app.Config{
-		REST: config, Options: opts, Out: o.Out, Metrics: o.Metrics,
+		REST: config, Options: opts, Out: o.Out, Metrics: o.Metrics, DialPod: c.dialPod,
 		Log: zap.New(zap.UseDevMode(true), zap.WriteTo(o.Log)),
 	})
 	if err != nil {
