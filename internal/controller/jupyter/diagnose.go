@@ -22,6 +22,9 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 		r.lookBack(n)
 		return nil
 	}
+	if err := r.findIntruder(ctx, n); err != nil {
+		return err
+	}
 	found, err := r.examine(ctx, n)
 	if err != nil {
 		return err
