@@ -42,7 +42,7 @@ func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) error {
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: podName(n.Jupyter)}, &pod)
 	if err == nil && !metav1.IsControlledBy(&pod, &n.set) {
 		n.found(conflictOf(kube.NewConflict("Pod", &pod)))
-		n.within(lookAgain)
+		n.within(r.retryRefused(n))
 	}
 	return client.IgnoreNotFound(err)
 }
