@@ -201,6 +201,8 @@ const (
 const (
 	// ReasonStarting: the notebook is being started.
 	ReasonStarting = "Starting"
+	// ReasonRecovering: what was in the way is gone, and the notebook is being started.
+	ReasonRecovering = "Recovering"
 	// ReasonStopping: the notebook is being stopped.
 	ReasonStopping = "Stopping"
 	// ReasonCulled: nobody used the notebook for spec.culling.idleTimeoutSeconds; set

@@ -161,7 +161,7 @@ func TestContainersThatCannotBeMade(t *testing.T) {
 				s.LastTerminationState.Terminated.Message = `runc create failed: exec: "jupyterr": executable file not found in $PATH: unknown`
 				return s
 			}())))},
-			wanted{reason: "RunContainerError", container: "notebook", code: code(128), says: nobody + `cannot be started: its image has no command "jupyterr": check command and args, and the image`},
+			wanted{reason: "RunContainerError", container: "notebook", code: new(int32(128)), says: nobody + `cannot be started: its image has no command "jupyterr": check command and args, and the image`},
 		},
 		"a name in use": {
 			Workload{Pods: waits("CreateContainerError", `failed to reserve container name "x": name "x" is reserved for "y"`)},
@@ -176,7 +176,7 @@ func TestContainersThatCannotBeMade(t *testing.T) {
 
 func TestCrashes(t *testing.T) {
 	crash := func(reason string, exit int32, says string) wanted {
-		return wanted{reason: reason, container: "notebook", code: code(exit), says: says}
+		return wanted{reason: reason, container: "notebook", code: new(exit), says: says}
 	}
 	const oom = `container "notebook" was killed because it used more memory than its limit of 512Mi: raise resources.limits.memory, or have it use less`
 	limited := func(p *corev1.Pod) {

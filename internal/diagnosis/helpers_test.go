@@ -183,5 +183,3 @@ func nodes(total int, cpu, memory string) *Nodes {
 }
 
 func pods(p ...*corev1.Pod) []*corev1.Pod { return p }
-
-func code(n int32) *int32 { return &n }

@@ -37,6 +37,7 @@ func everything() Workload {
 			setEvent(60, "create Pod nb-9 in StatefulSet nb failed error: "+strings.SplitN(textQuota, "error: ", 2)[1]),
 			claimEvent(5, "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`),
 			{Type: "Warning", Reason: "Unhealthy", Note: "Readiness probe failed: x", Regarding: Object{"Pod", "nb-2"}, UID: "c", FieldPath: "spec.containers{notebook}"},
+			{Type: "Warning", Reason: "Unhealthy", Note: "Readiness probe failed: y", Regarding: Object{"Pod", "nb-2"}, UID: "c", FieldPath: "spec.containers{notebook}"},
 			{Type: "Warning", Reason: "FailedMount", Note: `MountVolume.SetUp failed for volume "v" : configmap "m" not found`, Regarding: Object{"Pod", "nb-3"}, UID: "d", LastSeen: at(9)},
 			{Type: "Warning", Reason: "FailedMount", Note: `MountVolume.SetUp failed for volume "w" : configmap "m" not found`, Regarding: Object{"Pod", "nb-3"}, UID: "d", LastSeen: at(9)},
 		},
@@ -89,6 +90,9 @@ func TestReadyWorkloadsHaveNoCause(t *testing.T) {
 		"one that crashed before": {
 			Workload{Pods: pods(newPod(ready, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = ended("OOMKilled", 137, 1) }))}, wanted{},
 		},
+		"a claim that nobody waits for": {
+			Workload{Pods: pods(newPod(ready)), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}, Events: []Event{claimEvent(9, "ProvisioningFailed", "x")}}, wanted{},
+		},
 		"an evicted pod that has been replaced": {Workload{Pods: pods(newPod(failed, named("web-a", "a")), newPod(ready, named("web-b", "b"), created(10)))}, wanted{}},
 		"a pod that is being deleted":           {Workload{Pods: pods(newPod(deleted, status(crashLooping(ended("Error", 1, 1), 1))))}, wanted{}},
 		"a pod that has ended well":             {Workload{Pods: pods(newPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))}, wanted{}},
@@ -111,15 +115,15 @@ func TestInitContainersAndSidecars(t *testing.T) {
 	run(t, map[string]diagnoseCase{
 		"an init container's image": {Workload{Pods: pods(newPod(initStatus(pulls, false), main))},
 			of("ErrImagePull", "prepare", `image "prepare:1" of container "prepare" cannot be pulled: the registry has no such image or tag: check the image's name and tag`, nil)},
-		"an init container crashes": {Workload{Pods: pods(newPod(initStatus(crashed, false), main))}, of("CrashLoopBackOff", "prepare", sayCrashed, code(4))},
+		"an init container crashes": {Workload{Pods: pods(newPod(initStatus(crashed, false), main))}, of("CrashLoopBackOff", "prepare", sayCrashed, new(int32(4)))},
 		"an init container runs again after a crash": {
 			Workload{Pods: pods(newPod(initStatus(corev1.ContainerStatus{Name: "prepare", State: runningSince(61), LastTerminationState: ended("Error", 4, 60), RestartCount: 1}, false), main))},
-			of("Error", "prepare", sayCrashed, code(4)),
+			of("Error", "prepare", sayCrashed, new(int32(4))),
 		},
 		"an init container takes its time": {Workload{Pods: pods(newPod(initStatus(corev1.ContainerStatus{Name: "prepare", State: runningSince(1)}, false), main))}, wanted{}},
 		"a sidecar crashes, and main does too": {
 			Workload{Pods: pods(newPod(initStatus(crashed, true), status(crashLooping(ended("Error", 1, 60), 2))))},
-			of("CrashLoopBackOff", "prepare", sayCrashed, code(4), "CrashLoopBackOff"),
+			of("CrashLoopBackOff", "prepare", sayCrashed, new(int32(4)), "CrashLoopBackOff"),
 		},
 		"a sidecar's probe fails": {
 			Workload{
@@ -210,7 +214,7 @@ func TestTheLastCrashIsKnownAfterARecovery(t *testing.T) {
 	}
 	got := Crashed(pods(crashedAt("nb-0", 10), crashedAt("nb-1", 20), newPod(ready)))
 	want := &Cause{
-		Reason: "OOMKilled", Object: Object{"Pod", "nb-1"}, Container: "notebook", ExitCode: code(137), Time: at(20), Count: 3,
+		Reason: "OOMKilled", Object: Object{"Pod", "nb-1"}, Container: "notebook", ExitCode: new(int32(137)), Time: at(20), Count: 3,
 		Message: `container "notebook" was killed because memory ran out`, Advice: "have it use less, or give it a memory request and limit (resources) that it gets by with",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

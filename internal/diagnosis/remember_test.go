@@ -20,7 +20,7 @@ func TestRemember(t *testing.T) {
 	first := Remember(nil, crashCause(1, 60), at(70))
 	if diff := cmp.Diff(&v1alpha1.LastFailure{
 		Reason: "CrashLoopBackOff", Message: sayCrash, Object: v1alpha1.FailureObject{Kind: "Pod", Name: "nb-0"}, Container: "notebook",
-		ExitCode: code(1), FirstTime: metav1.NewTime(at(60)), LastTime: metav1.NewTime(at(60)), Count: 1,
+		ExitCode: new(int32(1)), FirstTime: metav1.NewTime(at(60)), LastTime: metav1.NewTime(at(60)), Count: 1,
 	}, first); diff != "" {
 		t.Fatal(diff)
 	}

@@ -1,5 +1,7 @@
 package kube
 
+import "slices"
+
 // contains tells whether all that wanted says is also in found, which may say more:
 // defaults, what webhooks add, entries of other managers. Both are of the kind that
 // JSON decodes to. Entries of lists are found by what identifies them, as the API
@@ -37,7 +39,7 @@ func containsList(found, wanted []any) bool {
 			}
 			continue
 		}
-		if !contains(findEntry(found, key, entry.(map[string]any)[key]), entry) {
+		if !containsEntry(found, entry.(map[string]any), key) {
 			return false
 		}
 	}
@@ -69,11 +71,11 @@ func allHave(entries []any, key string) bool {
 	return true
 }
 
-func findEntry(entries []any, key string, value any) any {
-	for _, entry := range entries {
-		if fields, ok := entry.(map[string]any); ok && fields[key] == value {
-			return entry
-		}
-	}
-	return nil
+// containsEntry looks at all entries of the key: a container may have a port of one
+// number for TCP and another for UDP.
+func containsEntry(found []any, wanted map[string]any, key string) bool {
+	return slices.ContainsFunc(found, func(entry any) bool {
+		fields, ok := entry.(map[string]any)
+		return ok && fields[key] == wanted[key] && contains(fields, wanted)
+	})
 }

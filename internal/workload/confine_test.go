@@ -497,4 +497,3 @@ func asJSONOf(t testing.TB, object any) []byte {
 	}
 	return data
 }
-

@@ -19,7 +19,7 @@ import (
 // directive.
 func merge(base corev1.PodTemplateSpec, main string, template *corev1.PodTemplateSpec) (corev1.PodTemplateSpec, error) {
 	pod, user := *base.DeepCopy(), template.DeepCopy()
-	containers, volumes := pod.Spec.Containers, append(pod.Spec.Volumes, user.Spec.Volumes...)
+	containers, volumes := pod.Spec.Containers, slices.Concat(pod.Spec.Volumes, user.Spec.Volumes)
 	for _, container := range user.Spec.Containers {
 		if container.Name != main {
 			containers = append(containers, container)

@@ -15,7 +15,7 @@ const (
 	homeName         = "home"
 	defaultMountPath = "/home/jovyan"
 	// tokenVariable is where the server reads what a visitor must show.
-	tokenVariable = "JUPYTER_TOKEN"
+	tokenVariable = "JUPYTER_TOKEN" //nolint:gosec // the name of a variable, not a token
 	// defaultServiceAccount is the one that every namespace has.
 	defaultServiceAccount = "default"
 	// The user and group of the Jupyter project's images.

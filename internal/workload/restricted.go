@@ -71,9 +71,8 @@ func severalSources(pod, template *corev1.PodTemplateSpec, at *field.Path) field
 	var errs field.ErrorList
 	for i := range pod.Spec.Volumes {
 		volume, sources := &pod.Spec.Volumes[i], 0
-		value := reflect.ValueOf(volume.VolumeSource)
-		for j := range value.NumField() {
-			if !value.Field(j).IsZero() {
+		for _, source := range reflect.ValueOf(volume.VolumeSource).Fields() {
+			if !source.IsZero() {
 				sources++
 			}
 		}

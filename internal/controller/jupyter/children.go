@@ -109,10 +109,10 @@ func (r *Reconciler) ensure(ctx context.Context, n *notebook, wanted, found clie
 		if !terminal {
 			return err
 		}
-		n.found(cause)
+		n.known = append(n.known, cause)
 		// What there is can be used though it cannot be changed: a claim that is not to
 		// grow, for one.
-		n.stop = found.GetUID() == ""
+		n.stop = n.stop || found.GetUID() == ""
 	}
 	n.within(r.retryRefused(n))
 	return nil

@@ -39,7 +39,7 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 	n.others = found.Others
 	if found.Cause != nil {
 		n.cause = found.Cause
-		if n.stalledBefore() != nil {
+		if _, failed := n.failedSince(); failed {
 			n.cause = new(found.Cause.Steady(n.Status.LastFailure))
 		}
 	}

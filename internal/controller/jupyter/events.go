@@ -18,11 +18,10 @@ import (
 // report writes the status, if it changed, and says what there is to say.
 func (r *Reconciler) report(ctx context.Context, n *notebook) (reconcile.Result, error) {
 	stalled := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionStalled)
-	before := n.stalledBefore()
-	if before != nil && !meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionStalled) && isReady(n.pod) {
+	if since, failed := n.failedSince(); failed && !n.stalledNow() && isReady(n.pod) {
 		// Before the status is written: afterwards, a retry could not tell that there was
 		// anything to recover from.
-		if err := r.recorder.Emit(ctx, n.Jupyter, recovered(n, before.LastTransitionTime.Time)); err != nil {
+		if err := r.recorder.Emit(ctx, n.Jupyter, recovered(n, since)); err != nil {
 			return reconcile.Result{}, err
 		}
 	}

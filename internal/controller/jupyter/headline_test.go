@@ -12,7 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// now is no patience with a scheduler.
+// impatient is without patience for a scheduler.
 const impatient = "schedulingGracePeriodSeconds: 0\n"
 
 // Whoever may look at Jupyters and Events of one namespace, and at nothing else,
@@ -80,7 +80,7 @@ func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
 			happen: func(s *scene, pod *corev1.Pod) {
 				s.kubelet.Waiting(s.t, pod, "ErrImagePull", `rpc error: code = NotFound desc = failed to pull and unpack image "example.org/nb:nope": failed to resolve reference "example.org/nb:nope": example.org/nb:nope: not found`)
 			},
-			reason: v1alpha1.ReasonErrImagePull, words: []string{"not found"},
+			reason: v1alpha1.ReasonErrImagePull, words: []string{"no such image"},
 		},
 		"the image may not be pulled": {
 			happen: func(s *scene, pod *corev1.Pod) {
@@ -108,7 +108,7 @@ func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
 				s.kubelet.Running(s.t, pod, false)
 				s.kubelet.Event(s.t, pod, "Unhealthy", "spec.containers{notebook}", `Readiness probe failed: Get "http://10.0.0.9:8888/api": context deadline exceeded`)
 			},
-			reason: v1alpha1.ReasonUnhealthy, words: []string{"8888"},
+			reason: v1alpha1.ReasonUnhealthy, words: []string{"readiness probe"},
 		},
 		"the template breaks the rules": {
 			spec: "template: {spec: {hostNetwork: true}}", reason: v1alpha1.ReasonInvalidSpec, words: []string{"spec.template.spec.hostNetwork"},

@@ -338,3 +338,51 @@ func TestANameAtTheLimitRuns(t *testing.T) {
 		return j.Status.ReadyReplicas
 	}).Should(BeEquivalentTo(1))
 }
+
+func TestAFieldThatIsWantedNoLongerGoes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}\naccess: {type: Ingress, host: nb.example.org, tlsSecretName: nb-tls}")
+	s.awaitReady()
+	var ingress networkingv1.Ingress
+	var claim corev1.PersistentVolumeClaim
+	s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &ingress)).To(Succeed())
+	s.g.Expect(ingress.Spec.TLS).To(HaveLen(1))
+	s.g.Expect(s.now().Status.URL).To(Equal("https://nb.example.org/"))
+	s.change(func(j *v1alpha1.Jupyter) {
+		j.Spec.Access.TLSSecretName = ""
+		j.Spec.Storage.RetentionPolicy.WhenDeleted = v1alpha1.WhenDeletedRetain
+	})
+	s.g.Eventually(func(g Gomega) {
+		g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &ingress)).To(Succeed())
+		g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim)).To(Succeed())
+		g.Expect(ingress.Spec.TLS).To(BeEmpty())
+		g.Expect(claim.OwnerReferences).To(BeEmpty())
+	}).Should(Succeed())
+}
+
+func TestAClaimThatCannotGrowStopsNobody(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("storage: {size: 1Gi}")
+	s.awaitReady()
+	first := s.pod().UID
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Storage.Size = new(resource.MustParse("2Gi")) })
+	s.g.Eventually(func() metav1.Condition { return s.condition(v1alpha1.ConditionStalled) }).Should(And(
+		HaveField("Status", metav1.ConditionTrue), HaveField("Message", ContainSubstring("resize"))))
+	s.g.Expect(s.condition(v1alpha1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+	s.g.Expect(s.pod().UID).To(Equal(first))
+}
+
+func TestATokenThatIsEmptiedIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("")
+	s.awaitReady()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nb-token"}}
+	s.g.Expect(s.Client.Patch(t.Context(), secret, client.RawPatch(types.MergePatchType, []byte(`{"data": {"token": ""}}`)))).To(Succeed())
+	s.g.Eventually(func() ([]byte, error) {
+		err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
+		return secret.Data["token"], err
+	}).ShouldNot(BeEmpty())
+}

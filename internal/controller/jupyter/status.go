@@ -100,16 +100,34 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 	return since
 }
 
-// startedAt is when the notebook was last made to run.
+// startedAt is when the notebook was last made to run, or what was in the way went.
 func (r *Reconciler) startedAt(n *notebook) time.Time {
-	if n.stalledBefore() != nil && n.before.Status.ObservedGeneration == n.Generation {
+	stalled := n.stalledBefore()
+	if stalled != nil && stalled.Reason == v1alpha1.ReasonProgressDeadlineExceeded && stalled.ObservedGeneration == n.Generation {
 		return time.Time{} // it has had its time
 	}
-	c := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionProgressing)
-	if c != nil && c.Status == metav1.ConditionTrue && c.Reason == v1alpha1.ReasonStarting {
+	if c := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionProgressing); isStarting(c) {
 		return c.LastTransitionTime.Time
 	}
 	return r.Clock.Now()
+}
+
+func isStarting(progressing *metav1.Condition) bool {
+	return progressing != nil && (progressing.Reason == v1alpha1.ReasonStarting || progressing.Reason == v1alpha1.ReasonRecovering) &&
+		progressing.Status == metav1.ConditionTrue
+}
+
+// failedSince is when it was first told that the notebook does not run, if it was not
+// told since that it does.
+func (n *notebook) failedSince() (time.Time, bool) {
+	if c := n.stalledBefore(); c != nil {
+		return c.LastTransitionTime.Time, true
+	}
+	c := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionProgressing)
+	if c == nil || c.Reason != v1alpha1.ReasonRecovering {
+		return time.Time{}, false
+	}
+	return c.LastTransitionTime.Time, true
 }
 
 // sentence says what is in the way, and names what else is.
@@ -148,8 +166,12 @@ func (n *notebook) progressing(stalled bool) metav1.Condition {
 		reason, message = v1alpha1.ReasonSuspended, "the notebook is stopped"
 	case stalled:
 		reason, message = n.cause.Reason, "see condition Stalled"
-	case !isReady(n.pod):
+	case isReady(n.pod):
+	default:
 		status, reason, message = metav1.ConditionTrue, v1alpha1.ReasonStarting, "the notebook is being started"
+		if _, failed := n.failedSince(); failed {
+			reason, message = v1alpha1.ReasonRecovering, "what was in the way is gone; the notebook is being started"
+		}
 	}
 	return n.condition(v1alpha1.ConditionProgressing, status, reason, message)
 }

@@ -63,12 +63,8 @@ func (k Kubelet) Running(t testing.TB, pod *corev1.Pod, ready bool) {
 func (k Kubelet) Restarted(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
 	t.Helper()
 	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
-		now := metav1.Now()
-		status.RestartCount++
-		status.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			Reason: reason, ExitCode: exitCode, StartedAt: now, FinishedAt: now,
-		}}
-		status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}
+		end(status, reason, exitCode)
+		status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 		status.Ready, status.Started = true, new(true)
 	})
 }
@@ -77,11 +73,7 @@ func (k Kubelet) Restarted(t testing.TB, pod *corev1.Pod, reason string, exitCod
 func (k Kubelet) Crashed(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
 	t.Helper()
 	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
-		now := metav1.Now()
-		status.RestartCount++
-		status.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			Reason: reason, ExitCode: exitCode, StartedAt: now, FinishedAt: now,
-		}}
+		end(status, reason, exitCode)
 		status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 			Reason: "CrashLoopBackOff",
 			Message: fmt.Sprintf("back-off %v restarting failed container=%s pod=%s_%s(%s)",
@@ -90,6 +82,16 @@ func (k Kubelet) Crashed(t testing.TB, pod *corev1.Pod, reason string, exitCode 
 	})
 	k.Event(t, pod, "BackOff", "spec.containers{notebook}",
 		fmt.Sprintf("Back-off restarting failed container notebook in pod %s_%s(%s)", pod.Name, pod.Namespace, pod.UID))
+}
+
+// end writes that a container ended, each time a second later, however quick the
+// test is: the API server keeps no fractions.
+func end(status *corev1.ContainerStatus, reason string, exitCode int32) {
+	status.RestartCount++
+	at := metav1.NewTime(time.Now().Add(-time.Minute + time.Duration(status.RestartCount)*time.Second))
+	status.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason: reason, ExitCode: exitCode, StartedAt: at, FinishedAt: at,
+	}}
 }
 
 // setContainers changes the status of all containers, and writes the conditions that
