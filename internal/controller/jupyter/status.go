@@ -218,7 +218,7 @@ func (n *notebook) access() metav1.Condition {
 		}
 	}
 	if n.stop {
-		return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, n.known[0].Reason, "see condition Stalled")
+		return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "something else is in the way")
 	}
 	return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "reached at "+n.Status.URL)
 }
