@@ -192,6 +192,10 @@ func TestARefusedChangeLeavesTheNotebookAsItIs(t *testing.T) {
 	s.g.Expect(c.Message).To(ContainSubstring("spec.template.spec.hostNetwork"))
 	s.g.Expect(s.condition(v1alpha1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 	s.g.Expect(s.pod().UID).To(Equal(first))
+	var set appsv1.StatefulSet
+	s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &set)).To(Succeed())
+	s.g.Expect(set.Spec.Replicas).To(HaveValue(BeEquivalentTo(1)))
+	s.g.Expect(set.Spec.Template.Spec.HostNetwork).To(BeFalse())
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = true })
 	s.g.Eventually(func() string { return s.now().Status.PodName }).Should(BeEmpty())
 }
