@@ -68,11 +68,12 @@ func (r *Reconciler) update(ctx context.Context, n *notebook) error {
 	if !n.pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	err := r.Client.Delete(ctx, n.pod, client.Preconditions{UID: &n.pod.UID, ResourceVersion: &n.pod.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
+	// Before the pod is deleted: afterwards, a retry could not tell who did it.
+	if err := r.recorder.Emit(ctx, n.Jupyter, replacedPod(n)); err != nil {
 		return err
 	}
-	return r.recorder.Emit(ctx, n.Jupyter, replacedPod(n))
+	err := r.Client.Delete(ctx, n.pod, client.Preconditions{UID: &n.pod.UID, ResourceVersion: &n.pod.ResourceVersion})
+	return client.IgnoreNotFound(err)
 }
 
 // isOutdated tells whether the pod was made of an earlier template. The StatefulSet's
