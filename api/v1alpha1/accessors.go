@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -86,3 +88,26 @@ func (s *SecretShare) ShareStatus() *SecretShareStatus { return &s.Status }
 
 // ShareStatus returns the status, to be read and changed.
 func (s *ClusterSecretShare) ShareStatus() *SecretShareStatus { return &s.Status }
+
+// Defaults of JupyterSpec, for one that was not written through an API server.
+const (
+	defaultProgressDeadline = 10 * time.Minute
+	defaultSchedulingGrace  = time.Minute
+)
+
+// ProgressDeadline is how long a start may take.
+func (s *JupyterSpec) ProgressDeadline() time.Duration {
+	return seconds(s.ProgressDeadlineSeconds, defaultProgressDeadline)
+}
+
+// SchedulingGracePeriod is how long a pod may wait for a node.
+func (s *JupyterSpec) SchedulingGracePeriod() time.Duration {
+	return seconds(s.SchedulingGracePeriodSeconds, defaultSchedulingGrace)
+}
+
+func seconds(given *int32, otherwise time.Duration) time.Duration {
+	if given == nil {
+		return otherwise
+	}
+	return time.Duration(*given) * time.Second
+}

@@ -201,9 +201,53 @@ const (
 const (
 	// ReasonStarting: the notebook is being started.
 	ReasonStarting = "Starting"
+	// ReasonRecovering: what was in the way is gone, and the notebook is being started.
+	ReasonRecovering = "Recovering"
 	// ReasonStopping: the notebook is being stopped.
 	ReasonStopping = "Stopping"
 	// ReasonCulled: nobody used the notebook for spec.culling.idleTimeoutSeconds; set
 	// spec.suspend to false to start it again.
 	ReasonCulled = "Culled"
+	// ReasonNotSuspended: spec.suspend is false.
+	ReasonNotSuspended = "NotSuspended"
+	// ReasonNotStalled: nothing is in the way.
+	ReasonNotStalled = "NotStalled"
+	// ReasonNoPod: there is no pod.
+	ReasonNoPod = "NoPod"
+	// ReasonScheduled: the pod has a node.
+	ReasonScheduled = "Scheduled"
+	// ReasonBound: the claim has its volume.
+	ReasonBound = "Bound"
+	// ReasonNotRequested: spec does not ask for it.
+	ReasonNotRequested = "NotRequested"
+	// ReasonUpToDate: the pod is what is asked for.
+	ReasonUpToDate = "UpToDate"
+	// ReasonRestartNeeded: the pod runs as it was asked for earlier, and is replaced
+	// when it is restarted.
+	ReasonRestartNeeded = "RestartNeeded"
+	// ReasonReplacing: the pod is being replaced by one that is what is asked for.
+	ReasonReplacing = "Replacing"
+)
+
+// Reasons of Jupyter's conditions Idle and ServerResponding, and of the Events that
+// tell of culling.
+const (
+	// ReasonResponding: the server answered the last probe.
+	ReasonResponding = "Responding"
+	// ReasonActive: the notebook was used not long ago.
+	ReasonActive = "Active"
+	// ReasonKernelBusy: nobody used the notebook for long, but a kernel of it is still
+	// at work.
+	ReasonKernelBusy = "KernelBusy"
+	// ReasonNoActivity: nobody uses the notebook; it is stopped at status.cullTime
+	// unless somebody does until then.
+	ReasonNoActivity = "NoActivity"
+	// ReasonProbeFailing: the server does not tell whether it is used; the notebook is
+	// not culled.
+	ReasonProbeFailing = "ProbeFailing"
+	// ReasonNotProbed: the server is not asked, or was not yet: there is no
+	// spec.culling, or the notebook does not run.
+	ReasonNotProbed = "NotProbed"
+	// ReasonIdleWarning: the notebook will be culled soon. It stands in Events alone.
+	ReasonIdleWarning = "IdleWarning"
 )

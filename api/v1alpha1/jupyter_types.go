@@ -13,6 +13,17 @@ const KindJupyter = "Jupyter"
 // container of that name in spec.template is merged with it.
 const NotebookContainer = "notebook"
 
+// LabelJupyter, with the name of a Jupyter, is on its children and its pod.
+const LabelJupyter = Group + "/jupyter"
+
+// AnnotationOwnerUID, with a UID, is on what was made for an object and outlives it: an
+// owner reference would have it deleted.
+const AnnotationOwnerUID = Group + "/owner-uid"
+
+// AnnotationCulledAt is on a Jupyter that was suspended because nobody used it: when,
+// in RFC 3339. It goes when the Jupyter is resumed.
+const AnnotationCulledAt = Group + "/culled-at"
+
 // WhenDeleted says what becomes of a claim with its owner.
 //
 // +kubebuilder:validation:Enum=Retain;Delete
@@ -131,6 +142,24 @@ type JupyterAccess struct {
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
 }
 
+// TokenSecretReference names the Secret and key that hold a notebook's token.
+type TokenSecretReference struct {
+	// name of the Secret, in the namespace of the Jupyter.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// key in the Secret's data.
+	// +optional
+	// +default="token"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key,omitempty"`
+}
+
 // JupyterAuth says what a visitor must show.
 type JupyterAuth struct {
 	// tokenSecretRef names the Secret and key that hold the token. It must not be
@@ -138,7 +167,7 @@ type JupyterAuth struct {
 	// Secret. Default: key "token" of a Secret NAME-token with a random token, which
 	// is made for the Jupyter.
 	// +optional
-	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
+	TokenSecretRef *TokenSecretReference `json:"tokenSecretRef,omitempty"`
 }
 
 // JupyterCulling stops a notebook that nobody uses, by setting spec.suspend. Its
@@ -366,6 +395,7 @@ type Jupyter struct {
 
 	// spec is what is asked for.
 	// +optional
+	// +kubebuilder:default={}
 	Spec JupyterSpec `json:"spec,omitzero"`
 	// status is what is.
 	// +optional

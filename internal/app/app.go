@@ -8,11 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -26,8 +30,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bongsu-io/bongsu/internal/enrich"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/ledger"
 	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
 // Terms of leadership: another replica takes over within 15 s of a crash. It looks
@@ -61,6 +67,9 @@ type Config struct {
 	// Metrics is where metrics are registered. Default: the registry that the
 	// metrics endpoint serves, which has room for one App.
 	Metrics prometheus.Registerer
+	// DialPod is how pods are reached. Default: the network's way; simulated pods have
+	// none.
+	DialPod func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // New builds the operator. It opens the ledger, which no other process may have
@@ -133,10 +142,18 @@ func newManager(c Config) (ctrl.Manager, error) {
 
 // cacheOptions keep what is not ours small.
 func cacheOptions() cache.Options {
+	made := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{workload.LabelManagedBy: workload.ManagedBy})}
+	pods := made
+	pods.Transform = kube.TrimPod
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}: {Transform: enrich.TrimNode},
+			&corev1.Node{}:                  {Transform: enrich.TrimNode},
+			&corev1.Pod{}:                   pods,
+			&corev1.Service{}:               made,
+			&corev1.PersistentVolumeClaim{}: made,
+			&appsv1.StatefulSet{}:           made,
+			&networkingv1.Ingress{}:         made,
 		},
 	}
 }
@@ -144,7 +161,7 @@ func cacheOptions() cache.Options {
 // clientOptions send reads of what must never be cached to the API server.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{
-		DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}, &corev1.Event{}},
+		DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Event{}},
 	}}
 }
 

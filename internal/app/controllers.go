@@ -11,6 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	engine "github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/alarm"
+	"github.com/bongsu-io/bongsu/internal/controller/jupyter"
 	"github.com/bongsu-io/bongsu/internal/controller/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -28,6 +29,7 @@ import (
 type controllers struct {
 	alarm, clusterAlarm       *alarm.Reconciler
 	receiver, clusterReceiver *receiver.Reconciler
+	jupyter                   *jupyter.Reconciler
 }
 
 // prime brings all alarms into force before the first Event is consumed.
@@ -54,7 +56,10 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 	shares := secretshare.New(secretshare.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Metrics: c.Metrics,
 	})
-	stream, err := a.newSecretStream(c, watch, shares.Secrets())
+	notebooks := jupyter.New(jupyter.Dependencies{
+		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Image: c.Options.JupyterImage, DialPod: c.DialPod,
+	})
+	stream, err := a.newSecretStream(c, watch, shares.Secrets(), notebooks.Secrets())
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +72,13 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 	all := &controllers{
 		alarm: alarm.NewAlarm(forAlarms), clusterAlarm: alarm.NewClusterAlarm(forAlarms),
 		receiver: receiver.NewAlarmReceiver(forReceivers), clusterReceiver: receiver.NewClusterAlarmReceiver(forReceivers),
+		jupyter: notebooks,
 	}
 	err = errors.Join(
 		a.manager.Add(leaderOnly(stream.Start)),
 		a.manager.Add(leaderOnly(func(ctx context.Context) error { return secretshare.EnsureDefault(ctx, cl, c.Options.Namespace) })),
 		shares.SetUp(a.manager),
+		notebooks.SetUp(a.manager),
 	)
 	if err != nil {
 		return nil, err

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/http"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +27,7 @@ import (
 )
 
 var schemes = []func(*runtime.Scheme) error{
-	corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme,
+	corev1.AddToScheme, appsv1.AddToScheme, networkingv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme,
 }
 
 // addParts makes everything that runs and hands it to the manager.
@@ -65,6 +67,7 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 		Namespaces: known,
 		Enricher:   a.newEnricher(c, uid),
 		Reporter:   accountant,
+		Hear:       controllers.jupyter.Hear,
 		Prime:      controllers.prime,
 		Clock:      realClock,
 		Log:        c.Log.WithName("pipeline"),

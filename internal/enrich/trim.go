@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TrimNode is the cache's transform for Nodes: it keeps what alarms see, which is
-// a small part of a Node.
+// TrimNode is the cache's transform for Nodes: it keeps what alarms see and what pods
+// can have, which is a small part of a Node.
 func TrimNode(o any) (any, error) {
 	node, ok := o.(*corev1.Node)
 	if !ok {
@@ -22,7 +22,7 @@ func TrimNode(o any) (any, error) {
 			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
 			Labels: node.Labels, Annotations: annotations,
 		},
-		Status: corev1.NodeStatus{Capacity: node.Status.Capacity},
+		Status: corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
 	}, nil
 }
 

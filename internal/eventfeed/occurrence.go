@@ -77,21 +77,27 @@ func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Oc
 		Increase:   int64(increase),
 		Position:   position,
 		ObservedAt: observedAt(e),
-		Event: alarm.Event{
-			Namespace:           e.Namespace,
-			Name:                e.Name,
-			UID:                 string(e.UID),
-			Type:                bounded(e.Type, maxWord),
-			Reason:              bounded(e.Reason, maxWord),
-			Action:              bounded(e.Action, maxWord),
-			Note:                bounded(e.Note, maxNote),
-			Count:               int64(countOf(e)),
-			FirstSeen:           firstSeen(e),
-			LastSeen:            lastSeen(e),
-			Regarding:           newReference(&e.Regarding),
-			ReportingController: firstName(e.ReportingController, e.DeprecatedSource.Component),
-			ReportingInstance:   firstName(e.ReportingInstance, e.DeprecatedSource.Host),
-		},
+		Event:      Event(e),
+	}
+}
+
+// Event returns what is read of an Event of the API server: its texts are bounded,
+// and its times and counts found where its recorder puts them.
+func Event(e *eventsv1.Event) alarm.Event {
+	return alarm.Event{
+		Namespace:           e.Namespace,
+		Name:                e.Name,
+		UID:                 string(e.UID),
+		Type:                bounded(e.Type, maxWord),
+		Reason:              bounded(e.Reason, maxWord),
+		Action:              bounded(e.Action, maxWord),
+		Note:                bounded(e.Note, maxNote),
+		Count:               int64(countOf(e)),
+		FirstSeen:           firstSeen(e),
+		LastSeen:            lastSeen(e),
+		Regarding:           newReference(&e.Regarding),
+		ReportingController: firstName(e.ReportingController, e.DeprecatedSource.Component),
+		ReportingInstance:   firstName(e.ReportingInstance, e.DeprecatedSource.Host),
 	}
 }
 

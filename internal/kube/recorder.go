@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,6 +45,9 @@ type Event struct {
 	Action string
 	// Note is the sentence; it is cut at 1,024 bytes.
 	Note string
+	// Identity is what makes two Events tell the same. Default: the Note, but for its
+	// numbers and white space.
+	Identity string
 	// Since is when what it tells of began: a condition's transition time. The
 	// same Event with the same Since is one Event, across restarts too.
 	Since time.Time
@@ -137,7 +141,7 @@ func (r *Recorder) name(regarding client.Object, e Event) string {
 	repetition := r.clock.Since(e.Since) / RepeatEvery
 	h := sha256.New()
 	for _, part := range []string{
-		string(regarding.GetUID()), r.controller, e.Type, e.Reason, normalise(e.Note),
+		string(regarding.GetUID()), r.controller, e.Type, e.Reason, cmp.Or(e.Identity, normalise(e.Note)),
 		e.Since.UTC().Format(time.RFC3339), fmt.Sprint(int64(repetition)),
 	} {
 		// A length in front of each part, so that no two lists of parts are alike.

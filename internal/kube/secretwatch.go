@@ -2,6 +2,8 @@ package kube
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,10 +20,10 @@ type SecretWatch struct {
 	users map[string][]types.NamespacedName
 }
 
-// watchedSecret is a Secret that so many refer to.
+// watchedSecret is a Secret and who refers to it.
 type watchedSecret struct {
 	version string
-	users   int
+	users   map[string]struct{}
 }
 
 // NewSecretWatch returns a SecretWatch that calls changed for each Secret that
@@ -44,12 +46,15 @@ func (w *SecretWatch) Watch(user string, secrets ...types.NamespacedName) {
 	defer w.mu.Unlock()
 	for _, name := range secrets {
 		if w.watched[name] == nil {
-			w.watched[name] = &watchedSecret{version: unseen}
+			w.watched[name] = &watchedSecret{version: unseen, users: map[string]struct{}{}}
 		}
-		w.watched[name].users++
+		w.watched[name].users[user] = struct{}{}
 	}
 	for _, name := range w.users[user] {
-		if w.watched[name].users--; w.watched[name].users == 0 {
+		if slices.Contains(secrets, name) {
+			continue
+		}
+		if delete(w.watched[name].users, user); len(w.watched[name].users) == 0 {
 			delete(w.watched, name)
 		}
 	}
@@ -58,6 +63,16 @@ func (w *SecretWatch) Watch(user string, secrets ...types.NamespacedName) {
 		return
 	}
 	w.users[user] = secrets
+}
+
+// Users returns who refers to a Secret, in no particular order.
+func (w *SecretWatch) Users(name types.NamespacedName) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watched[name] == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(w.watched[name].users))
 }
 
 // Seen implements SecretListener. The first sight of a Secret that exists is told

@@ -29,6 +29,8 @@ type Options struct {
 	AllowedAddresses []string
 	// DeliveryMaxAge is how long delivery of a message is tried.
 	DeliveryMaxAge time.Duration
+	// JupyterImage is the image of Jupyters that name none.
+	JupyterImage string
 }
 
 // Default returns the options of an installation that says nothing.
@@ -39,6 +41,7 @@ func Default() Options {
 		MetricsAddress: "0",
 		HealthAddress:  "0",
 		DeliveryMaxAge: 24 * time.Hour,
+		JupyterImage:   "jupyter/minimal-notebook",
 	}
 }
 
@@ -60,6 +63,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"`ranges` (CIDR) that AlarmReceivers may reach though they are loopback, link-local or private")
 	flags.DurationVar(&o.DeliveryMaxAge, "delivery-max-age", o.DeliveryMaxAge,
 		"how long delivery of a message is tried before it is dropped")
+	flags.StringVar(&o.JupyterImage, "jupyter-image", o.JupyterImage,
+		"`image` of Jupyters that name none")
 }
 
 // Validate returns all that is wrong, each naming its flag.
@@ -70,6 +75,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Namespace == "" {
 		errs = append(errs, errors.New("--namespace must not be empty"))
+	}
+	if o.JupyterImage == "" {
+		errs = append(errs, errors.New("--jupyter-image must not be empty"))
 	}
 	if o.DeliveryMaxAge < time.Minute {
 		errs = append(errs, fmt.Errorf("--delivery-max-age is %v; it must be at least 1m", o.DeliveryMaxAge))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/eventfeed"
 	"github.com/bongsu-io/bongsu/internal/ledger"
 )
@@ -36,6 +37,7 @@ func TestADamagedLedgerEndsTheRun(t *testing.T) {
 		ClusterUID: "cluster", Feed: feed, Ledger: books, Mirror: &mirrorStore{w: w},
 		Dispatcher: silent{}, Alarms: NewAlarms(), Enricher: silent{}, Reporter: silent{},
 		Prime: func(context.Context) error { return nil },
+		Hear:  func(context.Context, []alarm.Occurrence) {},
 		Clock: clocktesting.NewFakeClock(w.clock.Now()), Log: logr.Discard(),
 	})
 	if err := p.Start(t.Context()); !errors.Is(err, ledger.ErrCorrupt) {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/eventfeed"
 	"github.com/bongsu-io/bongsu/internal/ledger"
 	"github.com/bongsu-io/bongsu/internal/mirror"
@@ -37,6 +38,7 @@ func TestTheMirrorIsWrittenEvery5SecondsWhileThereIsSomethingNew(t *testing.T) {
 		defer func() { must(t, books.Close()) }()
 		d := &diary{}
 		p := New(Config{
+			Hear:       func(context.Context, []alarm.Occurrence) {},
 			ClusterUID: "cluster", Ledger: books, Mirror: d, Dispatcher: silent{}, Alarms: NewAlarms(),
 			Enricher: silent{}, Reporter: silent{}, Clock: clock.RealClock{}, Log: logr.Discard(),
 		})

@@ -65,6 +65,9 @@ type Config struct {
 	Namespaces alarm.Namespaces
 	Enricher   Enricher
 	Reporter   Reporter
+	// Hear is told what happened, before anything is decided about it. The same may be
+	// told twice.
+	Hear func(ctx context.Context, occurrences []alarm.Occurrence)
 	// Prime puts the alarms that exist in force: it is called before the first
 	// Event is consumed, so that a restart misses none.
 	Prime func(ctx context.Context) error
@@ -200,6 +203,7 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 
 // handle commits one batch. Nothing is counted or sent before that.
 func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
+	p.Hear(ctx, b.Occurrences)
 	verdicts, unasked, err := p.matcher.match(ctx, b.Occurrences)
 	if err != nil {
 		return err

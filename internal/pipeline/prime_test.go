@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/eventfeed"
 	"github.com/bongsu-io/bongsu/internal/ledger"
 )
@@ -28,6 +29,7 @@ func TestNoEventIsReadBeforeAlarmsAreInForce(t *testing.T) {
 		}),
 		Dispatcher: silent{}, Alarms: NewAlarms(), Enricher: silent{}, Reporter: silent{},
 		Prime: func(context.Context) error { primed = true; return nil },
+		Hear:  func(context.Context, []alarm.Occurrence) {},
 		Clock: w.clock, Log: logr.Discard(),
 	})
 	must(t, p.Start(ctx))

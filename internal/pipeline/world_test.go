@@ -118,6 +118,7 @@ func (r *replica) lead(ctx context.Context) *term {
 	alarms := NewAlarms()
 	alarms.Set("all", "1", r.w.compiled)
 	p := New(Config{
+		Hear:       func(context.Context, []alarm.Occurrence) {},
 		ClusterUID: "cluster", Ledger: books, Mirror: &mirrorStore{w: r.w},
 		Dispatcher: silent{}, Alarms: alarms, Enricher: silent{}, Reporter: silent{},
 		Clock: r.w.clock, Log: logr.Discard(),

@@ -1,35 +1,38 @@
-// Command trimcrd makes the generated CRDs fit for use: where a user's pod template
-// is embedded it removes the descriptions, which would not fit into the annotation of
-// a client-side apply (256 KiB), and lets `containers` be left out, since the template
-// is merged into one that has them.
+// Trimcrd makes the generated CRDs fit for use. Where a user's pod template is in
+// one, it removes the descriptions, which would not fit into the annotation of a
+// client-side apply (256 KiB), and lets `containers` be left out, since the template
+// is merged into a pod that has them. Run by `make generate`:
 //
 //	go run ./internal/trimcrd config/crd
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"sigs.k8s.io/yaml"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: trimcrd DIRECTORY")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "trimcrd:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: trimcrd DIRECTORY")
+	}
+	paths, err := filepath.Glob(filepath.Join(args[0], "*.yaml"))
 	if err != nil {
 		return err
+	}
+	if len(paths) == 0 {
+		return fmt.Errorf("there is no CRD in %s", args[0])
 	}
 	for _, path := range paths {
 		if err := trimFile(path); err != nil {
@@ -39,94 +42,28 @@ func run(dir string) error {
 	return nil
 }
 
+// trimFile writes a file only if there is a pod template in it.
 func trimFile(path string) error {
 	before, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
+	after, err := trim(before)
+	if err != nil || bytes.Equal(before, after) {
+		return err
+	}
+	return os.WriteFile(path, after, 0o644)
+}
+
+// trim returns a CRD trimmed, and one without a pod template as it is.
+func trim(before []byte) ([]byte, error) {
 	var crd map[string]any
 	if err := yaml.Unmarshal(before, &crd); err != nil {
-		return err
+		return nil, err
 	}
 	if !trimTemplates(crd) {
-		return nil
+		return before, nil
 	}
 	after, err := yaml.Marshal(crd)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append([]byte("---\n"), after...), 0o644)
-}
-
-// trimTemplates trims every schema of a pod template below node, and tells whether
-// there was one.
-func trimTemplates(node any) bool {
-	found := false
-	switch node := node.(type) {
-	case map[string]any:
-		if isPodTemplate(node) {
-			allowNoContainers(node)
-			removeDescriptions(properties(node))
-			return true
-		}
-		for _, child := range node {
-			found = trimTemplates(child) || found
-		}
-	case []any:
-		for _, child := range node {
-			found = trimTemplates(child) || found
-		}
-	}
-	return found
-}
-
-// isPodTemplate knows a PodTemplateSpec by its shape: metadata, and a spec that has
-// containers.
-func isPodTemplate(schema map[string]any) bool {
-	_, hasMetadata := properties(schema)["metadata"]
-	_, hasContainers := properties(podSpec(schema))["containers"]
-	return hasMetadata && hasContainers
-}
-
-func podSpec(template map[string]any) map[string]any {
-	spec, _ := properties(template)["spec"].(map[string]any)
-	return spec
-}
-
-func properties(schema map[string]any) map[string]any {
-	found, _ := schema["properties"].(map[string]any)
-	return found
-}
-
-// allowNoContainers also allows null, which is what Go's type writes for none.
-func allowNoContainers(template map[string]any) {
-	spec := podSpec(template)
-	required, _ := spec["required"].([]any)
-	required = slices.DeleteFunc(required, func(name any) bool { return name == "containers" })
-	if len(required) == 0 {
-		delete(spec, "required")
-	} else {
-		spec["required"] = required
-	}
-	if containers, ok := properties(spec)["containers"].(map[string]any); ok {
-		containers["nullable"] = true
-	}
-}
-
-// removeDescriptions removes those of schemas, and leaves a property of that name.
-func removeDescriptions(properties map[string]any) {
-	for _, schema := range properties {
-		removeDescription(schema)
-	}
-}
-
-func removeDescription(node any) {
-	schema, ok := node.(map[string]any)
-	if !ok {
-		return
-	}
-	delete(schema, "description")
-	removeDescriptions(properties(schema))
-	removeDescription(schema["items"])
-	removeDescription(schema["additionalProperties"])
+	return append([]byte("---\n"), after...), err
 }

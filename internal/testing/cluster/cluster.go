@@ -31,6 +31,8 @@ type Cluster struct {
 	*localcluster.Cluster
 	// Client has every right.
 	Client client.WithWatch
+
+	pods pods
 }
 
 // Option changes what is started.

@@ -1,0 +1,191 @@
+package jupyter_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/jupyterserver"
+)
+
+// The shortest that the API allows; a notebook that was started an hour ago is idle
+// at the first probe.
+const culled = "culling: {idleTimeoutSeconds: 60, warningSeconds: %d, periodSeconds: 10, failureThreshold: 1}\n" + byHand
+
+const token = "the-t0ken-of-the-test"
+
+func ago(d time.Duration) time.Time { return time.Now().Add(-d) }
+
+// notebookServer creates a Jupyter whose server, which the test plays, was started an
+// hour ago and has been unused since.
+func (s *scene) notebookServer(warningSeconds int) (*jupyterserver.Server, *corev1.Pod) {
+	s.t.Helper()
+	server := jupyterserver.New(s.t, token)
+	server.Set(jupyterserver.State{LastActivity: ago(time.Hour)})
+	s.make(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: map[string]string{"token": token}})
+	s.create("auth: {tokenSecretRef: {name: secret}}\n" + fmt.Sprintf(culled, warningSeconds))
+	return server, s.serve(server)
+}
+
+// serve has a server run in the notebook's pod, since an hour ago.
+func (s *scene) serve(server *jupyterserver.Server) *corev1.Pod {
+	s.t.Helper()
+	pod := s.pod()
+	ip := s.ServePod(s.t, server.Address())
+	patch := fmt.Appendf(nil, `{"status": {"podIP": %q, "podIPs": [{"ip": %q}], "containerStatuses": [
+		{"name": "notebook", "image": "x", "imageID": "x", "restartCount": 0, "ready": true, "state": {"running": {"startedAt": %q}}}]}}`,
+		ip, ip, ago(time.Hour).UTC().Format(time.RFC3339))
+	s.g.Expect(s.Client.Status().Patch(s.t.Context(), pod, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+	s.kubelet.Running(s.t, pod, true)
+	s.awaitReady()
+	return pod
+}
+
+// told counts the Events on the Jupyter of a reason.
+func (s *scene) told(reason string) func() int {
+	return func() int {
+		n := 0
+		for _, e := range s.events() {
+			if e.Reason == reason {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	server, pod := s.notebookServer(3)
+	s.await(v1alpha1.ConditionIdle, metav1.ConditionTrue, v1alpha1.ReasonNoActivity)
+	warned := s.now()
+	s.g.Expect(warned.Spec.Suspend).To(BeFalse())
+	s.g.Expect(warned.Status.CullTime).NotTo(BeNil())
+	s.g.Expect(warned.Status.LastProbe).To(HaveValue(HaveField("Result", "Success")))
+	s.await(v1alpha1.ConditionServerResponding, metav1.ConditionTrue, v1alpha1.ReasonResponding)
+	s.g.Eventually(s.told(v1alpha1.ReasonIdleWarning)).Should(Equal(1))
+
+	s.await(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulled)
+	j := s.now()
+	s.g.Expect(j.Spec.Suspend).To(BeTrue())
+	at, err := time.Parse(time.RFC3339, j.Annotations[v1alpha1.AnnotationCulledAt])
+	s.g.Expect(err).NotTo(HaveOccurred())
+	s.g.Expect(at).NotTo(BeTemporally("<", warned.Status.CullTime.Time))
+	s.g.Eventually(s.told(v1alpha1.ReasonCulled)).Should(Equal(1))
+	s.g.Expect(s.told(v1alpha1.ReasonIdleWarning)()).To(Equal(1))
+	s.g.Eventually(func() *metav1.Time { return s.now().Status.CullTime }).Should(HaveValue(Equal(*warned.Status.CullTime)))
+	s.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed)
+
+	// A pod that no kubelet ends is ended by hand.
+	s.g.Expect(client.IgnoreNotFound(s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))).To(Succeed())
+	asked := server.Questions()
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = false })
+	s.g.Eventually(s.now).Should(And(
+		HaveField("Annotations", Not(HaveKey(v1alpha1.AnnotationCulledAt))),
+		HaveField("Status.CullTime", BeNil()),
+	))
+	s.await(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended)
+	s.g.Expect(server.Questions()).To(Equal(asked), "the former pod is not asked any more")
+	s.g.Eventually(func() types.UID { return s.pod().UID }).ShouldNot(Equal(pod.UID))
+	again := s.pod()
+	ip := s.ServePod(t, server.Address())
+	s.g.Expect(s.Client.Status().Patch(t.Context(), again, client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"status": {"podIP": %q, "podIPs": [{"ip": %q}]}}`, ip, ip)))).To(Succeed())
+	s.kubelet.Running(t, again, true) // it has just been started, and the server was last used an hour ago
+	s.await(v1alpha1.ConditionIdle, metav1.ConditionFalse, v1alpha1.ReasonActive)
+}
+
+// All are warned of at the same time, and then something happens to each: one after the
+// other would take minutes.
+func TestWhatKeepsANotebookFromBeingCulled(t *testing.T) {
+	t.Parallel()
+	type warned struct {
+		*scene
+		server *jupyterserver.Server
+	}
+	answers := func(answer http.HandlerFunc) func(warned) {
+		return func(w warned) { w.server.Misbehave(answer) }
+	}
+	says := func(state jupyterserver.State) func(warned) {
+		return func(w warned) { w.server.Set(state) }
+	}
+	notTold := func(w warned) metav1.Condition {
+		w.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonProbeFailing)
+		w.g.Eventually(w.now).Should(HaveField("Status.LastProbe", HaveValue(HaveField("Result", "Failure"))))
+		w.g.Expect(w.now().Status.ReadyReplicas).To(BeEquivalentTo(1), "that it does not tell is no failure of the notebook")
+		return w.await(v1alpha1.ConditionServerResponding, metav1.ConditionFalse, v1alpha1.ReasonProbeFailing)
+	}
+	used := func(reason string) func(warned) {
+		return func(w warned) { w.await(v1alpha1.ConditionIdle, metav1.ConditionFalse, reason) }
+	}
+	says403 := func(w warned) { w.g.Expect(notTold(w).Message).To(ContainSubstring("403 Forbidden")) }
+	cases := map[string]struct{ act, see func(warned) }{
+		"a request":   {says(jupyterserver.State{LastActivity: time.Now().Add(30 * time.Second)}), used(v1alpha1.ReasonActive)},
+		"a terminal":  {says(jupyterserver.State{Terminals: []time.Time{time.Now().Add(30 * time.Second)}}), used(v1alpha1.ReasonActive)},
+		"busy kernel": {says(jupyterserver.State{Kernels: []jupyterserver.Kernel{{State: "busy", LastActivity: ago(time.Hour)}}}), used(v1alpha1.ReasonKernelBusy)},
+		"forbidden":   {answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }), says403},
+		"garbage": {answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprint(w, `{"last_activity": "`+token+`"}`)
+		}), func(w warned) { w.g.Expect(notTold(w).Message).NotTo(ContainSubstring(token)) }},
+		"no answer in time": {
+			answers(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+			func(w warned) { w.g.Expect(notTold(w).Message).To(ContainSubstring("in time")) },
+		},
+		"another token": {func(w warned) {
+			w.g.Expect(w.Client.Patch(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "secret"}},
+				client.RawPatch(types.MergePatchType, []byte(`{"stringData": {"token": "another"}}`)))).To(Succeed())
+		}, says403},
+		"culling is switched off": {func(w warned) { w.change(func(j *v1alpha1.Jupyter) { j.Spec.Culling = nil }) }, func(w warned) {
+			w.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed)
+			w.g.Expect(w.now().Status).To(And(HaveField("LastProbe", BeNil()), HaveField("LastActivityTime", BeNil())))
+		}},
+	}
+	all := map[string]warned{}
+	for name := range cases {
+		s := newScene(t)
+		server, _ := s.notebookServer(30)
+		all[name] = warned{s, server}
+	}
+	for name, w := range all {
+		w.g.Eventually(w.now).Should(HaveField("Status.CullTime", Not(BeNil())), name)
+		cases[name].act(w)
+	}
+	for name, w := range all {
+		t.Log(name)
+		cases[name].see(w)
+		w.g.Expect(w.now()).To(And(HaveField("Status.CullTime", BeNil()), HaveField("Spec.Suspend", BeFalse())), name)
+	}
+}
+
+func TestAWarningOutlivesTheOperator(t *testing.T) {
+	c := cluster.Start(t, cluster.Whole(1))
+	operator := c.StartOperator(t)
+	s := sceneIn(t, c)
+	s.notebookServer(12)
+	s.await(v1alpha1.ConditionIdle, metav1.ConditionTrue, v1alpha1.ReasonNoActivity)
+	s.g.Eventually(s.told(v1alpha1.ReasonIdleWarning)).Should(Equal(1))
+	before := s.now()
+	s.g.Expect(operator.Stop()).To(Succeed())
+
+	second := c.StartOperator(t)
+	s.g.Eventually(s.now).WithTimeout(patience).Should(HaveField("Spec.Suspend", BeTrue()))
+	at, err := time.Parse(time.RFC3339, s.now().Annotations[v1alpha1.AnnotationCulledAt])
+	s.g.Expect(err).NotTo(HaveOccurred())
+	s.g.Expect(at).NotTo(BeTemporally("<", before.Status.CullTime.Time))
+	s.g.Expect(s.now().Status.CullTime).To(HaveValue(Equal(*before.Status.CullTime)))
+	s.g.Expect(s.told(v1alpha1.ReasonIdleWarning)()).To(Equal(1))
+	for _, log := range []string{operator.Log.String(), second.Log.String()} {
+		s.g.Expect(log).NotTo(ContainSubstring(token))
+	}
+}

@@ -1,0 +1,177 @@
+package jupyter
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/diagnosis"
+)
+
+// diagnose says why the notebook does not run. What is read for it besides the caches
+// is read only while it does not.
+func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
+	if n.Spec.Suspend || isReady(n.pod) && len(n.known) == 0 {
+		r.journal.Forget(n.name) // what was told of this run says nothing of the next
+		r.lookBack(n)
+		return nil
+	}
+	if err := r.findIntruder(ctx, n); err != nil {
+		return err
+	}
+	found, err := r.examine(ctx, n)
+	if err != nil {
+		return err
+	}
+	if found.Cause == nil && r.isOverdue(n) {
+		// It may have been told before there was anyone to hear it.
+		r.journal.Forget(n.name)
+		if found, err = r.examine(ctx, n); err != nil {
+			return err
+		}
+		if found.Cause == nil {
+			found.Cause = overdue(n)
+		}
+	}
+	n.others = found.Others
+	if found.Cause != nil {
+		n.cause = found.Cause
+		if _, failed := n.failedSince(); failed {
+			n.cause = new(found.Cause.Steady(n.Status.LastFailure))
+		}
+	}
+	return nil
+}
+
+// lookBack finds a crash that was over before anyone looked.
+func (r *Reconciler) lookBack(n *notebook) {
+	if !isReady(n.pod) {
+		return
+	}
+	crash := diagnosis.Crashed([]*corev1.Pod{n.pod})
+	if last := n.Status.LastFailure; crash != nil && (last == nil || crash.Time.After(last.LastTime.Time)) {
+		n.crash = crash
+	}
+}
+
+func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {
+	w := diagnosis.Workload{Known: n.known}
+	if n.pod != nil && n.pod.DeletionTimestamp.IsZero() {
+		w.Pods = append(w.Pods, n.pod)
+	}
+	if err := r.journal.Follow(ctx, n.name, objectsOf(n)...); err != nil {
+		return diagnosis.Diagnosis{}, err
+	}
+	w.Events = r.journal.Events(n.name)
+	if err := r.readClaim(ctx, n, &w); err != nil {
+		return diagnosis.Diagnosis{}, err
+	}
+	if n.pod == nil {
+		if err := r.readQuotas(ctx, n, &w); err != nil {
+			return diagnosis.Diagnosis{}, err
+		}
+	} else if n.pod.Spec.NodeName == "" {
+		if err := r.readNodes(ctx, &w); err != nil {
+			return diagnosis.Diagnosis{}, err
+		}
+	}
+	return diagnosis.Diagnose(w), nil
+}
+
+// objectsOf are those whose Events tell of the notebook.
+func objectsOf(n *notebook) []diagnosis.Object {
+	objects := []diagnosis.Object{{Kind: "StatefulSet", Name: n.Name}, {Kind: "Pod", Name: podName(n.Jupyter)}}
+	if claim := claimName(n.Jupyter); claim != "" {
+		objects = append(objects, diagnosis.Object{Kind: "PersistentVolumeClaim", Name: claim})
+	}
+	return objects
+}
+
+func claimName(j *v1alpha1.Jupyter) string {
+	switch {
+	case j.Spec.Storage == nil:
+		return ""
+	case j.Spec.Storage.ExistingClaim != "":
+		return j.Spec.Storage.ExistingClaim
+	}
+	return j.Name
+}
+
+// readClaim reads the claim that the pod mounts. One of somebody else's is in no
+// cache, and no watch tells of it.
+func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Workload) error {
+	name := claimName(n.Jupyter)
+	if name == "" || n.stop {
+		return nil
+	}
+	if n.Spec.Storage.ExistingClaim != "" {
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: name}, &n.claim)
+		if n.claim.Status.Phase != corev1.ClaimBound {
+			n.within(r.retryRefused(n))
+		}
+		if apierrors.IsNotFound(err) {
+			w.Known = append(w.Known, diagnosis.Cause{
+				Reason:  v1alpha1.ReasonClaimNotFound,
+				Object:  diagnosis.Object{Kind: "PersistentVolumeClaim", Name: name},
+				Message: fmt.Sprintf("PersistentVolumeClaim %s, which spec.storage.existingClaim names, does not exist", name),
+				Advice:  "create it or name another", Count: 1, Passing: true,
+			})
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if n.claim.UID != "" {
+		w.Claims = append(w.Claims, &n.claim)
+	}
+	return nil
+}
+
+func (r *Reconciler) readQuotas(ctx context.Context, n *notebook, w *diagnosis.Workload) error {
+	if len(w.Events) == 0 {
+		return nil // nobody was refused anything
+	}
+	var quotas corev1.ResourceQuotaList
+	if err := r.Live.List(ctx, &quotas, client.InNamespace(n.Namespace)); err != nil {
+		return err
+	}
+	for i := range quotas.Items {
+		w.Quotas = append(w.Quotas, &quotas.Items[i])
+	}
+	return nil
+}
+
+// readNodes sums up the nodes, of which the cache holds what this needs.
+func (r *Reconciler) readNodes(ctx context.Context, w *diagnosis.Workload) error {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	w.Nodes = diagnosis.SumUp(nodes.Items)
+	return nil
+}
+
+// isOverdue tells whether the start takes longer than it was given.
+func (r *Reconciler) isOverdue(n *notebook) bool {
+	left := n.Spec.ProgressDeadline() - r.Clock.Since(r.startedAt(n))
+	if left > 0 {
+		n.within(left)
+		return false
+	}
+	return true
+}
+
+func overdue(n *notebook) *diagnosis.Cause {
+	return &diagnosis.Cause{
+		Reason: v1alpha1.ReasonProgressDeadlineExceeded, Object: selfOf(n.Jupyter),
+		Message: fmt.Sprintf("the notebook is not ready after %v, and nothing says why", n.Spec.ProgressDeadline()),
+		Advice:  "see whether its image serves on port 8888, and the Events of pod " + podName(n.Jupyter),
+		Passing: true, Count: 1,
+	}
+}

@@ -1,0 +1,209 @@
+package jupyter_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+// impatient is without patience for a scheduler.
+const impatient = "schedulingGracePeriodSeconds: 0\n"
+
+// Whoever may look at Jupyters and Events of one namespace, and at nothing else,
+// finds out why theirs does not run.
+func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec    string
+		prepare func(*scene)
+		// happen is what befalls the pod; nil if it needs none.
+		happen func(*scene, *corev1.Pod)
+		reason string
+		words  []string
+	}{
+		"no node has the label": {
+			spec: impatient + "template: {spec: {nodeSelector: {no: such}}}", reason: v1alpha1.ReasonFailedScheduling,
+		},
+		"no node is large enough": {
+			spec: impatient + "resources: {requests: {cpu: '640'}}", reason: v1alpha1.ReasonFailedScheduling, words: []string{"640"},
+		},
+		"every node is tainted": {
+			spec:    impatient + "template: {spec: {nodeSelector: {kubernetes.io/hostname: tainted}}}",
+			prepare: (*scene).taintedNode, reason: v1alpha1.ReasonFailedScheduling, words: []string{"taint"},
+		},
+		"the quota has no room": {
+			prepare: func(s *scene) {
+				s.make(&corev1.ResourceQuota{
+					ObjectMeta: metav1.ObjectMeta{Name: "none"},
+					Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+				})
+				s.awaitQuota("none")
+			},
+			reason: v1alpha1.ReasonQuotaExceeded, words: []string{"none"},
+		},
+		"the quota has no room for the claim": {
+			spec: "storage: {size: 10Gi}",
+			prepare: func(s *scene) {
+				s.make(&corev1.ResourceQuota{
+					ObjectMeta: metav1.ObjectMeta{Name: "small"},
+					Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("1Gi")}},
+				})
+				s.awaitQuota("small")
+			},
+			reason: v1alpha1.ReasonQuotaExceeded, words: []string{"small"},
+		},
+		"an admission policy denies the pod": {
+			prepare: (*scene).denyPods, reason: v1alpha1.ReasonAdmissionDenied, words: []string{"no pods today"},
+		},
+		"the storage class does not exist": {
+			spec: impatient + "storage: {size: 1Gi, storageClassName: nowhere}", reason: v1alpha1.ReasonProvisioningFailed, words: []string{"nowhere"},
+		},
+		"the claim waits for a volume": {
+			spec: impatient + "storage: {size: 1Gi, storageClassName: ''}", reason: v1alpha1.ReasonClaimPending, words: []string{"nb"},
+		},
+		"the claim does not exist": {
+			spec: impatient + "storage: {existingClaim: lost}", reason: v1alpha1.ReasonClaimNotFound, words: []string{"lost"},
+		},
+		"a volume cannot be mounted": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
+				s.kubelet.Event(s.t, pod, "FailedMount", "", `MountVolume.SetUp failed for volume "extra" : configmap "settings" not found`)
+			},
+			reason: v1alpha1.ReasonFailedMount, words: []string{"settings"},
+		},
+		"the image does not exist": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Waiting(s.t, pod, "ErrImagePull", `rpc error: code = NotFound desc = failed to pull and unpack image "example.org/nb:nope": failed to resolve reference "example.org/nb:nope": example.org/nb:nope: not found`)
+			},
+			reason: v1alpha1.ReasonErrImagePull, words: []string{"no such image"},
+		},
+		"the image may not be pulled": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Waiting(s.t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/private:1": ErrImagePull: failed to pull and unpack image "example.org/private:1": pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`)
+			},
+			reason: v1alpha1.ReasonImagePullBackOff, words: []string{"imagePullSecrets"},
+		},
+		"a key of a ConfigMap is missing": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Waiting(s.t, pod, "CreateContainerConfigError", "couldn't find key theme in ConfigMap "+pod.Namespace+"/settings")
+			},
+			reason: v1alpha1.ReasonCreateContainerConfigError, words: []string{"theme", "settings"},
+		},
+		"the server crashes": {
+			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Crashed(s.t, pod, "Error", 3) },
+			reason: v1alpha1.ReasonCrashLoopBackOff, words: []string{"exit code 3"},
+		},
+		"the server runs out of memory": {
+			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Crashed(s.t, pod, "OOMKilled", 137) },
+			reason: v1alpha1.ReasonOOMKilled, words: []string{"memory"},
+		},
+		"a probe fails": {
+			spec: "progressDeadlineSeconds: 1\n",
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Running(s.t, pod, false)
+				s.kubelet.Event(s.t, pod, "Unhealthy", "spec.containers{notebook}", `Readiness probe failed: Get "http://10.0.0.9:8888/api": context deadline exceeded`)
+			},
+			reason: v1alpha1.ReasonUnhealthy, words: []string{"readiness probe"},
+		},
+		"the template breaks the rules": {
+			spec: "template: {spec: {hostNetwork: true}}", reason: v1alpha1.ReasonInvalidSpec, words: []string{"spec.template.spec.hostNetwork"},
+		},
+		"the name is taken": {
+			prepare: func(s *scene) {
+				s.make(&corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{Name: "nb"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+				})
+			},
+			reason: v1alpha1.ReasonResourceConflict, words: []string{"Service nb"},
+		},
+		"the token's Secret does not exist": {
+			spec: "auth: {tokenSecretRef: {name: mine, key: token}}", reason: v1alpha1.ReasonSecretNotFound, words: []string{"mine"},
+		},
+		"the token is empty": {
+			spec: "auth: {tokenSecretRef: {name: mine, key: token}}",
+			prepare: func(s *scene) {
+				s.make(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Data: map[string][]byte{"token": nil}})
+			},
+			reason: v1alpha1.ReasonInvalidSecret, words: []string{"mine"},
+		},
+		"nothing says why": {
+			spec:   "progressDeadlineSeconds: 1\n",
+			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Running(s.t, pod, false) },
+			reason: v1alpha1.ReasonProgressDeadlineExceeded,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			describe := s.describer()
+			if tc.prepare != nil {
+				tc.prepare(s)
+			}
+			if tc.happen != nil {
+				tc.spec += byHand
+			}
+			s.create(tc.spec)
+			if tc.happen != nil {
+				tc.happen(s, s.pod())
+			}
+			s.g.Eventually(describe).WithPolling(patience / 60).WithTimeout(patience).Should(tells(tc.reason, tc.words...))
+			s.g.Expect(s.now().Status.LastFailure).To(HaveField("Reason", tc.reason))
+		})
+	}
+}
+
+func (s *scene) taintedNode() {
+	s.t.Helper()
+	err := s.Client.Create(s.t.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "tainted", Labels: map[string]string{corev1.LabelHostname: "tainted"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "only", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
+	})
+	s.g.Expect(err).NotTo(HaveOccurred())
+}
+
+func (s *scene) awaitQuota(name string) {
+	s.t.Helper()
+	s.g.Eventually(func() (corev1.ResourceList, error) {
+		var quota corev1.ResourceQuota
+		err := s.Client.Get(s.t.Context(), keyOf(s.namespace, name), &quota)
+		return quota.Status.Hard, err
+	}).ShouldNot(BeEmpty())
+}
+
+// denyPods has an admission policy refuse all pods of the namespace, and returns when
+// it does.
+func (s *scene) denyPods() {
+	s.t.Helper()
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "deny-" + s.namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				}}},
+			},
+			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "no pods today"}},
+		},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+	s.g.Expect(s.Client.Create(s.t.Context(), policy)).To(Succeed())
+	s.g.Expect(s.Client.Create(s.t.Context(), binding)).To(Succeed())
+	s.g.Eventually(func() error {
+		return s.Client.Create(s.t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "tried-"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		})
+	}).Should(MatchError(ContainSubstring("no pods today")))
+}

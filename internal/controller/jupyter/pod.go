@@ -1,0 +1,127 @@
+package jupyter
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// findPod reads the notebook's pod: the one that its StatefulSet controls.
+func (r *Reconciler) findPod(ctx context.Context, n *notebook) error {
+	var pod corev1.Pod
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: podName(n.Jupyter)}, &pod)
+	if err == nil && n.set.UID != "" && metav1.IsControlledBy(&pod, &n.set) {
+		n.pod = &pod
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// podAwaited is how long a pod is waited for before somebody looks what is in its
+// place: a StatefulSet's controller says nothing of a pod of that name.
+const podAwaited = 5 * time.Second
+
+// findIntruder looks for a pod of somebody else's in the notebook's place.
+func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) error {
+	if n.pod != nil || n.set.UID == "" || n.stop {
+		return nil
+	}
+	if left := podAwaited - r.Clock.Since(r.startedAt(n)); left > 0 {
+		n.within(left)
+		return nil
+	}
+	var pod corev1.Pod
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: podName(n.Jupyter)}, &pod)
+	if err == nil && !metav1.IsControlledBy(&pod, &n.set) {
+		n.found(conflictOf(kube.NewConflict("Pod", &pod)))
+		n.within(r.retryRefused(n))
+	}
+	return client.IgnoreNotFound(err)
+}
+
+func podName(j *v1alpha1.Jupyter) string { return j.Name + "-0" }
+
+// update replaces a pod that is older than what is asked for: at once if the user
+// wants that, and otherwise only if nothing runs in it that could be lost.
+func (r *Reconciler) update(ctx context.Context, n *notebook) error {
+	pending := func(status metav1.ConditionStatus, reason, message string) {
+		n.updatePending = n.condition(v1alpha1.ConditionUpdatePending, status, reason, message)
+	}
+	switch {
+	case !isOutdated(n):
+		pending(metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "the pod is what is asked for")
+		return nil
+	case n.Spec.UpdateStrategy.Type != v1alpha1.JupyterUpdateRecreate && isRunning(n.pod):
+		pending(metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded,
+			"the notebook runs as it was asked for earlier: restart it for the change, by suspending and resuming it for example")
+		return nil
+	}
+	pending(metav1.ConditionTrue, v1alpha1.ReasonReplacing, "the pod is being replaced")
+	if !n.pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	// Before the pod is deleted: afterwards, a retry could not tell who did it.
+	if err := r.recorder.Emit(ctx, n.Jupyter, replacedPod(n)); err != nil {
+		return err
+	}
+	err := r.Client.Delete(ctx, n.pod, client.Preconditions{UID: &n.pod.UID, ResourceVersion: &n.pod.ResourceVersion})
+	return client.IgnoreNotFound(err)
+}
+
+// isOutdated tells whether the pod was made of an earlier template. The StatefulSet's
+// controller says so, as soon as it has seen the latest.
+func isOutdated(n *notebook) bool {
+	if n.pod == nil || n.set.Status.ObservedGeneration != n.set.Generation || n.set.Status.UpdateRevision == "" {
+		return false
+	}
+	return n.pod.Labels[appsv1.ControllerRevisionHashLabelKey] != n.set.Status.UpdateRevision
+}
+
+// isRunning tells whether there is a process that a user may have work in.
+func isRunning(pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		if status.Name == v1alpha1.NotebookContainer && status.State.Running != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func isReady(pod *corev1.Pod) bool {
+	if pod == nil || !pod.DeletionTimestamp.IsZero() {
+		return false
+	}
+	c := podCondition(pod, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func (n *notebook) condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: n.Generation}
+}
+
+// stalledBefore is the Stalled condition that was written last, if it is True.
+func (n *notebook) stalledBefore() *metav1.Condition {
+	c := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionStalled)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return c
+}

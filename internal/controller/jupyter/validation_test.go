@@ -1,0 +1,271 @@
+package jupyter_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/workload"
+)
+
+// strict refuses fields that there are not, as kubectl does.
+func strict(c *cluster.Cluster) client.Client {
+	return client.WithFieldValidation(c.Client, metav1.FieldValidationStrict)
+}
+
+func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
+	c := cluster.Shared(t)
+	const (
+		quantity = "spec.storage.size: Invalid value: ... size must be a quantity greater than 0, such as 10Gi"
+		oneClaim = "spec.storage: Invalid value: ... give size for a claim of the Jupyter's own, or existingClaim for one that there is"
+		ownClaim = "spec.storage: Invalid value: ... storageClassName, accessModes and retentionPolicy are for a claim of the Jupyter's own: leave them out with existingClaim"
+		access   = "spec.access: Invalid value: ... type Ingress needs host; without it, leave out host, ingressClassName and tlsSecretName"
+	)
+	long := strings.Repeat("a", 254)
+	for name, tc := range map[string]struct{ spec, want string }{
+		"an unknown field":              {"replicas: 2", `unknown field "spec.replicas"`},
+		"an empty image":                {`image: ""`, "spec.image: Invalid value"},
+		"a long image":                  {"image: " + strings.Repeat("a", 1025), "spec.image: Too long: may not be more than 1024 bytes"},
+		"a service account in capitals": {"serviceAccountName: Me", "spec.serviceAccountName: Invalid value"},
+		"an empty service account":      {`serviceAccountName: ""`, "spec.serviceAccountName: Invalid value"},
+		"a suspend that is a text":      {`suspend: "yes"`, "spec.suspend: Invalid value"},
+		"a list for a template":         {"template: []", "spec.template: Invalid value"},
+		"a container without a name":    {"template: {spec: {containers: [{image: a}]}}", "spec.template.spec.containers[0].name: Required value"},
+		"an unknown field of a pod":     {"template: {spec: {nodePool: a}}", `unknown field "spec.template.spec.nodePool"`},
+
+		"storage of nothing":           {"storage: {}", oneClaim},
+		"storage of both":              {"storage: {size: 1Gi, existingClaim: a}", oneClaim},
+		"no room":                      {"storage: {size: 0}", quantity},
+		"less than no room":            {"storage: {size: -1Gi}", quantity},
+		"room that is no quantity":     {"storage: {size: much}", "spec.storage.size: Invalid value"},
+		"a class of another's claim":   {"storage: {existingClaim: a, storageClassName: b}", ownClaim},
+		"modes of another's claim":     {"storage: {existingClaim: a, accessModes: [ReadWriteOnce]}", ownClaim},
+		"retention of another's claim": {"storage: {existingClaim: a, retentionPolicy: {whenDeleted: Delete}}", ownClaim},
+		"an empty claim":               {`storage: {existingClaim: ""}`, "spec.storage.existingClaim: Invalid value"},
+		"a class in capitals":          {"storage: {size: 1Gi, storageClassName: Fast}", "spec.storage.storageClassName: Invalid value"},
+		"no modes":                     {"storage: {size: 1Gi, accessModes: []}", "spec.storage.accessModes: Invalid value"},
+		"an unknown mode":              {"storage: {size: 1Gi, accessModes: [ReadOnlyMany]}", `spec.storage.accessModes[0]: Unsupported value: "ReadOnlyMany": supported values: "ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"`},
+		"a mode twice":                 {"storage: {size: 1Gi, accessModes: [ReadWriteOnce, ReadWriteOnce]}", `spec.storage.accessModes[1]: Duplicate value: "ReadWriteOnce"`},
+		"a relative path":              {"storage: {size: 1Gi, mountPath: work}", "spec.storage.mountPath: Invalid value"},
+		"the root":                     {"storage: {size: 1Gi, mountPath: /}", "spec.storage.mountPath: Invalid value"},
+		"a path with a colon":          {"storage: {size: 1Gi, mountPath: '/a:b'}", "spec.storage.mountPath: Invalid value"},
+		"an unknown retention":         {"storage: {size: 1Gi, retentionPolicy: {whenDeleted: Keep}}", `spec.storage.retentionPolicy.whenDeleted: Unsupported value: "Keep": supported values: "Retain", "Delete"`},
+
+		"an Ingress without host":         {"access: {type: Ingress}", access},
+		"a host without Ingress":          {"access: {host: a.example.org}", access},
+		"a class without Ingress":         {"access: {type: None, ingressClassName: a}", access},
+		"TLS without Ingress":             {"access: {tlsSecretName: a}", access},
+		"an unknown access":               {"access: {type: Route}", `spec.access.type: Unsupported value: "Route": supported values: "None", "Ingress"`},
+		"a long host":                     {"access: {type: Ingress, host: " + long + "}", "spec.access.host: Too long: may not be more than 253 bytes"},
+		"a host in capitals":              {"access: {type: Ingress, host: Lab.example.org}", "spec.access.host: Invalid value"},
+		"a host with a port":              {"access: {type: Ingress, host: 'lab.example.org:80'}", "spec.access.host: Invalid value"},
+		"a host that is a URL":            {"access: {type: Ingress, host: 'https://lab.example.org'}", "spec.access.host: Invalid value"},
+		"any host":                        {"access: {type: Ingress, host: '*.example.org'}", "spec.access.host: Invalid value"},
+		"a class of Ingress in capitals":  {"access: {type: Ingress, host: a.b, ingressClassName: A}", "spec.access.ingressClassName: Invalid value"},
+		"a Secret of TLS in capitals":     {"access: {type: Ingress, host: a.b, tlsSecretName: A}", "spec.access.tlsSecretName: Invalid value"},
+		"a token of no Secret":            {"auth: {tokenSecretRef: {}}", "spec.auth.tokenSecretRef.name: Required value"},
+		"a token of an empty name":        {`auth: {tokenSecretRef: {name: ""}}`, "spec.auth.tokenSecretRef.name: Invalid value"},
+		"a token of an empty key":         {`auth: {tokenSecretRef: {name: a, key: ""}}`, "spec.auth.tokenSecretRef.key: Invalid value"},
+		"a token of a key with a slash":   {"auth: {tokenSecretRef: {name: a, key: a/b}}", "spec.auth.tokenSecretRef.key: Invalid value"},
+		"an unknown strategy":             {"updateStrategy: {type: Always}", `spec.updateStrategy.type: Unsupported value: "Always": supported values: "OnRestart", "Recreate"`},
+		"no deadline":                     {"progressDeadlineSeconds: 0", "spec.progressDeadlineSeconds: Invalid value"},
+		"a deadline after days":           {"progressDeadlineSeconds: 86401", "spec.progressDeadlineSeconds: Invalid value"},
+		"less than no grace":              {"schedulingGracePeriodSeconds: -1", "spec.schedulingGracePeriodSeconds: Invalid value"},
+		"a grace of days":                 {"schedulingGracePeriodSeconds: 86401", "spec.schedulingGracePeriodSeconds: Invalid value"},
+		"culled at once":                  {"culling: {idleTimeoutSeconds: 59}", "spec.culling.idleTimeoutSeconds: Invalid value"},
+		"culled after months":             {"culling: {idleTimeoutSeconds: 2592001}", "spec.culling.idleTimeoutSeconds: Invalid value"},
+		"warned before it began":          {"culling: {warningSeconds: -1}", "spec.culling.warningSeconds: Invalid value"},
+		"warned days before":              {"culling: {idleTimeoutSeconds: 100000, warningSeconds: 86401}", "spec.culling.warningSeconds: Invalid value"},
+		"warned when it was not idle yet": {"culling: {idleTimeoutSeconds: 300, warningSeconds: 300}", "spec.culling: Invalid value: ... warningSeconds must be less than idleTimeoutSeconds"},
+		"warned by default before that":   {"culling: {idleTimeoutSeconds: 300}", "spec.culling: Invalid value: ... warningSeconds must be less than idleTimeoutSeconds"},
+		"asked too often":                 {"culling: {periodSeconds: 9}", "spec.culling.periodSeconds: Invalid value"},
+		"asked too seldom":                {"culling: {periodSeconds: 3601}", "spec.culling.periodSeconds: Invalid value"},
+		"no time to answer":               {"culling: {timeoutSeconds: 0}", "spec.culling.timeoutSeconds: Invalid value"},
+		"too much time to answer":         {"culling: {timeoutSeconds: 61, periodSeconds: 100}", "spec.culling.timeoutSeconds: Invalid value"},
+		"asked before the last answer":    {"culling: {timeoutSeconds: 10, periodSeconds: 10}", "spec.culling: Invalid value: ... timeoutSeconds must be less than periodSeconds"},
+		"failed before it was asked":      {"culling: {failureThreshold: 0}", "spec.culling.failureThreshold: Invalid value"},
+		"failed for ever":                 {"culling: {failureThreshold: 101}", "spec.culling.failureThreshold: Invalid value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := strict(c).Create(t.Context(), cluster.Manifest(t, "Jupyter", metav1.NamespaceDefault, "wrong", tc.spec), client.DryRunAll)
+			expectSaid(t, err, tc.want)
+		})
+	}
+}
+
+// expectSaid expects a text in an error; "..." stands for what is said in between.
+func expectSaid(t *testing.T, err error, want string) {
+	t.Helper()
+	g := NewWithT(t)
+	for part := range strings.SplitSeq(want, " ... ") {
+		g.Expect(err).To(MatchError(ContainSubstring(part)))
+	}
+}
+
+func TestTheAPIServerRefusesANameThatChildrenCannotBear(t *testing.T) {
+	c := cluster.Shared(t)
+	const want = "metadata.name must be a DNS label of at most 52 characters that begins with a letter: its StatefulSet and Service bear the same name"
+	for name, ok := range map[string]bool{
+		"a": true, "lab-1": true, strings.Repeat("a", 52): true,
+		strings.Repeat("a", 53): false, "lab.mine": false, "1lab": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.Client.Create(t.Context(), cluster.Manifest(t, "Jupyter", metav1.NamespaceDefault, name, ""), client.DryRunAll)
+			if ok {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			expectSaid(t, err, want)
+		})
+	}
+}
+
+func TestTheAPIServerTakesWhatIsLeftOut(t *testing.T) {
+	c := cluster.Shared(t)
+	g := NewWithT(t)
+	create := func(spec string) *v1alpha1.Jupyter {
+		t.Helper()
+		manifest := cluster.Manifest(t, "Jupyter", c.Namespace(t, nil), "lab", spec)
+		g.Expect(strict(c).Create(t.Context(), manifest)).To(Succeed())
+		j := &v1alpha1.Jupyter{}
+		g.Expect(c.Client.Get(t.Context(), client.ObjectKeyFromObject(manifest), j)).To(Succeed())
+		return j
+	}
+	minimal := create("").Spec
+	g.Expect(minimal.ProgressDeadlineSeconds).To(Equal(new(int32(600))))
+	g.Expect(minimal.SchedulingGracePeriodSeconds).To(Equal(new(int32(60))))
+	g.Expect(minimal.Storage).To(BeNil())
+	g.Expect(minimal.Culling).To(BeNil())
+
+	given := create(`
+storage: {size: 1Gi, retentionPolicy: {}}
+access: {}
+auth: {tokenSecretRef: {name: mine}}
+culling: {}
+updateStrategy: {}
+`).Spec
+	g.Expect(given.Storage.MountPath).To(Equal("/home/jovyan"))
+	g.Expect(given.Storage.RetentionPolicy.WhenDeleted).To(Equal(v1alpha1.WhenDeletedRetain))
+	g.Expect(given.Access.Type).To(Equal(v1alpha1.AccessTypeNone))
+	g.Expect(given.Auth.TokenSecretRef.Key).To(Equal("token"))
+	g.Expect(*given.Culling).To(Equal(v1alpha1.JupyterCulling{
+		IdleTimeoutSeconds: 3600, WarningSeconds: new(int32(300)), PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3,
+	}))
+	g.Expect(given.UpdateStrategy.Type).To(Equal(v1alpha1.JupyterUpdateOnRestart))
+
+	// A template is merged into a pod that has a container.
+	g.Expect(create("template: {metadata: {labels: {a: b}}, spec: {nodeSelector: {c: d}}}").Spec.Template).To(Equal(&corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.PodSpec{NodeSelector: map[string]string{"c": "d"}},
+	}))
+}
+
+// A claim is what it was made as, but for growing.
+func TestTheAPIServerRefusesAChangeThatAClaimCannotFollow(t *testing.T) {
+	c := cluster.Shared(t)
+	const (
+		shrunk   = "spec.storage: Invalid value: ... size can grow only: a claim does not shrink"
+		class    = "spec.storage: Invalid value: ... storageClassName cannot be changed: a claim keeps its class"
+		modes    = "spec.storage: Invalid value: ... accessModes cannot be changed: a claim keeps them"
+		withdraw = "spec: Invalid value: ... storage cannot be removed: the notebook's files would be out of reach"
+	)
+	const claim = "storage: {size: 10Gi, storageClassName: slow, accessModes: [ReadWriteOnce]}"
+	for name, tc := range map[string]struct{ before, patch, want string }{
+		"it grows":                     {claim, `{"spec":{"storage":{"size":"20Gi"}}}`, ""},
+		"it stays, in other words":     {claim, `{"spec":{"storage":{"size":"10240Mi"}}}`, ""},
+		"it shrinks":                   {claim, `{"spec":{"storage":{"size":"9Gi"}}}`, shrunk},
+		"it shrinks, by another unit":  {claim, `{"spec":{"storage":{"size":"9999M"}}}`, shrunk},
+		"it is moved":                  {claim, `{"spec":{"storage":{"mountPath":"/work"}}}`, ""},
+		"it is kept no longer":         {claim, `{"spec":{"storage":{"retentionPolicy":{"whenDeleted":"Delete"}}}}`, ""},
+		"another class":                {claim, `{"spec":{"storage":{"storageClassName":"fast"}}}`, class},
+		"no class":                     {claim, `{"spec":{"storage":{"storageClassName":null}}}`, class},
+		"a class at last":              {"storage: {size: 1Gi}", `{"spec":{"storage":{"storageClassName":"fast"}}}`, class},
+		"other modes":                  {claim, `{"spec":{"storage":{"accessModes":["ReadWriteMany"]}}}`, modes},
+		"no modes":                     {claim, `{"spec":{"storage":{"accessModes":null}}}`, modes},
+		"modes at last":                {"storage: {size: 1Gi}", `{"spec":{"storage":{"accessModes":["ReadWriteMany"]}}}`, modes},
+		"it is removed":                {claim, `{"spec":{"storage":null}}`, withdraw},
+		"storage at last":              {"{}", `{"spec":{"storage":{"size":"1Gi","storageClassName":"fast"}}}`, ""},
+		"another's claim is removed":   {"storage: {existingClaim: a}", `{"spec":{"storage":null}}`, ""},
+		"another's claim is exchanged": {"storage: {existingClaim: a}", `{"spec":{"storage":{"existingClaim":"b"}}}`, ""},
+		"one's own after another's":    {"storage: {existingClaim: a}", `{"spec":{"storage":{"existingClaim":null,"size":"1Gi","storageClassName":"fast","accessModes":["ReadWriteMany"]}}}`, ""},
+		"another's after one's own":    {"storage: {size: 1Gi}", `{"spec":{"storage":{"existingClaim":"a","size":null}}}`, ""},
+		"a claim and another's":        {claim, `{"spec":{"storage":{"existingClaim":"a"}}}`, "give size for a claim of the Jupyter's own, or existingClaim for one that there is"},
+		"everything but the storage":   {claim, `{"spec":{"image":"b","serviceAccountName":"c","culling":{}}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			j := cluster.Manifest(t, "Jupyter", metav1.NamespaceDefault, "changing", tc.before)
+			g.Expect(c.Client.Create(t.Context(), j)).To(Succeed())
+			t.Cleanup(func() { _ = c.Client.Delete(context.Background(), j) })
+			err := c.Client.Patch(t.Context(), j.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(tc.patch)), client.DryRunAll)
+			if tc.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			expectSaid(t, err, tc.want)
+		})
+	}
+}
+
+// What is written must be found again as it was, or it would be written for ever.
+func TestTheAPIServerKeepsChildrenAsTheyAreMade(t *testing.T) {
+	c := cluster.Start(t) // no operator, and no controller that writes a status
+	for name, spec := range map[string]string{
+		"minimal":    "",
+		"everything": everything,
+		"a template": `
+resources: {limits: {cpu: 2000m, memory: 0.5Gi, nvidia.com/gpu: 1}, requests: {cpu: "1.0"}}
+storage: {existingClaim: mine}
+template:
+  metadata: {annotations: {bongsu.io/simulate: none}}
+  spec:
+    hostUsers: true
+    tolerations: [{key: gpu}]
+    volumes: [{name: a, configMap: {name: a}}, {name: b, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1024Mi}}}}}}]
+    securityContext: {runAsUser: 2000, seccompProfile: {type: Localhost, localhostProfile: a}}
+    initContainers: [{name: clone, image: git, restartPolicy: Always}]
+    containers:
+    - {name: proxy, image: p, ports: [{containerPort: 53}, {containerPort: 53, protocol: UDP}], livenessProbe: {grpc: {port: 53}}}
+    - name: notebook
+      env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: B, value: ""}, {name: C, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}]
+      readinessProbe: {exec: {command: ["true"]}}
+      lifecycle: {preStop: {exec: {command: ["true"]}}}
+      volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			manifest := cluster.Manifest(t, "Jupyter", c.Namespace(t, nil), "lab", spec)
+			g.Expect(c.Client.Create(t.Context(), manifest)).To(Succeed())
+			j := &v1alpha1.Jupyter{}
+			g.Expect(c.Client.Get(t.Context(), client.ObjectKeyFromObject(manifest), j)).To(Succeed())
+			pod, refused := workload.NotebookPod(j, "notebook:test")
+			g.Expect(refused).To(BeEmpty())
+
+			children := kube.NewChildren(c.Client, c.Client)
+			made := []client.Object{workload.NotebookStatefulSet(j, pod), workload.NotebookService(j), workload.NotebookToken(j, "token")}
+			if claim := workload.NotebookClaim(j); claim != nil {
+				made = append(made, claim)
+			}
+			if ingress := workload.NotebookIngress(j); ingress != nil {
+				made = append(made, ingress)
+			}
+			for _, wanted := range made {
+				first, again := wanted.DeepCopyObject().(client.Object), wanted.DeepCopyObject().(client.Object)
+				g.Expect(children.Ensure(t.Context(), wanted, first)).To(Succeed())
+				g.Expect(children.Ensure(t.Context(), wanted, again)).To(Succeed())
+				g.Expect(again.GetGeneration()).To(Equal(first.GetGeneration()), "%T", wanted)
+				g.Expect(again.GetResourceVersion()).To(Equal(first.GetResourceVersion()), "%T", wanted)
+			}
+		})
+	}
+}

@@ -1,0 +1,229 @@
+// Package journal keeps the latest Warnings that regard the objects of workloads
+// which somebody follows, for diagnosis: many causes are told by nothing but Events.
+//
+// It hears of Events from the one stream that serves alarms too, and asks the API
+// server only for what came before it began to follow. What it keeps is bounded: of
+// each workload, a few Events. It decides nothing.
+package journal
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/eventfeed"
+)
+
+const (
+	// maxEvents is how many Events of a workload are kept, the latest.
+	maxEvents = 32
+	// keepFor is how long an Event tells something: as long as the API server keeps it,
+	// by default.
+	keepFor = time.Hour
+	// maxListed is how many Events of an object are read that came before.
+	maxListed = 500
+)
+
+// object names an object across namespaces.
+type object struct {
+	namespace string
+	diagnosis.Object
+}
+
+// Journal keeps Events. It is safe for concurrent use.
+type Journal struct {
+	reader client.Reader
+	clock  clock.PassiveClock
+	tell   func(ctx context.Context, workload types.NamespacedName)
+
+	mu        sync.Mutex
+	workloads map[types.NamespacedName]*workload
+	// followers are the workloads that an object belongs to: a claim may have several.
+	followers map[object][]types.NamespacedName
+}
+
+// workload is one that is followed.
+type workload struct {
+	objects []diagnosis.Object
+	events  map[types.UID]diagnosis.Event // by the Event's own UID
+}
+
+// New returns a Journal that reads what came before from reader, the API server, and
+// calls tell when a Warning was heard of a workload.
+func New(reader client.Reader, clk clock.PassiveClock, tell func(context.Context, types.NamespacedName)) *Journal {
+	return &Journal{
+		reader: reader, clock: clk, tell: tell,
+		workloads: map[types.NamespacedName]*workload{}, followers: map[object][]types.NamespacedName{},
+	}
+}
+
+// Follow has the Events of these objects kept, in place of those of the last call.
+// What there is already of an object that was not followed is read first.
+func (j *Journal) Follow(ctx context.Context, name types.NamespacedName, objects ...diagnosis.Object) error {
+	for _, added := range j.follow(name, objects) {
+		if err := j.read(ctx, name, added); err != nil {
+			j.Forget(name)
+			return err
+		}
+	}
+	return nil
+}
+
+// follow returns the objects that were not followed before.
+func (j *Journal) follow(name types.NamespacedName, objects []diagnosis.Object) []diagnosis.Object {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := j.workloads[name]
+	if w == nil {
+		w = &workload{events: map[types.UID]diagnosis.Event{}}
+		j.workloads[name] = w
+	}
+	var added []diagnosis.Object
+	for _, o := range objects {
+		if !slices.Contains(w.objects, o) {
+			added = append(added, o)
+			key := object{name.Namespace, o}
+			j.followers[key] = append(j.followers[key], name)
+		}
+	}
+	for _, o := range w.objects {
+		if !slices.Contains(objects, o) {
+			j.unfollow(name, o)
+		}
+	}
+	w.objects = slices.Clone(objects)
+	return added
+}
+
+// unfollow needs the lock.
+func (j *Journal) unfollow(name types.NamespacedName, o diagnosis.Object) {
+	key := object{name.Namespace, o}
+	left := slices.DeleteFunc(j.followers[key], func(other types.NamespacedName) bool { return other == name })
+	if len(left) == 0 {
+		delete(j.followers, key)
+	} else {
+		j.followers[key] = left
+	}
+}
+
+// read asks the API server for the Warnings that regard an object.
+func (j *Journal) read(ctx context.Context, name types.NamespacedName, o diagnosis.Object) error {
+	var found eventsv1.EventList
+	err := j.reader.List(ctx, &found, client.InNamespace(name.Namespace), client.Limit(maxListed),
+		client.MatchingFields{"regarding.kind": o.Kind, "regarding.name": o.Name, "type": corev1.EventTypeWarning})
+	if err != nil {
+		return fmt.Errorf("list the Events of %s %s: %w", o.Kind, o.Name, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := j.workloads[name]
+	for i := range found.Items {
+		event := eventfeed.Event(&found.Items[i])
+		if w != nil {
+			w.put(&event)
+		}
+	}
+	return nil
+}
+
+// Forget lets go of a workload.
+func (j *Journal) Forget(name types.NamespacedName) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := j.workloads[name]
+	if w == nil {
+		return
+	}
+	for _, o := range w.objects {
+		j.unfollow(name, o)
+	}
+	delete(j.workloads, name)
+}
+
+// Events returns what is known of a workload, in no particular order.
+func (j *Journal) Events(name types.NamespacedName) []diagnosis.Event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := j.workloads[name]
+	if w == nil {
+		return nil
+	}
+	var events []diagnosis.Event
+	for uid, event := range w.events {
+		if j.clock.Since(event.LastSeen) > keepFor {
+			delete(w.events, uid)
+			continue
+		}
+		events = append(events, event)
+	}
+	return events
+}
+
+// Hear takes note of what happened. The same may be told twice.
+func (j *Journal) Hear(ctx context.Context, occurrences []alarm.Occurrence) {
+	for _, name := range j.note(occurrences) {
+		j.tell(ctx, name)
+	}
+}
+
+// note returns whom the occurrences concern.
+func (j *Journal) note(occurrences []alarm.Occurrence) []types.NamespacedName {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var concerned []types.NamespacedName
+	for i := range occurrences {
+		event := &occurrences[i].Event
+		for _, name := range j.followers[regarded(event)] {
+			j.workloads[name].put(event)
+			if !slices.Contains(concerned, name) {
+				concerned = append(concerned, name)
+			}
+		}
+	}
+	return concerned
+}
+
+// regarded returns the object that a Warning regards, if its namespace vouches for
+// it.
+func regarded(event *alarm.Event) object {
+	if event.Type != corev1.EventTypeWarning || event.Regarding.Namespace != event.Namespace {
+		return object{}
+	}
+	return object{event.Namespace, diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name}}
+}
+
+// put keeps an Event, in place of the oldest if there are too many.
+func (w *workload) put(event *alarm.Event) {
+	uid := types.UID(event.UID)
+	if _, known := w.events[uid]; !known && len(w.events) >= maxEvents {
+		delete(w.events, w.oldest())
+	}
+	w.events[uid] = diagnosis.Event{
+		Type: event.Type, Reason: event.Reason, Note: event.Note,
+		Regarding: diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name},
+		UID:       types.UID(event.Regarding.UID), FieldPath: event.Regarding.FieldPath,
+		LastSeen: event.LastSeen, Count: event.Count,
+	}
+}
+
+func (w *workload) oldest() types.UID {
+	var oldest types.UID
+	for uid, event := range w.events {
+		other, found := w.events[oldest]
+		if !found || cmp.Or(event.LastSeen.Compare(other.LastSeen), cmp.Compare(uid, oldest)) < 0 {
+			oldest = uid
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,239 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+// appliedAnnotation is a digest of what was last written, so that a field that is
+// wanted no longer is noticed.
+const appliedAnnotation = v1alpha1.Group + "/applied"
+
+// fieldOwner is the name under which the API server notes which fields are ours.
+const fieldOwner = client.FieldOwner("bongsu")
+
+// ConflictError says that an object of the name that is needed is somebody else's.
+type ConflictError struct {
+	Kind, Name string
+	// Owner is what controls it, as KIND NAME; empty if nothing does.
+	Owner string
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	if e.Owner == "" {
+		return fmt.Sprintf("there is a %s %s that is not ours", e.Kind, e.Name)
+	}
+	return fmt.Sprintf("there is a %s %s that belongs to %s", e.Kind, e.Name, e.Owner)
+}
+
+// Children brings about the objects that others are made of. What is not ours is
+// never touched.
+type Children struct {
+	client client.Client
+	live   client.Reader
+}
+
+// NewChildren returns Children. The client may read from caches that hold nothing
+// but what bears our labels; live reads from the API server.
+func NewChildren(c client.Client, live client.Reader) *Children {
+	return &Children{client: c, live: live}
+}
+
+// Ensure makes a child what is wanted and reads what there is then into found. The
+// first write is a Create; later ones are server-side applies for that UID, only when
+// a field that we set is missing or differs, or is wanted no longer. It returns a
+// *ConflictError if there is an object of that name that is not ours, and the errors
+// of the API server as they are.
+func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) error {
+	wanted, err := c.prepare(wanted)
+	if err != nil {
+		return err
+	}
+	err = c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	if apierrors.IsNotFound(err) {
+		created, createErr := c.create(ctx, wanted, found)
+		if createErr != nil || created {
+			return createErr
+		}
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.repair(ctx, wanted, found)
+}
+
+// prepare returns a copy that bears the digest of what is wanted.
+func (c *Children) prepare(wanted client.Object) (client.Object, error) {
+	digest, err := digestOf(wanted)
+	if err != nil {
+		return nil, err
+	}
+	wanted = wanted.DeepCopyObject().(client.Object)
+	annotations := maps.Clone(wanted.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[appliedAnnotation] = digest
+	wanted.SetAnnotations(annotations)
+	return wanted, nil
+}
+
+func digestOf(o client.Object) (string, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// create reads what is in the way, if anything is: it may be ours, newer than the
+// cache or without its label.
+func (c *Children) create(ctx context.Context, wanted, found client.Object) (bool, error) {
+	made := wanted.DeepCopyObject().(client.Object)
+	err := c.client.Create(ctx, made, fieldOwner)
+	switch {
+	case err == nil:
+		return true, assign(found, made)
+	case apierrors.IsAlreadyExists(err):
+		return false, c.live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	}
+	return false, err
+}
+
+func assign(to, from client.Object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
+	if err != nil {
+		return err
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(content, to)
+}
+
+func (c *Children) repair(ctx context.Context, wanted, found client.Object) error {
+	if !isOurs(wanted, found) {
+		return c.conflict(found)
+	}
+	if !found.GetDeletionTimestamp().IsZero() {
+		return nil // it is made anew when it is gone
+	}
+	same, err := isAsWanted(wanted, found)
+	if err != nil || same {
+		return err
+	}
+	if err := c.adoptFields(ctx, found); err != nil {
+		return err
+	}
+	return c.apply(ctx, wanted, found)
+}
+
+// isOurs tells whether an object belongs to the owner of what is wanted. A child that
+// outlived its owner is taken up by the next owner of that name.
+func isOurs(wanted, found client.Object) bool {
+	if controller := metav1.GetControllerOf(found); controller != nil {
+		return controller.UID == ownerUID(wanted)
+	}
+	if found.GetAnnotations()[v1alpha1.AnnotationOwnerUID] == "" {
+		return false
+	}
+	for key, value := range wanted.GetLabels() {
+		if found.GetLabels()[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func ownerUID(child client.Object) types.UID {
+	if controller := metav1.GetControllerOf(child); controller != nil {
+		return controller.UID
+	}
+	return types.UID(child.GetAnnotations()[v1alpha1.AnnotationOwnerUID])
+}
+
+func (c *Children) conflict(found client.Object) error {
+	gvk, err := apiutil.GVKForObject(found, c.client.Scheme())
+	if err != nil {
+		return err
+	}
+	return NewConflict(gvk.Kind, found)
+}
+
+// NewConflict returns the error that an object of a kind is in the way.
+func NewConflict(kind string, found client.Object) *ConflictError {
+	conflict := &ConflictError{Kind: kind, Name: found.GetName()}
+	if controller := metav1.GetControllerOf(found); controller != nil {
+		conflict.Owner = controller.Kind + " " + controller.Name
+	}
+	return conflict
+}
+
+func isAsWanted(wanted, found client.Object) (bool, error) {
+	a, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
+	if err != nil {
+		return false, err
+	}
+	b, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
+	if err != nil {
+		return false, err
+	}
+	return contains(b, withoutEmpty(a)), nil
+}
+
+// withoutEmpty drops what a typed object says of itself although nobody set it.
+func withoutEmpty(content map[string]any) map[string]any {
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(content, "spec", "template", "metadata", "creationTimestamp")
+	return content
+}
+
+// adoptFields has the API server count what we created with to what we apply: or a
+// field that is wanted no longer would stay. It reads the object anew, for caches
+// leave out who manages what.
+func (c *Children) adoptFields(ctx context.Context, found client.Object) error {
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+		return err
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(string(fieldOwner)), string(fieldOwner))
+	if err != nil || patch == nil {
+		return err
+	}
+	return c.client.Patch(ctx, found, client.RawPatch(types.JSONPatchType, patch))
+}
+
+func (c *Children) apply(ctx context.Context, wanted, found client.Object) error {
+	gvk, err := apiutil.GVKForObject(wanted, c.client.Scheme())
+	if err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
+	if err != nil {
+		return err
+	}
+	applied := &unstructured.Unstructured{Object: withoutEmpty(content)}
+	applied.SetGroupVersionKind(gvk)
+	applied.SetUID(found.GetUID())
+	err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), fieldOwner, client.ForceOwnership)
+	if err != nil {
+		return err
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, found)
+}

@@ -1,0 +1,51 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TrimPod is the cache's transform for Pods: it keeps what tells whether and why a
+// pod does not run, which is its status, whose it is, and a little of its spec.
+func TrimPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil // a tombstone
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+			Labels: pod.Labels, OwnerReferences: pod.OwnerReferences,
+		},
+		Spec: corev1.PodSpec{
+			NodeName:       pod.Spec.NodeName,
+			RestartPolicy:  pod.Spec.RestartPolicy,
+			InitContainers: trimContainers(pod.Spec.InitContainers),
+			Containers:     trimContainers(pod.Spec.Containers),
+			Volumes:        claimsOf(pod.Spec.Volumes),
+		},
+		Status: pod.Status,
+	}, nil
+}
+
+func trimContainers(containers []corev1.Container) []corev1.Container {
+	trimmed := make([]corev1.Container, len(containers))
+	for i := range containers {
+		c := &containers[i]
+		trimmed[i] = corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+	}
+	return trimmed
+}
+
+func claimsOf(volumes []corev1.Volume) []corev1.Volume {
+	var claims []corev1.Volume
+	for i := range volumes {
+		if claim := volumes[i].PersistentVolumeClaim; claim != nil {
+			claims = append(claims, corev1.Volume{
+				Name: volumes[i].Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim},
+			})
+		}
+	}
+	return claims
+}

@@ -1,0 +1,166 @@
+// Package kubelet does to pods what only a kubelet can, in its own words: it writes
+// their status and tells of it in Events. A pod must be annotated with
+// bongsu.io/simulate: none, or the simulated kubelet does so too.
+//
+// Reasons, messages and shapes are those of k8s.io/kubernetes/pkg/kubelet (events,
+// kuberuntime, images, container/sync_result.go).
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Kubelet acts on the pods of a cluster.
+type Kubelet struct {
+	Client client.Client
+}
+
+// patience is how long a pod is waited for: the machine may be busy.
+const patience = 30 * time.Second
+
+// Await returns the pod when it has a node.
+func (k Kubelet) Await(t testing.TB, namespace, name string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{}
+	err := wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)
+		return err == nil && pod.Spec.NodeName != "", client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		t.Fatalf("pod %s/%s has no node: %v", namespace, name, err)
+	}
+	return pod
+}
+
+// Waiting writes that all containers wait.
+func (k Kubelet) Waiting(t testing.TB, pod *corev1.Pod, reason, message string) {
+	t.Helper()
+	k.setContainers(t, pod, corev1.PodPending, func(status *corev1.ContainerStatus) {
+		status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+	})
+}
+
+// Running writes that all containers run, and whether they are ready.
+func (k Kubelet) Running(t testing.TB, pod *corev1.Pod, ready bool) {
+	t.Helper()
+	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
+		if status.State.Running == nil {
+			status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+		}
+		status.Ready, status.Started = ready, new(true)
+	})
+}
+
+// Restarted writes that the containers ended and run again, and are ready.
+func (k Kubelet) Restarted(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
+	t.Helper()
+	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
+		end(status, reason, exitCode)
+		status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+		status.Ready, status.Started = true, new(true)
+	})
+}
+
+// Crashed writes that the containers ended and wait to be started again.
+func (k Kubelet) Crashed(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
+	t.Helper()
+	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
+		end(status, reason, exitCode)
+		status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+			Reason: "CrashLoopBackOff",
+			Message: fmt.Sprintf("back-off %v restarting failed container=%s pod=%s_%s(%s)",
+				10*time.Second<<(min(status.RestartCount, 5)-1), status.Name, pod.Name, pod.Namespace, pod.UID),
+		}}
+	})
+	k.Event(t, pod, "BackOff", "spec.containers{notebook}",
+		fmt.Sprintf("Back-off restarting failed container notebook in pod %s_%s(%s)", pod.Name, pod.Namespace, pod.UID))
+}
+
+// end writes that a container ended, each time a second later, however quick the
+// test is: the API server keeps no fractions.
+func end(status *corev1.ContainerStatus, reason string, exitCode int32) {
+	status.RestartCount++
+	at := metav1.NewTime(time.Now().Add(-time.Minute + time.Duration(status.RestartCount)*time.Second))
+	status.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason: reason, ExitCode: exitCode, StartedAt: at, FinishedAt: at,
+	}}
+}
+
+// setContainers changes the status of all containers, and writes the conditions that
+// follow from it.
+func (k Kubelet) setContainers(t testing.TB, pod *corev1.Pod, phase corev1.PodPhase, change func(*corev1.ContainerStatus)) {
+	t.Helper()
+	if err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Fatal(err)
+	}
+	before := pod.DeepCopy()
+	pod.Status.Phase = phase
+	if pod.Status.StartTime == nil {
+		pod.Status.StartTime = new(metav1.Now())
+	}
+	if len(pod.Status.ContainerStatuses) == 0 {
+		for _, c := range pod.Spec.Containers {
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image})
+		}
+	}
+	ready := corev1.ConditionTrue
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		status.Ready, status.Started = false, new(false)
+		change(status)
+		if !status.Ready {
+			ready = corev1.ConditionFalse
+		}
+	}
+	setCondition(pod, corev1.PodInitialized, corev1.ConditionTrue)
+	setCondition(pod, corev1.ContainersReady, ready)
+	setCondition(pod, corev1.PodReady, ready)
+	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus) {
+	c := corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()}
+	if status == corev1.ConditionFalse {
+		c.Reason, c.Message = "ContainersNotReady", "containers with unready status: [notebook]"
+	}
+	for i := range pod.Status.Conditions {
+		if old := &pod.Status.Conditions[i]; old.Type == kind {
+			if old.Status == status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			*old = c
+			return
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, c)
+}
+
+// Event creates a Warning, as a kubelet's recorder does: through core/v1, with counts
+// and times of that version.
+func (k Kubelet) Event(t testing.TB, pod *corev1.Pod, reason, fieldPath, message string) {
+	t.Helper()
+	now := metav1.Now()
+	err := k.Client.Create(t.Context(), &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: pod.Name + "."},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			ResourceVersion: pod.ResourceVersion, FieldPath: fieldPath,
+		},
+		Type: corev1.EventTypeWarning, Reason: reason, Message: message, Count: 1,
+		FirstTimestamp: now, LastTimestamp: now,
+		Source: corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName}, ReportingController: "kubelet", ReportingInstance: pod.Spec.NodeName,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

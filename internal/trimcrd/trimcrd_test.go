@@ -1,0 +1,120 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+func TestTrim(t *testing.T) {
+	for name, tc := range map[string]struct{ schema, want string }{
+		"a schema without a template stays as it is": {
+			`{description: kept, properties: {spec: {description: kept, properties: {image: {type: string, description: kept}}}}}`,
+			`{description: kept, properties: {spec: {description: kept, properties: {image: {type: string, description: kept}}}}}`,
+		},
+		"what has containers and no metadata is no template": {
+			`{properties: {spec: {required: [containers], properties: {containers: {description: kept}}}}}`,
+			`{properties: {spec: {required: [containers], properties: {containers: {description: kept}}}}}`,
+		},
+		"a template may have no containers, and keeps its own description alone": {
+			`{description: kept, properties: {template: {description: kept, properties: {
+				metadata: {description: gone, type: object},
+				spec: {description: gone, required: [containers], properties: {containers: {description: gone, type: array, items: {
+					description: gone, required: [name], properties: {name: {type: string, description: gone}}}}}}}}}}`,
+			`{description: kept, properties: {template: {description: kept, properties: {
+				metadata: {type: object},
+				spec: {properties: {containers: {type: array, nullable: true, items: {required: [name], properties: {name: {type: string}}}}}}}}}}`,
+		},
+		"what else is required stays so": {
+			`{properties: {metadata: {}, spec: {required: [os, containers], properties: {containers: {}}}}}`,
+			`{properties: {metadata: {}, spec: {required: [os], properties: {containers: {nullable: true}}}}}`,
+		},
+		"a property called description is no description": {
+			`{properties: {metadata: {}, spec: {properties: {containers: {}, description: {type: string, description: gone}}}}}`,
+			`{properties: {metadata: {}, spec: {properties: {containers: {nullable: true}, description: {type: string}}}}}`,
+		},
+		"maps are trimmed too": {
+			`{properties: {metadata: {}, spec: {properties: {containers: {}, nodeSelector: {description: gone, additionalProperties: {type: string, description: gone}}}}}}`,
+			`{properties: {metadata: {}, spec: {properties: {containers: {nullable: true}, nodeSelector: {additionalProperties: {type: string}}}}}}`,
+		},
+		"limits stay the numbers that they are": {
+			`{properties: {metadata: {}, spec: {properties: {containers: {maxItems: 2592000}}}}}`,
+			`{properties: {metadata: {}, spec: {properties: {containers: {maxItems: 2592000, nullable: true}}}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := []byte(`{spec: {versions: [{schema: {openAPIV3Schema: ` + tc.schema + `}}]}}`)
+			after, err := trim(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := parsed(t, `{spec: {versions: [{schema: {openAPIV3Schema: `+tc.want+`}}]}}`)
+			if diff := cmp.Diff(want, parsed(t, string(after))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			again, err := trim(after)
+			if err != nil || string(again) != string(after) {
+				t.Errorf("trimmed again it differs (%v):\n%s", err, cmp.Diff(string(after), string(again)))
+			}
+		})
+	}
+}
+
+func parsed(t *testing.T, text string) any {
+	t.Helper()
+	var value any
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestOnlyFilesWithATemplateAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	const plain, template = "a: b # stays\n", "properties: {metadata: {}, spec: {properties: {containers: {}}}}\n"
+	for name, content := range map[string]string{"plain.yaml": plain, "template.yaml": template, "notes.txt": template} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run([]string{dir}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"plain.yaml": plain, "notes.txt": template,
+		"template.yaml": "---\nproperties:\n  metadata: {}\n  spec:\n    properties:\n      containers:\n        nullable: true\n",
+	} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	broken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, "a.yaml"), []byte("a: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no directory":            {nil, "usage: trimcrd DIRECTORY"},
+		"a directory without any": {[]string{t.TempDir()}, "there is no CRD in "},
+		"a file that is no YAML":  {[]string{broken}, "a.yaml: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := run(tc.args); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,213 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+// simulateAnnotation is told to the simulated nodes of `bongsu local`: the only one
+// of our annotations that is the author's.
+const simulateAnnotation = v1alpha1.Group + "/simulate"
+
+// refused is what no user's template may ask for, whatever the Pod Security
+// Standard says of it; own are the labels that the pod will have. It is what would
+// be silently ignored, would break what the object is made of, or would have the
+// operator do what the author may not.
+//
+// The author may create pods in the namespace: an admission policy sees to it. So
+// what any pod may have there (Secrets, claims, a priority) is no matter. A service
+// account is: who may create pods can use any, but here it takes the right to create
+// tokens for it, which the policy demands for spec.serviceAccountName.
+func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.Path) field.ErrorList {
+	if errs := directives(template, at); len(errs) > 0 {
+		return errs
+	}
+	return slices.Concat(
+		refusedMetadata(template, own, at.Child("metadata")),
+		refusedFields(&template.Spec, at.Child("spec")),
+		refusedVolumes(template.Spec.Volumes, at.Child("spec", "volumes")),
+		usedTwice(&template.Spec, at.Child("spec")),
+	)
+}
+
+// directives finds keys that a strategic merge would obey, such as $patch in a map
+// of labels.
+func directives(template *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
+	value, err := generic(template)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, nil, err.Error())}
+	}
+	return directivesIn(value, at)
+}
+
+// generic is an object in the form that JSON decodes to.
+func generic(object any) (any, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var value any
+	err = json.Unmarshal(data, &value)
+	return value, err
+}
+
+func directivesIn(value any, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if strings.HasPrefix(key, "$") {
+				errs = append(errs, field.Forbidden(at.Key(key), "a key must not begin with $: give it another name"))
+				continue
+			}
+			errs = append(errs, directivesIn(value[key], at.Child(key))...)
+		}
+	case []any:
+		for i, child := range value {
+			errs = append(errs, directivesIn(child, at.Index(i))...)
+		}
+	}
+	return errs
+}
+
+func refusedMetadata(template *corev1.PodTemplateSpec, own map[string]string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	rest := template.ObjectMeta.DeepCopy()
+	for _, key := range slices.Sorted(maps.Keys(rest.Labels)) {
+		ours, taken := own[key]
+		switch {
+		case isOurs(key):
+			errs = append(errs, field.Forbidden(at.Child("labels").Key(key), "labels of bongsu.io/ are the operator's: use another prefix"))
+		case taken && rest.Labels[key] != ours:
+			errs = append(errs, field.Forbidden(at.Child("labels").Key(key), fmt.Sprintf("it is set to %q: use another label", ours)))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(rest.Annotations)) {
+		if isOurs(key) && key != simulateAnnotation {
+			errs = append(errs, field.Forbidden(at.Child("annotations").Key(key), "annotations of bongsu.io/ are the operator's: use another prefix"))
+		}
+	}
+	return append(errs, refusedIf(at, []rule{
+		{"name", rest.Name != "", "the pod bears its owner's name: leave it out"},
+		{"generateName", rest.GenerateName != "", "the pod bears its owner's name: leave it out"},
+		{"namespace", rest.Namespace != "", "the pod is in its owner's namespace: leave it out"},
+		{"finalizers", len(rest.Finalizers) > 0, "they would keep the pod from being replaced: leave them out"},
+		{"ownerReferences", len(rest.OwnerReferences) > 0, "the pod has an owner: leave them out"},
+	})...)
+}
+
+// isOurs tells whether a key of labels or annotations is of our domain.
+func isOurs(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return domain == v1alpha1.Group || strings.HasSuffix(domain, "."+v1alpha1.Group)
+}
+
+// rule refuses a field where it is broken.
+type rule struct {
+	field  string
+	broken bool
+	advice string
+}
+
+func refusedIf(at *field.Path, rules []rule) field.ErrorList {
+	var errs field.ErrorList
+	for _, r := range rules {
+		if r.broken {
+			errs = append(errs, field.Forbidden(at.Child(r.field), r.advice))
+		}
+	}
+	return errs
+}
+
+func refusedFields(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	return refusedIf(at, []rule{
+		{"nodeName", spec.NodeName != "", "the scheduler chooses the node: use nodeSelector or affinity"},
+		{"serviceAccountName", spec.ServiceAccountName != "", "use the object's own spec.serviceAccountName"},
+		{"serviceAccount", spec.DeprecatedServiceAccount != "", "use the object's own spec.serviceAccountName"},
+		{"automountServiceAccountToken", spec.AutomountServiceAccountToken != nil, "a token is mounted if the object's own spec.serviceAccountName names another account than default: leave it out"},
+		{"restartPolicy", spec.RestartPolicy != "" && spec.RestartPolicy != corev1.RestartPolicyAlways, "only Always is possible: leave it out"},
+		{"activeDeadlineSeconds", spec.ActiveDeadlineSeconds != nil, "the pod has no deadline: leave it out"},
+		{"ephemeralContainers", len(spec.EphemeralContainers) > 0, "a template cannot have them: use kubectl debug"},
+		{"hostname", spec.Hostname != "", "it is set to the pod's name: leave it out"},
+		{"subdomain", spec.Subdomain != "", "it is set to the Service's name: leave it out"},
+		{"os", spec.OS != nil && spec.OS.Name != corev1.Linux, "only linux is possible: leave it out"},
+	})
+}
+
+// refusedVolumes refuses what would identify the pod as its service account.
+func refusedVolumes(volumes []corev1.Volume, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range volumes {
+		projected := volumes[i].Projected
+		if projected == nil {
+			continue
+		}
+		for j, source := range projected.Sources {
+			errs = append(errs, refusedIf(at.Index(i).Child("projected", "sources").Index(j), []rule{
+				{"serviceAccountToken", source.ServiceAccountToken != nil, "use the object's own spec.serviceAccountName: the account's token is then mounted"},
+				{"podCertificate", source.PodCertificate != nil, "it would identify the pod as its service account: leave it out"},
+			})...)
+		}
+	}
+	return errs
+}
+
+// usedTwice finds names that must be used once for the template to be merged, and
+// for the result to be applied.
+func usedTwice(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	errs := duplicates(spec.Volumes, at.Child("volumes"), "name", func(v corev1.Volume) string { return v.Name })
+	errs = append(errs, duplicates(spec.ImagePullSecrets, at.Child("imagePullSecrets"), "name", func(r corev1.LocalObjectReference) string { return r.Name })...)
+	both := slices.Concat(spec.InitContainers, spec.Containers)
+	names := duplicates(both, at, "name", func(c corev1.Container) string { return c.Name })
+	if len(names) > 0 {
+		return append(errs, field.Duplicate(at.Child("containers"), names[0].BadValue))
+	}
+	for _, c := range places(spec, at) {
+		if c.Name == "" {
+			errs = append(errs, field.Required(c.at.Child("name"), "name the container"))
+		}
+		errs = append(errs, duplicates(c.Env, c.at.Child("env"), "name", func(e corev1.EnvVar) string { return e.Name })...)
+		errs = append(errs, duplicates(c.VolumeMounts, c.at.Child("volumeMounts"), "mountPath", func(m corev1.VolumeMount) string { return m.MountPath })...)
+		errs = append(errs, duplicates(c.Ports, c.at.Child("ports"), "containerPort", portKey)...)
+	}
+	return errs
+}
+
+// place is a container and where it is.
+type place struct {
+	*corev1.Container
+	at *field.Path
+}
+
+// places lists a pod's containers, init containers first.
+func places(spec *corev1.PodSpec, at *field.Path) []place {
+	var all []place
+	for i := range spec.InitContainers {
+		all = append(all, place{&spec.InitContainers[i], at.Child("initContainers").Index(i)})
+	}
+	for i := range spec.Containers {
+		all = append(all, place{&spec.Containers[i], at.Child("containers").Index(i)})
+	}
+	return all
+}
+
+func duplicates[T any](list []T, at *field.Path, key string, of func(T) string) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, item := range list {
+		if name := of(item); seen[name] {
+			errs = append(errs, field.Duplicate(at.Index(i).Child(key), name))
+		} else {
+			seen[name] = true
+		}
+	}
+	return errs
+}
