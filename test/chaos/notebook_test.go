@@ -1,0 +1,398 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/audit"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/testing/summary"
+)
+
+const (
+	// ofAKind is how many notebooks fail for the same reason.
+	ofAKind = 50
+	// broughtUp are the notebooks that are brought up through kills.
+	broughtUp = 100
+	// upgraded are those that run while the operator is upgraded.
+	upgraded = 20
+	// quiet is how long the operator asks for nothing when it has done what there was to
+	// do after its start.
+	quiet = 10 * time.Second
+)
+
+// notebooks are in a cluster in which pods run, simulated.
+type notebooks struct {
+	*stage
+	g *gomega.WithT
+}
+
+func newNotebooks(t *testing.T) *notebooks {
+	t.Helper()
+	c := cluster.Start(t, cluster.Whole(3))
+	return &notebooks{stage: &stage{Cluster: c, t: t, told: summary.New(t)}, g: gomega.NewWithT(t)}
+}
+
+// newNamespace is one in which pods can be made.
+func (n *notebooks) newNamespace() string {
+	n.t.Helper()
+	namespace := n.Namespace(n.t, nil)
+	n.g.Eventually(func() error {
+		return n.Client.Get(n.t.Context(), client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
+	}).WithTimeout(patience).Should(gomega.Succeed())
+	return namespace
+}
+
+// each does something for numbers, eight at a time.
+func (n *notebooks) each(from, to int, do func(i int) error) {
+	n.t.Helper()
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := from; i < to; i++ {
+		group.Go(func() error { return do(i) })
+	}
+	if err := group.Wait(); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func nameOf(i int) string { return fmt.Sprintf("nb-%03d", i) }
+
+// createNotebook creates a Jupyter, with a spec in YAML.
+func (n *notebooks) createNotebook(namespace string, i int, spec string) error {
+	return n.Client.Create(n.t.Context(), cluster.Manifest(n.t, v1alpha1.KindJupyter, namespace, nameOf(i), spec))
+}
+
+// all returns the Jupyters of a namespace, or of all.
+func (n *notebooks) all(namespace string) []v1alpha1.Jupyter {
+	n.t.Helper()
+	var list v1alpha1.JupyterList
+	if err := n.Client.List(n.t.Context(), &list, client.InNamespace(namespace)); err != nil {
+		n.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// awaitAllOf returns when all Jupyters of a namespace have the condition.
+func (n *notebooks) awaitAllOf(namespace, kind string, status metav1.ConditionStatus, reason string) {
+	n.t.Helper()
+	left := func() int {
+		return len(slices.DeleteFunc(n.all(namespace), func(j v1alpha1.Jupyter) bool {
+			c := meta.FindStatusCondition(j.Status.Conditions, kind)
+			return c != nil && c.Status == status && c.Reason == reason && c.ObservedGeneration == j.Generation
+		}))
+	}
+	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
+		n.t.Fatalf("not all are %s=%s, %s: %v", kind, status, reason, err)
+	}
+}
+
+// requests are the operator's since then.
+func (n *notebooks) requests(since time.Time) []audit.Request {
+	n.t.Helper()
+	return slices.DeleteFunc(audit.Requests(n.t, n.AuditLog(), audit.Operator), func(r audit.Request) bool {
+		return r.Received.Before(since)
+	})
+}
+
+// isWrite tells of a request of the operator that it was about notebooks, and changed
+// something.
+func isWrite(r audit.Request) bool {
+	reads := []string{"get", "list", "watch"}
+	return r.Namespace != "" && r.Namespace != operatorNamespace && r.Code < 300 && !slices.Contains(reads, r.Verb)
+}
+
+// isRepeated tells of a request that it was to tell what had been told.
+func isRepeated(r audit.Request) bool {
+	return r.Verb == "create" && r.Resource == "events" && r.Code == http.StatusConflict
+}
+
+// awaitQuiet returns when the operator has written nothing of notebooks for a while,
+// and has not tried to tell of any. It goes on looking whether what is in the way of
+// some is still there.
+func (n *notebooks) awaitQuiet() {
+	n.t.Helper()
+	n.g.Eventually(func() int {
+		return count(n.requests(time.Now().Add(-quiet)), func(r audit.Request) bool { return isWrite(r) || isRepeated(r) })
+	}).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeZero())
+}
+
+// fail makes notebooks that fail for four reasons, and returns when all are told of.
+func (n *notebooks) fail() {
+	n.t.Helper()
+	invalid, unpulled, refused, blocked := n.newNamespace(), n.newNamespace(), n.newNamespace(), n.newNamespace()
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: refused, Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	}
+	n.create(quota)
+	n.g.Eventually(func() (corev1.ResourceList, error) {
+		err := n.Client.Get(n.t.Context(), client.ObjectKeyFromObject(quota), quota)
+		return quota.Status.Hard, err
+	}).WithTimeout(patience).ShouldNot(gomega.BeEmpty())
+	n.each(0, ofAKind, func(i int) error {
+		if err := n.createNotebook(invalid, i, "template: {spec: {hostNetwork: true}}"); err != nil {
+			return err
+		}
+		if err := n.createNotebook(unpulled, i, "template: {metadata: {annotations: {bongsu.io/simulate: none}}}"); err != nil {
+			return err
+		}
+		if err := n.createNotebook(refused, i, ""); err != nil {
+			return err
+		}
+		err := n.Client.Create(n.t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: blocked, Name: nameOf(i)}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		})
+		if err != nil {
+			return err
+		}
+		return n.createNotebook(blocked, i, "")
+	})
+	pods := kubelet.Kubelet{Client: n.Client}
+	for i := range ofAKind {
+		pod := pods.Await(n.t, unpulled, nameOf(i)+"-0")
+		pods.Waiting(n.t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope": not found`)
+	}
+	n.awaitAllOf(invalid, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonInvalidSpec)
+	n.awaitAllOf(unpulled, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonImagePullBackOff)
+	n.awaitAllOf(refused, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonQuotaExceeded)
+	n.awaitAllOf(blocked, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonResourceConflict)
+}
+
+// told are the Events that the operator has told on notebooks, and the Jupyters, all
+// with their versions.
+func (n *notebooks) versions() (events, jupyters []string) {
+	n.t.Helper()
+	var list eventsv1.EventList
+	if err := n.Client.List(n.t.Context(), &list); err != nil {
+		n.t.Fatal(err)
+	}
+	for i := range list.Items {
+		if e := &list.Items[i]; e.ReportingController == "jupyter-controller" {
+			events = append(events, fmt.Sprintf("%s/%s %s %s", e.Namespace, e.Name, e.Reason, e.ResourceVersion))
+		}
+	}
+	for _, j := range n.all("") {
+		jupyters = append(jupyters, fmt.Sprintf("%s/%s %s", j.Namespace, j.Name, j.ResourceVersion))
+	}
+	return events, jupyters
+}
+
+func TestARestartRepeatsNoEventOfFailingNotebooksAndRewritesNoStatus(t *testing.T) {
+	n := newNotebooks(t)
+	m := newManager(n.stage)
+	m.startAtWork()
+	n.fail()
+	n.awaitQuiet()
+	events, jupyters := n.versions()
+	if failing := 4 * ofAKind; len(jupyters) != failing || len(events) < failing {
+		t.Fatalf("%d notebooks, %d Events on them", len(jupyters), len(events))
+	}
+
+	m.kill()
+	restarted := time.Now()
+	m.start()
+	// It does not know what it has told, and is refused to tell it again.
+	const refusedEvents = 4 * ofAKind
+	n.g.Eventually(func() int {
+		return count(n.requests(restarted), isRepeated)
+	}).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeNumerically(">=", refusedEvents))
+	n.awaitQuiet()
+	for _, r := range n.requests(restarted) {
+		if isWrite(r) {
+			t.Errorf("written after the restart: %v", r)
+		}
+	}
+	eventsAfter, jupytersAfter := n.versions()
+	if diff := cmp.Diff(events, eventsAfter); diff != "" {
+		t.Error("Events were written after the restart:", diff)
+	}
+	if diff := cmp.Diff(jupyters, jupytersAfter); diff != "" {
+		t.Error("Jupyters were written after the restart:", diff)
+	}
+	n.told.Printf("%d failing notebooks, %d Events on them; after a restart no other, and nothing written", len(jupyters), len(events))
+}
+
+func count(requests []audit.Request, of func(audit.Request) bool) int {
+	found := 0
+	for _, r := range requests {
+		if of(r) {
+			found++
+		}
+	}
+	return found
+}
+
+// child is a kind of what notebooks are made of.
+type child struct {
+	suffix string
+	list   func() client.ObjectList
+}
+
+// children are all kinds, in the order in which they are made.
+var children = []child{
+	{"-token", func() client.ObjectList { return &corev1.SecretList{} }},
+	{"", func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} }},
+	{"", func() client.ObjectList { return &corev1.ServiceList{} }},
+	{"", func() client.ObjectList { return &networkingv1.IngressList{} }},
+	{"", func() client.ObjectList { return &appsv1.StatefulSetList{} }},
+	{"-0", func() client.ObjectList { return &corev1.PodList{} }},
+}
+
+// childrenOf lists those of a kind in a namespace.
+func (n *notebooks) childrenOf(namespace string, c child) []client.Object {
+	n.t.Helper()
+	list := c.list()
+	err := n.Client.List(n.t.Context(), list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": "bongsu"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var objects []client.Object
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		objects = append(objects, o.(client.Object))
+		return nil
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return objects
+}
+
+// orphaned lists children that have no Jupyter, and Jupyters that lack a child.
+func (n *notebooks) amiss(namespace string) []string {
+	n.t.Helper()
+	jupyters := map[string]types.UID{}
+	for _, j := range n.all(namespace) {
+		jupyters[j.Name] = j.UID
+	}
+	var found []string
+	for _, c := range children {
+		objects := n.childrenOf(namespace, c)
+		for _, o := range objects {
+			owner := types.UID(o.GetAnnotations()[v1alpha1.AnnotationOwnerUID])
+			if controller := metav1.GetControllerOf(o); controller != nil && controller.Kind == v1alpha1.KindJupyter {
+				owner = controller.UID
+			}
+			uid, exists := jupyters[strings.TrimSuffix(o.GetName(), c.suffix)]
+			if _, isPod := o.(*corev1.Pod); !exists || !isPod && owner != uid {
+				found = append(found, fmt.Sprintf("%T %s is of nobody", o, o.GetName()))
+			}
+		}
+		if missing := len(jupyters) - len(objects); missing != 0 {
+			found = append(found, fmt.Sprintf("%d of %T are missing", missing, c.list()))
+		}
+	}
+	return found
+}
+
+func TestKillsWhileNotebooksAreBroughtUpLeaveOneOfEachChild(t *testing.T) {
+	n := newNotebooks(t)
+	m := newManager(n.stage)
+	m.startAtWork()
+	namespace := n.newNamespace()
+	var amid []string
+	for round := range kills {
+		// Killed when it has made some, but as a rule not all, of one kind.
+		kind := children[round%len(children)]
+		before := len(n.childrenOf(namespace, kind))
+		more := rand.IntN(broughtUp / kills)
+		n.each(round*broughtUp/kills, (round+1)*broughtUp/kills, func(i int) error {
+			policy := []string{"Retain", "Delete"}[i%2]
+			return n.createNotebook(namespace, i, "storage: {size: 1Gi, retentionPolicy: {whenDeleted: "+policy+"}}\naccess: {type: Ingress, host: nb.example.org}")
+		})
+		n.g.Eventually(func() int { return len(n.childrenOf(namespace, kind)) - before }).
+			WithTimeout(patience).WithPolling(2 * time.Millisecond).Should(gomega.BeNumerically(">=", more))
+		m.kill()
+		amid = append(amid, fmt.Sprint(len(n.childrenOf(namespace, kind))-before))
+		if round%3 == 0 { // while nobody looks
+			n.deleteNotebook(namespace, round*broughtUp/kills+1)
+		}
+		m.start()
+	}
+	n.awaitAllOf(namespace, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	n.g.Eventually(func() []string { return n.amiss(namespace) }).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
+	n.told.Printf("%d notebooks through %d kills, after %s of one kind of child; one of each child, no orphan",
+		len(n.all(namespace)), len(m.killed), strings.Join(amid, " "))
+}
+
+// deleteNotebook deletes one whose claim goes with it.
+func (n *notebooks) deleteNotebook(namespace string, i int) {
+	n.t.Helper()
+	err := n.Client.Delete(n.t.Context(), &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameOf(i)}})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// pods are the UID and image of each pod, by notebook.
+func (n *notebooks) pods(namespace string) map[string]string {
+	n.t.Helper()
+	pods := map[string]string{}
+	for _, o := range n.childrenOf(namespace, children[len(children)-1]) {
+		pod := o.(*corev1.Pod)
+		pods[strings.TrimSuffix(pod.Name, "-0")] = fmt.Sprintf("%s %s", pod.Spec.Containers[0].Image, pod.UID)
+	}
+	return pods
+}
+
+func TestAnUpgradeThatChangesTheTemplateRestartsNoNotebook(t *testing.T) {
+	n := newNotebooks(t)
+	m := newManager(n.stage, "--jupyter-image", "example.org/nb:a")
+	m.startAtWork()
+	namespace, own := n.newNamespace(), n.newNamespace()
+	n.each(0, upgraded, func(i int) error { return n.createNotebook(namespace, i, "") })
+	n.each(0, 1, func(i int) error { return n.createNotebook(own, i, "image: example.org/own:1") })
+	n.awaitAllOf("", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	n.awaitAllOf("", v1alpha1.ConditionUpdatePending, metav1.ConditionFalse, v1alpha1.ReasonUpToDate)
+	before, ownBefore := n.pods(namespace), n.pods(own)
+
+	m.kill()
+	m.args[len(m.args)-1] = "example.org/nb:b"
+	m.start()
+	n.awaitAllOf(namespace, v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded)
+	n.awaitAllOf("", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	n.awaitQuiet()
+	n.g.Expect(n.pods(namespace)).To(gomega.Equal(before))
+	n.awaitAllOf(own, v1alpha1.ConditionUpdatePending, metav1.ConditionFalse, v1alpha1.ReasonUpToDate)
+	n.g.Expect(n.pods(own)).To(gomega.Equal(ownBefore))
+
+	isUpgraded := gomega.WithTransform(func(pods map[string]string) string { return pods[nameOf(0)] }, gomega.HavePrefix("example.org/nb:b "))
+	later := n.newNamespace()
+	n.each(0, 1, func(i int) error { return n.createNotebook(later, i, "") })
+	n.g.Eventually(func() map[string]string { return n.pods(later) }).WithTimeout(patience).Should(isUpgraded)
+	n.suspend(namespace, 0, true)
+	n.g.Eventually(func() map[string]string { return n.pods(namespace) }).WithTimeout(patience).Should(gomega.HaveLen(upgraded - 1))
+	n.suspend(namespace, 0, false)
+	n.g.Eventually(func() map[string]string { return n.pods(namespace) }).WithTimeout(patience).Should(isUpgraded)
+	n.told.Printf("%d running notebooks through an upgrade that changes their image: none restarted", upgraded+1)
+}
+
+func (n *notebooks) suspend(namespace string, i int, suspend bool) {
+	n.t.Helper()
+	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameOf(i)}}
+	if err := n.Client.Patch(n.t.Context(), j, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec": {"suspend": %t}}`, suspend))); err != nil {
+		n.t.Fatal(err)
+	}
+}
