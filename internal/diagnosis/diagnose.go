@@ -138,6 +138,9 @@ func before(a, b finding) int {
 	)
 }
 
+// IsCause tells whether the reason is one of those that a cause may have.
+func IsCause(reason string) bool { _, ok := ranks[reason]; return ok }
+
 func rank(reason string) int {
 	if r, ok := ranks[reason]; ok {
 		return r

@@ -173,7 +173,12 @@ func (c *Children) conflict(found client.Object) error {
 	if err != nil {
 		return err
 	}
-	conflict := &ConflictError{Kind: gvk.Kind, Name: found.GetName()}
+	return NewConflict(gvk.Kind, found)
+}
+
+// NewConflict returns the error that an object of a kind is in the way.
+func NewConflict(kind string, found client.Object) *ConflictError {
+	conflict := &ConflictError{Kind: kind, Name: found.GetName()}
 	if controller := metav1.GetControllerOf(found); controller != nil {
 		conflict.Owner = controller.Kind + " " + controller.Name
 	}

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,6 +46,17 @@ func directives(template *corev1.PodTemplateSpec, at *field.Path) field.ErrorLis
 		return field.ErrorList{field.Invalid(at, nil, err.Error())}
 	}
 	return directivesIn(value, at)
+}
+
+// generic is an object in the form that JSON decodes to.
+func generic(object any) (any, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var value any
+	err = json.Unmarshal(data, &value)
+	return value, err
 }
 
 func directivesIn(value any, at *field.Path) field.ErrorList {

@@ -99,7 +99,7 @@ func patch[T any](object, change *T) error {
 	if err != nil {
 		return err
 	}
-	asked, err := withoutNulls(change)
+	asked, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
@@ -114,41 +114,6 @@ func patch[T any](object, change *T) error {
 	}
 	*object = merged
 	return nil
-}
-
-// withoutNulls leaves out what Go writes for a list that is not there: a null in a
-// patch deletes.
-func withoutNulls(object any) ([]byte, error) {
-	value, err := generic(object)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(pruned(value))
-}
-
-func generic(object any) (any, error) {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	var value any
-	err = json.Unmarshal(data, &value)
-	return value, err
-}
-
-func pruned(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		maps.DeleteFunc(value, func(_ string, child any) bool { return child == nil })
-		for key, child := range value {
-			value[key] = pruned(child)
-		}
-	case []any:
-		for i, child := range value {
-			value[i] = pruned(child)
-		}
-	}
-	return value
 }
 
 // joined is both maps, the second winning.

@@ -18,7 +18,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
-// refusedAgain bounds how often something is tried again that the API server refused.
+// Bounds of how often something is looked at again of which no watch tells, such as
+// what the API server refused.
 const (
 	refusedAtFirst = 5 * time.Second
 	refusedAtMost  = 5 * time.Minute

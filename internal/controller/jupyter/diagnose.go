@@ -3,7 +3,6 @@ package jupyter
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +20,9 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 		r.journal.Forget(n.name) // what was told of this run says nothing of the next
 		r.lookBack(n)
 		return nil
+	}
+	if err := r.findIntruder(ctx, n); err != nil {
+		return err
 	}
 	found, err := r.examine(ctx, n)
 	if err != nil {
@@ -100,10 +102,8 @@ func claimName(j *v1alpha1.Jupyter) string {
 	return j.Name
 }
 
-// lookAgain is when what no watch tells of is looked at again: a claim of somebody
-// else's is in no cache.
-const lookAgain = 10 * time.Second
-
+// readClaim reads the claim that the pod mounts. One of somebody else's is in no
+// cache, and no watch tells of it.
 func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Workload) error {
 	name := claimName(n.Jupyter)
 	if name == "" || n.stop {
@@ -111,7 +111,9 @@ func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Wo
 	}
 	if n.Spec.Storage.ExistingClaim != "" {
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: name}, &n.claim)
-		n.within(lookAgain)
+		if n.claim.Status.Phase != corev1.ClaimBound {
+			n.within(r.retryRefused(n))
+		}
 		if apierrors.IsNotFound(err) {
 			w.Known = append(w.Known, diagnosis.Cause{
 				Reason:  v1alpha1.ReasonClaimNotFound,

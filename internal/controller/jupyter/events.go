@@ -71,7 +71,7 @@ func createdPod(pod *corev1.Pod) kube.Event {
 func replacedPod(n *notebook) kube.Event {
 	return kube.Event{
 		Type: corev1.EventTypeNormal, Reason: "ReplacedPod", Action: "DeletePod",
-		Note:     fmt.Sprintf("Pod %s was deleted, to be made anew as it is asked for now", n.pod.Name),
+		Note:     fmt.Sprintf("Pod %s is deleted, to be made anew as it is asked for now", n.pod.Name),
 		Identity: string(n.pod.UID), Since: n.pod.CreationTimestamp.Time,
 	}
 }

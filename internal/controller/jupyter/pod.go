@@ -2,6 +2,7 @@ package jupyter
 
 import (
 	"context"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // findPod reads the notebook's pod: the one that its StatefulSet controls.
@@ -19,6 +21,28 @@ func (r *Reconciler) findPod(ctx context.Context, n *notebook) error {
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: podName(n.Jupyter)}, &pod)
 	if err == nil && n.set.UID != "" && metav1.IsControlledBy(&pod, &n.set) {
 		n.pod = &pod
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// podAwaited is how long a pod is waited for before somebody looks what is in its
+// place: a StatefulSet's controller says nothing of a pod of that name.
+const podAwaited = 5 * time.Second
+
+// findIntruder looks for a pod of somebody else's in the notebook's place.
+func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) error {
+	if n.pod != nil || n.set.UID == "" || n.stop {
+		return nil
+	}
+	if left := podAwaited - r.Clock.Since(r.startedAt(n)); left > 0 {
+		n.within(left)
+		return nil
+	}
+	var pod corev1.Pod
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: podName(n.Jupyter)}, &pod)
+	if err == nil && !metav1.IsControlledBy(&pod, &n.set) {
+		n.found(conflictOf(kube.NewConflict("Pod", &pod)))
+		n.within(r.retryRefused(n))
 	}
 	return client.IgnoreNotFound(err)
 }
@@ -44,11 +68,12 @@ func (r *Reconciler) update(ctx context.Context, n *notebook) error {
 	if !n.pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	err := r.Client.Delete(ctx, n.pod, client.Preconditions{UID: &n.pod.UID, ResourceVersion: &n.pod.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
+	// Before the pod is deleted: afterwards, a retry could not tell who did it.
+	if err := r.recorder.Emit(ctx, n.Jupyter, replacedPod(n)); err != nil {
 		return err
 	}
-	return r.recorder.Emit(ctx, n.Jupyter, replacedPod(n))
+	err := r.Client.Delete(ctx, n.pod, client.Preconditions{UID: &n.pod.UID, ResourceVersion: &n.pod.ResourceVersion})
+	return client.IgnoreNotFound(err)
 }
 
 // isOutdated tells whether the pod was made of an earlier template. The StatefulSet's

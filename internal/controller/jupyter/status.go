@@ -199,13 +199,10 @@ func (n *notebook) storage() metav1.Condition {
 	if c := n.causeAt("PersistentVolumeClaim", name); c != nil {
 		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, c.Reason, c.Sentence())
 	}
-	switch n.claim.Status.Phase {
-	case corev1.ClaimBound:
-		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
-	case corev1.ClaimLost:
+	switch {
+	case n.claim.Status.Phase == corev1.ClaimLost:
 		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimLost, "the volume of claim "+name+" is gone")
-	}
-	if isReady(n.pod) { // it mounts the claim
+	case n.claim.Status.Phase == corev1.ClaimBound, isReady(n.pod): // a pod that is ready mounts the claim
 		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
 	}
 	return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimPending, "claim "+name+" waits for a volume")
@@ -218,7 +215,7 @@ func (n *notebook) access() metav1.Condition {
 		}
 	}
 	if n.stop {
-		return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, n.known[0].Reason, "see condition Stalled")
+		return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "something else is in the way")
 	}
 	return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "reached at "+n.Status.URL)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/bongsu-io/bongsu/internal/app"
@@ -52,7 +53,14 @@ type Operator struct {
 // empty data directory, and no option set, unless change says otherwise.
 func (c *Cluster) StartOperator(t testing.TB, change ...func(*options.Options)) *Operator {
 	t.Helper()
-	o, err := c.startOperator(t.TempDir(), change...)
+	return c.StartOperatorThrough(t, nil, change...)
+}
+
+// StartOperatorThrough is StartOperator for one whose requests go through what wrap
+// makes of their transport.
+func (c *Cluster) StartOperatorThrough(t testing.TB, wrap transport.WrapperFunc, change ...func(*options.Options)) *Operator {
+	t.Helper()
+	o, err := c.startOperator(t.TempDir(), wrap, change...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +73,7 @@ func (c *Cluster) StartOperator(t testing.TB, change ...func(*options.Options)) 
 	return o
 }
 
-func (c *Cluster) startOperator(dir string, change ...func(*options.Options)) (*Operator, error) {
+func (c *Cluster) startOperator(dir string, wrap transport.WrapperFunc, change ...func(*options.Options)) (*Operator, error) {
 	opts := options.Default()
 	opts.DataDir, opts.ClusterName = dir, "test"
 	for _, f := range change {
@@ -78,6 +86,7 @@ func (c *Cluster) startOperator(dir string, change ...func(*options.Options)) (*
 		cancel()
 		return nil, err
 	}
+	config.Wrap(wrap)
 	o := &Operator{
 		Out: &Buffer{}, Log: &Buffer{}, Metrics: prometheus.NewRegistry(),
 		stop: cancel, ended: make(chan struct{}),

@@ -68,7 +68,7 @@ func startOperator() (*Operator, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	o, err := c.startOperator(dir)
+	o, err := c.startOperator(dir, nil)
 	if err == nil {
 		shared.stops = append(shared.stops, o.Stop)
 	}
