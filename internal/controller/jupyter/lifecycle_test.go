@@ -17,6 +17,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
 func TestAManifestWithoutASpecBecomesANotebook(t *testing.T) {
@@ -276,7 +277,7 @@ func TestAForeignObjectIsLeftAloneAndTheNotebookHealsWhenItGoes(t *testing.T) {
 			// It says of itself that it is ours.
 			foreign := &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{
-					Name: "nb", Labels: map[string]string{v1alpha1.LabelJupyter: "nb", "app.kubernetes.io/managed-by": "bongsu"},
+					Name: "nb", Labels: workload.Labels(&v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "nb"}}),
 					Annotations: map[string]string{"example.org/note": "theirs"}, OwnerReferences: owners,
 				},
 				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9999}}},
@@ -403,9 +404,13 @@ func TestAClaimThatCannotGrowStopsNobody(t *testing.T) {
 	s.create("storage: {size: 1Gi}")
 	s.awaitReady()
 	first := s.pod().UID
-	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Storage.Size = new(resource.MustParse("2Gi")) })
+	s.change(func(j *v1alpha1.Jupyter) {
+		j.Spec.Storage.Size = new(resource.MustParse("2Gi"))
+		j.Spec.Image = "example.org/nb:2"
+	})
 	s.g.Eventually(func() metav1.Condition { return s.condition(v1alpha1.ConditionStalled) }).Should(And(
 		HaveField("Status", metav1.ConditionTrue), HaveField("Message", ContainSubstring("resize"))))
+	s.await(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded)
 	s.g.Expect(s.condition(v1alpha1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 	s.g.Expect(s.pod().UID).To(Equal(first))
 }
