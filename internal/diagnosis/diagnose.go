@@ -14,6 +14,8 @@ type finding struct {
 	place int
 	// known is what whoever asks has found himself.
 	known bool
+	// identity of the cause, which takes a while to find out.
+	identity string
 }
 
 // ranks say which cause goes before which: what keeps the pod from being made, then
@@ -70,6 +72,7 @@ func Diagnose(w Workload) Diagnosis {
 func conclude(found []finding) Diagnosis {
 	for i := range found {
 		found[i].cause.tidy()
+		found[i].identity = found[i].cause.Identity()
 	}
 	slices.SortFunc(found, before)
 	var kept []finding
@@ -95,7 +98,7 @@ func conclude(found []finding) Diagnosis {
 // happened, and how often.
 func absorbed(kept []finding, f finding) bool {
 	i := slices.IndexFunc(kept, func(k finding) bool {
-		return k.known != f.known && samePlace(&k.cause, &f.cause) || k.cause.Identity() == f.cause.Identity()
+		return k.known != f.known && samePlace(&k.cause, &f.cause) || k.identity == f.identity
 	})
 	if i < 0 {
 		return false
