@@ -61,7 +61,7 @@ func (r *Reconciler) lookBack(n *notebook) {
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {
 	w := diagnosis.Workload{Known: n.known}
-	if n.pod != nil && n.pod.DeletionTimestamp.IsZero() {
+	if n.pod != nil {
 		w.Pods = append(w.Pods, n.pod)
 	}
 	if err := r.journal.Follow(ctx, n.name, objectsOf(n)...); err != nil {
@@ -115,12 +115,7 @@ func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Wo
 			n.within(r.retryRefused(n))
 		}
 		if apierrors.IsNotFound(err) {
-			w.Known = append(w.Known, diagnosis.Cause{
-				Reason:  v1alpha1.ReasonClaimNotFound,
-				Object:  diagnosis.Object{Kind: "PersistentVolumeClaim", Name: name},
-				Message: fmt.Sprintf("PersistentVolumeClaim %s, which spec.storage.existingClaim names, does not exist", name),
-				Advice:  "create it or name another", Count: 1, Passing: true,
-			})
+			w.Known = append(w.Known, diagnosis.ClaimNotFound(name))
 			return nil
 		}
 		if err != nil {
