@@ -69,10 +69,14 @@ func unreadable(err error) string {
 // report writes the status of the rule, if it changed, and says what there is to
 // say.
 func (r *Reconciler) report(ctx context.Context, key kube.Key, object Object, v verdict) (reconcile.Result, error) {
+	p, known := r.book.planOf(key)
+	if !known && v.Reason == "" {
+		return reconcile.Result{}, nil // to be looked at again when it is known which copies there are
+	}
 	before := object.DeepCopyObject().(Object)
 	status := object.ShareStatus()
 	status.ObservedGeneration = object.GetGeneration()
-	if p, ok := r.book.planOf(key); ok {
+	if known {
 		v = r.count(status, p, v)
 	}
 	kube.SetCondition(&status.Conditions, v.condition(object.GetGeneration()), r.clock)
