@@ -80,15 +80,42 @@ func (j *Journal) Follow(ctx context.Context, name types.NamespacedName, objects
 	return nil
 }
 
+// Expect has the Events of objects kept, besides those of the last call, of which
+// there can be none yet: they are still to be made.
+func (j *Journal) Expect(name types.NamespacedName, objects ...diagnosis.Object) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := j.workload(name)
+	w.objects = append(w.objects, j.add(name, w, objects)...)
+}
+
 // follow returns the objects that were not followed before.
 func (j *Journal) follow(name types.NamespacedName, objects []diagnosis.Object) []diagnosis.Object {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	w := j.workload(name)
+	added := j.add(name, w, objects)
+	for _, o := range w.objects {
+		if !slices.Contains(objects, o) {
+			j.unfollow(name, o)
+		}
+	}
+	w.objects = slices.Clone(objects)
+	return added
+}
+
+// workload needs the lock.
+func (j *Journal) workload(name types.NamespacedName) *workload {
 	w := j.workloads[name]
 	if w == nil {
 		w = &workload{events: map[types.UID]diagnosis.Event{}}
 		j.workloads[name] = w
 	}
+	return w
+}
+
+// add needs the lock. It returns the objects that the workload did not follow.
+func (j *Journal) add(name types.NamespacedName, w *workload, objects []diagnosis.Object) []diagnosis.Object {
 	var added []diagnosis.Object
 	for _, o := range objects {
 		if !slices.Contains(w.objects, o) {
@@ -97,12 +124,6 @@ func (j *Journal) follow(name types.NamespacedName, objects []diagnosis.Object) 
 			j.followers[key] = append(j.followers[key], name)
 		}
 	}
-	for _, o := range w.objects {
-		if !slices.Contains(objects, o) {
-			j.unfollow(name, o)
-		}
-	}
-	w.objects = slices.Clone(objects)
 	return added
 }
 

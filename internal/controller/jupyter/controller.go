@@ -204,7 +204,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	n := &notebook{Jupyter: jupyter, before: jupyter.DeepCopy(), name: req.NamespacedName}
-	for _, step := range []step{r.resume, r.ensureToken, r.ensureClaim, r.ensureAccess, r.ensureSet, r.findPod, r.update, r.ask, r.diagnose} {
+	for _, step := range []step{r.resume, r.expect, r.ensureToken, r.ensureClaim, r.ensureAccess, r.ensureSet, r.findPod, r.update, r.ask, r.diagnose} {
 		if err := step(ctx, n); err != nil {
 			return again(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -90,6 +91,27 @@ func objectsOf(n *notebook) []diagnosis.Object {
 		objects = append(objects, diagnosis.Object{Kind: "PersistentVolumeClaim", Name: claim})
 	}
 	return objects
+}
+
+// expect has the Events kept of what is yet to be made. So nobody need ask for those
+// that came before: of a namespace with many Events that is dear.
+func (r *Reconciler) expect(ctx context.Context, n *notebook) error {
+	if n.Spec.Suspend {
+		return nil
+	}
+	err := r.Client.Get(ctx, n.name, &appsv1.StatefulSet{}, client.UnsafeDisableDeepCopy)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	objects := objectsOf(n)
+	if claim := claimName(n.Jupyter); claim != "" {
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: claim}, &corev1.PersistentVolumeClaim{}, client.UnsafeDisableDeepCopy)
+		if !apierrors.IsNotFound(err) || n.Spec.Storage.ExistingClaim != "" {
+			objects = objects[:len(objects)-1]
+		}
+	}
+	r.journal.Expect(n.name, objects...)
+	return nil
 }
 
 func claimName(j *v1alpha1.Jupyter) string {
