@@ -247,3 +247,18 @@ func TestOfWhatIsYetToBeMadeNobodyIsAsked(t *testing.T) {
 >>>>>>> h-e
 	}
 }
+
+func TestOfWhatIsYetToBeMadeNobodyIsAsked(t *testing.T) {
+	w := newWorld()
+	w.Expect(nb, pod)
+	w.hear(t, warning("1", pod, "heard", start))
+	w.Expect(nb, pod)
+	w.follow(t, nb, pod)
+	if w.past.asked != 0 || !w.notes(nb)["heard"] {
+		t.Errorf("asked %d times, know %v", w.past.asked, w.Events(nb))
+	}
+	w.follow(t, nb, pod, claim)
+	if w.past.asked != 1 {
+		t.Errorf("asked %d times for what was there before", w.past.asked)
+	}
+}
