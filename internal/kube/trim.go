@@ -21,6 +21,7 @@ func TrimPod(o any) (any, error) {
 		Spec: corev1.PodSpec{
 			NodeName:       pod.Spec.NodeName,
 			RestartPolicy:  pod.Spec.RestartPolicy,
+			Overhead:       pod.Spec.Overhead,
 			InitContainers: trimContainers(pod.Spec.InitContainers),
 			Containers:     trimContainers(pod.Spec.Containers),
 			Volumes:        claimsOf(pod.Spec.Volumes),
@@ -41,10 +42,12 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 func claimsOf(volumes []corev1.Volume) []corev1.Volume {
 	var claims []corev1.Volume
 	for i := range volumes {
-		if claim := volumes[i].PersistentVolumeClaim; claim != nil {
-			claims = append(claims, corev1.Volume{
-				Name: volumes[i].Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim},
-			})
+		source := corev1.VolumeSource{PersistentVolumeClaim: volumes[i].PersistentVolumeClaim}
+		if volumes[i].Ephemeral != nil {
+			source.Ephemeral = &corev1.EphemeralVolumeSource{} // its claim is named after it
+		}
+		if source != (corev1.VolumeSource{}) {
+			claims = append(claims, corev1.Volume{Name: volumes[i].Name, VolumeSource: source})
 		}
 	}
 	return claims

@@ -3,6 +3,7 @@ package jupyter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -110,6 +111,10 @@ func (r *Reconciler) ensure(ctx context.Context, n *notebook, wanted, found clie
 		if !terminal {
 			return err
 		}
+		if _, isClaim := wanted.(*corev1.PersistentVolumeClaim); isClaim && found.GetUID() != "" && apierrors.IsInvalid(err) {
+			cause.Message = fmt.Sprintf("claim %q cannot be changed to what spec.storage asks for", wanted.GetName())
+			cause.Advice = "only its size can grow; undo the change, or delete the claim, and the files in it, to have it made anew"
+		}
 		n.known = append(n.known, cause)
 		// What there is can be used though it cannot be changed: a claim that is not to
 		// grow, for one.
@@ -121,11 +126,11 @@ func (r *Reconciler) ensure(ctx context.Context, n *notebook, wanted, found clie
 
 // retryRefused waits the longer the longer it has been refused.
 func (r *Reconciler) retryRefused(n *notebook) time.Duration {
-	last := n.Status.LastFailure
-	if last == nil {
+	stalled := n.stalledBefore()
+	if stalled == nil {
 		return refusedAtFirst
 	}
-	return min(max(r.Clock.Since(last.FirstTime.Time), refusedAtFirst), refusedAtMost)
+	return min(max(r.Clock.Since(stalled.LastTransitionTime.Time), refusedAtFirst), refusedAtMost)
 }
 
 func conflictOf(c *kube.ConflictError) diagnosis.Cause {
