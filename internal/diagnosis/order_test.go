@@ -146,6 +146,14 @@ func TestPodsThatTheirNodeLetGo(t *testing.T) {
 		}))
 	}
 	notReady := newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50))
+	lost := newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50), deleted)
+	byTaint := func(p *corev1.Pod) {
+		setCondition(corev1.DisruptionTarget, corev1.ConditionTrue, 100)(p)
+		condition(p, corev1.DisruptionTarget).Reason = "DeletionByTaintManager"
+	}
+	tainted := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: waiting("ContainerCreating", "")}))
+	ends := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: ended("Error", 143, 110)}))
+	sayLost := wanted{reason: "NodeLost", passing: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}
 	run(t, map[string]diagnoseCase{
 		"memory": {Workload{Pods: gone("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container notebook was using 2Gi, request is 1Gi, has larger consumption of memory. ")},
 			wanted{reason: "Evicted", passing: true, says: "the node was short of memory, and ended the pod: give it a request of memory that it gets by with, so that it is not the first to go"}},
@@ -158,10 +166,15 @@ func TestPodsThatTheirNodeLetGo(t *testing.T) {
 		"too long": {Workload{Pods: gone("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")},
 			wanted{reason: "Error", says: "the pod ran longer than its activeDeadlineSeconds: raise them, or have it do less"}},
 		"a node that does not answer": {Workload{Pods: pods(notReady), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}},
-			wanted{reason: "NodeLost", passing: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}},
-		"a node that answered since": {Workload{Pods: pods(newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 5000))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{}},
-		"a pod that cannot be deleted": {Workload{Pods: pods(newPod(deleted, func(p *corev1.Pod) { p.Status.Reason = "NodeLost" }))},
-			wanted{reason: "NodeLost", passing: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}},
+			sayLost},
+		"a node that answered since":           {Workload{Pods: pods(newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 5000))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{}},
+		"a pod that cannot be deleted":         {Workload{Pods: pods(lost), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, sayLost},
+		"a pod that its node's taint deletes":  {Workload{Pods: pods(tainted)}, sayLost},
+		"its node answers":                     {Workload{Pods: pods(ends)}, wanted{}},
+		"it is deleted, and its node was lost": {Workload{Pods: pods(newPod(ready, deleted)), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{}},
+		"it has been replaced": {
+			Workload{Pods: pods(lost, newPod(ready, named("nb-1", "b"), created(400))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{},
+		},
 	})
 }
 
