@@ -24,6 +24,8 @@ var ranks = map[string]int{
 	v1alpha1.ReasonInvalidSpec:                10,
 	v1alpha1.ReasonResourceConflict:           10,
 	v1alpha1.ReasonAdmissionDenied:            10,
+	v1alpha1.ReasonSecretNotFound:             10,
+	v1alpha1.ReasonInvalidSecret:              10,
 	v1alpha1.ReasonQuotaExceeded:              20,
 	v1alpha1.ReasonFailedCreate:               25,
 	v1alpha1.ReasonClaimNotFound:              30,
