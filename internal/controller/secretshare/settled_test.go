@@ -141,10 +141,10 @@ func TestAStatusNamesTwentyNamespacesAndCountsAll(t *testing.T) {
 	for i := range 25 {
 		targets[fmt.Sprint("target-", i)] = target{}
 	}
-	p := newPlan(plan{
+	p := &plan{
 		key: kube.Key{Kind: rule.kind, Name: "many"}, rule: &share.Rule{}, targets: targets,
 		sources: sources{wants: map[string]want{"shared": {}}},
-	})
+	}
 	r.book().put(p)
 	for namespace := range targets {
 		item := Item{p.key, namespace}
