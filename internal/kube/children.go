@@ -62,19 +62,26 @@ func NewChildren(c client.Client, live client.Reader) *Children {
 // *ConflictError if there is an object of that name that is not ours, and the errors
 // of the API server as they are.
 func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) error {
+	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	if apierrors.IsNotFound(err) {
+		return c.Make(ctx, wanted, found)
+	}
+	if err != nil {
+		return err
+	}
+	if wanted, err = c.prepare(wanted); err != nil {
+		return err
+	}
+	return c.repair(ctx, wanted, found)
+}
+
+// Make is Ensure for a child that was just seen not to be there.
+func (c *Children) Make(ctx context.Context, wanted, found client.Object) error {
 	wanted, err := c.prepare(wanted)
 	if err != nil {
 		return err
 	}
-	err = c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
-	if apierrors.IsNotFound(err) {
-		created, createErr := c.create(ctx, wanted, found)
-		if createErr != nil || created {
-			return createErr
-		}
-		err = nil
-	}
-	if err != nil {
+	if created, err := c.create(ctx, wanted, found); err != nil || created {
 		return err
 	}
 	return c.repair(ctx, wanted, found)

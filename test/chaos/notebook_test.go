@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/localcluster"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
@@ -179,6 +180,10 @@ func (n *notebooks) fail() {
 	n.awaitAllOf(unpulled, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonImagePullBackOff)
 	n.awaitAllOf(refused, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonQuotaExceeded)
 	n.awaitAllOf(blocked, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonResourceConflict)
+	// It would try again to make the pods that are refused, and that would be news.
+	if err := n.Kill(localcluster.ControllerManager); err != nil {
+		n.t.Fatal(err)
+	}
 }
 
 // told are the Events that the operator has told on notebooks, and the Jupyters, all

@@ -92,10 +92,14 @@ func (r *Reconciler) scaleDown(ctx context.Context, n *notebook) error {
 	return r.Client.Patch(ctx, &n.set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// ensure makes a child what is wanted. What its owner has to put right becomes a
-// cause; what may pass by itself is an error.
+// ensure makes a child what is wanted.
 func (r *Reconciler) ensure(ctx context.Context, n *notebook, wanted, found client.Object) error {
-	err := r.children.Ensure(ctx, wanted, found)
+	return r.judge(n, wanted, found, r.children.Ensure(ctx, wanted, found))
+}
+
+// judge says what an error of making a child comes to: what its owner has to put
+// right becomes a cause; what may pass by itself stays an error.
+func (r *Reconciler) judge(n *notebook, wanted, found client.Object, err error) error {
 	var conflict *kube.ConflictError
 	switch {
 	case err == nil:

@@ -114,7 +114,11 @@ func (r *Reconciler) makeToken(ctx context.Context, n *notebook, ref v1alpha1.Se
 	if metav1.IsControlledBy(secret, n.Jupyter) && len(secret.Data[ref.Key]) > 0 {
 		return nil
 	}
-	return r.ensure(ctx, n, workload.NotebookToken(n.Jupyter, rand.Text()), secret)
+	wanted := workload.NotebookToken(n.Jupyter, rand.Text())
+	if secret.UID == "" {
+		return r.judge(n, wanted, secret, r.children.Make(ctx, wanted, secret))
+	}
+	return r.ensure(ctx, n, wanted, secret)
 }
 
 func noToken(reason string, ref v1alpha1.SecretKeyReference, what string) diagnosis.Cause {

@@ -34,6 +34,7 @@ const (
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 func TestASettledClusterIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	told := summary.New(t)
 	c := cluster.Start(t)
 	good, parked := sink.New(t), sink.New(t)

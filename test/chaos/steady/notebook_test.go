@@ -1,0 +1,122 @@
+package steady
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/audit"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/testing/summary"
+)
+
+const (
+	notebooks = 500
+	// failing are those of them that fail, for each reason as many.
+	failing = 20
+	// patience is how long nothing may be done before all are settled.
+	patience = 90 * time.Second
+)
+
+// byHand leaves a notebook's pod to the test.
+const byHand = "template: {metadata: {annotations: {bongsu.io/simulate: none}}}"
+
+// kinds are the sorts of notebooks: what is asked for and what condition Ready says
+// of it in the end. Those of no reason run.
+var kinds = []struct{ spec, reason string }{
+	{"template: {spec: {hostNetwork: true}}", v1alpha1.ReasonInvalidSpec},
+	{"schedulingGracePeriodSeconds: 0\ntemplate: {spec: {nodeSelector: {no: such}}}", v1alpha1.ReasonFailedScheduling},
+	{byHand, v1alpha1.ReasonImagePullBackOff},
+	{byHand, v1alpha1.ReasonCrashLoopBackOff},
+	{"storage: {size: 1Gi}\naccess: {type: Ingress, host: nb.example.org}", v1alpha1.ReasonReady},
+	{"", v1alpha1.ReasonReady},
+	{"suspend: true", v1alpha1.ReasonSuspended},
+}
+
+// kindOf says which of the kinds a notebook is.
+func kindOf(i int) int {
+	ill := len(kinds) - 3
+	if i < failing {
+		return i % ill
+	}
+	return ill + i%3
+}
+
+func TestSettledNotebooksAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	told := summary.New(t)
+	c := cluster.Start(t, cluster.Whole(5))
+	c.StartOperator(t)
+	create(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "notebooks"}})
+	g := gomega.NewWithT(t)
+	g.Eventually(func() error {
+		return c.Client.Get(t.Context(), client.ObjectKey{Namespace: "notebooks", Name: "default"}, &corev1.ServiceAccount{})
+	}).Should(gomega.Succeed())
+	var writers errgroup.Group
+	writers.SetLimit(8)
+	for i := range notebooks {
+		writers.Go(func() error {
+			return c.Client.Create(t.Context(), cluster.Manifest(t, v1alpha1.KindJupyter, "notebooks", notebook(i), kinds[kindOf(i)].spec))
+		})
+	}
+	g.Expect(writers.Wait()).To(gomega.Succeed())
+	befall(t, c)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return unsettled(t, c) }); err != nil {
+		t.Fatalf("notebooks are not as they should be: %v", err)
+	}
+
+	g.Eventually(func() []audit.Request { return requests(t, c, time.Now().Add(-settled)) }).
+		WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
+	begin := time.Now()
+	time.Sleep(window)
+	asked := requests(t, c, begin)
+	for _, r := range asked {
+		t.Errorf("asked at %v: %v", r.Received, r)
+	}
+	told.Printf("%d notebooks, %d of them failing: %d requests in %v", notebooks, failing, len(asked), window)
+}
+
+func notebook(i int) string { return fmt.Sprintf("nb-%03d", i) }
+
+// befall does to pods what no simulated kubelet does.
+func befall(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	pods := kubelet.Kubelet{Client: c.Client}
+	for i := range failing {
+		switch kinds[kindOf(i)].reason {
+		case v1alpha1.ReasonImagePullBackOff:
+			pods.Waiting(t, pods.Await(t, "notebooks", notebook(i)+"-0"), "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope"`)
+		case v1alpha1.ReasonCrashLoopBackOff:
+			pods.Crashed(t, pods.Await(t, "notebooks", notebook(i)+"-0"), "Error", 1)
+		}
+	}
+}
+
+// unsettled counts the notebooks that are not yet what they come to.
+func unsettled(t *testing.T, c *cluster.Cluster) int {
+	t.Helper()
+	var all v1alpha1.JupyterList
+	if err := c.Client.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	left := slices.DeleteFunc(all.Items, func(j v1alpha1.Jupyter) bool {
+		var i int
+		if _, err := fmt.Sscanf(j.Name, "nb-%03d", &i); err != nil {
+			t.Fatal(err)
+		}
+		ready := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionReady)
+		return ready != nil && ready.Reason == kinds[kindOf(i)].reason
+	})
+	return len(left)
+}
