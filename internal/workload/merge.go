@@ -62,8 +62,12 @@ func mergeContainer(ours, theirs *corev1.Container) error {
 
 // mergeList puts each of theirs in the place of ours with the same key, or at the end.
 func mergeList[T any](ours, theirs []T, key func(T) string) []T {
+	places := map[string]int{}
+	for i, our := range ours {
+		places[key(our)] = i
+	}
 	for _, their := range theirs {
-		if i := slices.IndexFunc(ours, func(our T) bool { return key(our) == key(their) }); i >= 0 {
+		if i, ok := places[key(their)]; ok {
 			ours[i] = their
 		} else {
 			ours = append(ours, their)
