@@ -22,6 +22,7 @@ var changing = []*regexp.Regexp{
 	regexp.MustCompile(`\b[0-9a-f]{16,63}\b`), // of 64 digits is an image's digest, which tells
 	regexp.MustCompile(`\bused \S+ of\b`),
 	regexp.MustCompile(`\b\d+(?:/\d+)? (?:nodes?\b|Insufficient|Too many)`),
+	regexp.MustCompile(`\bthe largest node has \S+`),
 }
 
 // Identity is equal for causes that are the same failure, in whichever of a

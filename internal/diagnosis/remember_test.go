@@ -142,6 +142,26 @@ func TestFlappingIsToldTwiceAtMost(t *testing.T) {
 	}
 }
 
+func TestAPodThatNoNodeTakesIsToldOnce(t *testing.T) {
+	asks := func(text, largest string) Workload {
+		return Workload{Pods: pods(newPod(unscheduled(text), asking("64", "1Gi"))), Nodes: nodes(3, largest, "16Gi")}
+	}
+	told, writes := flap(50,
+		asks("0/4 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), 2 Insufficient cpu.", "4"),
+		asks("0/4 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 2 Insufficient memory.", "8"),
+		asks("0/24 nodes are available: 11 Insufficient cpu, 2 Insufficient memory, 11 node(s) had untolerated taint(s). preemption: 0/24 nodes are available: 24 Preemption is not helpful for scheduling.", "16"))
+	if len(told) > 1 || writes > 1 {
+		t.Errorf("%d writes, told %v", writes, told)
+	}
+}
+
+func TestACommaWithinAHindranceStays(t *testing.T) {
+	d := Diagnose(Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 1 node(s) had a taint {key: a, b}, 2 Insufficient cpu.")))})
+	if want := "no node can take the pod: 2 Insufficient cpu, 1 node(s) had a taint {key: a, b}"; d.Cause.Message != want {
+		t.Errorf("got %q", d.Cause.Message)
+	}
+}
+
 func TestASecondFailureIsNotHidden(t *testing.T) {
 	last := Remember(nil, Diagnose(Workload{Pods: waits("ImagePullBackOff", "x: "+textNotFound)}).Cause, at(10))
 	next := Diagnose(Workload{Pods: waits("ErrImagePull", textDenied)}).Cause.Steady(last)
