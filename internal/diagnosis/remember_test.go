@@ -66,6 +66,38 @@ func TestTimesToComeAreNotBelieved(t *testing.T) {
 	}
 }
 
+func TestAClockThatIsAheadCountsOnce(t *testing.T) {
+	first := Remember(nil, crashCause(1, 300), at(70))
+	for seconds := 80; seconds < 300; seconds += 10 {
+		if got := Remember(first, crashCause(1, 300), at(seconds)); got != first {
+			t.Fatalf("%d seconds: %+v", seconds, got)
+		}
+	}
+	if IsNews(first, crashCause(1, 300), at(90)) || !IsNews(first, crashCause(1, 80), at(90)) || !IsNews(nil, crashCause(1, 300), at(90)) {
+		t.Error("it is news when it happened since, by now")
+	}
+}
+
+func TestWhatGoesOnCountsMoreAndMoreSeldom(t *testing.T) {
+	const day = 24 * 60
+	var last *v1alpha1.LastFailure
+	writes := 0
+	for minute := range day {
+		now := at(60 * minute)
+		next := Remember(last, &Cause{Reason: "FailedMount", Message: "x", Time: now}, now)
+		if next != last {
+			writes++
+		}
+		last = next
+		if now.Sub(last.LastTime.Time) >= time.Hour {
+			t.Fatalf("the last time is %v, at %v", last.LastTime, now)
+		}
+	}
+	if writes > 40 {
+		t.Errorf("%d writes in a day", writes)
+	}
+}
+
 func TestIdentity(t *testing.T) {
 	cause := func(message string) *Cause {
 		return &Cause{Reason: "X", Object: Object{"Pod", "web-abc12"}, Message: message}
