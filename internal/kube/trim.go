@@ -2,6 +2,7 @@ package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -28,6 +29,23 @@ func TrimPod(o any) (any, error) {
 		},
 		Status: pod.Status,
 	}, nil
+}
+
+// TrimApplied is the cache's transform for what is needed as it is, but for who wrote
+// which field and for the copy that kubectl keeps in an annotation.
+func TrimApplied(o any) (any, error) {
+	object, err := meta.Accessor(o)
+	if err != nil {
+		return o, nil //nolint:nilerr // a tombstone
+	}
+	// An object that has been trimmed may be in use: it is not written again.
+	if object.GetManagedFields() != nil {
+		object.SetManagedFields(nil)
+	}
+	if _, found := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; found {
+		delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	}
+	return o, nil
 }
 
 func trimContainers(containers []corev1.Container) []corev1.Container {
