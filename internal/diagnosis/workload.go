@@ -40,6 +40,9 @@ type Workload struct {
 	Pods   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim
 	Quotas []*corev1.ResourceQuota
+	// Controllers are the UIDs of what makes the pods; nil: not known. An Event of an
+	// earlier one of the name is not believed.
+	Controllers []types.UID
 	// Nodes may be nil: not known.
 	Nodes *Nodes
 	// Events that regard the workload, its controller, pods or claims.
