@@ -55,7 +55,7 @@ var creationRules = []creationRule{
 func (v *view) creation() []finding {
 	last := map[Object]*Event{}
 	for i := range v.Events {
-		if e := &v.Events[i]; e.Reason == "FailedCreate" && e.Regarding.Kind != kindPod && e.Regarding.Kind != kindClaim {
+		if e := &v.Events[i]; e.Reason == "FailedCreate" && v.ofController(e) {
 			last[e.Regarding] = e
 		}
 	}
@@ -66,6 +66,14 @@ func (v *view) creation() []finding {
 		}
 	}
 	return found
+}
+
+// ofController tells whether the Event regards what makes the pods.
+func (v *view) ofController(e *Event) bool {
+	if e.Regarding.Kind == kindPod || e.Regarding.Kind == kindClaim {
+		return false
+	}
+	return v.Controllers == nil || e.UID == "" || slices.Contains(v.Controllers, e.UID)
 }
 
 // createdSince tells whether the pod that could not be created has been.

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -76,6 +77,20 @@ func TestAFailedCreateIsPastOnceThePodIsThere(t *testing.T) {
 		"no time, but a pod":                {Workload{Pods: pods(newPod(ready)), Events: []Event{timeless(ofReplicaSet(setEvent(10, note)))}}, wanted{}},
 		"no time, and no pod":               {Workload{Events: []Event{timeless(ofReplicaSet(setEvent(10, note)))}}, overQuota(replicas)},
 		"the last of them tells, not worse": {Workload{Events: []Event{setEvent(1, "create Pod nb-0 in StatefulSet nb failed error: admission webhook \"w\" denied the request"), setEvent(10, textQuota)}}, overQuota(set)},
+	})
+}
+
+func TestWhatAnEarlierControllerCouldNotCreateIsNotTold(t *testing.T) {
+	of := func(uid types.UID, e Event) Event { e.UID = uid; return e }
+	refused := wanted{reason: "QuotaExceeded", object: Object{"StatefulSet", "nb"}, passing: true,
+		says: `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 4 of 4: ask for less, or end something else`}
+	events := []Event{of("former", setEvent(10, textQuota))}
+	run(t, map[string]diagnoseCase{
+		"an earlier one of the name": {Workload{Controllers: []types.UID{"set"}, Events: events}, wanted{}},
+		"there is none any more":     {Workload{Controllers: []types.UID{}, Events: events}, wanted{}},
+		"of it, and one before that": {Workload{Controllers: []types.UID{"set"}, Events: append(events, of("set", setEvent(5, textQuota)))}, refused},
+		"it does not say of which":   {Workload{Controllers: []types.UID{"set"}, Events: []Event{setEvent(10, textQuota)}}, refused},
+		"nobody knows which":         {Workload{Events: events}, refused},
 	})
 }
 

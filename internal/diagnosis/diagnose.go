@@ -14,8 +14,6 @@ type finding struct {
 	place int
 	// known is what whoever asks has found himself.
 	known bool
-	// identity of the cause, which takes a while to find out.
-	identity string
 }
 
 // ranks say which cause goes before which: what keeps the pod from being made, then
@@ -74,18 +72,14 @@ func Diagnose(w Workload) Diagnosis {
 func conclude(found []finding) Diagnosis {
 	for i := range found {
 		found[i].cause.tidy()
-		found[i].identity = found[i].cause.Identity()
 	}
 	slices.SortFunc(found, before)
-	var kept []finding
+	k := kept{byIdentity: map[string]int{}, byPlace: map[spot]int{}}
 	for _, f := range found {
-		if !absorbed(kept, f) {
-			kept = append(kept, f)
-		}
+		k.add(f)
 	}
-	kept = explained(kept)
 	var d Diagnosis
-	for i, f := range kept {
+	for i, f := range explained(k.findings) {
 		if i == 0 {
 			d.Cause = &f.cause
 		} else {
@@ -95,26 +89,47 @@ func conclude(found []finding) Diagnosis {
 	return d
 }
 
-// absorbed tells whether one of the findings stands for this one: it is the same
-// failure, maybe of another pod, or what is known already. It takes over when that
-// happened, and how often.
-func absorbed(kept []finding, f finding) bool {
-	i := slices.IndexFunc(kept, func(k finding) bool {
-		return k.known != f.known && samePlace(&k.cause, &f.cause) || k.identity == f.identity
-	})
-	if i < 0 {
-		return false
-	}
-	c := &kept[i].cause
-	if f.cause.Time.After(c.Time) {
-		c.Time = f.cause.Time
-	}
-	c.Count = max(c.Count, f.cause.Count)
-	return true
+// kept are the findings that say something of their own, and the first of them of an
+// identity and of a spot.
+type kept struct {
+	findings   []finding
+	byIdentity map[string]int
+	byPlace    map[spot]int
 }
 
-func samePlace(a, b *Cause) bool {
-	return a.Reason == b.Reason && a.Object == b.Object && a.Container == b.Container
+// spot is what a finding of somebody's own and one of the diagnosis may share.
+type spot struct {
+	reason    string
+	object    Object
+	container string
+	known     bool
+}
+
+// add keeps the finding, unless another stands for it: that is the same failure, maybe
+// of another pod, or known already. It takes over when that happened, and how often.
+func (k *kept) add(f finding) {
+	identity := f.cause.Identity()
+	own := spot{f.cause.Reason, f.cause.Object, f.cause.Container, f.known}
+	other := own
+	other.known = !f.known
+	i, found := k.byIdentity[identity]
+	if j, same := k.byPlace[other]; same && (!found || j < i) {
+		i, found = j, true
+	}
+	if found {
+		c := &k.findings[i].cause
+		if f.cause.Time.After(c.Time) {
+			c.Time = f.cause.Time
+		}
+		c.Count = max(c.Count, f.cause.Count)
+		return
+	}
+	i = len(k.findings)
+	k.findings = append(k.findings, f)
+	k.byIdentity[identity] = i
+	if _, taken := k.byPlace[own]; !taken {
+		k.byPlace[own] = i
+	}
 }
 
 // explained drops the deadline where a cause of the delay is known.

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"fmt"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -64,6 +65,19 @@ func TestOneCauseGoesFirstAndTheOthersAreNamed(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAPodOfManyContainersHasFewCauses(t *testing.T) {
+	const containers = 20000
+	p := newPod()
+	for i := range containers {
+		name := fmt.Sprintf("c%d", i)
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name, Image: name})
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, State: waiting("ErrImagePull", textNotFound)})
+	}
+	if found := len(causesOf(Diagnose(Workload{Pods: pods(p)}))); found == 0 || found > 64 {
+		t.Errorf("%d causes", found)
 	}
 }
 

@@ -38,6 +38,9 @@ func (c *container) called() string {
 	return "container " + quote(c.name)
 }
 
+// maxFindings is how many are made of a pod: there may be thousands of containers.
+const maxFindings = 64
+
 func (v *view) site(p *corev1.Pod) *site {
 	return &site{view: v, pod: p, events: v.about(Object{kindPod, p.Name}, p.UID)}
 }
@@ -59,6 +62,9 @@ func (v *view) pod(p *corev1.Pod) []finding {
 	for _, c := range s.containers() {
 		for _, cause := range c.failing() {
 			found = append(found, finding{cause: cause, place: c.place})
+		}
+		if len(found) >= maxFindings {
+			break
 		}
 	}
 	return found
@@ -93,16 +99,17 @@ func (c Cause) happened(e *Event) Cause {
 // containers returns those of the pod in the order in which they start.
 func (s *site) containers() []*container {
 	var all []*container
+	inits, mains := byContainer(s.pod.Status.InitContainerStatuses), byContainer(s.pod.Status.ContainerStatuses)
 	for _, spec := range s.pod.Spec.InitContainers {
 		always := spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 		all = append(all, &container{
 			site: s, name: spec.Name, spec: spec, init: true, sidecar: always,
-			status: statusOf(s.pod.Status.InitContainerStatuses, spec.Name),
+			status: inits[spec.Name],
 		})
 	}
 	for _, spec := range s.pod.Spec.Containers {
 		all = append(all, &container{
-			site: s, name: spec.Name, spec: spec, status: statusOf(s.pod.Status.ContainerStatuses, spec.Name),
+			site: s, name: spec.Name, spec: spec, status: mains[spec.Name],
 		})
 	}
 	for i, c := range all {
@@ -114,12 +121,12 @@ func (s *site) containers() []*container {
 	return all
 }
 
-func statusOf(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
-	i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
-	if i < 0 {
-		return nil
+func byContainer(statuses []corev1.ContainerStatus) map[string]*corev1.ContainerStatus {
+	named := make(map[string]*corev1.ContainerStatus, len(statuses))
+	for i := range slices.Backward(statuses) {
+		named[statuses[i].Name] = &statuses[i]
 	}
-	return &statuses[i]
+	return named
 }
 
 // started tells whether a container has got past waiting for its volumes.

@@ -26,6 +26,17 @@ type Event struct {
 	Count int64
 }
 
+// telling are the reasons of Normal Events that the diagnosis reads.
+var telling = map[string]bool{
+	"BackOff": true, "Created": true, "ExternalProvisioning": true, "FailedBinding": true, "Killing": true, "Pulled": true,
+	"Pulling": true, "Started": true, "SuccessfulAttachVolume": true, "WaitForFirstConsumer": true, "WaitForPodScheduled": true,
+}
+
+// Reads tells whether Events of the type and reason are read. Of Warnings, all may be.
+func Reads(eventType, reason string) bool {
+	return eventType == corev1.EventTypeWarning || eventType == corev1.EventTypeNormal && telling[reason]
+}
+
 // Nodes sums up the nodes of the cluster.
 type Nodes struct {
 	// Total is how many there are.
@@ -40,6 +51,9 @@ type Workload struct {
 	Pods   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim
 	Quotas []*corev1.ResourceQuota
+	// Controllers are the UIDs of what makes the pods; nil: not known. An Event of an
+	// earlier one of the name is not believed.
+	Controllers []types.UID
 	// Nodes may be nil: not known.
 	Nodes *Nodes
 	// Events that regard the workload, its controller, pods or claims.

@@ -103,7 +103,7 @@ type inquiry struct {
 	workload    diagnosis.Workload
 	// missing says that not all of the pods that are wanted are there.
 	missing bool
-	// controllers are what makes the pods.
+	// controllers are what makes the pods. Their UIDs are in the workload.
 	controllers []diagnosis.Object
 	// gonePods are the names of pods that there ought to be.
 	gonePods []string

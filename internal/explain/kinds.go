@@ -121,7 +121,7 @@ func (q *inquiry) replicaSets(d *appsv1.Deployment) []client.Object {
 			r := list.Items[i].DeepCopy()
 			if metav1.IsControlledBy(r, d) && (replicas(r.Spec.Replicas) > 0 || r.Status.Replicas > 0) {
 				sets = append(sets, r)
-				q.controllers = append(q.controllers, diagnosis.Object{Kind: "ReplicaSet", Name: r.Name})
+				q.controlledBy("ReplicaSet", r)
 			}
 		}
 	}, client.InNamespace(q.namespace), client.MatchingLabelsSelector{Selector: labels})
@@ -166,7 +166,7 @@ func (q *inquiry) statefulSet() error {
 // readStatefulSet reads its pods, and names those that are not there.
 func (q *inquiry) readStatefulSet(s *appsv1.StatefulSet) {
 	const mostNamed = 20
-	q.controllers = append(q.controllers, diagnosis.Object{Kind: "StatefulSet", Name: s.Name})
+	q.controlledBy("StatefulSet", s)
 	q.readPods(s.Spec.Selector, s)
 	wanted := int(replicas(s.Spec.Replicas))
 	q.missing = len(q.workload.Pods) < wanted
@@ -182,6 +182,12 @@ func (q *inquiry) readStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
+// controlledBy notes what makes the pods.
+func (q *inquiry) controlledBy(kind string, o client.Object) {
+	q.controllers = append(q.controllers, diagnosis.Object{Kind: kind, Name: o.GetName()})
+	q.workload.Controllers = append(q.workload.Controllers, o.GetUID())
+}
+
 func (q *inquiry) job() error {
 	j := &batchv1.Job{}
 	readable, err := q.target(j)
@@ -192,7 +198,7 @@ func (q *inquiry) job() error {
 		q.unreadable("Job")
 		return nil
 	}
-	q.controllers = []diagnosis.Object{{Kind: "Job", Name: j.Name}}
+	q.controlledBy("Job", j)
 	q.missing = true
 	q.readPods(j.Spec.Selector, j)
 	summary := fmt.Sprintf("%d active, %d succeeded, %d failed", j.Status.Active, j.Status.Succeeded, j.Status.Failed)

@@ -1,4 +1,4 @@
-// Package journal keeps the latest Warnings that regard the objects of workloads
+// Package journal keeps the latest telling Events that regard the objects of workloads
 // which somebody follows, for diagnosis: many causes are told by nothing but Events.
 //
 // It hears of Events from the one stream that serves alarms too, and asks the API
@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -60,7 +59,7 @@ type workload struct {
 }
 
 // New returns a Journal that reads what came before from reader, the API server, and
-// calls tell when a Warning was heard of a workload.
+// calls tell when an Event was heard of a workload.
 func New(reader client.Reader, clk clock.PassiveClock, tell func(context.Context, types.NamespacedName)) *Journal {
 	return &Journal{
 		reader: reader, clock: clk, tell: tell,
@@ -138,11 +137,11 @@ func (j *Journal) unfollow(name types.NamespacedName, o diagnosis.Object) {
 	}
 }
 
-// read asks the API server for the Warnings that regard an object.
+// read asks the API server for the Events that regard an object.
 func (j *Journal) read(ctx context.Context, name types.NamespacedName, o diagnosis.Object) error {
 	var found eventsv1.EventList
 	err := j.reader.List(ctx, &found, client.InNamespace(name.Namespace), client.Limit(maxListed),
-		client.MatchingFields{"regarding.kind": o.Kind, "regarding.name": o.Name, "type": corev1.EventTypeWarning})
+		client.MatchingFields{"regarding.kind": o.Kind, "regarding.name": o.Name})
 	if err != nil {
 		return fmt.Errorf("list the Events of %s %s: %w", o.Kind, o.Name, err)
 	}
@@ -151,7 +150,7 @@ func (j *Journal) read(ctx context.Context, name types.NamespacedName, o diagnos
 	w := j.workloads[name]
 	for i := range found.Items {
 		event := eventfeed.Event(&found.Items[i])
-		if w != nil {
+		if w != nil && diagnosis.Reads(event.Type, event.Reason) {
 			w.put(&event)
 		}
 	}
@@ -215,10 +214,10 @@ func (j *Journal) note(occurrences []alarm.Occurrence) []types.NamespacedName {
 	return concerned
 }
 
-// regarded returns the object that a Warning regards, if its namespace vouches for
-// it.
+// regarded returns the object that an Event regards, if the diagnosis reads it and its
+// namespace vouches for it.
 func regarded(event *alarm.Event) object {
-	if event.Type != corev1.EventTypeWarning || event.Regarding.Namespace != event.Namespace {
+	if !diagnosis.Reads(event.Type, event.Reason) || event.Regarding.Namespace != event.Namespace {
 		return object{}
 	}
 	return object{event.Namespace, diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name}}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
@@ -95,9 +96,10 @@ func TestWhatIsHeardOfAnObjectIsKeptForThoseWhoFollowIt(t *testing.T) {
 	}
 }
 
-func TestOnlyWarningsThatTheNamespaceVouchesForAreKept(t *testing.T) {
+func TestOnlyEventsThatTheNamespaceVouchesForAreKept(t *testing.T) {
 	for name, change := range map[string]func(*alarm.Event){
-		"of another type":                    func(e *alarm.Event) { e.Type = "Normal" },
+		"Normal, and nobody reads it":        func(e *alarm.Event) { e.Type, e.Reason = "Normal", "Scheduled" },
+		"of another type":                    func(e *alarm.Event) { e.Type = "Other" },
 		"kept in another namespace":          func(e *alarm.Event) { e.Namespace = "evil" },
 		"regarding one in another namespace": func(e *alarm.Event) { e.Regarding.Namespace = "evil" },
 		"regarding another kind":             func(e *alarm.Event) { e.Regarding.Kind = "Service" },
@@ -112,6 +114,23 @@ func TestOnlyWarningsThatTheNamespaceVouchesForAreKept(t *testing.T) {
 				t.Errorf("kept %v, told %v", found, w.told)
 			}
 		})
+	}
+}
+
+func TestNormalEventsThatTellAreKept(t *testing.T) {
+	w := newWorld()
+	event := func(uid types.UID, reason string) eventsv1.Event {
+		e := eventsv1.Event{Note: reason, Type: "Normal", Reason: reason, Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: "lab", Name: "nb-0"}}
+		e.UID, e.CreationTimestamp.Time = uid, start
+		return e
+	}
+	w.past.events = []eventsv1.Event{event("1", "Pulled"), event("2", "Scheduled")}
+	w.follow(t, nb, pod)
+	killing := warning("3", pod, "Killing", start)
+	killing.Event.Type, killing.Event.Reason = "Normal", "Killing"
+	w.hear(t, killing)
+	if diff := cmp.Diff(map[string]bool{"Pulled": true, "Killing": true}, w.notes(nb)); diff != "" {
+		t.Error(diff)
 	}
 }
 
