@@ -70,6 +70,9 @@ func (r *Reconciler) lookBack(n *notebook) {
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {
 	w := diagnosis.Workload{Known: n.known}
+	if n.set.UID != "" {
+		w.Controllers = []types.UID{n.set.UID}
+	}
 	if n.pod != nil {
 		w.Pods = append(w.Pods, n.pod)
 	}
