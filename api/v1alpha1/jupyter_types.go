@@ -50,12 +50,10 @@ type ClaimRetentionPolicy struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.existingClaim) != has(self.size)",message="give size for a claim of the Jupyter's own, or existingClaim for one that there is"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingClaim) || !has(self.storageClassName) && !has(self.accessModes) && !has(self.retentionPolicy)",message="storageClassName, accessModes and retentionPolicy are for a claim of the Jupyter's own: leave them out with existingClaim"
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName) || has(oldSelf.existingClaim)",message="storageClassName cannot be changed: a claim keeps its class"
-// +kubebuilder:validation:XValidation:rule="has(self.accessModes) == has(oldSelf.accessModes) && (!has(self.accessModes) || self.accessModes == oldSelf.accessModes) || has(oldSelf.existingClaim)",message="accessModes cannot be changed: a claim keeps them"
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || !has(oldSelf.size) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",message="size can grow only: a claim does not shrink"
 type JupyterStorage struct {
 	// size of a claim that is made for the Jupyter and bears its name. It can grow
-	// where the storage class allows it, and does not shrink.
+	// where the storage class allows it. A claim neither shrinks nor changes otherwise:
+	// what cannot be done is told, and the claim stays as it is.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity greater than 0, such as 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
@@ -224,7 +222,8 @@ const (
 	// JupyterUpdateOnRestart: when it is next restarted, by its user, by suspending
 	// and resuming it, or because it failed. UpdatePending says that it waits.
 	JupyterUpdateOnRestart JupyterUpdateType = "OnRestart"
-	// JupyterUpdateRecreate: at once; what runs in it is lost.
+	// JupyterUpdateRecreate: at once; what runs in it is lost. That is so too when a new
+	// version of the operator makes pods otherwise.
 	JupyterUpdateRecreate JupyterUpdateType = "Recreate"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/config"
 )
 
-//go:embed *.yaml receivers/*.yaml secrets/*.yaml
+//go:embed *.yaml receivers/*.yaml secrets/*.yaml jupyter/*.yaml
 var files embed.FS
 
 // Receiver is the name of the ClusterAlarmReceiver that the samples send to.
@@ -29,6 +29,9 @@ func ReceiverOf(sink string) ([]*unstructured.Unstructured, error) {
 
 // Shares returns all sample shares of Secrets, with what they need but the Secrets.
 func Shares() ([]*unstructured.Unstructured, error) { return decode("secrets/*.yaml") }
+
+// Jupyters returns all sample notebooks, in no namespace, without what they refer to.
+func Jupyters() ([]*unstructured.Unstructured, error) { return decode("jupyter/*.yaml") }
 
 func decode(pattern string) ([]*unstructured.Unstructured, error) {
 	names, err := fs.Glob(files, pattern)

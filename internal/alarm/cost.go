@@ -35,6 +35,7 @@ var maxSizes = map[string]uint64{
 	"event.note":                   1024,
 	"event.reason":                 128,
 	"event.action":                 128,
+	"object.cause":                 1024,
 	"object.metadata.labels":       64,
 	"object.metadata.annotations":  64,
 	"object.node.capacity":         64,

@@ -62,4 +62,6 @@ type MessageReference struct {
 type MessageObject struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Cause is why a Pod does not run, if it is known.
+	Cause string `json:"cause,omitempty"`
 }

@@ -59,6 +59,9 @@ type Object struct {
 	Metadata   ObjectMeta `json:"metadata"`
 	// Node is filled for Nodes only.
 	Node Node `json:"node"`
+	// Cause is why a Pod does not run, as a sentence: of Warning Events that regard a
+	// Pod, and only if it is known.
+	Cause string `json:"cause"`
 }
 
 // ObjectMeta is the part of an object's metadata that alarms see.

@@ -36,7 +36,7 @@ func (a *Alarm) Render(ctx context.Context, occ *Occurrence, known *Context) (Me
 func (a *Alarm) render(ctx context.Context, occ *Occurrence, vars *variables) (Message, error) {
 	known := vars.context
 	title, titleErr := a.title.orDefault(ctx, vars, defaultTitle)
-	text, textErr := a.text.orDefault(ctx, vars, func(*Event) string { return defaultText(occ) })
+	text, textErr := a.text.orDefault(ctx, vars, func(*Event) string { return defaultText(occ, &known.Object) })
 	m := Message{
 		Version:   MessageVersion,
 		Cluster:   plaintext.Line(known.Cluster.Name),
@@ -72,9 +72,13 @@ func objectName(kind, namespace, name string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// defaultText is why, and how often since when.
-func defaultText(occ *Occurrence) string {
-	return strings.TrimSpace(occ.Event.Note + "\n" + frequency(occ))
+// defaultText is why, what is behind it if that is known, and how often since when.
+func defaultText(occ *Occurrence, object *Object) string {
+	lines := []string{occ.Event.Note}
+	if cause := field(object.Cause); cause != "" {
+		lines = append(lines, "Cause: "+cause)
+	}
+	return strings.TrimSpace(strings.Join(append(lines, frequency(occ)), "\n"))
 }
 
 func frequency(occ *Occurrence) string {
@@ -117,6 +121,7 @@ func messageEvent(occ *Occurrence, object *Object) MessageEvent {
 		Object: MessageObject{
 			Labels:      fields(object.Metadata.Labels),
 			Annotations: fields(object.Metadata.Annotations),
+			Cause:       field(object.Cause),
 		},
 		ReportingController: field(event.ReportingController),
 	}

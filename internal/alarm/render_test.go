@@ -51,6 +51,23 @@ func TestDefaultMessage(t *testing.T) {
 	}
 }
 
+func TestADefaultMessageTellsTheCause(t *testing.T) {
+	occ := podOccurrence(func(occ *Occurrence) { occ.Event.Note = "Back-off" })
+	known := podContext()
+	known.Object.Cause = "it was killed:\nraise\x1b[31m its \u202ememory " + strings.Repeat("x", 2000)
+	got, err := render(t, v1alpha1.AlarmMessage{}, occ, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(got.Text, "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[1], "Cause: it was killed: raise[31m its memory xxx") || utf8.RuneCountInString(lines[1]) > 1100 {
+		t.Errorf("got %q", got.Text)
+	}
+	if cause := got.Events[0].Object.Cause; "Cause: "+cause != lines[1] {
+		t.Errorf("got %q", cause)
+	}
+}
+
 func TestDefaultText(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change    func(*Occurrence)

@@ -16,6 +16,7 @@ func TestExpressionsReadStructs(t *testing.T) {
 		`"app" in object.metadata.labels`:                                 Matched,
 		`has(object.metadata.labels.app)`:                                 Matched,
 		`has(object.metadata.labels.nope)`:                                NotMatched,
+		`object.cause == "" && !has(object.cause)`:                        Matched,
 		`has(object.node.zone)`:                                           NotMatched,
 		`has(object.metadata.name)`:                                       Matched,
 		`object.node.capacity.size() == 0`:                                Matched,

@@ -144,7 +144,7 @@ func newManager(c Config) (ctrl.Manager, error) {
 func cacheOptions() cache.Options {
 	made := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{workload.LabelManagedBy: workload.ManagedBy})}
 	pods := made
-	pods.Transform = kube.TrimPod
+	made.Transform, pods.Transform = kube.TrimApplied, kube.TrimPod
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -65,7 +66,7 @@ is said on standard error.`,
   bongsu watch alarms.bongsu.io -A --only-changes
   bongsu watch pods -l app=web -o json | jq -r 'select(.type == "DELETED") | .key'`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.completeType,
+		ValidArgsFunction: completeTypes(&o.kubeconfig, func(string) bool { return true }),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.typeName = args[0]
@@ -74,11 +75,16 @@ is said on standard error.`,
 		},
 	}
 	o.addFlags(c.Flags())
-	completeOutput := cobra.FixedCompletions([]string{outputText, outputJSON}, cobra.ShellCompDirectiveNoFileComp)
-	if err := c.RegisterFlagCompletionFunc("output", completeOutput); err != nil {
+	completeOutput(c)
+	return c
+}
+
+// completeOutput has the shell complete --output.
+func completeOutput(c *cobra.Command) {
+	formats := cobra.FixedCompletions([]string{outputText, outputJSON}, cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc("output", formats); err != nil {
 		panic(err) // there is no such flag
 	}
-	return c
 }
 
 func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
@@ -118,17 +124,24 @@ func (o *watchOptions) run(ctx context.Context, out, errOut io.Writer) error {
 }
 
 func (o *watchOptions) validate() (labels.Selector, error) {
-	switch {
-	case o.namespace != "" && o.allNamespaces:
+	if o.namespace != "" && o.allNamespaces {
 		return nil, errors.New("give --namespace or --all-namespaces, not both")
-	case o.output != outputText && o.output != outputJSON:
-		return nil, fmt.Errorf("--output is %q; it must be text or json", o.output)
+	}
+	if err := checkOutput(o.output); err != nil {
+		return nil, err
 	}
 	selector, err := labels.Parse(o.selector)
 	if err != nil {
 		return nil, fmt.Errorf("--selector: %w", err)
 	}
 	return selector, nil
+}
+
+func checkOutput(format string) error {
+	if format != outputText && format != outputJSON {
+		return fmt.Errorf("--output is %q; it must be text or json", format)
+	}
+	return nil
 }
 
 func (o *watchOptions) printer(out io.Writer) watch.Printer {
@@ -174,22 +187,25 @@ func typesOf(cfg *rest.Config) (*watch.Types, error) {
 // completionTimeout is how long a shell waits for the names of types.
 const completionTimeout = 3 * time.Second
 
-// completeType offers the types of the server. Where it can not be asked there is
-// nothing to offer, and nothing to say either: somebody is typing.
-func (o *watchOptions) completeType(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeTypes offers those of the server's types that are suitable, for the first
+// argument. Where it can not be asked there is nothing to offer, and nothing to say
+// either: somebody is typing.
+func completeTypes(kubeconfig *string, suitable func(name string) bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		klog.SetLogger(logr.Discard())
+		cfg, err := kube.Config(*kubeconfig)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		cfg.Timeout = completionTimeout
+		types, err := typesOf(cfg)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names, _ := types.Names(c.Context())
+		return slices.DeleteFunc(names, func(name string) bool { return !suitable(name) }), cobra.ShellCompDirectiveNoFileComp
 	}
-	klog.SetLogger(logr.Discard())
-	cfg, err := kube.Config(o.kubeconfig)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	cfg.Timeout = completionTimeout
-	types, err := typesOf(cfg)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names, _ := types.Names(c.Context())
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

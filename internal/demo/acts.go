@@ -42,7 +42,7 @@ var acts = []act{
 	},
 	{"Its autoscaler wants three.", autoscale, []string{"autoscaler-rescale"}},
 	{"Somebody scales it down to one.", scaleDown, []string{"replicaset-delete", "container-killing"}},
-	{"A pod crashes, again and again.", apply("crash"), []string{"crash"}},
+	{"A pod runs out of memory, again and again.", apply("crash"), []string{"crash"}},
 	{"A pod asks for more than any node has.", apply("huge"), []string{"scheduling-failed"}},
 	{"An image has a tag that does not exist.", apply("image"), []string{"image-pull", "namespace-warnings"}},
 	{"A node fails.", failNode, []string{"node-not-ready"}},

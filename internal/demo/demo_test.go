@@ -37,6 +37,7 @@ var told = []string{
 	`SuccessfulRescale: HorizontalPodAutoscaler shop/web  \(test, ClusterAlarm autoscaler-rescale\)`,
 	`FailedScheduling: Pod shop/forecast  \(test, ClusterAlarm scheduling-failed\)`,
 	`BackOff: Pod shop/payments  \(test, ClusterAlarm crash\)`,
+	`Cause: container "payments" was killed because it used more memory than its limit of 256Mi: `,
 	`BackOff: Pod team-a/report  \(test, ClusterAlarm image-pull\)`,
 	`Failed: Pod team-a/report  \(test, Alarm team-a/namespace-warnings\)`,
 }

@@ -184,3 +184,11 @@ func amounts(text string) corev1.ResourceList {
 	}
 	return list
 }
+
+// NotCreated reads what a controller says of a pod that it could not create, as in
+// the condition ReplicaFailure.
+func NotCreated(object Object, message string) Cause {
+	cause := newView(Workload{}).refused(object, message)
+	cause.tidy()
+	return cause
+}

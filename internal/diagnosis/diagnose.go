@@ -14,6 +14,8 @@ type finding struct {
 	place int
 	// known is what whoever asks has found himself.
 	known bool
+	// identity of the cause, which takes a while to find out.
+	identity string
 }
 
 // ranks say which cause goes before which: what keeps the pod from being made, then
@@ -22,6 +24,8 @@ var ranks = map[string]int{
 	v1alpha1.ReasonInvalidSpec:                10,
 	v1alpha1.ReasonResourceConflict:           10,
 	v1alpha1.ReasonAdmissionDenied:            10,
+	v1alpha1.ReasonSecretNotFound:             10,
+	v1alpha1.ReasonInvalidSecret:              10,
 	v1alpha1.ReasonQuotaExceeded:              20,
 	v1alpha1.ReasonFailedCreate:               25,
 	v1alpha1.ReasonClaimNotFound:              30,
@@ -70,6 +74,7 @@ func Diagnose(w Workload) Diagnosis {
 func conclude(found []finding) Diagnosis {
 	for i := range found {
 		found[i].cause.tidy()
+		found[i].identity = found[i].cause.Identity()
 	}
 	slices.SortFunc(found, before)
 	var kept []finding
@@ -95,7 +100,7 @@ func conclude(found []finding) Diagnosis {
 // happened, and how often.
 func absorbed(kept []finding, f finding) bool {
 	i := slices.IndexFunc(kept, func(k finding) bool {
-		return k.known != f.known && samePlace(&k.cause, &f.cause) || k.cause.Identity() == f.cause.Identity()
+		return k.known != f.known && samePlace(&k.cause, &f.cause) || k.identity == f.identity
 	})
 	if i < 0 {
 		return false
@@ -137,6 +142,9 @@ func before(a, b finding) int {
 		compareBool(b.known, a.known),
 	)
 }
+
+// IsCause tells whether the reason is one of those that a cause may have.
+func IsCause(reason string) bool { _, ok := ranks[reason]; return ok }
 
 func rank(reason string) int {
 	if r, ok := ranks[reason]; ok {

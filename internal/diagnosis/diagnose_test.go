@@ -245,7 +245,7 @@ func TestCrashes(t *testing.T) {
 func TestScheduling(t *testing.T) {
 	unschedulable := func(says string) wanted { return wanted{reason: "FailedScheduling", passing: true, says: says} }
 	const text = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
-	const says = "no node can take the pod: 1 node(s) had untolerated taint(s), 2 Insufficient cpu"
+	const says = "no node can take the pod: 2 Insufficient cpu, 1 node(s) had untolerated taint(s)"
 	const advice = ": ask for less cpu (resources), or wait until there is more; add tolerations for the nodes' taints, or have the pod run elsewhere"
 	run(t, map[string]diagnoseCase{
 		"resources and taints": {Workload{Pods: pods(newPod(unscheduled(text)))}, unschedulable(says + advice)},

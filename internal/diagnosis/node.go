@@ -11,7 +11,21 @@ import (
 
 // lost tells whether the pod is being deleted because its node does not answer: it
 // stays until the node does.
-func lost(p *corev1.Pod) bool { return p.Status.Reason == v1alpha1.ReasonNodeLost }
+func (s *site) lost() bool {
+	return s.pod.DeletionTimestamp != nil && !isReady(s.pod) && (s.unreachable() || s.removedByTaint())
+}
+
+// deletionByTaint is the reason that the taint manager gives for what it deletes.
+const deletionByTaint = "DeletionByTaintManager"
+
+// removedByTaint tells whether a taint of its node had the pod deleted, and the node
+// has not told of an end of a container since: one that answers does, within the pod's
+// grace period.
+func (s *site) removedByTaint() bool {
+	c := condition(s.pod, corev1.DisruptionTarget)
+	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == deletionByTaint &&
+		!slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
+}
 
 // unreachable tells whether the pod is not ready though its containers were when
 // its node last told of them.

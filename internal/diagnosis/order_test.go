@@ -2,6 +2,9 @@ package diagnosis
 
 import (
 	"math/rand"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +149,14 @@ func TestPodsThatTheirNodeLetGo(t *testing.T) {
 		}))
 	}
 	notReady := newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50))
+	lost := newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50), deleted)
+	byTaint := func(p *corev1.Pod) {
+		setCondition(corev1.DisruptionTarget, corev1.ConditionTrue, 100)(p)
+		condition(p, corev1.DisruptionTarget).Reason = "DeletionByTaintManager"
+	}
+	tainted := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: waiting("ContainerCreating", "")}))
+	ends := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: ended("Error", 143, 110)}))
+	sayLost := wanted{reason: "NodeLost", passing: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}
 	run(t, map[string]diagnoseCase{
 		"memory": {Workload{Pods: gone("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container notebook was using 2Gi, request is 1Gi, has larger consumption of memory. ")},
 			wanted{reason: "Evicted", passing: true, says: "the node was short of memory, and ended the pod: give it a request of memory that it gets by with, so that it is not the first to go"}},
@@ -158,10 +169,15 @@ func TestPodsThatTheirNodeLetGo(t *testing.T) {
 		"too long": {Workload{Pods: gone("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")},
 			wanted{reason: "Error", says: "the pod ran longer than its activeDeadlineSeconds: raise them, or have it do less"}},
 		"a node that does not answer": {Workload{Pods: pods(notReady), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}},
-			wanted{reason: "NodeLost", passing: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}},
-		"a node that answered since": {Workload{Pods: pods(newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 5000))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{}},
-		"a pod that cannot be deleted": {Workload{Pods: pods(newPod(deleted, func(p *corev1.Pod) { p.Status.Reason = "NodeLost" }))},
-			wanted{reason: "NodeLost", passing: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}},
+			sayLost},
+		"a node that answered since":           {Workload{Pods: pods(newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 5000))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{}},
+		"a pod that cannot be deleted":         {Workload{Pods: pods(lost), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, sayLost},
+		"a pod that its node's taint deletes":  {Workload{Pods: pods(tainted)}, sayLost},
+		"its node answers":                     {Workload{Pods: pods(ends)}, wanted{}},
+		"it is deleted, and its node was lost": {Workload{Pods: pods(newPod(ready, deleted)), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{}},
+		"it has been replaced": {
+			Workload{Pods: pods(lost, newPod(ready, named("nb-1", "b"), created(400))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{},
+		},
 	})
 }
 
@@ -238,6 +254,42 @@ func TestEveryReasonHasItsPlace(t *testing.T) {
 			t.Errorf("%s goes after what nobody knows", reason)
 		}
 	}
+}
+
+// TestWhatControllersKnowIsACause reads in their code which reasons they give.
+func TestWhatControllersKnowIsACause(t *testing.T) {
+	reasons := map[string]string{} // by the names of their constants
+	declared := regexp.MustCompile(`(?m)^\t(Reason\w+) = "(\w+)"$`)
+	for _, m := range declared.FindAllStringSubmatch(readFiles(t, "../../api/v1alpha1/*.go"), -1) {
+		reasons[m[1]] = m[2]
+	}
+	given := regexp.MustCompile(`(?:diagnosis\.Cause\{\s*Reason: |\.found\(no\w+\()v1alpha1\.(Reason\w+)`)
+	found := given.FindAllStringSubmatch(readFiles(t, "../controller/*/*.go"), -1)
+	if len(found) < 5 {
+		t.Errorf("only %d are found", len(found))
+	}
+	for _, m := range found {
+		if reason := reasons[m[1]]; !IsCause(reason) {
+			t.Errorf("%s (%s) is no cause", m[1], reason)
+		}
+	}
+}
+
+func readFiles(t *testing.T, pattern string) string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
 }
 
 func FuzzDiagnose(f *testing.F) {

@@ -38,10 +38,14 @@ func (c *container) called() string {
 	return "container " + quote(c.name)
 }
 
+func (v *view) site(p *corev1.Pod) *site {
+	return &site{view: v, pod: p, events: v.about(Object{kindPod, p.Name}, p.UID)}
+}
+
 func (v *view) pod(p *corev1.Pod) []finding {
-	s := &site{view: v, pod: p, events: v.about(Object{kindPod, p.Name}, p.UID)}
+	s := v.site(p)
 	switch {
-	case lost(p), s.unreachable():
+	case s.lost(), s.unreachable():
 		return []finding{{cause: s.nodeLost()}}
 	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "":
 		return []finding{{cause: s.rejected()}}

@@ -22,6 +22,7 @@ var changing = []*regexp.Regexp{
 	regexp.MustCompile(`\b[0-9a-f]{16,63}\b`), // of 64 digits is an image's digest, which tells
 	regexp.MustCompile(`\bused \S+ of\b`),
 	regexp.MustCompile(`\b\d+(?:/\d+)? (?:nodes?\b|Insufficient|Too many)`),
+	regexp.MustCompile(`\bthe largest node has \S+`),
 }
 
 // Identity is equal for causes that are the same failure, in whichever of a
@@ -77,9 +78,15 @@ func (c *Cause) Steady(last *v1alpha1.LastFailure) Cause {
 // vague tells whether no more is known of the cause than that it fails.
 func vague(c *Cause) bool { return strings.HasSuffix(c.Message, " cannot be pulled") }
 
+// IsNews tells whether the cause happened since the last failure. What is yet to
+// happen, by a clock that is ahead, is no news before that time.
+func IsNews(last *v1alpha1.LastFailure, c *Cause, now time.Time) bool {
+	return last == nil || c.Time.Truncate(time.Second).After(last.LastTime.Time) && !c.Time.After(now)
+}
+
 // Remember folds a cause into what is remembered of the last failure; none leaves it
 // as it is. The same failure counts again when it happened anew: when a container
-// ended again, or, of what is known from Events, when a minute has passed.
+// ended again, or, of what is known from Events, when it has been quiet for a while.
 func Remember(last *v1alpha1.LastFailure, c *Cause, now time.Time) *v1alpha1.LastFailure {
 	if c == nil {
 		return last
@@ -92,7 +99,7 @@ func Remember(last *v1alpha1.LastFailure, c *Cause, now time.Time) *v1alpha1.Las
 	if last == nil || identityOf(last) != c.Identity() {
 		return remembered(c, at)
 	}
-	if c.Time.IsZero() || !at.After(last.LastTime.Time) || at.Sub(last.LastTime.Time) < quiet(c) {
+	if !IsNews(last, c, now) || at.Sub(last.LastTime.Time) < quiet(last, c) {
 		return last
 	}
 	again := last.DeepCopy()
@@ -102,12 +109,15 @@ func Remember(last *v1alpha1.LastFailure, c *Cause, now time.Time) *v1alpha1.Las
 	return again
 }
 
-// quiet is how long the same failure is not counted again.
-func quiet(c *Cause) time.Duration {
+// quiet is how long the same failure is not counted again. What Events tell of goes
+// on for as long as it fails: the longer it has, the more seldom it counts, but while
+// the Events of the last time are still there.
+func quiet(last *v1alpha1.LastFailure, c *Cause) time.Duration {
+	const least, most = time.Minute, 50 * time.Minute
 	if c.ExitCode != nil {
 		return 0
 	}
-	return time.Minute
+	return min(max(least, last.LastTime.Sub(last.FirstTime.Time)), most)
 }
 
 func remembered(c *Cause, at time.Time) *v1alpha1.LastFailure {

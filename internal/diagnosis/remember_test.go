@@ -66,6 +66,38 @@ func TestTimesToComeAreNotBelieved(t *testing.T) {
 	}
 }
 
+func TestAClockThatIsAheadCountsOnce(t *testing.T) {
+	first := Remember(nil, crashCause(1, 300), at(70))
+	for seconds := 80; seconds < 300; seconds += 10 {
+		if got := Remember(first, crashCause(1, 300), at(seconds)); got != first {
+			t.Fatalf("%d seconds: %+v", seconds, got)
+		}
+	}
+	if IsNews(first, crashCause(1, 300), at(90)) || !IsNews(first, crashCause(1, 80), at(90)) || !IsNews(nil, crashCause(1, 300), at(90)) {
+		t.Error("it is news when it happened since, by now")
+	}
+}
+
+func TestWhatGoesOnCountsMoreAndMoreSeldom(t *testing.T) {
+	const day = 24 * 60
+	var last *v1alpha1.LastFailure
+	writes := 0
+	for minute := range day {
+		now := at(60 * minute)
+		next := Remember(last, &Cause{Reason: "FailedMount", Message: "x", Time: now}, now)
+		if next != last {
+			writes++
+		}
+		last = next
+		if now.Sub(last.LastTime.Time) >= time.Hour {
+			t.Fatalf("the last time is %v, at %v", last.LastTime, now)
+		}
+	}
+	if writes > 40 {
+		t.Errorf("%d writes in a day", writes)
+	}
+}
+
 func TestIdentity(t *testing.T) {
 	cause := func(message string) *Cause {
 		return &Cause{Reason: "X", Object: Object{"Pod", "web-abc12"}, Message: message}
@@ -139,6 +171,26 @@ func TestFlappingIsToldTwiceAtMost(t *testing.T) {
 				t.Errorf("%d writes, told %v", writes, told)
 			}
 		})
+	}
+}
+
+func TestAPodThatNoNodeTakesIsToldOnce(t *testing.T) {
+	asks := func(text, largest string) Workload {
+		return Workload{Pods: pods(newPod(unscheduled(text), asking("64", "1Gi"))), Nodes: nodes(3, largest, "16Gi")}
+	}
+	told, writes := flap(50,
+		asks("0/4 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), 2 Insufficient cpu.", "4"),
+		asks("0/4 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 2 Insufficient memory.", "8"),
+		asks("0/24 nodes are available: 11 Insufficient cpu, 2 Insufficient memory, 11 node(s) had untolerated taint(s). preemption: 0/24 nodes are available: 24 Preemption is not helpful for scheduling.", "16"))
+	if len(told) > 1 || writes > 1 {
+		t.Errorf("%d writes, told %v", writes, told)
+	}
+}
+
+func TestACommaWithinAHindranceStays(t *testing.T) {
+	d := Diagnose(Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 1 node(s) had a taint {key: a, b}, 2 Insufficient cpu.")))})
+	if want := "no node can take the pod: 2 Insufficient cpu, 1 node(s) had a taint {key: a, b}"; d.Cause.Message != want {
+		t.Errorf("got %q", d.Cause.Message)
 	}
 }
 

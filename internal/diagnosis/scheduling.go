@@ -1,9 +1,11 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,20 +70,41 @@ func (s *site) unscheduled() []finding {
 
 // noNodeTakesIt says why, in the scheduler's words about the nodes.
 func (s *site) noNodeTakesIt(text string, cause *Cause) {
+	nodes := deallocation.ReplaceAllString(preemption.ReplaceAllString(noNode.ReplaceAllString(text, ""), ""), "")
+	nodes = inOrder(strings.TrimRight(nodes, ". "))
 	cause.Message = "no node can take the pod"
-	cause.Advice = adviceOn(text)
+	cause.Advice = adviceOn(nodes)
 	if strings.HasPrefix(text, "no nodes available") || s.Nodes != nil && s.Nodes.Total == 0 {
 		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has, or ask whoever runs it"
 		return
 	}
-	nodes := deallocation.ReplaceAllString(preemption.ReplaceAllString(noNode.ReplaceAllString(text, ""), ""), "")
-	if nodes = quoted(nodes); nodes != "" {
-		cause.Message += ": " + nodes
+	if nodes != "" {
+		cause.Message += ": " + quoted(nodes)
 	}
 	if note := s.tooLarge(text); note != "" {
 		cause.Message += " (" + note + ")"
 	}
 }
+
+// inOrder sorts the hindrances by what they are: the scheduler sorts them with the
+// number of nodes in front, so that their order changes with it.
+func inOrder(nodes string) string {
+	var hindrances []string
+	for part := range strings.SplitSeq(nodes, ", ") {
+		if last := len(hindrances) - 1; last >= 0 && hindrance(part) == part {
+			hindrances[last] += ", " + part // its comma is one of the text
+			continue
+		}
+		hindrances = append(hindrances, part)
+	}
+	slices.SortFunc(hindrances, func(a, b string) int {
+		return cmp.Or(cmp.Compare(hindrance(a), hindrance(b)), cmp.Compare(a, b))
+	})
+	return strings.Join(hindrances, ", ")
+}
+
+// hindrance leaves out of how many nodes it is one.
+func hindrance(part string) string { return strings.TrimLeft(part, "0123456789") }
 
 // adviceOn joins what to do about the first two hindrances.
 func adviceOn(text string) string {

@@ -84,12 +84,12 @@ var (
 func (v *view) waitedFor(claim string) bool {
 	return slices.ContainsFunc(v.current, func(p *corev1.Pod) bool {
 		scheduled := condition(p, corev1.PodScheduled)
-		return scheduled != nil && unbound.MatchString(scheduled.Message) && slices.Contains(claimsOf(p), claim)
+		return scheduled != nil && unbound.MatchString(scheduled.Message) && slices.Contains(ClaimsOf(p), claim)
 	})
 }
 
-// claimsOf returns the names of the claims that the pod mounts.
-func claimsOf(p *corev1.Pod) []string {
+// ClaimsOf returns the names of the claims that the pod mounts.
+func ClaimsOf(p *corev1.Pod) []string {
 	var names []string
 	for _, volume := range p.Spec.Volumes {
 		switch {
@@ -106,18 +106,17 @@ func claimsOf(p *corev1.Pod) []string {
 // itself, the scheduler's word adds nothing.
 func (s *site) claimTrouble(text string, cause *Cause) ([]finding, bool) {
 	if m := claimNotFound.FindStringSubmatch(text); m != nil {
-		cause.Reason, cause.Object, cause.Passing = v1alpha1.ReasonClaimNotFound, Object{kindClaim, m[1]}, false
-		cause.Message = fmt.Sprintf("claim %q, which the pod mounts, does not exist", m[1])
-		cause.Advice = "create it, or correct its name"
 		if s.claims[m[1]] != nil {
 			return nil, true // it does by now
 		}
-		return []finding{{cause: *cause}}, true
+		notFound := ClaimNotFound(m[1])
+		notFound.Time = cause.Time
+		return []finding{{cause: notFound}}, true
 	}
 	if !unbound.MatchString(text) {
 		return nil, false
 	}
-	names := claimsOf(s.pod)
+	names := ClaimsOf(s.pod)
 	for _, name := range names {
 		if s.claims[name] != nil {
 			return nil, true
@@ -130,4 +129,12 @@ func (s *site) claimTrouble(text string, cause *Cause) ([]finding, bool) {
 	}
 	cause.Advice = "its Events say why (kubectl describe pvc)"
 	return []finding{{cause: *cause}}, true
+}
+
+// ClaimNotFound is the cause of a pod that mounts a claim which does not exist.
+func ClaimNotFound(name string) Cause {
+	return Cause{
+		Reason: v1alpha1.ReasonClaimNotFound, Object: Object{kindClaim, name}, Count: 1,
+		Message: fmt.Sprintf("claim %q, which the pod mounts, does not exist", name), Advice: "create it, or correct its name",
+	}
 }

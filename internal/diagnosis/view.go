@@ -19,8 +19,8 @@ const (
 // view is a workload in an order of its own.
 type view struct {
 	Workload
-	// current are the pods that count: not those that are being deleted, have ended
-	// well, or have failed and been replaced.
+	// current are the pods that count: not those that are being deleted, unless their
+	// node is lost, have ended well, or have failed and been replaced.
 	current []*corev1.Pod
 	claims  map[string]*corev1.PersistentVolumeClaim
 	quotas  map[string]*corev1.ResourceQuota
@@ -69,7 +69,7 @@ func earlier(a, b Event) int {
 
 func (v *view) counts(p *corev1.Pod) bool {
 	switch {
-	case lost(p):
+	case v.site(p).lost():
 		return !v.replaced(p)
 	case p.DeletionTimestamp != nil, p.Status.Phase == corev1.PodSucceeded:
 		return false

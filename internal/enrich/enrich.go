@@ -2,12 +2,14 @@
 // creation time, and of a Node what a newcomer is judged by.
 //
 // Nodes come from the manager's trimmed cache. Everything else is one bounded
-// live read of metadata, remembered for some seconds, so that memory does not
-// grow with the objects of the cluster. What is missing or forbidden stays empty
-// and never fails an alarm.
+// live read, remembered for some seconds, so that memory does not grow with the
+// objects of the cluster: of metadata, or, where a Warning regards a Pod, of the Pod,
+// of which besides its metadata only the cause is kept that the diagnosis finds in
+// it. What is missing or forbidden stays empty and never fails an alarm.
 package enrich
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/diagnosis"
 )
 
 const (
@@ -38,15 +41,22 @@ type Enricher struct {
 	cluster string
 	cache   client.Reader
 	live    client.Reader
-	known   *expirable.LRU[alarm.Reference, alarm.Object]
+	known   *expirable.LRU[subject, alarm.Object]
 	timeout time.Duration
+}
+
+// subject is what is remembered: an object, or a Pod as it was when a Warning of that
+// reason was matched. Another reason tells of another state of the Pod.
+type subject struct {
+	alarm.Reference
+	warning string
 }
 
 // New returns an Enricher. cache serves Nodes; live reads from the API server.
 func New(cluster string, cache, live client.Reader) *Enricher {
 	return &Enricher{
 		cluster: cluster, cache: cache, live: live, timeout: lookupTimeout,
-		known: expirable.NewLRU[alarm.Reference, alarm.Object](rememberedObjects, nil, rememberFor),
+		known: expirable.NewLRU[subject, alarm.Object](rememberedObjects, nil, rememberFor),
 	}
 }
 
@@ -70,17 +80,22 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 		return alarm.Object{}, false
 	}
 	ref.FieldPath = "" // the same object, whichever of its containers
-	if object, ok := e.known.Get(ref); ok {
+	about := subject{Reference: ref}
+	if ref.Kind == "Pod" && event.Type == corev1.EventTypeWarning {
+		about.warning = cmp.Or(event.Reason, "?")
+	}
+	if object, ok := e.known.Get(about); ok {
 		return object, true
 	}
-	object, ok := e.lookUp(ctx, ref)
+	object, ok := e.lookUp(ctx, about)
 	if ok && ref.Kind != "Node" {
-		e.known.Add(ref, object)
+		e.known.Add(about, object)
 	}
 	return object, ok
 }
 
-func (e *Enricher) lookUp(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
+func (e *Enricher) lookUp(ctx context.Context, about subject) (alarm.Object, bool) {
+	ref := about.Reference
 	group, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return alarm.Object{}, false
@@ -91,6 +106,8 @@ func (e *Enricher) lookUp(ctx context.Context, ref alarm.Reference) (alarm.Objec
 		return alarm.Object{}, false
 	case kind == corev1.SchemeGroupVersion.WithKind("Node"):
 		return e.node(ctx, ref)
+	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && about.warning != "":
+		return e.pod(ctx, ref)
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
@@ -99,6 +116,21 @@ func (e *Enricher) lookUp(ctx context.Context, ref alarm.Reference) (alarm.Objec
 		return alarm.Object{}, false
 	}
 	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, true
+}
+
+// pod reads the Pod and why it does not run. Its Events are not read: there may be
+// many, and the one that matched is told of anyway.
+func (e *Enricher) pod(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
+	pod := &corev1.Pod{}
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	if err := e.live.Get(ctx, key, pod); err != nil || !isMeant(ref, pod) {
+		return alarm.Object{}, false
+	}
+	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
+	if d := diagnosis.Diagnose(diagnosis.Workload{Pods: []*corev1.Pod{pod}}); d.Cause != nil {
+		object.Cause = d.Cause.Sentence()
+	}
+	return object, true
 }
 
 // node reads from the cache, and from the API server if the Event was quicker

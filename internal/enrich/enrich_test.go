@@ -234,16 +234,20 @@ func TestAnObjectThatCameAfterItsEventIsFoundTheNextTime(t *testing.T) {
 func TestAnAPIServerInTroubleHoldsAnAlarmUpForTwoSecondsAtMost(t *testing.T) {
 	hanging := hangingReader{}
 	e := enrich.New("test", hanging, hanging)
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		got := e.Context(t.Context(), event("shop", alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0"}))
-		if took := time.Since(begun); took != 2*time.Second {
-			t.Errorf("it took %v", took)
-		}
-		if got.Resolved || got.Object.Metadata.Name != "web-0" {
-			t.Errorf("got %+v, want the names alone", got)
-		}
-	})
+	for _, kind := range []string{"Normal", "Warning"} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			about := event("shop", alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0"})
+			about.Type = kind
+			got := e.Context(t.Context(), about)
+			if took := time.Since(begun); took != 2*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if got.Resolved || got.Object.Metadata.Name != "web-0" {
+				t.Errorf("got %+v, want the names alone", got)
+			}
+		})
+	}
 }
 
 // hangingReader answers when its caller has given up.
@@ -257,4 +261,97 @@ func (hangingReader) Get(ctx context.Context, _ client.ObjectKey, _ client.Objec
 func (hangingReader) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// warning is an Event of a pod of the namespace, as a kubelet reports it.
+func (s *surroundings) warning(pod *corev1.Pod, kind, reason string) *alarm.Event {
+	e := event(s.namespace, alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: s.namespace, Name: pod.Name, UID: string(pod.UID)})
+	e.Type, e.Reason = kind, reason
+	return e
+}
+
+// createPod creates a pod that has run out of memory, as its kubelet says.
+func (s *surroundings) createPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	s.create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"}})
+	limit := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hungry", Labels: map[string]string{"app": "hungry"}},
+		Spec: corev1.PodSpec{
+			NodeName:   "node-0",
+			Containers: []corev1.Container{{Name: "app", Image: "example.com/hungry:1", Resources: corev1.ResourceRequirements{Limits: limit}}},
+		},
+	}
+	s.create(t, pod)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "app", RestartCount: 3,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s restarting failed container"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: "OOMKilled", ExitCode: 137, FinishedAt: metav1.Now(), Message: "hunter2",
+		}},
+	}}
+	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func TestAWarningOfAPodIsToldWithItsCause(t *testing.T) {
+	const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or have it use less`
+	s := newSurroundings(t, nil)
+	pod := s.createPod(t)
+	got := s.Context(t.Context(), s.warning(pod, "Warning", "BackOff"))
+	want := alarm.Object{APIVersion: "v1", Kind: "Pod", Cause: cause, Metadata: alarm.ObjectMeta{
+		Namespace: s.namespace, Name: pod.Name, UID: string(pod.UID),
+		Labels: map[string]string{"app": "hungry"}, CreationTimestamp: pod.CreationTimestamp.Time,
+	}}
+	if diff := cmp.Diff(want, got.Object); diff != "" || !got.Resolved {
+		t.Errorf("resolved=%v\n%s", got.Resolved, diff)
+	}
+	for range 10 { // a flood
+		if got := s.Context(t.Context(), s.warning(pod, "Warning", "BackOff")); got.Object.Cause != cause {
+			t.Errorf("the cause is %q", got.Object.Cause)
+		}
+	}
+	if diff := cmp.Diff([]string{"whole Pod"}, s.live.asked()); diff != "" {
+		t.Errorf("asked of the API server:\n%s", diff)
+	}
+}
+
+func TestACauseIsOfTheMomentOfItsWarning(t *testing.T) {
+	s := newSurroundings(t, nil)
+	pod := s.createPod(t)
+	if got := s.Context(t.Context(), s.warning(pod, "Normal", "Pulled")); got.Object.Cause != "" || !got.Resolved {
+		t.Errorf("nothing is wrong: %+v", got)
+	}
+	before := s.Context(t.Context(), s.warning(pod, "Warning", "BackOff")).Object.Cause
+	pod.Status.ContainerStatuses[0].LastTerminationState = corev1.ContainerState{}
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: "CreateContainerConfigError", Message: `configmap "settings" not found`,
+	}}
+	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	after := s.Context(t.Context(), s.warning(pod, "Warning", "Failed")).Object.Cause
+	if !strings.Contains(before, "memory") || !strings.Contains(after, `ConfigMap "settings" does not exist`) {
+		t.Errorf("got %q, then %q", before, after)
+	}
+	if diff := cmp.Diff([]string{"Pod", "whole Pod", "whole Pod"}, s.live.asked()); diff != "" {
+		t.Errorf("asked of the API server:\n%s", diff)
+	}
+}
+
+func TestACauseIsOfThePodThatIsMeant(t *testing.T) {
+	s := newSurroundings(t, nil)
+	pod := s.createPod(t)
+	former := pod.DeepCopy()
+	former.UID = "3e0c4d6a-4b1c-4f0e-8f3e-000000000000"
+	if got := s.Context(t.Context(), s.warning(former, "Warning", "BackOff")); got.Resolved || got.Object.Cause != "" {
+		t.Errorf("got %+v", got)
+	}
+	foreign := s.warning(pod, "Warning", "BackOff")
+	foreign.Namespace = metav1.NamespaceDefault
+	if got := s.Context(t.Context(), foreign); got.Resolved || got.Object.Cause != "" {
+		t.Errorf("got %+v", got)
+	}
 }

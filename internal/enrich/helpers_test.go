@@ -115,8 +115,11 @@ type recordingReader struct {
 func (r *recordingReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	r.mu.Lock()
 	kind := o.GetObjectKind().GroupVersionKind().Kind
-	if _, typed := o.(*corev1.Node); typed {
+	switch o.(type) {
+	case *corev1.Node:
 		kind = "Node"
+	case *corev1.Pod:
+		kind = "whole Pod"
 	}
 	r.kinds = append(r.kinds, kind)
 	r.mu.Unlock()

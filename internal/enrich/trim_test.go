@@ -12,7 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/enrich"
 )
 
-func TestOfANodeOnlyWhatAlarmsSeeIsCached(t *testing.T) {
+func TestOfANodeOnlyWhatIsAskedForIsCached(t *testing.T) {
 	now := metav1.Now()
 	kept := metav1.ObjectMeta{
 		Name: "node-0", UID: "uid", ResourceVersion: "7", CreationTimestamp: now, DeletionTimestamp: &now,
@@ -38,7 +38,7 @@ func TestOfANodeOnlyWhatAlarmsSeeIsCached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &corev1.Node{ObjectMeta: kept, Status: corev1.NodeStatus{Capacity: capacity}}
+	want := &corev1.Node{ObjectMeta: kept, Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

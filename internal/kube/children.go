@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,7 +62,7 @@ func NewChildren(c client.Client, live client.Reader) *Children {
 // first write is a Create; later ones are server-side applies for that UID, only when
 // a field that we set is missing or differs, or is wanted no longer. It returns a
 // *ConflictError if there is an object of that name that is not ours, and the errors
-// of the API server as they are.
+// of the API server as they are. A Secret keeps the values that it has.
 func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) error {
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if apierrors.IsNotFound(err) {
@@ -121,9 +123,19 @@ func (c *Children) create(ctx context.Context, wanted, found client.Object) (boo
 	case err == nil:
 		return true, assign(found, made)
 	case apierrors.IsAlreadyExists(err):
-		return false, c.live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+		return false, c.readAnew(ctx, client.ObjectKeyFromObject(wanted), found)
 	}
 	return false, err
+}
+
+// readAnew reads from the API server. A client leaves the fields that an answer does
+// not speak of as they were, so it is given an empty object.
+func (c *Children) readAnew(ctx context.Context, key client.ObjectKey, found client.Object) error {
+	now := reflect.New(reflect.TypeOf(found).Elem()).Interface().(client.Object)
+	if err := c.live.Get(ctx, key, now); err != nil {
+		return err
+	}
+	return assign(found, now)
 }
 
 func assign(to, from client.Object) error {
@@ -135,14 +147,15 @@ func assign(to, from client.Object) error {
 }
 
 func (c *Children) repair(ctx context.Context, wanted, found client.Object) error {
-	if !isOurs(wanted, found) {
-		return c.conflict(found)
+	if done, err := c.isDone(wanted, found); done || err != nil {
+		return err
 	}
-	if !found.GetDeletionTimestamp().IsZero() {
-		return nil // it is made anew when it is gone
+	// Caches lag behind, so it may be another object by now, and they leave out who
+	// manages what.
+	if err := c.readAnew(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+		return err
 	}
-	same, err := isAsWanted(wanted, found)
-	if err != nil || same {
+	if done, err := c.isDone(wanted, found); done || err != nil {
 		return err
 	}
 	if err := c.adoptFields(ctx, found); err != nil {
@@ -151,17 +164,47 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	return c.apply(ctx, wanted, found)
 }
 
-// isOurs tells whether an object belongs to the owner of what is wanted. A child that
+// isDone tells whether there is nothing to put right. It returns a *ConflictError if
+// what was found is not ours.
+func (c *Children) isDone(wanted, found client.Object) (bool, error) {
+	switch {
+	case !isOurs(wanted, found):
+		return false, c.conflict(found)
+	case !found.GetDeletionTimestamp().IsZero(): // it is made anew when it is gone
+		return true, nil
+	case hasValues(wanted, found):
+		return true, nil
+	}
+	return isAsWanted(wanted, found)
+}
+
+// isOurs tells whether an object belongs to the owner of what is wanted. A claim that
 // outlived its owner is taken up by the next owner of that name.
 func isOurs(wanted, found client.Object) bool {
 	if controller := metav1.GetControllerOf(found); controller != nil {
 		return controller.UID == ownerUID(wanted)
 	}
-	if found.GetAnnotations()[v1alpha1.AnnotationOwnerUID] == "" {
+	_, isClaim := found.(*corev1.PersistentVolumeClaim)
+	if !isClaim || found.GetAnnotations()[v1alpha1.AnnotationOwnerUID] == "" {
 		return false
 	}
 	for key, value := range wanted.GetLabels() {
 		if found.GetLabels()[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// hasValues tells whether a Secret has a value for each key that is wanted. Ours are
+// random: those that another made in the meantime are as good, and may be in use.
+func hasValues(wanted, found client.Object) bool {
+	secret, ok := found.(*corev1.Secret)
+	if !ok {
+		return false
+	}
+	for key := range wanted.(*corev1.Secret).Data {
+		if len(secret.Data[key]) == 0 {
 			return false
 		}
 	}
@@ -180,7 +223,12 @@ func (c *Children) conflict(found client.Object) error {
 	if err != nil {
 		return err
 	}
-	conflict := &ConflictError{Kind: gvk.Kind, Name: found.GetName()}
+	return NewConflict(gvk.Kind, found)
+}
+
+// NewConflict returns the error that an object of a kind is in the way.
+func NewConflict(kind string, found client.Object) *ConflictError {
+	conflict := &ConflictError{Kind: kind, Name: found.GetName()}
 	if controller := metav1.GetControllerOf(found); controller != nil {
 		conflict.Owner = controller.Kind + " " + controller.Name
 	}
@@ -208,12 +256,8 @@ func withoutEmpty(content map[string]any) map[string]any {
 }
 
 // adoptFields has the API server count what we created with to what we apply: or a
-// field that is wanted no longer would stay. It reads the object anew, for caches
-// leave out who manages what.
+// field that is wanted no longer would stay.
 func (c *Children) adoptFields(ctx context.Context, found client.Object) error {
-	if err := c.live.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
-		return err
-	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(string(fieldOwner)), string(fieldOwner))
 	if err != nil || patch == nil {
 		return err

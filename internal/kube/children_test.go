@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -15,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
 // family is an API server with Children, and a cache that may lag behind it.
@@ -23,6 +26,8 @@ type family struct {
 	children *Children
 	// unseen says that the cache knows of nothing yet.
 	unseen bool
+	// seen is what the cache still holds, whatever there is by now.
+	seen   client.Object
 	writes []string
 	// applied is the UID that was last applied for.
 	applied types.UID
@@ -36,6 +41,9 @@ func newFamily(objects ...client.Object) *family {
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if f.unseen {
 				return apierrors.NewNotFound(corev1.Resource("services"), key.Name)
+			}
+			if f.seen != nil {
+				return assign(o, f.seen)
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
@@ -53,8 +61,21 @@ func newFamily(objects ...client.Object) *family {
 			f.applied = (&unstructured.Unstructured{Object: content}).GetUID()
 			return err
 		},
-	}), server)
+	}), interceptor.NewClient(server, interceptor.Funcs{Get: readOver}))
 	return f
+}
+
+// readOver leaves what an answer does not speak of as it was, as real clients do.
+func readOver(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	now := o.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, key, now, opts...); err != nil {
+		return err
+	}
+	text, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, o)
 }
 
 func (f *family) expectWrites(t *testing.T, want ...string) {
@@ -132,4 +153,93 @@ func TestWhatIsNotOursIsAConflictAndIsNotWritten(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestWhatTheCacheStillHoldsIsNotWrittenUnseen(t *testing.T) {
+	ours := wantedService("me")
+	ours.UID = "1"
+	ours.Spec.Ports[0].Port = 81 // so that there is something to put right
+	foreign, ofNobody := wantedService("another"), wantedService("")
+	ofNobody.OwnerReferences = nil
+	going := wantedService("me")
+	going.DeletionTimestamp, going.Finalizers = new(metav1.Now()), []string{"a/b"}
+	right, err := NewChildren(nil, nil).prepare(wantedService("me"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		now      client.Object
+		conflict bool
+	}{
+		"it is somebody else's by now": {foreign, true},
+		"it is nobody's by now":        {ofNobody, true},
+		"it is being deleted":          {going, false},
+		"it was put right":             {right, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.now.SetUID("2")
+			f := newFamily(tc.now)
+			f.seen = ours
+			var found corev1.Service
+			err := f.children.Ensure(t.Context(), wantedService("me"), &found)
+			var conflict *ConflictError
+			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil {
+				t.Errorf("error %v, want a conflict: %v", err, tc.conflict)
+			}
+			if found.UID != "2" {
+				t.Errorf("found UID %q, want what there is", found.UID)
+			}
+			f.expectWrites(t)
+		})
+	}
+}
+
+func TestOnlyAClaimIsTakenUpWithoutAnOwner(t *testing.T) {
+	meta := metav1.ObjectMeta{
+		Namespace: "ns", Name: "nb", Labels: map[string]string{"bongsu.io/jupyter": "nb"},
+		Annotations: map[string]string{v1alpha1.AnnotationOwnerUID: "earlier"},
+	}
+	wanted := wantedService("me").ObjectMeta
+	for name, tc := range map[string]struct {
+		wanted, there, found client.Object
+		conflict             bool
+	}{
+		"a claim":   {&corev1.PersistentVolumeClaim{ObjectMeta: wanted}, &corev1.PersistentVolumeClaim{ObjectMeta: meta}, &corev1.PersistentVolumeClaim{}, false},
+		"a Service": {&corev1.Service{ObjectMeta: wanted}, &corev1.Service{ObjectMeta: meta}, &corev1.Service{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFamily(tc.there)
+			err := f.children.Ensure(t.Context(), tc.wanted, tc.found)
+			var conflict *ConflictError
+			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil {
+				t.Errorf("error %v, want a conflict: %v", err, tc.conflict)
+			}
+		})
+	}
+}
+
+func TestASecretKeepsTheValuesThatItHas(t *testing.T) {
+	secret := func(value string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: wantedService("me").ObjectMeta, Data: map[string][]byte{"token": []byte(value)}}
+	}
+	for name, unseen := range map[string]bool{"that was there": false, "that came in between": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFamily(secret("first"))
+			f.unseen = unseen
+			var found corev1.Secret
+			if err := f.children.Ensure(t.Context(), secret("second"), &found); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(found.Data["token"]); got != "first" || f.applied != "" {
+				t.Errorf("found %q, applied for %q; want what there was", got, f.applied)
+			}
+		})
+	}
+	t.Run("but none that is empty", func(t *testing.T) {
+		f := newFamily(secret(""))
+		if err := f.children.Ensure(t.Context(), secret("second"), &corev1.Secret{}); err != nil {
+			t.Fatal(err)
+		}
+		f.expectWrites(t, "apply")
+	})
 }

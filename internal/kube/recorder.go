@@ -79,8 +79,8 @@ func NewRecorder(c client.Client, clk clock.PassiveClock, controller string) *Re
 	return &Recorder{client: c, clock: clk, controller: controller, instance: instance, emitted: emitted}
 }
 
-// Emit creates the Event unless it exists. An object that is being removed with
-// its namespace gets none, which is no error.
+// Emit creates the Event unless it exists. That an object is being removed with its
+// namespace, or that the API server refuses the Event (a quota), is no error.
 func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) error {
 	event, err := r.build(regarding, e)
 	if err != nil {
@@ -95,6 +95,11 @@ func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) e
 		logr.FromContextOrDiscard(ctx).V(1).Info("emitted event", "type", e.Type, "reason", e.Reason, "note", event.Note)
 	case apierrors.IsAlreadyExists(err):
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil
+	case apierrors.IsForbidden(err):
+		// A namespace whose quota has no room for Events must not keep us from doing what
+		// they tell of.
+		logr.FromContextOrDiscard(ctx).Error(err, "event refused", "type", e.Type, "reason", e.Reason)
 		return nil
 	default:
 		return fmt.Errorf("create event %s: %w", e.Reason, err)

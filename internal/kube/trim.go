@@ -2,6 +2,7 @@ package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -21,12 +22,30 @@ func TrimPod(o any) (any, error) {
 		Spec: corev1.PodSpec{
 			NodeName:       pod.Spec.NodeName,
 			RestartPolicy:  pod.Spec.RestartPolicy,
+			Overhead:       pod.Spec.Overhead,
 			InitContainers: trimContainers(pod.Spec.InitContainers),
 			Containers:     trimContainers(pod.Spec.Containers),
 			Volumes:        claimsOf(pod.Spec.Volumes),
 		},
 		Status: pod.Status,
 	}, nil
+}
+
+// TrimApplied is the cache's transform for what is needed as it is, but for who wrote
+// which field and for the copy that kubectl keeps in an annotation.
+func TrimApplied(o any) (any, error) {
+	object, err := meta.Accessor(o)
+	if err != nil {
+		return o, nil //nolint:nilerr // a tombstone
+	}
+	// An object that has been trimmed may be in use: it is not written again.
+	if object.GetManagedFields() != nil {
+		object.SetManagedFields(nil)
+	}
+	if _, found := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; found {
+		delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	}
+	return o, nil
 }
 
 func trimContainers(containers []corev1.Container) []corev1.Container {
@@ -41,10 +60,12 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 func claimsOf(volumes []corev1.Volume) []corev1.Volume {
 	var claims []corev1.Volume
 	for i := range volumes {
-		if claim := volumes[i].PersistentVolumeClaim; claim != nil {
-			claims = append(claims, corev1.Volume{
-				Name: volumes[i].Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim},
-			})
+		source := corev1.VolumeSource{PersistentVolumeClaim: volumes[i].PersistentVolumeClaim}
+		if volumes[i].Ephemeral != nil {
+			source.Ephemeral = &corev1.EphemeralVolumeSource{} // its claim is named after it
+		}
+		if source != (corev1.VolumeSource{}) {
+			claims = append(claims, corev1.Volume{Name: volumes[i].Name, VolumeSource: source})
 		}
 	}
 	return claims

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -56,6 +57,7 @@ func (o *operator) start(ctx context.Context, fail context.CancelCauseFunc) erro
 	opts.ClusterName = clusterName
 	bongsu, err := app.New(ctx, app.Config{
 		REST: rest, Options: opts, Out: o.config.Out, Log: log, Metrics: prometheus.NewRegistry(),
+		DialPod: refuseToDial,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("start the operator: %w", err), closer.Close())
@@ -69,6 +71,12 @@ func (o *operator) start(ctx context.Context, fail context.CancelCauseFunc) erro
 		}
 	}()
 	return bongsu.AtWork(ctx)
+}
+
+// refuseToDial keeps what is meant for a simulated pod, such as its token, from
+// whatever has its address on the network.
+func refuseToDial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("a simulated pod has no network")
 }
 
 // wait returns when the operator has ended, or its time is over.

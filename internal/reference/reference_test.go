@@ -49,7 +49,7 @@ const (
 func unrelated() {}
 `
 	const want = "## Conditions and reasons\n\n`Ready` is True at last.\n\n" +
-		"Reasons of all kinds.\n\n| reason | meaning |\n|---|---|\n| `Gone` | it is gone. |\n\n"
+		"Reasons of all kinds.\n\n| value | meaning |\n|---|---|\n| `Gone` | it is gone. |\n\n"
 	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,15 @@ const redacted = "[redacted]"
 // in any sentence, and tells nothing.
 const minRedacted = 4
 
-// Redact takes the values of a Secret, plain or in base64, out of a text that
-// somebody else has written who saw it: what refuses a write may quote it.
-func Redact(text string, s *corev1.Secret) string {
+// Redact takes the values of Secrets, plain or in base64, out of a text that
+// somebody else has written who saw them: what refuses a write may quote it, and what
+// was there before.
+func Redact(text string, secrets ...*corev1.Secret) string {
 	var forms []string
-	for _, value := range s.Data {
-		forms = append(forms, string(value), strings.TrimSpace(string(value)), base64.StdEncoding.EncodeToString(value))
+	for _, s := range secrets {
+		for _, value := range s.Data {
+			forms = append(forms, string(value), strings.TrimSpace(string(value)), base64.StdEncoding.EncodeToString(value))
+		}
 	}
 	// The longest first: of a value that holds another, nothing may stay.
 	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })

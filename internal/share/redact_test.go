@@ -16,3 +16,14 @@ func TestAValueThatIsPartOfAnotherLeavesNothingOfIt(t *testing.T) {
 		}
 	}
 }
+
+// A copy that was not updated holds what its source held before.
+func TestTheValuesOfAllSecretsAreTakenOut(t *testing.T) {
+	was := &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2-of-old")}}
+	is := &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2")}}
+	for _, secrets := range [][]*corev1.Secret{{was, is}, {is, was}} {
+		if got, want := Redact("hunter2-of-old must not become hunter2", secrets...), "[redacted] must not become [redacted]"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,9 @@ const simulateAnnotation = v1alpha1.Group + "/simulate"
 // account is: who may create pods can use any, but here it takes the right to create
 // tokens for it, which the policy demands for spec.serviceAccountName.
 func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.Path) field.ErrorList {
+	if errs := tooMany(&template.Spec, at.Child("spec")); len(errs) > 0 {
+		return errs
+	}
 	if errs := directives(template, at); len(errs) > 0 {
 		return errs
 	}
@@ -37,14 +41,44 @@ func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.
 	)
 }
 
+// How much a template may have: to merge and to check it takes time with the square
+// of its lists.
+const (
+	mostContainers = 64
+	mostVolumes    = 256
+	mostItems      = 1000 // of any list
+)
+
+func tooMany(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if n := len(spec.InitContainers) + len(spec.Containers) + len(spec.EphemeralContainers); n > mostContainers {
+		errs = append(errs, field.Forbidden(at.Child("containers"), fmt.Sprintf("a pod may have %d containers, init containers among them, and this has %d: leave some out", mostContainers, n)))
+	}
+	if n := len(spec.Volumes); n > mostVolumes {
+		errs = append(errs, field.Forbidden(at.Child("volumes"), fmt.Sprintf("a pod may have %d volumes, and this has %d: leave some out", mostVolumes, n)))
+	}
+	return errs
+}
+
 // directives finds keys that a strategic merge would obey, such as $patch in a map
-// of labels.
+// of labels, and lists that are too long for one.
 func directives(template *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	value, err := generic(template)
 	if err != nil {
 		return field.ErrorList{field.Invalid(at, nil, err.Error())}
 	}
 	return directivesIn(value, at)
+}
+
+// generic is an object in the form that JSON decodes to.
+func generic(object any) (any, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var value any
+	err = json.Unmarshal(data, &value)
+	return value, err
 }
 
 func directivesIn(value any, at *field.Path) field.ErrorList {
@@ -59,6 +93,9 @@ func directivesIn(value any, at *field.Path) field.ErrorList {
 			errs = append(errs, directivesIn(value[key], at.Child(key))...)
 		}
 	case []any:
+		if len(value) > mostItems {
+			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("a list may have %d items, and this has %d: leave some out", mostItems, len(value)))}
+		}
 		for i, child := range value {
 			errs = append(errs, directivesIn(child, at.Index(i))...)
 		}

@@ -2,6 +2,7 @@ package workload_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -366,6 +367,50 @@ func TestWhatATemplateCannotAskFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			equal(t, refusals(t, tc.spec), tc.want)
 		})
+	}
+}
+
+// Each list is bounded: what is asked of a template takes time with their squares.
+func TestATemplateOfTooManyPartsIsRefusedForThatAlone(t *testing.T) {
+	many := func(n int, text string) string { return strings.TrimSuffix(strings.Repeat(text+",", n), ",") }
+	for name, tc := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"containers": {
+			`initContainers: [` + many(40, `{}`) + `], containers: [` + many(25, `{}`) + `]`,
+			[]string{`spec.template.spec.containers: Forbidden: a pod may have 64 containers, init containers among them, and this has 65: leave some out`},
+		},
+		"volumes": {
+			`volumes: [` + many(257, `{}`) + `]`,
+			[]string{`spec.template.spec.volumes: Forbidden: a pod may have 256 volumes, and this has 257: leave some out`},
+		},
+		"ports": {
+			`containers: [{name: a}, {name: b, ports: [` + many(1001, `{containerPort: 1}`) + `]}]`,
+			[]string{`spec.template.spec.containers[1].ports: Forbidden: a list may have 1000 items, and this has 1001: leave some out`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			equal(t, refusals(t, `template: {spec: {`+tc.spec+`}}`), tc.want)
+		})
+	}
+}
+
+func TestATemplateMayHaveAsManyPartsAsAreAllowed(t *testing.T) {
+	spec := &corev1.PodSpec{}
+	for i := range 64 {
+		spec.Containers = append(spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Image: "a"})
+	}
+	for i := range 256 {
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	}
+	for i := range 1000 {
+		spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprint("E", i)})
+	}
+	j := jupyter(t, `{}`)
+	j.Spec.Template = &corev1.PodTemplateSpec{Spec: *spec}
+	if _, errs := workload.NotebookPod(j, defaultImage); len(errs) > 0 {
+		t.Errorf("refused: %v", errs)
 	}
 }
 

@@ -62,8 +62,12 @@ func mergeContainer(ours, theirs *corev1.Container) error {
 
 // mergeList puts each of theirs in the place of ours with the same key, or at the end.
 func mergeList[T any](ours, theirs []T, key func(T) string) []T {
+	places := map[string]int{}
+	for i, our := range ours {
+		places[key(our)] = i
+	}
 	for _, their := range theirs {
-		if i := slices.IndexFunc(ours, func(our T) bool { return key(our) == key(their) }); i >= 0 {
+		if i, ok := places[key(their)]; ok {
 			ours[i] = their
 		} else {
 			ours = append(ours, their)
@@ -99,7 +103,7 @@ func patch[T any](object, change *T) error {
 	if err != nil {
 		return err
 	}
-	asked, err := withoutNulls(change)
+	asked, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
@@ -114,41 +118,6 @@ func patch[T any](object, change *T) error {
 	}
 	*object = merged
 	return nil
-}
-
-// withoutNulls leaves out what Go writes for a list that is not there: a null in a
-// patch deletes.
-func withoutNulls(object any) ([]byte, error) {
-	value, err := generic(object)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(pruned(value))
-}
-
-func generic(object any) (any, error) {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	var value any
-	err = json.Unmarshal(data, &value)
-	return value, err
-}
-
-func pruned(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		maps.DeleteFunc(value, func(_ string, child any) bool { return child == nil })
-		for key, child := range value {
-			value[key] = pruned(child)
-		}
-	case []any:
-		for i, child := range value {
-			value[i] = pruned(child)
-		}
-	}
-	return value
 }
 
 // joined is both maps, the second winning.

@@ -116,8 +116,12 @@ func parts(pod, template *corev1.PodTemplateSpec, at *field.Path) []part {
 			put: func(into *corev1.PodTemplateSpec) { into.Spec.Volumes = []corev1.Volume{volume} },
 		})
 	}
+	byName := containerPlaces(template, at)
 	for _, c := range places(&pod.Spec, at.Child("spec")) {
-		asked := containerPlace(template, c.Name, at)
+		asked, ok := byName[c.Name]
+		if !ok {
+			asked = place{&corev1.Container{}, at.Child("spec", "containers").Key(c.Name)}
+		}
 		list = slices.Concat(list, securityParts(c.Container, asked.at.Child("securityContext")), portParts(c.Container, asked), handlerParts(c.Container, asked.at))
 	}
 	return list
@@ -134,17 +138,15 @@ func volumePath(template *corev1.PodTemplateSpec, name string, at *field.Path) *
 	return list.Key(name)
 }
 
-// containerPlace is the container of that name in the user's template; it is empty if
-// there is none.
-func containerPlace(template *corev1.PodTemplateSpec, name string, at *field.Path) place {
+// containerPlaces are the containers of the user's template, by name.
+func containerPlaces(template *corev1.PodTemplateSpec, at *field.Path) map[string]place {
+	byName := map[string]place{}
 	if template != nil {
 		for _, c := range places(&template.Spec, at.Child("spec")) {
-			if c.Name == name {
-				return c
-			}
+			byName[c.Name] = c
 		}
 	}
-	return place{&corev1.Container{}, at.Child("spec", "containers").Key(name)}
+	return byName
 }
 
 func annotationParts(pod *corev1.PodTemplateSpec, at *field.Path) []part {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -66,43 +65,20 @@ func (s *stage) foreign(namespace string) {
 func refuser(message string) func(*stage, string) {
 	return func(s *stage, namespace string) {
 		s.t.Helper()
-		fail := admissionv1.Fail
-		policy := &admissionv1.ValidatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: namespace},
-			Spec: admissionv1.ValidatingAdmissionPolicySpec{
-				FailurePolicy: &fail,
-				MatchConstraints: &admissionv1.MatchResources{
-					NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
-					ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-						Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-						Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
-					}}},
-				},
-				Validations: []admissionv1.Validation{{Expression: "false", MessageExpression: message}},
-			},
-		}
-		s.create(policy)
-		s.create(&admissionv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: namespace},
-			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			},
-		})
-		s.awaitQuoted(namespace)
+		s.Deny(s.t, namespace, "secrets", message, admissionv1.Create, admissionv1.Update)
+		s.expectQuoted(namespace)
 	}
 }
 
-// awaitQuoted returns when the policy is in force, and fails if it does not quote.
-func (s *stage) awaitQuoted(namespace string) {
+// expectQuoted fails if what is refused is not quoted.
+func (s *stage) expectQuoted(namespace string) {
 	s.t.Helper()
-	probe := &corev1.Secret{
+	err := s.Client.Create(s.t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}, Data: map[string][]byte{"value": []byte(secret)},
+	}, client.DryRunAll)
+	if err == nil {
+		s.t.Fatal("nothing is refused")
 	}
-	var err error
-	gomega.NewWithT(s.t).Eventually(func() error {
-		err = s.Client.Create(s.t.Context(), probe.DeepCopy(), client.DryRunAll)
-		return err
-	}).WithTimeout(patience).Should(gomega.HaveOccurred())
 	for _, trace := range traces {
 		if strings.Contains(err.Error(), trace) {
 			return

@@ -14,7 +14,7 @@ func TestTheGuideToAlarmsWorksAsWritten(t *testing.T) {
 	_, screens := follow(t, "../../docs/alarms.md", "SLACK_WEBHOOK_URL="+slack.URL())
 
 	awaitMessage(t, slack, "worker-9 joined local", "m7g.large in zone-b, 2 CPUs, 8Gi", "the cluster has 2 nodes now")
-	awaitMessage(t, slack, "BackOff", "shop/broken")
+	awaitMessage(t, slack, "BackOff", "shop/broken", "used more memory than its limit of 64Mi")
 	for command, screen := range screens {
 		screen.await(command, "BackOff: Pod shop/broken")
 	}

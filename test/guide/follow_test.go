@@ -33,16 +33,22 @@ var staying = []struct{ command, atWork string }{
 // follow runs a guide and returns when all that it shows has been seen: the terminal
 // in which commands were entered, and those in which something stays running, named
 // by their blocks.
+//
+// A block of text is what is then to be read in the terminal that was opened last;
+// one of console is what the commands before it have shown, or what it left of that.
 func follow(t *testing.T, guide string, environment ...string) (hands *terminal, screens map[string]*terminal) {
 	t.Helper()
 	dir, blocks := workingDirectory(t), blocksOf(t, guide)
 	open := func() *terminal { return openTerminal(t, guide, dir, environment...) }
 	hands, screens = open(), map[string]*terminal{}
 	var latest *terminal
+	var before block
 	for _, b := range blocks {
 		switch atWork, stays := b.stays(); {
-		case b.isOutput:
+		case b.kind == "text":
 			latest.awaitLines(b.text)
+		case b.kind == "console":
+			hands.awaitShown(before.text, b.text)
 		case stays:
 			latest = open()
 			screens[b.text] = latest
@@ -50,17 +56,15 @@ func follow(t *testing.T, guide string, environment ...string) (hands *terminal,
 			latest.await(b.text, atWork)
 		default:
 			hands.run(b.text)
+			before = b
 		}
 	}
 	return hands, screens
 }
 
-// block is a piece of code in a guide: what is entered, or what is then shown in
-// the terminal that was opened last.
-type block struct {
-	text     string
-	isOutput bool
-}
+// block is a piece of code in a guide: what is entered (sh), or what is then shown
+// (text, console).
+type block struct{ kind, text string }
 
 func (b block) stays() (atWork string, stays bool) {
 	lines := strings.Split(strings.TrimSpace(b.text), "\n")
@@ -72,7 +76,7 @@ func (b block) stays() (atWork string, stays bool) {
 	return "", false
 }
 
-var fenced = regexp.MustCompile("(?ms)^```(sh|text)\n(.*?)^```$")
+var fenced = regexp.MustCompile("(?ms)^```(sh|text|console)\n(.*?)^```$")
 
 // blocksOf returns what is to be run of a guide, in its order.
 func blocksOf(t *testing.T, guide string) []block {
@@ -83,7 +87,7 @@ func blocksOf(t *testing.T, guide string) []block {
 	}
 	var blocks []block
 	for _, m := range fenced.FindAllStringSubmatch(string(content), -1) {
-		blocks = append(blocks, block{text: m[2], isOutput: m[1] == "text"})
+		blocks = append(blocks, block{kind: m[1], text: m[2]})
 	}
 	if len(blocks) < 2 {
 		t.Fatalf("%s has %d blocks", guide, len(blocks))

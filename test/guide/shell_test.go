@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,8 @@ type terminal struct {
 	output *cluster.Buffer
 	ended  chan struct{}
 	blocks int
+	// shown is how much of the output is older than the last block.
+	shown int
 }
 
 // openTerminal opens a terminal in dir for somebody who follows a guide. It knows
@@ -68,6 +71,7 @@ func (term *terminal) enter(block string) {
 func (term *terminal) run(block string) {
 	term.t.Helper()
 	term.blocks++
+	term.shown = len(term.output.String())
 	done := fmt.Sprintf("[block %d is done]", term.blocks)
 	term.enter(block + "echo '" + done + "'\n")
 	term.await(block, done)
@@ -87,6 +91,63 @@ func (term *terminal) awaitLines(block string) {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, ".*")
 		term.awaitMatch(block, regexp.MustCompile("(?m)^"+pattern+"$"))
 	}
+}
+
+// awaitShown returns when the block that was run last has shown these lines, in this
+// order. Columns may be of another width, and times and ages are others. What was not
+// there yet may be later: the last line of the block is entered again, as a reader
+// would who looks again.
+func (term *terminal) awaitShown(block, lines string) {
+	term.t.Helper()
+	const (
+		often = 20
+		apart = 500 * time.Millisecond
+	)
+	commands := strings.Split(strings.TrimSpace(block), "\n")
+	missing := term.notShown(lines)
+	for i := 0; missing != "" && i < often; i++ {
+		time.Sleep(apart)
+		term.run(commands[len(commands)-1] + "\n")
+		missing = term.notShown(lines)
+	}
+	if missing != "" {
+		term.fail(block, "it does not show: "+missing)
+	}
+}
+
+// notShown returns the first of the lines that the last block has not shown after
+// those before it. A line of ... stands for any number of lines.
+func (term *terminal) notShown(lines string) string {
+	shown := strings.Split(term.output.String()[term.shown:], "\n")
+	for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
+		pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(settled(line)), `\.\.\.`, ".*") + "$")
+		i := slices.IndexFunc(shown, func(s string) bool { return pattern.MatchString(settled(s)) })
+		if strings.TrimSpace(line) != "..." && i < 0 {
+			return line
+		}
+		if strings.TrimSpace(line) != "..." {
+			shown = shown[i+1:]
+		}
+	}
+	return ""
+}
+
+var changing = []struct {
+	text *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
+	{regexp.MustCompile(`\b(?:\d+m)?\d+s\b`), "AGE"},
+	{regexp.MustCompile(`\b\d+ times, last AGE`), "last AGE"},
+	{regexp.MustCompile(`\s+`), " "},
+}
+
+// settled is a line without what differs each time that it is shown.
+func settled(line string) string {
+	for _, c := range changing {
+		line = c.text.ReplaceAllString(line, c.with)
+	}
+	return strings.TrimSpace(line)
 }
 
 func (term *terminal) awaitMatch(block string, text *regexp.Regexp) {

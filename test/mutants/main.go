@@ -17,6 +17,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -56,6 +57,7 @@ type options struct {
 	verbose bool
 	timeout time.Duration
 	within  time.Duration
+	shuffle bool
 }
 
 func parseFlags(args []string) (options, error) {
@@ -67,6 +69,7 @@ func parseFlags(args []string) (options, error) {
 	flags.BoolVar(&o.verbose, "v", false, "show what the tests print")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "for one run of one test")
 	flags.DurationVar(&o.within, "within", 0, "begin no further mutant after this time, and say how many are left; 0 is no limit")
+	flags.BoolVar(&o.shuffle, "shuffle", false, "run them in a random order, so that with -within each has its turn some time")
 	only := flags.String("run", "", "only mutants whose name matches this regular expression")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -96,6 +99,9 @@ func run(ctx context.Context, args []string) error {
 	defer t.remove()
 	if o.check {
 		return check(ctx, t, mutants)
+	}
+	if o.shuffle {
+		rand.Shuffle(len(mutants), func(i, k int) { mutants[i], mutants[k] = mutants[k], mutants[i] })
 	}
 	j := judge{tree: t, options: o, baselines: map[string]error{}, out: os.Stdout}
 	return j.all(ctx, mutants)

@@ -3,6 +3,7 @@ package jupyter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,7 +19,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
-// refusedAgain bounds how often something is tried again that the API server refused.
+// Bounds of how often something is looked at again of which no watch tells, such as
+// what the API server refused.
 const (
 	refusedAtFirst = 5 * time.Second
 	refusedAtMost  = 5 * time.Minute
@@ -113,6 +115,10 @@ func (r *Reconciler) judge(n *notebook, wanted, found client.Object, err error) 
 		if !terminal {
 			return err
 		}
+		if _, isClaim := wanted.(*corev1.PersistentVolumeClaim); isClaim && found.GetUID() != "" && apierrors.IsInvalid(err) {
+			cause.Message = fmt.Sprintf("claim %q cannot be changed to what spec.storage asks for", wanted.GetName())
+			cause.Advice = "only its size can grow; undo the change, or delete the claim, and the files in it, to have it made anew"
+		}
 		n.known = append(n.known, cause)
 		// What there is can be used though it cannot be changed: a claim that is not to
 		// grow, for one.
@@ -124,11 +130,11 @@ func (r *Reconciler) judge(n *notebook, wanted, found client.Object, err error) 
 
 // retryRefused waits the longer the longer it has been refused.
 func (r *Reconciler) retryRefused(n *notebook) time.Duration {
-	last := n.Status.LastFailure
-	if last == nil {
+	stalled := n.stalledBefore()
+	if stalled == nil {
 		return refusedAtFirst
 	}
-	return min(max(r.Clock.Since(last.FirstTime.Time), refusedAtFirst), refusedAtMost)
+	return min(max(r.Clock.Since(stalled.LastTransitionTime.Time), refusedAtFirst), refusedAtMost)
 }
 
 func conflictOf(c *kube.ConflictError) diagnosis.Cause {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -92,7 +93,7 @@ func (r *Reconciler) lookAgain(ctx context.Context, name types.NamespacedName) {
 func (r *Reconciler) secretChanged(ctx context.Context, secret types.NamespacedName) {
 	for _, user := range r.secrets.Users(secret) {
 		if key, err := kube.ParseKey(user); err == nil {
-			r.tokens.forget(key.NamespacedName())
+			r.tokens.changed(key.NamespacedName())
 			r.prober.forgetToken(key.NamespacedName())
 			r.lookAgain(ctx, key.NamespacedName())
 		}
@@ -117,8 +118,16 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Owns(&networkingv1.Ingress{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofNotebook)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofNotebook)).
-		WatchesRawSource(source.Channel(r.changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.changed, handler.Funcs{GenericFunc: gather})).
 		Complete(r)
+}
+
+// gatherFor is how long news of a notebook is gathered: a flood of Events must not keep
+// everyone's workers busy with one.
+const gatherFor = 300 * time.Millisecond
+
+func gather(_ context.Context, e event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}, gatherFor)
 }
 
 // ofNotebook names the Jupyter that an object says it is part of. Anyone may say so:

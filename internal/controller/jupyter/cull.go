@@ -53,9 +53,13 @@ func (r *Reconciler) ask(ctx context.Context, n *notebook) error {
 	if r.prober.asks(n.name, who) {
 		return nil
 	}
+	look := r.tokens.look(n.name)
 	token, err := r.readToken(ctx, n, who.token)
 	if err != nil {
 		return err
+	}
+	if r.tokens.look(n.name) != look {
+		return nil // it was changed meanwhile; whoever said so has the notebook looked at again
 	}
 	if token == "" { // ensureToken says so
 		r.prober.forget(n.name)
@@ -82,7 +86,7 @@ func (r *Reconciler) readToken(ctx context.Context, n *notebook, ref v1alpha1.Se
 
 // runningSince is when the notebook's server was started; zero if it does not run.
 func (n *notebook) runningSince() time.Time {
-	if n.Spec.Suspend || n.pod == nil || !n.pod.DeletionTimestamp.IsZero() {
+	if n.Spec.Suspend || n.pod == nil || !n.pod.DeletionTimestamp.IsZero() || n.pod.Status.Phase != corev1.PodRunning {
 		return time.Time{}
 	}
 	for i := range n.pod.Status.ContainerStatuses {
@@ -139,13 +143,15 @@ func (r *Reconciler) cull(ctx context.Context, n *notebook) error {
 	if n.isCulled() {
 		return r.tellCulled(ctx, n)
 	}
-	if n.Status.CullTime == nil || !meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionIdle) {
+	idle := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionIdle)
+	if n.Status.CullTime == nil || idle == nil || idle.Status != metav1.ConditionTrue {
 		return nil
 	}
-	if err := r.recorder.Emit(ctx, n.Jupyter, idleWarning(n)); err != nil {
+	since := idle.LastTransitionTime.Time
+	if err := r.recorder.Emit(ctx, n.Jupyter, idleWarning(n, since)); err != nil {
 		return err
 	}
-	n.within(r.recorder.NextRepeat(n.Status.CullTime.Time))
+	n.within(r.recorder.NextRepeat(since))
 	if !n.use.Cull {
 		return nil
 	}
@@ -162,19 +168,19 @@ func (r *Reconciler) cull(ctx context.Context, n *notebook) error {
 // restarted in between.
 func (r *Reconciler) tellCulled(ctx context.Context, n *notebook) error {
 	at, err := time.Parse(time.RFC3339, n.Annotations[v1alpha1.AnnotationCulledAt])
-	if err != nil || r.Clock.Since(at) > news {
+	if age := r.Clock.Since(at); err != nil || age < 0 || age > news {
 		return nil //nolint:nilerr // somebody else wrote it
 	}
 	return r.recorder.Emit(ctx, n.Jupyter, wasCulled(n, at))
 }
 
-func idleWarning(n *notebook) kube.Event {
+func idleWarning(n *notebook, since time.Time) kube.Event {
 	at := n.Status.CullTime.Time
 	return kube.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonIdleWarning, Action: "Warn",
 		Note: fmt.Sprintf("nobody uses the notebook: it is stopped at %s unless somebody does; its claim stays",
 			at.UTC().Format(time.RFC3339)),
-		Identity: at.UTC().Format(time.RFC3339), Since: at,
+		Identity: at.UTC().Format(time.RFC3339), Since: since,
 	}
 }
 

@@ -105,95 +105,81 @@ func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 	s.await(v1alpha1.ConditionIdle, metav1.ConditionFalse, v1alpha1.ReasonActive)
 }
 
-func TestANotebookThatIsUsedDuringTheWarningIsNotCulled(t *testing.T) {
+// All are warned of at the same time, and then something happens to each: one after the
+// other would take minutes.
+func TestWhatKeepsANotebookFromBeingCulled(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]func() jupyterserver.State{
-		"a request":  func() jupyterserver.State { return jupyterserver.State{LastActivity: time.Now()} },
-		"a terminal": func() jupyterserver.State { return jupyterserver.State{Terminals: []time.Time{time.Now()}} },
-		"a kernel that is silently busy": func() jupyterserver.State {
-			return jupyterserver.State{Kernels: []jupyterserver.Kernel{{State: "busy", LastActivity: ago(time.Hour)}}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t)
-			server, _ := s.notebookServer(3)
-			s.await(v1alpha1.ConditionIdle, metav1.ConditionTrue, v1alpha1.ReasonNoActivity)
-			server.Set(use())
-			s.g.Eventually(func() metav1.ConditionStatus { return s.condition(v1alpha1.ConditionIdle).Status }).
-				Should(Equal(metav1.ConditionFalse))
-			s.g.Expect(s.now()).To(And(HaveField("Status.CullTime", BeNil()), HaveField("Spec.Suspend", BeFalse())))
-		})
+	type warned struct {
+		*scene
+		server *jupyterserver.Server
 	}
-}
-
-func TestAServerThatDoesNotTellIsNotCulled(t *testing.T) {
-	t.Parallel()
-	for name, answer := range map[string]http.HandlerFunc{
-		"forbidden": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
-		"garbage": func(w http.ResponseWriter, _ *http.Request) {
+	answers := func(answer http.HandlerFunc) func(warned) {
+		return func(w warned) { w.server.Misbehave(answer) }
+	}
+	says := func(state jupyterserver.State) func(warned) {
+		return func(w warned) { w.server.Set(state) }
+	}
+	notTold := func(w warned) metav1.Condition {
+		w.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonProbeFailing)
+		w.g.Eventually(w.now).Should(HaveField("Status.LastProbe", HaveValue(HaveField("Result", "Failure"))))
+		w.g.Expect(w.now().Status.ReadyReplicas).To(BeEquivalentTo(1), "that it does not tell is no failure of the notebook")
+		return w.await(v1alpha1.ConditionServerResponding, metav1.ConditionFalse, v1alpha1.ReasonProbeFailing)
+	}
+	used := func(reason string) func(warned) {
+		return func(w warned) { w.await(v1alpha1.ConditionIdle, metav1.ConditionFalse, reason) }
+	}
+	says403 := func(w warned) { w.g.Expect(notTold(w).Message).To(ContainSubstring("403 Forbidden")) }
+	cases := map[string]struct{ act, see func(warned) }{
+		"a request":   {says(jupyterserver.State{LastActivity: time.Now().Add(30 * time.Second)}), used(v1alpha1.ReasonActive)},
+		"a terminal":  {says(jupyterserver.State{Terminals: []time.Time{time.Now().Add(30 * time.Second)}}), used(v1alpha1.ReasonActive)},
+		"busy kernel": {says(jupyterserver.State{Kernels: []jupyterserver.Kernel{{State: "busy", LastActivity: ago(time.Hour)}}}), used(v1alpha1.ReasonKernelBusy)},
+		"forbidden":   {answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }), says403},
+		"garbage": {answers(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = fmt.Fprint(w, `{"last_activity": "`+token+`"}`)
+		}), func(w warned) { w.g.Expect(notTold(w).Message).NotTo(ContainSubstring(token)) }},
+		"no answer in time": {
+			answers(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+			func(w warned) { w.g.Expect(notTold(w).Message).To(ContainSubstring("in time")) },
 		},
-		"no answer in time": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t)
-			server, _ := s.notebookServer(3)
-			s.await(v1alpha1.ConditionIdle, metav1.ConditionTrue, v1alpha1.ReasonNoActivity)
-			server.Misbehave(answer)
-			s.await(v1alpha1.ConditionServerResponding, metav1.ConditionFalse, v1alpha1.ReasonProbeFailing)
-			s.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonProbeFailing)
-			j := s.now()
-			s.g.Expect(j.Spec.Suspend).To(BeFalse())
-			s.g.Expect(j.Status.CullTime).To(BeNil())
-			s.g.Expect(j.Status.LastProbe).To(HaveValue(HaveField("Result", "Failure")))
-			s.g.Expect(j.Status.ReadyReplicas).To(BeEquivalentTo(1), "that it does not tell is no failure of the notebook")
-		})
+		"another token": {func(w warned) {
+			w.g.Expect(w.Client.Patch(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "secret"}},
+				client.RawPatch(types.MergePatchType, []byte(`{"stringData": {"token": "another"}}`)))).To(Succeed())
+		}, says403},
+		"culling is switched off": {func(w warned) { w.change(func(j *v1alpha1.Jupyter) { j.Spec.Culling = nil }) }, func(w warned) {
+			w.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed)
+			w.g.Expect(w.now().Status).To(And(HaveField("LastProbe", BeNil()), HaveField("LastActivityTime", BeNil())))
+		}},
 	}
-}
-
-func TestATokenIsReadAnewWhenItsSecretChanges(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	server := jupyterserver.New(t, token)
-	server.Set(jupyterserver.State{LastActivity: time.Now()})
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: map[string]string{"token": "another"}}
-	s.make(secret)
-	s.create("auth: {tokenSecretRef: {name: secret}}\n" + fmt.Sprintf(culled, 0))
-	s.serve(server)
-	c := s.await(v1alpha1.ConditionServerResponding, metav1.ConditionFalse, v1alpha1.ReasonProbeFailing)
-	s.g.Expect(c.Message).To(ContainSubstring("403"))
-	secret.StringData = map[string]string{"token": token}
-	s.g.Expect(s.Client.Update(t.Context(), secret)).To(Succeed())
-	s.await(v1alpha1.ConditionServerResponding, metav1.ConditionTrue, v1alpha1.ReasonResponding)
-}
-
-func TestNobodyIsAskedWithoutCulling(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	server, _ := s.notebookServer(3)
-	s.await(v1alpha1.ConditionServerResponding, metav1.ConditionTrue, v1alpha1.ReasonResponding)
-	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Culling = nil })
-	s.await(v1alpha1.ConditionServerResponding, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed)
-	s.g.Expect(s.now().Status).To(And(HaveField("CullTime", BeNil()), HaveField("LastProbe", BeNil()), HaveField("LastActivityTime", BeNil())))
-	asked := server.Questions()
-	s.g.Consistently(server.Questions).WithTimeout(11 * time.Second).WithPolling(time.Second).Should(Equal(asked))
+	all := map[string]warned{}
+	for name := range cases {
+		s := newScene(t)
+		server, _ := s.notebookServer(30)
+		all[name] = warned{s, server}
+	}
+	for name, w := range all {
+		w.g.Eventually(w.now).Should(HaveField("Status.CullTime", Not(BeNil())), name)
+		cases[name].act(w)
+	}
+	for name, w := range all {
+		t.Log(name)
+		cases[name].see(w)
+		w.g.Expect(w.now()).To(And(HaveField("Status.CullTime", BeNil()), HaveField("Spec.Suspend", BeFalse())), name)
+	}
 }
 
 func TestAWarningOutlivesTheOperator(t *testing.T) {
 	c := cluster.Start(t, cluster.Whole(1))
 	operator := c.StartOperator(t)
 	s := sceneIn(t, c)
-	s.notebookServer(25)
+	s.notebookServer(12)
 	s.await(v1alpha1.ConditionIdle, metav1.ConditionTrue, v1alpha1.ReasonNoActivity)
 	s.g.Eventually(s.told(v1alpha1.ReasonIdleWarning)).Should(Equal(1))
 	before := s.now()
 	s.g.Expect(operator.Stop()).To(Succeed())
 
 	second := c.StartOperator(t)
-	s.await(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulled)
+	s.g.Eventually(s.now).WithTimeout(patience).Should(HaveField("Spec.Suspend", BeTrue()))
 	at, err := time.Parse(time.RFC3339, s.now().Annotations[v1alpha1.AnnotationCulledAt])
 	s.g.Expect(err).NotTo(HaveOccurred())
 	s.g.Expect(at).NotTo(BeTemporally("<", before.Status.CullTime.Time))

@@ -3,11 +3,13 @@ package jupyter
 import (
 	"context"
 	"fmt"
-	"time"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,33 +20,41 @@ import (
 // diagnose says why the notebook does not run. What is read for it besides the caches
 // is read only while it does not.
 func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
-	if n.Spec.Suspend || isReady(n.pod) && len(n.known) == 0 {
-		r.journal.Forget(n.name) // what was told of this run says nothing of the next
+	if (n.Spec.Suspend || isReady(n.pod)) && len(n.known) == 0 {
+		r.journal.Forget(n.name)
 		r.lookBack(n)
 		return nil
 	}
-	found, err := r.examine(ctx, n)
-	if err != nil {
+	found, err := r.findCause(ctx, n)
+	if err != nil || found.Cause == nil {
 		return err
 	}
-	if found.Cause == nil && r.isOverdue(n) {
-		// It may have been told before there was anyone to hear it.
-		r.journal.Forget(n.name)
-		if found, err = r.examine(ctx, n); err != nil {
-			return err
-		}
-		if found.Cause == nil {
-			found.Cause = overdue(n)
-		}
-	}
-	n.others = found.Others
-	if found.Cause != nil {
-		n.cause = found.Cause
-		if _, failed := n.failedSince(); failed {
-			n.cause = new(found.Cause.Steady(n.Status.LastFailure))
-		}
+	n.cause, n.others = found.Cause, found.Others
+	if _, failed := n.failedSince(); failed {
+		n.cause = new(found.Cause.Steady(n.Status.LastFailure))
 	}
 	return nil
+}
+
+// findCause goes on from what is known to what is read for it, and ends with that
+// nothing says why.
+func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {
+	if n.Spec.Suspend {
+		return diagnosis.Diagnose(diagnosis.Workload{Known: n.known}), nil
+	}
+	found, err := r.examine(ctx, n)
+	if err != nil || found.Cause != nil {
+		return found, err
+	}
+	if found.Cause, err = r.findIntruder(ctx, n); err != nil || found.Cause != nil || !r.isOverdue(n) {
+		return found, err
+	}
+	// It may have been told before there was anyone to hear it.
+	r.journal.Forget(n.name)
+	if found, err = r.examine(ctx, n); err == nil && found.Cause == nil {
+		found.Cause = overdue(n)
+	}
+	return found, err
 }
 
 // lookBack finds a crash that was over before anyone looked.
@@ -60,13 +70,13 @@ func (r *Reconciler) lookBack(n *notebook) {
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {
 	w := diagnosis.Workload{Known: n.known}
-	if n.pod != nil && n.pod.DeletionTimestamp.IsZero() {
+	if n.pod != nil {
 		w.Pods = append(w.Pods, n.pod)
 	}
 	if err := r.journal.Follow(ctx, n.name, objectsOf(n)...); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
-	w.Events = r.journal.Events(n.name)
+	w.Events = r.eventsSinceResumed(n)
 	if err := r.readClaim(ctx, n, &w); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
@@ -80,6 +90,19 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 		}
 	}
 	return diagnosis.Diagnose(w), nil
+}
+
+// eventsSinceResumed leaves out what was told of a former run.
+func (r *Reconciler) eventsSinceResumed(n *notebook) []diagnosis.Event {
+	resumed := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionSuspended)
+	events := r.journal.Events(n.name)
+	switch {
+	case resumed == nil: // it never ran before
+		return events
+	case resumed.Status == metav1.ConditionTrue: // until now
+		return nil
+	}
+	return slices.DeleteFunc(events, func(e diagnosis.Event) bool { return e.LastSeen.Before(resumed.LastTransitionTime.Time) })
 }
 
 // objectsOf are those whose Events tell of the notebook.
@@ -122,10 +145,8 @@ func claimName(j *v1alpha1.Jupyter) string {
 	return j.Name
 }
 
-// lookAgain is when what no watch tells of is looked at again: a claim of somebody
-// else's is in no cache.
-const lookAgain = 10 * time.Second
-
+// readClaim reads the claim that the pod mounts. One of somebody else's is in no
+// cache, and no watch tells of it.
 func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Workload) error {
 	name := claimName(n.Jupyter)
 	if name == "" || n.stop {
@@ -133,14 +154,11 @@ func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Wo
 	}
 	if n.Spec.Storage.ExistingClaim != "" {
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: name}, &n.claim)
-		n.within(lookAgain)
+		if n.claim.Status.Phase != corev1.ClaimBound {
+			n.within(r.retryRefused(n))
+		}
 		if apierrors.IsNotFound(err) {
-			w.Known = append(w.Known, diagnosis.Cause{
-				Reason:  v1alpha1.ReasonClaimNotFound,
-				Object:  diagnosis.Object{Kind: "PersistentVolumeClaim", Name: name},
-				Message: fmt.Sprintf("PersistentVolumeClaim %s, which spec.storage.existingClaim names, does not exist", name),
-				Advice:  "create it or name another", Count: 1, Passing: true,
-			})
+			w.Known = append(w.Known, diagnosis.ClaimNotFound(name))
 			return nil
 		}
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
 func TestAManifestWithoutASpecBecomesANotebook(t *testing.T) {
@@ -192,6 +193,10 @@ func TestARefusedChangeLeavesTheNotebookAsItIs(t *testing.T) {
 	s.g.Expect(c.Message).To(ContainSubstring("spec.template.spec.hostNetwork"))
 	s.g.Expect(s.condition(v1alpha1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 	s.g.Expect(s.pod().UID).To(Equal(first))
+	var set appsv1.StatefulSet
+	s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &set)).To(Succeed())
+	s.g.Expect(set.Spec.Replicas).To(HaveValue(BeEquivalentTo(1)))
+	s.g.Expect(set.Spec.Template.Spec.HostNetwork).To(BeFalse())
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = true })
 	s.g.Eventually(func() string { return s.now().Status.PodName }).Should(BeEmpty())
 }
@@ -262,23 +267,55 @@ func TestWhatOthersAddToAChildStays(t *testing.T) {
 
 func TestAForeignObjectIsLeftAloneAndTheNotebookHealsWhenItGoes(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	foreign := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "nb", Labels: map[string]string{v1alpha1.LabelJupyter: "nb", "app.kubernetes.io/managed-by": "bongsu"}},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}},
-		},
+	for name, owners := range map[string][]metav1.OwnerReference{
+		"of nobody":        nil,
+		"of another owner": {{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.KindJupyter, Name: "other", UID: "other", Controller: new(true)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			// It says of itself that it is ours.
+			foreign := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "nb", Labels: workload.Labels(&v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "nb"}}),
+					Annotations: map[string]string{"example.org/note": "theirs"}, OwnerReferences: owners,
+				},
+				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9999}}},
+			}
+			if owners != nil {
+				owners[0].UID = s.other()
+			}
+			s.make(foreign)
+			s.create("")
+			s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
+			after := foreign.DeepCopy()
+			s.g.Expect(s.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), after)).To(Succeed())
+			s.g.Expect(after.ResourceVersion).To(Equal(foreign.ResourceVersion))
+			s.g.Expect(s.Client.Delete(t.Context(), foreign)).To(Succeed())
+			s.awaitReady()
+		})
 	}
-	s.make(foreign)
-	s.create("storage: {size: 1Gi}")
-	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
-	after := foreign.DeepCopy()
-	s.g.Expect(s.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), after)).To(Succeed())
-	s.g.Expect(after.Spec.Resources).To(Equal(foreign.Spec.Resources))
-	s.g.Expect(after.Annotations).NotTo(HaveKey(v1alpha1.AnnotationOwnerUID))
-	s.g.Expect(s.Client.Delete(t.Context(), foreign)).To(Succeed())
-	s.awaitReady()
+}
+
+// other creates another Jupyter, which is stopped, and returns its UID.
+func (s *scene) other() types.UID {
+	s.t.Helper()
+	u := cluster.Manifest(s.t, v1alpha1.KindJupyter, s.namespace, "other", "suspend: true")
+	s.g.Expect(s.Client.Create(s.t.Context(), u)).To(Succeed())
+	return u.GetUID()
+}
+
+func TestAPodOfSomebodyElsesIsNotTakenForTheNotebooks(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.make(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "nb-0", Labels: map[string]string{"app.kubernetes.io/managed-by": "bongsu"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: v1alpha1.NotebookContainer, Image: "image"}}},
+	})
+	s.create("")
+	c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
+	s.g.Expect(c.Message).To(ContainSubstring("Pod nb-0"))
+	s.g.Expect(s.now().Status.PodName).To(BeEmpty())
 }
 
 func TestTheClaimStaysOrGoesAsIsAsked(t *testing.T) {
@@ -337,4 +374,56 @@ func TestANameAtTheLimitRuns(t *testing.T) {
 		_ = s.Client.Get(t.Context(), keyOf(s.namespace, name), &j)
 		return j.Status.ReadyReplicas
 	}).Should(BeEquivalentTo(1))
+}
+
+func TestAFieldThatIsWantedNoLongerGoes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}\naccess: {type: Ingress, host: nb.example.org, tlsSecretName: nb-tls}")
+	s.awaitReady()
+	var ingress networkingv1.Ingress
+	var claim corev1.PersistentVolumeClaim
+	s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &ingress)).To(Succeed())
+	s.g.Expect(ingress.Spec.TLS).To(HaveLen(1))
+	s.g.Expect(s.now().Status.URL).To(Equal("https://nb.example.org/"))
+	s.change(func(j *v1alpha1.Jupyter) {
+		j.Spec.Access.TLSSecretName = ""
+		j.Spec.Storage.RetentionPolicy.WhenDeleted = v1alpha1.WhenDeletedRetain
+	})
+	s.g.Eventually(func(g Gomega) {
+		g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &ingress)).To(Succeed())
+		g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim)).To(Succeed())
+		g.Expect(ingress.Spec.TLS).To(BeEmpty())
+		g.Expect(claim.OwnerReferences).To(BeEmpty())
+	}).Should(Succeed())
+}
+
+func TestAClaimThatCannotGrowStopsNobody(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("storage: {size: 1Gi}")
+	s.awaitReady()
+	first := s.pod().UID
+	s.change(func(j *v1alpha1.Jupyter) {
+		j.Spec.Storage.Size = new(resource.MustParse("2Gi"))
+		j.Spec.Image = "example.org/nb:2"
+	})
+	s.g.Eventually(func() metav1.Condition { return s.condition(v1alpha1.ConditionStalled) }).Should(And(
+		HaveField("Status", metav1.ConditionTrue), HaveField("Message", ContainSubstring("resize"))))
+	s.await(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded)
+	s.g.Expect(s.condition(v1alpha1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+	s.g.Expect(s.pod().UID).To(Equal(first))
+}
+
+func TestATokenThatIsEmptiedIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("")
+	s.awaitReady()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nb-token"}}
+	s.g.Expect(s.Client.Patch(t.Context(), secret, client.RawPatch(types.MergePatchType, []byte(`{"data": {"token": ""}}`)))).To(Succeed())
+	s.g.Eventually(func() ([]byte, error) {
+		err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
+		return secret.Data["token"], err
+	}).ShouldNot(BeEmpty())
 }

@@ -2,25 +2,61 @@ package jupyter
 
 import (
 	"context"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// findPod reads the notebook's pod: the one that its StatefulSet controls.
+// findPod reads the notebook's pod: the one that its StatefulSet controls. The cache
+// holds it by its labels, which anyone who may change pods can take off; the
+// StatefulSet then knows of one more pod than the cache.
 func (r *Reconciler) findPod(ctx context.Context, n *notebook) error {
 	var pod corev1.Pod
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: podName(n.Jupyter)}, &pod)
+	err := r.Client.Get(ctx, podKey(n.Jupyter), &pod)
+	if apierrors.IsNotFound(err) && n.set.Status.Replicas > 0 {
+		err = r.Live.Get(ctx, podKey(n.Jupyter), &pod)
+	}
 	if err == nil && n.set.UID != "" && metav1.IsControlledBy(&pod, &n.set) {
 		n.pod = &pod
 	}
 	return client.IgnoreNotFound(err)
+}
+
+// podAwaited is how long a pod is waited for before somebody looks what is in its
+// place: a StatefulSet's controller says nothing of a pod of that name.
+const podAwaited = 5 * time.Second
+
+// findIntruder returns the conflict with a pod of somebody else's in the notebook's
+// place, if there is one.
+func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) (*diagnosis.Cause, error) {
+	if n.pod != nil || n.set.UID == "" || n.stop {
+		return nil, nil
+	}
+	if left := podAwaited - r.Clock.Since(r.startedAt(n)); left > 0 && n.stalledBefore() == nil {
+		n.within(left)
+		return nil, nil
+	}
+	var pod corev1.Pod
+	err := r.Live.Get(ctx, podKey(n.Jupyter), &pod)
+	if err != nil || metav1.IsControlledBy(&pod, &n.set) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	n.within(r.retryRefused(n)) // no watch tells of it
+	return new(conflictOf(kube.NewConflict("Pod", &pod))), nil
+}
+
+func podKey(j *v1alpha1.Jupyter) types.NamespacedName {
+	return types.NamespacedName{Namespace: j.Namespace, Name: podName(j)}
 }
 
 func podName(j *v1alpha1.Jupyter) string { return j.Name + "-0" }
@@ -32,7 +68,7 @@ func (r *Reconciler) update(ctx context.Context, n *notebook) error {
 		n.updatePending = n.condition(v1alpha1.ConditionUpdatePending, status, reason, message)
 	}
 	switch {
-	case !isOutdated(n):
+	case n.Spec.Suspend || !isOutdated(n):
 		pending(metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "the pod is what is asked for")
 		return nil
 	case n.Spec.UpdateStrategy.Type != v1alpha1.JupyterUpdateRecreate && isRunning(n.pod):
@@ -67,6 +103,20 @@ func isRunning(pod *corev1.Pod) bool {
 		status := &pod.Status.ContainerStatuses[i]
 		if status.Name == v1alpha1.NotebookContainer && status.State.Running != nil {
 			return true
+		}
+	}
+	return false
+}
+
+// hasStarted tells whether the notebook's container has passed its startup probe.
+func hasStarted(pod *corev1.Pod) bool {
+	if pod == nil {
+		return false
+	}
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		if status.Name == v1alpha1.NotebookContainer {
+			return status.Started != nil && *status.Started
 		}
 	}
 	return false

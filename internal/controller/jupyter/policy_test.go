@@ -20,6 +20,8 @@ var (
 	pods     = cluster.Rule("", "pods", "create")
 	services = cluster.Rule("", "services", "create")
 	claims   = cluster.Rule("", "persistentvolumeclaims", "create")
+	growth   = cluster.Rule("", "persistentvolumeclaims", "patch")
+	deletion = cluster.Rule("", "persistentvolumeclaims", "delete")
 	ingress  = cluster.Rule("networking.k8s.io", "ingresses", "create")
 )
 
@@ -44,7 +46,7 @@ func forbidden(text string) gomegatypes.GomegaMatcher {
 // everything asks for each thing that takes a right.
 const everything = `
 serviceAccountName: trainer
-storage: {size: 1Gi}
+storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}
 access: {type: Ingress, host: lab.example.org, tlsSecretName: certificate}
 auth: {tokenSecretRef: {name: password}}
 `
@@ -55,10 +57,10 @@ func TestAJupyterTakesTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 	account := named("trainer", cluster.Rule("", "serviceaccounts/token", "create"))
 	certificate, password := named("certificate", cluster.Rule("", "secrets", "get")), named("password", cluster.Rule("", "secrets", "get"))
 	all := map[string]rbacv1.PolicyRule{
-		"pods": pods, "services": services, "claims": claims, "ingress": ingress,
+		"pods": pods, "services": services, "claims": claims, "growth": growth, "deletion": deletion, "ingress": ingress,
 		"certificate": certificate, "password": password, "account": account,
 	}
-	allowed := author(t, c, namespace, pods, services, claims, ingress, certificate, password, account)
+	allowed := author(t, c, namespace, pods, services, claims, growth, deletion, ingress, certificate, password, account)
 	create := func(user client.Client, spec string) error {
 		return user.Create(t.Context(), cluster.Manifest(t, "Jupyter", namespace, "lab", spec), client.DryRunAll)
 	}
@@ -69,6 +71,8 @@ func TestAJupyterTakesTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 		"pods":        {`{}`, "", "you must be allowed to create pods in namespace " + namespace + " to create or change a Jupyter"},
 		"services":    {`{}`, "", "you must be allowed to create services in namespace " + namespace + " to create or change a Jupyter"},
 		"claims":      {`storage: {size: 1Gi}`, `storage: {existingClaim: mine}`, "spec.storage.size: you must be allowed to create persistentvolumeclaims in namespace " + namespace + " to have one made; or name one in spec.storage.existingClaim"},
+		"growth":      {`storage: {size: 1Gi}`, `storage: {existingClaim: mine}`, "spec.storage.size: you must be allowed to patch persistentvolumeclaims in namespace " + namespace + " to have one take this size; or name one in spec.storage.existingClaim"},
+		"deletion":    {`storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}`, `storage: {size: 1Gi, retentionPolicy: {whenDeleted: Retain}}`, "spec.storage.retentionPolicy: you must be allowed to delete persistentvolumeclaims in namespace " + namespace + " to have one deleted; leave out whenDeleted: Delete"},
 		"ingress":     {`access: {type: Ingress, host: a.b}`, `access: {type: None}`, "spec.access.type: you must be allowed to create ingresses.networking.k8s.io in namespace " + namespace + " to have one made; leave out spec.access"},
 		"certificate": {`access: {type: Ingress, host: a.b, tlsSecretName: certificate}`, `access: {type: Ingress, host: a.b}`, "spec.access.tlsSecretName: you must be allowed to get Secret " + namespace + "/certificate to use it in a Jupyter"},
 		"password":    {`auth: {tokenSecretRef: {name: password}}`, `auth: {}`, "spec.auth.tokenSecretRef: you must be allowed to get Secret " + namespace + "/password to use it in a Jupyter; leave it out to have a token made"},
@@ -118,6 +122,32 @@ func TestRightsElsewhereOrOnOthersAreWorthNothing(t *testing.T) {
 		`template: {spec: {imagePullSecrets: [{name: theirs}], containers: [{name: notebook, envFrom: [{secretRef: {name: theirs}}]}]}}`,
 	} {
 		g.Expect(reader.Create(t.Context(), manifest(here, spec), client.DryRunAll)).To(Succeed(), spec)
+	}
+}
+
+func TestOnlyASizeThatGrowsTakesTheRightToPatchClaims(t *testing.T) {
+	c := cluster.Shared(t)
+	namespace := c.Namespace(t, nil)
+	user := author(t, c, namespace, pods, services, claims)
+	j := cluster.Manifest(t, "Jupyter", namespace, "lab", `storage: {size: 1Gi}`)
+	NewWithT(t).Expect(c.Client.Create(t.Context(), j)).To(Succeed())
+	for name, tc := range map[string]struct {
+		spec    string
+		allowed bool
+	}{
+		"more":                     {`{"storage":{"size":"1025Mi"}}`, false},
+		"more, in plain bytes":     {`{"storage":{"size":1073741825}}`, false},
+		"the same, said otherwise": {`{"storage":{"size":"1024Mi"}}`, true},
+		"something else":           {`{"image":"a"}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := forbidden("you must be allowed to patch persistentvolumeclaims")
+			if tc.allowed {
+				want = Succeed()
+			}
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":`+tc.spec+`}`))
+			NewWithT(t).Expect(user.Patch(t.Context(), j.DeepCopyObject().(client.Object), patch, client.DryRunAll)).To(want)
+		})
 	}
 }
 

@@ -56,8 +56,9 @@ func (r *Reconciler) setStalled(n *notebook, stalled bool) {
 
 // Times within which what is in the way is nothing out of the ordinary.
 const (
-	probeGrace = time.Minute      // the server is starting
-	mountGrace = 10 * time.Second // a kubelet's caches have not seen what is mounted
+	probeGrace   = time.Minute      // the server is busy
+	startupGrace = 5 * time.Minute  // the server is starting: as long as its startup probe lets it
+	mountGrace   = 10 * time.Second // a kubelet's caches have not seen what is mounted
 )
 
 // isInGrace tells whether it is too early to call for help, and has the notebook
@@ -69,6 +70,9 @@ func (r *Reconciler) isInGrace(n *notebook) bool {
 		grace = n.Spec.SchedulingGracePeriod()
 	case v1alpha1.ReasonUnhealthy:
 		grace = min(probeGrace, n.Spec.ProgressDeadline())
+		if !hasStarted(n.pod) {
+			grace = min(startupGrace, n.Spec.ProgressDeadline())
+		}
 	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
 		grace = mountGrace
 	}
@@ -86,7 +90,14 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 		return r.startedAt(n)
 	}
 	since := n.pod.CreationTimestamp.Time
-	if n.cause.Reason != v1alpha1.ReasonUnhealthy {
+	switch n.cause.Reason {
+	case v1alpha1.ReasonUnhealthy:
+	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
+		if c := podCondition(n.pod, corev1.PodScheduled); c != nil && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+		return since
+	default:
 		return since
 	}
 	if c := podCondition(n.pod, corev1.PodReady); c != nil && c.LastTransitionTime.After(since) {
@@ -130,15 +141,22 @@ func (n *notebook) failedSince() (time.Time, bool) {
 	return c.LastTransitionTime.Time, true
 }
 
+// maxOthers is how many further causes are named.
+const maxOthers = 5
+
 // sentence says what is in the way, and names what else is.
 func (n *notebook) sentence() string {
 	text := n.cause.Sentence()
 	if len(n.others) == 0 {
 		return text
 	}
-	others := make([]string, len(n.others))
-	for i, c := range n.others {
+	named := n.others[:min(len(n.others), maxOthers)]
+	others := make([]string, len(named), maxOthers+1)
+	for i, c := range named {
 		others[i] = strings.TrimSpace(fmt.Sprintf("%s of %s %s %s", c.Reason, c.Object.Kind, c.Object.Name, c.Container))
+	}
+	if more := len(n.others) - len(named); more > 0 {
+		others = append(others, fmt.Sprintf("and %d more", more))
 	}
 	return text + " (besides: " + strings.Join(others, ", ") + ")"
 }
@@ -199,13 +217,12 @@ func (n *notebook) storage() metav1.Condition {
 	if c := n.causeAt("PersistentVolumeClaim", name); c != nil {
 		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, c.Reason, c.Sentence())
 	}
-	switch n.claim.Status.Phase {
-	case corev1.ClaimBound:
-		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
-	case corev1.ClaimLost:
+	switch {
+	case n.claim.UID == "" && !isReady(n.pod) && (n.stop || n.Spec.Suspend):
+		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "claim "+name+" was not looked at")
+	case n.claim.Status.Phase == corev1.ClaimLost:
 		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimLost, "the volume of claim "+name+" is gone")
-	}
-	if isReady(n.pod) { // it mounts the claim
+	case n.claim.Status.Phase == corev1.ClaimBound, isReady(n.pod): // a pod that is ready mounts the claim
 		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
 	}
 	return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimPending, "claim "+name+" waits for a volume")
@@ -218,7 +235,7 @@ func (n *notebook) access() metav1.Condition {
 		}
 	}
 	if n.stop {
-		return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, n.known[0].Reason, "see condition Stalled")
+		return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "something else is in the way")
 	}
 	return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "reached at "+n.Status.URL)
 }

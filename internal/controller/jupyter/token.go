@@ -21,6 +21,8 @@ import (
 type tokens struct {
 	mu   sync.Mutex
 	good map[types.NamespacedName]tokenOf
+	// changes counts how often the Secret of a notebook was heard to change.
+	changes map[types.NamespacedName]int
 }
 
 // tokenOf says which token of which Jupyter was seen.
@@ -29,7 +31,9 @@ type tokenOf struct {
 	ref   v1alpha1.SecretKeyReference
 }
 
-func newTokens() *tokens { return &tokens{good: map[types.NamespacedName]tokenOf{}} }
+func newTokens() *tokens {
+	return &tokens{good: map[types.NamespacedName]tokenOf{}, changes: map[types.NamespacedName]int{}}
+}
 
 func (t *tokens) isGood(name types.NamespacedName, token tokenOf) bool {
 	t.mu.Lock()
@@ -37,15 +41,34 @@ func (t *tokens) isGood(name types.NamespacedName, token tokenOf) bool {
 	return t.good[name] == token
 }
 
-func (t *tokens) setGood(name types.NamespacedName, token tokenOf) {
+// look is to be asked for before a token is read: if it is another one afterwards,
+// what was read may be old.
+func (t *tokens) look(name types.NamespacedName) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.good[name] = token
+	return t.changes[name]
+}
+
+func (t *tokens) setGood(name types.NamespacedName, token tokenOf, look int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changes[name] == look {
+		t.good[name] = token
+	}
+}
+
+// changed says that a notebook's Secret did.
+func (t *tokens) changed(name types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changes[name]++
+	delete(t.good, name)
 }
 
 func (t *tokens) forget(name types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.changes, name)
 	delete(t.good, name)
 }
 
@@ -59,6 +82,7 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) error {
 	if r.tokens.isGood(n.name, token) {
 		return nil
 	}
+	look := r.tokens.look(n.name)
 	var secret corev1.Secret
 	err := r.Live.Get(ctx, name, &secret)
 	if client.IgnoreNotFound(err) != nil {
@@ -70,7 +94,7 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) error {
 		return err
 	}
 	if !n.stop {
-		r.tokens.setGood(n.name, token)
+		r.tokens.setGood(n.name, token, look)
 	}
 	return nil
 }

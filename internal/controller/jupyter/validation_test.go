@@ -169,29 +169,27 @@ updateStrategy: {}
 	}))
 }
 
-// A claim is what it was made as, but for growing.
-func TestTheAPIServerRefusesAChangeThatAClaimCannotFollow(t *testing.T) {
+// Whether a claim can follow a change is for its class to say, and for the Jupyter's
+// conditions.
+func TestTheAPIServerRefusesToTakeStorageAway(t *testing.T) {
 	c := cluster.Shared(t)
 	const (
-		shrunk   = "spec.storage: Invalid value: ... size can grow only: a claim does not shrink"
-		class    = "spec.storage: Invalid value: ... storageClassName cannot be changed: a claim keeps its class"
-		modes    = "spec.storage: Invalid value: ... accessModes cannot be changed: a claim keeps them"
 		withdraw = "spec: Invalid value: ... storage cannot be removed: the notebook's files would be out of reach"
 	)
 	const claim = "storage: {size: 10Gi, storageClassName: slow, accessModes: [ReadWriteOnce]}"
 	for name, tc := range map[string]struct{ before, patch, want string }{
 		"it grows":                     {claim, `{"spec":{"storage":{"size":"20Gi"}}}`, ""},
 		"it stays, in other words":     {claim, `{"spec":{"storage":{"size":"10240Mi"}}}`, ""},
-		"it shrinks":                   {claim, `{"spec":{"storage":{"size":"9Gi"}}}`, shrunk},
-		"it shrinks, by another unit":  {claim, `{"spec":{"storage":{"size":"9999M"}}}`, shrunk},
+		"it shrinks":                   {claim, `{"spec":{"storage":{"size":"9Gi"}}}`, ""},
+		"it shrinks, by another unit":  {claim, `{"spec":{"storage":{"size":"9999M"}}}`, ""},
 		"it is moved":                  {claim, `{"spec":{"storage":{"mountPath":"/work"}}}`, ""},
 		"it is kept no longer":         {claim, `{"spec":{"storage":{"retentionPolicy":{"whenDeleted":"Delete"}}}}`, ""},
-		"another class":                {claim, `{"spec":{"storage":{"storageClassName":"fast"}}}`, class},
-		"no class":                     {claim, `{"spec":{"storage":{"storageClassName":null}}}`, class},
-		"a class at last":              {"storage: {size: 1Gi}", `{"spec":{"storage":{"storageClassName":"fast"}}}`, class},
-		"other modes":                  {claim, `{"spec":{"storage":{"accessModes":["ReadWriteMany"]}}}`, modes},
-		"no modes":                     {claim, `{"spec":{"storage":{"accessModes":null}}}`, modes},
-		"modes at last":                {"storage: {size: 1Gi}", `{"spec":{"storage":{"accessModes":["ReadWriteMany"]}}}`, modes},
+		"another class":                {claim, `{"spec":{"storage":{"storageClassName":"fast"}}}`, ""},
+		"no class":                     {claim, `{"spec":{"storage":{"storageClassName":null}}}`, ""},
+		"a class at last":              {"storage: {size: 1Gi}", `{"spec":{"storage":{"storageClassName":"fast"}}}`, ""},
+		"other modes":                  {claim, `{"spec":{"storage":{"accessModes":["ReadWriteMany"]}}}`, ""},
+		"no modes":                     {claim, `{"spec":{"storage":{"accessModes":null}}}`, ""},
+		"modes at last":                {"storage: {size: 1Gi}", `{"spec":{"storage":{"accessModes":["ReadWriteMany"]}}}`, ""},
 		"it is removed":                {claim, `{"spec":{"storage":null}}`, withdraw},
 		"storage at last":              {"{}", `{"spec":{"storage":{"size":"1Gi","storageClassName":"fast"}}}`, ""},
 		"another's claim is removed":   {"storage: {existingClaim: a}", `{"spec":{"storage":null}}`, ""},

@@ -100,7 +100,7 @@ func (b *book) put(p *plan) {
 			b.makeStale(p.key, e)
 		}
 	}
-	if e.plan != nil && e.plan.digest == p.digest {
+	if e.plan != nil && e.plan.equals(p) {
 		return
 	}
 	b.unindex(e.plan)

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/share"
@@ -152,28 +152,10 @@ func TestARuleThatCannotGoSaysWhy(t *testing.T) {
 	s.secret()
 	rule := s.share("")
 	s.expectReady(rule)
-	refuse := cluster.Manifest(t, "", "", "keep-"+s.source, "")
-	refuse.SetAPIVersion("admissionregistration.k8s.io/v1")
-	refuse.SetKind("ValidatingAdmissionPolicy")
-	refuse.Object["spec"] = map[string]any{
-		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"DELETE"}, "resources": []any{"secrets"},
-		}}},
-		"validations": []any{map[string]any{"expression": "request.namespace != '" + s.targets[0] + "'", "message": "nothing is deleted here"}},
-	}
-	bind := refuse.DeepCopy()
-	bind.SetKind("ValidatingAdmissionPolicyBinding")
-	bind.Object["spec"] = map[string]any{"policyName": refuse.GetName(), "validationActions": []any{"Deny"}}
-	s.g.Expect(s.Client.Create(t.Context(), refuse)).To(Succeed())
-	s.g.Expect(s.Client.Create(t.Context(), bind)).To(Succeed())
-	made, err := s.get(s.targets[0], "shared")
-	s.g.Expect(err).NotTo(HaveOccurred())
-	s.g.Eventually(func() error { return s.Client.Delete(t.Context(), made.DeepCopy(), client.DryRunAll) }).ShouldNot(Succeed())
-
+	lift := s.Deny(t, s.targets[0], "secrets", "'nothing is deleted here'", admissionv1.Delete)
 	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
 	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring("nothing is deleted here"))
-	s.g.Expect(s.Client.Delete(t.Context(), bind)).To(Succeed())
+	lift()
 	s.expectNone(s.targets[0], "shared")
 	s.g.Eventually(s.ready(rule)).Should(BeZero())
-	s.g.Expect(s.Client.Delete(t.Context(), refuse)).To(Succeed())
 }

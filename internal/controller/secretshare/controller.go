@@ -123,12 +123,12 @@ func (r *Reconciler) plan(ctx context.Context, key kube.Key, object Object) (ver
 	if err != nil {
 		return verdict{Reason: v1alpha1.ReasonSourceUnreadable, Message: unreadable(err), retry: true}, nil
 	}
-	p := plan{key: key, rule: rule, generation: object.GetGeneration(), sources: sources}
+	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), sources: sources}
 	if p.targets, p.ungranted, err = r.targets(ctx, rule); err != nil {
 		return verdict{}, err
 	}
-	r.book.put(newPlan(p))
-	return verdictOf(&p), nil
+	r.book.put(p)
+	return verdictOf(p), nil
 }
 
 func definitionOf(key kube.Key, object Object) share.Definition {
@@ -153,7 +153,7 @@ func (r *Reconciler) withdraw(ctx context.Context, key kube.Key, object Object) 
 	if err != nil {
 		rule = &share.Rule{Definition: definitionOf(key, object)} // its selectors no longer matter
 	}
-	r.book.put(newPlan(plan{key: key, rule: rule, generation: object.GetGeneration()}))
+	r.book.put(&plan{key: key, rule: rule, generation: object.GetGeneration()})
 	left, known := r.book.countCopies(key, string(object.GetUID()))
 	if known && left == 0 {
 		left, err = r.countLive(ctx, string(object.GetUID()))

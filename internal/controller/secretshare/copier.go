@@ -111,19 +111,30 @@ func (w *work) account(ctx context.Context, name string, err error) {
 		w.result.note(v1alpha1.ReasonConflict, err.Error())
 	default:
 		w.result.failed++
-		message := w.redact(name, err.Error())
+		message := w.redact(ctx, name, err)
 		w.result.note(v1alpha1.ReasonCopyFailed, message)
 		w.metrics.failures.Inc()
 		logr.FromContextOrDiscard(ctx).Info("a copy could not be written", "rule", w.plan.rule.Name, "namespace", w.namespace, "secret", name, "cause", message)
 	}
 }
 
-// redact takes what the copy holds out of what somebody said of it.
-func (w *work) redact(name, text string) string {
+// redact takes what the copy holds, and the Secret in its place, out of what was
+// answered to a write.
+func (w *work) redact(ctx context.Context, name string, answer error) string {
+	var secrets []*corev1.Secret
 	if want, ok := w.plan.wants[name]; ok {
-		return share.Redact(text, want.copy)
+		secrets = append(secrets, want.copy)
 	}
-	return text
+	if status := apierrors.APIStatus(nil); errors.As(answer, &status) {
+		// What is refused to be changed or removed may be quoted too.
+		var live corev1.Secret
+		err := w.live.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: name}, &live)
+		if client.IgnoreNotFound(err) != nil {
+			return "the API server refused it; what it answered may hold values of the Secret, and is left out"
+		}
+		secrets = append(secrets, &live)
+	}
+	return share.Redact(answer.Error(), secrets...)
 }
 
 // goes tells whether the namespace is gone or going.
@@ -163,12 +174,11 @@ func (w *work) ensure(ctx context.Context, name string) error {
 func (w *work) create(ctx context.Context, key types.NamespacedName, want want) error {
 	secret := want.copy.DeepCopy()
 	secret.Namespace = key.Namespace
-	err := w.client.Create(ctx, secret)
-	if err == nil {
-		w.metrics.writes.WithLabelValues("create").Inc()
-		w.wrote(ctx, key, secret, want, "created")
+	if err := w.client.Create(ctx, secret); err != nil {
+		return err
 	}
-	return err
+	w.metrics.writes.WithLabelValues("create").Inc()
+	return w.wrote(ctx, key, secret, want, "created")
 }
 
 // errUnknown says that it is not known what a copy looks like.
@@ -191,12 +201,11 @@ func unexpected(err error) bool {
 }
 
 func (w *work) update(ctx context.Context, key types.NamespacedName, secret *corev1.Secret, want want) error {
-	err := w.client.Update(ctx, secret)
-	if err == nil {
-		w.metrics.writes.WithLabelValues("update").Inc()
-		w.wrote(ctx, key, secret, want, "updated")
+	if err := w.client.Update(ctx, secret); err != nil {
+		return err
 	}
-	return err
+	w.metrics.writes.WithLabelValues("update").Inc()
+	return w.wrote(ctx, key, secret, want, "updated")
 }
 
 // repair does what has to be done about the Secret that there is.
@@ -217,10 +226,21 @@ func (w *work) repair(ctx context.Context, key types.NamespacedName, live *corev
 	}
 }
 
-// wrote notes a copy that was written.
-func (w *work) wrote(ctx context.Context, key types.NamespacedName, secret *corev1.Secret, want want, how string) {
-	w.book.wrote(key, w.known(secret, want))
+// wrote notes a copy that was written. If it is not stored as it was written, that
+// is an error: to write it at once again would change nothing.
+func (w *work) wrote(ctx context.Context, key types.NamespacedName, stored *corev1.Secret, want want, how string) error {
+	known := w.known(stored, want)
+	altered := share.Judge(stored, want.copy) != share.Same
+	if altered {
+		known.content = ""
+	}
+	w.book.wrote(key, known)
 	logr.FromContextOrDiscard(ctx).Info("copy "+how, "rule", w.plan.rule.Name, "secret", key)
+	if altered {
+		return fmt.Errorf("Secret %s is not stored as it is written: an admission webhook or policy changes it; "+ //nolint:staticcheck // a sentence for the rule's owner
+			"have that leave alone what has the label %s", key.Name, share.LabelRuleUID)
+	}
+	return nil
 }
 
 func (w *work) known(secret *corev1.Secret, want want) copyOf {

@@ -166,32 +166,7 @@ func (s *scene) forbidByQuota(namespace string) (lift func()) {
 // forbidByPolicy has an admission policy refuse all Secrets in a namespace.
 func (s *scene) forbidByPolicy(namespace string) (lift func()) {
 	s.t.Helper()
-	fail := admissionv1.Fail
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: &fail,
-			MatchConstraints: &admissionv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
-				}}},
-			},
-			Validations: []admissionv1.Validation{{Expression: "false", Message: "no Secrets here"}},
-		},
-	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		},
-	}
-	for _, o := range []client.Object{policy, binding} {
-		s.g.Expect(s.Client.Create(s.t.Context(), o)).To(Succeed())
-	}
-	s.awaitRefused(namespace)
-	return func() { s.g.Expect(s.Client.Delete(s.t.Context(), binding)).To(Succeed()) }
+	return s.Deny(s.t, namespace, "secrets", "'no Secrets here'", admissionv1.Create, admissionv1.Update)
 }
 
 // awaitRefused returns when the API server lets nobody create a Secret.

@@ -1,9 +1,6 @@
 package secretshare
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -26,23 +23,15 @@ type plan struct {
 	targets map[string]target
 	// ungranted are namespaces that the rule names and that do not let it in.
 	ungranted []string
-	// digest tells one plan from another.
-	digest string
 }
 
-// newPlan returns a plan with its digest.
-func newPlan(p plan) *plan {
-	h := sha256.New()
-	write := func(parts ...any) { _, _ = fmt.Fprintf(h, "%q\n", fmt.Sprint(parts...)) } // a hash does not fail
-	write(p.rule.UID, p.generation, p.ungranted, p.refused)
-	for _, name := range slices.Sorted(maps.Keys(p.wants)) {
-		write(name, p.wants[name].content)
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(p.targets)) {
-		write(namespace, p.targets[namespace].uid, p.targets[namespace].names)
-	}
-	p.digest = hex.EncodeToString(h.Sum(nil))
-	return &p
+// equals tells whether two plans come to the same. What a source holds is told by its
+// version.
+func (p *plan) equals(other *plan) bool {
+	return p.rule.UID == other.rule.UID && p.generation == other.generation &&
+		maps.Equal(p.versions, other.versions) &&
+		slices.Equal(p.ungranted, other.ungranted) &&
+		maps.EqualFunc(p.targets, other.targets, target.equals)
 }
 
 // sources are the Secrets that a rule shares.
@@ -72,6 +61,10 @@ type target struct {
 	uid types.UID
 	// names are those that the copies may have; nil is any.
 	names []glob.Pattern
+}
+
+func (t target) equals(other target) bool {
+	return t.uid == other.uid && slices.Equal(t.names, other.names)
 }
 
 func (t target) allows(name string) bool { return t.names == nil || glob.MatchAny(t.names, name) }

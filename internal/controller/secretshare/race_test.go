@@ -38,10 +38,14 @@ type race struct {
 	refusal error
 	// unreadable is what it answers to whoever reads the source.
 	unreadable error
+	// unpatched is what it answers to whoever puts a finalizer on the rule.
+	unpatched error
 	// retries are when items asked to be carried out again.
 	retries []time.Duration
 	// looks is how often the copy was read.
 	looks int
+	// requests are what was asked of the API server, but for what a cache answers.
+	requests []string
 }
 
 func newRace(t *testing.T) *race {
@@ -70,6 +74,7 @@ func newRace(t *testing.T) *race {
 			}},
 		}).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			r.note("create", o)
 			if o.GetNamespace() == "target" && r.refusal != nil {
 				return r.refusal
 			}
@@ -81,6 +86,9 @@ func newRace(t *testing.T) *race {
 			return err
 		},
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, isSecret := o.(*corev1.Secret); isSecret {
+				r.requests = append(r.requests, "get "+key.String())
+			}
 			if key.Namespace == "source" && r.unreadable != nil {
 				return r.unreadable
 			}
@@ -93,22 +101,52 @@ func newRace(t *testing.T) *race {
 			}
 			return err
 		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			r.note("update", o)
+			return c.Update(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			r.note("patch", o)
+			if r.unpatched != nil {
+				return r.unpatched
+			}
+			return c.Patch(ctx, o, patch, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			r.note("delete", o)
+			return c.Delete(ctx, o, opts...)
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			r.note("update "+sub+" of", o)
+			return c.SubResource(sub).Update(ctx, o, opts...)
+		},
 	})
 	r.start()
 	r.plan() // puts the finalizer on it
 	return r
 }
 
+// note notes a request.
+func (r *race) note(verb string, o client.Object) {
+	r.requests = append(r.requests, verb+" "+client.ObjectKeyFromObject(o).String())
+}
+
 // start starts the controllers, which know nothing then but what is listed.
 func (r *race) start(secrets ...*corev1.Secret) {
 	r.t.Helper()
-	r.queue = nil
-	r.controllers = New(Dependencies{Client: r, Live: r, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
-	r.book().obey(func(i Item) { r.queue = append(r.queue, i) })
+	r.startUntold()
 	for _, s := range secrets {
 		r.tell(s)
 	}
 	r.book().Listed(r.t.Context(), func(types.NamespacedName) bool { return true })
+}
+
+// startUntold starts the controllers before anything is listed.
+func (r *race) startUntold() {
+	r.t.Helper()
+	r.queue = nil
+	r.controllers = New(Dependencies{Client: r, Live: r, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
+	r.book().obey(func(i Item) { r.queue = append(r.queue, i) })
 }
 
 func (r *race) book() *book { return r.controllers.book }
@@ -454,19 +492,43 @@ func TestARuleIsNotReadyUntilWhatChangedIsCarriedOut(t *testing.T) {
 	r.expectReady(v1alpha1.ReasonReady)
 }
 
-func TestASecretThatTookTheCopysPlaceUntoldIsNotDeleted(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.settle()
+// replaceUntold puts somebody else's Secret in the copy's place, of which the book is
+// not told.
+func (r *race) replaceUntold() {
+	r.t.Helper()
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "shared"}, Data: map[string][]byte{"key": []byte("foreign")}}
-	r.must(r.Delete(t.Context(), foreign.DeepCopy()))
-	r.must(r.Create(t.Context(), foreign.DeepCopy()))
-	r.must(r.Update(t.Context(), foreign)) // so that its version is not that of the copy
-	rule, err := r.rule()
-	r.must(err)
-	r.must(r.Delete(t.Context(), rule))
-	r.plan()
-	r.carryOut()
-	r.expectCopy("foreign")
+	r.must(r.Delete(r.t.Context(), foreign.DeepCopy()))
+	r.must(r.Create(r.t.Context(), foreign))
+	foreign.Labels = map[string]string{"bongsu.io/rule-uid": "theirs"}
+	r.must(r.Update(r.t.Context(), foreign)) // so that its version is not that of the copy
+}
+
+func TestASecretThatTookTheCopysPlaceUntoldIsNotTouched(t *testing.T) {
+	retain := func(spec *v1alpha1.ClusterSecretShareSpec) { spec.DeletionPolicy = v1alpha1.DeletionPolicyRetain }
+	for name, happen := range map[string]func(*race){
+		"when the rule is deleted": func(r *race) {
+			rule, err := r.rule()
+			r.must(err)
+			r.must(r.Delete(t.Context(), rule))
+		},
+		"when the source changes":        func(r *race) { r.put("second") },
+		"when a rule retains its copies": func(r *race) { r.change(retain); r.exclude() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRace(t)
+			r.put("first")
+			r.plan()
+			r.settle()
+			r.replaceUntold()
+			happen(r)
+			r.plan()
+			r.carryOut()
+			r.expectCopy("foreign")
+			var foreign corev1.Secret
+			r.must(r.Get(t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &foreign))
+			if foreign.Labels["bongsu.io/rule-uid"] != "theirs" {
+				t.Errorf("its labels are %v", foreign.Labels)
+			}
+		})
+	}
 }

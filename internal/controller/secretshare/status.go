@@ -3,7 +3,6 @@ package secretshare
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -69,10 +68,14 @@ func unreadable(err error) string {
 // report writes the status of the rule, if it changed, and says what there is to
 // say.
 func (r *Reconciler) report(ctx context.Context, key kube.Key, object Object, v verdict) (reconcile.Result, error) {
+	p, known := r.book.planOf(key)
+	if !known && v.Reason == "" {
+		return reconcile.Result{}, nil // to be looked at again when it is known which copies there are
+	}
 	before := object.DeepCopyObject().(Object)
 	status := object.ShareStatus()
 	status.ObservedGeneration = object.GetGeneration()
-	if p, ok := r.book.planOf(key); ok {
+	if known {
 		v = r.count(status, p, v)
 	}
 	kube.SetCondition(&status.Conditions, v.condition(object.GetGeneration()), r.clock)
@@ -95,18 +98,22 @@ func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdic
 	status.Sources = int32(len(p.wants))
 	status.Desired = int32(p.desired())
 	status.Synced, status.Conflicted, status.Failed, status.Failing = 0, 0, 0, nil
-	pending := false
-	for _, namespace := range slices.Sorted(maps.Keys(results)) {
-		found := results[namespace]
+	pending, failing := false, []string(nil)
+	for namespace, found := range results {
 		pending = pending || !found.done
 		status.Synced += int32(found.synced)
 		status.Conflicted += int32(found.conflicted)
 		status.Failed += int32(found.failed)
-		if !found.well() && len(status.Failing) < maxFailing {
-			status.Failing = append(status.Failing, v1alpha1.SecretShareFailure{
-				Namespace: namespace, Reason: found.reason, Message: kube.Cut(found.message, maxMessage),
-			})
+		if !found.well() {
+			failing = append(failing, namespace)
 		}
+	}
+	slices.Sort(failing)
+	for _, namespace := range failing[:min(len(failing), maxFailing)] {
+		found := results[namespace]
+		status.Failing = append(status.Failing, v1alpha1.SecretShareFailure{
+			Namespace: namespace, Reason: found.reason, Message: kube.Cut(found.message, maxMessage),
+		})
 	}
 	found := amiss(status, pending)
 	if v.Reason == "" || v.Reason == v1alpha1.ReasonCopying && len(status.Failing) > 0 {

@@ -31,6 +31,9 @@ func newNotifier(t testing.TB, url string, headers map[string][]byte) *webhook.N
 	return n
 }
 
+// cause is why the Pod of the example does not run.
+const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or have it use less`
+
 // example is what docs/webhook.md shows.
 func example() alarm.Message {
 	hourAgo := noon.Add(-time.Hour)
@@ -38,7 +41,7 @@ func example() alarm.Message {
 		Version: alarm.MessageVersion, Cluster: "prod",
 		Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
 		Title: "BackOff: Pod shop/web-0",
-		Text:  "Back-off restarting failed container\n4 times since 2026-11-20 11:00:00 UTC",
+		Text:  "Back-off restarting failed container\nCause: " + cause + "\n4 times since 2026-11-20 11:00:00 UTC",
 		Count: 1, FirstSeen: hourAgo, LastSeen: noon,
 		Events: []alarm.MessageEvent{{
 			Type: "Warning", Reason: "BackOff", Note: "Back-off restarting failed container",
@@ -46,7 +49,7 @@ func example() alarm.Message {
 			Regarding: alarm.MessageReference{
 				APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "5a8f1c1e-0f6c-4a52-9d5c-1f1a4b8e2f00",
 			},
-			Object:              alarm.MessageObject{Labels: map[string]string{"app": "web"}},
+			Object:              alarm.MessageObject{Labels: map[string]string{"app": "web"}, Cause: cause},
 			ReportingController: "kubelet",
 		}},
 	}

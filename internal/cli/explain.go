@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/bongsu-io/bongsu/internal/explain"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// requestTimeout is how long a single answer of the API server may take.
+const requestTimeout = 30 * time.Second
+
+// explainOptions are the arguments and flags of `bongsu explain`.
+type explainOptions struct {
+	typeName   string
+	name       string
+	kubeconfig string
+	namespace  string
+	output     string
+}
+
+func newExplain() *cobra.Command {
+	o := explainOptions{output: outputText}
+	c := &cobra.Command{
+		Use:   "explain TYPE[.VERSION][.GROUP]/NAME",
+		Short: "Say why an object does not run, and what to do",
+		Long: fmt.Sprintf(`Say whether an object runs and, if it does not, why, and what to do about it: from
+the object, what belongs to it, their Events and, of a container that crashed, the
+end of its log.
+
+The type is one of %s, by any name
+that kubectl knows it by; TYPE NAME does as well. The namespace is that of the
+kubeconfig's context, or of the pod that this runs in.
+
+It reads with your own rights. What you may not read it names, and explains the
+object from the rest. It changes nothing.
+
+The exit code is 0 if the object could be explained, however it fares.`, typeList()),
+		Example: `  bongsu explain pod/web-5d9c7b6f4-x2x8p
+  bongsu explain deploy/web -n shop
+  bongsu explain jupyter anna -n lab
+  bongsu explain job/import -o json | jq -r .cause.reason`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeTypes(&o.kubeconfig, func(name string) bool { return slices.Contains(explain.Types(), name) }),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.parse(args); err != nil {
+				return usage(err)
+			}
+			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	addKubeconfig(c.Flags(), &o.kubeconfig)
+	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the object, instead of the context's own")
+	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")
+	completeOutput(c)
+	return c
+}
+
+// typeList is for a text of lines that are not too long.
+func typeList() string {
+	types := explain.Types()
+	last := len(types) - 1
+	return strings.Join(types[:last/2+1], ", ") + ",\n" + strings.Join(types[last/2+1:last], ", ") + " or " + types[last]
+}
+
+// parse reads TYPE/NAME, or TYPE NAME.
+func (o *explainOptions) parse(args []string) error {
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		args = strings.Split(args[0], "/")
+	}
+	const typeAndName = 2
+	if len(args) != typeAndName || args[0] == "" || args[1] == "" || strings.Contains(args[0]+args[1], "/") {
+		return errors.New("give TYPE/NAME, such as pod/web-0")
+	}
+	o.typeName, o.name = args[0], args[1]
+	return nil
+}
+
+func (o *explainOptions) run(ctx context.Context, out, errOut io.Writer) error {
+	klog.SetLogger(logr.Discard()) // what users need to know is told below
+	cfg, err := kube.Config(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	cfg.Timeout = requestTimeout
+	cfg.WarningHandler = rest.NewWarningWriter(errOut, rest.WarningWriterOptions{Deduplicate: true})
+	namespace := o.namespace
+	if namespace == "" {
+		if namespace, err = kube.Namespace(o.kubeconfig); err != nil {
+			return err
+		}
+	}
+	found, err := o.explain(ctx, cfg, namespace)
+	if err != nil {
+		return err
+	}
+	return o.print(out, found)
+}
+
+func (o *explainOptions) explain(ctx context.Context, cfg *rest.Config, namespace string) (*explain.Explanation, error) {
+	types, err := typesOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	resource, err := types.Find(ctx, o.typeName)
+	if err != nil {
+		return nil, err
+	}
+	explainer, err := explain.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	found, err := explainer.Explain(ctx, resource.Resource.GroupResource(), namespace, o.name)
+	if errors.Is(err, explain.ErrType) {
+		return nil, usage(err)
+	}
+	return found, err
+}
+
+func (o *explainOptions) print(out io.Writer, found *explain.Explanation) error {
+	if o.output == outputJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(found)
+	}
+	return explain.WriteText(out, found, clock.RealClock{}.Now())
+}

@@ -1,0 +1,120 @@
+package jupyter_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+// settled is longer than anything is tried again that has failed just now. Time
+// itself is what is tested.
+const settled = 12 * time.Second
+
+// What cannot run because of something that lasts is told once, and left alone.
+func TestAFailureThatLastsIsToldOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spec    string
+		prepare func(*scene)
+		reason  string
+	}{
+		"a quota without room": {
+			prepare: func(s *scene) {
+				s.make(&corev1.ResourceQuota{
+					ObjectMeta: metav1.ObjectMeta{Name: "none"},
+					Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+				})
+				s.awaitQuota("none")
+			},
+			reason: v1alpha1.ReasonQuotaExceeded,
+		},
+		"a pod of somebody else's in its place": {
+			prepare: func(s *scene) {
+				s.make(&corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Name: "nb-0"},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image"}}},
+				})
+			},
+			reason: v1alpha1.ReasonResourceConflict,
+		},
+		"a field that is refused while it is suspended": {
+			spec: "{suspend: true, template: {spec: {hostNetwork: true}}}", reason: v1alpha1.ReasonInvalidSpec,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			if tc.prepare != nil {
+				tc.prepare(s)
+			}
+			s.create(tc.spec)
+			s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, tc.reason)
+			s.g.Eventually(s.warnings).Should(Equal(map[string]int{tc.reason: 1}))
+			version := s.now().ResourceVersion
+			s.g.Consistently(func() string { return s.now().ResourceVersion }).WithTimeout(settled).Should(Equal(version))
+			s.g.Expect(s.warnings()).To(Equal(map[string]int{tc.reason: 1}))
+		})
+	}
+}
+
+// Nearly every start has a probe that fails first: it says nothing of the end.
+func TestAPodThatIsRemovedIsNoFailure(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(byHand)
+	first := s.pod()
+	s.kubelet.Running(t, first, false)
+	s.kubelet.Event(t, first, "Unhealthy", "spec.containers{notebook}", `Startup probe failed: Get "http://10.0.0.9:8888/api": dial tcp 10.0.0.9:8888: connect: connection refused`)
+	s.kubelet.Running(t, first, true)
+	s.awaitReady()
+	s.g.Expect(s.Client.Delete(t.Context(), first.DeepCopy())).To(Succeed())
+	s.g.Eventually(func() bool { return s.pod().UID != first.UID }).Should(BeTrue())
+	s.kubelet.Running(t, s.pod(), true)
+	s.awaitReady()
+	s.g.Expect(s.warnings()).To(BeEmpty())
+}
+
+func TestAFormerRunSaysNothingOfTheNext(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("image: example.org/nb:nope\n" + byHand)
+	pod := s.pod()
+	s.kubelet.Waiting(t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope"`)
+	s.kubelet.Event(t, pod, "Failed", "spec.containers{notebook}", `Failed to pull image "example.org/nb:nope": not found`)
+	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(v1alpha1.ReasonImagePullBackOff, 1))
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = true })
+	s.g.Eventually(func() string { return s.now().Status.PodName }).Should(BeEmpty())
+	s.await(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonNotStalled)
+	told := s.warnings()
+	time.Sleep(time.Second) // the API server keeps no fractions
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend, j.Spec.Image, j.Spec.Template = false, "", nil })
+	s.awaitReady()
+	s.g.Expect(s.warnings()).To(Equal(told))
+}
+
+func TestAClaimOfAWrongClassIsMadeAnewWhenItIsDeleted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(impatient + "storage: {size: 1Gi, storageClassName: nowhere}")
+	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProvisioningFailed)
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Storage.StorageClassName = nil })
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Storage.StorageClassName = new("simulated") })
+	c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec)
+	s.g.Expect(c.Message).To(ContainSubstring("delete the claim"))
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nb"}}
+	s.g.Expect(s.Client.Delete(t.Context(), claim)).To(Succeed())
+	// Its protection waits for the pod that mounts it, which waits for the claim.
+	s.g.Expect(s.Client.Delete(t.Context(), s.podNow())).To(Succeed())
+	s.awaitReady()
+}
+
+// podNow returns the notebook's pod, wherever it is.
+func (s *scene) podNow() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nb-0"}}
+}
