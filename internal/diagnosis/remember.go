@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func identity(reason, kind, name, container string, code *int32, sentence string
 	for _, c := range changing {
 		sentence = c.ReplaceAllString(sentence, "#")
 	}
-	return strings.Join([]string{reason, kind, container, exit, sentence}, "|")
+	return strings.Join([]string{cmp.Or(families[reason], reason), kind, container, exit, sentence}, "|")
 }
 
 func identityOf(l *v1alpha1.LastFailure) string {
@@ -100,13 +101,23 @@ func Remember(last *v1alpha1.LastFailure, c *Cause, now time.Time) *v1alpha1.Las
 		return remembered(c, at)
 	}
 	if !IsNews(last, c, now) || at.Sub(last.LastTime.Time) < quiet(last, c) {
-		return last
+		return atStage(last, c.Reason)
 	}
 	again := last.DeepCopy()
-	again.Message, again.Object.Name = c.Sentence(), c.Object.Name
+	again.Reason, again.Message, again.Object.Name = c.Reason, c.Sentence(), c.Object.Name
 	again.LastTime = metav1.NewTime(at)
 	again.Count++
 	return again
+}
+
+// atStage returns the failure under the name that its present stage has.
+func atStage(last *v1alpha1.LastFailure, reason string) *v1alpha1.LastFailure {
+	if last.Reason == reason {
+		return last
+	}
+	staged := last.DeepCopy()
+	staged.Reason = reason
+	return staged
 }
 
 // quiet is how long the same failure is not counted again. What Events tell of goes

@@ -201,3 +201,24 @@ func TestASecondFailureIsNotHidden(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// Between two ends, a container that ends again and again says of itself first that it
+// ended, then that it is waited with.
+func TestACrashCountsWhateverStageItIsSeenIn(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	crash := func(reason string, at time.Duration) *Cause {
+		return &Cause{
+			Reason: reason, Object: Object{kindPod, "nb-0"}, Container: "notebook", ExitCode: new(int32(3)),
+			Message: "container ended with exit code 3", Time: now.Add(at), Count: 1,
+		}
+	}
+	var last *v1alpha1.LastFailure
+	for i := range 4 {
+		at := time.Duration(i) * time.Minute
+		last = Remember(last, crash(v1alpha1.ReasonError, at), now.Add(at))
+		last = Remember(last, crash(v1alpha1.ReasonCrashLoopBackOff, at), now.Add(at+time.Second))
+	}
+	if last.Count != 4 || last.Reason != v1alpha1.ReasonCrashLoopBackOff || !last.FirstTime.Time.Equal(now) {
+		t.Errorf("remembered as %+v", last)
+	}
+}

@@ -63,7 +63,7 @@ func (r *Reconciler) lookBack(n *notebook) {
 		return
 	}
 	crash := diagnosis.Crashed([]*corev1.Pod{n.pod})
-	if last := n.Status.LastFailure; crash != nil && (last == nil || crash.Time.After(last.LastTime.Time)) {
+	if crash != nil && diagnosis.IsNews(n.Status.LastFailure, crash, r.Clock.Now()) {
 		n.crash = crash
 	}
 }
