@@ -3,13 +3,15 @@ package explain
 import (
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/eventfeed"
+	"github.com/bongsu-io/bongsu/internal/journal"
 )
 
 // Kinds that Events are read of.
@@ -62,33 +64,17 @@ func (q *inquiry) readEventsOf(kind string, names []string) bool {
 	}, client.InNamespace(q.namespace), client.MatchingFieldsSelector{Selector: selector.AsSelector()})
 }
 
-// eventOf returns what the diagnosis reads of an Event.
+// eventOf returns what the diagnosis reads of an Event. When and how often it occurred
+// is found as in those of the stream.
 func eventOf(e *corev1.Event) diagnosis.Event {
-	return diagnosis.Event{
-		Type: e.Type, Reason: e.Reason, Note: e.Message,
-		Regarding: diagnosis.Object{Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name},
-		UID:       e.InvolvedObject.UID, FieldPath: e.InvolvedObject.FieldPath,
-		LastSeen: lastSeen(e), Count: timesSeen(e),
+	same := eventsv1.Event{
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, Type: e.Type, Reason: e.Reason, Note: e.Message, Regarding: e.InvolvedObject,
+		DeprecatedFirstTimestamp: e.FirstTimestamp, DeprecatedLastTimestamp: e.LastTimestamp, DeprecatedCount: e.Count,
 	}
-}
-
-func lastSeen(e *corev1.Event) time.Time {
-	if e.Series != nil && !e.Series.LastObservedTime.IsZero() {
-		return e.Series.LastObservedTime.Time
-	}
-	for _, t := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time} {
-		if !t.IsZero() {
-			return t
-		}
-	}
-	return time.Time{}
-}
-
-func timesSeen(e *corev1.Event) int64 {
 	if e.Series != nil {
-		return max(int64(e.Series.Count), 1)
+		same.Series = &eventsv1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
 	}
-	return max(int64(e.Count), 1)
+	return journal.Read(new(eventfeed.Event(&same)))
 }
 
 // overQuota tells whether an Event says that a quota is why a pod is missing.

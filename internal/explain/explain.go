@@ -144,7 +144,9 @@ func (q *inquiry) diagnose() {
 		x.Others = append(x.Others, *causeOf(&d.Others[i]))
 	}
 	if x.Cause != nil {
-		x.State = Failing
+		if x.State != Unknown { // Events alone do not tell how it fares by now
+			x.State = Failing
+		}
 		q.readLog()
 	}
 }

@@ -62,7 +62,10 @@ func TestAnObjectThatMayNotBeReadIsExplainedFromItsEvents(t *testing.T) {
 	p.create(pod)
 	p.event("Pod", "web", "spec.containers{app}", "Failed", `Failed to pull image "example.com/app:1": rpc error: code = NotFound desc = example.com/app:1: not found`)
 	x := p.explain(p.user(cluster.Rule("", "events", "list")), "pods", "web")
-	checkCause(t, x, "ErrImagePull", explain.Object{Kind: "Pod", Name: "web"}, "no such image or tag")
+	if x.State != explain.Unknown || x.Cause == nil || x.Cause.Reason != "ErrImagePull" {
+		t.Errorf("got %s", asJSON(t, x))
+	}
+	checkText(t, x, "web cannot be judged: it may not be read", "Possible cause: ErrImagePull in Pod web", "no such image or tag")
 	if !slices.Contains(x.Unread, explain.Unread{What: "pods web", Why: "you may not get it"}) {
 		t.Errorf("got %v", x.Unread)
 	}
@@ -260,6 +263,19 @@ func TestJupyters(t *testing.T) {
 	}
 	if x := p.explain(user, "jupyters.bongsu.io", "anna"); x.State != explain.Stopped || x.Cause != nil {
 		t.Errorf("got %s", asJSON(t, x))
+	}
+}
+
+func TestAReadyJupyterThatIsStalled(t *testing.T) {
+	p := newPlace(t)
+	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}
+	p.create(j)
+	for reason, message := range map[string]string{"ResourceConflict": "Service anna is somebody else's", "SecretNotFound": "Secret token does not exist"} {
+		p.status(j, fmt.Sprintf(`{"status": {"readyReplicas": 1, "conditions": [
+			{"type": "Ready", "status": "True", "reason": "Ready", "message": "it is ready", "lastTransitionTime": "2026-03-01T09:00:00Z"},
+			{"type": "Stalled", "status": "True", "reason": %q, "message": %q, "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`, reason, message))
+		x := p.explain(p.user(everything()...), "jupyters.bongsu.io", "anna")
+		checkCause(t, x, reason, explain.Object{Kind: "Jupyter", Name: "anna"}, message)
 	}
 }
 

@@ -37,7 +37,8 @@ type Explanation struct {
 	State     State  `json:"state"`
 	// Summary is a sentence about the state.
 	Summary string `json:"summary"`
-	// Cause is why it does not run; Others are what else is wrong, in order.
+	// Cause is why it does not run, or, of one whose state is Unknown, maybe did not;
+	// Others are what else is wrong, in order.
 	Cause  *Cause  `json:"cause,omitempty"`
 	Others []Cause `json:"others,omitempty"`
 	// Log is the end of what the container wrote that failed.

@@ -24,7 +24,7 @@ func (q *inquiry) pod() error {
 	switch {
 	case apierrors.IsNotFound(err):
 		q.notFound, q.gonePods = err, []string{q.name}
-		q.found(kindPod, Unknown, "it is gone; its Events tell what became of it")
+		q.found(kindPod, Failing, "it is gone; its Events tell what became of it")
 		return nil
 	case err != nil:
 		return err
@@ -293,6 +293,10 @@ func (q *inquiry) jupyter() error {
 		q.found(v1alpha1.KindJupyter, Waiting, "the operator has not looked at it yet; is it running?")
 	case ready.Status == metav1.ConditionTrue:
 		q.found(v1alpha1.KindJupyter, Running, "the notebook is ready")
+		if stalled := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
+			q.found(v1alpha1.KindJupyter, Running, "the notebook is ready, but not all that is asked for")
+			q.fallback = jupyterCause(j, stalled)
+		}
 	default:
 		q.found(v1alpha1.KindJupyter, Waiting, "the notebook is not ready")
 		q.fallback = jupyterCause(j, ready)
@@ -315,13 +319,13 @@ func (q *inquiry) told(s *v1alpha1.JupyterStatus) {
 
 // jupyterCause is what the operator has found; it tells the cause where the caller
 // may read none of what belongs to the Jupyter.
-func jupyterCause(j *v1alpha1.Jupyter, ready *metav1.Condition) *diagnosis.Cause {
-	if !diagnosis.IsCause(ready.Reason) {
+func jupyterCause(j *v1alpha1.Jupyter, said *metav1.Condition) *diagnosis.Cause {
+	if !diagnosis.IsCause(said.Reason) {
 		return nil
 	}
 	return &diagnosis.Cause{
-		Reason: ready.Reason, Object: diagnosis.Object{Kind: v1alpha1.KindJupyter, Name: j.Name},
-		Message: ready.Message, Time: ready.LastTransitionTime.Time,
+		Reason: said.Reason, Object: diagnosis.Object{Kind: v1alpha1.KindJupyter, Name: j.Name},
+		Message: said.Message, Time: said.LastTransitionTime.Time,
 	}
 }
 

@@ -122,20 +122,8 @@ func (q *inquiry) readQuotas() {
 // readNodes sums up what the nodes have to offer.
 func (q *inquiry) readNodes() {
 	var list corev1.NodeList
-	sum := &diagnosis.Nodes{}
-	read := q.list("nodes", &list, func() {
-		for i := range list.Items {
-			sum.Total++
-			offered := list.Items[i].Status.Allocatable
-			if cpu := offered[corev1.ResourceCPU]; cpu.Cmp(sum.CPU) > 0 {
-				sum.CPU = cpu
-			}
-			if memory := offered[corev1.ResourceMemory]; memory.Cmp(sum.Memory) > 0 {
-				sum.Memory = memory
-			}
-		}
-	})
-	if read {
-		q.workload.Nodes = sum
+	var nodes []corev1.Node
+	if q.list("nodes", &list, func() { nodes = append(nodes, list.DeepCopy().Items...) }) {
+		q.workload.Nodes = diagnosis.SumUp(nodes)
 	}
 }

@@ -29,7 +29,11 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	var p page
 	p.line("%s %s/%s %s: %s", x.Kind, x.Namespace, x.Name, verdicts[x.State], x.Summary)
 	if x.Cause != nil {
-		p.cause("Cause", x.Cause, now)
+		title := "Cause"
+		if x.State == Unknown {
+			title = "Possible cause"
+		}
+		p.cause(title, x.Cause, now)
 	}
 	for i := range x.Others {
 		p.cause("Also", &x.Others[i], now)

@@ -229,7 +229,12 @@ func (w *workload) put(event *alarm.Event) {
 	if _, known := w.events[uid]; !known && len(w.events) >= maxEvents {
 		delete(w.events, w.oldest())
 	}
-	w.events[uid] = diagnosis.Event{
+	w.events[uid] = Read(event)
+}
+
+// Read returns what the diagnosis reads of an Event.
+func Read(event *alarm.Event) diagnosis.Event {
+	return diagnosis.Event{
 		Type: event.Type, Reason: event.Reason, Note: event.Note,
 		Regarding: diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name},
 		UID:       types.UID(event.Regarding.UID), FieldPath: event.Regarding.FieldPath,
