@@ -29,6 +29,8 @@ const (
 	notebookFloorWriters = 16
 	// notebookLimit is how many times as long as the floor the operator may take.
 	notebookLimit = 2.0
+	// requestsLimit is how much it may ask of the API server for each.
+	requestsLimit = 10.0
 	notebookImage = "example.org/notebook:1"
 	podsOfANode   = 100
 )
@@ -50,27 +52,31 @@ func BenchmarkNotebooks(b *testing.B) {
 	for b.Loop() {
 		floor := ready.floor(b, c, "floor", n)
 
-		without := startOperator(b, c, binary.Build(b, b.TempDir()), b.TempDir())
+		bongsu := startOperator(b, c, binary.Build(b, b.TempDir()), b.TempDir())
 		await(b, "the operator is at work", func() bool { return readMirror(b, c).Position > 0 })
 		time.Sleep(settled)
-		before, began := without.memory(b), time.Now()
+		before, began := bongsu.memory(b), time.Now()
 		operator := ready.operator(b, c, "notebooks", n)
 		time.Sleep(settled)
-		after := without.memory(b)
+		after := bongsu.memory(b)
 		requests := requestsSince(b, c, began)
 
-		ratio := operator.Seconds() / floor.Seconds()
+		ratio, forEach := operator.Seconds()/floor.Seconds(), float64(requests)/float64(n)
 		b.ReportMetric(float64(n)/operator.Seconds(), "notebooks/s")
 		b.ReportMetric(float64(n)/floor.Seconds(), "floor/s")
 		b.ReportMetric(ratio, "times-floor")
 		b.ReportMetric(notebookLimit, "limit")
-		b.ReportMetric(float64(requests)/float64(n), "requests/notebook")
+		b.ReportMetric(forEach, "requests/notebook")
+		b.ReportMetric(requestsLimit, "requests-limit")
 		b.ReportMetric(float64(after.resident)/(1<<20), "MB")
 		b.ReportMetric(float64(after.peak)/(1<<20), "peak-MB")
 		b.ReportMetric(float64(after.resident-before.resident)/(1<<20)*1000/float64(n), "MB/1000")
 		b.ReportMetric(0, "ns/op")
 		if ratio > notebookLimit {
 			b.Errorf("the operator takes %.2f times as long as the floor, beyond the limit of %v", ratio, notebookLimit)
+		}
+		if forEach > requestsLimit {
+			b.Errorf("it asks the API server %.1f times for each notebook, beyond the limit of %v", forEach, requestsLimit)
 		}
 	}
 }
@@ -158,7 +164,9 @@ func (r *readiness) see(o any) {
 }
 
 // isOfNotebook says whether the operator answers for a pod.
-func isOfNotebook(pod *corev1.Pod) bool { return pod.Labels[workload.LabelManagedBy] == workload.ManagedBy }
+func isOfNotebook(pod *corev1.Pod) bool {
+	return pod.Labels[workload.LabelManagedBy] == workload.ManagedBy
+}
 
 func hasCondition(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 	for _, c := range pod.Status.Conditions {

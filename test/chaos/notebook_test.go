@@ -186,8 +186,8 @@ func (n *notebooks) fail() {
 	}
 }
 
-// told are the Events that the operator has told on notebooks, and the Jupyters, all
-// with their versions.
+// versions are those of the Events that the operator has told on notebooks, and of the
+// Jupyters.
 func (n *notebooks) versions() (events, jupyters []string) {
 	n.t.Helper()
 	var list eventsv1.EventList
@@ -285,7 +285,7 @@ func (n *notebooks) childrenOf(namespace string, c child) []client.Object {
 	return objects
 }
 
-// orphaned lists children that have no Jupyter, and Jupyters that lack a child.
+// amiss lists children that have no Jupyter, and Jupyters that lack a child.
 func (n *notebooks) amiss(namespace string) []string {
 	n.t.Helper()
 	jupyters := map[string]types.UID{}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -184,8 +185,8 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 
 	f := &faults{met: map[string]int{}}
 	c.StartOperatorThrough(t, f.wrap)
-	for name, n := range theFaulty {
-		j := cluster.Manifest(t, v1alpha1.KindJupyter, s.namespace, name, n.spec)
+	for _, name := range slices.Sorted(maps.Keys(theFaulty)) {
+		j := cluster.Manifest(t, v1alpha1.KindJupyter, s.namespace, name, theFaulty[name].spec)
 		if name == "resumed" {
 			j.SetAnnotations(map[string]string{v1alpha1.AnnotationCulledAt: "2026-01-01T00:00:00Z"})
 		}
@@ -200,7 +201,7 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 
 	var expected []string
 	for name, n := range theFaulty {
-		for _, kind := range strings.Fields(n.children) {
+		for kind := range strings.FieldsSeq(n.children) {
 			expected = append(expected, kind+" "+name)
 		}
 	}
@@ -317,7 +318,7 @@ func (s *scene) versions(objects []client.Object) []string {
 	return versions
 }
 
-// told counts the Events on all Jupyters, by Jupyter and reason.
+// toldOfAll counts the Events on all Jupyters, by Jupyter and reason.
 func (s *scene) toldOfAll() map[string]int {
 	counts := map[string]int{}
 	for _, e := range s.events() {

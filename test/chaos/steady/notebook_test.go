@@ -23,7 +23,7 @@ import (
 
 const (
 	notebooks = 500
-	// failing are those of them that fail, for each reason as many.
+	// failing are those of them that fail, for each of four reasons as many.
 	failing = 20
 	// patience is how long nothing may be done before all are settled.
 	patience = 90 * time.Second
@@ -33,7 +33,7 @@ const (
 const byHand = "template: {metadata: {annotations: {bongsu.io/simulate: none}}}"
 
 // kinds are the sorts of notebooks: what is asked for and what condition Ready says
-// of it in the end. Those of no reason run.
+// of it in the end. The last three are well.
 var kinds = []struct{ spec, reason string }{
 	{"template: {spec: {hostNetwork: true}}", v1alpha1.ReasonInvalidSpec},
 	{"schedulingGracePeriodSeconds: 0\ntemplate: {spec: {nodeSelector: {no: such}}}", v1alpha1.ReasonFailedScheduling},
