@@ -69,9 +69,9 @@ func (r *Reconciler) lookBack(n *notebook) {
 }
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {
-	w := diagnosis.Workload{Known: n.known}
+	w := diagnosis.Workload{Known: n.known, Controllers: []types.UID{}}
 	if n.set.UID != "" {
-		w.Controllers = []types.UID{n.set.UID}
+		w.Controllers = append(w.Controllers, n.set.UID)
 	}
 	if n.pod != nil {
 		w.Pods = append(w.Pods, n.pod)
