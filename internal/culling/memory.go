@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // Memory is what a status remembers.
@@ -86,7 +87,7 @@ func probeResult(o Observation) *v1alpha1.ProbeResult {
 	if o.Failure != "" {
 		r.Result, r.Message = "Failure", o.Failure
 	}
-	r.Message = cut(r.Message)
+	r.Message = plaintext.Cut(r.Message, maxMessage)
 	return r
 }
 

@@ -2,12 +2,12 @@ package culling
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // Messages read the same for as long as nothing changes: each new one is a write.
@@ -35,14 +35,7 @@ func noActivity(used, cullTime time.Time) string {
 }
 
 func failing(failure string) string {
-	return "the notebook does not say whether it is used: " + cut(failure)
+	return "the notebook does not say whether it is used: " + plaintext.Cut(failure, maxMessage)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-func cut(s string) string {
-	if len(s) > maxMessage {
-		return strings.ToValidUTF8(s[:maxMessage], "")
-	}
-	return s
-}

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"regexp"
-	"unicode/utf8"
 
 	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
@@ -32,20 +31,7 @@ func (c *Cause) tidy() {
 }
 
 // line returns the text as one line of so many bytes at most.
-func line(s string, limit int) string { return cut(plaintext.Line(cut(s, maxRead)), limit) }
-
-// cut shortens to at most limit bytes, at the end of a character.
-func cut(s string, limit int) string {
-	const ellipsis = "…"
-	if len(s) <= limit {
-		return s
-	}
-	end := limit - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + ellipsis
-}
+func line(s string, limit int) string { return plaintext.Cut(plaintext.Line(plaintext.Cut(s, maxRead)), limit) }
 
 // noise is what components write beside what they mean to say.
 var noise = []struct {
@@ -71,7 +57,7 @@ func plain(text string) string {
 
 // quoted returns somebody else's text for a sentence.
 func quoted(text string) string {
-	text = cut(text, maxQuoted)
+	text = plaintext.Cut(text, maxQuoted)
 	for len(text) > 0 && (text[len(text)-1] == '.' || text[len(text)-1] == ' ') {
 		text = text[:len(text)-1]
 	}

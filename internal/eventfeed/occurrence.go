@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // countOf returns how often e has occurred so far. client-go's recorders count in
@@ -88,10 +88,10 @@ func Event(e *eventsv1.Event) alarm.Event {
 		Namespace:           e.Namespace,
 		Name:                e.Name,
 		UID:                 string(e.UID),
-		Type:                bounded(e.Type, maxWord),
-		Reason:              bounded(e.Reason, maxWord),
-		Action:              bounded(e.Action, maxWord),
-		Note:                bounded(e.Note, maxNote),
+		Type:                plaintext.Cut(e.Type, maxWord),
+		Reason:              plaintext.Cut(e.Reason, maxWord),
+		Action:              plaintext.Cut(e.Action, maxWord),
+		Note:                plaintext.Cut(e.Note, maxNote),
 		Count:               int64(countOf(e)),
 		FirstSeen:           firstSeen(e),
 		LastSeen:            lastSeen(e),
@@ -103,18 +103,18 @@ func Event(e *eventsv1.Event) alarm.Event {
 
 func newReference(r *corev1.ObjectReference) alarm.Reference {
 	return alarm.Reference{
-		APIVersion: bounded(r.APIVersion, maxName),
-		Kind:       bounded(r.Kind, maxWord),
-		Namespace:  bounded(r.Namespace, maxName),
-		Name:       bounded(r.Name, maxName),
-		UID:        bounded(string(r.UID), maxWord),
-		FieldPath:  bounded(r.FieldPath, maxName),
+		APIVersion: plaintext.Cut(r.APIVersion, maxName),
+		Kind:       plaintext.Cut(r.Kind, maxWord),
+		Namespace:  plaintext.Cut(r.Namespace, maxName),
+		Name:       plaintext.Cut(r.Name, maxName),
+		UID:        plaintext.Cut(string(r.UID), maxWord),
+		FieldPath:  plaintext.Cut(r.FieldPath, maxName),
 	}
 }
 
 // firstName returns name, or the one that core/v1 recorders fill instead.
 func firstName(name, deprecated string) string {
-	return bounded(cmp.Or(name, deprecated), maxName)
+	return plaintext.Cut(cmp.Or(name, deprecated), maxName)
 }
 
 // The longest texts of an Event, in bytes. The API server holds the Events of
@@ -125,17 +125,3 @@ const (
 	maxName = 253 // of objects
 	maxWord = 128 // of reasons and actions
 )
-
-// bounded shortens a text to a limit and ends it with an ellipsis. It is a copy:
-// the whole text can be let go.
-func bounded(s string, limit int) string {
-	const ellipsis = "…"
-	if len(s) <= limit {
-		return s
-	}
-	end := limit - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + ellipsis
-}

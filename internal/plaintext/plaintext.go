@@ -8,6 +8,7 @@ package plaintext
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Clean keeps the text and its line breaks; a tab becomes a space.
@@ -20,6 +21,20 @@ func Clean(s string) string {
 // space.
 func Line(s string) string {
 	return strings.Join(strings.Fields(Clean(s)), " ")
+}
+
+// Cut shortens to at most limit bytes, between two characters, and ends what it cut
+// with an ellipsis. What it returns then is a copy: the whole text can be let go.
+func Cut(s string, limit int) string {
+	const ellipsis = "…"
+	if len(s) <= limit {
+		return s
+	}
+	end := max(limit-len(ellipsis), 0)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + ellipsis
 }
 
 func clean(r rune) rune {

@@ -28,3 +28,22 @@ func TestClean(t *testing.T) {
 		})
 	}
 }
+
+func TestCutIsBoundedAndNeverSplitsACharacter(t *testing.T) {
+	for what, tc := range map[string]struct {
+		in    string
+		limit int
+		want  string
+	}{
+		"short":                   {"봉수", 6, "봉수"},
+		"long":                    {"signal fires", 9, "signal…"},
+		"in a character":          {"봉수봉수", 8, "봉…"},
+		"no room but for the end": {"signal", 3, "…"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if got := plaintext.Cut(tc.in, tc.limit); got != tc.want {
+				t.Errorf("Cut(%q, %d) = %q, want %q", tc.in, tc.limit, got, tc.want)
+			}
+		})
+	}
+}

@@ -37,28 +37,17 @@ func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
 			prepare: (*scene).taintedNode, reason: v1alpha1.ReasonFailedScheduling, words: []string{"taint"},
 		},
 		"the quota has no room": {
-			prepare: func(s *scene) {
-				s.make(&corev1.ResourceQuota{
-					ObjectMeta: metav1.ObjectMeta{Name: "none"},
-					Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
-				})
-				s.awaitQuota("none")
-			},
-			reason: v1alpha1.ReasonQuotaExceeded, words: []string{"none"},
+			prepare: func(s *scene) { s.quota("none", corev1.ResourcePods, "0") },
+			reason:  v1alpha1.ReasonQuotaExceeded, words: []string{"none"},
 		},
 		"the quota has no room for the claim": {
-			spec: "storage: {size: 10Gi}",
-			prepare: func(s *scene) {
-				s.make(&corev1.ResourceQuota{
-					ObjectMeta: metav1.ObjectMeta{Name: "small"},
-					Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("1Gi")}},
-				})
-				s.awaitQuota("small")
-			},
-			reason: v1alpha1.ReasonQuotaExceeded, words: []string{"small"},
+			spec:    "storage: {size: 10Gi}",
+			prepare: func(s *scene) { s.quota("small", corev1.ResourceRequestsStorage, "1Gi") },
+			reason:  v1alpha1.ReasonQuotaExceeded, words: []string{"small"},
 		},
 		"an admission policy denies the pod": {
-			prepare: (*scene).denyPods, reason: v1alpha1.ReasonAdmissionDenied, words: []string{"no pods today"},
+			prepare: func(s *scene) { s.Deny(s.t, s.namespace, "pods", "'no pods today'", admissionregistrationv1.Create) },
+			reason:  v1alpha1.ReasonAdmissionDenied, words: []string{"no pods today"},
 		},
 		"the storage class does not exist": {
 			spec: impatient + "storage: {size: 1Gi, storageClassName: nowhere}", reason: v1alpha1.ReasonProvisioningFailed, words: []string{"nowhere"},
@@ -166,44 +155,16 @@ func (s *scene) taintedNode() {
 	s.g.Expect(err).NotTo(HaveOccurred())
 }
 
-func (s *scene) awaitQuota(name string) {
+// quota bounds the namespace, and returns when it is in force.
+func (s *scene) quota(name string, of corev1.ResourceName, amount string) {
 	s.t.Helper()
+	s.make(&corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{of: resource.MustParse(amount)}},
+	})
 	s.g.Eventually(func() (corev1.ResourceList, error) {
 		var quota corev1.ResourceQuota
 		err := s.Client.Get(s.t.Context(), keyOf(s.namespace, name), &quota)
 		return quota.Status.Hard, err
 	}).ShouldNot(BeEmpty())
-}
-
-// denyPods has an admission policy refuse all pods of the namespace, and returns when
-// it does.
-func (s *scene) denyPods() {
-	s.t.Helper()
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "deny-" + s.namespace},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-				}}},
-			},
-			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "no pods today"}},
-		},
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}
-	s.g.Expect(s.Client.Create(s.t.Context(), policy)).To(Succeed())
-	s.g.Expect(s.Client.Create(s.t.Context(), binding)).To(Succeed())
-	s.g.Eventually(func() error {
-		return s.Client.Create(s.t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "tried-"},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
-		})
-	}).Should(MatchError(ContainSubstring("no pods today")))
 }

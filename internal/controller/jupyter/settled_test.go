@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -25,14 +24,8 @@ func TestAFailureThatLastsIsToldOnce(t *testing.T) {
 		reason  string
 	}{
 		"a quota without room": {
-			prepare: func(s *scene) {
-				s.make(&corev1.ResourceQuota{
-					ObjectMeta: metav1.ObjectMeta{Name: "none"},
-					Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
-				})
-				s.awaitQuota("none")
-			},
-			reason: v1alpha1.ReasonQuotaExceeded,
+			prepare: func(s *scene) { s.quota("none", corev1.ResourcePods, "0") },
+			reason:  v1alpha1.ReasonQuotaExceeded,
 		},
 		"a pod of somebody else's in its place": {
 			prepare: func(s *scene) {
