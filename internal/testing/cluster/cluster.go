@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -96,8 +97,9 @@ func ClientFor(config *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// silence keeps the libraries' logs out of the tests' output.
-func silence() {
+// silence keeps the libraries' logs out of the tests' output. It does so once: what a
+// former cluster's operator runs may still log.
+var silence = sync.OnceFunc(func() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-}
+})
