@@ -24,7 +24,7 @@ type Kubelet struct {
 }
 
 // patience is how long a pod is waited for: the machine may be busy.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Await returns the pod when it has a node.
 func (k Kubelet) Await(t testing.TB, namespace, name string) *corev1.Pod {

@@ -63,15 +63,9 @@ func TestSettledNotebooksAreLeftAlone(t *testing.T) {
 	g.Eventually(func() error {
 		return c.Client.Get(t.Context(), client.ObjectKey{Namespace: "notebooks", Name: "default"}, &corev1.ServiceAccount{})
 	}).Should(gomega.Succeed())
-	var writers errgroup.Group
-	writers.SetLimit(8)
-	for i := range notebooks {
-		writers.Go(func() error {
-			return c.Client.Create(t.Context(), cluster.Manifest(t, v1alpha1.KindJupyter, "notebooks", notebook(i), kinds[kindOf(i)].spec))
-		})
-	}
-	g.Expect(writers.Wait()).To(gomega.Succeed())
-	befall(t, c)
+	write(t, c, 0, failing)
+	befall(t, c) // before the scheduler has hundreds to see to
+	write(t, c, failing, notebooks)
 	if err := progress.UntilNoneIsLeft(patience, func() int { return unsettled(t, c) }); err != nil {
 		t.Fatalf("notebooks are not as they should be: %v", err)
 	}
@@ -85,6 +79,21 @@ func TestSettledNotebooksAreLeftAlone(t *testing.T) {
 		t.Errorf("asked at %v: %v", r.Received, r)
 	}
 	told.Printf("%d notebooks, %d of them failing: %d requests in %v", notebooks, failing, len(asked), window)
+}
+
+// write creates the notebooks from the first to before the last.
+func write(t *testing.T, c *cluster.Cluster, first, last int) {
+	t.Helper()
+	var writers errgroup.Group
+	writers.SetLimit(8)
+	for i := first; i < last; i++ {
+		writers.Go(func() error {
+			return c.Client.Create(t.Context(), cluster.Manifest(t, v1alpha1.KindJupyter, "notebooks", notebook(i), kinds[kindOf(i)].spec))
+		})
+	}
+	if err := writers.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func notebook(i int) string { return fmt.Sprintf("nb-%03d", i) }
