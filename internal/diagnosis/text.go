@@ -31,7 +31,9 @@ func (c *Cause) tidy() {
 }
 
 // line returns the text as one line of so many bytes at most.
-func line(s string, limit int) string { return plaintext.Cut(plaintext.Line(plaintext.Cut(s, maxRead)), limit) }
+func line(s string, limit int) string {
+	return plaintext.Cut(plaintext.Line(plaintext.Cut(s, maxRead)), limit)
+}
 
 // noise is what components write beside what they mean to say.
 var noise = []struct {
