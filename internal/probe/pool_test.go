@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -270,9 +271,9 @@ func TestAPodIsNotCheckedWhileARunIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		release := make(chan struct{})
-		runs := 0
+		var runs atomic.Int32
 		run := func(context.Context) string {
-			runs++
+			runs.Add(1)
 			<-release
 			return "late"
 		}
@@ -282,15 +283,15 @@ func TestAPodIsNotCheckedWhileARunIsInFlight(t *testing.T) {
 		p.Put(check("a", "1", run)) // the pod is the same, and busy
 		p.Put(check("b", "1", run))
 		time.Sleep(3 * period)
-		if runs != 1 {
-			t.Errorf("%d runs were in flight for one pod", runs)
+		if runs.Load() != 1 {
+			t.Errorf("%d runs were in flight for one pod", runs.Load())
 		}
 		if got := p.of("a"); len(got) < 4 || got[0] != "1 overdue" || got[len(got)-1] != "1 overdue" {
 			t.Errorf("reported %q, want that it is overdue at every period", got)
 		}
 		close(release)
 		time.Sleep(2 * period)
-		if got := p.of("a"); got[len(got)-1] != "1 late" || runs < 2 {
+		if got := p.of("a"); got[len(got)-1] != "1 late" || runs.Load() < 2 {
 			t.Errorf("reported %q after the run returned", got)
 		}
 	})
@@ -333,6 +334,8 @@ func TestNoMoreRunsAtOnceThanWorkers(t *testing.T) {
 			}))
 		}
 		time.Sleep(10 * period)
+		mu.Lock()
+		defer mu.Unlock()
 		if most != workers {
 			t.Errorf("%d runs at once, want %d", most, workers)
 		}
@@ -359,6 +362,8 @@ func TestChecksAreSpread(t *testing.T) {
 			}))
 		}
 		time.Sleep(period - 1)
+		mu.Lock()
+		defer mu.Unlock()
 		for second := range 10 {
 			if got := bySecond[second]; got < 60 || got > 140 {
 				t.Errorf("%d of 1000 checks ran in second %d, want about 100", got, second)
