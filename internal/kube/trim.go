@@ -42,7 +42,7 @@ func TrimApplied(o any) (any, error) {
 	if object.GetManagedFields() != nil {
 		object.SetManagedFields(nil)
 	}
-	if _, found := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; found { //nolint:staticcheck // for the same reason
+	if _, found := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; found { //nolint:staticcheck // deleting is a write, even of what is not there
 		delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	}
 	return o, nil

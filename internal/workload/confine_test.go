@@ -336,8 +336,8 @@ func TestWhatATemplateCannotAskFor(t *testing.T) {
 			[]string{`spec.template.spec.volumes[1].name: Forbidden: "home" is the volume of the notebook's files, which spec.storage describes: use another name`},
 		},
 		"another volume in the place of the storage": {
-			"storage: {size: 1Gi, mountPath: /work}\n" +
-				`template: {spec: {volumes: [{name: a, emptyDir: {}}], containers: [{name: notebook, volumeMounts: [{name: a, mountPath: /a}, {name: a, mountPath: /work/}]}]}}`,
+			"storage: {size: 1Gi, mountPath: /files}\n" +
+				`template: {spec: {volumes: [{name: a, emptyDir: {}}], containers: [{name: notebook, volumeMounts: [{name: a, mountPath: /a}, {name: a, mountPath: /files/}]}]}}`,
 			[]string{`spec.template.spec.containers[0].volumeMounts[1].mountPath: Forbidden: the notebook's files are there: mount at another path, or change spec.storage.mountPath`},
 		},
 		"two containers of one name": {

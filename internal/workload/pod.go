@@ -3,6 +3,7 @@ package workload
 import (
 	"maps"
 	"path"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -18,6 +19,10 @@ const (
 	tokenVariable = "JUPYTER_TOKEN" //nolint:gosec // the name of a variable, not a token
 	// defaultServiceAccount is the one that every namespace has.
 	defaultServiceAccount = "default"
+	// NotebookStartup is how long a notebook's server may take to start, before its
+	// container is started once more.
+	NotebookStartup = 5 * time.Minute
+	startupPeriod   = 3 // in seconds
 	// The user and group of the Jupyter project's images.
 	notebookUser, notebookGroup = 1000, 100
 )
@@ -151,7 +156,7 @@ func notebookContainer(j *v1alpha1.Jupyter, image string) corev1.Container {
 			}},
 		}},
 		VolumeMounts:   []corev1.VolumeMount{{Name: homeName, MountPath: mountPath(j)}},
-		StartupProbe:   askAPI(3, 100),
+		StartupProbe:   askAPI(startupPeriod, int32(NotebookStartup/time.Second)/startupPeriod),
 		ReadinessProbe: askAPI(10, 3),
 	}
 	harden(&container)

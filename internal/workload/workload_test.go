@@ -190,7 +190,7 @@ func TestAClaimIsWhatStorageSays(t *testing.T) {
 func TestTheNotebooksFilesAreWhereStorageSays(t *testing.T) {
 	for name, tc := range map[string]struct{ storage, claim, path string }{
 		"its own claim":   {`storage: {size: 1Gi}`, "lab", "/home/jovyan"},
-		"another's claim": {`storage: {existingClaim: shared, mountPath: /work}`, "shared", "/work"},
+		"another's claim": {`storage: {existingClaim: shared, mountPath: /files}`, "shared", "/files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := pod(t, tc.storage).Spec

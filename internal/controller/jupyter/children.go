@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
@@ -110,10 +111,10 @@ func (r *Reconciler) judge(n *notebook, wanted, found client.Object, err error) 
 		n.stop = true
 		return nil
 	default:
-		kind := kindOf(wanted)
-		cause, terminal := diagnosis.Refusal(diagnosis.Object{Kind: kind, Name: wanted.GetName()}, err)
-		if !terminal {
-			return err
+		gvk, unknown := apiutil.GVKForObject(wanted, r.Client.Scheme())
+		cause, terminal := diagnosis.Refusal(diagnosis.Object{Kind: gvk.Kind, Name: wanted.GetName()}, err)
+		if unknown != nil || !terminal {
+			return errors.Join(err, unknown)
 		}
 		if _, isClaim := wanted.(*corev1.PersistentVolumeClaim); isClaim && found.GetUID() != "" && apierrors.IsInvalid(err) {
 			cause.Message = fmt.Sprintf("claim %q cannot be changed to what spec.storage asks for", wanted.GetName())
@@ -146,19 +147,4 @@ func conflictOf(c *kube.ConflictError) diagnosis.Cause {
 
 func selfOf(j *v1alpha1.Jupyter) diagnosis.Object {
 	return diagnosis.Object{Kind: v1alpha1.KindJupyter, Name: j.Name}
-}
-
-func kindOf(o client.Object) string {
-	switch o.(type) {
-	case *appsv1.StatefulSet:
-		return "StatefulSet"
-	case *corev1.PersistentVolumeClaim:
-		return "PersistentVolumeClaim"
-	case *networkingv1.Ingress:
-		return "Ingress"
-	case *corev1.Secret:
-		return "Secret"
-	default:
-		return "Service"
-	}
 }

@@ -89,13 +89,10 @@ func (n *notebook) runningSince() time.Time {
 	if n.Spec.Suspend || n.pod == nil || !n.pod.DeletionTimestamp.IsZero() || n.pod.Status.Phase != corev1.PodRunning {
 		return time.Time{}
 	}
-	for i := range n.pod.Status.ContainerStatuses {
-		status := &n.pod.Status.ContainerStatuses[i]
-		if status.Name == v1alpha1.NotebookContainer && status.State.Running != nil {
-			return status.State.Running.StartedAt.Time
-		}
+	if !isRunning(n.pod) {
+		return time.Time{}
 	}
-	return time.Time{}
+	return serverOf(n.pod).State.Running.StartedAt.Time
 }
 
 // setUse says in memory whether the notebook is used, and decides what follows.

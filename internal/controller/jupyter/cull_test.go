@@ -66,13 +66,17 @@ func (s *scene) told(reason string) func() int {
 func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	server, pod := s.notebookServer(3)
+	server, pod := s.notebookServer(10)
 	s.await(v1alpha1.ConditionIdle, metav1.ConditionTrue, v1alpha1.ReasonNoActivity)
 	warned := s.now()
 	s.g.Expect(warned.Spec.Suspend).To(BeFalse())
 	s.g.Expect(warned.Status.CullTime).NotTo(BeNil())
 	s.g.Expect(warned.Status.LastProbe).To(HaveValue(HaveField("Result", "Success")))
-	s.await(v1alpha1.ConditionServerResponding, metav1.ConditionTrue, v1alpha1.ReasonResponding)
+	s.g.Expect(warned.Status.Conditions).To(ContainElement(And(
+		HaveField("Type", v1alpha1.ConditionServerResponding),
+		HaveField("Status", metav1.ConditionTrue),
+		HaveField("Reason", v1alpha1.ReasonResponding),
+	)))
 	s.g.Eventually(s.told(v1alpha1.ReasonIdleWarning)).Should(Equal(1))
 
 	s.await(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulled)

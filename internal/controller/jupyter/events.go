@@ -17,7 +17,6 @@ import (
 
 // report writes the status, if it changed, and says what there is to say.
 func (r *Reconciler) report(ctx context.Context, n *notebook) (reconcile.Result, error) {
-	stalled := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionStalled)
 	if since, failed := n.failedSince(); failed && !n.stalledNow() && isReady(n.pod) {
 		// Before the status is written: afterwards, a retry could not tell that there was
 		// anything to recover from.
@@ -34,7 +33,7 @@ func (r *Reconciler) report(ctx context.Context, n *notebook) (reconcile.Result,
 		return again(err)
 	}
 	if n.stalledNow() {
-		since := stalled.LastTransitionTime.Time
+		since := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionStalled).LastTransitionTime.Time
 		if err := r.recorder.Emit(ctx, n.Jupyter, failed(n, since)); err != nil {
 			return reconcile.Result{}, err
 		}

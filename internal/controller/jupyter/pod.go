@@ -97,29 +97,29 @@ func isOutdated(n *notebook) bool {
 	return n.pod.Labels[appsv1.ControllerRevisionHashLabelKey] != n.set.Status.UpdateRevision
 }
 
-// isRunning tells whether there is a process that a user may have work in.
-func isRunning(pod *corev1.Pod) bool {
+// serverOf returns what is known of the notebook's container; nil if nothing is.
+func serverOf(pod *corev1.Pod) *corev1.ContainerStatus {
+	if pod == nil {
+		return nil
+	}
 	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		if status.Name == v1alpha1.NotebookContainer && status.State.Running != nil {
-			return true
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == v1alpha1.NotebookContainer {
+			return status
 		}
 	}
-	return false
+	return nil
 }
 
-// hasStarted tells whether the notebook's container has passed its startup probe.
+// isRunning tells whether there is a process that a user may have work in.
+func isRunning(pod *corev1.Pod) bool {
+	server := serverOf(pod)
+	return server != nil && server.State.Running != nil
+}
+
+// hasStarted tells whether the server has passed its startup probe.
 func hasStarted(pod *corev1.Pod) bool {
-	if pod == nil {
-		return false
-	}
-	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		if status.Name == v1alpha1.NotebookContainer {
-			return status.Started != nil && *status.Started
-		}
-	}
-	return false
+	server := serverOf(pod)
+	return server != nil && server.Started != nil && *server.Started
 }
 
 func isReady(pod *corev1.Pod) bool {

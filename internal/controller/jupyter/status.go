@@ -31,10 +31,11 @@ func (r *Reconciler) setStatus(n *notebook) {
 	kube.SetCondition(&n.Status.Conditions, n.ready(), r.Clock)
 	r.setStalled(n, stalled)
 	for _, c := range []metav1.Condition{
-		n.progressing(stalled), n.scheduled(), n.storage(), n.access(), n.suspended(), n.updatePending,
+		n.progressing(stalled), n.scheduled(), n.storage(), n.access(), n.updatePending,
 	} {
 		kube.SetCondition(&n.Status.Conditions, c, r.Clock)
 	}
+	r.setSuspended(n)
 	r.setUse(n)
 	failure := n.crash
 	if stalled {
@@ -56,9 +57,8 @@ func (r *Reconciler) setStalled(n *notebook, stalled bool) {
 
 // Times within which what is in the way is nothing out of the ordinary.
 const (
-	probeGrace   = time.Minute      // the server is busy
-	startupGrace = 5 * time.Minute  // the server is starting: as long as its startup probe lets it
-	mountGrace   = 10 * time.Second // a kubelet's caches have not seen what is mounted
+	probeGrace = time.Minute      // the server is busy
+	mountGrace = 10 * time.Second // a kubelet's caches have not seen what is mounted
 )
 
 // isInGrace tells whether it is too early to call for help, and has the notebook
@@ -71,7 +71,7 @@ func (r *Reconciler) isInGrace(n *notebook) bool {
 	case v1alpha1.ReasonUnhealthy:
 		grace = min(probeGrace, n.Spec.ProgressDeadline())
 		if !hasStarted(n.pod) {
-			grace = min(startupGrace, n.Spec.ProgressDeadline())
+			grace = min(workload.NotebookStartup, n.Spec.ProgressDeadline())
 		}
 	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
 		grace = mountGrace
@@ -90,22 +90,22 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 		return r.startedAt(n)
 	}
 	since := n.pod.CreationTimestamp.Time
+	after := func(t metav1.Time) {
+		if t.After(since) {
+			since = t.Time
+		}
+	}
 	switch n.cause.Reason {
 	case v1alpha1.ReasonUnhealthy:
-	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
-		if c := podCondition(n.pod, corev1.PodScheduled); c != nil && c.LastTransitionTime.After(since) {
-			since = c.LastTransitionTime.Time
+		if c := podCondition(n.pod, corev1.PodReady); c != nil {
+			after(c.LastTransitionTime)
 		}
-		return since
-	default:
-		return since
-	}
-	if c := podCondition(n.pod, corev1.PodReady); c != nil && c.LastTransitionTime.After(since) {
-		since = c.LastTransitionTime.Time
-	}
-	for i := range n.pod.Status.ContainerStatuses {
-		if running := n.pod.Status.ContainerStatuses[i].State.Running; running != nil && running.StartedAt.After(since) {
-			since = running.StartedAt.Time
+		if isRunning(n.pod) {
+			after(serverOf(n.pod).State.Running.StartedAt)
+		}
+	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
+		if c := podCondition(n.pod, corev1.PodScheduled); c != nil {
+			after(c.LastTransitionTime)
 		}
 	}
 	return since
@@ -252,6 +252,16 @@ func (n *notebook) causeAt(kind, name string) *diagnosis.Cause {
 		}
 	}
 	return nil
+}
+
+// setSuspended says of a notebook that never was suspended that it is not since it was
+// created, and not since it was first looked at: what was told of it in between is of
+// this run too.
+func (r *Reconciler) setSuspended(n *notebook) {
+	kube.SetCondition(&n.Status.Conditions, n.suspended(), r.Clock)
+	if !n.Spec.Suspend && meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionSuspended) == nil {
+		meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionSuspended).LastTransitionTime = n.CreationTimestamp
+	}
 }
 
 func (n *notebook) suspended() metav1.Condition {

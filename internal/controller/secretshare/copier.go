@@ -237,7 +237,7 @@ func (w *work) wrote(ctx context.Context, key types.NamespacedName, stored *core
 	w.book.wrote(key, known)
 	logr.FromContextOrDiscard(ctx).Info("copy "+how, "rule", w.plan.rule.Name, "secret", key)
 	if altered {
-		return fmt.Errorf("Secret %s is not stored as it is written: an admission webhook or policy changes it; "+ //nolint:staticcheck // a sentence for the rule's owner
+		return fmt.Errorf("copy %s is not stored as it is written: an admission webhook or policy changes it; "+
 			"have that leave alone what has the label %s", key.Name, share.LabelRuleUID)
 	}
 	return nil

@@ -1,0 +1,218 @@
+package jupyter_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/workload"
+)
+
+func TestWhatIsTakenAwayFromANotebookIsRepaired(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("storage: {size: 1Gi}\naccess: {type: Ingress, host: nb.example.org}")
+	s.awaitReady()
+	key := keyOf(s.namespace, "nb")
+	token := func() string {
+		var secret corev1.Secret
+		_ = s.Client.Get(t.Context(), keyOf(s.namespace, "nb-token"), &secret)
+		return string(secret.Data["token"])
+	}
+	former := token()
+	for _, o := range []client.Object{&corev1.Service{}, &networkingv1.Ingress{}, &appsv1.StatefulSet{}, &corev1.Secret{}} {
+		o.SetNamespace(s.namespace)
+		o.SetName("nb")
+		if _, ok := o.(*corev1.Secret); ok {
+			o.SetName("nb-token")
+		}
+		s.g.Expect(s.Client.Delete(t.Context(), o)).To(Succeed())
+		s.g.Eventually(func() error { return s.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o) }).Should(Succeed(), "%T", o)
+	}
+	s.g.Eventually(token).ShouldNot(Or(BeEmpty(), Equal(former)))
+	s.awaitReady()
+
+	patch := func(o client.Object, text string) {
+		t.Helper()
+		o.SetNamespace(s.namespace)
+		o.SetName("nb")
+		s.g.Expect(s.Client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(text)))).To(Succeed())
+	}
+	patch(&corev1.Service{}, `{"spec": {"selector": {"bongsu.io/jupyter": "other"}}}`)
+	patch(&appsv1.StatefulSet{}, `{"spec": {"replicas": 0}, "metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}`)
+	patch(&networkingv1.Ingress{}, `{"spec": {"rules": [{"host": "evil.example.org"}]}}`)
+	s.g.Eventually(func(g Gomega) {
+		var service corev1.Service
+		var set appsv1.StatefulSet
+		var ingress networkingv1.Ingress
+		g.Expect(s.Client.Get(t.Context(), key, &service)).To(Succeed())
+		g.Expect(s.Client.Get(t.Context(), key, &set)).To(Succeed())
+		g.Expect(s.Client.Get(t.Context(), key, &ingress)).To(Succeed())
+		g.Expect(service.Spec.Selector).To(HaveKeyWithValue("bongsu.io/jupyter", "nb"))
+		g.Expect(set.Spec.Replicas).To(HaveValue(BeEquivalentTo(1)))
+		g.Expect(ingress.Spec.Rules[0].Host).To(Equal("nb.example.org"))
+	}).Should(Succeed())
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Access = v1alpha1.JupyterAccess{} })
+	s.g.Eventually(func() error { return s.Client.Get(t.Context(), key, &networkingv1.Ingress{}) }).Should(Satisfy(apierrors.IsNotFound))
+	s.awaitReady()
+}
+
+func TestWhatOthersAddToAChildStays(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("")
+	s.awaitReady()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nb"}}
+	s.g.Expect(s.Client.Patch(t.Context(), service, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata": {"annotations": {"example.org/note": "theirs"}}, "spec": {"sessionAffinity": "ClientIP"}}`)))).To(Succeed())
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Image = "example.org/nb:2" })
+	s.await(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded)
+	s.g.Expect(s.Client.Get(t.Context(), client.ObjectKeyFromObject(service), service)).To(Succeed())
+	s.g.Expect(service.Annotations).To(HaveKeyWithValue("example.org/note", "theirs"))
+	s.g.Expect(service.Spec.SessionAffinity).To(Equal(corev1.ServiceAffinityClientIP))
+}
+
+func TestAForeignObjectIsLeftAloneAndTheNotebookHealsWhenItGoes(t *testing.T) {
+	t.Parallel()
+	for name, owners := range map[string][]metav1.OwnerReference{
+		"of nobody":        nil,
+		"of another owner": {{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.KindJupyter, Name: "other", UID: "other", Controller: new(true)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			// It says of itself that it is ours.
+			foreign := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "nb", Labels: workload.Labels(&v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "nb"}}),
+					Annotations: map[string]string{"example.org/note": "theirs"}, OwnerReferences: owners,
+				},
+				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9999}}},
+			}
+			if owners != nil {
+				owners[0].UID = s.other()
+			}
+			s.make(foreign)
+			s.create("")
+			s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
+			after := foreign.DeepCopy()
+			s.g.Expect(s.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), after)).To(Succeed())
+			s.g.Expect(after.ResourceVersion).To(Equal(foreign.ResourceVersion))
+			s.g.Expect(s.Client.Delete(t.Context(), foreign)).To(Succeed())
+			s.awaitReady()
+		})
+	}
+}
+
+func (s *scene) other() types.UID {
+	s.t.Helper()
+	u := cluster.Manifest(s.t, v1alpha1.KindJupyter, s.namespace, "other", "suspend: true")
+	s.g.Expect(s.Client.Create(s.t.Context(), u)).To(Succeed())
+	return u.GetUID()
+}
+
+func TestAPodOfSomebodyElsesIsNotTakenForTheNotebooks(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.make(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "nb-0", Labels: map[string]string{"app.kubernetes.io/managed-by": "bongsu"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: v1alpha1.NotebookContainer, Image: "image"}}},
+	})
+	s.create("")
+	c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
+	s.g.Expect(c.Message).To(ContainSubstring("Pod nb-0"))
+	s.g.Expect(s.now().Status.PodName).To(BeEmpty())
+}
+
+func TestTheClaimStaysOrGoesAsIsAsked(t *testing.T) {
+	t.Parallel()
+	for policy, stays := range map[string]bool{"": true, "retentionPolicy: {whenDeleted: Retain}": true, "retentionPolicy: {whenDeleted: Delete}": false} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			j := s.create("storage: {size: 1Gi, " + policy + "}")
+			s.awaitReady()
+			var claim corev1.PersistentVolumeClaim
+			s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim)).To(Succeed())
+			s.g.Expect(s.Client.Delete(t.Context(), j)).To(Succeed())
+			s.g.Eventually(func() error {
+				return s.Client.Get(t.Context(), keyOf(s.namespace, "nb-0"), &corev1.Pod{})
+			}).WithTimeout(patience).Should(Satisfy(apierrors.IsNotFound))
+			if !stays {
+				s.g.Eventually(func() error { return s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim) }).
+					WithTimeout(patience).Should(Satisfy(apierrors.IsNotFound))
+				return
+			}
+			s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim)).To(Succeed())
+			s.g.Expect(claim.DeletionTimestamp).To(BeNil())
+			former := claim.UID
+			s.create("storage: {size: 1Gi}")
+			s.awaitReady()
+			s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim)).To(Succeed())
+			s.g.Expect(claim.UID).To(Equal(former), "it is taken up again")
+			s.g.Expect(claim.Annotations).To(HaveKeyWithValue(v1alpha1.AnnotationOwnerUID, string(s.now().UID)))
+		})
+	}
+}
+
+func TestAFieldThatIsWantedNoLongerGoes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}\naccess: {type: Ingress, host: nb.example.org, tlsSecretName: nb-tls}")
+	s.awaitReady()
+	var ingress networkingv1.Ingress
+	var claim corev1.PersistentVolumeClaim
+	s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &ingress)).To(Succeed())
+	s.g.Expect(ingress.Spec.TLS).To(HaveLen(1))
+	s.g.Expect(s.now().Status.URL).To(Equal("https://nb.example.org/"))
+	s.change(func(j *v1alpha1.Jupyter) {
+		j.Spec.Access.TLSSecretName = ""
+		j.Spec.Storage.RetentionPolicy.WhenDeleted = v1alpha1.WhenDeletedRetain
+	})
+	s.g.Eventually(func(g Gomega) {
+		g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &ingress)).To(Succeed())
+		g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb"), &claim)).To(Succeed())
+		g.Expect(ingress.Spec.TLS).To(BeEmpty())
+		g.Expect(claim.OwnerReferences).To(BeEmpty())
+	}).Should(Succeed())
+}
+
+func TestAClaimThatCannotGrowStopsNobody(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("storage: {size: 1Gi}")
+	s.awaitReady()
+	first := s.pod().UID
+	s.change(func(j *v1alpha1.Jupyter) {
+		j.Spec.Storage.Size = new(resource.MustParse("2Gi"))
+		j.Spec.Image = "example.org/nb:2"
+	})
+	s.g.Eventually(func() metav1.Condition { return s.condition(v1alpha1.ConditionStalled) }).Should(And(
+		HaveField("Status", metav1.ConditionTrue), HaveField("Message", ContainSubstring("resize"))))
+	s.await(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded)
+	s.g.Expect(s.condition(v1alpha1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+	s.g.Expect(s.pod().UID).To(Equal(first))
+}
+
+func TestATokenThatIsEmptiedIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("")
+	s.awaitReady()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nb-token"}}
+	s.g.Expect(s.Client.Patch(t.Context(), secret, client.RawPatch(types.MergePatchType, []byte(`{"data": {"token": ""}}`)))).To(Succeed())
+	s.g.Eventually(func() ([]byte, error) {
+		err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
+		return secret.Data["token"], err
+	}).ShouldNot(BeEmpty())
+}
