@@ -9,6 +9,13 @@ import (
 // KindAppService is the kind of apps of so many replicas.
 const KindAppService = "AppService"
 
+// LabelAppService, with the name of an AppService, is on its children and its pods.
+const LabelAppService = Group + "/appservice"
+
+// FinalizerBackup is on an AppService with spec.backup: it goes when the backup has
+// ended.
+const FinalizerBackup = Group + "/backup"
+
 // AppContainer is the name of the container that runs the app: a container of that
 // name in spec.template is merged with it.
 const AppContainer = "app"
@@ -111,7 +118,7 @@ type ExecCheck struct {
 // sees.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.exec) != has(self.httpGet)",message="give exactly one of exec and httpGet"
-// +kubebuilder:validation:XValidation:rule="!has(self.httpGet) || !has(self.httpGet.host) || self.httpGet.host == ''",message="httpGet.host is refused: a check goes to the pod and nowhere else"
+// +kubebuilder:validation:XValidation:rule="!has(self.httpGet) || !has(self.httpGet.host) || self.httpGet.host == ”",message="httpGet.host is refused: a check goes to the pod and nowhere else"
 // +kubebuilder:validation:XValidation:rule="!has(self.transport) || self.transport == 'PodIP' || has(self.httpGet)",message="transport is for httpGet: leave it out"
 // +kubebuilder:validation:XValidation:rule="self.timeoutSeconds <= self.periodSeconds",message="timeoutSeconds must not be more than periodSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxRestartsPerHour) || has(self.remedy) && self.remedy == 'Restart'",message="maxRestartsPerHour is for remedy Restart: leave it out"
@@ -186,7 +193,8 @@ type BackupFailurePolicy string
 // Values of BackupFailurePolicy.
 const (
 	// BackupBlock: the deletion waits until the backup succeeds, or the annotation
-	// bongsu.io/abandon-backup releases it.
+	// bongsu.io/abandon-backup releases it. A command is run again and again, with
+	// growing pauses; a Job that failed is made again when somebody deletes it.
 	BackupBlock BackupFailurePolicy = "Block"
 	// BackupAbandon: the deletion goes on without a backup.
 	BackupAbandon BackupFailurePolicy = "Abandon"
@@ -210,14 +218,16 @@ type Backup struct {
 	// +optional
 	JobTemplate *batchv1.JobTemplateSpec `json:"jobTemplate,omitempty"`
 
-	// deadlineSeconds is how long the backup may take, all attempts together.
+	// deadlineSeconds is how long the Job, or one run of the command, may take, and how
+	// long a pod to run the command in is waited for.
 	// +optional
 	// +default=600
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	DeadlineSeconds int32 `json:"deadlineSeconds,omitempty"`
 
-	// onFailure says what becomes of the deletion if the backup fails.
+	// onFailure says what becomes of the deletion if the backup fails: a command that
+	// fails is run three times before it is abandoned.
 	// +optional
 	// +default="Block"
 	OnFailure BackupFailurePolicy `json:"onFailure,omitempty"`
@@ -235,8 +245,8 @@ type AppServiceSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// image of the app's container. Default: what the operator's --appservice-image
-	// says.
+	// image of the app's container. Default: memcached, or what the operator's
+	// --appservice-image says.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -248,6 +258,19 @@ type AppServiceSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Ports []AppServicePort `json:"ports,omitempty"`
+
+	// serviceAccountName that the pods run as. Another than "default" needs the right
+	// to create tokens for it, from whoever creates or changes the AppService; its token
+	// is then mounted. Default: "default", without a token.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+
+	// resources of the app's container. Default: none asked for, no limit.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
 	// template is merged into the pods that are made: lists by the names of their
 	// entries, the app's container being named "app". The result must keep to the Pod
@@ -268,7 +291,8 @@ type AppServiceSpec struct {
 	// +optional
 	Backup *Backup `json:"backup,omitempty"`
 
-	// deletionPolicy says what becomes of the app when the AppService is deleted.
+	// deletionPolicy says what becomes of the app when the AppService is deleted. An
+	// AppService of the same name takes up what was retained.
 	// +optional
 	// +default="Delete"
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -409,6 +433,13 @@ type AppServiceStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=50
 	NodeStatuses []NodeStatus `json:"nodeStatuses,omitempty"`
+
+	// restartTimes are when unhealthy pods were replaced within the last hour, by
+	// healthCheck.remedy.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=60
+	RestartTimes []metav1.Time `json:"restartTimes,omitempty"`
 
 	// lastFailure is why a pod last did not run. It stays when it runs again.
 	// +optional

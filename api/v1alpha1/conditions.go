@@ -4,9 +4,11 @@ package v1alpha1
 // reason of a False or Unknown Ready is one of the Reason constants.
 const ConditionReady = "Ready"
 
-// ConditionDegraded is True when something went wrong lately with a single message
-// or Event while the object as such is in force: an expression failed, a message
-// was dropped. Reason and message say what. It goes fifty minutes after the last.
+// ConditionDegraded is True when something is wrong while the object as such is in
+// force. Of alarms and receivers: something went wrong lately with a single message or
+// Event, an expression failed, a message was dropped; it goes fifty minutes after the
+// last. Of an AppService: some of its pods are not ready, or not healthy. Reason and
+// message say what.
 const ConditionDegraded = "Degraded"
 
 // Reasons of the Ready condition of every kind.
@@ -105,7 +107,7 @@ const (
 	ReasonLedgerReset = "LedgerReset"
 )
 
-// Conditions of Jupyter besides Ready. kstatus, and so kubectl's and the deploy
+// Conditions of Jupyter and AppService besides Ready. kstatus, and so kubectl's and the deploy
 // tools' waiting, reads Ready and Stalled.
 const (
 	// ConditionProgressing is True while something is being brought about.
@@ -250,4 +252,60 @@ const (
 	ReasonNotProbed = "NotProbed"
 	// ReasonIdleWarning: the notebook will be culled soon. It stands in Events alone.
 	ReasonIdleWarning = "IdleWarning"
+)
+
+// Conditions of AppService besides those that Jupyter has too.
+const (
+	// ConditionAvailable is True when enough pods are ready, as the Deployment counts.
+	ConditionAvailable = "Available"
+	// ConditionHealthy is False when the health check of a pod fails, Unknown when that
+	// cannot be told of all, or there is no check.
+	ConditionHealthy = "Healthy"
+	// ConditionBackupSucceeded is there once the AppService is being deleted: True when
+	// the backup succeeded, Unknown while it runs.
+	ConditionBackupSucceeded = "BackupSucceeded"
+)
+
+// Further reasons of AppService's conditions, and of its Events.
+const (
+	// ReasonRollingOut: pods are being replaced, or their number changes.
+	ReasonRollingOut = "RollingOut"
+	// ReasonPodsNotReady: some pods are not ready yet.
+	ReasonPodsNotReady = "PodsNotReady"
+	// ReasonHealthy: the health check passes in every pod.
+	ReasonHealthy = "Healthy"
+	// ReasonNotDegraded: all pods are ready and none is unhealthy.
+	ReasonNotDegraded = "NotDegraded"
+	// ReasonNotChecked: no pod was checked yet.
+	ReasonNotChecked = "NotChecked"
+	// ReasonHealthCheckFailed: the health check failed as often in a row as its
+	// failureThreshold says.
+	ReasonHealthCheckFailed = "HealthCheckFailed"
+	// ReasonHealthCheckRecovered: the health check passes again.
+	ReasonHealthCheckRecovered = "HealthCheckRecovered"
+	// ReasonHealthCheckUnreachable: the check could not be made, as often in a row as
+	// its failureThreshold says; whether the app is healthy is not known.
+	ReasonHealthCheckUnreachable = "HealthCheckUnreachable"
+	// ReasonExecForbidden: the operator may not run commands in the pod.
+	ReasonExecForbidden = "ExecForbidden"
+	// ReasonExecLeaked: a command did not end in time and could not be ended; no other
+	// is run in the pod until it has.
+	ReasonExecLeaked = "ExecLeaked"
+	// ReasonRestartedUnhealthyPod: an unhealthy pod was evicted, to be replaced.
+	ReasonRestartedUnhealthyPod = "RestartedUnhealthyPod"
+	// ReasonScalingReplicaSet: the number of pods changes.
+	ReasonScalingReplicaSet = "ScalingReplicaSet"
+	// ReasonBackupStarted: the backup runs; nothing is removed until it has ended.
+	ReasonBackupStarted = "BackupStarted"
+	// ReasonBackupSucceeded: the backup is done.
+	ReasonBackupSucceeded = "BackupSucceeded"
+	// ReasonBackupFailed: the backup failed; the deletion waits.
+	ReasonBackupFailed = "BackupFailed"
+	// ReasonBackupAbandoned: the deletion goes on without a backup.
+	ReasonBackupAbandoned = "BackupAbandoned"
+	// ReasonBackupSkipped: there is nothing to back up, or the namespace is being
+	// deleted.
+	ReasonBackupSkipped = "BackupSkipped"
+	// ReasonCleanupComplete: what the AppService was made of is removed.
+	ReasonCleanupComplete = "CleanupComplete"
 )
