@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -34,7 +35,7 @@ func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.
 		return errs
 	}
 	return slices.Concat(
-		refusedMetadata(template, own, at.Child("metadata")),
+		refusedMetadata(&template.ObjectMeta, own, at.Child("metadata")),
 		refusedFields(&template.Spec, at.Child("spec")),
 		refusedVolumes(template.Spec.Volumes, at.Child("spec", "volumes")),
 		usedTwice(&template.Spec, at.Child("spec")),
@@ -103,29 +104,28 @@ func directivesIn(value any, at *field.Path) field.ErrorList {
 	return errs
 }
 
-func refusedMetadata(template *corev1.PodTemplateSpec, own map[string]string, at *field.Path) field.ErrorList {
+func refusedMetadata(asked *metav1.ObjectMeta, own map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	rest := template.ObjectMeta.DeepCopy()
-	for _, key := range slices.Sorted(maps.Keys(rest.Labels)) {
+	for _, key := range slices.Sorted(maps.Keys(asked.Labels)) {
 		ours, taken := own[key]
 		switch {
 		case isOurs(key):
 			errs = append(errs, field.Forbidden(at.Child("labels").Key(key), "labels of bongsu.io/ are the operator's: use another prefix"))
-		case taken && rest.Labels[key] != ours:
+		case taken && asked.Labels[key] != ours:
 			errs = append(errs, field.Forbidden(at.Child("labels").Key(key), fmt.Sprintf("it is set to %q: use another label", ours)))
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(rest.Annotations)) {
+	for _, key := range slices.Sorted(maps.Keys(asked.Annotations)) {
 		if isOurs(key) && key != simulateAnnotation {
 			errs = append(errs, field.Forbidden(at.Child("annotations").Key(key), "annotations of bongsu.io/ are the operator's: use another prefix"))
 		}
 	}
 	return append(errs, refusedIf(at, []rule{
-		{"name", rest.Name != "", "the pod bears its owner's name: leave it out"},
-		{"generateName", rest.GenerateName != "", "the pod bears its owner's name: leave it out"},
-		{"namespace", rest.Namespace != "", "the pod is in its owner's namespace: leave it out"},
-		{"finalizers", len(rest.Finalizers) > 0, "they would keep the pod from being replaced: leave them out"},
-		{"ownerReferences", len(rest.OwnerReferences) > 0, "the pod has an owner: leave them out"},
+		{"name", asked.Name != "", "it is named after its owner: leave it out"},
+		{"generateName", asked.GenerateName != "", "it is named after its owner: leave it out"},
+		{"namespace", asked.Namespace != "", "it is in its owner's namespace: leave it out"},
+		{"finalizers", len(asked.Finalizers) > 0, "they would keep it from being replaced: leave them out"},
+		{"ownerReferences", len(asked.OwnerReferences) > 0, "it has an owner: leave them out"},
 	})...)
 }
 
@@ -158,12 +158,18 @@ func refusedFields(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 		{"serviceAccountName", spec.ServiceAccountName != "", "use the object's own spec.serviceAccountName"},
 		{"serviceAccount", spec.DeprecatedServiceAccount != "", "use the object's own spec.serviceAccountName"},
 		{"automountServiceAccountToken", spec.AutomountServiceAccountToken != nil, "a token is mounted if the object's own spec.serviceAccountName names another account than default: leave it out"},
-		{"restartPolicy", spec.RestartPolicy != "" && spec.RestartPolicy != corev1.RestartPolicyAlways, "only Always is possible: leave it out"},
-		{"activeDeadlineSeconds", spec.ActiveDeadlineSeconds != nil, "the pod has no deadline: leave it out"},
 		{"ephemeralContainers", len(spec.EphemeralContainers) > 0, "a template cannot have them: use kubectl debug"},
 		{"hostname", spec.Hostname != "", "it is set to the pod's name: leave it out"},
 		{"subdomain", spec.Subdomain != "", "it is set to the Service's name: leave it out"},
 		{"os", spec.OS != nil && spec.OS.Name != corev1.Linux, "only linux is possible: leave it out"},
+	})
+}
+
+// refusedOfLasting refuses what would end a pod that is to run until it is stopped.
+func refusedOfLasting(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	return refusedIf(at, []rule{
+		{"restartPolicy", spec.RestartPolicy != "" && spec.RestartPolicy != corev1.RestartPolicyAlways, "only Always is possible: leave it out"},
+		{"activeDeadlineSeconds", spec.ActiveDeadlineSeconds != nil, "the pod has no deadline: leave it out"},
 	})
 }
 

@@ -280,9 +280,9 @@ func TestWhatATemplateCannotAskFor(t *testing.T) {
 		"another name": {
 			`template: {metadata: {name: a, generateName: b, namespace: c}, spec: {hostname: d, subdomain: e}}`,
 			[]string{
-				`spec.template.metadata.name: Forbidden: the pod bears its owner's name: leave it out`,
-				`spec.template.metadata.generateName: Forbidden: the pod bears its owner's name: leave it out`,
-				`spec.template.metadata.namespace: Forbidden: the pod is in its owner's namespace: leave it out`,
+				`spec.template.metadata.name: Forbidden: it is named after its owner: leave it out`,
+				`spec.template.metadata.generateName: Forbidden: it is named after its owner: leave it out`,
+				`spec.template.metadata.namespace: Forbidden: it is in its owner's namespace: leave it out`,
 				`spec.template.spec.hostname: Forbidden: it is set to the pod's name: leave it out`,
 				`spec.template.spec.subdomain: Forbidden: it is set to the Service's name: leave it out`,
 			},
@@ -290,8 +290,8 @@ func TestWhatATemplateCannotAskFor(t *testing.T) {
 		"another owner": {
 			`template: {metadata: {finalizers: [a/b], ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}`,
 			[]string{
-				`spec.template.metadata.finalizers: Forbidden: they would keep the pod from being replaced: leave them out`,
-				`spec.template.metadata.ownerReferences: Forbidden: the pod has an owner: leave them out`,
+				`spec.template.metadata.finalizers: Forbidden: they would keep it from being replaced: leave them out`,
+				`spec.template.metadata.ownerReferences: Forbidden: it has an owner: leave them out`,
 			},
 		},
 		"our labels": {
@@ -346,7 +346,7 @@ func TestWhatATemplateCannotAskFor(t *testing.T) {
 		},
 		"an init container called notebook": {
 			`template: {spec: {initContainers: [{name: notebook}]}}`,
-			[]string{`spec.template.spec.initContainers[0].name: Forbidden: the notebook's container has this name: use another`},
+			[]string{`spec.template.spec.initContainers[0].name: Forbidden: the notebook container has this name: use another`},
 		},
 		"a container without a name": {
 			`template: {spec: {initContainers: [{name: ""}]}}`,

@@ -8,42 +8,56 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// Marks of what is made for a Jupyter.
+// Marks of what is made.
 const (
 	// LabelManagedBy, LabelName and LabelInstance are Kubernetes' own.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelName      = "app.kubernetes.io/name"
 	LabelInstance  = "app.kubernetes.io/instance"
-	// ManagedBy and NameJupyter are the values of the first two of Kubernetes' labels.
-	ManagedBy   = "bongsu"
-	NameJupyter = "jupyter"
+	// ManagedBy is the value of the first of Kubernetes' labels.
+	ManagedBy = "bongsu"
 )
 
-// Selector is what selects a Jupyter's pods, in the form of a Service: by this label
-// alone.
-func Selector(j *v1alpha1.Jupyter) map[string]string {
-	return map[string]string{v1alpha1.LabelJupyter: j.Name}
+// family is a kind that is made of other objects, and what they are marked by.
+type family struct{ kind, label, name string }
+
+var (
+	notebooks = family{v1alpha1.KindJupyter, v1alpha1.LabelJupyter, "jupyter"}
+	apps      = family{v1alpha1.KindAppService, v1alpha1.LabelAppService, "appservice"}
+)
+
+func familyOf(owner metav1.Object) family {
+	if _, isApp := owner.(*v1alpha1.AppService); isApp {
+		return apps
+	}
+	return notebooks
 }
 
-// Labels are on everything that is made for a Jupyter.
-func Labels(j *v1alpha1.Jupyter) map[string]string {
-	labels := Selector(j)
-	maps.Copy(labels, map[string]string{LabelManagedBy: ManagedBy, LabelName: NameJupyter, LabelInstance: j.Name})
+// Selector is what selects the pods of a Jupyter or an AppService, in the form of a
+// Service: by this label alone.
+func Selector(owner metav1.Object) map[string]string {
+	return map[string]string{familyOf(owner).label: owner.GetName()}
+}
+
+// Labels are on everything that is made for a Jupyter or an AppService.
+func Labels(owner metav1.Object) map[string]string {
+	labels := Selector(owner)
+	maps.Copy(labels, map[string]string{LabelManagedBy: ManagedBy, LabelName: familyOf(owner).name, LabelInstance: owner.GetName()})
 	return labels
 }
 
-// childMeta is the metadata of what goes with its Jupyter.
-func childMeta(j *v1alpha1.Jupyter, name string) metav1.ObjectMeta {
+// childMeta is the metadata of what goes with its owner.
+func childMeta(owner metav1.Object, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: j.Namespace, Name: name, Labels: Labels(j),
-		OwnerReferences: []metav1.OwnerReference{OwnerReference(j)},
+		Namespace: owner.GetNamespace(), Name: name, Labels: Labels(owner),
+		OwnerReferences: []metav1.OwnerReference{ownerReference(owner)},
 	}
 }
 
-// OwnerReference makes an object go with its Jupyter. It holds nobody's deletion up.
-func OwnerReference(j *v1alpha1.Jupyter) metav1.OwnerReference {
+// ownerReference makes an object go with its owner. It holds nobody's deletion up.
+func ownerReference(owner metav1.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.KindJupyter, Name: j.Name, UID: j.UID,
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: familyOf(owner).kind, Name: owner.GetName(), UID: owner.GetUID(),
 		Controller: new(true), BlockOwnerDeletion: new(false),
 	}
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"time"
@@ -39,34 +40,53 @@ func NotebookPod(j *v1alpha1.Jupyter, defaultImage string) (corev1.PodTemplateSp
 		if errs := append(refused(template, pod.Labels, templatePath), refusedOfNotebook(j, template)...); len(errs) > 0 {
 			return pod, errs
 		}
-		merged, err := merge(pod, v1alpha1.NotebookContainer, template)
+	}
+	return confined(pod, j.Spec.Template, templatePath, func(notebook *corev1.Container) { override(notebook, j.Spec.Image, &j.Spec.Resources) })
+}
+
+// confined is a pod with a template merged in that has passed refused, and then with
+// what finish makes of its first container: a pod that keeps to the Pod Security
+// Standard "restricted", or the errors.
+func confined(
+	pod corev1.PodTemplateSpec, template *corev1.PodTemplateSpec, at *field.Path, finish func(*corev1.Container),
+) (corev1.PodTemplateSpec, field.ErrorList) {
+	if template != nil {
+		merged, err := merge(pod, pod.Spec.Containers[0].Name, template)
 		if err != nil {
-			return pod, field.ErrorList{field.Invalid(templatePath, nil, err.Error())}
+			return pod, field.ErrorList{field.Invalid(at, nil, err.Error())}
 		}
 		pod = merged
 	}
-	override(&pod.Spec.Containers[0], &j.Spec)
-	return pod, restricted(&pod, j.Spec.Template, templatePath)
+	finish(&pod.Spec.Containers[0])
+	return pod, restricted(&pod, template, at)
 }
 
 // refusedOfNotebook is what the template of a notebook may not ask for.
 func refusedOfNotebook(j *v1alpha1.Jupyter, template *corev1.PodTemplateSpec) field.ErrorList {
-	var errs field.ErrorList
 	spec := templatePath.Child("spec")
+	errs := refusedOfLasting(&template.Spec, spec)
 	for i := range template.Spec.Volumes {
 		if template.Spec.Volumes[i].Name == homeName {
 			errs = append(errs, field.Forbidden(spec.Child("volumes").Index(i).Child("name"),
 				`"home" is the volume of the notebook's files, which spec.storage describes: use another name`))
 		}
 	}
-	for i := range template.Spec.InitContainers {
-		if template.Spec.InitContainers[i].Name == v1alpha1.NotebookContainer {
-			errs = append(errs, field.Forbidden(spec.Child("initContainers").Index(i).Child("name"), "the notebook's container has this name: use another"))
-		}
-	}
+	errs = append(errs, refusedInits(template, v1alpha1.NotebookContainer)...)
 	for i := range template.Spec.Containers {
 		if container := &template.Spec.Containers[i]; container.Name == v1alpha1.NotebookContainer {
 			errs = append(errs, refusedOfServer(j, container, spec.Child("containers").Index(i))...)
+		}
+	}
+	return errs
+}
+
+// refusedInits refuses init containers that have the name of the main container.
+func refusedInits(template *corev1.PodTemplateSpec, main string) field.ErrorList {
+	var errs field.ErrorList
+	for i := range template.Spec.InitContainers {
+		if template.Spec.InitContainers[i].Name == main {
+			errs = append(errs, field.Forbidden(templatePath.Child("spec", "initContainers").Index(i).Child("name"),
+				"the "+main+" container has this name: use another"))
 		}
 	}
 	return errs
@@ -93,14 +113,14 @@ func refusedOfServer(j *v1alpha1.Jupyter, container *corev1.Container, at *field
 }
 
 // override has the spec's own fields win over the template's.
-func override(notebook *corev1.Container, spec *v1alpha1.JupyterSpec) {
-	if spec.Image != "" {
-		notebook.Image = spec.Image
+func override(container *corev1.Container, image string, resources *corev1.ResourceRequirements) {
+	if image != "" {
+		container.Image = image
 	}
-	notebook.Resources.Limits = overlay(notebook.Resources.Limits, spec.Resources.Limits)
-	notebook.Resources.Requests = overlay(notebook.Resources.Requests, spec.Resources.Requests)
-	if len(spec.Resources.Claims) > 0 {
-		notebook.Resources.Claims = append([]corev1.ResourceClaim(nil), spec.Resources.Claims...)
+	container.Resources.Limits = overlay(container.Resources.Limits, resources.Limits)
+	container.Resources.Requests = overlay(container.Resources.Requests, resources.Requests)
+	if len(resources.Claims) > 0 {
+		container.Resources.Claims = append([]corev1.ResourceClaim(nil), resources.Claims...)
 	}
 }
 
@@ -120,18 +140,10 @@ func overlay(below, above corev1.ResourceList) corev1.ResourceList {
 
 // basePod is a notebook's pod without the author's template.
 func basePod(j *v1alpha1.Jupyter, image string) corev1.PodTemplateSpec {
-	account := j.Spec.ServiceAccountName
-	if account == "" {
-		account = defaultServiceAccount
-	}
 	pod := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		Containers: []corev1.Container{notebookContainer(j, image)},
-		Volumes:    []corev1.Volume{homeVolume(j)},
-		// The account is always named. The API server copies it to the deprecated
-		// serviceAccount, and would take it from there again if it were left out later.
-		ServiceAccountName:           account,
-		AutomountServiceAccountToken: new(account != defaultServiceAccount),
-		RestartPolicy:                corev1.RestartPolicyAlways,
+		Containers:    []corev1.Container{notebookContainer(j, image)},
+		Volumes:       []corev1.Volume{homeVolume(j)},
+		RestartPolicy: corev1.RestartPolicyAlways,
 		// A Service called jupyter would set JUPYTER_PORT, which the server reads.
 		EnableServiceLinks: new(false),
 		SecurityContext: &corev1.PodSecurityContext{
@@ -140,8 +152,16 @@ func basePod(j *v1alpha1.Jupyter, image string) corev1.PodTemplateSpec {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}}
+	runAs(&pod.Spec, j.Spec.ServiceAccountName)
 	pod.Labels = Labels(j)
 	return pod
+}
+
+// runAs names a pod's account, always. The API server copies it to the deprecated
+// serviceAccount, and would take it from there again if it were left out later.
+func runAs(pod *corev1.PodSpec, account string) {
+	pod.ServiceAccountName = cmp.Or(account, defaultServiceAccount)
+	pod.AutomountServiceAccountToken = new(pod.ServiceAccountName != defaultServiceAccount)
 }
 
 func notebookContainer(j *v1alpha1.Jupyter, image string) corev1.Container {

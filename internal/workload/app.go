@@ -1,0 +1,172 @@
+package workload
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+const (
+	// appUser runs an app whose template names no user: an image may have a name for
+	// its user only, of which nobody can tell that it is not root.
+	appUser = 65532
+	// appHistory is how many former ReplicaSets are kept: to look at, for to go back is
+	// to change the AppService.
+	appHistory = 2
+)
+
+// AppPod is the pod of an app: ours, with the author's template merged in, and the
+// image, ports and resources of the spec in the app's container. It is not to be used
+// if there are errors; each names the field that it is about.
+func AppPod(a *v1alpha1.AppService, defaultImage string) (corev1.PodTemplateSpec, field.ErrorList) {
+	pod := baseAppPod(a, defaultImage)
+	template := a.Spec.Template
+	if template != nil {
+		errs := append(refused(template, pod.Labels, templatePath), refusedOfLasting(&template.Spec, templatePath.Child("spec"))...)
+		if errs = append(errs, refusedInits(template, v1alpha1.AppContainer)...); len(errs) > 0 {
+			return pod, errs
+		}
+	}
+	pod, errs := confined(pod, template, templatePath, func(app *corev1.Container) { override(app, a.Spec.Image, &a.Spec.Resources) })
+	return pod, append(errs, unknownContainers(a, &pod.Spec)...)
+}
+
+func baseAppPod(a *v1alpha1.AppService, image string) corev1.PodTemplateSpec {
+	container := corev1.Container{Name: v1alpha1.AppContainer, Image: image}
+	for _, port := range a.Spec.Ports {
+		container.Ports = append(container.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort, Protocol: port.Protocol})
+	}
+	harden(&container)
+	pod := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Containers:         []corev1.Container{container},
+		RestartPolicy:      corev1.RestartPolicyAlways,
+		EnableServiceLinks: new(false),
+		SecurityContext:    restrictedUser(),
+	}}
+	runAs(&pod.Spec, a.Spec.ServiceAccountName)
+	pod.Labels = Labels(a)
+	return pod
+}
+
+func restrictedUser() *corev1.PodSecurityContext {
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), RunAsUser: new(int64(appUser)), RunAsGroup: new(int64(appUser)), FSGroup: new(int64(appUser)),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+// unknownContainers finds commands that are to run in a container that the pod does
+// not have.
+func unknownContainers(a *v1alpha1.AppService, pod *corev1.PodSpec) field.ErrorList {
+	var errs field.ErrorList
+	look := func(check *v1alpha1.ExecCheck, at *field.Path) {
+		if check != nil && !hasContainer(pod, ContainerOf(check)) {
+			errs = append(errs, field.NotFound(at.Child("exec", "container"), ContainerOf(check)))
+		}
+	}
+	spec := field.NewPath("spec")
+	if check := a.Spec.HealthCheck; check != nil {
+		look(check.Exec, spec.Child("healthCheck"))
+	}
+	if backup := a.Spec.Backup; backup != nil {
+		look(backup.Exec, spec.Child("backup"))
+	}
+	return errs
+}
+
+func hasContainer(pod *corev1.PodSpec, name string) bool {
+	for i := range pod.Containers {
+		if pod.Containers[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// ContainerOf is the container that a command runs in.
+func ContainerOf(check *v1alpha1.ExecCheck) string {
+	if check.Container != "" {
+		return check.Container
+	}
+	return v1alpha1.AppContainer
+}
+
+// AppDeployment is the Deployment of an app.
+func AppDeployment(a *v1alpha1.AppService, pod corev1.PodTemplateSpec) *appsv1.Deployment {
+	replicas := a.Spec.Size
+	if a.Spec.Suspend {
+		replicas = 0
+	}
+	return &appsv1.Deployment{
+		ObjectMeta: appMeta(a),
+		Spec: appsv1.DeploymentSpec{
+			Replicas:             &replicas,
+			RevisionHistoryLimit: new(int32(appHistory)),
+			Selector:             &metav1.LabelSelector{MatchLabels: Selector(a)},
+			Template:             *pod.DeepCopy(),
+		},
+	}
+}
+
+// appMeta is the metadata of an app's Deployment and Service. Where these are to
+// outlive the AppService, if only for its backup, they are nobody's children: a
+// deletion in the foreground would remove them at once, whatever finalizers the
+// AppService has. The annotation says whose they are.
+func appMeta(a *v1alpha1.AppService) metav1.ObjectMeta {
+	meta := childMeta(a, a.Name)
+	meta.Annotations = map[string]string{v1alpha1.AnnotationOwnerUID: string(a.UID)}
+	if a.Spec.Backup != nil || a.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+		meta.OwnerReferences = nil
+	}
+	return meta
+}
+
+// AppServiceType is what the Service of an app is, in its absence None.
+func AppServiceType(a *v1alpha1.AppService) v1alpha1.AppServiceServiceType {
+	switch {
+	case a.Spec.Service.Type != "":
+		return a.Spec.Service.Type
+	case len(a.Spec.Ports) > 0:
+		return v1alpha1.AppServiceServiceClusterIP
+	}
+	return v1alpha1.AppServiceServiceNone
+}
+
+// AppNetworkService is the Service of an app, or nil if it has none.
+func AppNetworkService(a *v1alpha1.AppService) *corev1.Service {
+	kind := AppServiceType(a)
+	if kind == v1alpha1.AppServiceServiceNone {
+		return nil
+	}
+	service := &corev1.Service{
+		ObjectMeta: appMeta(a),
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: Selector(a)},
+	}
+	if kind == v1alpha1.AppServiceServiceHeadless {
+		service.Spec.ClusterIP = corev1.ClusterIPNone
+	}
+	for _, port := range a.Spec.Ports {
+		number := port.ServicePort
+		if number == 0 {
+			number = port.ContainerPort
+		}
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+			Name: port.Name, Protocol: port.Protocol, Port: number, TargetPort: intstr.FromInt32(port.ContainerPort),
+		})
+	}
+	return service
+}
+
+// AppURL is where an app is reached within the cluster; empty if it has no Service.
+func AppURL(a *v1alpha1.AppService) string {
+	if AppServiceType(a) == v1alpha1.AppServiceServiceNone {
+		return ""
+	}
+	return fmt.Sprintf("%s.%s.svc", a.Name, a.Namespace)
+}
