@@ -112,12 +112,12 @@ func (r *Reconciler) setUse(n *notebook) {
 	n.Status.LastProbe = n.use.Probe
 	in.Remembered = culling.MemoryOf(&n.Status)
 	if r.prober.decided(n.name, in) {
-		n.within(time.Second)
+		n.Within(time.Second)
 	}
 }
 
 func (n *notebook) setCondition(r *Reconciler, kind string, c culling.Condition) {
-	kube.SetCondition(&n.Status.Conditions, n.condition(kind, c.Status, c.Reason, c.Message), r.Clock)
+	kube.SetCondition(&n.Status.Conditions, n.Condition(kind, c.Status, c.Reason, c.Message), r.Clock)
 }
 
 // isCulled says whether it is culling that the notebook is suspended by.
@@ -145,10 +145,10 @@ func (r *Reconciler) cull(ctx context.Context, n *notebook) error {
 		return nil
 	}
 	since := idle.LastTransitionTime.Time
-	if err := r.recorder.Emit(ctx, n.Jupyter, idleWarning(n, since)); err != nil {
+	if err := r.Recorder.Emit(ctx, n.Jupyter, idleWarning(n, since)); err != nil {
 		return err
 	}
-	n.within(r.recorder.NextRepeat(since))
+	n.Within(r.Recorder.NextRepeat(since))
 	if !n.use.Cull {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (r *Reconciler) tellCulled(ctx context.Context, n *notebook) error {
 	if age := r.Clock.Since(at); err != nil || age < 0 || age > news {
 		return nil //nolint:nilerr // somebody else wrote it
 	}
-	return r.recorder.Emit(ctx, n.Jupyter, wasCulled(n, at))
+	return r.Recorder.Emit(ctx, n.Jupyter, wasCulled(n, at))
 }
 
 func idleWarning(n *notebook, since time.Time) kube.Event {

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +19,8 @@ import (
 // diagnose says why the notebook does not run. What is read for it besides the caches
 // is read only while it does not.
 func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
-	if (n.Spec.Suspend || isReady(n.pod)) && len(n.known) == 0 {
-		r.journal.Forget(n.name)
+	if (n.Spec.Suspend || isReady(n.pod)) && len(n.Known) == 0 {
+		r.Journal.Forget(n.name)
 		r.lookBack(n)
 		return nil
 	}
@@ -29,9 +28,9 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 	if err != nil || found.Cause == nil {
 		return err
 	}
-	n.cause, n.others = found.Cause, found.Others
-	if _, failed := n.failedSince(); failed {
-		n.cause = new(found.Cause.Steady(n.Status.LastFailure))
+	n.Cause, n.Others = found.Cause, found.Others
+	if _, failed := n.FailedSince(); failed {
+		n.Cause = new(found.Cause.Steady(n.Status.LastFailure))
 	}
 	return nil
 }
@@ -40,7 +39,7 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 // nothing says why.
 func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {
 	if n.Spec.Suspend {
-		return diagnosis.Diagnose(diagnosis.Workload{Known: n.known}), nil
+		return diagnosis.Diagnose(diagnosis.Workload{Known: n.Known}), nil
 	}
 	found, err := r.examine(ctx, n)
 	if err != nil || found.Cause != nil {
@@ -50,7 +49,7 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 		return found, err
 	}
 	// It may have been told before there was anyone to hear it.
-	r.journal.Forget(n.name)
+	r.Journal.Forget(n.name)
 	if found, err = r.examine(ctx, n); err == nil && found.Cause == nil {
 		found.Cause = overdue(n)
 	}
@@ -64,19 +63,19 @@ func (r *Reconciler) lookBack(n *notebook) {
 	}
 	crash := diagnosis.Crashed([]*corev1.Pod{n.pod})
 	if crash != nil && diagnosis.IsNews(n.Status.LastFailure, crash, r.Clock.Now()) {
-		n.crash = crash
+		n.Crash = crash
 	}
 }
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {
-	w := diagnosis.Workload{Known: n.known, Controllers: []types.UID{}}
+	w := diagnosis.Workload{Known: n.Known, Controllers: []types.UID{}}
 	if n.set.UID != "" {
 		w.Controllers = append(w.Controllers, n.set.UID)
 	}
 	if n.pod != nil {
 		w.Pods = append(w.Pods, n.pod)
 	}
-	if err := r.journal.Follow(ctx, n.name, objectsOf(n)...); err != nil {
+	if err := r.Journal.Follow(ctx, n.name, objectsOf(n)...); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
 	w.Events = r.eventsSinceResumed(n)
@@ -84,11 +83,11 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 		return diagnosis.Diagnosis{}, err
 	}
 	if n.pod == nil {
-		if err := r.readQuotas(ctx, n, &w); err != nil {
+		if err := r.ReadQuotas(ctx, n.Namespace, &w); err != nil {
 			return diagnosis.Diagnosis{}, err
 		}
 	} else if n.pod.Spec.NodeName == "" {
-		if err := r.readNodes(ctx, &w); err != nil {
+		if err := r.ReadNodes(ctx, &w); err != nil {
 			return diagnosis.Diagnosis{}, err
 		}
 	}
@@ -97,8 +96,8 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 
 // eventsSinceResumed leaves out what was told of a former run.
 func (r *Reconciler) eventsSinceResumed(n *notebook) []diagnosis.Event {
-	resumed := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionSuspended)
-	events := r.journal.Events(n.name)
+	resumed := n.Before(v1alpha1.ConditionSuspended)
+	events := r.Journal.Events(n.name)
 	switch {
 	case resumed == nil: // it never ran before
 		return events
@@ -134,7 +133,7 @@ func (r *Reconciler) expect(ctx context.Context, n *notebook) error {
 			objects = objects[:len(objects)-1]
 		}
 	}
-	r.journal.Expect(n.name, objects...)
+	r.Journal.Expect(n.name, objects...)
 	return nil
 }
 
@@ -152,13 +151,13 @@ func claimName(j *v1alpha1.Jupyter) string {
 // cache, and no watch tells of it.
 func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Workload) error {
 	name := claimName(n.Jupyter)
-	if name == "" || n.stop {
+	if name == "" || n.Stop {
 		return nil
 	}
 	if n.Spec.Storage.ExistingClaim != "" {
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: name}, &n.claim)
 		if n.claim.Status.Phase != corev1.ClaimBound {
-			n.within(r.retryRefused(n))
+			n.Within(r.RetryRefused(n.Pass))
 		}
 		if apierrors.IsNotFound(err) {
 			w.Known = append(w.Known, diagnosis.ClaimNotFound(name))
@@ -174,35 +173,11 @@ func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Wo
 	return nil
 }
 
-func (r *Reconciler) readQuotas(ctx context.Context, n *notebook, w *diagnosis.Workload) error {
-	if len(w.Events) == 0 {
-		return nil // nobody was refused anything
-	}
-	var quotas corev1.ResourceQuotaList
-	if err := r.Live.List(ctx, &quotas, client.InNamespace(n.Namespace)); err != nil {
-		return err
-	}
-	for i := range quotas.Items {
-		w.Quotas = append(w.Quotas, &quotas.Items[i])
-	}
-	return nil
-}
-
-// readNodes sums up the nodes, of which the cache holds what this needs.
-func (r *Reconciler) readNodes(ctx context.Context, w *diagnosis.Workload) error {
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	w.Nodes = diagnosis.SumUp(nodes.Items)
-	return nil
-}
-
 // isOverdue tells whether the start takes longer than it was given.
 func (r *Reconciler) isOverdue(n *notebook) bool {
-	left := n.Spec.ProgressDeadline() - r.Clock.Since(r.startedAt(n))
+	left := n.Spec.ProgressDeadline() - r.Clock.Since(r.StartedAt(n.Pass))
 	if left > 0 {
-		n.within(left)
+		n.Within(left)
 		return false
 	}
 	return true
@@ -210,7 +185,7 @@ func (r *Reconciler) isOverdue(n *notebook) bool {
 
 func overdue(n *notebook) *diagnosis.Cause {
 	return &diagnosis.Cause{
-		Reason: v1alpha1.ReasonProgressDeadlineExceeded, Object: selfOf(n.Jupyter),
+		Reason: v1alpha1.ReasonProgressDeadlineExceeded, Object: n.Self(),
 		Message: fmt.Sprintf("the notebook is not ready after %v, and nothing says why", n.Spec.ProgressDeadline()),
 		Advice:  "see whether its image serves on port 8888, and the Events of pod " + podName(n.Jupyter),
 		Passing: true, Count: 1,

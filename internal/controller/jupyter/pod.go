@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,11 +38,11 @@ const podAwaited = 5 * time.Second
 // findIntruder returns the conflict with a pod of somebody else's in the notebook's
 // place, if there is one.
 func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) (*diagnosis.Cause, error) {
-	if n.pod != nil || n.set.UID == "" || n.stop {
+	if n.pod != nil || n.set.UID == "" || n.Stop {
 		return nil, nil
 	}
-	if left := podAwaited - r.Clock.Since(r.startedAt(n)); left > 0 && n.stalledBefore() == nil {
-		n.within(left)
+	if left := podAwaited - r.Clock.Since(r.StartedAt(n.Pass)); left > 0 && n.StalledBefore() == nil {
+		n.Within(left)
 		return nil, nil
 	}
 	var pod corev1.Pod
@@ -51,8 +50,8 @@ func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) (*diagnosis.
 	if err != nil || metav1.IsControlledBy(&pod, &n.set) {
 		return nil, client.IgnoreNotFound(err)
 	}
-	n.within(r.retryRefused(n)) // no watch tells of it
-	return new(conflictOf(kube.NewConflict("Pod", &pod))), nil
+	n.Within(r.RetryRefused(n.Pass)) // no watch tells of it
+	return new(n.Conflict(kube.NewConflict("Pod", &pod))), nil
 }
 
 func podKey(j *v1alpha1.Jupyter) types.NamespacedName {
@@ -65,7 +64,7 @@ func podName(j *v1alpha1.Jupyter) string { return j.Name + "-0" }
 // wants that, and otherwise only if nothing runs in it that could be lost.
 func (r *Reconciler) update(ctx context.Context, n *notebook) error {
 	pending := func(status metav1.ConditionStatus, reason, message string) {
-		n.updatePending = n.condition(v1alpha1.ConditionUpdatePending, status, reason, message)
+		n.updatePending = n.Condition(v1alpha1.ConditionUpdatePending, status, reason, message)
 	}
 	switch {
 	case n.Spec.Suspend || !isOutdated(n):
@@ -81,7 +80,7 @@ func (r *Reconciler) update(ctx context.Context, n *notebook) error {
 		return nil
 	}
 	// Before the pod is deleted: afterwards, a retry could not tell who did it.
-	if err := r.recorder.Emit(ctx, n.Jupyter, replacedPod(n)); err != nil {
+	if err := r.Recorder.Emit(ctx, n.Jupyter, replacedPod(n)); err != nil {
 		return err
 	}
 	err := r.Client.Delete(ctx, n.pod, client.Preconditions{UID: &n.pod.UID, ResourceVersion: &n.pod.ResourceVersion})
@@ -137,17 +136,4 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 		}
 	}
 	return nil
-}
-
-func (n *notebook) condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: n.Generation}
-}
-
-// stalledBefore is the Stalled condition that was written last, if it is True.
-func (n *notebook) stalledBefore() *metav1.Condition {
-	c := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionStalled)
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return nil
-	}
-	return c
 }

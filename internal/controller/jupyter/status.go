@@ -2,8 +2,6 @@ package jupyter
 
 import (
 	"cmp"
-	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,9 +25,9 @@ func (r *Reconciler) setStatus(n *notebook) {
 	if isReady(n.pod) {
 		n.Status.ReadyReplicas = 1
 	}
-	stalled := n.cause != nil && !r.isInGrace(n)
+	stalled := n.Cause != nil && !r.isInGrace(n)
 	kube.SetCondition(&n.Status.Conditions, n.ready(), r.Clock)
-	r.setStalled(n, stalled)
+	r.Stalled(n.Pass, stalled)
 	for _, c := range []metav1.Condition{
 		n.progressing(stalled), n.scheduled(), n.storage(), n.access(), n.updatePending,
 	} {
@@ -37,22 +35,11 @@ func (r *Reconciler) setStatus(n *notebook) {
 	}
 	r.setSuspended(n)
 	r.setUse(n)
-	failure := n.crash
+	failure := n.Crash
 	if stalled {
-		failure = n.cause
+		failure = n.Cause
 	}
 	n.Status.LastFailure = diagnosis.Remember(n.Status.LastFailure, failure, r.Clock.Now())
-}
-
-// setStalled keeps the time when it began to be stalled, for whatever reason: an
-// Event that tells of a reason is told once from then on.
-func (r *Reconciler) setStalled(n *notebook, stalled bool) {
-	c := n.condition(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonNotStalled, "nothing is in the way")
-	if stalled {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, n.cause.Reason, n.sentence()
-	}
-	c.LastTransitionTime = metav1.NewTime(r.Clock.Now().Truncate(time.Second))
-	meta.SetStatusCondition(&n.Status.Conditions, c)
 }
 
 // Times within which what is in the way is nothing out of the ordinary.
@@ -65,7 +52,7 @@ const (
 // looked at when it no longer is.
 func (r *Reconciler) isInGrace(n *notebook) bool {
 	var grace time.Duration
-	switch n.cause.Reason {
+	switch n.Cause.Reason {
 	case v1alpha1.ReasonFailedScheduling, v1alpha1.ReasonClaimPending:
 		grace = n.Spec.SchedulingGracePeriod()
 	case v1alpha1.ReasonUnhealthy:
@@ -80,14 +67,14 @@ func (r *Reconciler) isInGrace(n *notebook) bool {
 	if left <= 0 {
 		return false
 	}
-	n.within(left)
+	n.Within(left)
 	return true
 }
 
 // waitingSince is when what is in the way could first be.
 func (r *Reconciler) waitingSince(n *notebook) time.Time {
 	if n.pod == nil {
-		return r.startedAt(n)
+		return r.StartedAt(n.Pass)
 	}
 	since := n.pod.CreationTimestamp.Time
 	after := func(t metav1.Time) {
@@ -95,7 +82,7 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 			since = t.Time
 		}
 	}
-	switch n.cause.Reason {
+	switch n.Cause.Reason {
 	case v1alpha1.ReasonUnhealthy:
 		if c := podCondition(n.pod, corev1.PodReady); c != nil {
 			after(c.LastTransitionTime)
@@ -111,56 +98,6 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 	return since
 }
 
-// startedAt is when the notebook was last made to run, or what was in the way went.
-func (r *Reconciler) startedAt(n *notebook) time.Time {
-	stalled := n.stalledBefore()
-	if stalled != nil && stalled.Reason == v1alpha1.ReasonProgressDeadlineExceeded && stalled.ObservedGeneration == n.Generation {
-		return time.Time{} // it has had its time
-	}
-	if c := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionProgressing); isStarting(c) {
-		return c.LastTransitionTime.Time
-	}
-	return r.Clock.Now()
-}
-
-func isStarting(progressing *metav1.Condition) bool {
-	return progressing != nil && (progressing.Reason == v1alpha1.ReasonStarting || progressing.Reason == v1alpha1.ReasonRecovering) &&
-		progressing.Status == metav1.ConditionTrue
-}
-
-// failedSince is when it was first told that the notebook does not run, if it was not
-// told since that it does.
-func (n *notebook) failedSince() (time.Time, bool) {
-	if c := n.stalledBefore(); c != nil {
-		return c.LastTransitionTime.Time, true
-	}
-	c := meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionProgressing)
-	if c == nil || c.Reason != v1alpha1.ReasonRecovering {
-		return time.Time{}, false
-	}
-	return c.LastTransitionTime.Time, true
-}
-
-// maxOthers is how many further causes are named.
-const maxOthers = 5
-
-// sentence says what is in the way, and names what else is.
-func (n *notebook) sentence() string {
-	text := n.cause.Sentence()
-	if len(n.others) == 0 {
-		return text
-	}
-	named := n.others[:min(len(n.others), maxOthers)]
-	others := make([]string, len(named), maxOthers+1)
-	for i, c := range named {
-		others[i] = strings.TrimSpace(fmt.Sprintf("%s of %s %s %s", c.Reason, c.Object.Kind, c.Object.Name, c.Container))
-	}
-	if more := len(n.others) - len(named); more > 0 {
-		others = append(others, fmt.Sprintf("and %d more", more))
-	}
-	return text + " (besides: " + strings.Join(others, ", ") + ")"
-}
-
 // ready follows the readiness of the pod.
 func (n *notebook) ready() metav1.Condition {
 	status, reason, message := metav1.ConditionFalse, v1alpha1.ReasonStarting, "the notebook is being started"
@@ -169,10 +106,10 @@ func (n *notebook) ready() metav1.Condition {
 		reason, message = v1alpha1.ReasonSuspended, "set spec.suspend to false to start the notebook"
 	case isReady(n.pod):
 		status, reason, message = metav1.ConditionTrue, v1alpha1.ReasonReady, "the notebook serves at "+n.Status.URL
-	case n.cause != nil:
-		reason, message = n.cause.Reason, n.sentence()
+	case n.Cause != nil:
+		reason, message = n.Cause.Reason, n.Sentence()
 	}
-	return n.condition(v1alpha1.ConditionReady, status, reason, message)
+	return n.Condition(v1alpha1.ConditionReady, status, reason, message)
 }
 
 func (n *notebook) progressing(stalled bool) metav1.Condition {
@@ -183,75 +120,61 @@ func (n *notebook) progressing(stalled bool) metav1.Condition {
 	case n.Spec.Suspend:
 		reason, message = v1alpha1.ReasonSuspended, "the notebook is stopped"
 	case stalled:
-		reason, message = n.cause.Reason, "see condition Stalled"
+		reason, message = n.Cause.Reason, "see condition Stalled"
 	case isReady(n.pod):
 	default:
 		status, reason, message = metav1.ConditionTrue, v1alpha1.ReasonStarting, "the notebook is being started"
-		if _, failed := n.failedSince(); failed {
+		if _, failed := n.FailedSince(); failed {
 			reason, message = v1alpha1.ReasonRecovering, "what was in the way is gone; the notebook is being started"
 		}
 	}
-	return n.condition(v1alpha1.ConditionProgressing, status, reason, message)
+	return n.Condition(v1alpha1.ConditionProgressing, status, reason, message)
 }
 
 func (n *notebook) scheduled() metav1.Condition {
 	if n.pod == nil {
-		return n.condition(v1alpha1.ConditionPodScheduled, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "there is no pod")
+		return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "there is no pod")
 	}
 	c := podCondition(n.pod, corev1.PodScheduled)
 	switch {
 	case n.pod.Spec.NodeName != "":
-		return n.condition(v1alpha1.ConditionPodScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "on node "+n.pod.Spec.NodeName)
+		return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "on node "+n.pod.Spec.NodeName)
 	case c != nil && c.Status == corev1.ConditionFalse:
-		return n.condition(v1alpha1.ConditionPodScheduled, metav1.ConditionFalse,
+		return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionFalse,
 			cmp.Or(c.Reason, corev1.PodReasonUnschedulable), c.Message)
 	}
-	return n.condition(v1alpha1.ConditionPodScheduled, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "the scheduler has not seen the pod yet")
+	return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "the scheduler has not seen the pod yet")
 }
 
 func (n *notebook) storage() metav1.Condition {
 	name := claimName(n.Jupyter)
 	if name == "" {
-		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonNotRequested, "no storage is asked for")
+		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonNotRequested, "no storage is asked for")
 	}
-	if c := n.causeAt("PersistentVolumeClaim", name); c != nil {
-		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, c.Reason, c.Sentence())
+	if c := n.CauseAt("PersistentVolumeClaim", name); c != nil {
+		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, c.Reason, c.Sentence())
 	}
 	switch {
-	case n.claim.UID == "" && !isReady(n.pod) && (n.stop || n.Spec.Suspend):
-		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "claim "+name+" was not looked at")
+	case n.claim.UID == "" && !isReady(n.pod) && (n.Stop || n.Spec.Suspend):
+		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "claim "+name+" was not looked at")
 	case n.claim.Status.Phase == corev1.ClaimLost:
-		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimLost, "the volume of claim "+name+" is gone")
+		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimLost, "the volume of claim "+name+" is gone")
 	case n.claim.Status.Phase == corev1.ClaimBound, isReady(n.pod): // a pod that is ready mounts the claim
-		return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
+		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
 	}
-	return n.condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimPending, "claim "+name+" waits for a volume")
+	return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimPending, "claim "+name+" waits for a volume")
 }
 
 func (n *notebook) access() metav1.Condition {
 	for _, kind := range []string{"Service", "Ingress"} {
-		if c := n.causeAt(kind, n.Name); c != nil {
-			return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionFalse, c.Reason, c.Sentence())
+		if c := n.CauseAt(kind, n.Name); c != nil {
+			return n.Condition(v1alpha1.ConditionAccessReady, metav1.ConditionFalse, c.Reason, c.Sentence())
 		}
 	}
-	if n.stop {
-		return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "something else is in the way")
+	if n.Stop {
+		return n.Condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "something else is in the way")
 	}
-	return n.condition(v1alpha1.ConditionAccessReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "reached at "+n.Status.URL)
-}
-
-// causeAt returns the cause that lies in an object, if any does.
-func (n *notebook) causeAt(kind, name string) *diagnosis.Cause {
-	object := diagnosis.Object{Kind: kind, Name: name}
-	if n.cause != nil && n.cause.Object == object {
-		return n.cause
-	}
-	for i := range n.others {
-		if n.others[i].Object == object {
-			return &n.others[i]
-		}
-	}
-	return nil
+	return n.Condition(v1alpha1.ConditionAccessReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "reached at "+n.Status.URL)
 }
 
 // setSuspended says of a notebook that never was suspended that it is not since it was
@@ -259,7 +182,7 @@ func (n *notebook) causeAt(kind, name string) *diagnosis.Cause {
 // this run too.
 func (r *Reconciler) setSuspended(n *notebook) {
 	kube.SetCondition(&n.Status.Conditions, n.suspended(), r.Clock)
-	if !n.Spec.Suspend && meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionSuspended) == nil {
+	if !n.Spec.Suspend && n.Before(v1alpha1.ConditionSuspended) == nil {
 		meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionSuspended).LastTransitionTime = n.CreationTimestamp
 	}
 }
@@ -267,10 +190,10 @@ func (r *Reconciler) setSuspended(n *notebook) {
 func (n *notebook) suspended() metav1.Condition {
 	switch {
 	case !n.Spec.Suspend:
-		return n.condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "spec.suspend is false")
+		return n.Condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "spec.suspend is false")
 	case n.Annotations[v1alpha1.AnnotationCulledAt] != "":
-		return n.condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulled,
+		return n.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulled,
 			"nobody used the notebook: set spec.suspend to false to start it again")
 	}
-	return n.condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended, "spec.suspend is true")
+	return n.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended, "spec.suspend is true")
 }

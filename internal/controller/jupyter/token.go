@@ -93,7 +93,7 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) error {
 	} else if err := r.makeToken(ctx, n, ref, &secret); err != nil {
 		return err
 	}
-	if !n.stop {
+	if !n.Stop {
 		r.tokens.setGood(n.name, token, look)
 	}
 	return nil
@@ -103,9 +103,9 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) error {
 func checkToken(n *notebook, ref v1alpha1.SecretKeyReference, secret *corev1.Secret, exists bool) {
 	switch {
 	case !exists:
-		n.found(noToken(v1alpha1.ReasonSecretNotFound, ref, "does not exist"))
+		n.Found(noToken(v1alpha1.ReasonSecretNotFound, ref, "does not exist"))
 	case len(secret.Data[ref.Key]) == 0:
-		n.found(noToken(v1alpha1.ReasonInvalidSecret, ref, "has no value under key "+ref.Key))
+		n.Found(noToken(v1alpha1.ReasonInvalidSecret, ref, "has no value under key "+ref.Key))
 	}
 }
 
@@ -116,9 +116,9 @@ func (r *Reconciler) makeToken(ctx context.Context, n *notebook, ref v1alpha1.Se
 	}
 	wanted := workload.NotebookToken(n.Jupyter, rand.Text())
 	if secret.UID == "" {
-		return r.judge(n, wanted, secret, r.children.Make(ctx, wanted, secret))
+		return r.Judge(n.Pass, wanted, secret, r.Children.Make(ctx, wanted, secret))
 	}
-	return r.ensure(ctx, n, wanted, secret)
+	return r.Ensure(ctx, n.Pass, wanted, secret)
 }
 
 func noToken(reason string, ref v1alpha1.SecretKeyReference, what string) diagnosis.Cause {

@@ -1,0 +1,36 @@
+package owner
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/diagnosis"
+)
+
+// ReadQuotas adds the quotas of a namespace, if Events tell that anyone was refused
+// anything.
+func (u *Upkeep) ReadQuotas(ctx context.Context, namespace string, w *diagnosis.Workload) error {
+	if len(w.Events) == 0 {
+		return nil
+	}
+	var quotas corev1.ResourceQuotaList
+	if err := u.Live.List(ctx, &quotas, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for i := range quotas.Items {
+		w.Quotas = append(w.Quotas, &quotas.Items[i])
+	}
+	return nil
+}
+
+// ReadNodes sums up the nodes, of which the cache holds what this needs.
+func (u *Upkeep) ReadNodes(ctx context.Context, w *diagnosis.Workload) error {
+	var nodes corev1.NodeList
+	if err := u.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	w.Nodes = diagnosis.SumUp(nodes.Items)
+	return nil
+}
