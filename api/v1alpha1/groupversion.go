@@ -27,6 +27,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterSecretShare{}, &ClusterSecretShareList{},
 		&SecretShareGrant{}, &SecretShareGrantList{},
 		&Jupyter{}, &JupyterList{},
+		&AppService{}, &AppServiceList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

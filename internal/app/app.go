@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -153,6 +154,9 @@ func cacheOptions() cache.Options {
 			&corev1.Service{}:               made,
 			&corev1.PersistentVolumeClaim{}: made,
 			&appsv1.StatefulSet{}:           made,
+			&appsv1.Deployment{}:            made,
+			&appsv1.ReplicaSet{}:            made,
+			&batchv1.Job{}:                  made,
 			&networkingv1.Ingress{}:         made,
 		},
 	}

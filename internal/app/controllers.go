@@ -11,6 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	engine "github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/alarm"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter"
 	"github.com/bongsu-io/bongsu/internal/controller/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
@@ -30,6 +31,7 @@ type controllers struct {
 	alarm, clusterAlarm       *alarm.Reconciler
 	receiver, clusterReceiver *receiver.Reconciler
 	jupyter                   *jupyter.Reconciler
+	appService                *appservice.Reconciler
 }
 
 // prime brings all alarms into force before the first Event is consumed.
@@ -38,6 +40,12 @@ func (c *controllers) prime(ctx context.Context) error {
 		return err
 	}
 	return c.clusterAlarm.Prime(ctx)
+}
+
+// hear is told of all Events: some tell why what somebody asked for does not run.
+func (c *controllers) hear(ctx context.Context, occurrences []engine.Occurrence) {
+	c.jupyter.Hear(ctx, occurrences)
+	c.appService.Hear(ctx, occurrences)
 }
 
 // addControllers makes each controller and hands it to the manager.
@@ -59,6 +67,12 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 	notebooks := jupyter.New(jupyter.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Image: c.Options.JupyterImage, DialPod: c.DialPod,
 	})
+	apps, err := appservice.New(appservice.Dependencies{
+		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, REST: c.REST, Image: c.Options.AppServiceImage, DialPod: c.DialPod,
+	})
+	if err != nil {
+		return nil, err
+	}
 	stream, err := a.newSecretStream(c, watch, shares.Secrets(), notebooks.Secrets())
 	if err != nil {
 		return nil, err
@@ -72,13 +86,14 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 	all := &controllers{
 		alarm: alarm.NewAlarm(forAlarms), clusterAlarm: alarm.NewClusterAlarm(forAlarms),
 		receiver: receiver.NewAlarmReceiver(forReceivers), clusterReceiver: receiver.NewClusterAlarmReceiver(forReceivers),
-		jupyter: notebooks,
+		jupyter: notebooks, appService: apps,
 	}
 	err = errors.Join(
 		a.manager.Add(leaderOnly(stream.Start)),
 		a.manager.Add(leaderOnly(func(ctx context.Context) error { return secretshare.EnsureDefault(ctx, cl, c.Options.Namespace) })),
 		shares.SetUp(a.manager),
 		notebooks.SetUp(a.manager),
+		apps.SetUp(a.manager),
 	)
 	if err != nil {
 		return nil, err

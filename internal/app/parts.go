@@ -6,9 +6,11 @@ import (
 	"net/http"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +29,7 @@ import (
 )
 
 var schemes = []func(*runtime.Scheme) error{
-	corev1.AddToScheme, appsv1.AddToScheme, networkingv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme,
+	corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme,
 }
 
 // addParts makes everything that runs and hands it to the manager.
@@ -67,7 +69,7 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 		Namespaces: known,
 		Enricher:   a.newEnricher(c, uid),
 		Reporter:   accountant,
-		Hear:       controllers.jupyter.Hear,
+		Hear:       controllers.hear,
 		Prime:      controllers.prime,
 		Clock:      realClock,
 		Log:        c.Log.WithName("pipeline"),

@@ -168,7 +168,7 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 // what was found is not ours.
 func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 	switch {
-	case !isOurs(wanted, found):
+	case !IsOurs(wanted, found):
 		return false, c.conflict(found)
 	case !found.GetDeletionTimestamp().IsZero(): // it is made anew when it is gone
 		return true, nil
@@ -178,14 +178,14 @@ func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 	return isAsWanted(wanted, found)
 }
 
-// isOurs tells whether an object belongs to the owner of what is wanted. A claim that
-// outlived its owner is taken up by the next owner of that name.
-func isOurs(wanted, found client.Object) bool {
+// IsOurs tells whether an object belongs to the owner of what is wanted. One that
+// outlived its owner, as its annotation says, is taken up by the next owner of that
+// name: a claim, and what is wanted with that annotation itself.
+func IsOurs(wanted, found client.Object) bool {
 	if controller := metav1.GetControllerOf(found); controller != nil {
 		return controller.UID == ownerUID(wanted)
 	}
-	_, isClaim := found.(*corev1.PersistentVolumeClaim)
-	if !isClaim || found.GetAnnotations()[v1alpha1.AnnotationOwnerUID] == "" {
+	if !mayOutlive(wanted) || found.GetAnnotations()[v1alpha1.AnnotationOwnerUID] == "" {
 		return false
 	}
 	for key, value := range wanted.GetLabels() {
@@ -194,6 +194,11 @@ func isOurs(wanted, found client.Object) bool {
 		}
 	}
 	return true
+}
+
+func mayOutlive(wanted client.Object) bool {
+	_, isClaim := wanted.(*corev1.PersistentVolumeClaim)
+	return isClaim || wanted.GetAnnotations()[v1alpha1.AnnotationOwnerUID] != ""
 }
 
 // hasValues tells whether a Secret has a value for each key that is wanted. Ours are

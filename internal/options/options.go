@@ -31,17 +31,20 @@ type Options struct {
 	DeliveryMaxAge time.Duration
 	// JupyterImage is the image of Jupyters that name none.
 	JupyterImage string
+	// AppServiceImage is the image of AppServices that name none.
+	AppServiceImage string
 }
 
 // Default returns the options of an installation that says nothing.
 func Default() Options {
 	return Options{
-		DataDir:        "/var/lib/bongsu",
-		Namespace:      "bongsu-system",
-		MetricsAddress: "0",
-		HealthAddress:  "0",
-		DeliveryMaxAge: 24 * time.Hour,
-		JupyterImage:   "jupyter/minimal-notebook",
+		DataDir:         "/var/lib/bongsu",
+		Namespace:       "bongsu-system",
+		MetricsAddress:  "0",
+		HealthAddress:   "0",
+		DeliveryMaxAge:  24 * time.Hour,
+		JupyterImage:    "jupyter/minimal-notebook",
+		AppServiceImage: "memcached",
 	}
 }
 
@@ -65,6 +68,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"how long delivery of a message is tried before it is dropped")
 	flags.StringVar(&o.JupyterImage, "jupyter-image", o.JupyterImage,
 		"`image` of Jupyters that name none")
+	flags.StringVar(&o.AppServiceImage, "appservice-image", o.AppServiceImage,
+		"`image` of AppServices that name none")
 }
 
 // Validate returns all that is wrong, each naming its flag.
@@ -78,6 +83,9 @@ func (o *Options) Validate() error {
 	}
 	if o.JupyterImage == "" {
 		errs = append(errs, errors.New("--jupyter-image must not be empty"))
+	}
+	if o.AppServiceImage == "" {
+		errs = append(errs, errors.New("--appservice-image must not be empty"))
 	}
 	if o.DeliveryMaxAge < time.Minute {
 		errs = append(errs, fmt.Errorf("--delivery-max-age is %v; it must be at least 1m", o.DeliveryMaxAge))

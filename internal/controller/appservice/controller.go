@@ -1,0 +1,163 @@
+package appservice
+
+import (
+	"context"
+	"net"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/owner"
+)
+
+// Dependencies are what a Reconciler needs; all of them.
+type Dependencies struct {
+	// Client reads from the caches, Live from the API server.
+	Client client.Client
+	Live   client.Reader
+	Clock  clock.WithTicker
+	// REST is how commands are run in pods, and pods reached through the API server.
+	REST *rest.Config
+	// Image of apps that name none.
+	Image string
+	// DialPod is how pods are reached. Nil, which is allowed here alone, is the
+	// network's way.
+	DialPod func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Reconciler makes apps run and tells how they fare.
+type Reconciler struct {
+	*owner.Upkeep
+	image   string
+	checks  *checks
+	backups *backups
+}
+
+// New returns a Reconciler.
+func New(d Dependencies) (*Reconciler, error) {
+	upkeep := owner.New(d.Client, d.Live, d.Clock, "appservice-controller")
+	probers, err := newProbers(d)
+	if err != nil {
+		return nil, err
+	}
+	return &Reconciler{
+		Upkeep: upkeep, image: d.Image,
+		checks:  newChecks(d.Clock, probers, upkeep.LookAgain),
+		backups: newBackups(d.Clock, probers.runner, upkeep.LookAgain),
+	}, nil
+}
+
+// SetUp registers the reconciler.
+func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
+	if err := r.addIndexes(mgr); err != nil {
+		return err
+	}
+	for _, part := range []interface {
+		Start(ctx context.Context) error
+	}{r.checks.pool, r.backups} {
+		if err := mgr.Add(part); err != nil {
+			return err
+		}
+	}
+	ofApp := handler.EnqueueRequestsFromMapFunc(owner.Labelled(v1alpha1.LabelAppService))
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(v1alpha1.KindAppService).
+		WithOptions(controller.Options{MaxConcurrentReconciles: owner.Concurrent}).
+		For(&v1alpha1.AppService{}, builder.WithPredicates(lifeChanged)).
+		Watches(&appsv1.Deployment{}, ofApp).
+		Watches(&appsv1.ReplicaSet{}, ofApp, builder.OnlyMetadata, builder.WithPredicates(isNewOrGone)).
+		Watches(&corev1.Service{}, ofApp).
+		Watches(&corev1.Pod{}, ofApp).
+		Watches(&batchv1.Job{}, ofApp).
+		WatchesRawSource(r.Changes()).
+		Complete(r)
+}
+
+// app is one AppService while it is reconciled. Steps change its status in memory and
+// add what they find; nothing but the end writes it.
+type app struct {
+	*owner.Pass
+	*v1alpha1.AppService
+	before *v1alpha1.AppService
+	name   types.NamespacedName
+
+	deployment appsv1.Deployment
+	// sets are the UIDs and names of the Deployment's ReplicaSets.
+	sets map[types.UID]string
+	// pods are those of the Deployment that are not terminating, by name.
+	pods []*corev1.Pod
+	// turned are the pods that came to fare otherwise, by their checks.
+	turned health.Transitions
+	// toRestart is the pod to be replaced; empty for none.
+	toRestart types.UID
+}
+
+// step is one step of the way to an app that runs.
+type step func(ctx context.Context, a *app) error
+
+// +kubebuilder:rbac:groups=bongsu.io,resources=appservices,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bongsu.io,resources=appservices/status,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods/exec,verbs=get;create
+// +kubebuilder:rbac:groups="",resources=pods/proxy,verbs=get
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// Reconcile brings one app a step further and writes how it fares.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	service := &v1alpha1.AppService{}
+	err := r.Client.Get(ctx, req.NamespacedName, service)
+	if apierrors.IsNotFound(err) {
+		r.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	a := &app{
+		Pass:       owner.NewPass(v1alpha1.KindAppService, service, &service.Status.Conditions),
+		AppService: service, before: service.DeepCopy(), name: req.NamespacedName,
+	}
+	if !a.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(a.AppService, v1alpha1.FinalizerBackup) {
+		r.forget(req.NamespacedName) // its children go with it
+		return reconcile.Result{}, nil
+	}
+	if !a.DeletionTimestamp.IsZero() && isOver(a.Status.Backup) {
+		return owner.Again(r.cleanUp(ctx, a))
+	}
+	for _, step := range []step{
+		r.holdForBackup, r.expect, r.ensureDeployment, r.ensureService, r.releaseFromBackup,
+		r.findPods, r.check, r.backUp, r.diagnose,
+	} {
+		if err := step(ctx, a); err != nil {
+			return owner.Again(err)
+		}
+	}
+	r.setStatus(a)
+	return r.report(ctx, a)
+}
+
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.Journal.Forget(name)
+	r.checks.forget(name)
+	r.backups.forget(name)
+}

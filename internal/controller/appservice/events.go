@@ -1,0 +1,121 @@
+package appservice
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/owner"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// report writes the status, if it changed, and says what there is to say.
+func (r *Reconciler) report(ctx context.Context, a *app) (reconcile.Result, error) {
+	// Before the status is written: afterwards, a retry could not tell what turned.
+	for _, e := range a.news() {
+		if err := r.Recorder.Emit(ctx, a.AppService, e); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	runs := ""
+	if a.isComplete() && !a.Spec.Suspend {
+		runs = a.howMany()
+	}
+	if err := r.Report(ctx, a.Pass, a.before, runs); err != nil {
+		return owner.Again(err)
+	}
+	if !a.DeletionTimestamp.IsZero() && isOver(a.Status.Backup) {
+		return owner.Again(r.cleanUp(ctx, a))
+	}
+	if err := r.restart(ctx, a); err != nil {
+		return owner.Again(err)
+	}
+	return reconcile.Result{RequeueAfter: a.Next}, nil
+}
+
+// news are the Events of what turned since the status was written last.
+func (a *app) news() []kube.Event {
+	var events []kube.Event
+	for _, n := range a.turned.Failed {
+		events = append(events, checkFailed(&n))
+	}
+	for _, n := range a.turned.Unchecked {
+		events = append(events, notChecked(&n))
+	}
+	for _, n := range a.turned.Recovered {
+		events = append(events, checkRecovered(&n))
+	}
+	if a.Status.Backup != nil {
+		events = append(events, a.backupNews()...)
+	}
+	return events
+}
+
+func checkFailed(n *v1alpha1.NodeStatus) kube.Event {
+	return kube.Event{
+		Type: corev1.EventTypeWarning, Reason: n.Reason, Action: "Check",
+		Note:     fmt.Sprintf("Pod %s is unhealthy: the check failed %d times in a row: %s", n.Name, n.ConsecutiveFailures, n.Message),
+		Identity: n.PodUID, Since: n.LastTransitionTime.Time,
+	}
+}
+
+func notChecked(n *v1alpha1.NodeStatus) kube.Event {
+	return kube.Event{
+		Type: corev1.EventTypeWarning, Reason: n.Reason, Action: "Check",
+		Note:     fmt.Sprintf("Pod %s cannot be checked: %s", n.Name, n.Message),
+		Identity: n.PodUID, Since: n.LastTransitionTime.Time,
+	}
+}
+
+func checkRecovered(n *v1alpha1.NodeStatus) kube.Event {
+	return kube.Event{
+		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonHealthCheckRecovered, Action: "Check",
+		Note:     fmt.Sprintf("Pod %s is healthy again", n.Name),
+		Identity: n.PodUID, Since: n.LastTransitionTime.Time,
+	}
+}
+
+// backupNews are the Events of what became of the backup since the status was written
+// last.
+func (a *app) backupNews() []kube.Event {
+	var events []kube.Event
+	b, was := a.Status.Backup, a.before.Status.Backup
+	if b.Phase == v1alpha1.BackupRunning && was == nil || was != nil && was.Phase == "" {
+		events = append(events, a.backupEvent(corev1.EventTypeNormal, v1alpha1.ReasonBackupStarted, "nothing is removed until the backup has ended"))
+	}
+	if was != nil && was.Phase == b.Phase && was.Attempts == b.Attempts {
+		return events
+	}
+	switch b.Phase {
+	case v1alpha1.BackupSucceeded:
+		events = append(events, a.backupEvent(corev1.EventTypeNormal, v1alpha1.ReasonBackupSucceeded, b.Message))
+	case v1alpha1.BackupFailed:
+		_, message := a.deletion()
+		events = append(events, a.backupEvent(corev1.EventTypeWarning, v1alpha1.ReasonBackupFailed, message))
+	case v1alpha1.BackupAbandoned:
+		events = append(events, a.backupEvent(corev1.EventTypeWarning, v1alpha1.ReasonBackupAbandoned, "the deletion goes on without a backup: "+b.Message))
+	case v1alpha1.BackupSkipped:
+		events = append(events, a.backupEvent(corev1.EventTypeNormal, v1alpha1.ReasonBackupSkipped, b.Message))
+	}
+	return events
+}
+
+func (a *app) backupEvent(kind, reason, note string) kube.Event {
+	return kube.Event{Type: kind, Reason: reason, Action: "BackUp", Note: note, Since: startOf(a.Status.Backup)}
+}
+
+func startOf(b *v1alpha1.BackupStatus) time.Time { return b.StartTime.Time }
+
+func cleanupComplete(a *app) kube.Event {
+	note := "the Deployment and the Service are removed"
+	if a.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+		note = "the Deployment and the Service are kept, as spec.deletionPolicy says"
+	}
+	return kube.Event{
+		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonCleanupComplete, Action: "Delete", Note: note, Since: a.DeletionTimestamp.Time,
+	}
+}

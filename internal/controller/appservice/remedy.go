@@ -1,0 +1,75 @@
+package appservice
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/health"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// restartsPerHour is the limit if none is given.
+const restartsPerHour = 3
+
+// chooseRestart decides which pod is to be replaced, if any, and notes it in the
+// status: the limit holds even if the operator dies before it acts.
+func (r *Reconciler) chooseRestart(a *app, pods []health.Pod) {
+	check := a.Spec.HealthCheck
+	if check.Remedy != v1alpha1.HealthCheckRemedyRestart || a.Spec.Suspend || !a.DeletionTimestamp.IsZero() {
+		a.Status.RestartTimes = nil
+		return
+	}
+	limit := restartsPerHour
+	if check.MaxRestartsPerHour != nil {
+		limit = int(*check.MaxRestartsPerHour)
+	}
+	d := health.Remedy{
+		Pods: pods, Wanted: int(a.wanted()), Times: a.before.Status.RestartTimes, MaxPerHour: limit, Now: r.Clock.Now(),
+	}.Decide()
+	a.Status.RestartTimes, a.toRestart = d.Times, d.UIDOf()
+	if !d.Next.IsZero() {
+		a.Within(d.Next.Sub(r.Clock.Now()))
+	}
+}
+
+// restart evicts the pod that was chosen, which keeps to the app's disruption budgets.
+func (r *Reconciler) restart(ctx context.Context, a *app) error {
+	for _, pod := range a.pods {
+		if pod.UID == a.toRestart {
+			return r.evict(ctx, a, pod)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) evict(ctx context.Context, a *app, pod *corev1.Pod) error {
+	if err := r.Recorder.Emit(ctx, a.AppService, restarted(pod, r.now())); err != nil {
+		return err
+	}
+	err := r.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(pod.UID))}},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone already
+		return nil
+	}
+	if apierrors.IsTooManyRequests(err) { // a disruption budget; the next failure tries again
+		return nil
+	}
+	return err
+}
+
+func restarted(pod *corev1.Pod, at metav1.Time) kube.Event {
+	return kube.Event{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRestartedUnhealthyPod, Action: "EvictPod",
+		Note:     fmt.Sprintf("Pod %s is unhealthy: it is evicted, to be replaced", pod.Name),
+		Identity: string(pod.UID), Since: at.Time,
+	}
+}
