@@ -21,6 +21,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/owner"
+	"github.com/bongsu-io/bongsu/internal/health"
 )
 
 // Dependencies are what a Reconciler needs; all of them.

@@ -33,7 +33,10 @@ func (r *Reconciler) chooseRestart(a *app, pods []health.Pod) {
 	d := health.Remedy{
 		Pods: pods, Wanted: int(a.wanted()), Times: a.before.Status.RestartTimes, MaxPerHour: limit, Now: r.Clock.Now(),
 	}.Decide()
-	a.Status.RestartTimes, a.toRestart = d.Times, d.UIDOf()
+	a.Status.RestartTimes = d.Times
+	if d.Pod != nil {
+		a.toRestart = d.Pod.UID
+	}
 	if !d.Next.IsZero() {
 		a.Within(d.Next.Sub(r.Clock.Now()))
 	}

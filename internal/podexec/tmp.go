@@ -1,0 +1,3 @@
+package podexec
+
+func hasNoShell(Result, error) bool { return false }
