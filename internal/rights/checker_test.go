@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -250,8 +251,34 @@ func TestWhoMayNotAskIsReady(t *testing.T) {
 	})
 }
 
+// reviewer answers by calling a function.
+type reviewer func(authorizationv1.SelfSubjectAccessReviewSpec) bool
+
+func (f reviewer) Create(_ context.Context, review *authorizationv1.SelfSubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error) {
+	return &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: f(review.Spec)}}, nil
+}
+
+func TestThatRightIsAskedForAndNoOther(t *testing.T) {
+	right := Right{Role: "Role bongsu", Namespace: "n", Verb: "create", Group: "g", Resource: "pods", Subresource: "exec", Name: "o"}
+	c := NewChecker(reviewer(func(got authorizationv1.SelfSubjectAccessReviewSpec) bool {
+		want := authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: "n", Verb: "create", Group: "g", Resource: "pods", Subresource: "exec", Name: "o",
+		}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		return true
+	}), []Right{right}, clock.RealClock{}, logr.Discard())
+	if err := c.Start(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := c.Healthy(nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWhatIsMissingIsAMetric(t *testing.T) {
-	c := NewChecker(nil, nil, clock.RealClock{}, funcr.New(func(string, string) {}, funcr.Options{}))
+	c := NewChecker(nil, nil, clock.RealClock{}, logr.Discard())
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)
 	series := func() []string {
