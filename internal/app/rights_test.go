@@ -10,13 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bongsu-io/bongsu/internal/app"
 	"github.com/bongsu-io/bongsu/internal/options"
@@ -59,10 +58,11 @@ func TestAMissingRightIsNamedUntilItIsGranted(t *testing.T) {
 	g.Expect(missing(t, o.Metrics)).To(BeEmpty())
 }
 
-// While a cache cannot be filled, the manager starts nothing that is not a server.
-func TestAMissingRightToListIsNamedThoughACacheStaysEmpty(t *testing.T) {
+// While a cache cannot be filled, the manager starts nothing that is not a server. It
+// takes one of both rights to fill it: a watch can begin with what there is.
+func TestMissingRightsToReadAreNamedThoughACacheStaysEmpty(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
-	withhold(t, c, "bongsu.io", "clusteralarms", "list")
+	grant := withhold(t, c, "bongsu.io", "clusteralarms", "list", "watch")
 	opts := options.Default()
 	opts.DataDir, opts.HealthAddress = t.TempDir(), freeAddress(t)
 	operator, err := app.New(t.Context(), app.Config{
@@ -73,14 +73,17 @@ func TestAMissingRightToListIsNamedThoughACacheStaysEmpty(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- operator.Start(ctx) }()
 	g.Eventually(func() string { return get(t, opts.HealthAddress, "/readyz/rights") }).
-		Should(ContainSubstring(`cannot list clusteralarms in API group "bongsu.io": add it to ClusterRole bongsu`))
+		Should(ContainSubstring(`cannot list, watch clusteralarms in API group "bongsu.io": add it to ClusterRole bongsu`))
+	grant()
+	g.Eventually(func() string { return get(t, opts.HealthAddress, "/readyz/rights") }).Should(Equal("ok"))
+	g.Expect(operator.AtWork(ctx)).To(Succeed())
 	stop()
-	g.Eventually(ended).Should(Receive())
+	g.Eventually(ended).Should(Receive(BeNil()))
 }
 
-// withhold takes a right from the operator's role until grant is called or the test
+// withhold takes rights from the operator's role until grant is called or the test
 // ends, as the role of an earlier version would not hold it.
-func withhold(t *testing.T, c *cluster.Cluster, group, resource, verb string) (grant func()) {
+func withhold(t *testing.T, c *cluster.Cluster, group, resource string, verbs ...string) (grant func()) {
 	t.Helper()
 	g := NewWithT(t)
 	role := &rbacv1.ClusterRole{}
@@ -90,7 +93,7 @@ func withhold(t *testing.T, c *cluster.Cluster, group, resource, verb string) (g
 		if slices.Contains(rule.APIGroups, group) && slices.Contains(rule.Resources, resource) {
 			role.Rules[i].Resources = slices.DeleteFunc(role.Rules[i].Resources, func(r string) bool { return r == resource })
 			role.Rules = append(role.Rules, cluster.Rule(group, resource,
-				slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return v == verb })...))
+				slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return slices.Contains(verbs, v) })...))
 		}
 	}
 	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 })
@@ -99,10 +102,10 @@ func withhold(t *testing.T, c *cluster.Cluster, group, resource, verb string) (g
 		t.Helper()
 		role.Rules = whole
 		g.Expect(c.Client.Update(context.Background(), role)).To(Succeed())
-		awaitAllowed(g, c, group, resource, verb, true)
+		awaitAllowed(g, c, group, resource, verbs[0], true)
 	}
 	t.Cleanup(grant)
-	awaitAllowed(g, c, group, resource, verb, false)
+	awaitAllowed(g, c, group, resource, verbs[0], false)
 	return grant
 }
 
