@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,13 +71,21 @@ func (s *apiServer) wasAsked() string {
 	return strings.Join(s.asked, " ")
 }
 
+func (s *apiServer) mostAtOnce() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
 // scene is a Checker that runs, in a bubble of time.
 type scene struct {
 	*Checker
 	server *apiServer
-	log    []string
 	ended  chan struct{}
 	stop   context.CancelFunc
+
+	mu  sync.Mutex
+	log []string
 }
 
 func pods(verbs ...string) (rights []Right) {
@@ -88,7 +97,11 @@ func pods(verbs ...string) (rights []Right) {
 
 func newScene(t *testing.T, server *apiServer, verbs ...string) *scene {
 	s := &scene{server: server, ended: make(chan struct{})}
-	log := funcr.New(func(_, line string) { s.log = append(s.log, line) }, funcr.Options{})
+	log := funcr.New(func(_, line string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.log = append(s.log, line)
+	}, funcr.Options{})
 	s.Checker = NewChecker(server, pods(verbs...), clock.RealClock{}, log)
 	ctx, stop := context.WithCancel(t.Context())
 	s.stop = stop
@@ -111,6 +124,13 @@ func (s *scene) says() string {
 	return ""
 }
 
+// logged returns the lines of the log.
+func (s *scene) logged() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
 func (s *scene) hasEnded() bool {
 	select {
 	case <-s.ended:
@@ -128,11 +148,11 @@ func TestWhoHasAllRightsIsAskedOnceForEach(t *testing.T) {
 			t.Errorf("before the answer: %q, want %q", got, want)
 		}
 		time.Sleep(24 * time.Hour)
-		if got := s.says(); got != "" || !s.hasEnded() || len(s.log) > 0 {
-			t.Errorf("readiness says %q, ended: %v, log: %v", got, s.hasEnded(), s.log)
+		if got := s.says(); got != "" || !s.hasEnded() || len(s.logged()) > 0 {
+			t.Errorf("readiness says %q, ended: %v, log: %v", got, s.hasEnded(), s.logged())
 		}
-		if asked := len(strings.Fields(server.wasAsked())); asked != 6 || server.most > atOnce {
-			t.Errorf("%d reviews, %d at once", asked, server.most)
+		if asked := len(strings.Fields(server.wasAsked())); asked != 6 || server.mostAtOnce() != atOnce {
+			t.Errorf("%d reviews, %d at once", asked, server.mostAtOnce())
 		}
 	})
 }
@@ -163,7 +183,7 @@ func TestWhatIsMissingIsNamedAndAskedForUntilItIsGranted(t *testing.T) {
 			`"level"=0 "msg"="A right that was missing was granted" "verb"="patch" "resource"="pods" "group"=""`,
 			`"level"=0 "msg"="A right that was missing was granted" "verb"="create" "resource"="pods" "group"=""`,
 		}
-		if diff := cmp.Diff(want, s.log); diff != "" {
+		if diff := cmp.Diff(want, s.logged()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -180,8 +200,8 @@ func TestWhatStaysMissingIsAskedForEveryFiveMinutes(t *testing.T) {
 		if got := server.wasAsked(); got != "create" {
 			t.Errorf("asked for %q within five minutes", got)
 		}
-		if len(s.log) != 1 {
-			t.Errorf("it was told more than once: %v", s.log)
+		if log := s.logged(); len(log) != 1 {
+			t.Errorf("it was told more than once: %v", log)
 		}
 		s.stop()
 		synctest.Wait()
@@ -245,8 +265,8 @@ func TestWhoMayNotAskIsReady(t *testing.T) {
 		if got := s.says(); got != "" || !s.hasEnded() || server.wasAsked() != "" {
 			t.Errorf("readiness says %q, ended: %v, asked again for %q", got, s.hasEnded(), server.wasAsked())
 		}
-		if len(s.log) != 1 || !strings.Contains(s.log[0], "its rights are not checked") {
-			t.Errorf("the log is %v", s.log)
+		if log := s.logged(); len(log) != 1 || !strings.Contains(log[0], "its rights are not checked") {
+			t.Errorf("the log is %v", log)
 		}
 	})
 }
