@@ -21,17 +21,31 @@ var order = []string{"crd", "rbac", "admission"}
 func Objects() ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, dir := range order {
-		names, err := fs.Glob(files, dir+"/*.yaml")
+		decoded, err := in(dir)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			decoded, err := decode(name)
-			if err != nil {
-				return nil, fmt.Errorf("manifest %s: %w", name, err)
-			}
-			objects = append(objects, decoded...)
+		objects = append(objects, decoded...)
+	}
+	return objects, nil
+}
+
+// RBAC returns the manifests of rights. It reads no others: those of the kinds are
+// large.
+func RBAC() ([]*unstructured.Unstructured, error) { return in("rbac") }
+
+func in(dir string) ([]*unstructured.Unstructured, error) {
+	names, err := fs.Glob(files, dir+"/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, name := range names {
+		decoded, err := decode(name)
+		if err != nil {
+			return nil, fmt.Errorf("manifest %s: %w", name, err)
 		}
+		objects = append(objects, decoded...)
 	}
 	return objects, nil
 }

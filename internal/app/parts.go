@@ -38,6 +38,9 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	if err := a.addRights(c); err != nil {
+		return err
+	}
 	counts := tally.New()
 	accountant := a.newAccountant(c, counts)
 	known := namespaces{a.manager.GetCache()}

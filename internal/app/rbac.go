@@ -1,6 +1,7 @@
 package app
 
-// Rights that no controller of its own asks for.
+// Rights that no controller of its own asks for. Package rights checks these and all
+// others when the operator starts.
 //
 // The feed reads all Events, and Nodes are cached; what else is read of the objects
 // that Events regard stands in package enrich.

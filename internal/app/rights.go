@@ -1,0 +1,39 @@
+package app
+
+import (
+	"errors"
+
+	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/bongsu-io/bongsu/internal/rights"
+)
+
+// addRights has the operator's rights checked, in every replica.
+func (a *App) addRights(c Config) error {
+	needed, err := rights.Needed(c.Options.Namespace)
+	if err != nil {
+		return err
+	}
+	authorization, err := authorizationv1client.NewForConfigAndClient(c.REST, a.manager.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	checker := rights.NewChecker(authorization.SelfSubjectAccessReviews(), needed, realClock, c.Log.WithName("rights"))
+	return errors.Join(
+		c.Metrics.Register(checker),
+		a.manager.AddReadyzCheck("rights", checker.Healthy),
+		a.manager.Add(besideCaches{checker, a.manager.GetCache()}),
+	)
+}
+
+// besideCaches is started together with the manager's caches, because it says which
+// one it needs. Other Runnables wait until the caches are filled, which never happens
+// while a right to list is missing: what tells of that must not wait for it.
+type besideCaches struct {
+	*rights.Checker
+	cache cache.Cache
+}
+
+// GetCache is how the manager knows what belongs to its caches.
+func (b besideCaches) GetCache() cache.Cache { return b.cache }

@@ -1,0 +1,98 @@
+package rights
+
+import (
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bongsu-io/bongsu/config"
+)
+
+// generated is the name of the generated roles: see the Makefile's `generate`.
+const generated = "bongsu"
+
+// Right is one verb on one resource.
+type Right struct {
+	// Role says which role should hold it, for example "ClusterRole bongsu".
+	Role string
+	// Namespace is where it is needed; empty is everywhere.
+	Namespace string
+
+	Verb, Group, Resource, Subresource string
+	// Name is the one object that it is needed for; empty is any.
+	Name string
+}
+
+// Needed returns the rights that the generated roles hold. Those of a Role are needed
+// in the operator's namespace, which need not be the one that the manifests name.
+func Needed(namespace string) ([]Right, error) {
+	manifests, err := config.RBAC()
+	if err != nil {
+		return nil, err
+	}
+	return rightsIn(manifests, namespace)
+}
+
+func rightsIn(manifests []*unstructured.Unstructured, namespace string) ([]Right, error) {
+	var rights []Right
+	for _, o := range manifests {
+		if o.GetName() != generated {
+			continue
+		}
+		like := Right{Role: o.GetKind() + " " + o.GetName()}
+		switch o.GetKind() {
+		case "ClusterRole":
+		case "Role":
+			like.Namespace = namespace
+		default:
+			continue
+		}
+		role := &rbacv1.Role{} // in which a ClusterRole's rules are the same
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+			return nil, fmt.Errorf("%s: %w", like.Role, err)
+		}
+		for _, rule := range role.Rules {
+			if len(rule.NonResourceURLs) > 0 {
+				return nil, fmt.Errorf("%s: it is not known how to check nonResourceURLs", like.Role)
+			}
+			rights = append(rights, like.of(rule)...)
+		}
+	}
+	if len(rights) == 0 {
+		return nil, fmt.Errorf("no role %s is among the manifests", generated)
+	}
+	return rights, nil
+}
+
+// of returns what a rule allows, one by one, in the role and the namespace of r.
+func (r Right) of(rule rbacv1.PolicyRule) []Right {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var rights []Right
+	for _, group := range rule.APIGroups {
+		for _, path := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				for _, name := range names {
+					right := r
+					right.Group, right.Verb, right.Name = group, verb, name
+					right.Resource, right.Subresource, _ = strings.Cut(path, "/")
+					rights = append(rights, right)
+				}
+			}
+		}
+	}
+	return rights
+}
+
+// path is the resource as a role names it.
+func (r Right) path() string {
+	if r.Subresource == "" {
+		return r.Resource
+	}
+	return r.Resource + "/" + r.Subresource
+}
