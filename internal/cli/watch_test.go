@@ -81,8 +81,12 @@ func TestWatchIsOfTheContextsNamespaceUnlessAnotherIsGiven(t *testing.T) {
 			}
 		})
 	}
-	out, _ := runWatch(t, another+"/theirs", "configmaps", "-A", "--kubeconfig", kubeconfig)
-	if !strings.Contains(out, own+"/mine") {
+	first, last := own+"/mine", another+"/theirs"
+	if first > last { // they are shown in order
+		first, last = last, first
+	}
+	out, _ := runWatch(t, last, "configmaps", "-A", "--kubeconfig", kubeconfig)
+	if !strings.Contains(out, first) {
 		t.Errorf("not of all namespaces:\n%s", out)
 	}
 }

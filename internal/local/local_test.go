@@ -186,7 +186,7 @@ func TestAChildThatCrashesEndsAllAndIsReportedWithItsLog(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 
-	g.Eventually(r.over).WithTimeout(30 * time.Second).Should(BeTrue())
+	g.Eventually(r.over).WithTimeout(2 * time.Minute).Should(BeTrue())
 	child, ok := errors.AsType[*localcluster.ChildError](r.err)
 	g.Expect(ok).To(BeTrue(), "%v", r.err)
 	g.Expect(child.Component).To(Equal(localcluster.Etcd))

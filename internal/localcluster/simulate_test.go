@@ -179,11 +179,11 @@ func nodeFails(t *testing.T, c *localcluster.Cluster, w *world) {
 	w.annotateNode(t, "shaky", `"not-ready"`)
 	g.Eventually(ready).Should(Equal(corev1.ConditionFalse))
 	events := w.events(t.Context(), "default", "Node", "shaky")
-	g.Expect(events()).To(ContainElement(event("Normal", "NodeNotReady", "Node shaky status is now: NodeNotReady")))
+	g.Eventually(events).Should(ContainElement(event("Normal", "NodeNotReady", "Node shaky status is now: NodeNotReady")))
 
 	w.annotateNode(t, "shaky", "null")
 	g.Eventually(ready).Should(Equal(corev1.ConditionTrue))
-	g.Expect(reasons(events())).To(HaveKeyWithValue("NodeReady", BeNumerically(">=", 2)))
+	g.Eventually(func() map[string]int { return reasons(events()) }).Should(HaveKeyWithValue("NodeReady", BeNumerically(">=", 2)))
 }
 
 func (w *world) annotateNode(t *testing.T, name, value string) {
@@ -234,7 +234,7 @@ func deploymentRuns(t *testing.T, _ *localcluster.Cluster, w *world) {
 	g.Expect(err).NotTo(HaveOccurred())
 	pod := pods.Items[0]
 	events := ofItsLife(w.podEvents(t.Context(), pod.Name))
-	g.Expect(events()).To(ContainElements(
+	g.Eventually(events).Should(ContainElements(
 		event("Normal", "Pulled", `Container image "example.com/app:1" already present on machine and can be accessed by the pod`),
 		event("Normal", "Pulling", `Pulling image "example.com/side"`),
 		And(HaveField("Reason", "Created"), HaveField("InvolvedObject.FieldPath", "spec.containers{app}")),
@@ -269,20 +269,27 @@ func podCrashes(t *testing.T, _ *localcluster.Cluster, w *world) {
 		HaveField("Count", BeNumerically(">=", 2)),
 		WithTransform(func(e corev1.Event) bool { return e.FirstTimestamp.Before(&e.LastTimestamp) }, BeTrue()),
 	)))
-	g.Eventually(w.pod(t.Context(), "it")).Should(WithTransform(waitingReason, Equal("CrashLoopBackOff")))
-	pod, err := w.pod(t.Context(), "it")()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(pod.Status.ContainerStatuses[0].RestartCount).To(BeNumerically(">=", 2))
-	g.Expect(pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode).To(Equal(int32(1)))
+	status := w.awaitBackOff(t, g)
+	g.Expect(status.RestartCount).To(BeNumerically(">=", 2))
+	g.Expect(status.LastTerminationState.Terminated.ExitCode).To(Equal(int32(1)))
+}
+
+// awaitBackOff returns the container's status as it is while it waits to be started
+// again, which is not for long.
+func (w *world) awaitBackOff(t *testing.T, g *WithT) corev1.ContainerStatus {
+	t.Helper()
+	var pod *corev1.Pod
+	g.Eventually(func() (_ string, err error) {
+		pod, err = w.pod(t.Context(), "it")()
+		return waitingReason(pod), err
+	}).Should(Equal("CrashLoopBackOff"))
+	return pod.Status.ContainerStatuses[0]
 }
 
 func podRunsOutOfMemory(t *testing.T, _ *localcluster.Cluster, w *world) {
 	g := NewWithT(t)
 	w.createPod(t, localcluster.SimulateOOM)
-	g.Eventually(w.pod(t.Context(), "it")).Should(WithTransform(waitingReason, Equal("CrashLoopBackOff")))
-	pod, err := w.pod(t.Context(), "it")()
-	g.Expect(err).NotTo(HaveOccurred())
-	last := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated
+	last := w.awaitBackOff(t, g).LastTerminationState.Terminated
 	g.Expect(last.Reason).To(Equal("OOMKilled"))
 	g.Expect(last.ExitCode).To(Equal(int32(137)))
 }

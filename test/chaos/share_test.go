@@ -157,15 +157,20 @@ func (s *share) killAmid(m *manager, begin func()) {
 }
 
 // awaitWrites returns when more was written; or false when nothing more is: what is
-// begun may be less, and a watch that is interrupted does not tell of everything.
+// begun may be less, and a watch that is interrupted does not tell of everything. The
+// manager, which may be starting, has more time for the first: that of the source is
+// the test's own.
 func (s *share) awaitWrites(more int64) bool {
 	s.t.Helper()
-	last, since := s.writes.Load(), time.Now()
-	for ; last <= more; time.Sleep(2 * time.Millisecond) {
+	first, since := s.writes.Load(), time.Now()
+	for last, limit := first, patience; last <= more; time.Sleep(2 * time.Millisecond) {
 		switch now := s.writes.Load(); {
 		case now != last:
 			last, since = now, time.Now()
-		case time.Since(since) > idle:
+			if last > first+1 {
+				limit = idle
+			}
+		case time.Since(since) > limit:
 			return false
 		}
 	}

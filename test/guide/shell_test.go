@@ -99,13 +99,10 @@ func (term *terminal) awaitLines(block string) {
 // would who looks again.
 func (term *terminal) awaitShown(block, lines string) {
 	term.t.Helper()
-	const (
-		often = 20
-		apart = 500 * time.Millisecond
-	)
+	const apart = 500 * time.Millisecond
 	commands := strings.Split(strings.TrimSpace(block), "\n")
 	missing := term.notShown(lines)
-	for i := 0; missing != "" && i < often; i++ {
+	for over := time.Now().Add(patience); missing != "" && time.Now().Before(over); {
 		time.Sleep(apart)
 		term.run(commands[len(commands)-1] + "\n")
 		missing = term.notShown(lines)

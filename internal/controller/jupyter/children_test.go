@@ -114,6 +114,7 @@ func TestAForeignObjectIsLeftAloneAndTheNotebookHealsWhenItGoes(t *testing.T) {
 	}
 }
 
+// other creates another Jupyter, which is stopped, and returns its UID.
 func (s *scene) other() types.UID {
 	s.t.Helper()
 	u := cluster.Manifest(s.t, v1alpha1.KindJupyter, s.namespace, "other", "suspend: true")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -45,12 +46,18 @@ func TestAManifestWithoutASpecBecomesANotebook(t *testing.T) {
 func TestUnschedulableIsProgressThenAFailureThenRecovers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.create("schedulingGracePeriodSeconds: 5\ntemplate: {spec: {nodeSelector: {" + s.namespace + ": here}}}")
-	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonFailedScheduling)
-	s.g.Expect(s.condition(v1alpha1.ConditionProgressing).Status).To(Equal(metav1.ConditionTrue))
-	s.g.Expect(s.condition(v1alpha1.ConditionStalled).Status).To(Equal(metav1.ConditionFalse))
+	s.create("schedulingGracePeriodSeconds: 3600\ntemplate: {spec: {nodeSelector: {" + s.namespace + ": here}}}")
+	early := s.see(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonFailedScheduling)
+	s.g.Expect(conditionOf(early, v1alpha1.ConditionProgressing).Status).To(Equal(metav1.ConditionTrue))
+	s.g.Expect(conditionOf(early, v1alpha1.ConditionStalled).Status).To(Equal(metav1.ConditionFalse))
 	s.g.Expect(s.warnings()).To(BeEmpty())
 
+	// From here on the grace ends within seconds, and nothing else happens then.
+	var pod corev1.Pod
+	s.g.Expect(s.Client.Get(t.Context(), keyOf(s.namespace, "nb-0"), &pod)).To(Succeed())
+	s.change(func(j *v1alpha1.Jupyter) {
+		j.Spec.SchedulingGracePeriodSeconds = new(int32(time.Since(pod.CreationTimestamp.Time)/time.Second) + 8)
+	})
 	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonFailedScheduling)
 	s.g.Expect(s.condition(v1alpha1.ConditionProgressing).Status).To(Equal(metav1.ConditionFalse))
 	s.g.Eventually(s.warnings).Should(Equal(map[string]int{v1alpha1.ReasonFailedScheduling: 1}))
@@ -98,7 +105,7 @@ func TestASecondFailureOfTheSameReasonIsTold(t *testing.T) {
 	s.kubelet.Crashed(t, pod, "Error", 1)
 	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(v1alpha1.ReasonCrashLoopBackOff, 1))
 	s.kubelet.Crashed(t, pod, "Error", 1)
-	s.g.Eventually(func() int32 { return s.now().Status.LastFailure.Count }).Should(BeEquivalentTo(2))
+	s.g.Eventually(s.now).Should(HaveField("Status.LastFailure", HaveValue(HaveField("Count", BeEquivalentTo(2)))))
 	s.g.Expect(s.warnings()).To(HaveKeyWithValue(v1alpha1.ReasonCrashLoopBackOff, 1))
 	s.kubelet.Crashed(t, pod, "Error", 2)
 	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(v1alpha1.ReasonCrashLoopBackOff, 2))
@@ -200,7 +207,6 @@ func TestARefusedChangeLeavesTheNotebookAsItIs(t *testing.T) {
 	s.g.Eventually(func() string { return s.now().Status.PodName }).Should(BeEmpty())
 }
 
-// other creates another Jupyter, which is stopped, and returns its UID.
 func TestANotebookThatIsDeletedWhileItStartsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

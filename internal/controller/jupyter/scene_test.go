@@ -80,8 +80,9 @@ func (s *scene) now() *v1alpha1.Jupyter {
 }
 
 // condition returns a condition of its present generation; empty if there is none.
-func (s *scene) condition(kind string) metav1.Condition {
-	j := s.now()
+func (s *scene) condition(kind string) metav1.Condition { return conditionOf(s.now(), kind) }
+
+func conditionOf(j *v1alpha1.Jupyter, kind string) metav1.Condition {
 	c := meta.FindStatusCondition(j.Status.Conditions, kind)
 	if c == nil || c.ObservedGeneration != j.Generation {
 		return metav1.Condition{}
@@ -92,17 +93,25 @@ func (s *scene) condition(kind string) metav1.Condition {
 // await waits until a condition has a status and reason.
 func (s *scene) await(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	s.t.Helper()
-	var c metav1.Condition
+	return conditionOf(s.see(kind, status, reason), kind)
+}
+
+// see is await for what else holds then, and may not for long: it returns the Jupyter
+// of that moment.
+func (s *scene) see(kind string, status metav1.ConditionStatus, reason string) *v1alpha1.Jupyter {
+	s.t.Helper()
+	var j *v1alpha1.Jupyter
 	s.g.Eventually(func() metav1.Condition {
-		c = s.condition(kind)
-		return c
+		j = s.now()
+		return conditionOf(j, kind)
 	}).Should(And(HaveField("Status", status), HaveField("Reason", reason)))
-	return c
+	return j
 }
 
 func (s *scene) awaitReady() {
 	s.t.Helper()
-	s.await(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	s.g.Eventually(func() metav1.Condition { return s.condition(v1alpha1.ConditionReady) }).WithTimeout(patience).
+		Should(And(HaveField("Status", metav1.ConditionTrue), HaveField("Reason", v1alpha1.ReasonReady)))
 }
 
 // pod returns the notebook's pod when it has a node.

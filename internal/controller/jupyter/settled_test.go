@@ -103,7 +103,7 @@ func TestAClaimOfAWrongClassIsMadeAnewWhenItIsDeleted(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nb"}}
 	s.g.Expect(s.Client.Delete(t.Context(), claim)).To(Succeed())
 	// Its protection waits for the pod that mounts it, which waits for the claim.
-	s.g.Expect(s.Client.Delete(t.Context(), s.podNow())).To(Succeed())
+	s.g.Eventually(func() error { return s.Client.Delete(t.Context(), s.podNow()) }).Should(Succeed())
 	s.awaitReady()
 }
 

@@ -47,7 +47,7 @@ func TestWhatAPolicyQuotesOfASecretIsToldNowhere(t *testing.T) {
 			_, operator := cluster.SharedOperator(t)
 			s.secret(holds(former))
 			rule := s.share("")
-			s.expectReady(rule)
+			s.expectServed(rule, 1)
 			s.Deny(t, s.targets[0], "secrets", tc.message, tc.operation)
 			tc.happen(s, rule.DeepCopy())
 

@@ -1,6 +1,7 @@
 package secretshare_test
 
 import (
+	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -98,7 +99,7 @@ func newSceneOf(s *scene) *scene {
 	// Both select them from here on.
 	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: s.source}}
 	s.patch(rule, `{"spec":{"targets":{"namespaceSelector":{"matchLabels":{"`+team+`":"`+other.source+`"}}}}}`)
-	s.expectReady(rule)
+	s.expectServed(rule, int32(len(s.targets)))
 	return &other
 }
 
@@ -131,7 +132,7 @@ func TestCopiesOfCopiesAreRefused(t *testing.T) {
 	ring := cluster.Manifest(t, "ClusterSecretShare", "", s.targets[0],
 		"source: {namespace: "+s.targets[0]+", names: [shared]}\ntargets: {names: ["+s.source+"]}")
 	s.g.Expect(s.Client.Create(t.Context(), ring)).To(Succeed())
-	t.Cleanup(func() { _ = s.Client.Delete(t.Context(), ring) })
+	t.Cleanup(func() { _ = s.Client.Delete(context.Background(), ring) })
 	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: s.targets[0]}}
 	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonSourceRefused)).To(ContainSubstring("is a copy of " + s.source + "/shared"))
 	s.expectReady(first)
@@ -151,7 +152,7 @@ func TestARuleThatCannotGoSaysWhy(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret()
 	rule := s.share("")
-	s.expectReady(rule)
+	s.expectServed(rule, 1)
 	lift := s.Deny(t, s.targets[0], "secrets", "'nothing is deleted here'", admissionv1.Delete)
 	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
 	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring("nothing is deleted here"))

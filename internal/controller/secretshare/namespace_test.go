@@ -73,7 +73,7 @@ func twoRefuse(s *scene) {
 func oneRefusesChanges(s *scene) {
 	s.secret()
 	rule := s.share("")
-	s.expectReady(rule)
+	s.expectServed(rule, 5)
 	lift := s.forbidByPolicy(s.targets[0])
 	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") })
 	s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)
@@ -89,7 +89,7 @@ func oneRefusesChanges(s *scene) {
 func oneIsTerminating(s *scene) {
 	s.secret()
 	rule := s.share("")
-	s.expectReady(rule)
+	s.expectServed(rule, 5)
 	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.targets[0], Name: "held", Finalizers: []string{"example.com/hold"},
 	}}
@@ -114,7 +114,7 @@ func oneIsTerminating(s *scene) {
 func createdAndDeleted(s *scene) {
 	s.secret()
 	rule := s.share("")
-	s.expectReady(rule)
+	s.expectServed(rule, 5)
 	for range 30 {
 		s.terminate(s.Namespace(s.t, map[string]string{team: s.source}))
 	}
@@ -126,7 +126,7 @@ func createdAndDeleted(s *scene) {
 func deletedAndBack(s *scene) {
 	s.secret()
 	rule := s.share("")
-	s.expectReady(rule)
+	s.expectServed(rule, 5)
 	s.terminate(s.targets[0])
 	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.targets[0], Labels: map[string]string{team: s.source}}}
 	s.g.Eventually(func() error { return s.Client.Create(s.t.Context(), again.DeepCopy()) }).Should(Succeed())
@@ -134,7 +134,8 @@ func deletedAndBack(s *scene) {
 	s.expectServed(rule, 5)
 }
 
-// expectServed waits until all is well, in so many namespaces.
+// expectServed waits until all is well, in so many namespaces: a rule is Ready too
+// before the operator has heard of them.
 func (s *scene) expectServed(rule *v1alpha1.ClusterSecretShare, namespaces int32) {
 	s.t.Helper()
 	s.g.Eventually(func() v1alpha1.SecretShareStatus {

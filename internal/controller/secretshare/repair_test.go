@@ -43,7 +43,7 @@ func TestACopyThatSomebodyTouchedIsRepaired(t *testing.T) {
 			s := newScene(t, 1)
 			s.secret()
 			rule := s.share("")
-			s.expectReady(rule)
+			s.expectServed(rule, 1)
 			touch(s, s.targets[0])
 			s.g.Eventually(func() string {
 				made, err := s.get(s.targets[0], "shared")
@@ -112,7 +112,7 @@ func TestASourceThatChangesInAnyWayIsFollowed(t *testing.T) {
 			s := newScene(t, 2)
 			s.secret()
 			rule := s.share("")
-			s.expectReady(rule)
+			s.expectServed(rule, 2)
 			tc.change(s)
 			for _, namespace := range s.targets {
 				s.g.Eventually(func() bool {
@@ -130,7 +130,7 @@ func TestCopiesStayAsTheyAreWhileTheirSourceLacksAKey(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret()
 	rule := s.share("keys: [{from: password}]")
-	s.expectReady(rule)
+	s.expectServed(rule, 1)
 	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = map[string][]byte{"other": []byte("x")} })
 	s.g.Expect(s.expectNotReady(rule, "KeyNotFound")).To(ContainSubstring(`no key "password"`))
 	s.g.Consistently(s.data(s.targets[0], "shared"), "1s").Should(Equal(hunter2))
@@ -172,7 +172,7 @@ func TestWhatIsNoLongerWantedGoesOrStays(t *testing.T) {
 				s := newScene(t, 2)
 				s.secret()
 				rule := s.share(tc.policy)
-				s.expectReady(rule)
+				s.expectServed(rule, 2)
 				withdraw(s, rule.DeepCopy())
 				for _, namespace := range s.targets {
 					if !tc.stays {
@@ -194,7 +194,7 @@ func TestASuspendedRuleDoesNothingUntilItGoesOn(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret()
 	rule := s.share("")
-	s.expectReady(rule)
+	s.expectServed(rule, 1)
 	s.patch(rule.DeepCopy(), `{"spec":{"suspend":true}}`)
 	s.expectNotReady(rule, "Suspended")
 	s.update(s.targets[0], "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("x") })

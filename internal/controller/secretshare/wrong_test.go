@@ -55,7 +55,7 @@ func TestARuleWhoseSelectorBecomesWrongLeavesItsCopiesAsTheyAre(t *testing.T) {
 	s := newScene(t, 2)
 	s.secret()
 	rule := s.share("")
-	s.expectReady(rule)
+	s.expectServed(rule, 2)
 	s.patch(rule.DeepCopy(), `{"spec":{"targets":{"namespaceSelector":{"matchExpressions":[{"key":"tier","operator":"In"}]}}}}`)
 	s.expectNotReady(rule, v1alpha1.ReasonInvalidSelector)
 	s.g.Consistently(s.data(s.targets[0], "shared"), "500ms").Should(Equal(hunter2))

@@ -71,7 +71,7 @@ func TestSettledNotebooksAreLeftAlone(t *testing.T) {
 	}
 
 	g.Eventually(func() []audit.Request { return requests(t, c, time.Now().Add(-settled)) }).
-		WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
+		WithTimeout(calm).WithPolling(time.Second).Should(gomega.BeEmpty())
 	begin := time.Now()
 	time.Sleep(window)
 	asked := requests(t, c, begin)
