@@ -208,12 +208,14 @@ func TestWithoutAnOperatorTheFinalizerIsTakenOffByHand(t *testing.T) {
 	s.backedUp(byJob)
 	s.g.Expect(operator.Stop()).To(Succeed())
 	s.remove()
-	kubectl := s.Kubectl(t, c.RESTConfig())
+	all := []string{"get", "list", "watch", "patch", "delete"}
+	kubectl := s.Kubectl(t, s.User(t, s.namespace,
+		cluster.Rule(v1alpha1.Group, "appservices", all...), cluster.Rule("apps", "deployments", all...), cluster.Rule("", "services", all...)))
 	out, err := kubectl("patch", "appservice", "web", "-n", s.namespace, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	s.g.Expect(err).NotTo(HaveOccurred(), out)
+	s.g.Expect(err).NotTo(HaveOccurred(), "%s", out)
 	s.g.Eventually(s.isGone(&v1alpha1.AppService{}, "web")).Should(BeTrue())
 	out, err = kubectl("delete", "deployment,service", "-n", s.namespace, "-l", "bongsu.io/appservice=web")
-	s.g.Expect(err).NotTo(HaveOccurred(), out)
+	s.g.Expect(err).NotTo(HaveOccurred(), "%s", out)
 	s.awaitGone()
 }
 
