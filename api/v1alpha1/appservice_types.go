@@ -118,7 +118,7 @@ type ExecCheck struct {
 // sees.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.exec) != has(self.httpGet)",message="give exactly one of exec and httpGet"
-// +kubebuilder:validation:XValidation:rule="!has(self.httpGet) || !has(self.httpGet.host) || self.httpGet.host == ”",message="httpGet.host is refused: a check goes to the pod and nowhere else"
+// +kubebuilder:validation:XValidation:rule="!has(self.httpGet) || !has(self.httpGet.host) || size(self.httpGet.host) == 0",message="httpGet.host is refused: a check goes to the pod and nowhere else"
 // +kubebuilder:validation:XValidation:rule="!has(self.transport) || self.transport == 'PodIP' || has(self.httpGet)",message="transport is for httpGet: leave it out"
 // +kubebuilder:validation:XValidation:rule="self.timeoutSeconds <= self.periodSeconds",message="timeoutSeconds must not be more than periodSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxRestartsPerHour) || has(self.remedy) && self.remedy == 'Restart'",message="maxRestartsPerHour is for remedy Restart: leave it out"
