@@ -24,7 +24,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (o *output) read() (string, int64) {
+func (o *output) read() (kept string, dropped int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return string(o.kept), o.dropped

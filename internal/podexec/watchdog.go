@@ -5,18 +5,45 @@ import (
 	"time"
 )
 
-// watchdog runs a command and kills it after some seconds. What it starts besides
-// holds none of the command's streams open. It is what POSIX asks of a shell: busybox
-// and dash have no more.
-const watchdog = `t=$1; shift
-"$@" & c=$!
-(sleep "$t"; kill -9 "$c") </dev/null >/dev/null 2>&1 & w=$!
-wait "$c"; s=$?
-kill "$w" 2>/dev/null
-exit "$s"`
+// watchdog runs a command, kills it after some seconds, and reports. It is what POSIX
+// asks of a shell: busybox and dash have no more.
+//
+//   - Its variables have a prefix: what the container's environment exports under
+//     another name would reach the command changed.
+//   - The command replaces a subshell, or a word like exit would be the shell's own.
+//     With a session of its own it can be killed with all that it has started.
+//   - What counts the seconds holds none of the command's streams, and is gone, with
+//     its sleep, and waited for, when the command ends early. Until it has started the
+//     sleep, "$!" is the command; and until it is the sleep that runs in there, a
+//     gentler signal than 9 would be lost on what was forked to run it.
+//   - Of the ways to name a process group to kill, this one is understood by all.
+//   - Where the seconds can not be counted, nothing is killed.
+const watchdog = `bongsu_mark=$1 bongsu_limit=$2 bongsu_setsid= bongsu_how=ended
+shift 2
+echo "$bongsu_mark begun 0" >&2
+if command -v setsid >/dev/null 2>&1; then bongsu_setsid=setsid; fi
+(exec $bongsu_setsid "$@") & bongsu_pid=$!
+(
+	trap '[ "$!" = "$bongsu_pid" ] || kill -9 "$!"; wait; exit 1' TERM
+	sleep "$bongsu_limit" & wait "$!" && { trap '' TERM; kill -9 "-$bongsu_pid" || kill -9 "$bongsu_pid"; }
+) </dev/null >/dev/null 2>&1 & bongsu_dog=$!
+wait "$bongsu_pid" 2>/dev/null
+bongsu_code=$?
+kill "$bongsu_dog" 2>/dev/null
+wait "$bongsu_dog" 2>/dev/null && bongsu_how=killed
+echo "$bongsu_mark $bongsu_how $bongsu_code" >&2`
 
-// guarded returns the command with the watchdog around it.
-func guarded(command []string, limit time.Duration) []string {
-	seconds := strconv.Itoa(int((limit + time.Second - 1) / time.Second))
-	return append([]string{"sh", "-c", watchdog, "sh", seconds}, command...)
+// askForShell prints something and exits with 0 where the watchdog can do its work.
+var askForShell = []string{"sh", "-c", "command -v sleep"}
+
+// guarded returns the command with the watchdog around it, whose reports begin with
+// the mark.
+func guarded(mark string, command []string, limit time.Duration) []string {
+	seconds := strconv.FormatInt(int64(whole(limit)/time.Second), 10)
+	return append([]string{"sh", "-c", watchdog, "sh", mark, seconds}, command...)
+}
+
+// whole rounds up to seconds: busybox's sleep knows no fractions.
+func whole(limit time.Duration) time.Duration {
+	return max(1, (limit+time.Second-1)/time.Second) * time.Second
 }

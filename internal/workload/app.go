@@ -34,7 +34,8 @@ func AppPod(a *v1alpha1.AppService, defaultImage string) (corev1.PodTemplateSpec
 		}
 	}
 	pod, errs := confined(pod, template, templatePath, func(app *corev1.Container) { override(app, a.Spec.Image, &a.Spec.Resources) })
-	return pod, append(errs, unknownContainers(a, &pod.Spec)...)
+	errs = append(errs, unknownContainers(a, &pod.Spec)...)
+	return pod, append(errs, unknownPort(a, &pod.Spec.Containers[0])...)
 }
 
 func baseAppPod(a *v1alpha1.AppService, image string) corev1.PodTemplateSpec {
@@ -78,6 +79,20 @@ func unknownContainers(a *v1alpha1.AppService, pod *corev1.PodSpec) field.ErrorL
 		look(backup.Exec, spec.Child("backup"))
 	}
 	return errs
+}
+
+// unknownPort finds a health check of a port that the app's container does not name.
+func unknownPort(a *v1alpha1.AppService, app *corev1.Container) field.ErrorList {
+	check := a.Spec.HealthCheck
+	if check == nil || check.HTTPGet == nil || check.HTTPGet.Port.Type == intstr.Int {
+		return nil
+	}
+	for _, port := range app.Ports {
+		if port.Name == check.HTTPGet.Port.StrVal {
+			return nil
+		}
+	}
+	return field.ErrorList{field.NotFound(field.NewPath("spec", "healthCheck", "httpGet", "port"), check.HTTPGet.Port.StrVal)}
 }
 
 func hasContainer(pod *corev1.PodSpec, name string) bool {

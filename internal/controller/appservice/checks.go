@@ -12,6 +12,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/health"
+	"github.com/bongsu-io/bongsu/internal/healthcheck"
 	"github.com/bongsu-io/bongsu/internal/probe"
 	"github.com/bongsu-io/bongsu/internal/workload"
 )
@@ -25,7 +26,7 @@ const atOnce = 512
 type checks struct {
 	pool      *probe.Pool[health.Observation]
 	clock     clock.PassiveClock
-	probers   *probers
+	checker   *healthcheck.Checker
 	lookAgain func(ctx context.Context, name types.NamespacedName)
 
 	mu   sync.Mutex
@@ -50,9 +51,9 @@ type checkedPod struct {
 	record  health.Record
 }
 
-func newChecks(clk clock.WithTicker, p *probers, lookAgain func(context.Context, types.NamespacedName)) *checks {
+func newChecks(clk clock.WithTicker, checker *healthcheck.Checker, lookAgain func(context.Context, types.NamespacedName)) *checks {
 	c := &checks{
-		clock: clk, probers: p, lookAgain: lookAgain,
+		clock: clk, checker: checker, lookAgain: lookAgain,
 		apps: map[types.NamespacedName]*checkedApp{}, owners: map[types.NamespacedName]types.NamespacedName{},
 	}
 	c.pool = probe.NewPool(atOnce, clk, c.report)
@@ -118,29 +119,19 @@ func (c *checks) put(a *app, followed *checkedApp, pod *corev1.Pod, started time
 	if restarted {
 		c.pool.Remove(key) // its first delay begins anew
 	}
+	check, err := healthcheck.For(followed.spec, pod)
+	if err != nil {
+		return // the template was changed and this pod is of the former: it has no such port
+	}
 	c.owners[key] = a.name
-	spec := followed.spec
-	run := c.probers.prober(spec, pod)
 	c.pool.Put(probe.Check[health.Observation]{
 		Key: key, PodUID: pod.UID,
-		InitialDelay: max(0, time.Duration(spec.InitialDelaySeconds)*time.Second-c.clock.Since(started)),
-		Period:       time.Duration(spec.PeriodSeconds) * time.Second,
-		Timeout:      time.Duration(spec.TimeoutSeconds) * time.Second,
-		Run:          func(ctx context.Context) health.Observation { return c.observe(ctx, run) },
-		Overdue:      c.overdue,
+		InitialDelay: max(0, time.Duration(followed.spec.InitialDelaySeconds)*time.Second-c.clock.Since(started)),
+		Period:       time.Duration(followed.spec.PeriodSeconds) * time.Second,
+		Timeout:      check.Limit(),
+		Run:          func(ctx context.Context) health.Observation { return c.checker.Run(ctx, check) },
+		Overdue:      func() health.Observation { return c.checker.Overdue(check) },
 	})
-}
-
-// observe makes one check.
-func (c *checks) observe(ctx context.Context, run prober) health.Observation {
-	at := c.clock.Now() // of what comes after, the answer may not tell
-	o := run(ctx)
-	o.At = at
-	return o
-}
-
-func (c *checks) overdue() health.Observation {
-	return health.Observation{At: c.clock.Now(), Outcome: health.Leaked, Message: "the check does not end"}
 }
 
 // report takes up what a check came to.

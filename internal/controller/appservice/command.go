@@ -151,7 +151,7 @@ func (a *app) podToBackUp() *corev1.Pod {
 }
 
 func targetIn(pod *corev1.Pod, check *v1alpha1.ExecCheck) podexec.Target {
-	return podexec.Target{Namespace: pod.Namespace, Pod: pod.Name, Container: workload.ContainerOf(check)}
+	return podexec.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Container: workload.ContainerOf(check)}
 }
 
 // outputOf is the first line of what a command wrote, to be added to a message.

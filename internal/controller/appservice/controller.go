@@ -2,7 +2,6 @@ package appservice
 
 import (
 	"context"
-	"net"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -17,11 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/owner"
 	"github.com/bongsu-io/bongsu/internal/health"
+	"github.com/bongsu-io/bongsu/internal/healthcheck"
+	"github.com/bongsu-io/bongsu/internal/podexec"
 )
 
 // Dependencies are what a Reconciler needs; all of them.
@@ -36,13 +38,14 @@ type Dependencies struct {
 	Image string
 	// DialPod is how pods are reached. Nil, which is allowed here alone, is the
 	// network's way.
-	DialPod func(ctx context.Context, network, address string) (net.Conn, error)
+	DialPod healthcheck.DialFunc
 }
 
 // Reconciler makes apps run and tells how they fare.
 type Reconciler struct {
 	*owner.Upkeep
 	image   string
+	runner  *podexec.Runner
 	checks  *checks
 	backups *backups
 }
@@ -50,14 +53,18 @@ type Reconciler struct {
 // New returns a Reconciler.
 func New(d Dependencies) (*Reconciler, error) {
 	upkeep := owner.New(d.Client, d.Live, d.Clock, "appservice-controller")
-	probers, err := newProbers(d)
+	runner, err := podexec.New(d.REST)
+	if err != nil {
+		return nil, err
+	}
+	checker, err := healthcheck.New(d.Clock, d.REST, runner, d.DialPod)
 	if err != nil {
 		return nil, err
 	}
 	return &Reconciler{
-		Upkeep: upkeep, image: d.Image,
-		checks:  newChecks(d.Clock, probers, upkeep.LookAgain),
-		backups: newBackups(d.Clock, probers.runner, upkeep.LookAgain),
+		Upkeep: upkeep, image: d.Image, runner: runner,
+		checks:  newChecks(d.Clock, checker, upkeep.LookAgain),
+		backups: newBackups(d.Clock, runner, upkeep.LookAgain),
 	}, nil
 }
 
@@ -66,9 +73,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	if err := r.addIndexes(mgr); err != nil {
 		return err
 	}
-	for _, part := range []interface {
-		Start(ctx context.Context) error
-	}{r.checks.pool, r.backups} {
+	for _, part := range []manager.Runnable{r.runner, r.checks.pool, r.backups} {
 		if err := mgr.Add(part); err != nil {
 			return err
 		}

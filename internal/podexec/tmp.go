@@ -1,3 +1,0 @@
-package podexec
-
-func hasNoShell(Result, error) bool { return false }
