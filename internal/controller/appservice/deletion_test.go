@@ -202,7 +202,7 @@ func backupBy(command ...string) *v1alpha1.Backup {
 // The way out that the guide names, for whoever removed the operator first.
 func TestWithoutAnOperatorTheFinalizerIsTakenOffByHand(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, cluster.Whole(1))
+	c := startOwn(t)
 	s := sceneIn(t, c)
 	operator := c.StartOperator(t)
 	s.backedUp(byJob)
@@ -222,7 +222,7 @@ func TestWithoutAnOperatorTheFinalizerIsTakenOffByHand(t *testing.T) {
 // One who takes over finds the Job that the other made.
 func TestATakeoverMakesNoSecondJob(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, cluster.Whole(1))
+	c := startOwn(t)
 	s := sceneIn(t, c)
 	operator := c.StartOperator(t)
 	s.backedUp(byJob)

@@ -3,7 +3,6 @@ package appservice
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -84,7 +83,7 @@ func checkRecovered(n *v1alpha1.NodeStatus) kube.Event {
 func (a *app) backupNews() []kube.Event {
 	var events []kube.Event
 	b, was := a.Status.Backup, a.before.Status.Backup
-	if b.Phase == v1alpha1.BackupRunning && was == nil || was != nil && was.Phase == "" {
+	if was == nil && b.Phase == v1alpha1.BackupRunning {
 		events = append(events, a.backupEvent(corev1.EventTypeNormal, v1alpha1.ReasonBackupStarted, "nothing is removed until the backup has ended"))
 	}
 	if was != nil && was.Phase == b.Phase && was.Attempts == b.Attempts {
@@ -104,11 +103,10 @@ func (a *app) backupNews() []kube.Event {
 	return events
 }
 
+// backupEvent tells of the backup since the deletion, which a takeover does not change.
 func (a *app) backupEvent(kind, reason, note string) kube.Event {
-	return kube.Event{Type: kind, Reason: reason, Action: "BackUp", Note: note, Since: startOf(a.Status.Backup)}
+	return kube.Event{Type: kind, Reason: reason, Action: "BackUp", Note: note, Since: a.DeletionTimestamp.Time}
 }
-
-func startOf(b *v1alpha1.BackupStatus) time.Time { return b.StartTime.Time }
 
 func cleanupComplete(a *app) kube.Event {
 	note := "the Deployment and the Service are removed"

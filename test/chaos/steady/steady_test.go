@@ -50,7 +50,14 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 	g.Eventually(parked.Requests).ShouldNot(gomega.BeEmpty())
 	awaitShares(t, c)
 
-	g.Eventually(func() []audit.Request { return requests(t, c, time.Now().Add(-settled)) }).
+	told.Printf("%d requests in %v", watchIdle(t, c), window)
+}
+
+// watchIdle fails for what the operator asks for when all is settled, and returns how
+// often it did.
+func watchIdle(t *testing.T, c *cluster.Cluster) int {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(func() []audit.Request { return requests(t, c, time.Now().Add(-settled)) }).
 		WithTimeout(calm).WithPolling(time.Second).Should(gomega.BeEmpty())
 	begin := time.Now()
 	time.Sleep(window)
@@ -58,7 +65,7 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 	for _, r := range asked {
 		t.Errorf("asked at %v: %v", r.Received, r)
 	}
-	told.Printf("%d requests in %v", len(asked), window)
+	return len(asked)
 }
 
 // populate makes alarms and receivers that work, and such that fail.

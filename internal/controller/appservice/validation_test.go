@@ -1,0 +1,78 @@
+package appservice_test
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+func TestTheAPIServerRefusesAWrongAppServiceAndNamesTheField(t *testing.T) {
+	c := cluster.Shared(t)
+	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict)
+	const (
+		oneCheck  = "give exactly one of exec and httpGet"
+		oneBackup = "give exactly one of exec and jobTemplate"
+		get       = "httpGet: {port: 80}"
+	)
+	job := "backup: {jobTemplate: {spec: {template: {spec: {containers: [{name: a, image: b}]}}}}, "
+	for name, tc := range map[string]struct{ spec, want string }{
+		"no size":                         {"image: a", "spec.size: Required value"},
+		"less than none":                  {"size: -1", "spec.size: Invalid value"},
+		"too many":                        {"size: 1001", "spec.size: Invalid value"},
+		"an unknown field":                {"size: 1\nreplicas: 2", `unknown field "spec.replicas"`},
+		"an empty image":                  {"size: 1\nimage: ''", "spec.image: Invalid value"},
+		"a service account in capitals":   {"size: 1\nserviceAccountName: Me", "spec.serviceAccountName: Invalid value"},
+		"a port of no number":             {"size: 1\nports: [{name: http, containerPort: 0}]", "spec.ports[0].containerPort: Invalid value"},
+		"a port in capitals":              {"size: 1\nports: [{name: HTTP, containerPort: 80}]", "spec.ports[0].name: Invalid value"},
+		"a port twice":                    {"size: 1\nports: [{name: a, containerPort: 80}, {name: a, containerPort: 81}]", "spec.ports[1]: Duplicate value"},
+		"an unknown protocol":             {"size: 1\nports: [{name: a, containerPort: 80, protocol: QUIC}]", "spec.ports[0].protocol: Unsupported value"},
+		"an unknown service":              {"size: 1\nservice: {type: LoadBalancer}", "spec.service.type: Unsupported value"},
+		"a check of nothing":              {"size: 1\nhealthCheck: {}", oneCheck},
+		"a check of both":                 {"size: 1\nhealthCheck: {exec: {command: [a]}, " + get + "}", oneCheck},
+		"a command of nothing":            {"size: 1\nhealthCheck: {exec: {command: []}}", "spec.healthCheck.exec.command: Invalid value"},
+		"a host":                          {"size: 1\nhealthCheck: {httpGet: {port: 80, host: example.org}}", "httpGet.host is refused"},
+		"a transport of a command":        {"size: 1\nhealthCheck: {exec: {command: [a]}, transport: APIServer}", "transport is for httpGet"},
+		"an unknown transport":            {"size: 1\nhealthCheck: {transport: Tunnel, " + get + "}", "spec.healthCheck.transport: Unsupported value"},
+		"checked without a pause":         {"size: 1\nhealthCheck: {periodSeconds: 0, " + get + "}", "spec.healthCheck.periodSeconds: Invalid value"},
+		"longer than its period":          {"size: 1\nhealthCheck: {periodSeconds: 5, timeoutSeconds: 6, " + get + "}", "timeoutSeconds must not be more than periodSeconds"},
+		"no failures":                     {"size: 1\nhealthCheck: {failureThreshold: 0, " + get + "}", "spec.healthCheck.failureThreshold: Invalid value"},
+		"no successes":                    {"size: 1\nhealthCheck: {successThreshold: 0, " + get + "}", "spec.healthCheck.successThreshold: Invalid value"},
+		"an unknown remedy":               {"size: 1\nhealthCheck: {remedy: Pray, " + get + "}", "spec.healthCheck.remedy: Unsupported value"},
+		"a limit of no remedy":            {"size: 1\nhealthCheck: {maxRestartsPerHour: 1, " + get + "}", "maxRestartsPerHour is for remedy Restart"},
+		"a restart a minute":              {"size: 1\nhealthCheck: {remedy: Restart, maxRestartsPerHour: 61, " + get + "}", "spec.healthCheck.maxRestartsPerHour: Invalid value"},
+		"a backup of nothing":             {"size: 1\nbackup: {}", oneBackup},
+		"a backup of both":                {"size: 1\n" + job + "exec: {command: [a]}}", oneBackup},
+		"a backup of no time":             {"size: 1\n" + job + "deadlineSeconds: 0}", "spec.backup.deadlineSeconds: Invalid value"},
+		"an unknown answer to a failure":  {"size: 1\n" + job + "onFailure: Ignore}", "spec.backup.onFailure: Unsupported value"},
+		"an unknown deletion policy":      {"size: 1\ndeletionPolicy: Keep", "spec.deletionPolicy: Unsupported value"},
+		"an unknown field of a job's pod": {"size: 1\nbackup: {jobTemplate: {spec: {template: {spec: {nodePool: a}}}}}", `unknown field "spec.backup.jobTemplate.spec.template.spec.nodePool"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := strict.Create(t.Context(), cluster.Manifest(t, v1alpha1.KindAppService, metav1.NamespaceDefault, "wrong", tc.spec), client.DryRunAll)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+func TestTheAPIServerRefusesANameThatChildrenCannotBear(t *testing.T) {
+	c := cluster.Shared(t)
+	for name, ok := range map[string]bool{
+		"a": true, "web-1": true, strings.Repeat("a", 52): true,
+		strings.Repeat("a", 53): false, "web.mine": false, "1web": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.Client.Create(t.Context(), cluster.Manifest(t, v1alpha1.KindAppService, metav1.NamespaceDefault, name, "size: 1"), client.DryRunAll)
+			if ok {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			} else {
+				NewWithT(t).Expect(err).To(MatchError(ContainSubstring("metadata.name must be a DNS label of at most 52 characters")))
+			}
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package steady
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/testing/summary"
+)
+
+const (
+	appsNamespace = "apps"
+	// apps there are besides those that are checked, of which every tenth fails for one
+	// reason and every tenth for another.
+	apps = 100
+	// checked makes a pod be asked every second.
+	checked = "healthCheck: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, failureThreshold: 2}\n"
+)
+
+// app is what is asked for, and what a condition says of it in the end.
+type app struct{ spec, condition, reason string }
+
+// ill and well are the sorts of apps.
+var (
+	ill = []app{
+		{"size: 1\ntemplate: {spec: {hostNetwork: true}}", v1alpha1.ConditionReady, v1alpha1.ReasonInvalidSpec},
+		{"size: 2\n" + byHand, v1alpha1.ConditionReady, v1alpha1.ReasonImagePullBackOff},
+	}
+	well = []app{
+		{"size: 1\nports: [{name: http, containerPort: 8080}]", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
+		{"size: 2\ndeletionPolicy: Retain", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
+		{"size: 1\nbackup: {exec: {command: [save]}}", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
+		{"size: 2\nsuspend: true", v1alpha1.ConditionReady, v1alpha1.ReasonSuspended},
+	}
+)
+
+// settledApps are the apps by name, without those that are checked.
+func settledApps() map[string]app {
+	all := map[string]app{}
+	for i := range apps {
+		of := well[i%len(well)]
+		if i%10 < len(ill) {
+			of = ill[i%10]
+		}
+		all[fmt.Sprintf("app-%03d", i)] = of
+	}
+	return all
+}
+
+// checkedApps are those whose pods are checked. Nobody answers for the first, whose
+// pods are simulated.
+var checkedApps = map[string]app{
+	"refuses": {"size: 2\n" + checked, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthCheckFailed},
+	"fails":   {"size: 1\n" + checked + byHand, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthCheckFailed},
+	"answers": {"size: 1\n" + checked + byHand, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthy},
+}
+
+func TestSettledAppsAreLeftAloneThoughTheirPodsAreChecked(t *testing.T) {
+	t.Parallel()
+	told := summary.New(t)
+	c := cluster.Start(t, cluster.Whole(2))
+	c.StartOperator(t)
+	createNamespace(t, c, appsNamespace)
+	all := settledApps()
+	writeApps(t, c, all)
+	for name, a := range all {
+		if a.reason == v1alpha1.ReasonImagePullBackOff {
+			failToPull(t, c, name)
+		}
+	}
+	awaitApps(t, c, all)
+
+	// Last, so that what is said of those that fail is not brought up to date, which is
+	// done every five minutes, in the time that is watched.
+	writeApps(t, c, checkedApps)
+	asked := answer(t, c, "answers", http.StatusOK)
+	answer(t, c, "fails", http.StatusInternalServerError)
+	awaitApps(t, c, checkedApps)
+	before := asked.Load()
+	requests := watchIdle(t, c)
+	checks := asked.Load() - before
+	if least := int64(window/time.Second) / 2; checks < least {
+		t.Errorf("a pod was checked %d times, want %d at least", checks, least)
+	}
+	told.Printf("%d apps, two sorts of them failing, and %d that are checked: %d requests in %v, and %d checks of one pod",
+		len(all), len(checkedApps), requests, window, checks)
+}
+
+func writeApps(t *testing.T, c *cluster.Cluster, all map[string]app) {
+	t.Helper()
+	var writers errgroup.Group
+	writers.SetLimit(8)
+	for name, a := range all {
+		writers.Go(func() error {
+			return c.Client.Create(t.Context(), cluster.Manifest(t, v1alpha1.KindAppService, appsNamespace, name, a.spec))
+		})
+	}
+	if err := writers.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitApps returns when all are what they come to.
+func awaitApps(t *testing.T, c *cluster.Cluster, all map[string]app) {
+	t.Helper()
+	left := func() int {
+		var list v1alpha1.AppServiceList
+		if err := c.Client.List(t.Context(), &list, client.InNamespace(appsNamespace)); err != nil {
+			t.Fatal(err)
+		}
+		settled := slices.DeleteFunc(list.Items, func(a v1alpha1.AppService) bool {
+			want, known := all[a.Name]
+			now := meta.FindStatusCondition(a.Status.Conditions, want.condition)
+			return !known || now == nil || now.Reason != want.reason
+		})
+		return len(all) - len(settled)
+	}
+	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
+		t.Fatalf("apps are not as they should be: %v", err)
+	}
+}
+
+// podsOf returns the pods of an app when all have a node.
+func podsOf(t *testing.T, c *cluster.Cluster, name string) []*corev1.Pod {
+	t.Helper()
+	var pods []*corev1.Pod
+	gomega.NewWithT(t).Eventually(func() (bool, error) {
+		var a v1alpha1.AppService
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: appsNamespace, Name: name}, &a); err != nil {
+			return false, err
+		}
+		var list corev1.PodList
+		err := c.Client.List(t.Context(), &list, client.InNamespace(appsNamespace), client.MatchingLabels{v1alpha1.LabelAppService: name})
+		pods = nil
+		for i := range list.Items {
+			if list.Items[i].Spec.NodeName != "" {
+				pods = append(pods, &list.Items[i])
+			}
+		}
+		return len(pods) == int(a.Spec.Size), err
+	}).WithTimeout(patience).Should(gomega.BeTrue(), "the pods of %s", name)
+	return pods
+}
+
+func failToPull(t *testing.T, c *cluster.Cluster, name string) {
+	t.Helper()
+	for _, pod := range podsOf(t, c, name) {
+		kubelet.Kubelet{Client: c.Client}.Waiting(t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/app:nope"`)
+	}
+}
+
+// answer has an app's pods run, with a server in them that always answers the same,
+// and returns how often it was asked.
+func answer(t *testing.T, c *cluster.Cluster, name string, code int) *atomic.Int64 {
+	t.Helper()
+	asked := &atomic.Int64{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(code)
+	}))
+	t.Cleanup(server.Close)
+	for _, pod := range podsOf(t, c, name) {
+		ip := c.ServePod(t, server.Listener.Addr().String())
+		patch := fmt.Appendf(nil, `{"status": {"podIP": %q, "podIPs": [{"ip": %q}]}}`, ip, ip)
+		if err := c.Client.Status().Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			t.Fatal(err)
+		}
+		kubelet.Kubelet{Client: c.Client}.Running(t, pod, true)
+	}
+	return asked
+}
