@@ -43,11 +43,8 @@ func isPending(a *v1alpha1.AppService) bool {
 	if a.Spec.Backup == nil || a.Annotations[v1alpha1.AnnotationAbandonBackup] == "true" {
 		return false
 	}
-	switch phaseOf(a) {
-	case v1alpha1.BackupSucceeded, v1alpha1.BackupAbandoned, v1alpha1.BackupSkipped:
-		return false
-	}
-	return true
+	phase := phaseOf(a)
+	return phase != v1alpha1.BackupSucceeded && phase != v1alpha1.BackupAbandoned && phase != v1alpha1.BackupSkipped
 }
 
 func phaseOf(a *v1alpha1.AppService) v1alpha1.BackupPhase {
@@ -68,10 +65,10 @@ func waitsFor(a *v1alpha1.AppService) string {
 	if a.Spec.Backup.JobTemplate != nil {
 		how = "by Job " + workload.BackupJobName(a)
 	}
-	switch phaseOf(a) {
-	case v1alpha1.BackupRunning:
+	if phaseOf(a) == v1alpha1.BackupRunning {
 		return "the backup " + how + ", which is on its way"
-	case v1alpha1.BackupFailed:
+	}
+	if phaseOf(a) == v1alpha1.BackupFailed {
 		return "the backup " + how + ", which failed"
 	}
 	return "the backup " + how + ", which the operator has not begun; is it running?"

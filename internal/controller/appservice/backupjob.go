@@ -72,18 +72,23 @@ func (r *Reconciler) startJob(ctx context.Context, a *app, wanted *batchv1.Job) 
 
 // judgeJob says what the Job came to.
 func (r *Reconciler) judgeJob(a *app, job *batchv1.Job) {
-	for _, c := range job.Status.Conditions {
-		if c.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch c.Type {
-		case batchv1.JobComplete:
-			r.endBackup(a, v1alpha1.BackupSucceeded, fmt.Sprintf("Job %s is complete", job.Name))
-			return
-		case batchv1.JobFailed:
-			r.failBackup(a, fmt.Sprintf("Job %s failed: %s; delete the Job to have it run again", job.Name, cmp.Or(c.Message, c.Reason)), true)
-			return
-		}
+	if c := jobCondition(job, batchv1.JobComplete); c != nil {
+		r.endBackup(a, v1alpha1.BackupSucceeded, fmt.Sprintf("Job %s is complete", job.Name))
+		return
+	}
+	if c := jobCondition(job, batchv1.JobFailed); c != nil {
+		r.failBackup(a, fmt.Sprintf("Job %s failed: %s; delete the Job to have it run again", job.Name, cmp.Or(c.Message, c.Reason)), true)
+		return
 	}
 	r.startBackup(a)
+}
+
+// jobCondition returns a condition that is True, else nil.
+func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
 }

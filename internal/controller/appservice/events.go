@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/owner"
+	"github.com/bongsu-io/bongsu/internal/owner"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -100,6 +100,7 @@ func (a *app) backupNews() []kube.Event {
 		events = append(events, a.backupEvent(corev1.EventTypeWarning, v1alpha1.ReasonBackupAbandoned, "the deletion goes on without a backup: "+b.Message))
 	case v1alpha1.BackupSkipped:
 		events = append(events, a.backupEvent(corev1.EventTypeNormal, v1alpha1.ReasonBackupSkipped, b.Message))
+	case v1alpha1.BackupRunning: // that it began is told already
 	}
 	return events
 }

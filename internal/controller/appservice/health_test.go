@@ -34,7 +34,7 @@ func newAnswering(t *testing.T) *answering {
 	t.Helper()
 	a := &answering{}
 	a.code.Store(http.StatusOK)
-	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		a.asked.Add(1)
 		w.WriteHeader(int(a.code.Load()))
 	}))

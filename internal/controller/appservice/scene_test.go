@@ -95,9 +95,7 @@ func (s *scene) nowOf(name string) *v1alpha1.AppService {
 	return &a
 }
 
-// condition returns a condition of its present generation; empty if there is none.
-func (s *scene) condition(kind string) metav1.Condition { return conditionOf(s.now(), kind) }
-
+// conditionOf returns a condition of the present generation; empty if there is none.
 func conditionOf(a *v1alpha1.AppService, kind string) metav1.Condition {
 	c := meta.FindStatusCondition(a.Status.Conditions, kind)
 	if c == nil || c.ObservedGeneration != a.Generation {

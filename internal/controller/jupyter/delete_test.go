@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/owner"
+	"github.com/bongsu-io/bongsu/internal/owner"
 )
 
 // What the cache shows may have been made anew by others meanwhile.

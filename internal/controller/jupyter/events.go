@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/bongsu-io/bongsu/internal/controller/owner"
+	"github.com/bongsu-io/bongsu/internal/owner"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 

@@ -9,7 +9,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/owner"
+	"github.com/bongsu-io/bongsu/internal/owner"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
 )
 
