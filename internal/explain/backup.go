@@ -43,8 +43,8 @@ func isPending(a *v1alpha1.AppService) bool {
 	if a.Spec.Backup == nil || a.Annotations[v1alpha1.AnnotationAbandonBackup] == "true" {
 		return false
 	}
-	phase := phaseOf(a)
-	return phase != v1alpha1.BackupSucceeded && phase != v1alpha1.BackupAbandoned && phase != v1alpha1.BackupSkipped
+	over := []v1alpha1.BackupPhase{v1alpha1.BackupSucceeded, v1alpha1.BackupAbandoned, v1alpha1.BackupSkipped}
+	return !slices.Contains(over, phaseOf(a))
 }
 
 func phaseOf(a *v1alpha1.AppService) v1alpha1.BackupPhase {
@@ -65,13 +65,14 @@ func waitsFor(a *v1alpha1.AppService) string {
 	if a.Spec.Backup.JobTemplate != nil {
 		how = "by Job " + workload.BackupJobName(a)
 	}
-	if phaseOf(a) == v1alpha1.BackupRunning {
+	switch phaseOf(a) {
+	case v1alpha1.BackupRunning:
 		return "the backup " + how + ", which is on its way"
-	}
-	if phaseOf(a) == v1alpha1.BackupFailed {
+	case v1alpha1.BackupFailed:
 		return "the backup " + how + ", which failed"
+	default:
+		return "the backup " + how + ", which the operator has not begun; is it running?"
 	}
-	return "the backup " + how + ", which the operator has not begun; is it running?"
 }
 
 // readBackup reads what makes the backup. For a command that is any pod of the app:

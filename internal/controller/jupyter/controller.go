@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/owner"
 	"github.com/bongsu-io/bongsu/internal/culling"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	server "github.com/bongsu-io/bongsu/internal/notebook"
+	"github.com/bongsu-io/bongsu/internal/owner"
 )
 
 // Dependencies are what a Reconciler needs; all of them.
