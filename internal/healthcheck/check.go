@@ -10,10 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/podexec"
 )
-
-// margin is how much longer than its time-out a command may take to be seen at its end.
-const margin = 5 * time.Second
 
 // Check is a check of one pod, as it is to be made.
 type Check struct {
@@ -76,7 +74,7 @@ func For(spec *v1alpha1.HealthCheck, pod *corev1.Pod) (Check, error) {
 // see its end take longer than its time-out.
 func (c Check) Limit() time.Duration {
 	if c.Exec != nil {
-		return c.Timeout + margin
+		return c.Timeout + podexec.Margin
 	}
 	return c.Timeout
 }

@@ -13,7 +13,7 @@ import (
 
 // runCommand runs the command of a check. What it writes makes no difference.
 func (c *Checker) runCommand(ctx context.Context, check Check) result {
-	target := podexec.Target{Namespace: check.Namespace, Pod: check.Pod, Container: check.Exec.Container}
+	target := podexec.Target{Namespace: check.Namespace, Pod: check.Pod, Container: check.Exec.Container, UID: check.PodUID}
 	ran, err := c.exec.Run(ctx, target, check.Exec.Command, check.Timeout)
 	switch {
 	case err != nil:

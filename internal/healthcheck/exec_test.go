@@ -39,7 +39,7 @@ func TestWhatACommandComesTo(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			c := checker(t, "http://unused.invalid", commands(func(ctx context.Context, target podexec.Target, argv []string, limit time.Duration) (podexec.Result, error) {
-				if diff := cmp.Diff(podexec.Target{Namespace: "team", Pod: "web-0", Container: "app"}, target); diff != "" {
+				if diff := cmp.Diff(podexec.Target{Namespace: "team", Pod: "web-0", Container: "app", UID: "uid"}, target); diff != "" {
 					t.Error(diff)
 				}
 				deadline, _ := ctx.Deadline()

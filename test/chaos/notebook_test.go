@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,7 +27,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
-	"github.com/bongsu-io/bongsu/internal/testing/summary"
 )
 
 const (
@@ -45,38 +42,11 @@ const (
 )
 
 // notebooks are in a cluster in which pods run, simulated.
-type notebooks struct {
-	*stage
-	g *gomega.WithT
-}
+type notebooks struct{ *world }
 
 func newNotebooks(t *testing.T) *notebooks {
 	t.Helper()
-	c := cluster.Start(t, cluster.Whole(3))
-	return &notebooks{stage: &stage{Cluster: c, t: t, told: summary.New(t)}, g: gomega.NewWithT(t)}
-}
-
-// newNamespace is one in which pods can be made.
-func (n *notebooks) newNamespace() string {
-	n.t.Helper()
-	namespace := n.Namespace(n.t, nil)
-	n.g.Eventually(func() error {
-		return n.Client.Get(n.t.Context(), client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
-	}).WithTimeout(patience).Should(gomega.Succeed())
-	return namespace
-}
-
-// each does something for numbers, eight at a time.
-func (n *notebooks) each(from, to int, do func(i int) error) {
-	n.t.Helper()
-	var group errgroup.Group
-	group.SetLimit(8)
-	for i := from; i < to; i++ {
-		group.Go(func() error { return do(i) })
-	}
-	if err := group.Wait(); err != nil {
-		n.t.Fatal(err)
-	}
+	return &notebooks{newWorld(t)}
 }
 
 func nameOf(i int) string { return fmt.Sprintf("nb-%03d", i) }
@@ -108,14 +78,6 @@ func (n *notebooks) awaitAllOf(namespace, kind string, status metav1.ConditionSt
 	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
 		n.t.Fatalf("not all are %s=%s, %s: %v", kind, status, reason, err)
 	}
-}
-
-// requests are the operator's since then.
-func (n *notebooks) requests(since time.Time) []audit.Request {
-	n.t.Helper()
-	return slices.DeleteFunc(audit.Requests(n.t, n.AuditLog(), audit.Operator), func(r audit.Request) bool {
-		return r.Received.Before(since)
-	})
 }
 
 // isWrite tells of a request of the operator that it was about notebooks, and changed
@@ -240,22 +202,6 @@ func TestARestartRepeatsNoEventOfFailingNotebooksAndRewritesNoStatus(t *testing.
 	n.told.Printf("%d failing notebooks, %d Events on them; after a restart no other, and nothing written", len(jupyters), len(events))
 }
 
-func count(requests []audit.Request, of func(audit.Request) bool) int {
-	found := 0
-	for _, r := range requests {
-		if of(r) {
-			found++
-		}
-	}
-	return found
-}
-
-// child is a kind of what notebooks are made of.
-type child struct {
-	suffix string
-	list   func() client.ObjectList
-}
-
 // children are all kinds, in the order in which they are made.
 var children = []child{
 	{"-token", func() client.ObjectList { return &corev1.SecretList{} }},
@@ -264,25 +210,6 @@ var children = []child{
 	{"", func() client.ObjectList { return &networkingv1.IngressList{} }},
 	{"", func() client.ObjectList { return &appsv1.StatefulSetList{} }},
 	{"-0", func() client.ObjectList { return &corev1.PodList{} }},
-}
-
-// childrenOf lists those of a kind in a namespace.
-func (n *notebooks) childrenOf(namespace string, c child) []client.Object {
-	n.t.Helper()
-	list := c.list()
-	err := n.Client.List(n.t.Context(), list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": "bongsu"})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	var objects []client.Object
-	err = meta.EachListItem(list, func(o runtime.Object) error {
-		objects = append(objects, o.(client.Object))
-		return nil
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return objects
 }
 
 // amiss lists children that have no Jupyter, and Jupyters that lack a child.

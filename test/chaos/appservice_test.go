@@ -1,0 +1,274 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/audit"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/workload"
+)
+
+const (
+	// broughtUpApps are the apps that are brought up through kills.
+	broughtUpApps = 50
+	// served has an app have a Service.
+	served = "size: 2\nports: [{name: http, containerPort: 8080}]\n"
+	// byJob is a backup whose pod is the test's.
+	byJob = `
+backup:
+  jobTemplate:
+    spec:
+      template:
+        metadata: {annotations: {bongsu.io/simulate: none}}
+        spec: {containers: [{name: save, image: example.org/save}]}
+`
+)
+
+// appParts are all kinds that apps are made of, and those first that the operator makes.
+var appParts = []child{
+	{"", func() client.ObjectList { return &appsv1.DeploymentList{} }},
+	{"", func() client.ObjectList { return &corev1.ServiceList{} }},
+	{"", func() client.ObjectList { return &appsv1.ReplicaSetList{} }},
+	{"", func() client.ObjectList { return &corev1.PodList{} }},
+}
+
+// apps are the AppServices of a namespace in a world.
+type apps struct {
+	*world
+	namespace string
+}
+
+func newApps(t *testing.T) *apps {
+	t.Helper()
+	w := newWorld(t)
+	return &apps{world: w, namespace: w.newNamespace()}
+}
+
+func appName(i int) string { return fmt.Sprintf("app-%03d", i) }
+
+// createApp creates an AppService, with a spec in YAML.
+func (a *apps) createApp(i int, spec string) error {
+	return a.Client.Create(a.t.Context(), cluster.Manifest(a.t, v1alpha1.KindAppService, a.namespace, appName(i), spec))
+}
+
+func (a *apps) deleteApp(i int, policy metav1.DeletionPropagation) {
+	a.t.Helper()
+	app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: appName(i)}}
+	if err := a.Client.Delete(a.t.Context(), app, client.PropagationPolicy(policy)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// all returns the AppServices.
+func (a *apps) all() []v1alpha1.AppService {
+	a.t.Helper()
+	var list v1alpha1.AppServiceList
+	if err := a.Client.List(a.t.Context(), &list, client.InNamespace(a.namespace)); err != nil {
+		a.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// awaitReady returns when all AppServices are.
+func (a *apps) awaitReady() {
+	a.t.Helper()
+	left := func() int {
+		return len(slices.DeleteFunc(a.all(), func(app v1alpha1.AppService) bool {
+			return meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) && app.Status.ObservedGeneration == app.Generation
+		}))
+	}
+	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
+		a.t.Fatalf("not all are ready: %v", err)
+	}
+}
+
+// amiss lists parts that are of no AppService, and AppServices that have not exactly
+// what they should.
+func (a *apps) amiss() []string {
+	a.t.Helper()
+	existing := map[string]v1alpha1.AppService{}
+	for _, app := range a.all() {
+		existing[app.Name] = app
+	}
+	var found []string
+	for _, part := range appParts {
+		of := map[string]int{}
+		for _, o := range a.childrenOf(a.namespace, part) {
+			name := o.GetLabels()[v1alpha1.LabelAppService]
+			of[name]++
+			uid, isMarked := o.GetAnnotations()[v1alpha1.AnnotationOwnerUID]
+			if app, exists := existing[name]; !exists || isMarked && uid != string(app.UID) {
+				found = append(found, fmt.Sprintf("%T %s is of nobody", o, o.GetName()))
+			}
+		}
+		for name, app := range existing {
+			want := 1
+			if _, arePods := part.list().(*corev1.PodList); arePods {
+				want = int(app.Spec.Size)
+			}
+			if of[name] != want {
+				found = append(found, fmt.Sprintf("%s has %d of %T, want %d", name, of[name], part.list(), want))
+			}
+		}
+	}
+	return found
+}
+
+func TestKillsWhileAppsAreBroughtUpLeaveOneOfEachPart(t *testing.T) {
+	a := newApps(t)
+	m := newManager(a.stage)
+	m.startAtWork()
+	const perRound = broughtUpApps / kills
+	var amid []string
+	for round := range kills {
+		// Killed when it has made some, but as a rule not all, of one kind.
+		kind := appParts[round%2]
+		before := len(a.childrenOf(a.namespace, kind))
+		more := rand.IntN(perRound)
+		a.each(round*perRound, (round+1)*perRound, func(i int) error {
+			// What an app with a backup is made of is nobody's child.
+			return a.createApp(i, served+[]string{byJob, ""}[i%2])
+		})
+		a.g.Eventually(func() int { return len(a.childrenOf(a.namespace, kind)) - before }).
+			WithTimeout(patience).WithPolling(2 * time.Millisecond).Should(gomega.BeNumerically(">=", more))
+		m.kill()
+		amid = append(amid, fmt.Sprint(len(a.childrenOf(a.namespace, kind))-before))
+		if first := round * perRound; round%3 == 0 { // while nobody looks
+			a.deleteApp(first+1-first%2, metav1.DeletePropagationBackground)
+		}
+		m.start()
+	}
+	a.awaitReady()
+	a.g.Eventually(a.amiss).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
+	a.told.Printf("%d apps through %d kills, after %s of one kind of part; one of each part, no orphan",
+		len(a.all()), len(m.killed), strings.Join(amid, " "))
+}
+
+func TestKillsDuringBackupsMakeOneJobEachAndRemoveNothingBefore(t *testing.T) {
+	a := newApps(t)
+	m := newManager(a.stage)
+	m.startAtWork()
+	a.each(0, kills, func(i int) error { return a.createApp(i, served+byJob) })
+	a.awaitReady()
+	jobs := map[string]string{}
+	for _, app := range a.all() {
+		jobs[app.Name] = workload.BackupJobName(&app)
+	}
+	h := a.watchHistory()
+	began, ended := time.Now(), map[string]bool{}
+	end := func(name string) {
+		if !ended[name] {
+			a.endJob(jobs[name])
+			ended[name] = true
+		}
+	}
+	// What has happened when the operator is killed.
+	moments := []func(name string){
+		func(string) {},
+		func(name string) { a.awaitHistory(func() bool { return h.countJobs(name) > 0 }) },
+		a.awaitBackupRuns,
+		end,
+		func(name string) { end(name); a.awaitHistory(func() bool { return h.isRemoved(name) }) },
+	}
+	policies := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground}
+	for i := range kills {
+		a.deleteApp(i, policies[i%2])
+		moment := i % len(moments)
+		moments[moment](appName(i))
+		m.kill()
+		if moment == 2 {
+			end(appName(i)) // while nobody looks
+		}
+		m.start()
+	}
+	for i := range kills {
+		end(appName(i))
+	}
+	a.awaitGone(h)
+	for i := range kills {
+		h.assertBackedUpFirst(t, appName(i))
+	}
+	created := count(a.requests(began), func(r audit.Request) bool {
+		return r.Verb == "create" && r.Resource == "jobs" && r.Code == http.StatusCreated
+	})
+	if created != kills {
+		t.Errorf("%d Jobs were created, want %d", created, kills)
+	}
+	a.assertToldOnce()
+	a.told.Printf("%d deletions through %d kills: %d Jobs, nothing removed before its Job was complete, nothing left", kills, len(m.killed), created)
+}
+
+// endJob has the Job's pod succeed.
+func (a *apps) endJob(name string) {
+	a.t.Helper()
+	a.g.Eventually(func(g gomega.Gomega) {
+		var pods corev1.PodList
+		g.Expect(a.Client.List(a.t.Context(), &pods, client.InNamespace(a.namespace), client.MatchingLabels{batchv1.JobNameLabel: name})).To(gomega.Succeed())
+		g.Expect(pods.Items).To(gomega.HaveLen(1))
+		pods.Items[0].Status.Phase = corev1.PodSucceeded
+		g.Expect(a.Client.Status().Update(a.t.Context(), &pods.Items[0])).To(gomega.Succeed())
+	}).WithTimeout(patience).Should(gomega.Succeed())
+}
+
+func (a *apps) awaitBackupRuns(name string) {
+	a.t.Helper()
+	a.g.Eventually(func() (*v1alpha1.BackupStatus, error) {
+		var app v1alpha1.AppService
+		err := a.Client.Get(a.t.Context(), client.ObjectKey{Namespace: a.namespace, Name: name}, &app)
+		return app.Status.Backup, err
+	}).WithTimeout(patience).Should(gomega.HaveField("Phase", v1alpha1.BackupRunning))
+}
+
+func (a *apps) awaitHistory(holds func() bool) {
+	a.t.Helper()
+	a.g.Eventually(holds).WithTimeout(patience).WithPolling(2 * time.Millisecond).Should(gomega.BeTrue())
+}
+
+// awaitGone returns when no AppService is left, nor anything that one is made of.
+func (a *apps) awaitGone(h *history) {
+	a.t.Helper()
+	left := func() int { return len(a.all()) + h.countLeft() }
+	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
+		a.t.Fatalf("not all is gone: %v", err)
+	}
+}
+
+// assertToldOnce fails unless the end of each backup and deletion was told in one Event,
+// and its beginning in one at most: who was killed may have seen nothing but its end.
+func (a *apps) assertToldOnce() {
+	a.t.Helper()
+	var events eventsv1.EventList
+	if err := a.Client.List(a.t.Context(), &events, client.InNamespace(a.namespace)); err != nil {
+		a.t.Fatal(err)
+	}
+	told := map[string]int{}
+	for i := range events.Items {
+		e := &events.Items[i]
+		told[e.Reason+" "+e.Regarding.Name]++
+	}
+	for i := range kills {
+		for _, reason := range []string{v1alpha1.ReasonBackupStarted, v1alpha1.ReasonBackupSucceeded, v1alpha1.ReasonCleanupComplete} {
+			n := told[reason+" "+appName(i)]
+			if n > 1 || n == 0 && reason != v1alpha1.ReasonBackupStarted {
+				a.t.Errorf("%s of %s was told %d times", reason, appName(i), n)
+			}
+		}
+	}
+}
