@@ -25,6 +25,9 @@ func TestWhoeverMayEditANamespaceMayUseEveryKindInIt(t *testing.T) {
 		if scope, _, _ := unstructured.NestedString(o.Object, "spec", "scope"); scope == "Namespaced" {
 			plural, _, _ := unstructured.NestedString(o.Object, "spec", "names", "plural")
 			want = append(want, plural)
+			if isScaled(o) {
+				want = append(want, plural+"/scale")
+			}
 		}
 		if o.GetKind() == "ClusterRole" {
 			role := &rbacv1.ClusterRole{}
@@ -50,4 +53,13 @@ func TestWhoeverMayEditANamespaceMayUseEveryKindInIt(t *testing.T) {
 			t.Errorf("kinds of a namespace (-) and %s (+):\n%s", name, diff)
 		}
 	}
+}
+
+// isScaled tells whether kubectl scale works for a kind.
+func isScaled(crd *unstructured.Unstructured) bool {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	return slices.ContainsFunc(versions, func(v any) bool {
+		_, found, _ := unstructured.NestedMap(v.(map[string]any), "subresources", "scale")
+		return found
+	})
 }

@@ -1,6 +1,6 @@
 // Package samples embeds the sample alarms, a file each; the sample receivers, of
 // which one is to be applied: every alarm sends to the same name; and the sample
-// shares of Secrets.
+// shares of Secrets, notebooks and apps.
 package samples
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/config"
 )
 
-//go:embed *.yaml receivers/*.yaml secrets/*.yaml jupyter/*.yaml
+//go:embed *.yaml receivers/*.yaml secrets/*.yaml jupyter/*.yaml appservice/*.yaml
 var files embed.FS
 
 // Receiver is the name of the ClusterAlarmReceiver that the samples send to.
@@ -32,6 +32,9 @@ func Shares() ([]*unstructured.Unstructured, error) { return decode("secrets/*.y
 
 // Jupyters returns all sample notebooks, in no namespace, without what they refer to.
 func Jupyters() ([]*unstructured.Unstructured, error) { return decode("jupyter/*.yaml") }
+
+// AppServices returns all sample apps, in no namespace, without what they refer to.
+func AppServices() ([]*unstructured.Unstructured, error) { return decode("appservice/*.yaml") }
 
 func decode(pattern string) ([]*unstructured.Unstructured, error) {
 	names, err := fs.Glob(files, pattern)

@@ -68,7 +68,8 @@ func (a *App) addControllers(c Config, counts *tally.Tally, alarms *pipeline.Ala
 		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Image: c.Options.JupyterImage, DialPod: c.DialPod,
 	})
 	apps, err := appservice.New(appservice.Dependencies{
-		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, REST: c.REST, Image: c.Options.AppServiceImage, DialPod: c.DialPod,
+		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Metrics: c.Metrics,
+		REST: c.REST, Image: c.Options.AppServiceImage, DialPod: c.DialPod,
 	})
 	if err != nil {
 		return nil, err

@@ -41,9 +41,9 @@ func newExplain() *cobra.Command {
 the object, what belongs to it, their Events and, of a container that crashed, the
 end of its log.
 
-The type is one of %s, by any name
-that kubectl knows it by; TYPE NAME does as well. The namespace is that of the
-kubeconfig's context, or of the pod that this runs in.
+The type is one of %s,
+by any name that kubectl knows it by; TYPE NAME does as well. The namespace is that
+of the kubeconfig's context, or of the pod that this runs in.
 
 It reads with your own rights. What you may not read it names, and explains the
 object from the rest. It changes nothing.
@@ -52,6 +52,7 @@ The exit code is 0 if the object could be explained, however it fares.`, typeLis
 		Example: `  bongsu explain pod/web-5d9c7b6f4-x2x8p
   bongsu explain deploy/web -n shop
   bongsu explain jupyter anna -n lab
+  bongsu explain app/web -n shop
   bongsu explain job/import -o json | jq -r .cause.reason`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeTypes(&o.kubeconfig, func(name string) bool { return slices.Contains(explain.Types(), name) }),
@@ -73,7 +74,7 @@ The exit code is 0 if the object could be explained, however it fares.`, typeLis
 func typeList() string {
 	types := explain.Types()
 	last := len(types) - 1
-	return strings.Join(types[:last/2+1], ", ") + ",\n" + strings.Join(types[last/2+1:last], ", ") + " or " + types[last]
+	return strings.Join(types[:last/2], ", ") + ",\n" + strings.Join(types[last/2:last], ", ") + " or " + types[last]
 }
 
 // parse reads TYPE/NAME, or TYPE NAME.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -55,6 +56,22 @@ func TestExplainUnderstandsTheNamesThatKubectlDoes(t *testing.T) {
 	}
 }
 
+func TestExplainKnowsAnAppServiceByAllItsNames(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	a := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: v1alpha1.AppServiceSpec{Size: 1}}
+	if err := c.Client.Create(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := inContext(t, c, ns)
+	for _, name := range []string{"app", "appservice", "appservices", "AppService", "appservices.bongsu.io"} {
+		code, out, errOut := runs(t, "explain", "--kubeconfig", kubeconfig, name+"/web")
+		if code != exitOK || !strings.HasPrefix(out, "AppService "+ns+"/web is not running yet") {
+			t.Errorf("%q: exit code %d: %s%s", name, code, out, errOut)
+		}
+	}
+}
+
 func TestExplainSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
 	c := cluster.Shared(t)
 	kubeconfig := inContext(t, c, c.Namespace(t, nil))
@@ -69,7 +86,7 @@ func TestExplainSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
 		"too many parts":        {[]string{"pods/a/b"}, exitUsage, "give TYPE/NAME"},
 		"both forms":            {[]string{"pods/a", "b"}, exitUsage, "give TYPE/NAME"},
 		"no such format":        {[]string{"pods/a", "-o", "xml"}, exitUsage, "must be text or json"},
-		"another type":          {[]string{"secrets/a"}, exitUsage, "secrets cannot be explained: give one of deployments.apps,"},
+		"another type":          {[]string{"secrets/a"}, exitUsage, "secrets cannot be explained: give one of appservices.bongsu.io, deployments.apps,"},
 		"a type that is none":   {[]string{"widgets/a"}, exitError, `the server has no type "widgets"`},
 		"an object that is not": {[]string{"pods/a"}, exitError, `pods "a" not found`},
 	} {
@@ -86,7 +103,7 @@ func TestExplainCompletesTheTypesThatItExplains(t *testing.T) {
 	c := cluster.Shared(t)
 	_, out, _ := runs(t, "__complete", "explain", "--kubeconfig", c.Kubeconfig(), "")
 	lines := strings.Fields(out)
-	want := []string{"deployments.apps", "jobs.batch", "jupyters.bongsu.io", "persistentvolumeclaims", "pods", "statefulsets.apps", ":4"}
+	want := []string{"appservices.bongsu.io", "deployments.apps", "jobs.batch", "jupyters.bongsu.io", "persistentvolumeclaims", "pods", "statefulsets.apps", ":4"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got %q", lines)
 	}

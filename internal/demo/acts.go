@@ -45,6 +45,7 @@ var acts = []act{
 	{"A pod runs out of memory, again and again.", apply("crash"), []string{"crash"}},
 	{"A pod asks for more than any node has.", apply("huge"), []string{"scheduling-failed"}},
 	{"An image has a tag that does not exist.", apply("image"), []string{"image-pull", "namespace-warnings"}},
+	{"Nobody answers the health check of an app.", apply("unanswered"), []string{"appservice-health"}},
 	{"A node fails.", failNode, []string{"node-not-ready"}},
 }
 

@@ -40,6 +40,7 @@ var told = []string{
 	`Cause: container "payments" was killed because it used more memory than its limit of 256Mi: `,
 	`BackOff: Pod team-a/report  \(test, ClusterAlarm image-pull\)`,
 	`Failed: Pod team-a/report  \(test, Alarm team-a/namespace-warnings\)`,
+	`HealthCheckFailed: AppService shop/status  \(test, ClusterAlarm appservice-health\)`,
 }
 
 // The whole of it: every sample fires on a real control plane, on the terminal and

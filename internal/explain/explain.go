@@ -54,6 +54,7 @@ var explanations = map[schema.GroupResource]func(*inquiry) error{
 	{Group: appsv1.GroupName, Resource: "deployments"}:  (*inquiry).deployment,
 	{Group: appsv1.GroupName, Resource: "statefulsets"}: (*inquiry).statefulSet,
 	{Group: batchv1.GroupName, Resource: "jobs"}:        (*inquiry).job,
+	{Group: v1alpha1.Group, Resource: "appservices"}:    (*inquiry).appService,
 	{Group: v1alpha1.Group, Resource: "jupyters"}:       (*inquiry).jupyter,
 }
 
@@ -111,6 +112,8 @@ type inquiry struct {
 	notFound error
 	// fallback is the cause if no other is found.
 	fallback *diagnosis.Cause
+	// held says that something of the target has to run before it can be deleted.
+	held bool
 }
 
 // found sets what the explanation is about.
@@ -122,7 +125,7 @@ func (q *inquiry) found(kind string, state State, summary string) {
 func (q *inquiry) conclude() *Explanation {
 	x := &q.explanation
 	x.LastCrash = causeOf(diagnosis.Crashed(q.workload.Pods))
-	if x.State != Stopped && x.State != Completed {
+	if q.held || x.State != Stopped && x.State != Completed {
 		q.diagnose()
 	}
 	if x.Cause != nil {

@@ -281,7 +281,7 @@ func TestAReadyJupyterThatIsStalled(t *testing.T) {
 
 func TestOtherTypesCannotBeExplained(t *testing.T) {
 	p := newPlace(t)
-	if _, err := p.tries(p.RESTConfig(), "secrets", "x"); err == nil || !strings.Contains(err.Error(), "give one of deployments.apps, jobs.batch,") {
+	if _, err := p.tries(p.RESTConfig(), "secrets", "x"); err == nil || !strings.Contains(err.Error(), "give one of appservices.bongsu.io, deployments.apps,") {
 		t.Errorf("got %v", err)
 	}
 }

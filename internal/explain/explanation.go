@@ -48,6 +48,11 @@ type Explanation struct {
 	// Conditions and LastFailure are those of an object of ours.
 	Conditions  []metav1.Condition    `json:"conditions,omitempty"`
 	LastFailure *v1alpha1.LastFailure `json:"lastFailure,omitempty"`
+	// NodeStatuses are the pods of an AppService that are not healthy by its health
+	// check, as its status lists them.
+	NodeStatuses []v1alpha1.NodeStatus `json:"nodeStatuses,omitempty"`
+	// Deletion is what the deletion of an AppService waits for.
+	Deletion *Deletion `json:"deletion,omitempty"`
 	// Unread is what could not be read, and why.
 	Unread []Unread `json:"unread,omitempty"`
 }
@@ -81,6 +86,15 @@ type Log struct {
 	// Previous says that the container runs again: the lines are of before.
 	Previous bool     `json:"previous"`
 	Lines    []string `json:"lines"`
+}
+
+// Deletion is why an object that is being deleted is still there.
+type Deletion struct {
+	// WaitsFor says what for, Release how to have the deletion go on without.
+	WaitsFor string `json:"waitsFor"`
+	Release  string `json:"release,omitempty"`
+	// Backup is that of the status.
+	Backup *v1alpha1.BackupStatus `json:"backup,omitempty"`
 }
 
 // Unread is something that could not be read.

@@ -66,6 +66,7 @@ func everything() []rbacv1.PolicyRule {
 		cluster.Rule("", "persistentvolumeclaims", "get"), cluster.Rule("", "resourcequotas", "list"),
 		cluster.Rule("apps", "deployments", "get"), cluster.Rule("apps", "replicasets", "list"),
 		cluster.Rule("apps", "statefulsets", "get"), cluster.Rule("batch", "jobs", "get"), cluster.Rule("bongsu.io", "jupyters", "get"),
+		cluster.Rule("bongsu.io", "appservices", "get"),
 	}
 }
 

@@ -8,13 +8,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
-	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // A pod that is gone may have left Events that tell what became of it.
@@ -100,11 +98,15 @@ func (q *inquiry) deployment() error {
 	wanted, s := replicas(d.Spec.Replicas), d.Status
 	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == wanted && s.Replicas == wanted && s.ReadyReplicas >= wanted
 	q.scaled(kind, wanted, s.ReadyReplicas, done)
-	q.missing = s.UpdatedReplicas < wanted
+	q.readDeployment(d)
+	return nil
+}
+
+func (q *inquiry) readDeployment(d *appsv1.Deployment) {
+	q.missing = d.Status.UpdatedReplicas < replicas(d.Spec.Replicas)
 	sets := q.replicaSets(d)
 	q.readPods(d.Spec.Selector, sets...)
 	q.deploymentConditions(d)
-	return nil
 }
 
 // replicaSets returns those of the Deployment that have or want pods.
@@ -198,9 +200,7 @@ func (q *inquiry) job() error {
 		q.unreadable("Job")
 		return nil
 	}
-	q.controlledBy("Job", j)
-	q.missing = true
-	q.readPods(j.Spec.Selector, j)
+	q.readJob(j)
 	summary := fmt.Sprintf("%d active, %d succeeded, %d failed", j.Status.Active, j.Status.Succeeded, j.Status.Failed)
 	switch failed := jobCondition(j, batchv1.JobFailed); {
 	case jobCondition(j, batchv1.JobComplete) != nil:
@@ -216,6 +216,12 @@ func (q *inquiry) job() error {
 		q.found("Job", Waiting, summary)
 	}
 	return nil
+}
+
+func (q *inquiry) readJob(j *batchv1.Job) {
+	q.controlledBy("Job", j)
+	q.missing = true
+	q.readPods(j.Spec.Selector, j)
 }
 
 func jobCondition(j *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
@@ -268,74 +274,4 @@ func plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func (q *inquiry) jupyter() error {
-	j := &v1alpha1.Jupyter{}
-	readable, err := q.target(j)
-	if err != nil {
-		return err
-	}
-	if !readable {
-		q.unreadable(v1alpha1.KindJupyter)
-		return nil
-	}
-	q.told(&j.Status)
-	ready := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionReady)
-	switch {
-	case j.DeletionTimestamp != nil:
-		q.found(v1alpha1.KindJupyter, Stopped, "it is being deleted")
-		return nil
-	case j.Spec.Suspend:
-		q.found(v1alpha1.KindJupyter, Stopped, "it is suspended; set spec.suspend to false to start it")
-		return nil
-	case ready == nil:
-		q.found(v1alpha1.KindJupyter, Waiting, "the operator has not looked at it yet; is it running?")
-	case ready.Status == metav1.ConditionTrue:
-		q.found(v1alpha1.KindJupyter, Running, "the notebook is ready")
-		if stalled := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
-			q.found(v1alpha1.KindJupyter, Running, "the notebook is ready, but not all that is asked for")
-			q.fallback = jupyterCause(j, stalled)
-		}
-	default:
-		q.found(v1alpha1.KindJupyter, Waiting, "the notebook is not ready")
-		q.fallback = jupyterCause(j, ready)
-	}
-	q.readJupyter(j)
-	return nil
-}
-
-// told takes over what the Jupyter says of itself.
-func (q *inquiry) told(s *v1alpha1.JupyterStatus) {
-	for _, c := range s.Conditions {
-		c.Message = plaintext.Line(c.Message)
-		q.explanation.Conditions = append(q.explanation.Conditions, c)
-	}
-	if s.LastFailure != nil {
-		q.explanation.LastFailure = s.LastFailure.DeepCopy()
-		q.explanation.LastFailure.Message = plaintext.Line(s.LastFailure.Message)
-	}
-}
-
-// jupyterCause is what the operator has found; it tells the cause where the caller
-// may read none of what belongs to the Jupyter.
-func jupyterCause(j *v1alpha1.Jupyter, said *metav1.Condition) *diagnosis.Cause {
-	if !diagnosis.IsCause(said.Reason) {
-		return nil
-	}
-	return &diagnosis.Cause{
-		Reason: said.Reason, Object: diagnosis.Object{Kind: v1alpha1.KindJupyter, Name: j.Name},
-		Message: said.Message, Time: said.LastTransitionTime.Time,
-	}
-}
-
-func (q *inquiry) readJupyter(j *v1alpha1.Jupyter) {
-	s := &appsv1.StatefulSet{}
-	switch err := q.objects.Get(q.ctx, client.ObjectKeyFromObject(j), s); {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		q.unread("statefulsets", "get them", err)
-	case metav1.IsControlledBy(s, j):
-		q.readStatefulSet(s)
-	}
 }

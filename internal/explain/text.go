@@ -42,6 +42,8 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 		p.cause("Before that", x.LastCrash, now)
 	}
 	p.log(x.Log)
+	p.deletion(x.Deletion, now)
+	p.nodeStatuses(x.NodeStatuses, now)
 	p.conditions(x.Conditions)
 	p.lastFailure(x.LastFailure, now)
 	if len(x.Unread) > 0 {
@@ -122,6 +124,49 @@ func (p *page) conditions(conditions []metav1.Condition) {
 	p.line("Conditions:")
 	for _, c := range conditions {
 		p.line("  %s %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+}
+
+func (p *page) deletion(d *Deletion, now time.Time) {
+	if d == nil {
+		return
+	}
+	p.line("")
+	p.line("The deletion waits for %s", d.WaitsFor)
+	if d.Backup != nil {
+		p.line("  %s", backup(d.Backup, now))
+	}
+	if d.Release != "" {
+		p.line("  To delete it without a backup: %s", d.Release)
+	}
+}
+
+func backup(b *v1alpha1.BackupStatus, now time.Time) string {
+	s := "backup " + string(b.Phase) + ", " + plural(int(b.Attempts), "attempt")
+	if b.StartTime != nil {
+		s += ", begun " + ago(b.StartTime.Time, now)
+	}
+	if b.Message != "" {
+		s += ": " + b.Message
+	}
+	return s
+}
+
+func (p *page) nodeStatuses(pods []v1alpha1.NodeStatus, now time.Time) {
+	if len(pods) == 0 {
+		return
+	}
+	p.line("")
+	p.line("Not healthy by the health check:")
+	for _, n := range pods {
+		s := fmt.Sprintf("  Pod %s: %s since %s: %s", n.Name, n.Health, duration.HumanDuration(max(0, now.Sub(n.LastTransitionTime.Time))), n.Reason)
+		if n.ConsecutiveFailures > 0 {
+			s += ", " + plural(int(n.ConsecutiveFailures), "failure") + " in a row"
+		}
+		if n.Message != "" {
+			s += ": " + n.Message
+		}
+		p.line("%s", s)
 	}
 }
 

@@ -64,7 +64,9 @@ func (r Record) Add(o Observation, t Thresholds) Record {
 		return r
 	}
 	if r.IsZero() {
+		started := r.started
 		r = unchecked()
+		r.started = started
 	}
 	r.latest = o.At
 	switch o.Outcome {

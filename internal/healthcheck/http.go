@@ -45,7 +45,7 @@ func (c *Checker) askPod(ctx context.Context, check Check) result {
 	if err != nil {
 		return notConnected(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	transport := transportOver(conn, check.HTTP.Scheme)
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)

@@ -56,19 +56,21 @@ func TestAnswersOfAPod(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"200":              {respond(200, "text/plain", "ok"), "Passed"},
-		"204":              {respond(204, "text/plain", ""), "Passed"},
-		"301 to elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://192.0.2.9/followed", 301) }, "Passed"},
-		"302 to itself":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/followed", 302) }, "Passed"},
-		"399":              {respond(399, "text/plain", ""), "Passed"},
-		"400":              {respond(400, "", ""), "Failed answered 400 Bad Request"},
-		"404":              {respond(404, "text/plain", "no such page\n"), "Failed answered 404 Not Found: no such page"},
-		"500":              {respond(500, "application/json", `{"db": "down"}`), `Failed answered 500 Internal Server Error: {"db": "down"}`},
-		"a problem":        {respond(503, "application/problem+json; charset=utf-8", "{\n \"title\": \"x\"\n}"), `Failed answered 503 Service Unavailable: { "title": "x" }`},
-		"a page":           {respond(502, "text/html", "<html>oops</html>"), "Failed answered 502 Bad Gateway"},
-		"599":              {respond(599, "text/plain", ""), "Failed answered 599"},
-		"control codes":    {respond(500, "text/plain", "a\x1b[31m\r\nb\x00\u202e"), "Failed answered 500 Internal Server Error: a[31m b"},
-		"not text":         {respond(500, "text/plain", "\xff\xfe\x00"), "Failed answered 500 Internal Server Error"},
+		"200": {respond(200, "text/plain", "ok"), "Passed"},
+		"204": {respond(204, "text/plain", ""), "Passed"},
+		"301 to elsewhere": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://192.0.2.9/followed", http.StatusMovedPermanently)
+		}, "Passed"},
+		"302 to itself": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/followed", http.StatusFound) }, "Passed"},
+		"399":           {respond(399, "text/plain", ""), "Passed"},
+		"400":           {respond(400, "", ""), "Failed answered 400 Bad Request"},
+		"404":           {respond(404, "text/plain", "no such page\n"), "Failed answered 404 Not Found: no such page"},
+		"500":           {respond(500, "application/json", `{"db": "down"}`), `Failed answered 500 Internal Server Error: {"db": "down"}`},
+		"a problem":     {respond(503, "application/problem+json; charset=utf-8", "{\n \"title\": \"x\"\n}"), `Failed answered 503 Service Unavailable: { "title": "x" }`},
+		"a page":        {respond(502, "text/html", "<html>oops</html>"), "Failed answered 502 Bad Gateway"},
+		"599":           {respond(599, "text/plain", ""), "Failed answered 599"},
+		"control codes": {respond(500, "text/plain", "a\x1b[31m\r\nb\x00\u202e"), "Failed answered 500 Internal Server Error: a[31m b"},
+		"not text":      {respond(500, "text/plain", "\xff\xfe\x00"), "Failed answered 500 Internal Server Error"},
 		"a long text": {respond(500, "text/plain", strings.Repeat("봉", 5000)),
 			"Failed answered 500 Internal Server Error: " + strings.Repeat("봉", (512-37-3)/3) + "…"},
 		"early hints": {func(w http.ResponseWriter, _ *http.Request) {

@@ -36,7 +36,7 @@ func TestAnswersThroughTheAPIServer(t *testing.T) {
 		want   string
 	}{
 		"200":               {respond(200, "text/plain", "ok"), "Passed"},
-		"302":               {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/followed", 302) }, "Passed"},
+		"302":               {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/followed", http.StatusFound) }, "Passed"},
 		"the app's 500":     {respond(500, "text/plain", "no database"), "Failed answered 500 Internal Server Error: no database"},
 		"the app's 503":     {respond(503, "application/json", `{"kind": "Trouble"}`), `Failed answered 503 Service Unavailable: {"kind": "Trouble"}`},
 		"the app's 403":     {respond(403, "text/plain", "go away"), "Failed answered 403 Forbidden: go away"},
@@ -52,7 +52,7 @@ func TestAnswersThroughTheAPIServer(t *testing.T) {
 		"a Status, healthy": {respond(200, "application/json", `{"kind": "Status", "apiVersion": "v1", "code": 200}`), "Passed"},
 		"no answer":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "Unreachable there was no answer through the API server within 1 s; whether the pod was reached is not known"},
 		"half an answer": {func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(200)
+			w.WriteHeader(http.StatusOK)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}, "Failed did not answer within 1 s"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -35,9 +36,7 @@ func request(ctx context.Context, to *url.URL, headers []corev1.HTTPHeader) (*ht
 		}
 		given.Add(h.Name, h.Value)
 	}
-	for name, values := range given {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, given)
 	req.Host = given.Get("Host")
 	req.Header.Del("Host")
 	return req, nil

@@ -31,6 +31,11 @@ type Cluster struct {
 //go:embed audit-policy.yaml
 var auditPolicy []byte
 
+// clusterExec has KWOK run commands for the containers of all pods.
+//
+//go:embed cluster-exec.yaml
+var clusterExec []byte
+
 // Start starts a cluster, or finds again the one that the directory holds. It
 // returns when the API server, and whatever else was asked for, is ready. If it
 // fails, or the context ends before that, nothing is left running.
@@ -94,6 +99,9 @@ func (c *Cluster) prepare() error {
 	stages, err := renderStages()
 	if err != nil {
 		return err
+	}
+	if c.config.ExecPath != "" {
+		stages = append(stages, clusterExec...)
 	}
 	if err := os.WriteFile(c.dir.stages(), stages, 0o600); err != nil {
 		return err

@@ -44,6 +44,11 @@ type Config struct {
 	EventTTL time.Duration
 	// NodeLease is how long KWOK holds a node without renewing its lease. Default 40 s.
 	NodeLease time.Duration
+	// ExecPath has commands that are run in simulated pods (pods/exec) really run: on
+	// this machine, by whoever runs the cluster, from the directories that it lists as
+	// a PATH does. KWOK asks nobody who connects to it on loopback for a credential: it
+	// is for tests. Default: no command is run.
+	ExecPath string
 	// UnsafeNoFsync makes etcd faster, at the price of its data should the
 	// machine (not merely the process) crash. For tests.
 	UnsafeNoFsync bool

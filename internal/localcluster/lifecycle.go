@@ -46,7 +46,7 @@ func (c *Cluster) launch(ctx context.Context, component Component) (*process, er
 			return nil, err
 		}
 	}
-	p, err := startProcess(c.dir, component, c.binary(string(component)), c.args(component))
+	p, err := startProcess(c.dir, component, c.command(component))
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type process struct {
 
 // startProcess runs a component's binary with its output in its log, of which
 // the one before is kept: logs grow with one run, not with all of them.
-func startProcess(dir layout, c Component, binary string, args []string) (*process, error) {
+func startProcess(dir layout, c Component, cmd *exec.Cmd) (*process, error) {
 	if err := os.Rename(dir.log(c), dir.formerLog(c)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -33,9 +33,7 @@ func startProcess(dir layout, c Component, binary string, args []string) (*proce
 	}
 	defer func() { _ = log.Close() }()
 
-	cmd := exec.Command(binary, args...)
 	cmd.Dir = string(dir)
-	cmd.Env = environment(dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := spawn(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c, err)
@@ -48,6 +46,16 @@ func startProcess(dir layout, c Component, binary string, args []string) (*proce
 		return nil, err
 	}
 	return p, nil
+}
+
+// command is how a component is started.
+func (c *Cluster) command(component Component) *exec.Cmd {
+	cmd := exec.Command(c.binary(string(component)), c.args(component)...)
+	cmd.Env = environment(c.dir)
+	if component == Kwok && c.config.ExecPath != "" {
+		cmd.Env = append(cmd.Env, "PATH="+c.config.ExecPath) // the last one counts
+	}
+	return cmd
 }
 
 // environment is all that a component gets to know of the user's: with this

@@ -14,7 +14,8 @@ import (
 //     With a session of its own it can be killed with all that it has started.
 //   - What counts the seconds holds none of the command's streams, and is gone, with
 //     its sleep, and waited for, when the command ends early. Until it has started the
-//     sleep, "$!" is the command.
+//     sleep, "$!" is the command; and until it is the sleep that runs in there, a
+//     gentler signal than 9 would be lost on what was forked to run it.
 //   - Of the ways to name a process group to kill, this one is understood by all.
 //   - Where the seconds can not be counted, nothing is killed.
 const watchdog = `bongsu_mark=$1 bongsu_limit=$2 bongsu_setsid= bongsu_how=ended
@@ -23,13 +24,13 @@ echo "$bongsu_mark begun 0" >&2
 if command -v setsid >/dev/null 2>&1; then bongsu_setsid=setsid; fi
 (exec $bongsu_setsid "$@") & bongsu_pid=$!
 (
-	trap '[ "$!" = "$bongsu_pid" ] || kill "$!"; wait; exit 1' TERM
-	sleep "$bongsu_limit" & wait "$!" && { kill -9 "-$bongsu_pid" || kill -9 "$bongsu_pid"; }
+	trap '[ "$!" = "$bongsu_pid" ] || kill -9 "$!"; wait; exit 1' TERM
+	sleep "$bongsu_limit" & wait "$!" && { trap '' TERM; kill -9 "-$bongsu_pid" || kill -9 "$bongsu_pid"; }
 ) </dev/null >/dev/null 2>&1 & bongsu_dog=$!
-wait "$bongsu_pid"
+wait "$bongsu_pid" 2>/dev/null
 bongsu_code=$?
 kill "$bongsu_dog" 2>/dev/null
-wait "$bongsu_dog" && bongsu_how=killed
+wait "$bongsu_dog" 2>/dev/null && bongsu_how=killed
 echo "$bongsu_mark $bongsu_how $bongsu_code" >&2`
 
 // askForShell prints something and exits with 0 where the watchdog can do its work.

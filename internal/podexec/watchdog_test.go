@@ -45,7 +45,7 @@ func runGuarded(t *testing.T, shell, env, command []string, limit time.Duration)
 	var out output
 	s := newSieve(&out, mark)
 	argv := guarded(mark, command, limit)
-	cmd := exec.Command( shell[0], slices.Concat(shell[1:], argv[1:])...)
+	cmd := exec.Command(shell[0], slices.Concat(shell[1:], argv[1:])...)
 	cmd.Stdout, cmd.Stderr = &out, s
 	cmd.WaitDelay = 20 * time.Second // of what is left behind, a test complains
 	cmd.Env = append(os.Environ(), env...)

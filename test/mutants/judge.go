@@ -32,14 +32,14 @@ func (j *judge) all(ctx context.Context, mutants []mutant) error {
 			mutants = mutants[:i]
 			break
 		}
-		err := j.one(ctx, m)
+		again, err := j.one(ctx, m)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err == nil {
 			caught++
 		}
-		j.print(m, err, time.Since(start))
+		j.print(m, again, err, time.Since(start))
 	}
 	_, _ = fmt.Fprintf(j.out, "%d passed, %d failed\n", caught, len(mutants)-caught)
 	if caught < len(mutants) {
@@ -48,35 +48,39 @@ func (j *judge) all(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-func (j *judge) print(m mutant, err error, took time.Duration) {
-	verdict := "caught"
+func (j *judge) print(m mutant, again bool, err error, took time.Duration) {
+	verdict, when := "caught", ""
 	switch {
+	case err == nil && again:
+		when = ", in the second run"
 	case errors.Is(err, errSurvived):
 		verdict = "SURVIVED"
 	case err != nil:
 		verdict = "BROKEN"
 	}
-	_, _ = fmt.Fprintf(j.out, "%-8s  %-44s %6.1fs\n", verdict, m.name, took.Seconds())
+	_, _ = fmt.Fprintf(j.out, "%-8s  %-44s %6.1fs%s\n", verdict, m.name, took.Seconds(), when)
 	if err != nil {
 		_, _ = fmt.Fprintf(j.out, "          %v\n", err)
 	}
 }
 
-// one returns nil if every test of the mutant notices it.
-func (j *judge) one(ctx context.Context, m mutant) error {
+// one returns nil if every test of the mutant notices it, and whether one was run
+// again for that.
+func (j *judge) one(ctx context.Context, m mutant) (again bool, err error) {
 	for _, test := range m.tests {
 		if err := j.baseline(ctx, test); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := j.tree.apply(ctx, m.path); err != nil {
-		return err
+		return false, err
 	}
 	var errs []error
 	for _, test := range m.tests {
-		errs = append(errs, j.notices(ctx, test))
+		repeated, err := j.notices(ctx, test)
+		again, errs = again || repeated, append(errs, err)
 	}
-	return errors.Join(append(errs, j.tree.revert(ctx, m.path))...)
+	return again, errors.Join(append(errs, j.tree.revert(ctx, m.path))...)
 }
 
 // baseline makes sure that a test passes without any mutation, once.
@@ -92,8 +96,14 @@ func (j *judge) baseline(ctx context.Context, test testArgs) error {
 	return err
 }
 
-func (j *judge) notices(ctx context.Context, test testArgs) error {
-	return j.demand(ctx, test, failed)
+// notices returns nil if the test fails, and whether it was run again for that: what a
+// test on a real cluster gets to see depends on timing.
+func (j *judge) notices(ctx context.Context, test testArgs) (again bool, err error) {
+	if err := j.demand(ctx, test, failed); !errors.Is(err, errSurvived) {
+		return false, err
+	}
+	uncached := append(testArgs{"-count=1"}, test...) // or the first run would be shown again
+	return true, j.demand(ctx, uncached, failed)
 }
 
 // demand runs a test and returns why the outcome is not the one wanted, with the

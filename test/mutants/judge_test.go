@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,20 @@ func TestNothing(t *testing.T) { Triple(1) }
 
 func TestRed(t *testing.T) { t.Fatal("always") }
 `
+	// later notices what is broken when a file has gone, which it removes itself.
+	later = `package x
+
+import (
+	"os"
+	"testing"
+)
+
+func TestLater(t *testing.T) {
+	if Double(2) != 4 && os.Remove(%q) != nil {
+		t.Fatal("wrong")
+	}
+}
+`
 )
 
 // patch changes one line of the code; the rest of it is context.
@@ -51,9 +66,11 @@ const (
 )
 
 func TestEachMutantIsJudged(t *testing.T) {
-	root := t.TempDir()
+	root, aside := t.TempDir(), t.TempDir()
+	writeFiles(t, aside, map[string]string{"file": ""})
 	writeFiles(t, root, map[string]string{
 		"go.mod": "module x\n\ngo 1.26\n", "x.go": code, "x_test.go": tests,
+		"later_test.go":          fmt.Sprintf(later, filepath.Join(aside, "file")),
 		"m/a-caught.patch":       patch("^TestDouble$", double, "func Double(n int) int { return n }"),
 		"m/b-survived.patch":     patch("^TestNothing$", triple, "func Triple(n int) int { return n }"),
 		"m/c-uncompiled.patch":   patch("^TestDouble$", double, "func Double(n int) int { return nothing }"),
@@ -62,6 +79,7 @@ func TestEachMutantIsJudged(t *testing.T) {
 		"m/f-red.patch":          patch("^TestRed$", double, "func Double(n int) int { return n }"),
 		"m/g-caught-again.patch": patch("^TestDouble$", double, "func Double(n int) int { panic(n) }"),
 		"m/h-half.patch":         "# test: go test . -run TestNothing\n" + patch("^TestDouble$", double, "func Double(n int) int { return n }"),
+		"m/i-caught-later.patch": patch("^TestLater$", double, "func Double(n int) int { return n }"),
 	})
 	git(t, root, "init", "--quiet")
 
@@ -70,7 +88,7 @@ func TestEachMutantIsJudged(t *testing.T) {
 	want := []string{
 		"caught a-caught", "SURVIVED b-survived", "BROKEN c-uncompiled", "BROKEN d-stale",
 		"BROKEN e-misnamed", "BROKEN f-red", "caught g-caught-again", "SURVIVED h-half",
-		"2 passed, 6 failed",
+		"caught i-caught-later, in the second run", "3 passed, 6 failed",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -97,8 +115,9 @@ func judgeAll(t *testing.T, root string) ([]string, error) {
 	err = j.all(t.Context(), mutants)
 	t.Log("\n" + out.String())
 	var lines []string
-	for _, m := range regexp.MustCompile(`(?m)^(caught|SURVIVED|BROKEN) +(\S+)|^\d+ passed, .*$`).FindAllString(out.String(), -1) {
-		lines = append(lines, strings.Join(strings.Fields(m), " "))
+	line := regexp.MustCompile(`(?m)^(caught|SURVIVED|BROKEN) +(\S+) +[\d.]+s(.*)$|^(\d+ passed, .*)$`)
+	for _, m := range line.FindAllStringSubmatch(out.String(), -1) {
+		lines = append(lines, strings.TrimSpace(m[1]+" "+m[2]+m[3]+m[4]))
 	}
 	return lines, err
 }

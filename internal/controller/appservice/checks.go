@@ -27,6 +27,7 @@ type checks struct {
 	pool      *probe.Pool[health.Observation]
 	clock     clock.PassiveClock
 	checker   *healthcheck.Checker
+	metrics   *metrics
 	lookAgain func(ctx context.Context, name types.NamespacedName)
 
 	mu   sync.Mutex
@@ -136,6 +137,7 @@ func (c *checks) put(a *app, followed *checkedApp, pod *corev1.Pod, started time
 
 // report takes up what a check came to.
 func (c *checks) report(ctx context.Context, pod types.NamespacedName, uid types.UID, o health.Observation) {
+	c.metrics.observations.WithLabelValues(string(o.Outcome)).Inc()
 	if app, news := c.note(pod, uid, o); news {
 		c.lookAgain(ctx, app)
 	}

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/owner"
 	"github.com/bongsu-io/bongsu/internal/health"
@@ -29,9 +31,10 @@ import (
 // Dependencies are what a Reconciler needs; all of them.
 type Dependencies struct {
 	// Client reads from the caches, Live from the API server.
-	Client client.Client
-	Live   client.Reader
-	Clock  clock.WithTicker
+	Client  client.Client
+	Live    client.Reader
+	Clock   clock.WithTicker
+	Metrics prometheus.Registerer
 	// REST is how commands are run in pods, and pods reached through the API server.
 	REST *rest.Config
 	// Image of apps that name none.
@@ -48,6 +51,7 @@ type Reconciler struct {
 	runner  *podexec.Runner
 	checks  *checks
 	backups *backups
+	metrics *metrics
 }
 
 // New returns a Reconciler.
@@ -61,9 +65,10 @@ func New(d Dependencies) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
+	checks := newChecks(d.Clock, checker, upkeep.LookAgain)
+	checks.metrics = newMetrics(d.Metrics, checks.pool.Len)
 	return &Reconciler{
-		Upkeep: upkeep, image: d.Image, runner: runner,
-		checks:  newChecks(d.Clock, checker, upkeep.LookAgain),
+		Upkeep: upkeep, image: d.Image, runner: runner, checks: checks, metrics: checks.metrics,
 		backups: newBackups(d.Clock, runner, upkeep.LookAgain),
 	}, nil
 }

@@ -28,6 +28,7 @@ func (r *Reconciler) report(ctx context.Context, a *app) (reconcile.Result, erro
 		return owner.Again(err)
 	}
 	if !a.DeletionTimestamp.IsZero() && isOver(a.Status.Backup) {
+		r.metrics.backups.WithLabelValues(string(a.Status.Backup.Phase)).Inc()
 		return owner.Again(r.cleanUp(ctx, a))
 	}
 	if err := r.restart(ctx, a); err != nil {

@@ -8,7 +8,10 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Whole(2))) }
+// Commands that are run in pods are run on this machine.
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, cluster.Whole(2), cluster.Exec(os.Getenv("PATH"))))
+}
 
 // patience is how long something is waited for that goes through several hands: the
 // machine may be busy.
@@ -17,5 +20,5 @@ const patience = 2 * time.Minute
 // startOwn starts a cluster that no other test uses, for a test that stops operators.
 func startOwn(t *testing.T) *cluster.Cluster {
 	t.Helper()
-	return cluster.Start(t, cluster.Whole(1))
+	return cluster.Start(t, cluster.Whole(1), cluster.Exec(os.Getenv("PATH")))
 }

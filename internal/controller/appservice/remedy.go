@@ -3,12 +3,12 @@ package appservice
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/health"
@@ -52,18 +52,22 @@ func (r *Reconciler) restart(ctx context.Context, a *app) error {
 	return nil
 }
 
+// budgetPause is when an eviction is tried again that a disruption budget refused.
+const budgetPause = time.Minute
+
 func (r *Reconciler) evict(ctx context.Context, a *app, pod *corev1.Pod) error {
-	if err := r.Recorder.Emit(ctx, a.AppService, restarted(pod, r.now())); err != nil {
-		return err
-	}
 	err := r.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(pod.UID))}},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone already
+	switch {
+	case err == nil:
+		r.metrics.restarts.Inc()
+		return r.Recorder.Emit(ctx, a.AppService, restarted(pod, r.now()))
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone already
 		return nil
-	}
-	if apierrors.IsTooManyRequests(err) { // a disruption budget; the next failure tries again
+	case apierrors.IsTooManyRequests(err):
+		a.Within(budgetPause)
 		return nil
 	}
 	return err
@@ -72,7 +76,7 @@ func (r *Reconciler) evict(ctx context.Context, a *app, pod *corev1.Pod) error {
 func restarted(pod *corev1.Pod, at metav1.Time) kube.Event {
 	return kube.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRestartedUnhealthyPod, Action: "EvictPod",
-		Note:     fmt.Sprintf("Pod %s is unhealthy: it is evicted, to be replaced", pod.Name),
+		Note:     fmt.Sprintf("Pod %s is unhealthy: it was evicted, to be replaced", pod.Name),
 		Identity: string(pod.UID), Since: at.Time,
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/owner"
 )
 
 // What the cache shows may have been made anew by others meanwhile.
@@ -48,7 +49,10 @@ func TestNothingIsDeletedButWhatWasSeen(t *testing.T) {
 		},
 	})
 	r := New(Dependencies{Client: c, Live: c, Clock: testingclock.NewFakeClock(time.Unix(0, 0))})
-	n := &notebook{Jupyter: j, before: j, name: client.ObjectKeyFromObject(j), pod: pod}
+	n := &notebook{
+		Pass:    owner.NewPass(v1alpha1.KindJupyter, j, &j.Status.Conditions),
+		Jupyter: j, before: j, name: client.ObjectKeyFromObject(j), pod: pod,
+	}
 	n.set.Status.UpdateRevision = "latest"
 	for _, step := range []step{r.removeIngress, r.update} {
 		if err := step(t.Context(), n); err != nil {

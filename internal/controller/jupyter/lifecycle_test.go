@@ -95,6 +95,16 @@ func TestAnImageThatFailsFiftyTimesIsToldTwiceAtMost(t *testing.T) {
 		total += n
 	}
 	s.g.Expect(total).To(BeNumerically("<=", 2), "%v", s.warnings())
+
+	// Nor does the status go back to the stage before. It says something else meanwhile,
+	// which shows that this was seen.
+	s.kubelet.Waiting(t, pod, "ErrImagePull", `failed to pull and unpack image "example.org/nb:nope": no space left on device`)
+	var c metav1.Condition
+	s.g.Eventually(func() string {
+		c = s.condition(v1alpha1.ConditionReady)
+		return c.Message
+	}).Should(ContainSubstring("disk is full"))
+	s.g.Expect(c.Reason).To(Equal(v1alpha1.ReasonImagePullBackOff))
 }
 
 func TestASecondFailureOfTheSameReasonIsTold(t *testing.T) {

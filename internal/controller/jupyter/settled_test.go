@@ -7,6 +7,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
@@ -66,11 +68,31 @@ func TestAPodThatIsRemovedIsNoFailure(t *testing.T) {
 	s.kubelet.Event(t, first, "Unhealthy", "spec.containers{notebook}", `Startup probe failed: Get "http://10.0.0.9:8888/api": dial tcp 10.0.0.9:8888: connect: connection refused`)
 	s.kubelet.Running(t, first, true)
 	s.awaitReady()
+	release := s.hold(first)
 	s.g.Expect(s.Client.Delete(t.Context(), first.DeepCopy())).To(Succeed())
+	var ending *v1alpha1.Jupyter
+	s.g.Eventually(func() metav1.ConditionStatus {
+		ending = s.now()
+		return conditionOf(ending, v1alpha1.ConditionReady).Status
+	}).Should(Equal(metav1.ConditionFalse))
+	s.g.Expect(conditionOf(ending, v1alpha1.ConditionReady).Reason).To(Equal(v1alpha1.ReasonStarting))
+	release()
 	s.g.Eventually(func() bool { return s.pod().UID != first.UID }).Should(BeTrue())
 	s.kubelet.Running(t, s.pod(), true)
 	s.awaitReady()
 	s.g.Expect(s.warnings()).To(BeEmpty())
+}
+
+// hold keeps the pod, when it is deleted, from being gone before anyone has looked at
+// it, until it is released.
+func (s *scene) hold(pod *corev1.Pod) (release func()) {
+	s.t.Helper()
+	set := func(finalizers string) {
+		patch := []byte(`{"metadata": {"finalizers": ` + finalizers + `}}`)
+		s.g.Expect(s.Client.Patch(s.t.Context(), pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+	}
+	set(`["example.org/hold"]`)
+	return func() { set("null") }
 }
 
 func TestAFormerRunSaysNothingOfTheNext(t *testing.T) {

@@ -158,6 +158,24 @@ func TestAStatusNamesTwentyNamespacesAndCountsAll(t *testing.T) {
 	}
 }
 
+// The source is there, and what it lacks may come back.
+func TestNothingIsWithdrawnWhileItsSourceLacksAKey(t *testing.T) {
+	r := newRace(t)
+	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Keys = []v1alpha1.SecretKeyMapping{{From: "key"}} })
+	r.put("first")
+	r.plan()
+	r.settle()
+	r.expectCopy("first")
+	source := r.secret("source")
+	source.Data = map[string][]byte{"other": []byte("x")}
+	r.must(r.Update(t.Context(), source))
+	r.tell(source)
+	r.plan()
+	r.settle()
+	r.expectReady(v1alpha1.ReasonKeyNotFound)
+	r.expectCopy("first")
+}
+
 // What an administrator changes or deletes stays so, whenever the operator starts.
 func TestTheDefaultRuleIsCreatedAtTheFirstStartOnly(t *testing.T) {
 	r := newRace(t)
