@@ -2,17 +2,20 @@ package owner
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
 )
 
 // ReadQuotas adds the quotas of a namespace, if Events tell that anyone was refused
 // anything.
 func (u *Upkeep) ReadQuotas(ctx context.Context, namespace string, w *diagnosis.Workload) error {
-	if len(w.Events) == 0 {
+	refused := func(e diagnosis.Event) bool { return e.Reason == v1alpha1.ReasonFailedCreate }
+	if !slices.ContainsFunc(w.Events, refused) {
 		return nil
 	}
 	var quotas corev1.ResourceQuotaList

@@ -41,16 +41,22 @@ func (a *apps) watchHistory() *history {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		readers.Go(func() {
-			for e := range w.ResultChan() {
-				h.note(a.t, e)
-			}
-			if ctx.Err() == nil {
-				a.t.Errorf("a watch of %T ended", kind.list())
-			}
-		})
+		readers.Go(func() { h.read(ctx, a.t, w) })
 	}
 	return h
+}
+
+// read notes what a watch tells until the context ends.
+func (h *history) read(ctx context.Context, t *testing.T, w watch.Interface) {
+	for e := range w.ResultChan() {
+		if ctx.Err() != nil {
+			return
+		}
+		h.note(t, e)
+	}
+	if ctx.Err() == nil {
+		t.Error("a watch ended")
+	}
 }
 
 func (h *history) note(t *testing.T, e watch.Event) {
