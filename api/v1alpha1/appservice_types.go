@@ -418,11 +418,15 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	Nodes []string `json:"nodes,omitempty"`
 
-	// healthy, unhealthy and unknown are how many pods fare so by their health check.
+	// healthy is how many pods pass their health check.
 	// +optional
 	Healthy int32 `json:"healthy"`
+
+	// unhealthy is how many pods fail it.
 	// +optional
 	Unhealthy int32 `json:"unhealthy"`
+
+	// unknown is of how many pods that cannot be told.
 	// +optional
 	Unknown int32 `json:"unknown"`
 

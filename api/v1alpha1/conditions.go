@@ -7,8 +7,8 @@ const ConditionReady = "Ready"
 // ConditionDegraded is True when something is wrong while the object as such is in
 // force. Of alarms and receivers: something went wrong lately with a single message or
 // Event, an expression failed, a message was dropped; it goes fifty minutes after the
-// last. Of an AppService: some of its pods are not ready, or not healthy. Reason and
-// message say what.
+// last. Of an AppService: a pod is unhealthy, or it is Stalled. Reason and message say
+// what.
 const ConditionDegraded = "Degraded"
 
 // Reasons of the Ready condition of every kind.

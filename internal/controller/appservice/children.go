@@ -21,7 +21,15 @@ func (r *Reconciler) expect(ctx context.Context, a *app) error {
 	if apierrors.IsNotFound(err) {
 		r.Journal.Expect(a.name, deploymentOf(a))
 	}
+	a.letGo()
 	return client.IgnoreNotFound(err)
+}
+
+// letGo has a Deployment of somebody else's counted for nothing.
+func (a *app) letGo() {
+	if a.deployment.UID != "" && !a.owns(&a.deployment) {
+		a.deployment = appsv1.Deployment{}
+	}
 }
 
 func deploymentOf(a *app) diagnosis.Object { return diagnosis.Object{Kind: "Deployment", Name: a.Name} }
@@ -37,21 +45,42 @@ func (r *Reconciler) ensureDeployment(ctx context.Context, a *app) error {
 		})
 	}
 	wanted := workload.AppDeployment(a.AppService, pod)
-	if err := r.tellScaling(ctx, a, *wanted.Spec.Replicas); err != nil {
-		return err
+	from := sizeOf(&a.deployment)
+	if a.deployment.UID != "" {
+		// Before it is changed: afterwards, a retry could not tell what it was.
+		if err := r.tellScaling(ctx, a, from, *wanted.Spec.Replicas); err != nil {
+			return err
+		}
 	}
 	if a.Stop {
 		return r.scale(ctx, a, *wanted.Spec.Replicas)
 	}
-	return r.Ensure(ctx, a.Pass, wanted, &a.deployment)
+	if err := r.Ensure(ctx, a.Pass, wanted, &a.deployment); err != nil {
+		return err
+	}
+	a.letGo()
+	if a.deployment.UID == "" {
+		return nil
+	}
+	return r.tellScaling(ctx, a, from, *wanted.Spec.Replicas)
+}
+
+// sizeOf is how many pods a Deployment is to have; none if there is no Deployment.
+func sizeOf(d *appsv1.Deployment) int32 {
+	switch {
+	case d.UID == "":
+		return 0
+	case d.Spec.Replicas == nil:
+		return 1 // the API server's default
+	}
+	return *d.Spec.Replicas
 }
 
 // scale changes nothing of the Deployment but its size: down to none if the app is
 // suspended, to what is asked for otherwise.
 func (r *Reconciler) scale(ctx context.Context, a *app, replicas int32) error {
 	d := &a.deployment
-	if d.UID == "" || !a.owns(d) {
-		*d = appsv1.Deployment{}
+	if d.UID == "" {
 		return nil
 	}
 	if d.Spec.Replicas != nil && *d.Spec.Replicas == replicas {
@@ -85,17 +114,9 @@ func (r *Reconciler) ensureService(ctx context.Context, a *app) error {
 
 func isHeadless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }
 
-// tellScaling tells that the number of pods is about to change: afterwards, a retry
-// could not tell what it was.
-func (r *Reconciler) tellScaling(ctx context.Context, a *app, to int32) error {
-	from := int32(0)
-	if a.deployment.UID != "" {
-		from = 1 // the API server's default
-		if a.deployment.Spec.Replicas != nil {
-			from = *a.deployment.Spec.Replicas
-		}
-	}
-	if from == to || a.Stop && a.deployment.UID == "" {
+// tellScaling tells that the number of pods changes. Told twice, it is one Event.
+func (r *Reconciler) tellScaling(ctx context.Context, a *app, from, to int32) error {
+	if from == to {
 		return nil
 	}
 	return r.Recorder.Emit(ctx, a.AppService, kube.Event{

@@ -105,6 +105,7 @@ type app struct {
 	before *v1alpha1.AppService
 	name   types.NamespacedName
 
+	// deployment is empty if there is none of the app's.
 	deployment appsv1.Deployment
 	// sets are the UIDs and names of the Deployment's ReplicaSets.
 	sets map[types.UID]string

@@ -41,7 +41,7 @@ func (r *Reconciler) diagnose(ctx context.Context, a *app) error {
 }
 
 func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, error) {
-	w := diagnosis.Workload{Known: append(a.Known, a.failedRollout()...), Controllers: []types.UID{}}
+	w := diagnosis.Workload{Controllers: []types.UID{}}
 	if a.deployment.UID != "" {
 		w.Controllers = append(slices.Collect(maps.Keys(a.sets)), a.deployment.UID)
 	}
@@ -56,7 +56,8 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 	if err := r.Journal.Follow(ctx, a.name, objects...); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
-	w.Events = r.Journal.Events(a.name)
+	w.Events = slices.DeleteFunc(r.Journal.Events(a.name), a.isOfReadyPod)
+	w.Known = append(a.Known, a.failedRollout(w.Events)...)
 	if err := r.ReadQuotas(ctx, a.Namespace, &w); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
@@ -79,14 +80,28 @@ func (a *app) notReady() []*corev1.Pod {
 	return pods
 }
 
-// failedRollout is what the Deployment says of itself.
-func (a *app) failedRollout() []diagnosis.Cause {
+// isOfReadyPod tells whether an Event regards a pod that is ready: of which there is
+// nothing to explain, and which diagnosis does not see.
+func (a *app) isOfReadyPod(e diagnosis.Event) bool {
+	return e.Regarding.Kind == "Pod" && slices.ContainsFunc(a.pods, func(p *corev1.Pod) bool {
+		return p.Name == e.Regarding.Name && isReady(p)
+	})
+}
+
+// tellsOfCreation tells whether an Event says what the Deployment sums up as
+// ReplicaFailure.
+func tellsOfCreation(e diagnosis.Event) bool {
+	return e.Regarding.Kind == "ReplicaSet" && e.Reason == v1alpha1.ReasonFailedCreate
+}
+
+// failedRollout is what the Deployment says of itself, unless Events say it too.
+func (a *app) failedRollout(events []diagnosis.Event) []diagnosis.Cause {
 	d := &a.deployment
 	if d.Status.ObservedGeneration != d.Generation {
 		return nil
 	}
 	var causes []diagnosis.Cause
-	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue && !slices.ContainsFunc(events, tellsOfCreation) {
 		causes = append(causes, diagnosis.NotCreated(deploymentOf(a), c.Message))
 	}
 	c := deploymentCondition(d, appsv1.DeploymentProgressing)

@@ -152,7 +152,7 @@ func TestAnotherSDeploymentIsLeftAlone(t *testing.T) {
 	theirs := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.org/theirs"}}},
@@ -160,10 +160,14 @@ func TestAnotherSDeploymentIsLeftAlone(t *testing.T) {
 		},
 	}
 	s.g.Expect(s.Client.Create(t.Context(), theirs)).To(Succeed())
+	s.g.Eventually(func() int32 { return s.deployment().Status.ReadyReplicas }).WithTimeout(patience).Should(BeEquivalentTo(1))
 	s.create("size: 1")
 	describe := s.describer()
 	s.g.Eventually(describe).WithTimeout(patience).Should(tells(v1alpha1.ReasonResourceConflict, "there is a Deployment web that is not ours"))
 	s.g.Expect(s.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal("example.org/theirs"))
+	s.g.Expect(s.now().Status.Replicas).To(BeZero(), "theirs are not the app's")
+	s.await(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
+	s.g.Expect(s.told(v1alpha1.ReasonScalingReplicaSet)()).To(BeZero())
 	s.remove()
 	s.g.Eventually(s.isGone(&v1alpha1.AppService{}, "web")).Should(BeTrue())
 	s.g.Expect(s.deployment().UID).To(Equal(theirs.UID))
