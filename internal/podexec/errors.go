@@ -91,8 +91,7 @@ func (d *discreet) Unwrap() error { return d.cause }
 // nodes repeat it. Its first word stays, which tells a user what was not found.
 func hush(err error, command []string) error {
 	shown := err
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		shown = request.Err
 	}
 	text := shown.Error()

@@ -167,6 +167,7 @@ func (r *Runner) plain(ctx context.Context, t Target, command []string, limit ti
 		over, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
 		defer cancel()
 		r.pause(over)
+	case leaked:
 	}
 	return result, leakedBy(o)
 }

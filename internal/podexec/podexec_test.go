@@ -81,7 +81,7 @@ func TestRun(t *testing.T) {
 		"another exit code":          {command: shell("echo out; exit 3"), limit: long, want: podexec.Result{Output: "out\n", ExitCode: 3}},
 		"no such program":            {command: []string{"/nonexistent"}, limit: long, want: podexec.Result{ExitCode: 127}},
 		"exit code 126 is one":       {command: shell("exit 126"), limit: long, want: podexec.Result{ExitCode: 126}},
-		"a command that hangs":       {command: shell("echo begun; sleep 3600"), limit: time.Second, want: podexec.Result{Output: "begun\n"}, err: podexec.ErrDeadline},
+		"a command that hangs":       {command: shell("echo begun; sleep 60"), limit: time.Second, want: podexec.Result{Output: "begun\n"}, err: podexec.ErrDeadline},
 		"a daemon is not waited for": {command: shell("sleep 20 & echo started"), limit: long, want: podexec.Result{Output: "started\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestRunReturnsWithTheCommandAndNotWithItsContext(t *testing.T) {
 	g, w := NewWithT(t), newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := filepath.Join(t.TempDir(), "begun")
-	done := w.start(ctx, shell("echo >"+begun+"; sleep 3600"), 4*time.Second)
+	done := w.start(ctx, shell("echo >"+begun+"; sleep 60"), 4*time.Second)
 	g.Eventually(begun).Should(BeAnExistingFile())
 	cancel()
 	g.Consistently(done, time.Second).ShouldNot(Receive())
@@ -188,7 +188,7 @@ func TestRunOutlastsItsPod(t *testing.T) {
 	t.Parallel()
 	g, w := NewWithT(t), newWorld(t)
 	begun := filepath.Join(t.TempDir(), "begun")
-	done := w.start(t.Context(), shell("echo >"+begun+"; sleep 3600"), 3*time.Second)
+	done := w.start(t.Context(), shell("echo >"+begun+"; sleep 60"), 3*time.Second)
 	g.Eventually(begun).Should(BeAnExistingFile())
 	g.Expect(w.Client.Delete(t.Context(), podOf(w.target))).To(Succeed())
 	g.Eventually(done).Should(Receive(MatchError(podexec.ErrDeadline)))
@@ -273,7 +273,7 @@ func TestWithoutAShell(t *testing.T) {
 	done := w.start(t.Context(), []string{"cat", fifo}, long)
 	other, err := os.OpenFile(fifo, os.O_WRONLY, 0) // returns when cat reads
 	g.Expect(err).NotTo(HaveOccurred())
-	defer other.Close()
+	defer func() { _ = other.Close() }()
 	p.cut()
 	g.Eventually(done).Should(Receive(MatchError(podexec.ErrLeaked)), "it runs, and nobody could know")
 }

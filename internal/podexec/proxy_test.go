@@ -123,7 +123,7 @@ func TestABrokenConnectionIsWaitedOutAndTheCommandNotRepeated(t *testing.T) {
 			w.Runner = runnerFor(t, config)
 			file := filepath.Join(t.TempDir(), "begun")
 			begun := time.Now()
-			done := w.start(t.Context(), shell("echo x >>"+file+"; sleep 3600"), 4*time.Second)
+			done := w.start(t.Context(), shell("echo x >>"+file+"; sleep 60"), 4*time.Second)
 			g.Eventually(file).Should(BeAnExistingFile())
 			p.cut()
 			g.Eventually(done).Should(Receive(MatchError(podexec.ErrLost)))

@@ -16,6 +16,8 @@ import (
 //     its sleep, and waited for, when the command ends early. Until it has started the
 //     sleep, "$!" is the command; and until it is the sleep that runs in there, a
 //     gentler signal than 9 would be lost on what was forked to run it.
+//   - It looks every few seconds whether the command is still there: if the shell itself
+//     was killed nobody tells it, and the command's number may be another's one day.
 //   - Of the ways to name a process group to kill, this one is understood by all.
 //   - Where the seconds can not be counted, nothing is killed.
 const watchdog = `bongsu_mark=$1 bongsu_limit=$2 bongsu_setsid= bongsu_how=ended
@@ -25,7 +27,14 @@ if command -v setsid >/dev/null 2>&1; then bongsu_setsid=setsid; fi
 (exec $bongsu_setsid "$@") & bongsu_pid=$!
 (
 	trap '[ "$!" = "$bongsu_pid" ] || kill -9 "$!"; wait; exit 1' TERM
-	sleep "$bongsu_limit" & wait "$!" && { trap '' TERM; kill -9 "-$bongsu_pid" || kill -9 "$bongsu_pid"; }
+	while [ "$bongsu_limit" -gt 0 ]; do
+		bongsu_step=5
+		[ "$bongsu_limit" -ge 5 ] || bongsu_step=$bongsu_limit
+		sleep "$bongsu_step" & wait "$!" && kill -0 "$bongsu_pid" || exit 1
+		bongsu_limit=$((bongsu_limit - bongsu_step))
+	done
+	trap '' TERM
+	kill -9 "-$bongsu_pid" || kill -9 "$bongsu_pid"
 ) </dev/null >/dev/null 2>&1 & bongsu_dog=$!
 wait "$bongsu_pid" 2>/dev/null
 bongsu_code=$?
@@ -39,11 +48,11 @@ var askForShell = []string{"sh", "-c", "command -v sleep"}
 // guarded returns the command with the watchdog around it, whose reports begin with
 // the mark.
 func guarded(mark string, command []string, limit time.Duration) []string {
-	seconds := strconv.FormatInt(int64(whole(limit)/time.Second), 10)
+	seconds := strconv.FormatFloat(whole(limit).Seconds(), 'f', 0, 64)
 	return append([]string{"sh", "-c", watchdog, "sh", mark, seconds}, command...)
 }
 
 // whole rounds up to seconds: busybox's sleep knows no fractions.
 func whole(limit time.Duration) time.Duration {
-	return max(1, (limit+time.Second-1)/time.Second) * time.Second
+	return max(time.Second, (limit + time.Second - 1).Truncate(time.Second))
 }

@@ -2,6 +2,7 @@ package podexec
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,8 +70,8 @@ func TestWatchdog(t *testing.T) {
 	}{
 		"passes output and exit code on":          {command: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}, limit: hour, output: "out\nerr\n", end: end{code: 3}},
 		"ends with a command that ends well":      {command: []string{"true"}, limit: hour},
-		"kills at the deadline":                   {command: []string{"sleep", "3600"}, limit: time.Second, end: end{code: killed, late: true}},
-		"kills the command's children":            {command: []string{"sh", "-c", "sleep 3600 & sleep 3600; exit 1"}, limit: time.Second, end: end{code: killed, late: true}},
+		"kills at the deadline":                   {command: []string{"sleep", "60"}, limit: time.Second, end: end{code: killed, late: true}},
+		"kills the command's children":            {command: []string{"sh", "-c", "sleep 60 & sleep 60; exit 1"}, limit: time.Second, end: end{code: killed, late: true}},
 		"kills who ignores signals":               {command: []string{"sh", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"}, limit: time.Second, end: end{code: killed, late: true}},
 		"an own death by signal 9 is no deadline": {command: []string{"sh", "-c", "kill -9 $$"}, limit: hour, end: end{code: killed}},
 		"runs programs, not words of the shell":   {command: []string{"exit", "0"}, limit: hour, end: end{code: 127}},
@@ -82,7 +83,7 @@ func TestWatchdog(t *testing.T) {
 			t.Run(name+", by "+shell, func(t *testing.T) {
 				t.Parallel()
 				g := NewWithT(t)
-				tag := "bongsu_test_tag=" + strings.ReplaceAll(t.Name(), " ", "_")
+				tag := "bongsu_test_tag=" + rand.Text()
 				r := runGuarded(t, argv, append(tc.env, tag), tc.command, tc.limit)
 				g.Expect(r.begun).To(BeTrue())
 				g.Expect(r.end).NotTo(BeNil(), r.output)
@@ -91,7 +92,7 @@ func TestWatchdog(t *testing.T) {
 				if tc.output != "" {
 					g.Expect(strings.SplitAfter(r.output, "\n")).To(ConsistOf(strings.SplitAfter(tc.output, "\n")))
 				}
-				g.Expect(processesWith(tag)).To(BeEmpty(), "it has left something behind")
+				g.Eventually(func() []string { return processesWith(tag) }, 5*time.Second).Should(BeEmpty(), "it has left something behind")
 			})
 		}
 	}
@@ -113,12 +114,42 @@ func processesWith(variable string) []string {
 	return found
 }
 
+// The shell is killed, as by a node that gives up on it: the command is not left alone,
+// nor is the watchdog left behind.
+func TestWatchdogOutlivesItsShell(t *testing.T) {
+	for name, tc := range map[string]struct {
+		command []string
+		limit   time.Duration
+	}{
+		"and kills":                 {[]string{"sleep", "60"}, 2 * time.Second},
+		"and ends with the command": {[]string{"sleep", "2"}, time.Hour},
+	} {
+		for shell, argv := range shellsHere(t) {
+			t.Run(name+", by "+shell, func(t *testing.T) {
+				t.Parallel()
+				g := NewWithT(t)
+				tag := "bongsu_test_tag=" + rand.Text()
+				guard := guarded("MARK", tc.command, tc.limit)
+				cmd := exec.Command(argv[0], slices.Concat(argv[1:], guard[1:])...)
+				cmd.Env = append(os.Environ(), tag)
+				g.Expect(cmd.Start()).To(Succeed())
+				sleep := HavePrefix(`"sleep`) // the command, and what counts the seconds
+				g.Eventually(func() []string { return processesWith(tag) }).Should(ContainElements(sleep, sleep))
+				g.Expect(cmd.Process.Kill()).To(Succeed())
+				_ = cmd.Wait()
+				g.Expect(processesWith(tag)).NotTo(BeEmpty())
+				g.Eventually(func() []string { return processesWith(tag) }, 20*time.Second).Should(BeEmpty())
+			})
+		}
+	}
+}
+
 func TestWatchdogWithoutSetsidKillsTheCommand(t *testing.T) {
 	for name, argv := range shellsHere(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := "PATH=" + toolsIn(t, "sleep")
-			r := runGuarded(t, argv, []string{path}, []string{"sleep", "3600"}, time.Second)
+			r := runGuarded(t, argv, []string{path}, []string{"sleep", "60"}, time.Second)
 			NewWithT(t).Expect(r.end).To(Equal(&end{code: killed, late: true}), r.output)
 		})
 	}
