@@ -57,7 +57,7 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 		return diagnosis.Diagnosis{}, err
 	}
 	w.Events = slices.DeleteFunc(r.Journal.Events(a.name), a.isOfReadyPod)
-	w.Known = append(a.Known, a.failedRollout(w.Events)...)
+	w.Known = slices.Concat(a.Known, a.failedRollout(w.Events))
 	if err := r.ReadQuotas(ctx, a.Namespace, &w); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
