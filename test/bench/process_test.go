@@ -49,11 +49,16 @@ func (o *operator) stop(b *testing.B) {
 // memory is what a process occupies, in bytes.
 type memory struct{ resident, peak int64 }
 
-// memory reads what the kernel tells of the process: VmRSS, and VmHWM, which is
-// the highest that the former ever was.
 func (o *operator) memory(b *testing.B) memory {
 	b.Helper()
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", o.cmd.Process.Pid))
+	return memoryOf(b, o.cmd.Process.Pid)
+}
+
+// memoryOf reads what the kernel tells of a process: VmRSS, and VmHWM, which is
+// the highest that the former ever was.
+func memoryOf(b *testing.B, pid int) memory {
+	b.Helper()
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		b.Skipf("this system does not tell how much memory a process has: %v", err)
 	}
