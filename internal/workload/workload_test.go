@@ -16,7 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
-const defaultImage = "quay.io/jupyter/minimal-notebook:test"
+const defaultImage = "jupyter/minimal-notebook:test"
 
 // jupyter is one with a spec in YAML, as the API server hands it over, but for
 // defaults.
