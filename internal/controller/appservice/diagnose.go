@@ -46,21 +46,11 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 		w.Controllers = append(slices.Collect(maps.Keys(a.sets)), a.deployment.UID)
 	}
 	w.Pods = a.notReady()
-	objects := []diagnosis.Object{deploymentOf(a)}
-	for _, uid := range slices.Sorted(maps.Keys(a.sets)) {
-		objects = append(objects, diagnosis.Object{Kind: "ReplicaSet", Name: a.sets[uid]})
-	}
-	for _, pod := range w.Pods[:min(len(w.Pods), maxFollowed)] {
-		objects = append(objects, diagnosis.Object{Kind: "Pod", Name: pod.Name})
-	}
-	if err := r.Journal.Follow(ctx, a.name, objects...); err != nil {
+	if err := r.Journal.Follow(ctx, a.name, append(r.toFollow(a, w.Pods), deploymentOf(a))...); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
 	w.Events = slices.DeleteFunc(r.Journal.Events(a.name), a.isOfReadyPod)
-	w.Known = slices.Concat(a.Known, a.failedRollout(w.Events))
-	if err := r.ReadQuotas(ctx, a.Namespace, &w); err != nil {
-		return diagnosis.Diagnosis{}, err
-	}
+	w.Known = slices.Concat(a.Known, a.failedRollout())
 	if slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
 		if err := r.ReadNodes(ctx, &w); err != nil {
 			return diagnosis.Diagnosis{}, err
@@ -80,6 +70,20 @@ func (a *app) notReady() []*corev1.Pod {
 	return pods
 }
 
+// toFollow are the pods whose Events are read: a few, and none that was just made, for
+// to read them of every app that starts is dear, and what they tell is not news yet.
+func (r *Reconciler) toFollow(a *app, pods []*corev1.Pod) []diagnosis.Object {
+	var objects []diagnosis.Object
+	for _, pod := range pods {
+		if left := mountGrace - r.Clock.Since(pod.CreationTimestamp.Time); left > 0 {
+			a.Within(left)
+		} else if len(objects) < maxFollowed {
+			objects = append(objects, diagnosis.Object{Kind: "Pod", Name: pod.Name})
+		}
+	}
+	return objects
+}
+
 // isOfReadyPod tells whether an Event regards a pod that is ready: of which there is
 // nothing to explain, and which diagnosis does not see.
 func (a *app) isOfReadyPod(e diagnosis.Event) bool {
@@ -88,20 +92,15 @@ func (a *app) isOfReadyPod(e diagnosis.Event) bool {
 	})
 }
 
-// tellsOfCreation tells whether an Event says what the Deployment sums up as
-// ReplicaFailure.
-func tellsOfCreation(e diagnosis.Event) bool {
-	return e.Regarding.Kind == "ReplicaSet" && e.Reason == v1alpha1.ReasonFailedCreate
-}
-
-// failedRollout is what the Deployment says of itself, unless Events say it too.
-func (a *app) failedRollout(events []diagnosis.Event) []diagnosis.Cause {
+// failedRollout is what the Deployment says of itself: what its ReplicaSets could not
+// create, for one.
+func (a *app) failedRollout() []diagnosis.Cause {
 	d := &a.deployment
 	if d.Status.ObservedGeneration != d.Generation {
 		return nil
 	}
 	var causes []diagnosis.Cause
-	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue && !slices.ContainsFunc(events, tellsOfCreation) {
+	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
 		causes = append(causes, diagnosis.NotCreated(deploymentOf(a), c.Message))
 	}
 	c := deploymentCondition(d, appsv1.DeploymentProgressing)
