@@ -12,6 +12,8 @@
 //     timeout, by its context; one that ignores its context is given up soon after,
 //     and holds up nobody but its own pod, which is not checked again until it has
 //     returned.
+//   - A namespace whose runs all hang gets half of the workers at most, so that others
+//     are not held up. Its own checks wait for each other, and each has its turn.
 //   - The result for a pod that was replaced or removed meanwhile is discarded.
 //   - A check keeps its cadence, however often it is put again. Checks are spread by
 //     a hash of key and UID, so that a restart does not probe everything at once.

@@ -22,8 +22,11 @@ type Pool[T any] struct {
 	checks  *schedule[T]
 	// flying are the runs that have not returned, given up or not.
 	flying map[types.UID]*flight[T]
-	// busy counts the workers that are with one of them.
-	busy int
+	// busy counts the workers that are with one of them, busyOf those of a namespace.
+	busy   int
+	busyOf map[string]int
+	// postponed are the checks of a namespace that are due and have no worker yet.
+	postponed map[string][]*entry[T]
 }
 
 // NewPool returns a pool that waits for so many runs at once. report is handed
@@ -41,6 +44,9 @@ func NewPool[T any](
 		wake:    make(chan struct{}, 1),
 		checks:  newSchedule[T](),
 		flying:  map[types.UID]*flight[T]{},
+		busyOf:  map[string]int{},
+
+		postponed: map[string][]*entry[T]{},
 	}
 }
 
@@ -137,6 +143,7 @@ func (p *Pool[T]) dispatch(ctx context.Context, runs *sync.WaitGroup) time.Durat
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
+	p.resume(ctx, runs)
 	for p.busy < p.workers {
 		e := p.checks.next()
 		if e == nil {
@@ -146,7 +153,11 @@ func (p *Pool[T]) dispatch(ctx context.Context, runs *sync.WaitGroup) time.Durat
 			return wait
 		}
 		p.checks.advance(e, now)
-		p.launch(ctx, e, runs)
+		if p.hasRoomFor(e.namespace()) {
+			p.launch(ctx, e, runs)
+		} else {
+			p.postpone(e)
+		}
 	}
 	return 0
 }
@@ -172,4 +183,5 @@ func (p *Pool[T]) launch(ctx context.Context, e *entry[T], runs *sync.WaitGroup)
 func (p *Pool[T]) attend(f *flight[T]) {
 	f.attended = true
 	p.busy++
+	p.busyOf[f.entry.namespace()]++
 }

@@ -321,7 +321,7 @@ func TestNoMoreRunsAtOnceThanWorkers(t *testing.T) {
 		var mu sync.Mutex
 		running, most := 0, 0
 		for i := range 50 {
-			p.Put(check(fmt.Sprint(i), fmt.Sprint(i), func(context.Context) string {
+			c := check(fmt.Sprint(i), fmt.Sprint(i), func(context.Context) string {
 				mu.Lock()
 				running++
 				most = max(most, running)
@@ -331,7 +331,9 @@ func TestNoMoreRunsAtOnceThanWorkers(t *testing.T) {
 				running--
 				mu.Unlock()
 				return "ok"
-			}))
+			})
+			c.Key.Namespace = fmt.Sprint("team", i%5)
+			p.Put(c)
 		}
 		time.Sleep(10 * period)
 		mu.Lock()
@@ -342,6 +344,38 @@ func TestNoMoreRunsAtOnceThanWorkers(t *testing.T) {
 		for i := range 50 {
 			if got := p.of(fmt.Sprint(i)); len(got) < 2 {
 				t.Errorf("check %d was run %d times: the pool is too small for all, but must be fair", i, len(got))
+			}
+		}
+	})
+}
+
+func TestANamespaceWhosePodsAllHangLeavesOthersTheirRhythm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPool(t, 8)
+		var hung sync.Map
+		for i := range 100 { // of which 20 would run at any time
+			c := check(fmt.Sprint(i), fmt.Sprint(i), func(ctx context.Context) string {
+				hung.Store(i, true)
+				<-ctx.Done()
+				return "hung"
+			})
+			c.Key.Namespace = "theirs"
+			p.Put(c)
+		}
+		var ours recorder
+		p.Put(check("ours", "ours", ours.run))
+		time.Sleep(20 * period)
+		if gaps := ours.gaps(); len(gaps) < 18 {
+			t.Errorf("ours was run %d times in 20 periods", len(gaps)+1)
+		}
+		for _, gap := range ours.gaps() {
+			if gap != period {
+				t.Errorf("ours was run after %s", gap)
+			}
+		}
+		for i := range 100 {
+			if _, run := hung.Load(i); !run {
+				t.Errorf("check %d of theirs was never run: they must be fair to each other", i)
 			}
 		}
 	})

@@ -78,6 +78,7 @@ func (p *Pool[T]) leave(f *flight[T], podUID types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.busy--
+	p.release(f.entry.namespace())
 	f.attended = false
 	p.forget(f, podUID)
 	p.rouse()

@@ -13,7 +13,11 @@ type entry[T any] struct {
 	due   time.Time
 	// index in the heap.
 	index int
+	// postponed: it waits for its namespace to have room.
+	postponed bool
 }
+
+func (e *entry[T]) namespace() string { return e.check.Key.Namespace }
 
 // schedule is the checks by when they are due. It does not lock.
 type schedule[T any] struct {

@@ -19,7 +19,7 @@ import (
 
 // atOnce is how many pods are checked at once. One that does not answer takes a place
 // for its time-out.
-const atOnce = 512
+const atOnce = 1024
 
 // checks has the pods of apps checked, outside of every reconcile, and has those apps
 // looked at again of which there is news.
