@@ -88,16 +88,8 @@ func (r *Reconciler) backUpByCommand(a *app) {
 		r.startBackup(a)
 		return
 	case known && !run.counted:
-		r.backups.count(a.name)
-		b.Attempts++
-		if run.err == nil {
-			r.endBackup(a, v1alpha1.BackupSucceeded, run.message)
-			return
-		}
-		r.failBackup(a, run.message, b.Attempts >= abandonAfter)
-		if isOver(a.Status.Backup) {
-			return
-		}
+		r.judgeCommand(a, run)
+		return
 	}
 	if wait := run.retryAt(b.Attempts).Sub(r.Clock.Now()); known && wait > 0 {
 		a.Within(wait)
@@ -110,6 +102,20 @@ func (r *Reconciler) backUpByCommand(a *app) {
 	}
 	r.startBackup(a)
 	r.backups.begin(a.name, a.UID, targetIn(pod, a.Spec.Backup.Exec), a.Spec.Backup.Exec.Command, limit)
+}
+
+// judgeCommand says what a run came to. The run counts once the status says so, or a
+// status that could not be written would have it run again, though it succeeded.
+func (r *Reconciler) judgeCommand(a *app, run commandRun) {
+	b := a.Status.Backup
+	a.commandJudged = true
+	b.Attempts++
+	if run.err == nil {
+		r.endBackup(a, v1alpha1.BackupSucceeded, run.message)
+		return
+	}
+	r.failBackup(a, run.message, b.Attempts >= abandonAfter)
+	a.Within(run.retryAt(b.Attempts).Sub(r.Clock.Now()))
 }
 
 // awaitPod waits for a pod to run the command in, for as long as a run may take.

@@ -86,7 +86,9 @@ func (b *backups) look(name types.NamespacedName, uid types.UID) (commandRun, bo
 func (b *backups) count(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.runs[name].counted = true
+	if run := b.runs[name]; run != nil {
+		run.counted = true
+	}
 }
 
 // begin runs a command. There is none running of that AppService.

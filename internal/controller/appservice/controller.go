@@ -113,6 +113,8 @@ type app struct {
 	pods []*corev1.Pod
 	// turned are the pods that came to fare otherwise, by their checks.
 	turned health.Transitions
+	// commandJudged: the status says what the last run of the backup's command came to.
+	commandJudged bool
 	// toRestart is the pod to be replaced; empty for none.
 	toRestart types.UID
 }

@@ -27,6 +27,9 @@ func (r *Reconciler) report(ctx context.Context, a *app) (reconcile.Result, erro
 	if err := r.Report(ctx, a.Pass, a.before, runs); err != nil {
 		return owner.Again(err)
 	}
+	if a.commandJudged {
+		r.backups.count(a.name)
+	}
 	if !a.DeletionTimestamp.IsZero() && isOver(a.Status.Backup) {
 		r.metrics.backups.WithLabelValues(string(a.Status.Backup.Phase)).Inc()
 		return owner.Again(r.cleanUp(ctx, a))
