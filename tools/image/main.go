@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -24,11 +25,9 @@ for example: image -output bongsu.tar -license LICENSE linux/amd64=bin/bongsu
 `
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "image:", err)
-			os.Exit(1)
-		}
+	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
 	}
 }
 
@@ -75,7 +74,7 @@ func parse(args []string) (request, error) {
 	return r, nil
 }
 
-func run(args []string) error {
+func run(args []string, stdout io.Writer) error {
 	r, err := parse(args)
 	if err != nil {
 		return err
@@ -101,8 +100,8 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s is %s@%s\n", r.output, name, digest)
-	return nil
+	_, err = fmt.Fprintf(stdout, "%s is %s@%s\n", r.output, name, digest)
+	return err
 }
 
 // labels are those that the OCI's image specification names.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -60,14 +61,14 @@ func checkBinary(binary []byte, platform v1.Platform) error {
 	}
 	file, err := elf.NewFile(bytes.NewReader(binary))
 	if err != nil {
-		return err
+		return fmt.Errorf("it is no program for Linux: %w", err)
 	}
 	if file.Machine != want {
 		return fmt.Errorf("it is for %s, not for %s", file.Machine, platform)
 	}
 	for _, program := range file.Progs {
 		if program.Type == elf.PT_INTERP {
-			return fmt.Errorf("it is not static: build it with CGO_ENABLED=0")
+			return errors.New("it is not static: build it with CGO_ENABLED=0")
 		}
 	}
 	return nil
