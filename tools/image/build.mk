@@ -27,3 +27,17 @@ image: $(IMAGE_TOOL) ## Write bin/bongsu-image.tar, an image archive for contain
 	done
 	@$(IMAGE_TOOL) -output $(IMAGE_ARCHIVE) -name '$(IMAGE)' -version '$(or $(VERSION),unknown)' -revision '$(REVISION)' \
 		-created $(SOURCE_DATE_EPOCH) $(foreach platform,$(PLATFORMS),$(platform)=bin/image/$(platform)/bongsu)
+
+# Images for tests on a real node, of Debian's packages: bin/e2e/memcached.tar, which
+# is localhost/memcached:e2e, and bin/e2e/jupyter-notebook.tar.
+ROOTFS_TOOL := bin/tools/rootfs
+
+$(ROOTFS_TOOL): $(wildcard tools/image/rootfs/* tools/image/internal/*/*.go) tools/image/go.mod tools/image/go.sum
+	@echo "Building $@."
+	@cd tools/image && sh ../build.sh ../../$@ ./rootfs
+
+.PHONY: e2e-images
+e2e-images: $(ROOTFS_TOOL)
+	@command -v mmdebstrap >/dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap; }
+	@$(ROOTFS_TOOL) -output bin/e2e
