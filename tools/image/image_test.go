@@ -23,7 +23,7 @@ func packed(t *testing.T) (archive, operator string) {
 	operator = buildFor(t, root, "./cmd/bongsu", "linux/amd64")
 	tiny := buildFor(t, ".", "./testdata/tiny", "linux/arm64")
 	err := run([]string{
-		"-output", archive, "-license", filepath.Join(root, "LICENSE"), "-name", "bongsu:v1.2.3",
+		"-output", archive, "-license", filepath.Join(root, "LICENSE"), "-name", "localhost/bongsu:v1.2.3",
 		"-version", "v1.2.3", "-revision", "0123abc", "-created", "1700000000",
 		"linux/amd64=" + operator, "linux/arm64=" + tiny,
 	}, io.Discard)
@@ -37,9 +37,9 @@ func TestTheImageIsWhatItSays(t *testing.T) {
 	archive, operator := packed(t)
 	index, described := readIndex(t, archive)
 
-	t.Run("its name is complete, as containerd looks it up", func(t *testing.T) {
+	t.Run("it says what it is called", func(t *testing.T) {
 		want := map[string]string{
-			"io.containerd.image.name":          "docker.io/library/bongsu:v1.2.3",
+			"io.containerd.image.name":          "localhost/bongsu:v1.2.3",
 			"org.opencontainers.image.ref.name": "v1.2.3",
 		}
 		if diff := cmp.Diff(want, described.Annotations); diff != "" {
