@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
 // WriteYAML writes manifests as a stream of documents.
-func WriteYAML(w io.Writer, objects []*unstructured.Unstructured) error {
+func WriteYAML(w io.Writer, objects Manifests) error {
 	for _, o := range objects {
 		text, err := yaml.Marshal(o.Object)
 		if err != nil {
@@ -24,7 +23,7 @@ func WriteYAML(w io.Writer, objects []*unstructured.Unstructured) error {
 }
 
 // WriteJSON writes manifests as one List.
-func WriteJSON(w io.Writer, objects []*unstructured.Unstructured) error {
+func WriteJSON(w io.Writer, objects Manifests) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)

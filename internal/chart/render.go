@@ -19,10 +19,12 @@ import (
 // Release is the name of every installation: there is one in a cluster.
 const Release = "bongsu"
 
-// Render returns the manifests of an installation in a namespace, in the order in
-// which they must be applied. What the schema of the values does not allow is an error
-// that names the value.
-func Render(namespace string, values map[string]any) ([]*unstructured.Unstructured, error) {
+// Manifests are in the order in which they must be applied.
+type Manifests = []*unstructured.Unstructured
+
+// Render returns what an installation in a namespace is made of. What the schema of the
+// values does not allow is an error that names the value.
+func Render(namespace string, values map[string]any) (Manifests, error) {
 	chart, err := load()
 	if err != nil {
 		return nil, fmt.Errorf("the embedded chart: %w", err)
@@ -36,7 +38,7 @@ func Render(namespace string, values map[string]any) ([]*unstructured.Unstructur
 	if err != nil {
 		return nil, err
 	}
-	var objects []*unstructured.Unstructured
+	var objects Manifests
 	for _, path := range slices.Sorted(maps.Keys(rendered)) {
 		if strings.HasSuffix(path, ".tpl") {
 			continue
@@ -67,7 +69,7 @@ func rank(o *unstructured.Unstructured) int {
 
 // Workload returns those of the manifests that have to do with the operator as a pod:
 // what is neither a kind, nor a right, nor a policy, nor the namespace of it all.
-func Workload(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+func Workload(objects Manifests) Manifests {
 	first := slices.Index(order, "NetworkPolicy")
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return rank(o) < first })
 }
