@@ -19,6 +19,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/capability"
 )
 
 // FieldOwner owns the fields that are applied.
@@ -30,7 +31,7 @@ const pollInterval = 50 * time.Millisecond
 // returns when it is in effect: kinds are served, policies enforced. A second time
 // changes nothing.
 func Install(ctx context.Context, cfg *rest.Config) error {
-	objects, err := config.Objects()
+	objects, err := config.Objects(capability.All())
 	if err != nil {
 		return err
 	}
