@@ -96,4 +96,3 @@ func newSinks(c Config) (receiver.Sinks, error) {
 		Log:     logsink.New(c.Out),
 	}, nil
 }
-

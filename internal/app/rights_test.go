@@ -97,7 +97,7 @@ func withhold(t *testing.T, c *cluster.Cluster, name, group, resource string, ve
 				slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return slices.Contains(verbs, v) })...))
 		}
 	}
-	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 })
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 || len(r.Verbs) == 0 })
 	g.Expect(c.Client.Update(t.Context(), role)).To(Succeed())
 	grant = func() {
 		t.Helper()
