@@ -7,8 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// These are the kinds that readable names.
+//
 // Labels and annotations of what an Event regards are matched and told of, and the cause
-// that a Pod's status shows. These are the kinds that readable names.
+// that a Pod's status shows.
 // +kubebuilder:rbac:groups="",resources=pods;services;persistentvolumeclaims;persistentvolumes;replicationcontrollers,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=daemonsets;deployments;replicasets;statefulsets,verbs=get
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get
