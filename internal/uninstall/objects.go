@@ -72,7 +72,7 @@ func (r *removal) release(ctx context.Context, kinds []kind) (int, error) {
 		return 0, err
 	}
 	for _, o := range all {
-		if !held(o) {
+		if !held(o) || r.DryRun && r.DeleteData { // by then there would be none
 			continue
 		}
 		if err := r.releaseOne(ctx, o); err != nil {
