@@ -23,6 +23,8 @@ func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
 		"two places":           {[]string{"watch", "-n", "shop", "-A"}, exitUsage, []string{"--namespace or --all-namespaces, not both"}},
 		"two types":            {[]string{"watch", "pods", "nodes"}, exitUsage, []string{"see 'bongsu watch --help'"}},
 		"nothing to watch":     {[]string{"watch", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
+		"no such value":        {[]string{"install", "--set", "replica=1"}, exitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
+		"not confirmed":        {[]string{"uninstall", "--kubeconfig", "none"}, exitError, []string{"nothing was removed"}},
 		"no cluster":           {[]string{"manager", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
 		"all is well":          {[]string{"version"}, exitOK, nil},
 	} {
@@ -41,7 +43,7 @@ func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
 }
 
 func TestEveryCommandAndFlagExplainsItself(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"watch", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
+	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"watch", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
 		var out, errOut bytes.Buffer
 		if got := Run(t.Context(), args, &out, &errOut); got != exitOK || out.Len() == 0 {
 			t.Errorf("%v: exit code %d, %d bytes of help", args, got, out.Len())

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -69,23 +69,54 @@ func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 // apply leaves the objects that it was given as they are.
 func apply(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) (done outcome, err error) {
 	for _, o := range objects {
-		before := &metav1.PartialObjectMetadata{}
+		before := &unstructured.Unstructured{}
 		before.SetGroupVersionKind(o.GroupVersionKind())
 		if err := c.Get(ctx, client.ObjectKeyFromObject(o), before); client.IgnoreNotFound(err) != nil {
 			return done, fmt.Errorf("read %s: %w", Describe(o), err)
 		}
-		after := o.DeepCopy() // the answer is written into it
-		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(after), FieldOwner, client.ForceOwnership); err != nil {
-			return done, fmt.Errorf("apply %s: %w", Describe(o), err)
-		}
-		switch before.ResourceVersion {
-		case "":
+		if before.GetUID() == "" {
 			done.created++
-		case after.GetResourceVersion():
-			done.unchanged++
-		default:
-			done.changed++
+			err = applyOne(ctx, c, o.DeepCopy())
+		} else {
+			err = done.update(ctx, c, before, o)
+		}
+		if err != nil {
+			return done, err
 		}
 	}
 	return done, nil
+}
+
+// update applies what makes a difference. An apply that makes none may be written all
+// the same: the API server puts managedFields into another order.
+func (o *outcome) update(ctx context.Context, c client.Client, before, wanted *unstructured.Unstructured) error {
+	after := wanted.DeepCopy() // the answer is written into it
+	if err := applyOne(ctx, c, after, client.DryRunAll); err != nil {
+		return err
+	}
+	if applied(before) && equality.Semantic.DeepEqual(bare(before), bare(after)) {
+		o.unchanged++
+		return nil
+	}
+	o.changed++
+	return applyOne(ctx, c, wanted.DeepCopy())
+}
+
+func applyOne(ctx context.Context, c client.Client, o *unstructured.Unstructured, opts ...client.ApplyOption) error {
+	opts = append(opts, FieldOwner, client.ForceOwnership)
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), opts...); err != nil {
+		return fmt.Errorf("apply %s: %w", Describe(o), err)
+	}
+	return nil
+}
+
+// bare is an object without what each write changes, and without what others tell of
+// it meanwhile.
+func bare(o *unstructured.Unstructured) map[string]any {
+	o = o.DeepCopy()
+	o.SetManagedFields(nil)
+	o.SetResourceVersion("")
+	o.SetGeneration(0)
+	delete(o.Object, "status")
+	return o.Object
 }

@@ -6,18 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/install"
-	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
 // ErrNobodyLeads means that there is no operator to clean up behind its objects.
@@ -26,16 +21,8 @@ var ErrNobodyLeads = errors.New("no operator is at work")
 // ErrDataStays means that objects of users were not gone in time.
 var ErrDataStays = errors.New("not all objects are gone")
 
-// outliving are the kinds of what may outlive the object that it was made for.
-var outliving = []schema.GroupVersionKind{
-	batchv1.SchemeGroupVersion.WithKind("Job"),
-	appsv1.SchemeGroupVersion.WithKind("Deployment"),
-	corev1.SchemeGroupVersion.WithKind("Service"),
-	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
-}
-
 // deleteData deletes the objects of our kinds, has the operator clean up behind them,
-// and removes what it retained.
+// and removes what was made of them.
 func (r *removal) deleteData(ctx context.Context, kinds []kind) error {
 	all, err := r.objects(ctx, kinds)
 	if err != nil {
@@ -54,7 +41,7 @@ func (r *removal) deleteData(ctx context.Context, kinds []kind) error {
 			return err
 		}
 	}
-	return r.removeOutliving(ctx)
+	return r.removeMade(ctx)
 }
 
 // checkOperator refuses to delete what would then wait for an operator for ever.
@@ -99,29 +86,6 @@ func waitingFor(o *unstructured.Unstructured) string {
 		return fmt.Sprintf("%s (backup: %s)", install.Describe(o), phase)
 	}
 	return fmt.Sprintf("%s (backup: %s: %s)", install.Describe(o), phase, message)
-}
-
-// removeOutliving removes what was made for an object and retained when that went:
-// claims of notebooks, apps, the Jobs of backups.
-func (r *removal) removeOutliving(ctx context.Context) error {
-	for _, kind := range outliving {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
-		if err := r.client.List(ctx, list, client.MatchingLabels{workload.LabelManagedBy: workload.ManagedBy}); err != nil {
-			return fmt.Errorf("list %ss: %w", kind.Kind, err)
-		}
-		for i := range list.Items {
-			o := &list.Items[i]
-			o.SetGroupVersionKind(kind)
-			if o.Annotations[v1alpha1.AnnotationOwnerUID] == "" {
-				continue
-			}
-			if err := r.remove(ctx, o); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // deleteKinds removes the definitions of our kinds, and returns when they are gone.
