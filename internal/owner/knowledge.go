@@ -37,3 +37,12 @@ func (u *Upkeep) ReadNodes(ctx context.Context, w *diagnosis.Workload) error {
 	w.Nodes = diagnosis.SumUp(nodes.Items)
 	return nil
 }
+
+// LookBack finds a crash that was over before anyone looked. failure is the last that
+// was told.
+func (u *Upkeep) LookBack(p *Pass, failure *v1alpha1.LastFailure, pods ...*corev1.Pod) {
+	crash := diagnosis.Crashed(pods)
+	if crash != nil && diagnosis.IsNews(failure, crash, u.Clock.Now()) {
+		p.Crash = crash
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/health"
 	"github.com/bongsu-io/bongsu/internal/healthcheck"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/probe"
 	"github.com/bongsu-io/bongsu/internal/workload"
 )
@@ -169,7 +170,7 @@ func (c *checks) records(a *app) ([]health.Pod, time.Time) {
 	followed := c.apps[a.name]
 	pods := make([]health.Pod, 0, len(a.pods))
 	for _, pod := range a.pods {
-		p := health.Pod{Name: pod.Name, UID: pod.UID, Ready: isReady(pod)}
+		p := health.Pod{Name: pod.Name, UID: pod.UID, Ready: kube.IsPodReady(pod)}
 		if followed != nil && followed.pods[pod.Name] != nil {
 			p.Record = followed.pods[pod.Name].record
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/plaintext"
 	"github.com/bongsu-io/bongsu/internal/podexec"
 	"github.com/bongsu-io/bongsu/internal/workload"
@@ -142,7 +143,7 @@ func (a *app) podToBackUp() *corev1.Pod {
 		if running(pod, container) == nil {
 			continue
 		}
-		if isReady(pod) {
+		if kube.IsPodReady(pod) {
 			return pod
 		}
 		if found == nil {

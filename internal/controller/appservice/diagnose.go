@@ -11,6 +11,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 func (r *Reconciler) diagnose(ctx context.Context, a *app) error {
 	if (a.isComplete() || a.Spec.Suspend) && len(a.Known) == 0 {
 		r.Journal.Forget(a.name)
-		r.lookBack(a)
+		r.LookBack(a.Pass, a.Status.LastFailure, a.pods...)
 		return nil
 	}
 	found, err := r.examine(ctx, a)
@@ -63,7 +64,7 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 func (a *app) notReady() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range a.pods {
-		if !isReady(pod) && len(pods) < maxExamined {
+		if !kube.IsPodReady(pod) && len(pods) < maxExamined {
 			pods = append(pods, pod)
 		}
 	}
@@ -88,7 +89,7 @@ func (r *Reconciler) toFollow(a *app, pods []*corev1.Pod) []diagnosis.Object {
 // nothing to explain, and which diagnosis does not see.
 func (a *app) isOfReadyPod(e diagnosis.Event) bool {
 	return e.Regarding.Kind == "Pod" && slices.ContainsFunc(a.pods, func(p *corev1.Pod) bool {
-		return p.Name == e.Regarding.Name && isReady(p)
+		return p.Name == e.Regarding.Name && kube.IsPodReady(p)
 	})
 }
 
@@ -112,12 +113,4 @@ func (a *app) failedRollout() []diagnosis.Cause {
 		})
 	}
 	return causes
-}
-
-// lookBack finds a crash that was over before anyone looked.
-func (r *Reconciler) lookBack(a *app) {
-	crash := diagnosis.Crashed(a.pods)
-	if crash != nil && diagnosis.IsNews(a.Status.LastFailure, crash, r.Clock.Now()) {
-		a.Crash = crash
-	}
 }

@@ -209,7 +209,7 @@ func (a *app) waitingSince() time.Time {
 			continue
 		}
 		since := pod.CreationTimestamp.Time
-		if c := podCondition(pod, corev1.PodReady); c != nil && c.LastTransitionTime.After(since) {
+		if c := kube.PodCondition(pod, corev1.PodReady); c != nil && c.LastTransitionTime.After(since) {
 			since = c.LastTransitionTime.Time
 		}
 		return since

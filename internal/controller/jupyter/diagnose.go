@@ -14,14 +14,17 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // diagnose says why the notebook does not run. What is read for it besides the caches
 // is read only while it does not.
 func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
-	if (n.Spec.Suspend || isReady(n.pod)) && len(n.Known) == 0 {
+	if (n.Spec.Suspend || kube.IsPodReady(n.pod)) && len(n.Known) == 0 {
 		r.Journal.Forget(n.name)
-		r.lookBack(n)
+		if kube.IsPodReady(n.pod) {
+			r.LookBack(n.Pass, n.Status.LastFailure, n.pod)
+		}
 		return nil
 	}
 	found, err := r.findCause(ctx, n)
@@ -54,17 +57,6 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 		found.Cause = overdue(n)
 	}
 	return found, err
-}
-
-// lookBack finds a crash that was over before anyone looked.
-func (r *Reconciler) lookBack(n *notebook) {
-	if !isReady(n.pod) {
-		return
-	}
-	crash := diagnosis.Crashed([]*corev1.Pod{n.pod})
-	if crash != nil && diagnosis.IsNews(n.Status.LastFailure, crash, r.Clock.Now()) {
-		n.Crash = crash
-	}
 }
 
 func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagnosis, error) {

@@ -16,7 +16,7 @@ import (
 // report writes the status, if it changed, and says what there is to say.
 func (r *Reconciler) report(ctx context.Context, n *notebook) (reconcile.Result, error) {
 	runs := ""
-	if isReady(n.pod) {
+	if kube.IsPodReady(n.pod) {
 		runs = "the notebook serves at " + n.Status.URL
 	}
 	if err := r.Report(ctx, n.Pass, n.before, runs); err != nil {

@@ -120,20 +120,3 @@ func hasStarted(pod *corev1.Pod) bool {
 	server := serverOf(pod)
 	return server != nil && server.Started != nil && *server.Started
 }
-
-func isReady(pod *corev1.Pod) bool {
-	if pod == nil || !pod.DeletionTimestamp.IsZero() {
-		return false
-	}
-	c := podCondition(pod, corev1.PodReady)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
-func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
-}

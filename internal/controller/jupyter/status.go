@@ -22,7 +22,7 @@ func (r *Reconciler) setStatus(n *notebook) {
 	if n.pod != nil {
 		n.Status.PodName, n.Status.NodeName = n.pod.Name, n.pod.Spec.NodeName
 	}
-	if isReady(n.pod) {
+	if kube.IsPodReady(n.pod) {
 		n.Status.ReadyReplicas = 1
 	}
 	stalled := n.Cause != nil && !r.isInGrace(n)
@@ -84,14 +84,14 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 	}
 	switch n.Cause.Reason {
 	case v1alpha1.ReasonUnhealthy:
-		if c := podCondition(n.pod, corev1.PodReady); c != nil {
+		if c := kube.PodCondition(n.pod, corev1.PodReady); c != nil {
 			after(c.LastTransitionTime)
 		}
 		if isRunning(n.pod) {
 			after(serverOf(n.pod).State.Running.StartedAt)
 		}
 	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
-		if c := podCondition(n.pod, corev1.PodScheduled); c != nil {
+		if c := kube.PodCondition(n.pod, corev1.PodScheduled); c != nil {
 			after(c.LastTransitionTime)
 		}
 	}
@@ -104,7 +104,7 @@ func (n *notebook) ready() metav1.Condition {
 	switch {
 	case n.Spec.Suspend:
 		reason, message = v1alpha1.ReasonSuspended, "set spec.suspend to false to start the notebook"
-	case isReady(n.pod):
+	case kube.IsPodReady(n.pod):
 		status, reason, message = metav1.ConditionTrue, v1alpha1.ReasonReady, "the notebook serves at "+n.Status.URL
 	case n.Cause != nil:
 		reason, message = n.Cause.Reason, n.Sentence()
@@ -121,7 +121,7 @@ func (n *notebook) progressing(stalled bool) metav1.Condition {
 		reason, message = v1alpha1.ReasonSuspended, "the notebook is stopped"
 	case stalled:
 		reason, message = n.Cause.Reason, "see condition Stalled"
-	case isReady(n.pod):
+	case kube.IsPodReady(n.pod):
 	default:
 		status, reason, message = metav1.ConditionTrue, v1alpha1.ReasonStarting, "the notebook is being started"
 		if _, failed := n.FailedSince(); failed {
@@ -135,7 +135,7 @@ func (n *notebook) scheduled() metav1.Condition {
 	if n.pod == nil {
 		return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "there is no pod")
 	}
-	c := podCondition(n.pod, corev1.PodScheduled)
+	c := kube.PodCondition(n.pod, corev1.PodScheduled)
 	switch {
 	case n.pod.Spec.NodeName != "":
 		return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "on node "+n.pod.Spec.NodeName)
@@ -155,11 +155,11 @@ func (n *notebook) storage() metav1.Condition {
 		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, c.Reason, c.Sentence())
 	}
 	switch {
-	case n.claim.UID == "" && !isReady(n.pod) && (n.Stop || n.Spec.Suspend):
+	case n.claim.UID == "" && !kube.IsPodReady(n.pod) && (n.Stop || n.Spec.Suspend):
 		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "claim "+name+" was not looked at")
 	case n.claim.Status.Phase == corev1.ClaimLost:
 		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimLost, "the volume of claim "+name+" is gone")
-	case n.claim.Status.Phase == corev1.ClaimBound, isReady(n.pod): // a pod that is ready mounts the claim
+	case n.claim.Status.Phase == corev1.ClaimBound, kube.IsPodReady(n.pod): // a pod that is ready mounts the claim
 		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
 	}
 	return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimPending, "claim "+name+" waits for a volume")
