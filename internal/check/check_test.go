@@ -84,8 +84,14 @@ func TestWhatIsAmissIsNamed(t *testing.T) {
 			"admission policies", level(fitness.Fail, "outdated or changed: ValidatingAdmissionPolicy alarms.bongsu.io"),
 		},
 		"a kind is outdated": {
-			func(t *testing.T) { dropField(t, c, "jupyters.bongsu.io") },
+			func(t *testing.T) { patchSpec(t, c, "jupyters.bongsu.io", `[{"op":"remove","path":"`+specSchema+`/image"}]`) },
 			"kinds", level(fitness.Fail, "outdated or changed: CustomResourceDefinition jupyters.bongsu.io"),
+		},
+		"a kind is of a later version": {
+			func(t *testing.T) {
+				patchSpec(t, c, "alarms.bongsu.io", `[{"op":"add","path":"`+specSchema+`/later","value":{"type":"string"}}]`)
+			},
+			"kinds", level(fitness.Fail, "outdated or changed: CustomResourceDefinition alarms.bongsu.io"),
 		},
 		"a role was taken away": {
 			func(t *testing.T) { remove(t, c, "ClusterRoleBinding", "bongsu-secretshare") },
@@ -232,10 +238,12 @@ func change(t *testing.T, c *cluster.Cluster, kind, name, patch string) {
 	NewWithT(t).Expect(err).To(Succeed())
 }
 
-// dropField takes a field from a kind, as an earlier version would not have it.
-func dropField(t *testing.T, c *cluster.Cluster, name string) {
+// specSchema is where a kind's schema has the fields of the spec.
+const specSchema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
+
+// patchSpec makes a kind that of another version.
+func patchSpec(t *testing.T, c *cluster.Cluster, name, patch string) {
 	t.Helper()
-	patch := `[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/image"}]`
 	err := c.Client.Patch(t.Context(), object(t, "CustomResourceDefinition", name), client.RawPatch("application/json-patch+json", []byte(patch)))
 	NewWithT(t).Expect(err).To(Succeed())
 }
