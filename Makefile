@@ -21,8 +21,12 @@ PKG        ?= ./...
 BENCH      ?= .
 FUZZTIME   ?= 10s
 
+# What the linker is told, wherever bongsu is built.
+LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
+
 include controlplane/build.mk
 include tools/tools.mk
+include tools/image/build.mk
 
 ##@ Use
 
@@ -36,7 +40,7 @@ build: controlplane bongsu ## Build bin/bongsu and bin/k8s/, which takes minutes
 .PHONY: bongsu
 bongsu:
 	@echo "Building bin/bongsu."
-	@sh tools/build.sh bin/bongsu ./cmd/bongsu -ldflags '-s -w -X $(MODULE)/internal/version.stamp=$(VERSION)'
+	@sh tools/build.sh bin/bongsu ./cmd/bongsu -ldflags '$(LDFLAGS)'
 
 ##@ Develop
 
@@ -44,6 +48,7 @@ bongsu:
 test: controlplane ## Run all tests, without root and without a C compiler (PKG=./internal/alarm/... for some)
 	go build ./...
 	cd controlplane && go test ./...
+	cd tools/image && go test ./...
 	@sh tools/test.sh '$(PKG)' $(TEST_FLAGS)
 
 # test/chaos is left out: its processes, under the detector, take a quarter of an
@@ -80,12 +85,13 @@ ROLES            := common alarm secretshare jupyter appservice
 role_name         = $(if $(filter common,$1),bongsu,bongsu-$1)
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles and docs/reference
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles, what the chart and kustomize make of them, docs/reference
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
 	go run ./internal/trimcrd config/crd
 	$(foreach role,$(ROLES),$(CONTROLLER_GEN) rbac:roleName=$(call role_name,$(role)),fileName=role-$(role).yaml \
 		$(patsubst %,paths=./internal/%/...,$(RBAC_$(role))) output:rbac:dir=config/rbac &&) true
+	go run ./internal/manifests
 	go run ./internal/reference $(foreach role,$(ROLES),$(patsubst %,$(role)=internal/%,$(RBAC_$(role))))
 
 .PHONY: lint
@@ -99,6 +105,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 		[ -z "$$unformatted" ] || { echo "not formatted by gofmt:" $$unformatted; exit 1; }
 	go mod tidy -diff
 	cd controlplane && go mod tidy -diff
+	cd tools/image && go mod tidy -diff
 	cd test/alerts && go mod tidy -diff && go test ./...
 	go run ./test/mutants -check
 	go test ./test/docs/...

@@ -13,7 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/capability"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml admission/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml admission/*.yaml monitoring/*.yaml
 var files embed.FS
 
 // commonRole is the name of the generated roles that every replica needs.

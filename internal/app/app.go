@@ -140,7 +140,7 @@ func newManager(c Config) (ctrl.Manager, error) {
 		Cache:                         cacheOptions(),
 		Client:                        clientOptions(),
 		LeaderElection:                c.Options.LeaderElect,
-		LeaderElectionID:              "bongsu",
+		LeaderElectionID:              options.LeaseName,
 		LeaderElectionNamespace:       c.Options.Namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when Start returns
 		LeaseDuration:                 new(leaseDuration),
