@@ -22,7 +22,7 @@ import (
 )
 
 // patience is for a machine that is busy.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // kindsOf are the resources of ours that a capability may ask for.
 var kindsOf = map[capability.Capability][]string{

@@ -84,7 +84,9 @@ func TestWhatIsAmissIsNamed(t *testing.T) {
 			"admission policies", level(fitness.Fail, "outdated or changed: ValidatingAdmissionPolicy alarms.bongsu.io"),
 		},
 		"a kind is outdated": {
-			func(t *testing.T) { patchSpec(t, c, "jupyters.bongsu.io", `[{"op":"remove","path":"`+specSchema+`/image"}]`) },
+			func(t *testing.T) {
+				patchSpec(t, c, "jupyters.bongsu.io", `[{"op":"remove","path":"`+specSchema+`/image"}]`)
+			},
 			"kinds", level(fitness.Fail, "outdated or changed: CustomResourceDefinition jupyters.bongsu.io"),
 		},
 		"a kind is of a later version": {
