@@ -99,13 +99,14 @@ lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time b
 	$(GOLANGCI_LINT) run
 
 .PHONY: verify
-verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants' patches, links, lint
+verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants' patches, links, alert rules, lint
 	@sh tools/verify-generated.sh
 	@unformatted=$$(gofmt -l .); \
 		[ -z "$$unformatted" ] || { echo "not formatted by gofmt:" $$unformatted; exit 1; }
 	go mod tidy -diff
 	cd controlplane && go mod tidy -diff
 	cd tools/image && go mod tidy -diff
+	cd test/alerts && go mod tidy -diff && go test ./...
 	go run ./test/mutants -check
 	go test ./test/docs/...
 	@$(MAKE) --no-print-directory lint

@@ -22,7 +22,7 @@ import (
 )
 
 // patience is for a machine that is busy.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // kindsOf are the resources of ours that a capability may ask for.
 var kindsOf = map[capability.Capability][]string{
@@ -113,7 +113,7 @@ func (w *work) alarms() {
 	w.manifest("AlarmReceiver", "slack", "slack: {webhookURLSecretRef: {name: hook}}")
 	w.ExpectReady(w.t, &v1alpha1.AlarmReceiver{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "slack"}})
 	w.manifest("ClusterAlarmReceiver", "log", "log: {}")
-	w.manifest("ClusterAlarm", "all", "{match: [{reasons: [Alone], labels: {matchLabels: {app: web}}}], receivers: [{name: log}]}")
+	w.manifest("ClusterAlarm", "all", "{match: [{reasons: [Alone], objectSelector: {matchLabels: {app: web}}}], receivers: [{name: log}]}")
 	w.ExpectReady(w.t, &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: "all"}})
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web", Labels: map[string]string{"app": "web"}}}
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: set.Labels}

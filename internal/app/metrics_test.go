@@ -30,7 +30,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 			want = append(want, name[1])
 		}
 	}
-	page, err := os.ReadFile("../../docs/operator.md")
+	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +41,6 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics (-) and docs/operator.md (+):\n%s", diff)
+		t.Errorf("metrics (-) and docs/operations.md (+):\n%s", diff)
 	}
 }

@@ -249,7 +249,7 @@ func isAsWanted(wanted, found client.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return contains(b, withoutEmpty(a)), nil
+	return Contains(b, withoutEmpty(a)), nil
 }
 
 // withoutEmpty drops what a typed object says of itself although nobody set it.

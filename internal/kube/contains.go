@@ -2,11 +2,11 @@ package kube
 
 import "slices"
 
-// contains tells whether all that wanted says is also in found, which may say more:
+// Contains tells whether all that wanted says is also in found, which may say more:
 // defaults, what webhooks add, entries of other managers. Both are of the kind that
 // JSON decodes to. Entries of lists are found by what identifies them, as the API
 // server's apply finds them, and by their position otherwise.
-func contains(found, wanted any) bool {
+func Contains(found, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
 		found, ok := found.(map[string]any)
@@ -20,7 +20,7 @@ func contains(found, wanted any) bool {
 
 func containsMap(found, wanted map[string]any) bool {
 	for key, value := range wanted {
-		if other, ok := found[key]; !ok || !contains(other, value) {
+		if other, ok := found[key]; !ok || !Contains(other, value) {
 			return false
 		}
 	}
@@ -34,7 +34,7 @@ func containsList(found, wanted []any) bool {
 	}
 	for i, entry := range wanted {
 		if key == "" {
-			if !contains(found[i], entry) {
+			if !Contains(found[i], entry) {
 				return false
 			}
 			continue
@@ -76,6 +76,6 @@ func allHave(entries []any, key string) bool {
 func containsEntry(found []any, wanted map[string]any, key string) bool {
 	return slices.ContainsFunc(found, func(entry any) bool {
 		fields, ok := entry.(map[string]any)
-		return ok && fields[key] == wanted[key] && contains(fields, wanted)
+		return ok && fields[key] == wanted[key] && Contains(fields, wanted)
 	})
 }

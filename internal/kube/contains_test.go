@@ -30,8 +30,8 @@ func TestContains(t *testing.T) {
 		"a map that is wanted and not there": {"{}", "a: {}", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := contains(decode(t, tc.found), decode(t, tc.wanted)); got != tc.want {
-				t.Errorf("contains(%s, %s) = %v", tc.found, tc.wanted, got)
+			if got := Contains(decode(t, tc.found), decode(t, tc.wanted)); got != tc.want {
+				t.Errorf("Contains(%s, %s) = %v", tc.found, tc.wanted, got)
 			}
 		})
 	}

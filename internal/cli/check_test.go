@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/bongsu-io/bongsu/internal/fitness"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// The cluster of the tests has no workload of ours.
+func TestCheckFailsByItsExitCodeAndSaysWhy(t *testing.T) {
+	c := cluster.Shared(t)
+	code, out, errOut := runs(t, "check", "--kubeconfig", c.Kubeconfig())
+	if code != exitError || !strings.Contains(errOut, "checks failed") {
+		t.Errorf("exit code %d, %q", code, errOut)
+	}
+	if !strings.Contains(out, "\nfail  workload ") || !strings.HasPrefix(out, "ok    API server ") {
+		t.Errorf("printed:\n%s", out)
+	}
+
+	code, out, _ = runs(t, "check", "--kubeconfig", c.Kubeconfig(), "-o", "json")
+	var findings []fitness.Finding
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || code != exitError || fitness.Failed(findings) != 1 {
+		t.Errorf("exit code %d, error %v, printed:\n%s", code, err, out)
+	}
+	if code, _, _ := runs(t, "check", "--kubeconfig", c.Kubeconfig(), "-o", "yaml"); code != exitUsage {
+		t.Errorf("exit code %d for a format that there is not", code)
+	}
+}

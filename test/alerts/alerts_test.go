@@ -1,0 +1,179 @@
+package alerts
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+)
+
+const (
+	file = "../../config/monitoring/alerts.yaml"
+	page = "../../docs/operations.md"
+	// most is how many rules there may be: who is told of everything reads nothing.
+	most = 12
+)
+
+// rules are the alerts by their names, as Prometheus reads them.
+func rules(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	groups, errs := rulefmt.ParseFile(file, false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	for _, err := range errs {
+		t.Fatal(err)
+	}
+	all := map[string]rulefmt.Rule{}
+	for _, group := range groups.Groups {
+		for _, rule := range group.Rules {
+			all[rule.Alert] = rule
+		}
+	}
+	if len(all) == 0 || len(all) > most {
+		t.Fatalf("%d alerts, want 1 to %d", len(all), most)
+	}
+	return all
+}
+
+// states are series, a sample a minute: under fires the alert is to fire at the end, under
+// quiet it is not.
+var states = map[string]struct{ fires, quiet []string }{
+	"BongsuNoLeader": {
+		fires: []string{``, `leader_election_master_status{name="bongsu",pod="a"} 1 0x30`, `leader_election_master_status{name="other"} 1x30`},
+		quiet: []string{"leader_election_master_status{name=\"bongsu\",pod=\"a\"} 0x30\nleader_election_master_status{name=\"bongsu\",pod=\"b\"} 1x30"},
+	},
+	"BongsuLacksRights": {
+		fires: []string{`bongsu_rights_missing{namespace="n",group="",resource="pods",verb="list"} 1x30`},
+		quiet: []string{``, `bongsu_rights_missing{namespace="n",group="",resource="pods",verb="list"} _x27 1x2`},
+	},
+	"BongsuEventsNotRead": {
+		fires: []string{`bongsu_eventfeed_connected_since_timestamp_seconds{namespace="n"} 0x30`},
+		quiet: []string{
+			"bongsu_eventfeed_connected_since_timestamp_seconds{namespace=\"n\",pod=\"a\"} 0x30\nbongsu_eventfeed_connected_since_timestamp_seconds{namespace=\"n\",pod=\"b\"} 1700000000x30",
+			`bongsu_eventfeed_connected_since_timestamp_seconds{namespace="n"} 1700000000x28 0x1`,
+		},
+	},
+	"BongsuCannotCommitEvents": {
+		fires: []string{`bongsu_eventfeed_commit_failing{namespace="n"} 1x30`},
+		quiet: []string{`bongsu_eventfeed_commit_failing{namespace="n"} 0x30`},
+	},
+	"BongsuMessagesWait": {
+		fires: []string{`bongsu_outbox_messages{namespace="n"} 1001x30`},
+		quiet: []string{`bongsu_outbox_messages{namespace="n"} 1000x30`, `bongsu_outbox_messages{namespace="n"} 0x20 5000x9`},
+	},
+	"BongsuMessagesDropped": {
+		fires: []string{
+			`bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} 5x25 6x4`,
+			`bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} _x25 1x4`, // the first ever
+		},
+		quiet: []string{``, `bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} 5x30`},
+	},
+	"BongsuFeedReset": {
+		fires: []string{`bongsu_feed_resets_total{namespace="n"} 0x10 1x20`},
+		quiet: []string{`bongsu_feed_resets_total{namespace="n"} 1x30`},
+	},
+	"BongsuAlarmsOverBudget": {
+		fires: []string{`bongsu_alarms_over_budget_total{namespace="n"} 0+1x30`},
+		quiet: []string{`bongsu_alarms_over_budget_total{namespace="n"} 7x30`, `bongsu_alarms_over_budget_total{namespace="n"} 0x5 1x25`},
+	},
+	"BongsuSecretCopiesFail": {
+		fires: []string{`bongsu_secretshare_failing{namespace="n"} 1x30`},
+		quiet: []string{`bongsu_secretshare_failing{namespace="n"} 0x30`},
+	},
+	"BongsuRestartsManyPods": {
+		fires: []string{`bongsu_appservice_restarts_total{namespace="n"} 0+1x30`},
+		quiet: []string{`bongsu_appservice_restarts_total{namespace="n"} 0x20 1x10`},
+	},
+}
+
+func TestEachAlertFiresWhenItShouldAndNotOtherwise(t *testing.T) {
+	for name, rule := range rules(t) {
+		state, known := states[name]
+		if !known || len(state.fires) == 0 || len(state.quiet) == 0 {
+			t.Errorf("it is not said when %s fires, and when not", name)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, series := range state.fires {
+				if !fires(t, rule, series) {
+					t.Errorf("it does not fire at\n%s", series)
+				}
+			}
+			for _, series := range state.quiet {
+				if fires(t, rule, series) {
+					t.Errorf("it fires at\n%s", series)
+				}
+			}
+		})
+	}
+}
+
+// fires tells whether the rule holds half an hour after the first sample, and has held for
+// as long as it must.
+func fires(t *testing.T, rule rulefmt.Rule, series string) bool {
+	t.Helper()
+	load := "load 1m\n"
+	for line := range strings.Lines(series) {
+		load += "  " + strings.TrimSpace(line) + "\n"
+	}
+	storage := promqltest.LoadedStorage(t, load)
+	defer func() { _ = storage.Close() }()
+	engine := promqltest.NewTestEngine(t, false, 0, 10_000)
+	end := time.Unix(0, 0).Add(29 * time.Minute)
+	for at := end.Add(-time.Duration(rule.For)); !at.After(end); at = at.Add(time.Minute) {
+		query, err := engine.NewInstantQuery(t.Context(), storage, nil, rule.Expr, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := query.Exec(t.Context())
+		vector, ok := result.Value.(promql.Vector)
+		if result.Err != nil || !ok {
+			t.Fatalf("%v: %v", result.Value, result.Err)
+		}
+		held := len(vector) > 0
+		query.Close()
+		if !held {
+			return false
+		}
+	}
+	return true
+}
+
+// exported are metrics that are not ours, with who has them.
+var exported = map[string]string{"leader_election_master_status": "controller-runtime"}
+
+func TestEachAlertIsMadeOfDocumentedMetricsAndSaysWhatToDo(t *testing.T) {
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	metric := regexp.MustCompile(`\b(bongsu_[a-z_]+|leader_election_[a-z_]+)\b`)
+	for name, rule := range rules(t) {
+		metrics := metric.FindAllString(rule.Expr, -1)
+		if len(metrics) == 0 {
+			t.Errorf("%s asks for no metric", name)
+		}
+		for _, m := range metrics {
+			if exported[m] == "" && !strings.Contains(text, "\n| `"+m+"` |") {
+				t.Errorf("%s: %s is not in the table of %s", name, m, page)
+			}
+		}
+		if want := "docs/operations.md#" + strings.ToLower(name); rule.Annotations["runbook"] != want {
+			t.Errorf("%s: runbook %q, want %q", name, rule.Annotations["runbook"], want)
+		}
+		if !strings.Contains(text, "\n### "+name+"\n\n") {
+			t.Errorf("%s has no section in %s", name, page)
+		}
+		if rule.Annotations["summary"] == "" || rule.Labels["severity"] == "" {
+			t.Errorf("%s lacks a summary or a severity", name)
+		}
+	}
+}
