@@ -21,8 +21,12 @@ PKG        ?= ./...
 BENCH      ?= .
 FUZZTIME   ?= 10s
 
+# What the linker is told, wherever bongsu is built.
+LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
+
 include controlplane/build.mk
 include tools/tools.mk
+include tools/image/build.mk
 
 ##@ Use
 
@@ -36,7 +40,7 @@ build: controlplane bongsu ## Build bin/bongsu and bin/k8s/, which takes minutes
 .PHONY: bongsu
 bongsu:
 	@echo "Building bin/bongsu."
-	@sh tools/build.sh bin/bongsu ./cmd/bongsu -ldflags '-s -w -X $(MODULE)/internal/version.stamp=$(VERSION)'
+	@sh tools/build.sh bin/bongsu ./cmd/bongsu -ldflags '$(LDFLAGS)'
 
 ##@ Develop
 
@@ -44,6 +48,7 @@ bongsu:
 test: controlplane ## Run all tests, without root and without a C compiler (PKG=./internal/alarm/... for some)
 	go build ./...
 	cd controlplane && go test ./...
+	cd tools/image && go test ./...
 	@sh tools/test.sh '$(PKG)' $(TEST_FLAGS)
 
 # test/chaos is left out: its processes, under the detector, take a quarter of an
@@ -88,6 +93,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 		[ -z "$$unformatted" ] || { echo "not formatted by gofmt:" $$unformatted; exit 1; }
 	go mod tidy -diff
 	cd controlplane && go mod tidy -diff
+	cd tools/image && go mod tidy -diff
 	go run ./test/mutants -check
 	go test ./test/docs/...
 	@$(MAKE) --no-print-directory lint

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/bongsu-io/bongsu/internal/cli"
+	_ "github.com/bongsu-io/bongsu/internal/scratch" // for images that hold nothing else
 )
 
 func main() {

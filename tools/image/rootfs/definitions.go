@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// definition is an image that is made of packages.
+type definition struct {
+	name     string
+	packages []string // with what they depend on, not what they recommend
+	config   v1.Config
+}
+
+// image is what the archive calls it, and a pod asks for. The name is of no registry,
+// so that it cannot be pulled by mistake.
+func (d definition) image() string { return "localhost/" + d.name + ":e2e" }
+
+// definitions are all that can be made. Each has busybox's shell and tools besides,
+// for commands that are run in its containers.
+var definitions = []definition{
+	{
+		name:     "memcached",
+		packages: []string{"memcached"},
+		config:   v1.Config{User: "65532:65532", Entrypoint: []string{"memcached"}},
+	},
+	{
+		// It is started like the Jupyter project's images, of which the operator knows
+		// user, home and port. The server reads its token from JUPYTER_TOKEN by itself.
+		name:     "jupyter-notebook",
+		packages: []string{"jupyter-notebook"},
+		config: v1.Config{
+			User: "1000:100", WorkingDir: "/home/jovyan", Env: []string{"HOME=/home/jovyan", "LANG=C.UTF-8", "SHELL=/bin/sh"},
+			Entrypoint: []string{"jupyter-notebook"}, Cmd: []string{"--ip=0.0.0.0", "--port=8888", "--no-browser"},
+		},
+	},
+}
+
+func names() []string {
+	var all []string
+	for _, d := range definitions {
+		all = append(all, d.name)
+	}
+	return all
+}
+
+// find returns the definitions of these names: of none, all of them.
+func find(wanted []string) ([]definition, error) {
+	if len(wanted) == 0 {
+		return definitions, nil
+	}
+	var found []definition
+	for _, name := range wanted {
+		i := slices.Index(names(), name)
+		if i < 0 {
+			return nil, fmt.Errorf("there is no image %q: want one of %q", name, names())
+		}
+		found = append(found, definitions[i])
+	}
+	return found, nil
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"fmt"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
+	"github.com/package-url/packageurl-go"
+)
+
+// bomRef is what the list calls the binary itself.
+const bomRef = "bongsu"
+
+// billOfMaterials lists what the binary is made of, as CycloneDX in JSON: Go and every
+// module, from what the Go command wrote into it.
+func billOfMaterials(binary []byte, version string, created time.Time) ([]byte, error) {
+	info, err := buildinfo.Read(bytes.NewReader(binary))
+	if err != nil {
+		return nil, fmt.Errorf("list what the binary is made of: %w", err)
+	}
+	components := []cyclonedx.Component{component("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
+	for _, module := range info.Deps {
+		components = append(components, componentOf(module))
+	}
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{
+		Timestamp: created.Format(time.RFC3339),
+		Component: &cyclonedx.Component{
+			BOMRef: bomRef, Type: cyclonedx.ComponentTypeApplication, Name: info.Path, Version: version,
+		},
+	}
+	bom.Components = &components
+	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: bomRef, Dependencies: refs(components)}}
+	var text bytes.Buffer
+	if err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+		return nil, fmt.Errorf("list what the binary is made of: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+// componentOf is the module that was compiled: what replaces it, if anything does.
+func componentOf(module *debug.Module) cyclonedx.Component {
+	if module.Replace != nil {
+		module = module.Replace
+	}
+	return component(module.Path, module.Version)
+}
+
+func component(module, version string) cyclonedx.Component {
+	url := packageurl.NewPackageURL(packageurl.TypeGolang, path.Dir(module), path.Base(module), version, nil, "").ToString()
+	return cyclonedx.Component{BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: module, Version: version, PackageURL: url}
+}
+
+func refs(components []cyclonedx.Component) *[]string {
+	list := make([]string, len(components))
+	for i := range components {
+		list[i] = components[i].BOMRef
+	}
+	return &list
+}

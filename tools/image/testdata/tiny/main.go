@@ -1,0 +1,4 @@
+// Command tiny is quick to build for any platform.
+package main
+
+func main() {}
