@@ -75,11 +75,12 @@ fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
 	@sh tools/fuzz.sh $(FUZZTIME)
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles and docs/reference
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles, what the chart and kustomize make of them, docs/reference
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
 	go run ./internal/trimcrd config/crd
 	$(CONTROLLER_GEN) rbac:roleName=bongsu paths=./internal/... output:rbac:dir=config/rbac
+	go run ./internal/manifests
 	go run ./internal/reference
 
 .PHONY: lint

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml admission/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml admission/*.yaml monitoring/*.yaml
 var files embed.FS
 
 // order puts what others refer to first; within a folder, names are sorted, and

@@ -5,7 +5,7 @@
 # not committed yet as well.
 set -eu
 
-generated="api config/crd config/rbac docs/reference"
+generated="api config charts docs/reference"
 
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT

@@ -1,7 +1,6 @@
-// Package install puts what the operator needs into a cluster: kinds, rights and
-// admission policies. It is how `bongsu local` and the tests install; the
-// operator's own workload is not its business, nor is it the operator's to
-// install anything.
+// Package install brings manifests into a cluster, with the rights of an
+// administrator: it is how `bongsu install`, `bongsu local` and the tests install. What
+// the manifests are is not its business, nor is it the operator's to install anything.
 package install
 
 import (
@@ -26,40 +25,73 @@ const FieldOwner = client.FieldOwner("bongsu-install")
 
 const pollInterval = 50 * time.Millisecond
 
-// Install applies all that config holds, with the rights of an administrator, and
-// returns when it is in effect: kinds are served, policies enforced. A second time
-// changes nothing.
+// Install applies all that config holds and returns when it is in effect. A second
+// time changes nothing.
 func Install(ctx context.Context, cfg *rest.Config) error {
 	objects, err := config.Objects()
 	if err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		return err
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	installer, err := New(cfg, func(string) {})
 	if err != nil {
 		return err
 	}
-	if err := Apply(ctx, c, objects...); err != nil {
-		return err
-	}
-	if err := awaitKinds(ctx, c); err != nil {
-		return err
-	}
-	return awaitPolicies(ctx, c)
+	return installer.Apply(ctx, objects)
 }
 
-// Apply applies objects on the server's side, one after the other.
-func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
-	for _, o := range objects {
-		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), FieldOwner, client.ForceOwnership)
+// Installer brings manifests into one cluster.
+type Installer struct {
+	config   *rest.Config
+	client   client.Client
+	progress func(line string)
+}
+
+// New returns an Installer that tells what it does, a line at a time.
+func New(cfg *rest.Config, progress func(line string)) (*Installer, error) {
+	scheme := runtime.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	return &Installer{config: cfg, client: c, progress: progress}, nil
+}
+
+// Apply applies manifests on the server's side, step by step, and returns when those
+// of the cluster are in effect: kinds are served, policies enforced. A second time
+// changes nothing.
+func (i *Installer) Apply(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, step := range steps {
+		chosen := step.of(objects)
+		if len(chosen) == 0 {
+			continue
+		}
+		done, err := apply(ctx, i.client, chosen)
 		if err != nil {
-			return fmt.Errorf("apply %s %s: %w", o.GetKind(), client.ObjectKeyFromObject(o), err)
+			return err
+		}
+		i.progress(step.name + ": " + done.String())
+		if step.await != nil && done.changes() {
+			if err := step.await(ctx, i.client); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// Upgrade applies manifests, waits until the operator is ready, and only then removes
+// what the former one needed and this one does not.
+func (i *Installer) Upgrade(ctx context.Context, namespace string, objects []*unstructured.Unstructured) error {
+	if err := i.Apply(ctx, objects); err != nil {
+		return err
+	}
+	if err := i.AwaitReady(ctx, objects); err != nil {
+		return err
+	}
+	return i.Prune(ctx, namespace, objects)
 }
 
 // awaitKinds returns when the API server serves every kind of ours.

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/config"
@@ -29,7 +28,11 @@ func awaitPolicies(ctx context.Context, c client.Client) (err error) {
 	}
 	last := len(objects) - 1
 	policy, refused := objects[:last], objects[last]
-	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx), c, policy)) }()
+	defer func() {
+		for _, o := range policy {
+			err = errors.Join(err, remove(context.WithoutCancel(ctx), c, o))
+		}
+	}()
 	if err := Apply(ctx, c, policy...); err != nil {
 		return err
 	}
@@ -40,12 +43,4 @@ func awaitPolicies(ctx context.Context, c client.Client) (err error) {
 		}
 		return false, err
 	})
-}
-
-func remove(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) error {
-	var errs []error
-	for _, o := range objects {
-		errs = append(errs, client.IgnoreNotFound(c.Delete(ctx, o)))
-	}
-	return errors.Join(errs...)
 }
