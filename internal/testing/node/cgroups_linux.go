@@ -68,23 +68,30 @@ func inherit(parent, dir string) error {
 // cgroupPatience is how long the kernel may take to let go of processes that it killed.
 const cgroupPatience = 30 * time.Second
 
-// removeCgroups removes the cgroup from each hierarchy, with all that is in it.
-func removeCgroups(name string) error {
+// removeCgroups removes all cgroups of a pattern, with what is in them, once the
+// kernel has let go of the processes there.
+func removeCgroups(pattern string) error {
 	roots, err := hierarchies()
 	if err != nil {
 		return err
 	}
+	var all []string
 	for _, root := range roots {
-		var last error
-		err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, cgroupPatience, true, func(context.Context) (bool, error) {
-			last = removeCgroup(filepath.Join(root, name))
-			return last == nil, nil
-		})
+		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
-			return last
+			return err
 		}
+		all = append(all, found...)
 	}
-	return nil
+	var last error
+	_ = wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, cgroupPatience, true, func(context.Context) (bool, error) {
+		last = nil
+		for _, dir := range all {
+			last = errors.Join(last, removeCgroup(dir))
+		}
+		return last == nil, nil
+	})
+	return last
 }
 
 // removeCgroup removes a cgroup after those in it. Its files cannot be removed, and go

@@ -38,15 +38,11 @@ func newHouse() (house, error) {
 	if h.lock, err = lockHouse(h); err != nil {
 		return house{}, err
 	}
-	// Users in containers pass through it to their volumes.
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // see above
-		return house{}, err
-	}
-	return h, makeCgroups(h.cgroup())
+	return h, nil
 }
 
-// cgroup is the cgroup of all pods.
-func (h house) cgroup() string { return filepath.Base(h.dir) }
+// cgroup is the cgroup of a node's pods. It is at the top, where all controllers are.
+func (h house) cgroup(node string) string { return filepath.Base(h.dir) + "." + node }
 
 // errOccupied says that a run still has a house.
 var errOccupied = errors.New("somebody is in")
@@ -65,7 +61,7 @@ func lockHouse(h house) (*os.File, error) {
 
 // remove removes what there is, once nobody is in.
 func (h house) remove() error {
-	err := errors.Join(removeCgroups(h.cgroup()), os.RemoveAll(h.dir))
+	err := errors.Join(removeCgroups(h.cgroup("*")), os.RemoveAll(h.dir))
 	if err != nil {
 		return fmt.Errorf("clean up %s: %w", h.dir, err)
 	}

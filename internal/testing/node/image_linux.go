@@ -14,11 +14,12 @@ import (
 	"testing"
 )
 
-// SandboxImage is what every pod's first container runs: it does nothing.
-const SandboxImage = "localhost/actor:latest"
+// ActorImage is on every node: see the command in actor/. It also is what the first
+// container of every pod runs.
+const ActorImage = "localhost/actor:e2e"
 
-// Actor builds the image of cmd: and returns its archive.
-func Actor(t testing.TB) string {
+// actor builds the image and returns its archive.
+func actor(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "actor")
@@ -54,7 +55,7 @@ func packActor(binary, archive string) error {
 		return err
 	}
 	manifest, err := json.Marshal([]any{map[string]any{
-		"Config": "config.json", "RepoTags": []string{SandboxImage}, "Layers": []string{"layer.tar"},
+		"Config": "config.json", "RepoTags": []string{ActorImage}, "Layers": []string{"layer.tar"},
 	}})
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/bongsu-io/bongsu/internal/localcluster"
 )
 
 // Grace is how long a process may take to end by itself, startPatience how long to
@@ -28,9 +30,18 @@ type process struct {
 	exited chan struct{}
 }
 
-// spawn starts a program with its output in a log.
-func (c *Cluster) spawn(name string, path string, args ...string) (*process, error) {
-	p := &process{name: name, log: c.Log(name), exited: make(chan struct{})}
+// startComponent starts a part of Kubernetes, with its log below a directory.
+func startComponent(name, dir string, args ...string) (*process, error) {
+	assets, err := localcluster.DefaultAssets()
+	if err != nil {
+		return nil, err
+	}
+	return spawn(name, dir, filepath.Join(assets, name), args...)
+}
+
+// spawn starts a program, with its log below a directory.
+func spawn(name, dir, path string, args ...string) (*process, error) {
+	p := &process{name: name, log: filepath.Join(dir, "logs", name+".log"), exited: make(chan struct{})}
 	if err := os.MkdirAll(filepath.Dir(p.log), 0o700); err != nil {
 		return nil, err
 	}
@@ -48,13 +59,8 @@ func (c *Cluster) spawn(name string, path string, args ...string) (*process, err
 		_ = p.cmd.Wait() // how it ended is in ProcessState
 		close(p.exited)
 	}()
-	c.processes = append(c.processes, p)
 	return p, nil
 }
-
-// Log is the path of what a program of the node says: "containerd", "kubelet",
-// "kube-proxy".
-func (c *Cluster) Log(name string) string { return c.house.path("logs", name+".log") }
 
 // await returns when something is so, or fails when the process ends before that.
 func (p *process) await(ctx context.Context, ready func(context.Context) bool) error {
@@ -72,8 +78,11 @@ func (p *process) await(ctx context.Context, ready func(context.Context) bool) e
 	return nil
 }
 
-// stop ends the process, and fails if it had ended before that.
+// stop ends the process, and fails if it had ended before that. Of none it does nothing.
 func (p *process) stop() error {
+	if p == nil {
+		return nil
+	}
 	select {
 	case <-p.exited:
 		return fmt.Errorf("%s ended unasked (%v); the last of its log:\n%s", p.name, p.cmd.ProcessState, p.tail())
@@ -83,10 +92,14 @@ func (p *process) stop() error {
 	select {
 	case <-p.exited:
 	case <-time.After(grace):
-		_ = p.cmd.Process.Kill()
-		<-p.exited
+		p.kill()
 	}
 	return nil
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // fails only if it is gone
+	<-p.exited
 }
 
 // tail is what a terminal shows at a glance.
