@@ -74,14 +74,25 @@ bench: controlplane ## Measure, in Go's benchmark format (BENCH=Match for some);
 fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
 	@sh tools/fuzz.sh $(FUZZTIME)
 
+# The packages below internal/ whose RBAC markers make the role of every replica, and
+# those of the capabilities: an installation has the roles of what it chose.
+RBAC_common      := app kube
+RBAC_alarm       := controller/alarm controller/receiver enrich eventfeed mirror
+RBAC_secretshare := controller/secretshare
+RBAC_jupyter     := controller/jupyter eventfeed
+RBAC_appservice  := controller/appservice eventfeed
+ROLES            := common alarm secretshare jupyter appservice
+role_name         = $(if $(filter common,$1),bongsu,bongsu-$1)
+
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles, what the chart and kustomize make of them, docs/reference
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
 	go run ./internal/trimcrd config/crd
-	$(CONTROLLER_GEN) rbac:roleName=bongsu paths=./internal/... output:rbac:dir=config/rbac
+	$(foreach role,$(ROLES),$(CONTROLLER_GEN) rbac:roleName=$(call role_name,$(role)),fileName=role-$(role).yaml \
+		$(patsubst %,paths=./internal/%/...,$(RBAC_$(role))) output:rbac:dir=config/rbac &&) true
 	go run ./internal/manifests
-	go run ./internal/reference
+	go run ./internal/reference $(foreach role,$(ROLES),$(patsubst %,$(role)=internal/%,$(RBAC_$(role))))
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time builds the linter, which takes minutes

@@ -53,7 +53,10 @@ const (
 // App is the operator.
 type App struct {
 	manager ctrl.Manager
-	ledger  *ledger.Ledger
+	// ledger is nil where there are no alarms to keep one for.
+	ledger *ledger.Ledger
+	// atWork tells whether the operator has begun with what it was chosen for.
+	atWork func() bool
 }
 
 // Config is what an App needs besides its options.
@@ -73,8 +76,8 @@ type Config struct {
 	DialPod func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// New builds the operator. It opens the ledger, which no other process may have
-// open, and asks the API server for the cluster's UID.
+// New builds the operator. With alarms, it opens the ledger, which no other process
+// may have open, and asks the API server for the cluster's UID.
 func New(ctx context.Context, c Config) (*App, error) {
 	if c.Metrics == nil {
 		c.Metrics = metrics.Registry
@@ -83,13 +86,10 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	books, err := ledger.Open(ctx, c.Options.DataDir)
-	if err != nil {
-		return nil, fmt.Errorf("open the ledger in %s: %w", c.Options.DataDir, err)
-	}
-	app := &App{manager: mgr, ledger: books}
+	app := &App{manager: mgr}
+	app.atWork = app.elected
 	if err := app.addParts(ctx, c); err != nil {
-		return nil, errors.Join(err, books.Close())
+		return nil, errors.Join(err, app.closeLedger())
 	}
 	return app, nil
 }
@@ -97,19 +97,36 @@ func New(ctx context.Context, c Config) (*App, error) {
 // Start runs the operator until ctx ends, or until it lost its leadership, which
 // is an error.
 func (a *App) Start(ctx context.Context) error {
-	return errors.Join(a.manager.Start(ctx), a.ledger.Close())
+	return errors.Join(a.manager.Start(ctx), a.closeLedger())
 }
 
-// AtWork returns when the operator knows from where on it reads Events: none that
-// is created from then on escapes it. It waits as long as ctx lasts.
+func (a *App) closeLedger() error {
+	if a.ledger == nil {
+		return nil
+	}
+	return a.ledger.Close()
+}
+
+// AtWork returns when the operator leads and knows, if it reads Events, from where on:
+// none that is created from then on escapes it. It waits as long as ctx lasts.
 func (a *App) AtWork(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
-		return a.ledger.State().Position > 0, nil
+		return a.atWork(), nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the operator: %w", err)
 	}
 	return nil
+}
+
+// elected tells whether this replica leads.
+func (a *App) elected() bool {
+	select {
+	case <-a.manager.Elected():
+		return true
+	default:
+		return false
+	}
 }
 
 func newManager(c Config) (ctrl.Manager, error) {
@@ -123,7 +140,7 @@ func newManager(c Config) (ctrl.Manager, error) {
 		Cache:                         cacheOptions(),
 		Client:                        clientOptions(),
 		LeaderElection:                c.Options.LeaderElect,
-		LeaderElectionID:              "bongsu",
+		LeaderElectionID:              options.LeaseName,
 		LeaderElectionNamespace:       c.Options.Namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when Start returns
 		LeaseDuration:                 new(leaseDuration),

@@ -2,8 +2,7 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"net/http"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -13,126 +12,83 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/accounting"
-	"github.com/bongsu-io/bongsu/internal/enrich"
+	engine "github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/capability"
 	"github.com/bongsu-io/bongsu/internal/eventfeed"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/mirror"
-	"github.com/bongsu-io/bongsu/internal/notify"
-	"github.com/bongsu-io/bongsu/internal/pipeline"
-	"github.com/bongsu-io/bongsu/internal/tally"
 )
 
 var schemes = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme,
 }
 
-// addParts makes everything that runs and hands it to the manager.
+// assembly is an operator that is being put together: what the capabilities share is
+// started only if one of those that were chosen has a use for it.
+type assembly struct {
+	Config
+	// secrets are told of all Secrets of the cluster.
+	secrets []kube.SecretListener
+	// hearers are told of all Events: some tell why what somebody asked for does not run.
+	hearers []func(context.Context, []engine.Occurrence)
+	// feed is there if the pipeline runs it.
+	feed *eventfeed.Feed
+}
+
+func (as *assembly) hear(ctx context.Context, occurrences []engine.Occurrence) {
+	for _, hear := range as.hearers {
+		hear(ctx, occurrences)
+	}
+}
+
+// addParts makes everything that was chosen to run and hands it to the manager.
 func (a *App) addParts(ctx context.Context, c Config) error {
-	uid, err := clusterUID(ctx, a.manager.GetAPIReader())
+	chosen, err := c.Options.Capabilities()
 	if err != nil {
 		return err
 	}
-	if err := a.addRights(c); err != nil {
+	if err := a.addRights(c, chosen); err != nil {
 		return err
 	}
-	counts := tally.New()
-	accountant := a.newAccountant(c, counts)
-	known := namespaces{a.manager.GetCache()}
-	dispatcher := notify.NewDispatcher(a.ledger, accountant, realClock, c.Log.WithName("notify"),
-		notify.Options{MaxAge: c.Options.DeliveryMaxAge, Orphaned: known.orphaned})
-	alarms := pipeline.NewAlarms()
-
-	controllers, err := a.addControllers(c, counts, alarms, dispatcher)
-	if err != nil {
-		return err
-	}
-	feed, err := eventfeed.New(c.REST, realClock, c.Log.WithName("feed"))
-	if err != nil {
-		return err
-	}
-	if err := c.Metrics.Register(feed); err != nil {
-		return err
-	}
-	if err := a.manager.AddReadyzCheck("events", a.ready(feed)); err != nil {
-		return err
-	}
-	line := pipeline.New(pipeline.Config{
-		ClusterUID: uid,
-		Feed:       feed,
-		Ledger:     a.ledger,
-		Mirror:     mirror.NewStore(a.manager.GetClient(), c.Options.Namespace),
-		Dispatcher: dispatcher,
-		Alarms:     alarms,
-		Namespaces: known,
-		Enricher:   a.newEnricher(c, uid),
-		Reporter:   accountant,
-		Hear:       controllers.hear,
-		Prime:      controllers.prime,
-		Clock:      realClock,
-		Log:        c.Log.WithName("pipeline"),
-	})
-	if recovery := a.ledger.Recovered(); recovery != nil {
-		accountant.LedgerReset(ctx, recovery)
-	}
-	return a.manager.Add(leaderOnly(line.Start))
-}
-
-func (a *App) newAccountant(c Config, counts *tally.Tally) *accounting.Accountant {
-	pending := func() float64 {
-		var n int64
-		for _, backlog := range a.ledger.Snapshot().Backlogs {
-			n += backlog.Entries
+	as := &assembly{Config: c}
+	for _, part := range controllers {
+		if !slices.Contains(chosen, part.capability) {
+			continue
 		}
-		return float64(n)
-	}
-	recorder := kube.NewRecorder(a.manager.GetClient(), realClock, "bongsu")
-	return accounting.New(counts, accounting.NewMetrics(c.Metrics, pending), recorder,
-		c.Options.Namespace, realClock, c.Log.WithName("alarms"))
-}
-
-func (a *App) newEnricher(c Config, clusterUID string) *enrich.Enricher {
-	name := c.Options.ClusterName
-	if name == "" {
-		name = "cluster-" + clusterUID[:min(8, len(clusterUID))]
-	}
-	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader())
-}
-
-func (a *App) newSecretStream(c Config, listeners ...kube.SecretListener) (*kube.SecretStream, error) {
-	metadataClient, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.REST), a.manager.GetHTTPClient())
-	if err != nil {
-		return nil, err
-	}
-	return kube.NewSecretStream(metadataClient, listeners...), nil
-}
-
-// clusterUID is the UID of the namespace kube-system, which lives as long as the
-// cluster.
-func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
-	var ns corev1.Namespace
-	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, &ns); err != nil {
-		return "", fmt.Errorf("read the cluster's UID: %w", err)
-	}
-	return string(ns.UID), nil
-}
-
-// ready says whether Events are read and committed. A replica that waits to lead
-// is ready to do so.
-func (a *App) ready(feed *eventfeed.Feed) healthz.Checker {
-	return func(*http.Request) error {
-		select {
-		case <-a.manager.Elected():
-			return feed.Healthy()
-		default:
-			return nil
+		if err := part.add(a, ctx, as); err != nil {
+			return err
 		}
 	}
+	return a.addShared(as)
+}
+
+// addShared adds what the chosen capabilities turned out to need.
+func (a *App) addShared(as *assembly) error {
+	if len(as.secrets) > 0 {
+		if err := a.addSecretStream(as); err != nil {
+			return err
+		}
+	}
+	if as.feed == nil && len(as.hearers) > 0 {
+		return a.addFeed(as)
+	}
+	return nil
+}
+
+func (a *App) addSecretStream(as *assembly) error {
+	metadataClient, err := metadata.NewForConfigAndClient(metadata.ConfigFor(as.REST), a.manager.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	return a.manager.Add(leaderOnly(kube.NewSecretStream(metadataClient, as.secrets...).Start))
+}
+
+// part is what one capability adds to the operator.
+type part struct {
+	capability capability.Capability
+	add        func(*App, context.Context, *assembly) error
 }
 
 // leaderOnly makes a Runnable that waits for leadership of a function.

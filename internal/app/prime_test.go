@@ -32,19 +32,19 @@ func TestAlarmsOfBothKindsAreInForceOncePrimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}}
-	alarms := inForce{}
+	set := inForce{}
 	d := alarm.Dependencies{
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 			&v1alpha1.Alarm{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: v1alpha1.NamespacedAlarmSpec{AlarmSpec: spec}},
 			&v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1alpha1.ClusterAlarmSpec{AlarmSpec: spec}},
 		).Build(),
-		Compiler: compiler, Alarms: alarms, Reporter: func(string) *report.Reporter { return nil },
+		Compiler: compiler, Alarms: set, Reporter: func(string) *report.Reporter { return nil },
 	}
-	all := controllers{alarm: alarm.NewAlarm(d), clusterAlarm: alarm.NewClusterAlarm(d)}
+	all := alarms{alarm: alarm.NewAlarm(d), clusterAlarm: alarm.NewClusterAlarm(d)}
 	if err := all.prime(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"Alarm/shop/a", "ClusterAlarm//b"}, slices.Sorted(maps.Keys(alarms))); diff != "" {
+	if diff := cmp.Diff([]string{"Alarm/shop/a", "ClusterAlarm//b"}, slices.Sorted(maps.Keys(set))); diff != "" {
 		t.Error(diff)
 	}
 }

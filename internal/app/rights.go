@@ -6,12 +6,13 @@ import (
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/bongsu-io/bongsu/internal/capability"
 	"github.com/bongsu-io/bongsu/internal/rights"
 )
 
-// addRights has the operator's rights checked, in every replica.
-func (a *App) addRights(c Config) error {
-	needed, err := rights.Needed(c.Options.Namespace)
+// addRights has the rights that the chosen capabilities need checked, in every replica.
+func (a *App) addRights(c Config, chosen []capability.Capability) error {
+	needed, err := rights.Needed(c.Options.Namespace, chosen)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/app"
+	"github.com/bongsu-io/bongsu/internal/capability"
 	"github.com/bongsu-io/bongsu/internal/options"
 	"github.com/bongsu-io/bongsu/internal/rights"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
@@ -35,7 +36,7 @@ func TestTheInstalledRolesGrantWhatIsNeeded(t *testing.T) {
 	g.Expect(get(t, health, "/readyz/rights")).To(Equal("ok"))
 	g.Expect(missing(t, o.Metrics)).To(BeEmpty())
 
-	needed, err := rights.Needed("bongsu-system")
+	needed, err := rights.Needed("bongsu-system", capability.All())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func() int { return len(reviews(t, c)) - before }).Should(Equal(len(needed)))
 	t.Logf("%d rights", len(needed))
@@ -43,7 +44,7 @@ func TestTheInstalledRolesGrantWhatIsNeeded(t *testing.T) {
 
 func TestAMissingRightIsNamedUntilItIsGranted(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
-	grant := withhold(t, c, "events.k8s.io", "events", "create")
+	grant := withhold(t, c, "bongsu", "events.k8s.io", "events", "create")
 	health := freeAddress(t)
 	o := c.StartOperator(t, func(o *options.Options) { o.HealthAddress = health })
 	const want = `cannot create events in API group "events.k8s.io": add it to ClusterRole bongsu`
@@ -62,7 +63,7 @@ func TestAMissingRightIsNamedUntilItIsGranted(t *testing.T) {
 // takes one of both rights to fill it: a watch can begin with what there is.
 func TestMissingRightsToReadAreNamedThoughACacheStaysEmpty(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
-	grant := withhold(t, c, "bongsu.io", "clusteralarms", "list", "watch")
+	grant := withhold(t, c, "bongsu-alarm", "bongsu.io", "clusteralarms", "list", "watch")
 	opts := options.Default()
 	opts.DataDir, opts.HealthAddress = t.TempDir(), freeAddress(t)
 	operator, err := app.New(t.Context(), app.Config{
@@ -73,7 +74,7 @@ func TestMissingRightsToReadAreNamedThoughACacheStaysEmpty(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- operator.Start(ctx) }()
 	g.Eventually(func() string { return get(t, opts.HealthAddress, "/readyz/rights") }).
-		Should(ContainSubstring(`cannot list, watch clusteralarms in API group "bongsu.io": add it to ClusterRole bongsu`))
+		Should(ContainSubstring(`cannot list, watch clusteralarms in API group "bongsu.io": add it to ClusterRole bongsu-alarm`))
 	grant()
 	g.Eventually(func() string { return get(t, opts.HealthAddress, "/readyz/rights") }).Should(Equal("ok"))
 	g.Expect(operator.AtWork(ctx)).To(Succeed())
@@ -81,13 +82,13 @@ func TestMissingRightsToReadAreNamedThoughACacheStaysEmpty(t *testing.T) {
 	g.Eventually(ended).Should(Receive(BeNil()))
 }
 
-// withhold takes rights from the operator's role until grant is called or the test
+// withhold takes rights from a role of the operator's until grant is called or the test
 // ends, as the role of an earlier version would not hold it.
-func withhold(t *testing.T, c *cluster.Cluster, group, resource string, verbs ...string) (grant func()) {
+func withhold(t *testing.T, c *cluster.Cluster, name, group, resource string, verbs ...string) (grant func()) {
 	t.Helper()
 	g := NewWithT(t)
 	role := &rbacv1.ClusterRole{}
-	g.Expect(c.Client.Get(t.Context(), client.ObjectKey{Name: "bongsu"}, role)).To(Succeed())
+	g.Expect(c.Client.Get(t.Context(), client.ObjectKey{Name: name}, role)).To(Succeed())
 	whole := role.DeepCopy().Rules
 	for i, rule := range whole {
 		if slices.Contains(rule.APIGroups, group) && slices.Contains(rule.Resources, resource) {
@@ -96,7 +97,7 @@ func withhold(t *testing.T, c *cluster.Cluster, group, resource string, verbs ..
 				slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return slices.Contains(verbs, v) })...))
 		}
 	}
-	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 })
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 || len(r.Verbs) == 0 })
 	g.Expect(c.Client.Update(t.Context(), role)).To(Succeed())
 	grant = func() {
 		t.Helper()

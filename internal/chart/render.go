@@ -73,3 +73,22 @@ func Workload(objects Manifests) Manifests {
 	first := slices.Index(order, "NetworkPolicy")
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return rank(o) < first })
 }
+
+// Everything returns what an installation in a namespace may be made of, whatever its
+// values are.
+func Everything(namespace string) (Manifests, error) {
+	monitored := map[string]any{
+		"serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true},
+	}
+	var all Manifests
+	for _, persistent := range []bool{false, true} {
+		objects, err := Render(namespace, map[string]any{
+			"metrics": monitored, "persistence": map[string]any{"enabled": persistent},
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
+}

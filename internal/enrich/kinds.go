@@ -7,14 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The rights that readable asks for.
+// These are the kinds that readable names.
 //
+// Labels and annotations of what an Event regards are matched and told of, and the cause
+// that a Pod's status shows.
 // +kubebuilder:rbac:groups="",resources=pods;services;persistentvolumeclaims;persistentvolumes;replicationcontrollers,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=daemonsets;deployments;replicasets;statefulsets,verbs=get
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get
 // +kubebuilder:rbac:groups=batch,resources=cronjobs;jobs,verbs=get
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get
+//
+// Of Nodes, a trimmed cache is kept.
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
 // readable are the kinds that are looked up, in the version that is asked for:
 // those of which the role lets the operator read metadata. Whatever version an

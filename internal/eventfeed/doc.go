@@ -26,3 +26,7 @@
 // counts stay the baseline: of what is known again only increases are reported;
 // what is not known is reported if it is not older than the newest Event read.
 package eventfeed
+
+// The feed watches all Events, and lists them where a position has expired. Whoever
+// follows it for a while lists what came before.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=list;watch

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,11 +72,11 @@ func apply(ctx context.Context, c client.Client, objects []*unstructured.Unstruc
 		before := &metav1.PartialObjectMetadata{}
 		before.SetGroupVersionKind(o.GroupVersionKind())
 		if err := c.Get(ctx, client.ObjectKeyFromObject(o), before); client.IgnoreNotFound(err) != nil {
-			return done, fmt.Errorf("read %s: %w", describe(o), err)
+			return done, fmt.Errorf("read %s: %w", Describe(o), err)
 		}
 		after := o.DeepCopy() // the answer is written into it
 		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(after), FieldOwner, client.ForceOwnership); err != nil {
-			return done, fmt.Errorf("apply %s: %w", describe(o), err)
+			return done, fmt.Errorf("apply %s: %w", Describe(o), err)
 		}
 		switch before.ResourceVersion {
 		case "":
@@ -89,32 +88,4 @@ func apply(ctx context.Context, c client.Client, objects []*unstructured.Unstruc
 		}
 	}
 	return done, nil
-}
-
-// remove deletes objects as they were read; one that is gone, or has been replaced, is
-// no error.
-func remove(ctx context.Context, c client.Client, objects ...client.Object) error {
-	for _, o := range objects {
-		err := c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), preconditions(o))
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			return fmt.Errorf("delete %s: %w", describe(o), err)
-		}
-	}
-	return nil
-}
-
-func preconditions(o client.Object) client.Preconditions {
-	if uid := o.GetUID(); uid != "" {
-		return client.Preconditions{UID: &uid}
-	}
-	return client.Preconditions{}
-}
-
-// describe names an object for a person.
-func describe(o client.Object) string {
-	kind := o.GetObjectKind().GroupVersionKind().Kind
-	if o.GetNamespace() == "" {
-		return kind + " " + o.GetName()
-	}
-	return kind + " " + o.GetNamespace() + "/" + o.GetName()
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/capability"
 )
 
 // FieldOwner owns the fields that are applied.
@@ -28,7 +29,7 @@ const pollInterval = 50 * time.Millisecond
 // Install applies all that config holds and returns when it is in effect. A second
 // time changes nothing.
 func Install(ctx context.Context, cfg *rest.Config) error {
-	objects, err := config.Objects()
+	objects, err := config.Objects(capability.All())
 	if err != nil {
 		return err
 	}

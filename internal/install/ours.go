@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The label of all that an installation is made of.
+// LabelPartOf, with PartOf as its value, is on all that an installation is made of.
 const (
-	labelPartOf = "app.kubernetes.io/part-of"
-	bongsu      = "bongsu"
+	LabelPartOf = "app.kubernetes.io/part-of"
+	PartOf      = "bongsu"
 )
 
 // prunable are the kinds of which versions and values decide whether there is one. The
@@ -46,15 +46,27 @@ func (i *Installer) Prune(ctx context.Context, namespace string, objects []*unst
 		return err
 	}
 	for _, o := range present {
-		if !applied(o) || slices.ContainsFunc(objects, func(wanted *unstructured.Unstructured) bool { return describe(wanted) == describe(o) }) {
+		if !applied(o) || among(objects, o) {
 			continue
 		}
-		if err := remove(ctx, i.client, o); err != nil {
+		if err := Remove(ctx, i.client, o); err != nil {
 			return err
 		}
-		i.progress("removed " + describe(o) + ", which is not needed any more")
+		i.progress("removed " + Describe(o) + ", which is not needed any more")
 	}
 	return nil
+}
+
+// Present returns what there is of an installation in the namespace, however it was
+// installed: what an Installer applied, and what is called like one of the manifests.
+// Both bear the label of an installation. It is in the order in which to remove it.
+func Present(ctx context.Context, c client.Client, namespace string, objects []*unstructured.Unstructured) ([]client.Object, error) {
+	present, err := labelled(ctx, c, namespace)
+	return slices.DeleteFunc(present, func(o client.Object) bool { return !applied(o) && !among(objects, o) }), err
+}
+
+func among(objects []*unstructured.Unstructured, o client.Object) bool {
+	return slices.ContainsFunc(objects, func(u *unstructured.Unstructured) bool { return Describe(u) == Describe(o) })
 }
 
 // labelled returns what bears the label of an installation, in the namespace or in
@@ -64,7 +76,7 @@ func labelled(ctx context.Context, c client.Client, namespace string) ([]client.
 	for _, kind := range prunable {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
-		err := c.List(ctx, list, client.MatchingLabels{labelPartOf: bongsu}, client.InNamespace(namespace))
+		err := c.List(ctx, list, client.MatchingLabels{LabelPartOf: PartOf}, client.InNamespace(namespace))
 		if meta.IsNoMatchError(err) {
 			continue // nothing of a kind that is not served
 		}

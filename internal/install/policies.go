@@ -30,7 +30,7 @@ func awaitPolicies(ctx context.Context, c client.Client) (err error) {
 	policy, refused := objects[:last], objects[last]
 	defer func() {
 		for _, o := range policy {
-			err = errors.Join(err, remove(context.WithoutCancel(ctx), c, o))
+			err = errors.Join(err, Remove(context.WithoutCancel(ctx), c, o))
 		}
 	}()
 	if err := Apply(ctx, c, policy...); err != nil {

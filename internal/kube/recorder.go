@@ -53,6 +53,9 @@ type Event struct {
 	Since time.Time
 }
 
+// Every failure is told by an Event on the object of whoever can put it right.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+
 // Recorder creates Events whose names follow from what they say, so that the
 // API server refuses the second of the same: neither a restart nor a second
 // replica repeats one.

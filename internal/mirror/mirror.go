@@ -24,6 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// How far delivery has come is kept in a ConfigMap of the operator's namespace.
+// +kubebuilder:rbac:groups="",namespace=bongsu-system,resources=configmaps,verbs=get;create;update
+
 // Name of the ConfigMap.
 const Name = "bongsu-mirror"
 

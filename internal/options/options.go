@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/bongsu-io/bongsu/internal/capability"
 )
 
 // Options of the operator.
 type Options struct {
+	// Controllers names the capabilities that run: see package capability.
+	Controllers []string
 	// DataDir holds the ledger.
 	DataDir string
 	// LeaderElect makes the operator wait until no other is at work.
@@ -38,6 +42,7 @@ type Options struct {
 // Default returns the options of an installation that says nothing.
 func Default() Options {
 	return Options{
+		Controllers:     capability.Names(capability.All()),
 		DataDir:         "/var/lib/bongsu",
 		Namespace:       "bongsu-system",
 		MetricsAddress:  "0",
@@ -50,6 +55,8 @@ func Default() Options {
 
 // AddFlags adds a flag for each option; the present values are the defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
+		"`capabilities` that run; the operator then needs the rights of these alone")
 	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
 		"`directory` of the ledger: what is still to be sent and how far Events were read")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
@@ -75,6 +82,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 // Validate returns all that is wrong, each naming its flag.
 func (o *Options) Validate() error {
 	var errs []error
+	if _, err := o.Capabilities(); err != nil {
+		errs = append(errs, err)
+	}
 	if o.DataDir == "" {
 		errs = append(errs, errors.New("--data-dir must not be empty"))
 	}
@@ -94,6 +104,15 @@ func (o *Options) Validate() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Capabilities returns Controllers parsed.
+func (o *Options) Capabilities() ([]capability.Capability, error) {
+	chosen, err := capability.Parse(o.Controllers)
+	if err != nil {
+		return nil, fmt.Errorf("--controllers: %w", err)
+	}
+	return chosen, nil
 }
 
 // AllowedPrefixes returns AllowedAddresses parsed.

@@ -52,6 +52,14 @@ func TestTheCommandLineGoesBeforeTheFileAndTheFileBeforeTheDefaults(t *testing.T
 			file: "namespace: ops\n",
 			want: options.Default(),
 		},
+		"controllers": {
+			args: []string{"--controllers=jupyter", "--controllers=alarm"},
+			want: with(func(o *options.Options) { o.Controllers = []string{"jupyter", "alarm"} }),
+		},
+		"controllers in the file": {
+			file: "controllers: [secretshare]\n",
+			want: with(func(o *options.Options) { o.Controllers = []string{"secretshare"} }),
+		},
 		"a key without a value": {file: "cluster-name:\nnamespace: # later\n", want: options.Default()},
 		"empty file":            {file: "# nothing yet\n", want: options.Default()},
 	} {
@@ -81,6 +89,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"file of something else":      {file: "- data-dir\n", want: []string{"bongsu.yaml"}},
 		"no data directory":           {args: []string{"--data-dir="}, want: []string{"--data-dir"}},
 		"no namespace":                {args: []string{"--namespace="}, want: []string{"--namespace"}},
+		"a controller that is not":    {args: []string{"--controllers=alarm,alarms"}, want: []string{"--controllers", `"alarms"`}},
+		"no controller":               {args: []string{"--controllers="}, want: []string{"--controllers", "secretshare"}},
 		"given up at once":            {args: []string{"--delivery-max-age=59s"}, want: []string{"--delivery-max-age", "59s", "1m"}},
 		"address instead of a range":  {args: []string{"--allowed-receiver-addresses=10.0.0.1"}, want: []string{"--allowed-receiver-addresses", "10.0.0.1"}},
 		"several things at once":      {args: []string{"--data-dir=", "--delivery-max-age=0"}, want: []string{"--data-dir", "--delivery-max-age"}},

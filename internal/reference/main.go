@@ -1,6 +1,6 @@
 // Reference writes docs/reference/ from what the code says of itself: the kinds
 // from their CRDs, the reasons from the comments of their constants, the commands
-// from cobra. Run from the root of the repository, by `make generate`, after the
+// from cobra, the rights from the comments above their markers. Run from the root of the repository, by `make generate`, after the
 // CRDs are generated.
 package main
 
@@ -15,16 +15,18 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+// run takes the packages of each role: see rightsPage.
+func run(sets []string) error {
 	return errors.Join(
 		writePage("docs/reference/api.md", apiPage),
 		writePage("docs/reference/cli.md", commandPage(cli.New())),
+		writePage("docs/reference/rights.md", rightsPage(sets)),
 	)
 }
 

@@ -81,3 +81,40 @@ func TestEveryCommandIsDescribedUnlessHidden(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestEveryRightHasTheReasonThatStandsAboveIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		comment string
+		want    []grant
+		wrong   bool
+	}{
+		"one": {
+			"// To see\n// them.\n// +kubebuilder:rbac:groups=\"\",resources=pods;nodes,verbs=get;list",
+			[]grant{{groups: []string{""}, resources: []string{"pods", "nodes"}, verbs: []string{"get", "list"}, reason: "To see them."}}, false,
+		},
+		"two for one reason": {
+			"// To see them.\n// +kubebuilder:rbac:groups=a,resources=b,verbs=get\n// +kubebuilder:rbac:groups=c,namespace=n,resources=d,verbs=get",
+			[]grant{
+				{groups: []string{"a"}, resources: []string{"b"}, verbs: []string{"get"}, reason: "To see them."},
+				{groups: []string{"c"}, resources: []string{"d"}, verbs: []string{"get"}, namespace: "n", reason: "To see them."},
+			}, false,
+		},
+		"none":            {"// +kubebuilder:rbac:groups=a,resources=b,verbs=get", nil, true},
+		"of another only": {"// To see them.\n//\n// +kubebuilder:rbac:groups=a,resources=b,verbs=get", nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			source := "package x\n\n" + tc.comment + "\n\nfunc f() {}\n"
+			if err := os.WriteFile(filepath.Join(folder, "x.go"), []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := grantsIn(folder)
+			for i := range got {
+				got[i].file = ""
+			}
+			if d := cmp.Diff(tc.want, got, cmp.AllowUnexported(grant{})); d != "" || (err != nil) != tc.wrong {
+				t.Errorf("error %v\n%s", err, d)
+			}
+		})
+	}
+}

@@ -9,10 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/capability"
 )
-
-// generated is the name of the generated roles: see the Makefile's `generate`.
-const generated = "bongsu"
 
 // Right is one verb on one resource.
 type Right struct {
@@ -26,20 +24,30 @@ type Right struct {
 	Name string
 }
 
-// Needed returns the rights that the generated roles hold. Those of a Role are needed
-// in the operator's namespace, which need not be the one that the manifests name.
-func Needed(namespace string) ([]Right, error) {
-	manifests, err := config.RBAC()
+// Needed returns the rights that the generated roles hold: those of every replica, and of
+// the capabilities that were chosen. Those of a Role are needed in the operator's
+// namespace, which need not be the one that the manifests name.
+func Needed(namespace string, chosen []capability.Capability) ([]Right, error) {
+	manifests, err := config.RBAC(chosen)
 	if err != nil {
 		return nil, err
 	}
-	return rightsIn(manifests, namespace)
+	var rights []Right
+	for _, role := range config.Roles(chosen) {
+		held, err := rightsIn(manifests, role, namespace)
+		if err != nil {
+			return nil, err
+		}
+		rights = append(rights, held...)
+	}
+	return rights, nil
 }
 
-func rightsIn(manifests []*unstructured.Unstructured, namespace string) ([]Right, error) {
+// rightsIn returns what the roles of this name hold.
+func rightsIn(manifests []*unstructured.Unstructured, name, namespace string) ([]Right, error) {
 	var rights []Right
 	for _, o := range manifests {
-		if o.GetName() != generated {
+		if o.GetName() != name {
 			continue
 		}
 		like := Right{Role: o.GetKind() + " " + o.GetName()}
@@ -62,7 +70,7 @@ func rightsIn(manifests []*unstructured.Unstructured, namespace string) ([]Right
 		}
 	}
 	if len(rights) == 0 {
-		return nil, fmt.Errorf("no role %s is among the manifests", generated)
+		return nil, fmt.Errorf("no role %s is among the manifests", name)
 	}
 	return rights, nil
 }

@@ -8,25 +8,39 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/capability"
 )
 
 func TestWhatIsNeededIsWhatTheGeneratedRolesHold(t *testing.T) {
-	needed, err := Needed("elsewhere")
+	needed, err := Needed("elsewhere", capability.All())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []Right{
 		{Role: "ClusterRole bongsu", Group: "events.k8s.io", Resource: "events", Verb: "create"},
-		{Role: "ClusterRole bongsu", Group: "bongsu.io", Resource: "jupyters", Subresource: "status", Verb: "update"},
+		{Role: "ClusterRole bongsu-jupyter", Group: "bongsu.io", Resource: "jupyters", Subresource: "status", Verb: "update"},
+		{Role: "Role bongsu-alarm", Namespace: "elsewhere", Resource: "configmaps", Verb: "update"},
 		{Role: "Role bongsu", Namespace: "elsewhere", Group: "coordination.k8s.io", Resource: "leases", Verb: "update"},
 	} {
 		if !slices.Contains(needed, want) {
 			t.Errorf("%+v is not needed", want)
 		}
 	}
-	for _, r := range needed {
-		if r.Role != "ClusterRole bongsu" && r.Role != "Role bongsu" {
-			t.Errorf("%+v is of a role that is not the operator's", r)
+}
+
+func TestWhatWasNotChosenNeedsNoRights(t *testing.T) {
+	for _, chosen := range capability.All() {
+		needed, err := Needed("bongsu-system", []capability.Capability{chosen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, r := range needed {
+			_, name, _ := strings.Cut(r.Role, " ")
+			got[name] = true
+		}
+		if diff := cmp.Diff(map[string]bool{"bongsu": true, "bongsu-" + string(chosen): true}, got); diff != "" {
+			t.Errorf("roles that %s alone needs:\n%s", chosen, diff)
 		}
 	}
 }
@@ -64,7 +78,7 @@ func TestEveryVerbOfARuleIsARight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := rightsIn(manifests, "bongsu-system")
+			got, err := rightsIn(manifests, "bongsu", "bongsu-system")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +101,7 @@ func TestARoleThatCannotBeCheckedIsAnError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := rightsIn(manifests, "bongsu-system"); err == nil {
+			if got, err := rightsIn(manifests, "bongsu", "bongsu-system"); err == nil {
 				t.Errorf("no error, but %v", got)
 			}
 		})

@@ -81,9 +81,7 @@ topologySpreadConstraints:
 {{- if .Values.metrics.enabled }}
 - --metrics-bind-address=:{{ .Values.metrics.port }}
 {{- end }}
-{{- if lt (len .Values.controllers) 4 }}
 - --controllers={{ join "," .Values.controllers }}
-{{- end }}
 {{- with .Values.clusterName }}
 - {{ printf "--cluster-name=%s" . | quote }}
 {{- end }}

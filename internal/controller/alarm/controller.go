@@ -108,12 +108,17 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed <-chan event.GenericEvent) 
 		Complete(r)
 }
 
+// Alarms are compiled and brought into force.
 // +kubebuilder:rbac:groups=bongsu.io,resources=alarms,verbs=get;list;watch
-// +kubebuilder:rbac:groups=bongsu.io,resources=alarms/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarms,verbs=get;list;watch
+//
+// The status tells their owners what is wrong, and how much matched.
+// +kubebuilder:rbac:groups=bongsu.io,resources=alarms/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarms/status,verbs=update
+//
+// The labels of namespaces decide which of them an alarm and a receiver are for; the UID
+// of kube-system names the cluster.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconcile brings one alarm into force, or takes it out.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

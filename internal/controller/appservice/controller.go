@@ -122,18 +122,41 @@ type app struct {
 // step is one step of the way to an app that runs.
 type step func(ctx context.Context, a *app) error
 
+// AppServices are read; a patch adds and takes off the finalizer of a backup.
 // +kubebuilder:rbac:groups=bongsu.io,resources=appservices,verbs=get;list;watch;patch
+//
+// The status tells their owners how they fare.
 // +kubebuilder:rbac:groups=bongsu.io,resources=appservices/status,verbs=update
+//
+// These are what an app is made of; those without an owner are removed after its backup.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+//
+// The ReplicaSets of the Deployment prove whose a pod is.
+// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch
+//
+// The app's pods are looked at, and checked if they run.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+//
+// Checks and backups by command run in the app's containers.
 // +kubebuilder:rbac:groups="",resources=pods/exec,verbs=get;create
+//
+// Checks by HTTP reach pods through the API server where that is asked for.
 // +kubebuilder:rbac:groups="",resources=pods/proxy,verbs=get
+//
+// An unhealthy pod is evicted, so that disruption budgets count.
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+//
+// A backup is a Job, which outlives its app.
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
+//
+// A backup never holds up a namespace that is being deleted.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+//
+// A quota may be why there is no pod.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
+//
+// Nodes may be why a pod is not scheduled; they are summed up from a trimmed cache.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
 // Reconcile brings one app a step further and writes how it fares.

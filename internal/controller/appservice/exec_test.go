@@ -99,7 +99,7 @@ func TestForbiddenCommandsAreSaidOnce(t *testing.T) {
 func (s *scene) forbidExec() {
 	s.t.Helper()
 	var role rbacv1.ClusterRole
-	s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKey{Name: "bongsu"}, &role)).To(Succeed())
+	s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKey{Name: "bongsu-appservice"}, &role)).To(Succeed())
 	for i := range role.Rules {
 		role.Rules[i].Resources = slices.DeleteFunc(role.Rules[i].Resources, func(r string) bool { return r == "pods/exec" })
 	}

@@ -116,15 +116,32 @@ func (n *notebook) key() kube.Key { return keyOf(n.name) }
 // step is one step of the way to a notebook that runs.
 type step func(ctx context.Context, n *notebook) error
 
+// Jupyters are read; culling stops one, by a patch of its spec.
 // +kubebuilder:rbac:groups=bongsu.io,resources=jupyters,verbs=get;list;watch;patch
+//
+// The status tells their owners how they fare.
 // +kubebuilder:rbac:groups=bongsu.io,resources=jupyters/status,verbs=update
+//
+// These are what a notebook is made of; they go with it.
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
+//
+// An Ingress is a notebook's own, and removed when it is not asked for any more.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;patch;delete
+//
+// A token is made for a notebook that names none, and read to ask its server whether it is
+// used; the metadata of all Secrets is watched, to notice when a token changes.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
+//
+// The notebook's pod is looked at, and deleted if it is older than what is asked for and
+// may be replaced.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
+//
+// A quota may be why there is no pod.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
+//
+// Nodes may be why a pod is not scheduled; they are summed up from a trimmed cache.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
 // Reconcile brings one notebook a step further and writes how it fares.

@@ -93,10 +93,17 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.Gener
 		Complete(r)
 }
 
+// Receivers are made ready to be sent to.
 // +kubebuilder:rbac:groups=bongsu.io,resources=alarmreceivers,verbs=get;list;watch
-// +kubebuilder:rbac:groups=bongsu.io,resources=alarmreceivers/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarmreceivers,verbs=get;list;watch
+//
+// The status tells their owners how delivery fares.
+// +kubebuilder:rbac:groups=bongsu.io,resources=alarmreceivers/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarmreceivers/status,verbs=update
+//
+// Receivers name Secrets with their addresses and tokens: these are read one by one, and
+// the metadata of all is watched for changes. A role cannot be bounded to names that are
+// not known beforehand.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 
 // Reconcile makes one receiver ready, or says why it is not.

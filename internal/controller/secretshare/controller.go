@@ -70,13 +70,23 @@ func (r *Reconciler) hear(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
+// Rules are read, and bear a finalizer from before their first copy to after their last.
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretshares,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=get;list;watch;patch
+//
+// The rule secretsync is made at the first start in a cluster, and a ConfigMap remembers
+// that it was.
+// +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=create
+// +kubebuilder:rbac:groups="",namespace=bongsu-system,resources=configmaps,verbs=get;create
+//
+// The status tells their owners how the copies fare.
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretshares/status,verbs=update
-// +kubebuilder:rbac:groups=bongsu.io,resources=secretshares/finalizers,verbs=update
-// +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares/status,verbs=update
-// +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares/finalizers,verbs=update
+//
+// A grant is a namespace's consent to be written to.
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretsharegrants,verbs=get;list;watch
+//
+// The names and labels of namespaces decide which of them get copies.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // Reconcile makes a plan of one rule and writes its status.

@@ -36,8 +36,9 @@ type copier struct {
 	metrics  *metrics
 }
 
+// Sources are read, copies written and removed; the metadata of all Secrets is watched,
+// to notice when either changes.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconcile brings the copies of a rule in a namespace to what its plan says.
 func (c *copier) Reconcile(ctx context.Context, item Item) (reconcile.Result, error) {

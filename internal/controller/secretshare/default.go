@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/options"
 )
 
 // The rule that is there from the start: every Secret of a type, of a namespace,
@@ -19,14 +20,10 @@ const (
 	defaultType = v1alpha1.Group + "/secretsync"
 )
 
-// defaultsName is the ConfigMap in the operator's namespace that remembers what was
-// created: what an administrator then deletes or changes stays so.
-const defaultsName = "bongsu-defaults"
-
 // EnsureDefault creates the ClusterSecretShare secretsync at the operator's first
 // start in a cluster.
 func EnsureDefault(ctx context.Context, c client.Client, namespace string) error {
-	key := client.ObjectKey{Namespace: namespace, Name: defaultsName}
+	key := client.ObjectKey{Namespace: namespace, Name: options.DefaultsName}
 	var made corev1.ConfigMap
 	err := c.Get(ctx, key, &made)
 	if err == nil || !apierrors.IsNotFound(err) {

@@ -50,6 +50,17 @@ func In(dir string) Option { return func(c *localcluster.Config) { c.Dir = dir }
 // Start starts a cluster for the length of a test.
 func Start(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
+	return lasting(t, start, opts)
+}
+
+// StartBare is Start for a cluster with nothing of ours in it.
+func StartBare(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	return lasting(t, startBare, opts)
+}
+
+func lasting(t testing.TB, start func(context.Context, ...Option) (*Cluster, error), opts []Option) *Cluster {
+	t.Helper()
 	c, err := start(t.Context(), append([]Option{In(t.TempDir())}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +74,17 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 }
 
 func start(ctx context.Context, opts ...Option) (*Cluster, error) {
+	c, err := startBare(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := install.Install(ctx, c.RESTConfig()); err != nil {
+		return nil, errors.Join(fmt.Errorf("install: %w", err), c.Stop(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 	silence()
 	config := localcluster.Config{UnsafeNoFsync: true}
 	for _, opt := range opts {
@@ -73,18 +95,10 @@ func start(ctx context.Context, opts ...Option) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Cluster: local}
-	if err := c.install(ctx); err != nil {
+	if c.Client, err = ClientFor(c.RESTConfig()); err != nil {
 		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
 	return c, nil
-}
-
-func (c *Cluster) install(ctx context.Context) (err error) {
-	if err := install.Install(ctx, c.RESTConfig()); err != nil {
-		return fmt.Errorf("install: %w", err)
-	}
-	c.Client, err = ClientFor(c.RESTConfig())
-	return err
 }
 
 // ClientFor returns a client that knows our kinds and Kubernetes' own.

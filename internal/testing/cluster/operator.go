@@ -18,20 +18,23 @@ import (
 	"github.com/bongsu-io/bongsu/internal/options"
 )
 
+// account is the operator's service account.
+const account = "bongsu"
+
 // OperatorConfig returns the configuration of the operator's own service account:
-// it may do what the generated role says.
+// it may do what the generated roles say.
 func (c *Cluster) OperatorConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	config, err := c.operatorConfig(t.Context(), t.TempDir())
+	config, err := c.configAs(t.Context(), account, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return config
 }
 
-func (c *Cluster) operatorConfig(ctx context.Context, dir string) (*rest.Config, error) {
+func (c *Cluster) configAs(ctx context.Context, account, dir string) (*rest.Config, error) {
 	path := filepath.Join(dir, "operator.kubeconfig")
-	if err := c.WriteServiceAccountKubeconfig(ctx, "bongsu-system", "bongsu", path); err != nil {
+	if err := c.WriteServiceAccountKubeconfig(ctx, "bongsu-system", account, path); err != nil {
 		return nil, err
 	}
 	return kube.Config(path)
@@ -60,7 +63,12 @@ func (c *Cluster) StartOperator(t testing.TB, change ...func(*options.Options)) 
 // makes of their transport.
 func (c *Cluster) StartOperatorThrough(t testing.TB, wrap transport.WrapperFunc, change ...func(*options.Options)) *Operator {
 	t.Helper()
-	o, err := c.startOperator(t.TempDir(), wrap, change...)
+	return c.startOperatorAs(t, account, wrap, change...)
+}
+
+func (c *Cluster) startOperatorAs(t testing.TB, account string, wrap transport.WrapperFunc, change ...func(*options.Options)) *Operator {
+	t.Helper()
+	o, err := c.startOperator(t.TempDir(), account, wrap, change...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +81,7 @@ func (c *Cluster) StartOperatorThrough(t testing.TB, wrap transport.WrapperFunc,
 	return o
 }
 
-func (c *Cluster) startOperator(dir string, wrap transport.WrapperFunc, change ...func(*options.Options)) (*Operator, error) {
+func (c *Cluster) startOperator(dir, account string, wrap transport.WrapperFunc, change ...func(*options.Options)) (*Operator, error) {
 	opts := options.Default()
 	opts.DataDir, opts.ClusterName = dir, "test"
 	for _, f := range change {
@@ -81,7 +89,7 @@ func (c *Cluster) startOperator(dir string, wrap transport.WrapperFunc, change .
 	}
 	// Not a test's context: that is over before its cleanups run.
 	ctx, cancel := context.WithCancel(context.Background())
-	config, err := c.operatorConfig(ctx, dir)
+	config, err := c.configAs(ctx, account, dir)
 	if err != nil {
 		cancel()
 		return nil, err

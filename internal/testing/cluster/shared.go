@@ -68,7 +68,7 @@ func startOperator() (*Operator, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	o, err := c.startOperator(dir, nil)
+	o, err := c.startOperator(dir, account, nil)
 	if err == nil {
 		shared.stops = append(shared.stops, o.Stop)
 	}

@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/accounting"
+	"github.com/bongsu-io/bongsu/internal/enrich"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/ledger"
+	"github.com/bongsu-io/bongsu/internal/mirror"
+	"github.com/bongsu-io/bongsu/internal/notify"
+	"github.com/bongsu-io/bongsu/internal/pipeline"
+	"github.com/bongsu-io/bongsu/internal/tally"
+)
+
+// addAlarms adds the controllers and the pipeline that serves them, from the feed to
+// the receivers.
+func (a *App) addAlarms(ctx context.Context, as *assembly) error {
+	uid, err := clusterUID(ctx, a.manager.GetAPIReader())
+	if err != nil {
+		return err
+	}
+	if a.ledger, err = ledger.Open(ctx, as.Options.DataDir); err != nil {
+		return fmt.Errorf("open the ledger in %s: %w", as.Options.DataDir, err)
+	}
+	a.atWork = func() bool { return a.ledger.State().Position > 0 }
+
+	counts := tally.New()
+	accountant := a.newAccountant(as.Config, counts)
+	known := namespaces{a.manager.GetCache()}
+	dispatcher := notify.NewDispatcher(a.ledger, accountant, realClock, as.Log.WithName("notify"),
+		notify.Options{MaxAge: as.Options.DeliveryMaxAge, Orphaned: known.orphaned})
+	inForce := pipeline.NewAlarms()
+
+	controllers, err := a.addAlarmControllers(as, counts, inForce, dispatcher)
+	if err != nil {
+		return err
+	}
+	if as.feed, err = a.newFeed(as); err != nil {
+		return err
+	}
+	line := pipeline.New(pipeline.Config{
+		ClusterUID: uid,
+		Feed:       as.feed,
+		Ledger:     a.ledger,
+		Mirror:     mirror.NewStore(a.manager.GetClient(), as.Options.Namespace),
+		Dispatcher: dispatcher,
+		Alarms:     inForce,
+		Namespaces: known,
+		Enricher:   a.newEnricher(as.Config, uid),
+		Reporter:   accountant,
+		Hear:       as.hear,
+		Prime:      controllers.prime,
+		Clock:      realClock,
+		Log:        as.Log.WithName("pipeline"),
+	})
+	if recovery := a.ledger.Recovered(); recovery != nil {
+		accountant.LedgerReset(ctx, recovery)
+	}
+	return a.manager.Add(leaderOnly(line.Start))
+}
+
+func (a *App) newAccountant(c Config, counts *tally.Tally) *accounting.Accountant {
+	pending := func() float64 {
+		var n int64
+		for _, backlog := range a.ledger.Snapshot().Backlogs {
+			n += backlog.Entries
+		}
+		return float64(n)
+	}
+	recorder := kube.NewRecorder(a.manager.GetClient(), realClock, "bongsu")
+	return accounting.New(counts, accounting.NewMetrics(c.Metrics, pending), recorder,
+		c.Options.Namespace, realClock, c.Log.WithName("alarms"))
+}
+
+func (a *App) newEnricher(c Config, clusterUID string) *enrich.Enricher {
+	name := c.Options.ClusterName
+	if name == "" {
+		name = "cluster-" + clusterUID[:min(8, len(clusterUID))]
+	}
+	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader())
+}
+
+// clusterUID is the UID of the namespace kube-system, which lives as long as the
+// cluster.
+func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
+	var ns corev1.Namespace
+	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, &ns); err != nil {
+		return "", fmt.Errorf("read the cluster's UID: %w", err)
+	}
+	return string(ns.UID), nil
+}

@@ -1,0 +1,51 @@
+package audit_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/rights"
+	"github.com/bongsu-io/bongsu/internal/testing/audit"
+)
+
+// log is of the shape that the API server writes.
+const log = `
+{"stage":"ResponseComplete","verb":"get","user":{"username":"me"},"objectRef":{"resource":"secrets","namespace":"a","name":"s"},"responseStatus":{"code":404}}
+{"stage":"ResponseStarted","verb":"watch","user":{"username":"me"},"objectRef":{"resource":"events","apiGroup":"events.k8s.io"},"responseStatus":{"code":200}}
+{"stage":"ResponseComplete","verb":"create","user":{"username":"me"},"objectRef":{"resource":"pods","namespace":"a","name":"p","subresource":"eviction"},"responseStatus":{"code":429}}
+{"stage":"ResponseComplete","verb":"update","user":{"username":"me"},"objectRef":{"resource":"configmaps","namespace":"bongsu-system","name":"c"},"responseStatus":{"code":200}}
+{"stage":"ResponseComplete","verb":"delete","user":{"username":"me"},"objectRef":{"resource":"pods","namespace":"a","name":"p"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"forbid"}}
+{"stage":"ResponseComplete","verb":"list","user":{"username":"another"},"objectRef":{"resource":"nodes"},"responseStatus":{"code":200}}
+`
+
+func TestARightIsUsedByARequestOfTheUserThatWasAllowed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	requests := audit.Requests(t, path, "me")
+	unused := []rights.Right{
+		{Resource: "secrets", Verb: "list"},                              // another verb
+		{Group: "", Resource: "events", Verb: "watch"},                   // another group
+		{Resource: "pods", Verb: "create"},                               // the resource itself
+		{Resource: "pods", Verb: "delete"},                               // refused
+		{Resource: "nodes", Verb: "list"},                                // somebody else's request
+		{Namespace: "elsewhere", Resource: "configmaps", Verb: "update"}, // another namespace
+	}
+	held := append([]rights.Right{
+		{Resource: "secrets", Verb: "get"},
+		{Group: "events.k8s.io", Resource: "events", Verb: "watch"},
+		{Resource: "pods", Subresource: "eviction", Verb: "create"},
+		{Namespace: "bongsu-system", Resource: "configmaps", Verb: "update"},
+	}, unused...)
+	if diff := cmp.Diff(unused, audit.Unused(held, requests)); diff != "" {
+		t.Error(diff)
+	}
+	denied := audit.Denied(requests)
+	if len(denied) != 1 || denied[0].Verb != "delete" {
+		t.Errorf("denied: %v, want the deletion alone", denied)
+	}
+}
