@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -31,9 +32,10 @@ type event struct {
 
 // goTest runs a test in the tree, and returns what it printed as well.
 func (t tree) goTest(ctx context.Context, args testArgs, timeout time.Duration) (outcome, string, error) {
+	module, rest := args.module()
 	// What the header says comes last, so that it wins. Vet is left out: a mutant
 	// may look odd.
-	all := append([]string{"test", "-json", "-vet=off", "-timeout=" + timeout.String()}, args...)
+	all := slices.Concat([]string{"test"}, module, []string{"-json", "-vet=off", "-timeout=" + timeout.String()}, rest)
 	var stdout, stderr bytes.Buffer
 	cmd := t.command(ctx, "go", all...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

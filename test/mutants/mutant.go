@@ -24,6 +24,15 @@ type testArgs []string
 // String is the command line, for the reader.
 func (a testArgs) String() string { return "go test " + strings.Join(a, " ") }
 
+// module splits off `-C DIR`, for a test of another module of the repository: the Go
+// command demands that it comes first.
+func (a testArgs) module() (dir, rest []string) {
+	if len(a) > 1 && a[0] == "-C" {
+		return a[:2], a[2:]
+	}
+	return nil, a
+}
+
 // load reads the patches of a directory, in the order of their names.
 func load(dir string, only *regexp.Regexp) ([]mutant, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.patch"))

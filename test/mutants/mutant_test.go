@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,5 +54,19 @@ func TestAPatchWithoutATestIsRefused(t *testing.T) {
 func TestAnOpenQuoteIsNamed(t *testing.T) {
 	if _, err := splitWords(`-run "TestA`); !errors.Is(err, errQuote) {
 		t.Errorf("err = %v, want %v", err, errQuote)
+	}
+}
+
+func TestTheModuleOfATestComesFirst(t *testing.T) {
+	for name, tc := range map[string]struct{ args, dir, rest testArgs }{
+		"of another module": {testArgs{"-C", "tools/x", ".", "-run", "A"}, testArgs{"-C", "tools/x"}, testArgs{".", "-run", "A"}},
+		"of this one":       {testArgs{"./x", "-run", "A"}, nil, testArgs{"./x", "-run", "A"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, rest := tc.args.module()
+			if !slices.Equal(dir, tc.dir) || !slices.Equal(rest, tc.rest) {
+				t.Errorf("module() = %q, %q", dir, rest)
+			}
+		})
 	}
 }

@@ -37,7 +37,8 @@ func billOfMaterials(binary []byte, version string, created time.Time) ([]byte, 
 	bom.Components = &components
 	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: bomRef, Dependencies: refs(components)}}
 	var text bytes.Buffer
-	if err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+	// Not the newest version: scanners read this one.
+	if err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6); err != nil {
 		return nil, fmt.Errorf("list what the binary is made of: %w", err)
 	}
 	return text.Bytes(), nil

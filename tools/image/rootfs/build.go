@@ -75,7 +75,7 @@ func (b builder) key() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find out where Debian's packages are: %w", err)
 	}
-	parts, err := json.Marshal([]any{b.suite, sources, finish, b.name, b.packages, b.config})
+	parts, err := json.Marshal([]any{b.arguments("", ""), sources, finish, b.name, b.config})
 	if err != nil {
 		return "", err
 	}
@@ -123,8 +123,17 @@ func (b builder) make(ctx context.Context) error {
 	return err
 }
 
-// bootstrap has mmdebstrap extract the packages. None is configured, as that takes
-// four times as long and a dozen more packages.
+// arguments are what mmdebstrap is told. It extracts packages and configures none, as
+// that takes four times as long and a dozen more of them.
+func (b builder) arguments(hook, tree string) []string {
+	packages := append([]string{"busybox"}, b.packages...)
+	return []string{
+		"--mode=root", "--variant=extract", "--skip=output/dev", `--aptopt=Apt::Install-Recommends "false"`,
+		"--include=" + strings.Join(packages, ","), "--extract-hook=" + hook, b.suite, tree, b.sources,
+	}
+}
+
+// bootstrap makes a tar of the packages' files.
 func (b builder) bootstrap(ctx context.Context, dir, tree string) error {
 	hook, err := filepath.Abs(filepath.Join(dir, "finish.sh"))
 	if err != nil {
@@ -133,9 +142,7 @@ func (b builder) bootstrap(ctx context.Context, dir, tree string) error {
 	if err := os.WriteFile(hook, finish, 0o700); err != nil { //nolint:gosec // it is to be executed
 		return err
 	}
-	command := exec.CommandContext(ctx, "mmdebstrap", "--mode=root", "--variant=extract", "--skip=output/dev",
-		`--aptopt=Apt::Install-Recommends "false"`, "--include="+strings.Join(append([]string{"busybox"}, b.packages...), ","),
-		"--customize-hook="+hook, b.suite, tree, b.sources)
+	command := exec.CommandContext(ctx, "mmdebstrap", b.arguments(hook, tree)...)
 	command.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", created.Unix()))
 	command.Stdout, command.Stderr = b.stdout, b.stdout
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // it cleans up

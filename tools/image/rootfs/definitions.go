@@ -7,6 +7,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
+// path is where the packages have their commands. Not every engine has a default.
+const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // definition is an image that is made of packages.
 type definition struct {
 	name     string
@@ -24,7 +27,7 @@ var definitions = []definition{
 	{
 		name:     "memcached",
 		packages: []string{"memcached"},
-		config:   v1.Config{User: "65532:65532", Entrypoint: []string{"memcached"}},
+		config:   v1.Config{User: "65532:65532", Env: []string{path}, Entrypoint: []string{"memcached"}},
 	},
 	{
 		// It is started like the Jupyter project's images, of which the operator knows
@@ -32,7 +35,7 @@ var definitions = []definition{
 		name:     "jupyter-notebook",
 		packages: []string{"jupyter-notebook"},
 		config: v1.Config{
-			User: "1000:100", WorkingDir: "/home/jovyan", Env: []string{"HOME=/home/jovyan", "LANG=C.UTF-8", "SHELL=/bin/sh"},
+			User: "1000:100", WorkingDir: "/home/jovyan", Env: []string{path, "HOME=/home/jovyan", "LANG=C.UTF-8", "SHELL=/bin/sh"},
 			Entrypoint: []string{"jupyter-notebook"}, Cmd: []string{"--ip=0.0.0.0", "--port=8888", "--no-browser"},
 		},
 	},

@@ -1,0 +1,26 @@
+# Builds the operator's image with a container engine:
+#
+#	docker build --tag bongsu --build-arg VERSION=$(git describe --tags --always) .
+#
+# `make image` makes one without an engine, for two platforms, with a list of what it
+# is made of, and the same one each time.
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY api api
+COPY cmd cmd
+COPY config config
+COPY internal internal
+ARG VERSION=unknown
+ARG TARGETOS TARGETARCH
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+	-ldflags "-s -w -X github.com/bongsu-io/bongsu/internal/version.stamp=$VERSION" -o /bongsu ./cmd/bongsu
+
+FROM scratch
+COPY --from=build /bongsu /bongsu
+COPY LICENSE /usr/share/doc/bongsu/LICENSE
+USER 65532:65532
+WORKDIR /
+ENTRYPOINT ["/bongsu"]
+CMD ["manager"]
