@@ -27,6 +27,7 @@ LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
 include controlplane/build.mk
 include tools/tools.mk
 include tools/image/build.mk
+include test/e2e/e2e.mk
 
 ##@ Use
 

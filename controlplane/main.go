@@ -1,6 +1,6 @@
 // Command controlplane is a Kubernetes control plane in one file: etcd, the
-// API server, the controller manager, the scheduler, KWOK and kubectl, built
-// from the projects' own Go modules.
+// API server, the controller manager, the scheduler, KWOK and kubectl, and on
+// Linux kubelet and kube-proxy, built from the projects' own Go modules.
 //
 // It exists so that a machine with nothing but Go, make and git can run a real
 // cluster. Nothing is downloaded but modules, which go.sum pins; no container
@@ -33,7 +33,7 @@ import (
 var binary = multicall.Binary{
 	Name:    "controlplane",
 	Summary: "A Kubernetes control plane in one binary.",
-	Programs: []multicall.Program{
+	Programs: append([]multicall.Program{
 		{Name: "etcd", Summary: "the store behind the API server", Main: etcd},
 		{Name: "etcdctl", Summary: "client of a running etcd: compact, snapshot save", Main: etcdctl},
 		{Name: "etcdutl", Summary: "works on the files of a stopped etcd: snapshot restore", Main: etcdutl},
@@ -42,7 +42,7 @@ var binary = multicall.Binary{
 		{Name: "kube-scheduler", Summary: "assigns pods to nodes", Main: kubeScheduler},
 		{Name: "kubectl", Summary: "the command line client", Main: kubectl},
 		{Name: "kwok", Summary: "simulates nodes, and the pods on them", Main: kwok},
-	},
+	}, nodePrograms...),
 }
 
 func main() {

@@ -59,8 +59,8 @@ type Object struct {
 	Metadata   ObjectMeta `json:"metadata"`
 	// Node is filled for Nodes only.
 	Node Node `json:"node"`
-	// Cause is why a Pod does not run, as a sentence: of Warning Events that regard a
-	// Pod, and only if it is known.
+	// Cause is why a Pod does not run, as a sentence: of Warnings and BackOffs that
+	// regard a Pod, and only if it is known.
 	Cause string `json:"cause"`
 }
 

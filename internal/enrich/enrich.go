@@ -3,7 +3,7 @@
 //
 // Nodes come from the manager's trimmed cache. Everything else is one bounded
 // live read, remembered for some seconds, so that memory does not grow with the
-// objects of the cluster: of metadata, or, where a Warning regards a Pod, of the Pod,
+// objects of the cluster: of metadata, or, where an Event tells of a Pod in trouble, of it,
 // of which besides its metadata only the cause is kept that the diagnosis finds in
 // it. What is missing or forbidden stays empty and never fails an alarm.
 package enrich
@@ -45,11 +45,11 @@ type Enricher struct {
 	timeout time.Duration
 }
 
-// subject is what is remembered: an object, or a Pod as it was when a Warning of that
-// reason was matched. Another reason tells of another state of the Pod.
+// subject is what is remembered: an object, or a Pod in trouble as it was when an Event
+// of that reason was matched. Another reason tells of another state of the Pod.
 type subject struct {
 	alarm.Reference
-	warning string
+	trouble string
 }
 
 // New returns an Enricher. cache serves Nodes; live reads from the API server.
@@ -81,8 +81,8 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 	}
 	ref.FieldPath = "" // the same object, whichever of its containers
 	about := subject{Reference: ref}
-	if ref.Kind == "Pod" && event.Type == corev1.EventTypeWarning {
-		about.warning = cmp.Or(event.Reason, "?")
+	if ref.Kind == "Pod" && tellsOfTrouble(event) {
+		about.trouble = cmp.Or(event.Reason, "?")
 	}
 	if object, ok := e.known.Get(about); ok {
 		return object, true
@@ -92,6 +92,12 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 		e.known.Add(about, object)
 	}
 	return object, ok
+}
+
+// tellsOfTrouble says whether an Event of a Pod may have a cause. That the kubelet puts
+// off a pull which has failed is of type Normal.
+func tellsOfTrouble(event *alarm.Event) bool {
+	return event.Type == corev1.EventTypeWarning || event.Reason == "BackOff"
 }
 
 func (e *Enricher) lookUp(ctx context.Context, about subject) (alarm.Object, bool) {
@@ -106,7 +112,7 @@ func (e *Enricher) lookUp(ctx context.Context, about subject) (alarm.Object, boo
 		return alarm.Object{}, false
 	case kind == corev1.SchemeGroupVersion.WithKind("Node"):
 		return e.node(ctx, ref)
-	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && about.warning != "":
+	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && about.trouble != "":
 		return e.pod(ctx, ref)
 	}
 	object := &metav1.PartialObjectMetadata{}

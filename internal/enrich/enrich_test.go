@@ -318,6 +318,22 @@ func TestAWarningOfAPodIsToldWithItsCause(t *testing.T) {
 	}
 }
 
+// A kubelet has no Warning for a pull that it puts off.
+func TestAPullThatIsPutOffIsToldWithItsCause(t *testing.T) {
+	s := newSurroundings(t, nil)
+	pod := s.createPod(t)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: "ImagePullBackOff", Message: `Back-off pulling image "example.com/hungry:1": ErrImagePull: dial tcp: connect: connection refused`,
+	}}}}
+	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	got := s.Context(t.Context(), s.warning(pod, "Normal", "BackOff")).Object.Cause
+	if !strings.Contains(got, "the registry cannot be reached") {
+		t.Errorf("the cause is %q", got)
+	}
+}
+
 func TestACauseIsOfTheMomentOfItsWarning(t *testing.T) {
 	s := newSurroundings(t, nil)
 	pod := s.createPod(t)

@@ -61,6 +61,22 @@ func (c *Cluster) WriteServiceAccountKubeconfig(ctx context.Context, namespace, 
 	return c.writeKubeconfig(path, name, namespace, &clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
+// WriteUserKubeconfig writes a kubeconfig of a user, as of ClientConfigFor, for nobody
+// but the file's owner to read.
+func (c *Cluster) WriteUserKubeconfig(path, user string, groups ...string) error {
+	config, err := c.ClientConfigFor(user, groups...)
+	if err != nil {
+		return err
+	}
+	return c.writeKubeconfig(path, user, "", &clientcmdapi.AuthInfo{
+		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData,
+	})
+}
+
+// CertificateAuthority returns the path of the certificate that those of the cluster's
+// users are signed with.
+func (c *Cluster) CertificateAuthority() string { return c.pki.cert(clusterCA) }
+
 // writeKubeconfigs writes the administrator's, and those of the components.
 func (c *Cluster) writeKubeconfigs() error {
 	if err := c.writeCertKubeconfig(adminCert, c.dir.kubeconfig()); err != nil {

@@ -54,7 +54,7 @@ func (c *Cluster) etcdArgs() []string {
 }
 
 func (c *Cluster) apiServerArgs() []string {
-	return flags{
+	args := flags{
 		"bind-address":      loopback,
 		"secure-port":       strconv.Itoa(c.ports.of(APIServer)),
 		"advertise-address": loopback,
@@ -86,7 +86,13 @@ func (c *Cluster) apiServerArgs() []string {
 		"audit-log-maxsize":   "64", // MiB
 		"audit-log-maxbackup": "2",
 		"profiling":           "false",
-	}.list()
+	}
+	if c.config.NodeAddress != "" {
+		args["bind-address"] = "0.0.0.0"
+		args["advertise-address"] = c.config.NodeAddress
+		args["endpoint-reconciler-type"] = "lease"
+	}
+	return args.list()
 }
 
 func (c *Cluster) controllerManagerArgs() []string {

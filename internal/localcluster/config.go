@@ -49,6 +49,11 @@ type Config struct {
 	// a PATH does. KWOK asks nobody who connects to it on loopback for a credential: it
 	// is for tests. Default: no command is run.
 	ExecPath string
+	// NodeAddress is an address of this machine at which pods of a real kubelet reach
+	// the API server, through the Service kubernetes. The API server then listens on
+	// every address: it is for a network namespace of one's own. Default: loopback
+	// only, and the Service leads nowhere.
+	NodeAddress string
 	// UnsafeNoFsync makes etcd faster, at the price of its data should the
 	// machine (not merely the process) crash. For tests.
 	UnsafeNoFsync bool

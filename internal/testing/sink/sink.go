@@ -1,6 +1,6 @@
 // Package sink is an HTTP server that stands in for Slack or a webhook in tests:
 // it records what it is sent and fails in the ways that real servers do, when told
-// to. It runs on the loopback interface, on a port that was free.
+// to. It runs on the loopback interface, unless told otherwise, on a port that was free.
 package sink
 
 import (
@@ -45,10 +45,31 @@ type Sink struct {
 
 // Start starts a Sink that accepts everything. Close it.
 func Start() *Sink {
+	s := unstarted()
+	s.server.Start()
+	return s
+}
+
+func unstarted() *Sink {
 	s := &Sink{closing: make(chan struct{}), always: Accept(), arrived: make(chan struct{}), clients: map[net.Conn]int{}}
 	s.server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.server.Config.ConnState = s.count
+	return s
+}
+
+// NewAt is New at another address of this machine, for senders to whom loopback is not
+// this process.
+func NewAt(t testing.TB, ip string) *Sink {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := unstarted()
+	_ = s.server.Listener.Close() // that on loopback
+	s.server.Listener = listener
 	s.server.Start()
+	t.Cleanup(s.Close)
 	return s
 }
 

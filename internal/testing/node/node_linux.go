@@ -1,0 +1,124 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Node is a real node: a kubelet, and a containerd of its own.
+type Node struct {
+	Name string
+
+	cluster             *Cluster
+	settings            settings
+	containerd, kubelet *process
+}
+
+// AddNode starts a node that has the images of some archives, and returns before it has
+// joined. Flags are the kubelet's.
+func (c *Cluster) AddNode(t testing.TB, name string, archives []string, flags ...string) *Node {
+	t.Helper()
+	number := len(c.nodes)
+	n := &Node{Name: name, cluster: c, settings: settings{
+		Dir: c.house.path(name), Name: name, Cgroup: c.house.cgroup(name),
+		Address: addressOf(number), Pods: podsOf(number), Network: network, Bridge: bridge,
+		CNIPlugins: cniPlugins, SandboxImage: ActorImage, CertificateAuthority: c.CertificateAuthority(),
+	}}
+	c.nodes = append(c.nodes, n)
+	if err := n.start(t.Context(), number, append(archives, actor(t)), flags); err != nil {
+		t.Fatalf("start node %s: %v", name, err)
+	}
+	return n
+}
+
+func (n *Node) start(ctx context.Context, number int, archives, flags []string) error {
+	if number > 0 { // else it is there
+		if err := ip(ctx, "addr add "+n.settings.Address+"/24 dev "+bridge); err != nil {
+			return err
+		}
+	}
+	if err := makeCgroups(n.settings.Cgroup); err != nil {
+		return err
+	}
+	if err := n.startContainerd(ctx); err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		if err := n.Import(ctx, archive); err != nil {
+			return err
+		}
+	}
+	return n.startKubelet(flags)
+}
+
+func (n *Node) startContainerd(ctx context.Context) error {
+	if _, err := n.settings.configure("bridge.conflist"); err != nil { // where containerd looks for it
+		return err
+	}
+	config, err := n.settings.configure("containerd.toml")
+	if err != nil {
+		return err
+	}
+	n.containerd, err = spawn("containerd", n.settings.Dir, "containerd", "--config", config)
+	if err != nil {
+		return err
+	}
+	return n.containerd.await(ctx, func(ctx context.Context) bool { return n.ctr(ctx, "version") == nil })
+}
+
+// Import gives the node the images of an archive, be it an OCI layout or of the format
+// of `docker save`.
+func (n *Node) Import(ctx context.Context, archive string) error {
+	return n.ctr(ctx, "images", "import", archive)
+}
+
+func (n *Node) ctr(ctx context.Context, args ...string) error {
+	args = append([]string{"--address", n.path("containerd.sock"), "--namespace", "k8s.io"}, args...)
+	out, err := exec.CommandContext(ctx, "ctr", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ctr %v: %w: %s", args, err, out)
+	}
+	return nil
+}
+
+func (n *Node) startKubelet(flags []string) error {
+	config, err := n.settings.configure("kubelet.yaml")
+	if err != nil {
+		return err
+	}
+	kubeconfig := n.path("kubeconfig")
+	if err := n.cluster.WriteUserKubeconfig(kubeconfig, "system:node:"+n.Name, "system:nodes"); err != nil {
+		return err
+	}
+	n.kubelet, err = startComponent("kubelet", n.settings.Dir, append(flags,
+		"--config="+config, "--kubeconfig="+kubeconfig, "--hostname-override="+n.Name, "--node-ip="+n.settings.Address,
+		"--root-dir="+n.path("kubelet"), "--cert-dir="+n.path("kubelet", "pki"))...)
+	return err
+}
+
+// KillKubelet ends the kubelet as a failing machine would. Its containers go on.
+func (n *Node) KillKubelet() {
+	n.kubelet.kill()
+	n.kubelet = nil
+}
+
+// MakeVolume makes a directory of the node that any user in a container may write to,
+// and returns its path.
+func (n *Node) MakeVolume(name string) (string, error) {
+	dir := n.path("volumes", name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o777) //nolint:gosec // as asked
+}
+
+func (n *Node) path(elem ...string) string {
+	return filepath.Join(append([]string{n.settings.Dir}, elem...)...)
+}
+
+func (n *Node) stop() error { return errors.Join(n.kubelet.stop(), n.containerd.stop()) }
