@@ -49,6 +49,13 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 			"slack: {webhookURLSecretRef: {namespace: a, name: a, key: " + strings.Repeat("a", 254) + "}}",
 			"spec.slack.webhookURLSecretRef.key: Too long: may not be more than 253 bytes",
 		},
+		"an unknown format": {"webhook: {url: https://a.example, format: XML}", `spec.webhook.format: Unsupported value: "XML"`},
+		"a signature's key of no Secret": {
+			"webhook: {url: https://a.example, signingKeySecretRef: {namespace: a, name: a}}", "spec.webhook.signingKeySecretRef.key: Required value",
+		},
+		"authorities of no Secret": {
+			"webhook: {url: https://a.example, caSecretRef: {namespace: a, key: ca.crt}}", "spec.webhook.caSecretRef.name: Required value",
+		},
 		"headers of no Secret": {
 			"webhook: {url: https://a.example, headersSecretRef: {namespace: a}}", "spec.webhook.headersSecretRef.name: Required value",
 		},

@@ -8,6 +8,7 @@ package httppost
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"time"
@@ -34,19 +35,22 @@ type Config struct {
 	Guard *dialguard.Guard
 	// Resolver looks up names; nil is the system's.
 	Resolver *net.Resolver
+	// Roots are the authorities that may sign a server's certificate; nil are the
+	// system's.
+	Roots *x509.CertPool
 }
 
 // Client posts. It is safe for concurrent use; one serves all receivers that may
 // reach the same addresses.
 type Client struct {
-	http      *http.Client
-	userAgent string
+	http   *http.Client
+	config Config
 }
 
 // New returns a Client.
 func New(cfg Config) *Client {
 	return &Client{
-		userAgent: cfg.UserAgent,
+		config: cfg,
 		http: &http.Client{
 			Transport: newTransport(cfg),
 			CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -54,6 +58,14 @@ func New(cfg Config) *Client {
 			},
 		},
 	}
+}
+
+// WithRoots returns a Client of the same kind that trusts these authorities alone.
+// It has connections of its own, which close when they are idle.
+func (c *Client) WithRoots(roots *x509.CertPool) *Client {
+	cfg := c.config
+	cfg.Roots = roots
+	return New(cfg)
 }
 
 // Close closes idle connections.
@@ -69,7 +81,7 @@ func newTransport(cfg Config) *http.Transport {
 	return &http.Transport{
 		Proxy:                  proxy,
 		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots},
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},

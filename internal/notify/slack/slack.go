@@ -48,5 +48,5 @@ func (n *Notifier) Format() string { return "slack" }
 
 // Send posts the body.
 func (n *Notifier) Send(ctx context.Context, key string, body []byte) error {
-	return n.client.Post(ctx, httppost.Request{URL: n.url, Key: key, Body: body, Explain: explain})
+	return n.client.Post(ctx, httppost.Request{URL: n.url, Key: key, Body: body, Judge: judge})
 }
