@@ -9,12 +9,41 @@ type LogReceiver struct{}
 
 // AlarmReceiverSpec says where messages go.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="exactly one of slack, webhook and log must be set"
+// +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log must be set"
 type AlarmReceiverSpec struct {
 	// slack posts to a Slack channel, at most one message a second; what is
 	// beyond that comes as a digest.
 	// +optional
 	Slack *SlackReceiver `json:"slack,omitempty"`
+
+	// teams posts to a channel or chat of Microsoft Teams through a workflow's webhook,
+	// at most one message a second; what is beyond that comes as a digest.
+	// +optional
+	Teams *ChatReceiver `json:"teams,omitempty"`
+
+	// discord posts to a Discord channel, at most one message in 2 s; what is beyond
+	// that comes as a digest.
+	// +optional
+	Discord *ChatReceiver `json:"discord,omitempty"`
+
+	// telegram has a bot send to a chat of Telegram, at most one message in 3 s; what
+	// is beyond that comes as a digest.
+	// +optional
+	Telegram *TelegramReceiver `json:"telegram,omitempty"`
+
+	// pagerDuty makes incidents of PagerDuty: one for each group of an alarm, resolved
+	// with it; of an alarm without groups, one for each object and reason.
+	// +optional
+	PagerDuty *PagerDutyReceiver `json:"pagerDuty,omitempty"`
+
+	// alertmanager makes alerts of an Alertmanager: one for each group of an alarm,
+	// resolved with it; of an alarm without groups, one for each object and reason.
+	// +optional
+	Alertmanager *AlertmanagerReceiver `json:"alertmanager,omitempty"`
+
+	// email sends e-mail, at most one in 10 s; what is beyond that comes as a digest.
+	// +optional
+	Email *EmailReceiver `json:"email,omitempty"`
 
 	// webhook posts JSON to an HTTP server.
 	// +optional

@@ -10,10 +10,11 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/notify"
 	"github.com/bongsu-io/bongsu/internal/notify/dialguard"
+	"github.com/bongsu-io/bongsu/internal/notify/discord"
 	"github.com/bongsu-io/bongsu/internal/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/notify/log"
 	"github.com/bongsu-io/bongsu/internal/notify/slack"
-	"github.com/bongsu-io/bongsu/internal/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/notify/teams"
 	"github.com/bongsu-io/bongsu/internal/report"
 )
 
@@ -54,7 +55,19 @@ func (r *Reconciler) build(ctx context.Context, object Object, key string) (noti
 func (c *construction) sink(ctx context.Context, spec *v1alpha1.ClusterAlarmReceiverSpec) error {
 	switch {
 	case spec.Slack != nil:
-		return c.slack(ctx, spec.Slack)
+		return chat(ctx, c, &spec.Slack.WebhookURLSecretRef, slack.New)
+	case spec.Teams != nil:
+		return chat(ctx, c, &spec.Teams.WebhookURLSecretRef, teams.New)
+	case spec.Discord != nil:
+		return chat(ctx, c, &spec.Discord.WebhookURLSecretRef, discord.New)
+	case spec.Telegram != nil:
+		return c.telegram(ctx, spec.Telegram)
+	case spec.PagerDuty != nil:
+		return c.pagerDuty(ctx, spec.PagerDuty)
+	case spec.Alertmanager != nil:
+		return c.alertmanager(ctx, spec.Alertmanager)
+	case spec.Email != nil:
+		return c.email(ctx, spec.Email)
 	case spec.Webhook != nil:
 		return c.webhook(ctx, spec.Webhook)
 	default:
@@ -63,43 +76,13 @@ func (c *construction) sink(ctx context.Context, spec *v1alpha1.ClusterAlarmRece
 	}
 }
 
-func (c *construction) slack(ctx context.Context, spec *v1alpha1.ClusterSlackReceiver) error {
-	from := urlIn(&spec.WebhookURLSecretRef)
-	raw, err := c.value(ctx, from)
-	if err != nil {
-		return err
-	}
-	if err := c.checkURL(raw, from); err != nil {
-		return err
-	}
-	notifier, err := slack.New(c.client(), raw)
-	if err != nil {
-		return invalidSecret(from, err)
-	}
-	c.Notifier, c.Limit = notifier, notifier.Limit()
-	return nil
+// limited is a Notifier that knows how often it may be used.
+type limited interface {
+	notify.Notifier
+	Limit() notify.Limit
 }
 
-func (c *construction) webhook(ctx context.Context, spec *v1alpha1.ClusterWebhookReceiver) error {
-	server, err := c.server(ctx, &spec.ClusterHTTPServer)
-	if err != nil {
-		return err
-	}
-	from := valueIn(spec.SigningKeySecretRef)
-	key, err := c.value(ctx, from)
-	if err != nil {
-		return err
-	}
-	notifier, err := webhook.New(server.client, webhook.Config{
-		URL: server.url, Headers: server.headers, Format: spec.Format,
-		Sign: spec.SigningKeySecretRef != nil, SigningKey: key, Clock: c.Sinks.Clock,
-	})
-	if err != nil {
-		return invalidSecret(from, err) // URL and headers were checked before
-	}
-	c.Notifier = notifier
-	return nil
-}
+func (c *construction) use(n limited) { c.Notifier, c.Limit = n, n.Limit() }
 
 func checkAllowedNamespaces(selector *metav1.LabelSelector) error {
 	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {

@@ -26,11 +26,20 @@ func TestWhoeverMayNotGetASecretCannotUseItInAReceiver(t *testing.T) {
 	c := cluster.Shared(t)
 	home := c.Namespace(t, nil)
 	for field, spec := range map[string]string{
-		"slack.webhookURLSecretRef":   "slack: {webhookURLSecretRef: {NAMESPACEname: hook}}",
-		"webhook.urlSecretRef":        "webhook: {urlSecretRef: {NAMESPACEname: hook}}",
-		"webhook.headersSecretRef":    "webhook: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
-		"webhook.caSecretRef":         "webhook: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
-		"webhook.signingKeySecretRef": "webhook: {url: https://a.example, signingKeySecretRef: {NAMESPACEname: hook, key: key}}",
+		"slack.webhookURLSecretRef":     "slack: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"teams.webhookURLSecretRef":     "teams: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"discord.webhookURLSecretRef":   "discord: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"telegram.tokenSecretRef":       "telegram: {chatID: '1', tokenSecretRef: {NAMESPACEname: hook, key: token}}",
+		"pagerDuty.routingKeySecretRef": "pagerDuty: {routingKeySecretRef: {NAMESPACEname: hook, key: key}}",
+		"alertmanager.urlSecretRef":     "alertmanager: {urlSecretRef: {NAMESPACEname: hook}}",
+		"alertmanager.headersSecretRef": "alertmanager: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
+		"alertmanager.caSecretRef":      "alertmanager: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"email.credentialsSecretRef":    "email: {host: a.example, from: a@a.example, to: [b@a.example], credentialsSecretRef: {NAMESPACEname: hook}}",
+		"email.caSecretRef":             "email: {host: a.example, from: a@a.example, to: [b@a.example], caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"webhook.urlSecretRef":          "webhook: {urlSecretRef: {NAMESPACEname: hook}}",
+		"webhook.headersSecretRef":      "webhook: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
+		"webhook.caSecretRef":           "webhook: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"webhook.signingKeySecretRef":   "webhook: {url: https://a.example, signingKeySecretRef: {NAMESPACEname: hook, key: key}}",
 	} {
 		for kind, tc := range map[string]struct{ namespace, resource, inSpec string }{
 			"AlarmReceiver":        {home, "alarmreceivers", ""},

@@ -116,6 +116,36 @@ func TestWhatIsWrongWithAReceiverIsToldAndHealsWhenCorrected(t *testing.T) {
 			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: the signing key must be 24 to 64 random bytes",
 			heal: func(s *scene) { s.secret("key", strings.Repeat("A", 32)) },
 		},
+		"a token that is none": {
+			prepare: func(s *scene) { s.secret("token", "hunter2") },
+			spec:    "telegram: {chatID: '1', tokenSecretRef: {name: hook, key: token}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not a bot's token",
+			heal: func(s *scene) { s.secret("token", "1:hunter2") },
+		},
+		"an integration key that is none": {
+			prepare: func(s *scene) { s.secret("key", "hunter2") },
+			spec:    "pagerDuty: {routingKeySecretRef: {name: hook, key: key}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not an integration key",
+			heal: func(s *scene) { s.secret("key", strings.Repeat("a", 32)) },
+		},
+		"a password without a user": {
+			prepare: func(s *scene) { s.secret("password", "hunter2") },
+			spec:    "email: {host: a.example, from: a@a.example, to: [b@a.example], credentialsSecretRef: {name: hook}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook must have the keys username and password",
+			heal: func(s *scene) {
+				s.patch(s.receiver(), `{"spec":{"email":{"credentialsSecretRef":null}}}`)
+			},
+		},
+		"a mail server on a private address": {
+			spec:   "email: {host: 10.0.0.1, from: a@a.example, to: [b@a.example]}",
+			reason: v1alpha1.ReasonAddressNotAllowed, message: "ask an administrator to allow the range",
+			heal: func(s *scene) { s.patch(s.receiver(), `{"spec":{"email":{"host":"a.example"}}}`) },
+		},
+		"an Alertmanager on a private address": {
+			spec:   "alertmanager: {url: 'http://10.0.0.1:9093'}",
+			reason: v1alpha1.ReasonAddressNotAllowed, message: "ask an administrator to allow the range",
+			heal: func(s *scene) { s.patch(s.receiver(), `{"spec":{"alertmanager":{"url":"https://a.example"}}}`) },
+		},
 		"a loopback address": {
 			spec:   "webhook: {url: 'http://127.0.0.1:1/'}",
 			reason: v1alpha1.ReasonAddressNotAllowed, message: "ask an administrator to allow the range",

@@ -38,6 +38,23 @@ func namedIn(spec v1alpha1.ClusterAlarmReceiverSpec) []types.NamespacedName {
 	if s := spec.Slack; s != nil {
 		add(urlIn(&s.WebhookURLSecretRef))
 	}
+	for _, chat := range []*v1alpha1.ClusterChatReceiver{spec.Teams, spec.Discord} {
+		if chat != nil {
+			add(urlIn(&chat.WebhookURLSecretRef))
+		}
+	}
+	if t := spec.Telegram; t != nil {
+		add(valueIn(&t.TokenSecretRef))
+	}
+	if p := spec.PagerDuty; p != nil {
+		add(valueIn(&p.RoutingKeySecretRef))
+	}
+	if a := spec.Alertmanager; a != nil {
+		add(serverSecrets(&a.ClusterHTTPServer)...)
+	}
+	if e := spec.Email; e != nil {
+		add(allOf(e.CredentialsSecretRef), valueIn(e.CASecretRef))
+	}
 	if w := spec.Webhook; w != nil {
 		add(serverSecrets(&w.ClusterHTTPServer)...)
 		add(valueIn(w.SigningKeySecretRef))

@@ -16,7 +16,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict) // as kubectl does
 	const (
-		oneSink = "exactly one of slack, webhook and log must be set"
+		oneSink = "exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log must be set"
 		oneURL  = "spec.webhook: Invalid value: exactly one of url and urlSecretRef must be set"
 		badURL  = "spec.webhook.url: Invalid value: ... must be an absolute http or https URL, for example https://alarms.example.com/bongsu"
 		userURL = "spec.webhook.url: Invalid value: ... must not hold a user or password; put the URL in a Secret and name it in urlSecretRef"
@@ -25,7 +25,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"no spec":             {"", "spec: Required value"},
 		"no sink":             {"{}", oneSink},
 		"two sinks":           {"log: {}\nwebhook: {url: https://a.example}", oneSink},
-		"an unknown sink":     {"mail: {}", `unknown field "spec.mail"`},
+		"an unknown sink":     {"pigeon: {}", `unknown field "spec.pigeon"`},
 		"a webhook of no URL": {"webhook: {}", oneURL},
 		"a URL twice":         {"webhook: {url: https://a.example, urlSecretRef: {namespace: a, name: a}}", oneURL},
 		"a URL without host":  {"webhook: {url: 'https:///a'}", badURL},
@@ -55,6 +55,31 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		},
 		"authorities of no Secret": {
 			"webhook: {url: https://a.example, caSecretRef: {namespace: a, key: ca.crt}}", "spec.webhook.caSecretRef.name: Required value",
+		},
+		"teams of no Secret": {"teams: {}", "spec.teams.webhookURLSecretRef: Required value"},
+		"a chat without a number or name": {
+			"telegram: {chatID: my chat, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.telegram.chatID: Invalid value",
+		},
+		"a bot whose server is no URL": {
+			"telegram: {chatID: '1', apiURL: x, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.telegram.apiURL: Invalid value: ... must be an absolute http or https URL",
+		},
+		"an unknown severity": {
+			"pagerDuty: {severity: high, routingKeySecretRef: {namespace: a, name: a, key: a}}", `spec.pagerDuty.severity: Unsupported value: "high"`,
+		},
+		"an Alertmanager without URL": {"alertmanager: {}", "exactly one of url and urlSecretRef must be set"},
+		"an alert that ends at once": {
+			"alertmanager: {url: http://a.example, resolveAfterSeconds: 1}", "spec.alertmanager.resolveAfterSeconds: Invalid value",
+		},
+		"mail to nobody": {"email: {host: a.example, from: a@a.example, to: []}", "spec.email.to: Invalid value"},
+		"mail to more than an address": {
+			"email: {host: a.example, from: a@a.example, to: ['Me <me@a.example>']}", "spec.email.to[0]: Invalid value",
+		},
+		"mail through a URL": {
+			"email: {host: 'smtp://a.example', from: a@a.example, to: [b@a.example]}", "spec.email.host: Invalid value",
+		},
+		"a password without encryption": {
+			"email: {host: a.example, from: a@a.example, to: [b@a.example], tls: None, credentialsSecretRef: {namespace: a, name: a}}",
+			"a password is not sent without encryption",
 		},
 		"headers of no Secret": {
 			"webhook: {url: https://a.example, headersSecretRef: {namespace: a}}", "spec.webhook.headersSecretRef.name: Required value",

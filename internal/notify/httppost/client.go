@@ -7,6 +7,7 @@
 package httppost
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -44,15 +45,21 @@ type Config struct {
 // reach the same addresses.
 type Client struct {
 	http   *http.Client
+	dialer *net.Dialer
 	config Config
 }
 
 // New returns a Client.
 func New(cfg Config) *Client {
+	dialer := &net.Dialer{Resolver: cfg.Resolver}
+	if cfg.Guard != nil {
+		dialer.Control = cfg.Guard.Control
+	}
 	return &Client{
 		config: cfg,
+		dialer: dialer,
 		http: &http.Client{
-			Transport: newTransport(cfg),
+			Transport: newTransport(cfg, dialer),
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse
 			},
@@ -71,17 +78,27 @@ func (c *Client) WithRoots(roots *x509.CertPool) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-func newTransport(cfg Config) *http.Transport {
-	dialer := &net.Dialer{Resolver: cfg.Resolver}
+// Dial connects as posts do, but never through a proxy, for what does not speak HTTP.
+func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return c.dialer.DialContext(ctx, "tcp", address)
+}
+
+// TLSConfig is that of posts.
+func (c *Client) TLSConfig() *tls.Config { return newTLSConfig(c.config) }
+
+func newTLSConfig(cfg Config) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
+}
+
+func newTransport(cfg Config, dialer *net.Dialer) *http.Transport {
 	proxy := http.ProxyFromEnvironment
 	if cfg.Guard != nil {
-		dialer.Control = cfg.Guard.Control
 		proxy = nil
 	}
 	return &http.Transport{
 		Proxy:                  proxy,
 		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots},
+		TLSClientConfig:        newTLSConfig(cfg),
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},

@@ -39,7 +39,7 @@ func (c *Client) Post(ctx context.Context, r Request) error {
 	}
 	resp, err := c.http.Do(req) //nolint:bodyclose // drain closes it
 	if err != nil {
-		return connectionError(err)
+		return ConnectionError(err)
 	}
 	answer := newAnswer(resp)
 	answer.Body = drain(resp.Body)
