@@ -127,7 +127,7 @@ func (s *stage) secretReceivers(name, url string) {
 		}},
 	}})
 	s.create(&v1alpha1.AlarmReceiver{ObjectMeta: meta, Spec: v1alpha1.AlarmReceiverSpec{
-		Slack: &v1alpha1.SlackReceiver{WebhookURLSecretRef: key},
+		Slack: &v1alpha1.SlackReceiver{WebhookURLSecretRef: &key},
 	}})
 	spec := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Reasons: []string{reason}}}}
 	s.create(&v1alpha1.ClusterAlarm{ObjectMeta: clusterMeta, Spec: v1alpha1.ClusterAlarmSpec{

@@ -13,7 +13,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/notify/discord"
 	"github.com/bongsu-io/bongsu/internal/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/notify/log"
-	"github.com/bongsu-io/bongsu/internal/notify/slack"
 	"github.com/bongsu-io/bongsu/internal/notify/teams"
 	"github.com/bongsu-io/bongsu/internal/report"
 )
@@ -55,7 +54,7 @@ func (r *Reconciler) build(ctx context.Context, object Object, key string) (noti
 func (c *construction) sink(ctx context.Context, spec *v1alpha1.ClusterAlarmReceiverSpec) error {
 	switch {
 	case spec.Slack != nil:
-		return chat(ctx, c, &spec.Slack.WebhookURLSecretRef, slack.New)
+		return c.slack(ctx, spec.Slack)
 	case spec.Teams != nil:
 		return chat(ctx, c, &spec.Teams.WebhookURLSecretRef, teams.New)
 	case spec.Discord != nil:

@@ -27,6 +27,7 @@ func TestWhoeverMayNotGetASecretCannotUseItInAReceiver(t *testing.T) {
 	home := c.Namespace(t, nil)
 	for field, spec := range map[string]string{
 		"slack.webhookURLSecretRef":     "slack: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"slack.tokenSecretRef":          "slack: {channel: C0123, tokenSecretRef: {NAMESPACEname: hook, key: token}}",
 		"teams.webhookURLSecretRef":     "teams: {webhookURLSecretRef: {NAMESPACEname: hook}}",
 		"discord.webhookURLSecretRef":   "discord: {webhookURLSecretRef: {NAMESPACEname: hook}}",
 		"telegram.tokenSecretRef":       "telegram: {chatID: '1', tokenSecretRef: {NAMESPACEname: hook, key: token}}",

@@ -122,6 +122,12 @@ func TestWhatIsWrongWithAReceiverIsToldAndHealsWhenCorrected(t *testing.T) {
 			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not a bot's token",
 			heal: func(s *scene) { s.secret("token", "1:hunter2") },
 		},
+		"a bot's token that is none": {
+			prepare: func(s *scene) { s.secret("token", "hunter2") },
+			spec:    "slack: {channel: C0123, tokenSecretRef: {name: hook, key: token}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not a bot's token",
+			heal: func(s *scene) { s.secret("token", "xoxb-hunter2") },
+		},
 		"an integration key that is none": {
 			prepare: func(s *scene) { s.secret("key", "hunter2") },
 			spec:    "pagerDuty: {routingKeySecretRef: {name: hook, key: key}}",

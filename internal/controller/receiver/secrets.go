@@ -36,7 +36,7 @@ func namedIn(spec v1alpha1.ClusterAlarmReceiverSpec) []types.NamespacedName {
 		}
 	}
 	if s := spec.Slack; s != nil {
-		add(urlIn(&s.WebhookURLSecretRef))
+		add(urlIn(s.WebhookURLSecretRef), valueIn(s.TokenSecretRef))
 	}
 	for _, chat := range []*v1alpha1.ClusterChatReceiver{spec.Teams, spec.Discord} {
 		if chat != nil {

@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/notify/email"
 	"github.com/bongsu-io/bongsu/internal/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/notify/pagerduty"
+	"github.com/bongsu-io/bongsu/internal/notify/slack"
 	"github.com/bongsu-io/bongsu/internal/notify/telegram"
 	"github.com/bongsu-io/bongsu/internal/notify/webhook"
 )
@@ -28,6 +30,27 @@ func chat[N limited](ctx context.Context, c *construction, ref *v1alpha1.Cluster
 		return invalidSecret(from, err)
 	}
 	c.use(notifier)
+	return nil
+}
+
+func (c *construction) slack(ctx context.Context, spec *v1alpha1.ClusterSlackReceiver) error {
+	if spec.WebhookURLSecretRef != nil {
+		return chat(ctx, c, spec.WebhookURLSecretRef, slack.New)
+	}
+	from := valueIn(spec.TokenSecretRef)
+	token, err := c.value(ctx, from)
+	if err != nil {
+		return err
+	}
+	api := cmp.Or(string(spec.APIURL), slack.DefaultAPI)
+	if err := c.checkAddress(api); err != nil {
+		return err
+	}
+	bot, err := slack.NewBot(c.client(), slack.BotConfig{API: api, Token: token, Channel: spec.Channel, Clock: c.Sinks.Clock})
+	if err != nil {
+		return invalidSecret(from, err)
+	}
+	c.use(bot)
 	return nil
 }
 

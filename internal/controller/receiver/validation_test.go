@@ -37,7 +37,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"a URL with fragment": {"webhook: {url: 'https://a.example/#b'}", "spec.webhook.url: Invalid value: ... must not have a fragment: remove # and what follows"},
 		"a URL with user":     {"webhook: {url: 'https://me@a.example'}", userURL},
 		"a long URL":          {"webhook: {url: https://a.example/" + strings.Repeat("a", 2048) + "}", "spec.webhook.url: Too long: may not be more than 2048 bytes"},
-		"slack of no Secret":  {"slack: {}", "spec.slack.webhookURLSecretRef: Required value"},
+		"slack of no Secret":  {"slack: {}", "spec.slack: Invalid value: exactly one of webhookURLSecretRef and tokenSecretRef must be set"},
 		"a Secret of no name": {"slack: {webhookURLSecretRef: {namespace: a}}", "spec.slack.webhookURLSecretRef.name: Required value"},
 		"an empty Secret name": {
 			"slack: {webhookURLSecretRef: {namespace: a, name: ''}}", "spec.slack.webhookURLSecretRef.name: Invalid value",
@@ -55,6 +55,18 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		},
 		"authorities of no Secret": {
 			"webhook: {url: https://a.example, caSecretRef: {namespace: a, key: ca.crt}}", "spec.webhook.caSecretRef.name: Required value",
+		},
+		"a bot without channel": {
+			"slack: {tokenSecretRef: {namespace: a, name: a, key: a}}", "channel must be set with tokenSecretRef, and with it alone",
+		},
+		"a channel for a webhook": {
+			"slack: {channel: C0123, webhookURLSecretRef: {namespace: a, name: a}}", "channel must be set with tokenSecretRef, and with it alone",
+		},
+		"an API for a webhook": {
+			"slack: {apiURL: https://a.example, webhookURLSecretRef: {namespace: a, name: a}}", "apiURL can be set with tokenSecretRef alone",
+		},
+		"a channel that is none": {
+			"slack: {channel: general, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.slack.channel: Invalid value",
 		},
 		"teams of no Secret": {"teams: {}", "spec.teams.webhookURLSecretRef: Required value"},
 		"a chat without a number or name": {

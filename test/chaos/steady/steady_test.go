@@ -87,7 +87,7 @@ func populate(t *testing.T, c *cluster.Cluster, good, parked string) {
 		receiver("good", webhook(good)),
 		receiver("parked", webhook(parked)),
 		receiver("secret-missing", v1alpha1.ClusterAlarmReceiverSpec{Slack: &v1alpha1.ClusterSlackReceiver{
-			WebhookURLSecretRef: v1alpha1.ClusterSecretKeyReference{
+			WebhookURLSecretRef: &v1alpha1.ClusterSecretKeyReference{
 				Namespace: "default", SecretKeyReference: v1alpha1.SecretKeyReference{Name: "missing", Key: "url"},
 			},
 		}}),
