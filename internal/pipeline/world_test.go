@@ -26,6 +26,8 @@ type world struct {
 	clock     *clocktesting.FakeClock
 	compiled  *alarm.Alarm
 	receivers []string
+	// often is an alarm with a threshold, of the receiver of that name.
+	often *alarm.Alarm
 
 	events []alarm.Occurrence
 	mirror mirror.Mirror
@@ -54,11 +56,21 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Spec:      v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}},
 		Receivers: w.receivers,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	w.often, err = compiler.Compile(alarm.Definition{
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "often"}, UID: "often",
+		Spec: v1alpha1.AlarmSpec{
+			Match:     []v1alpha1.EventMatch{{}},
+			Threshold: &v1alpha1.AlarmThreshold{Count: oftenCount, WithinSeconds: oftenWithin},
+		},
+		Receivers: []string{"often"},
+	})
+	must(t, err)
 	return w
 }
+
+// The threshold of the alarm that is called often.
+const oftenCount, oftenWithin = 10, 120
 
 // happen adds Events to the API server; positions have gaps, as other writes do
 // not show up in the feed.
@@ -68,9 +80,10 @@ func (w *world) happen(n int) {
 		if len(w.events) > 0 {
 			position = w.events[len(w.events)-1].Position + 1 + w.rand.Uint64N(3)
 		}
+		w.clock.Step(time.Duration(w.rand.IntN(20)) * time.Second)
 		w.events = append(w.events, alarm.Occurrence{
 			Event:    alarm.Event{UID: fmt.Sprint("event-", position), Count: 1, Namespace: "shop"},
-			Increase: 1, Position: position, ObservedAt: w.clock.Now(),
+			Increase: 1 + w.rand.Int64N(2), Position: position, ObservedAt: w.clock.Now(),
 		})
 	}
 }
@@ -117,6 +130,7 @@ func (r *replica) lead(ctx context.Context) *term {
 	must(r.w.t, err)
 	alarms := NewAlarms()
 	alarms.Set("all", "1", r.w.compiled)
+	alarms.Set("often", "1", r.w.often)
 	p := New(Config{
 		Hear:       func(context.Context, []alarm.Occurrence) {},
 		ClusterUID: "cluster", Ledger: books, Mirror: &mirrorStore{w: r.w},
@@ -204,6 +218,7 @@ func (silent) Wake(...string)                                         {}
 func (silent) Context(context.Context, *alarm.Event) alarm.Context    { return alarm.Context{} }
 func (silent) Judged(alarm.ID, alarm.Outcome, error, int64)           {}
 func (silent) Queued(string, int64)                                   {}
+func (silent) Suppressed(alarm.ID, Suppression, int64)                {}
 func (silent) Dropped(string, ledger.Tally, notify.DropCause, string) {}
 func (silent) Reset(context.Context, string)                          {}
 
