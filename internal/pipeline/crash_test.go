@@ -50,6 +50,9 @@ func live(t *testing.T, w *world) (kills int) {
 			leader.deliver(ctx, "quick", w.rand.IntN(10), false)
 			leader.deliver(ctx, "slow", w.rand.IntN(3), false)
 			leader.deliver(ctx, "often", w.rand.IntN(5), false)
+			if w.quickly {
+				leader.deliverAll(ctx)
+			}
 			if w.rand.IntN(3) == 0 {
 				must(t, leader.flushMirror(ctx))
 			}
@@ -60,9 +63,7 @@ func live(t *testing.T, w *world) (kills int) {
 	last := replicas[w.rand.IntN(len(replicas))].lead(ctx)
 	defer last.crash()
 	last.read(ctx, len(w.events))
-	for _, receiver := range append(w.receivers, "often") {
-		last.deliver(ctx, receiver, 1000, false)
-	}
+	last.deliverAll(ctx)
 	return kills
 }
 

@@ -26,6 +26,9 @@ type world struct {
 	clock     *clocktesting.FakeClock
 	compiled  *alarm.Alarm
 	receivers []string
+	// quickly: none of them is slow or dead, so that nothing but windows holds a
+	// replay's begin back.
+	quickly bool
 	// often is an alarm with a threshold, of the receiver of that name.
 	often *alarm.Alarm
 
@@ -43,7 +46,8 @@ type world struct {
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{
-		t: t, rand: rand.New(rand.NewPCG(seed, 1)), receivers: []string{"quick", "slow", "dead"},
+		quickly: seed%2 == 1,
+		t:       t, rand: rand.New(rand.NewPCG(seed, 1)), receivers: []string{"quick", "slow", "dead"},
 		clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)),
 		got:   map[string]int{}, again: map[string]int{}, unmirrored: map[string]bool{},
 	}
@@ -207,6 +211,13 @@ func (t *term) deliver(ctx context.Context, receiver string, n int, cut bool) {
 		}
 		_, err = t.ledger.Settle(ctx, attempt)
 		must(t.w.t, err)
+	}
+}
+
+// deliverAll sends all that is pending.
+func (t *term) deliverAll(ctx context.Context) {
+	for _, receiver := range append(t.w.receivers, "often") {
+		t.deliver(ctx, receiver, 1000, false)
 	}
 }
 
