@@ -53,6 +53,14 @@ type Alarm struct {
 // Threshold returns what it takes for an occurrence to be sent; nil is nothing.
 func (a *Alarm) Threshold() *Threshold { return a.threshold }
 
+// Window is how far back the alarm looks to judge an occurrence.
+func (a *Alarm) Window() time.Duration {
+	if a.threshold == nil {
+		return 0
+	}
+	return a.threshold.Within
+}
+
 // Muted tells whether what happens at a time is not to be sent.
 func (a *Alarm) Muted(at time.Time) bool {
 	return slices.ContainsFunc(a.mutes, func(w *calendar.Window) bool { return w.Contains(at) })
