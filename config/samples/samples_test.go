@@ -79,14 +79,17 @@ func apply(t *testing.T, c *cluster.Cluster, objects []*unstructured.Unstructure
 	}
 }
 
-// That it delivers is tried on a mail server by internal/notify/email.
-func TestTheSampleOfEmailIsReady(t *testing.T) {
+// That they deliver is tried by their packages, on a mail server and on a stand-in for
+// Slack's API.
+func TestTheSamplesOfEmailAndOfABotAreReady(t *testing.T) {
 	c, _ := cluster.SharedOperator(t)
-	objects, err := samples.ReceiverOf("email")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	_ = c.Client.Delete(t.Context(), cluster.Manifest(t, "ClusterAlarmReceiver", "", samples.Receiver, ""))
-	apply(t, c, objects)
-	c.ExpectReady(t, &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: samples.Receiver}})
+	for _, name := range []string{"email", "slack-bot"} {
+		objects, err := samples.ReceiverOf(name)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		_ = c.Client.Delete(t.Context(), cluster.Manifest(t, "ClusterAlarmReceiver", "", samples.Receiver, ""))
+		apply(t, c, objects)
+		c.ExpectReady(t, &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: samples.Receiver}})
+	}
 }
 
 // redirect changes only what the reader is told to change: the URL, or where a
