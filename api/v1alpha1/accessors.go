@@ -42,33 +42,6 @@ func (a *ClusterAlarm) ReceiverReferences() []ReceiverReference {
 	return refs
 }
 
-// ClusterSpec returns the spec in the form of a ClusterAlarmReceiver, with the
-// receiver's own namespace as that of each Secret.
-func (r *AlarmReceiver) ClusterSpec() ClusterAlarmReceiverSpec {
-	out := ClusterAlarmReceiverSpec{Log: r.Spec.Log}
-	if s := r.Spec.Slack; s != nil {
-		out.Slack = &ClusterSlackReceiver{WebhookURLSecretRef: s.WebhookURLSecretRef.in(r.Namespace)}
-	}
-	if w := r.Spec.Webhook; w != nil {
-		out.Webhook = &ClusterWebhookReceiver{URL: w.URL}
-		if ref := w.URLSecretRef; ref != nil {
-			in := ref.in(r.Namespace)
-			out.Webhook.URLSecretRef = &in
-		}
-		if ref := w.HeadersSecretRef; ref != nil {
-			out.Webhook.HeadersSecretRef = &ClusterSecretReference{Namespace: r.Namespace, SecretReference: *ref}
-		}
-	}
-	return out
-}
-
-// ClusterSpec returns the spec.
-func (r *ClusterAlarmReceiver) ClusterSpec() ClusterAlarmReceiverSpec { return r.Spec }
-
-func (s SecretKeyReference) in(namespace string) ClusterSecretKeyReference {
-	return ClusterSecretKeyReference{Namespace: namespace, SecretKeyReference: s}
-}
-
 // CopySpec returns what the copies are to be.
 func (s *SecretShare) CopySpec() *SecretCopySpec { return &s.Spec.SecretCopySpec }
 

@@ -102,6 +102,19 @@ type AlarmSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Match []EventMatch `json:"match"`
 
+	// threshold holds what matches back until there is enough of it; what is not
+	// sent is counted in status.suppressed. Default: every occurrence is sent.
+	// +optional
+	Threshold *AlarmThreshold `json:"threshold,omitempty"`
+
+	// mute are the times at which nothing is sent: what happens in any of them is
+	// counted in status.suppressed, and not sent later. What is on its way when one
+	// begins still arrives. Default: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Mute []MuteWindow `json:"mute,omitempty"`
+
 	// message says how a message reads. Default: a good one, which holds the
 	// reason verbatim.
 	// +optional
@@ -130,6 +143,11 @@ type AlarmStatus struct {
 	// two receivers counts twice.
 	// +optional
 	Delivered int64 `json:"delivered"`
+
+	// suppressed counts the occurrences that matched and were not sent, because they
+	// did not reach spec.threshold or fell into spec.mute.
+	// +optional
+	Suppressed int64 `json:"suppressed,omitempty"`
 
 	// dropped counts the occurrences that were given up, per receiver.
 	// +optional

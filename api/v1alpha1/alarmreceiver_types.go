@@ -7,71 +7,43 @@ import (
 // LogReceiver writes each message to the operator's standard output.
 type LogReceiver struct{}
 
-// SecretKeyReference names one value of a Secret in the receiver's namespace.
-type SecretKeyReference struct {
-	// name of the Secret.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-
-	// key in the Secret's data. Default: url.
-	// +optional
-	// +default="url"
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Key string `json:"key,omitempty"`
-}
-
-// SecretReference names a whole Secret in the receiver's namespace.
-type SecretReference struct {
-	// name of the Secret.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-}
-
-// SlackReceiver posts to a Slack channel.
-type SlackReceiver struct {
-	// webhookURLSecretRef names the incoming webhook's URL. Whoever creates or
-	// changes the receiver must be allowed to get this Secret.
-	// +required
-	WebhookURLSecretRef SecretKeyReference `json:"webhookURLSecretRef"`
-}
-
-// WebhookReceiver posts JSON to an HTTP server.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.urlSecretRef)",message="exactly one of url and urlSecretRef must be set"
-type WebhookReceiver struct {
-	// url of the server, http or https, without user or fragment.
-	// +optional
-	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",message="must be an absolute http or https URL, for example https://alarms.example.com/bongsu"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[a-z]+://[^/?#]*@')",message="must not hold a user or password; put the URL in a Secret and name it in urlSecretRef"
-	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="must not have a fragment: remove # and what follows"
-	URL string `json:"url,omitempty"`
-
-	// urlSecretRef names the URL in a Secret. Whoever creates or changes the
-	// receiver must be allowed to get this Secret.
-	// +optional
-	URLSecretRef *SecretKeyReference `json:"urlSecretRef,omitempty"`
-
-	// headersSecretRef names a Secret of which each entry is sent as a header,
-	// for example Authorization. Whoever creates or changes the receiver must be
-	// allowed to get this Secret.
-	// +optional
-	HeadersSecretRef *SecretReference `json:"headersSecretRef,omitempty"`
-}
-
 // AlarmReceiverSpec says where messages go.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="exactly one of slack, webhook and log must be set"
+// +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log must be set"
 type AlarmReceiverSpec struct {
 	// slack posts to a Slack channel, at most one message a second; what is
 	// beyond that comes as a digest.
 	// +optional
 	Slack *SlackReceiver `json:"slack,omitempty"`
+
+	// teams posts to a channel or chat of Microsoft Teams through a workflow's webhook,
+	// at most one message a second; what is beyond that comes as a digest.
+	// +optional
+	Teams *ChatReceiver `json:"teams,omitempty"`
+
+	// discord posts to a Discord channel, at most one message in 2 s; what is beyond
+	// that comes as a digest.
+	// +optional
+	Discord *ChatReceiver `json:"discord,omitempty"`
+
+	// telegram has a bot send to a chat of Telegram, at most one message in 3 s; what
+	// is beyond that comes as a digest.
+	// +optional
+	Telegram *TelegramReceiver `json:"telegram,omitempty"`
+
+	// pagerDuty makes incidents of PagerDuty: one for each group of an alarm, resolved
+	// with it; of an alarm without groups, one for each object and reason.
+	// +optional
+	PagerDuty *PagerDutyReceiver `json:"pagerDuty,omitempty"`
+
+	// alertmanager makes alerts of an Alertmanager: one for each group of an alarm,
+	// resolved with it; of an alarm without groups, one for each object and reason.
+	// +optional
+	Alertmanager *AlertmanagerReceiver `json:"alertmanager,omitempty"`
+
+	// email sends e-mail, at most one in 10 s; what is beyond that comes as a digest.
+	// +optional
+	Email *EmailReceiver `json:"email,omitempty"`
 
 	// webhook posts JSON to an HTTP server.
 	// +optional

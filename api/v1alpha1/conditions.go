@@ -26,6 +26,9 @@ const (
 	ReasonInvalidExpression = "InvalidExpression"
 	// ReasonInvalidMatch: a label selector cannot be used.
 	ReasonInvalidMatch = "InvalidMatch"
+	// ReasonInvalidMute: a window of spec.mute cannot be used: there is no such time
+	// zone, or it says the same twice.
+	ReasonInvalidMute = "InvalidMute"
 	// ReasonReceiverNotFound: a receiver that spec.receivers names does not
 	// exist. What matches meanwhile waits for it, up to the delivery's maximum age.
 	ReasonReceiverNotFound = "ReceiverNotFound"

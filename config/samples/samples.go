@@ -22,7 +22,7 @@ const Receiver = "ops"
 // Alarms returns all sample alarms, with what they need but Receiver.
 func Alarms() ([]*unstructured.Unstructured, error) { return decode("*.yaml") }
 
-// ReceiverOf returns the sample receiver of a type: log, slack or webhook.
+// ReceiverOf returns the sample receiver of a type, for example log, slack or webhook.
 func ReceiverOf(sink string) ([]*unstructured.Unstructured, error) {
 	return decode("receivers/" + sink + ".yaml")
 }

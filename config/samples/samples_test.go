@@ -49,9 +49,14 @@ func TestEachSampleReceiverDelivers(t *testing.T) {
 	server := sink.New(t)
 
 	for name, received := range map[string]func() string{
-		"log":     operator.Out.String,
-		"slack":   func() string { return bodies(server) },
-		"webhook": func() string { return bodies(server) },
+		"log":          operator.Out.String,
+		"slack":        func() string { return bodies(server) },
+		"teams":        func() string { return bodies(server) },
+		"discord":      func() string { return bodies(server) },
+		"telegram":     func() string { return bodies(server) },
+		"pagerduty":    func() string { return bodies(server) },
+		"alertmanager": func() string { return bodies(server) },
+		"webhook":      func() string { return bodies(server) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := samples.ReceiverOf(name)
@@ -74,22 +79,43 @@ func apply(t *testing.T, c *cluster.Cluster, objects []*unstructured.Unstructure
 	}
 }
 
-// redirect changes only what the reader is told to change: the URL.
+// That they deliver is tried by their packages, on a mail server and on a stand-in for
+// Slack's API.
+func TestTheSamplesOfEmailAndOfABotAreReady(t *testing.T) {
+	c, _ := cluster.SharedOperator(t)
+	for _, name := range []string{"email", "slack-bot"} {
+		objects, err := samples.ReceiverOf(name)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		_ = c.Client.Delete(t.Context(), cluster.Manifest(t, "ClusterAlarmReceiver", "", samples.Receiver, ""))
+		apply(t, c, objects)
+		c.ExpectReady(t, &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: samples.Receiver}})
+	}
+}
+
+// redirect changes only what the reader is told to change: the URL, or where a
+// vendor's API is.
 func redirect(t *testing.T, objects []*unstructured.Unstructured, url string) []*unstructured.Unstructured {
 	t.Helper()
 	for _, o := range objects {
-		path := []string{"spec", "webhook", "url"}
-		if o.GetKind() == "Secret" {
-			path = []string{"stringData", "url"}
+		for _, path := range [][]string{{"spec", "webhook", "url"}, {"spec", "alertmanager", "url"}, {"stringData", "url"}} {
+			if _, found, _ := unstructured.NestedString(o.Object, path...); found {
+				set(t, o, url, path...)
+			}
 		}
-		if _, found, _ := unstructured.NestedString(o.Object, path...); !found {
-			continue
-		}
-		if err := unstructured.SetNestedField(o.Object, url, path...); err != nil {
-			t.Fatal(err)
+		for _, sink := range []string{"telegram", "pagerDuty"} {
+			if _, found, _ := unstructured.NestedMap(o.Object, "spec", sink); found {
+				set(t, o, url, "spec", sink, "apiURL")
+			}
 		}
 	}
 	return objects
+}
+
+func set(t *testing.T, o *unstructured.Unstructured, value string, path ...string) {
+	t.Helper()
+	if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func happen(t *testing.T, c *cluster.Cluster, name string) {

@@ -67,6 +67,12 @@ func (a *Accountant) Judged(id alarm.ID, outcome alarm.Outcome, err error, occur
 	}
 }
 
+// Suppressed implements pipeline.Reporter.
+func (a *Accountant) Suppressed(id alarm.ID, why pipeline.Suppression, occurrences int64) {
+	a.metrics.suppressed.WithLabelValues(string(why)).Add(float64(occurrences))
+	a.tally.Add(kube.Key(id).String(), tally.Change{Suppressed: occurrences, At: a.clock.Now()})
+}
+
 // Queued implements pipeline.Reporter.
 func (a *Accountant) Queued(receiver string, occurrences int64) {
 	a.tally.Add(receiver, tally.Change{Matched: occurrences, At: a.clock.Now()})

@@ -9,7 +9,7 @@ import (
 // namespace is among them.
 type Metrics struct {
 	matched, unresolved, delivered, expressionFailures, overBudget, resets prometheus.Counter
-	dropped, failures                                                      *prometheus.CounterVec
+	dropped, suppressed, failures                                          *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics. pending tells how many messages wait.
@@ -32,6 +32,7 @@ func NewMetrics(registry prometheus.Registerer, pending func() float64) *Metrics
 		overBudget:         counter("alarms_over_budget_total", "Alarms that were not asked about some Events, because those of their namespace cost too much together."),
 		resets:             counter("feed_resets_total", "Positions found not to be of this cluster's history."),
 		dropped:            vector("occurrences_dropped_total", "Occurrences that were given up, once for each receiver.", "cause"),
+		suppressed:         vector("occurrences_suppressed_total", "Occurrences that matched and were not sent, once for each alarm.", "cause"),
 		failures:           vector("delivery_failures_total", "Receivers that began to fail, by what can be done about it.", "class"),
 	}
 }

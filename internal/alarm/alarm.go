@@ -1,12 +1,14 @@
 package alarm
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/calendar"
 )
 
 // Values of ID.Kind. The kind decides the scope: a ClusterAlarm may see every
@@ -42,8 +44,26 @@ type Alarm struct {
 	suspended  bool
 	namespaces labels.Selector // nil: not restricted
 	entries    []entry
+	threshold  *Threshold
+	mutes      []*calendar.Window
 	title      *template // nil: the default
 	text       *template // nil: the default
+}
+
+// Threshold returns what it takes for an occurrence to be sent; nil is nothing.
+func (a *Alarm) Threshold() *Threshold { return a.threshold }
+
+// Window is how far back the alarm looks to judge an occurrence.
+func (a *Alarm) Window() time.Duration {
+	if a.threshold == nil {
+		return 0
+	}
+	return a.threshold.Within
+}
+
+// Muted tells whether what happens at a time is not to be sent.
+func (a *Alarm) Muted(at time.Time) bool {
+	return slices.ContainsFunc(a.mutes, func(w *calendar.Window) bool { return w.Contains(at) })
 }
 
 // sees tells whether the alarm's scope includes the occurrence, as far as that

@@ -1,14 +1,18 @@
 package alarm
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/calendar"
 	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
@@ -45,6 +49,10 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 	if a.entries, err = c.compileEntries(def.Spec.Match); err != nil {
 		return nil, err
 	}
+	if a.mutes, err = compileMutes(def.Spec.Mute); err != nil {
+		return nil, err
+	}
+	a.threshold = compileThreshold(def.Spec.Threshold)
 	if a.title, err = c.compileTemplate("spec.message.title", def.Spec.Message.Title); err != nil {
 		return nil, err
 	}
@@ -99,4 +107,29 @@ func compileSelector(field string, selector *metav1.LabelSelector) (labels.Selec
 		return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMatch, Field: field, Message: cut(plaintext.Line(err.Error()), maxCompileMessage)}
 	}
 	return compiled, nil
+}
+
+func compileThreshold(spec *v1alpha1.AlarmThreshold) *Threshold {
+	if spec == nil {
+		return nil
+	}
+	return &Threshold{Count: int64(spec.Count), Within: time.Duration(spec.WithinSeconds) * time.Second}
+}
+
+func compileMutes(specs []v1alpha1.MuteWindow) ([]*calendar.Window, error) {
+	windows := make([]*calendar.Window, 0, len(specs))
+	for i := range specs {
+		field := fmt.Sprintf("spec.mute[%d]", i)
+		for j := range specs[:i] {
+			if equality.Semantic.DeepEqual(specs[i], specs[j]) {
+				return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMute, Field: field, Message: fmt.Sprintf("it is the same as spec.mute[%d]", j)}
+			}
+		}
+		w, err := calendar.New(&specs[i])
+		if wrong, ok := errors.AsType[*calendar.Error](err); ok {
+			return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMute, Field: field + "." + wrong.Field, Message: wrong.Message}
+		}
+		windows = append(windows, w)
+	}
+	return windows, nil
 }

@@ -15,8 +15,8 @@ const maxCompileMessage = 500
 
 // CompileError says what is wrong with an alarm, and where.
 type CompileError struct {
-	// Reason for the Ready condition: v1alpha1.ReasonInvalidExpression or
-	// v1alpha1.ReasonInvalidMatch.
+	// Reason for the Ready condition: v1alpha1.ReasonInvalidExpression,
+	// ReasonInvalidMatch or ReasonInvalidMute.
 	Reason string
 	// Field is the path, for example spec.match[0].expression.
 	Field string

@@ -29,10 +29,39 @@ type Message struct {
 	// Count is how many occurrences this message stands for.
 	Count int64 `json:"count"`
 	// Digest says that this stands for several messages, held back by a rate limit.
-	Digest    bool           `json:"digest"`
+	Digest bool `json:"digest"`
+	// Group is the group that this is a message of; nil if the alarm does not group,
+	// and of a digest.
+	Group     *MessageGroup  `json:"group,omitempty"`
 	FirstSeen time.Time      `json:"firstSeen"`
 	LastSeen  time.Time      `json:"lastSeen"`
 	Events    []MessageEvent `json:"events"`
+}
+
+// MessageGroup is what a receiver is told of a group besides what is new in it.
+type MessageGroup struct {
+	// Key names the group among all groups of all alarms: 32 hexadecimal digits.
+	Key string `json:"key"`
+	// By is what its occurrences have in common, in the order of spec.group.by. Of a
+	// group that takes in what is beyond the bound of groups it is empty.
+	By []GroupValue `json:"by,omitempty"`
+	// Total is how many occurrences the group had so far, those of this message
+	// included; Since is when the first of them was observed.
+	Total int64     `json:"total"`
+	Since time.Time `json:"since"`
+	// First says that the receiver was sent no message of this group before. A
+	// message that is tried again is still the first.
+	First bool `json:"first"`
+	// Resolved says that what the group is about is over, by its newest occurrence;
+	// no message of this group follows.
+	Resolved bool `json:"resolved"`
+}
+
+// GroupValue is one of the things that the occurrences of a group have in common.
+type GroupValue struct {
+	// Key is an entry of spec.group.by, for example regarding.name.
+	Key   string `json:"key"`
+	Value string `json:"value"`
 }
 
 // MessageEvent is one Event of a Message.

@@ -36,7 +36,7 @@ func (a *Alarm) Render(ctx context.Context, occ *Occurrence, known *Context) (Me
 func (a *Alarm) render(ctx context.Context, occ *Occurrence, vars *variables) (Message, error) {
 	known := vars.context
 	title, titleErr := a.title.orDefault(ctx, vars, defaultTitle)
-	text, textErr := a.text.orDefault(ctx, vars, func(*Event) string { return defaultText(occ, &known.Object) })
+	text, textErr := a.text.orDefault(ctx, vars, func(*Event) string { return a.defaultText(occ, &known.Object) })
 	m := Message{
 		Version:   MessageVersion,
 		Cluster:   plaintext.Line(known.Cluster.Name),
@@ -72,13 +72,18 @@ func objectName(kind, namespace, name string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// defaultText is why, what is behind it if that is known, and how often since when.
-func defaultText(occ *Occurrence, object *Object) string {
+// defaultText is why, what is behind it if that is known, how often since when, and
+// what it took to be sent.
+func (a *Alarm) defaultText(occ *Occurrence, object *Object) string {
 	lines := []string{occ.Event.Note}
 	if cause := field(object.Cause); cause != "" {
 		lines = append(lines, "Cause: "+cause)
 	}
-	return strings.TrimSpace(strings.Join(append(lines, frequency(occ)), "\n"))
+	lines = append(lines, frequency(occ))
+	if t := a.threshold; t != nil {
+		lines = append(lines, fmt.Sprintf("%d or more matched within %s", t.Count, t.Within))
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
 func frequency(occ *Occurrence) string {

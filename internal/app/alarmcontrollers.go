@@ -94,5 +94,6 @@ func newSinks(c Config) (receiver.Sinks, error) {
 		Guarded: httppost.New(httppost.Config{UserAgent: agent, Guard: guard}),
 		Open:    httppost.New(httppost.Config{UserAgent: agent}),
 		Log:     logsink.New(c.Out),
+		Clock:   realClock,
 	}, nil
 }

@@ -46,9 +46,15 @@ type Batch struct {
 	Counted bool
 	// Forget names Events whose counts are no longer needed.
 	Forget []string
+	// Windows are stored in place of earlier ones of the same IDs.
+	Windows []Window
+	// Oldest and Newest are when the first and the last of what the batch was made
+	// of happened; the zero time if there was nothing. Windows that ended before
+	// Oldest are forgotten.
+	Oldest, Newest time.Time
 }
 
-// Commit stores a batch whole: entries, counts and the position. On an error
+// Commit stores a batch whole: entries, counts, windows and the position. On an error
 // nothing is changed: ErrBackwards if it lies before what was committed, ErrFull
 // if there is no space.
 func (l *Ledger) Commit(ctx context.Context, batch Batch) error {
@@ -62,6 +68,12 @@ func (l *Ledger) Commit(ctx context.Context, batch Batch) error {
 			}
 		}
 		if err := tx.putCounts(ctx, batch.Counts); err != nil {
+			return err
+		}
+		if err := tx.putWindows(ctx, batch.Windows); err != nil {
+			return err
+		}
+		if err := tx.expireWindows(ctx, batch.Oldest); err != nil {
 			return err
 		}
 		return tx.forget(ctx, batch.Forget)
@@ -83,6 +95,9 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 		}
 	}
 	s.Position, s.Time, s.Counted = batch.Position, batch.Time, batch.Counted
+	if batch.Newest.After(s.Newest) {
+		s.Newest = batch.Newest.UTC().Truncate(time.Microsecond)
+	}
 	return tx.setState(ctx, s)
 }
 

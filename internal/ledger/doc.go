@@ -1,7 +1,7 @@
 // Package ledger is the durable memory of delivery: the outbox of what is still
-// to be sent, the feed's position and the last count of each Event, in one
-// embedded SQLite file, so that what was matched and how far the feed was read
-// change in one transaction.
+// to be sent, the feed's position, the last count of each Event and what thresholds
+// remember, in one embedded SQLite file, so that what was matched and how far the
+// feed was read change in one transaction.
 //
 // It knows nothing of Kubernetes or of receivers: a receiver is a string, a
 // message is bytes. It decides nothing about retries, rates or ages, and holds

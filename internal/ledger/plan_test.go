@@ -29,6 +29,8 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 		"lowest":         {selectLowest, "SEARCH entry USING COVERING INDEX entry_by_position (receiver=?)"},
 		"attempt":        {selectAttempt, "SEARCH attempt USING INDEX sqlite_autoindex_attempt_1 (receiver=?)"},
 		"count of Event": {deleteCount, "SEARCH event_count USING PRIMARY KEY (uid=?)"},
+		"window":         {selectWindow, "SEARCH window USING PRIMARY KEY (id=?)"},
+		"old windows":    {deleteOldWindows, "SEARCH window USING COVERING INDEX window_by_end (until<?)"},
 	}
 	l := open(t, t.TempDir())
 	for name, tc := range tests {

@@ -61,6 +61,16 @@ var migrations = []string{
 		count    INTEGER NOT NULL,
 		position INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID;`,
+
+	`ALTER TABLE state ADD COLUMN newest INTEGER NOT NULL DEFAULT 0;
+
+	CREATE TABLE window (
+		id    TEXT PRIMARY KEY NOT NULL,
+		alarm TEXT NOT NULL,
+		until INTEGER NOT NULL,
+		state BLOB NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX window_by_end ON window (until);`,
 }
 
 // migrate brings the file to the version that this release knows.

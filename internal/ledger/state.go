@@ -18,6 +18,8 @@ type State struct {
 	Position uint64
 	// Time is the last Batch.Time.
 	Time time.Time
+	// Newest is when the newest of what was read up to Position happened.
+	Newest time.Time
 	// Counted says that the counts are complete as of Position.
 	Counted bool
 	// Floors are those of the last Replay.
@@ -61,7 +63,8 @@ func (l *Ledger) Confirm(ctx context.Context) error {
 }
 
 // Replay moves the feed's position, backwards too, to one of the given history.
-// Counts, which are of the former position, are forgotten if it is another one.
+// Counts and windows, which are of the former position, are forgotten if it is
+// another one.
 func (l *Ledger) Replay(ctx context.Context, history string, position uint64, floors Floors) error {
 	return l.write(ctx, "setting the position", func(ctx context.Context, tx *tx) error {
 		s, err := tx.state(ctx)
@@ -69,10 +72,10 @@ func (l *Ledger) Replay(ctx context.Context, history string, position uint64, fl
 			return err
 		}
 		if position != s.Position || history != s.History {
-			if _, err := tx.exec(ctx, `DELETE FROM event_count`); err != nil {
+			if err := tx.empty(ctx, "event_count", "window"); err != nil {
 				return err
 			}
-			s.Time, s.Counted = time.Time{}, false
+			s.Time, s.Newest, s.Counted = time.Time{}, time.Time{}, false
 		}
 		s.History, s.Position, s.Floors = history, position, floors
 		return tx.setState(ctx, s)
@@ -83,14 +86,21 @@ func (l *Ledger) Replay(ctx context.Context, history string, position uint64, fl
 // epoch: everything it held is dropped.
 func (l *Ledger) Reset(ctx context.Context, clusterUID string, position uint64) error {
 	return l.write(ctx, "resetting", func(ctx context.Context, tx *tx) error {
-		for _, table := range []string{"attempt", "entry", "event_count"} {
-			if _, err := tx.exec(ctx, `DELETE FROM `+table); err != nil {
-				return err
-			}
+		if err := tx.empty(ctx, "attempt", "entry", "event_count", "window"); err != nil {
+			return err
 		}
 		tx.after(func(m *memory) { m.backlogs = map[string]Backlog{} })
 		return tx.setState(ctx, State{ClusterUID: clusterUID, Position: position})
 	})
+}
+
+func (tx *tx) empty(ctx context.Context, tables ...string) error {
+	for _, table := range tables {
+		if _, err := tx.exec(ctx, `DELETE FROM `+table); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Ledger) changeState(ctx context.Context, what string, change func(*State)) error {
@@ -104,7 +114,7 @@ func (l *Ledger) changeState(ctx context.Context, what string, change func(*Stat
 	})
 }
 
-const selectState = `SELECT cluster, epoch, next_epoch, position, time, counted, floors, history FROM state`
+const selectState = `SELECT cluster, epoch, next_epoch, position, time, newest, counted, floors, history FROM state`
 
 func (tx *tx) state(ctx context.Context) (State, error) {
 	return scanState(tx.row(ctx, selectState))
@@ -112,7 +122,7 @@ func (tx *tx) state(ctx context.Context) (State, error) {
 
 func scanState(row scanner) (s State, err error) {
 	err = row.Scan(&s.ClusterUID, &s.Epoch, &s.NextEpoch, &s.Position,
-		stamp{&s.Time}, &s.Counted, document{&s.Floors}, &s.History)
+		stamp{&s.Time}, stamp{&s.Newest}, &s.Counted, document{&s.Floors}, &s.History)
 	return s, err
 }
 
@@ -121,8 +131,8 @@ func (tx *tx) setState(ctx context.Context, s State) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.exec(ctx, `UPDATE state SET cluster = ?, epoch = ?, next_epoch = ?, position = ?, time = ?, counted = ?, floors = ?, history = ?`,
-		s.ClusterUID, s.Epoch, s.NextEpoch, s.Position, micros(s.Time), s.Counted, string(floors), s.History)
+	_, err = tx.exec(ctx, `UPDATE state SET cluster = ?, epoch = ?, next_epoch = ?, position = ?, time = ?, newest = ?, counted = ?, floors = ?, history = ?`,
+		s.ClusterUID, s.Epoch, s.NextEpoch, s.Position, micros(s.Time), micros(s.Newest), s.Counted, string(floors), s.History)
 	tx.after(func(m *memory) { m.state = s })
 	return err
 }

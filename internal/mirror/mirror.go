@@ -48,12 +48,14 @@ type Mirror struct {
 	// Behind has, for each receiver that has messages pending, the position up to
 	// which it has none. The others are at Position.
 	Behind map[string]uint64 `json:"behind,omitempty"`
+	// Trail tells when the feed was where, the oldest first.
+	Trail []Mark `json:"trail,omitempty"`
 }
 
 // Equal says whether two mirrors tell the same.
 func (m Mirror) Equal(o Mirror) bool {
 	return m.ClusterUID == o.ClusterUID && m.Epoch == o.Epoch && m.History == o.History && m.Position == o.Position &&
-		maps.Equal(m.Behind, o.Behind)
+		maps.Equal(m.Behind, o.Behind) && slices.Equal(m.Trail, o.Trail)
 }
 
 // maxBehind bounds Behind, in bytes as JSON: a ConfigMap has room for 1 MiB

@@ -51,7 +51,7 @@ func TestEverythingArrivesOnceFromASinkThatFailsInEveryWay(t *testing.T) {
 		// as long, and what was accepted would come again.
 		RequestTimeout: time.Hour,
 	})
-	n, err := webhook.New(guardedClient(t, netip.MustParsePrefix("127.0.0.0/8")), server.URL(), nil)
+	n, err := webhook.New(guardedClient(t, netip.MustParsePrefix("127.0.0.0/8")), webhook.Config{URL: server.URL()})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	h.Configure(notify.Receiver{Key: shop, Notifier: n})
 	commit(t, l, shop, 0, messages)

@@ -19,3 +19,23 @@ type Notifier interface {
 	// is taken for one that may be retried.
 	Send(ctx context.Context, key string, body []byte) error
 }
+
+// MaxReference bounds what a Threader has kept for a group, in bytes.
+const MaxReference = 1024
+
+// Threader is a Notifier that goes on with what it has sent of a group before: in
+// the thread of the group's first message, for example.
+type Threader interface {
+	Notifier
+	// SendInGroup makes one attempt as Send does, with a body whose message has a
+	// Group. The reference is what the last accepted message of the group returned,
+	// from this Notifier or a former one of this receiver, perhaps of another sink;
+	// it is empty if there is none, which may be so for a message that is not
+	// the group's first (the ledger was lost, or another replica took over), and
+	// present for one that is being repeated. What it returns when the receiver
+	// accepts the message is kept in the ledger, not encrypted, until the group ends:
+	// at most MaxReference bytes, no secret. With an error it is not looked at.
+	//
+	// It is called instead of Send for a message of a group, never for a digest.
+	SendInGroup(ctx context.Context, key string, body []byte, reference string) (string, error)
+}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
@@ -52,6 +53,17 @@ func (a *Alarms) Delete(key string) {
 		delete(a.byKey, key)
 		a.index = nil
 	}
+}
+
+// Window returns the longest that an alarm in force looks back.
+func (a *Alarms) Window() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var longest time.Duration
+	for _, alarm := range a.byKey {
+		longest = max(longest, alarm.compiled.Window())
+	}
+	return longest
 }
 
 // Index returns an index of the alarms as they are now.

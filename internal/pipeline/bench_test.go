@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/eventfeed"
+	"github.com/bongsu-io/bongsu/internal/ledger"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
@@ -78,7 +79,7 @@ func benchMatch(b *testing.B, cfg *rest.Config, alarms int) float64 {
 		seen := 0
 		start := eventfeed.Start{Position: eventstream.First - 1, CountsKnown: true}
 		_ = feed.Run(ctx, start, func(ctx context.Context, batch eventfeed.Batch) error {
-			verdicts, _, err := m.match(ctx, batch.Occurrences)
+			verdicts, _, err := m.match(ctx, batch.Occurrences, ledger.Floors{})
 			for _, v := range verdicts {
 				matched += len(v)
 			}

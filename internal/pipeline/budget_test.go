@@ -10,6 +10,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/ledger"
 )
 
 // costly is an expression near the limit of what one may cost.
@@ -54,13 +55,13 @@ func matchAll(t *testing.T, m *matcher, n int) (over []string) {
 	var occurrences []alarm.Occurrence
 	for range n {
 		for _, namespace := range []string{"greedy", "modest"} {
-			occurrences = append(occurrences, alarm.Occurrence{Increase: 1, Event: alarm.Event{
+			occurrences = append(occurrences, alarm.Occurrence{Increase: 1, Position: 1, Event: alarm.Event{
 				Namespace: namespace, Count: 1, Note: "the text of an Event",
 				Regarding: alarm.Reference{Kind: "Pod", Namespace: namespace, Name: "web-0"},
 			}})
 		}
 	}
-	verdicts, unasked, err := m.match(context.Background(), occurrences)
+	verdicts, unasked, err := m.match(context.Background(), occurrences, ledger.Floors{})
 	must(t, err)
 	matched := 0
 	for _, vs := range verdicts {

@@ -38,7 +38,13 @@ func (p *Pipeline) commit(ctx context.Context, b eventfeed.Batch, batch ledger.B
 func (p *Pipeline) report(occurrences []alarm.Occurrence, verdicts [][]verdict, in *intake) {
 	for i := range verdicts {
 		for _, v := range verdicts[i] {
+			if v.again {
+				continue
+			}
 			p.Reporter.Judged(v.alarm.ID, v.outcome, v.err, occurrences[i].Increase)
+			if v.suppressed != "" {
+				p.Reporter.Suppressed(v.alarm.ID, v.suppressed, occurrences[i].Increase)
+			}
 		}
 	}
 	for receiver, alarms := range in.overflow {

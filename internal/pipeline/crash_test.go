@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
@@ -48,6 +49,10 @@ func live(t *testing.T, w *world) (kills int) {
 			leader.read(ctx, w.rand.IntN(8))
 			leader.deliver(ctx, "quick", w.rand.IntN(10), false)
 			leader.deliver(ctx, "slow", w.rand.IntN(3), false)
+			leader.deliver(ctx, "often", w.rand.IntN(5), false)
+			if w.quickly {
+				leader.deliverAll(ctx)
+			}
 			if w.rand.IntN(3) == 0 {
 				must(t, leader.flushMirror(ctx))
 			}
@@ -58,9 +63,7 @@ func live(t *testing.T, w *world) (kills int) {
 	last := replicas[w.rand.IntN(len(replicas))].lead(ctx)
 	defer last.crash()
 	last.read(ctx, len(w.events))
-	for _, receiver := range w.receivers {
-		last.deliver(ctx, receiver, 1000, false)
-	}
+	last.deliverAll(ctx)
 	return kills
 }
 
@@ -80,5 +83,24 @@ func (w *world) check() (duplicates int) {
 			duplicates += max(0, got-1)
 		}
 	}
+	for i := range w.events {
+		key := "often/" + alarm.Key("often", w.often.UID, &w.events[i])
+		got, want := w.got[key], w.oftenEnough(i)
+		if want != (got > 0) || got > 1+w.again[key] {
+			w.t.Errorf("the Event at %d, which reaches the threshold: %t, was sent %d times", w.events[i].Position, want, got)
+		}
+		duplicates += max(0, got-1)
+	}
 	return duplicates
+}
+
+// oftenEnough says whether an Event reaches the threshold, by all that happened.
+func (w *world) oftenEnough(i int) bool {
+	var n int64
+	for _, occ := range w.events[:i+1] {
+		if w.events[i].ObservedAt.Sub(occ.ObservedAt) <= oftenWithin*time.Second {
+			n += occ.Increase
+		}
+	}
+	return n >= oftenCount
 }

@@ -36,10 +36,22 @@ func newIntake(floors ledger.Floors, backlog func(receiver string) int64) *intak
 	}
 }
 
+// addAll takes in what alarms have to say of a batch.
+func (in *intake) addAll(occurrences []alarm.Occurrence, verdicts [][]verdict) error {
+	for i := range occurrences {
+		for j := range verdicts[i] {
+			if err := in.add(&occurrences[i], &verdicts[i][j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // add takes in what an alarm has to say of an occurrence that it matched: an entry
 // for each receiver that was not served before.
 func (in *intake) add(occ *alarm.Occurrence, v *verdict) error {
-	if v.outcome != alarm.Matched {
+	if v.outcome != alarm.Matched || v.suppressed != "" {
 		return nil
 	}
 	payload, err := json.Marshal(v.message)

@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/ledger"
 )
 
 // matchers is how many occurrences are matched at once: most of the time is spent
@@ -23,6 +25,11 @@ type verdict struct {
 	outcome alarm.Outcome
 	err     error
 	message alarm.Message
+	// suppressed says why what matched is not sent; empty if it is.
+	suppressed Suppression
+	// again: it was told of before, to all receivers. It is looked at once more only
+	// for the sake of what is remembered of it.
+	again bool
 }
 
 // matcher decides which alarms a batch of occurrences matches.
@@ -35,8 +42,9 @@ type matcher struct {
 
 // match returns the verdicts on each occurrence, in the occurrences' order, and the
 // Alarms that were not asked about each, for they are over their budget. Most occurrences are of interest to
-// nobody; the others are looked up side by side.
-func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence) ([][]verdict, []*alarm.Alarm, error) {
+// nobody; the others are looked up side by side. Of those at or below the floors of
+// all of an alarm's receivers there are verdicts only if the alarm remembers them.
+func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, floors ledger.Floors) ([][]verdict, []*alarm.Alarm, error) {
 	index := m.alarms.Index()
 	meters := m.budget.open()
 	verdicts := make([][]verdict, len(occurrences))
@@ -45,11 +53,14 @@ func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence) ([]
 	for i := range occurrences {
 		occ := &occurrences[i]
 		candidates := index.Candidates(occ, m.namespaces, meters.of(index, occ.Event.Namespace))
+		candidates = slices.DeleteFunc(candidates, func(c alarm.Candidate) bool {
+			return c.Alarm.Window() == 0 && served(c.Alarm, occ, floors)
+		})
 		if len(candidates) == 0 {
 			continue
 		}
 		group.Go(func() error {
-			verdicts[i] = m.judge(ctx, occ, candidates)
+			verdicts[i] = m.judge(ctx, occ, candidates, floors)
 			return ctx.Err()
 		})
 	}
@@ -61,12 +72,12 @@ func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence) ([]
 	return verdicts, unasked, err
 }
 
-func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates []alarm.Candidate) []verdict {
+func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates []alarm.Candidate, floors ledger.Floors) []verdict {
 	known := m.enricher.Context(ctx, &occ.Event)
 	verdicts := make([]verdict, 0, len(candidates))
 	for _, c := range candidates {
 		result := c.Match(ctx, &known)
-		v := verdict{alarm: c.Alarm, outcome: result.Outcome, err: result.Err}
+		v := verdict{alarm: c.Alarm, outcome: result.Outcome, err: result.Err, again: served(c.Alarm, occ, floors)}
 		if v.outcome == alarm.Matched {
 			var err error
 			v.message, err = c.Render(ctx, &known)
@@ -79,4 +90,14 @@ func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates [
 		}
 	}
 	return verdicts
+}
+
+// served says whether all receivers of the alarm were served the occurrence before.
+func served(a *alarm.Alarm, occ *alarm.Occurrence, floors ledger.Floors) bool {
+	for _, receiver := range a.Receivers {
+		if occ.Position > floors.Of(receiver) {
+			return false
+		}
+	}
+	return len(a.Receivers) > 0 || occ.Position <= floors.Default
 }

@@ -36,7 +36,9 @@ func (p *Pipeline) keepMirror(ctx context.Context) error {
 func (p *Pipeline) flushMirror(ctx context.Context) error {
 	p.mirrorMu.Lock()
 	defer p.mirrorMu.Unlock()
-	m := mirrorOf(p.ledger.Snapshot(), p.epoch)
+	snapshot := p.ledger.Snapshot()
+	m := mirrorOf(snapshot, p.epoch)
+	m.Trail = mirror.Extend(p.trailOf(m.History), snapshot.Position, snapshot.Newest)
 	leftOut := m.Fit()
 	if m.Equal(p.mirrored) {
 		return nil
@@ -49,4 +51,13 @@ func (p *Pipeline) flushMirror(ctx context.Context) error {
 	}
 	p.mirrored = m
 	return nil
+}
+
+// trailOf is the trail as it was last, of this term or the one before. That of
+// another history leads nowhere.
+func (p *Pipeline) trailOf(history string) []mirror.Mark {
+	if p.mirrored.History != history {
+		return nil
+	}
+	return p.mirrored.Trail
 }

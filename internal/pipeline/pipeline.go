@@ -45,6 +45,8 @@ type Reporter interface {
 	// Judged: what became of an alarm and an occurrence; err is the failure of an
 	// expression, if any.
 	Judged(id alarm.ID, outcome alarm.Outcome, err error, occurrences int64)
+	// Suppressed: occurrences that matched are not sent.
+	Suppressed(id alarm.ID, why Suppression, occurrences int64)
 	// Queued: occurrences were put into the outbox for a receiver.
 	Queued(receiver string, occurrences int64)
 	// Dropped: there was no room for occurrences in the outbox, by alarm.
@@ -155,7 +157,10 @@ func (p *Pipeline) takeOver(ctx context.Context) (eventfeed.Start, error) {
 	if err != nil {
 		return eventfeed.Start{}, err
 	}
-	plan := planTakeover(p.ClusterUID, p.ledger.State(), last, found)
+	plan := planTakeover(p.ClusterUID, p.ledger.State(), last, found, p.Alarms.Window())
+	if last.ClusterUID == p.ClusterUID {
+		p.mirrored = mirror.Mirror{History: last.History, Trail: last.Trail}
+	}
 	if err := p.prepareLedger(ctx, plan); err != nil {
 		return eventfeed.Start{}, fmt.Errorf("prepare the ledger: %w", err)
 	}
@@ -204,28 +209,22 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 // handle commits one batch. Nothing is counted or sent before that.
 func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
 	p.Hear(ctx, b.Occurrences)
-	verdicts, unasked, err := p.matcher.match(ctx, b.Occurrences)
+	floors := p.ledger.State().Floors
+	if b.Reset != nil {
+		floors = ledger.Floors{} // they are of the history that ended
+	}
+	batch := batchOf(b)
+	batch.Oldest, batch.Newest = notInTheFuture(b.Occurrences, p.clock.Now())
+	verdicts, unasked, err := p.matcher.match(ctx, b.Occurrences, floors)
 	if err != nil {
 		return err
 	}
-	batch := ledger.Batch{
-		Position: b.Position, Time: b.Time, Counted: b.CountsKnown, Forget: b.Forget,
-		Counts: make([]ledger.EventCount, 0, len(b.Counts)), // at first as many as there are Events
-	}
-	for _, c := range b.Counts {
-		batch.Counts = append(batch.Counts, ledger.EventCount(c))
-	}
-	floors := p.ledger.State().Floors
-	if b.Reset != nil {
-		batch.History, floors = uuid.NewString(), ledger.Floors{}
+	if batch.Windows, err = p.suppress(ctx, b.Occurrences, verdicts); err != nil {
+		return err
 	}
 	in := newIntake(floors, func(receiver string) int64 { return p.ledger.Backlog(receiver).Entries })
-	for i := range b.Occurrences {
-		for j := range verdicts[i] {
-			if err := in.add(&b.Occurrences[i], &verdicts[i][j]); err != nil {
-				return err
-			}
-		}
+	if err := in.addAll(b.Occurrences, verdicts); err != nil {
+		return err
 	}
 	batch.Entries = in.entries
 	if err := p.commit(ctx, b, batch); err != nil {
@@ -236,4 +235,37 @@ func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
 		p.Reporter.Judged(a.ID, alarm.Failed, alarm.ErrOverBudget, 0)
 	}
 	return nil
+}
+
+// batchOf is what the feed wants to have stored.
+func batchOf(b eventfeed.Batch) ledger.Batch {
+	batch := ledger.Batch{
+		Position: b.Position, Time: b.Time, Counted: b.CountsKnown, Forget: b.Forget,
+		Counts: make([]ledger.EventCount, 0, len(b.Counts)), // at first as many as there are Events
+	}
+	for _, c := range b.Counts {
+		batch.Counts = append(batch.Counts, ledger.EventCount(c))
+	}
+	if b.Reset != nil {
+		batch.History = uuid.NewString()
+	}
+	return batch
+}
+
+// suppress marks what matched and is not sent, and returns what is to be remembered.
+func (p *Pipeline) suppress(ctx context.Context, occurrences []alarm.Occurrence, verdicts [][]verdict) ([]ledger.Window, error) {
+	g := newGate(p.ledger.Window)
+	for i := range verdicts {
+		for j := range verdicts[i] {
+			v := &verdicts[i][j]
+			if v.outcome != alarm.Matched {
+				continue
+			}
+			var err error
+			if v.suppressed, err = g.judge(ctx, &occurrences[i], v.alarm); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return g.changed()
 }

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"time"
+
 	"github.com/bongsu-io/bongsu/internal/ledger"
 	"github.com/bongsu-io/bongsu/internal/mirror"
 )
@@ -28,8 +30,9 @@ type takeover struct {
 	history  string
 }
 
-// planTakeover decides; found tells whether there is a mirror.
-func planTakeover(clusterUID string, l ledger.State, m mirror.Mirror, found bool) takeover {
+// planTakeover decides; found tells whether there is a mirror, and window is the
+// longest of the alarms in force.
+func planTakeover(clusterUID string, l ledger.State, m mirror.Mirror, found bool, window time.Duration) takeover {
 	foreignMirror := found && m.ClusterUID != clusterUID
 	foreignLedger := l.ClusterUID != "" && l.ClusterUID != clusterUID
 	useMirror := found && !foreignMirror
@@ -39,9 +42,9 @@ func planTakeover(clusterUID string, l ledger.State, m mirror.Mirror, found bool
 	case useLedger && (!useMirror || ownsTerm(l, m)):
 		return takeover{trusted: true, history: l.History, position: l.Position}
 	case useMirror && useLedger && l.History == m.History:
-		return replay(m, l.Position)
+		return replay(m, consumed(l), window)
 	case useMirror:
-		return replay(m, 0)
+		return replay(m, 0, window)
 	case foreignMirror || foreignLedger:
 		return takeover{reset: resetReason}
 	default:
@@ -49,10 +52,21 @@ func planTakeover(clusterUID string, l ledger.State, m mirror.Mirror, found bool
 	}
 }
 
+// consumed is up to where the ledger accounts for everything: as far as it was read,
+// or, where a replay that began earlier was cut short, as far as that was to lead.
+func consumed(l ledger.State) uint64 {
+	lowest := l.Floors.Default
+	for _, floor := range l.Floors.Receivers {
+		lowest = min(lowest, floor)
+	}
+	return max(l.Position, lowest)
+}
+
 // replay begins at the lowest position up to which a receiver has been served.
 // What this ledger consumed when it led is accounted for, be it sent or pending:
-// nobody is served that again.
-func replay(m mirror.Mirror, consumed uint64) takeover {
+// nobody is served that again. It begins earlier by the longest window, so that all
+// are as they were when something is sent again.
+func replay(m mirror.Mirror, consumed uint64, window time.Duration) takeover {
 	t := takeover{
 		history: m.History,
 		served:  ledger.Floors{Default: m.Position, Receivers: m.Behind},
@@ -70,6 +84,7 @@ func replay(m mirror.Mirror, consumed uint64) takeover {
 		t.floors.Receivers[receiver] = floor
 		t.position = min(t.position, floor)
 	}
+	t.position = m.Before(t.position, window)
 	return t
 }
 

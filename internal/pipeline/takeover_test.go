@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,6 +17,7 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 		ledger ledger.State
 		mirror mirror.Mirror
 		found  bool
+		window time.Duration
 		want   takeover
 	}{
 		"the first start ever begins from now": {
@@ -66,6 +68,24 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 				floors: ledger.Floors{Default: 100},
 			},
 		},
+		"a threshold looks back": {
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind, Trail: []mirror.Mark{
+				{Position: 5, Time: 100}, {Position: 12, Time: 200}, {Position: 39, Time: 300}, {Position: 90, Time: 400},
+			}},
+			found: true, window: 99 * time.Second,
+			want: takeover{
+				position: 12, served: ledger.Floors{Default: 100, Receivers: behind},
+				floors: ledger.Floors{Default: 100, Receivers: behind},
+			},
+		},
+		"a replay that was cut short": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 50, Floors: ledger.Floors{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			want: takeover{
+				position: 110, served: ledger.Floors{Default: 100, Receivers: behind},
+				floors: ledger.Floors{Default: 110},
+			},
+		},
 		"an empty epoch matches nothing": {
 			ledger: ledger.State{ClusterUID: here, Position: 50},
 			mirror: mirror.Mirror{ClusterUID: here, Position: 100}, found: true,
@@ -86,7 +106,7 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := planTakeover(here, tc.ledger, tc.mirror, tc.found)
+			got := planTakeover(here, tc.ledger, tc.mirror, tc.found, tc.window)
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(takeover{})); diff != "" {
 				t.Error(diff)
 			}

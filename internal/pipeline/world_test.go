@@ -26,6 +26,11 @@ type world struct {
 	clock     *clocktesting.FakeClock
 	compiled  *alarm.Alarm
 	receivers []string
+	// quickly: none of them is slow or dead, so that nothing but windows holds a
+	// replay's begin back.
+	quickly bool
+	// often is an alarm with a threshold, of the receiver of that name.
+	often *alarm.Alarm
 
 	events []alarm.Occurrence
 	mirror mirror.Mirror
@@ -41,7 +46,8 @@ type world struct {
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{
-		t: t, rand: rand.New(rand.NewPCG(seed, 1)), receivers: []string{"quick", "slow", "dead"},
+		quickly: seed%2 == 1,
+		t:       t, rand: rand.New(rand.NewPCG(seed, 1)), receivers: []string{"quick", "slow", "dead"},
 		clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)),
 		got:   map[string]int{}, again: map[string]int{}, unmirrored: map[string]bool{},
 	}
@@ -54,11 +60,21 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Spec:      v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}},
 		Receivers: w.receivers,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	w.often, err = compiler.Compile(alarm.Definition{
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "often"}, UID: "often",
+		Spec: v1alpha1.AlarmSpec{
+			Match:     []v1alpha1.EventMatch{{}},
+			Threshold: &v1alpha1.AlarmThreshold{Count: oftenCount, WithinSeconds: oftenWithin},
+		},
+		Receivers: []string{"often"},
+	})
+	must(t, err)
 	return w
 }
+
+// The threshold of the alarm that is called often.
+const oftenCount, oftenWithin = 10, 120
 
 // happen adds Events to the API server; positions have gaps, as other writes do
 // not show up in the feed.
@@ -68,9 +84,10 @@ func (w *world) happen(n int) {
 		if len(w.events) > 0 {
 			position = w.events[len(w.events)-1].Position + 1 + w.rand.Uint64N(3)
 		}
+		w.clock.Step(time.Duration(w.rand.IntN(20)) * time.Second)
 		w.events = append(w.events, alarm.Occurrence{
 			Event:    alarm.Event{UID: fmt.Sprint("event-", position), Count: 1, Namespace: "shop"},
-			Increase: 1, Position: position, ObservedAt: w.clock.Now(),
+			Increase: 1 + w.rand.Int64N(2), Position: position, ObservedAt: w.clock.Now(),
 		})
 	}
 }
@@ -117,6 +134,7 @@ func (r *replica) lead(ctx context.Context) *term {
 	must(r.w.t, err)
 	alarms := NewAlarms()
 	alarms.Set("all", "1", r.w.compiled)
+	alarms.Set("often", "1", r.w.often)
 	p := New(Config{
 		Hear:       func(context.Context, []alarm.Occurrence) {},
 		ClusterUID: "cluster", Ledger: books, Mirror: &mirrorStore{w: r.w},
@@ -196,6 +214,13 @@ func (t *term) deliver(ctx context.Context, receiver string, n int, cut bool) {
 	}
 }
 
+// deliverAll sends all that is pending.
+func (t *term) deliverAll(ctx context.Context) {
+	for _, receiver := range append(t.w.receivers, "often") {
+		t.deliver(ctx, receiver, 1000, false)
+	}
+}
+
 // silent stands for the parts that this test is not about.
 type silent struct{}
 
@@ -204,6 +229,7 @@ func (silent) Wake(...string)                                         {}
 func (silent) Context(context.Context, *alarm.Event) alarm.Context    { return alarm.Context{} }
 func (silent) Judged(alarm.ID, alarm.Outcome, error, int64)           {}
 func (silent) Queued(string, int64)                                   {}
+func (silent) Suppressed(alarm.ID, Suppression, int64)                {}
 func (silent) Dropped(string, ledger.Tally, notify.DropCause, string) {}
 func (silent) Reset(context.Context, string)                          {}
 

@@ -15,7 +15,7 @@ import (
 
 // Change is what happened to one subject.
 type Change struct {
-	Matched, Delivered, Dropped, Unresolved int64
+	Matched, Delivered, Suppressed, Dropped, Unresolved int64
 	// At is when; the zero time changes no last time.
 	At time.Time
 }
@@ -51,6 +51,7 @@ func (t *Tally) Add(subject string, c Change) {
 	s := t.subject(subject)
 	s.total.Matched += c.Matched
 	s.total.Delivered += c.Delivered
+	s.total.Suppressed += c.Suppressed
 	s.total.Dropped += c.Dropped
 	s.total.Unresolved += c.Unresolved
 	if c.Matched > 0 {
@@ -78,6 +79,7 @@ func (t *Tally) Apply(subject string, uid types.UID, status *v1alpha1.AlarmStatu
 	}
 	status.Matched = s.base.Matched + s.total.Matched
 	status.Delivered = s.base.Delivered + s.total.Delivered
+	status.Suppressed = s.base.Suppressed + s.total.Suppressed
 	status.Dropped = s.base.Dropped + s.total.Dropped
 	status.Unresolved = s.base.Unresolved + s.total.Unresolved
 	status.LastMatchTime = latest(s.base.LastMatchTime, s.lastMatchAt)

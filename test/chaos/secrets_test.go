@@ -121,13 +121,13 @@ func (s *stage) secretReceivers(name, url string) {
 	clusterMeta := metav1.ObjectMeta{Name: s.namespace + "-" + name}
 	key := v1alpha1.SecretKeyReference{Name: name, Key: "url"}
 	s.create(&v1alpha1.ClusterAlarmReceiver{ObjectMeta: clusterMeta, Spec: v1alpha1.ClusterAlarmReceiverSpec{
-		Webhook: &v1alpha1.ClusterWebhookReceiver{
+		Webhook: &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{
 			URLSecretRef:     &v1alpha1.ClusterSecretKeyReference{Namespace: s.namespace, SecretKeyReference: key},
 			HeadersSecretRef: &v1alpha1.ClusterSecretReference{Namespace: s.namespace, SecretReference: v1alpha1.SecretReference{Name: headers.Name}},
-		},
+		}},
 	}})
 	s.create(&v1alpha1.AlarmReceiver{ObjectMeta: meta, Spec: v1alpha1.AlarmReceiverSpec{
-		Slack: &v1alpha1.SlackReceiver{WebhookURLSecretRef: key},
+		Slack: &v1alpha1.SlackReceiver{WebhookURLSecretRef: &key},
 	}})
 	spec := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Reasons: []string{reason}}}}
 	s.create(&v1alpha1.ClusterAlarm{ObjectMeta: clusterMeta, Spec: v1alpha1.ClusterAlarmSpec{

@@ -49,7 +49,7 @@ func newStage(t *testing.T, c *cluster.Cluster, names ...string) *stage {
 		references = append(references, v1alpha1.ClusterReceiverReference{Name: name})
 		s.create(&v1alpha1.ClusterAlarmReceiver{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.ClusterAlarmReceiverSpec{Webhook: &v1alpha1.ClusterWebhookReceiver{URL: r.URL()}},
+			Spec:       v1alpha1.ClusterAlarmReceiverSpec{Webhook: &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{URL: v1alpha1.ServerURL(r.URL())}}},
 		})
 	}
 	if len(names) == 0 {

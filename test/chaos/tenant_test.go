@@ -57,7 +57,7 @@ func (s *stage) tenant(namespace string) *receiver {
 	r := newReceiver(s.t, "tenant")
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "tenant"}
 	s.create(&v1alpha1.AlarmReceiver{
-		ObjectMeta: meta, Spec: v1alpha1.AlarmReceiverSpec{Webhook: &v1alpha1.WebhookReceiver{URL: r.URL()}},
+		ObjectMeta: meta, Spec: v1alpha1.AlarmReceiverSpec{Webhook: &v1alpha1.WebhookReceiver{HTTPServer: v1alpha1.HTTPServer{URL: v1alpha1.ServerURL(r.URL())}}},
 	})
 	s.create(&v1alpha1.Alarm{ObjectMeta: meta, Spec: v1alpha1.NamespacedAlarmSpec{
 		AlarmSpec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Reasons: []string{reason}}}},

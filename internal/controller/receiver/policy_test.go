@@ -2,6 +2,8 @@ package receiver_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -23,58 +25,83 @@ func mayGet(secret string) rbacv1.PolicyRule {
 func TestWhoeverMayNotGetASecretCannotUseItInAReceiver(t *testing.T) {
 	c := cluster.Shared(t)
 	home := c.Namespace(t, nil)
-	for name, tc := range map[string]struct{ kind, namespace, field, spec string }{
-		"slack": {
-			"AlarmReceiver", home, "spec.slack.webhookURLSecretRef", "slack: {webhookURLSecretRef: {name: hook}}",
-		},
-		"the URL of a webhook": {
-			"AlarmReceiver", home, "spec.webhook.urlSecretRef", "webhook: {urlSecretRef: {name: hook}}",
-		},
-		"headers": {
-			"AlarmReceiver", home, "spec.webhook.headersSecretRef",
-			"webhook: {url: https://a.example, headersSecretRef: {name: hook}}",
-		},
-		"slack of the cluster": {
-			"ClusterAlarmReceiver", "", "spec.slack.webhookURLSecretRef",
-			"slack: {webhookURLSecretRef: {namespace: " + home + ", name: hook}}",
-		},
-		"the URL of a webhook of the cluster": {
-			"ClusterAlarmReceiver", "", "spec.webhook.urlSecretRef",
-			"webhook: {urlSecretRef: {namespace: " + home + ", name: hook}}",
-		},
-		"headers of the cluster": {
-			"ClusterAlarmReceiver", "", "spec.webhook.headersSecretRef",
-			"webhook: {url: https://a.example, headersSecretRef: {namespace: " + home + ", name: hook}}",
-		},
+	for field, spec := range map[string]string{
+		"slack.webhookURLSecretRef":     "slack: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"slack.tokenSecretRef":          "slack: {channel: C0123, tokenSecretRef: {NAMESPACEname: hook, key: token}}",
+		"teams.webhookURLSecretRef":     "teams: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"discord.webhookURLSecretRef":   "discord: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"telegram.tokenSecretRef":       "telegram: {chatID: '1', tokenSecretRef: {NAMESPACEname: hook, key: token}}",
+		"pagerDuty.routingKeySecretRef": "pagerDuty: {routingKeySecretRef: {NAMESPACEname: hook, key: key}}",
+		"alertmanager.urlSecretRef":     "alertmanager: {urlSecretRef: {NAMESPACEname: hook}}",
+		"alertmanager.headersSecretRef": "alertmanager: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
+		"alertmanager.caSecretRef":      "alertmanager: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"email.credentialsSecretRef":    "email: {host: a.example, from: a@a.example, to: [b@a.example], credentialsSecretRef: {NAMESPACEname: hook}}",
+		"email.caSecretRef":             "email: {host: a.example, from: a@a.example, to: [b@a.example], caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"webhook.urlSecretRef":          "webhook: {urlSecretRef: {NAMESPACEname: hook}}",
+		"webhook.headersSecretRef":      "webhook: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
+		"webhook.caSecretRef":           "webhook: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"webhook.signingKeySecretRef":   "webhook: {url: https://a.example, signingKeySecretRef: {NAMESPACEname: hook, key: key}}",
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			resource := map[string]string{"AlarmReceiver": "alarmreceivers", "ClusterAlarmReceiver": "clusteralarmreceivers"}[tc.kind]
-			manage := cluster.Rule("bongsu.io", resource, "create", "update", "patch")
-			as := func(rules ...rbacv1.PolicyRule) client.Client {
-				user, err := cluster.ClientFor(c.User(t, tc.namespace, rules...))
-				g.Expect(err).NotTo(HaveOccurred())
-				return user
-			}
-			refused := And(
-				MatchError(ContainSubstring(tc.field+": you must be allowed to get Secret "+home+"/hook to use it in a receiver")),
-				WithTransform(apierrors.IsForbidden, BeTrue()),
-			)
-			weak, strong := as(manage, mayGet("another")), as(manage, mayGet("hook"))
-			receiver := func(spec string) client.Object {
-				return cluster.Manifest(t, tc.kind, tc.namespace, "mine", spec)
-			}
-			g.Expect(weak.Create(t.Context(), receiver(tc.spec))).To(refused)
-			g.Expect(strong.Create(t.Context(), receiver(tc.spec))).To(Succeed())
-			g.Expect(c.Client.Delete(t.Context(), receiver(tc.spec))).To(Succeed())
+		for kind, tc := range map[string]struct{ namespace, resource, inSpec string }{
+			"AlarmReceiver":        {home, "alarmreceivers", ""},
+			"ClusterAlarmReceiver": {"", "clusteralarmreceivers", "namespace: " + home + ", "},
+		} {
+			t.Run(kind+" "+field, func(t *testing.T) {
+				spec := strings.ReplaceAll(spec, "NAMESPACE", tc.inSpec)
+				assertSecretIsDemanded(t, c, home, access{kind, tc.namespace, tc.resource, field, spec})
+			})
+		}
+	}
+}
 
-			// Nor by changing one that names no Secret yet.
-			mine := receiver("log: {}")
-			g.Expect(weak.Create(t.Context(), mine)).To(Succeed())
-			t.Cleanup(func() { _ = c.Client.Delete(context.Background(), mine) })
-			changed := receiver(tc.spec)
-			changed.SetResourceVersion(mine.GetResourceVersion())
-			g.Expect(weak.Update(t.Context(), changed)).To(refused)
-		})
+// access is a receiver that uses the Secret "hook".
+type access struct{ kind, namespace, resource, field, spec string }
+
+func assertSecretIsDemanded(t *testing.T, c *cluster.Cluster, home string, tc access) {
+	t.Helper()
+	g := NewWithT(t)
+	manage := cluster.Rule("bongsu.io", tc.resource, "create", "update", "patch")
+	as := func(rules ...rbacv1.PolicyRule) client.Client {
+		user, err := cluster.ClientFor(c.User(t, tc.namespace, rules...))
+		g.Expect(err).NotTo(HaveOccurred())
+		return user
+	}
+	refused := And(
+		MatchError(ContainSubstring("spec."+tc.field+": you must be allowed to get Secret "+home+"/hook to use it in a receiver")),
+		WithTransform(apierrors.IsForbidden, BeTrue()),
+	)
+	weak, strong := as(manage, mayGet("another")), as(manage, mayGet("hook"))
+	receiver := func(spec string) client.Object {
+		return cluster.Manifest(t, tc.kind, tc.namespace, "mine", spec)
+	}
+	g.Expect(weak.Create(t.Context(), receiver(tc.spec))).To(refused)
+	g.Expect(strong.Create(t.Context(), receiver(tc.spec))).To(Succeed())
+	g.Expect(c.Client.Delete(t.Context(), receiver(tc.spec))).To(Succeed())
+
+	// Nor by changing one that names no Secret yet.
+	mine := receiver("log: {}")
+	g.Expect(weak.Create(t.Context(), mine)).To(Succeed())
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), mine) })
+	changed := receiver(tc.spec)
+	changed.SetResourceVersion(mine.GetResourceVersion())
+	g.Expect(weak.Update(t.Context(), changed)).To(refused)
+}
+
+func TestEachOfAReceiversSecretsIsDemanded(t *testing.T) {
+	c := cluster.Shared(t)
+	home := c.Namespace(t, nil)
+	rules := []rbacv1.PolicyRule{cluster.Rule("bongsu.io", "alarmreceivers", "create"), mayGet("url"), mayGet("headers"), mayGet("ca"), mayGet("key")}
+	spec := "webhook: {urlSecretRef: {name: url}, headersSecretRef: {name: headers}, caSecretRef: {name: ca, key: a}, signingKeySecretRef: {name: key, key: a}}"
+	for missing, secret := range []string{"", "url", "headers", "ca", "key"} {
+		granted := slices.Clone(rules)
+		want := Succeed()
+		if secret != "" {
+			granted = slices.Delete(granted, missing, missing+1)
+			want = MatchError(ContainSubstring("you must be allowed to get Secret " + home + "/" + secret))
+		}
+		user, err := cluster.ClientFor(c.User(t, home, granted...))
+		g := NewWithT(t)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(user.Create(t.Context(), cluster.Manifest(t, "AlarmReceiver", home, "mine", spec), client.DryRunAll)).To(want)
 	}
 }

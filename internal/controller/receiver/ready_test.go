@@ -2,7 +2,9 @@ package receiver_test
 
 import (
 	"context"
+	"encoding/pem"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,14 @@ func (s *scene) receiver() *v1alpha1.AlarmReceiver {
 	return &v1alpha1.AlarmReceiver{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "it"}}
 }
 
+// certificate is one in PEM.
+func certificate(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+}
+
 const slackSpec = "slack: {webhookURLSecretRef: {name: hook}}"
 
 func TestWhatIsWrongWithAReceiverIsToldAndHealsWhenCorrected(t *testing.T) {
@@ -93,6 +103,54 @@ func TestWhatIsWrongWithAReceiverIsToldAndHealsWhenCorrected(t *testing.T) {
 			spec:    "webhook: {url: https://a.example, headersSecretRef: {name: hook}}",
 			reason:  v1alpha1.ReasonInvalidSecret, message: "the header Host cannot be set",
 			heal: func(s *scene) { s.secret("Authorization", "hunter2") },
+		},
+		"authorities that are none": {
+			prepare: func(s *scene) { s.secret("ca.crt", "hunter2") },
+			spec:    "webhook: {url: https://a.example, caSecretRef: {name: hook, key: ca.crt}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: `/hook: the key "ca.crt" holds no certificate in PEM`,
+			heal: func(s *scene) { s.secret("ca.crt", certificate(s.t)) },
+		},
+		"a signing key that is too short": {
+			prepare: func(s *scene) { s.secret("key", "hunter2") },
+			spec:    "webhook: {url: https://a.example, signingKeySecretRef: {name: hook, key: key}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: the signing key must be 24 to 64 random bytes",
+			heal: func(s *scene) { s.secret("key", strings.Repeat("A", 32)) },
+		},
+		"a token that is none": {
+			prepare: func(s *scene) { s.secret("token", "hunter2") },
+			spec:    "telegram: {chatID: '1', tokenSecretRef: {name: hook, key: token}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not a bot's token",
+			heal: func(s *scene) { s.secret("token", "1:hunter2") },
+		},
+		"a bot's token that is none": {
+			prepare: func(s *scene) { s.secret("token", "hunter2") },
+			spec:    "slack: {channel: C0123, tokenSecretRef: {name: hook, key: token}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not a bot's token",
+			heal: func(s *scene) { s.secret("token", "xoxb-hunter2") },
+		},
+		"an integration key that is none": {
+			prepare: func(s *scene) { s.secret("key", "hunter2") },
+			spec:    "pagerDuty: {routingKeySecretRef: {name: hook, key: key}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not an integration key",
+			heal: func(s *scene) { s.secret("key", strings.Repeat("a", 32)) },
+		},
+		"a password without a user": {
+			prepare: func(s *scene) { s.secret("password", "hunter2") },
+			spec:    "email: {host: a.example, from: a@a.example, to: [b@a.example], credentialsSecretRef: {name: hook}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook must have the keys username and password",
+			heal: func(s *scene) {
+				s.patch(s.receiver(), `{"spec":{"email":{"credentialsSecretRef":null}}}`)
+			},
+		},
+		"a mail server on a private address": {
+			spec:   "email: {host: 10.0.0.1, from: a@a.example, to: [b@a.example]}",
+			reason: v1alpha1.ReasonAddressNotAllowed, message: "ask an administrator to allow the range",
+			heal: func(s *scene) { s.patch(s.receiver(), `{"spec":{"email":{"host":"a.example"}}}`) },
+		},
+		"an Alertmanager on a private address": {
+			spec:   "alertmanager: {url: 'http://10.0.0.1:9093'}",
+			reason: v1alpha1.ReasonAddressNotAllowed, message: "ask an administrator to allow the range",
+			heal: func(s *scene) { s.patch(s.receiver(), `{"spec":{"alertmanager":{"url":"https://a.example"}}}`) },
 		},
 		"a loopback address": {
 			spec:   "webhook: {url: 'http://127.0.0.1:1/'}",

@@ -2,16 +2,12 @@ package receiver
 
 import (
 	"context"
-	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/report"
 )
 
 // secretsField indexes receivers by the Secrets that they name.
@@ -32,20 +28,70 @@ func secretsOf(o client.Object) []string {
 // namedIn returns the Secrets that a receiver names.
 func namedIn(spec v1alpha1.ClusterAlarmReceiverSpec) []types.NamespacedName {
 	var names []types.NamespacedName
-	if spec.Slack != nil {
-		names = append(names, secretName(spec.Slack.WebhookURLSecretRef))
+	add := func(refs ...secretKey) {
+		for _, ref := range refs {
+			if ref.Name != "" {
+				names = append(names, ref.NamespacedName)
+			}
+		}
 	}
-	if w := spec.Webhook; w != nil && w.URLSecretRef != nil {
-		names = append(names, secretName(*w.URLSecretRef))
+	if s := spec.Slack; s != nil {
+		add(urlIn(s.WebhookURLSecretRef), valueIn(s.TokenSecretRef))
 	}
-	if w := spec.Webhook; w != nil && w.HeadersSecretRef != nil {
-		names = append(names, headersName(w))
+	for _, chat := range []*v1alpha1.ClusterChatReceiver{spec.Teams, spec.Discord} {
+		if chat != nil {
+			add(urlIn(&chat.WebhookURLSecretRef))
+		}
+	}
+	if t := spec.Telegram; t != nil {
+		add(valueIn(&t.TokenSecretRef))
+	}
+	if p := spec.PagerDuty; p != nil {
+		add(valueIn(&p.RoutingKeySecretRef))
+	}
+	if a := spec.Alertmanager; a != nil {
+		add(serverSecrets(&a.ClusterHTTPServer)...)
+	}
+	if e := spec.Email; e != nil {
+		add(allOf(e.CredentialsSecretRef), valueIn(e.CASecretRef))
+	}
+	if w := spec.Webhook; w != nil {
+		add(serverSecrets(&w.ClusterHTTPServer)...)
+		add(valueIn(w.SigningKeySecretRef))
 	}
 	return names
 }
 
-func secretName(ref v1alpha1.ClusterSecretKeyReference) types.NamespacedName {
-	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+func serverSecrets(s *v1alpha1.ClusterHTTPServer) []secretKey {
+	return []secretKey{urlIn(s.URLSecretRef), allOf(s.HeadersSecretRef), valueIn(s.CASecretRef)}
+}
+
+// secretKey is a Secret, of which one key is of interest or all are. Its zero value
+// is none.
+type secretKey struct {
+	types.NamespacedName
+	key string
+}
+
+func urlIn(r *v1alpha1.ClusterSecretKeyReference) secretKey {
+	if r == nil {
+		return secretKey{}
+	}
+	return secretKey{types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.Key}
+}
+
+func valueIn(r *v1alpha1.ClusterSecretValueReference) secretKey {
+	if r == nil {
+		return secretKey{}
+	}
+	return secretKey{types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.Key}
+}
+
+func allOf(r *v1alpha1.ClusterSecretReference) secretKey {
+	if r == nil {
+		return secretKey{}
+	}
+	return secretKey{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}}
 }
 
 // usersOf maps a Secret to the receivers of this kind that name it.
@@ -70,34 +116,4 @@ func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconc
 		add(&list.Items[i])
 	}
 	return requests
-}
-
-// secret reads a Secret and notes its version.
-func (c *construction) secret(ctx context.Context, name types.NamespacedName) (map[string][]byte, report.Verdict, error) {
-	var secret corev1.Secret
-	err := c.Live.Get(ctx, name, &secret)
-	if apierrors.IsNotFound(err) {
-		return nil, report.Verdict{
-			Reason:  v1alpha1.ReasonSecretNotFound,
-			Message: fmt.Sprintf("Secret %s does not exist: create it, or correct the reference", name),
-		}, nil
-	}
-	c.read = append(c.read, string(secret.UID)+"/"+secret.ResourceVersion)
-	return secret.Data, report.Verdict{}, err
-}
-
-// secretValue reads one key of a Secret.
-func (c *construction) secretValue(ctx context.Context, ref v1alpha1.ClusterSecretKeyReference) (string, report.Verdict, error) {
-	data, verdict, err := c.secret(ctx, secretName(ref))
-	if err != nil || !verdict.Well() {
-		return "", verdict, err
-	}
-	value, ok := data[ref.Key]
-	if !ok {
-		return "", report.Verdict{
-			Reason:  v1alpha1.ReasonSecretNotFound,
-			Message: fmt.Sprintf("Secret %s has no key %q: add it, or name another in the reference", secretName(ref), ref.Key),
-		}, nil
-	}
-	return string(value), report.Verdict{}, nil
 }

@@ -16,7 +16,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict) // as kubectl does
 	const (
-		oneSink = "exactly one of slack, webhook and log must be set"
+		oneSink = "exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log must be set"
 		oneURL  = "spec.webhook: Invalid value: exactly one of url and urlSecretRef must be set"
 		badURL  = "spec.webhook.url: Invalid value: ... must be an absolute http or https URL, for example https://alarms.example.com/bongsu"
 		userURL = "spec.webhook.url: Invalid value: ... must not hold a user or password; put the URL in a Secret and name it in urlSecretRef"
@@ -25,7 +25,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"no spec":             {"", "spec: Required value"},
 		"no sink":             {"{}", oneSink},
 		"two sinks":           {"log: {}\nwebhook: {url: https://a.example}", oneSink},
-		"an unknown sink":     {"mail: {}", `unknown field "spec.mail"`},
+		"an unknown sink":     {"pigeon: {}", `unknown field "spec.pigeon"`},
 		"a webhook of no URL": {"webhook: {}", oneURL},
 		"a URL twice":         {"webhook: {url: https://a.example, urlSecretRef: {namespace: a, name: a}}", oneURL},
 		"a URL without host":  {"webhook: {url: 'https:///a'}", badURL},
@@ -37,7 +37,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"a URL with fragment": {"webhook: {url: 'https://a.example/#b'}", "spec.webhook.url: Invalid value: ... must not have a fragment: remove # and what follows"},
 		"a URL with user":     {"webhook: {url: 'https://me@a.example'}", userURL},
 		"a long URL":          {"webhook: {url: https://a.example/" + strings.Repeat("a", 2048) + "}", "spec.webhook.url: Too long: may not be more than 2048 bytes"},
-		"slack of no Secret":  {"slack: {}", "spec.slack.webhookURLSecretRef: Required value"},
+		"slack of no Secret":  {"slack: {}", "spec.slack: Invalid value: exactly one of webhookURLSecretRef and tokenSecretRef must be set"},
 		"a Secret of no name": {"slack: {webhookURLSecretRef: {namespace: a}}", "spec.slack.webhookURLSecretRef.name: Required value"},
 		"an empty Secret name": {
 			"slack: {webhookURLSecretRef: {namespace: a, name: ''}}", "spec.slack.webhookURLSecretRef.name: Invalid value",
@@ -48,6 +48,50 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"a long key": {
 			"slack: {webhookURLSecretRef: {namespace: a, name: a, key: " + strings.Repeat("a", 254) + "}}",
 			"spec.slack.webhookURLSecretRef.key: Too long: may not be more than 253 bytes",
+		},
+		"an unknown format": {"webhook: {url: https://a.example, format: XML}", `spec.webhook.format: Unsupported value: "XML"`},
+		"a signature's key of no Secret": {
+			"webhook: {url: https://a.example, signingKeySecretRef: {namespace: a, name: a}}", "spec.webhook.signingKeySecretRef.key: Required value",
+		},
+		"authorities of no Secret": {
+			"webhook: {url: https://a.example, caSecretRef: {namespace: a, key: ca.crt}}", "spec.webhook.caSecretRef.name: Required value",
+		},
+		"a bot without channel": {
+			"slack: {tokenSecretRef: {namespace: a, name: a, key: a}}", "channel must be set with tokenSecretRef, and with it alone",
+		},
+		"a channel for a webhook": {
+			"slack: {channel: C0123, webhookURLSecretRef: {namespace: a, name: a}}", "channel must be set with tokenSecretRef, and with it alone",
+		},
+		"an API for a webhook": {
+			"slack: {apiURL: https://a.example, webhookURLSecretRef: {namespace: a, name: a}}", "apiURL can be set with tokenSecretRef alone",
+		},
+		"a channel that is none": {
+			"slack: {channel: general, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.slack.channel: Invalid value",
+		},
+		"teams of no Secret": {"teams: {}", "spec.teams.webhookURLSecretRef: Required value"},
+		"a chat without a number or name": {
+			"telegram: {chatID: my chat, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.telegram.chatID: Invalid value",
+		},
+		"a bot whose server is no URL": {
+			"telegram: {chatID: '1', apiURL: x, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.telegram.apiURL: Invalid value: ... must be an absolute http or https URL",
+		},
+		"an unknown severity": {
+			"pagerDuty: {severity: high, routingKeySecretRef: {namespace: a, name: a, key: a}}", `spec.pagerDuty.severity: Unsupported value: "high"`,
+		},
+		"an Alertmanager without URL": {"alertmanager: {}", "exactly one of url and urlSecretRef must be set"},
+		"an alert that ends at once": {
+			"alertmanager: {url: http://a.example, resolveAfterSeconds: 1}", "spec.alertmanager.resolveAfterSeconds: Invalid value",
+		},
+		"mail to nobody": {"email: {host: a.example, from: a@a.example, to: []}", "spec.email.to: Invalid value"},
+		"mail to more than an address": {
+			"email: {host: a.example, from: a@a.example, to: ['Me <me@a.example>']}", "spec.email.to[0]: Invalid value",
+		},
+		"mail through a URL": {
+			"email: {host: 'smtp://a.example', from: a@a.example, to: [b@a.example]}", "spec.email.host: Invalid value",
+		},
+		"a password without encryption": {
+			"email: {host: a.example, from: a@a.example, to: [b@a.example], tls: None, credentialsSecretRef: {namespace: a, name: a}}",
+			"a password is not sent without encryption",
 		},
 		"headers of no Secret": {
 			"webhook: {url: https://a.example, headersSecretRef: {namespace: a}}", "spec.webhook.headersSecretRef.name: Required value",

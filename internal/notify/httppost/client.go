@@ -7,7 +7,9 @@
 package httppost
 
 import (
+	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"time"
@@ -34,21 +36,30 @@ type Config struct {
 	Guard *dialguard.Guard
 	// Resolver looks up names; nil is the system's.
 	Resolver *net.Resolver
+	// Roots are the authorities that may sign a server's certificate; nil are the
+	// system's.
+	Roots *x509.CertPool
 }
 
 // Client posts. It is safe for concurrent use; one serves all receivers that may
 // reach the same addresses.
 type Client struct {
-	http      *http.Client
-	userAgent string
+	http   *http.Client
+	dialer *net.Dialer
+	config Config
 }
 
 // New returns a Client.
 func New(cfg Config) *Client {
+	dialer := &net.Dialer{Resolver: cfg.Resolver}
+	if cfg.Guard != nil {
+		dialer.Control = cfg.Guard.Control
+	}
 	return &Client{
-		userAgent: cfg.UserAgent,
+		config: cfg,
+		dialer: dialer,
 		http: &http.Client{
-			Transport: newTransport(cfg),
+			Transport: newTransport(cfg, dialer),
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse
 			},
@@ -56,20 +67,38 @@ func New(cfg Config) *Client {
 	}
 }
 
+// WithRoots returns a Client of the same kind that trusts these authorities alone.
+// It has connections of its own, which close when they are idle.
+func (c *Client) WithRoots(roots *x509.CertPool) *Client {
+	cfg := c.config
+	cfg.Roots = roots
+	return New(cfg)
+}
+
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-func newTransport(cfg Config) *http.Transport {
-	dialer := &net.Dialer{Resolver: cfg.Resolver}
+// Dial connects as posts do, but never through a proxy, for what does not speak HTTP.
+func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return c.dialer.DialContext(ctx, "tcp", address)
+}
+
+// TLSConfig is that of posts.
+func (c *Client) TLSConfig() *tls.Config { return newTLSConfig(c.config) }
+
+func newTLSConfig(cfg Config) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
+}
+
+func newTransport(cfg Config, dialer *net.Dialer) *http.Transport {
 	proxy := http.ProxyFromEnvironment
 	if cfg.Guard != nil {
-		dialer.Control = cfg.Guard.Control
 		proxy = nil
 	}
 	return &http.Transport{
 		Proxy:                  proxy,
 		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        newTLSConfig(cfg),
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},

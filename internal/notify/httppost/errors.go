@@ -14,8 +14,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/notify/dialguard"
 )
 
-// connectionError words err, whose own text tells the URL and the address.
-func connectionError(err error) *notify.SendError {
+// ConnectionError words err, whose own text tells the URL and the address.
+func ConnectionError(err error) *notify.SendError {
 	if errors.Is(err, dialguard.ErrNotAllowed) {
 		return &notify.SendError{
 			Class:  notify.Park,

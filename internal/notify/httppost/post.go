@@ -9,28 +9,26 @@ import (
 )
 
 // maxAnswer bounds what is read of an answer, so that its connection can be used
-// again; maxExcerpt bounds what of it Explain is shown.
-const (
-	maxAnswer  = 64 << 10
-	maxExcerpt = 256
-)
+// again, and what Judge is shown.
+const maxAnswer = 64 << 10
 
 // keyHeader is Idempotency-Key, in lower case on purpose: net/http silently
 // repeats a POST that carries the canonical name when a kept connection breaks,
 // and one Post is to be one request. Header names are case-insensitive.
 const keyHeader = "idempotency-key"
 
-// Request is one POST of JSON.
+// Request is one POST.
 type Request struct {
 	URL string
-	// Header is sent besides what every request carries.
+	// Header is sent besides what every request carries. Without a Content-Type the
+	// body is JSON.
 	Header http.Header
 	// Key is the Idempotency-Key.
 	Key  string
 	Body []byte
-	// Explain says more than the status of a refusal does; it is handed the
-	// answer's beginning. Empty adds nothing. Optional.
-	Explain func(status int, answer string) string
+	// Judge corrects what is made of the answer's status, if the answer says more.
+	// Optional.
+	Judge func(*Answer)
 }
 
 // Post makes one request. It returns nil after a 2xx, else a *notify.SendError.
@@ -41,13 +39,17 @@ func (c *Client) Post(ctx context.Context, r Request) error {
 	}
 	resp, err := c.http.Do(req) //nolint:bodyclose // drain closes it
 	if err != nil {
-		return connectionError(err)
+		return ConnectionError(err)
 	}
-	excerpt := drain(resp.Body)
-	if resp.StatusCode/100 == 2 {
+	answer := newAnswer(resp)
+	answer.Body = drain(resp.Body)
+	if r.Judge != nil {
+		r.Judge(answer)
+	}
+	if answer.Taken {
 		return nil
 	}
-	return statusError(resp, r.explain(resp.StatusCode, excerpt))
+	return answer.sendError()
 }
 
 func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, error) {
@@ -58,24 +60,18 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 	if r.Header != nil {
 		req.Header = r.Header.Clone()
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", c.userAgent)
+	if req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", c.config.UserAgent)
 	req.Header[keyHeader] = []string{r.Key}
 	return req, nil
 }
 
-func (r Request) explain(status int, excerpt string) string {
-	if r.Explain == nil {
-		return ""
-	}
-	return r.Explain(status, excerpt)
-}
-
-// drain reads what is left of the answer, within bounds, and returns its
-// beginning. That it broke off changes nothing: the status has been answered.
-func drain(body io.ReadCloser) string {
+// drain reads the answer, within bounds. That it broke off changes nothing: the
+// status has been answered.
+func drain(body io.ReadCloser) []byte {
 	defer func() { _ = body.Close() }()
-	excerpt, _ := io.ReadAll(io.LimitReader(body, maxExcerpt))
-	_, _ = io.CopyN(io.Discard, body, maxAnswer-maxExcerpt)
-	return string(excerpt)
+	answer, _ := io.ReadAll(io.LimitReader(body, maxAnswer))
+	return answer
 }

@@ -10,18 +10,46 @@ import (
 	"github.com/bongsu-io/bongsu/internal/notify"
 )
 
-// statusError is for an answer that is no 2xx. more takes the place of the
-// general advice if it is not empty.
-func statusError(resp *http.Response, more string) *notify.SendError {
+// Answer is what is made of a server's answer, at first by its status alone.
+type Answer struct {
+	Status int
+	// Body is its beginning, and untrusted: no part of it may be told.
+	Body []byte
+	// Taken says that the message was accepted.
+	Taken bool
+	// Class says what to do about one that was not, Advice the same in words.
+	Class  notify.Class
+	Advice string
+	// RetryAfter is how long the server asked to be left alone.
+	RetryAfter time.Duration
+}
+
+func newAnswer(resp *http.Response) *Answer {
 	class, advice := classify(resp.StatusCode)
-	if more != "" {
-		advice = more
+	return &Answer{
+		Status:     resp.StatusCode,
+		Taken:      resp.StatusCode/100 == 2,
+		Class:      class,
+		Advice:     advice,
+		RetryAfter: retryAfter(resp.Header),
+	}
+}
+
+// Refuse says that the message was not taken, whatever the status is.
+func (a *Answer) Refuse(class notify.Class, advice string) {
+	a.Taken, a.Class, a.Advice = false, class, advice
+}
+
+func (a *Answer) sendError() *notify.SendError {
+	text := "the receiver refused the message: "
+	if a.Status/100 != 2 {
+		text = fmt.Sprintf("the receiver answered %s: ", statusLine(a.Status))
 	}
 	return &notify.SendError{
-		Class:      class,
+		Class:      a.Class,
 		Reason:     v1alpha1.ReasonDeliveryFailing,
-		Text:       fmt.Sprintf("the receiver answered %s: %s", statusLine(resp.StatusCode), advice),
-		RetryAfter: retryAfter(resp.Header),
+		Text:       text + a.Advice,
+		RetryAfter: a.RetryAfter,
 	}
 }
 

@@ -1,6 +1,10 @@
 package slack
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/bongsu-io/bongsu/internal/notify/httppost"
+)
 
 // advice is what to do about the errors of incoming webhooks
 // (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
@@ -23,7 +27,9 @@ var advice = map[string]string{ //nolint:gosec // "token" stands in the name of 
 	"user_not_found":                    "the webhook's user does not exist any more; make a new webhook and put its URL into the Secret",
 }
 
-// explain says what Slack's answer, one word of plain text, means.
-func explain(_ int, answer string) string {
-	return advice[strings.TrimSpace(answer)]
+// judge knows Slack's answer, one word of plain text.
+func judge(a *httppost.Answer) {
+	if text, known := advice[strings.TrimSpace(string(a.Body))]; known {
+		a.Advice = text
+	}
 }

@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/notify"
-	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // Limits of Block Kit, in characters (https://docs.slack.dev/reference/block-kit).
@@ -26,7 +24,7 @@ const (
 func (n *Notifier) Render(m alarm.Message) ([]byte, error) {
 	unfurl := false
 	return json.Marshal(&slack.WebhookMessage{
-		Text:        escapeLine(mark(&m)+title(&m), maxFallback),
+		Text:        escapeLine(notify.Headline(&m), maxFallback),
 		Parse:       "none",
 		UnfurlLinks: &unfurl,
 		UnfurlMedia: &unfurl,
@@ -35,7 +33,7 @@ func (n *Notifier) Render(m alarm.Message) ([]byte, error) {
 }
 
 func blocks(m *alarm.Message) []slack.Block {
-	blocks := []slack.Block{slack.NewHeaderBlock(plain(escapeLine(mark(m)+title(m), maxHeader)))}
+	blocks := []slack.Block{slack.NewHeaderBlock(plain(escapeLine(notify.Headline(m), maxHeader)))}
 	if text := escape(strings.TrimSpace(m.Text), maxSection); text != "" {
 		blocks = append(blocks, slack.NewSectionBlock(plain(text), nil, nil))
 	}
@@ -68,19 +66,6 @@ func plain(text string) *slack.TextBlockObject {
 // link or a mention.
 func markdown(text string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.MarkdownType, text, false, true)
-}
-
-// mark shows at a glance that something is wrong.
-func mark(m *alarm.Message) string {
-	if notify.IsWarning(m) {
-		return "⚠️ "
-	}
-	return ""
-}
-
-// title is never empty, which Slack would refuse.
-func title(m *alarm.Message) string {
-	return cmp.Or(plaintext.Line(m.Title), notify.Origin(m.Alarm), "Alarm")
 }
 
 // when is empty of a message that does not tell.

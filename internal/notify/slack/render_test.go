@@ -1,11 +1,7 @@
 package slack_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,16 +9,11 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/notify/slack"
+	"github.com/bongsu-io/bongsu/internal/testing/messages"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func newNotifier(t testing.TB, url string) *slack.Notifier {
 	t.Helper()
@@ -44,50 +35,9 @@ func render(t testing.TB, m alarm.Message) []byte {
 	return body
 }
 
-func message(title, text string) alarm.Message {
-	return alarm.Message{
-		Version: alarm.MessageVersion, Cluster: "prod", Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
-		Title: title, Text: text, Count: 4, FirstSeen: noon.Add(-time.Hour), LastSeen: noon,
-		Events: []alarm.MessageEvent{{Type: "Warning", Reason: "BackOff"}},
-	}
-}
-
 func TestRenderLooksAsItShould(t *testing.T) {
-	normal := message("NodeReady: Node node-7", "Node node-7 status is now: NodeReady")
-	normal.Alarm = alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
-	normal.Count, normal.FirstSeen, normal.Events[0].Type = 1, noon, "Normal"
-	digest := message("1204 occurrences: 1200 × BackOff Pod and 4 more", "1200 × BackOff Pod: shop/web-0, shop/web-1 and 38 more\n4 × NodeReady Node: node-7")
-	digest.Alarm, digest.Digest, digest.Count = alarm.ID{}, true, 1204
-	for name, m := range map[string]alarm.Message{
-		"normal":  normal,
-		"warning": message("BackOff: Pod shop/web-0", "Back-off restarting failed container\n4 times since 2026-11-20 11:00:00 UTC"),
-		"digest":  digest,
-		"hostile": message("<!channel> *bold* `code` & <@U012>", "@here #general <https://evil.example|click> ```block``` &lt; \x1b[31mred\x00 \u202egnp.exe\r\nsecond & last"),
-		"empty":   {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got bytes.Buffer
-			if err := json.Indent(&got, render(t, m), "", "  "); err != nil {
-				t.Fatal(err)
-			}
-			compareGolden(t, filepath.Join("testdata", name+".json"), got.Bytes())
-		})
-	}
-}
-
-func compareGolden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (run with -update to accept):\n%s", file, diff)
+	for name, m := range messages.Kinds() {
+		t.Run(name, func(t *testing.T) { messages.Golden(t, name, render(t, m)) })
 	}
 }
 
@@ -124,7 +74,7 @@ func TestRenderKeepsSlacksLimits(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			long := strings.Repeat(unit, 5000)
-			m := message(long, long)
+			m := messages.New(long, long)
 			m.Cluster, m.Alarm.Name = long, long
 			assertHarmless(t, render(t, m))
 		})
@@ -195,7 +145,7 @@ func assertText(t testing.TB, what, text string, limit int) {
 }
 
 func TestRenderCutsWithAnEllipsis(t *testing.T) {
-	header := decode(t, render(t, message(strings.Repeat("봉", 200), ""))).Blocks[0].Text.Text
+	header := decode(t, render(t, messages.New(strings.Repeat("봉", 200), ""))).Blocks[0].Text.Text
 	if want := "⚠️ " + strings.Repeat("봉", 146) + "…"; header != want {
 		t.Errorf("header is %q, want %q", header, want)
 	}
@@ -206,7 +156,7 @@ func FuzzRender(f *testing.F) {
 	f.Add("", "", "", int64(-1))
 	f.Add(strings.Repeat("&", 149), strings.Repeat("🔥", 1600), "\xff\xfe", int64(1)<<60)
 	f.Fuzz(func(t *testing.T, title, text, name string, seconds int64) {
-		m := message(title, text)
+		m := messages.New(title, text)
 		m.Cluster, m.Alarm.Name, m.FirstSeen = name, name, time.Unix(seconds, 0)
 		assertHarmless(t, render(t, m))
 	})

@@ -5,10 +5,6 @@
 package slack
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/notify"
@@ -20,33 +16,18 @@ import (
 const interval = time.Second
 
 // Notifier posts to one incoming webhook.
-type Notifier struct {
-	client *httppost.Client
-	url    string
-}
+type Notifier struct{ *httppost.Hook }
 
 var _ notify.Notifier = (*Notifier)(nil)
 
-// New returns a Notifier for an incoming webhook's URL, which is a secret: white
-// space around it is taken off, and an error does not tell it.
+// New returns a Notifier for an incoming webhook's URL, which is a secret.
 func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
-	webhookURL = strings.TrimSpace(webhookURL)
-	if err := httppost.CheckURL(webhookURL); err != nil {
+	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Sink: "slack", Every: interval, Judge: judge})
+	if err != nil {
 		return nil, err
 	}
-	return &Notifier{client: client, url: webhookURL}, nil
-}
-
-// Limit is one message a second, shared by all receivers of the same webhook.
-func (n *Notifier) Limit() notify.Limit {
-	sum := sha256.Sum256([]byte(n.url))
-	return notify.Limit{Key: "slack:" + hex.EncodeToString(sum[:]), Every: interval}
+	return &Notifier{hook}, nil
 }
 
 // Format of the bodies.
 func (n *Notifier) Format() string { return "slack" }
-
-// Send posts the body.
-func (n *Notifier) Send(ctx context.Context, key string, body []byte) error {
-	return n.client.Post(ctx, httppost.Request{URL: n.url, Key: key, Body: body, Explain: explain})
-}

@@ -20,7 +20,9 @@ const maxBody = 4 << 20
 // Request is what the sink was sent.
 type Request struct {
 	// Key is the Idempotency-Key.
-	Key    string
+	Key string
+	// Path of the URL.
+	Path   string
 	Header http.Header
 	Body   []byte
 	// Accepted says that a 2xx was answered.
@@ -188,6 +190,7 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	index, behaviour := s.record(Request{
 		Key:      r.Header.Get("Idempotency-Key"),
+		Path:     r.URL.Path,
 		Header:   r.Header.Clone(),
 		Body:     body,
 		Received: time.Now(), // the wall clock on purpose: latency is measured by it

@@ -72,7 +72,7 @@ func watchIdle(t *testing.T, c *cluster.Cluster) int {
 func populate(t *testing.T, c *cluster.Cluster, good, parked string) {
 	t.Helper()
 	webhook := func(url string) v1alpha1.ClusterAlarmReceiverSpec {
-		return v1alpha1.ClusterAlarmReceiverSpec{Webhook: &v1alpha1.ClusterWebhookReceiver{URL: url}}
+		return v1alpha1.ClusterAlarmReceiverSpec{Webhook: &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{URL: v1alpha1.ServerURL(url)}}}
 	}
 	receiver := func(name string, spec v1alpha1.ClusterAlarmReceiverSpec) client.Object {
 		return &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
@@ -87,7 +87,7 @@ func populate(t *testing.T, c *cluster.Cluster, good, parked string) {
 		receiver("good", webhook(good)),
 		receiver("parked", webhook(parked)),
 		receiver("secret-missing", v1alpha1.ClusterAlarmReceiverSpec{Slack: &v1alpha1.ClusterSlackReceiver{
-			WebhookURLSecretRef: v1alpha1.ClusterSecretKeyReference{
+			WebhookURLSecretRef: &v1alpha1.ClusterSecretKeyReference{
 				Namespace: "default", SecretKeyReference: v1alpha1.SecretKeyReference{Name: "missing", Key: "url"},
 			},
 		}}),

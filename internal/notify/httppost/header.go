@@ -1,4 +1,4 @@
-package webhook
+package httppost
 
 import (
 	"fmt"
@@ -16,8 +16,12 @@ var reserved = []string{
 	"X-Idempotency-Key", // with it, net/http repeats a POST by itself
 }
 
-// newHeader makes a header of a Secret's data, or says what is wrong with it.
-func newHeader(data map[string][]byte) (http.Header, error) {
+// reservedPrefixes begin headers of proxies, CloudEvents and Standard Webhooks.
+var reservedPrefixes = []string{"Proxy-", "Ce-", "Webhook-"}
+
+// NewHeader makes a header of a Secret's data, or says what is wrong with it, without
+// telling a value.
+func NewHeader(data map[string][]byte) (http.Header, error) {
 	header := http.Header{}
 	for name, value := range data {
 		text := strings.TrimSpace(string(value))
@@ -37,7 +41,8 @@ func checkHeader(name, value string) error {
 		return fmt.Errorf("the Secret's key %q is not a header's name; use letters, digits and hyphens", name)
 	}
 	canonical := http.CanonicalHeaderKey(name)
-	if slices.Contains(reserved, canonical) || strings.HasPrefix(canonical, "Proxy-") {
+	hasPrefix := func(prefix string) bool { return strings.HasPrefix(canonical, prefix) }
+	if slices.Contains(reserved, canonical) || slices.ContainsFunc(reservedPrefixes, hasPrefix) {
 		return fmt.Errorf("the header %s cannot be set; remove it from the Secret", canonical)
 	}
 	if !httpguts.ValidHeaderFieldValue(value) {

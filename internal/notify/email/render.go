@@ -1,0 +1,36 @@
+package email
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/notify"
+	"github.com/bongsu-io/bongsu/internal/notify/fit"
+)
+
+// A subject is folded into lines of 78 characters, of which clients show the first
+// (RFC 5322, 2.1.1); a text is bounded so that a flood does not fill mailboxes.
+const (
+	maxSubject = 200
+	maxText    = 64000
+)
+
+// letter is what is sent but for from whom and to whom.
+type letter struct {
+	Subject string    `json:"subject"`
+	Text    string    `json:"text"`
+	Date    time.Time `json:"date"`
+}
+
+// Render makes a subject, the text, and a line of where it comes from below a
+// signature's mark.
+func (n *Notifier) Render(m alarm.Message) ([]byte, error) {
+	l := letter{Subject: fit.Line(notify.Headline(&m), maxSubject, nil), Date: m.LastSeen.UTC()}
+	if text := fit.Text(strings.TrimSpace(m.Text), maxText, nil); text != "" {
+		l.Text = text + "\n\n"
+	}
+	l.Text += "-- \n" + fit.Line(notify.Footer(&m), maxSubject, nil) + "\n"
+	return json.Marshal(l)
+}

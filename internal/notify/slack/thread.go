@@ -1,0 +1,91 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// replyInterval is the least time between two replies in a thread. What is within it
+// shows in the count of the thread's first message alone.
+const replyInterval = 30 * time.Second
+
+// reference is what is kept of a group: where its message is, and what was done last.
+type reference struct {
+	// Receiver is the channel as the receiver named it: when that changes, what is
+	// elsewhere is left alone.
+	Receiver string `json:"receiver"`
+	Channel  string `json:"channel"`
+	TS       string `json:"ts"`
+	// Key of the message that was accepted last, and Replied when there was a reply
+	// last, in seconds since 1970.
+	Key     string `json:"key"`
+	Replied int64  `json:"replied"`
+}
+
+// SendInGroup edits the group's message and replies in its thread; or posts the
+// group's message, if there is none or it was deleted.
+func (b *Bot) SendInGroup(ctx context.Context, key string, body []byte, former string) (string, error) {
+	var m botMessage
+	if err := json.Unmarshal(body, &m); err != nil {
+		return "", err
+	}
+	r, ok := b.parse(former)
+	if !ok {
+		return b.begin(ctx, key, m.Root)
+	}
+	updated, err := b.call(ctx, "chat.update", key, call{Channel: r.Channel, TS: r.TS, content: m.Root})
+	if err != nil {
+		return "", err
+	}
+	if !updated.OK {
+		return b.begin(ctx, key, m.Root)
+	}
+	if err := b.reply(ctx, key, m.Reply, r); err != nil {
+		return "", err
+	}
+	r.Key = key
+	return r.String(), nil
+}
+
+// begin posts the first message of a thread.
+func (b *Bot) begin(ctx context.Context, key string, root content) (string, error) {
+	at, err := b.call(ctx, "chat.postMessage", key, call{Channel: b.config.Channel, content: root})
+	if err != nil {
+		return "", err
+	}
+	r := &reference{Receiver: b.config.Channel, Channel: at.Channel, TS: at.TS, Key: key, Replied: b.config.Clock.Now().Unix()}
+	return r.String(), nil
+}
+
+// reply tells in the thread what is new, unless that was done for this message, or for
+// another a moment ago.
+func (b *Bot) reply(ctx context.Context, key string, what content, r *reference) error {
+	now := b.config.Clock.Now()
+	if r.Key == key || now.Sub(time.Unix(r.Replied, 0)) < replyInterval {
+		return nil
+	}
+	if _, err := b.call(ctx, "chat.postMessage", key, call{Channel: r.Channel, ThreadTS: r.TS, content: what}); err != nil {
+		return err
+	}
+	r.Replied = now.Unix()
+	return nil
+}
+
+// parse reads a reference of this bot's; another sink's, or another channel's, is none.
+func (b *Bot) parse(former string) (*reference, bool) {
+	var r reference
+	if json.Unmarshal([]byte(former), &r) != nil {
+		return nil, false
+	}
+	return &r, r.Receiver == b.config.Channel && r.TS != "" && r.Channel != ""
+}
+
+// String is what the ledger keeps.
+func (r *reference) String() string {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return "" // strings and a number: it cannot be
+	}
+	return string(raw)
+}

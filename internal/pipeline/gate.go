@@ -1,0 +1,114 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/ledger"
+)
+
+// Suppression says, as a metric's label, why an occurrence that matched is not sent.
+type Suppression string
+
+const (
+	// SuppressedByThreshold: there are not enough of them yet.
+	SuppressedByThreshold Suppression = "threshold"
+	// SuppressedByMute: it happened while the alarm was mute.
+	SuppressedByMute Suppression = "mute"
+)
+
+// gate decides which of what a batch matched is sent. All that it goes by is what
+// another leader that reads the same Events again sees too: the order of the
+// occurrences and when they were observed. It changes nothing: what is to be
+// remembered goes into the ledger with the batch.
+type gate struct {
+	// remembered returns what the ledger has of a window.
+	remembered func(ctx context.Context, id string) ([]byte, error)
+	// windows are those that the batch changes, by ID.
+	windows map[string]*window
+}
+
+// window is what a threshold remembers of an alarm.
+type window struct {
+	alarm     alarm.ID
+	threshold *alarm.Threshold
+	burst     alarm.Burst
+}
+
+func newGate(remembered func(ctx context.Context, id string) ([]byte, error)) *gate {
+	return &gate{remembered: remembered, windows: map[string]*window{}}
+}
+
+// judge says why an occurrence that matched is not sent; nothing if it is. What
+// happens while an alarm is mute has happened all the same: it counts for the
+// threshold.
+func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, a *alarm.Alarm) (Suppression, error) {
+	if threshold := a.Threshold(); threshold != nil {
+		w, err := g.window(ctx, a)
+		if err != nil {
+			return "", err
+		}
+		var reached bool
+		if w.burst, reached = threshold.Add(w.burst, occ.ObservedAt, occ.Increase); !reached {
+			return SuppressedByThreshold, nil
+		}
+	}
+	if a.Muted(occ.ObservedAt) {
+		return SuppressedByMute, nil
+	}
+	return "", nil
+}
+
+func (g *gate) window(ctx context.Context, a *alarm.Alarm) (*window, error) {
+	id := alarm.GroupKey(a.UID)
+	if w, ok := g.windows[id]; ok {
+		return w, nil
+	}
+	state, err := g.remembered(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	w := &window{alarm: a.ID, threshold: a.Threshold()}
+	if w.burst.UnmarshalBinary(state) != nil {
+		// Nobody but us wrote it, and the alarms of everyone would wait for it.
+		w.burst = alarm.Burst{}
+	}
+	g.windows[id] = w
+	return w, nil
+}
+
+// changed are the windows to be stored with the batch.
+func (g *gate) changed() ([]ledger.Window, error) {
+	changed := make([]ledger.Window, 0, len(g.windows))
+	for id, w := range g.windows {
+		state, err := w.burst.MarshalBinary()
+		if err != nil {
+			return nil, err
+		}
+		changed = append(changed, ledger.Window{
+			ID: id, Alarm: kube.Key(w.alarm).String(), Until: w.threshold.Until(w.burst), State: state,
+		})
+	}
+	return changed, nil
+}
+
+// notInTheFuture corrects when occurrences were observed, and returns when the first
+// and the last of them were. Whoever writes an Event may have it say that it was
+// written in the future, where it would keep windows open.
+func notInTheFuture(occurrences []alarm.Occurrence, now time.Time) (oldest, newest time.Time) {
+	for i := range occurrences {
+		at := &occurrences[i].ObservedAt
+		if at.After(now) {
+			*at = now
+		}
+		if oldest.IsZero() || at.Before(oldest) {
+			oldest = *at
+		}
+		if at.After(newest) {
+			newest = *at
+		}
+	}
+	return oldest, newest
+}

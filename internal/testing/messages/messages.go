@@ -1,0 +1,107 @@
+// Package messages has a message of every kind, for the golden files of what renders
+// them.
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// Noon is when the messages were last seen.
+var Noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// New is a Warning's message.
+func New(title, text string) alarm.Message {
+	return alarm.Message{
+		Version: alarm.MessageVersion, Cluster: "prod", Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
+		Title: title, Text: text, Count: 4, FirstSeen: Noon.Add(-time.Hour), LastSeen: Noon,
+		Events: []alarm.MessageEvent{{
+			Type: "Warning", Reason: "BackOff", Count: 4,
+			Regarding: alarm.MessageReference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "5a8f1c1e"},
+		}},
+	}
+}
+
+// Grouped is a message of a group.
+func Grouped(total int64, resolved bool) alarm.Message {
+	m := New("BackOff: Pod shop/web-0", "Back-off restarting failed container")
+	m.Group = &alarm.MessageGroup{
+		Key: "0123456789abcdef0123456789abcdef", By: []alarm.GroupValue{{Key: "regarding.name", Value: "web-0"}},
+		Total: total, Since: m.FirstSeen, First: total == m.Count, Resolved: resolved,
+	}
+	return m
+}
+
+// Kinds returns one message of each kind by the name of its golden file.
+func Kinds() map[string]alarm.Message {
+	normal := New("NodeReady: Node node-7", "Node node-7 status is now: NodeReady")
+	normal.Alarm = alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
+	normal.Count, normal.FirstSeen, normal.Events[0].Type = 1, Noon, "Normal"
+	digest := New("1204 occurrences: 1200 × BackOff Pod and 4 more", "1200 × BackOff Pod: shop/web-0, shop/web-1 and 38 more\n4 × NodeReady Node: node-7")
+	digest.Alarm, digest.Digest, digest.Count = alarm.ID{}, true, 1204
+	return map[string]alarm.Message{
+		"normal":   normal,
+		"warning":  New("BackOff: Pod shop/web-0", "Back-off restarting failed container\n4 times since 2026-11-20 11:00:00 UTC"),
+		"digest":   digest,
+		"hostile":  New("<!channel> *bold* `code` & <@U012>", "@here #general <https://evil.example|click> ```block``` &lt; \x1b[31mred\x00 \u202egnp.exe\r\nsecond & last"),
+		"empty":    {},
+		"group":    Grouped(4, false),
+		"resolved": Grouped(9, true),
+	}
+}
+
+// Long is a message whose every text is unit again and again.
+func Long(unit string) alarm.Message {
+	long := strings.Repeat(unit, 20000)
+	m := New(long, long)
+	m.Cluster, m.Alarm.Name = long, long
+	m.Events[0].Reason, m.Events[0].Regarding.Name, m.Events[0].Regarding.Namespace = long, long, long
+	return m
+}
+
+// Units are what texts are made of that are counted, escaped or cut in different ways.
+func Units() []string {
+	return []string{"a", "é", "봉", "🔥", "&<>", "*_`[]@everyone ", "word & \n", "👩‍👩‍👧", "\"\\\x00\xff"}
+}
+
+// Golden compares JSON with testdata/NAME.json.
+func Golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, got, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	Compare(t, filepath.Join("testdata", name+".json"), indented.Bytes())
+}
+
+// Compare compares with a golden file; with -update it writes it.
+func Compare(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs (run with -update to accept):\n%s", file, diff)
+	}
+}
