@@ -96,7 +96,9 @@ func TestWhatIsWrongWithAnAlarmIsToldAndHealsWhenCorrected(t *testing.T) {
 			},
 			reason:  v1alpha1.ReasonInvalidMute,
 			message: `spec.mute[0].timeZone is invalid: there is no time zone "Asia/Soul"; name one of the IANA database`,
-			heal:    func(s *scene) { s.patch(s.alarm("it"), `{"spec":{"mute":[{"timeZone":"Asia/Seoul","months":[{"start":2}]}]}}`) },
+			heal: func(s *scene) {
+				s.patch(s.alarm("it"), `{"spec":{"mute":[{"timeZone":"Asia/Seoul","months":[{"start":2}]}]}}`)
+			},
 		},
 		"the same mute twice": {
 			spec: func(*scene) string {
