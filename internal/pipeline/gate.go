@@ -24,33 +24,29 @@ const (
 // occurrences and when they were observed. It changes nothing: what is to be
 // remembered goes into the ledger with the batch.
 type gate struct {
-	ledger *ledger.Ledger
+	// remembered returns what the ledger has of a window.
+	remembered func(ctx context.Context, id string) ([]byte, error)
 	// windows are those that the batch changes, by ID.
 	windows map[string]*window
-	groups  *groups
 }
 
-// window is what a threshold remembers of an alarm, or of one of its groups.
+// window is what a threshold remembers of an alarm.
 type window struct {
 	alarm     alarm.ID
 	threshold *alarm.Threshold
 	burst     alarm.Burst
 }
 
-func newGate(l *ledger.Ledger) *gate {
-	return &gate{ledger: l, windows: map[string]*window{}, groups: newGroups(l)}
+func newGate(remembered func(ctx context.Context, id string) ([]byte, error)) *gate {
+	return &gate{remembered: remembered, windows: map[string]*window{}}
 }
 
 // judge says why an occurrence that matched is not sent; nothing if it is. What
 // happens while an alarm is mute has happened all the same: it counts for the
 // threshold.
-func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, v *verdict) (Suppression, error) {
-	a := v.alarm
-	if err := g.groups.bound(ctx, v); err != nil {
-		return "", err
-	}
+func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, a *alarm.Alarm) (Suppression, error) {
 	if threshold := a.Threshold(); threshold != nil {
-		w, err := g.window(ctx, a, v.by)
+		w, err := g.window(ctx, a)
 		if err != nil {
 			return "", err
 		}
@@ -65,12 +61,12 @@ func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, v *verdict) (Su
 	return "", nil
 }
 
-func (g *gate) window(ctx context.Context, a *alarm.Alarm, by []alarm.GroupValue) (*window, error) {
-	id := alarm.GroupKey(a.UID, by...)
+func (g *gate) window(ctx context.Context, a *alarm.Alarm) (*window, error) {
+	id := alarm.GroupKey(a.UID)
 	if w, ok := g.windows[id]; ok {
 		return w, nil
 	}
-	state, err := g.ledger.Window(ctx, id)
+	state, err := g.remembered(ctx, id)
 	if err != nil {
 		return nil, err
 	}
