@@ -91,7 +91,7 @@ func copyExecutable(t *testing.T, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(to, content, 0o700); err != nil { //nolint:gosec // it is to be executed
+	if err := os.WriteFile(to, content, 0o700); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	badToken   = "the bot's token is not valid any more; put a new one into the Secret"
+	badToken   = "the bot's token is not valid any more; put a new one into the Secret" //nolint:gosec // no token
 	badChannel = "the channel does not exist, or the bot cannot see it; correct spec.slack.channel, or invite the bot"
 	badMessage = "Slack does not understand this message, which is dropped"
 	itsFault   = "Slack has a fault of its own; it is tried again"
