@@ -40,7 +40,6 @@ func (w *world) rightsSuffice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, right := range audit.Unused(held, requests) {
-		t.Log("not used here:", right)
-	}
+	unused := audit.Unused(held, requests)
+	t.Logf("%d of %d rights were not used here: %v", len(unused), len(held), unused)
 }

@@ -37,7 +37,7 @@ func makeCgroups(name string) error {
 	}
 	for _, root := range roots {
 		dir := filepath.Join(root, name)
-		if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as cgroups are
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
 		if err := inherit(root, dir); err != nil {
