@@ -86,7 +86,7 @@ func (w *world) checkMemcached(t *testing.T) {
 		t.Fatalf("the app is of the pods %v, want two", pods)
 	}
 	victim := pods[0]
-	w.kubectl(t, "exec", victim, "-n", "apps", "--", "pkill", "-9", "memcached")
+	w.kubectl(t, "exec", victim, "-n", "apps", "--", "sh", "-c", "kill -9 $(pidof memcached)")
 
 	g := NewWithT(t)
 	g.Eventually(func() string { return w.get(t, "events", "apps", "{.items[*].message}") }).

@@ -28,13 +28,18 @@ func (w *world) install(t *testing.T) {
 	w.await(t, "lease/bongsu", system, "{.metadata.name}", "bongsu")
 }
 
-// uninstall removes everything, and compares with what there was.
+// uninstall has the operator removed with all that was made by it, then removes what the
+// test itself has made, and compares with what there was.
 func (w *world) uninstall(t *testing.T, before []string) {
-	for _, namespace := range []string{"shop", "apps", "lab", "secretsync", "flood"} {
-		w.kubectl(t, "delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
-	}
 	w.bongsu(t, "uninstall", "--delete-data", "--yes", "--kubeconfig", w.Kubeconfig())
-	NewWithT(t).Eventually(func() []string {
+	g := NewWithT(t)
+	for _, namespace := range []string{"lab", "apps", "shop"} {
+		g.Expect(w.kubectl(t, "get", "deployments,statefulsets,services,secrets,persistentvolumeclaims",
+			"-n", namespace, "-o", "name")).To(BeEmpty(), "what was made by the operator in "+namespace)
+	}
+	w.kubectl(t, "delete", "persistentvolume", "lab")
+	w.kubectl(t, "delete", "namespace", "shop", "apps", "lab", "secretsync", "flood")
+	g.Eventually(func() []string {
 		return slices.DeleteFunc(w.objects(t), func(o string) bool { return slices.Contains(before, o) })
 	}).Should(BeEmpty(), "what was not there before the installation")
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/localcluster"
@@ -44,6 +46,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	ctrl.SetLogger(logr.Discard())
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
 	w := &world{Cluster: node.Start(t), dir: t.TempDir()}
