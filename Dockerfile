@@ -9,6 +9,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY api api
+COPY charts charts
 COPY cmd cmd
 COPY config config
 COPY internal internal

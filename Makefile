@@ -52,6 +52,10 @@ test: controlplane ## Run all tests, without root and without a C compiler (PKG=
 	cd tools/image && go test ./...
 	@sh tools/test.sh '$(PKG)' $(TEST_FLAGS)
 
+.PHONY: rights
+rights: ## Say which rights nothing uses, after make test and make e2e-node: make clean first, if roles have changed
+	go run ./test/rights bin/rights
+
 # test/chaos is left out: its processes, under the detector, take a quarter of an
 # hour to say what the tests of their packages say in minutes. By hand:
 # make race RACE_PKG=./test/chaos/...

@@ -7,7 +7,8 @@ set -u
 packages=$1
 shift
 export BONGSU_TEST_SUMMARIES="$PWD/bin/summaries"
-mkdir -p "$BONGSU_TEST_SUMMARIES"
+export BONGSU_TEST_RIGHTS="$PWD/bin/rights"
+mkdir -p "$BONGSU_TEST_SUMMARIES" "$BONGSU_TEST_RIGHTS"
 
 status=0
 go test "$@" $packages || status=$?

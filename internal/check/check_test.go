@@ -153,6 +153,20 @@ func TestBeforeAnInstallationWhatItNeedsIsChecked(t *testing.T) {
 	g.Expect(run(t, user, clock.RealClock{})).To(HaveKeyWithValue("your rights", level(fitness.Warn, "")))
 }
 
+func TestWhatRunsIsTold(t *testing.T) {
+	c, g := cluster.Shared(t), NewWithT(t)
+	repair(t, c)
+	ask := func(namespace string) string {
+		checker, err := check.New(c.RESTConfig(), clock.RealClock{}, namespace)
+		g.Expect(err).NotTo(HaveOccurred())
+		running, err := checker.Running(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		return running.String()
+	}
+	g.Expect(ask("bongsu-system")).To(MatchRegexp(`^Kubernetes v1\.\d+\.\d+; Deployment bongsu runs bongsu$`))
+	g.Expect(ask("default")).To(HaveSuffix("the operator is not installed in that namespace"))
+}
+
 // repair brings everything to what it should be, and adds what the cluster of the tests
 // does without: a workload and a lease.
 func repair(t *testing.T, c *cluster.Cluster) {

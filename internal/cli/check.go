@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -86,10 +85,7 @@ func (o *checkOptions) run(ctx context.Context, out, errOut io.Writer) error {
 
 func (o *checkOptions) print(out io.Writer, findings []fitness.Finding) error {
 	if o.output == outputJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(findings)
+		return printJSON(out, findings)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range findings {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -136,10 +135,7 @@ func (o *explainOptions) explain(ctx context.Context, cfg *rest.Config, namespac
 
 func (o *explainOptions) print(out io.Writer, found *explain.Explanation) error {
 	if o.output == outputJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(found)
+		return printJSON(out, found)
 	}
 	return explain.WriteText(out, found, clock.RealClock{}.Now())
 }

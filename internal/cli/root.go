@@ -62,15 +62,3 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func usage(err error) error { return usageError{err} }
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this build",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), version.String())
-			return err
-		},
-	}
-}

@@ -43,7 +43,7 @@ func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
 }
 
 func TestEveryCommandAndFlagExplainsItself(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"watch", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
+	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"watch", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"check", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
 		var out, errOut bytes.Buffer
 		if got := Run(t.Context(), args, &out, &errOut); got != exitOK || out.Len() == 0 {
 			t.Errorf("%v: exit code %d, %d bytes of help", args, got, out.Len())

@@ -36,12 +36,6 @@ type watchOptions struct {
 	onlyChanges   bool
 }
 
-// The formats of the output.
-const (
-	outputText = "text"
-	outputJSON = "json"
-)
-
 func newWatch() *cobra.Command {
 	o := watchOptions{typeName: "pods", output: outputText}
 	c := &cobra.Command{
@@ -77,14 +71,6 @@ is said on standard error.`,
 	o.addFlags(c.Flags())
 	completeOutput(c)
 	return c
-}
-
-// completeOutput has the shell complete --output.
-func completeOutput(c *cobra.Command) {
-	formats := cobra.FixedCompletions([]string{outputText, outputJSON}, cobra.ShellCompDirectiveNoFileComp)
-	if err := c.RegisterFlagCompletionFunc("output", formats); err != nil {
-		panic(err) // there is no such flag
-	}
 }
 
 func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
@@ -135,13 +121,6 @@ func (o *watchOptions) validate() (labels.Selector, error) {
 		return nil, fmt.Errorf("--selector: %w", err)
 	}
 	return selector, nil
-}
-
-func checkOutput(format string) error {
-	if format != outputText && format != outputJSON {
-		return fmt.Errorf("--output is %q; it must be text or json", format)
-	}
-	return nil
 }
 
 func (o *watchOptions) printer(out io.Writer) watch.Printer {

@@ -11,4 +11,5 @@ e2e-node: controlplane bongsu e2e-images ## Run the operator's image on a real k
 	@for tag in $(E2E_TAGS); do \
 		$(MAKE) --no-print-directory image VERSION=$$tag IMAGE=localhost/bongsu:$$tag IMAGE_ARCHIVE=bin/e2e/bongsu-$$tag.tar PLATFORMS=$(E2E_PLATFORM) || exit 1; \
 	done
-	BONGSU_E2E_NODE=1 BONGSU_E2E_LOGS=$(abspath bin/e2e/logs) go test -v -count=1 -timeout 20m ./test/e2e $(ARGS)
+	@mkdir -p bin/rights
+	BONGSU_E2E_NODE=1 BONGSU_TEST_RIGHTS=$(abspath bin/rights) BONGSU_E2E_LOGS=$(abspath bin/e2e/logs) go test -v -count=1 -timeout 20m ./test/e2e $(ARGS)

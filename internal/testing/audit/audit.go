@@ -49,9 +49,17 @@ type entry struct {
 // full, or, for a watch, when it began.
 func Requests(t testing.TB, path, user string) []Request {
 	t.Helper()
-	file, err := os.Open(path)
+	requests, err := read(path, user)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return requests
+}
+
+func read(path, user string) ([]Request, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = file.Close() }()
 	var requests []Request
@@ -66,10 +74,7 @@ func Requests(t testing.TB, path, user string) []Request {
 			requests = append(requests, e.request())
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return requests
+	return requests, lines.Err()
 }
 
 func (e *entry) request() Request {

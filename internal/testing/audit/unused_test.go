@@ -49,3 +49,32 @@ func TestARightIsUsedByARequestOfTheUserThatWasAllowed(t *testing.T) {
 		t.Errorf("denied: %v, want the deletion alone", denied)
 	}
 }
+
+func TestWhatTestsHaveSeenIsRememberedTogether(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("BONGSU_TEST_RIGHTS", dir)
+	for i, verb := range []string{"get", "get", "delete"} {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		line := `{"stage":"ResponseComplete","verb":"` + verb + `","user":{"username":"` + audit.Operator + `"},"objectRef":{"resource":"secrets","namespace":"n` + string(rune('0'+i)) + `"}}`
+		if err := os.WriteFile(path, []byte(line+"\n"+line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := audit.Remember(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := audit.Remember(filepath.Join(dir, "never-written")); err != nil {
+		t.Errorf("a cluster that never came up is an error: %v", err)
+	}
+	requests, err := audit.Remembered(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := []rights.Right{{Resource: "secrets", Verb: "get"}, {Resource: "secrets", Verb: "delete"}, {Resource: "secrets", Verb: "list"}}
+	if diff := cmp.Diff(held[2:], audit.Unused(held, requests)); diff != "" {
+		t.Errorf("unused, want (-) and got (+):\n%s", diff)
+	}
+	if len(requests) != 2 { // each once
+		t.Errorf("%d requests are remembered, want 2", len(requests))
+	}
+}

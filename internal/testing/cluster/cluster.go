@@ -25,6 +25,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/install"
 	"github.com/bongsu-io/bongsu/internal/localcluster"
+	"github.com/bongsu-io/bongsu/internal/testing/audit"
 )
 
 // Cluster is a cluster with our kinds, roles and policies in it.
@@ -99,6 +100,11 @@ func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
 	return c, nil
+}
+
+// Stop ends the cluster, and keeps what the operator has asked of it.
+func (c *Cluster) Stop(ctx context.Context) error {
+	return errors.Join(c.Cluster.Stop(ctx), audit.Remember(c.AuditLog()))
 }
 
 // ClientFor returns a client that knows our kinds and Kubernetes' own.

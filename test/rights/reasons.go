@@ -1,0 +1,31 @@
+package main
+
+import "github.com/bongsu-io/bongsu/internal/rights"
+
+// reasons say why the operator holds rights that no test sees it use.
+var reasons = []struct {
+	of  func(rights.Right) bool
+	why string
+}{
+	{
+		func(r rights.Right) bool { return r.Verb == "list" },
+		"caches begin with a watch that streams what there is; where an API server cannot do that, they list",
+	},
+	{
+		func(r rights.Right) bool { return r.Verb == "create" && r.Subresource == "exec" },
+		"asked of an exec over WebSocket besides get; the audit log knows of the first alone",
+	},
+	{
+		func(r rights.Right) bool { return r.Verb == "patch" && r.Resource == "events" && r.Group == "" },
+		"leader election counts up an Event that it repeats",
+	},
+}
+
+func reasonOf(r rights.Right) (string, bool) {
+	for _, reason := range reasons {
+		if reason.of(r) {
+			return reason.why, true
+		}
+	}
+	return "", false
+}
