@@ -14,7 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/chart"
@@ -85,9 +84,7 @@ func TestKubectlInstallsWhatIsPrintedInOneGo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bongsu.yaml")
 	g.Expect(os.WriteFile(file, printed.Bytes(), 0o600)).To(Succeed())
 
-	administrator := rest.CopyConfig(c.RESTConfig())
-	g.Expect(rest.LoadTLSFiles(administrator)).To(Succeed())
-	out, err := c.Kubectl(t, administrator)("apply", "-f", file)
+	out, err := c.Kubectl(t, c.RESTConfig())("apply", "-f", file)
 	g.Expect(err).NotTo(HaveOccurred(), out)
 	g.Expect(out).NotTo(ContainSubstring("Warning"), "the namespace warns of pods that are not restricted")
 	g.Eventually(func() []corev1.Pod { return running(t, c) }).WithTimeout(patience).Should(HaveLen(2))

@@ -17,10 +17,7 @@ import (
 // returns what it printed.
 func (c *Cluster) Kubectl(t testing.TB, config *rest.Config) func(args ...string) (string, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(kubeconfigOf(config), path); err != nil {
-		t.Fatal(err)
-	}
+	path := Kubeconfig(t, config)
 	dir, err := localcluster.DefaultAssets()
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +29,20 @@ func (c *Cluster) Kubectl(t testing.TB, config *rest.Config) func(args ...string
 		}
 		return string(out), nil
 	}
+}
+
+// Kubeconfig writes a configuration to a file for other programs, and returns its path.
+func Kubeconfig(t testing.TB, config *rest.Config) string {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	if err := rest.LoadTLSFiles(config); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(kubeconfigOf(config), path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func kubeconfigOf(config *rest.Config) clientcmdapi.Config {
