@@ -1,0 +1,60 @@
+package helm
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+const chart = "../../charts/bongsu"
+
+// helm builds Helm, and returns what runs it as an administrator and returns what it
+// printed.
+func helm(t *testing.T, c *cluster.Cluster) func(args ...string) string {
+	t.Helper()
+	dir, kubeconfig := t.TempDir(), cluster.Kubeconfig(t, c.RESTConfig())
+	binary := filepath.Join(dir, "helm")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "helm.sh/helm/v4/cmd/helm").CombinedOutput(); err != nil {
+		t.Fatalf("build Helm: %v\n%s", err, out)
+	}
+	return func(args ...string) string {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), binary, append([]string{"--kubeconfig", kubeconfig, "--namespace", "bongsu-system"}, args...)...)
+		command.Env = append(command.Environ(), "HELM_CACHE_HOME="+dir, "HELM_CONFIG_HOME="+dir, "HELM_DATA_HOME="+dir)
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+}
+
+func TestHelmInstallsUpgradesAndRemovesTheChart(t *testing.T) {
+	g := NewWithT(t)
+	c := cluster.StartBare(t, cluster.Whole(2))
+	run := helm(t, c)
+	kubectl := c.Kubectl(t, c.RESTConfig())
+
+	run("lint", "--strict", chart)
+	run("install", "bongsu", chart, "--create-namespace", "--wait", "--timeout", "4m")
+	var pods corev1.PodList
+	g.Expect(c.Client.List(t.Context(), &pods)).To(Succeed())
+	g.Expect(pods.Items).To(HaveLen(2))
+
+	run("upgrade", "bongsu", chart, "--wait", "--timeout", "4m", "--set", "controllers={alarm}", "--set", "persistence.enabled=true")
+	roles, err := kubectl("get", "clusterroles", "-o", "name")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(roles).To(ContainSubstring("/bongsu-alarm\n"))
+	g.Expect(roles).NotTo(ContainSubstring("/bongsu-jupyter\n"), "a right that nobody needs any more")
+	g.Expect(kubectl("get", "statefulsets,deployments", "-n", "bongsu-system", "-o", "name")).To(Equal("statefulset.apps/bongsu\n"))
+
+	run("uninstall", "bongsu", "--wait", "--timeout", "4m")
+	g.Expect(kubectl("get", "clusterroles", "-o", "name")).NotTo(MatchRegexp(`/bongsu\n|/bongsu-alarm\n`))
+	g.Expect(kubectl("get", "crds", "-o", "name")).To(ContainSubstring("/alarms.bongsu.io\n"), "the kinds, and with them users' objects, must stay")
+}
