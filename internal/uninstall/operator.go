@@ -71,9 +71,12 @@ func (r *removal) awaitLease(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseOutlives)
 	defer cancel()
 	holder := ""
-	err := wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (_ bool, err error) {
-		holder, err = r.leader(ctx)
-		return holder == "", err
+	err := wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
+		found, err := r.leader(ctx)
+		if err == nil { // the time may be over amid a question
+			holder = found
+		}
+		return found == "", err
 	})
 	if wait.Interrupted(err) && holder != "" {
 		return fmt.Errorf("%w: %s holds lease %s/%s: stop it, and do this again", ErrStillRuns, holder, r.Namespace, options.LeaseName)
