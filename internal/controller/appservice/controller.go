@@ -123,7 +123,7 @@ type app struct {
 type step func(ctx context.Context, a *app) error
 
 // AppServices are read; a patch adds and takes off the finalizer of a backup.
-// +kubebuilder:rbac:groups=bongsu.io,resources=appservices,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bongsu.io,resources=appservices,verbs=list;watch;patch
 //
 // The status tells their owners how they fare.
 // +kubebuilder:rbac:groups=bongsu.io,resources=appservices/status,verbs=update

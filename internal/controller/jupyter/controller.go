@@ -117,7 +117,7 @@ func (n *notebook) key() kube.Key { return keyOf(n.name) }
 type step func(ctx context.Context, n *notebook) error
 
 // Jupyters are read; culling stops one, by a patch of its spec.
-// +kubebuilder:rbac:groups=bongsu.io,resources=jupyters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bongsu.io,resources=jupyters,verbs=list;watch;patch
 //
 // The status tells their owners how they fare.
 // +kubebuilder:rbac:groups=bongsu.io,resources=jupyters/status,verbs=update

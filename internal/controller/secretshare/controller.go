@@ -71,8 +71,8 @@ func (r *Reconciler) hear(_ context.Context, queue workqueue.TypedRateLimitingIn
 }
 
 // Rules are read, and bear a finalizer from before their first copy to after their last.
-// +kubebuilder:rbac:groups=bongsu.io,resources=secretshares,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bongsu.io,resources=secretshares,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=list;watch;patch
 //
 // The rule secretsync is made at the first start in a cluster, and a ConfigMap remembers
 // that it was.
@@ -84,7 +84,7 @@ func (r *Reconciler) hear(_ context.Context, queue workqueue.TypedRateLimitingIn
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares/status,verbs=update
 //
 // A grant is a namespace's consent to be written to.
-// +kubebuilder:rbac:groups=bongsu.io,resources=secretsharegrants,verbs=get;list;watch
+// +kubebuilder:rbac:groups=bongsu.io,resources=secretsharegrants,verbs=list;watch
 //
 // The names and labels of namespaces decide which of them get copies.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
