@@ -102,10 +102,16 @@ type AlarmSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Match []EventMatch `json:"match"`
 
-	// threshold holds what matches back until there is enough of it; what is not
+	// threshold holds what matches back until there is enough of it, in each group by
+	// itself if there is a group; what is not
 	// sent is counted in status.suppressed. Default: every occurrence is sent.
 	// +optional
 	Threshold *AlarmThreshold `json:"threshold,omitempty"`
+
+	// group puts what has something in common into one message. Default: every
+	// occurrence is a message of its own.
+	// +optional
+	Group *AlarmGroup `json:"group,omitempty"`
 
 	// mute are the times at which nothing is sent: what happens in any of them is
 	// counted in status.suppressed, and not sent later. What is on its way when one

@@ -18,6 +18,37 @@ type AlarmThreshold struct {
 	WithinSeconds int32 `json:"withinSeconds"`
 }
 
+// AlarmGroup says what is put into one message, and how often that is sent.
+type AlarmGroup struct {
+	// by is what the occurrences of a group have in common: regarding.kind,
+	// regarding.namespace, regarding.name, reason, type, reportingController, or a
+	// label or an annotation of the object, as object.labels[KEY] and
+	// object.annotations[KEY].
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=340
+	// +kubebuilder:validation:items:XValidation:rule="self in ['regarding.kind', 'regarding.namespace', 'regarding.name', 'reason', 'type', 'reportingController'] || self.matches('^object[.](labels|annotations)[[][^\\[\\]]+[]]$')",message="there is no such key: group by regarding.kind, regarding.namespace, regarding.name, reason, type, reportingController, object.labels[KEY] or object.annotations[KEY]"
+	By []string `json:"by"`
+
+	// waitSeconds is how long a group's first message waits for more. From 0 to 600.
+	// Default: 5.
+	// +optional
+	// +default=5
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=600
+	WaitSeconds *int32 `json:"waitSeconds,omitempty"`
+
+	// intervalSeconds is the least time between two messages of a group. From 30 to
+	// 3600. Default: 300.
+	// +optional
+	// +default=300
+	// +kubebuilder:validation:Minimum=30
+	// +kubebuilder:validation:Maximum=3600
+	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
+}
+
 // MuteWindow is a time that comes again. It is where every list that is given has
 // an entry for the time. What is told by the clock is told by that of timeZone, so
 // that a window is an hour shorter or longer where daylight saving begins or ends

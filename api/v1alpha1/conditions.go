@@ -26,6 +26,8 @@ const (
 	ReasonInvalidExpression = "InvalidExpression"
 	// ReasonInvalidMatch: a label selector cannot be used.
 	ReasonInvalidMatch = "InvalidMatch"
+	// ReasonInvalidGroup: spec.group.by has a key that there is not.
+	ReasonInvalidGroup = "InvalidGroup"
 	// ReasonInvalidMute: a window of spec.mute cannot be used: there is no such time
 	// zone, or it says the same twice.
 	ReasonInvalidMute = "InvalidMute"
@@ -100,6 +102,9 @@ const (
 	// ReasonOverBudget: the Alarms of the namespace cost too much together to match;
 	// some Events were not looked at for them.
 	ReasonOverBudget = "OverBudget"
+	// ReasonTooManyGroups: the alarm has more groups open than are kept apart; what is
+	// beyond them is one group.
+	ReasonTooManyGroups = "TooManyGroups"
 	// ReasonRecovered: the object is Ready again after a Warning.
 	ReasonRecovered = "Recovered"
 	// ReasonFeedReset: the feed's position was not of this cluster's history (an

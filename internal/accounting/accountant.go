@@ -73,6 +73,14 @@ func (a *Accountant) Suppressed(id alarm.ID, why pipeline.Suppression, occurrenc
 	a.tally.Add(kube.Key(id).String(), tally.Change{Suppressed: occurrences, At: a.clock.Now()})
 }
 
+// Folded implements pipeline.Reporter.
+func (a *Accountant) Folded(id alarm.ID) {
+	a.tally.Notify(kube.Key(id).String(), tally.Notice{
+		Reason: v1alpha1.ReasonTooManyGroups, Since: a.clock.Now(),
+		Text: "too many groups are open: what belongs to none of them is one group; group by something that has fewer values",
+	})
+}
+
 // Queued implements pipeline.Reporter.
 func (a *Accountant) Queued(receiver string, occurrences int64) {
 	a.tally.Add(receiver, tally.Change{Matched: occurrences, At: a.clock.Now()})

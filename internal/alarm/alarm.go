@@ -45,6 +45,7 @@ type Alarm struct {
 	namespaces labels.Selector // nil: not restricted
 	entries    []entry
 	threshold  *Threshold
+	group      *Grouping
 	mutes      []*calendar.Window
 	title      *template // nil: the default
 	text       *template // nil: the default
@@ -55,11 +56,18 @@ func (a *Alarm) Threshold() *Threshold { return a.threshold }
 
 // Window is how far back the alarm looks to judge an occurrence.
 func (a *Alarm) Window() time.Duration {
-	if a.threshold == nil {
-		return 0
+	var window time.Duration
+	if a.threshold != nil {
+		window = a.threshold.Within
 	}
-	return a.threshold.Within
+	if a.group != nil {
+		window = max(window, a.group.Wait+a.group.Interval)
+	}
+	return window
 }
+
+// Grouping returns what is put into one message; nil is nothing.
+func (a *Alarm) Grouping() *Grouping { return a.group }
 
 // Muted tells whether what happens at a time is not to be sent.
 func (a *Alarm) Muted(at time.Time) bool {

@@ -52,6 +52,9 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 	if a.mutes, err = compileMutes(def.Spec.Mute); err != nil {
 		return nil, err
 	}
+	if a.group, err = compileGrouping(def.Spec.Group); err != nil {
+		return nil, err
+	}
 	a.threshold = compileThreshold(def.Spec.Threshold)
 	if a.title, err = c.compileTemplate("spec.message.title", def.Spec.Message.Title); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ const maxCompileMessage = 500
 // CompileError says what is wrong with an alarm, and where.
 type CompileError struct {
 	// Reason for the Ready condition: v1alpha1.ReasonInvalidExpression,
-	// ReasonInvalidMatch or ReasonInvalidMute.
+	// ReasonInvalidMatch, ReasonInvalidGroup or ReasonInvalidMute.
 	Reason string
 	// Field is the path, for example spec.match[0].expression.
 	Field string

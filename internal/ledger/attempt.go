@@ -23,17 +23,22 @@ type Attempt struct {
 	Oldest time.Time
 	// FirstTried is when it was frozen.
 	FirstTried time.Time
+	// Group is the group that the message is of; empty if it is of none.
+	Group string
+	// Reference is to be kept for the group's next message when this one is settled;
+	// empty changes nothing.
+	Reference string
 }
 
 const selectAttempt = `
-	SELECT id, receiver, key, body, last, entries, count, oldest, first_tried FROM attempt
+	SELECT id, receiver, key, body, last, entries, count, oldest, first_tried, grp FROM attempt
 	WHERE receiver = ? AND NOT settled`
 
 // Frozen returns the receiver's attempt, nil if it has none.
 func (l *Ledger) Frozen(ctx context.Context, receiver string) (*Attempt, error) {
 	var a Attempt
 	err := l.readers.QueryRowContext(ctx, selectAttempt, receiver).Scan(&a.ID, &a.Receiver, &a.Key, &a.Body,
-		&a.Last, &a.Entries, &a.Count, stamp{&a.Oldest}, stamp{&a.FirstTried})
+		&a.Last, &a.Entries, &a.Count, stamp{&a.Oldest}, stamp{&a.FirstTried}, &a.Group)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -61,6 +66,11 @@ func (l *Ledger) Freeze(ctx context.Context, receiver string, last int64, key st
 		if a.Entries == 0 {
 			return ErrNothingPending
 		}
+		if a.Entries == 1 { // a digest is of no group
+			if err := tx.row(ctx, `SELECT grp FROM entry WHERE id = ?`, a.Last).Scan(&a.Group); err != nil {
+				return err
+			}
+		}
 		return tx.insertAttempt(ctx, &a)
 	})
 	if err != nil {
@@ -71,9 +81,9 @@ func (l *Ledger) Freeze(ctx context.Context, receiver string, last int64, key st
 
 func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
 	err := tx.row(ctx, `
-		INSERT INTO attempt (receiver, key, body, last, entries, count, oldest, first_tried) VALUES (?, ?, ifnull(?, x''), ?, ?, ?, ?, ?)
+		INSERT INTO attempt (receiver, key, body, last, entries, count, oldest, first_tried, grp) VALUES (?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (receiver) DO NOTHING RETURNING id`,
-		a.Receiver, a.Key, a.Body, a.Last, a.Entries, a.Count, micros(a.Oldest), micros(a.FirstTried)).Scan(&a.ID)
+		a.Receiver, a.Key, a.Body, a.Last, a.Entries, a.Count, micros(a.Oldest), micros(a.FirstTried), a.Group).Scan(&a.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrFrozen
 	}
@@ -96,12 +106,27 @@ func (tx *tx) settle(ctx context.Context, a *Attempt) (tally Tally, done bool, e
 	if known == 0 || err != nil {
 		return nil, true, err
 	}
+	if a.Reference != "" {
+		if _, err := tx.exec(ctx, `UPDATE grp SET reference = ? WHERE receiver = ? AND id = ?`, a.Reference, a.Receiver, a.Group); err != nil {
+			return nil, false, err
+		}
+	}
 	tally, done, err = tx.remove(ctx, a.Receiver, byID, uint64(a.Last))
 	if !done || err != nil {
 		return tally, false, err
 	}
 	_, err = tx.exec(ctx, `DELETE FROM attempt WHERE id = ?`, a.ID)
 	return tally, true, err
+}
+
+const selectReference = `SELECT reference FROM grp WHERE receiver = ?1 AND id = ?2`
+
+// Reference returns what was kept when the group's last message was settled; empty if
+// nothing was, or the group is over.
+func (l *Ledger) Reference(ctx context.Context, receiver, group string) (reference string, err error) {
+	rows, err := l.readers.QueryContext(ctx, selectReference, receiver, group)
+	err = each(rows, err, func(rows *sql.Rows) error { return rows.Scan(&reference) })
+	return reference, l.read("reading a group's reference", err)
 }
 
 const selectSettled = `SELECT id, receiver, last FROM attempt WHERE settled`

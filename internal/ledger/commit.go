@@ -25,6 +25,9 @@ type Entry struct {
 	CreatedAt time.Time
 	// Payload is what the message is made of.
 	Payload []byte
+	// Member makes the entry wait for others of its group: what becomes an entry
+	// then is made by Release. Nil is none.
+	Member *Membership
 }
 
 // Batch is what was made of a stretch of the feed.
@@ -76,6 +79,9 @@ func (l *Ledger) Commit(ctx context.Context, batch Batch) error {
 		if err := tx.expireWindows(ctx, batch.Oldest); err != nil {
 			return err
 		}
+		if err := tx.endGroups(ctx, batch.Oldest); err != nil {
+			return err
+		}
 		return tx.forget(ctx, batch.Forget)
 	})
 }
@@ -93,6 +99,9 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 		if err := tx.lowerPositions(ctx, batch.Position); err != nil {
 			return err
 		}
+	}
+	if s.Floors.passed(batch.Position) {
+		s.Floors = Floors{}
 	}
 	s.Position, s.Time, s.Counted = batch.Position, batch.Time, batch.Counted
 	if batch.Newest.After(s.Newest) {
@@ -115,6 +124,9 @@ func (tx *tx) lowerPositions(ctx context.Context, position uint64) error {
 }
 
 func (tx *tx) insert(ctx context.Context, e *Entry) error {
+	if e.Member != nil {
+		return tx.join(ctx, e)
+	}
 	inserted, err := tx.exec(ctx, `
 		INSERT INTO entry (receiver, alarm, key, position, count, created_at, payload) VALUES (?, ?, ?, ?, ?, ?, ifnull(?, x''))
 		ON CONFLICT (receiver, key) DO NOTHING`,

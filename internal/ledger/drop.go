@@ -17,8 +17,38 @@ func (l *Ledger) DropReceiver(ctx context.Context, receiver string) (Tally, erro
 		if _, err := tx.exec(ctx, `DELETE FROM attempt WHERE receiver = ?`, receiver); err != nil {
 			return nil, false, err
 		}
-		return tx.remove(ctx, receiver, byID, maxID)
+		held, err := tx.dropHeld(ctx, receiver)
+		if err != nil {
+			return nil, false, err
+		}
+		tally, done, err := tx.remove(ctx, receiver, byID, maxID)
+		held.add(tally)
+		return held, done, err
 	})
+}
+
+// dropHeld removes what waits in the receiver's groups, and the groups.
+func (tx *tx) dropHeld(ctx context.Context, receiver string) (Tally, error) {
+	tally := Tally{}
+	rows, err := tx.query(ctx, `SELECT alarm, sum(count) FROM held WHERE receiver = ? AND entry IS NULL GROUP BY alarm`, receiver)
+	if err := tally.scan(rows, err); err != nil {
+		return nil, err
+	}
+	gone := Tally{}
+	rows, err = tx.query(ctx, `SELECT alarm, count(*) FROM grp WHERE receiver = ? GROUP BY alarm`, receiver)
+	if err := gone.scan(rows, err); err != nil {
+		return nil, err
+	}
+	n, err := tx.exec(ctx, `DELETE FROM held WHERE receiver = ? AND entry IS NULL`, receiver)
+	if err != nil {
+		return nil, err
+	}
+	tx.after(func(m *memory) {
+		m.released(receiver, n)
+		m.groups.subtract(gone)
+	})
+	_, err = tx.exec(ctx, `DELETE FROM grp WHERE receiver = ?`, receiver)
+	return tally, err
 }
 
 // DropOlderThan removes the receiver's oldest entries up to the first that was

@@ -3,7 +3,9 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"maps"
+	"strings"
 	"sync"
 )
 
@@ -29,6 +31,24 @@ type memory struct {
 	mu       sync.RWMutex
 	state    State
 	backlogs map[string]Backlog
+	// held is how much waits in groups, by receiver, and groups how many are open.
+	held   map[string]int64
+	groups tallied
+}
+
+// tallied is how many there are, by alarm.
+type tallied map[string]int64
+
+func (t tallied) add(alarm string, n int64) {
+	if t[alarm] += n; t[alarm] == 0 {
+		delete(t, alarm)
+	}
+}
+
+func (t tallied) subtract(gone Tally) {
+	for alarm, n := range gone {
+		t.add(alarm, -n)
+	}
 }
 
 // Snapshot returns state and backlogs as of one moment, from memory: a position
@@ -60,6 +80,14 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	if m.state, err = scanState(db.QueryRowContext(ctx, selectState)); err != nil {
 		return err
 	}
+	m.held, m.groups = map[string]int64{}, tallied{}
+	err = errors.Join(
+		m.count(ctx, db, m.held, `SELECT receiver, count(*) FROM held WHERE entry IS NULL GROUP BY receiver`),
+		m.count(ctx, db, m.groups, `
+			SELECT alarm, count(*) FROM (SELECT alarm FROM grp UNION ALL SELECT alarm FROM window) GROUP BY alarm`))
+	if err != nil {
+		return err
+	}
 	m.backlogs = map[string]Backlog{}
 	rows, err := db.QueryContext(ctx, selectBacklogs)
 	return each(rows, err, func(rows *sql.Rows) error {
@@ -71,6 +99,45 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 		m.backlogs[receiver] = b
 		return nil
 	})
+}
+
+func (m *memory) count(ctx context.Context, db *sql.DB, into map[string]int64, query string) error {
+	rows, err := db.QueryContext(ctx, query)
+	return each(rows, err, func(rows *sql.Rows) error {
+		var of string
+		var n int64
+		err := rows.Scan(&of, &n)
+		into[of] = n
+		return err
+	})
+}
+
+// Waiting returns how much the receiver has before it, from memory: pending, frozen,
+// or in groups whose message is not due.
+func (l *Ledger) Waiting(receiver string) int64 {
+	l.memory.mu.RLock()
+	defer l.memory.mu.RUnlock()
+	return l.memory.backlogs[receiver].Entries + l.memory.held[receiver]
+}
+
+// Groups returns how much is remembered of an alarm's groups, of each of its receivers
+// and of its threshold, from memory.
+func (l *Ledger) Groups(alarm string) int64 {
+	l.memory.mu.RLock()
+	defer l.memory.mu.RUnlock()
+	return l.memory.groups[alarm]
+}
+
+// GroupsUnder is Groups of all alarms that begin with a prefix.
+func (l *Ledger) GroupsUnder(prefix string) (n int64) {
+	l.memory.mu.RLock()
+	defer l.memory.mu.RUnlock()
+	for alarm, groups := range l.memory.groups {
+		if strings.HasPrefix(alarm, prefix) {
+			n += groups
+		}
+	}
+	return n
 }
 
 // apply makes the changes of a committed transaction visible, all at once.
@@ -89,6 +156,13 @@ func (m *memory) added(receiver string, position uint64) {
 	}
 	b.Entries++
 	m.backlogs[receiver] = b
+}
+
+// released says that so much of what waited in groups no longer does.
+func (m *memory) released(receiver string, n int64) {
+	if m.held[receiver] -= n; m.held[receiver] == 0 {
+		delete(m.held, receiver)
+	}
 }
 
 func (m *memory) removed(receiver string, entries int64, lowest uint64) {

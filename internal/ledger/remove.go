@@ -93,11 +93,16 @@ const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ?`
 func (tx *tx) tally(ctx context.Context, receiver string, which selection, upTo uint64) (Tally, error) {
 	tally := Tally{}
 	rows, err := tx.query(ctx, selectTally(which), receiver, upTo)
-	return tally, each(rows, err, func(rows *sql.Rows) error {
+	return tally, tally.scan(rows, err)
+}
+
+// scan reads what a query returns by alarm.
+func (t Tally) scan(rows *sql.Rows, err error) error {
+	return each(rows, err, func(rows *sql.Rows) error {
 		var alarm string
 		var count int64
 		err := rows.Scan(&alarm, &count)
-		tally[alarm] = count
+		t[alarm] = count
 		return err
 	})
 }

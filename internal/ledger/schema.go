@@ -70,7 +70,49 @@ var migrations = []string{
 		until INTEGER NOT NULL,
 		state BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX window_by_end ON window (until);`,
+	CREATE INDEX window_by_end ON window (until);
+
+	-- What is remembered of an open group of a receiver.
+	CREATE TABLE grp (
+		receiver  TEXT NOT NULL,
+		id        TEXT NOT NULL,
+		alarm     TEXT NOT NULL,
+		by        BLOB NOT NULL,
+		since     INTEGER NOT NULL,
+		newest    INTEGER NOT NULL,
+		due       INTEGER NOT NULL,
+		total     INTEGER NOT NULL,
+		released  INTEGER NOT NULL,
+		resolved  INTEGER NOT NULL,
+		reference TEXT NOT NULL,
+		PRIMARY KEY (receiver, id)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX grp_by_age ON grp (newest);
+	CREATE INDEX grp_by_id ON grp (id);
+
+	-- What waits in groups. Once its message is made it stays, without its payload,
+	-- as long as the message does: a replay must know it.
+	CREATE TABLE held (
+		receiver   TEXT NOT NULL,
+		key        TEXT NOT NULL,
+		grp        TEXT NOT NULL,
+		alarm      TEXT NOT NULL,
+		position   INTEGER NOT NULL,
+		count      INTEGER NOT NULL,
+		created_at INTEGER NOT NULL,
+		due        INTEGER NOT NULL,
+		payload    BLOB NOT NULL,
+		entry      INTEGER,
+		PRIMARY KEY (receiver, key)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX held_by_due ON held (due) WHERE entry IS NULL;
+	CREATE INDEX held_by_group ON held (receiver, grp, position) WHERE entry IS NULL;
+	CREATE INDEX held_by_entry ON held (entry) WHERE entry IS NOT NULL;
+	ALTER TABLE entry ADD COLUMN grp TEXT NOT NULL DEFAULT '';
+	ALTER TABLE attempt ADD COLUMN grp TEXT NOT NULL DEFAULT '';
+	CREATE TRIGGER message_of_group_is_gone AFTER DELETE ON entry WHEN old.grp <> '' BEGIN
+		DELETE FROM held WHERE entry = old.id;
+	END;`,
 }
 
 // migrate brings the file to the version that this release knows.

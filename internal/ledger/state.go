@@ -37,6 +37,25 @@ type Floors struct {
 	// Default is that of a receiver that is not in Receivers.
 	Default   uint64            `json:"default,omitempty"`
 	Receivers map[string]uint64 `json:"receivers,omitempty"`
+	// Waiting is, by receiver, what is at or below its floor and was not sent.
+	Waiting map[string]Held `json:"waiting,omitempty"`
+}
+
+// Served says whether what has the key, and happened at the position, is accounted
+// for.
+func (f Floors) Served(receiver, key string, position uint64) bool {
+	_, waits := f.Waiting[receiver][key]
+	return position <= f.Of(receiver) && !waits
+}
+
+// passed says whether nothing beyond a position is accounted for.
+func (f Floors) passed(position uint64) bool {
+	for _, floor := range f.Receivers {
+		if floor > position {
+			return false
+		}
+	}
+	return f.Default <= position
 }
 
 // Of returns the floor of a receiver.
@@ -72,9 +91,10 @@ func (l *Ledger) Replay(ctx context.Context, history string, position uint64, fl
 			return err
 		}
 		if position != s.Position || history != s.History {
-			if err := tx.empty(ctx, "event_count", "window"); err != nil {
+			if err := tx.empty(ctx, "event_count", "window", "grp"); err != nil {
 				return err
 			}
+			tx.after(func(m *memory) { m.groups = tallied{} })
 			s.Time, s.Newest, s.Counted = time.Time{}, time.Time{}, false
 		}
 		s.History, s.Position, s.Floors = history, position, floors
@@ -86,10 +106,10 @@ func (l *Ledger) Replay(ctx context.Context, history string, position uint64, fl
 // epoch: everything it held is dropped.
 func (l *Ledger) Reset(ctx context.Context, clusterUID string, position uint64) error {
 	return l.write(ctx, "resetting", func(ctx context.Context, tx *tx) error {
-		if err := tx.empty(ctx, "attempt", "entry", "event_count", "window"); err != nil {
+		if err := tx.empty(ctx, "attempt", "entry", "held", "event_count", "window", "grp"); err != nil {
 			return err
 		}
-		tx.after(func(m *memory) { m.backlogs = map[string]Backlog{} })
+		tx.after(func(m *memory) { m.backlogs, m.held, m.groups = map[string]Backlog{}, map[string]int64{}, tallied{} })
 		return tx.setState(ctx, State{ClusterUID: clusterUID, Position: position})
 	})
 }

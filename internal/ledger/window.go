@@ -32,12 +32,25 @@ func (l *Ledger) Window(ctx context.Context, id string) ([]byte, error) {
 	return state, l.read("reading a window", err)
 }
 
+// HasGroup says whether anything is remembered under an ID, of Window or of
+// Membership.
+func (l *Ledger) HasGroup(ctx context.Context, id string) (known bool, err error) {
+	err = l.readers.QueryRowContext(ctx, selectKnown, id).Scan(&known)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return known, l.read("looking for a group", err)
+}
+
+const selectKnown = `SELECT 1 FROM window WHERE id = ?1 UNION ALL SELECT 1 FROM grp WHERE id = ?1 LIMIT 1`
+
 func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 	for _, w := range windows {
-		_, err := tx.exec(ctx, `
-			INSERT INTO window (id, alarm, until, state) VALUES (?, ?, ?, ?)
-			ON CONFLICT (id) DO UPDATE SET until = excluded.until, state = excluded.state`,
-			w.ID, w.Alarm, micros(w.Until), w.State)
+		known, err := tx.exec(ctx, `UPDATE window SET until = ?, state = ? WHERE id = ?`, micros(w.Until), w.State, w.ID)
+		if known == 0 && err == nil {
+			_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state) VALUES (?, ?, ?, ?)`, w.ID, w.Alarm, micros(w.Until), w.State)
+			tx.after(func(m *memory) { m.groups.add(w.Alarm, 1) })
+		}
 		if err != nil {
 			return err
 		}
@@ -45,13 +58,21 @@ func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 	return nil
 }
 
-const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2)`
+const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm`
 
 // expireWindows forgets windows that ended before a time, at most a chunk.
 func (tx *tx) expireWindows(ctx context.Context, before time.Time) error {
 	if before.IsZero() {
 		return nil
 	}
-	_, err := tx.exec(ctx, deleteOldWindows, micros(before), chunk)
+	gone := Tally{}
+	rows, err := tx.query(ctx, deleteOldWindows, micros(before), chunk)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var alarm string
+		err := rows.Scan(&alarm)
+		gone[alarm]++
+		return err
+	})
+	tx.after(func(m *memory) { m.groups.subtract(gone) })
 	return err
 }

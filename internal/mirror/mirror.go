@@ -48,6 +48,10 @@ type Mirror struct {
 	// Behind has, for each receiver that has messages pending, the position up to
 	// which it has none. The others are at Position.
 	Behind map[string]uint64 `json:"behind,omitempty"`
+	// Waiting is what waits in groups, or in messages of groups, by receiver: the
+	// position of each idempotency key. It was not sent, although it lies at or below
+	// the position up to which the receiver has nothing pending.
+	Waiting map[string]map[string]uint64 `json:"waiting,omitempty"`
 	// Trail tells when the feed was where, the oldest first.
 	Trail []Mark `json:"trail,omitempty"`
 }
@@ -55,7 +59,7 @@ type Mirror struct {
 // Equal says whether two mirrors tell the same.
 func (m Mirror) Equal(o Mirror) bool {
 	return m.ClusterUID == o.ClusterUID && m.Epoch == o.Epoch && m.History == o.History && m.Position == o.Position &&
-		maps.Equal(m.Behind, o.Behind) && slices.Equal(m.Trail, o.Trail)
+		maps.Equal(m.Behind, o.Behind) && maps.EqualFunc(m.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && slices.Equal(m.Trail, o.Trail)
 }
 
 // maxBehind bounds Behind, in bytes as JSON: a ConfigMap has room for 1 MiB

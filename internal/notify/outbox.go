@@ -14,6 +14,7 @@ type Outbox interface {
 	Pending(ctx context.Context, receiver string, after int64, limit int) ([]ledger.Entry, error)
 	Frozen(ctx context.Context, receiver string) (*ledger.Attempt, error)
 	Freeze(ctx context.Context, receiver string, last int64, key string, body []byte) (*ledger.Attempt, error)
+	Reference(ctx context.Context, receiver, group string) (string, error)
 	Settle(ctx context.Context, a *ledger.Attempt) (ledger.Tally, error)
 	DropOlderThan(ctx context.Context, receiver string, t time.Time) (ledger.Tally, error)
 	DropReceiver(ctx context.Context, receiver string) (ledger.Tally, error)

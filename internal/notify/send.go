@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"context"
+
 	"github.com/bongsu-io/bongsu/internal/ledger"
 )
 
@@ -22,7 +24,7 @@ func (w *worker) send(c config, a *ledger.Attempt) {
 	}
 	ctx, cancel := w.requestContext()
 	defer cancel()
-	err = c.receiver.Notifier.Send(ctx, a.Key, body)
+	err = w.attempt(ctx, c.receiver.Notifier, a, body)
 	switch {
 	case err == nil:
 		w.answered = &answered{attempt: a}
@@ -32,6 +34,24 @@ func (w *worker) send(c config, a *ledger.Attempt) {
 	default:
 		w.failed(c, a, asSendError(err))
 	}
+}
+
+// attempt sends the body, as one of its group's messages where the Notifier knows
+// what to do with these.
+func (w *worker) attempt(ctx context.Context, n Notifier, a *ledger.Attempt, body []byte) error {
+	threader, ok := n.(Threader)
+	if !ok || a.Group == "" {
+		return n.Send(ctx, a.Key, body)
+	}
+	reference, err := w.outbox.Reference(ctx, a.Receiver, a.Group)
+	if err != nil {
+		return err
+	}
+	next, err := threader.SendInGroup(ctx, a.Key, body, reference)
+	if err == nil && len(next) <= MaxReference {
+		a.Reference = next
+	}
+	return err
 }
 
 func bodyOf(a *ledger.Attempt, n Notifier) ([]byte, error) {

@@ -51,6 +51,10 @@ func (p *Pipeline) report(occurrences []alarm.Occurrence, verdicts [][]verdict, 
 		p.Reporter.Dropped(receiver, alarms, notify.DropOverflow,
 			fmt.Sprintf("%d messages wait for this receiver already; no more are taken until some are delivered", maxBacklog))
 	}
+	select {
+	case p.held <- struct{}{}:
+	default: // it looks already
+	}
 	for receiver, occurrences := range in.queued {
 		p.Reporter.Queued(receiver, occurrences)
 		p.Dispatcher.Wake(receiver)

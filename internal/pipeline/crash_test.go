@@ -58,11 +58,13 @@ func live(t *testing.T, w *world) (kills int) {
 			}
 		}
 		leader.deliver(ctx, "quick", 1, w.rand.IntN(2) == 0)
+		leader.deliverGroups(ctx, 1+w.rand.IntN(3), w.rand.IntN(2) == 0)
 		leader.crash()
 	}
 	last := replicas[w.rand.IntN(len(replicas))].lead(ctx)
 	defer last.crash()
 	last.read(ctx, len(w.events))
+	w.clock.Step(time.Hour)
 	last.deliverAll(ctx)
 	return kills
 }
@@ -70,9 +72,13 @@ func live(t *testing.T, w *world) (kills int) {
 // check compares what receivers got with what happened, and counts repetitions.
 func (w *world) check() (duplicates int) {
 	w.t.Helper()
-	for _, receiver := range w.receivers {
+	for _, receiver := range append(w.receivers, "grouped") {
+		uid := w.compiled.UID
+		if receiver == "grouped" {
+			uid = w.grouped.UID
+		}
 		for i := range w.events {
-			key := receiver + "/" + alarm.Key(receiver, w.compiled.UID, &w.events[i])
+			key := receiver + "/" + alarm.Key(receiver, uid, &w.events[i])
 			got := w.got[key]
 			if got == 0 {
 				w.t.Errorf("%s never got the Event at %d", receiver, w.events[i].Position)

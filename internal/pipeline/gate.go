@@ -24,29 +24,33 @@ const (
 // occurrences and when they were observed. It changes nothing: what is to be
 // remembered goes into the ledger with the batch.
 type gate struct {
-	// remembered returns what the ledger has of a window.
-	remembered func(ctx context.Context, id string) ([]byte, error)
+	ledger *ledger.Ledger
 	// windows are those that the batch changes, by ID.
 	windows map[string]*window
+	groups  *groups
 }
 
-// window is what a threshold remembers of an alarm.
+// window is what a threshold remembers of an alarm, or of one of its groups.
 type window struct {
 	alarm     alarm.ID
 	threshold *alarm.Threshold
 	burst     alarm.Burst
 }
 
-func newGate(remembered func(ctx context.Context, id string) ([]byte, error)) *gate {
-	return &gate{remembered: remembered, windows: map[string]*window{}}
+func newGate(l *ledger.Ledger) *gate {
+	return &gate{ledger: l, windows: map[string]*window{}, groups: newGroups(l)}
 }
 
 // judge says why an occurrence that matched is not sent; nothing if it is. What
 // happens while an alarm is mute has happened all the same: it counts for the
 // threshold.
-func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, a *alarm.Alarm) (Suppression, error) {
+func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, v *verdict) (Suppression, error) {
+	a := v.alarm
+	if err := g.groups.bound(ctx, v); err != nil {
+		return "", err
+	}
 	if threshold := a.Threshold(); threshold != nil {
-		w, err := g.window(ctx, a)
+		w, err := g.window(ctx, a, v.by)
 		if err != nil {
 			return "", err
 		}
@@ -61,12 +65,12 @@ func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, a *alarm.Alarm)
 	return "", nil
 }
 
-func (g *gate) window(ctx context.Context, a *alarm.Alarm) (*window, error) {
-	id := alarm.GroupKey(a.UID)
+func (g *gate) window(ctx context.Context, a *alarm.Alarm, by []alarm.GroupValue) (*window, error) {
+	id := alarm.GroupKey(a.UID, by...)
 	if w, ok := g.windows[id]; ok {
 		return w, nil
 	}
-	state, err := g.remembered(ctx, id)
+	state, err := g.ledger.Window(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -60,8 +61,18 @@ func (in *intake) add(occ *alarm.Occurrence, v *verdict) error {
 	}
 	subject := kube.Key(v.alarm.ID).String()
 	for _, receiver := range v.alarm.Receivers {
-		switch {
-		case occ.Position <= in.floors.Of(receiver):
+		key := alarm.Key(receiver, v.alarm.UID, occ)
+		member, err := in.member(occ, v)
+		if err != nil {
+			return err
+		}
+		switch served := in.floors.Served(receiver, key, occ.Position); {
+		case served && member == nil:
+		case served:
+			member.Served = true
+			in.entries = append(in.entries, ledger.Entry{
+				Receiver: receiver, Alarm: subject, Key: key, Position: occ.Position, Count: occ.Increase, Member: member,
+			})
 		case in.backlog(receiver)+in.taken[receiver] >= maxBacklog:
 			if in.overflow[receiver] == nil {
 				in.overflow[receiver] = ledger.Tally{}
@@ -71,10 +82,27 @@ func (in *intake) add(occ *alarm.Occurrence, v *verdict) error {
 			in.taken[receiver]++
 			in.queued[receiver] += occ.Increase
 			in.entries = append(in.entries, ledger.Entry{
-				Receiver: receiver, Alarm: subject, Key: alarm.Key(receiver, v.alarm.UID, occ),
-				Position: occ.Position, Count: occ.Increase, Payload: payload,
+				Receiver: receiver, Alarm: subject, Key: key,
+				Position: occ.Position, Count: occ.Increase, Payload: payload, Member: member,
 			})
 		}
 	}
 	return nil
+}
+
+// member makes the occurrence a part of its group's message; nil if the alarm has no
+// groups.
+func (in *intake) member(occ *alarm.Occurrence, v *verdict) (*ledger.Membership, error) {
+	g := v.alarm.Grouping()
+	if g == nil {
+		return nil, nil
+	}
+	by, err := json.Marshal(v.by)
+	if err != nil {
+		return nil, fmt.Errorf("encode a group of %s: %w", v.alarm.ID.Name, err)
+	}
+	return &ledger.Membership{
+		Group: alarm.GroupKey(v.alarm.UID, v.by...), By: by, At: occ.ObservedAt.Truncate(time.Second),
+		Wait: g.Wait, Interval: g.Interval, Resolves: g.Resolves(&occ.Event),
+	}, nil
 }

@@ -25,6 +25,8 @@ type verdict struct {
 	outcome alarm.Outcome
 	err     error
 	message alarm.Message
+	// by is what the occurrence's group has in common, if the alarm has groups.
+	by []alarm.GroupValue
 	// suppressed says why what matched is not sent; empty if it is.
 	suppressed Suppression
 	// again: it was told of before, to all receivers. It is looked at once more only
@@ -81,6 +83,9 @@ func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates [
 		if v.outcome == alarm.Matched {
 			var err error
 			v.message, err = c.Render(ctx, &known)
+			if g := c.Alarm.Grouping(); g != nil {
+				v.by = g.Values(&occ.Event, &known.Object)
+			}
 			if v.err == nil {
 				v.err = err
 			}
@@ -95,7 +100,7 @@ func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates [
 // served says whether all receivers of the alarm were served the occurrence before.
 func served(a *alarm.Alarm, occ *alarm.Occurrence, floors ledger.Floors) bool {
 	for _, receiver := range a.Receivers {
-		if occ.Position > floors.Of(receiver) {
+		if !floors.Served(receiver, alarm.Key(receiver, a.UID, occ), occ.Position) {
 			return false
 		}
 	}

@@ -47,6 +47,8 @@ type Reporter interface {
 	Judged(id alarm.ID, outcome alarm.Outcome, err error, occurrences int64)
 	// Suppressed: occurrences that matched are not sent.
 	Suppressed(id alarm.ID, why Suppression, occurrences int64)
+	// Folded: the alarm has more groups open than are kept apart.
+	Folded(id alarm.ID)
 	// Queued: occurrences were put into the outbox for a receiver.
 	Queued(receiver string, occurrences int64)
 	// Dropped: there was no room for occurrences in the outbox, by alarm.
@@ -87,6 +89,9 @@ type Pipeline struct {
 	mirror  Mirror
 	matcher matcher
 
+	// held is told that something was put into a group.
+	held chan struct{}
+
 	epoch    string
 	mirrorMu sync.Mutex
 	mirrored mirror.Mirror
@@ -95,6 +100,7 @@ type Pipeline struct {
 // New returns a Pipeline.
 func New(c Config) *Pipeline {
 	return &Pipeline{
+		held:   make(chan struct{}, 1),
 		Config: c, clock: c.Clock, log: c.Log, ledger: c.Ledger, mirror: c.Mirror,
 		matcher: matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
 	}
@@ -125,6 +131,7 @@ func (p *Pipeline) run(ctx context.Context, start eventfeed.Start) error {
 	group.Go(func() error { return p.Dispatcher.Run(ctx) })
 	group.Go(func() error { return p.Feed.Run(ctx, start, notingDamage(p.handle, damaged)) })
 	group.Go(func() error { return p.keepMirror(ctx) })
+	group.Go(func() error { return p.keepReleasing(ctx) })
 	group.Go(func() error {
 		select {
 		case err := <-damaged:
@@ -190,6 +197,11 @@ func (p *Pipeline) prepareLedger(ctx context.Context, plan takeover) error {
 	if _, err := p.ledger.DropAtOrBelow(ctx, plan.served.Default, plan.served.Receivers); err != nil {
 		return err
 	}
+	again, err := p.ledger.DropHeld(ctx, plan.served)
+	if err != nil {
+		return err
+	}
+	plan.readAgain(again)
 	return p.ledger.Replay(ctx, plan.history, plan.position, plan.floors)
 }
 
@@ -219,10 +231,11 @@ func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
 	if err != nil {
 		return err
 	}
-	if batch.Windows, err = p.suppress(ctx, b.Occurrences, verdicts); err != nil {
+	g := newGate(p.ledger)
+	if batch.Windows, err = suppress(ctx, g, b.Occurrences, verdicts); err != nil {
 		return err
 	}
-	in := newIntake(floors, func(receiver string) int64 { return p.ledger.Backlog(receiver).Entries })
+	in := newIntake(floors, p.ledger.Waiting)
 	if err := in.addAll(b.Occurrences, verdicts); err != nil {
 		return err
 	}
@@ -231,6 +244,9 @@ func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
 		return err
 	}
 	p.report(b.Occurrences, verdicts, in)
+	for id := range g.groups.folded {
+		p.Reporter.Folded(id)
+	}
 	for _, a := range unasked {
 		p.Reporter.Judged(a.ID, alarm.Failed, alarm.ErrOverBudget, 0)
 	}
@@ -253,8 +269,7 @@ func batchOf(b eventfeed.Batch) ledger.Batch {
 }
 
 // suppress marks what matched and is not sent, and returns what is to be remembered.
-func (p *Pipeline) suppress(ctx context.Context, occurrences []alarm.Occurrence, verdicts [][]verdict) ([]ledger.Window, error) {
-	g := newGate(p.ledger.Window)
+func suppress(ctx context.Context, g *gate, occurrences []alarm.Occurrence, verdicts [][]verdict) ([]ledger.Window, error) {
 	for i := range verdicts {
 		for j := range verdicts[i] {
 			v := &verdicts[i][j]
@@ -262,7 +277,7 @@ func (p *Pipeline) suppress(ctx context.Context, occurrences []alarm.Occurrence,
 				continue
 			}
 			var err error
-			if v.suppressed, err = g.judge(ctx, &occurrences[i], v.alarm); err != nil {
+			if v.suppressed, err = g.judge(ctx, &occurrences[i], v); err != nil {
 				return nil, err
 			}
 		}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"maps"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/ledger"
@@ -84,6 +85,16 @@ func replay(m mirror.Mirror, consumed uint64, window time.Duration) takeover {
 		t.floors.Receivers[receiver] = floor
 		t.position = min(t.position, floor)
 	}
+	for receiver, w := range m.Waiting {
+		if t.floors.Waiting == nil {
+			t.floors.Waiting = map[string]ledger.Held{}
+		}
+		t.floors.Waiting[receiver] = w
+		t.served.Waiting = t.floors.Waiting
+		for _, position := range w {
+			t.position = min(t.position, position-1)
+		}
+	}
 	t.position = m.Before(t.position, window)
 	return t
 }
@@ -115,4 +126,22 @@ func mirrorOf(s ledger.Snapshot, epoch string) mirror.Mirror {
 		}
 	}
 	return m
+}
+
+// readAgain has the replay take in what this ledger had in messages that cannot be
+// sent as they are.
+func (t *takeover) readAgain(held map[string]ledger.Held) {
+	for receiver, h := range held {
+		if t.floors.Waiting[receiver] == nil {
+			t.floors.Waiting = maps.Clone(t.floors.Waiting)
+			if t.floors.Waiting == nil {
+				t.floors.Waiting = map[string]ledger.Held{}
+			}
+			t.floors.Waiting[receiver] = ledger.Held{}
+		}
+		for key, position := range h {
+			t.floors.Waiting[receiver][key] = position
+			t.position = min(t.position, position-1)
+		}
+	}
 }

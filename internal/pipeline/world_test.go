@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type world struct {
 	quickly bool
 	// often is an alarm with a threshold, of the receiver of that name.
 	often *alarm.Alarm
+	// grouped is an alarm with groups, of the receiver of that name.
+	grouped *alarm.Alarm
 
 	events []alarm.Occurrence
 	mirror mirror.Mirror
@@ -70,6 +73,15 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Receivers: []string{"often"},
 	})
 	must(t, err)
+	w.grouped, err = compiler.Compile(alarm.Definition{
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "grouped"}, UID: "grouped",
+		Spec: v1alpha1.AlarmSpec{
+			Match: []v1alpha1.EventMatch{{}},
+			Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32(5)), IntervalSeconds: new(int32(60))},
+		},
+		Receivers: []string{"grouped"},
+	})
+	must(t, err)
 	return w
 }
 
@@ -86,7 +98,7 @@ func (w *world) happen(n int) {
 		}
 		w.clock.Step(time.Duration(w.rand.IntN(20)) * time.Second)
 		w.events = append(w.events, alarm.Occurrence{
-			Event:    alarm.Event{UID: fmt.Sprint("event-", position), Count: 1, Namespace: "shop"},
+			Event:    alarm.Event{UID: fmt.Sprint("event-", position), Count: 1, Namespace: "shop", Regarding: alarm.Reference{Name: fmt.Sprint("web-", w.rand.IntN(3))}},
 			Increase: 1 + w.rand.Int64N(2), Position: position, ObservedAt: w.clock.Now(),
 		})
 	}
@@ -135,6 +147,7 @@ func (r *replica) lead(ctx context.Context) *term {
 	alarms := NewAlarms()
 	alarms.Set("all", "1", r.w.compiled)
 	alarms.Set("often", "1", r.w.often)
+	alarms.Set("grouped", "1", r.w.grouped)
 	p := New(Config{
 		Hear:       func(context.Context, []alarm.Occurrence) {},
 		ClusterUID: "cluster", Ledger: books, Mirror: &mirrorStore{w: r.w},
@@ -202,11 +215,15 @@ func (t *term) deliver(ctx context.Context, receiver string, n int, cut bool) {
 			attempt, err = t.ledger.Freeze(ctx, receiver, entries[0].ID, entries[0].Key, entries[0].Payload)
 			must(t.w.t, err)
 		}
-		key := receiver + "/" + attempt.Key
-		t.w.got[key]++
-		t.w.unmirrored[key] = true
-		if cut && i == n-1 {
-			t.w.again[key]++
+		last := cut && i == n-1
+		for _, key := range told(receiver, attempt) {
+			t.w.got[key]++
+			t.w.unmirrored[key] = true
+			if last {
+				t.w.again[key]++
+			}
+		}
+		if last {
 			return
 		}
 		_, err = t.ledger.Settle(ctx, attempt)
@@ -214,11 +231,37 @@ func (t *term) deliver(ctx context.Context, receiver string, n int, cut bool) {
 	}
 }
 
+// told are what a message tells of, by receiver and key.
+func told(receiver string, a *ledger.Attempt) []string {
+	var parts []string
+	if a.Group == "" {
+		return []string{receiver + "/" + a.Key}
+	}
+	for part := range strings.FieldsSeq(string(a.Body)) {
+		parts = append(parts, receiver+"/"+part)
+	}
+	return parts
+}
+
+// deliverGroups sends what is due of groups.
+func (t *term) deliverGroups(ctx context.Context, n int, cut bool) {
+	_, err := t.ledger.Release(ctx, func(_ ledger.Group, parts []ledger.Entry, _ int64) (string, []byte, error) {
+		var keys []byte
+		for i := range parts {
+			keys = append(append(keys, parts[i].Key...), ' ')
+		}
+		return "+" + parts[0].Key, keys, nil
+	})
+	must(t.w.t, err)
+	t.deliver(ctx, "grouped", n, cut)
+}
+
 // deliverAll sends all that is pending.
 func (t *term) deliverAll(ctx context.Context) {
 	for _, receiver := range append(t.w.receivers, "often") {
 		t.deliver(ctx, receiver, 1000, false)
 	}
+	t.deliverGroups(ctx, 1000, false)
 }
 
 // silent stands for the parts that this test is not about.
@@ -229,6 +272,7 @@ func (silent) Wake(...string)                                         {}
 func (silent) Context(context.Context, *alarm.Event) alarm.Context    { return alarm.Context{} }
 func (silent) Judged(alarm.ID, alarm.Outcome, error, int64)           {}
 func (silent) Queued(string, int64)                                   {}
+func (silent) Folded(alarm.ID)                                        {}
 func (silent) Suppressed(alarm.ID, Suppression, int64)                {}
 func (silent) Dropped(string, ledger.Tally, notify.DropCause, string) {}
 func (silent) Reset(context.Context, string)                          {}

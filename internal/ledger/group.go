@@ -1,0 +1,165 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Membership makes an Entry a part of a message of its group.
+type Membership struct {
+	// Group names it: at most 64 characters.
+	Group string
+	// By is what is kept of what the group has in common, opaque here.
+	By []byte
+	// At is when it happened, in whole seconds.
+	At time.Time
+	// Wait is how long the group's first message waits for more, Interval the least
+	// time between two messages.
+	Wait, Interval time.Duration
+	// Resolves says that what the group is about is over.
+	Resolves bool
+	// Served: it was told of before and is in the ledger for what is known of the
+	// group alone.
+	Served bool
+}
+
+// GroupLife is for how long nothing happens in a group until it is over: what comes
+// then begins a new one.
+const GroupLife = time.Hour
+
+// group is what is remembered of an open group of a receiver.
+type group struct {
+	// since and newest are when the first and the last of it happened; due is when
+	// the message is to be sent that the last is part of.
+	since, newest, due time.Time
+	total              int64
+	// released is when the last message was to be sent that was put into the outbox.
+	released time.Time
+	resolved bool
+}
+
+const selectGroup = `SELECT since, newest, due, total, released, resolved FROM grp WHERE receiver = ?1 AND id = ?2`
+
+func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
+	err = tx.row(ctx, selectGroup, receiver, id).Scan(
+		stamp{&g.since}, stamp{&g.newest}, stamp{&g.due}, &g.total, stamp{&g.released}, &g.resolved)
+	if errors.Is(err, sql.ErrNoRows) {
+		return group{}, false, nil
+	}
+	return g, err == nil, err
+}
+
+// over says whether what happens at a time begins a new group.
+func (g *group) over(at time.Time) bool {
+	return at.Sub(g.newest) > GroupLife || g.resolved && !g.released.Before(g.due)
+}
+
+// slot is when the message is due that something is part of which happened at a
+// time, at the end of that second: with those before it, unless their message is
+// gone or was to be sent by then. It depends on nothing but what happened when, as
+// long as messages are put into the outbox no sooner than they are due.
+func (g *group) slot(m *Membership) time.Time {
+	if m.At.Before(g.due) && g.released.Before(g.due) {
+		return g.due
+	}
+	first := m.At.Add(m.Wait + time.Second)
+	if next := g.due.Add(m.Interval); !g.due.IsZero() && next.After(first) {
+		return next
+	}
+	return first
+}
+
+// join adds an entry to its group, and holds it until the group's message is due.
+func (tx *tx) join(ctx context.Context, e *Entry) error {
+	m := e.Member
+	g, known, err := tx.group(ctx, e.Receiver, m.Group)
+	if err != nil {
+		return err
+	}
+	if known && g.over(m.At) { // its row is written anew, and counted once
+		if _, err := tx.exec(ctx, `DELETE FROM grp WHERE receiver = ? AND id = ?`, e.Receiver, m.Group); err != nil {
+			return err
+		}
+		g = group{}
+	}
+	if g.total == 0 {
+		g.since = m.At
+	}
+	due := g.slot(m)
+	if !m.Served {
+		held, err := tx.hold(ctx, e, due)
+		if !held || err != nil {
+			return err
+		}
+	}
+	g.resolved = m.Resolves && g.total > 0
+	g.newest, g.due, g.total = latest(g.newest, m.At), due, g.total+e.Count
+	if m.Served {
+		g.released = due
+	}
+	return tx.putGroup(ctx, e, &g, !known)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) error {
+	_, err := tx.exec(ctx, `
+		INSERT INTO grp (receiver, id, alarm, by, since, newest, due, total, released, resolved, reference)
+		VALUES (?, ?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?, '')
+		ON CONFLICT (receiver, id) DO UPDATE SET newest = excluded.newest, due = excluded.due, total = excluded.total,
+		released = excluded.released, resolved = excluded.resolved`,
+		e.Receiver, e.Member.Group, e.Alarm, e.Member.By, micros(g.since), micros(g.newest), micros(g.due), g.total,
+		micros(g.released), g.resolved)
+	if opened {
+		tx.after(func(m *memory) { m.groups.add(e.Alarm, 1) })
+	}
+	return err
+}
+
+// hold keeps an entry back until it is due; one that is there already, in a message
+// or not yet, is not held again.
+func (tx *tx) hold(ctx context.Context, e *Entry, due time.Time) (bool, error) {
+	n, err := tx.exec(ctx, `
+		INSERT INTO held (receiver, key, grp, alarm, position, count, created_at, due, payload, entry)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''), NULL) ON CONFLICT (receiver, key) DO NOTHING`,
+		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(due), e.Payload)
+	if n > 0 {
+		tx.after(func(m *memory) { m.held[e.Receiver]++ })
+	}
+	return n > 0, err
+}
+
+const selectOldGroups = `
+	SELECT receiver, id, alarm FROM grp WHERE newest < ?1
+	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = grp.receiver AND held.grp = grp.id AND entry IS NULL)
+	ORDER BY newest LIMIT ?2`
+
+// endGroups forgets groups that are over at a time, at most a chunk.
+func (tx *tx) endGroups(ctx context.Context, at time.Time) error {
+	if at.IsZero() {
+		return nil
+	}
+	var ended [][3]string
+	rows, err := tx.query(ctx, selectOldGroups, micros(at.Add(-GroupLife)), chunk)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var g [3]string
+		err := rows.Scan(&g[0], &g[1], &g[2])
+		ended = append(ended, g)
+		return err
+	})
+	for _, g := range ended {
+		if err != nil {
+			return err
+		}
+		_, err = tx.exec(ctx, `DELETE FROM grp WHERE receiver = ? AND id = ?`, g[0], g[1])
+		tx.after(func(m *memory) { m.groups.add(g[2], -1) })
+	}
+	return err
+}
