@@ -14,6 +14,8 @@ import (
 type botMessage struct {
 	Root  content `json:"root"`
 	Reply content `json:"reply"`
+	// First: it is the group's first message, and begins a thread.
+	First bool `json:"first,omitempty"`
 }
 
 type content struct {
@@ -33,7 +35,7 @@ func (b *Bot) Render(m alarm.Message) ([]byte, error) {
 		root = append(root, slack.NewContextBlock("", plain(total(m.Group))))
 	}
 	text := escapeLine(notify.Headline(&m), maxFallback)
-	var out botMessage
+	out := botMessage{First: m.Group != nil && m.Group.First}
 	for to, blocks := range map[*content][]slack.Block{&out.Root: root, &out.Reply: reply} {
 		raw, err := json.Marshal(blocks)
 		if err != nil {
