@@ -166,7 +166,7 @@ func TestALostThreadIsBegunAnewAndTold(t *testing.T) {
 			}, "is not this bot's",
 		},
 		"it is too old to be edited": {
-			func(w *slackserver.Workspace, _ *thread) { w.Refuse("chat.update", "edit_window_closed") }, "let messages be edited",
+			func(w *slackserver.Workspace, _ *thread) { w.Refuse("chat.update", "edit_window_closed") }, "does not let messages be edited",
 		},
 		"another channel has its name": {
 			func(w *slackserver.Workspace, h *thread) {

@@ -61,7 +61,7 @@ const (
 	isDeleted   = "a group's message was deleted in Slack: it was posted anew, and goes on there"
 	isElsewhere = "the channel of a group's message is gone or archived: the message was posted anew, in the channel that spec.slack.channel names now"
 	isAnothers  = "a group's message is not this bot's, whose token was perhaps replaced by another's: it was posted anew, and goes on there"
-	isTooOld    = "the workspace does not let messages be edited for as long as a group lasts: a group's message was posted anew; let messages be edited for an hour at least"
+	isTooOld    = "the workspace does not let messages be edited for as long as a group lasts: a group's message was posted anew, as each will be until it lets them"
 )
 
 // lost are the errors of chat.update that tell of one former message: it is begun

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf16"
 )
 
@@ -22,6 +23,9 @@ type Message struct {
 	// Bot is whose it is, Edits how often it was edited.
 	Bot   string `json:"-"`
 	Edits int    `json:"-"`
+	// Posted is when, and Key the Idempotency-Key that it was posted with.
+	Posted time.Time `json:"-"`
+	Key    string    `json:"-"`
 }
 
 // Block is a header, a section or a context.
@@ -88,6 +92,7 @@ func read(r *http.Request) (*Message, string) {
 			return nil, "invalid_blocks"
 		}
 	}
+	m.Key, m.Posted = r.Header.Get("Idempotency-Key"), time.Now() // the wall clock: whoever calls may be a process
 	return &m, ""
 }
 

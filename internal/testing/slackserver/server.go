@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -168,11 +169,12 @@ func (w *Workspace) Shown() []Message {
 	return all
 }
 
+// ServeHTTP serves the API, below any path.
 func (w *Workspace) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	answer := map[string]any{"ok": true}
-	method := strings.TrimPrefix(r.URL.Path, "/api/")
+	method := path.Base(r.URL.Path)
 	after, problem := w.busy[method], "ratelimited"
 	if after > 0 {
 		delete(w.busy, method)
@@ -274,7 +276,7 @@ func (w *Workspace) update(m *Message) (after int, problem string) {
 	case !c.edits.Allow():
 		return 1, "ratelimited"
 	}
-	m.ThreadTS, m.Edits = former.ThreadTS, former.Edits+1
+	m.ThreadTS, m.Edits, m.Posted, m.Key = former.ThreadTS, former.Edits+1, former.Posted, former.Key
 	w.messages[m.TS] = m
 	return 0, ""
 }
