@@ -6,6 +6,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -78,8 +79,33 @@ func TestABotThatMayNotPostSaysWhatToDoAndHeals(t *testing.T) {
 	}
 }
 
-// A group's messages are 30 s apart at least, and so are the two of this test.
+// A group's messages are 30 s apart at least: the tests that wait for two of them do so
+// side by side.
+
+func TestANodeThatIsReadyAgainResolvesItsMessage(t *testing.T) {
+	t.Parallel()
+	s, w := newScene(t), slackserver.New(t)
+	s.bot(w)
+	s.create("ClusterAlarm", s.namespace, "match: [{kinds: [Node], reasons: [NodeNotReady, NodeReady], names: ['"+s.namespace+"']}]\n"+
+		"receivers: [{name: "+s.namespace+"}]\ngroup: {by: [regarding.kind, regarding.name], waitSeconds: 0, intervalSeconds: 30}")
+	s.ExpectReady(t, &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	g := NewWithT(t)
+	node := corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: s.namespace}
+	s.event(metav1.NamespaceDefault, node, "NodeNotReady")
+	g.Eventually(w.Shown).Should(HaveLen(1))
+	s.event(metav1.NamespaceDefault, node, "NodeReady")
+	root := func() slackserver.Message { return w.Shown()[0] }
+	g.Eventually(root).WithTimeout(2 * time.Minute).Should(HaveField("Text", HavePrefix("✅ Resolved: NodeReady: Node ")))
+	m := root()
+	g.Expect(m.Reads()).To(ContainSubstring("2 times so far"))
+	g.Expect(m.Edits).To(Equal(1))
+	for _, reply := range w.Shown()[1:] {
+		g.Expect(reply.ThreadTS).To(Equal(m.TS))
+	}
+}
+
 func TestALostThreadIsToldOnTheReceiver(t *testing.T) {
+	t.Parallel()
 	s, w := newScene(t), slackserver.New(t)
 	receiver := s.bot(w)
 	s.create("Alarm", "all", "match: [{reasons: [BackOff]}]\nreceivers: [{kind: ClusterAlarmReceiver, name: "+s.namespace+"}]\n"+
