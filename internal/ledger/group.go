@@ -20,8 +20,8 @@ type Membership struct {
 	Wait, Interval time.Duration
 	// Resolves says that what the group is about is over.
 	Resolves bool
-	// Served: it was told of before and is in the ledger for what is known of the
-	// group alone.
+	// Served: it was told of before, or waits to be, and is in the ledger for what is
+	// known of the group alone.
 	Served bool
 }
 
@@ -36,15 +36,16 @@ type group struct {
 	since, newest, due time.Time
 	total              int64
 	// released is when the last message was to be sent that was put into the outbox.
-	released time.Time
-	resolved bool
+	released  time.Time
+	resolved  bool
+	reference string
 }
 
-const selectGroup = `SELECT since, newest, due, total, released, resolved FROM grp WHERE receiver = ?1 AND id = ?2`
+const selectGroup = `SELECT since, newest, due, total, released, resolved, reference FROM grp WHERE receiver = ?1 AND id = ?2`
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
-		stamp{&g.since}, stamp{&g.newest}, stamp{&g.due}, &g.total, stamp{&g.released}, &g.resolved)
+		stamp{&g.since}, stamp{&g.newest}, stamp{&g.due}, &g.total, stamp{&g.released}, &g.resolved, &g.reference)
 	if errors.Is(err, sql.ErrNoRows) {
 		return group{}, false, nil
 	}
@@ -78,25 +79,26 @@ func (tx *tx) join(ctx context.Context, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	if known && g.over(m.At) { // its row is written anew, and counted once
-		if _, err := tx.exec(ctx, `DELETE FROM grp WHERE receiver = ? AND id = ?`, e.Receiver, m.Group); err != nil {
-			return err
-		}
+	if known && g.over(m.At) {
 		g = group{}
 	}
 	if g.total == 0 {
 		g.since = m.At
 	}
 	due := g.slot(m)
-	if !m.Served {
-		held, err := tx.hold(ctx, e, due)
-		if !held || err != nil {
+	served := m.Served
+	if served {
+		waits, err := tx.holds(ctx, e)
+		if err != nil {
 			return err
 		}
+		served = !waits
+	} else if held, err := tx.hold(ctx, e, due); !held || err != nil {
+		return err
 	}
 	g.resolved = m.Resolves && g.total > 0
 	g.newest, g.due, g.total = latest(g.newest, m.At), due, g.total+e.Count
-	if m.Served {
+	if served {
 		g.released = due
 	}
 	return tx.putGroup(ctx, e, &g, !known)
@@ -111,12 +113,10 @@ func latest(a, b time.Time) time.Time {
 
 func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) error {
 	_, err := tx.exec(ctx, `
-		INSERT INTO grp (receiver, id, alarm, by, since, newest, due, total, released, resolved, reference)
-		VALUES (?, ?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?, '')
-		ON CONFLICT (receiver, id) DO UPDATE SET newest = excluded.newest, due = excluded.due, total = excluded.total,
-		released = excluded.released, resolved = excluded.resolved`,
+		REPLACE INTO grp (receiver, id, alarm, by, since, newest, due, total, released, resolved, reference)
+		VALUES (?, ?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?, ?)`,
 		e.Receiver, e.Member.Group, e.Alarm, e.Member.By, micros(g.since), micros(g.newest), micros(g.due), g.total,
-		micros(g.released), g.resolved)
+		micros(g.released), g.resolved, g.reference)
 	if opened {
 		tx.after(func(m *memory) { m.groups.add(e.Alarm, 1) })
 	}
@@ -134,6 +134,12 @@ func (tx *tx) hold(ctx context.Context, e *Entry, due time.Time) (bool, error) {
 		tx.after(func(m *memory) { m.held[e.Receiver]++ })
 	}
 	return n > 0, err
+}
+
+// holds says whether an entry waits in its group, or in its message.
+func (tx *tx) holds(ctx context.Context, e *Entry) (holds bool, err error) {
+	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ?)`, e.Receiver, e.Key).Scan(&holds)
+	return holds, err
 }
 
 const selectOldGroups = `

@@ -105,9 +105,8 @@ func (tx *tx) releaseGroup(ctx context.Context, receiver, id string, now time.Ti
 	if err != nil {
 		return err
 	}
-	n, err := tx.exec(ctx, `UPDATE held SET entry = ?, payload = x'' WHERE receiver = ? AND grp = ? AND entry IS NULL AND due <= ?`,
+	_, err = tx.exec(ctx, `UPDATE held SET entry = ? WHERE receiver = ? AND grp = ? AND entry IS NULL AND due <= ?`,
 		entry, receiver, id, micros(until))
-	tx.after(func(m *memory) { m.released(receiver, n) })
 	return err
 }
 
@@ -157,42 +156,4 @@ func (tx *tx) insertReleased(ctx context.Context, e *Entry, id string) (entry in
 		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), e.Payload, id).Scan(&entry)
 	tx.after(func(m *memory) { m.added(e.Receiver, e.Position) })
 	return entry, err
-}
-
-// Held is what waits in a receiver's groups: the position of each Entry.Key.
-type Held map[string]uint64
-
-// HeldKeys returns all that waits in groups, or in messages of groups that are not
-// settled, by receiver; and false if there is more than a limit.
-func (l *Ledger) HeldKeys(ctx context.Context, limit int) (held map[string]Held, complete bool, err error) {
-	held, n := map[string]Held{}, 0
-	rows, err := l.readers.QueryContext(ctx, `SELECT receiver, key, position FROM held LIMIT ?`, limit+1)
-	err = each(rows, err, func(rows *sql.Rows) error {
-		var receiver, key string
-		var position uint64
-		if err := rows.Scan(&receiver, &key, &position); err != nil {
-			return err
-		}
-		if held[receiver] == nil {
-			held[receiver] = Held{}
-		}
-		held[receiver][key] = position
-		n++
-		return nil
-	})
-	return held, n <= limit, l.read("reading what waits", err)
-}
-
-// LowestHeld returns, of each receiver for which something waits in groups or their
-// messages, the lowest position of it.
-func (l *Ledger) LowestHeld(ctx context.Context) (map[string]uint64, error) {
-	lowest := map[string]uint64{}
-	rows, err := l.readers.QueryContext(ctx, `SELECT receiver, min(position) FROM held GROUP BY receiver`)
-	return lowest, l.read("reading what waits", each(rows, err, func(rows *sql.Rows) error {
-		var receiver string
-		var position uint64
-		err := rows.Scan(&receiver, &position)
-		lowest[receiver] = position
-		return err
-	}))
 }
