@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,8 +30,14 @@ func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	sizes := func() int { return 1 + random.IntN(1+random.IntN(512)) }
 	got := (&reading{t: t, alarms: alarms, size: sizes, restarts: 40}).messages(events)
-	if len(want) < replayedEvents/10 {
-		t.Fatalf("only %d messages: the test shows nothing", len(want))
+	grouped := 0
+	for _, message := range want {
+		if strings.Contains(message, `"group":`) {
+			grouped++
+		}
+	}
+	if len(want) < replayedEvents/10 || grouped < replayedEvents/100 {
+		t.Fatalf("only %d messages, %d of groups: the test shows nothing", len(want), grouped)
 	}
 	differences := 0
 	for key := range maps.Keys(want) {
