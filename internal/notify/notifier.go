@@ -29,7 +29,9 @@ type Threader interface {
 	Notifier
 	// SendInGroup makes one attempt as Send does, with a body whose message has a
 	// Group. The reference is what the last accepted message of the group returned,
-	// from this Notifier or a former one of this receiver, perhaps of another sink;
+	// from this Notifier or a former one of this receiver, perhaps of another sink, or
+	// that of a group of the same key that was over before it began (it has another
+	// Since);
 	// it is empty if there is none, which may be so for a message that is not
 	// the group's first (the ledger was lost, or another replica took over), and
 	// present for one that is being repeated. What it returns with an error is not

@@ -239,14 +239,18 @@ func TestAChannelThatIsNotTheReceiversAnyMoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTheFirstMessageOfAGroupLeavesTheFormerOnesAlone(t *testing.T) {
+func TestAGroupThatBeginsAnewLeavesItsFormerMessageAlone(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	h.send("b", messages.Grouped(9, true))
-	h.send("c", messages.Grouped(4, false)) // what is over has come again
+	again := messages.Grouped(4, false)
+	again.Group.Since = messages.Noon
+	h.send("c", again)
+	again.Group.Total++
+	h.send("d", again)
 	shown := w.Shown()
-	if len(shown) != 2 || !strings.HasPrefix(shown[0].Text, "✅ ") || shown[1].ThreadTS != "" {
-		t.Errorf("%+v", shown)
+	if len(shown) != 2 || !strings.HasPrefix(shown[0].Text, "✅ ") || shown[1].ThreadTS != "" || shown[1].Edits != 1 || len(h.lost) > 0 {
+		t.Errorf("%+v, told %q", shown, h.lost)
 	}
 }
 

@@ -19,6 +19,9 @@ type reference struct {
 	Receiver string `json:"receiver"`
 	Channel  string `json:"channel"`
 	TS       string `json:"ts"`
+	// Since is when the group began, in seconds since 1970: one that begins anew has the
+	// same name.
+	Since int64 `json:"since"`
 	// Key of the message that was accepted last, and Replied when there was a reply
 	// last, in seconds since 1970.
 	Key     string `json:"key"`
@@ -33,15 +36,15 @@ func (b *Bot) SendInGroup(ctx context.Context, key string, body []byte, former s
 		return notify.Threaded{}, err
 	}
 	r, known := b.parse(former)
-	if !known || m.First && r.Key != key { // what is there is of a group that is over
-		return b.begin(ctx, key, m.Root)
+	if !known || r.Since != m.Since {
+		return b.begin(ctx, key, &m)
 	}
 	updated, err := b.call(ctx, "chat.update", key, call{Channel: r.Channel, TS: r.TS, content: m.Root}, lost)
 	if err != nil {
 		return notify.Threaded{}, err
 	}
 	if !updated.OK {
-		begun, err := b.begin(ctx, key, m.Root)
+		begun, err := b.begin(ctx, key, &m)
 		begun.Lost = lost[updated.Error]
 		return begun, err
 	}
@@ -53,12 +56,14 @@ func (b *Bot) SendInGroup(ctx context.Context, key string, body []byte, former s
 }
 
 // begin posts the first message of a thread.
-func (b *Bot) begin(ctx context.Context, key string, root content) (notify.Threaded, error) {
-	at, err := b.call(ctx, "chat.postMessage", key, call{Channel: b.config.Channel, content: root}, nil)
+func (b *Bot) begin(ctx context.Context, key string, m *botMessage) (notify.Threaded, error) {
+	at, err := b.call(ctx, "chat.postMessage", key, call{Channel: b.config.Channel, content: m.Root}, nil)
 	if err != nil {
 		return notify.Threaded{}, err
 	}
-	r := &reference{Receiver: b.config.Channel, Channel: at.Channel, TS: at.TS, Key: key, Replied: b.config.Clock.Now().Unix()}
+	r := &reference{
+		Receiver: b.config.Channel, Channel: at.Channel, TS: at.TS, Since: m.Since, Key: key, Replied: b.config.Clock.Now().Unix(),
+	}
 	return notify.Threaded{Reference: r.String()}, nil
 }
 
