@@ -30,9 +30,9 @@ func TestABotThatMayNotPostSaysWhatToDoAndHeals(t *testing.T) {
 		s.patch(r.DeepCopy(), `{"spec":{"allowedNamespaces":{"matchLabels":{"kubernetes.io/metadata.name":"`+s.namespace+`"}}}}`)
 	}
 	for name, tc := range map[string]struct {
-		break_ func(*slackserver.Workspace)
-		want   string
-		heal   func(*scene, *slackserver.Workspace, *v1alpha1.ClusterAlarmReceiver)
+		spoil func(*slackserver.Workspace)
+		want  string
+		heal  func(*scene, *slackserver.Workspace, *v1alpha1.ClusterAlarmReceiver)
 	}{
 		"the channel is archived": {
 			func(w *slackserver.Workspace) { w.Archive(slackserver.Channel, true) },
@@ -63,7 +63,7 @@ func TestABotThatMayNotPostSaysWhatToDoAndHeals(t *testing.T) {
 			s, w := newScene(t), slackserver.New(t)
 			receiver := s.bot(w)
 			s.alarm("ClusterAlarmReceiver/" + s.namespace)
-			tc.break_(w)
+			tc.spoil(w)
 			s.happen()
 			message := s.ExpectNotReady(t, receiver, v1alpha1.ReasonDeliveryFailing)
 			g := NewWithT(t)
