@@ -56,15 +56,15 @@ func entryOf(t *testing.T, heading, section string) (e entry) {
 	return e
 }
 
-// differing are what differs each time that a message comes about: when, how many, and
-// how many of them were read at once.
+// differing are what differs each time that a message comes about: when, and how often by
+// then.
 var differing = []struct {
 	text *regexp.Regexp
 	with string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`), "TIME"},
-	{regexp.MustCompile(`, \d+ of them new`), ""},
-	{regexp.MustCompile(`\b\d+ (× FailedCreate|× FailedScheduling)`), "N $1"},
+	{regexp.MustCompile(`(?:Once at|\d+ times since) TIME(?:, \d+ of them new)?`), "HOW OFTEN"},
+	{regexp.MustCompile(`\b\d+ × FailedScheduling`), "N × FailedScheduling"},
 	{regexp.MustCompile(`has \d+ nodes`), "has N nodes"},
 }
 
