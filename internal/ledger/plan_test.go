@@ -33,6 +33,7 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 		"old groups":     {selectOldGroups, "SEARCH held USING INDEX held_by_group (receiver=? AND grp=?"},
 		"next due":       {selectNextDue, "SEARCH held USING INDEX held_by_due (due>?)"},
 		"parts":          {selectParts, "SEARCH held USING INDEX held_by_group (receiver=? AND grp=?"},
+		"parts released": {updateParts, "SEARCH held USING INDEX held_by_group (receiver=? AND grp=? AND due=?)"},
 		"known":          {selectKnown, "SEARCH grp USING COVERING INDEX grp_by_id (id=?)"},
 		"reference":      {selectReference, "SEARCH grp USING PRIMARY KEY (receiver=? AND id=?)"},
 		"parts by id":    {deleteParts(byID), "SEARCH held USING INDEX held_by_entry (entry=?)"},
@@ -56,7 +57,7 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 func explain(t *testing.T, l *Ledger, query string) string {
 	t.Helper()
 	var plan strings.Builder
-	parameters := make([]any, 1+strings.Count(query, "?2")+strings.Count(query, "?3"))
+	parameters := make([]any, 1+strings.Count(query, "?2")+strings.Count(query, "?3")+strings.Count(query, "?4"))
 	rows, err := l.readers.QueryContext(context.Background(), `EXPLAIN QUERY PLAN `+query, parameters...)
 	must(t, each(rows, err, func(rows *sql.Rows) error {
 		var id, parent, unused int
