@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
-	"strings"
 	"sync"
 )
 
@@ -31,24 +30,9 @@ type memory struct {
 	mu       sync.RWMutex
 	state    State
 	backlogs map[string]Backlog
-	// held is how much waits in groups, by receiver, and groups how many are open.
-	held   map[string]int64
-	groups tallied
-}
-
-// tallied is how many there are, by alarm.
-type tallied map[string]int64
-
-func (t tallied) add(alarm string, n int64) {
-	if t[alarm] += n; t[alarm] == 0 {
-		delete(t, alarm)
-	}
-}
-
-func (t tallied) subtract(gone Tally) {
-	for alarm, n := range gone {
-		t.add(alarm, -n)
-	}
+	// held is how much waits in groups, by receiver.
+	held            map[string]int64
+	groups, windows tallied
 }
 
 // Snapshot returns state and backlogs as of one moment, from memory: a position
@@ -80,11 +64,12 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	if m.state, err = scanState(db.QueryRowContext(ctx, selectState)); err != nil {
 		return err
 	}
-	m.held, m.groups = map[string]int64{}, tallied{}
+	m.held, m.groups, m.windows = map[string]int64{}, newTallied(), newTallied()
+	held := func(receiver string, n int64) { m.held[receiver] = n }
 	err = errors.Join(
-		m.count(ctx, db, m.held, `SELECT receiver, count(*) FROM held WHERE entry IS NULL GROUP BY receiver`),
-		m.count(ctx, db, m.groups, `
-			SELECT alarm, count(*) FROM (SELECT alarm FROM grp UNION ALL SELECT alarm FROM window) GROUP BY alarm`))
+		eachCount(ctx, db, held, `SELECT receiver, count(*) FROM held WHERE entry IS NULL GROUP BY receiver`),
+		eachCount(ctx, db, m.groups.add, `SELECT alarm, count(*) FROM grp GROUP BY alarm`),
+		eachCount(ctx, db, m.windows.add, `SELECT alarm, count(*) FROM window GROUP BY alarm`))
 	if err != nil {
 		return err
 	}
@@ -101,13 +86,14 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	})
 }
 
-func (m *memory) count(ctx context.Context, db *sql.DB, into map[string]int64, query string) error {
+// eachCount calls fn for every row of a query that counts.
+func eachCount(ctx context.Context, db *sql.DB, fn func(of string, n int64), query string) error {
 	rows, err := db.QueryContext(ctx, query)
 	return each(rows, err, func(rows *sql.Rows) error {
 		var of string
 		var n int64
 		err := rows.Scan(&of, &n)
-		into[of] = n
+		fn(of, n)
 		return err
 	})
 }
@@ -125,19 +111,14 @@ func (l *Ledger) Waiting(receiver string) int64 {
 func (l *Ledger) Groups(alarm string) int64 {
 	l.memory.mu.RLock()
 	defer l.memory.mu.RUnlock()
-	return l.memory.groups[alarm]
+	return l.memory.groups.alarms[alarm] + l.memory.windows.alarms[alarm]
 }
 
-// GroupsUnder is Groups of all alarms that begin with a prefix.
-func (l *Ledger) GroupsUnder(prefix string) (n int64) {
+// GroupsUnder is Groups of all alarms of a namespace, of which all keys begin so.
+func (l *Ledger) GroupsUnder(prefix string) int64 {
 	l.memory.mu.RLock()
 	defer l.memory.mu.RUnlock()
-	for alarm, groups := range l.memory.groups {
-		if strings.HasPrefix(alarm, prefix) {
-			n += groups
-		}
-	}
-	return n
+	return l.memory.groups.namespaces[prefix] + l.memory.windows.namespaces[prefix]
 }
 
 // apply makes the changes of a committed transaction visible, all at once.

@@ -32,22 +32,28 @@ type Composer func(g Group, parts []Entry, count int64) (key string, payload []b
 // releasedAtOnce is how many groups' messages are made in one transaction at most.
 const releasedAtOnce = 100
 
+// Released is how many messages of groups were put into the outbox, and of how many
+// parts they were made.
+type Released struct{ Messages, Parts int64 }
+
 // Release puts a message of each group that has one due into the outbox, and returns
-// whose they are.
-func (l *Ledger) Release(ctx context.Context, compose Composer) (receivers map[string]int64, err error) {
-	receivers = map[string]int64{}
-	for more := true; more && err == nil; {
-		var made []string
+// whose they are; with an error, those that were put there before.
+func (l *Ledger) Release(ctx context.Context, compose Composer) (receivers map[string]Released, err error) {
+	receivers = map[string]Released{}
+	for {
+		var made map[string]Released
 		err = l.write(ctx, "releasing messages", func(ctx context.Context, tx *tx) (err error) {
 			made, err = tx.release(ctx, l.clock.Now(), compose)
 			return err
 		})
-		for _, receiver := range made {
-			receivers[receiver]++
+		if len(made) == 0 || err != nil {
+			return receivers, err
 		}
-		more = len(made) > 0
+		for receiver, r := range made {
+			r.Messages, r.Parts = r.Messages+receivers[receiver].Messages, r.Parts+receivers[receiver].Parts
+			receivers[receiver] = r
+		}
 	}
-	return receivers, err
 }
 
 const selectNextDue = `SELECT due FROM held WHERE entry IS NULL AND due > 0 ORDER BY due LIMIT 1`
@@ -63,7 +69,8 @@ func (l *Ledger) NextDue(ctx context.Context) (due time.Time, err error) {
 const selectDueGroups = `
 	SELECT receiver, grp FROM held WHERE entry IS NULL AND due <= ?1 ORDER BY due LIMIT ?2`
 
-func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (made []string, err error) {
+func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (made map[string]Released, err error) {
+	made = map[string]Released{}
 	var due [][2]string
 	rows, err := tx.query(ctx, selectDueGroups, micros(now), releasedAtOnce)
 	err = each(rows, err, func(rows *sql.Rows) error {
@@ -75,40 +82,46 @@ func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (mad
 		return err
 	})
 	for i := 0; i < len(due) && err == nil; i++ {
-		err = tx.releaseGroup(ctx, due[i][0], due[i][1], now, compose)
-		made = append(made, due[i][0])
+		var parts int64
+		parts, err = tx.releaseGroup(ctx, due[i][0], due[i][1], now, compose)
+		of := made[due[i][0]]
+		made[due[i][0]] = Released{Messages: of.Messages + 1, Parts: of.Parts + parts}
 	}
 	return made, err
 }
 
-func (tx *tx) releaseGroup(ctx context.Context, receiver, id string, now time.Time, compose Composer) error {
+// releaseGroup makes the message of what is due of a group, and returns of how many
+// parts.
+func (tx *tx) releaseGroup(ctx context.Context, receiver, id string, now time.Time, compose Composer) (int64, error) {
 	e, parts, until, err := tx.parts(ctx, receiver, id, now)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	g, err := tx.told(ctx, receiver, id, until)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	g.Total = max(g.Total, e.Count) // of a replay that did not find the group's begin
 	if e.Key, e.Payload, err = compose(g, parts, e.Count); err != nil {
-		return err
+		return 0, err
 	}
 	s, err := tx.state(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	// What was read so far is before it in the receiver's queue, so that this alone
 	// does not hold the receiver's position back: see HeldKeys.
 	e.Position = max(s.Position, s.Floors.Of(receiver)) + 1
+	// It could not be sent before it was due.
+	e.CreatedAt = latest(e.CreatedAt, until)
 	entry, err := tx.insertReleased(ctx, e, id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	n, err := tx.exec(ctx, `UPDATE held SET entry = ?, payload = x'' WHERE receiver = ? AND grp = ? AND entry IS NULL AND due <= ?`,
 		entry, receiver, id, micros(until))
 	tx.after(func(m *memory) { m.released(receiver, n) })
-	return err
+	return n, err
 }
 
 const selectParts = `

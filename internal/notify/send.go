@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"time"
 
 	"github.com/bongsu-io/bongsu/internal/ledger"
 )
@@ -9,9 +10,15 @@ import (
 // answered is a message whose fate is known: delivered, or given up.
 type answered struct {
 	attempt *ledger.Attempt
+	// at is when the receiver accepted it, if it was delivered.
+	at time.Time
 	// cause is empty if it was delivered.
 	cause DropCause
 	text  string
+}
+
+func (a *answered) delivery() Delivery {
+	return Delivery{Kind: kindOf(a.attempt), Latency: max(a.at.Sub(a.attempt.Oldest), 0)}
 }
 
 // send makes one attempt and deals with its outcome.
@@ -27,7 +34,7 @@ func (w *worker) send(c config, a *ledger.Attempt) {
 	err = w.attempt(ctx, c.receiver.Notifier, a, body)
 	switch {
 	case err == nil:
-		w.answered = &answered{attempt: a}
+		w.answered = &answered{attempt: a, at: w.clock.Now()}
 		w.succeeded(c)
 	case w.requests.Err() != nil:
 		w.log.V(1).Info("Request abandoned at the end", "receiver", w.queue.key)
@@ -78,7 +85,7 @@ func (w *worker) settle() error {
 	case done.cause != "":
 		w.dropped(tally, done.cause, done.text)
 	case len(tally) > 0:
-		w.observer.Delivered(w.queue.key, tally)
+		w.observer.Delivered(w.queue.key, done.delivery(), tally)
 	}
 	return nil
 }
