@@ -156,8 +156,10 @@ func (f feed) Run(ctx context.Context, _ eventfeed.Start, handle eventfeed.Handl
 // noMirror is what another replica would never read.
 type noMirror struct{}
 
-func (*noMirror) Read(context.Context) (mirror.Mirror, bool, error) { return mirror.Mirror{}, false, nil }
-func (*noMirror) Write(context.Context, mirror.Mirror) error        { return nil }
+func (*noMirror) Read(context.Context) (mirror.Mirror, bool, error) {
+	return mirror.Mirror{}, false, nil
+}
+func (*noMirror) Write(context.Context, mirror.Mirror) error { return nil }
 
 type nothingKnown struct{}
 
