@@ -1,0 +1,182 @@
+package pipeline
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/eventfeed"
+	"github.com/bongsu-io/bongsu/internal/ledger"
+)
+
+// What is remembered is shared out among so many alarms, each of a namespace of its own,
+// so that none comes to its bound. A batch has so many occurrences, each of another group.
+const benchGroupAlarms, benchGroupBatch = 100, 100
+
+// BenchmarkGroups measures what an occurrence costs, from the matching until it is on
+// disk, while so many groups, or windows of thresholds, are open; and what a group costs.
+// What it holds the code to: at 100,000 at least 0.4 of the rate at 100, no more than
+// 100 B on the heap and 1,000 B on disk for each.
+func BenchmarkGroups(b *testing.B) {
+	for _, kind := range []string{"groups", "windows"} {
+		rates, messages := map[int]float64{}, map[int]float64{}
+		for _, open := range []int{100, 10_000, 100_000} {
+			b.Run(fmt.Sprintf("%s=%d", kind, open), func(b *testing.B) { rates[open], messages[open] = benchOpen(b, kind, open) })
+		}
+		demand(b, "occurrences at 100,000 "+kind+" beside 100", rates[100_000], rates[100], 0.4)
+		demand(b, "messages at 100,000 "+kind+" beside 100", messages[100_000], messages[100], 0.4)
+	}
+}
+
+// benchOpen returns how many occurrences are taken in a second, and how many messages made.
+func benchOpen(b *testing.B, kind string, open int) (occurrences, messages float64) {
+	g := newGroupBench(b, kind, open)
+	empty, heap := g.onDisk(), heapInUse()
+	for range open / benchGroupBatch {
+		g.occur()
+	}
+	g.release()
+	b.ReportMetric(perGroup(b, "on disk", g.onDisk()-empty, open, 1000), "diskB/group")
+	b.ReportMetric(perGroup(b, "on the heap", heapInUse()-heap, open, 100), "heapB/group")
+
+	var releasing time.Duration
+	for b.Loop() {
+		g.occur()
+		b.StopTimer()
+		releasing += g.release()
+		b.StartTimer()
+	}
+	taken := float64(b.N * benchGroupBatch)
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/taken, "ns/occurrence")
+	b.ReportMetric(0, "ns/op")
+	if kind == "groups" {
+		b.ReportMetric(float64(releasing.Nanoseconds())/taken, "ns/message")
+		messages = taken / releasing.Seconds()
+	}
+	return taken / b.Elapsed().Seconds(), messages
+}
+
+func perGroup(b *testing.B, where string, bytes int64, open int, limit float64) float64 {
+	b.Helper()
+	each := float64(bytes) / float64(open)
+	if open == 100_000 && each > limit {
+		b.Errorf("%.0f B %s for a group, the limit is %.0f", each, where, limit)
+	}
+	return each
+}
+
+// groupBench is a pipeline with a ledger, in which pods of all alarms' namespaces take
+// turns.
+type groupBench struct {
+	*Pipeline
+	b        *testing.B
+	path     string
+	clock    *clocktesting.FakeClock
+	open     int
+	kind     string
+	position uint64
+}
+
+func newGroupBench(b *testing.B, kind string, open int) *groupBench {
+	b.Helper()
+	g := &groupBench{
+		b: b, path: filepath.Join(b.TempDir(), ledger.FileName), clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)),
+		open: open, kind: kind,
+	}
+	books, err := ledger.Open(b.Context(), filepath.Dir(g.path), ledger.WithClock(g.clock))
+	must(b, err)
+	b.Cleanup(func() { must(b, books.Close()) })
+	compiler, err := alarm.NewCompiler()
+	must(b, err)
+	alarms := NewAlarms()
+	for i := range benchGroupAlarms {
+		id := alarm.ID{Kind: alarm.KindAlarm, Namespace: namespaceOf(i), Name: "crashes"}
+		spec := v1alpha1.AlarmSpec{
+			Match: []v1alpha1.EventMatch{{Reasons: []string{"BackOff"}}},
+			Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32), IntervalSeconds: new(int32)},
+		}
+		if kind == "windows" { // that are never full
+			spec.Threshold = &v1alpha1.AlarmThreshold{Count: 1 << 30, WithinSeconds: 3600}
+		}
+		compiled, err := compiler.Compile(alarm.Definition{ID: id, UID: id.Namespace, Spec: spec, Receivers: []string{receiverOf(i)}})
+		must(b, err)
+		alarms.Set(id.Namespace, "1", compiled)
+	}
+	g.Pipeline = New(Config{
+		Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &diary{}, Alarms: alarms,
+		Dispatcher: silent{}, Enricher: silent{}, Reporter: silent{}, Clock: g.clock, Log: logr.Discard(),
+	})
+	must(b, g.handle(b.Context(), eventfeed.Batch{Position: 1}))
+	g.position = 1
+	return g
+}
+
+func namespaceOf(i int) string { return fmt.Sprint("team-", i) }
+func receiverOf(i int) string  { return "AlarmReceiver/" + namespaceOf(i) + "/chat" }
+
+// occur takes in a batch: something happens to the next pods.
+func (g *groupBench) occur() {
+	var batch eventfeed.Batch
+	for range benchGroupBatch {
+		pod := int(g.position) * 7919 % g.open // 7919 is a prime: all pods take turns, in no order
+		g.position++
+		namespace := namespaceOf(pod % benchGroupAlarms)
+		batch.Occurrences = append(batch.Occurrences, alarm.Occurrence{
+			Increase: 1, Position: g.position, ObservedAt: g.clock.Now(),
+			Event: alarm.Event{
+				Namespace: namespace, UID: fmt.Sprint("event-", pod), Count: int64(g.position), Type: "Warning", Reason: "BackOff",
+				Note:      "Back-off restarting failed container app in pod web",
+				Regarding: alarm.Reference{Kind: "Pod", Namespace: namespace, Name: fmt.Sprintf("web-%d-7d4b9c6f5d-x2x8q", pod)},
+			},
+		})
+	}
+	batch.Position = g.position
+	must(g.b, g.handle(g.b.Context(), batch))
+}
+
+// release makes the messages of all that happened, and returns how long that took. Then
+// they are removed.
+func (g *groupBench) release() time.Duration {
+	if g.kind == "windows" {
+		return 0
+	}
+	g.clock.Step(time.Second)
+	before := time.Now() //nolint:forbidigo // it is measured
+	_, err := g.Pipeline.release(g.b.Context())
+	must(g.b, err)
+	took := time.Since(before) //nolint:forbidigo // it is measured
+	for i := range benchGroupAlarms {
+		_, err := g.ledger.DropOlderThan(g.b.Context(), receiverOf(i), g.clock.Now().Add(time.Second))
+		must(g.b, err)
+	}
+	if size := g.ledger.Size(); size.Entries+size.Held > 0 || size.Groups != int64(g.open) {
+		g.b.Fatalf("%+v, want %d groups and nothing that waits", size, g.open)
+	}
+	return took
+}
+
+// onDisk is how many bytes of the file are in use.
+func (g *groupBench) onDisk() (n int64) {
+	db, err := sql.Open("sqlite", g.path)
+	must(g.b, err)
+	defer func() { must(g.b, db.Close()) }()
+	must(g.b, db.QueryRowContext(g.b.Context(), `SELECT (page_count - freelist_count) * page_size
+		FROM pragma_page_count, pragma_freelist_count, pragma_page_size`).Scan(&n))
+	return n
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
