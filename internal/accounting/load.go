@@ -27,7 +27,7 @@ func (l Load) register(factory promauto.Factory) {
 	gauge("outbox_messages", "Messages that wait to be delivered.",
 		of(func(s ledger.Size) int64 { return s.Entries }))
 	gauge("outbox_oldest_message_seconds", "For how long the message waits that has waited longest; 0 if none does.", l.OldestSeconds)
-	gauge("held_occurrences", "Occurrences that wait in groups for their message, once for each receiver.",
+	gauge("held_occurrences", "Occurrences that wait in groups, or in messages of groups, once for each receiver.",
 		of(func(s ledger.Size) int64 { return s.Held }))
 	gauge("open_groups", "Groups that are open, once for each receiver.",
 		of(func(s ledger.Size) int64 { return s.Groups }))

@@ -30,7 +30,7 @@ type memory struct {
 	mu       sync.RWMutex
 	state    State
 	backlogs map[string]Backlog
-	// held is how much waits in groups, by receiver.
+	// held is how much waits in groups and their messages, by receiver.
 	held            map[string]int64
 	groups, windows tallied
 }
@@ -67,7 +67,7 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	m.held, m.groups, m.windows = map[string]int64{}, newTallied(), newTallied()
 	held := func(receiver string, n int64) { m.held[receiver] = n }
 	err = errors.Join(
-		eachCount(ctx, db, held, `SELECT receiver, count(*) FROM held WHERE entry IS NULL GROUP BY receiver`),
+		eachCount(ctx, db, held, `SELECT receiver, count(*) FROM held GROUP BY receiver`),
 		eachCount(ctx, db, m.groups.add, `SELECT alarm, count(*) FROM grp GROUP BY alarm`),
 		eachCount(ctx, db, m.windows.add, `SELECT alarm, count(*) FROM window GROUP BY alarm`))
 	if err != nil {
@@ -98,8 +98,8 @@ func eachCount(ctx context.Context, db *sql.DB, fn func(of string, n int64), que
 	})
 }
 
-// Waiting returns how much the receiver has before it, from memory: pending, frozen,
-// or in groups whose message is not due.
+// Waiting returns how much the receiver has before it, from memory: entries, and what
+// waits in groups or is a part of their messages.
 func (l *Ledger) Waiting(receiver string) int64 {
 	l.memory.mu.RLock()
 	defer l.memory.mu.RUnlock()
@@ -139,8 +139,8 @@ func (m *memory) added(receiver string, position uint64) {
 	m.backlogs[receiver] = b
 }
 
-// released says that so much of what waited in groups no longer does.
-func (m *memory) released(receiver string, n int64) {
+// left says that so much of what waited in groups or their messages no longer does.
+func (m *memory) left(receiver string, n int64) {
 	if m.held[receiver] -= n; m.held[receiver] == 0 {
 		delete(m.held, receiver)
 	}

@@ -33,7 +33,8 @@ func (t *tallied) subtract(gone Tally) {
 
 // Size is how much there is.
 type Size struct {
-	// Entries are messages to be sent, Held what waits in groups for its message.
+	// Entries are messages to be sent, Held what waits in groups, or is a part of a
+	// message of one.
 	Entries, Held int64
 	// Groups are those that are open, of each receiver, and Windows what thresholds
 	// remember.
