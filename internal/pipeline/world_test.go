@@ -277,6 +277,9 @@ func (silent) Merged(int64)                                           {}
 func (silent) Suppressed(alarm.ID, Suppression, int64)                {}
 func (silent) Dropped(string, ledger.Tally, notify.DropCause, string) {}
 func (silent) Reset(context.Context, string)                          {}
+func (silent) Delivered(string, notify.Delivery, ledger.Tally)        {}
+func (silent) Failing(string, *notify.SendError)                      {}
+func (silent) Recovered(string)                                       {}
 
 func must(t testing.TB, err error) {
 	t.Helper()
