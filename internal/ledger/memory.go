@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 )
 
@@ -30,9 +31,28 @@ type memory struct {
 	mu       sync.RWMutex
 	state    State
 	backlogs map[string]Backlog
-	// held is how much waits in groups and their messages, by receiver.
+	// held is how much waits in groups and their messages, by receiver; groups and
+	// windows are how many there are.
 	held            map[string]int64
 	groups, windows tallied
+}
+
+// tallied is how many there are, by alarm, and of all alarms of a namespace by what
+// their names begin with, up to the last slash.
+type tallied map[string]int64
+
+func (t tallied) add(alarm string, n int64) {
+	for _, of := range []string{alarm, alarm[:strings.LastIndexByte(alarm, '/')+1]} {
+		if t[of] += n; t[of] == 0 {
+			delete(t, of)
+		}
+	}
+}
+
+func (t tallied) subtract(gone Tally) {
+	for alarm, n := range gone {
+		t.add(alarm, -n)
+	}
 }
 
 // Snapshot returns state and backlogs as of one moment, from memory: a position
@@ -64,12 +84,11 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	if m.state, err = scanState(db.QueryRowContext(ctx, selectState)); err != nil {
 		return err
 	}
-	m.held, m.groups, m.windows = map[string]int64{}, newTallied(), newTallied()
-	held := func(receiver string, n int64) { m.held[receiver] = n }
+	m.held, m.groups, m.windows = map[string]int64{}, tallied{}, tallied{}
 	err = errors.Join(
-		eachCount(ctx, db, held, `SELECT receiver, count(*) FROM held GROUP BY receiver`),
-		eachCount(ctx, db, m.groups.add, `SELECT alarm, count(*) FROM grp GROUP BY alarm`),
-		eachCount(ctx, db, m.windows.add, `SELECT alarm, count(*) FROM window GROUP BY alarm`))
+		count(ctx, db, `SELECT receiver, count(*) FROM held GROUP BY receiver`, func(receiver string, n int64) { m.held[receiver] = n }),
+		count(ctx, db, `SELECT alarm, count(*) FROM grp GROUP BY alarm`, m.groups.add),
+		count(ctx, db, `SELECT alarm, count(*) FROM window GROUP BY alarm`, m.windows.add))
 	if err != nil {
 		return err
 	}
@@ -86,14 +105,14 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	})
 }
 
-// eachCount calls fn for every row of a query that counts.
-func eachCount(ctx context.Context, db *sql.DB, fn func(of string, n int64), query string) error {
+// count calls found with what a query returns.
+func count(ctx context.Context, db *sql.DB, query string, found func(of string, n int64)) error {
 	rows, err := db.QueryContext(ctx, query)
 	return each(rows, err, func(rows *sql.Rows) error {
 		var of string
 		var n int64
 		err := rows.Scan(&of, &n)
-		fn(of, n)
+		found(of, n)
 		return err
 	})
 }
@@ -107,18 +126,12 @@ func (l *Ledger) Waiting(receiver string) int64 {
 }
 
 // Groups returns how much is remembered of an alarm's groups, of each of its receivers
-// and of its threshold, from memory.
+// and of its threshold, from memory; or of those of all alarms of a namespace, which is
+// named by an Entry.Alarm up to its last slash.
 func (l *Ledger) Groups(alarm string) int64 {
 	l.memory.mu.RLock()
 	defer l.memory.mu.RUnlock()
-	return l.memory.groups.alarms[alarm] + l.memory.windows.alarms[alarm]
-}
-
-// GroupsUnder is Groups of all alarms of a namespace, of which all keys begin so.
-func (l *Ledger) GroupsUnder(prefix string) int64 {
-	l.memory.mu.RLock()
-	defer l.memory.mu.RUnlock()
-	return l.memory.groups.namespaces[prefix] + l.memory.windows.namespaces[prefix]
+	return l.memory.groups[alarm] + l.memory.windows[alarm]
 }
 
 // apply makes the changes of a committed transaction visible, all at once.

@@ -33,7 +33,7 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 		"old groups":     {selectOldGroups, "SEARCH held USING INDEX held_by_group (receiver=? AND grp=?"},
 		"next due":       {selectNextDue, "SEARCH held USING INDEX held_by_due (due>?)"},
 		"parts":          {selectParts, "SEARCH held USING INDEX held_by_group (receiver=? AND grp=?"},
-		"released":       {markReleased, "SEARCH held USING INDEX held_by_group (receiver=? AND grp=? AND due=?)"},
+		"parts released": {updateParts, "SEARCH held USING INDEX held_by_group (receiver=? AND grp=? AND due=?)"},
 		"known":          {selectKnown, "SEARCH grp USING COVERING INDEX grp_by_id (id=?)"},
 		"reference":      {selectReference, "SEARCH grp USING PRIMARY KEY (receiver=? AND id=?)"},
 		"parts by id":    {deleteParts(byID), "SEARCH held USING INDEX held_by_entry (entry=?)"},

@@ -124,6 +124,7 @@ type observer struct {
 	delivered            int64
 	droppedBy            map[notify.DropCause]int64
 	failures, recoveries []string
+	lostThreads          []string
 }
 
 func (o *observer) Delivered(_ string, _ notify.Delivery, alarms ledger.Tally) {
@@ -151,6 +152,12 @@ func (o *observer) Recovered(receiver string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recoveries = append(o.recoveries, receiver)
+}
+
+func (o *observer) ThreadLost(receiver, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lostThreads = append(o.lostThreads, receiver+": "+text)
 }
 
 func (o *observer) deliveredCount() int64 {

@@ -19,6 +19,9 @@ type Observer interface {
 	Failing(receiver string, err *SendError)
 	// Recovered: an attempt succeeded after Failing.
 	Recovered(receiver string)
+	// ThreadLost: a group's messages could not be gone on with where they were, and
+	// were begun anew. text is a sentence for the receiver's owner.
+	ThreadLost(receiver, text string)
 }
 
 // Delivery is what is told of a message that a receiver accepted.

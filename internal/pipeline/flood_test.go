@@ -32,13 +32,13 @@ type threads struct {
 	continued map[string][]string
 }
 
-func (n *threads) SendInGroup(ctx context.Context, key string, body []byte, reference string) (string, error) {
+func (n *threads) SendInGroup(ctx context.Context, key string, body []byte, reference string) (notify.Threaded, error) {
 	if err := n.Send(ctx, key, body); err != nil {
-		return "", err
+		return notify.Threaded{}, err
 	}
 	var m alarm.Message
 	if err := json.Unmarshal(body, &m); err != nil {
-		return "", err
+		return notify.Threaded{}, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,7 +47,7 @@ func (n *threads) SendInGroup(ctx context.Context, key string, body []byte, refe
 		pod = m.Group.By[0].Value
 	}
 	n.continued[pod] = append(n.continued[pod], reference)
-	return "thread of " + pod, nil
+	return notify.Threaded{Reference: "thread of " + pod}, nil
 }
 
 func (n *threads) last(pod string) (reference string, messages int) {

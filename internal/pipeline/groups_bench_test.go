@@ -108,7 +108,7 @@ func newGroupBench(b *testing.B, kind string, open int) *groupBench {
 	must(b, err)
 	alarms := NewAlarms()
 	for i := range benchGroupAlarms {
-		id := alarm.ID{Kind: alarm.KindAlarm, Namespace: namespaceOf(i), Name: "crashes"}
+		id := alarm.ID{Kind: alarm.KindAlarm, Namespace: benchNamespace(i), Name: "crashes"}
 		spec := v1alpha1.AlarmSpec{
 			Match: []v1alpha1.EventMatch{{Reasons: []string{"BackOff"}}},
 			Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32), IntervalSeconds: new(int32)},
@@ -116,7 +116,7 @@ func newGroupBench(b *testing.B, kind string, open int) *groupBench {
 		if kind == "windows" { // that are never full
 			spec.Threshold = &v1alpha1.AlarmThreshold{Count: 1 << 30, WithinSeconds: 3600}
 		}
-		compiled, err := compiler.Compile(alarm.Definition{ID: id, UID: id.Namespace, Spec: spec, Receivers: []string{receiverOf(i)}})
+		compiled, err := compiler.Compile(alarm.Definition{ID: id, UID: id.Namespace, Spec: spec, Receivers: []string{benchReceiver(i)}})
 		must(b, err)
 		alarms.Set(id.Namespace, "1", compiled)
 	}
@@ -129,8 +129,8 @@ func newGroupBench(b *testing.B, kind string, open int) *groupBench {
 	return g
 }
 
-func namespaceOf(i int) string { return fmt.Sprint("team-", i) }
-func receiverOf(i int) string  { return "AlarmReceiver/" + namespaceOf(i) + "/chat" }
+func benchNamespace(i int) string { return fmt.Sprint("team-", i) }
+func benchReceiver(i int) string  { return "AlarmReceiver/" + benchNamespace(i) + "/chat" }
 
 // occur takes in a batch: something happens to the next pods.
 func (g *groupBench) occur(n int) {
@@ -138,7 +138,7 @@ func (g *groupBench) occur(n int) {
 	for range n {
 		pod := int(g.position) * 7919 % g.open // 7919 is a prime: all pods take turns, in no order
 		g.position++
-		namespace := namespaceOf(pod % benchGroupAlarms)
+		namespace := benchNamespace(pod % benchGroupAlarms)
 		batch.Occurrences = append(batch.Occurrences, alarm.Occurrence{
 			Increase: 1, Position: g.position, ObservedAt: g.clock.Now(),
 			Event: alarm.Event{
@@ -162,7 +162,7 @@ func (g *groupBench) release() {
 // settle removes the messages.
 func (g *groupBench) settle() {
 	for i := range benchGroupAlarms {
-		_, err := g.ledger.DropOlderThan(g.b.Context(), receiverOf(i), g.clock.Now().Add(time.Second))
+		_, err := g.ledger.DropOlderThan(g.b.Context(), benchReceiver(i), g.clock.Now().Add(time.Second))
 		must(g.b, err)
 	}
 	if size := g.ledger.Size(); size.Entries+size.Held > 0 || size.Groups+size.Windows != int64(g.open) {

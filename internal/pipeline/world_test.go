@@ -280,6 +280,7 @@ func (silent) Reset(context.Context, string)                          {}
 func (silent) Delivered(string, notify.Delivery, ledger.Tally)        {}
 func (silent) Failing(string, *notify.SendError)                      {}
 func (silent) Recovered(string)                                       {}
+func (silent) ThreadLost(string, string)                              {}
 
 func must(t testing.TB, err error) {
 	t.Helper()
