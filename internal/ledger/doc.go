@@ -10,6 +10,7 @@
 // The life of an [Entry]: [Ledger.Commit] stores it together with the feed's
 // position; [Ledger.Freeze] binds the oldest entries of a receiver to one
 // message, before it is first sent; [Ledger.Settle] removes message and entries
-// once it was delivered or given up. Between the last two a crash leaves the
+// once it was delivered or given up, and keeps for a day what a digest told of.
+// [Look] shows all of it to whoever asks, beside the one who writes. Between the last two a crash leaves the
 // message as it was, to be sent again with the same body and the same key.
 package ledger
