@@ -11,6 +11,7 @@
 // position; [Ledger.Freeze] binds the oldest entries of a receiver to one
 // message, before it is first sent; [Ledger.Settle] removes message and entries
 // once it was delivered or given up, and keeps for a day what a digest told of.
-// [Look] shows all of it to whoever asks, beside the one who writes. Between the last two a crash leaves the
-// message as it was, to be sent again with the same body and the same key.
+// Between the last two a crash leaves the message as it was, to be sent again with the
+// same body and the same key. [Look] shows all of it to others, beside the one process
+// that writes.
 package ledger
