@@ -73,7 +73,7 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 	if cluster && namespace != "" {
 		allowed, err := r.allows(ctx, object.(*v1alpha1.ClusterAlarmReceiver), namespace)
 		if err != nil || !allowed {
-			return false, notAllowed(key, namespace), err
+			return false, NotAllowed(key, namespace), err
 		}
 	}
 	return true, unready(key, object.AlarmStatus()), nil
@@ -99,7 +99,8 @@ func Allows(receiver *v1alpha1.ClusterAlarmReceiver, namespace map[string]string
 	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
-func notAllowed(key kube.Key, namespace string) report.Verdict {
+// NotAllowed says that a receiver does not let the Alarms of a namespace use it.
+func NotAllowed(key kube.Key, namespace string) report.Verdict {
 	return report.Verdict{
 		Reason: v1alpha1.ReasonNotAllowed,
 		Message: fmt.Sprintf("ClusterAlarmReceiver %s does not allow Alarms of namespace %s: "+
