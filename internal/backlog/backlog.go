@@ -139,22 +139,24 @@ func known(t time.Time) *time.Time {
 }
 
 // FindLeader says in the report whether a ledger in that state is the leader's: the
-// mirror, in the operator's namespace, has the token of who leads.
-func (r *Report) FindLeader(ctx context.Context, c client.Client, namespace string, state ledger.State) {
+// mirror, in the operator's namespace, has the token of who leads. An error says why that
+// is not known.
+func (r *Report) FindLeader(ctx context.Context, c client.Client, namespace string, state ledger.State) error {
 	m, found, err := mirror.NewStore(c, namespace).Read(ctx)
 	switch {
 	case err != nil:
-		r.Note = fmt.Sprintf("whether this is the ledger of the replica that leads could not be found out: %v", err)
+		return err
 	case !found:
-		r.Note = "whether this is the ledger of the replica that leads could not be found out: nobody has led in this cluster yet"
+		return errors.New("nobody has led in this cluster yet")
 	case m.ClusterUID != state.ClusterUID:
-		r.Note = "whether this is the ledger of the replica that leads could not be found out: it is of another cluster than the kubeconfig"
+		return errors.New("it is of another cluster than the kubeconfig")
 	case m.Epoch == state.Epoch || m.Epoch == state.NextEpoch:
 		r.Leader = LeaderYes
 	default:
 		r.Leader = LeaderNo
 		r.Note = "this is not the ledger of the replica that leads, and out of date: ask " + leader(ctx, c, namespace)
 	}
+	return nil
 }
 
 // leader is how to find the replica that leads.

@@ -103,7 +103,7 @@ func (f *alarmFile) stage(errOut io.Writer) (*rehearse.Stage, error) {
 	}
 	cfg.Timeout = requestTimeout
 	cfg.WarningHandler = rest.NewWarningWriter(errOut, rest.WarningWriterOptions{Deduplicate: true})
-	c, err := rehearse.NewClient(cfg)
+	c, err := kube.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}

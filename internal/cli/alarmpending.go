@@ -9,12 +9,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/backlog"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/ledger"
 	"github.com/bongsu-io/bongsu/internal/options"
-	"github.com/bongsu-io/bongsu/internal/rehearse"
 )
 
 // alarmPendingOptions are the flags of `bongsu alarm pending`.
@@ -43,7 +43,7 @@ bongsu local and make run, .bongsu/data, or data in the directory of --dir.
 
 Only the replica that leads knows what waits. Whether this is its ledger is found out in
 the cluster, if that can be asked, and said.`,
-		Example: `  kubectl exec -n bongsu-system deploy/bongsu -- bongsu alarm pending
+		Example: `  kubectl exec -n bongsu-system deploy/bongsu -- /bongsu alarm pending
   bongsu alarm pending --data-dir .bongsu/data --receiver ops
   bongsu alarm pending --limit 0 -o json | jq -r '.receivers[].digested[].message.text'`,
 		Args: cobra.NoArgs,
@@ -90,16 +90,15 @@ func (o *alarmPendingOptions) findLeader(ctx context.Context, report *backlog.Re
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	cfg, err := kube.Config(o.kubeconfig)
+	if err == nil {
+		var c client.Client
+		if c, err = kube.NewClient(cfg); err == nil {
+			err = report.FindLeader(ctx, c, o.namespace, state)
+		}
+	}
 	if err != nil {
 		report.Note = fmt.Sprintf("whether this is the ledger of the replica that leads could not be found out: %v", err)
-		return
 	}
-	c, err := rehearse.NewClient(cfg)
-	if err != nil {
-		report.Note = fmt.Sprintf("whether this is the ledger of the replica that leads could not be found out: %v", err)
-		return
-	}
-	report.FindLeader(ctx, c, o.namespace, state)
 }
 
 // wanted says whether a receiver is one of --receiver.

@@ -1,4 +1,4 @@
-package rehearse
+package kube
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// NewClient returns a client that knows what is to be read of a cluster. It asks nothing
+// NewClient returns a client that knows our kinds and Kubernetes' own. It asks nothing
 // yet.
 func NewClient(cfg *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
