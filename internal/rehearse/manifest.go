@@ -10,9 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	engine "github.com/bongsu-io/bongsu/internal/alarm"
@@ -28,9 +28,9 @@ type Manifest struct {
 // Read returns the alarms in a file of YAML or JSON, and what else is in it, by kind and
 // name. Fields that there are not are refused. All that is wrong is in the error.
 func Read(in io.Reader) (alarms []Manifest, others []string, err error) {
-	r := reader{decoder: json.NewSerializerWithOptions(json.DefaultMetaFactory, nil, nil, json.SerializerOptions{Yaml: true, Strict: true})}
+	var r reader
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
-	for n := 1; ; n++ {
+	for r.at = 1; ; r.at++ {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			break
@@ -38,8 +38,8 @@ func Read(in io.Reader) (alarms []Manifest, others []string, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := r.document(document); err != nil {
-			r.errs = append(r.errs, fmt.Errorf("document %d: %w", n, err))
+		if err := r.yaml(document); err != nil {
+			r.refuse("", err)
 		}
 	}
 	if len(r.alarms) == 0 && len(r.errs) == 0 {
@@ -49,51 +49,53 @@ func Read(in io.Reader) (alarms []Manifest, others []string, err error) {
 }
 
 type reader struct {
-	decoder *json.Serializer
-	alarms  []Manifest
-	others  []string
-	errs    []error
+	// at says where in the file it is.
+	at     int
+	alarms []Manifest
+	others []string
+	errs   []error
 }
 
-func (r *reader) document(document []byte) error {
-	if len(bytes.TrimSpace(document)) == 0 || onlyComments(document) {
-		return nil
+func (r *reader) refuse(name string, err error) {
+	r.errs = append(r.errs, fmt.Errorf("document %d: %s%w", r.at, name, err))
+}
+
+func (r *reader) yaml(document []byte) error {
+	object, err := yaml.YAMLToJSONStrict(document)
+	if err != nil || bytes.Equal(object, []byte("null")) { // nothing but comments
+		return err
 	}
+	return r.object(object)
+}
+
+// object reads one of any kind, in JSON.
+func (r *reader) object(object []byte) error {
 	var meta metav1.PartialObjectMetadata
-	if _, _, err := r.decoder.Decode(document, nil, &meta); err != nil && !runtime.IsStrictDecodingError(err) {
+	if err := json.UnmarshalCaseSensitivePreserveInts(object, &meta); err != nil {
 		return err
 	}
 	switch {
 	case meta.APIVersion == "v1" && meta.Kind == "List":
-		return r.list(document)
+		return r.list(object)
 	case meta.GroupVersionKind().Group != v1alpha1.SchemeGroupVersion.Group:
 		return r.other(&meta)
 	}
 	switch meta.Kind {
 	case engine.KindAlarm:
-		return r.alarm(document, &meta, &v1alpha1.Alarm{})
+		return r.alarm(object, &meta, &v1alpha1.Alarm{})
 	case engine.KindClusterAlarm:
-		return r.alarm(document, &meta, &v1alpha1.ClusterAlarm{})
+		return r.alarm(object, &meta, &v1alpha1.ClusterAlarm{})
 	}
 	return r.other(&meta)
 }
 
-func onlyComments(document []byte) bool {
-	for line := range bytes.Lines(document) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
-			return false
-		}
-	}
-	return true
-}
-
-func (r *reader) list(document []byte) error {
+func (r *reader) list(object []byte) error {
 	var list corev1.List
-	if _, _, err := r.decoder.Decode(document, nil, &list); err != nil && !runtime.IsStrictDecodingError(err) {
+	if err := json.UnmarshalCaseSensitivePreserveInts(object, &list); err != nil {
 		return err
 	}
 	for i := range list.Items {
-		if err := r.document(list.Items[i].Raw); err != nil {
+		if err := r.object(list.Items[i].Raw); err != nil {
 			return fmt.Errorf("items[%d]: %w", i, err)
 		}
 	}
@@ -109,20 +111,17 @@ func (r *reader) other(meta *metav1.PartialObjectMetadata) error {
 }
 
 // alarm reads an alarm into its type.
-func (r *reader) alarm(document []byte, meta *metav1.PartialObjectMetadata, object alarm.Object) error {
+func (r *reader) alarm(text []byte, meta *metav1.PartialObjectMetadata, object alarm.Object) error {
 	name := meta.Kind + " " + cmp.Or(meta.Name, "without a name")
 	if version := v1alpha1.SchemeGroupVersion.String(); meta.APIVersion != version {
 		return fmt.Errorf("%s: there is no apiVersion %q; write %s", name, meta.APIVersion, version)
 	}
-	_, _, err := r.decoder.Decode(document, nil, object)
-	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		for _, e := range strict.Errors() {
-			r.errs = append(r.errs, fmt.Errorf("%s: %w", name, e))
-		}
-		return nil
-	}
+	wrong, err := json.UnmarshalStrict(text, object)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, e := range wrong {
+		r.refuse(name+": ", e)
 	}
 	if meta.Name == "" {
 		return fmt.Errorf("%s: give it a metadata.name", meta.Kind)
