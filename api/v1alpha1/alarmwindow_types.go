@@ -29,7 +29,7 @@ type AlarmGroup struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=340
-	// +kubebuilder:validation:items:XValidation:rule="self in ['regarding.kind', 'regarding.namespace', 'regarding.name', 'reason', 'type', 'reportingController'] || self.matches('^object[.](labels|annotations)[[][^\\[\\]]+[]]$')",message="there is no such key: group by regarding.kind, regarding.namespace, regarding.name, reason, type, reportingController, object.labels[KEY] or object.annotations[KEY]"
+	// +kubebuilder:validation:items:XValidation:rule="self in ['regarding.kind', 'regarding.namespace', 'regarding.name', 'reason', 'type', 'reportingController'] || self.matches('^object[.](labels|annotations)[[][A-Za-z0-9._/-]+[]]$')",message="there is no such key: group by regarding.kind, regarding.namespace, regarding.name, reason, type, reportingController, object.labels[KEY] or object.annotations[KEY]"
 	By []string `json:"by"`
 
 	// waitSeconds is how long a group's first message waits for more. From 0 to 600.

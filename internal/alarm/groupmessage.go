@@ -3,6 +3,7 @@ package alarm
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,23 +12,39 @@ import (
 func ComposeGroup(group MessageGroup, parts []Message, count int64) Message {
 	m := Combine(parts)
 	m.Digest, m.Group, m.Count = false, &group, count
-	if len(parts) > 1 && parts[0].Alarm != (ID{}) {
-		m.Alarm = parts[0].Alarm
+	lines := []string{m.Text}
+	if len(parts) > 1 {
+		newest := &parts[len(parts)-1]
+		if theSame(m.Events) { // the newest says it best
+			m.Title, lines[0] = newest.Title, newest.Text
+		} else {
+			first, _, _ := strings.Cut(newest.Text, "\n")
+			lines = append(lines, "Latest: "+cut(first, maxLineLength))
+		}
 	}
-	if group.Resolved {
-		m.Title = cut("Resolved: "+m.Title, maxTitleLength)
-	}
-	var lines []string
 	if len(group.By) == 0 {
 		lines = append(lines, "There are too many groups: this stands for all beyond them.")
 	}
 	if group.Total > count {
 		lines = append(lines, joinTime(fmt.Sprintf("%d new, %d in all", count, group.Total), "since", group.Since))
 	}
-	if len(lines) > 0 {
-		tail := strings.Join(lines, "\n")
-		m.Text = strings.TrimSpace(cut(m.Text, maxTextLength-len(tail)-1) + "\n" + tail)
-	}
 	m.Title = cmp.Or(m.Title, fmt.Sprintf("%d occurrences", count))
+	if group.Resolved {
+		m.Title = cut("Resolved: "+m.Title, maxTitleLength)
+	}
+	m.Text = withTail(lines[0], lines[1:])
 	return m
+}
+
+// theSame says whether the same happened to one object, whatever the notes say.
+func theSame(events []MessageEvent) bool {
+	return !slices.ContainsFunc(events, func(e MessageEvent) bool {
+		return e.Reason != events[0].Reason || e.Regarding != events[0].Regarding
+	})
+}
+
+// withTail puts lines below a text, of which it takes as much as there is room for.
+func withTail(text string, lines []string) string {
+	tail := strings.Join(lines, "\n")
+	return strings.TrimSpace(cut(text, maxTextLength-len(tail)-1) + "\n" + tail)
 }

@@ -119,17 +119,21 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 	return tx.setState(ctx, s)
 }
 
-// lowerPositions brings entries that lie beyond a position to it: a receiver must
-// not seem to be ahead of the feed.
+// lowerPositions brings what is still to be sent and lies beyond a position to it: a
+// receiver must not seem to be ahead of the feed.
 func (tx *tx) lowerPositions(ctx context.Context, position uint64) error {
-	_, err := tx.exec(ctx, `UPDATE entry SET position = ?1 WHERE position > ?1`, position)
+	for _, table := range []string{"entry", "held"} {
+		if _, err := tx.exec(ctx, `UPDATE `+table+` SET position = ?1 WHERE position > ?1`, position); err != nil {
+			return err
+		}
+	}
 	tx.after(func(m *memory) {
 		for receiver, b := range m.backlogs {
 			b.Lowest = min(b.Lowest, position)
 			m.backlogs[receiver] = b
 		}
 	})
-	return err
+	return nil
 }
 
 func (tx *tx) insert(ctx context.Context, e *Entry) error {

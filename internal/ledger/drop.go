@@ -47,7 +47,7 @@ func (tx *tx) dropHeld(ctx context.Context, receiver string) (Tally, error) {
 		return nil, err
 	}
 	tx.after(func(m *memory) {
-		m.released(receiver, n)
+		m.left(receiver, n)
 		m.groups.subtract(gone)
 	})
 	_, err = tx.exec(ctx, `DELETE FROM grp WHERE receiver = ?`, receiver)

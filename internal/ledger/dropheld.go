@@ -12,50 +12,34 @@ type part struct {
 	entry         sql.Null[uint64]
 }
 
-// theEntry is the one whose ID is the bound.
-var theEntry = selection{column: "id", also: " AND id >= ?2"}
-
-// DropHeld removes what waits in groups and was served by another leader. A message
-// of which a part was is removed whole; what was not served of it is returned, by
-// receiver, to be read again.
-func (l *Ledger) DropHeld(ctx context.Context, served Floors) (again map[string]Held, err error) {
-	err = l.write(ctx, "dropping what waits", func(ctx context.Context, tx *tx) error {
-		again = map[string]Held{}
+// DropHeld removes what waits in groups, or in their messages, and was served by
+// another leader. A message of which a part was is unmade: its other parts wait in
+// their group again, as if it had not been released.
+func (l *Ledger) DropHeld(ctx context.Context, served Floors) error {
+	return l.write(ctx, "dropping what waits", func(ctx context.Context, tx *tx) error {
 		parts, err := tx.allParts(ctx)
 		if err != nil {
 			return err
 		}
-		spoilt := map[uint64]bool{}
+		spoilt := map[uint64]string{}
 		for _, p := range parts {
 			if !served.Served(p.receiver, p.key, p.position) {
 				continue
+			}
+			if err := tx.dropPart(ctx, p); err != nil {
+				return err
 			}
 			if p.entry.Valid {
-				spoilt[p.entry.V] = true
-			} else if err := tx.dropPart(ctx, p); err != nil {
-				return err
+				spoilt[p.entry.V] = p.receiver
 			}
 		}
-		for _, p := range parts {
-			if !p.entry.Valid || !spoilt[p.entry.V] {
-				continue
-			}
-			if !served.Served(p.receiver, p.key, p.position) {
-				if again[p.receiver] == nil {
-					again[p.receiver] = Held{}
-				}
-				again[p.receiver][p.key] = p.position
-			}
-			if err := tx.delete(ctx, p.receiver, theEntry, p.entry.V); err != nil {
-				return err
-			}
-			if err := tx.dissolve(ctx, p.receiver); err != nil {
+		for entry, receiver := range spoilt {
+			if err := tx.unmake(ctx, receiver, entry); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return again, err
 }
 
 func (tx *tx) allParts(ctx context.Context) (parts []part, err error) {
@@ -71,6 +55,20 @@ func (tx *tx) allParts(ctx context.Context) (parts []part, err error) {
 
 func (tx *tx) dropPart(ctx context.Context, p part) error {
 	_, err := tx.exec(ctx, `DELETE FROM held WHERE receiver = ? AND key = ?`, p.receiver, p.key)
-	tx.after(func(m *memory) { m.released(p.receiver, 1) })
+	tx.after(func(m *memory) { m.left(p.receiver, 1) })
 	return err
+}
+
+// theEntry is the one whose ID is the bound.
+var theEntry = selection{column: "id", also: " AND id >= ?2"}
+
+// unmake removes a message of a group and leaves its parts.
+func (tx *tx) unmake(ctx context.Context, receiver string, entry uint64) error {
+	if _, err := tx.exec(ctx, `UPDATE held SET entry = NULL WHERE entry = ?`, entry); err != nil {
+		return err
+	}
+	if err := tx.delete(ctx, receiver, theEntry, entry); err != nil {
+		return err
+	}
+	return tx.dissolve(ctx, receiver)
 }

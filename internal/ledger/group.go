@@ -20,8 +20,8 @@ type Membership struct {
 	Wait, Interval time.Duration
 	// Resolves says that what the group is about is over.
 	Resolves bool
-	// Served: it was told of before and is in the ledger for what is known of the
-	// group alone.
+	// Served: it was told of before, or waits to be, and is in the ledger for what is
+	// known of the group alone.
 	Served bool
 }
 
@@ -32,36 +32,42 @@ const GroupLife = time.Hour
 // group is what is remembered of an open group of a receiver.
 type group struct {
 	// since and newest are when the first and the last of it happened; due is when
-	// the message is to be sent that the last is part of.
-	since, newest, due time.Time
-	total              int64
+	// the message is to be sent that the last is part of, and first when the first was.
+	since, newest, due, first time.Time
+	total                     int64
 	// released is when the last message was to be sent that was put into the outbox.
-	released time.Time
-	resolved bool
+	released  time.Time
+	resolved  bool
+	reference string
 }
 
-const selectGroup = `SELECT since, newest, due, total, released, resolved FROM grp WHERE receiver = ?1 AND id = ?2`
+const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference FROM grp WHERE receiver = ?1 AND id = ?2`
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
-		stamp{&g.since}, stamp{&g.newest}, stamp{&g.due}, &g.total, stamp{&g.released}, &g.resolved)
+		stamp{&g.since}, stamp{&g.newest}, stamp{&g.due}, stamp{&g.first}, &g.total, stamp{&g.released}, &g.resolved, &g.reference)
 	if errors.Is(err, sql.ErrNoRows) {
 		return group{}, false, nil
 	}
 	return g, err == nil, err
 }
 
+// told says whether the message that the last of it is part of is gone, or was to be
+// sent by a time. In a feed that is in order it depends on nothing but what happened
+// when, for no message is put into the outbox sooner than it is due.
+func (g *group) told(at time.Time) bool {
+	return !at.Before(g.due) || !g.released.Before(g.due)
+}
+
 // over says whether what happens at a time begins a new group.
 func (g *group) over(at time.Time) bool {
-	return at.Sub(g.newest) > GroupLife || g.resolved && !g.released.Before(g.due)
+	return at.Sub(g.newest) > GroupLife || g.resolved && g.told(at)
 }
 
 // slot is when the message is due that something is part of which happened at a
-// time, at the end of that second: with those before it, unless their message is
-// gone or was to be sent by then. It depends on nothing but what happened when, as
-// long as messages are put into the outbox no sooner than they are due.
+// time, at the end of that second: with those before it, if that is not told.
 func (g *group) slot(m *Membership) time.Time {
-	if m.At.Before(g.due) && g.released.Before(g.due) {
+	if !g.told(m.At) {
 		return g.due
 	}
 	first := m.At.Add(m.Wait + time.Second)
@@ -78,28 +84,32 @@ func (tx *tx) join(ctx context.Context, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	if known && g.over(m.At) { // its row is written anew, and counted once
-		if _, err := tx.exec(ctx, `DELETE FROM grp WHERE receiver = ? AND id = ?`, e.Receiver, m.Group); err != nil {
-			return err
-		}
+	if known && g.over(m.At) {
 		g = group{}
 	}
-	if g.total == 0 {
-		g.since = m.At
-	}
-	due := g.slot(m)
-	if !m.Served {
-		held, err := tx.hold(ctx, e, due)
-		if !held || err != nil {
+	g.add(e)
+	if m.Served {
+		waits, err := tx.holds(ctx, e)
+		if err != nil {
 			return err
 		}
-	}
-	g.resolved = m.Resolves && g.total > 0
-	g.newest, g.due, g.total = latest(g.newest, m.At), due, g.total+e.Count
-	if m.Served {
-		g.released = due
+		if !waits {
+			g.released = g.due
+		}
+	} else if held, err := tx.hold(ctx, e, &g); !held || err != nil {
+		return err
 	}
 	return tx.putGroup(ctx, e, &g, !known)
+}
+
+// add makes an entry a part of the group.
+func (g *group) add(e *Entry) {
+	m := e.Member
+	g.due, g.resolved = g.slot(m), m.Resolves && g.total > 0
+	if g.total == 0 {
+		g.since, g.first = m.At, g.due
+	}
+	g.newest, g.total = latest(g.newest, m.At), g.total+e.Count
 }
 
 func latest(a, b time.Time) time.Time {
@@ -111,29 +121,34 @@ func latest(a, b time.Time) time.Time {
 
 func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) error {
 	_, err := tx.exec(ctx, `
-		INSERT INTO grp (receiver, id, alarm, by, since, newest, due, total, released, resolved, reference)
-		VALUES (?, ?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?, '')
-		ON CONFLICT (receiver, id) DO UPDATE SET newest = excluded.newest, due = excluded.due, total = excluded.total,
-		released = excluded.released, resolved = excluded.resolved`,
-		e.Receiver, e.Member.Group, e.Alarm, e.Member.By, micros(g.since), micros(g.newest), micros(g.due), g.total,
-		micros(g.released), g.resolved)
+		REPLACE INTO grp (receiver, id, alarm, by, since, newest, due, first, total, released, resolved, reference)
+		VALUES (?, ?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.Receiver, e.Member.Group, e.Alarm, e.Member.By, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
+		micros(g.released), g.resolved, g.reference)
 	if opened {
 		tx.after(func(m *memory) { m.groups.add(e.Alarm, 1) })
 	}
 	return err
 }
 
-// hold keeps an entry back until it is due; one that is there already, in a message
-// or not yet, is not held again.
-func (tx *tx) hold(ctx context.Context, e *Entry, due time.Time) (bool, error) {
+// hold keeps an entry back until the group's message is due; one that is there already,
+// in a message or not yet, is not held again.
+func (tx *tx) hold(ctx context.Context, e *Entry, g *group) (bool, error) {
 	n, err := tx.exec(ctx, `
-		INSERT INTO held (receiver, key, grp, alarm, position, count, created_at, due, payload, entry)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''), NULL) ON CONFLICT (receiver, key) DO NOTHING`,
-		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(due), e.Payload)
+		INSERT INTO held (receiver, key, grp, alarm, position, count, created_at, due, payload, entry, since, total, first, resolved)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''), NULL, ?, ?, ?, ?) ON CONFLICT (receiver, key) DO NOTHING`,
+		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(g.due), e.Payload,
+		micros(g.since), g.total, g.due.Equal(g.first), g.resolved)
 	if n > 0 {
 		tx.after(func(m *memory) { m.held[e.Receiver]++ })
 	}
 	return n > 0, err
+}
+
+// holds says whether an entry waits in its group, or in its message.
+func (tx *tx) holds(ctx context.Context, e *Entry) (holds bool, err error) {
+	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ?)`, e.Receiver, e.Key).Scan(&holds)
+	return holds, err
 }
 
 const selectOldGroups = `

@@ -31,7 +31,8 @@ type memory struct {
 	mu       sync.RWMutex
 	state    State
 	backlogs map[string]Backlog
-	// held is how much waits in groups, by receiver, and groups how many are open.
+	// held is how much waits in groups and their messages, by receiver, and groups how
+	// many are open.
 	held   map[string]int64
 	groups tallied
 }
@@ -82,7 +83,7 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	}
 	m.held, m.groups = map[string]int64{}, tallied{}
 	err = errors.Join(
-		m.count(ctx, db, m.held, `SELECT receiver, count(*) FROM held WHERE entry IS NULL GROUP BY receiver`),
+		m.count(ctx, db, m.held, `SELECT receiver, count(*) FROM held GROUP BY receiver`),
 		m.count(ctx, db, m.groups, `
 			SELECT alarm, count(*) FROM (SELECT alarm FROM grp UNION ALL SELECT alarm FROM window) GROUP BY alarm`))
 	if err != nil {
@@ -112,8 +113,8 @@ func (m *memory) count(ctx context.Context, db *sql.DB, into map[string]int64, q
 	})
 }
 
-// Waiting returns how much the receiver has before it, from memory: pending, frozen,
-// or in groups whose message is not due.
+// Waiting returns how much the receiver has before it, from memory: entries, and what
+// waits in groups or is a part of their messages.
 func (l *Ledger) Waiting(receiver string) int64 {
 	l.memory.mu.RLock()
 	defer l.memory.mu.RUnlock()
@@ -158,8 +159,8 @@ func (m *memory) added(receiver string, position uint64) {
 	m.backlogs[receiver] = b
 }
 
-// released says that so much of what waited in groups no longer does.
-func (m *memory) released(receiver string, n int64) {
+// left says that so much of what waited in groups or their messages no longer does.
+func (m *memory) left(receiver string, n int64) {
 	if m.held[receiver] -= n; m.held[receiver] == 0 {
 		delete(m.held, receiver)
 	}

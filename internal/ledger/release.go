@@ -12,12 +12,12 @@ type Group struct {
 	// ID is Membership.Group, By is Membership.By.
 	ID string
 	By []byte
-	// Since is when the first of the group happened, Total how often by now.
+	// Since is when the first of the group happened, Total how often up to this message.
 	Since time.Time
 	Total int64
-	// First: no message of it was put into the outbox before.
+	// First: it is the group's first message.
 	First bool
-	// Resolved: its newest part resolves it.
+	// Resolved: the last of it resolves the group.
 	Resolved bool
 }
 
@@ -60,95 +60,90 @@ func (l *Ledger) NextDue(ctx context.Context) (due time.Time, err error) {
 	return due, l.read("reading what is due", err)
 }
 
-const selectDueGroups = `
-	SELECT receiver, grp FROM held WHERE entry IS NULL AND due <= ?1 ORDER BY due LIMIT ?2`
+// slot is a message of a group that is due.
+type slot struct {
+	receiver, group string
+	due             time.Time
+}
+
+const selectDue = `
+	SELECT receiver, grp, due FROM held WHERE entry IS NULL AND due <= ?1 ORDER BY due LIMIT ?2`
 
 func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (made []string, err error) {
-	var due [][2]string
-	rows, err := tx.query(ctx, selectDueGroups, micros(now), releasedAtOnce)
+	var due []slot
+	rows, err := tx.query(ctx, selectDue, micros(now), releasedAtOnce)
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var g [2]string
-		err := rows.Scan(&g[0], &g[1])
-		if !slices.Contains(due, g) {
-			due = append(due, g)
+		var s slot
+		err := rows.Scan(&s.receiver, &s.group, stamp{&s.due})
+		if !slices.Contains(due, s) {
+			due = append(due, s)
 		}
 		return err
 	})
 	for i := 0; i < len(due) && err == nil; i++ {
-		err = tx.releaseGroup(ctx, due[i][0], due[i][1], now, compose)
-		made = append(made, due[i][0])
+		err = tx.releaseSlot(ctx, due[i], compose)
+		made = append(made, due[i].receiver)
 	}
 	return made, err
 }
 
-func (tx *tx) releaseGroup(ctx context.Context, receiver, id string, now time.Time, compose Composer) error {
-	e, parts, until, err := tx.parts(ctx, receiver, id, now)
+// releaseSlot makes one message. What is due later is not put into it, however late
+// it is: the messages are the same then as they would have been in time.
+func (tx *tx) releaseSlot(ctx context.Context, s slot, compose Composer) error {
+	g, e, parts, err := tx.parts(ctx, s)
 	if err != nil {
 		return err
 	}
-	g, err := tx.told(ctx, receiver, id, until)
-	if err != nil {
-		return err
-	}
-	g.Total = max(g.Total, e.Count) // of a replay that did not find the group's begin
 	if e.Key, e.Payload, err = compose(g, parts, e.Count); err != nil {
 		return err
 	}
-	s, err := tx.state(ctx)
+	state, err := tx.state(ctx)
 	if err != nil {
 		return err
 	}
 	// What was read so far is before it in the receiver's queue, so that this alone
 	// does not hold the receiver's position back: see HeldKeys.
-	e.Position = max(s.Position, s.Floors.Of(receiver)) + 1
-	entry, err := tx.insertReleased(ctx, e, id)
+	e.Position = max(state.Position, state.Floors.Of(s.receiver)) + 1
+	entry, err := tx.insertReleased(ctx, e, s.group)
 	if err != nil {
 		return err
 	}
-	n, err := tx.exec(ctx, `UPDATE held SET entry = ?, payload = x'' WHERE receiver = ? AND grp = ? AND entry IS NULL AND due <= ?`,
-		entry, receiver, id, micros(until))
-	tx.after(func(m *memory) { m.released(receiver, n) })
+	if _, err := tx.exec(ctx, `UPDATE held SET entry = ? WHERE receiver = ? AND grp = ? AND entry IS NULL AND due = ?`,
+		entry, s.receiver, s.group, micros(s.due)); err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `UPDATE grp SET released = max(released, ?3) WHERE receiver = ?1 AND id = ?2`,
+		s.receiver, s.group, micros(s.due))
 	return err
 }
 
 const selectParts = `
-	SELECT alarm, key, position, count, created_at, due, payload FROM held
-	WHERE receiver = ?1 AND grp = ?2 AND entry IS NULL AND due <= ?3 ORDER BY position`
+	SELECT alarm, key, position, count, created_at, payload, since, total, first, resolved FROM held
+	WHERE receiver = ?1 AND grp = ?2 AND entry IS NULL AND due = ?3 ORDER BY position`
 
-// parts reads what is due of a group: what is to be one entry, the parts as far as
-// they are kept, and when the latest of them was due.
-func (tx *tx) parts(ctx context.Context, receiver, id string, now time.Time) (e *Entry, parts []Entry, until time.Time, err error) {
-	e = &Entry{Receiver: receiver}
-	rows, err := tx.query(ctx, selectParts, receiver, id, micros(now))
+// parts reads a message that is due: what is said of the group, which is as it was
+// with the last part, what is to be one entry, and the parts as far as they are kept.
+func (tx *tx) parts(ctx context.Context, s slot) (g Group, e *Entry, parts []Entry, err error) {
+	g, e = Group{ID: s.group}, &Entry{Receiver: s.receiver}
+	rows, err := tx.query(ctx, selectParts, s.receiver, s.group, micros(s.due))
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var p Entry
-		var due time.Time
-		if err := rows.Scan(&p.Alarm, &p.Key, &p.Position, &p.Count, stamp{&p.CreatedAt}, stamp{&due}, &p.Payload); err != nil {
+		if err := rows.Scan(&p.Alarm, &p.Key, &p.Position, &p.Count, stamp{&p.CreatedAt}, &p.Payload,
+			stamp{&g.Since}, &g.Total, &g.First, &g.Resolved); err != nil {
 			return err
 		}
 		e.Alarm, e.Count, e.CreatedAt = p.Alarm, e.Count+p.Count, latest(e.CreatedAt, p.CreatedAt)
-		until = latest(until, due)
 		if len(parts) < maxParts {
 			parts = append(parts, p)
 		}
 		return nil
 	})
-	return e, parts, until, err
-}
-
-// told notes that a message of the group is made, and returns what it says of it.
-func (tx *tx) told(ctx context.Context, receiver, id string, until time.Time) (Group, error) {
-	g := Group{ID: id, First: true}
-	rows, err := tx.query(ctx, `SELECT by, since, total, released = 0, resolved AND due <= ?3 FROM grp WHERE receiver = ?1 AND id = ?2`,
-		receiver, id, micros(until))
-	err = each(rows, err, func(rows *sql.Rows) error {
-		return rows.Scan(&g.By, stamp{&g.Since}, &g.Total, &g.First, &g.Resolved)
-	})
 	if err != nil {
-		return Group{}, err
+		return g, e, nil, err
 	}
-	_, err = tx.exec(ctx, `UPDATE grp SET released = max(released, ?3) WHERE receiver = ?1 AND id = ?2`, receiver, id, micros(until))
-	return g, err
+	g.Total = max(g.Total, e.Count) // of a replay that did not find the group's begin
+	rows, err = tx.query(ctx, `SELECT by FROM grp WHERE receiver = ? AND id = ?`, s.receiver, s.group)
+	return g, e, parts, each(rows, err, func(rows *sql.Rows) error { return rows.Scan(&g.By) })
 }
 
 func (tx *tx) insertReleased(ctx context.Context, e *Entry, id string) (entry int64, err error) {
@@ -157,42 +152,4 @@ func (tx *tx) insertReleased(ctx context.Context, e *Entry, id string) (entry in
 		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), e.Payload, id).Scan(&entry)
 	tx.after(func(m *memory) { m.added(e.Receiver, e.Position) })
 	return entry, err
-}
-
-// Held is what waits in a receiver's groups: the position of each Entry.Key.
-type Held map[string]uint64
-
-// HeldKeys returns all that waits in groups, or in messages of groups that are not
-// settled, by receiver; and false if there is more than a limit.
-func (l *Ledger) HeldKeys(ctx context.Context, limit int) (held map[string]Held, complete bool, err error) {
-	held, n := map[string]Held{}, 0
-	rows, err := l.readers.QueryContext(ctx, `SELECT receiver, key, position FROM held LIMIT ?`, limit+1)
-	err = each(rows, err, func(rows *sql.Rows) error {
-		var receiver, key string
-		var position uint64
-		if err := rows.Scan(&receiver, &key, &position); err != nil {
-			return err
-		}
-		if held[receiver] == nil {
-			held[receiver] = Held{}
-		}
-		held[receiver][key] = position
-		n++
-		return nil
-	})
-	return held, n <= limit, l.read("reading what waits", err)
-}
-
-// LowestHeld returns, of each receiver for which something waits in groups or their
-// messages, the lowest position of it.
-func (l *Ledger) LowestHeld(ctx context.Context) (map[string]uint64, error) {
-	lowest := map[string]uint64{}
-	rows, err := l.readers.QueryContext(ctx, `SELECT receiver, min(position) FROM held GROUP BY receiver`)
-	return lowest, l.read("reading what waits", each(rows, err, func(rows *sql.Rows) error {
-		var receiver string
-		var position uint64
-		err := rows.Scan(&receiver, &position)
-		lowest[receiver] = position
-		return err
-	}))
 }

@@ -12,7 +12,7 @@ type selection struct{ column, also string }
 
 var (
 	byID       = selection{column: "id"}
-	byPosition = selection{column: "position"}
+	byPosition = selection{column: "position", also: " AND grp = ''"} // those of groups go by their parts
 	unfrozen   = selection{column: "id", also: " AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0)"}
 )
 
@@ -21,6 +21,11 @@ func (s selection) where() string {
 }
 
 func deleteEntries(s selection) string { return "DELETE" + s.where() }
+
+// deleteParts removes what the entries are made of that are messages of groups.
+func deleteParts(s selection) string {
+	return "DELETE FROM held WHERE entry IN (SELECT id" + s.where() + " AND grp <> '')"
+}
 
 func selectTally(s selection) string {
 	return "SELECT alarm, sum(count)" + s.where() + " GROUP BY alarm"
@@ -75,6 +80,10 @@ func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo
 }
 
 func (tx *tx) delete(ctx context.Context, receiver string, which selection, upTo uint64) error {
+	parts, err := tx.exec(ctx, deleteParts(which), receiver, upTo)
+	if err != nil {
+		return err
+	}
 	deleted, err := tx.exec(ctx, deleteEntries(which), receiver, upTo)
 	if err != nil {
 		return err
@@ -84,7 +93,10 @@ func (tx *tx) delete(ctx context.Context, receiver string, which selection, upTo
 		return err
 	}
 	tx.freed = tx.freed || deleted > 0
-	tx.after(func(m *memory) { m.removed(receiver, deleted, lowest.V) })
+	tx.after(func(m *memory) {
+		m.removed(receiver, deleted, lowest.V)
+		m.left(receiver, parts)
+	})
 	return nil
 }
 

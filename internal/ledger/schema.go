@@ -84,14 +84,16 @@ var migrations = []string{
 		total     INTEGER NOT NULL,
 		released  INTEGER NOT NULL,
 		resolved  INTEGER NOT NULL,
+		first     INTEGER NOT NULL,
 		reference TEXT NOT NULL,
 		PRIMARY KEY (receiver, id)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX grp_by_age ON grp (newest);
 	CREATE INDEX grp_by_id ON grp (id);
 
-	-- What waits in groups. Once its message is made it stays, without its payload,
-	-- as long as the message does: a replay must know it.
+	-- What waits in groups. Once its message is made it stays as long as that does: a
+	-- replay must know it, and another leader may have served a part of it. What is said
+	-- of the group is as it was with this part: the group may go on before it is told.
 	CREATE TABLE held (
 		receiver   TEXT NOT NULL,
 		key        TEXT NOT NULL,
@@ -103,16 +105,19 @@ var migrations = []string{
 		due        INTEGER NOT NULL,
 		payload    BLOB NOT NULL,
 		entry      INTEGER,
+		since      INTEGER NOT NULL,
+		total      INTEGER NOT NULL,
+		first      INTEGER NOT NULL,
+		resolved   INTEGER NOT NULL,
 		PRIMARY KEY (receiver, key)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX held_by_due ON held (due) WHERE entry IS NULL;
-	CREATE INDEX held_by_group ON held (receiver, grp, position) WHERE entry IS NULL;
+	CREATE INDEX held_by_group ON held (receiver, grp, due, position) WHERE entry IS NULL;
 	CREATE INDEX held_by_entry ON held (entry) WHERE entry IS NOT NULL;
 	ALTER TABLE entry ADD COLUMN grp TEXT NOT NULL DEFAULT '';
-	ALTER TABLE attempt ADD COLUMN grp TEXT NOT NULL DEFAULT '';
-	CREATE TRIGGER message_of_group_is_gone AFTER DELETE ON entry WHEN old.grp <> '' BEGIN
-		DELETE FROM held WHERE entry = old.id;
-	END;`,
+	DROP INDEX entry_by_position;
+	CREATE INDEX entry_by_position ON entry (receiver, position, grp);
+	ALTER TABLE attempt ADD COLUMN grp TEXT NOT NULL DEFAULT '';`,
 
 	// What was told of in digests, under the ids that the entries had.
 	`CREATE TABLE digested (

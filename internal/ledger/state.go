@@ -30,6 +30,12 @@ type State struct {
 	History string
 }
 
+// Accounts says whether the ledger knew what became of an entry when it was led: it
+// holds it, has sent it, or knew that it was sent.
+func (s State) Accounts(receiver, key string, position uint64) bool {
+	return position <= s.Position || s.Floors.Served(receiver, key, position)
+}
+
 // Floors are, in a replay, the positions up to which all is accounted for already,
 // be it sent or pending here: entries at or below are not made again. Those that
 // the feed has passed have no effect.

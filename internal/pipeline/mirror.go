@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bongsu-io/bongsu/internal/ledger"
 	"github.com/bongsu-io/bongsu/internal/mirror"
 )
 
@@ -55,45 +54,6 @@ func (p *Pipeline) flushMirror(ctx context.Context) error {
 	}
 	p.mirrored = m
 	return nil
-}
-
-// addWaiting adds what waits in groups. Where that is too much, receivers are behind
-// for it instead: what they got since may then be repeated, if the ledger is lost.
-func (p *Pipeline) addWaiting(ctx context.Context, m *mirror.Mirror, snapshot ledger.Snapshot) error {
-	held, complete, err := p.ledger.HeldKeys(ctx, mirror.MaxWaiting)
-	if err != nil {
-		return err
-	}
-	m.Waiting = map[string]map[string]uint64{}
-	wait := func(receiver, key string, position uint64) {
-		if m.Waiting[receiver] == nil {
-			m.Waiting[receiver] = map[string]uint64{}
-		}
-		m.Waiting[receiver][key] = position
-	}
-	for receiver, h := range held {
-		for key, position := range h {
-			wait(receiver, key, position)
-		}
-	}
-	for receiver, h := range snapshot.Floors.Waiting {
-		for key, position := range h {
-			if position > snapshot.Position { // a replay has yet to come to it
-				wait(receiver, key, position)
-			}
-		}
-	}
-	if complete {
-		return nil
-	}
-	lowest, err := p.ledger.LowestHeld(ctx)
-	for receiver, position := range lowest {
-		if behind, ok := m.Behind[receiver]; !ok || position <= behind {
-			m.Behind[receiver] = position - 1
-		}
-	}
-	m.Waiting = nil
-	return err
 }
 
 // trailOf is the trail as it was last, of this term or the one before. That of

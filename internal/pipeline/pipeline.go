@@ -197,11 +197,9 @@ func (p *Pipeline) prepareLedger(ctx context.Context, plan takeover) error {
 	if _, err := p.ledger.DropAtOrBelow(ctx, plan.served.Default, plan.served.Receivers); err != nil {
 		return err
 	}
-	again, err := p.ledger.DropHeld(ctx, plan.served)
-	if err != nil {
+	if err := p.ledger.DropHeld(ctx, plan.served); err != nil {
 		return err
 	}
-	plan.readAgain(again)
 	return p.ledger.Replay(ctx, plan.history, plan.position, plan.floors)
 }
 

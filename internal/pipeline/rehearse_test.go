@@ -100,7 +100,7 @@ func TestARehearsalShowsWhatIsGroupedAndWhatIsHeldBack(t *testing.T) {
 			times: map[string][]int{"web-0": {1, 3, 20, 40}, "web-1": {4}},
 			want: []string{
 				"web-0 at 1: message 1", "web-0 at 3: message 1", "web-1 at 4: message 2", "web-0 at 20: message 3", "web-0 at 40: message 3",
-				"7s 2 × BackOff Pod", "10s BackOff: Pod shop/web-1", "1m7s 2 × BackOff Pod",
+				"7s BackOff: Pod shop/web-0", "10s BackOff: Pod shop/web-1", "1m7s BackOff: Pod shop/web-0",
 			},
 		},
 	} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,8 +30,14 @@ func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	sizes := func() int { return 1 + random.IntN(1+random.IntN(512)) }
 	got := (&reading{t: t, alarms: alarms, size: sizes, restarts: 40}).messages(events)
-	if len(want) < replayedEvents/10 {
-		t.Fatalf("only %d messages: the test shows nothing", len(want))
+	grouped := 0
+	for _, message := range want {
+		if strings.Contains(message, `"group":`) {
+			grouped++
+		}
+	}
+	if len(want) < replayedEvents/10 || grouped < replayedEvents/100 {
+		t.Fatalf("only %d messages, %d of groups: the test shows nothing", len(want), grouped)
 	}
 	differences := 0
 	for key := range maps.Keys(want) {
@@ -92,6 +99,11 @@ func replaying(t *testing.T, n int) *Alarms {
 		if i%2 == 0 {
 			spec.Threshold = &v1alpha1.AlarmThreshold{Count: int32(2 + random.IntN(10)), WithinSeconds: int32(30 + random.IntN(900))}
 		}
+		if i%5 == 0 {
+			spec.Group = &v1alpha1.AlarmGroup{
+				By: []string{"reason"}, WaitSeconds: new(int32(random.IntN(600))), IntervalSeconds: new(int32(30 + random.IntN(600))),
+			}
+		}
 		if i%3 == 0 {
 			spec.Mute = []v1alpha1.MuteWindow{{
 				TimeZone: "Europe/Berlin",
@@ -144,11 +156,13 @@ func (o *reading) live(dir string, events []alarm.Occurrence, messages map[strin
 		clock.SetTime(events[n-1].ObservedAt)
 		must(o.t, p.handle(ctx, eventfeed.Batch{Position: events[n-1].Position, Occurrences: events[:n:n]}))
 		events = events[n:]
+		_, err := books.Release(ctx, composeGroup)
+		must(o.t, err)
 		o.drain(ctx, books, messages)
 	}
 }
 
-// drain takes out all that is pending.
+// drain takes out all that is to be sent now.
 func (o *reading) drain(ctx context.Context, books *ledger.Ledger, messages map[string]string) {
 	for receiver := range books.Snapshot().Backlogs {
 		entries, err := books.Pending(ctx, receiver, 0, 1_000_000)
@@ -159,7 +173,10 @@ func (o *reading) drain(ctx context.Context, books *ledger.Ledger, messages map[
 			}
 			messages[e.Receiver+e.Key] = string(e.Payload)
 		}
-		_, err = books.DropReceiver(ctx, receiver)
+		last := entries[len(entries)-1]
+		attempt, err := books.Freeze(ctx, receiver, last.ID, last.Key, nil)
+		must(o.t, err)
+		_, err = books.Settle(ctx, attempt)
 		must(o.t, err)
 	}
 }

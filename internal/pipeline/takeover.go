@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"maps"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/ledger"
@@ -43,9 +42,9 @@ func planTakeover(clusterUID string, l ledger.State, m mirror.Mirror, found bool
 	case useLedger && (!useMirror || ownsTerm(l, m)):
 		return takeover{trusted: true, history: l.History, position: l.Position}
 	case useMirror && useLedger && l.History == m.History:
-		return replay(m, consumed(l), window)
+		return replay(m, l, window)
 	case useMirror:
-		return replay(m, 0, window)
+		return replay(m, ledger.State{}, window)
 	case foreignMirror || foreignLedger:
 		return takeover{reset: resetReason}
 	default:
@@ -67,11 +66,12 @@ func consumed(l ledger.State) uint64 {
 // What this ledger consumed when it led is accounted for, be it sent or pending:
 // nobody is served that again. It begins earlier by the longest window, so that all
 // are as they were when something is sent again.
-func replay(m mirror.Mirror, consumed uint64, window time.Duration) takeover {
+func replay(m mirror.Mirror, l ledger.State, window time.Duration) takeover {
+	consumed := consumed(l)
 	t := takeover{
 		history: m.History,
-		served:  ledger.Floors{Default: m.Position, Receivers: m.Behind},
-		floors:  ledger.Floors{Default: max(m.Position, consumed)},
+		served:  ledger.Floors{Default: m.Position, Receivers: m.Behind, Waiting: m.Waiting},
+		floors:  ledger.Floors{Default: max(m.Position, consumed), Waiting: waiting(m.Waiting).unknown(l)},
 	}
 	t.position = t.floors.Default
 	for receiver, served := range m.Behind {
@@ -85,13 +85,8 @@ func replay(m mirror.Mirror, consumed uint64, window time.Duration) takeover {
 		t.floors.Receivers[receiver] = floor
 		t.position = min(t.position, floor)
 	}
-	for receiver, w := range m.Waiting {
-		if t.floors.Waiting == nil {
-			t.floors.Waiting = map[string]ledger.Held{}
-		}
-		t.floors.Waiting[receiver] = w
-		t.served.Waiting = t.floors.Waiting
-		for _, position := range w {
+	for _, held := range t.floors.Waiting {
+		for _, position := range held {
 			t.position = min(t.position, position-1)
 		}
 	}
@@ -126,22 +121,4 @@ func mirrorOf(s ledger.Snapshot, epoch string) mirror.Mirror {
 		}
 	}
 	return m
-}
-
-// readAgain has the replay take in what this ledger had in messages that cannot be
-// sent as they are.
-func (t *takeover) readAgain(held map[string]ledger.Held) {
-	for receiver, h := range held {
-		if t.floors.Waiting[receiver] == nil {
-			t.floors.Waiting = maps.Clone(t.floors.Waiting)
-			if t.floors.Waiting == nil {
-				t.floors.Waiting = map[string]ledger.Held{}
-			}
-			t.floors.Waiting[receiver] = ledger.Held{}
-		}
-		for key, position := range h {
-			t.floors.Waiting[receiver][key] = position
-			t.position = min(t.position, position-1)
-		}
-	}
 }

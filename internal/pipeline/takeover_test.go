@@ -13,6 +13,10 @@ import (
 func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 	const here, elsewhere = "here", "elsewhere"
 	behind := map[string]uint64{"slow": 40}
+	waits := map[string]map[string]uint64{"grouped": {"k": 30, "l": 80}}
+	only := func(key string) map[string]map[string]uint64 {
+		return map[string]map[string]uint64{"grouped": {key: waits["grouped"][key]}}
+	}
 	for name, tc := range map[string]struct {
 		ledger ledger.State
 		mirror mirror.Mirror
@@ -84,6 +88,37 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 			want: takeover{
 				position: 110, served: ledger.Floors{Default: 100, Receivers: behind},
 				floors: ledger.Floors{Default: 110},
+			},
+		},
+		"the disk was lost, and something waited in groups": {
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "a", Position: 100, Waiting: waits}, found: true,
+			want: takeover{
+				position: 29, served: ledger.Floors{Default: 100, Waiting: waits},
+				floors: ledger.Floors{Default: 100, Waiting: waits},
+			},
+		},
+		"what waits in groups is held here, or was sent from here": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 50},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
+			want: takeover{
+				position: 79, served: ledger.Floors{Default: 100, Waiting: waits},
+				floors: ledger.Floors{Default: 100, Waiting: only("l")},
+			},
+		},
+		"a replay that was cut short before it came to what waits in groups": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 20, Floors: ledger.Floors{Default: 120, Waiting: only("k")}},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
+			want: takeover{
+				position: 29, served: ledger.Floors{Default: 100, Waiting: waits},
+				floors: ledger.Floors{Default: 120, Waiting: only("k")},
+			},
+		},
+		"what waits in groups is of another history": {
+			ledger: ledger.State{ClusterUID: here, Epoch: "a", Position: 5000},
+			mirror: mirror.Mirror{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
+			want: takeover{
+				position: 29, history: "restored", served: ledger.Floors{Default: 100, Waiting: waits},
+				floors: ledger.Floors{Default: 100, Waiting: waits},
 			},
 		},
 		"an empty epoch matches nothing": {

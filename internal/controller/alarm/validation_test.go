@@ -28,6 +28,7 @@ func TestTheAPIServerRefusesAWrongAlarmAndNamesTheField(t *testing.T) {
 	// As kubectl does.
 	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict)
 	match := func(field string) string { return "match: [{" + field + "}]" + tail }
+	group := func(fields string) string { return "match: [{}]\ngroup: {" + fields + "}" + tail }
 	mute := func(window string) string { return "match: [{}]\nmute: [{" + window + "}]" + tail }
 	for name, tc := range map[string]struct{ spec, want string }{
 		"no spec":                  {"", "spec: Required value"},
@@ -62,6 +63,13 @@ func TestTheAPIServerRefusesAWrongAlarmAndNamesTheField(t *testing.T) {
 		"a threshold at once":      {"match: [{}]\nthreshold: {count: 2, withinSeconds: 0}" + tail, "spec.threshold.withinSeconds: Invalid value: 0"},
 		"a threshold for a day":    {"match: [{}]\nthreshold: {count: 2, withinSeconds: 86400}" + tail, "spec.threshold.withinSeconds: Invalid value: 86400: spec.threshold.withinSeconds in body should be less than or equal to 3600"},
 		"half a threshold":         {"match: [{}]\nthreshold: {count: 2}" + tail, "spec.threshold.withinSeconds: Required value"},
+		"a group by nothing":       {group("by: []"), "spec.group.by: Invalid value: 0: spec.group.by in body should have at least 1 items"},
+		"a group by what is not":   {group("by: [object.status.phase]"), "spec.group.by[0]: Invalid value: there is no such key: group by regarding.kind, regarding.namespace, "},
+		"a group by no label":      {group("by: ['object.labels[]']"), "there is no such key"},
+		"a group by one key twice": {group("by: [reason, reason]"), `spec.group.by[1]: Duplicate value: "reason"`},
+		"a group that waits long":  {group("by: [reason], waitSeconds: 601"), "spec.group.waitSeconds: Invalid value: 601"},
+		"a group again at once":    {group("by: [reason], intervalSeconds: 29"), "spec.group.intervalSeconds: Invalid value: 29"},
+		"a group once a day":       {group("by: [reason], intervalSeconds: 86400"), "spec.group.intervalSeconds: Invalid value: 86400: spec.group.intervalSeconds in body should be less than or equal to 3600"},
 		"mute for ever":            {mute("timeZone: UTC"), "spec.mute[0]: Invalid value: give at least one of times, weekdays, daysOfMonth, months, years"},
 		"mute of no zone":          {mute("timeZone: ../etc, months: [{start: 1}]"), `spec.mute[0].timeZone: Invalid value: "../etc"`},
 		"mute at no time":          {mute("times: [{start: '25:00', end: '06:00'}]"), `spec.mute[0].times[0].start: Invalid value: "25:00"`},
