@@ -184,6 +184,20 @@ func TestLookingChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 		t.Error("while it is closed: ", diff)
 	}
+
+	killed := t.TempDir() // with what was not yet moved into the database
+	l = open(t, dir)
+	commit(t, l, "r", 12, 1)
+	must(t, os.CopyFS(killed, os.DirFS(dir)))
+	must(t, os.Remove(filepath.Join(killed, FileName+"-shm")))
+	before = contents(t, killed)
+	before[FileName+"-shm"] = "" // that it makes anew
+	if got := lookAt(t, killed, "r", 0); got.Entries != 12 {
+		t.Errorf("got %d entries", got.Entries)
+	}
+	if diff := cmp.Diff(before, contents(t, killed)); diff != "" {
+		t.Error("of an operator that was killed: ", diff)
+	}
 	if _, err := Look(ctx, t.TempDir(), 0, everyone); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no ledger: %v", err)
 	}
