@@ -69,7 +69,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*rehearse.Alarm, err
 		if err != nil {
 			return nil, err
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }() // it is only read
 		in = file
 	}
 	manifests, others, err := rehearse.Read(in)

@@ -75,10 +75,10 @@ func summary(a *AlarmReport) string {
 			n++
 		}
 	}
-	switch {
-	case n == 0:
+	switch n {
+	case 0:
 		return "none matches"
-	case n == 1:
+	case 1:
 		return "1 matches, in " + count(len(a.Messages), "message")
 	default:
 		return fmt.Sprintf("%d match, in %s", n, count(len(a.Messages), "message"))
