@@ -31,13 +31,13 @@ type AlarmReceiverSpec struct {
 	// +optional
 	Telegram *TelegramReceiver `json:"telegram,omitempty"`
 
-	// pagerDuty makes incidents of PagerDuty: one for each object
-	// and reason that an alarm tells of.
+	// pagerDuty makes incidents of PagerDuty: one for each group of an alarm, resolved
+	// with it; of an alarm without groups, one for each object and reason.
 	// +optional
 	PagerDuty *PagerDutyReceiver `json:"pagerDuty,omitempty"`
 
-	// alertmanager makes alerts of an Alertmanager: one for each
-	// object and reason that an alarm tells of.
+	// alertmanager makes alerts of an Alertmanager: one for each group of an alarm,
+	// resolved with it; of an alarm without groups, one for each object and reason.
 	// +optional
 	Alertmanager *AlertmanagerReceiver `json:"alertmanager,omitempty"`
 

@@ -6,8 +6,8 @@ const ConditionReady = "Ready"
 
 // ConditionDegraded is True when something is wrong while the object as such is in
 // force. Of alarms and receivers: something went wrong lately with a single message or
-// Event, an expression failed, a message was dropped; it goes fifty minutes after the
-// last. Of an AppService: a pod is unhealthy, or it is Stalled. Reason and message say
+// Event, an expression failed, a message was dropped, a thread was lost; it goes fifty
+// minutes after the last. Of an AppService: a pod is unhealthy, or it is Stalled. Reason and message say
 // what.
 const ConditionDegraded = "Degraded"
 
@@ -105,6 +105,9 @@ const (
 	// ReasonTooManyGroups: the alarm has more groups open than are kept apart; what is
 	// beyond them is one group.
 	ReasonTooManyGroups = "TooManyGroups"
+	// ReasonThreadLost: the message of a group that a receiver goes on with was
+	// deleted, or may not be edited; the group's message was posted anew.
+	ReasonThreadLost = "ThreadLost"
 	// ReasonRecovered: the object is Ready again after a Warning.
 	ReasonRecovered = "Recovered"
 	// ReasonFeedReset: the feed's position was not of this cluster's history (an

@@ -15,7 +15,8 @@ type SlackChannel struct {
 	APIURL ServerURL `json:"apiURL,omitempty"`
 }
 
-// SlackReceiver posts to a Slack channel: through an incoming webhook, or as a bot.
+// SlackReceiver posts to a Slack channel: through an incoming webhook, or as a bot,
+// which keeps the messages of a group together.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.webhookURLSecretRef) != has(self.tokenSecretRef)",message="exactly one of webhookURLSecretRef and tokenSecretRef must be set"
 // +kubebuilder:validation:XValidation:rule="has(self.tokenSecretRef) == has(self.channel)",message="channel must be set with tokenSecretRef, and with it alone"
@@ -35,7 +36,7 @@ type SlackReceiver struct {
 }
 
 // ClusterSlackReceiver posts to a Slack channel: through an incoming webhook, or as a
-// bot.
+// bot, which keeps the messages of a group together.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.webhookURLSecretRef) != has(self.tokenSecretRef)",message="exactly one of webhookURLSecretRef and tokenSecretRef must be set"
 // +kubebuilder:validation:XValidation:rule="has(self.tokenSecretRef) == has(self.channel)",message="channel must be set with tokenSecretRef, and with it alone"

@@ -146,3 +146,9 @@ func (a *Accountant) Recovered(receiver string) {
 	a.tally.Touch(receiver)
 	a.log.Info("delivery works again", "receiver", receiver)
 }
+
+// ThreadLost implements notify.Observer.
+func (a *Accountant) ThreadLost(receiver, text string) {
+	a.tally.Notify(receiver, tally.Notice{Reason: v1alpha1.ReasonThreadLost, Text: text, Since: a.clock.Now()})
+	a.log.Info("thread lost", "receiver", receiver, "text", text)
+}

@@ -105,7 +105,7 @@ func (c *Combiner) Message() Message {
 	}
 	d := c.digest
 	d.Version = MessageVersion
-	d.Digest = true
+	d.Digest, d.Group = true, nil
 	events := c.sortedEvents()
 	for i := range events {
 		e := &events[i]

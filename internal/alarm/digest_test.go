@@ -78,6 +78,14 @@ func TestCombineOfSeveralAlarmsNamesNone(t *testing.T) {
 	}
 }
 
+func TestADigestIsOfNoGroup(t *testing.T) {
+	m := messageOf("a", "BackOff", "Pod", "web-0", 1, lastSeen)
+	m.Group = &MessageGroup{Key: "a", Total: 9, Resolved: true}
+	if got := Combine([]Message{m, m}); got.Group != nil {
+		t.Errorf("a digest of group %+v", got.Group)
+	}
+}
+
 func TestCombineOfOneIsItself(t *testing.T) {
 	want := messageOf("a", "BackOff", "Pod", "web-0", 1, lastSeen)
 	if diff := cmp.Diff(want, Combine([]Message{want})); diff != "" {

@@ -40,7 +40,8 @@ type Message struct {
 
 // MessageGroup is what a receiver is told of a group besides what is new in it.
 type MessageGroup struct {
-	// Key names the group among all groups of all alarms: 32 hexadecimal digits.
+	// Key names the group among all groups of all alarms: 32 hexadecimal digits. What
+	// is over and comes again has it again.
 	Key string `json:"key"`
 	// By is what its occurrences have in common, in the order of spec.group.by. Of a
 	// group that takes in what is beyond the bound of groups it is empty.
@@ -53,7 +54,7 @@ type MessageGroup struct {
 	// message that is tried again is still the first.
 	First bool `json:"first"`
 	// Resolved says that what the group is about is over, by its newest occurrence;
-	// no message of this group follows.
+	// what comes then begins the group anew.
 	Resolved bool `json:"resolved"`
 }
 

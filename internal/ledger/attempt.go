@@ -157,8 +157,9 @@ func (tx *tx) settle(ctx context.Context, a *Attempt, keep time.Time) (tally Tal
 
 const selectReference = `SELECT reference FROM grp WHERE receiver = ?1 AND id = ?2`
 
-// Reference returns what was kept when the group's last message was settled; empty if
-// nothing was, or the group is over.
+// Reference returns what was kept when the group's last message was settled, be it of
+// the group of the same name that was over before this one began; empty if nothing was,
+// or the group was forgotten.
 func (l *Ledger) Reference(ctx context.Context, receiver, group string) (reference string, err error) {
 	rows, err := l.readers.QueryContext(ctx, selectReference, receiver, group)
 	err = each(rows, err, func(rows *sql.Rows) error { return rows.Scan(&reference) })

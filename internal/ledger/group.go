@@ -84,8 +84,8 @@ func (tx *tx) join(ctx context.Context, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	if known && g.over(m.At) {
-		g = group{}
+	if known && g.over(m.At) { // its last message may not be sent yet, and needs the reference
+		g = group{reference: g.reference}
 	}
 	g.add(e)
 	if m.Served {

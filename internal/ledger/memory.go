@@ -37,12 +37,15 @@ type memory struct {
 	groups tallied
 }
 
-// tallied is how many there are, by alarm.
+// tallied is how many there are, by alarm, and of all alarms of a namespace by what
+// their names begin with, up to the last slash.
 type tallied map[string]int64
 
 func (t tallied) add(alarm string, n int64) {
-	if t[alarm] += n; t[alarm] == 0 {
-		delete(t, alarm)
+	for _, of := range []string{alarm, alarm[:strings.LastIndexByte(alarm, '/')+1]} {
+		if t[of] += n; t[of] == 0 {
+			delete(t, of)
+		}
 	}
 }
 
@@ -83,9 +86,9 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	}
 	m.held, m.groups = map[string]int64{}, tallied{}
 	err = errors.Join(
-		m.count(ctx, db, m.held, `SELECT receiver, count(*) FROM held GROUP BY receiver`),
-		m.count(ctx, db, m.groups, `
-			SELECT alarm, count(*) FROM (SELECT alarm FROM grp UNION ALL SELECT alarm FROM window) GROUP BY alarm`))
+		count(ctx, db, `SELECT receiver, count(*) FROM held GROUP BY receiver`, func(receiver string, n int64) { m.held[receiver] = n }),
+		count(ctx, db, `
+			SELECT alarm, count(*) FROM (SELECT alarm FROM grp UNION ALL SELECT alarm FROM window) GROUP BY alarm`, m.groups.add))
 	if err != nil {
 		return err
 	}
@@ -102,13 +105,14 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	})
 }
 
-func (m *memory) count(ctx context.Context, db *sql.DB, into map[string]int64, query string) error {
+// count calls found with what a query returns.
+func count(ctx context.Context, db *sql.DB, query string, found func(of string, n int64)) error {
 	rows, err := db.QueryContext(ctx, query)
 	return each(rows, err, func(rows *sql.Rows) error {
 		var of string
 		var n int64
 		err := rows.Scan(&of, &n)
-		into[of] = n
+		found(of, n)
 		return err
 	})
 }
@@ -122,23 +126,12 @@ func (l *Ledger) Waiting(receiver string) int64 {
 }
 
 // Groups returns how much is remembered of an alarm's groups, of each of its receivers
-// and of its threshold, from memory.
+// and of its threshold, from memory; or of those of all alarms of a namespace, which is
+// named by an Entry.Alarm up to its last slash.
 func (l *Ledger) Groups(alarm string) int64 {
 	l.memory.mu.RLock()
 	defer l.memory.mu.RUnlock()
 	return l.memory.groups[alarm]
-}
-
-// GroupsUnder is Groups of all alarms that begin with a prefix.
-func (l *Ledger) GroupsUnder(prefix string) (n int64) {
-	l.memory.mu.RLock()
-	defer l.memory.mu.RUnlock()
-	for alarm, groups := range l.memory.groups {
-		if strings.HasPrefix(alarm, prefix) {
-			n += groups
-		}
-	}
-	return n
 }
 
 // apply makes the changes of a committed transaction visible, all at once.

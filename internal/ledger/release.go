@@ -108,8 +108,7 @@ func (tx *tx) releaseSlot(ctx context.Context, s slot, compose Composer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.exec(ctx, `UPDATE held SET entry = ? WHERE receiver = ? AND grp = ? AND entry IS NULL AND due = ?`,
-		entry, s.receiver, s.group, micros(s.due)); err != nil {
+	if _, err := tx.exec(ctx, updateParts, s.receiver, s.group, micros(s.due), entry); err != nil {
 		return err
 	}
 	_, err = tx.exec(ctx, `UPDATE grp SET released = max(released, ?3) WHERE receiver = ?1 AND id = ?2`,
@@ -117,8 +116,12 @@ func (tx *tx) releaseSlot(ctx context.Context, s slot, compose Composer) error {
 	return err
 }
 
+// Of very many groups a message may be due in the same second: hence the index.
+const updateParts = `
+	UPDATE held INDEXED BY held_by_group SET entry = ?4 WHERE receiver = ?1 AND grp = ?2 AND entry IS NULL AND due = ?3`
+
 const selectParts = `
-	SELECT alarm, key, position, count, created_at, payload, since, total, first, resolved FROM held
+	SELECT alarm, key, position, count, created_at, payload, since, total, first, resolved FROM held INDEXED BY held_by_group
 	WHERE receiver = ?1 AND grp = ?2 AND entry IS NULL AND due = ?3 ORDER BY position`
 
 // parts reads a message that is due: what is said of the group, which is as it was

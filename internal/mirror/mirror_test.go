@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 var whole = mirror.Mirror{
 	ClusterUID: "cluster", Epoch: "epoch", History: "history", Position: 1<<63 + 1,
-	Behind: map[string]uint64{"AlarmReceiver/shop/console": 7, "ClusterAlarmReceiver//ops": 9},
+	Behind:  map[string]uint64{"AlarmReceiver/shop/console": 7, "ClusterAlarmReceiver//ops": 9},
+	Waiting: map[string]map[string]uint64{"ClusterAlarmReceiver//ops": {"5e97": 8}},
 }
 
 // world is a namespace in which operators keep their mirror.

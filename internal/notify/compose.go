@@ -19,6 +19,9 @@ const (
 	pageSize = 500
 	// maxDigest bounds the entries of one digest; what is beyond it is in the next.
 	maxDigest = 1_000_000
+	// maxApart is how many entries may wait for a Threader while groups' messages are
+	// not put into digests, in which their threads do not go on.
+	maxApart = 20
 )
 
 const unreadableText = "the message could not be read or rendered, which is a fault of the operator; its log says more"
@@ -34,7 +37,8 @@ func (w *worker) next(c config, frozen *ledger.Attempt, heldBack bool) (*ledger.
 	if heldBack {
 		limit = maxDigest
 	}
-	d, err := w.compose(limit)
+	_, threads := c.receiver.Notifier.(Threader)
+	d, err := w.compose(limit, threads && w.outbox.Backlog(w.queue.key).Entries <= maxApart)
 	if err != nil || d.entries == 0 {
 		return nil, err
 	}
@@ -60,21 +64,22 @@ func (w *worker) freeze(c config, d *draft) (*ledger.Attempt, error) {
 	return a, nil
 }
 
-// compose makes one message of the oldest pending entries, at most limit.
-func (w *worker) compose(limit int) (*draft, error) {
-	d := &draft{combiner: alarm.NewCombiner(), keys: sha256.New()}
+// compose makes one message of the oldest pending entries, at most limit. If groups
+// are to be apart, a group's message is one by itself.
+func (w *worker) compose(limit int, apart bool) (*draft, error) {
+	d := &draft{combiner: alarm.NewCombiner(), keys: sha256.New(), apart: apart}
 	for d.entries < limit {
 		size := min(pageSize, limit-d.entries)
 		entries, err := w.outbox.Pending(w.marking, w.queue.key, d.last, size)
 		if err != nil {
 			return nil, err
 		}
-		for i := range entries {
+		for i := 0; i < len(entries) && !d.full; i++ {
 			if err := d.add(&entries[i]); err != nil {
 				w.log.Error(err, "A message in the ledger cannot be read", "receiver", w.queue.key)
 			}
 		}
-		if len(entries) < size {
+		if len(entries) < size || d.full {
 			break
 		}
 	}
@@ -92,19 +97,27 @@ type draft struct {
 	// keys digests the keys of all entries; firstKey is that of the first.
 	keys     hash.Hash
 	firstKey string
+	// apart: a group's message is not taken in with others. full: no more is.
+	apart, full bool
 }
 
 // add takes an entry into the message; of one that cannot be read nothing but
 // that it was there.
 func (d *draft) add(e *ledger.Entry) error {
+	var m alarm.Message
+	err := json.Unmarshal(e.Payload, &m)
+	if d.apart && m.Group != nil {
+		if d.full = true; d.entries > 0 {
+			return nil
+		}
+	}
 	if d.entries == 0 {
 		d.firstKey = e.Key
 	}
 	d.entries++
 	d.last, d.newest = e.ID, e.CreatedAt
 	_, _ = io.WriteString(d.keys, e.Key+"\x00") // a hash does not fail
-	var m alarm.Message
-	if err := json.Unmarshal(e.Payload, &m); err != nil {
+	if err != nil {
 		return err
 	}
 	d.readable++

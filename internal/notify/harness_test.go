@@ -95,9 +95,20 @@ func inBubble(t *testing.T, test func(t *testing.T, l *ledger.Ledger, h *harness
 	inBubbleWith(t, notify.Options{}, test)
 }
 
-func inBubbleWith(t *testing.T, opts notify.Options, test func(t *testing.T, l *ledger.Ledger, h *harness)) {
+// inDirectory is inBubble for who looks at the ledger's file too.
+func inDirectory(t *testing.T, test func(t *testing.T, dir string, l *ledger.Ledger, h *harness)) {
 	t.Helper()
 	dir := t.TempDir()
+	inBubbleAt(t, dir, notify.Options{}, func(t *testing.T, l *ledger.Ledger, h *harness) { test(t, dir, l, h) })
+}
+
+func inBubbleWith(t *testing.T, opts notify.Options, test func(t *testing.T, l *ledger.Ledger, h *harness)) {
+	t.Helper()
+	inBubbleAt(t, t.TempDir(), opts, test)
+}
+
+func inBubbleAt(t *testing.T, dir string, opts notify.Options, test func(t *testing.T, l *ledger.Ledger, h *harness)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := openLedger(t, dir)
 		h := start(t, l, opts)
@@ -124,6 +135,7 @@ type observer struct {
 	delivered            int64
 	droppedBy            map[notify.DropCause]int64
 	failures, recoveries []string
+	lostThreads          []string
 }
 
 func (o *observer) Delivered(_ string, alarms ledger.Tally) {
@@ -151,6 +163,12 @@ func (o *observer) Recovered(receiver string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recoveries = append(o.recoveries, receiver)
+}
+
+func (o *observer) ThreadLost(receiver, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lostThreads = append(o.lostThreads, receiver+": "+text)
 }
 
 func (o *observer) deliveredCount() int64 {

@@ -29,13 +29,25 @@ type Threader interface {
 	Notifier
 	// SendInGroup makes one attempt as Send does, with a body whose message has a
 	// Group. The reference is what the last accepted message of the group returned,
-	// from this Notifier or a former one of this receiver, perhaps of another sink;
+	// from this Notifier or a former one of this receiver, perhaps of another sink, or
+	// that of a group of the same key that was over before it began (it has another
+	// Since);
 	// it is empty if there is none, which may be so for a message that is not
 	// the group's first (the ledger was lost, or another replica took over), and
-	// present for one that is being repeated. What it returns when the receiver
-	// accepts the message is kept in the ledger, not encrypted, until the group ends:
-	// at most MaxReference bytes, no secret. With an error it is not looked at.
+	// present for one that is being repeated. What it returns with an error is not
+	// looked at.
 	//
 	// It is called instead of Send for a message of a group, never for a digest.
-	SendInGroup(ctx context.Context, key string, body []byte, reference string) (string, error)
+	SendInGroup(ctx context.Context, key string, body []byte, reference string) (Threaded, error)
+}
+
+// Threaded is what became of a message of a group that the receiver accepted.
+type Threaded struct {
+	// Reference is kept in the ledger, not encrypted, until the group ends: at most
+	// MaxReference bytes, no secret.
+	Reference string
+	// Lost says, in a sentence for the receiver's owner, that what was sent of the
+	// group before could not be gone on with, why, and what was done instead; it is
+	// empty if it could.
+	Lost string
 }

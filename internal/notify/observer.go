@@ -15,6 +15,9 @@ type Observer interface {
 	Failing(receiver string, err *SendError)
 	// Recovered: an attempt succeeded after Failing.
 	Recovered(receiver string)
+	// ThreadLost: a group's messages could not be gone on with where they were, and
+	// were begun anew. text is a sentence for the receiver's owner.
+	ThreadLost(receiver, text string)
 }
 
 // DropCause says, as a metric's label, why occurrences were given up.

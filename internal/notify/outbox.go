@@ -11,6 +11,7 @@ import (
 // method does. The payload of an entry is an alarm.Message as JSON.
 type Outbox interface {
 	Snapshot() ledger.Snapshot
+	Backlog(receiver string) ledger.Backlog
 	Pending(ctx context.Context, receiver string, after int64, limit int) ([]ledger.Entry, error)
 	Frozen(ctx context.Context, receiver string) (*ledger.Attempt, error)
 	Freeze(ctx context.Context, receiver string, last int64, key string, body []byte) (*ledger.Attempt, error)

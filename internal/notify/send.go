@@ -12,46 +12,53 @@ type answered struct {
 	// cause is empty if it was delivered.
 	cause DropCause
 	text  string
+	// lost is Threaded.Lost.
+	lost string
 }
 
-// send makes one attempt and deals with its outcome.
-func (w *worker) send(c config, a *ledger.Attempt) {
+// send makes one attempt and deals with its outcome; an error is the outbox's.
+func (w *worker) send(c config, a *ledger.Attempt) error {
 	body, err := bodyOf(a, c.receiver.Notifier)
 	if err != nil {
 		w.log.Error(err, "A frozen message cannot be read", "receiver", w.queue.key)
 		w.answered = &answered{attempt: a, cause: DropUnreadable, text: unreadableText}
-		return
+		return nil
+	}
+	post, err := w.wayOf(c.receiver.Notifier, a)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := w.requestContext()
 	defer cancel()
-	err = w.attempt(ctx, c.receiver.Notifier, a, body)
+	done, err := post(ctx, a.Key, body)
 	switch {
 	case err == nil:
-		w.answered = &answered{attempt: a}
+		if len(done.Reference) <= MaxReference {
+			a.Reference = done.Reference
+		}
+		w.answered = &answered{attempt: a, lost: done.Lost}
 		w.succeeded(c)
 	case w.requests.Err() != nil:
 		w.log.V(1).Info("Request abandoned at the end", "receiver", w.queue.key)
 	default:
 		w.failed(c, a, asSendError(err))
 	}
+	return nil
 }
 
-// attempt sends the body, as one of its group's messages where the Notifier knows
+// wayOf returns how to send a message: as one of its group's where the Notifier knows
 // what to do with these.
-func (w *worker) attempt(ctx context.Context, n Notifier, a *ledger.Attempt, body []byte) error {
-	threader, ok := n.(Threader)
-	if !ok || a.Group == "" {
-		return n.Send(ctx, a.Key, body)
+func (w *worker) wayOf(n Notifier, a *ledger.Attempt) (func(context.Context, string, []byte) (Threaded, error), error) {
+	threader, threads := n.(Threader)
+	if !threads || a.Group == "" {
+		return func(ctx context.Context, key string, body []byte) (Threaded, error) {
+			return Threaded{}, n.Send(ctx, key, body)
+		}, nil
 	}
-	reference, err := w.outbox.Reference(ctx, a.Receiver, a.Group)
-	if err != nil {
-		return err
-	}
-	next, err := threader.SendInGroup(ctx, a.Key, body, reference)
-	if err == nil && len(next) <= MaxReference {
-		a.Reference = next
-	}
-	return err
+	reference, err := w.outbox.Reference(w.marking, a.Receiver, a.Group)
+	return func(ctx context.Context, key string, body []byte) (Threaded, error) {
+		return threader.SendInGroup(ctx, key, body, reference)
+	}, err
 }
 
 func bodyOf(a *ledger.Attempt, n Notifier) ([]byte, error) {
@@ -80,6 +87,9 @@ func (w *worker) settle() error {
 		w.dropped(tally, done.cause, done.text)
 	case len(tally) > 0:
 		w.observer.Delivered(w.queue.key, tally)
+	}
+	if done.lost != "" {
+		w.observer.ThreadLost(w.queue.key, done.lost)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (w *worker) step(c config) (more bool, err error) {
 	}
 	a, err := w.next(c, frozen, heldBack)
 	if err == nil && a != nil {
-		w.send(c, a)
+		err = w.send(c, a)
 	}
 	return true, err
 }

@@ -23,6 +23,8 @@ type scene struct {
 	spec   v1alpha1.AlarmSpec
 	clock  *clocktesting.FakeClock
 	floors ledger.Floors
+	// object is the name of what the next Events regard.
+	object string
 
 	position uint64
 	counted
@@ -77,7 +79,8 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	})
 	s.position++
 	occurrence := alarm.Occurrence{
-		Event: alarm.Event{UID: fmt.Sprint(s.position), Count: n}, Increase: n, Position: s.position, ObservedAt: s.clock.Now().Add(offset),
+		Event:    alarm.Event{UID: fmt.Sprint(s.position), Count: n, Regarding: alarm.Reference{Name: s.object}},
+		Increase: n, Position: s.position, ObservedAt: s.clock.Now().Add(offset),
 	}
 	must(s.t, p.handle(ctx, eventfeed.Batch{Position: s.position, Occurrences: []alarm.Occurrence{occurrence}}))
 	tally, err := books.DropReceiver(ctx, "ops")
@@ -108,6 +111,18 @@ func TestAThresholdCountsIncreasesAndSurvivesRestarts(t *testing.T) {
 	s.clock.Step(time.Minute)
 	sent = append(sent, s.happens(4, 0))
 	s.check(sent, []int64{0, 0, 1, 3, 0}, 12, map[Suppression]int64{SuppressedByThreshold: 8})
+}
+
+func TestAThresholdCountsInEachGroupByItself(t *testing.T) {
+	spec := fiveInAMinute
+	spec.Group = &v1alpha1.AlarmGroup{By: []string{"regarding.name"}}
+	s := newScene(t, spec)
+	var sent []int64
+	for i, n := range []int64{2, 2, 2, 3} {
+		s.object = fmt.Sprint("web-", i%2)
+		sent = append(sent, s.happens(n, 0))
+	}
+	s.check(sent, []int64{0, 0, 0, 3}, 9, map[Suppression]int64{SuppressedByThreshold: 6})
 }
 
 func TestWhatHappensWhileMuteIsCountedAndNeverSent(t *testing.T) {

@@ -61,7 +61,7 @@ func (g *groups) open(a *alarm.Alarm) bool {
 	if g.ledger.Groups(subject)+g.opened[subject] >= maxGroupsOfAlarm*rows {
 		return false
 	}
-	if a.ID.Kind == alarm.KindAlarm && g.ledger.GroupsUnder(namespace)+g.opened[namespace] >= maxGroupsOfNamespace {
+	if a.ID.Kind == alarm.KindAlarm && g.ledger.Groups(namespace)+g.opened[namespace] >= maxGroupsOfNamespace {
 		return false
 	}
 	g.opened[subject] += rows

@@ -106,6 +106,9 @@ func (f *flood) create(name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	event := newEvent(f.stage.namespace, name)
+	if f.stage.regarding != nil {
+		event.Regarding.Name = f.stage.regarding(name)
+	}
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		event.ResourceVersion = ""
 		err := f.stage.Client.Create(ctx, event)

@@ -33,6 +33,8 @@ type stage struct {
 	receivers []*receiver
 	managers  []*manager
 	told      *summary.Summary
+	// regarding names the Pod that an Event of a flood regards; nil names it as the Event.
+	regarding func(event string) string
 }
 
 // newStage sets the stage with a receiver for each name, and without an alarm if

@@ -193,10 +193,14 @@ func (s *scene) alarm(receiver string) {
 
 func (s *scene) happen() {
 	s.t.Helper()
+	s.event(s.namespace, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.namespace, Name: "web-0"}, "BackOff")
+}
+
+func (s *scene) event(namespace string, regarding corev1.ObjectReference, reason string) {
+	s.t.Helper()
 	NewWithT(s.t).Expect(s.Client.Create(s.t.Context(), &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "event-"},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.namespace, Name: "web-0"},
-		Type:           corev1.EventTypeWarning, Reason: "BackOff", Message: "Back-off", Count: 1,
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, GenerateName: "event-"},
+		InvolvedObject: regarding, Type: corev1.EventTypeWarning, Reason: reason, Message: reason, Count: 1,
 	})).To(Succeed())
 }
 

@@ -114,6 +114,16 @@ func TestAGroupIsOneAlertThatEnds(t *testing.T) {
 	}
 }
 
+func TestAGroupByTypeHasTheTypesSeverity(t *testing.T) {
+	m := messages.Grouped(4, false)
+	for kind, want := range map[string]string{"Warning": "warning", "Normal": "info"} {
+		m.Group.By = []alarm.GroupValue{{Key: "type", Value: kind}}
+		if got := only(t, render(t, m)).Labels["severity"]; got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+}
+
 func TestAnAlertEndsByItselfIfTheReceiverSaysSo(t *testing.T) {
 	body, err := newNotifier(t, "http://alertmanager.example", time.Hour).Render(messages.New("a", ""))
 	if err != nil {

@@ -3,6 +3,7 @@ package alertmanager
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,10 +43,7 @@ func (n *Notifier) Render(m alarm.Message) ([]byte, error) {
 }
 
 func labels(m *alarm.Message) map[string]string {
-	all := map[string]string{"alertname": cmp.Or(fit.Line(m.Alarm.Name, maxLabel, nil), "BongsuDigest"), "severity": "info"}
-	if notify.IsWarning(m) {
-		all["severity"] = "warning"
-	}
+	all := map[string]string{"alertname": cmp.Or(fit.Line(m.Alarm.Name, maxLabel, nil), "BongsuDigest"), "severity": severity(m)}
 	set(all, "cluster", m.Cluster)
 	set(all, "alarm_kind", m.Alarm.Kind)
 	set(all, "alarm_namespace", m.Alarm.Namespace)
@@ -63,6 +61,22 @@ func labels(m *alarm.Message) map[string]string {
 		set(all, "reason", e.Reason)
 	}
 	return all
+}
+
+// severity is that of the Events. A group's is the same of all its messages, also of
+// the one that resolves it, which tells of Normal Events.
+func severity(m *alarm.Message) string {
+	if m.Group != nil {
+		byType := slices.IndexFunc(m.Group.By, func(v alarm.GroupValue) bool { return v.Key == "type" })
+		if byType < 0 || m.Group.By[byType].Value == "Warning" {
+			return "warning"
+		}
+		return "info"
+	}
+	if notify.IsWarning(m) {
+		return "warning"
+	}
+	return "info"
 }
 
 // names are the labels of what alarms group by most, as an alert without a group has

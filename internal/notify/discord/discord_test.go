@@ -88,35 +88,17 @@ func escaped(text string) error {
 }
 
 func TestRenderLooksAsItShould(t *testing.T) {
-	for name, m := range messages.Kinds() {
-		t.Run(name, func(t *testing.T) {
-			body := render(t, m)
-			if err := check(body); err != nil {
-				t.Error(err)
-			}
-			messages.Golden(t, name, body)
-		})
-	}
+	messages.LookAsTheyShould(t, render, check)
 }
 
 func TestRenderKeepsDiscordsLimits(t *testing.T) {
-	for _, unit := range messages.Units() {
-		if err := check(render(t, messages.Long(unit))); err != nil {
-			t.Errorf("%q: %v", unit, err)
-		}
-	}
+	messages.KeepLimits(t, render, check)
 }
 
 func FuzzRender(f *testing.F) {
 	f.Add("@everyone <@1>", "[click](https://evil.example) **b** ||s||\n# h", "prod")
 	f.Add("", strings.Repeat("@", 3000), "\xff")
-	f.Fuzz(func(t *testing.T, title, text, cluster string) {
-		m := messages.New(title, text)
-		m.Cluster = cluster
-		if err := check(render(t, m)); err != nil {
-			t.Error(err)
-		}
-	})
+	messages.Fuzz(f, render, check)
 }
 
 func TestSendSaysWhatToDo(t *testing.T) {

@@ -98,13 +98,22 @@ func compose(c *Config, key string, l *letter) (*mail.Msg, error) {
 		return nil, err
 	}
 	_, domain, _ := strings.Cut(c.From, "@")
-	sum := sha256.Sum256([]byte(key))
-	m.SetMessageIDWithValue(fmt.Sprintf("%s@%s", hex.EncodeToString(sum[:16]), domain))
+	m.SetMessageIDWithValue(messageID(key, domain))
+	if l.Group != "" { // mail clients show what replies to one letter together, be it there or not
+		m.SetGenHeader(mail.HeaderInReplyTo, "<"+messageID(l.Group, domain)+">")
+		m.SetGenHeader(mail.HeaderReferences, "<"+messageID(l.Group, domain)+">")
+	}
 	m.SetDateWithValue(l.Date)
 	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no holiday notice answers it
 	m.Subject(l.Subject)
 	m.SetBodyString(mail.TypeTextPlain, l.Text)
 	return m, nil
+}
+
+// messageID is the same for the same key, of which it tells nothing.
+func messageID(key, domain string) string {
+	sum := sha256.Sum256([]byte(key))
+	return fmt.Sprintf("%s@%s", hex.EncodeToString(sum[:16]), domain)
 }
 
 // ports are those usual for submission (RFC 8314) and for relaying within a network.

@@ -123,6 +123,29 @@ func TestALetterThatIsSentAgainIsTheSame(t *testing.T) {
 	}
 }
 
+func TestTheLettersOfAGroupAreOneConversation(t *testing.T) {
+	box := &mailbox{}
+	n := newNotifier(t, httppost.Config{}, config(box.start(t, nil, false), v1alpha1.MailNoTLS))
+	other := messages.Grouped(4, false)
+	other.Group.Key = "another"
+	for _, m := range []alarm.Message{messages.Grouped(4, false), messages.Grouped(9, true), other, messages.New("a", "b")} {
+		if err := send(t, n, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var references []string
+	for _, letter := range box.all() {
+		header, _, _ := parse(t, letter.raw)
+		if header.Get("In-Reply-To") != header.Get("References") {
+			t.Errorf("headers are %v", header)
+		}
+		references = append(references, header.Get("References"))
+	}
+	if r := references; r[0] == "" || r[0] != r[1] || r[1] == r[2] || r[3] != "" {
+		t.Errorf("the references are %q", r)
+	}
+}
+
 func TestNothingIsSentWithoutTheEncryptionThatWasAskedFor(t *testing.T) {
 	cert, _ := certificate(t)
 	untrusted := &tls.Config{Certificates: []tls.Certificate{cert}}

@@ -22,12 +22,17 @@ type letter struct {
 	Subject string    `json:"subject"`
 	Text    string    `json:"text"`
 	Date    time.Time `json:"date"`
+	// Group is the key of the group that it is a letter of; empty if it is of none.
+	Group string `json:"group,omitempty"`
 }
 
 // Render makes a subject, the text, and a line of where it comes from below a
 // signature's mark.
 func (n *Notifier) Render(m alarm.Message) ([]byte, error) {
 	l := letter{Subject: fit.Line(notify.Headline(&m), maxSubject, nil), Date: m.LastSeen.UTC()}
+	if m.Group != nil {
+		l.Group = m.Group.Key
+	}
 	if text := fit.Text(strings.TrimSpace(m.Text), maxText, nil); text != "" {
 		l.Text = text + "\n\n"
 	}

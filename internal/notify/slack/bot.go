@@ -77,7 +77,7 @@ func (b *Bot) Send(ctx context.Context, key string, body []byte) error {
 	if err := json.Unmarshal(body, &m); err != nil {
 		return err
 	}
-	_, err := b.call(ctx, "chat.postMessage", key, call{Channel: b.config.Channel, content: m.Root})
+	_, err := b.call(ctx, "chat.postMessage", key, call{Channel: b.config.Channel, content: m.Root}, nil)
 	return err
 }
 
@@ -97,9 +97,9 @@ type posted struct {
 	TS      string `json:"ts"`
 }
 
-// call makes one request. What went wrong is an error, but what concerns one former
-// message alone is told in the answer's Error.
-func (b *Bot) call(ctx context.Context, method, key string, c call) (*posted, error) {
+// call makes one request. What went wrong is an error, unless it is among those that
+// the caller knows how to go on after: then the answer's Error tells it.
+func (b *Bot) call(ctx context.Context, method, key string, c call, bearable map[string]string) (*posted, error) {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (b *Bot) call(ctx context.Context, method, key string, c call) (*posted, er
 	var answer posted
 	err = b.client.Post(ctx, httppost.Request{
 		URL: b.config.API + "/" + method, Header: b.header, Key: key, Body: body,
-		Judge: func(a *httppost.Answer) { judgeCall(a, &answer) },
+		Judge: func(a *httppost.Answer) { judgeCall(a, &answer, bearable) },
 	})
 	return &answer, err
 }

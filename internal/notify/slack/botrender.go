@@ -14,6 +14,8 @@ import (
 type botMessage struct {
 	Root  content `json:"root"`
 	Reply content `json:"reply"`
+	// Since is when the group began, in seconds since 1970.
+	Since int64 `json:"since,omitempty"`
 }
 
 type content struct {
@@ -29,11 +31,12 @@ type content struct {
 func (b *Bot) Render(m alarm.Message) ([]byte, error) {
 	reply := blocks(&m)
 	root := blocks(&m)
+	var out botMessage
 	if m.Group != nil {
+		out.Since = m.Group.Since.Unix()
 		root = append(root, slack.NewContextBlock("", plain(total(m.Group))))
 	}
 	text := escapeLine(notify.Headline(&m), maxFallback)
-	var out botMessage
 	for to, blocks := range map[*content][]slack.Block{&out.Root: root, &out.Reply: reply} {
 		raw, err := json.Marshal(blocks)
 		if err != nil {

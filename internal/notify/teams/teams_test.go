@@ -86,35 +86,17 @@ func check(raw []byte) error {
 }
 
 func TestRenderLooksAsItShould(t *testing.T) {
-	for name, m := range messages.Kinds() {
-		t.Run(name, func(t *testing.T) {
-			body := render(t, m)
-			if err := check(body); err != nil {
-				t.Error(err)
-			}
-			messages.Golden(t, name, body)
-		})
-	}
+	messages.LookAsTheyShould(t, render, check)
 }
 
 func TestRenderKeepsTeamsLimits(t *testing.T) {
-	for _, unit := range append(messages.Units(), "\x01", "a\n", "<") {
-		if err := check(render(t, messages.Long(unit))); err != nil {
-			t.Errorf("%q: %v", unit, err)
-		}
-	}
+	messages.KeepLimits(t, render, check, "\x01", "a\n", "<")
 }
 
 func FuzzRender(f *testing.F) {
 	f.Add("<at>everyone</at>", "**bold** [click](https://evil.example)\n# title", "prod")
 	f.Add("", "\n\n", "\xff")
-	f.Fuzz(func(t *testing.T, title, text, cluster string) {
-		m := messages.New(title, text)
-		m.Cluster = cluster
-		if err := check(render(t, m)); err != nil {
-			t.Error(err)
-		}
-	})
+	messages.Fuzz(f, render, check)
 }
 
 func TestSendIsTakenAndTellsNoURL(t *testing.T) {

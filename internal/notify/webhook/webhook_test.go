@@ -16,6 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/testing/messages"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
@@ -71,8 +72,11 @@ func digest() alarm.Message {
 
 func TestRenderedBodiesFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
+	others := messages.Grouped(4, false)
+	others.Group.By = nil
 	for what, m := range map[string]alarm.Message{
 		"one": example(), "digest": digest(), "without events": {Version: alarm.MessageVersion},
+		"of a group": messages.Grouped(4, false), "resolved": messages.Grouped(9, true), "of all other groups": others,
 	} {
 		t.Run(what, func(t *testing.T) {
 			body, err := newNotifier(t, "http://a.example", nil).Render(m)
@@ -95,6 +99,7 @@ func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
 		"events null":      func(m map[string]any) { m["events"] = nil },
 		"51 events":        func(m map[string]any) { m["events"] = make([]any, 51) },
 		"no time":          func(m map[string]any) { m["lastSeen"] = "yesterday" },
+		"a group of none":  func(m map[string]any) { m["group"] = map[string]any{"total": 1} },
 	} {
 		t.Run(what, func(t *testing.T) {
 			body := map[string]any{}
@@ -121,6 +126,7 @@ func TestTheSchemaKnowsEveryField(t *testing.T) {
 	strict := bytes.ReplaceAll(raw, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))
 	full := example()
 	full.Events[0].Object.Annotations = map[string]string{"a": "b"}
+	full.Group = messages.Grouped(4, false).Group
 	body, err := json.Marshal(full)
 	if err != nil {
 		t.Fatal(err)
@@ -135,15 +141,18 @@ func TestTheGuideShowsARealBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, shown, _ := strings.Cut(string(guide), "```json\n")
-	shown, _, _ = strings.Cut(shown, "```")
-	var want, got any
-	if err := json.Unmarshal([]byte(shown), &want); err != nil {
-		t.Fatal(err)
-	}
-	remarshal(t, example(), &got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the guide's example differs from what is sent:\n%s", diff)
+	rest := string(guide)
+	for _, example := range []any{example(), map[string]any{"group": messages.Grouped(9, true).Group}} {
+		_, rest, _ = strings.Cut(rest, "```json\n")
+		shown, _, _ := strings.Cut(rest, "```")
+		var want, got any
+		if err := json.Unmarshal([]byte(shown), &want); err != nil {
+			t.Fatal(err)
+		}
+		remarshal(t, example, &got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the guide's example differs from what is sent:\n%s", diff)
+		}
 	}
 }
 

@@ -34,9 +34,13 @@ func New(title, text string) alarm.Message {
 	}
 }
 
-// Grouped is a message of a group.
+// Grouped is a message of a group; the one that resolves it tells of a Normal Event.
 func Grouped(total int64, resolved bool) alarm.Message {
 	m := New("BackOff: Pod shop/web-0", "Back-off restarting failed container")
+	if resolved {
+		m.Title, m.Text = "Resolved: Recovered: Pod shop/web-0", "in force again"
+		m.Events[0].Type, m.Events[0].Reason = "Normal", "Recovered"
+	}
 	m.Group = &alarm.MessageGroup{
 		Key: "0123456789abcdef0123456789abcdef", By: []alarm.GroupValue{{Key: "regarding.name", Value: "web-0"}},
 		Total: total, Since: m.FirstSeen, First: total == m.Count, Resolved: resolved,

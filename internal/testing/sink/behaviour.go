@@ -1,8 +1,12 @@
 package sink
 
 import (
+	"bytes"
+	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"time"
 )
@@ -13,6 +17,7 @@ type Behaviour func(answer)
 type answer struct {
 	http.ResponseWriter
 	request *http.Request
+	body    []byte
 	sink    *Sink
 	index   int
 }
@@ -28,6 +33,18 @@ func Status(code int, body string) Behaviour {
 		}
 		a.WriteHeader(code)
 		_, _ = a.Write([]byte(body))
+	}
+}
+
+// Serve answers as a handler does, when that is done.
+func Serve(h http.Handler) Behaviour {
+	return func(a answer) {
+		done := httptest.NewRecorder()
+		r := a.request.Clone(a.request.Context())
+		r.Body = io.NopCloser(bytes.NewReader(a.body))
+		h.ServeHTTP(done, r)
+		maps.Copy(a.Header(), done.Header())
+		Status(done.Code, done.Body.String())(a)
 	}
 }
 

@@ -195,7 +195,7 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 		Body:     body,
 		Received: time.Now(), // the wall clock on purpose: latency is measured by it
 	})
-	behaviour(answer{ResponseWriter: w, request: r, sink: s, index: index})
+	behaviour(answer{ResponseWriter: w, request: r, body: body, sink: s, index: index})
 }
 
 func (s *Sink) record(r Request) (index int, b Behaviour) {
