@@ -23,7 +23,9 @@ type CompileError struct {
 	// Line and Column in the field as the user wrote it, from 1, in characters;
 	// 0 where the whole field is meant.
 	Line, Column int
-	Message      string
+	// Text is the whole field as the user wrote it, where Line and Column are of one.
+	Text    string
+	Message string
 }
 
 // Error is one sentence that names the field, the place and what is wrong.
@@ -45,6 +47,7 @@ func expressionError(field, text string, offset int, format string, args ...any)
 	return &CompileError{
 		Reason:  v1alpha1.ReasonInvalidExpression,
 		Field:   field,
+		Text:    text,
 		Line:    1 + strings.Count(before, "\n"),
 		Column:  1 + utf8.RuneCountInString(lastLine),
 		Message: cut(plaintext.Line(fmt.Sprintf(format, args...)), maxCompileMessage),

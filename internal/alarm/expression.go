@@ -80,7 +80,7 @@ type expression struct {
 
 // compileCondition compiles the whole text of a field, which must be a bool.
 func (c *Compiler) compileCondition(field, text string) (*expression, error) {
-	compiled, output, err := c.compileExpression(field, text, 0)
+	compiled, output, err := c.compileExpression(field, text, span{text: text})
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +90,14 @@ func (c *Compiler) compileCondition(field, text string) (*expression, error) {
 	return compiled, compiled.checkCost(text, 0)
 }
 
-// compileExpression compiles the text from offset on. What stands before it is
+// compileExpression compiles a part of a field's text. What stands before it is
 // made blank, so that CEL reports places in the field as the user wrote it.
-func (c *Compiler) compileExpression(field, text string, offset int) (*expression, *cel.Type, error) {
-	checked, issues := c.env.Compile(blank(text[:offset]) + text[offset:])
+func (c *Compiler) compileExpression(field, text string, part span) (*expression, *cel.Type, error) {
+	checked, issues := c.env.Compile(blank(text[:part.offset]) + part.text)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
 		message := strings.TrimSuffix(first.Message, " (in container '')") // there is no other
-		failure := expressionError(field, text, offset, "%s", message)
+		failure := expressionError(field, text, part.offset, "%s", message)
 		if line := first.Location.Line(); line > 0 {
 			failure.Line, failure.Column = line, first.Location.Column()+1
 		}
@@ -105,7 +105,7 @@ func (c *Compiler) compileExpression(field, text string, offset int) (*expressio
 	}
 	e := &expression{field: field}
 	if err := e.plan(c.env, checked); err != nil {
-		return nil, nil, expressionError(field, text, offset, "%s", err)
+		return nil, nil, expressionError(field, text, part.offset, "%s", err)
 	}
 	return e, checked.OutputType(), nil
 }

@@ -45,7 +45,7 @@ func (c *Compiler) compileTemplate(field, text string) (*template, error) {
 
 // compileSegment compiles one ${...}; cost is the sum of the template so far.
 func (c *Compiler) compileSegment(field, text string, s span, cost *uint64) (*expression, error) {
-	e, output, err := c.compileExpression(field, text[:s.offset+len(s.text)], s.offset)
+	e, output, err := c.compileExpression(field, text, s)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"io"
+	"net/netip"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	engine "github.com/bongsu-io/bongsu/internal/alarm"
@@ -87,13 +89,19 @@ func newSinks(c Config) (receiver.Sinks, error) {
 	if err != nil {
 		return receiver.Sinks{}, err
 	}
+	return NewSinks(allowed, c.Out), nil
+}
+
+// NewSinks makes what receivers are spoken to with. Those of a namespace reach public
+// addresses and the allowed ranges only; log receivers write to out.
+func NewSinks(allowed []netip.Prefix, out io.Writer) receiver.Sinks {
 	guard := dialguard.New(allowed...)
 	agent := "bongsu/" + version.String()
 	return receiver.Sinks{
 		Guard:   guard,
 		Guarded: httppost.New(httppost.Config{UserAgent: agent, Guard: guard}),
 		Open:    httppost.New(httppost.Config{UserAgent: agent}),
-		Log:     logsink.New(c.Out),
+		Log:     logsink.New(out),
 		Clock:   realClock,
-	}, nil
+	}
 }

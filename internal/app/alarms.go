@@ -97,7 +97,7 @@ func (a *App) load() accounting.Load {
 func (a *App) newEnricher(c Config, clusterUID string) *enrich.Enricher {
 	name := c.Options.ClusterName
 	if name == "" {
-		name = "cluster-" + clusterUID[:min(8, len(clusterUID))]
+		name = enrich.ClusterName(clusterUID)
 	}
 	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader())
 }

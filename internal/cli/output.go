@@ -6,18 +6,25 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 )
 
 // The formats of the output.
 const (
-	outputText = "text"
-	outputJSON = "json"
+	outputText  = "text"
+	outputJSON  = "json"
+	outputTable = "table"
 )
 
 // completeOutput has the shell complete --output.
-func completeOutput(c *cobra.Command) {
-	formats := cobra.FixedCompletions([]string{outputText, outputJSON}, cobra.ShellCompDirectiveNoFileComp)
-	if err := c.RegisterFlagCompletionFunc("output", formats); err != nil {
+func completeOutput(c *cobra.Command) { completeFormats(c, outputText, outputJSON) }
+
+func completeFormats(c *cobra.Command, formats ...string) {
+	completeFlag(c, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // there is no such flag
 	}
 }
@@ -27,6 +34,30 @@ func checkOutput(format string) error {
 		return fmt.Errorf("--output is %q; it must be text or json", format)
 	}
 	return nil
+}
+
+// checkTable is checkOutput for what is a table for people.
+func checkTable(format string) error {
+	switch format {
+	case outputTable, outputJSON, outputYAML:
+		return nil
+	}
+	return fmt.Errorf("--output is %q; it must be table, json or yaml", format)
+}
+
+// printTable prints a value in one of the formats of checkTable.
+func printTable[T any](out io.Writer, format string, value T, table func(io.Writer, T) error) error {
+	switch format {
+	case outputJSON:
+		return printJSON(out, value)
+	case outputYAML:
+		text, err := yaml.Marshal(value)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
+	return table(out, value)
 }
 
 // printJSON prints a value for programs and readers.

@@ -52,7 +52,7 @@ The Events that matter reach the channel of the person who cares.`,
 		SilenceErrors: true,
 		Version:       version.String(),
 	}
-	root.AddCommand(newManager(), newLocal(), newWatch(), newExplain(), newInstall(), newUninstall(), newCheck(), newVersion())
+	root.AddCommand(newManager(), newLocal(), newAlarm(), newWatch(), newExplain(), newInstall(), newUninstall(), newCheck(), newVersion())
 	return root
 }
 

@@ -52,6 +52,13 @@ type subject struct {
 	trouble string
 }
 
+// ClusterName is what messages call a cluster that was given no name: derived from the
+// UID of its namespace kube-system.
+func ClusterName(uid string) string {
+	const enough = 8
+	return "cluster-" + uid[:min(enough, len(uid))]
+}
+
 // New returns an Enricher. cache serves Nodes; live reads from the API server.
 func New(cluster string, cache, live client.Reader) *Enricher {
 	return &Enricher{

@@ -81,6 +81,16 @@ func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Oc
 	}
 }
 
+// Whole returns an Event as one occurrence that stands for as many as it counts: how
+// it came to be what it is now, the API server does not keep.
+func Whole(e *eventsv1.Event) (alarm.Occurrence, error) {
+	position, err := parsePosition(e.ResourceVersion)
+	if err != nil {
+		return alarm.Occurrence{}, err
+	}
+	return *newOccurrence(e, position, countOf(e)), nil
+}
+
 // Event returns what is read of an Event of the API server: its texts are bounded,
 // and its times and counts found where its recorder puts them.
 func Event(e *eventsv1.Event) alarm.Event {

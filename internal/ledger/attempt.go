@@ -28,6 +28,8 @@ type Attempt struct {
 	// Reference is to be kept for the group's next message when this one is settled;
 	// empty changes nothing.
 	Reference string
+	// GivenUp says, when it is settled, that it was not delivered.
+	GivenUp bool
 }
 
 const selectAttempt = `
@@ -91,18 +93,43 @@ func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
 }
 
 // Settle removes an attempt that was delivered or given up, with its entries,
-// and returns what it stood for. It is settled once the first of its entries are
+// and returns what it stood for. Of a digest, one that stood for several entries, the
+// newest are kept to be looked up: see Look. It is settled once the first of its entries are
 // removed: a crash, or an error, before the last are leaves them to the next
 // Settle or Open, and nothing to send. Of an attempt that is gone already it
 // removes nothing.
 func (l *Ledger) Settle(ctx context.Context, a *Attempt) (Tally, error) {
+	if a.Entries <= 1 {
+		return l.settle(ctx, a, time.Time{})
+	}
+	tally, err := l.settle(ctx, a, l.clock.Now())
+	if errors.Is(err, ErrFull) { // what is only to be looked up must not stand in the way
+		var rest Tally
+		rest, err = l.settle(ctx, a, time.Time{})
+		tally.add(rest)
+	}
+	return tally, err
+}
+
+// settle keeps what the message stood for under the time, if there is one.
+func (l *Ledger) settle(ctx context.Context, a *Attempt, keep time.Time) (Tally, error) {
 	return l.steps(ctx, "settling a message", func(ctx context.Context, tx *tx) (Tally, bool, error) {
-		return tx.settle(ctx, a)
+		return tx.settle(ctx, a, keep)
 	})
 }
 
-func (tx *tx) settle(ctx context.Context, a *Attempt) (tally Tally, done bool, err error) {
-	known, err := tx.exec(ctx, `UPDATE attempt SET settled = 1 WHERE id = ?`, a.ID)
+// Values of attempt.settled.
+const (
+	settledDelivered = 1
+	settledGivenUp   = 2
+)
+
+func (tx *tx) settle(ctx context.Context, a *Attempt, keep time.Time) (tally Tally, done bool, err error) {
+	settled := settledDelivered
+	if a.GivenUp {
+		settled = settledGivenUp
+	}
+	known, err := tx.exec(ctx, `UPDATE attempt SET settled = ? WHERE id = ?`, settled, a.ID)
 	if known == 0 || err != nil {
 		return nil, true, err
 	}
@@ -111,7 +138,16 @@ func (tx *tx) settle(ctx context.Context, a *Attempt) (tally Tally, done bool, e
 			return nil, false, err
 		}
 	}
+	var told []Digested
+	if !keep.IsZero() {
+		if told, err = tx.aboutToGo(ctx, a); err != nil {
+			return nil, false, err
+		}
+	}
 	tally, done, err = tx.remove(ctx, a.Receiver, byID, uint64(a.Last))
+	if err == nil {
+		err = tx.keepDigested(ctx, told, keep)
+	}
 	if !done || err != nil {
 		return tally, false, err
 	}
@@ -130,7 +166,7 @@ func (l *Ledger) Reference(ctx context.Context, receiver, group string) (referen
 	return reference, l.read("reading a group's reference", err)
 }
 
-const selectSettled = `SELECT id, receiver, last FROM attempt WHERE settled`
+const selectSettled = `SELECT id, receiver, key, last, entries, settled = 2 FROM attempt WHERE settled`
 
 // settleRest removes what a crash has left of settled attempts.
 func (l *Ledger) settleRest(ctx context.Context) error {
@@ -138,7 +174,7 @@ func (l *Ledger) settleRest(ctx context.Context) error {
 	rows, err := l.readers.QueryContext(ctx, selectSettled)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var a Attempt
-		err := rows.Scan(&a.ID, &a.Receiver, &a.Last)
+		err := rows.Scan(&a.ID, &a.Receiver, &a.Key, &a.Last, &a.Entries, &a.GivenUp)
 		rest = append(rest, a)
 		return err
 	})

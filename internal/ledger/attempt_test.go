@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	testingclock "k8s.io/utils/clock/testing"
@@ -96,7 +97,7 @@ func TestSettleThatACrashInterruptedIsNotSentAgain(t *testing.T) {
 	commit(t, l, "r", 1, 2*chunk)
 	a := freeze(t, l, "r", 2*chunk-1)
 	must(t, l.write(ctx, "settling the first chunk", func(ctx context.Context, tx *tx) error {
-		_, _, err := tx.settle(ctx, a)
+		_, _, err := tx.settle(ctx, a, time.Time{})
 		return err
 	}))
 	if got, err := l.Frozen(ctx, "r"); got != nil || err != nil {

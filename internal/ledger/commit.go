@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -59,8 +60,16 @@ type Batch struct {
 
 // Commit stores a batch whole: entries, counts, windows and the position. On an error
 // nothing is changed: ErrBackwards if it lies before what was committed, ErrFull
-// if there is no space.
+// if there is no space, also without what is kept of digests.
 func (l *Ledger) Commit(ctx context.Context, batch Batch) error {
+	err := l.commit(ctx, batch)
+	if errors.Is(err, ErrFull) && l.makeRoom(ctx) {
+		err = l.commit(ctx, batch)
+	}
+	return err
+}
+
+func (l *Ledger) commit(ctx context.Context, batch Batch) error {
 	return l.write(ctx, "committing a batch", func(ctx context.Context, tx *tx) error {
 		if err := tx.advance(ctx, &batch); err != nil {
 			return err

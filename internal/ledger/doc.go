@@ -10,6 +10,8 @@
 // The life of an [Entry]: [Ledger.Commit] stores it together with the feed's
 // position; [Ledger.Freeze] binds the oldest entries of a receiver to one
 // message, before it is first sent; [Ledger.Settle] removes message and entries
-// once it was delivered or given up. Between the last two a crash leaves the
-// message as it was, to be sent again with the same body and the same key.
+// once it was delivered or given up, and keeps for a day what a digest told of.
+// Between the last two a crash leaves the message as it was, to be sent again with the
+// same body and the same key. [Look] shows all of it to others, beside the one process
+// that writes.
 package ledger

@@ -11,11 +11,14 @@ import (
 // maxID is the bound that means all; SQLite's integers are signed.
 const maxID uint64 = math.MaxInt64
 
-// DropReceiver removes all that the receiver has before it, frozen or not.
+// DropReceiver removes all that the receiver has before it, frozen or not, and what is
+// known of its digests.
 func (l *Ledger) DropReceiver(ctx context.Context, receiver string) (Tally, error) {
 	return l.steps(ctx, "dropping a receiver", func(ctx context.Context, tx *tx) (Tally, bool, error) {
-		if _, err := tx.exec(ctx, `DELETE FROM attempt WHERE receiver = ?`, receiver); err != nil {
-			return nil, false, err
+		for _, table := range []string{"attempt", "digested"} {
+			if _, err := tx.exec(ctx, `DELETE FROM `+table+` WHERE receiver = ?`, receiver); err != nil {
+				return nil, false, err
+			}
 		}
 		held, err := tx.dropHeld(ctx, receiver)
 		if err != nil {

@@ -18,6 +18,9 @@ var (
 	ErrClosed = errors.New("ledger is closed")
 	// ErrNewerSchema says that the file was written by a newer release.
 	ErrNewerSchema = errors.New("ledger was written by a newer release")
+	// ErrOlderSchema says that the file was written by an older release, which a reader
+	// does not bring to this one's form.
+	ErrOlderSchema = errors.New("ledger was written by an older release")
 	// ErrCorrupt says that the file is damaged. The next Open sets it aside.
 	ErrCorrupt = errors.New("ledger is corrupt")
 	// ErrBackwards says that a Batch lies before the position already committed.

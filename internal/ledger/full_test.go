@@ -42,6 +42,23 @@ func TestFullLedgerLosesNothingAndWorksAgain(t *testing.T) {
 	commit(t, l, "r", int(l.State().Position)+1, 10)
 }
 
+// What is only to be looked up must not keep what is to be sent from being stored.
+func TestWhatIsKeptOfDigestsGivesWay(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, WithMaxPages(200))
+	fill(t, l)
+	n := len(pending(t, l, "r"))
+	_, err := l.Settle(context.Background(), freeze(t, l, "r", n))
+	must(t, err)
+	kept := len(lookAt(t, dir, "r", 0).Digested)
+	for range n / 10 {
+		commit(t, l, "r", int(l.State().Position)+1, 10)
+	}
+	if left := len(lookAt(t, dir, "r", 0).Digested); kept == 0 || left >= kept {
+		t.Errorf("%d of %d are kept in a full file", left, kept)
+	}
+}
+
 func TestFullDiskLosesNothingAndWorksAgain(t *testing.T) {
 	mount := t.TempDir()
 	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=2m"); err != nil {

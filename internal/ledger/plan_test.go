@@ -38,6 +38,9 @@ func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
 		"reference":      {selectReference, "SEARCH grp USING PRIMARY KEY (receiver=? AND id=?)"},
 		"parts by id":    {deleteParts(byID), "SEARCH held USING INDEX held_by_entry (entry=?)"},
 		"window":         {selectWindow, "SEARCH window USING PRIMARY KEY (id=?)"},
+		"digest's floor": {selectDigestedFloor, inOrderOfAge},
+		"digest's":       {selectAboutToGo, "SEARCH entry USING INDEX entry_by_age (receiver=? AND id>? AND id<?)"},
+		"digested":       {deleteDigestedOf, "SEARCH digested USING COVERING INDEX digested_by_receiver (receiver=? AND id<?)"},
 		"old windows":    {deleteOldWindows, "SEARCH window USING COVERING INDEX window_by_end (until<?)"},
 	}
 	l := open(t, t.TempDir())

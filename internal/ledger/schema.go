@@ -118,6 +118,21 @@ var migrations = []string{
 	DROP INDEX entry_by_position;
 	CREATE INDEX entry_by_position ON entry (receiver, position, grp);
 	ALTER TABLE attempt ADD COLUMN grp TEXT NOT NULL DEFAULT '';`,
+
+	// What was told of in digests, under the ids that the entries had.
+	`CREATE TABLE digested (
+		id         INTEGER PRIMARY KEY,
+		receiver   TEXT NOT NULL,
+		alarm      TEXT NOT NULL,
+		count      INTEGER NOT NULL,
+		created_at INTEGER NOT NULL,
+		payload    BLOB NOT NULL,
+		digest     TEXT NOT NULL,
+		delivered  INTEGER NOT NULL,
+		settled_at INTEGER NOT NULL
+	) STRICT;
+	CREATE INDEX digested_by_receiver ON digested (receiver, id);
+	CREATE INDEX digested_by_age ON digested (settled_at);`,
 }
 
 // migrate brings the file to the version that this release knows.

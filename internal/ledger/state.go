@@ -112,7 +112,7 @@ func (l *Ledger) Replay(ctx context.Context, history string, position uint64, fl
 // epoch: everything it held is dropped.
 func (l *Ledger) Reset(ctx context.Context, clusterUID string, position uint64) error {
 	return l.write(ctx, "resetting", func(ctx context.Context, tx *tx) error {
-		if err := tx.empty(ctx, "attempt", "entry", "held", "event_count", "window", "grp"); err != nil {
+		if err := tx.empty(ctx, "attempt", "entry", "held", "event_count", "window", "grp", "digested"); err != nil {
 			return err
 		}
 		tx.after(func(m *memory) {

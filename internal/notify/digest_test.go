@@ -40,6 +40,23 @@ func TestWhatTheLimitHoldsBackComesAsOneDigest(t *testing.T) {
 	})
 }
 
+func TestADigestThatIsRefusedIsKeptAsGivenUp(t *testing.T) {
+	inDirectory(t, func(t *testing.T, dir string, l *ledger.Ledger, h *harness) {
+		n := &fake{answer: answers(nil, failure(notify.Reject, "no"))}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		commit(t, l, ops, 0, 3)
+		h.Wake(ops)
+		after(time.Minute)
+		view, err := ledger.Look(t.Context(), dir, 0, func(string) bool { return true })
+		if err != nil || len(view.Receivers) != 1 || len(view.Receivers[0].Digested) != 2 {
+			t.Fatalf("%+v, %v", view, err)
+		}
+		if view.Receivers[0].Digested[0].Delivered {
+			t.Error("it is said to have been delivered")
+		}
+	})
+}
+
 func TestAMessageHeldBackAloneIsItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *ledger.Ledger, h *harness) {
 		n := &fake{}

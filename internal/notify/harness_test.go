@@ -95,9 +95,20 @@ func inBubble(t *testing.T, test func(t *testing.T, l *ledger.Ledger, h *harness
 	inBubbleWith(t, notify.Options{}, test)
 }
 
-func inBubbleWith(t *testing.T, opts notify.Options, test func(t *testing.T, l *ledger.Ledger, h *harness)) {
+// inDirectory is inBubble for who looks at the ledger's file too.
+func inDirectory(t *testing.T, test func(t *testing.T, dir string, l *ledger.Ledger, h *harness)) {
 	t.Helper()
 	dir := t.TempDir()
+	inBubbleAt(t, dir, notify.Options{}, func(t *testing.T, l *ledger.Ledger, h *harness) { test(t, dir, l, h) })
+}
+
+func inBubbleWith(t *testing.T, opts notify.Options, test func(t *testing.T, l *ledger.Ledger, h *harness)) {
+	t.Helper()
+	inBubbleAt(t, t.TempDir(), opts, test)
+}
+
+func inBubbleAt(t *testing.T, dir string, opts notify.Options, test func(t *testing.T, l *ledger.Ledger, h *harness)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := openLedger(t, dir)
 		h := start(t, l, opts)

@@ -82,6 +82,7 @@ func (w *worker) settle() error {
 	if w.answered == nil {
 		return nil
 	}
+	w.answered.attempt.GivenUp = w.answered.cause != ""
 	tally, err := w.outbox.Settle(w.marking, w.answered.attempt)
 	if err != nil {
 		return err

@@ -226,32 +226,49 @@ func (p *Pipeline) handle(ctx context.Context, b eventfeed.Batch) error {
 	if b.Reset != nil {
 		floors = ledger.Floors{} // they are of the history that ended
 	}
-	batch := batchOf(b)
-	batch.Oldest, batch.Newest = notInTheFuture(b.Occurrences, p.clock.Now())
-	verdicts, unasked, err := p.matcher.match(ctx, b.Occurrences, floors)
+	j, err := p.matcher.judgeBatch(ctx, p.ledger, b, floors, p.clock.Now())
 	if err != nil {
 		return err
 	}
-	g := newGate(p.ledger)
-	if batch.Windows, err = suppress(ctx, g, b.Occurrences, verdicts); err != nil {
+	if err := p.commit(ctx, b, j.batch); err != nil {
 		return err
 	}
-	in := newIntake(floors, p.ledger.Waiting)
-	if err := in.addAll(b.Occurrences, verdicts); err != nil {
-		return err
-	}
-	batch.Entries = in.entries
-	if err := p.commit(ctx, b, batch); err != nil {
-		return err
-	}
-	p.report(b.Occurrences, verdicts, in)
-	for id := range g.groups.folded {
+	p.report(b.Occurrences, j.verdicts, j.intake)
+	for id := range j.gate.groups.folded {
 		p.Reporter.Folded(id)
 	}
-	for _, a := range unasked {
+	for _, a := range j.unasked {
 		p.Reporter.Judged(a.ID, alarm.Failed, alarm.ErrOverBudget, 0)
 	}
 	return nil
+}
+
+// judgement is what is made of a batch of the feed. It changes nothing yet.
+type judgement struct {
+	verdicts [][]verdict
+	unasked  []*alarm.Alarm
+	gate     *gate
+	intake   *intake
+	// batch is what is to be stored.
+	batch ledger.Batch
+}
+
+// judgeBatch decides what is sent of a batch, and what is to be remembered of it.
+func (m *matcher) judgeBatch(ctx context.Context, l *ledger.Ledger, b eventfeed.Batch, floors ledger.Floors, now time.Time) (*judgement, error) {
+	j := &judgement{batch: batchOf(b), gate: newGate(l), intake: newIntake(floors, l.Waiting)}
+	j.batch.Oldest, j.batch.Newest = notInTheFuture(b.Occurrences, now)
+	var err error
+	if j.verdicts, j.unasked, err = m.match(ctx, b.Occurrences, floors); err != nil {
+		return nil, err
+	}
+	if j.batch.Windows, err = suppress(ctx, j.gate, b.Occurrences, j.verdicts); err != nil {
+		return nil, err
+	}
+	if err := j.intake.addAll(b.Occurrences, j.verdicts); err != nil {
+		return nil, err
+	}
+	j.batch.Entries = j.intake.entries
+	return j, nil
 }
 
 // batchOf is what the feed wants to have stored.

@@ -26,7 +26,7 @@ func (r *Reconciler) bringIntoForce(ctx context.Context, object Object, key stri
 	if r.alarms.Has(key, version) {
 		return receivers.verdict, nil
 	}
-	compiled, err := r.compiler.Compile(r.definition(object, receivers.keys))
+	compiled, err := r.compiler.Compile(Definition(r.kind, object, receivers.keys))
 	if invalid, ok := errors.AsType[*engine.CompileError](err); ok {
 		r.alarms.Delete(key)
 		return report.Verdict{Reason: invalid.Reason, Message: invalid.Error()}, nil
@@ -38,9 +38,11 @@ func (r *Reconciler) bringIntoForce(ctx context.Context, object Object, key stri
 	return receivers.verdict, nil
 }
 
-func (r *Reconciler) definition(object Object, receivers []string) engine.Definition {
+// Definition returns what is compiled of an object of a kind, Alarm or ClusterAlarm,
+// that sends to the receivers of these keys.
+func Definition(kind string, object Object, receivers []string) engine.Definition {
 	return engine.Definition{
-		ID:                engine.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()},
+		ID:                engine.ID{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
 		UID:               string(object.GetUID()),
 		CreatedAt:         object.GetCreationTimestamp().Time,
 		Spec:              *object.AlarmSpec(),

@@ -73,7 +73,7 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 	if cluster && namespace != "" {
 		allowed, err := r.allows(ctx, object.(*v1alpha1.ClusterAlarmReceiver), namespace)
 		if err != nil || !allowed {
-			return false, notAllowed(key, namespace), err
+			return false, NotAllowed(key, namespace), err
 		}
 	}
 	return true, unready(key, object.AlarmStatus()), nil
@@ -84,19 +84,23 @@ func (r *Reconciler) allows(ctx context.Context, receiver *v1alpha1.ClusterAlarm
 	if receiver.Spec.AllowedNamespaces == nil {
 		return false, nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(receiver.Spec.AllowedNamespaces)
-	if err != nil {
-		return false, nil // told of on the receiver
-	}
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := r.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	return selector.Matches(labels.Set(ns.Labels)), nil
+	return Allows(receiver, ns.Labels), nil
 }
 
-func notAllowed(key kube.Key, namespace string) report.Verdict {
+// Allows says whether the receiver lets the Alarms of a namespace with these labels use
+// it. By a selector that is invalid, which is told of on the receiver, it allows none.
+func Allows(receiver *v1alpha1.ClusterAlarmReceiver, namespace map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(receiver.Spec.AllowedNamespaces)
+	return err == nil && selector.Matches(labels.Set(namespace))
+}
+
+// NotAllowed says that a receiver does not let the Alarms of a namespace use it.
+func NotAllowed(key kube.Key, namespace string) report.Verdict {
 	return report.Verdict{
 		Reason: v1alpha1.ReasonNotAllowed,
 		Message: fmt.Sprintf("ClusterAlarmReceiver %s does not allow Alarms of namespace %s: "+

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/notify"
@@ -48,6 +49,19 @@ func (r *Reconciler) build(ctx context.Context, object Object, key string) (noti
 	c.Fingerprint = fmt.Sprint(object.GetUID(), object.GetGeneration(), c.read)
 	verdict, err := verdictOf(err)
 	return c.Receiver, verdict, err
+}
+
+// Build makes the notifier of one receiver, apart from any operator: it reads Secrets
+// with the rights of live. What is wrong with the receiver or its Secrets is in the
+// verdict; an error is the API server's.
+func Build(ctx context.Context, live client.Reader, sinks Sinks, object Object) (notify.Notifier, report.Verdict, error) {
+	kind := v1alpha1.KindClusterAlarmReceiver
+	if object.GetNamespace() != "" {
+		kind = v1alpha1.KindAlarmReceiver
+	}
+	r := &Reconciler{kind: kind, Dependencies: Dependencies{Live: live, Sinks: sinks}}
+	receiver, verdict, err := r.build(ctx, object, "")
+	return receiver.Notifier, verdict, err
 }
 
 // sink makes what speaks to the one sink that the spec names.

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/backlog"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/ledger"
+	"github.com/bongsu-io/bongsu/internal/options"
+)
+
+// alarmPendingOptions are the flags of `bongsu alarm pending`.
+type alarmPendingOptions struct {
+	dataDir    string
+	receivers  []string
+	limit      int
+	output     string
+	kubeconfig string
+	namespace  string
+}
+
+func newAlarmPending() *cobra.Command {
+	o := alarmPendingOptions{
+		dataDir: options.Default().DataDir, namespace: options.Default().Namespace, limit: 100, output: outputTable,
+	}
+	c := &cobra.Command{
+		Use:   "pending",
+		Short: "List what waits to be sent, and what was put together into digests",
+		Long: `List what waits to be sent, by receiver, and what was told of in digests in the last
+24 hours, the newest 1,000 of each receiver.
+
+It reads the ledger of an operator, beside it and without disturbing it, from the
+directory that is the operator's --data-dir: in its pod, /var/lib/bongsu; of
+bongsu local and make run, .bongsu/data, or data in the directory of --dir.
+
+Only the replica that leads knows what waits. Whether this is its ledger is found out in
+the cluster, if that can be asked, and said.`,
+		Example: `  kubectl exec -n bongsu-system deploy/bongsu -- /bongsu alarm pending
+  bongsu alarm pending --data-dir .bongsu/data --receiver ops
+  bongsu alarm pending --limit 0 -o json | jq -r '.receivers[].digested[].message.text'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return usage(err)
+			}
+			return o.run(c.Context(), c.OutOrStdout())
+		},
+	}
+	flags := c.Flags()
+	addKubeconfig(flags, &o.kubeconfig)
+	flags.StringVar(&o.dataDir, "data-dir", o.dataDir, "`directory` of the operator's ledger")
+	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
+	flags.StringSliceVar(&o.receivers, "receiver", nil, "only these `receivers`: NAME, KIND/NAME or KIND/NAMESPACE/NAME")
+	flags.IntVar(&o.limit, "limit", o.limit, "`number` of entries to list of each receiver; 0 is all")
+	flags.StringVarP(&o.output, "output", "o", o.output, "`format`: table, json or yaml")
+	completeFormats(c, outputTable, outputJSON, outputYAML)
+	completeFlag(c, "receiver", o.completeReceivers)
+	completeFlag(c, "data-dir", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+	return c
+}
+
+func (o *alarmPendingOptions) validate() error {
+	if o.limit < 0 {
+		return fmt.Errorf("--limit is %d; it must not be negative", o.limit)
+	}
+	return checkTable(o.output)
+}
+
+func (o *alarmPendingOptions) run(ctx context.Context, out io.Writer) error {
+	klog.SetLogger(logr.Discard()) // what users need to know is told below
+	report, state, err := backlog.Read(ctx, o.dataDir, o.limit, o.wanted)
+	if err != nil {
+		return err
+	}
+	o.findLeader(ctx, report, state)
+	return printTable(out, o.output, report, backlog.WriteText)
+}
+
+// findLeader asks the cluster, for no longer than somebody would wait who did not ask
+// for it.
+func (o *alarmPendingOptions) findLeader(ctx context.Context, report *backlog.Report, state ledger.State) {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	cfg, err := kube.Config(o.kubeconfig)
+	if err == nil {
+		var c client.Client
+		if c, err = kube.NewClient(cfg); err == nil {
+			err = report.FindLeader(ctx, c, o.namespace, state)
+		}
+	}
+	if err != nil {
+		report.Note = fmt.Sprintf("whether this is the ledger of the replica that leads could not be found out: %v", err)
+	}
+}
+
+// wanted says whether a receiver is one of --receiver.
+func (o *alarmPendingOptions) wanted(receiver string) bool {
+	key, err := kube.ParseKey(receiver)
+	if len(o.receivers) == 0 || err != nil {
+		return len(o.receivers) == 0
+	}
+	for _, text := range o.receivers {
+		if text == key.Name || text == receiver || strings.EqualFold(text, key.Kind+"/"+key.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// completeReceivers offers those that have something in the ledger.
+func (o *alarmPendingOptions) completeReceivers(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	report, _, err := backlog.Read(c.Context(), o.dataDir, 1, func(string) bool { return true })
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for i := range report.Receivers {
+		names = append(names, report.Receivers[i].Receiver)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/backlog"
+	"github.com/bongsu-io/bongsu/internal/ledger"
+	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// books makes a ledger in which three messages for a receiver were put into a digest,
+// and two wait, and one for another. It stays open.
+func books(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	l, err := ledger.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	batch := ledger.Batch{Position: 5}
+	for i := range 6 {
+		payload, err := json.Marshal(alarm.Message{Title: fmt.Sprint("message ", i), Text: "what it says"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		receiver := "ClusterAlarmReceiver//ops"
+		if i == 5 {
+			receiver = "AlarmReceiver/shop/team"
+		}
+		batch.Entries = append(batch.Entries, ledger.Entry{
+			Receiver: receiver, Alarm: "Alarm/shop/crashes", Key: fmt.Sprint(i), Position: uint64(i), Count: 2,
+			CreatedAt: time.Now(), Payload: payload,
+		})
+	}
+	if err := l.Commit(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	pending, err := l.Pending(t.Context(), "ClusterAlarmReceiver//ops", 0, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := l.Freeze(t.Context(), "ClusterAlarmReceiver//ops", pending[2].ID, "digest", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Settle(t.Context(), digest); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestAlarmPendingShowsWhatWaitsAndWhatADigestLeftOut(t *testing.T) {
+	dir := books(t)
+	code, out, errOut := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", "none")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errOut)
+	}
+	for _, want := range []string{
+		"note: whether this is the ledger of the replica that leads could not be found out: ",
+		"AlarmReceiver/shop/team: 1 waiting, of 2 occurrences\n", "ClusterAlarmReceiver//ops: 2 waiting, of 4 occurrences\n",
+		"Alarm/shop/crashes  2      waiting  message 3\n", "in digests:\n", "Z  message 2\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	if _, out, _ := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", "none", "--limit", "1"); !strings.Contains(out, "and 1 more\n") || strings.Contains(out, "message 4") {
+		t.Errorf("with a limit: %s", out)
+	}
+	for _, name := range []string{"ops", "clusteralarmreceiver/ops", "ClusterAlarmReceiver//ops"} {
+		_, out, _ := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", "none", "--receiver", name, "-o", "json")
+		var report backlog.Report
+		if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Receivers) != 1 {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+		r := report.Receivers[0]
+		if report.Leader != backlog.LeaderUnknown || len(r.Waiting) != 2 || len(r.Digested) != 3 || !r.Digested[0].Delivered ||
+			r.Digested[0].Message.Text != "what it says" || r.Digested[0].Occurrences != 2 {
+			t.Errorf("%s: got %s", name, out)
+		}
+	}
+	if _, out, _ := runs(t, "__complete", "alarm", "pending", "--data-dir", dir, "--receiver", ""); out != "AlarmReceiver/shop/team\nClusterAlarmReceiver//ops\n:4\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+func TestAlarmPendingSaysWhoseLedgerItIs(t *testing.T) {
+	c := cluster.Shared(t)
+	var dir string
+	o := c.StartOperator(t, func(opts *options.Options) { dir = opts.DataDir })
+	code, out, errOut := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
+	if code != exitOK || strings.Contains(out, "note:") || !strings.Contains(out, "Nothing waits") {
+		t.Errorf("of the leader: exit code %d: %s%s", code, out, errOut)
+	}
+	if err := o.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.StartOperator(t, func(opts *options.Options) { opts.LeaderElect = true })
+	code, out, errOut = runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
+	if code != exitOK || !strings.Contains(out, "note: this is not the ledger of the replica that leads, and out of date: ask pod ") {
+		t.Errorf("of one that led before: exit code %d: %s%s", code, out, errOut)
+	}
+	_, out, _ = runs(t, "alarm", "pending", "--data-dir", books(t), "--kubeconfig", c.Kubeconfig())
+	if !strings.Contains(out, "could not be found out: it is of another cluster") {
+		t.Errorf("of another cluster: %s", out)
+	}
+}
