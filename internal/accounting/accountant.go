@@ -73,6 +73,12 @@ func (a *Accountant) Suppressed(id alarm.ID, why pipeline.Suppression, occurrenc
 	a.tally.Add(kube.Key(id).String(), tally.Change{Suppressed: occurrences, At: a.clock.Now()})
 }
 
+// Merged implements pipeline.Reporter. In no status: what is told in another message
+// is told.
+func (a *Accountant) Merged(messages int64) {
+	a.metrics.suppressed.WithLabelValues(string(pipeline.SuppressedByGroup)).Add(float64(messages))
+}
+
 // Folded implements pipeline.Reporter.
 func (a *Accountant) Folded(id alarm.ID) {
 	a.tally.Notify(kube.Key(id).String(), tally.Notice{
@@ -111,7 +117,9 @@ func (a *Accountant) tellOperator(ctx context.Context, reason, text string) {
 }
 
 // Delivered implements notify.Observer.
-func (a *Accountant) Delivered(receiver string, alarms ledger.Tally) {
+func (a *Accountant) Delivered(receiver string, d notify.Delivery, alarms ledger.Tally) {
+	a.metrics.messages.WithLabelValues(string(d.Kind)).Inc()
+	a.metrics.latency.Observe(d.Latency.Seconds())
 	now := a.clock.Now()
 	for subject, n := range alarms {
 		a.metrics.delivered.Add(float64(n))

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,16 +66,32 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 }
 
 func (a *App) newAccountant(c Config, counts *tally.Tally) *accounting.Accountant {
-	pending := func() float64 {
-		var n int64
-		for _, backlog := range a.ledger.Snapshot().Backlogs {
-			n += backlog.Entries
-		}
-		return float64(n)
-	}
 	recorder := kube.NewRecorder(a.manager.GetClient(), realClock, "bongsu")
-	return accounting.New(counts, accounting.NewMetrics(c.Metrics, pending), recorder,
+	return accounting.New(counts, accounting.NewMetrics(c.Metrics, a.load()), recorder,
 		c.Options.Namespace, realClock, c.Log.WithName("alarms"))
+}
+
+// load tells of the ledger as long as this replica leads.
+func (a *App) load() accounting.Load {
+	return accounting.Load{
+		Size: func() ledger.Size {
+			if !a.elected() {
+				return ledger.Size{}
+			}
+			return a.ledger.Size()
+		},
+		OldestSeconds: func() float64 {
+			since, err := a.ledger.Oldest(context.Background())
+			switch {
+			case err != nil:
+				return math.NaN()
+			case since.IsZero() || !a.elected():
+				return 0
+			default:
+				return max(realClock.Since(since).Seconds(), 0)
+			}
+		},
+	}
 }
 
 func (a *App) newEnricher(c Config, clusterUID string) *enrich.Enricher {

@@ -188,6 +188,8 @@ func testCompacted(t *testing.T, s *apiServer) {
 	s.count("event-compacted-old", 5)
 	s.create("event-compacted-new", 3)
 	s.delete("event-compacted-gone")
+	s.create("event-compacted-unread", 2) // nobody knows of it any more
+	s.delete("event-compacted-unread")
 	if err := s.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ type change struct {
 	// is Batch.Time.
 	position uint64
 	time     time.Time
+	// since is when it happened, as far as that is known, or when it was read.
+	since time.Time
 	// complete is Batch.CountsKnown.
 	complete bool
 
@@ -35,12 +37,12 @@ type baseline struct {
 // deliver hands out batches until ctx ends or in is closed.
 func (f *Feed) deliver(ctx context.Context, in <-chan change, handle Handler) {
 	for {
-		b, ok := gather(ctx, in)
+		g, ok := gather(ctx, in)
 		if !ok {
 			return
 		}
-		f.setPending(len(in))
-		f.commit(ctx, b, handle)
+		f.taken(g.oldest, len(in))
+		f.commit(ctx, g.batch, handle)
 	}
 }
 
@@ -62,14 +64,14 @@ func (f *Feed) commit(ctx context.Context, b Batch, handle Handler) {
 }
 
 // gather waits for a change and takes with it what else is there.
-func gather(ctx context.Context, in <-chan change) (Batch, bool) {
+func gather(ctx context.Context, in <-chan change) (gathering, bool) {
 	g := gathering{counted: map[string]int{}}
 	select {
 	case <-ctx.Done():
-		return Batch{}, false
+		return g, false
 	case c, ok := <-in:
 		if !ok {
-			return Batch{}, false
+			return g, false
 		}
 		g.add(c)
 	}
@@ -77,19 +79,21 @@ func gather(ctx context.Context, in <-chan change) (Batch, bool) {
 		select {
 		case c, ok := <-in:
 			if !ok {
-				return g.batch, true
+				return g, true
 			}
 			g.add(c)
 		default:
-			return g.batch, true
+			return g, true
 		}
 	}
-	return g.batch, true
+	return g, true
 }
 
 // gathering is a batch that grows.
 type gathering struct {
 	batch Batch
+	// oldest is when the first of it happened.
+	oldest time.Time
 	// changes is how many it is made of; whole, that it takes no other.
 	changes int
 	whole   bool
@@ -103,6 +107,9 @@ func (g *gathering) full() bool {
 
 func (g *gathering) add(c change) {
 	g.changes++
+	if g.oldest.IsZero() || c.since.Before(g.oldest) {
+		g.oldest = c.since
+	}
 	b := &g.batch
 	b.Position, b.Time, b.CountsKnown = c.position, c.time, c.complete
 	if c.reset != nil {

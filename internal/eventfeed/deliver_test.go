@@ -129,7 +129,7 @@ func TestGatheringKeepsTheLastCountOfAnEventUnlessItIsGone(t *testing.T) {
 		Counts:      []Count{{UID: "a", Count: 2}, {UID: "c", Count: 5}},
 		Forget:      []string{"b"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" || !ok {
+	if diff := cmp.Diff(want, got.batch); diff != "" || !ok {
 		t.Error(diff)
 	}
 }
@@ -157,10 +157,23 @@ func TestGatheringIsBounded(t *testing.T) {
 }
 
 func TestMetricsTellTheState(t *testing.T) {
-	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 1))))
+	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 3))))
 	feed := quick(t, cfg)
 	run(t, feed, Start{Position: 20, CountsKnown: true}, newMemory().commit)
 	eventually(t, func() uint64 { return feed.State().Position }).Should(gomega.Equal(uint64(21)))
+	got := numbers(t, feed)
+	for name, want := range map[string]float64{
+		"position": 21, "occurrences_total": 3, "live_events": 1, "connects_total": 1, "commit_failing": 0, "behind_seconds": 0, "lag_seconds": 1,
+	} {
+		if got, ok := got["bongsu_eventfeed_"+name]; got != want || !ok {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// numbers are the feed's metrics; of a histogram, how much it observed.
+func numbers(t *testing.T, feed *Feed) map[string]float64 {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(feed)
 	families, err := registry.Gather()
@@ -170,11 +183,43 @@ func TestMetricsTellTheState(t *testing.T) {
 	got := map[string]float64{}
 	for _, f := range families {
 		m := f.GetMetric()[0]
-		got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 	}
-	for name, want := range map[string]float64{"position": 21, "occurrences_total": 1, "live_events": 1, "connects_total": 1, "commit_failing": 0} {
-		if got, ok := got["bongsu_eventfeed_"+name]; got != want || !ok {
-			t.Errorf("%s is %v, want %v", name, got, want)
+	return got
+}
+
+// An alert must be able to tell of it while nothing is committed at all.
+func TestItFallsBehindUntilTheOldestChangeIsCommitted(t *testing.T) {
+	_, cfg := serve(t, 20, brings(stays, added(event(30, 21, 1)), added(event(0, 22, 1))))
+	clock := clocktesting.NewFakeClock(eventstream.Epoch.Add(time.Minute))
+	feed, err := New(cfg, clock, logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var full atomic.Bool
+	full.Store(true)
+	m := newMemory()
+	run(t, feed, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
+		if full.Load() {
+			return errors.New("disk full")
 		}
+		return m.commit(ctx, b)
+	})
+	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
+	before := feed.State().Behind
+	if before != time.Minute && before != 30*time.Second { // one of them, or both, are in the batch
+		t.Errorf("behind by %v", before)
+	}
+	clock.Step(30 * time.Second) // the back-off is over
+	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
+	if got := feed.State().Behind; got != before+30*time.Second {
+		t.Errorf("behind by %v, want 30 s more than %v", got, before)
+	}
+	full.Store(false)
+	clock.Step(30 * time.Second)
+	eventually(t, m.at).Should(gomega.Equal(uint64(22)))
+	eventually(t, func() time.Duration { return feed.State().Behind }).Should(gomega.BeZero())
+	if got := numbers(t, feed)["bongsu_eventfeed_lag_seconds"]; got != 2 {
+		t.Errorf("the lag of %v occurrences is known, want 2", got)
 	}
 }

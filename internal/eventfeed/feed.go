@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -20,9 +21,12 @@ type Feed struct {
 	backoff wait.Backoff
 	// earlyClose is the constant of that name, except in tests.
 	earlyClose time.Duration
+	lag        prometheus.Histogram
 
 	mu    sync.Mutex
 	state State
+	// uncommitted is when the oldest of the batch happened that is being committed.
+	uncommitted time.Time
 	// failure is the handler's last error, nil once it has succeeded.
 	failure error
 }
@@ -41,6 +45,7 @@ func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Feed, error) {
 		log:        log,
 		backoff:    defaultBackoff,
 		earlyClose: earlyClose,
+		lag:        newLag(),
 	}, nil
 }
 

@@ -31,6 +31,8 @@ var metrics = []metric{
 		func(s State) float64 { return float64(s.Live) }),
 	newMetric(prometheus.GaugeValue, "pending_changes", "Changes that waited when the last batch was taken.",
 		func(s State) float64 { return float64(s.Pending) }),
+	newMetric(prometheus.GaugeValue, "behind_seconds", "How long ago the oldest change happened that was read and is not committed; 0 if there is none.",
+		func(s State) float64 { return s.Behind.Seconds() }),
 	newMetric(prometheus.GaugeValue, "commit_failing", "1 while Events cannot be committed.",
 		func(s State) float64 { return oneIf(s.HandlerFailing) }),
 	newMetric(prometheus.CounterValue, "events_total", "Changes of Events read.",
@@ -47,11 +49,22 @@ var metrics = []metric{
 		func(s State) float64 { return float64(s.Malformed) }),
 }
 
+// newLag makes the histogram of what Feed.lag observes. Below a second there is
+// nothing to tell apart: see observedAt.
+func newLag() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "bongsu", Subsystem: "eventfeed", Name: "lag_seconds",
+		Help:    "How long after the API server wrote them occurrences were committed.",
+		Buckets: []float64{1, 2, 5, 10, 30, 60, 300, 900, 3600},
+	})
+}
+
 // Describe implements prometheus.Collector.
 func (f *Feed) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range metrics {
 		out <- m.desc
 	}
+	f.lag.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -60,6 +73,7 @@ func (f *Feed) Collect(out chan<- prometheus.Metric) {
 	for _, m := range metrics {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(s))
 	}
+	f.lag.Collect(out)
 }
 
 func unixSeconds(t time.Time) float64 {

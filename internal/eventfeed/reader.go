@@ -131,6 +131,10 @@ func (r *reader) tell(ctx context.Context, c change, position uint64) error {
 // emit waits until there is room for c: that holds back the watch.
 func (r *reader) emit(ctx context.Context, c change) error {
 	c.position, c.time, c.complete = r.position, r.time, r.complete
+	c.since = r.feed.clock.Now()
+	if c.occurrence != nil && c.occurrence.ObservedAt.Before(c.since) {
+		c.since = c.occurrence.ObservedAt
+	}
 	select {
 	case r.out <- c:
 		return nil

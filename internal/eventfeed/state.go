@@ -21,10 +21,14 @@ type State struct {
 	Live int
 	// Pending is the number of changes that waited when the last batch was taken.
 	Pending int
+	// Behind is how long ago the oldest change happened that was read and is not
+	// committed; 0 if there is none. What the API server stamps is in whole seconds.
+	Behind time.Duration
 	// HandlerFailing says that the handler refused the batch that it was offered
 	// last.
 	HandlerFailing bool
-	// Events counts the changes of Events read, Occurrences what was committed.
+	// Events counts the changes of Events read, Occurrences by how much the counts of
+	// Events increased that were committed.
 	Events, Occurrences int64
 	// Connects counts the watches begun, Relists the lists that were needed because
 	// a position had expired or a watch closed early, Resets the changes of history,
@@ -36,8 +40,16 @@ type State struct {
 func (f *Feed) State() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.state
+	s := f.state
+	if !f.uncommitted.IsZero() {
+		s.Behind = f.ago(f.uncommitted)
+	}
+	return s
 }
+
+// ago is how long ago something happened; never less than 0, for the API server has
+// a clock of its own.
+func (f *Feed) ago(at time.Time) time.Duration { return max(f.clock.Since(at), 0) }
 
 // Healthy returns why the feed makes no progress, or nil: the handler's error,
 // or ErrNotConnected.
@@ -60,8 +72,12 @@ func (f *Feed) update(change func(*State)) {
 	change(&f.state)
 }
 
-func (f *Feed) setPending(n int) {
-	f.update(func(s *State) { s.Pending = n })
+// taken notes that a batch was taken, of which the oldest happened at a time, and how
+// many changes wait behind it.
+func (f *Feed) taken(oldest time.Time, pending int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.uncommitted, f.state.Pending = oldest, pending
 }
 
 // committed notes that the handler took b.
@@ -72,16 +88,21 @@ func (f *Feed) committed(b Batch) {
 		f.log.Info("Events are committed again")
 	}
 	f.failure = nil
+	f.uncommitted = time.Time{}
 	f.state.HandlerFailing = false
 	f.state.Position = b.Position
-	f.state.Occurrences += int64(len(b.Occurrences))
+	for i := range b.Occurrences {
+		f.state.Occurrences += b.Occurrences[i].Increase
+		f.lag.Observe(f.ago(b.Occurrences[i].ObservedAt).Seconds())
+	}
 }
 
-// stopped forgets a failure that nobody works on any more.
+// stopped forgets a failure, and a batch, that nobody works on any more.
 func (f *Feed) stopped() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failure = nil
+	f.uncommitted = time.Time{}
 	f.state.HandlerFailing = false
 }
 

@@ -17,21 +17,9 @@ type part struct {
 // their group again, as if it had not been released.
 func (l *Ledger) DropHeld(ctx context.Context, served Floors) error {
 	return l.write(ctx, "dropping what waits", func(ctx context.Context, tx *tx) error {
-		parts, err := tx.allParts(ctx)
+		spoilt, err := tx.dropServed(ctx, served)
 		if err != nil {
 			return err
-		}
-		spoilt := map[uint64]string{}
-		for _, p := range parts {
-			if !served.Served(p.receiver, p.key, p.position) {
-				continue
-			}
-			if err := tx.dropPart(ctx, p); err != nil {
-				return err
-			}
-			if p.entry.Valid {
-				spoilt[p.entry.V] = p.receiver
-			}
 		}
 		for entry, receiver := range spoilt {
 			if err := tx.unmake(ctx, receiver, entry); err != nil {
@@ -40,6 +28,28 @@ func (l *Ledger) DropHeld(ctx context.Context, served Floors) error {
 		}
 		return nil
 	})
+}
+
+// dropServed removes the parts that were served, and returns the messages that they
+// were parts of, with their receivers.
+func (tx *tx) dropServed(ctx context.Context, served Floors) (spoilt map[uint64]string, err error) {
+	parts, err := tx.allParts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spoilt = map[uint64]string{}
+	for _, p := range parts {
+		if !served.Served(p.receiver, p.key, p.position) {
+			continue
+		}
+		if err := tx.dropPart(ctx, p); err != nil {
+			return nil, err
+		}
+		if p.entry.Valid {
+			spoilt[p.entry.V] = p.receiver
+		}
+	}
+	return spoilt, nil
 }
 
 func (tx *tx) allParts(ctx context.Context) (parts []part, err error) {

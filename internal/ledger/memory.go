@@ -31,10 +31,10 @@ type memory struct {
 	mu       sync.RWMutex
 	state    State
 	backlogs map[string]Backlog
-	// held is how much waits in groups and their messages, by receiver, and groups how
-	// many are open.
-	held   map[string]int64
-	groups tallied
+	// held is how much waits in groups and their messages, by receiver; groups and
+	// windows are how many there are.
+	held            map[string]int64
+	groups, windows tallied
 }
 
 // tallied is how many there are, by alarm, and of all alarms of a namespace by what
@@ -84,11 +84,11 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	if m.state, err = scanState(db.QueryRowContext(ctx, selectState)); err != nil {
 		return err
 	}
-	m.held, m.groups = map[string]int64{}, tallied{}
+	m.held, m.groups, m.windows = map[string]int64{}, tallied{}, tallied{}
 	err = errors.Join(
 		count(ctx, db, `SELECT receiver, count(*) FROM held GROUP BY receiver`, func(receiver string, n int64) { m.held[receiver] = n }),
-		count(ctx, db, `
-			SELECT alarm, count(*) FROM (SELECT alarm FROM grp UNION ALL SELECT alarm FROM window) GROUP BY alarm`, m.groups.add))
+		count(ctx, db, `SELECT alarm, count(*) FROM grp GROUP BY alarm`, m.groups.add),
+		count(ctx, db, `SELECT alarm, count(*) FROM window GROUP BY alarm`, m.windows.add))
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (l *Ledger) Waiting(receiver string) int64 {
 func (l *Ledger) Groups(alarm string) int64 {
 	l.memory.mu.RLock()
 	defer l.memory.mu.RUnlock()
-	return l.memory.groups[alarm]
+	return l.memory.groups[alarm] + l.memory.windows[alarm]
 }
 
 // apply makes the changes of a committed transaction visible, all at once.

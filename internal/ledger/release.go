@@ -32,22 +32,28 @@ type Composer func(g Group, parts []Entry, count int64) (key string, payload []b
 // releasedAtOnce is how many groups' messages are made in one transaction at most.
 const releasedAtOnce = 100
 
+// Released is how many messages of groups were put into the outbox, and of how many
+// parts they were made.
+type Released struct{ Messages, Parts int64 }
+
 // Release puts a message of each group that has one due into the outbox, and returns
-// whose they are.
-func (l *Ledger) Release(ctx context.Context, compose Composer) (receivers map[string]int64, err error) {
-	receivers = map[string]int64{}
-	for more := true; more && err == nil; {
-		var made []string
+// whose they are; with an error, those that were put there before.
+func (l *Ledger) Release(ctx context.Context, compose Composer) (receivers map[string]Released, err error) {
+	receivers = map[string]Released{}
+	for {
+		var made map[string]Released
 		err = l.write(ctx, "releasing messages", func(ctx context.Context, tx *tx) (err error) {
 			made, err = tx.release(ctx, l.clock.Now(), compose)
 			return err
 		})
-		for _, receiver := range made {
-			receivers[receiver]++
+		if len(made) == 0 || err != nil {
+			return receivers, err
 		}
-		more = len(made) > 0
+		for receiver, r := range made {
+			r.Messages, r.Parts = r.Messages+receivers[receiver].Messages, r.Parts+receivers[receiver].Parts
+			receivers[receiver] = r
+		}
 	}
-	return receivers, err
 }
 
 const selectNextDue = `SELECT due FROM held WHERE entry IS NULL AND due > 0 ORDER BY due LIMIT 1`
@@ -69,7 +75,8 @@ type slot struct {
 const selectDue = `
 	SELECT receiver, grp, due FROM held WHERE entry IS NULL AND due <= ?1 ORDER BY due LIMIT ?2`
 
-func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (made []string, err error) {
+func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (made map[string]Released, err error) {
+	made = map[string]Released{}
 	var due []slot
 	rows, err := tx.query(ctx, selectDue, micros(now), releasedAtOnce)
 	err = each(rows, err, func(rows *sql.Rows) error {
@@ -81,39 +88,43 @@ func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (mad
 		return err
 	})
 	for i := 0; i < len(due) && err == nil; i++ {
-		err = tx.releaseSlot(ctx, due[i], compose)
-		made = append(made, due[i].receiver)
+		var parts int64
+		parts, err = tx.releaseSlot(ctx, due[i], compose)
+		of := made[due[i].receiver]
+		made[due[i].receiver] = Released{Messages: of.Messages + 1, Parts: of.Parts + parts}
 	}
 	return made, err
 }
 
 // releaseSlot makes one message. What is due later is not put into it, however late
-// it is: the messages are the same then as they would have been in time.
-func (tx *tx) releaseSlot(ctx context.Context, s slot, compose Composer) error {
+// it is: the messages are the same then as they would have been in time. It returns how
+// many parts the message has.
+func (tx *tx) releaseSlot(ctx context.Context, s slot, compose Composer) (made int64, err error) {
 	g, e, parts, err := tx.parts(ctx, s)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if e.Key, e.Payload, err = compose(g, parts, e.Count); err != nil {
-		return err
+		return 0, err
 	}
 	state, err := tx.state(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	// What was read so far is before it in the receiver's queue, so that this alone
 	// does not hold the receiver's position back: see HeldKeys.
 	e.Position = max(state.Position, state.Floors.Of(s.receiver)) + 1
+	e.CreatedAt = latest(e.CreatedAt, s.due) // it could not be sent before
 	entry, err := tx.insertReleased(ctx, e, s.group)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if _, err := tx.exec(ctx, updateParts, s.receiver, s.group, micros(s.due), entry); err != nil {
-		return err
+	if made, err = tx.exec(ctx, updateParts, s.receiver, s.group, micros(s.due), entry); err != nil {
+		return 0, err
 	}
 	_, err = tx.exec(ctx, `UPDATE grp SET released = max(released, ?3) WHERE receiver = ?1 AND id = ?2`,
 		s.receiver, s.group, micros(s.due))
-	return err
+	return made, err
 }
 
 // Of very many groups a message may be due in the same second: hence the index.

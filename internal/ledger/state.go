@@ -100,7 +100,7 @@ func (l *Ledger) Replay(ctx context.Context, history string, position uint64, fl
 			if err := tx.empty(ctx, "event_count", "window", "grp"); err != nil {
 				return err
 			}
-			tx.after(func(m *memory) { m.groups = tallied{} })
+			tx.after(func(m *memory) { m.groups, m.windows = tallied{}, tallied{} })
 			s.Time, s.Newest, s.Counted = time.Time{}, time.Time{}, false
 		}
 		s.History, s.Position, s.Floors = history, position, floors
@@ -115,7 +115,10 @@ func (l *Ledger) Reset(ctx context.Context, clusterUID string, position uint64) 
 		if err := tx.empty(ctx, "attempt", "entry", "held", "event_count", "window", "grp", "digested"); err != nil {
 			return err
 		}
-		tx.after(func(m *memory) { m.backlogs, m.held, m.groups = map[string]Backlog{}, map[string]int64{}, tallied{} })
+		tx.after(func(m *memory) {
+			m.backlogs, m.held = map[string]Backlog{}, map[string]int64{}
+			m.groups, m.windows = tallied{}, tallied{}
+		})
 		return tx.setState(ctx, State{ClusterUID: clusterUID, Position: position})
 	})
 }

@@ -49,7 +49,7 @@ func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 		known, err := tx.exec(ctx, `UPDATE window SET until = ?, state = ? WHERE id = ?`, micros(w.Until), w.State, w.ID)
 		if known == 0 && err == nil {
 			_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state) VALUES (?, ?, ?, ?)`, w.ID, w.Alarm, micros(w.Until), w.State)
-			tx.after(func(m *memory) { m.groups.add(w.Alarm, 1) })
+			tx.after(func(m *memory) { m.windows.add(w.Alarm, 1) })
 		}
 		if err != nil {
 			return err
@@ -73,6 +73,6 @@ func (tx *tx) expireWindows(ctx context.Context, before time.Time) error {
 		gone[alarm]++
 		return err
 	})
-	tx.after(func(m *memory) { m.groups.subtract(gone) })
+	tx.after(func(m *memory) { m.windows.subtract(gone) })
 	return err
 }

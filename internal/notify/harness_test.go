@@ -138,7 +138,7 @@ type observer struct {
 	lostThreads          []string
 }
 
-func (o *observer) Delivered(_ string, alarms ledger.Tally) {
+func (o *observer) Delivered(_ string, _ notify.Delivery, alarms ledger.Tally) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.delivered += alarms[nodes]

@@ -1,13 +1,17 @@
 package notify
 
-import "github.com/bongsu-io/bongsu/internal/ledger"
+import (
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/ledger"
+)
 
 // Observer is told what became of messages. It is called from many goroutines
 // and must not block.
 type Observer interface {
-	// Delivered: the receiver accepted these occurrences, by ledger.Entry.Alarm.
-	// It works, whatever was said of it before.
-	Delivered(receiver string, alarms ledger.Tally)
+	// Delivered: the receiver accepted a message of these occurrences, by
+	// ledger.Entry.Alarm. It works, whatever was said of it before.
+	Delivered(receiver string, d Delivery, alarms ledger.Tally)
 	// Dropped: these occurrences were given up. text is a sentence for the owners
 	// of the alarms and of the receiver.
 	Dropped(receiver string, alarms ledger.Tally, cause DropCause, text string)
@@ -18,6 +22,38 @@ type Observer interface {
 	// ThreadLost: a group's messages could not be gone on with where they were, and
 	// were begun anew. text is a sentence for the receiver's owner.
 	ThreadLost(receiver, text string)
+}
+
+// Delivery is what is told of a message that a receiver accepted.
+type Delivery struct {
+	Kind Kind
+	// Latency is from when the oldest of what the message tells could first be sent,
+	// which is when it was written down or its group's message was due, until the
+	// receiver accepted it.
+	Latency time.Duration
+}
+
+// Kind says, as a metric's label, what a message tells of.
+type Kind string
+
+const (
+	// KindOccurrence: one occurrence.
+	KindOccurrence Kind = "occurrence"
+	// KindGroup: what is new in a group.
+	KindGroup Kind = "group"
+	// KindDigest: several messages that a rate limit held back.
+	KindDigest Kind = "digest"
+)
+
+func kindOf(a *ledger.Attempt) Kind {
+	switch {
+	case a.Entries > 1:
+		return KindDigest
+	case a.Group != "":
+		return KindGroup
+	default:
+		return KindOccurrence
+	}
 }
 
 // DropCause says, as a metric's label, why occurrences were given up.

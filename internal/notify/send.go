@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"time"
 
 	"github.com/bongsu-io/bongsu/internal/ledger"
 )
@@ -9,11 +10,17 @@ import (
 // answered is a message whose fate is known: delivered, or given up.
 type answered struct {
 	attempt *ledger.Attempt
+	// at is when the receiver accepted it, if it was delivered.
+	at time.Time
 	// cause is empty if it was delivered.
 	cause DropCause
 	text  string
 	// lost is Threaded.Lost.
 	lost string
+}
+
+func (a *answered) delivery() Delivery {
+	return Delivery{Kind: kindOf(a.attempt), Latency: max(a.at.Sub(a.attempt.Oldest), 0)}
 }
 
 // send makes one attempt and deals with its outcome; an error is the outbox's.
@@ -36,7 +43,7 @@ func (w *worker) send(c config, a *ledger.Attempt) error {
 		if len(done.Reference) <= MaxReference {
 			a.Reference = done.Reference
 		}
-		w.answered = &answered{attempt: a, lost: done.Lost}
+		w.answered = &answered{attempt: a, at: w.clock.Now(), lost: done.Lost}
 		w.succeeded(c)
 	case w.requests.Err() != nil:
 		w.log.V(1).Info("Request abandoned at the end", "receiver", w.queue.key)
@@ -86,7 +93,7 @@ func (w *worker) settle() error {
 	case done.cause != "":
 		w.dropped(tally, done.cause, done.text)
 	case len(tally) > 0:
-		w.observer.Delivered(w.queue.key, tally)
+		w.observer.Delivered(w.queue.key, done.delivery(), tally)
 	}
 	if done.lost != "" {
 		w.observer.ThreadLost(w.queue.key, done.lost)

@@ -17,6 +17,9 @@ const (
 	SuppressedByThreshold Suppression = "threshold"
 	// SuppressedByMute: it happened while the alarm was mute.
 	SuppressedByMute Suppression = "mute"
+	// SuppressedByGroup: it is told all the same, in a message of its group with others.
+	// It counts messages that were saved, once for each receiver.
+	SuppressedByGroup Suppression = "group"
 )
 
 // gate decides which of what a batch matched is sent. All that it goes by is what

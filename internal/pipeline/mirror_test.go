@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +24,8 @@ type diary struct {
 	mu      sync.Mutex
 	last    mirror.Mirror
 	written []time.Time
+	// refusal is what writes fail with.
+	refusal error
 }
 
 func (d *diary) Read(context.Context) (mirror.Mirror, bool, error) {
@@ -34,6 +37,9 @@ func (d *diary) Read(context.Context) (mirror.Mirror, bool, error) {
 func (d *diary) Write(_ context.Context, m mirror.Mirror) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.refusal != nil {
+		return d.refusal
+	}
 	d.last, d.written = m, append(d.written, clock.RealClock{}.Now())
 	return nil
 }
@@ -45,7 +51,19 @@ func (d *diary) times() ([]time.Time, uint64) {
 	return slices.Clone(d.written), d.last.Position
 }
 
-func TestTheMirrorIsWrittenEvery5SecondsWhileThereIsSomethingNew(t *testing.T) {
+// refuse has writes fail, or succeed again.
+func (d *diary) refuse(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refusal = err
+}
+
+// promised is how old the mirror may be.
+const promised = 5 * time.Second
+
+// keeping tests a leader in a bubble, which has read up to position 1 and keeps its
+// mirror from then on: the first one is written at once.
+func keeping(t *testing.T, test func(*testing.T, *Pipeline, *diary)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		books, err := ledger.Open(t.Context(), dir)
@@ -59,12 +77,37 @@ func TestTheMirrorIsWrittenEvery5SecondsWhileThereIsSomethingNew(t *testing.T) {
 		})
 		_, err = p.takeOver(t.Context())
 		must(t, err)
-		position := uint64(1)
-		must(t, p.handle(t.Context(), eventfeed.Batch{Position: position})) // the first one is written at once
-		first, _ := d.times()
-		go func() { _ = p.keepMirror(t.Context()) }()
+		must(t, p.handle(t.Context(), eventfeed.Batch{Position: 1}))
+		ctx, stop := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer stop()
+		go func() { _ = p.keepMirror(ctx) }()
+		test(t, p, d)
+	})
+}
 
-		const promised = 5 * time.Second
+func TestAMirrorThatCannotBeWrittenGetsOlderUntilItCan(t *testing.T) {
+	keeping(t, func(t *testing.T, p *Pipeline, d *diary) {
+		d.refuse(errors.New("the API server is away"))
+		must(t, p.handle(t.Context(), eventfeed.Batch{Position: 2}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if _, last := d.times(); last != 1 {
+			t.Errorf("position %d was written, want none but the first: the test does not test", last)
+		}
+		d.refuse(nil)
+		time.Sleep(promised)
+		synctest.Wait()
+		if _, last := d.times(); last != 2 {
+			t.Errorf("the mirror has position %d, want 2", last)
+		}
+	})
+}
+
+func TestTheMirrorIsWrittenEvery5SecondsWhileThereIsSomethingNew(t *testing.T) {
+	keeping(t, func(t *testing.T, p *Pipeline, d *diary) {
+		position := uint64(1)
+		first, _ := d.times()
 		for range 300 {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()

@@ -47,6 +47,9 @@ type Reporter interface {
 	Judged(id alarm.ID, outcome alarm.Outcome, err error, occurrences int64)
 	// Suppressed: occurrences that matched are not sent.
 	Suppressed(id alarm.ID, why Suppression, occurrences int64)
+	// Merged: so many messages were not made, for what they would have told is in
+	// another of their group.
+	Merged(messages int64)
 	// Folded: the alarm has more groups open than are kept apart.
 	Folded(id alarm.ID)
 	// Queued: occurrences were put into the outbox for a receiver.

@@ -37,7 +37,8 @@ func (p *Pipeline) keepReleasing(ctx context.Context) error {
 // if there is nothing to wait for.
 func (p *Pipeline) release(ctx context.Context) (wait time.Duration, err error) {
 	made, err := p.ledger.Release(ctx, composeGroup)
-	for receiver := range made {
+	for receiver, r := range made {
+		p.Reporter.Merged(r.Parts - r.Messages)
 		p.Dispatcher.Wake(receiver)
 	}
 	if err != nil {

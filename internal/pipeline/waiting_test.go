@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -50,9 +51,7 @@ func TestTheMirrorTellsWhatWaitsInGroups(t *testing.T) {
 			}
 			must(t, books.Commit(t.Context(), batch))
 			m := mirror.Mirror{Position: 90, Behind: map[string]uint64{}}
-			for receiver, position := range tc.behind {
-				m.Behind[receiver] = position
-			}
+			maps.Copy(m.Behind, tc.behind)
 			p := &Pipeline{ledger: books}
 			must(t, p.addWaiting(t.Context(), &m, ledger.Snapshot{State: tc.state}))
 			if diff := cmp.Diff(tc.waits, m.Waiting); diff != "" {

@@ -273,9 +273,14 @@ func (silent) Context(context.Context, *alarm.Event) alarm.Context    { return a
 func (silent) Judged(alarm.ID, alarm.Outcome, error, int64)           {}
 func (silent) Queued(string, int64)                                   {}
 func (silent) Folded(alarm.ID)                                        {}
+func (silent) Merged(int64)                                           {}
 func (silent) Suppressed(alarm.ID, Suppression, int64)                {}
 func (silent) Dropped(string, ledger.Tally, notify.DropCause, string) {}
 func (silent) Reset(context.Context, string)                          {}
+func (silent) Delivered(string, notify.Delivery, ledger.Tally)        {}
+func (silent) Failing(string, *notify.SendError)                      {}
+func (silent) Recovered(string)                                       {}
+func (silent) ThreadLost(string, string)                              {}
 
 func must(t testing.TB, err error) {
 	t.Helper()

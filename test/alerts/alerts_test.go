@@ -68,6 +68,17 @@ var states = map[string]struct{ fires, quiet []string }{
 		fires: []string{`bongsu_outbox_messages{namespace="n"} 1001x30`},
 		quiet: []string{`bongsu_outbox_messages{namespace="n"} 1000x30`, `bongsu_outbox_messages{namespace="n"} 0x20 5000x9`},
 	},
+	"BongsuEventsBehind": {
+		fires: []string{`bongsu_eventfeed_behind_seconds{namespace="n"} 0+60x30`},
+		quiet: []string{
+			`bongsu_eventfeed_behind_seconds{namespace="n"} 60x30`,
+			`bongsu_eventfeed_behind_seconds{namespace="n"} 0x27 300x2`, // it catches up
+		},
+	},
+	"BongsuMessageWaitsLong": {
+		fires: []string{"bongsu_outbox_oldest_message_seconds{namespace=\"n\",pod=\"a\"} 0x30\nbongsu_outbox_oldest_message_seconds{namespace=\"n\",pod=\"b\"} 43000+60x30"},
+		quiet: []string{`bongsu_outbox_oldest_message_seconds{namespace="n"} 40000+60x30`},
+	},
 	"BongsuMessagesDropped": {
 		fires: []string{
 			`bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} 5x25 6x4`,

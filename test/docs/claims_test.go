@@ -1,40 +1,32 @@
 package docs
 
 import (
-	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 )
 
-var (
-	claimed = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`")
-	defined = regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]*)\(`)
-)
+var claimed = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`")
 
-// What protects is not true because it is written.
-func TestEveryTestThatSecurityNamesIsThere(t *testing.T) {
+// What protects, or is promised, is not true because it is written.
+func TestEveryTestThatAPageNamesIsThere(t *testing.T) {
 	there := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		for _, m := range defined.FindAllStringSubmatch(read(t, path), -1) {
-			there[m[1]] = true
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, names := range testsByFile(t) {
+		maps.Copy(there, names)
 	}
-	claims := claimed.FindAllStringSubmatch(read(t, filepath.Join(root, "docs/security.md")), -1)
-	for _, claim := range claims {
-		if !there[claim[1]] {
-			t.Errorf("docs/security.md claims %s, and there is no such test", claim[1])
+	naming := map[string]bool{}
+	for _, page := range pages(t) {
+		for _, claim := range claimed.FindAllStringSubmatch(read(t, page), -1) {
+			naming[filepath.Base(page)] = true
+			if !there[claim[1]] {
+				t.Errorf("%s names %s, and there is no such test", page, claim[1])
+			}
 		}
 	}
-	if len(claims) == 0 {
-		t.Error("docs/security.md names no test")
+	for _, page := range []string{"security.md", "alarms.md"} {
+		if !naming[page] {
+			t.Errorf("%s names no test", page)
+		}
 	}
 }

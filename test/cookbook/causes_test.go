@@ -1,0 +1,186 @@
+package cookbook
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/config"
+)
+
+// recipe is how an alarm is made to fire.
+type recipe struct {
+	// before the alarm is there.
+	before cause
+	// nearMiss is what the alarm must not tell of: it regards the bystander.
+	nearMiss cause
+	// steps are what it must tell of, a message each.
+	steps []cause
+}
+
+// cause makes something happen.
+type cause func(*trial)
+
+// bystander is the name of what an alarm must not tell of.
+func bystander(e entry) string { return "bystander-of-" + e.alarm.GetName() }
+
+// both causes one after the other.
+func both(causes ...cause) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		for _, c := range causes {
+			c(tr)
+		}
+	}
+}
+
+// applied has what is written in YAML come about; BYSTANDER is the bystander's name. What
+// comes of it is the doing of the cluster's own components.
+func applied(manifests string) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		objects, err := config.Decode(strings.NewReader(strings.ReplaceAll(manifests, "BYSTANDER", bystander(tr.entry))))
+		if err != nil {
+			tr.Fatal(err)
+		}
+		tr.apply(objects...)
+	}
+}
+
+// happening is an Event as a component writes it through core/v1. Of a kind without
+// a namespace, the Event is in the namespace default.
+type happening struct {
+	by, kind string
+	// on is the object, NAMESPACE/NAME or NAME. Without NAME it is the bystander.
+	on                      string
+	eventType, reason, note string
+	container               string
+	// count is how often, if more than once.
+	count int32
+}
+
+// apiVersions of the kinds that recorded Events regard, but v1.
+var apiVersions = map[string]string{"CronJob": "batch/v1", "Job": "batch/v1", "ReplicaSet": "apps/v1", "Deployment": "apps/v1", "HorizontalPodAutoscaler": "autoscaling/v2"}
+
+// recorded writes Events as components have been seen to write them. One that happens
+// several times is written once and then updated, as their recorders do.
+func recorded(events ...happening) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		for _, h := range events {
+			e := h.event(bystander(tr.entry))
+			if err := tr.Client.Create(tr.Context(), e); err != nil {
+				tr.Fatal(err)
+			}
+			if h.count < 2 {
+				continue
+			}
+			e.Count, e.LastTimestamp = h.count, metav1.Now()
+			if err := tr.Client.Update(tr.Context(), e); err != nil {
+				tr.Fatal(err)
+			}
+		}
+	}
+}
+
+func (h happening) event(bystander string) *corev1.Event {
+	namespace, name, ok := strings.Cut(h.on, "/")
+	if !ok {
+		namespace, name = "", h.on
+	}
+	if name == "" {
+		name = bystander
+	}
+	now := metav1.Now()
+	e := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: name + "."},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: apiVersions[h.kind], Kind: h.kind, Namespace: namespace, Name: name, UID: uuid.NewUUID(),
+		},
+		Type: h.eventType, Reason: h.reason, Message: h.note, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Source: corev1.EventSource{Component: h.by}, ReportingController: h.by,
+	}
+	if e.InvolvedObject.APIVersion == "" {
+		e.InvolvedObject.APIVersion = "v1"
+	}
+	if h.container != "" {
+		e.InvolvedObject.FieldPath = "spec.containers{" + h.container + "}"
+	}
+	if h.kind == "Node" {
+		e.Namespace, e.InvolvedObject.UID = metav1.NamespaceDefault, types.UID("")
+	}
+	return e
+}
+
+// deleted has objects go.
+func deleted(kind, apiVersion, namespace, name string) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		u := &unstructured.Unstructured{}
+		u.SetAPIVersion(apiVersion)
+		u.SetKind(kind)
+		u.SetNamespace(namespace)
+		u.SetName(name)
+		if err := tr.Client.Delete(tr.Context(), u); err != nil && !apierrors.IsNotFound(err) {
+			tr.Fatal(err)
+		}
+	}
+}
+
+// simulated tells a node what to play; nothing: to be well.
+func simulated(node, what string) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		value := `"` + what + `"`
+		if what == "" {
+			value = "null"
+		}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"bongsu.io/simulate":`+value+`}}}`))
+		if err := tr.Client.Patch(tr.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch); err != nil {
+			tr.Fatal(err)
+		}
+	}
+}
+
+// older waits until a node is as old as that.
+func older(node string, age time.Duration) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		tr.until("node "+node+" is older than "+age.String(), func(ctx context.Context) bool {
+			var n corev1.Node
+			return tr.Client.Get(ctx, client.ObjectKey{Name: node}, &n) == nil && time.Since(n.CreationTimestamp.Time) > age
+		})
+	}
+}
+
+// told waits until there is an Event with a reason on an object.
+func told(namespace, name, reason string) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		tr.until(reason+" on "+name, func(ctx context.Context) bool {
+			on := strings.ReplaceAll(name, "BYSTANDER", bystander(tr.entry))
+			var events corev1.EventList
+			err := tr.Client.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.name": on, "reason": reason})
+			return err == nil && len(events.Items) > 0
+		})
+	}
+}
+
+// counted waits until a quota is in force.
+func counted(namespace, quota string) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		tr.until("quota "+quota+" is in force", func(ctx context.Context) bool {
+			var q corev1.ResourceQuota
+			return tr.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: quota}, &q) == nil && len(q.Status.Hard) > 0
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package cookbook
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/install"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+// trial is one alarm of the page in the cluster of all.
+type trial struct {
+	*testing.T
+	*cluster.Cluster
+	sink  *sink.Sink
+	entry entry
+}
+
+// run has what the alarm is not for happen, and then what it is for, step by step: a
+// message of the page for each. The feed reads in this order too.
+func (tr *trial) run(r recipe) {
+	tr.Helper()
+	if len(r.steps) != len(tr.entry.messages) {
+		tr.Fatalf("the page shows %d messages, the table has %d steps", len(tr.entry.messages), len(r.steps))
+	}
+	if r.before != nil {
+		r.before(tr)
+	}
+	tr.force()
+	r.nearMiss(tr)
+	for i, step := range r.steps {
+		step(tr)
+		tr.awaitMessage(i)
+	}
+	tr.awaitNight()
+}
+
+// awaitMessage returns when the message has come that the page shows in this place.
+func (tr *trial) awaitMessage(i int) {
+	tr.Helper()
+	name, want := tr.entry.alarm.GetName(), tr.entry.messages[i]
+	came := tr.sink.Wait(patience, func([]sink.Request) bool {
+		return slices.ContainsFunc(messagesOf(tr.sink, name), func(m alarm.Message) bool {
+			return want.MatchString(settled(m.Title + "\n" + m.Text))
+		})
+	})
+	if came {
+		return
+	}
+	tr.Errorf("no message like\n%s\nThese came:", want)
+	for _, m := range messagesOf(tr.sink, name) {
+		tr.Logf("%s\n%s", settled(m.Title), settled(m.Text))
+	}
+	var events string
+	if out, err := tr.Kubectl(tr.T, tr.RESTConfig())("describe", tr.entry.alarm.GetKind(), "-A", name); err == nil {
+		events = out
+	}
+	tr.Fatal(events)
+}
+
+// until waits for something that the cluster has to do.
+func (tr *trial) until(what string, condition func(context.Context) bool) {
+	tr.Helper()
+	over := time.After(patience)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !condition(tr.Context()) {
+		select {
+		case <-tick.C:
+		case <-over:
+			tr.Fatalf("after %v, still not: %s", patience, what)
+		}
+	}
+}
+
+// force applies the alarm and returns when it is in force. One that is mute at times
+// is then tried without that, and another one where it is night.
+func (tr *trial) force() {
+	tr.Helper()
+	tr.apply(tr.entry.alarm)
+	tr.ExpectReady(tr.T, object(tr.entry.alarm))
+	if !mute(tr.entry) {
+		return
+	}
+	awake, night := tr.entry.alarm.DeepCopy(), tr.atNight()
+	unstructured.RemoveNestedField(awake.Object, "spec", "mute")
+	tr.apply(awake, night)
+	tr.ExpectReady(tr.T, object(awake))
+	tr.ExpectReady(tr.T, object(night))
+}
+
+// awaitNight returns when the alarm that is mute has kept back what happened.
+func (tr *trial) awaitNight() {
+	tr.Helper()
+	if !mute(tr.entry) {
+		return
+	}
+	night := object(tr.atNight())
+	tr.until("what happens at night is suppressed", func(ctx context.Context) bool {
+		tr.Ready(ctx, night)
+		return night.AlarmStatus().Suppressed > 0
+	})
+}
+
+func (tr *trial) apply(objects ...*unstructured.Unstructured) {
+	tr.Helper()
+	if err := install.Apply(tr.Context(), tr.Client, objects...); err != nil {
+		tr.Fatal(err)
+	}
+}
+
+// object returns the alarm to be read.
+func object(u *unstructured.Unstructured) cluster.Object {
+	key := metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName()}
+	if u.GetKind() == "Alarm" {
+		return &v1alpha1.Alarm{ObjectMeta: key}
+	}
+	return &v1alpha1.ClusterAlarm{ObjectMeta: key}
+}
