@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/backlog"
@@ -93,6 +97,12 @@ func TestAlarmPendingShowsWhatWaitsAndWhatADigestLeftOut(t *testing.T) {
 
 func TestAlarmPendingSaysWhoseLedgerItIs(t *testing.T) {
 	c := cluster.Shared(t)
+	t.Cleanup(func() { // once the operators are gone, for tests that judge the cluster
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: options.Default().Namespace, Name: options.LeaseName}}
+		if err := c.Client.Delete(context.Background(), lease); err != nil {
+			t.Error(err)
+		}
+	})
 	var dir string
 	o := c.StartOperator(t, func(opts *options.Options) { dir = opts.DataDir })
 	code, out, errOut := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
