@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -104,20 +105,19 @@ func TestAlarmPendingSaysWhoseLedgerItIs(t *testing.T) {
 		}
 	})
 	var dir string
-	o := c.StartOperator(t, func(opts *options.Options) { dir = opts.DataDir })
-	code, out, errOut := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
-	if code != exitOK || strings.Contains(out, "note:") || !strings.Contains(out, "Nothing waits") {
-		t.Errorf("of the leader: exit code %d: %s%s", code, out, errOut)
+	says := func() string {
+		_, out, errOut := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
+		return out + errOut
 	}
+	eventually := NewWithT(t).Eventually // a term begins when it is in the mirror
+	o := c.StartOperator(t, func(opts *options.Options) { dir = opts.DataDir })
+	eventually(says).WithTimeout(time.Minute).Should(And(Not(ContainSubstring("note:")), ContainSubstring("Nothing waits")))
 	if err := o.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	c.StartOperator(t, func(opts *options.Options) { opts.LeaderElect = true })
-	code, out, errOut = runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
-	if code != exitOK || !strings.Contains(out, "note: this is not the ledger of the replica that leads, and out of date: ask pod ") {
-		t.Errorf("of one that led before: exit code %d: %s%s", code, out, errOut)
-	}
-	_, out, _ = runs(t, "alarm", "pending", "--data-dir", books(t), "--kubeconfig", c.Kubeconfig())
+	eventually(says).WithTimeout(time.Minute).Should(ContainSubstring("note: this is not the ledger of the replica that leads, and out of date: ask pod "))
+	_, out, _ := runs(t, "alarm", "pending", "--data-dir", books(t), "--kubeconfig", c.Kubeconfig())
 	if !strings.Contains(out, "could not be found out: it is of another cluster") {
 		t.Errorf("of another cluster: %s", out)
 	}
