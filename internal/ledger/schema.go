@@ -70,10 +70,10 @@ var migrations = []string{
 		until INTEGER NOT NULL,
 		state BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX window_by_end ON window (until);
+	CREATE INDEX window_by_end ON window (until);`,
 
-	-- What is remembered of an open group of a receiver.
-	CREATE TABLE grp (
+	// What is remembered of an open group of a receiver.
+	`CREATE TABLE grp (
 		receiver  TEXT NOT NULL,
 		id        TEXT NOT NULL,
 		alarm     TEXT NOT NULL,
