@@ -11,46 +11,37 @@ import (
 
 // WriteText prints a report for people.
 func WriteText(out io.Writer, r *Report) error {
-	p := &printer{out: out}
+	p := &printer{plaintext.Printer{Out: out}}
 	if r.Note != "" {
-		p.line("note: %s", plaintext.Line(r.Note))
+		p.Line("note: %s", plaintext.Line(r.Note))
 	}
 	if len(r.Receivers) == 0 {
-		p.line("Nothing waits, and no digest was sent in the last 24 hours.")
+		p.Line("Nothing waits, and no digest was sent in the last 24 hours.")
 	}
 	for i := range r.Receivers {
 		if i > 0 {
-			p.line("")
+			p.Line("")
 		}
 		p.receiver(&r.Receivers[i])
 	}
-	return p.err
+	return p.Err
 }
 
-type printer struct {
-	out io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.out, format+"\n", args...)
-	}
-}
+type printer struct{ plaintext.Printer }
 
 func (p *printer) receiver(r *Receiver) {
-	p.line("%s: %d waiting, of %d occurrences", plaintext.Line(r.Receiver), r.Entries, r.Occurrences)
+	p.Line("%s: %d waiting, of %d occurrences", plaintext.Line(r.Receiver), r.Entries, r.Occurrences)
 	p.table("MATCHED\tALARM\tCOUNT\tSTATE\tTITLE", len(r.Waiting), func(i int) []any {
 		w := &r.Waiting[i]
 		return append(w.cells(), w.state(), w.title())
 	})
 	if rest := r.Entries - int64(len(r.Waiting)); rest > 0 && len(r.Waiting) > 0 {
-		p.line("  and %d more", rest)
+		p.Line("  and %d more", rest)
 	}
 	if len(r.Digested) == 0 {
 		return
 	}
-	p.line("  in digests:")
+	p.Line("  in digests:")
 	p.table("MATCHED\tALARM\tCOUNT\tDIGEST\tTITLE", len(r.Digested), func(i int) []any {
 		d := &r.Digested[i]
 		return append(d.cells(), d.state(), d.title())
@@ -58,15 +49,15 @@ func (p *printer) receiver(r *Receiver) {
 }
 
 func (p *printer) table(header string, rows int, cells func(i int) []any) {
-	if rows == 0 || p.err != nil {
+	if rows == 0 || p.Err != nil {
 		return
 	}
-	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "  "+header) // Flush tells of an error
 	for i := range rows {
 		_, _ = fmt.Fprintf(table, "  %s\t%s\t%d\t%s\t%s\n", cells(i)...)
 	}
-	p.err = table.Flush()
+	p.Err = table.Flush()
 }
 
 func (e *Entry) cells() []any {

@@ -113,6 +113,7 @@ var migrations = []string{
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX held_by_due ON held (due) WHERE entry IS NULL;
 	CREATE INDEX held_by_group ON held (receiver, grp, due, position) WHERE entry IS NULL;
+	CREATE INDEX held_by_position ON held (receiver, position);
 	CREATE INDEX held_by_entry ON held (entry) WHERE entry IS NOT NULL;
 	ALTER TABLE entry ADD COLUMN grp TEXT NOT NULL DEFAULT '';
 	DROP INDEX entry_by_position;

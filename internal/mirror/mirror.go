@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -66,20 +67,16 @@ func (m Mirror) Equal(o Mirror) bool {
 // (https://kubernetes.io/docs/concepts/configuration/configmap/).
 const maxBehind = 512 << 10
 
-// Fit makes Behind small enough to be written, and returns how many receivers it
-// had to leave out: all those of the namespaces that have most of it. What waits
-// for them is lost if the ledger is, and for nobody else.
+// Fit makes Waiting and Behind small enough to be written, and returns how many
+// receivers it had to leave out: all those of the namespaces that have most of it. What
+// waits for them is lost if the ledger is, and for nobody else.
 func (m *Mirror) Fit() (leftOut int) {
-	sizes, total := map[string]int{}, 0
+	m.fitWaiting()
+	sizes := map[string]int{}
 	for receiver, position := range m.Behind {
-		size := len(fmt.Sprintf("%q:%d,", receiver, position))
-		sizes[owner(receiver)] += size
-		total += size
+		sizes[owner(receiver)] += len(fmt.Sprintf("%q:%d,", receiver, position))
 	}
-	for total > maxBehind {
-		largest := slices.MaxFunc(slices.Sorted(maps.Keys(sizes)), func(a, b string) int { return cmp.Compare(sizes[a], sizes[b]) })
-		total -= sizes[largest]
-		delete(sizes, largest)
+	for largest := range beyond(sizes, maxBehind) {
 		maps.DeleteFunc(m.Behind, func(receiver string, _ uint64) bool {
 			left := owner(receiver) == largest
 			if left {
@@ -89,6 +86,24 @@ func (m *Mirror) Fit() (leftOut int) {
 		})
 	}
 	return leftOut
+}
+
+// beyond returns those that have most, until the sizes of the others are within a limit.
+func beyond(sizes map[string]int, limit int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		total := 0
+		for _, size := range sizes {
+			total += size
+		}
+		for total > limit {
+			largest := slices.MaxFunc(slices.Sorted(maps.Keys(sizes)), func(a, b string) int { return cmp.Compare(sizes[a], sizes[b]) })
+			total -= sizes[largest]
+			delete(sizes, largest)
+			if !yield(largest) {
+				return
+			}
+		}
+	}
 }
 
 // owner is the kind and namespace of a receiver's key, KIND/NAMESPACE/NAME.

@@ -158,6 +158,34 @@ func TestAMirrorThatIsTooLargeLeavesOutWhoHasMostOfIt(t *testing.T) {
 	write(t, w.operator(), m)
 }
 
+// Whoever makes receivers chooses how long their names are, and may not keep the leader
+// from writing what it needs to lead.
+func TestTooMuchThatWaitsInGroupsIsToldAsBeingBehind(t *testing.T) {
+	w := newWorld(t)
+	waiting := func(position uint64) map[string]uint64 {
+		return map[string]uint64{"5e97": position, "5e98": position + 1}
+	}
+	m := mirror.Mirror{
+		Epoch: "leader", Position: 900, Behind: map[string]uint64{},
+		Waiting: map[string]map[string]uint64{"AlarmReceiver/shop/hook": waiting(700)},
+	}
+	for i := range 1700 {
+		m.Waiting[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = waiting(800)
+	}
+	if left := m.Fit(); left != 0 || len(m.Behind) != 1700 {
+		t.Errorf("%d were left out, and %d are behind; want all of the greedy namespace to be behind", left, len(m.Behind))
+	}
+	for receiver, position := range m.Behind {
+		if position != 799 {
+			t.Fatalf("%s is at %d", receiver, position)
+		}
+	}
+	if diff := cmp.Diff(map[string]map[string]uint64{"AlarmReceiver/shop/hook": waiting(700)}, m.Waiting); diff != "" {
+		t.Error(diff)
+	}
+	write(t, w.operator(), m)
+}
+
 func TestADeposedLeaderThatReadsAgainMayWrite(t *testing.T) {
 	w := newWorld(t)
 	store := w.operator()

@@ -103,6 +103,8 @@ func (in *intake) member(occ *alarm.Occurrence, v *verdict) (*ledger.Membership,
 	}
 	return &ledger.Membership{
 		Group: alarm.GroupKey(v.alarm.UID, v.by...), By: by, At: occ.ObservedAt.Truncate(time.Second),
-		Wait: g.Wait, Interval: g.Interval, Resolves: g.Resolves(&occ.Event),
+		Wait: g.Wait, Interval: g.Interval,
+		// What is beyond the bounds has nothing in common that could be over.
+		Resolves: len(v.by) > 0 && g.Resolves(&occ.Event),
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/ledger"
 )
@@ -48,5 +49,22 @@ func TestADeadReceiverDoesNotFillTheDisk(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]ledger.Tally{"dead": {"Alarm/shop/web": 6}}, in.overflow); diff != "" {
 		t.Errorf("dropped: %s", diff)
+	}
+}
+
+func TestWhatIsBeyondTheBoundsOfGroupsIsNeverResolved(t *testing.T) {
+	compiler, err := alarm.NewCompiler()
+	must(t, err)
+	compiled, err := compiler.Compile(alarm.Definition{Spec: v1alpha1.AlarmSpec{
+		Group: &v1alpha1.AlarmGroup{By: []string{"regarding.kind", "regarding.name"}},
+	}})
+	must(t, err)
+	ready := &alarm.Occurrence{Event: alarm.Event{Reason: "NodeReady", Regarding: alarm.Reference{Kind: "Node", Name: "node-0"}}}
+	for resolves, by := range map[bool][]alarm.GroupValue{true: compiled.Grouping().Values(&ready.Event, &alarm.Object{}), false: nil} {
+		member, err := (&intake{}).member(ready, &verdict{alarm: compiled, by: by})
+		must(t, err)
+		if member.Resolves != resolves {
+			t.Errorf("of the group %v: resolved is %t", by, member.Resolves)
+		}
 	}
 }

@@ -49,11 +49,7 @@ func (p *Pipeline) addWaiting(ctx context.Context, m *mirror.Mirror, snapshot le
 		lower(lowest, receiver, position)
 	}
 	for receiver, position := range lowest {
-		behind, ok := m.Behind[receiver]
-		if !ok {
-			behind = m.Position
-		}
-		m.Behind[receiver] = min(behind, position-1)
+		m.FallBehind(receiver, position)
 	}
 	return nil
 }

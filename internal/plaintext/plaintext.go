@@ -2,7 +2,8 @@
 // would act on rather than show: control characters, escape sequences,
 // directional overrides, invalid UTF-8.
 //
-// It escapes nothing: markup is the matter of each sink.
+// It escapes nothing: markup is the matter of each sink. A Printer is for what commands
+// print.
 package plaintext
 
 import (

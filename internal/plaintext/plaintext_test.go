@@ -1,6 +1,9 @@
 package plaintext_test
 
 import (
+	"errors"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/bongsu-io/bongsu/internal/plaintext"
@@ -45,5 +48,27 @@ func TestCutIsBoundedAndNeverSplitsACharacter(t *testing.T) {
 				t.Errorf("Cut(%q, %d) = %q, want %q", tc.in, tc.limit, got, tc.want)
 			}
 		})
+	}
+}
+
+// full takes so many lines, and no more.
+type full struct{ lines []string }
+
+func (f *full) Write(line []byte) (int, error) {
+	if len(f.lines) == 2 {
+		return 0, io.ErrShortWrite
+	}
+	f.lines = append(f.lines, string(line))
+	return len(line), nil
+}
+
+func TestAPrinterStopsAtTheFirstError(t *testing.T) {
+	out := &full{}
+	p := plaintext.Printer{Out: out}
+	for i := range 4 {
+		p.Line("line %d", i)
+	}
+	if !errors.Is(p.Err, io.ErrShortWrite) || strings.Join(out.lines, "") != "line 0\nline 1\n" {
+		t.Errorf("%v after %q", p.Err, out.lines)
 	}
 }

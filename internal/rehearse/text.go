@@ -14,38 +14,29 @@ import (
 // WriteText prints a report for people: of each alarm a table of the Events, and below
 // it the messages as they would read. What Events say cannot move the cursor.
 func WriteText(out io.Writer, r *Report) error {
-	p := &printer{out: out}
+	p := &printer{plaintext.Printer{Out: out}}
 	for i := range r.Alarms {
 		if i > 0 {
-			p.line("")
+			p.Line("")
 		}
 		p.alarm(&r.Alarms[i], r.Since)
 	}
 	p.notes(r.Notes)
-	return p.err
+	return p.Err
 }
 
-type printer struct {
-	out io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.out, format+"\n", args...)
-	}
-}
+type printer struct{ plaintext.Printer }
 
 func (p *printer) notes(notes []string) {
 	for _, note := range notes {
-		p.line("note: %s", plaintext.Line(note))
+		p.Line("note: %s", plaintext.Line(note))
 	}
 }
 
 func (p *printer) alarm(a *AlarmReport, since time.Time) {
-	p.line("%s: of %s since %s, %s", idOf(a.Alarm), count(a.Events, "Event"), since.Format(time.RFC3339), summary(a))
+	p.Line("%s: of %s since %s, %s", idOf(a.Alarm), count(a.Events, "Event"), since.Format(time.RFC3339), summary(a))
 	if a.Suspended {
-		p.line("note: spec.suspend is true: as it is, it sends nothing")
+		p.Line("note: spec.suspend is true: as it is, it sends nothing")
 	}
 	p.notes(a.Notes)
 	p.matches(a.Matches)
@@ -86,11 +77,11 @@ func summary(a *AlarmReport) string {
 }
 
 func (p *printer) matches(matches []Match) {
-	if len(matches) == 0 || p.err != nil {
+	if len(matches) == 0 || p.Err != nil {
 		return
 	}
-	p.line("")
-	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	p.Line("")
+	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "AT\tTYPE\tREASON\tOBJECT\tCOUNT\tGROUP\tBECOMES") // Flush tells of an error
 	for i := range matches {
 		m := &matches[i]
@@ -101,7 +92,7 @@ func (p *printer) matches(matches []Match) {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", m.At.Format(time.RFC3339),
 			cell(m.Type), cell(m.Reason), cell(object), m.Count, cell(groupOf(m)), cell(becomes(m)))
 	}
-	p.err = table.Flush()
+	p.Err = table.Flush()
 }
 
 func cell(text string) string {
@@ -136,12 +127,12 @@ func becomes(m *Match) string {
 }
 
 func (p *printer) message(m *Message, receivers []string) {
-	p.line("")
-	p.line("message %d at %s to %s:", m.Number, m.At.Format(time.RFC3339), strings.Join(receivers, ", "))
-	p.line("    %s", m.Message.Title)
+	p.Line("")
+	p.Line("message %d at %s to %s:", m.Number, m.At.Format(time.RFC3339), strings.Join(receivers, ", "))
+	p.Line("    %s", m.Message.Title)
 	if m.Message.Text != "" {
 		for line := range strings.SplitSeq(m.Message.Text, "\n") {
-			p.line("    %s", line)
+			p.Line("    %s", line)
 		}
 	}
 }
