@@ -11,13 +11,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/calendar"
 )
 
-// Values of ID.Kind. The kind decides the scope: a ClusterAlarm may see every
-// Event, an Alarm those of its own namespace.
-const (
-	KindAlarm        = "Alarm"
-	KindClusterAlarm = "ClusterAlarm"
-)
-
 // Definition is an alarm as the API has it.
 type Definition struct {
 	ID ID

@@ -12,7 +12,7 @@ func TestCombinerHoldsAFloodInBoundedMemory(t *testing.T) {
 	before := heapInUse()
 	c := NewCombiner()
 	for i := range flood {
-		m := messageOf("a", "BackOff", "Pod", fmt.Sprintf("web-%06d", i), 1, lastSeen)
+		m := messageOf("a", "BackOff", "Pod", fmt.Sprintf("web-%06d", i), 1, seenLast)
 		m.Events[0].Note = strings.Repeat("n", 1000) + m.Events[0].Regarding.Name
 		c.Add(m)
 	}
@@ -38,10 +38,9 @@ func heapInUse() uint64 {
 func TestCombinerCountsWhatItHasNoRoomFor(t *testing.T) {
 	c := NewCombiner()
 	for i := range 3 * maxGroups {
-		c.Add(messageOf("a", fmt.Sprintf("Reason%05d", i), "Pod", "web-0", 1, lastSeen))
+		c.Add(messageOf("a", fmt.Sprintf("Reason%05d", i), "Pod", "web-0", 1, seenLast))
 	}
 	got := c.Message()
-	checkMessage(t, got)
 	if lines := strings.Count(got.Text, "\n"); got.Count != 3*maxGroups || !strings.HasSuffix(got.Text, fmt.Sprintf("and %d more", 3*maxGroups-lines)) {
 		t.Errorf("count is %d, text %q", got.Count, got.Text)
 	}

@@ -107,7 +107,7 @@ func compileSelector(field string, selector *metav1.LabelSelector) (labels.Selec
 	}
 	compiled, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMatch, Field: field, Message: cut(plaintext.Line(err.Error()), maxCompileMessage)}
+		return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMatch, Field: field, Message: plaintext.CutRunes(plaintext.Line(err.Error()), maxCompileMessage)}
 	}
 	return compiled, nil
 }

@@ -50,6 +50,6 @@ func expressionError(field, text string, offset int, format string, args ...any)
 		Text:    text,
 		Line:    1 + strings.Count(before, "\n"),
 		Column:  1 + utf8.RuneCountInString(lastLine),
-		Message: cut(plaintext.Line(fmt.Sprintf(format, args...)), maxCompileMessage),
+		Message: plaintext.CutRunes(plaintext.Line(fmt.Sprintf(format, args...)), maxCompileMessage),
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // maxNamed is how many objects a line of a digest names.
@@ -52,13 +54,13 @@ func (g *eventGroup) String() string {
 func (g *eventGroup) line() string {
 	line := g.String()
 	if len(g.named) == 0 {
-		return cut(line, maxLineLength)
+		return plaintext.CutRunes(line, maxLineLength)
 	}
 	line += ": " + strings.Join(g.named, ", ")
 	if more := len(g.objects) - len(g.named); more > 0 {
 		line += fmt.Sprintf(" and %d more", more)
 	}
-	return cut(line, maxLineLength)
+	return plaintext.CutRunes(line, maxLineLength)
 }
 
 func compareGroups(a, b *eventGroup) int {
@@ -69,7 +71,7 @@ func compareGroups(a, b *eventGroup) int {
 // as many lines as fit, and how many occurrences no line speaks of.
 func digestText(count int64, groups []*eventGroup) (title, text string) {
 	var lines []string
-	rest, room := count, maxTextLength-len("and 9223372036854775807 more")
+	rest, room := count, MaxTextLength-len("and 9223372036854775807 more")
 	for _, g := range groups {
 		line := g.line()
 		room -= utf8.RuneCountInString(line) + len("\n")
@@ -82,7 +84,7 @@ func digestText(count int64, groups []*eventGroup) (title, text string) {
 	if rest > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", rest))
 	}
-	return cut(digestTitle(count, groups), maxTitleLength), strings.Join(lines, "\n")
+	return plaintext.CutRunes(digestTitle(count, groups), MaxTitleLength), strings.Join(lines, "\n")
 }
 
 func digestTitle(count int64, groups []*eventGroup) string {

@@ -74,11 +74,3 @@ func labelsFor(selector labels.Selector) map[string]string {
 	}
 	return made
 }
-
-// AsTest marks a message as a test. It is of an alarm of another name, so that what a
-// receiver makes of an alarm's messages, an incident for example, is not touched by it.
-func (m Message) AsTest() Message {
-	m.Title = cut("[Test] "+m.Title, maxTitleLength)
-	m.Alarm.Name += "-test"
-	return m
-}

@@ -39,9 +39,9 @@ func TestAnExampleIsWhatTheAlarmMatches(t *testing.T) {
 }
 
 func TestATestIsMarkedAndOfAnAlarmOfItsOwn(t *testing.T) {
-	m := Message{Alarm: ID{Kind: KindAlarm, Namespace: "shop", Name: "crashes"}, Title: strings.Repeat("x", maxTitleLength)}
+	m := Message{Alarm: ID{Kind: KindAlarm, Namespace: "shop", Name: "crashes"}, Title: strings.Repeat("x", MaxTitleLength)}
 	got := m.AsTest()
-	if !strings.HasPrefix(got.Title, "[Test] xxx") || len([]rune(got.Title)) != maxTitleLength {
+	if !strings.HasPrefix(got.Title, "[Test] xxx") || len([]rune(got.Title)) != MaxTitleLength {
 		t.Errorf("the title is %q", got.Title)
 	}
 	if got.Alarm.Name != "crashes-test" || m.Alarm.Name != "crashes" {

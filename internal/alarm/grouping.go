@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/plaintext"
+
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
@@ -51,7 +53,7 @@ func compileGrouping(spec *v1alpha1.AlarmGroup) (*Grouping, error) {
 		if value == nil {
 			return nil, &CompileError{
 				Reason: v1alpha1.ReasonInvalidGroup, Field: fmt.Sprintf("spec.group.by[%d]", i),
-				Message: fmt.Sprintf("there is no key %q", cut(text, maxTitleLength)),
+				Message: fmt.Sprintf("there is no key %q", plaintext.CutRunes(text, MaxTitleLength)),
 			}
 		}
 		g.keys = append(g.keys, groupingKey{text, value})
@@ -90,7 +92,7 @@ func within(key, prefix string) (name string, ok bool) {
 func (g *Grouping) Values(event *Event, object *Object) []GroupValue {
 	values := make([]GroupValue, 0, len(g.keys))
 	for _, k := range g.keys {
-		values = append(values, GroupValue{Key: k.text, Value: field(k.value(event, object))})
+		values = append(values, GroupValue{Key: k.text, Value: plaintext.CutRunes(plaintext.Line(k.value(event, object)), MaxFieldLength)})
 	}
 	return values
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // ComposeGroup makes one message of those of a group, the oldest first; count is of
@@ -19,7 +21,7 @@ func ComposeGroup(group MessageGroup, parts []Message, count int64) Message {
 			m.Title, lines[0] = newest.Title, newest.Text
 		} else {
 			first, _, _ := strings.Cut(newest.Text, "\n")
-			lines = append(lines, "Latest: "+cut(first, maxLineLength))
+			lines = append(lines, "Latest: "+plaintext.CutRunes(first, maxLineLength))
 		}
 	}
 	if len(group.By) == 0 {
@@ -30,7 +32,7 @@ func ComposeGroup(group MessageGroup, parts []Message, count int64) Message {
 	}
 	m.Title = cmp.Or(m.Title, fmt.Sprintf("%d occurrences", count))
 	if group.Resolved {
-		m.Title = cut("Resolved: "+m.Title, maxTitleLength)
+		m.Title = plaintext.CutRunes("Resolved: "+m.Title, MaxTitleLength)
 	}
 	m.Text = withTail(lines[0], lines[1:])
 	return m
@@ -46,5 +48,5 @@ func theSame(events []MessageEvent) bool {
 // withTail puts lines below a text, of which it takes as much as there is room for.
 func withTail(text string, lines []string) string {
 	tail := strings.Join(lines, "\n")
-	return strings.TrimSpace(cut(text, maxTextLength-len(tail)-1) + "\n" + tail)
+	return strings.TrimSpace(plaintext.CutRunes(text, MaxTextLength-len(tail)-1) + "\n" + tail)
 }

@@ -6,6 +6,28 @@ import (
 	"fmt"
 )
 
+// Values of ID.Kind. The kind decides the scope: a ClusterAlarm may see every
+// Event, an Alarm those of its own namespace.
+const (
+	KindAlarm        = "Alarm"
+	KindClusterAlarm = "ClusterAlarm"
+)
+
+// ID names an alarm.
+type ID struct {
+	// Kind is Alarm or ClusterAlarm.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// GroupValue is one of the things that the occurrences of a group have in common.
+type GroupValue struct {
+	// Key is an entry of spec.group.by, for example regarding.name.
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
 // Key is the idempotency key of what an alarm sends a receiver about an
 // occurrence: 32 hexadecimal digits. It depends only on what another leader that
 // reads the same Event again sees too.

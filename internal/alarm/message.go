@@ -1,20 +1,16 @@
 package alarm
 
-import "time"
+import (
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/plaintext"
+)
 
 // MessageVersion is the version of Message's JSON form, which webhooks receive.
 const MessageVersion = "v1"
 
 // MaxListedEvents bounds Message.Events; Count is always the whole.
 const MaxListedEvents = 50
-
-// ID names an alarm.
-type ID struct {
-	// Kind is Alarm or ClusterAlarm.
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
 
 // Message is what a receiver gets. Its JSON form is the documented body of a
 // webhook (docs/webhook.schema.json).
@@ -58,13 +54,6 @@ type MessageGroup struct {
 	Resolved bool `json:"resolved"`
 }
 
-// GroupValue is one of the things that the occurrences of a group have in common.
-type GroupValue struct {
-	// Key is an entry of spec.group.by, for example regarding.name.
-	Key   string `json:"key"`
-	Value string `json:"value"`
-}
-
 // MessageEvent is one Event of a Message.
 type MessageEvent struct {
 	Type   string `json:"type"`
@@ -94,4 +83,12 @@ type MessageObject struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Cause is why a Pod does not run, if it is known.
 	Cause string `json:"cause,omitempty"`
+}
+
+// AsTest marks a message as a test. It is of an alarm of another name, so that what a
+// receiver makes of an alarm's messages, an incident for example, is not touched by it.
+func (m Message) AsTest() Message {
+	m.Title = plaintext.CutRunes("[Test] "+m.Title, MaxTitleLength)
+	m.Alarm.Name += "-test"
+	return m
 }

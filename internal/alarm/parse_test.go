@@ -107,6 +107,6 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		message, _ := a.Render(t.Context(), podOccurrence(), podContext())
-		checkMessage(t, message)
+		Check(t, message)
 	})
 }

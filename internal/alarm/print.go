@@ -15,7 +15,7 @@ import (
 
 // maxPrinted is where a list or map ends, in bytes of the text so far: no more
 // of a text is ever sent.
-const maxPrinted = 4 * maxTextLength
+const maxPrinted = 4 * MaxTextLength
 
 // print runs the expression and writes its value as a reader expects it: texts
 // as they are, times as RFC 3339, durations as 1h2m3s, lists and maps like JSON.

@@ -2,7 +2,6 @@ package alarm
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,11 +13,11 @@ import (
 
 // Limits of a Message, in characters.
 const (
-	maxTitleLength = 150
-	maxTextLength  = 3000
-	// maxFieldLength is of the other texts of a Message. It is the limit that the
+	MaxTitleLength = 150
+	MaxTextLength  = 3000
+	// MaxFieldLength is of the other texts of a Message. It is the limit that the
 	// API server sets to a note, but not to that of an Event written through core/v1.
-	maxFieldLength = 1024
+	MaxFieldLength = 1024
 	// maxFieldsLength is of an object's labels, or annotations, together, in bytes.
 	maxFieldsLength = 8 << 10
 )
@@ -26,41 +25,24 @@ const (
 // timeLayout of times in a default message.
 const timeLayout = "2006-01-02 15:04:05 MST"
 
-// Render says what is to be sent of an occurrence that matched. The message is
-// fit to send even if there is an error: the first failure of an expression in
-// the alarm's message, which stands in the text in its place.
-func (a *Alarm) Render(ctx context.Context, occ *Occurrence, known *Context) (Message, error) {
-	return a.render(ctx, occ, &variables{event: &occ.Event, context: known})
-}
-
-func (a *Alarm) render(ctx context.Context, occ *Occurrence, vars *variables) (Message, error) {
-	known := vars.context
-	title, titleErr := a.title.orDefault(ctx, vars, defaultTitle)
-	text, textErr := a.text.orDefault(ctx, vars, func(*Event) string { return a.defaultText(occ, &known.Object) })
-	m := Message{
+// NewMessage returns the message of one occurrence. It cleans and shortens title and
+// text; an empty title becomes the default.
+func NewMessage(id ID, occ *Occurrence, known *Context, title, text string) Message {
+	return Message{
 		Version:   MessageVersion,
 		Cluster:   plaintext.Line(known.Cluster.Name),
-		Alarm:     a.ID,
-		Title:     cut(cmp.Or(plaintext.Line(title), plaintext.Line(defaultTitle(&occ.Event))), maxTitleLength),
-		Text:      cut(strings.TrimSpace(plaintext.Clean(text)), maxTextLength),
+		Alarm:     id,
+		Title:     plaintext.CutRunes(cmp.Or(plaintext.Line(title), plaintext.Line(DefaultTitle(&occ.Event))), MaxTitleLength),
+		Text:      plaintext.CutRunes(strings.TrimSpace(plaintext.Clean(text)), MaxTextLength),
 		Count:     occ.Increase,
 		FirstSeen: occ.Event.FirstSeen,
 		LastSeen:  occ.Event.LastSeen,
 		Events:    []MessageEvent{messageEvent(occ, &known.Object)},
 	}
-	return m, cmp.Or(titleErr, textErr)
 }
 
-// orDefault renders the template, or, where the alarm has none, the default.
-func (t *template) orDefault(ctx context.Context, vars *variables, text func(*Event) string) (string, error) {
-	if t == nil {
-		return text(vars.event), nil
-	}
-	return t.render(ctx, vars)
-}
-
-// defaultTitle is what happened to which object: "BackOff: Pod default/web-0".
-func defaultTitle(event *Event) string {
+// DefaultTitle says what happened to which object: "BackOff: Pod default/web-0".
+func DefaultTitle(event *Event) string {
 	return fmt.Sprintf("%s: %s", event.Reason, objectName(event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name))
 }
 
@@ -72,17 +54,14 @@ func objectName(kind, namespace, name string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// defaultText is why, what is behind it if that is known, how often since when, and
-// what it took to be sent.
-func (a *Alarm) defaultText(occ *Occurrence, object *Object) string {
+// DefaultText is the Event's note, its cause if that is known, how often it occurred
+// since when, and further lines.
+func DefaultText(occ *Occurrence, object *Object, further ...string) string {
 	lines := []string{occ.Event.Note}
 	if cause := field(object.Cause); cause != "" {
 		lines = append(lines, "Cause: "+cause)
 	}
-	lines = append(lines, frequency(occ))
-	if t := a.threshold; t != nil {
-		lines = append(lines, fmt.Sprintf("%d or more matched within %s", t.Count, t.Within))
-	}
+	lines = append(append(lines, frequency(occ)), further...)
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
@@ -112,7 +91,7 @@ func messageEvent(occ *Occurrence, object *Object) MessageEvent {
 	return MessageEvent{
 		Type:      field(event.Type),
 		Reason:    field(event.Reason),
-		Note:      cut(strings.TrimSpace(plaintext.Clean(event.Note)), maxFieldLength),
+		Note:      plaintext.CutRunes(strings.TrimSpace(plaintext.Clean(event.Note)), MaxFieldLength),
 		Count:     occ.Increase,
 		FirstSeen: event.FirstSeen,
 		LastSeen:  event.LastSeen,
@@ -135,7 +114,7 @@ func messageEvent(occ *Occurrence, object *Object) MessageEvent {
 // field is a text of one line, bounded: the API server holds those who write
 // Events to few rules.
 func field(s string) string {
-	return cut(plaintext.Line(s), maxFieldLength)
+	return plaintext.CutRunes(plaintext.Line(s), MaxFieldLength)
 }
 
 // fields copies labels or annotations, in the order of their keys, up to
@@ -151,7 +130,7 @@ func fields(m map[string]string) map[string]string {
 	room := maxFieldsLength
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		size := len(key) + len(m[key])
-		if len(m[key]) > maxFieldLength || size > room {
+		if len(m[key]) > MaxFieldLength || size > room {
 			continue
 		}
 		room -= size

@@ -1,11 +1,9 @@
 package alarm
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,7 +167,7 @@ func TestRenderedTextsAreBounded(t *testing.T) {
 		occ.Event.Regarding.Name = strings.Repeat("n", 4000)
 	})
 	known := podContext()
-	known.Object.Metadata.Annotations["long"] = strings.Repeat("x", maxFieldLength+1)
+	known.Object.Metadata.Annotations["long"] = strings.Repeat("x", MaxFieldLength+1)
 	message := v1alpha1.AlarmMessage{Title: "${event.note}"}
 	got, err := render(t, message, occ, known)
 	if err != nil {
@@ -193,39 +191,6 @@ func TestRenderedTextsAreBounded(t *testing.T) {
 	}
 }
 
-// checkMessage holds for every message, whatever it is made of.
-func checkMessage(t *testing.T, m Message) {
-	t.Helper()
-	bounded := map[string]int{m.Title: maxTitleLength, m.Text: maxTextLength, m.Cluster: maxFieldLength}
-	for i := range m.Events {
-		e := &m.Events[i]
-		for _, s := range []string{e.Note, e.Reason, e.Type, e.Regarding.Name, e.Regarding.Kind, e.ReportingController} {
-			bounded[s] = max(bounded[s], maxFieldLength)
-		}
-	}
-	for s, limit := range bounded {
-		if !utf8.ValidString(s) {
-			t.Errorf("not valid UTF-8: %q", s)
-		}
-		if n := utf8.RuneCountInString(s); n > limit {
-			t.Errorf("%d characters, limit %d: %q", n, limit, s)
-		}
-		if i := strings.IndexFunc(s, forbidden); i >= 0 {
-			t.Errorf("character %q at %d of %q", s[i:], i, s)
-		}
-	}
-	if m.Title == "" || strings.Contains(m.Title, "\n") {
-		t.Errorf("title is not one line: %q", m.Title)
-	}
-	if len(m.Events) > MaxListedEvents {
-		t.Errorf("%d events are listed", len(m.Events))
-	}
-}
-
-func forbidden(r rune) bool {
-	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
-}
-
 // FuzzRender: whatever an Event holds, the message is bounded and clean.
 func FuzzRender(f *testing.F) {
 	f.Add("Back-off", "web-0", "BackOff", "web")
@@ -242,27 +207,12 @@ func FuzzRender(f *testing.F) {
 		if err != nil {
 			t.Error(err)
 		}
-		checkMessage(t, byDefault)
+		Check(t, byDefault)
 		written, _ := render(t, v1alpha1.AlarmMessage{
 			Title: "${object.metadata.labels.app}${event.regarding.name}",
 			Text:  "${event.note + event.reason}\n${object.metadata.labels}",
 		}, occ, known)
-		checkMessage(t, written)
-		checkMessage(t, Combine([]Message{byDefault, written, byDefault}))
+		Check(t, written)
+		Check(t, Combine([]Message{byDefault, written, byDefault}))
 	})
-}
-
-func TestLabelsAndAnnotationsOfAMessageAreBoundedTogether(t *testing.T) {
-	many := map[string]string{}
-	for i := range 1000 {
-		many[fmt.Sprintf("key-%04d", i)] = strings.Repeat("v", 240)
-	}
-	total := 0
-	kept := fields(many)
-	for key, value := range kept {
-		total += len(key) + len(value)
-	}
-	if total > maxFieldsLength || len(kept) == 0 || kept["key-0000"] == "" {
-		t.Errorf("kept %d values of %d bytes, want the first ones, up to %d bytes", len(kept), total, maxFieldsLength)
-	}
 }

@@ -18,8 +18,8 @@ func crashCause(exit int32, seconds int) *Cause {
 
 func TestRemember(t *testing.T) {
 	first := Remember(nil, crashCause(1, 60), at(70))
-	if diff := cmp.Diff(&v1alpha1.LastFailure{
-		Reason: "CrashLoopBackOff", Message: sayCrash, Object: v1alpha1.FailureObject{Kind: "Pod", Name: "nb-0"}, Container: "notebook",
+	if diff := cmp.Diff(&Failure{
+		Reason: "CrashLoopBackOff", Message: sayCrash, Object: Object{Kind: "Pod", Name: "nb-0"}, Container: "notebook",
 		ExitCode: new(int32(1)), FirstTime: metav1.NewTime(at(60)), LastTime: metav1.NewTime(at(60)), Count: 1,
 	}, first); diff != "" {
 		t.Fatal(diff)
@@ -80,7 +80,7 @@ func TestAClockThatIsAheadCountsOnce(t *testing.T) {
 
 func TestWhatGoesOnCountsMoreAndMoreSeldom(t *testing.T) {
 	const day = 24 * 60
-	var last *v1alpha1.LastFailure
+	var last *Failure
 	writes := 0
 	for minute := range day {
 		now := at(60 * minute)
@@ -137,7 +137,7 @@ func TestIdentity(t *testing.T) {
 // often the status was written.
 func flap(times int, states ...Workload) (told map[string]bool, writes int) {
 	told = map[string]bool{}
-	var last *v1alpha1.LastFailure
+	var last *Failure
 	for i := range times {
 		cause := Diagnose(states[i%len(states)]).Cause.Steady(last)
 		told[cause.Identity()] = true
@@ -212,7 +212,7 @@ func TestACrashCountsWhateverStageItIsSeenIn(t *testing.T) {
 			Message: "container ended with exit code 3", Time: now.Add(at), Count: 1,
 		}
 	}
-	var last *v1alpha1.LastFailure
+	var last *Failure
 	for i := range 4 {
 		at := time.Duration(i) * time.Minute
 		last = Remember(last, crash(v1alpha1.ReasonError, at), now.Add(at))

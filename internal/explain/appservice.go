@@ -45,7 +45,7 @@ func (q *inquiry) appService() error {
 func (q *inquiry) readApp(a *v1alpha1.AppService) {
 	said := q.fallback
 	d := &appsv1.Deployment{}
-	if q.child("deployments", a.Name, d) && kube.IsOurs(workload.AppDeployment(a, corev1.PodTemplateSpec{}), d) {
+	if q.child("deployments", a.Name, d) && kube.ChildNames.IsOurs(workload.AppDeployment(a, corev1.PodTemplateSpec{}), d) {
 		q.readDeployment(d)
 	}
 	if said != nil { // the operator has read the Deployment, and more

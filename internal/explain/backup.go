@@ -94,7 +94,7 @@ func (q *inquiry) readBackupJob(a *v1alpha1.AppService) {
 		return
 	}
 	j := &batchv1.Job{}
-	if q.child("jobs", wanted.Name, j) && kube.IsOurs(wanted, j) {
+	if q.child("jobs", wanted.Name, j) && kube.ChildNames.IsOurs(wanted, j) {
 		q.readJob(j)
 	}
 }

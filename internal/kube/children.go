@@ -19,16 +19,7 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
-
-// appliedAnnotation is a digest of what was last written, so that a field that is
-// wanted no longer is noticed.
-const appliedAnnotation = v1alpha1.Group + "/applied"
-
-// fieldOwner is the name under which the API server notes which fields are ours.
-const fieldOwner = client.FieldOwner("bongsu")
 
 // ConflictError says that an object of the name that is needed is somebody else's.
 type ConflictError struct {
@@ -45,17 +36,32 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("there is a %s %s that belongs to %s", e.Kind, e.Name, e.Owner)
 }
 
-// Children brings about the objects that others are made of. What is not ours is
-// never touched.
+// Children creates and updates the objects that another object consists of. It never
+// changes an object that belongs to something else.
 type Children struct {
 	client client.Client
 	live   client.Reader
+	names  Names
 }
 
-// NewChildren returns Children. The client may read from caches that hold nothing
-// but what bears our labels; live reads from the API server.
-func NewChildren(c client.Client, live client.Reader) *Children {
-	return &Children{client: c, live: live}
+// Names are how an operator marks its children.
+type Names struct {
+	// Domain of the operator's annotations, for example "bongsu.io". DOMAIN/applied holds
+	// a digest of what was last written, so that Children notices a field that is no longer
+	// wanted. DOMAIN/owner-uid holds the UID of the owner of a child without an owner
+	// reference, which therefore outlives its owner.
+	Domain string
+	// FieldOwner is the name in managedFields.
+	FieldOwner client.FieldOwner
+}
+
+func (n Names) applied() string  { return n.Domain + "/applied" }
+func (n Names) ownerUID() string { return n.Domain + "/owner-uid" }
+
+// NewChildren returns Children. The client may read from caches that hold only objects
+// with the operator's labels; live reads from the API server.
+func NewChildren(c client.Client, live client.Reader, names Names) *Children {
+	return &Children{client: c, live: live, names: names}
 }
 
 // Ensure makes a child what is wanted and reads what there is then into found. The
@@ -100,7 +106,7 @@ func (c *Children) prepare(wanted client.Object) (client.Object, error) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[appliedAnnotation] = digest
+	annotations[c.names.applied()] = digest
 	wanted.SetAnnotations(annotations)
 	return wanted, nil
 }
@@ -118,7 +124,7 @@ func digestOf(o client.Object) (string, error) {
 // cache or without its label.
 func (c *Children) create(ctx context.Context, wanted, found client.Object) (bool, error) {
 	made := wanted.DeepCopyObject().(client.Object)
-	err := c.client.Create(ctx, made, fieldOwner)
+	err := c.client.Create(ctx, made, c.names.FieldOwner)
 	switch {
 	case err == nil:
 		return true, assign(found, made)
@@ -168,7 +174,7 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 // what was found is not ours.
 func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 	switch {
-	case !IsOurs(wanted, found):
+	case !c.names.IsOurs(wanted, found):
 		return false, c.conflict(found)
 	case !found.GetDeletionTimestamp().IsZero(): // it is made anew when it is gone
 		return true, nil
@@ -178,14 +184,14 @@ func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 	return isAsWanted(wanted, found)
 }
 
-// IsOurs tells whether an object belongs to the owner of what is wanted. One that
+// IsOurs reports whether an object belongs to the owner of what is wanted. One that
 // outlived its owner, as its annotation says, is taken up by the next owner of that
 // name: a claim, and what is wanted with that annotation itself.
-func IsOurs(wanted, found client.Object) bool {
+func (n Names) IsOurs(wanted, found client.Object) bool {
 	if controller := metav1.GetControllerOf(found); controller != nil {
-		return controller.UID == ownerUID(wanted)
+		return controller.UID == n.uidOfOwner(wanted)
 	}
-	if !mayOutlive(wanted) || found.GetAnnotations()[v1alpha1.AnnotationOwnerUID] == "" {
+	if !n.mayOutlive(wanted) || found.GetAnnotations()[n.ownerUID()] == "" {
 		return false
 	}
 	for key, value := range wanted.GetLabels() {
@@ -196,9 +202,9 @@ func IsOurs(wanted, found client.Object) bool {
 	return true
 }
 
-func mayOutlive(wanted client.Object) bool {
+func (n Names) mayOutlive(wanted client.Object) bool {
 	_, isClaim := wanted.(*corev1.PersistentVolumeClaim)
-	return isClaim || wanted.GetAnnotations()[v1alpha1.AnnotationOwnerUID] != ""
+	return isClaim || wanted.GetAnnotations()[n.ownerUID()] != ""
 }
 
 // hasValues tells whether a Secret has a value for each key that is wanted. Ours are
@@ -216,11 +222,11 @@ func hasValues(wanted, found client.Object) bool {
 	return true
 }
 
-func ownerUID(child client.Object) types.UID {
+func (n Names) uidOfOwner(child client.Object) types.UID {
 	if controller := metav1.GetControllerOf(child); controller != nil {
 		return controller.UID
 	}
-	return types.UID(child.GetAnnotations()[v1alpha1.AnnotationOwnerUID])
+	return types.UID(child.GetAnnotations()[n.ownerUID()])
 }
 
 func (c *Children) conflict(found client.Object) error {
@@ -263,7 +269,7 @@ func withoutEmpty(content map[string]any) map[string]any {
 // adoptFields has the API server count what we created with to what we apply: or a
 // field that is wanted no longer would stay.
 func (c *Children) adoptFields(ctx context.Context, found client.Object) error {
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(string(fieldOwner)), string(fieldOwner))
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(string(c.names.FieldOwner)), string(c.names.FieldOwner))
 	if err != nil || patch == nil {
 		return err
 	}
@@ -282,7 +288,7 @@ func (c *Children) apply(ctx context.Context, wanted, found client.Object) error
 	applied := &unstructured.Unstructured{Object: withoutEmpty(content)}
 	applied.SetGroupVersionKind(gvk)
 	applied.SetUID(found.GetUID())
-	err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), fieldOwner, client.ForceOwnership)
+	err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), c.names.FieldOwner, client.ForceOwnership)
 	if err != nil {
 		return err
 	}

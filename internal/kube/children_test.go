@@ -16,8 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
 // family is an API server with Children, and a cache that may lag behind it.
@@ -32,6 +30,8 @@ type family struct {
 	// applied is the UID that was last applied for.
 	applied types.UID
 }
+
+var testNames = Names{Domain: "bongsu.io", FieldOwner: "bongsu"}
 
 func newFamily(objects ...client.Object) *family {
 	f := &family{}
@@ -61,7 +61,7 @@ func newFamily(objects ...client.Object) *family {
 			f.applied = (&unstructured.Unstructured{Object: content}).GetUID()
 			return err
 		},
-	}), interceptor.NewClient(server, interceptor.Funcs{Get: readOver}))
+	}), interceptor.NewClient(server, interceptor.Funcs{Get: readOver}), testNames)
 	return f
 }
 
@@ -163,7 +163,7 @@ func TestWhatTheCacheStillHoldsIsNotWrittenUnseen(t *testing.T) {
 	ofNobody.OwnerReferences = nil
 	going := wantedService("me")
 	going.DeletionTimestamp, going.Finalizers = new(metav1.Now()), []string{"a/b"}
-	right, err := NewChildren(nil, nil).prepare(wantedService("me"))
+	right, err := NewChildren(nil, nil, testNames).prepare(wantedService("me"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestWhatTheCacheStillHoldsIsNotWrittenUnseen(t *testing.T) {
 func TestOnlyAClaimIsTakenUpWithoutAnOwner(t *testing.T) {
 	meta := metav1.ObjectMeta{
 		Namespace: "ns", Name: "nb", Labels: map[string]string{"bongsu.io/jupyter": "nb"},
-		Annotations: map[string]string{v1alpha1.AnnotationOwnerUID: "earlier"},
+		Annotations: map[string]string{testNames.ownerUID(): "earlier"},
 	}
 	wanted := wantedService("me").ObjectMeta
 	for name, tc := range map[string]struct {

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // maxConditionMessage is the limit of metav1.Condition's message.
@@ -17,7 +19,7 @@ const maxConditionMessage = 32768
 // SetCondition sets a condition, and its transition time when the status or the
 // reason changes: a new reason is news to whoever reads it.
 func SetCondition(conditions *[]metav1.Condition, c metav1.Condition, clk clock.PassiveClock) {
-	c.Message = Cut(c.Message, maxConditionMessage)
+	c.Message = plaintext.Cut(c.Message, maxConditionMessage)
 	old := meta.FindStatusCondition(*conditions, c.Type)
 	if old != nil && old.Status == c.Status && old.Reason == c.Reason {
 		c.LastTransitionTime = old.LastTransitionTime

@@ -9,6 +9,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
+var begun = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
 func TestTransitionTimeMovesWithStatusAndReasonOnly(t *testing.T) {
 	base := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "SecretNotFound", Message: "a"}
 	for name, tc := range map[string]struct {
@@ -21,16 +23,16 @@ func TestTransitionTimeMovesWithStatusAndReasonOnly(t *testing.T) {
 		"another status":  {metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "SecretNotFound", Message: "a"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := clocktesting.NewFakePassiveClock(since)
+			clock := clocktesting.NewFakePassiveClock(begun)
 			var conditions []metav1.Condition
 			SetCondition(&conditions, base, clock)
-			clock.SetTime(since.Add(time.Hour))
+			clock.SetTime(begun.Add(time.Hour))
 			SetCondition(&conditions, tc.next, clock)
 
 			want := tc.next
-			want.LastTransitionTime = metav1.NewTime(since)
+			want.LastTransitionTime = metav1.NewTime(begun)
 			if tc.moves {
-				want.LastTransitionTime = metav1.NewTime(since.Add(time.Hour))
+				want.LastTransitionTime = metav1.NewTime(begun.Add(time.Hour))
 			}
 			if diff := cmp.Diff([]metav1.Condition{want}, conditions); diff != "" {
 				t.Error(diff)

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -20,6 +19,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -130,11 +131,11 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: r.name(regarding, e)},
 		EventTime:           metav1.NewMicroTime(r.clock.Now()),
 		ReportingController: r.controller,
-		ReportingInstance:   Cut(r.instance, 128),
+		ReportingInstance:   plaintext.Cut(r.instance, 128),
 		Action:              e.Action,
 		Reason:              e.Reason,
 		Type:                e.Type,
-		Note:                Cut(e.Note, maxNote),
+		Note:                plaintext.Cut(e.Note, maxNote),
 		Regarding: corev1.ObjectReference{
 			APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
 			Namespace: regarding.GetNamespace(), Name: regarding.GetName(),
@@ -156,7 +157,7 @@ func (r *Recorder) name(regarding client.Object, e Event) string {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	const maxName = 253 - 1 - 16
-	return Cut(regarding.GetName(), maxName) + "." + hex.EncodeToString(h.Sum(nil)[:8])
+	return plaintext.Cut(regarding.GetName(), maxName) + "." + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 var digits = regexp.MustCompile(`[0-9]+`)
@@ -165,15 +166,4 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // space and numbers (attempts, addresses, durations).
 func normalise(note string) string {
 	return strings.Join(strings.Fields(digits.ReplaceAllString(note, "0")), " ")
-}
-
-// Cut shortens to at most limit bytes, between two runes.
-func Cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

@@ -42,7 +42,7 @@ func (u *Upkeep) ReadNodes(ctx context.Context, w *diagnosis.Workload) error {
 // was told.
 func (u *Upkeep) LookBack(p *Pass, failure *v1alpha1.LastFailure, pods ...*corev1.Pod) {
 	crash := diagnosis.Crashed(pods)
-	if crash != nil && diagnosis.IsNews(failure, crash, u.Clock.Now()) {
+	if crash != nil && diagnosis.IsNews(fromStatus(failure), crash, u.Clock.Now()) {
 		p.Crash = crash
 	}
 }

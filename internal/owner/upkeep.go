@@ -43,7 +43,7 @@ type Upkeep struct {
 func New(c client.Client, live client.Reader, clk clock.WithTicker, controller string) *Upkeep {
 	u := &Upkeep{
 		Client: c, Live: live, Clock: clk,
-		Children: kube.NewChildren(c, live),
+		Children: kube.NewChildren(c, live, kube.ChildNames),
 		Recorder: kube.NewRecorder(c, clk, controller),
 		changed:  make(chan event.GenericEvent, 1024),
 	}

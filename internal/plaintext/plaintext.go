@@ -24,16 +24,32 @@ func Line(s string) string {
 	return strings.Join(strings.Fields(Clean(s)), " ")
 }
 
-// Cut shortens to at most limit bytes, between two characters, and ends what it cut
-// with an ellipsis. What it returns then is a copy: the whole text can be let go.
+// ellipsis ends a text that was cut.
+const ellipsis = "…"
+
+// Cut shortens s to at most limit bytes, between two characters. It ends a text that it
+// cut with an ellipsis, and returns a copy, so that s can be garbage-collected.
 func Cut(s string, limit int) string {
-	const ellipsis = "…"
 	if len(s) <= limit {
 		return s
 	}
 	end := max(limit-len(ellipsis), 0)
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
+	}
+	return s[:end] + ellipsis
+}
+
+// CutRunes shortens s to at most limit characters, the last of which is an ellipsis if
+// it cut anything.
+func CutRunes(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	end := 0
+	for range limit - 1 {
+		_, size := utf8.DecodeRuneInString(s[end:])
+		end += size
 	}
 	return s[:end] + ellipsis
 }

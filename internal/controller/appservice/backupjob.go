@@ -40,7 +40,7 @@ func (r *Reconciler) backUpByJob(ctx context.Context, a *app) error {
 		return r.startJob(ctx, a, wanted)
 	case err != nil:
 		return err
-	case !kube.IsOurs(wanted, &job):
+	case !kube.ChildNames.IsOurs(wanted, &job):
 		r.failBackup(a, kube.NewConflict("Job", &job).Error(), true)
 		return nil
 	}

@@ -145,5 +145,5 @@ func (r *Reconciler) removeChildren(ctx context.Context, a *app) error {
 
 // owns tells whether a Deployment or Service is the app's.
 func (a *app) owns(o client.Object) bool {
-	return kube.IsOurs(workload.AppDeployment(a.AppService, corev1.PodTemplateSpec{}), o)
+	return kube.ChildNames.IsOurs(workload.AppDeployment(a.AppService, corev1.PodTemplateSpec{}), o)
 }

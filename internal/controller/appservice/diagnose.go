@@ -12,6 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/owner"
 )
 
 const (
@@ -36,7 +37,7 @@ func (r *Reconciler) diagnose(ctx context.Context, a *app) error {
 	}
 	a.Cause, a.Others = found.Cause, found.Others
 	if _, failed := a.FailedSince(); failed {
-		a.Cause = new(found.Cause.Steady(a.Status.LastFailure))
+		a.Cause = owner.Steady(found.Cause, a.Status.LastFailure)
 	}
 	return nil
 }

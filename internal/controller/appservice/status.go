@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
 	"github.com/bongsu-io/bongsu/internal/health"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/owner"
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
@@ -31,7 +32,7 @@ func (r *Reconciler) setStatus(a *app) {
 	if stalled {
 		failure = a.Cause
 	}
-	a.Status.LastFailure = diagnosis.Remember(a.Status.LastFailure, failure, r.Clock.Now())
+	a.Status.LastFailure = owner.Remember(a.Status.LastFailure, failure, r.Clock.Now())
 }
 
 func (a *app) setCounts() {
@@ -229,4 +230,4 @@ func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionTy
 // maxMessage is the limit of messages in status.backup, in bytes.
 const maxMessage = 1024
 
-func cutMessage(s string) string { return kube.Cut(s, maxMessage) }
+func cutMessage(s string) string { return plaintext.Cut(s, maxMessage) }

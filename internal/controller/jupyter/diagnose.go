@@ -15,6 +15,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/diagnosis"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/owner"
 )
 
 // diagnose says why the notebook does not run. What is read for it besides the caches
@@ -33,7 +34,7 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 	}
 	n.Cause, n.Others = found.Cause, found.Others
 	if _, failed := n.FailedSince(); failed {
-		n.Cause = new(found.Cause.Steady(n.Status.LastFailure))
+		n.Cause = owner.Steady(found.Cause, n.Status.LastFailure)
 	}
 	return nil
 }

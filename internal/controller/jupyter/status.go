@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/owner"
 	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
@@ -39,7 +39,7 @@ func (r *Reconciler) setStatus(n *notebook) {
 	if stalled {
 		failure = n.Cause
 	}
-	n.Status.LastFailure = diagnosis.Remember(n.Status.LastFailure, failure, r.Clock.Now())
+	n.Status.LastFailure = owner.Remember(n.Status.LastFailure, failure, r.Clock.Now())
 }
 
 // Times within which what is in the way is nothing out of the ordinary.

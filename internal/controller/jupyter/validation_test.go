@@ -249,7 +249,7 @@ template:
 			pod, refused := workload.NotebookPod(j, "notebook:test")
 			g.Expect(refused).To(BeEmpty())
 
-			children := kube.NewChildren(c.Client, c.Client)
+			children := kube.NewChildren(c.Client, c.Client, kube.ChildNames)
 			made := []client.Object{workload.NotebookStatefulSet(j, pod), workload.NotebookService(j), workload.NotebookToken(j, "token")}
 			if claim := workload.NotebookClaim(j); claim != nil {
 				made = append(made, claim)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/plaintext"
 )
 
 // maxFailing is how many namespaces a status names, maxMessage how much of a
@@ -112,7 +113,7 @@ func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdic
 	for _, namespace := range failing[:min(len(failing), maxFailing)] {
 		found := results[namespace]
 		status.Failing = append(status.Failing, v1alpha1.SecretShareFailure{
-			Namespace: namespace, Reason: found.reason, Message: kube.Cut(found.message, maxMessage),
+			Namespace: namespace, Reason: found.reason, Message: plaintext.Cut(found.message, maxMessage),
 		})
 	}
 	found := amiss(status, pending)
