@@ -1,19 +1,22 @@
-// Wording checks the language of documentation, comments and messages: words that
-// slow readers down, sentences that are too long, and sentences that open with a
-// relative word. Run it with -help for the rules:
+// Wording checks the language of documentation, comments and messages. It finds words
+// that slow readers down, long sentences, and statements that open with a relative word:
 //
-//	go run ./hack/wording [flags] [path...]
+//	go run ./hack/wording -help
 package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path"
 	"regexp"
 	"runtime"
@@ -24,10 +27,13 @@ import (
 )
 
 // errFindings is the failure that the printed findings explain.
-var errFindings = errors.New("the check has findings")
+var errFindings = errors.New("the wording check has findings")
 
 func main() {
-	switch err := run(os.Args[1:], os.Stdout); {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 	case errors.Is(err, errFindings):
 		os.Exit(1)
@@ -37,32 +43,30 @@ func main() {
 	}
 }
 
-func run(args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("wording", flag.ContinueOnError)
-	count := flags.Bool("count", false, "print only the number of findings of each directory")
-	all := flags.Bool("all", false, "also check the paths that unchecked.txt lists")
-	flags.Usage = func() { usage(flags) }
+	count := flags.Bool("count", false, "print only the number of findings in each directory")
+	all := flags.Bool("all", false, "also check the paths in unchecked.txt")
+	flags.Usage = func() { printUsage(flags) }
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	listed := unchecked()
+	skipped := entries(uncheckedList)
 	if *all {
-		listed = nil
+		skipped = nil
 	}
-	paths, err := listFiles(flags.Args(), listed)
+	files, err := listFiles(ctx, flags.Args(), skipped)
 	if err != nil {
 		return err
 	}
-	found, err := checkFiles(paths)
+	found, err := checkFiles(files)
 	if err != nil {
 		return err
 	}
 	if *count {
 		printCounts(out, found)
 	} else {
-		for _, f := range found {
-			fmt.Fprintln(out, f)
-		}
+		printFindings(out, found)
 	}
 	if len(found) > 0 {
 		return errFindings
@@ -70,15 +74,16 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-func usage(flags *flag.FlagSet) {
+func printUsage(flags *flag.FlagSet) {
 	out := flags.Output()
 	fmt.Fprint(out, `usage: go run ./hack/wording [flags] [path...]
 
-Checks the wording of Markdown, of comments and strings in Go, shell scripts,
-Makefiles, YAML and Helm templates, and of the names of test cases. Without a
-path, it checks every file that Git does not ignore, except generated files
-(.gitattributes) and the paths in hack/wording/unchecked.txt. A path of that list
-is checked if it is given. The exit code is 1 if there are findings.
+Checks the wording of Markdown, of comments and messages in Go, shell scripts,
+Makefiles, YAML and Helm templates, and of the names of test cases. Run it in the
+root of the repository. Without a path, it checks each file that Git does not
+ignore, except generated files (.gitattributes), testdata, and the paths in
+hack/wording/unchecked.txt. To check one of those, name it. The exit code is 1 if
+there are findings.
 
 Flags:
 `)
@@ -86,17 +91,38 @@ Flags:
 	fmt.Fprintf(out, `
 Rules:
   - A sentence has at most %d words. Code and addresses count as one word.
-  - No statement opens with What, That, Of or Who. Questions end with "?".
-  - No causative: "has X looked at". Write: %s.
+  - No statement opens with What, That, Of or Who. A question ends with "?".
+  - No causative, such as "has the pod checked": write %s.
   - Words that are not used, as regular expressions, and what to write instead:
 `, maxWords, causativeInstead)
 	for _, t := range terms {
-		fmt.Fprintf(out, "      %-55s %s\n", t.pattern, t.instead)
+		fmt.Fprintf(out, "      %s\n          %s\n", t.pattern, t.instead)
 	}
 	fmt.Fprint(out, `
-Exceptions: end the line with a comment "wording:ok REASON", or add an entry to
-hack/wording/exceptions.txt.
+Exceptions: put a comment "wording:ok REASON" at the end of the line, or add an
+entry to hack/wording/exceptions.txt.
 `)
+}
+
+func printFindings(out io.Writer, found []finding) {
+	for _, f := range found {
+		fmt.Fprintln(out, f)
+	}
+}
+
+// printCounts prints how many findings each directory has, the most first.
+func printCounts(out io.Writer, found []finding) {
+	counts := map[string]int{}
+	for _, f := range found {
+		counts[path.Dir(f.path)]++
+	}
+	dirs := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
+	for _, dir := range dirs {
+		fmt.Fprintf(out, "%6d %s\n", counts[dir], dir)
+	}
+	fmt.Fprintf(out, "%6d in total\n", len(found))
 }
 
 var (
@@ -105,9 +131,6 @@ var (
 	//go:embed exceptions.txt
 	exceptionList string
 )
-
-// unchecked returns the paths that are not checked yet.
-func unchecked() []string { return entries(uncheckedList) }
 
 // entries returns the lines of a list without comments and empty lines.
 func entries(list string) []string {
@@ -125,68 +148,69 @@ type exception struct {
 	path, text, reason string
 }
 
-// parseExceptions reads lines of the form "path | text | reason".
+// parseExceptions reads entries of the form "path | text | reason".
 func parseExceptions(list string) ([]exception, error) {
 	var found []exception
-	for _, l := range entries(list) {
-		column := strings.Split(l, " | ")
-		if len(column) != 3 {
-			return nil, fmt.Errorf("exceptions.txt: %q: write path | text | reason", l)
+	for _, entry := range entries(list) {
+		columns := strings.Split(entry, " | ")
+		if len(columns) != 3 {
+			return nil, fmt.Errorf("exceptions.txt: invalid entry %q: write path | text | reason", entry)
 		}
-		found = append(found, exception{column[0], column[1], column[2]})
+		found = append(found, exception{columns[0], columns[1], columns[2]})
 	}
 	return found, nil
 }
 
 func (e exception) covers(f finding) bool {
-	return within(f.path, e.path) && strings.Contains(oneLine(f.text), e.text)
+	return isWithin(f.path, e.path) && strings.Contains(oneLine(f.sentence), e.text)
 }
 
-// within reports whether a file is a path, or below it.
-func within(file, path string) bool {
-	return path == "." || file == path || strings.HasPrefix(file, strings.TrimSuffix(path, "/")+"/")
+// isWithin reports whether a file is at a path or below it.
+func isWithin(file, path string) bool {
+	return file == path || strings.HasPrefix(file, path+"/")
 }
 
 // listFiles returns the files at some paths, by default all, that Git does not ignore
-// and .gitattributes does not call generated. It leaves out files below skipped paths,
-// unless they are given.
-func listFiles(paths, skipped []string) ([]string, error) {
+// and .gitattributes does not call generated. It leaves out files at skipped paths,
+// except at those that are also in paths.
+func listFiles(ctx context.Context, paths, skipped []string) ([]string, error) {
 	args := []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"}
-	cmd := exec.Command("git", append(append(args, paths...), ":(exclude,attr:linguist-generated)")...)
-	cmd.Stderr = os.Stderr
-	list, err := cmd.Output()
+	args = append(args, paths...)
+	list, err := exec.CommandContext(ctx, "git", append(args, ":(exclude,attr:linguist-generated)")...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
 	var files []string
-	for file := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
-		isSkipped := func(p string) bool { return within(file, p) && !slices.Contains(paths, p) }
-		if !slices.ContainsFunc(skipped, isSkipped) && !strings.Contains(file, "/testdata/") {
+	for file := range strings.SplitSeq(string(list), "\x00") {
+		isSkipped := func(p string) bool { return isWithin(file, p) && !slices.Contains(paths, p) }
+		if file != "" && !strings.Contains(file, "/testdata/") && !slices.ContainsFunc(skipped, isSkipped) {
 			files = append(files, file)
 		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("there are no files to check: run it in the root of the repository, with paths that Git knows")
 	}
 	return files, nil
 }
 
-// checkFiles returns the findings of all files, in their order.
-func checkFiles(paths []string) ([]finding, error) {
+// checkFiles returns the findings in all files, in the order of the files.
+func checkFiles(files []string) ([]finding, error) {
 	exceptions, err := parseExceptions(exceptionList)
 	if err != nil {
 		return nil, err
 	}
-	byFile := make([][]finding, len(paths))
+	byFile := make([][]finding, len(files))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, path := range paths {
+	for i, file := range files {
 		group.Go(func() error {
-			content, err := os.ReadFile(path)
+			content, err := os.ReadFile(file)
 			if errors.Is(err, os.ErrNotExist) {
-				return nil // deleted, and not yet in the index
+				return nil // it is deleted, but still in the index
 			}
-			if err != nil {
-				return err
+			if err == nil {
+				byFile[i], err = checkFile(file, content, exceptions)
 			}
-			byFile[i], err = checkFile(path, content, exceptions)
 			return err
 		})
 	}
@@ -194,54 +218,44 @@ func checkFiles(paths []string) ([]finding, error) {
 	return slices.Concat(byFile...), err
 }
 
-// allowed marks a line whose wording is excepted. A reason must follow.
-var allowed = regexp.MustCompile(`(?://|#|<!--)\s*wording:ok\b[ \t]*(.*)`)
-
-// checkFile returns the findings of a file that no exception covers.
-func checkFile(path string, content []byte, exceptions []exception) ([]finding, error) {
-	var found []finding
-	excepted := map[int]bool{}
-	if bytes.Contains(content, []byte("wording:ok")) {
-		for _, l := range splitLines(string(content), 1, 1) {
-			if m := allowed.FindStringSubmatch(l.text); m != nil {
-				excepted[l.number] = true
-				if !strings.ContainsFunc(m[1], isWordRune) {
-					found = append(found, finding{path, l.number, "an exception without a reason: write it behind wording:ok", ""})
-				}
-			}
-		}
-		content = blank(allowed, content)
-	}
-	passages, err := extract(path, content)
+// checkFile returns the findings in a file that no exception covers, by line.
+func checkFile(file string, content []byte, exceptions []exception) ([]finding, error) {
+	passages, err := extract(file, content)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range passages {
-		for _, f := range check(path, p) {
-			covers := func(e exception) bool { return e.covers(f) }
-			if !excepted[f.line] && !slices.ContainsFunc(exceptions, covers) {
-				found = append(found, f)
-			}
+	var found []finding
+	marks := markedLines(content)
+	for number, reason := range marks {
+		if reason == "" {
+			found = append(found, finding{path: file, line: number, problem: "wording:ok has no reason: write it behind"})
 		}
 	}
+	for _, p := range passages {
+		found = append(found, check(file, p)...)
+	}
+	found = slices.DeleteFunc(found, func(f finding) bool {
+		covers := func(e exception) bool { return e.covers(f) }
+		return marks[f.line] != "" || slices.ContainsFunc(exceptions, covers)
+	})
 	slices.SortStableFunc(found, func(a, b finding) int { return a.line - b.line })
 	return found, nil
 }
 
-// printCounts prints how many findings each directory has, the worst first.
-func printCounts(out io.Writer, found []finding) {
-	counts := map[string]int{}
-	var dirs []string
-	for _, f := range found {
-		dir := path.Dir(f.path)
-		if counts[dir] == 0 {
-			dirs = append(dirs, dir)
-		}
-		counts[dir]++
+// mark excepts a line. Its reason must follow.
+var mark = regexp.MustCompile(`(?://|#|<!--)[ \t]*wording:ok\b(.*)`)
+
+// markedLines returns the reasons of exceptions by line.
+func markedLines(content []byte) map[int]string {
+	reasons := map[int]string{}
+	for _, at := range mark.FindAllSubmatchIndex(content, -1) {
+		reason := strings.TrimSuffix(string(content[at[2]:at[3]]), "-->")
+		reasons[lineOf(content, at[0])] = strings.TrimSpace(reason)
 	}
-	slices.SortStableFunc(dirs, func(a, b string) int { return counts[b] - counts[a] })
-	for _, dir := range dirs {
-		fmt.Fprintf(out, "%6d %s\n", counts[dir], dir)
-	}
-	fmt.Fprintf(out, "%6d in all\n", len(found))
+	return reasons
+}
+
+// lineOf returns the number of the line that contains an offset.
+func lineOf(content []byte, offset int) int {
+	return 1 + bytes.Count(content[:offset], []byte("\n"))
 }

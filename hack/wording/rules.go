@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,120 +12,116 @@ const maxWords = 25
 
 // finding is text that breaks a rule.
 type finding struct {
-	path    string
-	line    int
-	problem string // the words, and what to write instead
-	text    string // the whole sentence, which exceptions refer to
+	path     string
+	line     int
+	problem  string // what is wrong, and what to write instead
+	sentence string
 }
 
 func (f finding) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.path, f.line, f.problem)
 }
 
-// term is a word or a phrase that is not used. In the pattern, a blank stands for any
-// white space; case does not matter.
+// term is a word or a phrase that is not used.
 type term struct {
 	pattern string
 	instead string
 }
 
-var terms = []term{
-	{`tells?|telling|told`, "reports, shows, emits, logs, notifies"},
-	{`hears?|hearing|heard`, "receives, observes, handles"},
-	{`look(s|ed|ing)? (at \S+ |at the \S+ )?again`, "enqueues, requeues, retries"},
-	{`who(m|so)?ever|somebody|nobody|any(one|body) who`, "you, users, the administrator, a tenant, no one"},
-	{`of (which|what|whom)`, "whose, which, that"},
-	{`(is|are|was|were) to (be|hold)`, "must be, contains"},
-	{`anew`, "recreated, again"},
-	{`(stands?|stood|standing) on`, "is in its status, is set on it"},
-	{`in the way`, "blocks, prevents"},
-	{`fares?|fared|faring|unwell`, "status, unhealthy"},
-	{`(brings?|brought|bringing) (it |this |that |them )?about`, "creates or updates, reconciles"},
-	{`let(s|ting)? (it |them |go of )?go`, "removes, releases"},
-	{`(takes?|took|taken|taking) (it|them) off`, "removes, releases"},
-	{`judge(s|d|ment|ments)?|judging|verdicts?`, "evaluated, result"},
-	{`the house|(this|that|the|its|their|own|another|other) rooms?`, "codebase, package"},
-	{`nothing (is|are|was|were) in \S+ but|nothing but`, "contains only"},
+//go:embed terms.txt
+var termList string
+
+var terms = parseTerms(termList)
+
+func parseTerms(list string) []term {
+	var found []term
+	for _, entry := range entries(list) {
+		pattern, instead, _ := strings.Cut(entry, " | ")
+		found = append(found, term{pattern, instead})
+	}
+	return found
 }
 
-// objects are those of a causative: "has it", "had the server", "have every pod".
-const objects = `(it|them|him|(the|a|an|its|their|every|each|all|another|somebody|someone) [\w'/-]+( [\w'/-]+)?)`
+// A causative has an object between "has" and a verb, as in `has the pod checked` and
+// `have it run`. A participle needs an end, because it may be an attribute, as in
+// `has a fixed size`.
+const (
+	causative  = `(has|have|had|having) ` + object + ` (` + participle + `|` + infinitive + `)`
+	object     = `(it|them|(the|a|an|its|their|every|each|all|another) [\w'/-]+( [\w'/-]+)?)`
+	participle = `(done|given|kept|looked|made|put|read|run|sent|shown|taken|written|[a-z]{2,}ed)` +
+		`(\z|[.,;:)]| (after|again|and|as|at|before|by|for|from|in|into|on|once|onto|or|that|there|to|until|when|with)\b)`
+	infinitive = `(act|answer|ask|be|clean|create|delete|fail|forget|happen|leave|look|make|notice|play|post|read|refuse|` +
+		`remove|retry|run|say|send|start|stop|succeed|take|try|use|wait|watch|write)`
+	causativeInstead = `the verb itself ("checks X", "enqueues X", "runs X")`
+)
 
-// A causative with a participle needs an end that shows that the participle is none
-// of an attribute: "has a fixed size" is none.
-var causatives = []string{
-	`(has|have|had|having) ` + objects + ` (looked|told|made|read|sent|done|written|kept|shown|put|run|taken|given|[a-z]{2,}ed)` +
-		`(\z|[.,;:)]| (again|anew|at|by|when|until|as|to|into|onto|from|for|in|on|with|once|and|or|that|only|before|after|there)\b)`,
-	`(has|have|had|having) ` + objects + ` (act|answer|ask|be|clean|create|delete|fail|forget|happen|leave|look|make|notice|play|post|read|refuse|remove|retry|run|say|send|start|stop|succeed|take|try|use|wait|watch|write)`,
-}
-
-const causativeInstead = "enqueues X, reads X again, retriggers X"
-
-// rule finds a pattern.
+// rule is a compiled term.
 type rule struct {
 	pattern *regexp.Regexp
 	instead string
 }
 
-var wordRules = compileRules()
+var rules = compileRules()
 
 func compileRules() []rule {
-	var rules []rule
+	compiled := []rule{newRule(causative, causativeInstead)}
 	for _, t := range terms {
-		rules = append(rules, newRule(t.pattern, t.instead))
+		compiled = append(compiled, newRule(t.pattern, t.instead))
 	}
-	for _, pattern := range causatives {
-		rules = append(rules, newRule(pattern, causativeInstead))
-	}
-	return rules
+	return compiled
 }
 
-// newRule matches whole words, of which the first group of the pattern are all.
+// newRule returns a rule whose first group is what the pattern matches: whole words.
 func newRule(pattern, instead string) rule {
 	pattern = strings.ReplaceAll(pattern, " ", `\s+`)
 	return rule{regexp.MustCompile(`(?i)(?:^|[^\w-])(` + pattern + `)(?:[^\w-]|$)`), instead}
 }
 
-// opening finds a sentence that opens with a relative word. In a label, the word may
-// be in lower case.
+// Openings of statements. In messages and names, which begin in lower case, "of" may
+// follow a value that is printed before it.
 var (
-	opening      = regexp.MustCompile(`^\W*(What|That|Of|Who)\s`)
-	labelOpening = regexp.MustCompile(`^\W*(?i:what|that|of|who)\s`)
+	opening          = regexp.MustCompile(`^\W*(What|That|Of|Who)\s`)
+	lowercaseOpening = regexp.MustCompile(`^\W*(what|that|who)\s`)
 )
 
 // check returns the findings of one passage.
 func check(path string, p passage) []finding {
 	var found []finding
 	text := p.text()
-	for start, sentence := range sentences(text) {
+	masked := mask(text)
+	for start, sentence := range sentences(masked) {
+		original := text[start : start+len(sentence)]
 		report := func(offset int, format string, args ...any) {
-			found = append(found, finding{path, p.lineAt(start + offset), fmt.Sprintf(format, args...), sentence})
+			found = append(found, finding{path, p.lineAt(start + offset), fmt.Sprintf(format, args...), original})
 		}
-		for _, r := range wordRules {
+		for _, r := range rules {
 			for _, at := range r.pattern.FindAllStringSubmatchIndex(sentence, -1) {
 				report(at[2], "%q: write %s", oneLine(sentence[at[2]:at[3]]), r.instead)
 			}
 		}
-		if word := openingOf(p, sentence); word != "" {
-			report(0, "a sentence opens with %q: name the subject first", word)
+		if word := openingOf(sentence, p.lowercase); word != "" {
+			report(0, "%q opens a statement: begin with its subject", word)
 		}
 		if count := countWords(sentence); count > maxWords {
-			report(0, "a sentence of %d words (%q): write at most %d", count, beginning(sentence), maxWords)
+			report(0, "a sentence of %d words (%q): write at most %d", count, beginning(original), maxWords)
 		}
 	}
 	return found
 }
 
 // openingOf returns the relative word that opens a statement, or "".
-func openingOf(p passage, sentence string) string {
+func openingOf(sentence string, lowercase bool) string {
 	if strings.HasSuffix(strings.TrimRight(sentence, closers), "?") {
 		return ""
 	}
-	pattern := opening
-	if p.label {
-		pattern = labelOpening
+	found := opening.FindStringSubmatch(sentence)
+	if found == nil && lowercase {
+		found = lowercaseOpening.FindStringSubmatch(sentence)
 	}
-	return strings.TrimSpace(pattern.FindString(sentence))
+	if found == nil {
+		return ""
+	}
+	return found[1]
 }
 
 // beginning returns the first words of a sentence.

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// extract returns the passages of a file, by its name and its first line. It returns
-// none for a format that it does not know.
+// extract returns the passages of a file. Its name, or a first line such as #!/bin/sh,
+// shows the format. A file of an unknown format has no passages.
 func extract(name string, content []byte) ([]passage, error) {
 	switch base, ext := path.Base(name), path.Ext(name); {
 	case ext == ".go":
@@ -20,21 +20,21 @@ func extract(name string, content []byte) ([]passage, error) {
 	case ext == ".md":
 		return markdownPassages(base, content), nil
 	case ext == ".yaml", ext == ".yml", ext == ".tpl":
-		return append(hashPassages(content, nil), valuePassages(content)...), nil
+		return append(hashPassages(content, noMessages), valuePassages(content)...), nil
 	case ext == ".json":
 		return valuePassages(content), nil
 	case ext == ".sh", ext == ".mk", base == "Makefile", bytes.HasPrefix(content, []byte("#!")):
-		return hashPassages(content, shellMessage), nil
+		return hashPassages(content, shellMessages), nil
 	case base == "Dockerfile", ext == ".toml", strings.HasPrefix(base, "."):
-		return hashPassages(content, nil), nil
+		return hashPassages(content, noMessages), nil
 	}
 	return nil, nil
 }
 
-// htmlComment is one comment of Markdown, which readers of the page do not see.
+// htmlComment matches a comment in Markdown, which readers of the page do not see.
 var htmlComment = regexp.MustCompile(`(?s)<!--.*?-->`)
 
-// markdownPassages leaves out what a changelog quotes.
+// markdownPassages returns the text of a page. It leaves out quotes in a changelog.
 func markdownPassages(base string, content []byte) []passage {
 	lines := splitLines(string(blank(htmlComment, content)), 1, 1)
 	for i, l := range lines {
@@ -48,10 +48,15 @@ func markdownPassages(base string, content []byte) []passage {
 	return passages(lines)
 }
 
-// blank replaces what matches by blanks, so that lines and offsets remain.
+// blank replaces each match by blanks. The lines keep their numbers.
 func blank(pattern *regexp.Regexp, content []byte) []byte {
-	return pattern.ReplaceAllFunc(content, func(found []byte) []byte {
-		return regexp.MustCompile(`[^\n]`).ReplaceAll(found, []byte(" "))
+	return pattern.ReplaceAllFunc(content, func(match []byte) []byte {
+		return bytes.Map(func(r rune) rune {
+			if r == '\n' {
+				return r
+			}
+			return ' '
+		}, match)
 	})
 }
 
@@ -65,8 +70,8 @@ func splitLines(text string, number, step int) []line {
 	return lines
 }
 
-// goPassages returns the comments and the string literals of a Go file, or the names
-// of its tests in place of the literals of a test.
+// goPassages returns the comments and the messages in a Go file. In a test, the names of
+// the test cases replace the messages.
 func goPassages(name string, content []byte) ([]passage, error) {
 	f := goFile{fset: token.NewFileSet()}
 	file, err := parser.ParseFile(f.fset, name, content, parser.ParseComments|parser.SkipObjectResolution)
@@ -96,9 +101,10 @@ type goFile struct {
 func (f *goFile) lineOf(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
 
 var (
-	// directive is a comment for a tool. What follows in another comment is a reason.
+	// directive matches a comment for a tool. A reason may follow, as in
+	// "//nolint:noctx // the process outlives it".
 	directive = regexp.MustCompile(`^//[a-z0-9]+:\S+`)
-	// markerMessage is what a marker of controller-gen lets the API server answer.
+	// markerMessage matches the message of a validation rule.
 	markerMessage = regexp.MustCompile(`\bmessage=("(?:[^"\\]|\\.)*")`)
 )
 
@@ -146,6 +152,10 @@ func (f *goFile) visitCode(n ast.Node) bool {
 		f.concatenate(n, &lines)
 		f.addMessage(lines)
 		return false
+	case *ast.CallExpr:
+		if fun, ok := n.Fun.(*ast.SelectorExpr); ok && fun.Sel.Name == "MustCompile" {
+			return false // a regular expression
+		}
 	case *ast.BasicLit:
 		if n.Kind == token.STRING {
 			f.addMessage(f.literal(n))
@@ -154,7 +164,7 @@ func (f *goFile) visitCode(n ast.Node) bool {
 	return true
 }
 
-// concatenate appends the text of an operand of a sum.
+// concatenate appends the text of an operand to lines.
 func (f *goFile) concatenate(operand ast.Expr, lines *[]line) {
 	var next []line
 	switch n := operand.(type) {
@@ -196,8 +206,10 @@ func (f *goFile) visitTest(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CompositeLit:
 		if table, ok := n.Type.(*ast.MapType); ok && !isBasic(table.Value) {
-			for _, entry := range n.Elts {
-				f.addName(entry.(*ast.KeyValueExpr).Key)
+			for _, element := range n.Elts {
+				if testCase, ok := element.(*ast.KeyValueExpr); ok {
+					f.addName(testCase.Key)
+				}
 			}
 		}
 	case *ast.CallExpr:
@@ -208,7 +220,8 @@ func (f *goFile) visitTest(n ast.Node) bool {
 	return true
 }
 
-// isBasic reports whether a map with such values is rather one of inputs than a table.
+// isBasic reports whether the values of a map are too simple for a table of test cases:
+// its keys are inputs then.
 func isBasic(value ast.Expr) bool {
 	name, ok := value.(*ast.Ident)
 	return ok && basicTypes[name.Name]
@@ -220,27 +233,31 @@ var basicTypes = map[string]bool{
 
 func (f *goFile) addName(key ast.Expr) {
 	if lit, ok := key.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-		f.found = append(f.found, passage{f.literal(lit), true})
+		f.found = append(f.found, passage{lines: f.literal(lit), lowercase: true})
 	}
 }
 
-// minMessageWords is how many words a string has at least that is read as a sentence.
-const minMessageWords = 5
+// minMessageWords is the least number of words in a string that people read.
+const minMessageWords = 2
 
-// notProse is the beginning of a text in SQL, XML, JSON or YAML.
+// notProse matches the beginning of SQL, XML, JSON and YAML.
 var notProse = regexp.MustCompile(`^\s*((SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|PRAGMA) |<|[{\[]"|(apiVersion|kind|spec|metadata): )`)
 
-// addMessage adds the passages of a string that people read.
 func (f *goFile) addMessage(lines []line) {
 	f.found = append(f.found, messagePassages(lines)...)
 }
 
+// messagePassages returns the passages of a string that people read.
 func messagePassages(lines []line) []passage {
 	text := passage{lines: lines}.text()
-	if countWords(text) < minMessageWords || notProse.MatchString(text) {
+	if countWords(mask(text)) < minMessageWords || notProse.MatchString(text) {
 		return nil
 	}
-	return passages(lines)
+	found := passages(lines)
+	if len(found) > 0 && !strings.HasPrefix(text, " ") { // else it continues another message
+		found[0].lowercase = true
+	}
+	return found
 }
 
 func unquote(literal string) string {
@@ -251,44 +268,41 @@ func unquote(literal string) string {
 	return text
 }
 
-// templateComment is a comment of a Helm template.
+// templateComment matches a comment of a Helm template.
 var templateComment = regexp.MustCompile(`(?s)\{\{-?\s*/\*(.*?)\*/\s*-?\}\}`)
 
-// hashPassages returns the comments that begin with #, those of templates, and the
-// messages that a function finds in the code before a comment.
+// hashPassages returns the comments that begin with # and those of templates. From the
+// code before a comment, it takes the messages that a function returns.
 func hashPassages(content []byte, messages func(code string) []string) []passage {
 	var found []passage
 	for _, at := range templateComment.FindAllSubmatchIndex(content, -1) {
-		first := 1 + bytes.Count(content[:at[2]], []byte("\n"))
-		found = append(found, passages(splitLines(string(content[at[2]:at[3]]), first, 1))...)
+		comment := splitLines(string(content[at[2]:at[3]]), lineOf(content, at[2]), 1)
+		found = append(found, passages(comment)...)
 	}
-	var block []line
+	var block []line // comments on lines of their own
 	for _, l := range splitLines(string(blank(templateComment, content)), 1, 1) {
-		code, comment, ok := cutComment(l.text)
-		l.text = comment
-		whole := strings.TrimSpace(code) == ""
-		if !whole || !ok {
-			found = append(found, passages(block)...)
-			block = nil
+		code, comment := cutComment(l.text)
+		for _, message := range messages(code) {
+			found = append(found, messagePassages([]line{{l.number, message}})...)
 		}
-		switch {
-		case ok && whole:
-			block = append(block, l)
-		case ok:
-			found = append(found, passages([]line{l})...)
+		own := line{l.number, comment}
+		if strings.TrimSpace(code) == "" {
+			block = append(block, own)
+			continue
 		}
-		if messages != nil {
-			for _, message := range messages(code) {
-				found = append(found, messagePassages([]line{{l.number, message}})...)
-			}
-		}
+		found = append(found, passages(block)...)
+		found = append(found, passages([]line{own})...)
+		block = nil
 	}
 	return append(found, passages(block)...)
 }
 
-// cutComment cuts a line where a comment begins: at a # that is not quoted and has a
-// blank before it.
-func cutComment(text string) (code, comment string, ok bool) {
+// cutComment cuts a line where a comment begins: at a # that is not quoted and follows
+// a blank.
+func cutComment(text string) (code, comment string) {
+	if strings.HasPrefix(text, "#!") {
+		return "", ""
+	}
 	quote, before := ' ', ' '
 	for i, c := range text {
 		switch {
@@ -296,24 +310,24 @@ func cutComment(text string) (code, comment string, ok bool) {
 			if c == quote {
 				quote = ' '
 			}
-		case c == '\'' || c == '"':
+		case c == '\'', c == '"':
 			quote = c
 		case c == '#' && (before == ' ' || before == '\t'):
-			comment = strings.TrimLeft(text[i:], "#@!")
-			return text[:i], strings.TrimPrefix(comment, " "), true
+			comment = strings.TrimLeft(text[i:], "#@") // also "##" and "##@" of a Makefile
+			return text[:i], strings.TrimPrefix(comment, " ")
 		}
 		before = c
 	}
-	return text, "", false
+	return text, ""
 }
 
-// quoted is a string of a shell, on one line.
-var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'`)
+var (
+	prints = regexp.MustCompile(`\b(echo|printf|die|fail|step|skip)\b`)
+	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'`)
+)
 
-var prints = regexp.MustCompile(`\b(echo|printf|die|fail|step|skip)\b`)
-
-// shellMessage returns the strings in a line that prints.
-func shellMessage(code string) []string {
+// shellMessages returns the strings in a line of a shell script that prints.
+func shellMessages(code string) []string {
 	if !prints.MatchString(code) {
 		return nil
 	}
@@ -324,33 +338,35 @@ func shellMessage(code string) []string {
 	return found
 }
 
-// Texts for people in YAML and JSON: in quotes, or up to the next line that is not
-// indented deeper.
+func noMessages(string) []string { return nil }
+
+// Values that people read: in quotes, or up to the next line that is not indented
+// deeper than its key.
 var (
-	quotedValue = regexp.MustCompile(`\b(?:description|summary|message)"?:\s+("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')`)
-	plainValue  = regexp.MustCompile(`^(\s*(?:- )?)(?:description|summary|message):\s+([^"'\s].*)$`)
+	quotedValue = regexp.MustCompile(`\b(?:description|summary|message|messageExpression)"?:\s+("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')`)
+	plainValue  = regexp.MustCompile(`^(\s*(?:- )?)(?:description|summary|message):\s+(?:[|>][-+]?$|([^"'\s{\[].*)$)`)
 )
 
 // valuePassages returns the descriptions, summaries and messages in YAML or JSON.
 func valuePassages(content []byte) []passage {
 	var found []passage
 	for _, at := range quotedValue.FindAllSubmatchIndex(content, -1) {
-		first := 1 + bytes.Count(content[:at[2]], []byte("\n"))
 		text := string(content[at[2]+1 : at[3]-1])
-		found = append(found, messagePassages(splitLines(text, first, 1))...)
+		found = append(found, messagePassages(splitLines(text, lineOf(content, at[2]), 1))...)
 	}
 	var block []line
 	depth := 0
 	for _, l := range splitLines(string(content), 1, 1) {
+		text := strings.TrimSpace(l.text)
 		if block != nil && len(l.text)-len(strings.TrimLeft(l.text, " ")) > depth {
-			block = append(block, line{l.number, strings.TrimSpace(l.text)})
+			block = append(block, line{l.number, text})
 			continue
 		}
 		found = append(found, messagePassages(block)...)
 		block = nil
 		if m := plainValue.FindStringSubmatch(l.text); m != nil {
 			depth = len(m[1])
-			block = []line{{l.number, strings.TrimLeft(m[2], "|>-+ ")}}
+			block = []line{{l.number, m[2]}}
 		}
 	}
 	return append(found, messagePassages(block)...)

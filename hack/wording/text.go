@@ -18,12 +18,10 @@ type line struct {
 // passage is running text that ends where its last sentence ends: a paragraph, a
 // heading, a list item, a table cell, or a name.
 type passage struct {
-	lines []line
-	// label: the text names something, so that it may begin in lower case.
-	label bool
+	lines     []line
+	lowercase bool // as messages and names of tests begin
 }
 
-// text joins the lines and masks code and addresses.
 func (p passage) text() string {
 	var b strings.Builder
 	for i, l := range p.lines {
@@ -32,7 +30,7 @@ func (p passage) text() string {
 		}
 		b.WriteString(l.text)
 	}
-	return mask(b.String())
+	return b.String()
 }
 
 // lineAt returns the number of the line that contains an offset of text.
@@ -46,14 +44,15 @@ func (p passage) lineAt(offset int) int {
 	return p.lines[len(p.lines)-1].number
 }
 
-// masked lists the spans that are no language: code, the targets of links, autolinks,
-// and HTML tags.
-var masked = regexp.MustCompile("(?s)``.+?``|`[^`]+`|\\]\\([^()\\s]+(?:\\s+\"[^\"]*\")?\\)|<https?://[^>\\s]+>|</?[A-Za-z][^<>]*>|\\\\\\|")
+// notLanguage matches code, the targets of links, HTML tags and addresses in angle
+// brackets, and an escaped bar.
+var notLanguage = regexp.MustCompile("(?s)``.+?``|`[^`]+`|" +
+	`\]\([^()\s]+(?:\s+"[^"]*")?\)|</?[A-Za-z][^<>\n]*>|\\\|`)
 
 // mask replaces each span with as many x, so that it counts as one word and offsets
 // remain valid.
 func mask(text string) string {
-	return masked.ReplaceAllStringFunc(text, func(span string) string {
+	return notLanguage.ReplaceAllStringFunc(text, func(span string) string {
 		return strings.Repeat("x", len(span))
 	})
 }
@@ -90,6 +89,7 @@ func (s *scanner) scan(l line) {
 	if s.inFence(l.text) {
 		return
 	}
+	l.text = mark.ReplaceAllString(l.text, "")
 	switch text := l.text; {
 	case strings.TrimSpace(text) == "", underline.MatchString(text), linkTo.MatchString(text):
 		s.flush()
@@ -117,16 +117,16 @@ func (s *scanner) scan(l line) {
 
 // inFence reports whether a line belongs to a fenced code block.
 func (s *scanner) inFence(text string) bool {
-	mark := fence.FindStringSubmatch(text)
+	found := fence.FindStringSubmatch(text)
 	switch {
 	case s.fence != "":
-		if mark != nil && strings.HasPrefix(mark[1], s.fence) {
+		if found != nil && strings.HasPrefix(found[1], s.fence) {
 			s.fence = ""
 		}
 		return true
-	case mark != nil:
+	case found != nil:
 		s.flush()
-		s.fence = mark[1]
+		s.fence = found[1]
 		return true
 	}
 	return false
@@ -208,9 +208,9 @@ func endsSentence(text string, i int) bool {
 	switch {
 	case rest != "" && next == rest: // within a word, as in 1.26 and example.com
 		return false
-	case unicode.IsSpace(before), isQuoted(before, marks):
+	case unicode.IsSpace(before), strings.ContainsRune(enders, before), isQuoted(before, marks):
 		return false
-	case strings.HasPrefix(marks, ".."), strings.HasSuffix(strings.TrimRight(marks, closers), ".."):
+	case strings.HasPrefix(marks, ".."):
 		return beginsCapital(next)
 	case text[i] != '.':
 		return true
