@@ -167,28 +167,37 @@ func (e exception) covers(f finding) bool {
 
 // isWithin reports whether a file is at a path or below it.
 func isWithin(file, path string) bool {
-	return file == path || strings.HasPrefix(file, path+"/")
+	return path == "." || file == path || strings.HasPrefix(file, path+"/")
 }
 
 // listFiles returns the files at some paths, by default all, that Git does not ignore
 // and .gitattributes does not call generated. It leaves out files at skipped paths,
 // except at those that are also in paths.
 func listFiles(ctx context.Context, paths, skipped []string) ([]string, error) {
-	args := []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"}
-	args = append(args, paths...)
-	list, err := exec.CommandContext(ctx, "git", append(args, ":(exclude,attr:linguist-generated)")...).Output()
+	// Git does not apply attributes to a directory that is itself a pathspec, so that
+	// the paths are compared here.
+	list, err := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard",
+		"--deduplicate", "--", ":(exclude,attr:linguist-generated)").Output()
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
-	var files []string
+	var wanted, files []string
+	for _, p := range paths {
+		wanted = append(wanted, path.Clean(p))
+	}
+	if len(wanted) == 0 {
+		wanted = []string{"."}
+	}
 	for file := range strings.SplitSeq(string(list), "\x00") {
-		isSkipped := func(p string) bool { return isWithin(file, p) && !slices.Contains(paths, p) }
-		if file != "" && !strings.Contains(file, "/testdata/") && !slices.ContainsFunc(skipped, isSkipped) {
+		isIn := func(p string) bool { return isWithin(file, p) }
+		isSkipped := func(p string) bool { return isWithin(file, p) && !slices.Contains(wanted, p) }
+		if file != "" && !strings.Contains(file, "/testdata/") &&
+			slices.ContainsFunc(wanted, isIn) && !slices.ContainsFunc(skipped, isSkipped) {
 			files = append(files, file)
 		}
 	}
 	if len(files) == 0 {
-		return nil, errors.New("there are no files to check: run it in the root of the repository, with paths that Git knows")
+		return nil, errors.New("there are no files to check: name paths in the repository that are not generated")
 	}
 	return files, nil
 }

@@ -84,7 +84,8 @@ func TestFilesAreListed(t *testing.T) {
 		"all":                          {nil, nil, []string{".gitattributes", ".gitignore", "a.md", "docs/a.md", "docs/b.md", "internal/a.go"}},
 		"a directory":                  {[]string{"docs"}, nil, []string{"docs/a.md", "docs/b.md"}},
 		"a skipped file":               {[]string{"docs"}, []string{"docs/a.md"}, []string{"docs/b.md"}},
-		"a skipped directory":          {[]string{"docs", "a.md"}, []string{"docs/"}, []string{"a.md", "docs/a.md", "docs/b.md"}},
+		"a skipped directory":          {[]string{"docs", "a.md"}, []string{"docs", "internal"}, []string{"a.md", "docs/a.md", "docs/b.md"}},
+		"a path that is not clean":     {[]string{"./internal/"}, nil, []string{"internal/a.go"}},
 		"a skipped file that is given": {[]string{"docs/a.md"}, []string{"docs/a.md"}, []string{"docs/a.md"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,8 +98,10 @@ func TestFilesAreListed(t *testing.T) {
 			}
 		})
 	}
-	if files, err := listFiles(t.Context(), []string{"absent"}, nil); err == nil {
-		t.Errorf("no error for a path without files: %v", files)
+	for _, path := range []string{"absent", "docs/reference"} {
+		if files, err := listFiles(t.Context(), []string{path}, nil); err == nil {
+			t.Errorf("no error for %s, which has no files to check: %v", path, files)
+		}
 	}
 }
 

@@ -249,9 +249,13 @@ func (f *goFile) addMessage(lines []line) {
 
 // messagePassages returns the passages of a string that people read.
 func messagePassages(lines []line) []passage {
-	text := passage{lines: lines}.text()
+	whole := passage{lines: lines}
+	text := whole.text()
 	if countWords(mask(text)) < minMessageWords || notProse.MatchString(text) {
 		return nil
+	}
+	if one := strings.TrimSpace(text); !strings.Contains(one, "\n") { // no code block, even if it is indented
+		lines = []line{{whole.lineAt(strings.Index(text, one)), one}}
 	}
 	found := passages(lines)
 	if len(found) > 0 && !strings.HasPrefix(text, " ") { // else it continues another message

@@ -60,6 +60,12 @@ func TestTextForPeopleIsExtracted(t *testing.T) {
 		"a literal of several lines": {
 			"a.go", "package a\n\nvar b = `one line\nand two\n\n    code and code\n`\n", []string{"3 one line\nand two"},
 		},
+		"examples of commands": {
+			"a.go", "package a\n\nvar b = `  bongsu explain pod/a\n  bongsu explain pod/b`\n", nil,
+		},
+		"an indented message": {
+			"a.go", "package a\n\nvar b = \"    reason: %s\\n\"\n", []string{"3 reason: %s"},
+		},
 		"line feeds in a literal": {
 			"a.go", "package a\n\nvar b = \"one line\\n\\nand two\"\n", []string{"3 one line", "3 and two"},
 		},

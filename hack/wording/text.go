@@ -63,7 +63,7 @@ var (
 	underline = regexp.MustCompile(`^\s*(=+|-{2,}|\*{3,})\s*$`)
 	listItem  = regexp.MustCompile(`^\s*([-*+]|\d{1,3}[.)])\s+`)
 	linkTo    = regexp.MustCompile(`^\s*\[[^\]]+\]:\s+\S+$`)
-	indented  = regexp.MustCompile(`^(\t|    )`)
+	indented  = regexp.MustCompile(`^(\t|    | {2,3}[^-*+0-9 ])`)
 )
 
 // passages splits Markdown, or a comment in Go's format, into passages. It leaves out
