@@ -104,6 +104,10 @@ generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles, what the chart
 lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time builds the linter, which takes minutes
 	$(GOLANGCI_LINT) run
 
+.PHONY: wording
+wording: ## Check the language of docs, comments and messages (ARGS='-count docs' for some; ARGS=-help lists the rules)
+	go run ./hack/wording $(ARGS)
+
 .PHONY: verify
 verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants' patches, links, alert rules, lint
 	@sh tools/verify-generated.sh
