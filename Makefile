@@ -25,8 +25,8 @@ FUZZTIME   ?= 10s
 LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
 
 include controlplane/build.mk
-include tools/tools.mk
-include tools/image/build.mk
+include hack/tools.mk
+include hack/image/build.mk
 include test/e2e/e2e.mk
 
 ##@ Use
@@ -41,7 +41,7 @@ build: controlplane bongsu ## Build bin/bongsu and bin/k8s/, which takes minutes
 .PHONY: bongsu
 bongsu:
 	@echo "Building bin/bongsu."
-	@sh tools/build.sh bin/bongsu ./cmd/bongsu -ldflags '$(LDFLAGS)'
+	@sh hack/build.sh bin/bongsu ./cmd/bongsu -ldflags '$(LDFLAGS)'
 
 ##@ Develop
 
@@ -49,9 +49,9 @@ bongsu:
 test: controlplane ## Run all tests, without root and without a C compiler (PKG=./internal/alarm/... for some)
 	go build ./...
 	cd controlplane && go test ./...
-	cd tools/image && go test ./...
+	cd hack/image && go test ./...
 	cd test/helm && go test ./...
-	@sh tools/test.sh '$(PKG)' $(TEST_FLAGS)
+	@sh hack/test.sh '$(PKG)' $(TEST_FLAGS)
 
 .PHONY: rights
 rights: ## Say which rights nothing uses, after make test and make e2e-node: make clean first, if roles have changed
@@ -78,7 +78,7 @@ bench: controlplane ## Measure, in Go's benchmark format (BENCH=Match for some);
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
-	@sh tools/fuzz.sh $(FUZZTIME)
+	@sh hack/fuzz.sh $(FUZZTIME)
 
 # The packages below internal/ whose RBAC markers make the role of every replica, and
 # those of the capabilities: an installation has the roles of what it chose.
@@ -110,12 +110,12 @@ wording: ## Check the language of docs, comments and messages (ARGS='-count docs
 
 .PHONY: verify
 verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants' patches, links, alert rules, lint
-	@sh tools/verify-generated.sh
+	@sh hack/verify-generated.sh
 	@unformatted=$$(gofmt -l .); \
 		[ -z "$$unformatted" ] || { echo "not formatted by gofmt:" $$unformatted; exit 1; }
 	go mod tidy -diff
 	cd controlplane && go mod tidy -diff
-	cd tools/image && go mod tidy -diff
+	cd hack/image && go mod tidy -diff
 	cd test/helm && go mod tidy -diff
 	cd test/alerts && go mod tidy -diff && go test ./...
 	go run ./test/mutants -check

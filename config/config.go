@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/bongsu-io/bongsu/internal/capability"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
 )
 
 //go:embed crd/*.yaml rbac/*.yaml admission/*.yaml monitoring/*.yaml
@@ -20,11 +20,11 @@ var files embed.FS
 const commonRole = "bongsu"
 
 // RoleOf returns the name of the generated roles of a capability, and of their bindings.
-func RoleOf(c capability.Capability) string { return commonRole + "-" + string(c) }
+func RoleOf(c feature.Feature) string { return commonRole + "-" + string(c) }
 
 // Roles returns the names of the generated roles that an operator with these
 // capabilities needs.
-func Roles(chosen []capability.Capability) []string {
+func Roles(chosen []feature.Feature) []string {
 	names := []string{commonRole}
 	for _, c := range chosen {
 		names = append(names, RoleOf(c))
@@ -38,7 +38,7 @@ var order = []string{"crd", "rbac", "admission"}
 
 // Objects returns the manifests of an install without the operator's workload. All kinds
 // and policies are among them, but only the rights of the capabilities that were chosen.
-func Objects(chosen []capability.Capability) ([]*unstructured.Unstructured, error) {
+func Objects(chosen []feature.Feature) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, dir := range order {
 		decoded, err := in(dir)
@@ -52,15 +52,15 @@ func Objects(chosen []capability.Capability) ([]*unstructured.Unstructured, erro
 
 // RBAC returns the manifests of rights, of the chosen capabilities alone. It reads no
 // others: those of the kinds are large.
-func RBAC(chosen []capability.Capability) ([]*unstructured.Unstructured, error) {
+func RBAC(chosen []feature.Feature) ([]*unstructured.Unstructured, error) {
 	objects, err := in("rbac")
 	return without(objects, chosen), err
 }
 
 // without leaves out roles and bindings of capabilities that were not chosen.
-func without(objects []*unstructured.Unstructured, chosen []capability.Capability) []*unstructured.Unstructured {
+func without(objects []*unstructured.Unstructured, chosen []feature.Feature) []*unstructured.Unstructured {
 	var unwanted []string
-	for _, c := range capability.All() {
+	for _, c := range feature.All() {
 		if !slices.Contains(chosen, c) {
 			unwanted = append(unwanted, RoleOf(c))
 		}

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bongsu-io/bongsu/config"
-	"github.com/bongsu-io/bongsu/internal/capability"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
 )
 
 // A developer is told in the guides that it takes no more than the right to edit
 // their namespace.
 func TestWhoeverMayEditANamespaceMayUseEveryKindInIt(t *testing.T) {
-	objects, err := config.Objects(capability.All())
+	objects, err := config.Objects(feature.All())
 	if err != nil {
 		t.Fatal(err)
 	}

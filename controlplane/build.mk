@@ -11,7 +11,7 @@ CONTROLPLANE_TABLE      := controlplane/main.go $(filter controlplane/node_$(she
 CONTROLPLANE_COMPONENTS := $(shell sed -n 's/.*{Name: "\([a-z-]*\)".*/\1/p' $(CONTROLPLANE_TABLE))
 CONTROLPLANE_LINKS      := $(addprefix bin/k8s/,$(CONTROLPLANE_COMPONENTS))
 CONTROLPLANE_SOURCES    := $(filter-out %_test.go,$(wildcard controlplane/*.go controlplane/internal/*/*.go)) \
-	controlplane/go.mod controlplane/go.sum controlplane/build.mk controlplane/build.sh tools/build.sh
+	controlplane/go.mod controlplane/go.sum controlplane/build.mk controlplane/build.sh hack/build.sh
 
 .PHONY: controlplane
 controlplane: $(CONTROLPLANE_LINKS)

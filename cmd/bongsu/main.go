@@ -8,7 +8,8 @@ import (
 	"syscall"
 
 	"github.com/bongsu-io/bongsu/internal/cli"
-	_ "github.com/bongsu-io/bongsu/internal/scratch" // for images that hold nothing else
+	_ "github.com/bongsu-io/bongsu/internal/operator/embedded"
+	// for images that hold nothing else
 )
 
 func main() {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/config/samples"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
-	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
 // The API server takes each sample, and what is made of it.

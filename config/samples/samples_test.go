@@ -13,14 +13,14 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/config/samples"
-	"github.com/bongsu-io/bongsu/internal/install"
+	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// That each alarm fires is tried by internal/demo, where pods come and go.
+// That each alarm fires is tried by internal/cli/demo, where pods come and go.
 func TestSampleAlarmsAreInForceAsTheyAre(t *testing.T) {
 	c, _ := cluster.SharedOperator(t)
 	objects, err := samples.Alarms()

@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/rehearse"
 )
 
 func newAlarm() *cobra.Command {
@@ -61,7 +61,7 @@ func (f *alarmFile) validate() error {
 }
 
 // load reads the alarms and compiles them, before anything is asked of a cluster.
-func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*rehearse.Alarm, error) {
+func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error) {
 	name := "standard input"
 	if f.file != "-" {
 		name = f.file
@@ -72,9 +72,9 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*rehearse.Alarm, err
 		defer func() { _ = file.Close() }() // it is only read
 		in = file
 	}
-	manifests, others, err := rehearse.Read(in)
+	manifests, others, err := dryrun.Read(in)
 	if err == nil {
-		_, err = rehearse.Compile(manifests)
+		_, err = dryrun.Compile(manifests)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -88,14 +88,14 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*rehearse.Alarm, err
 			return nil, err
 		}
 	}
-	if err := rehearse.Place(manifests, namespace, f.namespace != ""); err != nil {
+	if err := dryrun.Place(manifests, namespace, f.namespace != ""); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return rehearse.Compile(manifests)
+	return dryrun.Compile(manifests)
 }
 
 // stage is the cluster, as whoever calls may see it.
-func (f *alarmFile) stage(errOut io.Writer) (*rehearse.Stage, error) {
+func (f *alarmFile) stage(errOut io.Writer) (*dryrun.Environment, error) {
 	klog.SetLogger(logr.Discard()) // what users need to know is told below
 	cfg, err := kube.Config(f.kubeconfig)
 	if err != nil {
@@ -107,5 +107,5 @@ func (f *alarmFile) stage(errOut io.Writer) (*rehearse.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rehearse.Stage{Client: c, ClusterName: f.clusterName, Now: clock.RealClock{}.Now(), Since: f.since}, nil
+	return &dryrun.Environment{Client: c, ClusterName: f.clusterName, Now: clock.RealClock{}.Now(), Since: f.since}, nil
 }

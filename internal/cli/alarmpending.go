@@ -11,10 +11,10 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/internal/backlog"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/pending"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/ledger"
-	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 // alarmPendingOptions are the flags of `bongsu alarm pending`.
@@ -76,17 +76,17 @@ func (o *alarmPendingOptions) validate() error {
 
 func (o *alarmPendingOptions) run(ctx context.Context, out io.Writer) error {
 	klog.SetLogger(logr.Discard()) // what users need to know is told below
-	report, state, err := backlog.Read(ctx, o.dataDir, o.limit, o.wanted)
+	report, state, err := pending.Read(ctx, o.dataDir, o.limit, o.wanted)
 	if err != nil {
 		return err
 	}
 	o.findLeader(ctx, report, state)
-	return printTable(out, o.output, report, backlog.WriteText)
+	return printTable(out, o.output, report, pending.WriteText)
 }
 
 // findLeader asks the cluster, for no longer than somebody would wait who did not ask
 // for it.
-func (o *alarmPendingOptions) findLeader(ctx context.Context, report *backlog.Report, state ledger.State) {
+func (o *alarmPendingOptions) findLeader(ctx context.Context, report *pending.Report, state outbox.State) {
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	cfg, err := kube.Config(o.kubeconfig)
@@ -117,7 +117,7 @@ func (o *alarmPendingOptions) wanted(receiver string) bool {
 
 // completeReceivers offers those that have something in the ledger.
 func (o *alarmPendingOptions) completeReceivers(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	report, _, err := backlog.Read(c.Context(), o.dataDir, 1, func(string) bool { return true })
+	report, _, err := pending.Read(c.Context(), o.dataDir, 1, func(string) bool { return true })
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -12,10 +12,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/backlog"
-	"github.com/bongsu-io/bongsu/internal/ledger"
-	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/pending"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -24,14 +24,14 @@ import (
 func books(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	l, err := ledger.Open(t.Context(), dir)
+	l, err := outbox.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	batch := ledger.Batch{Position: 5}
+	batch := outbox.Batch{Position: 5}
 	for i := range 6 {
-		payload, err := json.Marshal(alarm.Message{Title: fmt.Sprint("message ", i), Text: "what it says"})
+		payload, err := json.Marshal(message.Message{Title: fmt.Sprint("message ", i), Text: "what it says"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func books(t *testing.T) (dir string) {
 		if i == 5 {
 			receiver = "AlarmReceiver/shop/team"
 		}
-		batch.Entries = append(batch.Entries, ledger.Entry{
+		batch.Entries = append(batch.Entries, outbox.Entry{
 			Receiver: receiver, Alarm: "Alarm/shop/crashes", Key: fmt.Sprint(i), Position: uint64(i), Count: 2,
 			CreatedAt: time.Now(), Payload: payload,
 		})
@@ -51,11 +51,11 @@ func books(t *testing.T) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, err := l.Freeze(t.Context(), "ClusterAlarmReceiver//ops", pending[2].ID, "digest", nil)
+	digest, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", pending[2].ID, "digest", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Settle(t.Context(), digest); err != nil {
+	if _, err := l.Acknowledge(t.Context(), digest); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -81,12 +81,12 @@ func TestAlarmPendingShowsWhatWaitsAndWhatADigestLeftOut(t *testing.T) {
 	}
 	for _, name := range []string{"ops", "clusteralarmreceiver/ops", "ClusterAlarmReceiver//ops"} {
 		_, out, _ := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", "none", "--receiver", name, "-o", "json")
-		var report backlog.Report
+		var report pending.Report
 		if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Receivers) != 1 {
 			t.Fatalf("%s: %v: %s", name, err, out)
 		}
 		r := report.Receivers[0]
-		if report.Leader != backlog.LeaderUnknown || len(r.Waiting) != 2 || len(r.Digested) != 3 || !r.Digested[0].Delivered ||
+		if report.Leader != pending.LeaderUnknown || len(r.Waiting) != 2 || len(r.Digested) != 3 || !r.Digested[0].Delivered ||
 			r.Digested[0].Message.Text != "what it says" || r.Digested[0].Occurrences != 2 {
 			t.Errorf("%s: got %s", name, out)
 		}

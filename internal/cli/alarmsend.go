@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bongsu-io/bongsu/internal/app"
+	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/options"
-	"github.com/bongsu-io/bongsu/internal/plaintext"
-	"github.com/bongsu-io/bongsu/internal/rehearse"
+	"github.com/bongsu-io/bongsu/internal/operator"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // alarmSendOptions are the flags of `bongsu alarm send`.
@@ -86,14 +86,14 @@ func (o *alarmSendOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	if err != nil {
 		return err
 	}
-	sent, err := stage.Send(ctx, alarms[0], to, app.NewSinks(allowed, out))
+	sent, err := stage.Send(ctx, alarms[0], to, operator.NewSinks(allowed, out))
 	if err != nil {
 		return err
 	}
 	return tellSent(sent, out, errOut)
 }
 
-func tellSent(sent *rehearse.Sent, out, errOut io.Writer) error {
+func tellSent(sent *dryrun.Sent, out, errOut io.Writer) error {
 	for _, note := range sent.Notes {
 		_, _ = fmt.Fprintf(errOut, "note: %s\n", plaintext.Line(note))
 	}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -28,13 +28,13 @@ func withSecret(t *testing.T, c *cluster.Cluster, labels map[string]string) stri
 }
 
 // accepted is the only message that a sink has accepted.
-func accepted(t *testing.T, s *sink.Sink) alarm.Message {
+func accepted(t *testing.T, s *sink.Sink) message.Message {
 	t.Helper()
 	requests := s.Accepted()
 	if len(requests) != 1 || requests[0].Key == "" {
 		t.Fatalf("%d messages", len(requests))
 	}
-	var m alarm.Message
+	var m message.Message
 	if err := json.Unmarshal(requests[0].Body, &m); err != nil {
 		t.Fatal(err)
 	}

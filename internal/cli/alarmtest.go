@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bongsu-io/bongsu/internal/rehearse"
+	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
 )
 
 // alarmTestOptions are the flags of `bongsu alarm test`.
@@ -72,5 +72,5 @@ func (o *alarmTestOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	if err != nil {
 		return err
 	}
-	return printTable(out, o.output, report, rehearse.WriteText)
+	return printTable(out, o.output, report, dryrun.WriteText)
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/rehearse"
+	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -129,14 +129,14 @@ func TestAlarmTestPrintsWhatProgramsRead(t *testing.T) {
 		"json": json.Unmarshal,
 		"yaml": func(data []byte, into any) error { return yaml.UnmarshalStrict(data, into) },
 	} {
-		var report rehearse.Report
+		var report dryrun.Report
 		code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", crashes), "-n", ns, "--kubeconfig", c.Kubeconfig(), "-o", format)
 		if err := unmarshal([]byte(out), &report); err != nil || code != exitOK || len(report.Alarms) != 1 || len(report.Alarms[0].Matches) != 1 {
 			t.Fatalf("%s: exit code %d: %s%s, %v", format, code, out, errOut, err)
 		}
 		a := report.Alarms[0]
 		match, message := a.Matches[0], a.Messages[0]
-		if a.Events != 1 || match.Outcome != rehearse.OutcomeSent || match.Count != 2 || match.Message != 1 ||
+		if a.Events != 1 || match.Outcome != dryrun.OutcomeSent || match.Count != 2 || match.Message != 1 ||
 			message.Number != 1 || message.Message.Title != "BackOff: Pod "+ns+"/web-0" || message.Message.Count != 2 {
 			t.Errorf("%s: got %s", format, out)
 		}

@@ -12,11 +12,11 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/internal/check"
-	"github.com/bongsu-io/bongsu/internal/fitness"
+	"github.com/bongsu-io/bongsu/internal/cli/check"
+	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/options"
-	"github.com/bongsu-io/bongsu/internal/plaintext"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // checkOptions are the flags of `bongsu check`.
@@ -77,13 +77,13 @@ func (o *checkOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	if err := o.print(out, findings); err != nil {
 		return err
 	}
-	if n := fitness.Failed(findings); n > 0 {
+	if n := preflight.Failed(findings); n > 0 {
 		return fmt.Errorf("%d of %d checks failed", n, len(findings))
 	}
 	return nil
 }
 
-func (o *checkOptions) print(out io.Writer, findings []fitness.Finding) error {
+func (o *checkOptions) print(out io.Writer, findings []preflight.Finding) error {
 	if o.output == outputJSON {
 		return printJSON(out, findings)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bongsu-io/bongsu/internal/fitness"
+	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -21,8 +21,8 @@ func TestCheckFailsByItsExitCodeAndSaysWhy(t *testing.T) {
 	}
 
 	code, out, _ = runs(t, "check", "--kubeconfig", c.Kubeconfig(), "-o", "json")
-	var findings []fitness.Finding
-	if err := json.Unmarshal([]byte(out), &findings); err != nil || code != exitError || fitness.Failed(findings) != 1 {
+	var findings []preflight.Finding
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || code != exitError || preflight.Failed(findings) != 1 {
 		t.Errorf("exit code %d, error %v, printed:\n%s", code, err, out)
 	}
 	if code, _, _ := runs(t, "check", "--kubeconfig", c.Kubeconfig(), "-o", "yaml"); code != exitUsage {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/internal/explain"
+	"github.com/bongsu-io/bongsu/internal/cli/explain"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/bongsu-io/bongsu/internal/chart"
-	"github.com/bongsu-io/bongsu/internal/install"
+	"github.com/bongsu-io/bongsu/internal/cli/chart"
+	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 const outputYAML = "yaml"

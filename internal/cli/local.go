@@ -11,9 +11,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
-	"github.com/bongsu-io/bongsu/internal/demo"
-	"github.com/bongsu-io/bongsu/internal/local"
-	"github.com/bongsu-io/bongsu/internal/localcluster"
+	"github.com/bongsu-io/bongsu/internal/cli/demo"
+	"github.com/bongsu-io/bongsu/internal/cli/local"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // localOptions are the flags of `bongsu local`.

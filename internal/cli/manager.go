@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/bongsu-io/bongsu/internal/app"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/operator"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 func newManager() *cobra.Command {
@@ -73,7 +73,7 @@ func readOptions(file string, flags *pflag.FlagSet, opts *options.Options) error
 
 func runManager(ctx context.Context, cfg *rest.Config, opts options.Options, log logr.Logger, out io.Writer) error {
 	keepHeapSmall()
-	operator, err := app.New(ctx, app.Config{REST: cfg, Options: opts, Out: out, Log: log})
+	operator, err := operator.New(ctx, operator.Config{REST: cfg, Options: opts, Out: out, Log: log})
 	if err != nil {
 		return err
 	}

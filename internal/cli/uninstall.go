@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/bongsu-io/bongsu/internal/chart"
+	"github.com/bongsu-io/bongsu/internal/cli/chart"
+	"github.com/bongsu-io/bongsu/internal/cli/uninstall"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/options"
-	"github.com/bongsu-io/bongsu/internal/uninstall"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 // uninstallOptions are the flags of `bongsu uninstall`.

@@ -19,9 +19,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/bongsu-io/bongsu/internal/cli/watch"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/plaintext"
-	"github.com/bongsu-io/bongsu/internal/watch"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // watchOptions are the arguments and flags of `bongsu watch`.

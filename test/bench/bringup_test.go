@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
-	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
 const (

@@ -21,9 +21,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/health"
-	"github.com/bongsu-io/bongsu/internal/healthcheck"
-	"github.com/bongsu-io/bongsu/internal/probe"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/probe"
 )
 
 const (

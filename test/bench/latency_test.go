@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -95,7 +95,7 @@ func reportLatency(b *testing.B, created map[string]time.Time, received []sink.R
 	var took []time.Duration
 	var last time.Time
 	for _, request := range received {
-		var message alarm.Message
+		var message message.Message
 		must(b, json.Unmarshal(request.Body, &message))
 		took = append(took, request.Received.Sub(created[message.Events[0].Regarding.Name]))
 		last = request.Received

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/mirror"
+	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
@@ -77,7 +77,7 @@ func report(b *testing.B, m memory) {
 
 // awaitWork returns when a new term has begun and has read how far Events have
 // come, and every alarm is in force.
-func awaitWork(b *testing.B, c *cluster.Cluster, former mirror.Mirror) {
+func awaitWork(b *testing.B, c *cluster.Cluster, former checkpoint.Checkpoint) {
 	b.Helper()
 	await(b, "the operator is at work", func() bool {
 		now := readMirror(b, c)
@@ -102,9 +102,9 @@ func await(b *testing.B, what string, condition func() bool) {
 
 // readMirror returns what the operator has told the cluster; nothing before its
 // first start.
-func readMirror(b *testing.B, c *cluster.Cluster) mirror.Mirror {
+func readMirror(b *testing.B, c *cluster.Cluster) checkpoint.Checkpoint {
 	b.Helper()
-	m, _, err := mirror.NewStore(c.Client, "bongsu-system").Read(b.Context())
+	m, _, err := checkpoint.NewStore(c.Client, "bongsu-system").Read(b.Context())
 	must(b, err)
 	return m
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // takeover is how long it may take until another replica delivers. It waits for the
-// lease for 15 s at most, which is tested in internal/app; the rest is for a busy
+// lease for 15 s at most, which is tested in internal/operator; the rest is for a busy
 // machine.
 const takeover = time.Minute
 

@@ -95,7 +95,7 @@ func TestKillsThatCostTheDiskLoseNothingAndRepeatTheLastSecondsAtMost(t *testing
 
 // assertExplained fails if something was sent twice without a kill that explains it:
 // one before which the mirror was not yet written. That this is done every 5 s is
-// tested in internal/pipeline.
+// tested in internal/alarm/pipeline.
 func (s *stage) assertExplained(r *receiver, kills []kill) {
 	s.t.Helper()
 	var left []repetition

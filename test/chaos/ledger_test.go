@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/ledger"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -19,7 +19,7 @@ func TestACorruptLedgerIsSetAsideAndTheMirrorGoesOn(t *testing.T) {
 	flood := s.pour(100)
 	hook.awaitMore(t, 800) // long enough for a mirror amid the flood
 	m.kill()
-	corrupt(t, filepath.Join(m.dataDir, ledger.FileName))
+	corrupt(t, filepath.Join(m.dataDir, outbox.FileName))
 	m.start()
 	hook.awaitMore(t, 100)
 	expected := flood.end()

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/internal/mirror"
+	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -48,7 +48,7 @@ type life struct {
 // remembers nothing.
 func newManager(s *stage, args ...string) *manager {
 	s.t.Helper()
-	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: mirror.Name}}
+	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: checkpoint.Name}}
 	if err := client.IgnoreNotFound(s.Client.Delete(s.t.Context(), old)); err != nil {
 		s.t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ type kill struct {
 	// begun is when. By gone all that the process had sent was recorded.
 	begun, gone time.Time
 	// mirror is what it had made of it, or a little less: it is read before.
-	mirror mirror.Mirror
+	mirror checkpoint.Checkpoint
 }
 
 // kill ends it as the kernel would: with SIGKILL.

@@ -22,11 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/localcluster"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 const (
@@ -138,10 +139,10 @@ func (n *notebooks) fail() {
 		pod := pods.Await(n.t, unpulled, nameOf(i)+"-0")
 		pods.Waiting(n.t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope": not found`)
 	}
-	n.awaitAllOf(invalid, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonInvalidSpec)
-	n.awaitAllOf(unpulled, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonImagePullBackOff)
-	n.awaitAllOf(refused, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonQuotaExceeded)
-	n.awaitAllOf(blocked, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonResourceConflict)
+	n.awaitAllOf(invalid, v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonInvalidSpec)
+	n.awaitAllOf(unpulled, v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonImagePullBackOff)
+	n.awaitAllOf(refused, v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonQuotaExceeded)
+	n.awaitAllOf(blocked, v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonResourceConflict)
 	// It would try again to make the pods that are refused, and that would be news.
 	if err := n.Kill(localcluster.ControllerManager); err != nil {
 		n.t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/localcluster"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {

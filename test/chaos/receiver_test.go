@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -27,7 +27,7 @@ func newReceiver(t *testing.T, name string) *receiver {
 
 // identify says which Events a request tells of: by their notes, which are unique.
 func identify(request sink.Request) []string {
-	var m alarm.Message
+	var m message.Message
 	if json.Unmarshal(request.Body, &m) != nil {
 		return []string{"what cannot be read"}
 	}

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/mirror"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/summary"
@@ -90,8 +90,8 @@ func (s *stage) awaitAll(r *receiver, expected []string) {
 }
 
 // mirror is what the operator keeps in the cluster, zero if there is nothing yet.
-func (s *stage) mirror() (mirror.Mirror, error) {
-	m, _, err := mirror.NewStore(s.Client, operatorNamespace).Read(s.t.Context())
+func (s *stage) mirror() (checkpoint.Checkpoint, error) {
+	m, _, err := checkpoint.NewStore(s.Client, operatorNamespace).Read(s.t.Context())
 	return m, err
 }
 

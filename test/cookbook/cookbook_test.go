@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/install"
-	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/cli/install"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -69,9 +69,9 @@ func TestEachAlarmOfTheCookbookFiresAsWrittenAndOnlyThen(t *testing.T) {
 }
 
 // messagesOf returns what an alarm has sent so far.
-func messagesOf(s *sink.Sink, name string) (messages []alarm.Message) {
+func messagesOf(s *sink.Sink, name string) (messages []message.Message) {
 	for _, r := range s.Accepted() {
-		var m alarm.Message
+		var m message.Message
 		if json.Unmarshal(r.Body, &m) == nil && m.Alarm.Name == name {
 			messages = append(messages, m)
 		}

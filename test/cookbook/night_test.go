@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/calendar"
+	"github.com/bongsu-io/bongsu/internal/alarm/calendar"
 )
 
 func mute(e entry) bool {

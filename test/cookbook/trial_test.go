@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/install"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -48,7 +48,7 @@ func (tr *trial) awaitMessage(i int) {
 	tr.Helper()
 	name, want := tr.entry.alarm.GetName(), tr.entry.messages[i]
 	came := tr.sink.Wait(patience, func([]sink.Request) bool {
-		return slices.ContainsFunc(messagesOf(tr.sink, name), func(m alarm.Message) bool {
+		return slices.ContainsFunc(messagesOf(tr.sink, name), func(m message.Message) bool {
 			return want.MatchString(settled(m.Title + "\n" + m.Text))
 		})
 	})

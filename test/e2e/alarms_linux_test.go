@@ -10,16 +10,16 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/testing/node"
 )
 
 // messages are those that a receiver has accepted, of one alarm.
-func (w *world) messages(t *testing.T, name string) []alarm.Message {
+func (w *world) messages(t *testing.T, name string) []message.Message {
 	t.Helper()
-	var found []alarm.Message
+	var found []message.Message
 	for _, r := range w.alarms.Accepted() {
-		var m alarm.Message
+		var m message.Message
 		if err := json.Unmarshal(r.Body, &m); err != nil {
 			t.Fatalf("the body of a message is no JSON: %v", err)
 		}
@@ -31,9 +31,9 @@ func (w *world) messages(t *testing.T, name string) []alarm.Message {
 }
 
 // expectAlarm waits for a message of an alarm.
-func (w *world) expectAlarm(t *testing.T, name string, message types.GomegaMatcher) {
+func (w *world) expectAlarm(t *testing.T, name string, msg types.GomegaMatcher) {
 	t.Helper()
-	NewWithT(t).Eventually(func() []alarm.Message { return w.messages(t, name) }).Should(ContainElement(message))
+	NewWithT(t).Eventually(func() []message.Message { return w.messages(t, name) }).Should(ContainElement(msg))
 }
 
 // sample applies a sample alarm as it is: it sends to the receiver "ops".

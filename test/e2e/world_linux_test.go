@@ -14,10 +14,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/internal/localcluster"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/node"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // patience is how long what must happen is waited for: the machine may be busy.

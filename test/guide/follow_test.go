@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bongsu-io/bongsu/internal/localcluster"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 const (

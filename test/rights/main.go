@@ -13,8 +13,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/bongsu-io/bongsu/internal/capability"
-	"github.com/bongsu-io/bongsu/internal/rights"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 )
 
@@ -37,7 +37,7 @@ func run(out io.Writer, folder string) error {
 	if len(requests) == 0 {
 		return fmt.Errorf("there is nothing in %s: run the tests first", folder)
 	}
-	held, err := rights.Needed("bongsu-system", capability.All())
+	held, err := permissions.Needed("bongsu-system", feature.All())
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func run(out io.Writer, folder string) error {
 }
 
 // judge tells of the rights that were not used, and fails if no reason is known of one.
-func judge(out io.Writer, held, unused []rights.Right) error {
+func judge(out io.Writer, held, unused []permissions.Permission) error {
 	var needless []error
 	for _, right := range unused {
 		reason, known := reasonOf(right)
@@ -61,7 +61,7 @@ func judge(out io.Writer, held, unused []rights.Right) error {
 	return errors.Join(append(needless, err)...)
 }
 
-func words(r rights.Right) string {
+func words(r permissions.Permission) string {
 	resource := r.Resource
 	if r.Subresource != "" {
 		resource += "/" + r.Subresource

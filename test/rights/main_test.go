@@ -4,21 +4,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bongsu-io/bongsu/internal/rights"
+	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 )
 
 func TestARightThatNothingUsesNeedsAReason(t *testing.T) {
-	list := rights.Right{Role: "ClusterRole bongsu", Verb: "list", Resource: "nodes"}
-	escalate := rights.Right{Role: "ClusterRole bongsu", Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "roles"}
-	held := []rights.Right{list, escalate}
+	list := permissions.Permission{Role: "ClusterRole bongsu", Verb: "list", Resource: "nodes"}
+	escalate := permissions.Permission{Role: "ClusterRole bongsu", Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "roles"}
+	held := []permissions.Permission{list, escalate}
 	for name, tc := range map[string]struct {
-		unused []rights.Right
+		unused []permissions.Permission
 		err    string
 		says   string
 	}{
 		"all are used":       {nil, "", "2 of 2 rights were used"},
-		"one has a reason":   {[]rights.Right{list}, "", "ClusterRole bongsu: list nodes: "},
-		"one has none":       {[]rights.Right{escalate}, "nothing makes use of ClusterRole bongsu: escalate roles.rbac.authorization.k8s.io", "1 of 2 rights were used"},
+		"one has a reason":   {[]permissions.Permission{list}, "", "ClusterRole bongsu: list nodes: "},
+		"one has none":       {[]permissions.Permission{escalate}, "nothing makes use of ClusterRole bongsu: escalate roles.rbac.authorization.k8s.io", "1 of 2 rights were used"},
 		"one has, the other": {held, "escalate roles", "0 of 2 rights were used, of 1 it is known why not"},
 	} {
 		t.Run(name, func(t *testing.T) {

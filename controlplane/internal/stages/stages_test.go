@@ -1,5 +1,5 @@
 // Package stages_test holds the Events of simulated nodes and pods, which come
-// from internal/localcluster/stages, against the source of the kubelet that they
+// from pkg/localcluster/stages, against the source of the kubelet that they
 // pretend to be. It is in this module as only this one has that source; the two
 // share files, not code.
 package stages_test
@@ -106,7 +106,7 @@ func TestEventsBearTheKubeletsNameAndItsNodes(t *testing.T) {
 }
 
 // stageDir is where the operator's module keeps the Stages.
-const stageDir = "../../../internal/localcluster/stages"
+const stageDir = "../../../pkg/localcluster/stages"
 
 // stageEvent is a step of a Stage that emits an Event.
 type stageEvent struct {

@@ -20,14 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	engine "github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/report"
 )
 
 // Object is an Alarm or a ClusterAlarm.
 type Object interface {
-	report.Object
+	status.Object
 	AlarmSpec() *v1alpha1.AlarmSpec
 	NamespaceSelector() *metav1.LabelSelector
 	ReceiverReferences() []v1alpha1.ReceiverReference
@@ -36,7 +37,7 @@ type Object interface {
 // Alarms is where compiled alarms come into force.
 type Alarms interface {
 	Has(key, version string) bool
-	Set(key, version string, compiled *engine.Alarm)
+	Set(key, version string, compiled *match.Alarm)
 	Delete(key string)
 }
 
@@ -54,30 +55,30 @@ type Reconciler struct {
 	priming sync.RWMutex
 
 	client   client.Client
-	compiler *engine.Compiler
+	compiler *match.Compiler
 	alarms   Alarms
-	reporter *report.Reporter
+	reporter *status.Recorder
 }
 
 // Dependencies are what both kinds' reconcilers need.
 type Dependencies struct {
 	Client   client.Client
-	Compiler *engine.Compiler
+	Compiler *match.Compiler
 	Alarms   Alarms
 	// Reporter makes that of a kind.
-	Reporter func(kind string) *report.Reporter
+	Reporter func(kind string) *status.Recorder
 }
 
 // NewAlarm returns the Reconciler of Alarms.
 func NewAlarm(d Dependencies) *Reconciler {
-	return newReconciler(engine.KindAlarm, d,
+	return newReconciler(alarm.KindAlarm, d,
 		func() Object { return &v1alpha1.Alarm{} },
 		func() client.ObjectList { return &v1alpha1.AlarmList{} })
 }
 
 // NewClusterAlarm returns the Reconciler of ClusterAlarms.
 func NewClusterAlarm(d Dependencies) *Reconciler {
-	return newReconciler(engine.KindClusterAlarm, d,
+	return newReconciler(alarm.KindClusterAlarm, d,
 		func() Object { return &v1alpha1.ClusterAlarm{} },
 		func() client.ObjectList { return &v1alpha1.ClusterAlarmList{} })
 }
@@ -127,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
 	return r.reporter.Reconcile(ctx, key, object, r.alarms.Delete,
-		func(ctx context.Context, key string) (report.Verdict, error) {
+		func(ctx context.Context, key string) (status.Result, error) {
 			return r.bringIntoForce(ctx, object, key)
 		})
 }

@@ -6,33 +6,34 @@ import (
 	"fmt"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	engine "github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/report"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 )
 
 // bringIntoForce hands the compiled alarm to the pipeline, or takes it out if it
 // cannot be used. An error is the API server's; what is the user's to correct is
 // in the verdict.
-func (r *Reconciler) bringIntoForce(ctx context.Context, object Object, key string) (report.Verdict, error) {
+func (r *Reconciler) bringIntoForce(ctx context.Context, object Object, key string) (status.Result, error) {
 	if object.AlarmSpec().Suspend {
 		r.alarms.Delete(key)
-		return report.Verdict{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}, nil
+		return status.Result{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}, nil
 	}
 	receivers, err := r.resolveReceivers(ctx, object)
 	if err != nil {
-		return report.Verdict{}, err
+		return status.Result{}, err
 	}
 	version := fmt.Sprint(object.GetUID(), object.GetGeneration(), receivers.keys)
 	if r.alarms.Has(key, version) {
 		return receivers.verdict, nil
 	}
 	compiled, err := r.compiler.Compile(Definition(r.kind, object, receivers.keys))
-	if invalid, ok := errors.AsType[*engine.CompileError](err); ok {
+	if invalid, ok := errors.AsType[*match.CompileError](err); ok {
 		r.alarms.Delete(key)
-		return report.Verdict{Reason: invalid.Reason, Message: invalid.Error()}, nil
+		return status.Result{Reason: invalid.Reason, Message: invalid.Error()}, nil
 	}
 	if err != nil {
-		return report.Verdict{}, err
+		return status.Result{}, err
 	}
 	r.alarms.Set(key, version, compiled)
 	return receivers.verdict, nil
@@ -40,9 +41,9 @@ func (r *Reconciler) bringIntoForce(ctx context.Context, object Object, key stri
 
 // Definition returns what is compiled of an object of a kind, Alarm or ClusterAlarm,
 // that sends to the receivers of these keys.
-func Definition(kind string, object Object, receivers []string) engine.Definition {
-	return engine.Definition{
-		ID:                engine.ID{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
+func Definition(kind string, object Object, receivers []string) match.Definition {
+	return match.Definition{
+		ID:                alarm.ID{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
 		UID:               string(object.GetUID()),
 		CreatedAt:         object.GetCreationTimestamp().Time,
 		Spec:              *object.AlarmSpec(),

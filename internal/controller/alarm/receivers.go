@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/report"
 )
 
 // receivers are those that an alarm may send to, and what is wrong with the first
 // that is not as it should be.
 type receivers struct {
 	keys    []string
-	verdict report.Verdict
+	verdict status.Result
 }
 
 // resolveReceivers finds what spec.receivers names. A receiver that does not
@@ -38,7 +38,7 @@ func (r *Reconciler) resolveReceivers(ctx context.Context, object Object) (recei
 		if allowed && !slices.Contains(out.keys, key.String()) {
 			out.keys = append(out.keys, key.String())
 		}
-		if out.verdict.Well() {
+		if out.verdict.Ready() {
 			out.verdict = verdict
 		}
 	}
@@ -54,21 +54,21 @@ func referenceKey(ref v1alpha1.ReceiverReference, namespace string) kube.Key {
 
 // resolve says whether the alarm, of a namespace or of the cluster, may use the
 // receiver, and what is wrong with it.
-func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string) (bool, report.Verdict, error) {
+func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string) (bool, status.Result, error) {
 	cluster := key.Kind == v1alpha1.KindClusterAlarmReceiver
-	var object report.Object = &v1alpha1.AlarmReceiver{}
+	var object status.Object = &v1alpha1.AlarmReceiver{}
 	if cluster {
 		object = &v1alpha1.ClusterAlarmReceiver{}
 	}
 	err := r.client.Get(ctx, key.NamespacedName(), object)
 	if apierrors.IsNotFound(err) {
-		return !cluster || namespace == "", report.Verdict{
+		return !cluster || namespace == "", status.Result{
 			Reason:  v1alpha1.ReasonReceiverNotFound,
 			Message: fmt.Sprintf("%s %s does not exist: create it, or correct spec.receivers", key.Kind, key.Name),
 		}, nil
 	}
 	if err != nil {
-		return false, report.Verdict{}, err
+		return false, status.Result{}, err
 	}
 	if cluster && namespace != "" {
 		allowed, err := r.allows(ctx, object.(*v1alpha1.ClusterAlarmReceiver), namespace)
@@ -100,8 +100,8 @@ func Allows(receiver *v1alpha1.ClusterAlarmReceiver, namespace map[string]string
 }
 
 // NotAllowed says that a receiver does not let the Alarms of a namespace use it.
-func NotAllowed(key kube.Key, namespace string) report.Verdict {
-	return report.Verdict{
+func NotAllowed(key kube.Key, namespace string) status.Result {
+	return status.Result{
 		Reason: v1alpha1.ReasonNotAllowed,
 		Message: fmt.Sprintf("ClusterAlarmReceiver %s does not allow Alarms of namespace %s: "+
 			"ask an administrator to select the namespace in its spec.allowedNamespaces, or use an AlarmReceiver",
@@ -111,14 +111,14 @@ func NotAllowed(key kube.Key, namespace string) report.Verdict {
 
 // unready passes on that a receiver is not Ready. Of one of the cluster only the
 // reason: its message is for administrators.
-func unready(key kube.Key, status *v1alpha1.AlarmStatus) report.Verdict {
-	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+func unready(key kube.Key, st *v1alpha1.AlarmStatus) status.Result {
+	ready := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
-		return report.Verdict{}
+		return status.Result{}
 	}
 	message := fmt.Sprintf("%s %s is not ready (%s)", key.Kind, key.Name, ready.Reason)
 	if key.Kind == v1alpha1.KindAlarmReceiver {
 		message += ": " + ready.Message
 	}
-	return report.Verdict{Reason: v1alpha1.ReasonReceiverNotReady, Message: message}
+	return status.Result{Reason: v1alpha1.ReasonReceiverNotReady, Message: message}
 }

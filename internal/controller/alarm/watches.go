@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	engine "github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/report"
 )
 
 // receiversField indexes alarms by the keys of their receivers.
@@ -44,7 +44,7 @@ var receiverChanged = predicate.Funcs{
 type readinessOf struct{ status, reason, message string }
 
 func readiness(o client.Object) readinessOf {
-	object, ok := o.(report.Object)
+	object, ok := o.(status.Object)
 	if !ok {
 		return readinessOf{}
 	}
@@ -66,7 +66,7 @@ func (r *Reconciler) usersOf(kind string) handler.MapFunc {
 // inNamespace maps a namespace to its Alarms, which receivers of the cluster may
 // allow by its labels.
 func (r *Reconciler) inNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	if r.kind != engine.KindAlarm {
+	if r.kind != alarm.KindAlarm {
 		return nil // ClusterAlarms look labels up with each Event
 	}
 	return r.requests(ctx, client.InNamespace(o.GetName()))

@@ -92,7 +92,7 @@ func (r *Reconciler) backUpByCommand(a *app) {
 		return
 	}
 	if wait := run.retryAt(b.Attempts).Sub(r.Clock.Now()); known && wait > 0 {
-		a.Within(wait)
+		a.RequeueAfter(wait)
 		return
 	}
 	pod := a.podToBackUp()
@@ -115,7 +115,7 @@ func (r *Reconciler) judgeCommand(a *app, run commandRun) {
 		return
 	}
 	r.failBackup(a, run.message, b.Attempts >= abandonAfter)
-	a.Within(run.retryAt(b.Attempts).Sub(r.Clock.Now()))
+	a.RequeueAfter(run.retryAt(b.Attempts).Sub(r.Clock.Now()))
 }
 
 // awaitPod waits for a pod to run the command in, for as long as a run may take.
@@ -124,7 +124,7 @@ func (r *Reconciler) awaitPod(a *app, limit time.Duration) {
 	if left > 0 {
 		r.startBackup(a)
 		a.Status.Backup.Message = "there is no pod yet to run the command in"
-		a.Within(left)
+		a.RequeueAfter(left)
 		return
 	}
 	r.failBackup(a, fmt.Sprintf("for %v there was no pod to run the command in", limit), true)

@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/pkg/children"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // backUpByJob has the Job run: one, whose name follows from the AppService, however
@@ -41,7 +42,7 @@ func (r *Reconciler) backUpByJob(ctx context.Context, a *app) error {
 	case err != nil:
 		return err
 	case !kube.ChildNames.IsOurs(wanted, &job):
-		r.failBackup(a, kube.NewConflict("Job", &job).Error(), true)
+		r.failBackup(a, children.NewConflict("Job", &job).Error(), true)
 		return nil
 	}
 	b.Attempts = max(b.Attempts, 1)
@@ -51,7 +52,7 @@ func (r *Reconciler) backUpByJob(ctx context.Context, a *app) error {
 
 func (r *Reconciler) startJob(ctx context.Context, a *app, wanted *batchv1.Job) error {
 	err := r.Children.Make(ctx, wanted, &batchv1.Job{})
-	var conflict *kube.ConflictError
+	var conflict *children.ConflictError
 	switch {
 	case err == nil:
 		r.startBackup(a)
@@ -66,7 +67,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *app, wanted *batchv1.Job) 
 		return err
 	}
 	r.failBackup(a, cause.Sentence(), true)
-	a.Within(r.RetryRefused(a.Pass))
+	a.RequeueAfter(r.RetryRefused(a.State))
 	return nil
 }
 

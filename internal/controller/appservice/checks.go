@@ -11,11 +11,11 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/health"
-	"github.com/bongsu-io/bongsu/internal/healthcheck"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/probe"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/pkg/probe"
 )
 
 // atOnce is how many pods are checked at once. One that does not answer takes a place

@@ -10,16 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // expect has the Events kept of a Deployment that is yet to be made.
 func (r *Reconciler) expect(ctx context.Context, a *app) error {
 	err := r.Client.Get(ctx, a.name, &a.deployment)
 	if apierrors.IsNotFound(err) {
-		r.Journal.Expect(a.name, deploymentOf(a))
+		r.EventCache.Expect(a.name, deploymentOf(a))
 	}
 	a.letGo()
 	return client.IgnoreNotFound(err)
@@ -40,7 +41,7 @@ func (r *Reconciler) ensureDeployment(ctx context.Context, a *app) error {
 	pod, refused := workload.AppPod(a.AppService, r.image)
 	if len(refused) > 0 {
 		a.Found(diagnosis.Cause{
-			Reason: v1alpha1.ReasonInvalidSpec, Object: a.Self(), Message: refused.ToAggregate().Error(),
+			Reason: diagnosis.ReasonInvalidSpec, Object: a.Self(), Message: refused.ToAggregate().Error(),
 			Advice: "correct the field; what runs stays as it is", Count: 1,
 		})
 	}
@@ -55,7 +56,7 @@ func (r *Reconciler) ensureDeployment(ctx context.Context, a *app) error {
 	if a.Stop {
 		return r.scale(ctx, a, *wanted.Spec.Replicas)
 	}
-	if err := r.Ensure(ctx, a.Pass, wanted, &a.deployment); err != nil {
+	if err := r.Ensure(ctx, a.State, wanted, &a.deployment); err != nil {
 		return err
 	}
 	a.letGo()
@@ -109,7 +110,7 @@ func (r *Reconciler) ensureService(ctx context.Context, a *app) error {
 	if wanted == nil {
 		return nil
 	}
-	return r.Ensure(ctx, a.Pass, wanted, &corev1.Service{})
+	return r.Ensure(ctx, a.State, wanted, &corev1.Service{})
 }
 
 func isHeadless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }
@@ -119,7 +120,7 @@ func (r *Reconciler) tellScaling(ctx context.Context, a *app, from, to int32) er
 	if from == to {
 		return nil
 	}
-	return r.Recorder.Emit(ctx, a.AppService, kube.Event{
+	return r.Recorder.Emit(ctx, a.AppService, events.Event{
 		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonScalingReplicaSet, Action: "Scale",
 		Note:     fmt.Sprintf("the app is scaled from %d to %d pods", from, to),
 		Identity: fmt.Sprintf("%s/%d/%d/%d", a.UID, a.Generation, from, to), Since: a.CreationTimestamp.Time,

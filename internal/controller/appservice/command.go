@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/plaintext"
-	"github.com/bongsu-io/bongsu/internal/podexec"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+	"github.com/bongsu-io/bongsu/pkg/podexec"
 )
 
 // Pauses between the runs of a command that fails.

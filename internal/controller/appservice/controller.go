@@ -22,10 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/health"
-	"github.com/bongsu-io/bongsu/internal/healthcheck"
-	"github.com/bongsu-io/bongsu/internal/owner"
-	"github.com/bongsu-io/bongsu/internal/podexec"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/pkg/podexec"
 )
 
 // Dependencies are what a Reconciler needs; all of them.
@@ -46,7 +46,7 @@ type Dependencies struct {
 
 // Reconciler makes apps run and tells how they fare.
 type Reconciler struct {
-	*owner.Upkeep
+	*reconciler.Helpers
 	image   string
 	runner  *podexec.Runner
 	checks  *checks
@@ -56,7 +56,7 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(d Dependencies) (*Reconciler, error) {
-	upkeep := owner.New(d.Client, d.Live, d.Clock, "appservice-controller")
+	upkeep := reconciler.New(d.Client, d.Live, d.Clock, "appservice-controller")
 	runner, err := podexec.New(d.REST)
 	if err != nil {
 		return nil, err
@@ -65,11 +65,11 @@ func New(d Dependencies) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	checks := newChecks(d.Clock, checker, upkeep.LookAgain)
+	checks := newChecks(d.Clock, checker, upkeep.Enqueue)
 	checks.metrics = newMetrics(d.Metrics, checks.pool.Len)
 	return &Reconciler{
-		Upkeep: upkeep, image: d.Image, runner: runner, checks: checks, metrics: checks.metrics,
-		backups: newBackups(d.Clock, runner, upkeep.LookAgain),
+		Helpers: upkeep, image: d.Image, runner: runner, checks: checks, metrics: checks.metrics,
+		backups: newBackups(d.Clock, runner, upkeep.Enqueue),
 	}, nil
 }
 
@@ -83,10 +83,10 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 			return err
 		}
 	}
-	ofApp := handler.EnqueueRequestsFromMapFunc(owner.Labelled(v1alpha1.LabelAppService))
+	ofApp := handler.EnqueueRequestsFromMapFunc(reconciler.Labelled(v1alpha1.LabelAppService))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(v1alpha1.KindAppService).
-		WithOptions(controller.Options{MaxConcurrentReconciles: owner.Concurrent}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: reconciler.Concurrent}).
 		For(&v1alpha1.AppService{}, builder.WithPredicates(lifeChanged)).
 		Watches(&appsv1.Deployment{}, ofApp).
 		Watches(&appsv1.ReplicaSet{}, ofApp, builder.OnlyMetadata, builder.WithPredicates(isNewOrGone)).
@@ -100,7 +100,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 // app is one AppService while it is reconciled. Steps change its status in memory and
 // add what they find; nothing but the end writes it.
 type app struct {
-	*owner.Pass
+	*reconciler.State
 	*v1alpha1.AppService
 	before *v1alpha1.AppService
 	name   types.NamespacedName
@@ -171,7 +171,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	a := &app{
-		Pass:       owner.NewPass(v1alpha1.KindAppService, service, &service.Status.Conditions),
+		State:      reconciler.NewState(v1alpha1.KindAppService, service, &service.Status.Conditions),
 		AppService: service, before: service.DeepCopy(), name: req.NamespacedName,
 	}
 	if !a.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(a.AppService, v1alpha1.FinalizerBackup) {
@@ -179,14 +179,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	if !a.DeletionTimestamp.IsZero() && isOver(a.Status.Backup) {
-		return owner.Again(r.cleanUp(ctx, a))
+		return reconciler.RequeueOnConflict(r.cleanUp(ctx, a))
 	}
 	for _, step := range []step{
 		r.holdForBackup, r.expect, r.ensureDeployment, r.ensureService, r.releaseFromBackup,
 		r.findPods, r.check, r.backUp, r.diagnose,
 	} {
 		if err := step(ctx, a); err != nil {
-			return owner.Again(err)
+			return reconciler.RequeueOnConflict(err)
 		}
 	}
 	r.setStatus(a)
@@ -194,7 +194,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *Reconciler) forget(name types.NamespacedName) {
-	r.Journal.Forget(name)
+	r.EventCache.Forget(name)
 	r.checks.forget(name)
 	r.backups.forget(name)
 }

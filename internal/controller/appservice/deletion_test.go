@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
-	"github.com/bongsu-io/bongsu/internal/workload"
 )
 
 // byJob is a backup whose pod is the test's.

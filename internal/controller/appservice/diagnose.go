@@ -9,10 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/owner"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 const (
@@ -27,8 +26,8 @@ const (
 // caches is read only while it does not.
 func (r *Reconciler) diagnose(ctx context.Context, a *app) error {
 	if (a.isComplete() || a.Spec.Suspend) && len(a.Known) == 0 {
-		r.Journal.Forget(a.name)
-		r.LookBack(a.Pass, a.Status.LastFailure, a.pods...)
+		r.EventCache.Forget(a.name)
+		r.LookBack(a.State, a.Status.LastFailure, a.pods...)
 		return nil
 	}
 	found, err := r.examine(ctx, a)
@@ -37,7 +36,7 @@ func (r *Reconciler) diagnose(ctx context.Context, a *app) error {
 	}
 	a.Cause, a.Others = found.Cause, found.Others
 	if _, failed := a.FailedSince(); failed {
-		a.Cause = owner.Steady(found.Cause, a.Status.LastFailure)
+		a.Cause = reconciler.Steady(found.Cause, a.Status.LastFailure)
 	}
 	return nil
 }
@@ -48,10 +47,10 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 		w.Controllers = append(slices.Collect(maps.Keys(a.sets)), a.deployment.UID)
 	}
 	w.Pods = a.notReady()
-	if err := r.Journal.Follow(ctx, a.name, append(r.toFollow(a, w.Pods), deploymentOf(a))...); err != nil {
+	if err := r.EventCache.Follow(ctx, a.name, append(r.toFollow(a, w.Pods), deploymentOf(a))...); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
-	w.Events = slices.DeleteFunc(r.Journal.Events(a.name), a.isOfReadyPod)
+	w.Events = slices.DeleteFunc(r.EventCache.Events(a.name), a.isOfReadyPod)
 	w.Known = slices.Concat(a.Known, a.failedRollout())
 	if slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
 		if err := r.ReadNodes(ctx, &w); err != nil {
@@ -78,7 +77,7 @@ func (r *Reconciler) toFollow(a *app, pods []*corev1.Pod) []diagnosis.Object {
 	var objects []diagnosis.Object
 	for _, pod := range pods {
 		if left := mountGrace - r.Clock.Since(pod.CreationTimestamp.Time); left > 0 {
-			a.Within(left)
+			a.RequeueAfter(left)
 		} else if len(objects) < maxFollowed {
 			objects = append(objects, diagnosis.Object{Kind: "Pod", Name: pod.Name})
 		}
@@ -106,9 +105,9 @@ func (a *app) failedRollout() []diagnosis.Cause {
 		causes = append(causes, diagnosis.NotCreated(deploymentOf(a), c.Message))
 	}
 	c := deploymentCondition(d, appsv1.DeploymentProgressing)
-	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == v1alpha1.ReasonProgressDeadlineExceeded {
+	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == diagnosis.ReasonProgressDeadlineExceeded {
 		causes = append(causes, diagnosis.Cause{
-			Reason: v1alpha1.ReasonProgressDeadlineExceeded, Object: deploymentOf(a),
+			Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: deploymentOf(a),
 			Message: "the pods are not ready in the time that the Deployment gives them", Advice: "see the Events of its pods",
 			Passing: true, Count: 1,
 		})

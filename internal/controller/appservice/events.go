@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/owner"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // report writes the status, if it changed, and says what there is to say.
@@ -24,25 +24,25 @@ func (r *Reconciler) report(ctx context.Context, a *app) (reconcile.Result, erro
 	if a.isComplete() && !a.Spec.Suspend {
 		runs = a.howMany()
 	}
-	if err := r.Report(ctx, a.Pass, a.before, runs); err != nil {
-		return owner.Again(err)
+	if err := r.Report(ctx, a.State, a.before, runs); err != nil {
+		return reconciler.RequeueOnConflict(err)
 	}
 	if a.commandJudged {
 		r.backups.count(a.name)
 	}
 	if !a.DeletionTimestamp.IsZero() && isOver(a.Status.Backup) {
 		r.metrics.backups.WithLabelValues(string(a.Status.Backup.Phase)).Inc()
-		return owner.Again(r.cleanUp(ctx, a))
+		return reconciler.RequeueOnConflict(r.cleanUp(ctx, a))
 	}
 	if err := r.restart(ctx, a); err != nil {
-		return owner.Again(err)
+		return reconciler.RequeueOnConflict(err)
 	}
 	return reconcile.Result{RequeueAfter: a.Next}, nil
 }
 
 // news are the Events of what turned since the status was written last.
-func (a *app) news() []kube.Event {
-	var events []kube.Event
+func (a *app) news() []events.Event {
+	var events []events.Event
 	for _, n := range a.turned.Failed {
 		events = append(events, checkFailed(&n))
 	}
@@ -58,24 +58,24 @@ func (a *app) news() []kube.Event {
 	return events
 }
 
-func checkFailed(n *v1alpha1.NodeStatus) kube.Event {
-	return kube.Event{
+func checkFailed(n *v1alpha1.NodeStatus) events.Event {
+	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: n.Reason, Action: "Check",
 		Note:     fmt.Sprintf("Pod %s is unhealthy: the check failed %d times in a row: %s", n.Name, n.ConsecutiveFailures, n.Message),
 		Identity: n.PodUID, Since: n.LastTransitionTime.Time,
 	}
 }
 
-func notChecked(n *v1alpha1.NodeStatus) kube.Event {
-	return kube.Event{
+func notChecked(n *v1alpha1.NodeStatus) events.Event {
+	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: n.Reason, Action: "Check",
 		Note:     fmt.Sprintf("Pod %s cannot be checked: %s", n.Name, n.Message),
 		Identity: n.PodUID, Since: n.LastTransitionTime.Time,
 	}
 }
 
-func checkRecovered(n *v1alpha1.NodeStatus) kube.Event {
-	return kube.Event{
+func checkRecovered(n *v1alpha1.NodeStatus) events.Event {
+	return events.Event{
 		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonHealthCheckRecovered, Action: "Check",
 		Note:     fmt.Sprintf("Pod %s is healthy again", n.Name),
 		Identity: n.PodUID, Since: n.LastTransitionTime.Time,
@@ -84,8 +84,8 @@ func checkRecovered(n *v1alpha1.NodeStatus) kube.Event {
 
 // backupNews are the Events of what became of the backup since the status was written
 // last.
-func (a *app) backupNews() []kube.Event {
-	var events []kube.Event
+func (a *app) backupNews() []events.Event {
+	var events []events.Event
 	b, was := a.Status.Backup, a.before.Status.Backup
 	if was == nil && b.Phase == v1alpha1.BackupRunning {
 		events = append(events, a.backupEvent(corev1.EventTypeNormal, v1alpha1.ReasonBackupStarted, "nothing is removed until the backup has ended"))
@@ -109,16 +109,16 @@ func (a *app) backupNews() []kube.Event {
 }
 
 // backupEvent tells of the backup since the deletion, which a takeover does not change.
-func (a *app) backupEvent(kind, reason, note string) kube.Event {
-	return kube.Event{Type: kind, Reason: reason, Action: "BackUp", Note: note, Since: a.DeletionTimestamp.Time}
+func (a *app) backupEvent(kind, reason, note string) events.Event {
+	return events.Event{Type: kind, Reason: reason, Action: "BackUp", Note: note, Since: a.DeletionTimestamp.Time}
 }
 
-func cleanupComplete(a *app) kube.Event {
+func cleanupComplete(a *app) events.Event {
 	note := "the Deployment and the Service are removed"
 	if a.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		note = "the Deployment and the Service are kept, as spec.deletionPolicy says"
 	}
-	return kube.Event{
+	return events.Event{
 		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonCleanupComplete, Action: "Delete", Note: note, Since: a.DeletionTimestamp.Time,
 	}
 }

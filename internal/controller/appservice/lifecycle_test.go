@@ -13,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 func TestTheLeastManifestBecomesAnApp(t *testing.T) {
@@ -163,10 +164,10 @@ func TestAnotherSDeploymentIsLeftAlone(t *testing.T) {
 	s.g.Eventually(func() int32 { return s.deployment().Status.ReadyReplicas }).WithTimeout(patience).Should(BeEquivalentTo(1))
 	s.create("size: 1")
 	describe := s.describer()
-	s.g.Eventually(describe).WithTimeout(patience).Should(tells(v1alpha1.ReasonResourceConflict, "there is a Deployment web that is not ours"))
+	s.g.Eventually(describe).WithTimeout(patience).Should(tells(diagnosis.ReasonResourceConflict, "there is a Deployment web that is not ours"))
 	s.g.Expect(s.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal("example.org/theirs"))
 	s.g.Expect(s.now().Status.Replicas).To(BeZero(), "theirs are not the app's")
-	s.await(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
+	s.await(v1alpha1.ConditionAvailable, metav1.ConditionFalse, diagnosis.ReasonResourceConflict)
 	s.g.Expect(s.told(v1alpha1.ReasonScalingReplicaSet)()).To(BeZero())
 	s.remove()
 	s.g.Eventually(s.isGone(&v1alpha1.AppService{}, "web")).Should(BeTrue())
@@ -181,10 +182,10 @@ func TestPodsThatAreNeverReadyAreExplained(t *testing.T) {
 		s.kubelet.Waiting(t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/app:nope"`)
 	}
 	describe := s.describer()
-	s.g.Eventually(describe).WithTimeout(patience).Should(tells(v1alpha1.ReasonImagePullBackOff, "example.org/app:nope"))
-	s.await(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonImagePullBackOff)
-	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonImagePullBackOff)
-	s.g.Eventually(func() *v1alpha1.LastFailure { return s.now().Status.LastFailure }).Should(HaveValue(HaveField("Reason", v1alpha1.ReasonImagePullBackOff)))
+	s.g.Eventually(describe).WithTimeout(patience).Should(tells(diagnosis.ReasonImagePullBackOff, "example.org/app:nope"))
+	s.await(v1alpha1.ConditionAvailable, metav1.ConditionFalse, diagnosis.ReasonImagePullBackOff)
+	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonImagePullBackOff)
+	s.g.Eventually(func() *v1alpha1.LastFailure { return s.now().Status.LastFailure }).Should(HaveValue(HaveField("Reason", diagnosis.ReasonImagePullBackOff)))
 	for _, pod := range s.podsWithNodes(2) {
 		s.kubelet.Running(t, pod, true)
 	}
@@ -201,8 +202,8 @@ func TestAQuotaIsNamed(t *testing.T) {
 	s.g.Expect(s.Client.Create(t.Context(), quota)).To(Succeed())
 	s.g.Eventually(func() error { return s.hasUsage("small") }).WithTimeout(patience).Should(Succeed())
 	s.create("size: 3")
-	s.g.Eventually(s.describer()).WithTimeout(patience).Should(tells(v1alpha1.ReasonQuotaExceeded, "small"))
-	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonQuotaExceeded)
+	s.g.Eventually(s.describer()).WithTimeout(patience).Should(tells(diagnosis.ReasonQuotaExceeded, "small"))
+	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonQuotaExceeded)
 }
 
 func TestAnInvalidTemplateLeavesWhatRuns(t *testing.T) {
@@ -215,7 +216,7 @@ func TestAnInvalidTemplateLeavesWhatRuns(t *testing.T) {
 		a.Spec.Size = 2
 		a.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}}
 	})
-	s.g.Eventually(s.describer()).WithTimeout(patience).Should(tells(v1alpha1.ReasonInvalidSpec, "spec.template.spec.hostNetwork"))
+	s.g.Eventually(s.describer()).WithTimeout(patience).Should(tells(diagnosis.ReasonInvalidSpec, "spec.template.spec.hostNetwork"))
 	s.g.Eventually(func() *int32 { return s.deployment().Spec.Replicas }).Should(HaveValue(BeEquivalentTo(2)), "what runs can be sized")
 	s.g.Expect(s.deployment().Spec.Template).To(Equal(template))
 	s.change(func(a *v1alpha1.AppService) { a.Spec.Template = nil })

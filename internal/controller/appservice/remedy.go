@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/health"
-	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // restartsPerHour is the limit if none is given.
@@ -38,7 +38,7 @@ func (r *Reconciler) chooseRestart(a *app, pods []health.Pod) {
 		a.toRestart = d.Pod.UID
 	}
 	if !d.Next.IsZero() {
-		a.Within(d.Next.Sub(r.Clock.Now()))
+		a.RequeueAfter(d.Next.Sub(r.Clock.Now()))
 	}
 }
 
@@ -67,14 +67,14 @@ func (r *Reconciler) evict(ctx context.Context, a *app, pod *corev1.Pod) error {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone already
 		return nil
 	case apierrors.IsTooManyRequests(err):
-		a.Within(budgetPause)
+		a.RequeueAfter(budgetPause)
 		return nil
 	}
 	return err
 }
 
-func restarted(pod *corev1.Pod, at metav1.Time) kube.Event {
-	return kube.Event{
+func restarted(pod *corev1.Pod, at metav1.Time) events.Event {
+	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRestartedUnhealthyPod, Action: "EvictPod",
 		Note:     fmt.Sprintf("Pod %s is unhealthy: it was evicted, to be replaced", pod.Name),
 		Identity: string(pod.UID), Since: at.Time,

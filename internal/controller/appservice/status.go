@@ -11,11 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/health"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/owner"
-	"github.com/bongsu-io/bongsu/internal/plaintext"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/pkg/condition"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // setStatus says in memory how the app fares.
@@ -24,15 +26,15 @@ func (r *Reconciler) setStatus(a *app) {
 	r.setHealth(a)
 	stalled := a.Cause != nil && !r.isInGrace(a)
 	for _, c := range []metav1.Condition{a.ready(), a.available(), a.progressing(stalled), a.degraded(stalled)} {
-		kube.SetCondition(&a.Status.Conditions, c, r.Clock)
+		condition.Set(&a.Status.Conditions, c, r.Clock)
 	}
-	r.Stalled(a.Pass, stalled)
+	r.Stalled(a.State, stalled)
 	r.setBackedUp(a)
 	failure := a.Crash
 	if stalled {
 		failure = a.Cause
 	}
-	a.Status.LastFailure = owner.Remember(a.Status.LastFailure, failure, r.Clock.Now())
+	a.Status.LastFailure = reconciler.Remember(a.Status.LastFailure, failure, r.Clock.Now())
 }
 
 func (a *app) setCounts() {
@@ -51,22 +53,22 @@ const maxNodes = 1000
 
 // setHealth says what the checks came to.
 func (r *Reconciler) setHealth(a *app) {
-	condition := health.NoCheck()
+	cond := health.NoCheck()
 	if a.Spec.HealthCheck != nil {
 		pods, refreshed := r.checks.records(a)
 		s := health.Summarize(&a.before.Status, pods, refreshed, r.Clock.Now())
 		s.Write(&a.Status)
 		r.checks.refreshed(a.name, s.Refreshed)
-		a.turned, condition = s.Transitions, s.Condition
+		a.turned, cond = s.Transitions, s.Condition
 		r.chooseRestart(a, pods)
 		if !s.Next.IsZero() {
-			a.Within(s.Next.Sub(r.Clock.Now()))
+			a.RequeueAfter(s.Next.Sub(r.Clock.Now()))
 		}
 	} else {
 		none := health.Summary{}
 		none.Write(&a.Status)
 	}
-	kube.SetCondition(&a.Status.Conditions, a.Condition(v1alpha1.ConditionHealthy, condition.Status, condition.Reason, condition.Message), r.Clock)
+	condition.Set(&a.Status.Conditions, a.Condition(v1alpha1.ConditionHealthy, cond.Status, cond.Reason, cond.Message), r.Clock)
 }
 
 // wanted is how many pods there are to be.
@@ -173,7 +175,7 @@ func (r *Reconciler) setBackedUp(a *app) {
 	default:
 		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonBackupStarted
 	}
-	kube.SetCondition(&a.Status.Conditions, c, r.Clock)
+	condition.Set(&a.Status.Conditions, c, r.Clock)
 }
 
 // Times within which what is in the way is nothing out of the ordinary.
@@ -188,18 +190,18 @@ const (
 func (r *Reconciler) isInGrace(a *app) bool {
 	var grace time.Duration
 	switch a.Cause.Reason {
-	case v1alpha1.ReasonFailedScheduling, v1alpha1.ReasonClaimPending:
+	case diagnosis.ReasonFailedScheduling, diagnosis.ReasonClaimPending:
 		grace = schedulingGrace
-	case v1alpha1.ReasonUnhealthy:
+	case diagnosis.ReasonUnhealthy:
 		grace = probeGrace
-	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
+	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume:
 		grace = mountGrace
 	}
 	left := grace - r.Clock.Since(a.waitingSince())
 	if left <= 0 {
 		return false
 	}
-	a.Within(left)
+	a.RequeueAfter(left)
 	return true
 }
 

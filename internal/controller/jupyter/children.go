@@ -9,9 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // ensureClaim makes the claim for the notebook's files.
@@ -20,7 +19,7 @@ func (r *Reconciler) ensureClaim(ctx context.Context, n *notebook) error {
 	if wanted == nil || n.Stop {
 		return nil
 	}
-	return r.Ensure(ctx, n.Pass, wanted, &n.claim)
+	return r.Ensure(ctx, n.State, wanted, &n.claim)
 }
 
 // ensureAccess makes what the notebook is reached through.
@@ -28,11 +27,11 @@ func (r *Reconciler) ensureAccess(ctx context.Context, n *notebook) error {
 	if n.Stop {
 		return nil
 	}
-	if err := r.Ensure(ctx, n.Pass, workload.NotebookService(n.Jupyter), &corev1.Service{}); err != nil {
+	if err := r.Ensure(ctx, n.State, workload.NotebookService(n.Jupyter), &corev1.Service{}); err != nil {
 		return err
 	}
 	if wanted := workload.NotebookIngress(n.Jupyter); wanted != nil {
-		return r.Ensure(ctx, n.Pass, wanted, &networkingv1.Ingress{})
+		return r.Ensure(ctx, n.State, wanted, &networkingv1.Ingress{})
 	}
 	return r.removeIngress(ctx, n)
 }
@@ -54,14 +53,14 @@ func (r *Reconciler) ensureSet(ctx context.Context, n *notebook) error {
 	pod, refused := workload.NotebookPod(n.Jupyter, r.image)
 	if len(refused) > 0 {
 		n.Found(diagnosis.Cause{
-			Reason: v1alpha1.ReasonInvalidSpec, Object: n.Self(), Message: refused.ToAggregate().Error(),
+			Reason: diagnosis.ReasonInvalidSpec, Object: n.Self(), Message: refused.ToAggregate().Error(),
 			Advice: "correct the field; what runs stays as it is", Count: 1,
 		})
 	}
 	if n.Stop {
 		return r.scaleDown(ctx, n)
 	}
-	return r.Ensure(ctx, n.Pass, workload.NotebookStatefulSet(n.Jupyter, pod), &n.set)
+	return r.Ensure(ctx, n.State, workload.NotebookStatefulSet(n.Jupyter, pod), &n.set)
 }
 
 // scaleDown reads the StatefulSet as it is, and stops it if the notebook is

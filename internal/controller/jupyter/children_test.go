@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 func TestWhatIsTakenAwayFromANotebookIsRepaired(t *testing.T) {
@@ -104,7 +105,7 @@ func TestAForeignObjectIsLeftAloneAndTheNotebookHealsWhenItGoes(t *testing.T) {
 			}
 			s.make(foreign)
 			s.create("")
-			s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
+			s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonResourceConflict)
 			after := foreign.DeepCopy()
 			s.g.Expect(s.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), after)).To(Succeed())
 			s.g.Expect(after.ResourceVersion).To(Equal(foreign.ResourceVersion))
@@ -130,7 +131,7 @@ func TestAPodOfSomebodyElsesIsNotTakenForTheNotebooks(t *testing.T) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: v1alpha1.NotebookContainer, Image: "image"}}},
 	})
 	s.create("")
-	c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceConflict)
+	c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonResourceConflict)
 	s.g.Expect(c.Message).To(ContainSubstring("Pod nb-0"))
 	s.g.Expect(s.now().Status.PodName).To(BeEmpty())
 }

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/culling"
+	"github.com/bongsu-io/bongsu/internal/controller/jupyter/culling"
+	"github.com/bongsu-io/bongsu/internal/controller/jupyter/server"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	server "github.com/bongsu-io/bongsu/internal/notebook"
-	"github.com/bongsu-io/bongsu/internal/owner"
 )
 
 // Dependencies are what a Reconciler needs; all of them.
@@ -39,7 +39,7 @@ type Dependencies struct {
 
 // Reconciler makes notebooks run and tells how they fare.
 type Reconciler struct {
-	*owner.Upkeep
+	*reconciler.Helpers
 	image   string
 	secrets *kube.SecretWatch
 	tokens  *tokens
@@ -48,10 +48,10 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(d Dependencies) *Reconciler {
-	upkeep := owner.New(d.Client, d.Live, d.Clock, "jupyter-controller")
+	upkeep := reconciler.New(d.Client, d.Live, d.Clock, "jupyter-controller")
 	r := &Reconciler{
-		Upkeep: upkeep, image: d.Image, tokens: newTokens(),
-		prober: newProber(d.Clock, d.DialPod, upkeep.LookAgain),
+		Helpers: upkeep, image: d.Image, tokens: newTokens(),
+		prober: newProber(d.Clock, d.DialPod, upkeep.Enqueue),
 	}
 	r.secrets = kube.NewSecretWatch(r.secretChanged)
 	return r
@@ -66,7 +66,7 @@ func (r *Reconciler) secretChanged(ctx context.Context, secret types.NamespacedN
 		if key, err := kube.ParseKey(user); err == nil {
 			r.tokens.changed(key.NamespacedName())
 			r.prober.forgetToken(key.NamespacedName())
-			r.LookAgain(ctx, key.NamespacedName())
+			r.Enqueue(ctx, key.NamespacedName())
 		}
 	}
 }
@@ -78,13 +78,13 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(v1alpha1.KindJupyter).
-		WithOptions(controller.Options{MaxConcurrentReconciles: owner.Concurrent}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: reconciler.Concurrent}).
 		For(&v1alpha1.Jupyter{}, builder.WithPredicates(kube.SpecChanged)).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&corev1.Service{}).
 		Owns(&networkingv1.Ingress{}).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(owner.Labelled(v1alpha1.LabelJupyter))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(owner.Labelled(v1alpha1.LabelJupyter))).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(reconciler.Labelled(v1alpha1.LabelJupyter))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(reconciler.Labelled(v1alpha1.LabelJupyter))).
 		WatchesRawSource(r.Changes()).
 		Complete(r)
 }
@@ -92,7 +92,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 // notebook is one Jupyter while it is reconciled. Steps change its status in memory
 // and add what they find; nothing but the end writes it.
 type notebook struct {
-	*owner.Pass
+	*reconciler.State
 	*v1alpha1.Jupyter
 	before *v1alpha1.Jupyter
 	name   types.NamespacedName
@@ -156,12 +156,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	n := &notebook{
-		Pass:    owner.NewPass(v1alpha1.KindJupyter, jupyter, &jupyter.Status.Conditions),
+		State:   reconciler.NewState(v1alpha1.KindJupyter, jupyter, &jupyter.Status.Conditions),
 		Jupyter: jupyter, before: jupyter.DeepCopy(), name: req.NamespacedName,
 	}
 	for _, step := range []step{r.resume, r.expect, r.ensureToken, r.ensureClaim, r.ensureAccess, r.ensureSet, r.findPod, r.update, r.ask, r.diagnose} {
 		if err := step(ctx, n); err != nil {
-			return owner.Again(err)
+			return reconciler.RequeueOnConflict(err)
 		}
 	}
 	r.setStatus(n)
@@ -169,7 +169,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *Reconciler) forget(name types.NamespacedName) {
-	r.Journal.Forget(name)
+	r.EventCache.Forget(name)
 	r.secrets.Watch(keyOf(name).String())
 	r.tokens.forget(name)
 	r.prober.forget(name)

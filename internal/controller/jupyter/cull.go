@@ -14,9 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/culling"
-	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/internal/controller/jupyter/culling"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/pkg/condition"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // resume takes the mark of culling off a notebook that was resumed.
@@ -112,12 +113,12 @@ func (r *Reconciler) setUse(n *notebook) {
 	n.Status.LastProbe = n.use.Probe
 	in.Remembered = culling.MemoryOf(&n.Status)
 	if r.prober.decided(n.name, in) {
-		n.Within(time.Second)
+		n.RequeueAfter(time.Second)
 	}
 }
 
 func (n *notebook) setCondition(r *Reconciler, kind string, c culling.Condition) {
-	kube.SetCondition(&n.Status.Conditions, n.Condition(kind, c.Status, c.Reason, c.Message), r.Clock)
+	condition.Set(&n.Status.Conditions, n.Condition(kind, c.Status, c.Reason, c.Message), r.Clock)
 }
 
 // isCulled says whether it is culling that the notebook is suspended by.
@@ -148,7 +149,7 @@ func (r *Reconciler) cull(ctx context.Context, n *notebook) error {
 	if err := r.Recorder.Emit(ctx, n.Jupyter, idleWarning(n, since)); err != nil {
 		return err
 	}
-	n.Within(r.Recorder.NextRepeat(since))
+	n.RequeueAfter(r.Recorder.NextRepeat(since))
 	if !n.use.Cull {
 		return nil
 	}
@@ -171,9 +172,9 @@ func (r *Reconciler) tellCulled(ctx context.Context, n *notebook) error {
 	return r.Recorder.Emit(ctx, n.Jupyter, wasCulled(n, at))
 }
 
-func idleWarning(n *notebook, since time.Time) kube.Event {
+func idleWarning(n *notebook, since time.Time) events.Event {
 	at := n.Status.CullTime.Time
-	return kube.Event{
+	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonIdleWarning, Action: "Warn",
 		Note: fmt.Sprintf("nobody uses the notebook: it is stopped at %s unless somebody does; its claim stays",
 			at.UTC().Format(time.RFC3339)),
@@ -181,8 +182,8 @@ func idleWarning(n *notebook, since time.Time) kube.Event {
 	}
 }
 
-func wasCulled(n *notebook, at time.Time) kube.Event {
-	return kube.Event{
+func wasCulled(n *notebook, at time.Time) events.Event {
+	return events.Event{
 		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonCulled, Action: "Suspend",
 		Note:     "nobody used the notebook, so it was stopped; its claim stays; set spec.suspend to false to start it again",
 		Identity: string(n.UID), Since: at,

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/owner"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 )
 
 // What the cache shows may have been made anew by others meanwhile.
@@ -50,7 +50,7 @@ func TestNothingIsDeletedButWhatWasSeen(t *testing.T) {
 	})
 	r := New(Dependencies{Client: c, Live: c, Clock: testingclock.NewFakeClock(time.Unix(0, 0))})
 	n := &notebook{
-		Pass:    owner.NewPass(v1alpha1.KindJupyter, j, &j.Status.Conditions),
+		State:   reconciler.NewState(v1alpha1.KindJupyter, j, &j.Status.Conditions),
 		Jupyter: j, before: j, name: client.ObjectKeyFromObject(j), pod: pod,
 	}
 	n.set.Status.UpdateRevision = "latest"

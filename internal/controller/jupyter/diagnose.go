@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/owner"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // diagnose says why the notebook does not run. What is read for it besides the caches
 // is read only while it does not.
 func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 	if (n.Spec.Suspend || kube.IsPodReady(n.pod)) && len(n.Known) == 0 {
-		r.Journal.Forget(n.name)
+		r.EventCache.Forget(n.name)
 		if kube.IsPodReady(n.pod) {
-			r.LookBack(n.Pass, n.Status.LastFailure, n.pod)
+			r.LookBack(n.State, n.Status.LastFailure, n.pod)
 		}
 		return nil
 	}
@@ -34,7 +34,7 @@ func (r *Reconciler) diagnose(ctx context.Context, n *notebook) error {
 	}
 	n.Cause, n.Others = found.Cause, found.Others
 	if _, failed := n.FailedSince(); failed {
-		n.Cause = owner.Steady(found.Cause, n.Status.LastFailure)
+		n.Cause = reconciler.Steady(found.Cause, n.Status.LastFailure)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 		return found, err
 	}
 	// It may have been told before there was anyone to hear it.
-	r.Journal.Forget(n.name)
+	r.EventCache.Forget(n.name)
 	if found, err = r.examine(ctx, n); err == nil && found.Cause == nil {
 		found.Cause = overdue(n)
 	}
@@ -68,7 +68,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	if n.pod != nil {
 		w.Pods = append(w.Pods, n.pod)
 	}
-	if err := r.Journal.Follow(ctx, n.name, objectsOf(n)...); err != nil {
+	if err := r.EventCache.Follow(ctx, n.name, objectsOf(n)...); err != nil {
 		return diagnosis.Diagnosis{}, err
 	}
 	w.Events = r.eventsSinceResumed(n)
@@ -90,7 +90,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 // eventsSinceResumed leaves out what was told of a former run.
 func (r *Reconciler) eventsSinceResumed(n *notebook) []diagnosis.Event {
 	resumed := n.Before(v1alpha1.ConditionSuspended)
-	events := r.Journal.Events(n.name)
+	events := r.EventCache.Events(n.name)
 	switch {
 	case resumed == nil: // it never ran before
 		return events
@@ -126,7 +126,7 @@ func (r *Reconciler) expect(ctx context.Context, n *notebook) error {
 			objects = objects[:len(objects)-1]
 		}
 	}
-	r.Journal.Expect(n.name, objects...)
+	r.EventCache.Expect(n.name, objects...)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Wo
 	if n.Spec.Storage.ExistingClaim != "" {
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: name}, &n.claim)
 		if n.claim.Status.Phase != corev1.ClaimBound {
-			n.Within(r.RetryRefused(n.Pass))
+			n.RequeueAfter(r.RetryRefused(n.State))
 		}
 		if apierrors.IsNotFound(err) {
 			w.Known = append(w.Known, diagnosis.ClaimNotFound(name))
@@ -168,9 +168,9 @@ func (r *Reconciler) readClaim(ctx context.Context, n *notebook, w *diagnosis.Wo
 
 // isOverdue tells whether the start takes longer than it was given.
 func (r *Reconciler) isOverdue(n *notebook) bool {
-	left := n.Spec.ProgressDeadline() - r.Clock.Since(r.StartedAt(n.Pass))
+	left := n.Spec.ProgressDeadline() - r.Clock.Since(r.StartedAt(n.State))
 	if left > 0 {
-		n.Within(left)
+		n.RequeueAfter(left)
 		return false
 	}
 	return true
@@ -178,7 +178,7 @@ func (r *Reconciler) isOverdue(n *notebook) bool {
 
 func overdue(n *notebook) *diagnosis.Cause {
 	return &diagnosis.Cause{
-		Reason: v1alpha1.ReasonProgressDeadlineExceeded, Object: n.Self(),
+		Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: n.Self(),
 		Message: fmt.Sprintf("the notebook is not ready after %v, and nothing says why", n.Spec.ProgressDeadline()),
 		Advice:  "see whether its image serves on port 8888, and the Events of pod " + podName(n.Jupyter),
 		Passing: true, Count: 1,

@@ -9,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/owner"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // report writes the status, if it changed, and says what there is to say.
@@ -19,11 +20,11 @@ func (r *Reconciler) report(ctx context.Context, n *notebook) (reconcile.Result,
 	if kube.IsPodReady(n.pod) {
 		runs = "the notebook serves at " + n.Status.URL
 	}
-	if err := r.Report(ctx, n.Pass, n.before, runs); err != nil {
-		return owner.Again(err)
+	if err := r.Report(ctx, n.State, n.before, runs); err != nil {
+		return reconciler.RequeueOnConflict(err)
 	}
 	if err := errors.Join(r.tellPod(ctx, n), r.cull(ctx, n)); err != nil {
-		return owner.Again(err)
+		return reconciler.RequeueOnConflict(err)
 	}
 	return reconcile.Result{RequeueAfter: n.Next}, nil
 }
@@ -39,15 +40,15 @@ func (r *Reconciler) tellPod(ctx context.Context, n *notebook) error {
 	return r.Recorder.Emit(ctx, n.Jupyter, createdPod(n.pod))
 }
 
-func createdPod(pod *corev1.Pod) kube.Event {
-	return kube.Event{
+func createdPod(pod *corev1.Pod) events.Event {
+	return events.Event{
 		Type: corev1.EventTypeNormal, Reason: "CreatedPod", Action: "CreatePod",
 		Note: fmt.Sprintf("Pod %s was created", pod.Name), Identity: string(pod.UID), Since: pod.CreationTimestamp.Time,
 	}
 }
 
-func replacedPod(n *notebook) kube.Event {
-	return kube.Event{
+func replacedPod(n *notebook) events.Event {
+	return events.Event{
 		Type: corev1.EventTypeNormal, Reason: "ReplacedPod", Action: "DeletePod",
 		Note:     fmt.Sprintf("Pod %s is deleted, to be made anew as it is asked for now", n.pod.Name),
 		Identity: string(n.pod.UID), Since: n.pod.CreationTimestamp.Time,

@@ -26,6 +26,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // faults stand between an operator and the API server: of each operation upon what
@@ -156,8 +157,8 @@ var theFaulty = map[string]struct {
 	"suspended":     {spec: whole, reason: v1alpha1.ReasonSuspended, children: "claim ingress secret service set"},
 	"resumed":       {reason: v1alpha1.ReasonReady, children: "pod secret service set"},
 	"deleted":       {spec: "storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}\naccess: {type: Ingress, host: nb.example.org}"},
-	"taken":         {reason: v1alpha1.ReasonResourceConflict, children: "secret"},
-	"unschedulable": {spec: impatient + "template: {spec: {nodeSelector: {no: such}}}", reason: v1alpha1.ReasonFailedScheduling, children: "pod secret service set"},
+	"taken":         {reason: diagnosis.ReasonResourceConflict, children: "secret"},
+	"unschedulable": {spec: impatient + "template: {spec: {nodeSelector: {no: such}}}", reason: diagnosis.ReasonFailedScheduling, children: "pod secret service set"},
 }
 
 // Whatever the API server refuses or does not confirm, and when: what is asked for
@@ -211,8 +212,8 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	s.g.Eventually(s.children).WithTimeout(patience).Should(Equal(expected))
 	s.g.Expect(s.versions(foreign)).To(Equal(before), "what is foreign was touched")
 	s.g.Eventually(s.toldOfAll).Should(And(
-		HaveKeyWithValue("taken "+v1alpha1.ReasonResourceConflict, 1),
-		HaveKeyWithValue("unschedulable "+v1alpha1.ReasonFailedScheduling, 1),
+		HaveKeyWithValue("taken "+diagnosis.ReasonResourceConflict, 1),
+		HaveKeyWithValue("unschedulable "+diagnosis.ReasonFailedScheduling, 1),
 		HaveKeyWithValue("changed ReplacedPod", 1),
 		HaveKeyWithValue("whole-0 CreatedPod", 1),
 	))

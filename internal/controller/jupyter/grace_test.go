@@ -9,21 +9,21 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
-	"github.com/bongsu-io/bongsu/internal/owner"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // When the grace ends, nothing else may happen.
 func TestANotebookIsLookedAtAgainWhenTheGraceEnds(t *testing.T) {
 	created := time.Unix(1_000_000, 0)
 	clock := testingclock.NewFakeClock(created.Add(40 * time.Second))
-	r := &Reconciler{Upkeep: &owner.Upkeep{Clock: clock}}
+	r := &Reconciler{Helpers: &reconciler.Helpers{Clock: clock}}
 	j := &v1alpha1.Jupyter{Spec: v1alpha1.JupyterSpec{SchedulingGracePeriodSeconds: new(int32(60))}}
 	n := &notebook{
-		Pass: owner.NewPass(v1alpha1.KindJupyter, j, &j.Status.Conditions), Jupyter: j,
+		State: reconciler.NewState(v1alpha1.KindJupyter, j, &j.Status.Conditions), Jupyter: j,
 		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)}},
 	}
-	n.Cause = &diagnosis.Cause{Reason: v1alpha1.ReasonFailedScheduling}
+	n.Cause = &diagnosis.Cause{Reason: diagnosis.ReasonFailedScheduling}
 	if !r.isInGrace(n) || n.Next != 20*time.Second {
 		t.Errorf("after 40 s of 60 it is looked at in %v", n.Next)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // impatient is without patience for a scheduler.
@@ -27,69 +28,69 @@ func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
 		words  []string
 	}{
 		"no node has the label": {
-			spec: impatient + "template: {spec: {nodeSelector: {no: such}}}", reason: v1alpha1.ReasonFailedScheduling,
+			spec: impatient + "template: {spec: {nodeSelector: {no: such}}}", reason: diagnosis.ReasonFailedScheduling,
 		},
 		"no node is large enough": {
-			spec: impatient + "resources: {requests: {cpu: '640'}}", reason: v1alpha1.ReasonFailedScheduling, words: []string{"640"},
+			spec: impatient + "resources: {requests: {cpu: '640'}}", reason: diagnosis.ReasonFailedScheduling, words: []string{"640"},
 		},
 		"every node is tainted": {
 			spec:    impatient + "template: {spec: {nodeSelector: {kubernetes.io/hostname: tainted}}}",
-			prepare: (*scene).taintedNode, reason: v1alpha1.ReasonFailedScheduling, words: []string{"taint"},
+			prepare: (*scene).taintedNode, reason: diagnosis.ReasonFailedScheduling, words: []string{"taint"},
 		},
 		"the quota has no room": {
 			prepare: func(s *scene) { s.quota("none", corev1.ResourcePods, "0") },
-			reason:  v1alpha1.ReasonQuotaExceeded, words: []string{"none"},
+			reason:  diagnosis.ReasonQuotaExceeded, words: []string{"none"},
 		},
 		"the quota has no room for the claim": {
 			spec:    "storage: {size: 10Gi}",
 			prepare: func(s *scene) { s.quota("small", corev1.ResourceRequestsStorage, "1Gi") },
-			reason:  v1alpha1.ReasonQuotaExceeded, words: []string{"small"},
+			reason:  diagnosis.ReasonQuotaExceeded, words: []string{"small"},
 		},
 		"an admission policy denies the pod": {
 			prepare: func(s *scene) { s.Deny(s.t, s.namespace, "pods", "'no pods today'", admissionregistrationv1.Create) },
-			reason:  v1alpha1.ReasonAdmissionDenied, words: []string{"no pods today"},
+			reason:  diagnosis.ReasonAdmissionDenied, words: []string{"no pods today"},
 		},
 		"the storage class does not exist": {
-			spec: impatient + "storage: {size: 1Gi, storageClassName: nowhere}", reason: v1alpha1.ReasonProvisioningFailed, words: []string{"nowhere"},
+			spec: impatient + "storage: {size: 1Gi, storageClassName: nowhere}", reason: diagnosis.ReasonProvisioningFailed, words: []string{"nowhere"},
 		},
 		"the claim waits for a volume": {
-			spec: impatient + "storage: {size: 1Gi, storageClassName: ''}", reason: v1alpha1.ReasonClaimPending, words: []string{"nb"},
+			spec: impatient + "storage: {size: 1Gi, storageClassName: ''}", reason: diagnosis.ReasonClaimPending, words: []string{"nb"},
 		},
 		"the claim does not exist": {
-			spec: impatient + "storage: {existingClaim: lost}", reason: v1alpha1.ReasonClaimNotFound, words: []string{"lost"},
+			spec: impatient + "storage: {existingClaim: lost}", reason: diagnosis.ReasonClaimNotFound, words: []string{"lost"},
 		},
 		"a volume cannot be mounted": {
 			happen: func(s *scene, pod *corev1.Pod) {
 				s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
 				s.kubelet.Event(s.t, pod, "FailedMount", "", `MountVolume.SetUp failed for volume "extra" : configmap "settings" not found`)
 			},
-			reason: v1alpha1.ReasonFailedMount, words: []string{"settings"},
+			reason: diagnosis.ReasonFailedMount, words: []string{"settings"},
 		},
 		"the image does not exist": {
 			happen: func(s *scene, pod *corev1.Pod) {
 				s.kubelet.Waiting(s.t, pod, "ErrImagePull", `rpc error: code = NotFound desc = failed to pull and unpack image "example.org/nb:nope": failed to resolve reference "example.org/nb:nope": example.org/nb:nope: not found`)
 			},
-			reason: v1alpha1.ReasonErrImagePull, words: []string{"no such image"},
+			reason: diagnosis.ReasonErrImagePull, words: []string{"no such image"},
 		},
 		"the image may not be pulled": {
 			happen: func(s *scene, pod *corev1.Pod) {
 				s.kubelet.Waiting(s.t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/private:1": ErrImagePull: failed to pull and unpack image "example.org/private:1": pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`)
 			},
-			reason: v1alpha1.ReasonImagePullBackOff, words: []string{"imagePullSecrets"},
+			reason: diagnosis.ReasonImagePullBackOff, words: []string{"imagePullSecrets"},
 		},
 		"a key of a ConfigMap is missing": {
 			happen: func(s *scene, pod *corev1.Pod) {
 				s.kubelet.Waiting(s.t, pod, "CreateContainerConfigError", "couldn't find key theme in ConfigMap "+pod.Namespace+"/settings")
 			},
-			reason: v1alpha1.ReasonCreateContainerConfigError, words: []string{"theme", "settings"},
+			reason: diagnosis.ReasonCreateContainerConfigError, words: []string{"theme", "settings"},
 		},
 		"the server crashes": {
 			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Crashed(s.t, pod, "Error", 3) },
-			reason: v1alpha1.ReasonCrashLoopBackOff, words: []string{"exit code 3"},
+			reason: diagnosis.ReasonCrashLoopBackOff, words: []string{"exit code 3"},
 		},
 		"the server runs out of memory": {
 			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Crashed(s.t, pod, "OOMKilled", 137) },
-			reason: v1alpha1.ReasonOOMKilled, words: []string{"memory"},
+			reason: diagnosis.ReasonOOMKilled, words: []string{"memory"},
 		},
 		"a probe fails": {
 			spec: "progressDeadlineSeconds: 1\n",
@@ -97,10 +98,10 @@ func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
 				s.kubelet.Running(s.t, pod, false)
 				s.kubelet.Event(s.t, pod, "Unhealthy", "spec.containers{notebook}", `Readiness probe failed: Get "http://10.0.0.9:8888/api": context deadline exceeded`)
 			},
-			reason: v1alpha1.ReasonUnhealthy, words: []string{"readiness probe"},
+			reason: diagnosis.ReasonUnhealthy, words: []string{"readiness probe"},
 		},
 		"the template breaks the rules": {
-			spec: "template: {spec: {hostNetwork: true}}", reason: v1alpha1.ReasonInvalidSpec, words: []string{"spec.template.spec.hostNetwork"},
+			spec: "template: {spec: {hostNetwork: true}}", reason: diagnosis.ReasonInvalidSpec, words: []string{"spec.template.spec.hostNetwork"},
 		},
 		"the name is taken": {
 			prepare: func(s *scene) {
@@ -108,7 +109,7 @@ func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
 					ObjectMeta: metav1.ObjectMeta{Name: "nb"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 				})
 			},
-			reason: v1alpha1.ReasonResourceConflict, words: []string{"Service nb"},
+			reason: diagnosis.ReasonResourceConflict, words: []string{"Service nb"},
 		},
 		"the token's Secret does not exist": {
 			spec: "auth: {tokenSecretRef: {name: mine, key: token}}", reason: v1alpha1.ReasonSecretNotFound, words: []string{"mine"},
@@ -123,7 +124,7 @@ func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
 		"nothing says why": {
 			spec:   "progressDeadlineSeconds: 1\n",
 			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Running(s.t, pod, false) },
-			reason: v1alpha1.ReasonProgressDeadlineExceeded,
+			reason: diagnosis.ReasonProgressDeadlineExceeded,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 func TestAManifestWithoutASpecBecomesANotebook(t *testing.T) {
@@ -47,7 +48,7 @@ func TestUnschedulableIsProgressThenAFailureThenRecovers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("schedulingGracePeriodSeconds: 3600\ntemplate: {spec: {nodeSelector: {" + s.namespace + ": here}}}")
-	early := s.see(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonFailedScheduling)
+	early := s.see(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonFailedScheduling)
 	s.g.Expect(conditionOf(early, v1alpha1.ConditionProgressing).Status).To(Equal(metav1.ConditionTrue))
 	s.g.Expect(conditionOf(early, v1alpha1.ConditionStalled).Status).To(Equal(metav1.ConditionFalse))
 	s.g.Expect(s.warnings()).To(BeEmpty())
@@ -58,15 +59,15 @@ func TestUnschedulableIsProgressThenAFailureThenRecovers(t *testing.T) {
 	s.change(func(j *v1alpha1.Jupyter) {
 		j.Spec.SchedulingGracePeriodSeconds = new(int32(time.Since(pod.CreationTimestamp.Time)/time.Second) + 8)
 	})
-	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonFailedScheduling)
+	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonFailedScheduling)
 	s.g.Expect(s.condition(v1alpha1.ConditionProgressing).Status).To(Equal(metav1.ConditionFalse))
-	s.g.Eventually(s.warnings).Should(Equal(map[string]int{v1alpha1.ReasonFailedScheduling: 1}))
+	s.g.Eventually(s.warnings).Should(Equal(map[string]int{diagnosis.ReasonFailedScheduling: 1}))
 
 	s.label("node-0", s.namespace, "here")
 	s.awaitReady()
 	s.g.Eventually(s.events).Should(ContainElement(HaveField("Reason", v1alpha1.ReasonRecovered)))
 	s.g.Expect(s.condition(v1alpha1.ConditionStalled).Status).To(Equal(metav1.ConditionFalse))
-	s.g.Expect(s.now().Status.LastFailure).To(HaveField("Reason", v1alpha1.ReasonFailedScheduling))
+	s.g.Expect(s.now().Status.LastFailure).To(HaveField("Reason", diagnosis.ReasonFailedScheduling))
 }
 
 func (s *scene) label(node, key, value string) {
@@ -89,7 +90,7 @@ func TestAnImageThatFailsFiftyTimesIsToldTwiceAtMost(t *testing.T) {
 		s.kubelet.Waiting(t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope": ErrImagePull: `+text)
 		s.kubelet.Event(t, pod, "Failed", "spec.containers{notebook}", "Error: ImagePullBackOff")
 	}
-	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonImagePullBackOff)
+	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonImagePullBackOff)
 	total := 0
 	for _, n := range s.warnings() {
 		total += n
@@ -104,7 +105,7 @@ func TestAnImageThatFailsFiftyTimesIsToldTwiceAtMost(t *testing.T) {
 		c = s.condition(v1alpha1.ConditionReady)
 		return c.Message
 	}).Should(ContainSubstring("disk is full"))
-	s.g.Expect(c.Reason).To(Equal(v1alpha1.ReasonImagePullBackOff))
+	s.g.Expect(c.Reason).To(Equal(diagnosis.ReasonImagePullBackOff))
 }
 
 func TestASecondFailureOfTheSameReasonIsTold(t *testing.T) {
@@ -113,12 +114,12 @@ func TestASecondFailureOfTheSameReasonIsTold(t *testing.T) {
 	s.create(byHand)
 	pod := s.pod()
 	s.kubelet.Crashed(t, pod, "Error", 1)
-	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(v1alpha1.ReasonCrashLoopBackOff, 1))
+	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(diagnosis.ReasonCrashLoopBackOff, 1))
 	s.kubelet.Crashed(t, pod, "Error", 1)
 	s.g.Eventually(s.now).Should(HaveField("Status.LastFailure", HaveValue(HaveField("Count", BeEquivalentTo(2)))))
-	s.g.Expect(s.warnings()).To(HaveKeyWithValue(v1alpha1.ReasonCrashLoopBackOff, 1))
+	s.g.Expect(s.warnings()).To(HaveKeyWithValue(diagnosis.ReasonCrashLoopBackOff, 1))
 	s.kubelet.Crashed(t, pod, "Error", 2)
-	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(v1alpha1.ReasonCrashLoopBackOff, 2))
+	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(diagnosis.ReasonCrashLoopBackOff, 2))
 	s.g.Expect(s.condition(v1alpha1.ConditionReady).Message).To(ContainSubstring("exit code 2"))
 }
 
@@ -134,15 +135,15 @@ func TestAnOOMKillIsToldAlsoAfterTheRecovery(t *testing.T) {
 			s.awaitReady()
 			if !quick {
 				s.kubelet.Crashed(t, pod, "OOMKilled", 137)
-				s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonOOMKilled)
+				s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonOOMKilled)
 				s.kubelet.Running(t, pod, true)
 			} else {
 				s.kubelet.Restarted(t, pod, "OOMKilled", 137)
 			}
 			s.awaitReady()
-			s.g.Eventually(s.warnings).Should(HaveKeyWithValue(v1alpha1.ReasonOOMKilled, 1))
+			s.g.Eventually(s.warnings).Should(HaveKeyWithValue(diagnosis.ReasonOOMKilled, 1))
 			s.g.Eventually(func() *v1alpha1.LastFailure { return s.now().Status.LastFailure }).Should(And(
-				HaveField("Reason", v1alpha1.ReasonOOMKilled),
+				HaveField("Reason", diagnosis.ReasonOOMKilled),
 				HaveField("Container", v1alpha1.NotebookContainer),
 				HaveField("ExitCode", HaveValue(BeEquivalentTo(137))),
 				HaveField("Object", v1alpha1.FailureObject{Kind: "Pod", Name: "nb-0"}),
@@ -187,7 +188,7 @@ func TestANotebookThatCannotStartIsReplacedByTheCorrectedOne(t *testing.T) {
 	s := newScene(t)
 	s.create("image: example.org/nb:nope\n" + byHand)
 	s.kubelet.Waiting(t, s.pod(), "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope"`)
-	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonImagePullBackOff)
+	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonImagePullBackOff)
 	s.change(func(j *v1alpha1.Jupyter) {
 		j.Spec.Image = "example.org/nb:1"
 		j.Spec.Template = nil
@@ -205,7 +206,7 @@ func TestARefusedChangeLeavesTheNotebookAsItIs(t *testing.T) {
 	s.change(func(j *v1alpha1.Jupyter) {
 		j.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{}}}
 	})
-	c := s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonInvalidSpec)
+	c := s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonInvalidSpec)
 	s.g.Expect(c.Message).To(ContainSubstring("spec.template.spec.hostNetwork"))
 	s.g.Expect(s.condition(v1alpha1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
 	s.g.Expect(s.pod().UID).To(Equal(first))

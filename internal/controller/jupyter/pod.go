@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
-	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/children"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // findPod reads the notebook's pod: the one that its StatefulSet controls. The cache
@@ -41,8 +41,8 @@ func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) (*diagnosis.
 	if n.pod != nil || n.set.UID == "" || n.Stop {
 		return nil, nil
 	}
-	if left := podAwaited - r.Clock.Since(r.StartedAt(n.Pass)); left > 0 && n.StalledBefore() == nil {
-		n.Within(left)
+	if left := podAwaited - r.Clock.Since(r.StartedAt(n.State)); left > 0 && n.StalledBefore() == nil {
+		n.RequeueAfter(left)
 		return nil, nil
 	}
 	var pod corev1.Pod
@@ -50,8 +50,8 @@ func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) (*diagnosis.
 	if err != nil || metav1.IsControlledBy(&pod, &n.set) {
 		return nil, client.IgnoreNotFound(err)
 	}
-	n.Within(r.RetryRefused(n.Pass)) // no watch tells of it
-	return new(n.Conflict(kube.NewConflict("Pod", &pod))), nil
+	n.RequeueAfter(r.RetryRefused(n.State)) // no watch tells of it
+	return new(n.Conflict(children.NewConflict("Pod", &pod))), nil
 }
 
 func podKey(j *v1alpha1.Jupyter) types.NamespacedName {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/culling"
-	server "github.com/bongsu-io/bongsu/internal/notebook"
-	"github.com/bongsu-io/bongsu/internal/probe"
+	"github.com/bongsu-io/bongsu/internal/controller/jupyter/culling"
+	"github.com/bongsu-io/bongsu/internal/controller/jupyter/server"
+	"github.com/bongsu-io/bongsu/pkg/probe"
 )
 
 // atOnce is how many notebooks are asked at once. One that does not answer takes a

@@ -13,12 +13,13 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // theFailing are notebooks that fail without anyone else's doing.
 var theFailing = map[string]struct{ spec, reason string }{
-	"invalid": {spec: "template: {spec: {hostNetwork: true}}", reason: v1alpha1.ReasonInvalidSpec},
-	"taken":   {reason: v1alpha1.ReasonResourceConflict},
+	"invalid": {spec: "template: {spec: {hostNetwork: true}}", reason: diagnosis.ReasonInvalidSpec},
+	"taken":   {reason: diagnosis.ReasonResourceConflict},
 	"secret":  {spec: "auth: {tokenSecretRef: {name: missing}}", reason: v1alpha1.ReasonSecretNotFound},
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // settled is longer than anything is tried again that has failed just now. Time
@@ -27,7 +28,7 @@ func TestAFailureThatLastsIsToldOnce(t *testing.T) {
 	}{
 		"a quota without room": {
 			prepare: func(s *scene) { s.quota("none", corev1.ResourcePods, "0") },
-			reason:  v1alpha1.ReasonQuotaExceeded,
+			reason:  diagnosis.ReasonQuotaExceeded,
 		},
 		"a pod of somebody else's in its place": {
 			prepare: func(s *scene) {
@@ -36,10 +37,10 @@ func TestAFailureThatLastsIsToldOnce(t *testing.T) {
 					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image"}}},
 				})
 			},
-			reason: v1alpha1.ReasonResourceConflict,
+			reason: diagnosis.ReasonResourceConflict,
 		},
 		"a field that is refused while it is suspended": {
-			spec: "{suspend: true, template: {spec: {hostNetwork: true}}}", reason: v1alpha1.ReasonInvalidSpec,
+			spec: "{suspend: true, template: {spec: {hostNetwork: true}}}", reason: diagnosis.ReasonInvalidSpec,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestAFormerRunSaysNothingOfTheNext(t *testing.T) {
 	pod := s.pod()
 	s.kubelet.Waiting(t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope"`)
 	s.kubelet.Event(t, pod, "Failed", "spec.containers{notebook}", `Failed to pull image "example.org/nb:nope": not found`)
-	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(v1alpha1.ReasonImagePullBackOff, 1))
+	s.g.Eventually(s.warnings).Should(HaveKeyWithValue(diagnosis.ReasonImagePullBackOff, 1))
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = true })
 	s.g.Eventually(func() string { return s.now().Status.PodName }).Should(BeEmpty())
 	s.await(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonNotStalled)
@@ -117,10 +118,10 @@ func TestAClaimOfAWrongClassIsMadeAnewWhenItIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create(impatient + "storage: {size: 1Gi, storageClassName: nowhere}")
-	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProvisioningFailed)
+	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonProvisioningFailed)
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Storage.StorageClassName = nil })
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Storage.StorageClassName = new("simulated") })
-	c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec)
+	c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonInvalidSpec)
 	s.g.Expect(c.Message).To(ContainSubstring("delete the claim"))
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nb"}}
 	s.g.Expect(s.Client.Delete(t.Context(), claim)).To(Succeed())

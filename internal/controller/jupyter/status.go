@@ -9,9 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/owner"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/pkg/condition"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // setStatus says in memory how the notebook fares.
@@ -26,12 +28,12 @@ func (r *Reconciler) setStatus(n *notebook) {
 		n.Status.ReadyReplicas = 1
 	}
 	stalled := n.Cause != nil && !r.isInGrace(n)
-	kube.SetCondition(&n.Status.Conditions, n.ready(), r.Clock)
-	r.Stalled(n.Pass, stalled)
+	condition.Set(&n.Status.Conditions, n.ready(), r.Clock)
+	r.Stalled(n.State, stalled)
 	for _, c := range []metav1.Condition{
 		n.progressing(stalled), n.scheduled(), n.storage(), n.access(), n.updatePending,
 	} {
-		kube.SetCondition(&n.Status.Conditions, c, r.Clock)
+		condition.Set(&n.Status.Conditions, c, r.Clock)
 	}
 	r.setSuspended(n)
 	r.setUse(n)
@@ -39,7 +41,7 @@ func (r *Reconciler) setStatus(n *notebook) {
 	if stalled {
 		failure = n.Cause
 	}
-	n.Status.LastFailure = owner.Remember(n.Status.LastFailure, failure, r.Clock.Now())
+	n.Status.LastFailure = reconciler.Remember(n.Status.LastFailure, failure, r.Clock.Now())
 }
 
 // Times within which what is in the way is nothing out of the ordinary.
@@ -53,28 +55,28 @@ const (
 func (r *Reconciler) isInGrace(n *notebook) bool {
 	var grace time.Duration
 	switch n.Cause.Reason {
-	case v1alpha1.ReasonFailedScheduling, v1alpha1.ReasonClaimPending:
+	case diagnosis.ReasonFailedScheduling, diagnosis.ReasonClaimPending:
 		grace = n.Spec.SchedulingGracePeriod()
-	case v1alpha1.ReasonUnhealthy:
+	case diagnosis.ReasonUnhealthy:
 		grace = min(probeGrace, n.Spec.ProgressDeadline())
 		if !hasStarted(n.pod) {
 			grace = min(workload.NotebookStartup, n.Spec.ProgressDeadline())
 		}
-	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
+	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume:
 		grace = mountGrace
 	}
 	left := grace - r.Clock.Since(r.waitingSince(n))
 	if left <= 0 {
 		return false
 	}
-	n.Within(left)
+	n.RequeueAfter(left)
 	return true
 }
 
 // waitingSince is when what is in the way could first be.
 func (r *Reconciler) waitingSince(n *notebook) time.Time {
 	if n.pod == nil {
-		return r.StartedAt(n.Pass)
+		return r.StartedAt(n.State)
 	}
 	since := n.pod.CreationTimestamp.Time
 	after := func(t metav1.Time) {
@@ -83,14 +85,14 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 		}
 	}
 	switch n.Cause.Reason {
-	case v1alpha1.ReasonUnhealthy:
+	case diagnosis.ReasonUnhealthy:
 		if c := kube.PodCondition(n.pod, corev1.PodReady); c != nil {
 			after(c.LastTransitionTime)
 		}
 		if isRunning(n.pod) {
 			after(serverOf(n.pod).State.Running.StartedAt)
 		}
-	case v1alpha1.ReasonFailedMount, v1alpha1.ReasonFailedAttachVolume:
+	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume:
 		if c := kube.PodCondition(n.pod, corev1.PodScheduled); c != nil {
 			after(c.LastTransitionTime)
 		}
@@ -158,11 +160,11 @@ func (n *notebook) storage() metav1.Condition {
 	case n.claim.UID == "" && !kube.IsPodReady(n.pod) && (n.Stop || n.Spec.Suspend):
 		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "claim "+name+" was not looked at")
 	case n.claim.Status.Phase == corev1.ClaimLost:
-		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimLost, "the volume of claim "+name+" is gone")
+		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, diagnosis.ReasonClaimLost, "the volume of claim "+name+" is gone")
 	case n.claim.Status.Phase == corev1.ClaimBound, kube.IsPodReady(n.pod): // a pod that is ready mounts the claim
 		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
 	}
-	return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, v1alpha1.ReasonClaimPending, "claim "+name+" waits for a volume")
+	return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, diagnosis.ReasonClaimPending, "claim "+name+" waits for a volume")
 }
 
 func (n *notebook) access() metav1.Condition {
@@ -181,7 +183,7 @@ func (n *notebook) access() metav1.Condition {
 // created, and not since it was first looked at: what was told of it in between is of
 // this run too.
 func (r *Reconciler) setSuspended(n *notebook) {
-	kube.SetCondition(&n.Status.Conditions, n.suspended(), r.Clock)
+	condition.Set(&n.Status.Conditions, n.suspended(), r.Clock)
 	if !n.Spec.Suspend && n.Before(v1alpha1.ConditionSuspended) == nil {
 		meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionSuspended).LastTransitionTime = n.CreationTimestamp
 	}

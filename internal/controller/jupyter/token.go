@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/diagnosis"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // tokens knows which notebooks' tokens were seen to be there and not empty, so that
@@ -116,9 +116,9 @@ func (r *Reconciler) makeToken(ctx context.Context, n *notebook, ref v1alpha1.Se
 	}
 	wanted := workload.NotebookToken(n.Jupyter, rand.Text())
 	if secret.UID == "" {
-		return r.Judge(n.Pass, wanted, secret, r.Children.Make(ctx, wanted, secret))
+		return r.Classify(n.State, wanted, secret, r.Children.Make(ctx, wanted, secret))
 	}
-	return r.Ensure(ctx, n.Pass, wanted, secret)
+	return r.Ensure(ctx, n.State, wanted, secret)
 }
 
 func noToken(reason string, ref v1alpha1.SecretKeyReference, what string) diagnosis.Cause {

@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
-	"github.com/bongsu-io/bongsu/internal/workload"
+	"github.com/bongsu-io/bongsu/pkg/children"
 )
 
 // strict refuses fields that there are not, as kubectl does.
@@ -249,7 +250,7 @@ template:
 			pod, refused := workload.NotebookPod(j, "notebook:test")
 			g.Expect(refused).To(BeEmpty())
 
-			children := kube.NewChildren(c.Client, c.Client, kube.ChildNames)
+			children := children.New(c.Client, c.Client, kube.ChildNames)
 			made := []client.Object{workload.NotebookStatefulSet(j, pod), workload.NotebookService(j), workload.NotebookToken(j, "token")}
 			if claim := workload.NotebookClaim(j); claim != nil {
 				made = append(made, claim)

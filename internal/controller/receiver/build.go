@@ -9,13 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/notify"
-	"github.com/bongsu-io/bongsu/internal/notify/dialguard"
-	"github.com/bongsu-io/bongsu/internal/notify/discord"
-	"github.com/bongsu-io/bongsu/internal/notify/httppost"
-	"github.com/bongsu-io/bongsu/internal/notify/log"
-	"github.com/bongsu-io/bongsu/internal/notify/teams"
-	"github.com/bongsu-io/bongsu/internal/report"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/discord"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/log"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/teams"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 )
 
 // Sinks are what notifiers are made of, shared by all receivers.
@@ -39,7 +39,7 @@ type construction struct {
 
 // build makes the notifier of a receiver. What is the user's to correct is in the
 // verdict.
-func (r *Reconciler) build(ctx context.Context, object Object, key string) (notify.Receiver, report.Verdict, error) {
+func (r *Reconciler) build(ctx context.Context, object Object, key string) (notify.Receiver, status.Result, error) {
 	spec := object.ClusterSpec()
 	c := &construction{Reconciler: r, Receiver: notify.Receiver{Key: key}}
 	err := checkAllowedNamespaces(spec.AllowedNamespaces)
@@ -54,7 +54,7 @@ func (r *Reconciler) build(ctx context.Context, object Object, key string) (noti
 // Build makes the notifier of one receiver, apart from any operator: it reads Secrets
 // with the rights of live. What is wrong with the receiver or its Secrets is in the
 // verdict; an error is the API server's.
-func Build(ctx context.Context, live client.Reader, sinks Sinks, object Object) (notify.Notifier, report.Verdict, error) {
+func Build(ctx context.Context, live client.Reader, sinks Sinks, object Object) (notify.Notifier, status.Result, error) {
 	kind := v1alpha1.KindClusterAlarmReceiver
 	if object.GetNamespace() != "" {
 		kind = v1alpha1.KindAlarmReceiver

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/notify"
-	"github.com/bongsu-io/bongsu/internal/report"
 )
 
 // Object is an AlarmReceiver or a ClusterAlarmReceiver.
 type Object interface {
-	report.Object
+	status.Object
 	ClusterSpec() v1alpha1.ClusterAlarmReceiverSpec
 }
 
@@ -48,7 +48,7 @@ const workers = 4
 type Reconciler struct {
 	kind     string
 	newEmpty func() Object
-	reporter *report.Reporter
+	reporter *status.Recorder
 	Dependencies
 }
 
@@ -60,7 +60,7 @@ type Dependencies struct {
 	Secrets    SecretWatcher
 	Dispatcher Dispatcher
 	// Reporter makes that of a kind.
-	Reporter func(kind string) *report.Reporter
+	Reporter func(kind string) *status.Recorder
 	Sinks    Sinks
 }
 
@@ -111,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
 	return r.reporter.Reconcile(ctx, key, object, r.forget,
-		func(ctx context.Context, key string) (report.Verdict, error) { return r.configure(ctx, object, key) })
+		func(ctx context.Context, key string) (status.Result, error) { return r.configure(ctx, object, key) })
 }
 
 func (r *Reconciler) forget(key string) {
@@ -121,19 +121,19 @@ func (r *Reconciler) forget(key string) {
 
 // configure hands the receiver to the dispatcher and judges how it fares. Its
 // Secrets are watched from before they are read.
-func (r *Reconciler) configure(ctx context.Context, object Object, key string) (report.Verdict, error) {
+func (r *Reconciler) configure(ctx context.Context, object Object, key string) (status.Result, error) {
 	r.Secrets.Watch(key, namedIn(object.ClusterSpec())...)
 	receiver, verdict, err := r.build(ctx, object, key)
 	if err != nil {
-		return report.Verdict{}, err
+		return status.Result{}, err
 	}
-	if !verdict.Well() {
+	if !verdict.Ready() {
 		r.Dispatcher.Disable(key)
 		return verdict, nil
 	}
 	r.Dispatcher.Configure(receiver)
 	if failure := r.Dispatcher.Failure(key); failure != nil {
-		return report.Verdict{Reason: failure.Reason, Message: failure.Text}, nil
+		return status.Result{Reason: failure.Reason, Message: failure.Text}, nil
 	}
-	return report.Verdict{}, nil
+	return status.Result{}, nil
 }

@@ -9,27 +9,27 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/report"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 )
 
 // faultError is what the user must correct before a receiver can be built.
 type faultError struct {
-	verdict report.Verdict
+	verdict status.Result
 }
 
 // Error is the sentence of the verdict.
 func (e *faultError) Error() string { return e.verdict.Message }
 
 func fault(reason, format string, args ...any) error {
-	return &faultError{report.Verdict{Reason: reason, Message: fmt.Sprintf(format, args...)}}
+	return &faultError{status.Result{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
 // verdictOf tells what is the user's to correct from what may pass.
-func verdictOf(err error) (report.Verdict, error) {
+func verdictOf(err error) (status.Result, error) {
 	if f, ok := errors.AsType[*faultError](err); ok {
 		return f.verdict, nil
 	}
-	return report.Verdict{}, err
+	return status.Result{}, err
 }
 
 // all reads a whole Secret and notes its version; nothing where none is named.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 )
 
 // server is a ClusterHTTPServer whose Secrets were read.

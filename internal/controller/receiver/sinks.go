@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/notify/alertmanager"
-	"github.com/bongsu-io/bongsu/internal/notify/email"
-	"github.com/bongsu-io/bongsu/internal/notify/httppost"
-	"github.com/bongsu-io/bongsu/internal/notify/pagerduty"
-	"github.com/bongsu-io/bongsu/internal/notify/slack"
-	"github.com/bongsu-io/bongsu/internal/notify/telegram"
-	"github.com/bongsu-io/bongsu/internal/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/alertmanager"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/email"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/pagerduty"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/telegram"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
 )
 
 // chat makes what posts through a webhook of a chat.

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/share"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // foreignError says that a Secret of the same name is somebody else's.
@@ -28,7 +28,7 @@ func isForeign(err error) bool {
 func (w *work) blocked(ctx context.Context, live *corev1.Secret, want want) error {
 	recorder := w.recorder(w.plan.key.Kind)
 	since := live.CreationTimestamp.Time
-	err := recorder.Emit(ctx, live, kube.Event{
+	err := recorder.Emit(ctx, live, events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonConflict, Action: "Copy", Since: since,
 		Note: fmt.Sprintf("%s is to keep a copy of Secret %s here under this name, but this Secret is not its: "+
 			"it is left as it is; delete it to get the copy", w.plan.rule.Name, want.copy.Annotations[share.AnnotationSource]),

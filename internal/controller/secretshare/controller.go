@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/share"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // Finalizer keeps a rule until its copies are gone, or let go.
@@ -45,7 +46,7 @@ type Reconciler struct {
 	live     client.Reader
 	book     *book
 	clock    clock.PassiveClock
-	recorder *kube.Recorder
+	recorder *events.Recorder
 }
 
 // SetUp registers the reconciler.

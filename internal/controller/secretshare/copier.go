@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/share"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // What failed is tried again after a second, then after twice as long each time.
@@ -32,7 +32,7 @@ type copier struct {
 	// live reads Secrets from the API server: no cache holds them.
 	live     client.Reader
 	book     *book
-	recorder func(kind string) *kube.Recorder
+	recorder func(kind string) *events.Recorder
 	metrics  *metrics
 }
 

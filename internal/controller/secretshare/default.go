@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 // The rule that is there from the start: every Secret of a type, of a namespace,

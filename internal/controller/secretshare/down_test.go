@@ -12,7 +12,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
-	"github.com/bongsu-io/bongsu/internal/share"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/config"
-	"github.com/bongsu-io/bongsu/internal/capability"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -180,7 +180,7 @@ func TestWhoeverMayNotCreateSecretsCannotGrantIt(t *testing.T) {
 
 // The policies ask for one right a name: a name more would be nobody's to check.
 func TestEachNameOfASourceIsCheckedByThePolicies(t *testing.T) {
-	objects, err := config.Objects(capability.All())
+	objects, err := config.Objects(feature.All())
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	found := map[string]*unstructured.Unstructured{}

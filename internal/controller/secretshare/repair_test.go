@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/internal/share"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 )
 
 func TestACopyThatSomebodyTouchedIsRepaired(t *testing.T) {

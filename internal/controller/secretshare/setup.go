@@ -14,6 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
 // writers is how many namespaces are written to at once.
@@ -40,11 +41,11 @@ type Controllers struct {
 // New returns the controllers.
 func New(d Dependencies) *Controllers {
 	b := newBook()
-	recorders := map[string]*kube.Recorder{}
+	recorders := map[string]*events.Recorder{}
 	for kind, controller := range map[string]string{
 		v1alpha1.KindSecretShare: "secretshare-controller", v1alpha1.KindClusterSecretShare: "clustersecretshare-controller",
 	} {
-		recorders[kind] = kube.NewRecorder(d.Client, d.Clock, controller)
+		recorders[kind] = events.NewRecorder(d.Client, d.Clock, controller)
 	}
 	rule := func(kind string, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 		return &Reconciler{
@@ -62,7 +63,7 @@ func New(d Dependencies) *Controllers {
 		},
 		copier: &copier{
 			client: d.Client, live: d.Live, book: b, metrics: newMetrics(d.Metrics, b),
-			recorder: func(kind string) *kube.Recorder { return recorders[kind] },
+			recorder: func(kind string) *events.Recorder { return recorders[kind] },
 		},
 	}
 }

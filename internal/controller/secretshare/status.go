@@ -14,7 +14,9 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/plaintext"
+	"github.com/bongsu-io/bongsu/pkg/condition"
+	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // maxFailing is how many namespaces a status names, maxMessage how much of a
@@ -79,8 +81,8 @@ func (r *Reconciler) report(ctx context.Context, key kube.Key, object Object, v 
 	if known {
 		v = r.count(status, p, v)
 	}
-	kube.SetCondition(&status.Conditions, v.condition(object.GetGeneration()), r.clock)
-	if err := kube.UpdateStatus(ctx, r.client, before, object); err != nil {
+	condition.Set(&status.Conditions, v.condition(object.GetGeneration()), r.clock)
+	if err := condition.UpdateStatus(ctx, r.client, before, object); err != nil {
 		return again(err)
 	}
 	return r.tell(ctx, object, before, v)
@@ -155,7 +157,7 @@ func (r *Reconciler) tell(ctx context.Context, object, before Object, v verdict)
 	if isQuiet(object, v.Reason) {
 		return reconcile.Result{}, r.tellRecovery(ctx, object, before, v, since)
 	}
-	err := r.recorder.Emit(ctx, object, kube.Event{
+	err := r.recorder.Emit(ctx, object, events.Event{
 		Type: corev1.EventTypeWarning, Reason: v.Reason, Action: "Copy", Note: v.Message, Since: since,
 	})
 	next := r.recorder.NextRepeat(since)
@@ -171,7 +173,7 @@ func (r *Reconciler) tellRecovery(ctx context.Context, object, before Object, v 
 	if v.Reason != "" || old == nil || isQuiet(object, old.Reason) {
 		return nil
 	}
-	return r.recorder.Emit(ctx, object, kube.Event{
+	return r.recorder.Emit(ctx, object, events.Event{
 		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonRecovered, Action: "Copy", Note: "all copies are as they should be", Since: since,
 	})
 }

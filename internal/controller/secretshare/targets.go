@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/glob"
-	"github.com/bongsu-io/bongsu/internal/share"
 )
 
 // targets returns the namespaces that get copies, and those that the rule names and

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bongsu-io/bongsu/internal/rights"
+	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 )
 
@@ -27,7 +27,7 @@ func TestARightIsUsedByARequestOfTheUserThatWasAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := audit.Requests(t, path, "me")
-	unused := []rights.Right{
+	unused := []permissions.Permission{
 		{Resource: "secrets", Verb: "list"},                              // another verb
 		{Group: "", Resource: "events", Verb: "watch"},                   // another group
 		{Resource: "pods", Verb: "create"},                               // the resource itself
@@ -35,7 +35,7 @@ func TestARightIsUsedByARequestOfTheUserThatWasAllowed(t *testing.T) {
 		{Resource: "nodes", Verb: "list"},                                // somebody else's request
 		{Namespace: "elsewhere", Resource: "configmaps", Verb: "update"}, // another namespace
 	}
-	held := append([]rights.Right{
+	held := append([]permissions.Permission{
 		{Resource: "secrets", Verb: "get"},
 		{Group: "events.k8s.io", Resource: "events", Verb: "watch"},
 		{Resource: "pods", Subresource: "eviction", Verb: "create"},
@@ -70,7 +70,7 @@ func TestWhatTestsHaveSeenIsRememberedTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := []rights.Right{{Resource: "secrets", Verb: "get"}, {Resource: "secrets", Verb: "delete"}, {Resource: "secrets", Verb: "list"}}
+	held := []permissions.Permission{{Resource: "secrets", Verb: "get"}, {Resource: "secrets", Verb: "delete"}, {Resource: "secrets", Verb: "list"}}
 	if diff := cmp.Diff(held[2:], audit.Unused(held, requests)); diff != "" {
 		t.Errorf("unused, want (-) and got (+):\n%s", diff)
 	}

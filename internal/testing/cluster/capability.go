@@ -10,26 +10,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/bongsu-io/bongsu/config"
-	"github.com/bongsu-io/bongsu/internal/capability"
-	"github.com/bongsu-io/bongsu/internal/options"
-	"github.com/bongsu-io/bongsu/internal/rights"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
+	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 )
 
 // StartOperatorFor starts an operator that is to do nothing but what was chosen, as a
 // user of its own, whose name is returned: it has the roles of that and no others.
-func (c *Cluster) StartOperatorFor(t testing.TB, chosen []capability.Capability, change ...func(*options.Options)) (o *Operator, user string) {
+func (c *Cluster) StartOperatorFor(t testing.TB, chosen []feature.Feature, change ...func(*options.Options)) (o *Operator, user string) {
 	t.Helper()
-	account := "only-" + strings.Join(capability.Names(chosen), "-")
+	account := "only-" + strings.Join(feature.Names(chosen), "-")
 	c.grantRoles(t, account, chosen)
 	user = "system:serviceaccount:bongsu-system:" + account
 	c.awaitNeeded(t, user, chosen)
-	choose := func(o *options.Options) { o.Controllers = capability.Names(chosen) }
+	choose := func(o *options.Options) { o.Controllers = feature.Names(chosen) }
 	return c.startOperatorAs(t, account, nil, append(change, choose)...), user
 }
 
 // grantRoles binds the roles to a new service account, as the manifests bind them to the
 // operator's own.
-func (c *Cluster) grantRoles(t testing.TB, account string, chosen []capability.Capability) {
+func (c *Cluster) grantRoles(t testing.TB, account string, chosen []feature.Feature) {
 	t.Helper()
 	objects, err := config.RBAC(chosen)
 	if err != nil {
@@ -54,9 +54,9 @@ func (c *Cluster) grantRoles(t testing.TB, account string, chosen []capability.C
 }
 
 // awaitNeeded returns when the API server has heard of all that a user was granted.
-func (c *Cluster) awaitNeeded(t testing.TB, user string, chosen []capability.Capability) {
+func (c *Cluster) awaitNeeded(t testing.TB, user string, chosen []feature.Feature) {
 	t.Helper()
-	needed, err := rights.Needed("bongsu-system", chosen)
+	needed, err := permissions.Needed("bongsu-system", chosen)
 	if err != nil {
 		t.Fatal(err)
 	}

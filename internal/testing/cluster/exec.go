@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/internal/localcluster"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // execNode is the node of the pods of ExecPod.

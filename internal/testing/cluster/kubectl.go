@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/bongsu-io/bongsu/internal/localcluster"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // Kubectl returns a function that runs kubectl as whom a configuration is of, and

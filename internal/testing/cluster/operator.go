@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/bongsu-io/bongsu/internal/app"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/options"
+	"github.com/bongsu-io/bongsu/internal/operator"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 // account is the operator's service account.
@@ -99,7 +99,7 @@ func (c *Cluster) startOperator(dir, account string, wrap transport.WrapperFunc,
 		Out: &Buffer{}, Log: &Buffer{}, Metrics: prometheus.NewRegistry(),
 		stop: cancel, ended: make(chan struct{}),
 	}
-	bongsu, err := app.New(ctx, app.Config{
+	bongsu, err := operator.New(ctx, operator.Config{
 		REST: config, Options: opts, Out: o.Out, Metrics: o.Metrics, DialPod: c.dialPod,
 		Log: zap.New(zap.UseDevMode(true), zap.WriteTo(o.Log)),
 	})

@@ -3,11 +3,11 @@ package messages
 import (
 	"testing"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
 // Renderer makes a body of a message.
-type Renderer func(t testing.TB, m alarm.Message) []byte
+type Renderer func(t testing.TB, m message.Message) []byte
 
 // Checker holds a body against the rules of who is to take it.
 type Checker func(body []byte) error

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -23,25 +24,25 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var Noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // New is a Warning's message.
-func New(title, text string) alarm.Message {
-	return alarm.Message{
-		Version: alarm.MessageVersion, Cluster: "prod", Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
+func New(title, text string) message.Message {
+	return message.Message{
+		Version: message.Version, Cluster: "prod", Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
 		Title: title, Text: text, Count: 4, FirstSeen: Noon.Add(-time.Hour), LastSeen: Noon,
-		Events: []alarm.MessageEvent{{
+		Events: []message.Event{{
 			Type: "Warning", Reason: "BackOff", Count: 4,
-			Regarding: alarm.MessageReference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "5a8f1c1e"},
+			Regarding: message.Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "5a8f1c1e"},
 		}},
 	}
 }
 
 // Grouped is a message of a group; the one that resolves it tells of a Normal Event.
-func Grouped(total int64, resolved bool) alarm.Message {
+func Grouped(total int64, resolved bool) message.Message {
 	m := New("BackOff: Pod shop/web-0", "Back-off restarting failed container")
 	if resolved {
 		m.Title, m.Text = "Resolved: Recovered: Pod shop/web-0", "in force again"
 		m.Events[0].Type, m.Events[0].Reason = "Normal", "Recovered"
 	}
-	m.Group = &alarm.MessageGroup{
+	m.Group = &message.Group{
 		Key: "0123456789abcdef0123456789abcdef", By: []alarm.GroupValue{{Key: "regarding.name", Value: "web-0"}},
 		Total: total, Since: m.FirstSeen, First: total == m.Count, Resolved: resolved,
 	}
@@ -49,13 +50,13 @@ func Grouped(total int64, resolved bool) alarm.Message {
 }
 
 // Kinds returns one message of each kind by the name of its golden file.
-func Kinds() map[string]alarm.Message {
+func Kinds() map[string]message.Message {
 	normal := New("NodeReady: Node node-7", "Node node-7 status is now: NodeReady")
 	normal.Alarm = alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
 	normal.Count, normal.FirstSeen, normal.Events[0].Type = 1, Noon, "Normal"
 	digest := New("1204 occurrences: 1200 × BackOff Pod and 4 more", "1200 × BackOff Pod: shop/web-0, shop/web-1 and 38 more\n4 × NodeReady Node: node-7")
 	digest.Alarm, digest.Digest, digest.Count = alarm.ID{}, true, 1204
-	return map[string]alarm.Message{
+	return map[string]message.Message{
 		"normal":   normal,
 		"warning":  New("BackOff: Pod shop/web-0", "Back-off restarting failed container\n4 times since 2026-11-20 11:00:00 UTC"),
 		"digest":   digest,
@@ -67,7 +68,7 @@ func Kinds() map[string]alarm.Message {
 }
 
 // Long is a message whose every text is unit again and again.
-func Long(unit string) alarm.Message {
+func Long(unit string) message.Message {
 	long := strings.Repeat(unit, 20000)
 	m := New(long, long)
 	m.Cluster, m.Alarm.Name = long, long

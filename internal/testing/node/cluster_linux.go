@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/bongsu-io/bongsu/internal/localcluster"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // Cluster is a control plane, to which real nodes are added.

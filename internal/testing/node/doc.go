@@ -1,5 +1,5 @@
 // Package node gives tests a cluster with a real node: a kubelet that runs real
-// containers by containerd, and kube-proxy, on a control plane of internal/localcluster.
+// containers by containerd, and kube-proxy, on a control plane of pkg/localcluster.
 //
 // The tests of a package that uses it run in namespaces of their own (Main): of
 // processes, mounts, network, IPC and host name. So nothing of this machine is changed,

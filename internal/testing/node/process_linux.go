@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/bongsu-io/bongsu/internal/localcluster"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 // Grace is how long a process may take to end by itself, startPatience how long to

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
 // Report says what of that which was to be delivered was.
@@ -74,7 +74,7 @@ func ByKey(r Request) []string { return []string{r.Key} }
 // ByEvent identifies a webhook's request by its Events: "namespace/name reason" of
 // the object that each regards. Those that a digest does not list are not found.
 func ByEvent(r Request) []string {
-	var m alarm.Message
+	var m message.Message
 	if json.Unmarshal(r.Body, &m) != nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// dirEnv names the directory for the summaries, which exists. tools/test.sh sets it.
+// dirEnv names the directory for the summaries, which exists. hack/test.sh sets it.
 const dirEnv = "BONGSU_TEST_SUMMARIES"
 
 // longAgo is when all summaries are said to have been written. For `go test` they

@@ -21,6 +21,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/summary"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 const (
@@ -38,8 +39,8 @@ type app struct{ spec, condition, reason string }
 // ill and well are the sorts of apps.
 var (
 	ill = []app{
-		{"size: 1\ntemplate: {spec: {hostNetwork: true}}", v1alpha1.ConditionReady, v1alpha1.ReasonInvalidSpec},
-		{"size: 2\n" + byHand, v1alpha1.ConditionReady, v1alpha1.ReasonImagePullBackOff},
+		{"size: 1\ntemplate: {spec: {hostNetwork: true}}", v1alpha1.ConditionReady, diagnosis.ReasonInvalidSpec},
+		{"size: 2\n" + byHand, v1alpha1.ConditionReady, diagnosis.ReasonImagePullBackOff},
 	}
 	well = []app{
 		{"size: 1\nports: [{name: http, containerPort: 8080}]", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
@@ -79,7 +80,7 @@ func TestSettledAppsAreLeftAloneThoughTheirPodsAreChecked(t *testing.T) {
 	all := settledApps()
 	writeApps(t, c, all)
 	for name, a := range all {
-		if a.reason == v1alpha1.ReasonImagePullBackOff {
+		if a.reason == diagnosis.ReasonImagePullBackOff {
 			failToPull(t, c, name)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/summary"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 const (
@@ -34,10 +35,10 @@ const byHand = "template: {metadata: {annotations: {bongsu.io/simulate: none}}}"
 // kinds are the sorts of notebooks: what is asked for and what condition Ready says
 // of it in the end. The last three are well.
 var kinds = []struct{ spec, reason string }{
-	{"template: {spec: {hostNetwork: true}}", v1alpha1.ReasonInvalidSpec},
-	{"schedulingGracePeriodSeconds: 0\ntemplate: {spec: {nodeSelector: {no: such}}}", v1alpha1.ReasonFailedScheduling},
-	{byHand, v1alpha1.ReasonImagePullBackOff},
-	{byHand, v1alpha1.ReasonCrashLoopBackOff},
+	{"template: {spec: {hostNetwork: true}}", diagnosis.ReasonInvalidSpec},
+	{"schedulingGracePeriodSeconds: 0\ntemplate: {spec: {nodeSelector: {no: such}}}", diagnosis.ReasonFailedScheduling},
+	{byHand, diagnosis.ReasonImagePullBackOff},
+	{byHand, diagnosis.ReasonCrashLoopBackOff},
 	{"storage: {size: 1Gi}\naccess: {type: Ingress, host: nb.example.org}", v1alpha1.ReasonReady},
 	{"", v1alpha1.ReasonReady},
 	{"suspend: true", v1alpha1.ReasonSuspended},
@@ -99,9 +100,9 @@ func befall(t *testing.T, c *cluster.Cluster) {
 	pods := kubelet.Kubelet{Client: c.Client}
 	for i := range failing {
 		switch kinds[kindOf(i)].reason {
-		case v1alpha1.ReasonImagePullBackOff:
+		case diagnosis.ReasonImagePullBackOff:
 			pods.Waiting(t, pods.Await(t, "notebooks", notebook(i)+"-0"), "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope"`)
-		case v1alpha1.ReasonCrashLoopBackOff:
+		case diagnosis.ReasonCrashLoopBackOff:
 			pods.Crashed(t, pods.Await(t, "notebooks", notebook(i)+"-0"), "Error", 1)
 		}
 	}

@@ -1,0 +1,93 @@
+// Manifests writes what follows from config and from the Helm chart: the chart's copies
+// of config, and the kustomize base. Run by `make generate` from the root of the
+// repository:
+//
+//	go run ./internal/manifests
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/cli/chart"
+)
+
+const (
+	chartFiles = "charts/bongsu/files"
+	base       = "config"
+	// workload is the part of the base that only the chart has.
+	workload = "workload/bongsu.yaml"
+	// namespace is that of config's own manifests.
+	namespace = "bongsu-system"
+)
+
+func main() {
+	if err := errors.Join(copyConfig(), writeBase()); err != nil {
+		fmt.Fprintln(os.Stderr, "manifests:", err)
+		os.Exit(1)
+	}
+}
+
+// copyConfig makes the chart complete: Helm packs a folder as it is.
+func copyConfig() error {
+	if err := os.RemoveAll(chartFiles); err != nil {
+		return err
+	}
+	return os.CopyFS(chartFiles, config.Files())
+}
+
+// writeBase writes what config lacks to be a kustomize base.
+func writeBase() error {
+	values, err := chart.Values(nil, nil)
+	if err != nil {
+		return err
+	}
+	objects, err := chart.Render(namespace, values)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	text.WriteString("# Generated from charts/bongsu, with its defaults.\n")
+	if err := chart.WriteYAML(&text, chart.Workload(objects)); err != nil {
+		return err
+	}
+	list, err := kustomization()
+	return errors.Join(err, write(workload, text.Bytes()), write("kustomization.yaml", list))
+}
+
+// kustomization lists all files of the base: kustomize knows no patterns.
+func kustomization() ([]byte, error) {
+	var text bytes.Buffer
+	text.WriteString(`# Generated. All of an installation: kubectl apply -k config
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+labels:
+- pairs: {app.kubernetes.io/name: bongsu, app.kubernetes.io/part-of: bongsu}
+resources:
+`)
+	for _, dir := range []string{"crd", "rbac", "admission"} {
+		names, err := fs.Glob(config.Files(), path.Join(dir, "*.yaml"))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			fmt.Fprintf(&text, "- %s\n", name)
+		}
+	}
+	fmt.Fprintf(&text, "- %s\n", workload)
+	return text.Bytes(), nil
+}
+
+func write(name string, data []byte) error {
+	target := filepath.Join(base, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(target, data, 0o644)
+}

@@ -1,0 +1,14 @@
+# Tools that development needs, built once, at the versions that their modules pin.
+# Included by the Makefile of the repository.
+
+CONTROLLER_GEN := bin/tools/controller-gen
+GOLANGCI_LINT  := bin/tools/golangci-lint
+
+$(CONTROLLER_GEN): hack/go.mod hack/go.sum
+	@echo "Building $@."
+	@cd tools && sh build.sh ../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+# In a module of its own, as its dependencies go with nobody else's.
+$(GOLANGCI_LINT): hack/golangci-lint/go.mod hack/golangci-lint/go.sum
+	@echo "Building $@."
+	@cd hack/golangci-lint && sh ../build.sh ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint -ldflags '-s -w'

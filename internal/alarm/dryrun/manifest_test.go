@@ -1,0 +1,60 @@
+package dryrun
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	header = "apiVersion: bongsu.io/v1alpha1\nkind: Alarm\nmetadata: {name: crashes, namespace: shop}\n"
+	good   = header + "spec: {match: [{reasons: [BackOff]}], receivers: [{name: ops}]}\n"
+)
+
+func TestAFileMayHoldSeveralAlarmsAndOtherThings(t *testing.T) {
+	file := "# a comment\n---\n" + good + "---\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n" +
+		strings.ReplaceAll(strings.ReplaceAll(good, "kind: Alarm", "kind: ClusterAlarm"), ", namespace: shop", "") +
+		"---\napiVersion: bongsu.io/v1alpha1\nkind: AlarmReceiver\nmetadata: {name: ops}\nspec: {log: {}}\n---\n" +
+		"apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(good), "\n", "\n  ") + "\n  status: {matched: 7, delivered: 7}\n"
+	alarms, others, err := Read(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range alarms {
+		got = append(got, m.Kind+" "+m.Object.GetName()+" "+m.Object.AlarmSpec().Match[0].Reasons[0])
+	}
+	if diff := cmp.Diff([]string{"Alarm crashes BackOff", "ClusterAlarm crashes BackOff", "Alarm crashes BackOff"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"Namespace shop", "AlarmReceiver ops"}, others); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAFileThatIsWrongIsRefusedByTheNameOfWhatIs(t *testing.T) {
+	for name, tc := range map[string]struct{ file, says string }{
+		"a field that there is not": {strings.Replace(good, "match:", "macth:", 1), `document 1: Alarm crashes: unknown field "spec.macth"`},
+		"one within a list":         {strings.Replace(good, "reasons", "reason", 1), `unknown field "spec.match[0].reason"`},
+		"a field of another kind":   {strings.Replace(good, "spec: {", "spec: {namespaceSelector: {}, ", 1), `unknown field "spec.namespaceSelector"`},
+		"the same field twice":      {good + "spec: {}\n", `key "spec" already set`},
+		"another type":              {strings.Replace(good, "[BackOff]", "BackOff", 1), "reasons"},
+		"no YAML":                   {header + "spec: [\n", "document 1: "},
+		"no name":                   {strings.Replace(good, "name: crashes, ", "", 1), "give it a metadata.name"},
+		"no kind":                   {"spec: {}\n", "it has no kind"},
+		"another version":           {strings.Replace(good, "v1alpha1", "v1", 1), `there is no apiVersion "bongsu.io/v1"; write bongsu.io/v1alpha1`},
+		"no alarm":                  {"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n", "there is no Alarm and no ClusterAlarm in it"},
+		"nothing":                   {"", "there is no Alarm and no ClusterAlarm in it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := Read(strings.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	two := strings.Replace(good, "match:", "macth:", 1) + "---\n" + strings.Replace(good, "receivers:", "receiver:", 1)
+	if _, _, err := Read(strings.NewReader(two)); err == nil || strings.Count(err.Error(), "unknown field") != 2 {
+		t.Errorf("not all that is wrong is told: %v", err)
+	}
+}

@@ -1,0 +1,133 @@
+package enrich_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+// surroundings are an Enricher with the operator's own rights, and what it asked
+// the API server for.
+type surroundings struct {
+	*enrich.Enricher
+	cluster *cluster.Cluster
+	live    *recordingReader
+	// namespace has a Service web.
+	namespace string
+	service   *corev1.Service
+}
+
+// newSurroundings returns an Enricher whose cache holds all Nodes, or, with a
+// selector, those that it selects.
+func newSurroundings(t *testing.T, nodes fields.Selector) *surroundings {
+	t.Helper()
+	c := cluster.Shared(t)
+	config := c.OperatorConfig(t)
+	s := &surroundings{cluster: c, live: &recordingReader{Reader: newReader(t, config)}, namespace: c.Namespace(t, nil)}
+	s.service = &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace, Name: "web", Labels: map[string]string{"app": "web"},
+			Annotations: map[string]string{"team": "shop", corev1.LastAppliedConfigAnnotation: "{}"},
+		},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	s.create(t, s.service)
+	s.Enricher = enrich.New("test", startCache(t, config, nodes), s.live).Patient()
+	return s
+}
+
+func newReader(t *testing.T, config *rest.Config) client.Reader {
+	t.Helper()
+	reader, err := cluster.ClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader
+}
+
+// startCache starts a cache like the operator's and returns when it is filled.
+func startCache(t *testing.T, config *rest.Config, nodes fields.Selector) ctrlcache.Cache {
+	t.Helper()
+	c, err := ctrlcache.New(config, ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{
+		&corev1.Node{}: {Transform: enrich.TrimNode, Field: nodes},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ended <- c.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := c.GetInformer(ctx, &corev1.Node{}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (s *surroundings) create(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := s.cluster.Client.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createNode creates a Node for the length of the test.
+func (s *surroundings) createNode(t *testing.T, name string) *corev1.Node {
+	t.Helper()
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				corev1.LabelInstanceTypeStable: "m7g.large", corev1.LabelTopologyZone: "zone-b", "pool": "web",
+			},
+			Annotations: map[string]string{"rack": "7", corev1.LastAppliedConfigAnnotation: "{}"},
+		},
+		Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2000m")}},
+	}
+	s.create(t, node)
+	t.Cleanup(func() { _ = s.cluster.Client.Delete(context.Background(), node) })
+	return node
+}
+
+// recordingReader remembers what it was asked for.
+type recordingReader struct {
+	client.Reader
+	mu    sync.Mutex
+	kinds []string
+}
+
+func (r *recordingReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	r.mu.Lock()
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	switch o.(type) {
+	case *corev1.Node:
+		kind = "Node"
+	case *corev1.Pod:
+		kind = "whole Pod"
+	}
+	r.kinds = append(r.kinds, kind)
+	r.mu.Unlock()
+	return r.Reader.Get(ctx, key, o, opts...)
+}
+
+func (r *recordingReader) asked() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kinds
+}

@@ -1,0 +1,138 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/calendar"
+	"github.com/bongsu-io/bongsu/internal/glob"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+// Compiler makes Alarms of Definitions. It is safe for concurrent use.
+type Compiler struct {
+	env *cel.Env
+}
+
+// NewCompiler returns a Compiler; it fails only if the environment of
+// expressions is itself wrong.
+func NewCompiler() (*Compiler, error) {
+	env, err := newEnv()
+	if err != nil {
+		return nil, fmt.Errorf("environment of expressions: %w", err)
+	}
+	return &Compiler{env: env}, nil
+}
+
+// Compile checks and compiles an alarm. Its error is a *CompileError: the user's
+// to correct.
+func (c *Compiler) Compile(def Definition) (*Alarm, error) {
+	a := &Alarm{
+		ID:        def.ID,
+		UID:       def.UID,
+		Receivers: slices.Clone(def.Receivers),
+		createdAt: def.CreatedAt,
+		suspended: def.Spec.Suspend,
+	}
+	var err error
+	if a.namespaces, err = compileSelector("spec.namespaceSelector", def.NamespaceSelector); err != nil {
+		return nil, err
+	}
+	if a.entries, err = c.compileEntries(def.Spec.Match); err != nil {
+		return nil, err
+	}
+	if a.mutes, err = compileMutes(def.Spec.Mute); err != nil {
+		return nil, err
+	}
+	if a.group, err = compileGrouping(def.Spec.Group); err != nil {
+		return nil, err
+	}
+	a.threshold = compileThreshold(def.Spec.Threshold)
+	if a.title, err = c.compileTemplate("spec.message.title", def.Spec.Message.Title); err != nil {
+		return nil, err
+	}
+	if a.text, err = c.compileTemplate("spec.message.text", def.Spec.Message.Text); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (c *Compiler) compileEntries(match []v1alpha1.EventMatch) ([]entry, error) {
+	entries := make([]entry, 0, len(match))
+	for i := range match {
+		e, err := c.compileEntry(fmt.Sprintf("spec.match[%d]", i), &match[i])
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func (c *Compiler) compileEntry(field string, match *v1alpha1.EventMatch) (entry, error) {
+	e := entry{
+		kinds:   slices.Clone(match.Kinds),
+		reasons: slices.Clone(match.Reasons),
+		note:    glob.Pattern(match.Note),
+	}
+	for _, eventType := range match.Types {
+		e.types = append(e.types, string(eventType))
+	}
+	for _, name := range match.Names {
+		e.names = append(e.names, glob.Pattern(name))
+	}
+	var err error
+	if e.object, err = compileSelector(field+".objectSelector", match.ObjectSelector); err != nil {
+		return entry{}, err
+	}
+	if match.Expression != "" {
+		e.expression, err = c.compileCondition(field+".expression", match.Expression)
+	}
+	return e, err
+}
+
+// compileSelector returns nil for a selector that is not given, which is not the
+// same as one that selects everything.
+func compileSelector(field string, selector *metav1.LabelSelector) (labels.Selector, error) {
+	if selector == nil {
+		return nil, nil
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMatch, Field: field, Message: plaintext.CutRunes(plaintext.Line(err.Error()), maxCompileMessage)}
+	}
+	return compiled, nil
+}
+
+func compileThreshold(spec *v1alpha1.AlarmThreshold) *Threshold {
+	if spec == nil {
+		return nil
+	}
+	return &Threshold{Count: int64(spec.Count), Within: time.Duration(spec.WithinSeconds) * time.Second}
+}
+
+func compileMutes(specs []v1alpha1.MuteWindow) ([]*calendar.Window, error) {
+	windows := make([]*calendar.Window, 0, len(specs))
+	for i := range specs {
+		field := fmt.Sprintf("spec.mute[%d]", i)
+		for j := range specs[:i] {
+			if equality.Semantic.DeepEqual(specs[i], specs[j]) {
+				return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMute, Field: field, Message: fmt.Sprintf("it is the same as spec.mute[%d]", j)}
+			}
+		}
+		w, err := calendar.New(&specs[i])
+		if wrong, ok := errors.AsType[*calendar.Error](err); ok {
+			return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMute, Field: field + "." + wrong.Field, Message: wrong.Message}
+		}
+		windows = append(windows, w)
+	}
+	return windows, nil
+}

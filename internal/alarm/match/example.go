@@ -1,0 +1,77 @@
+package match
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/glob"
+)
+
+// Example makes up an occurrence, and an object for it, that the alarm's first entry
+// matches: a test can be sent before anything has happened. Whether its expression is
+// true of them nobody knows.
+func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
+	var e entry
+	if len(a.entries) > 0 {
+		e = a.entries[0]
+	}
+	ref := alarm.Reference{APIVersion: "v1", Kind: first(e.kinds, "Pod"), Name: first(e.names, "example"), UID: "example"}
+	namespace := cmp.Or(a.ID.Namespace, "default")
+	if ref.Kind != "Node" || a.ID.Kind == alarm.KindAlarm {
+		ref.Namespace = namespace
+	}
+	event := alarm.Event{
+		Namespace: namespace, Name: "example", UID: "example",
+		Type: first(e.types, "Warning"), Reason: first(e.reasons, "Example"),
+		Note: first([]glob.Pattern{e.note}, "an example, made up to test this alarm"), Count: 1, FirstSeen: at, LastSeen: at,
+		Regarding: ref, ReportingController: "example",
+	}
+	known := alarm.Context{Resolved: true, Object: alarm.Object{
+		APIVersion: ref.APIVersion, Kind: ref.Kind,
+		Metadata: alarm.ObjectMeta{
+			Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
+			Labels: labelsFor(e.object), CreationTimestamp: at,
+		},
+	}}
+	if ref.Kind == "Node" {
+		known.Object.Node = alarm.Node{
+			InstanceType: "example", Zone: "example", Capacity: map[string]string{"cpu": "4", "memory": "16Gi", "pods": "110"},
+		}
+	}
+	return alarm.Occurrence{Event: event, Increase: 1, Position: 1, ObservedAt: at}, known
+}
+
+// first is a text that the first of the patterns matches, or another if there is none.
+func first[P ~string](patterns []P, otherwise string) string {
+	if len(patterns) == 0 || patterns[0] == "" {
+		return otherwise
+	}
+	if _, isGlob := any(patterns[0]).(glob.Pattern); isGlob {
+		return strings.NewReplacer("*", "example", "?", "x").Replace(string(patterns[0]))
+	}
+	return string(patterns[0])
+}
+
+// labelsFor are labels that a selector selects, as far as it says what must be there.
+func labelsFor(selector labels.Selector) map[string]string {
+	if selector == nil {
+		return nil
+	}
+	requirements, _ := selector.Requirements()
+	made := map[string]string{}
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			made[r.Key()] = r.ValuesUnsorted()[0]
+		case selection.Exists:
+			made[r.Key()] = "example"
+		default: // what must not be there is not
+		}
+	}
+	return made
+}

@@ -1,0 +1,93 @@
+package match
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+)
+
+// groupedBy is an alarm whose groups have keys in common.
+func groupedBy(keys ...string) Definition {
+	def := clusterAlarm(v1alpha1.EventMatch{})
+	def.Spec.Group = &v1alpha1.AlarmGroup{By: keys}
+	return def
+}
+
+func TestOccurrencesOfAGroupHaveItsKeysInCommon(t *testing.T) {
+	grouping := mustCompile(t, groupedBy("regarding.kind", "regarding.namespace", "regarding.name", "reason", "type",
+		"reportingController", "object.labels[app.kubernetes.io/name]", "object.annotations[team]", "object.labels[none]")).Grouping()
+	object := &alarm.Object{Metadata: alarm.ObjectMeta{
+		Labels: map[string]string{"app.kubernetes.io/name": "web"}, Annotations: map[string]string{"team": "a\nb"},
+	}}
+	var got []string
+	for _, v := range grouping.Values(&podOccurrence().Event, object) {
+		got = append(got, v.Key+"="+v.Value)
+	}
+	want := []string{
+		"regarding.kind=Pod", "regarding.namespace=shop", "regarding.name=web-0", "reason=BackOff", "type=Warning",
+		"reportingController=kubelet", "object.labels[app.kubernetes.io/name]=web", "object.annotations[team]=a b", "object.labels[none]=",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAGroupByWhatThereIsNotIsRefused(t *testing.T) {
+	for _, key := range []string{"", "object.labels", "object.labels[]", "object.labels[a", "regarding.uid", "object.status[a]"} {
+		_, err := compile(t, groupedBy("reason", key))
+		var failure *CompileError
+		if !errors.As(err, &failure) || failure.Reason != v1alpha1.ReasonInvalidGroup || failure.Field != "spec.group.by[1]" {
+			t.Errorf("%q: got %v", key, err)
+		}
+	}
+}
+
+func TestAGroupWaitsAndComesAgainAsItSays(t *testing.T) {
+	def := groupedBy("reason")
+	if a := mustCompile(t, def); a.Grouping().Wait != 5*time.Second || a.Grouping().Interval != 5*time.Minute || a.Window() != 305*time.Second {
+		t.Errorf("by default: %+v, looking back %s", a.Grouping(), a.Window())
+	}
+	def.Spec.Group.WaitSeconds, def.Spec.Group.IntervalSeconds = new(int32(0)), new(int32(60))
+	def.Spec.Threshold = &v1alpha1.AlarmThreshold{Count: 2, WithinSeconds: 600}
+	if a := mustCompile(t, def); a.Grouping().Wait != 0 || a.Grouping().Interval != time.Minute || a.Window() != 10*time.Minute {
+		t.Errorf("as it says: %+v, looking back %s", a.Grouping(), a.Window())
+	}
+}
+
+// What is over can be told only of a group that is about one object.
+func TestWhatResolvesAGroup(t *testing.T) {
+	node := func(e *alarm.Event) { e.Regarding = alarm.Reference{Kind: "Node", Name: "node-0"} }
+	recovered := func(e *alarm.Event) { e.Reason = v1alpha1.ReasonRecovered }
+	ready := func(e *alarm.Event) { e.Reason = "NodeReady" }
+	for name, tc := range map[string]struct {
+		by     string
+		change []func(*alarm.Event)
+		want   bool
+	}{
+		"a node is ready again":          {"regarding.kind regarding.name", []func(*alarm.Event){node, ready}, true},
+		"a node is not":                  {"regarding.kind regarding.name", []func(*alarm.Event){node}, false},
+		"some node is ready again":       {"regarding.kind", []func(*alarm.Event){node, ready}, false},
+		"something is ready again":       {"regarding.name", []func(*alarm.Event){node, ready}, false},
+		"a pod says it of a node":        {"regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){ready}, false},
+		"an object has recovered":        {"regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){recovered}, true},
+		"one of some namespace has":      {"regarding.kind regarding.name", []func(*alarm.Event){recovered}, false},
+		"one of those of a label has":    {"object.labels[app]", []func(*alarm.Event){recovered}, false},
+		"more than the object in common": {"reason regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){recovered}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			occ := podOccurrence()
+			for _, change := range tc.change {
+				change(&occ.Event)
+			}
+			if got := mustCompile(t, groupedBy(strings.Fields(tc.by)...)).Grouping().Resolves(&occ.Event); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package match
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+)
+
+// The times of the occurrence that tests start from.
+var (
+	firstSeen = time.Date(2026, 8, 3, 9, 14, 5, 0, time.UTC)
+	lastSeen  = firstSeen.Add(90 * time.Minute)
+)
+
+var testCompiler = sync.OnceValues(NewCompiler)
+
+func mustCompile(t testing.TB, def Definition) *Alarm {
+	t.Helper()
+	a, err := compile(t, def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func compile(t testing.TB, def Definition) (*Alarm, error) {
+	t.Helper()
+	c, err := testCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Compile(def)
+}
+
+// clusterAlarm is a Definition that sees everything.
+func clusterAlarm(match ...v1alpha1.EventMatch) Definition {
+	return Definition{
+		ID:        alarm.ID{Kind: alarm.KindClusterAlarm, Name: "test"},
+		UID:       "alarm-uid",
+		CreatedAt: firstSeen,
+		Spec:      v1alpha1.AlarmSpec{Match: match},
+	}
+}
+
+// namespacedAlarm is a Definition of an Alarm in a namespace.
+func namespacedAlarm(namespace string, match ...v1alpha1.EventMatch) Definition {
+	def := clusterAlarm(match...)
+	def.ID = alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: "test"}
+	return def
+}
+
+// podOccurrence is the twelfth BackOff of a Pod; change alters it.
+func podOccurrence(change ...func(*alarm.Occurrence)) *alarm.Occurrence {
+	occ := &alarm.Occurrence{
+		Increase:   1,
+		Position:   100,
+		ObservedAt: lastSeen,
+		Event: alarm.Event{
+			Namespace: "shop", Name: "web-0.1", UID: "event-uid",
+			Type: "Warning", Reason: "BackOff", Action: "Restarting",
+			Note:  "Back-off restarting failed container app in pod web-0",
+			Count: 12, FirstSeen: firstSeen, LastSeen: lastSeen,
+			Regarding:           alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "pod-uid"},
+			ReportingController: "kubelet", ReportingInstance: "node-0",
+		},
+	}
+	for _, c := range change {
+		c(occ)
+	}
+	return occ
+}
+
+// nodeOccurrence is a NodeReady as a kubelet writes it: stored in default.
+func nodeOccurrence() *alarm.Occurrence {
+	return podOccurrence(func(occ *alarm.Occurrence) {
+		occ.Event.Namespace = "default"
+		occ.Event.Type, occ.Event.Reason = "Normal", "NodeReady"
+		occ.Event.Note = "Node node-0 status is now: NodeReady"
+		occ.Event.Count = 1
+		occ.Event.Regarding = alarm.Reference{Kind: "Node", Name: "node-0", UID: "node-0"}
+	})
+}
+
+// podContext is what is known of podOccurrence.
+func podContext() *alarm.Context {
+	return &alarm.Context{
+		Resolved: true,
+		Cluster:  alarm.Cluster{Name: "prod", Nodes: 3},
+		Object: alarm.Object{
+			APIVersion: "v1", Kind: "Pod",
+			Metadata: alarm.ObjectMeta{
+				Namespace: "shop", Name: "web-0", UID: "pod-uid",
+				Labels:            map[string]string{"app": "web", "tier": "front"},
+				Annotations:       map[string]string{"owner": "anna"},
+				CreationTimestamp: firstSeen.Add(-time.Hour),
+			},
+		},
+	}
+}
+
+// namespaceLabels is a Namespaces.
+type namespaceLabels map[string]map[string]string
+
+func (n namespaceLabels) Labels(namespace string) (map[string]string, bool) {
+	labels, ok := n[namespace]
+	return labels, ok
+}
+
+// outcome is what becomes of one alarm and an occurrence, by the index.
+func outcome(t testing.TB, def Definition, occ *alarm.Occurrence, known *alarm.Context) Result {
+	t.Helper()
+	namespaces := namespaceLabels{"shop": {"team": "shop"}, "default": {}}
+	candidates := NewIndex([]*Alarm{mustCompile(t, def)}).Candidates(occ, namespaces, nil)
+	switch len(candidates) {
+	case 0:
+		return Result{Outcome: NotMatched}
+	case 1:
+		return candidates[0].Match(t.Context(), known)
+	}
+	t.Fatalf("one alarm became %d candidates", len(candidates))
+	return Result{}
+}
+
+func labelSelector(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}

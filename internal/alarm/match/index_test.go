@@ -1,0 +1,152 @@
+package match
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/glob"
+)
+
+// few values, so that random alarms and occurrences meet often.
+var (
+	someNamespaces = []string{"", "default", "shop", "bank"}
+	someKinds      = []string{"", "Pod", "Node", "Job"}
+	someReasons    = []string{"", "BackOff", "Failed", "NodeReady"}
+	someTypes      = []string{"Normal", "Warning"}
+	someNames      = []string{"web-0", "web-1", "db"}
+	someGlobs      = []string{"web-*", "*b", "?????"}
+)
+
+// some picks up to two of the values; often none.
+func some(r *rand.Rand, values []string) []string {
+	var picked []string
+	for range r.IntN(3) {
+		picked = append(picked, values[r.IntN(len(values))])
+	}
+	return picked
+}
+
+func one(r *rand.Rand, values []string) string { return values[r.IntN(len(values))] }
+
+func randomDefinition(r *rand.Rand, i int) Definition {
+	var match []v1alpha1.EventMatch
+	for range 1 + r.IntN(3) {
+		m := v1alpha1.EventMatch{Kinds: some(r, someKinds), Reasons: some(r, someReasons), Names: some(r, someGlobs)}
+		for _, eventType := range some(r, someTypes) {
+			m.Types = append(m.Types, v1alpha1.EventType(eventType))
+		}
+		match = append(match, m)
+	}
+	def := clusterAlarm(match...)
+	if namespace := one(r, someNamespaces); namespace != "" {
+		def = namespacedAlarm(namespace, match...)
+	} else if r.IntN(2) == 0 {
+		def.NamespaceSelector = labelSelector("team", one(r, someNamespaces))
+	}
+	def.ID.Name = fmt.Sprint(i)
+	def.Spec.Suspend = r.IntN(10) == 0
+	return def
+}
+
+func randomOccurrence(r *rand.Rand) *alarm.Occurrence {
+	return podOccurrence(func(occ *alarm.Occurrence) {
+		occ.Event.Namespace = one(r, someNamespaces[1:])
+		occ.Event.Regarding.Namespace = one(r, []string{"", occ.Event.Namespace, occ.Event.Namespace, "bank"})
+		occ.Event.Regarding.Kind = one(r, someKinds)
+		occ.Event.Regarding.Name = one(r, someNames)
+		occ.Event.Reason = one(r, someReasons)
+		occ.Event.Type = one(r, someTypes)
+	})
+}
+
+// plainly is the rule, written without an index.
+func plainly(def Definition, occ *alarm.Occurrence, namespaces namespaceLabels) bool {
+	own, regarding := occ.Event.Namespace, occ.Event.Regarding.Namespace
+	if def.Spec.Suspend || occ.ObservedAt.Before(def.CreatedAt) {
+		return false
+	}
+	if def.ID.Kind == alarm.KindAlarm && (own != def.ID.Namespace || regarding != def.ID.Namespace) {
+		return false
+	}
+	if s := def.NamespaceSelector; s != nil && (regarding == "" || own != regarding || namespaces[regarding]["team"] != s.MatchLabels["team"]) {
+		return false
+	}
+	return slices.ContainsFunc(def.Spec.Match, func(m v1alpha1.EventMatch) bool {
+		fits := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
+		return fits(m.Kinds, occ.Event.Regarding.Kind) && fits(m.Reasons, occ.Event.Reason) &&
+			(len(m.Types) == 0 || slices.Contains(m.Types, v1alpha1.EventType(occ.Event.Type))) &&
+			(len(m.Names) == 0 || slices.ContainsFunc(m.Names, func(n string) bool { return glob.Pattern(n).Match(occ.Event.Regarding.Name) }))
+	})
+}
+
+func TestTheIndexFindsWhatMatchesAndNothingElse(t *testing.T) {
+	namespaces := namespaceLabels{"default": {"team": "default"}, "shop": {"team": "shop"}, "bank": {"team": "bank"}}
+	r := rand.New(rand.NewPCG(1, 2))
+	var found int
+	for range 200 {
+		var defs []Definition
+		var alarms []*Alarm
+		for i := range 1 + r.IntN(50) {
+			defs = append(defs, randomDefinition(r, i))
+			alarms = append(alarms, mustCompile(t, defs[i]))
+		}
+		ix := NewIndex(alarms)
+		for range 20 {
+			occ := randomOccurrence(r)
+			var want, got []string
+			for _, def := range defs {
+				if plainly(def, occ, namespaces) {
+					want = append(want, def.ID.Name)
+				}
+			}
+			for _, c := range ix.Candidates(occ, namespaces, nil) {
+				if c.Match(t.Context(), podContext()).Outcome == Matched {
+					got = append(got, c.Alarm.ID.Name)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("alarms that match %+v (-want +got):\n%s", occ.Event, diff)
+			}
+			found += len(got)
+		}
+	}
+	if found == 0 {
+		t.Error("nothing ever matched")
+	}
+}
+
+func TestNoCandidateAllocatesNothing(t *testing.T) {
+	def := clusterAlarm(v1alpha1.EventMatch{Names: []string{"db-*"}})
+	def.NamespaceSelector = labelSelector("team", "other")
+	selecting := clusterAlarm(v1alpha1.EventMatch{})
+	selecting.NamespaceSelector = labelSelector("team", "other")
+	ix := NewIndex([]*Alarm{
+		mustCompile(t, def),
+		mustCompile(t, selecting),
+		mustCompile(t, clusterAlarm(v1alpha1.EventMatch{Reasons: []string{"Failed"}}, v1alpha1.EventMatch{Note: "*pull*"})),
+		mustCompile(t, namespacedAlarm("shop", v1alpha1.EventMatch{Kinds: []string{"Job"}})),
+		mustCompile(t, namespacedAlarm("other", v1alpha1.EventMatch{})),
+	})
+	occ, namespaces := podOccurrence(), namespaceLabels{"shop": {"team": "shop"}}
+	if got := ix.Candidates(occ, namespaces, nil); got != nil {
+		t.Fatalf("got candidates %v, want none", got)
+	}
+	if got := testing.AllocsPerRun(100, func() { ix.Candidates(occ, namespaces, nil) }); got != 0 {
+		t.Errorf("%v allocations, want 0", got)
+	}
+}
+
+func TestTheIndexKeepsNoHandOnItsArgument(t *testing.T) {
+	alarms := []*Alarm{mustCompile(t, clusterAlarm(v1alpha1.EventMatch{}))}
+	ix := NewIndex(alarms)
+	alarms[0] = nil
+	if got := len(ix.Candidates(podOccurrence(), nil, nil)); got != 1 {
+		t.Errorf("got %d candidates, want 1", got)
+	}
+}

@@ -1,0 +1,141 @@
+package message
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+// Limits of a Message, in characters.
+const (
+	MaxTitleLength = 150
+	MaxTextLength  = 3000
+	// MaxFieldLength is of the other texts of a Message. It is the limit that the
+	// API server sets to a note, but not to that of an Event written through core/v1.
+	MaxFieldLength = 1024
+	// maxFieldsLength is of an object's labels, or annotations, together, in bytes.
+	maxFieldsLength = 8 << 10
+)
+
+// timeLayout of times in a default message.
+const timeLayout = "2006-01-02 15:04:05 MST"
+
+// NewMessage returns the message of one occurrence. It cleans and shortens title and
+// text; an empty title becomes the default.
+func New(id alarm.ID, occ *alarm.Occurrence, known *alarm.Context, title, text string) Message {
+	return Message{
+		Version:   Version,
+		Cluster:   plaintext.Line(known.Cluster.Name),
+		Alarm:     id,
+		Title:     plaintext.CutRunes(cmp.Or(plaintext.Line(title), plaintext.Line(DefaultTitle(&occ.Event))), MaxTitleLength),
+		Text:      plaintext.CutRunes(strings.TrimSpace(plaintext.Clean(text)), MaxTextLength),
+		Count:     occ.Increase,
+		FirstSeen: occ.Event.FirstSeen,
+		LastSeen:  occ.Event.LastSeen,
+		Events:    []Event{messageEvent(occ, &known.Object)},
+	}
+}
+
+// DefaultTitle says what happened to which object: "BackOff: Pod default/web-0".
+func DefaultTitle(event *alarm.Event) string {
+	return fmt.Sprintf("%s: %s", event.Reason, objectName(event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name))
+}
+
+// objectName is "Pod default/web-0", or "Node node-0".
+func objectName(kind, namespace, name string) string {
+	if namespace != "" {
+		name = namespace + "/" + name
+	}
+	return strings.TrimSpace(kind + " " + name)
+}
+
+// DefaultText is the Event's note, its cause if that is known, how often it occurred
+// since when, and further lines.
+func DefaultText(occ *alarm.Occurrence, object *alarm.Object, further ...string) string {
+	lines := []string{occ.Event.Note}
+	if cause := field(object.Cause); cause != "" {
+		lines = append(lines, "Cause: "+cause)
+	}
+	lines = append(append(lines, frequency(occ)), further...)
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+func frequency(occ *alarm.Occurrence) string {
+	event := &occ.Event
+	switch {
+	case event.Count <= 1:
+		return joinTime("Once", "at", event.LastSeen)
+	case occ.Increase > 1 && occ.Increase < event.Count:
+		return fmt.Sprintf("%s, %d of them new",
+			joinTime(fmt.Sprintf("%d times", event.Count), "since", event.FirstSeen), occ.Increase)
+	default:
+		return joinTime(fmt.Sprintf("%d times", event.Count), "since", event.FirstSeen)
+	}
+}
+
+// joinTime leaves out a time that is not known.
+func joinTime(what, preposition string, t time.Time) string {
+	if t.IsZero() {
+		return what
+	}
+	return fmt.Sprintf("%s %s %s", what, preposition, t.UTC().Format(timeLayout))
+}
+
+func messageEvent(occ *alarm.Occurrence, object *alarm.Object) Event {
+	event := &occ.Event
+	return Event{
+		Type:      field(event.Type),
+		Reason:    field(event.Reason),
+		Note:      plaintext.CutRunes(strings.TrimSpace(plaintext.Clean(event.Note)), MaxFieldLength),
+		Count:     occ.Increase,
+		FirstSeen: event.FirstSeen,
+		LastSeen:  event.LastSeen,
+		Regarding: Reference{
+			APIVersion: field(event.Regarding.APIVersion),
+			Kind:       field(event.Regarding.Kind),
+			Namespace:  field(event.Regarding.Namespace),
+			Name:       field(event.Regarding.Name),
+			UID:        field(event.Regarding.UID),
+		},
+		Object: Object{
+			Labels:      fields(object.Metadata.Labels),
+			Annotations: fields(object.Metadata.Annotations),
+			Cause:       field(object.Cause),
+		},
+		ReportingController: field(event.ReportingController),
+	}
+}
+
+// field is a text of one line, bounded: the API server holds those who write
+// Events to few rules.
+func field(s string) string {
+	return plaintext.CutRunes(plaintext.Line(s), MaxFieldLength)
+}
+
+// fields copies labels or annotations, in the order of their keys, up to
+// maxFieldsLength: whoever owns an object may put 256 KiB into its annotations,
+// and each of a flood of messages would carry them. A value that is too long is
+// left out: it is configuration, of no use to who reads an alarm, and half of it
+// of none to a program.
+func fields(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	kept := make(map[string]string, len(m))
+	room := maxFieldsLength
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		size := len(key) + len(m[key])
+		if len(m[key]) > MaxFieldLength || size > room {
+			continue
+		}
+		room -= size
+		kept[key] = plaintext.Clean(m[key])
+	}
+	return kept
+}

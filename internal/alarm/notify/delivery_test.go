@@ -1,0 +1,109 @@
+package notify_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+// patience is how long a single step may take.
+const patience = time.Minute
+
+func guardedClient(t *testing.T, allowed ...netip.Prefix) *httppost.Client {
+	t.Helper()
+	client := httppost.New(httppost.Config{UserAgent: "bongsu/test", Guard: dialguard.New(allowed...)})
+	t.Cleanup(client.Close)
+	return client
+}
+
+// TestEverythingArrivesOnceFromASinkThatFailsInEveryWay sends 5,000 messages over
+// real HTTP to a server that answers 429 with Retry-After, then 500, then hangs
+// and breaks off, then resets connections, and then recovers.
+func TestEverythingArrivesOnceFromASinkThatFailsInEveryWay(t *testing.T) {
+	g := gomega.NewWithT(t)
+	const messages = 5000
+	server := sink.New(t)
+	server.Script(slices.Repeat([]sink.Behaviour{sink.Accept()}, messages/2)...)
+	server.Script(sink.TooMany(1))
+	server.Script(slices.Repeat([]sink.Behaviour{sink.Status(500, "oops"), sink.Status(503, "")}, 20)...)
+	release := make(chan struct{})
+	server.Script(sink.Hold(release, sink.Reset()))
+	const untilItHangs = messages/2 + 1 + 2*20 + 1
+	server.Script(slices.Repeat([]sink.Behaviour{sink.Reset()}, 10)...)
+	l := openLedger(t, t.TempDir())
+	t.Cleanup(func() { _ = l.Close() })
+	h := start(t, l, notify.Options{
+		MinBackoff: time.Millisecond, MaxBackoff: 5 * time.Millisecond,
+		// That it is kept is tested elsewhere. Here the machine could stand still for
+		// as long, and what was accepted would come again.
+		RequestTimeout: time.Hour,
+	})
+	n, err := webhook.New(guardedClient(t, netip.MustParsePrefix("127.0.0.0/8")), webhook.Config{URL: server.URL()})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	h.Configure(notify.Receiver{Key: shop, Notifier: n})
+	commit(t, l, shop, 0, messages)
+	h.Wake(shop)
+
+	g.Expect(progress.UntilNoneIsLeft(patience, func() int { return untilItHangs - len(server.Requests()) })).To(gomega.Succeed())
+	close(release)
+	g.Expect(progress.UntilNoneIsLeft(patience, func() int64 { return l.Backlog(shop).Entries })).To(gomega.Succeed())
+	var expected []string
+	for i := range messages {
+		expected = append(expected, entry(t, shop, i, 1).Key)
+	}
+	report := server.Audit(expected, sink.ByKey)
+	t.Logf("%s in %d requests", report, len(server.Requests()))
+	if len(report.Lost) > 0 || report.DuplicateCount() > 0 || len(report.Unexpected) > 0 {
+		t.Errorf("%s, want all delivered once", report)
+	}
+	assertRetriesAreIdentical(t, server.Requests())
+	if got := h.observer.deliveredCount(); got != messages {
+		t.Errorf("%d counted as delivered", got)
+	}
+}
+
+func assertRetriesAreIdentical(t *testing.T, requests []sink.Request) {
+	t.Helper()
+	bodies := map[string]string{}
+	for _, r := range requests {
+		if first, ok := bodies[r.Key]; ok && first != string(r.Body) {
+			t.Errorf("the key %s carries two bodies", r.Key)
+		}
+		bodies[r.Key] = string(r.Body)
+	}
+}
+
+func TestAReceiverAtAForbiddenAddressIsParked(t *testing.T) {
+	g := gomega.NewWithT(t)
+	server := sink.New(t)
+	l := openLedger(t, t.TempDir())
+	t.Cleanup(func() { _ = l.Close() })
+	h := start(t, l, notify.Options{})
+	n, err := slack.New(guardedClient(t), server.URL())
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	h.Configure(notify.Receiver{Key: shop, Notifier: n, Limit: n.Limit()})
+	commit(t, l, shop, 0, 1)
+	h.Wake(shop)
+
+	g.Eventually(func() *notify.SendError { return h.Failure(shop) }).WithTimeout(patience).ShouldNot(gomega.BeNil())
+	failure := h.Failure(shop)
+	if diff := cmp.Diff([]any{notify.Park, v1alpha1.ReasonAddressNotAllowed}, []any{failure.Class, failure.Reason}); diff != "" {
+		t.Error(diff)
+	}
+	if requests := len(server.Requests()); requests != 0 || l.Backlog(shop).Entries != 1 {
+		t.Errorf("%d requests, %d entries left", requests, l.Backlog(shop).Entries)
+	}
+}

@@ -1,0 +1,169 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+)
+
+var everySecond = notify.Limit{Every: time.Second}
+
+func TestWhatTheLimitHoldsBackComesAsOneDigest(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		commit(t, l, ops, 0, 10)
+		h.Wake(ops)
+		after(500 * time.Millisecond)
+		commit(t, l, ops, 10, 5)
+		h.Wake(ops)
+		after(time.Minute)
+		if diff := cmp.Diff([]string{"node-0", "digest of 14"}, n.bodies()); diff != "" {
+			t.Error(diff)
+		}
+		if got := h.observer.deliveredCount(); got != 15 || l.Backlog(ops).Entries != 0 {
+			t.Errorf("%d delivered, %d left", got, l.Backlog(ops).Entries)
+		}
+		attempts := n.all()
+		if pause := attempts[1].At.Sub(attempts[0].At); pause != time.Second {
+			t.Errorf("the digest came after %s", pause)
+		}
+	})
+}
+
+func TestADigestThatIsRefusedIsKeptAsGivenUp(t *testing.T) {
+	inDirectory(t, func(t *testing.T, dir string, l *outbox.Store, h *harness) {
+		n := &fake{answer: answers(nil, failure(notify.Reject, "no"))}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		commit(t, l, ops, 0, 3)
+		h.Wake(ops)
+		after(time.Minute)
+		view, err := outbox.Look(t.Context(), dir, 0, func(string) bool { return true })
+		if err != nil || len(view.Receivers) != 1 || len(view.Receivers[0].Digested) != 2 {
+			t.Fatalf("%+v, %v", view, err)
+		}
+		if view.Receivers[0].Digested[0].Delivered {
+			t.Error("it is said to have been delivered")
+		}
+	})
+}
+
+func TestAMessageHeldBackAloneIsItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		commit(t, l, ops, 0, 2)
+		h.Wake(ops)
+		after(time.Minute)
+		if diff := cmp.Diff([]string{"node-0", "node-1"}, n.bodies()); diff != "" {
+			t.Error(diff)
+		}
+		if got := n.all()[1].Key; got != ops+" 1" {
+			t.Errorf("the key is %q, want the entry's", got)
+		}
+	})
+}
+
+func TestWithoutALimitEachOccurrenceIsAMessage(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 300)
+		h.Wake(ops)
+		settle()
+		if got := len(n.all()); got != 300 {
+			t.Errorf("%d messages for 300 occurrences", got)
+		}
+	})
+}
+
+func TestReceiversWithOneLimitShareIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{}
+		for _, key := range []string{ops, shop} {
+			h.Configure(notify.Receiver{Key: key, Notifier: n, Limit: notify.Limit{Key: "channel", Every: time.Second}})
+			commit(t, l, key, 0, 1)
+		}
+		h.Wake(ops, shop)
+		settle()
+		if got := len(n.all()); got != 1 {
+			t.Errorf("%d messages at once to one channel", got)
+		}
+		after(time.Second)
+		if got := len(n.all()); got != 2 {
+			t.Errorf("%d messages after a second, want 2", got)
+		}
+		h.Forget(ops)
+		h.Forget(shop)
+		settle()
+		if got := notify.Limiters(h.Dispatcher); got != 0 {
+			t.Errorf("%d limits are held for nobody", got)
+		}
+	})
+}
+
+func TestARejectedDigestIsDroppedWhole(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{answer: answers(nil, failure(notify.Reject, "400"))}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		commit(t, l, ops, 0, 10)
+		h.Wake(ops)
+		after(time.Minute)
+		if got := h.observer.dropped(notify.DropRejected); got != 9 || len(n.all()) != 2 {
+			t.Errorf("%d dropped after %d attempts, want 9 after 2", got, len(n.all()))
+		}
+	})
+}
+
+func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLedger(t, dir)
+		const flood = 20_000
+		var payload = strings.Repeat("n", 500)
+		batch := outbox.Batch{Position: 1}
+		for i := range flood {
+			e := entry(t, ops, i, 1)
+			e.Payload = fmt.Appendf(nil, `{"count":1,"title":%q,"events":[{"reason":"BackOff","note":%q,"count":1,"regarding":{"kind":"Pod","name":"p-%d"}}]}`, payload, payload, i)
+			batch.Entries = append(batch.Entries, e)
+		}
+		if err := l.Commit(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		n := &fake{render: func(m message.Message) string {
+			body, err := json.Marshal(m)
+			if err != nil {
+				t.Error(err)
+			}
+			return string(body)
+		}}
+		h := start(t, l, notify.Options{})
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		after(time.Minute)
+		var digest message.Message
+		if attempts := n.all(); len(attempts) != 2 {
+			t.Fatalf("%d messages, want the first and a digest", len(attempts))
+		} else if err := json.Unmarshal([]byte(attempts[1].Body), &digest); err != nil {
+			t.Fatal(err)
+		}
+		if digest.Count != flood-1 || len(digest.Events) != message.MaxListedEvents || !digest.Digest {
+			t.Errorf("a digest of %d with %d events", digest.Count, len(digest.Events))
+		}
+		if want := "19999 × BackOff Pod: "; !strings.HasPrefix(digest.Text, want) {
+			t.Errorf("the text is %q, want %q...", digest.Text, want)
+		}
+		h.stop()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

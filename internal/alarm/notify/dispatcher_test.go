@@ -1,0 +1,442 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+)
+
+func TestMessagesGoOutInOrderAndLeaveTheLedger(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 3)
+		h.Wake(ops)
+		settle()
+		commit(t, l, ops, 3, 1)
+		h.Wake(ops)
+		settle()
+		if diff := cmp.Diff([]string{"node-0", "node-1", "node-2", "node-3"}, n.bodies()); diff != "" {
+			t.Error(diff)
+		}
+		if got := n.all()[2].Key; got != ops+" 2" {
+			t.Errorf("the key is %q, want the entry's", got)
+		}
+		if left := l.Backlog(ops).Entries; left != 0 || h.observer.deliveredCount() != 4 {
+			t.Errorf("%d entries left, %d delivered", left, h.observer.deliveredCount())
+		}
+	})
+}
+
+func TestOneRequestIsInFlightPerReceiverAndNoneDelaysAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		release := make(chan struct{})
+		slow := &fake{answer: func(context.Context, int) error { <-release; return nil }}
+		fast := &fake{}
+		h.Configure(notify.Receiver{Key: shop, Notifier: slow})
+		h.Configure(notify.Receiver{Key: ops, Notifier: fast})
+		commit(t, l, shop, 0, 5)
+		commit(t, l, ops, 0, 100)
+		h.Wake(shop, ops)
+		settle()
+		if got := len(slow.all()); got != 1 {
+			t.Errorf("%d requests in flight", got)
+		}
+		if got := len(fast.all()); got != 100 {
+			t.Errorf("%d of 100 messages passed the slow receiver", got)
+		}
+		close(release)
+		settle()
+		if got := len(slow.all()); got != 5 {
+			t.Errorf("%d of 5 messages went out in the end", got)
+		}
+	})
+}
+
+func TestWhatFailsIsTriedAgainWithTheSameBodyAndKeyBetween1And30Seconds(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{answer: answers(slices.Repeat([]error{failure(notify.Retry, "500")}, 12)...)}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 2)
+		h.Wake(ops)
+		after(10 * time.Minute)
+		attempts := n.all()
+		if len(attempts) != 14 {
+			t.Fatalf("%d attempts, want 13 and one for the second message", len(attempts))
+		}
+		for i := range 12 {
+			pause := attempts[i+1].At.Sub(attempts[i].At)
+			if most := min(30*time.Second, time.Second<<(i+1)); pause < time.Second || pause > most {
+				t.Errorf("pause %d is %s, want 1s to %s", i, pause, most)
+			}
+			if attempts[i+1].Key != attempts[0].Key || attempts[i+1].Body != attempts[0].Body {
+				t.Errorf("attempt %d is %+v, want as the first", i+1, attempts[i+1])
+			}
+		}
+		failures, recoveries := h.observer.told()
+		if diff := cmp.Diff([][]string{{"500"}, {ops}}, [][]string{failures, recoveries}); diff != "" {
+			t.Errorf("the observer was told otherwise than once:\n%s", diff)
+		}
+	})
+}
+
+func TestRetryAfterIsHonouredWithinReason(t *testing.T) {
+	for what, tc := range map[string]struct{ asked, want time.Duration }{
+		"two minutes": {2 * time.Minute, 2 * time.Minute},
+		"a day":       {24 * time.Hour, 5 * time.Minute},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+				n := &fake{answer: answers(&notify.SendError{Class: notify.Retry, RetryAfter: tc.asked})}
+				h.Configure(notify.Receiver{Key: ops, Notifier: n})
+				commit(t, l, ops, 0, 1)
+				h.Wake(ops)
+				after(time.Hour)
+				attempts := n.all()
+				if got := attempts[1].At.Sub(attempts[0].At); got != tc.want {
+					t.Errorf("the pause is %s, want %s", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestARequestEndsWithItsTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{answer: func(ctx context.Context, attempt int) error {
+			if attempt == 0 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 1)
+		h.Wake(ops)
+		after(13 * time.Second)
+		if got := len(n.all()); got != 2 {
+			t.Errorf("%d attempts 13 s after one began to hang, want 2", got)
+		}
+		if e := h.Failure(ops); e != nil {
+			t.Errorf("it still fails: %v", e)
+		}
+	})
+}
+
+func TestARejectDropsOnlyThatMessage(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{answer: answers(nil, failure(notify.Reject, "400"))}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 4)
+		h.Wake(ops)
+		settle()
+		if got := len(n.all()); got != 4 {
+			t.Errorf("%d attempts, want each message once", got)
+		}
+		if d, r := h.observer.deliveredCount(), h.observer.dropped(notify.DropRejected); d != 3 || r != 1 {
+			t.Errorf("%d delivered, %d rejected, want 3 and 1", d, r)
+		}
+	})
+}
+
+func TestParkedUntilTheReceiverChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{answer: answers(failure(notify.Park, "404"))}
+		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
+		commit(t, l, ops, 0, 2)
+		h.Wake(ops)
+		after(time.Hour)
+		h.Wake(ops)
+		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
+		after(time.Hour)
+		if got := len(n.all()); got != 1 {
+			t.Errorf("%d attempts at what is parked", got)
+		}
+		if e := h.Failure(ops); e == nil || e.Class != notify.Park {
+			t.Errorf("Failure is %v", e)
+		}
+		h.Configure(notify.Receiver{Key: ops, Fingerprint: "2", Notifier: n})
+		settle()
+		if diff := cmp.Diff([]string{"node-0", "node-0", "node-1"}, n.bodies()); diff != "" {
+			t.Errorf("after the change:\n%s", diff)
+		}
+		if _, recoveries := h.observer.told(); len(recoveries) != 1 || h.Failure(ops) != nil {
+			t.Errorf("recoveries %v, failure %v", recoveries, h.Failure(ops))
+		}
+	})
+}
+
+func TestAChangeDuringAnAttemptIsNotParkedByItsOutcome(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		release := make(chan struct{})
+		former := &fake{answer: func(context.Context, int) error { <-release; return failure(notify.Park, "401") }}
+		now := &fake{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: former})
+		commit(t, l, ops, 0, 1)
+		h.Wake(ops)
+		settle()
+		h.Configure(notify.Receiver{Key: ops, Notifier: now})
+		close(release)
+		settle()
+		if got := len(now.all()); got != 1 || h.Failure(ops) != nil {
+			t.Errorf("%d attempts by the new receiver, failure %v", got, h.Failure(ops))
+		}
+	})
+}
+
+func TestAChangeCutsABackOffShort(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{answer: answers(&notify.SendError{Class: notify.Retry, RetryAfter: time.Minute})}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 1)
+		h.Wake(ops)
+		settle()
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		settle()
+		if got := len(n.all()); got != 2 {
+			t.Errorf("%d attempts, want one at once after the change", got)
+		}
+	})
+}
+
+func TestWhatIsPendingWaitsForAReceiverThatIsMissingOrDisabled(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{}
+		commit(t, l, ops, 0, 1)
+		h.Wake(ops)
+		h.Forget(ops) // as the controller says of one that it does not find
+		after(time.Hour)
+		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
+		settle()
+		h.Disable(ops)
+		commit(t, l, ops, 1, 1)
+		h.Wake(ops)
+		after(time.Hour)
+		if got := len(n.all()); got != 1 {
+			t.Fatalf("%d attempts, want only that before Disable", got)
+		}
+		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
+		settle()
+		if got := len(n.all()); got != 2 {
+			t.Errorf("%d attempts, want what waited to go out", got)
+		}
+	})
+}
+
+func TestWhatIsTooOldIsDropped(t *testing.T) {
+	for what, prepare := range map[string]func(h *harness){
+		"receiver missing": func(*harness) {},
+		"receiver parked": func(h *harness) {
+			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: answers(failure(notify.Park, "401"))}})
+		},
+		"receiver failing": func(h *harness) {
+			always := func(context.Context, int) error { return failure(notify.Retry, "500") }
+			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: always}})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+				prepare(h)
+				commit(t, l, ops, 0, 3)
+				h.Wake(ops)
+				after(23 * time.Hour)
+				commit(t, l, ops, 3, 1)
+				h.Wake(ops)
+				after(59 * time.Minute)
+				if got := h.observer.dropped(notify.DropExpired); got != 0 {
+					t.Errorf("%d dropped before 24 h", got)
+				}
+				after(3 * time.Minute)
+				if got := h.observer.dropped(notify.DropExpired); got != 3 {
+					t.Errorf("%d dropped after 24 h, want 3", got)
+				}
+				if left := l.Backlog(ops).Entries; left != 1 {
+					t.Errorf("%d entries left, want the young one", left)
+				}
+			})
+		})
+	}
+}
+
+func TestForgetDropsWhatIsPendingAndSaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{answer: answers(failure(notify.Park, "404"))}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 3)
+		h.Wake(ops)
+		settle()
+		h.Forget(ops)
+		settle()
+		if got := h.observer.dropped(notify.DropForgotten); got != 3 || l.Backlog(ops).Entries != 0 {
+			t.Errorf("%d dropped, %d left", got, l.Backlog(ops).Entries)
+		}
+		commit(t, l, ops, 3, 1)
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		settle()
+		if got := n.bodies(); got[len(got)-1] != "node-3" {
+			t.Errorf("sent %v: a receiver made anew does not work", got)
+		}
+	})
+}
+
+// A namespace that is made anew is somebody else's, who must not get the messages.
+func TestWhatWaitsForAReceiverOfANamespaceThatIsGoneIsDropped(t *testing.T) {
+	var gone atomic.Bool
+	opts := notify.Options{Orphaned: func(key string) bool { return gone.Load() && key == shop }}
+	inBubbleWith(t, opts, func(t *testing.T, l *outbox.Store, h *harness) {
+		commit(t, l, shop, 0, 3)
+		commit(t, l, ops, 3, 3)
+		after(time.Hour)
+		if got := l.Backlog(shop).Entries; got != 3 {
+			t.Errorf("%d wait, want 3 as long as there may be a receiver", got)
+		}
+		gone.Store(true)
+		after(2 * time.Minute)
+		if got, other := l.Backlog(shop).Entries, l.Backlog(ops).Entries; got != 0 || other != 3 {
+			t.Errorf("%d wait, and %d for another, want 0 and 3", got, other)
+		}
+		if got := h.observer.dropped(notify.DropForgotten); got != 3 {
+			t.Errorf("%d were said to be dropped, want 3", got)
+		}
+	})
+}
+
+func TestWhatCannotBeReadIsDroppedAndHoldsUpNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		bad := entry(t, ops, 0, 1)
+		bad.Payload = []byte("{")
+		if err := l.Commit(t.Context(), outbox.Batch{Position: 1, Entries: []outbox.Entry{bad, entry(t, ops, 1, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+		n := &fake{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		settle()
+		if diff := cmp.Diff([]string{"node-1"}, n.bodies()); diff != "" || h.observer.dropped(notify.DropUnreadable) != 1 {
+			t.Errorf("%d dropped, sent:\n%s", h.observer.dropped(notify.DropUnreadable), diff)
+		}
+	})
+}
+
+func TestThousandsOfReceiversEndTheirGoroutines(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		const receivers = 1000
+		n := &fake{}
+		batch := outbox.Batch{Position: 1}
+		for i := range receivers {
+			key := fmt.Sprintf("AlarmReceiver/ns-%d/team", i)
+			h.Configure(notify.Receiver{Key: key, Notifier: n})
+			batch.Entries = append(batch.Entries, entry(t, key, i, 1))
+		}
+		if err := l.Commit(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range batch.Entries {
+			h.Wake(e.Receiver)
+		}
+		settle()
+		if got := len(n.all()); got != receivers {
+			t.Errorf("%d of %d receivers were served", got, receivers)
+		}
+		if working := notify.Working(h.Dispatcher); working != 0 {
+			t.Errorf("%d goroutines have nothing to do", working)
+		}
+	})
+}
+
+func TestRunLetsARequestInFlightFinishAndSettlesIt(t *testing.T) {
+	for what, tc := range map[string]struct {
+		takes time.Duration
+		left  int64
+	}{
+		"within the grace": {2 * time.Second, 1},
+		"beyond the grace": {8 * time.Second, 2},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+				n := &fake{answer: func(ctx context.Context, _ int) error {
+					select {
+					case <-time.After(tc.takes):
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}}
+				h.Configure(notify.Receiver{Key: ops, Notifier: n})
+				commit(t, l, ops, 0, 2)
+				h.Wake(ops)
+				settle()
+				h.stop()
+				if left := l.Backlog(ops).Entries; left != tc.left || len(n.all()) != 1 {
+					t.Errorf("%d entries left after %d attempts, want %d after 1", left, len(n.all()), tc.left)
+				}
+				if failures, _ := h.observer.told(); len(failures) != 0 {
+					t.Errorf("the end is told as a failure: %v", failures)
+				}
+			})
+		})
+	}
+}
+
+// flaky is a ledger whose Settle fails as on a full disk.
+type flaky struct {
+	*outbox.Store
+	failures int
+}
+
+func (f *flaky) Acknowledge(ctx context.Context, a *outbox.Attempt) (outbox.Counts, error) {
+	if f.failures > 0 {
+		f.failures--
+		return nil, outbox.ErrFull
+	}
+	return f.Store.Acknowledge(ctx, a)
+}
+
+func TestWhatWasSentIsNeverSentAgainWhileItCannotBeMarked(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLedger(t, dir)
+		h := start(t, &flaky{Store: l, failures: 5}, notify.Options{})
+		n := &fake{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 2)
+		h.Wake(ops)
+		after(time.Second / 2)
+		if diff := cmp.Diff([]string{"node-0"}, n.bodies()); diff != "" {
+			t.Errorf("while the disk is full:\n%s", diff)
+		}
+		after(3 * time.Minute)
+		if diff := cmp.Diff([]string{"node-0", "node-1"}, n.bodies()); diff != "" {
+			t.Errorf("once there is space again:\n%s", diff)
+		}
+		h.stop()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+var errBroken = errors.New("dial tcp 10.0.0.1: secret")
+
+func TestAnUnknownErrorIsRetriedAndNotTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		n := &fake{answer: answers(errBroken)}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commit(t, l, ops, 0, 1)
+		h.Wake(ops)
+		after(time.Minute)
+		failures, _ := h.observer.told()
+		if diff := cmp.Diff([]string{"the message could not be sent"}, failures); diff != "" || len(n.all()) != 2 {
+			t.Errorf("%d attempts, told:\n%s", len(n.all()), diff)
+		}
+	})
+}

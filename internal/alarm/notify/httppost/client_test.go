@@ -1,0 +1,335 @@
+package httppost_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/testing/dns"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+var loopback = netip.MustParsePrefix("127.0.0.0/8")
+
+func newClient(t *testing.T, guard *dialguard.Guard, resolver *net.Resolver) *httppost.Client {
+	t.Helper()
+	c := httppost.New(httppost.Config{UserAgent: "bongsu/test", Guard: guard, Resolver: resolver})
+	t.Cleanup(c.Close)
+	return c
+}
+
+// post makes a request that is sure to end, and returns its error as the
+// Dispatcher would see it.
+func post(t *testing.T, c *httppost.Client, url string) *notify.SendError {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return postWith(t, ctx, c, url)
+}
+
+func postWith(t *testing.T, ctx context.Context, c *httppost.Client, url string) *notify.SendError {
+	t.Helper()
+	err := c.Post(ctx, httppost.Request{URL: url, Key: "key-1", Body: []byte(`{"a":1}`)})
+	if err == nil {
+		return nil
+	}
+	sendError, ok := errors.AsType[*notify.SendError](err)
+	if !ok {
+		t.Fatalf("error is a %T, want *notify.SendError", err)
+	}
+	assertNothingTold(t, sendError, url)
+	return sendError
+}
+
+// assertNothingTold fails if the error tells any part of the URL.
+func assertNothingTold(t *testing.T, err *notify.SendError, rawURL string) {
+	t.Helper()
+	u, parseErr := url.Parse(rawURL)
+	if parseErr != nil {
+		t.Fatal(parseErr)
+	}
+	for _, part := range []string{rawURL, u.Host, u.Hostname(), u.Port(), strings.Trim(u.Path, "/"), "secret", "127.0.0"} {
+		if part != "" && strings.Contains(err.Error(), part) {
+			t.Errorf("the error tells %q: %s", part, err)
+		}
+	}
+}
+
+func TestPostSendsBodyAndHeaders(t *testing.T) {
+	server := sink.New(t)
+	client := newClient(t, nil, nil)
+	if err := post(t, client, server.URL()); err != nil {
+		t.Fatal(err)
+	}
+	got := server.Accepted()[0]
+	if !bytes.Equal(got.Body, []byte(`{"a":1}`)) {
+		t.Errorf("body is %s", got.Body)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/json", "User-Agent": "bongsu/test", "Idempotency-Key": "key-1", "Content-Length": "7",
+	} {
+		if got := got.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestPostClassifiesEveryStatus(t *testing.T) {
+	server := sink.New(t)
+	client := newClient(t, nil, nil)
+	for want, codes := range map[notify.Class][]int{
+		notify.Retry:  {408, 409, 425, 429, 500, 502, 503, 504, 599},
+		notify.Reject: {400, 413, 422},
+		notify.Park:   {300, 301, 302, 303, 304, 307, 308, 401, 402, 403, 404, 405, 407, 410, 415, 418, 451},
+	} {
+		for _, code := range codes {
+			server.Script(sink.Status(code, "secret"))
+			err := post(t, client, server.URL())
+			if err == nil || err.Class != want || err.Reason != v1alpha1.ReasonDeliveryFailing {
+				t.Errorf("%d: got %+v, want class %s", code, err, want)
+			}
+		}
+	}
+	for _, code := range []int{200, 201, 202, 204} {
+		server.Script(sink.Status(code, ""))
+		if err := post(t, client, server.URL()); err != nil {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+}
+
+func TestPostReadsRetryAfter(t *testing.T) {
+	for what, tc := range map[string]struct {
+		retryAfter, date string
+		want             time.Duration
+	}{
+		"seconds":         {"17", "", 17 * time.Second},
+		"date":            {"Fri, 20 Nov 2026 19:02:00 GMT", "Fri, 20 Nov 2026 19:00:00 GMT", 2 * time.Minute},
+		"date that is by": {"Fri, 20 Nov 2026 18:02:00 GMT", "Fri, 20 Nov 2026 19:00:00 GMT", 0},
+		"none":            {"", "", 0},
+		"negative":        {"-5", "", 0},
+		"nonsense":        {"soon", "", 0},
+		"too large":       {"99999999999999999999", "", 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if tc.date != "" {
+					w.Header().Set("Date", tc.date)
+				}
+				w.Header().Set("Retry-After", tc.retryAfter)
+				w.WriteHeader(http.StatusTooManyRequests)
+			}))
+			t.Cleanup(server.Close)
+			if err := post(t, newClient(t, nil, nil), server.URL); err.RetryAfter != tc.want {
+				t.Errorf("RetryAfter is %s, want %s", err.RetryAfter, tc.want)
+			}
+		})
+	}
+}
+
+func TestPostRetriesWhatBreaks(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	noTLS := sink.New(t)
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(untrusted.Close)
+	resetting := sink.New(t)
+	resetting.Always(sink.Reset())
+	resolver := dns.NewResolver(t, nil)
+	for what, tc := range map[string]struct{ url, want string }{
+		"refused":   {closed.URL, "refused the connection"},
+		"reset":     {resetting.URL(), "broke off"},
+		"no TLS":    {strings.Replace(noTLS.URL(), "http:", "https:", 1), "does not speak TLS"},
+		"untrusted": {untrusted.URL, "unknown authority"},
+		"no name":   {"http://nowhere.example/secret", "host name does not exist"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			err := post(t, newClient(t, nil, resolver), tc.url)
+			if err == nil || err.Class != notify.Retry || !strings.Contains(err.Text, tc.want) {
+				t.Errorf("got %+v, want a Retry that says %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestPostRetriesWhatHangs(t *testing.T) {
+	server := sink.New(t)
+	server.Always(sink.Hang())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err := postWith(t, ctx, newClient(t, nil, nil), server.URL())
+	if err == nil || err.Class != notify.Retry || !strings.Contains(err.Text, "did not answer in time") {
+		t.Errorf("got %+v, want a Retry for want of an answer", err)
+	}
+}
+
+func TestPostIsAcceptedOnceTheStatusIsThereEvenIfTheRestBreaksOff(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		panic(http.ErrAbortHandler) // closes the connection amid the body
+	}))
+	t.Cleanup(server.Close)
+	if err := post(t, newClient(t, nil, nil), server.URL); err != nil {
+		t.Errorf("a 200 whose body breaks off: %v", err)
+	}
+}
+
+// The time is up while the body is read. A machine may be so busy that it is up
+// before the status has come: then there was too little of it.
+func TestPostIsAcceptedOnceTheStatusIsThereHoweverSlowTheRest(t *testing.T) {
+	server := sink.New(t)
+	server.Always(sink.Drip(time.Hour))
+	var err *notify.SendError
+	for _, within := range []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, 30 * time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		err = postWith(t, ctx, newClient(t, nil, nil), server.URL())
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+	t.Errorf("a 200 whose body never ends: %v", err)
+}
+
+func TestPostIsOneRequestEvenWhenAKeptConnectionBreaks(t *testing.T) {
+	server := sink.New(t)
+	server.Script(sink.Accept(), sink.Reset())
+	client := newClient(t, nil, nil)
+	first, second := post(t, client, server.URL()), post(t, client, server.URL())
+	if first != nil || second == nil {
+		t.Errorf("got %v and %v, want an accepted and a broken request", first, second)
+	}
+	if n := len(server.Requests()); n != 2 {
+		t.Errorf("the server saw %d requests for 2 posts", n)
+	}
+}
+
+func TestPostKeepsConnections(t *testing.T) {
+	var connections sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connections.Store(r.RemoteAddr, true)
+		_, _ = w.Write(bytes.Repeat([]byte("x"), 32<<10))
+	}))
+	t.Cleanup(server.Close)
+	client := newClient(t, nil, nil)
+	const posts = 10
+	for range posts {
+		if err := post(t, client, server.URL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	connections.Range(func(any, any) bool { n++; return true })
+	// It should be one. But net/http gives a connection up if, on a busy machine, it
+	// learns later of the request's end than of the answer's.
+	if n > posts/2 {
+		t.Errorf("%d posts took %d connections: answers are not drained", posts, n)
+	}
+}
+
+func TestPostDoesNotFollowRedirects(t *testing.T) {
+	target := sink.New(t)
+	server := sink.New(t)
+	client := newClient(t, nil, nil)
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		server.Script(sink.Redirect(code, target.URL()))
+		if err := post(t, client, server.URL()); err == nil || err.Class != notify.Park {
+			t.Errorf("%d: got %v, want Park", code, err)
+		}
+	}
+	if n := len(target.Requests()); n != 0 {
+		t.Errorf("%d redirects were followed", n)
+	}
+}
+
+func TestGuardedClientRefusesForbiddenAddresses(t *testing.T) {
+	server := sink.New(t)
+	port, _, _ := strings.Cut(strings.TrimPrefix(server.URL(), "http://127.0.0.1:"), "/")
+	resolver := dns.NewResolver(t, map[string]string{
+		"internal.example": "127.0.0.1", "mapped.example": "::ffff:127.0.0.1", "metadata.example": "169.254.169.254",
+	})
+	guarded := newClient(t, dialguard.New(), resolver)
+	for what, url := range map[string]string{
+		"address":             server.URL(),
+		"IPv4-mapped address": "http://[::ffff:127.0.0.1]:" + port,
+		"NAT64 address":       "http://[64:ff9b::7f00:1]:" + port,
+		"unspecified address": "http://0.0.0.0:" + port,
+		"name":                "http://internal.example:" + port,
+		"name, IPv4-mapped":   "http://mapped.example:" + port,
+		"name, metadata":      "http://metadata.example/latest/meta-data",
+		"name, HTTPS":         "https://internal.example:" + port,
+	} {
+		t.Run(what, func(t *testing.T) {
+			err := post(t, guarded, url)
+			if err == nil || err.Class != notify.Park || err.Reason != v1alpha1.ReasonAddressNotAllowed {
+				t.Errorf("got %+v, want Park with AddressNotAllowed", err)
+			}
+		})
+	}
+	if n := len(server.Requests()); n != 0 {
+		t.Errorf("%d requests reached a forbidden address", n)
+	}
+}
+
+func TestGuardedClientReachesAllowedRangesByName(t *testing.T) {
+	server := sink.New(t)
+	url := strings.Replace(server.URL(), "127.0.0.1", "internal.example", 1)
+	resolver := dns.NewResolver(t, map[string]string{"internal.example": "127.0.0.1"})
+	if err := post(t, newClient(t, dialguard.New(loopback), resolver), url); err != nil {
+		t.Error(err)
+	}
+}
+
+// The environment's proxies are read once in a process, so that its variables
+// cannot be set for this test alone: what matters is which function is in place.
+func TestOnlyUnguardedClientsUseTheEnvironmentsProxies(t *testing.T) {
+	got := map[string]bool{
+		"guarded":   httppost.UsesProxies(newClient(t, dialguard.New(), nil)),
+		"unguarded": httppost.UsesProxies(newClient(t, nil, nil)),
+	}
+	want := map[string]bool{"guarded": false, "unguarded": true}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	for url, want := range map[string]bool{
+		"https://hooks.slack.com/services/T/B/x": true,
+		"http://127.0.0.1:8080":                  true,
+		"HTTPS://example.com":                    true,
+		"":                                       false,
+		"hooks.slack.com/services":               false,
+		"ftp://example.com":                      false,
+		"https://":                               false,
+		"https://:443/":                          false,
+		"https://exa mple.com/secret":            false,
+		"file:///etc/passwd":                     false,
+	} {
+		err := httppost.CheckURL(url)
+		if (err == nil) != want {
+			t.Errorf("CheckURL(%q) = %v", url, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error tells the URL: %v", err)
+		}
+	}
+}

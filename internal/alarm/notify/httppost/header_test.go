@@ -1,0 +1,35 @@
+package httppost_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+)
+
+func TestNewHeaderRefusesWhatCannotBeSent(t *testing.T) {
+	for what, tc := range map[string]struct {
+		headers map[string][]byte
+		want    string
+	}{
+		"idempotency key": {map[string][]byte{"idempotency-key": []byte("secret")}, "the header Idempotency-Key cannot be set"},
+		"host":            {map[string][]byte{"Host": []byte("secret")}, "the header Host cannot be set"},
+		"content length":  {map[string][]byte{"content-length": []byte("0")}, "the header Content-Length cannot be set"},
+		"proxy":           {map[string][]byte{"Proxy-Authorization": []byte("secret")}, "the header Proxy-Authorization cannot be set"},
+		"signature":       {map[string][]byte{"webhook-signature": []byte("secret")}, "the header Webhook-Signature cannot be set"},
+		"event":           {map[string][]byte{"ce-id": []byte("secret")}, "the header Ce-Id cannot be set"},
+		"bad name":        {map[string][]byte{"my header": []byte("secret")}, `the Secret's key "my header" is not a header's name`},
+		"injected line":   {map[string][]byte{"X-A": []byte("secret\r\nHost: b")}, "the value of the header X-A holds a character"},
+		"twice":           {map[string][]byte{"X-a": []byte("secret"), "x-A": []byte("secret")}, "the header X-A twice"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := httppost.NewHeader(tc.headers)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error tells a value: %v", err)
+			}
+		})
+	}
+}

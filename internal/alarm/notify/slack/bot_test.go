@@ -1,0 +1,337 @@
+package slack_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
+	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/slackserver"
+)
+
+func newBot(t testing.TB, c slack.BotConfig) *slack.Bot {
+	t.Helper()
+	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
+	t.Cleanup(client.Close)
+	b, err := slack.NewBot(client, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// thread sends messages of one group, as the ledger would.
+type thread struct {
+	t         *testing.T
+	bot       *slack.Bot
+	clock     *clocktesting.FakePassiveClock
+	reference string
+	// lost is what was said of lost threads.
+	lost []string
+}
+
+func newThread(t *testing.T) (*slackserver.Workspace, *thread) {
+	t.Helper()
+	w := slackserver.New(t)
+	h := &thread{t: t, clock: clocktesting.NewFakePassiveClock(messages.Noon)}
+	h.speakAs(w, slackserver.Token, slackserver.Channel)
+	return w, h
+}
+
+// speakAs changes the receiver.
+func (h *thread) speakAs(w *slackserver.Workspace, token, channel string) {
+	h.t.Helper()
+	h.bot = newBot(h.t, slack.BotConfig{API: w.URL(), Token: token + "\n", Channel: channel, Clock: h.clock})
+}
+
+func (h *thread) try(key string, m message.Message) error {
+	h.t.Helper()
+	body, err := h.bot.Render(m)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	done, err := h.bot.SendInGroup(h.t.Context(), key, body, h.reference)
+	if err != nil {
+		return err
+	}
+	if len(done.Reference) > notify.MaxReference || strings.Contains(done.Reference, "secret") {
+		h.t.Errorf("the reference is %s", done.Reference)
+	}
+	h.reference = done.Reference
+	if done.Lost != "" {
+		h.lost = append(h.lost, done.Lost)
+	}
+	return nil
+}
+
+func (h *thread) send(key string, m message.Message) {
+	h.t.Helper()
+	if err := h.try(key, m); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// wait lets a time pass.
+func (h *thread) wait(d time.Duration) { h.clock.SetTime(h.clock.Now().Add(d)) }
+
+func TestAGroupIsOneMessageThatIsEditedWithRepliesInItsThread(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", messages.Grouped(4, false))
+	h.wait(time.Minute)
+	h.send("b", messages.Grouped(8, false))
+	h.wait(time.Minute)
+	h.send("c", messages.Grouped(9, true))
+
+	shown := w.Shown()
+	if len(shown) != 3 || shown[0].Edits != 2 || shown[0].ThreadTS != "" {
+		t.Fatalf("%d messages, the first edited %d times", len(shown), shown[0].Edits)
+	}
+	if root := shown[0].Reads(); !strings.Contains(root, "9 times so far") || !strings.HasPrefix(shown[0].Text, "✅ ") {
+		t.Errorf("the group's message is %s", root)
+	}
+	for _, reply := range shown[1:] {
+		if reply.ThreadTS != shown[0].TS || reply.Edits != 0 {
+			t.Errorf("not a reply: %+v", reply)
+		}
+	}
+	if len(h.lost) > 0 {
+		t.Errorf("told of lost threads: %q", h.lost)
+	}
+}
+
+func TestThereIsOneReplyInThirtySeconds(t *testing.T) {
+	w, h := newThread(t)
+	for i := range 60 {
+		h.send(time.Duration(i).String(), messages.Grouped(int64(i+4), false))
+		h.wait(2 * time.Second)
+	}
+	shown := w.Shown()
+	if replies := len(shown) - 1; replies != 3 || shown[0].Edits != 59 {
+		t.Errorf("%d replies in 118 s, %d edits", replies, shown[0].Edits)
+	}
+	if root := shown[0].Reads(); !strings.Contains(root, "63 times so far") {
+		t.Errorf("the count has not grown: %s", root)
+	}
+}
+
+func TestAMessageThatIsRepeatedRepliesOnce(t *testing.T) {
+	w, h := newThread(t)
+	for _, key := range []string{"a", "a", "b", "b"} {
+		h.send(key, messages.Grouped(map[string]int64{"a": 4, "b": 8}[key], false))
+		h.wait(time.Hour)
+	}
+	if got := len(w.Shown()); got != 2 {
+		t.Errorf("%d messages", got)
+	}
+}
+
+// What came to pass before the answer was lost, or the operator died, is done once more.
+func TestAMessageWhoseReplyFailedIsFinishedWhenItIsTriedAgain(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", messages.Grouped(4, false))
+	h.wait(time.Minute)
+	w.TooMany("chat.postMessage", 7)
+	err := h.try("b", messages.Grouped(8, false))
+	if e, ok := errors.AsType[*notify.SendError](err); !ok || e.Class != notify.Retry || e.RetryAfter != 7*time.Second {
+		t.Fatalf("got %v", err)
+	}
+	h.send("b", messages.Grouped(8, false))
+	shown := w.Shown()
+	if len(shown) != 2 || shown[0].Edits != 2 || shown[1].ThreadTS != shown[0].TS {
+		t.Errorf("%d messages, %d edits", len(shown), shown[0].Edits)
+	}
+}
+
+// In each case there is a group's message in a channel, of which something is not as it
+// was when the next comes.
+func TestALostThreadIsBegunAnewAndTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lose func(*slackserver.Workspace, *thread)
+		want string
+	}{
+		"the message was deleted": {
+			func(w *slackserver.Workspace, _ *thread) { w.Delete(w.Shown()[0].TS) }, "was deleted in Slack",
+		},
+		"another bot speaks": {
+			func(w *slackserver.Workspace, h *thread) {
+				w.AddBot("xoxb-other")
+				h.speakAs(w, "xoxb-other", "#ops")
+			}, "is not this bot's",
+		},
+		"it is too old to be edited": {
+			func(w *slackserver.Workspace, _ *thread) { w.Refuse("chat.update", "edit_window_closed") }, "does not let messages be edited",
+		},
+		"another channel has its name": {
+			func(w *slackserver.Workspace, h *thread) {
+				w.AddChannel("C9")
+				h.reference = strings.Replace(h.reference, slackserver.Channel, "C9", 1)
+				w.Archive("C9", true)
+			}, "gone or archived",
+		},
+		"it is in a channel that is gone": {
+			func(_ *slackserver.Workspace, h *thread) {
+				h.reference = strings.Replace(h.reference, slackserver.Channel, "C9", 1)
+			}, "gone or archived",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, h := newThread(t)
+			h.speakAs(w, slackserver.Token, "#ops")
+			h.send("a", messages.Grouped(4, false))
+			tc.lose(w, h)
+			before := len(w.Shown())
+			h.wait(time.Minute)
+			h.send("b", messages.Grouped(8, false))
+			w.Refuse("chat.update", "")
+			h.send("c", messages.Grouped(9, true))
+			shown := w.Shown()
+			if len(shown) != before+1 {
+				t.Fatalf("%d messages, were %d", len(shown), before)
+			}
+			if last := shown[before]; last.ThreadTS != "" || last.Edits != 1 || last.Channel != slackserver.Channel {
+				t.Errorf("the group does not go on in a message of its own: %+v", last)
+			}
+			if len(h.lost) != 1 || !strings.Contains(h.lost[0], tc.want) {
+				t.Errorf("told %q, want once that it %q", h.lost, tc.want)
+			}
+		})
+	}
+}
+
+func TestAReplyThatCannotBeIsLeftOut(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", messages.Grouped(4, false))
+	h.wait(time.Minute)
+	w.Refuse("chat.postMessage", "restricted_action_non_threadable_channel")
+	h.send("b", messages.Grouped(8, false))
+	if shown := w.Shown(); len(shown) != 1 || shown[0].Edits != 1 {
+		t.Errorf("%d messages", len(shown))
+	}
+}
+
+func TestAReferenceOfAnotherSinkBeginsAnew(t *testing.T) {
+	w, h := newThread(t)
+	for _, h.reference = range []string{"", "no JSON", `{"receiver":"C9","channel":"C9","ts":"1"}`, `{"receiver":"C0123"}`} {
+		h.send("a", messages.Grouped(8, false))
+	}
+	if got := len(w.Shown()); got != 4 || len(h.lost) > 0 {
+		t.Errorf("%d messages, told %q", got, h.lost)
+	}
+}
+
+func TestAChannelThatIsNotTheReceiversAnyMoreIsLeftAlone(t *testing.T) {
+	w, h := newThread(t)
+	w.AddChannel("C9")
+	h.send("a", messages.Grouped(4, false))
+	h.speakAs(w, slackserver.Token, "C9")
+	h.wait(time.Minute)
+	h.send("b", messages.Grouped(8, false))
+	shown := w.Shown()
+	if len(shown) != 2 || shown[0].Edits != 0 || shown[1].Channel != "C9" || len(h.lost) > 0 {
+		t.Errorf("%+v, told %q", shown, h.lost)
+	}
+}
+
+func TestAGroupThatBeginsAnewLeavesItsFormerMessageAlone(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", messages.Grouped(4, false))
+	h.send("b", messages.Grouped(9, true))
+	again := messages.Grouped(4, false)
+	again.Group.Since = messages.Noon
+	h.send("c", again)
+	again.Group.Total++
+	h.send("d", again)
+	shown := w.Shown()
+	if len(shown) != 2 || !strings.HasPrefix(shown[0].Text, "✅ ") || shown[1].ThreadTS != "" || shown[1].Edits != 1 || len(h.lost) > 0 {
+		t.Errorf("%+v, told %q", shown, h.lost)
+	}
+}
+
+func TestABotSaysWhatToDo(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", messages.Grouped(4, false))
+	body, err := h.bot.Render(messages.Grouped(8, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for refusal, tc := range map[string]struct {
+		class notify.Class
+		want  string
+	}{
+		"token_revoked":     {notify.Park, "the bot's token is not valid any more"},
+		"account_inactive":  {notify.Park, "put a new one into the Secret"},
+		"missing_scope":     {notify.Park, "chat:write"},
+		"not_in_channel":    {notify.Park, "invite it"},
+		"channel_not_found": {notify.Park, "spec.slack.channel"},
+		"is_archived":       {notify.Park, "the channel is archived"},
+		"invalid_blocks":    {notify.Reject, "which is dropped"},
+		"msg_too_long":      {notify.Reject, "which is dropped"},
+		"message_not_found": {notify.Park, "not known here"}, // there is none to be found
+		"ratelimited":       {notify.Retry, "fewer messages"},
+		"update_failed":     {notify.Retry, "tried again"},
+		"xoxb-secret":       {notify.Park, "not known here"},
+	} {
+		w.Refuse("chat.postMessage", refusal)
+		w.Refuse("chat.update", refusal)
+		_, inGroup := h.bot.SendInGroup(t.Context(), "b", body, h.reference)
+		for _, err := range []error{h.bot.Send(t.Context(), "b", body), inGroup} {
+			e, ok := errors.AsType[*notify.SendError](err)
+			if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) || strings.Contains(e.Text, "secret") {
+				t.Errorf("%s: got %+v, want a %s that says %q", refusal, e, tc.class, tc.want)
+			}
+		}
+	}
+}
+
+func TestTooManyEditsWaitAsLongAsSlackSays(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", messages.Grouped(4, false))
+	w.TooMany("chat.update", 30)
+	err := h.try("b", messages.Grouped(8, false))
+	if e, ok := errors.AsType[*notify.SendError](err); !ok || e.Class != notify.Retry || e.RetryAfter != 30*time.Second {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestABotsMessagesLookAsTheyShouldAndAreTaken(t *testing.T) {
+	w, h := newThread(t)
+	all := messages.Kinds()
+	for name, m := range all {
+		body, err := h.bot.Render(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages.Golden(t, "bot-"+name, body)
+		if err := h.bot.Send(t.Context(), name, body); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h.send("first", messages.Grouped(4, false))
+	for i, unit := range messages.Units() {
+		h.wait(time.Hour)
+		long := messages.Long(unit)
+		long.Group = messages.Grouped(8, false).Group
+		h.send(time.Duration(i).String(), long)
+	}
+	if got, want := len(w.Shown()), len(all)+1+len(messages.Units()); got != want {
+		t.Errorf("%d messages, want %d", got, want)
+	}
+}
+
+func TestNewBotDoesNotTellTheToken(t *testing.T) {
+	for _, token := range []string{"", "secret", "xoxb-secret\r\nX: 1"} {
+		if _, err := slack.NewBot(nil, slack.BotConfig{API: slack.DefaultAPI, Token: token}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", token, err)
+		}
+	}
+	if key := newBot(t, slack.BotConfig{API: slack.DefaultAPI, Token: slackserver.Token}).Limit().Key; strings.Contains(key, "secret") {
+		t.Errorf("the limit's key is %s", key)
+	}
+}

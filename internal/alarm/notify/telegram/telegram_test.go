@@ -1,0 +1,154 @@
+package telegram_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/telegram"
+	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+const secret = "123456:secret-AAE"
+
+func newNotifier(t testing.TB, url string) *telegram.Notifier {
+	t.Helper()
+	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
+	t.Cleanup(client.Close)
+	n, err := telegram.New(client, telegram.Config{URL: url, Token: " " + secret + "\n", ChatID: "-100123", ThreadID: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func render(t testing.TB, m message.Message) []byte {
+	t.Helper()
+	body, err := newNotifier(t, telegram.DefaultURL).Render(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// check holds a body against Telegram's rules: 1 to 4,096 UTF-16 code units, entities
+// within the text that do not overlap and neither begin nor end with white space; and
+// all of the text but what separates its parts must be code, in which nothing acts.
+func check(raw []byte) error {
+	var m struct {
+		ChatID   string `json:"chat_id"`
+		ThreadID int64  `json:"message_thread_id"`
+		Text     string
+		Entities []struct {
+			Type           string
+			Offset, Length int
+		}
+		LinkPreview struct {
+			Disabled bool `json:"is_disabled"`
+		} `json:"link_preview_options"`
+	}
+	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict.DisallowUnknownFields() // parse_mode among them
+	if err := strict.Decode(&m); err != nil {
+		return err
+	}
+	units := utf16.Encode([]rune(m.Text))
+	if len(units) < 1 || len(units) > 4096 || !m.LinkPreview.Disabled {
+		return fmt.Errorf("%d characters, link previews disabled: %t", len(units), m.LinkPreview.Disabled)
+	}
+	covered := 0
+	for _, e := range m.Entities {
+		if e.Offset < covered || e.Length < 1 || e.Offset+e.Length > len(units) || e.Type != "code" && e.Type != "pre" {
+			return fmt.Errorf("the entity %+v of %d characters, %d of them covered", e, len(units), covered)
+		}
+		if between := string(utf16.Decode(units[covered:e.Offset])); strings.Trim(between, "\n") != "" {
+			return fmt.Errorf("%q is not code", between)
+		}
+		part := string(utf16.Decode(units[e.Offset : e.Offset+e.Length]))
+		if part != strings.TrimSpace(part) {
+			return fmt.Errorf("the entity %q begins or ends with white space", part)
+		}
+		covered = e.Offset + e.Length
+	}
+	if covered != len(units) {
+		return fmt.Errorf("%d of %d characters are code", covered, len(units))
+	}
+	return nil
+}
+
+func TestRenderLooksAsItShould(t *testing.T) {
+	messages.LookAsTheyShould(t, render, check)
+}
+
+func TestRenderKeepsTelegramsLimits(t *testing.T) {
+	messages.KeepLimits(t, render, check)
+}
+
+func FuzzRender(f *testing.F) {
+	f.Add("@channel /ban #tag", "https://evil.example <b>", "prod")
+	f.Add("", " \n🔥 ", "\xff")
+	messages.Fuzz(f, render, check)
+}
+
+func TestSendAddressesTheChat(t *testing.T) {
+	server := sink.New(t)
+	n := newNotifier(t, server.URL())
+	if err := n.Send(t.Context(), "key", render(t, messages.New("a", "b"))); err != nil {
+		t.Fatal(err)
+	}
+	body := server.Accepted()[0].Body
+	if err := check(body); err != nil {
+		t.Error(err)
+	}
+	if !bytes.Contains(body, []byte(`"chat_id":"-100123","message_thread_id":7`)) {
+		t.Errorf("the body is %s", body)
+	}
+	if key := n.Limit().Key; strings.Contains(key, "secret") {
+		t.Errorf("the limit's key tells the token: %s", key)
+	}
+}
+
+func TestSendSaysWhatToDo(t *testing.T) {
+	server := sink.New(t)
+	n := newNotifier(t, server.URL())
+	for _, tc := range []struct {
+		code   int
+		answer string
+		class  notify.Class
+		want   string
+		after  time.Duration
+	}{
+		{429, `{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 5","parameters":{"retry_after":5}}`, notify.Retry, "fewer messages", 5 * time.Second},
+		{429, `{"ok":false,"parameters":{"retry_after":9223372036854775807}}`, notify.Retry, "fewer messages", 24 * time.Hour},
+		{400, `{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}`, notify.Park, "correct spec.telegram.chatID", 0},
+		{400, `{"ok":false,"description":"Bad Request: group chat was upgraded to a supergroup chat","parameters":{"migrate_to_chat_id":-1}}`, notify.Park, "became a supergroup", 0},
+		{400, `{"ok":false,"description":"Bad Request: message is too long, secret"}`, notify.Reject, "refuses this message", 0},
+		{401, `{"ok":false,"error_code":401,"description":"Unauthorized"}`, notify.Park, "token is not valid", 0},
+		{404, `{"ok":false,"error_code":404,"description":"Not Found"}`, notify.Park, "token is not valid", 0},
+		{403, `{"ok":false,"description":"Forbidden: bot was kicked from the supergroup chat"}`, notify.Park, "the bot was removed", 0},
+		{500, `no JSON secret`, notify.Retry, "a fault of its own", 0},
+	} {
+		server.Script(sink.Status(tc.code, tc.answer))
+		e, ok := errors.AsType[*notify.SendError](n.Send(t.Context(), "key", render(t, messages.New("a", "b"))))
+		if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) || e.RetryAfter != tc.after || strings.Contains(e.Text, "secret") {
+			t.Errorf("%s: got %+v, want a %s that says %q", tc.answer, e, tc.class, tc.want)
+		}
+	}
+}
+
+func TestNewDoesNotTellTheToken(t *testing.T) {
+	for _, token := range []string{"", "secret", "1:secret/../x", "1:secret?x"} {
+		if _, err := telegram.New(nil, telegram.Config{URL: telegram.DefaultURL, Token: token, ChatID: "1"}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", token, err)
+		}
+	}
+}

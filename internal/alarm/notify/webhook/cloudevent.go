@@ -1,0 +1,112 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cloudevents/sdk-go/v2/binding"
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+)
+
+const (
+	eventType = "io.bongsu.alarm.v1"
+	// dataSchema is the $id of docs/webhook.schema.json.
+	dataSchema = "https://bongsu.io/schemas/webhook/v1.json"
+)
+
+// envelope makes a CloudEvent of a body. The same body and key make the same
+// event, byte for byte.
+type envelope struct {
+	// write is in structured or in binary mode.
+	write func(context.Context) context.Context
+}
+
+var (
+	structured = &envelope{write: binding.WithForceStructured}
+	binary     = &envelope{write: binding.WithForceBinary}
+)
+
+// wrap returns what is posted, and the headers that belong to it.
+func (e *envelope) wrap(ctx context.Context, key string, body []byte) ([]byte, http.Header, error) {
+	event, err := newEvent(key, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	req := &http.Request{Header: http.Header{}}
+	if err := cehttp.WriteRequest(e.write(ctx), binding.ToMessage(event), req); err != nil {
+		return nil, nil, fmt.Errorf("write a CloudEvent: %w", err)
+	}
+	wrapped, err := io.ReadAll(req.Body)
+	return wrapped, req.Header, err
+}
+
+func newEvent(key string, body []byte) (*cloudevents.Event, error) {
+	var m message.Message
+	if err := json.Unmarshal(body, &m); err != nil {
+		return nil, fmt.Errorf("decode a message: %w", err)
+	}
+	event := cloudevents.New(cloudevents.CloudEventsVersionV1)
+	event.SetID(key)
+	event.SetType(eventType)
+	event.SetSource(source(&m))
+	event.SetDataSchema(dataSchema)
+	if subject := subject(&m); subject != "" {
+		event.SetSubject(subject)
+	}
+	if !m.LastSeen.IsZero() {
+		event.SetTime(m.LastSeen.UTC())
+	}
+	if err := event.SetData(cloudevents.ApplicationJSON, body); err != nil {
+		return nil, fmt.Errorf("set the data of a CloudEvent: %w", err)
+	}
+	return &event, event.Validate()
+}
+
+// source is the alarm as a URI-reference: /clusters/prod/namespaces/shop/alarms/crashes,
+// or the cluster alone for a digest of several alarms.
+func source(m *message.Message) string {
+	parts := []string{"clusters", m.Cluster}
+	switch {
+	case m.Alarm.Name == "":
+	case m.Alarm.Namespace == "":
+		parts = append(parts, "clusteralarms", m.Alarm.Name)
+	default:
+		parts = append(parts, "namespaces", m.Alarm.Namespace, "alarms", m.Alarm.Name)
+	}
+	return "/" + escape(parts)
+}
+
+// subject is the object if it is a single one: Pod/shop/web-0, or Node/node-7.
+func subject(m *message.Message) string {
+	if len(m.Events) == 0 {
+		return ""
+	}
+	first := m.Events[0].Regarding
+	for _, e := range m.Events {
+		if e.Regarding != first {
+			return ""
+		}
+	}
+	if first.Namespace == "" {
+		return escape([]string{first.Kind, first.Name})
+	}
+	return escape([]string{first.Kind, first.Namespace, first.Name})
+}
+
+// escape joins the parts of a path. What an Event says may be anything, and an
+// attribute may become a header.
+func escape(parts []string) string {
+	escaped := make([]string, len(parts))
+	for i, part := range parts {
+		escaped[i] = url.PathEscape(part)
+	}
+	return strings.Join(escaped, "/")
+}

@@ -1,0 +1,228 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"k8s.io/utils/clock"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func newNotifier(t testing.TB, url string, headers map[string][]byte) *webhook.Notifier {
+	t.Helper()
+	return newFrom(t, webhook.Config{URL: url, Headers: headers})
+}
+
+func newFrom(t testing.TB, config webhook.Config) *webhook.Notifier {
+	t.Helper()
+	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
+	t.Cleanup(client.Close)
+	config.Clock = clock.RealClock{}
+	n, err := webhook.New(client, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// cause is why the Pod of the example does not run.
+const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or have it use less`
+
+// example is what docs/webhook.md shows.
+func example() message.Message {
+	hourAgo := noon.Add(-time.Hour)
+	return message.Message{
+		Version: message.Version, Cluster: "prod",
+		Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
+		Title: "BackOff: Pod shop/web-0",
+		Text:  "Back-off restarting failed container\nCause: " + cause + "\n4 times since 2026-11-20 11:00:00 UTC",
+		Count: 1, FirstSeen: hourAgo, LastSeen: noon,
+		Events: []message.Event{{
+			Type: "Warning", Reason: "BackOff", Note: "Back-off restarting failed container",
+			Count: 1, FirstSeen: hourAgo, LastSeen: noon,
+			Regarding: message.Reference{
+				APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "5a8f1c1e-0f6c-4a52-9d5c-1f1a4b8e2f00",
+			},
+			Object:              message.Object{Labels: map[string]string{"app": "web"}, Cause: cause},
+			ReportingController: "kubelet",
+		}},
+	}
+}
+
+func digest() message.Message {
+	a, b := example(), example()
+	b.Alarm = alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
+	b.Events[0].Reason = "NodeReady"
+	return message.Combine([]message.Message{a, b})
+}
+
+func TestRenderedBodiesFollowTheSchema(t *testing.T) {
+	schema := compileSchema(t)
+	others := messages.Grouped(4, false)
+	others.Group.By = nil
+	for what, m := range map[string]message.Message{
+		"one": example(), "digest": digest(), "without events": {Version: message.Version},
+		"of a group": messages.Grouped(4, false), "resolved": messages.Grouped(9, true), "of all other groups": others,
+	} {
+		t.Run(what, func(t *testing.T) {
+			body, err := newNotifier(t, "http://a.example", nil).Render(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := validate(t, schema, body); err != nil {
+				t.Errorf("%v\n%s", err, body)
+			}
+		})
+	}
+}
+
+func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
+	schema := compileSchema(t)
+	for what, change := range map[string]func(map[string]any){
+		"no count":         func(m map[string]any) { delete(m, "count") },
+		"another version":  func(m map[string]any) { m["version"] = "v2" },
+		"a text for count": func(m map[string]any) { m["count"] = "1" },
+		"events null":      func(m map[string]any) { m["events"] = nil },
+		"51 events":        func(m map[string]any) { m["events"] = make([]any, 51) },
+		"no time":          func(m map[string]any) { m["lastSeen"] = "yesterday" },
+		"a group of none":  func(m map[string]any) { m["group"] = map[string]any{"total": 1} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			body := map[string]any{}
+			remarshal(t, example(), &body)
+			change(body)
+			raw, err := json.Marshal(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if validate(t, schema, raw) == nil {
+				t.Errorf("the schema accepts %s", raw)
+			}
+		})
+	}
+}
+
+// TestTheSchemaKnowsEveryField keeps the schema and Message together: with no
+// further properties allowed it must still accept a full body.
+func TestTheSchemaKnowsEveryField(t *testing.T) {
+	raw, err := os.ReadFile("../../../docs/webhook.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := bytes.ReplaceAll(raw, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))
+	full := example()
+	full.Events[0].Object.Annotations = map[string]string{"a": "b"}
+	full.Group = messages.Grouped(4, false).Group
+	body, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate(t, compile(t, strict), body); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheGuideShowsARealBody(t *testing.T) {
+	guide, err := os.ReadFile("../../../docs/webhook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := string(guide)
+	for _, example := range []any{example(), map[string]any{"group": messages.Grouped(9, true).Group}} {
+		_, rest, _ = strings.Cut(rest, "```json\n")
+		shown, _, _ := strings.Cut(rest, "```")
+		var want, got any
+		if err := json.Unmarshal([]byte(shown), &want); err != nil {
+			t.Fatal(err)
+		}
+		remarshal(t, example, &got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the guide's example differs from what is sent:\n%s", diff)
+		}
+	}
+}
+
+func remarshal(t *testing.T, from, to any) {
+	t.Helper()
+	raw, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(raw, to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	raw, err := os.ReadFile("../../../docs/webhook.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compile(t, raw)
+}
+
+func compile(t *testing.T, raw []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("webhook.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("webhook.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func validate(t *testing.T, schema *jsonschema.Schema, body []byte) error {
+	t.Helper()
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(instance)
+}
+
+func TestSendAddsTheSecretsHeaders(t *testing.T) {
+	server := sink.New(t)
+	n := newNotifier(t, " "+server.URL()+"\n", map[string][]byte{"authorization": []byte("Bearer token\n"), "X-Team": []byte("shop")})
+	if err := n.Send(t.Context(), "key-1", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	got := server.Accepted()[0].Header
+	for name, want := range map[string]string{
+		"Authorization": "Bearer token", "X-Team": "shop", "Idempotency-Key": "key-1", "Content-Type": "application/json",
+	} {
+		if got := got.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestNewDoesNotTellAnInvalidURL(t *testing.T) {
+	_, err := webhook.New(nil, webhook.Config{URL: "ftp://secret"})
+	if !errors.Is(err, httppost.ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+)
+
+// counts returns n counts of different Events.
+func counts(n int) []EventCount {
+	counts := make([]EventCount, n)
+	for i := range counts {
+		counts[i] = EventCount{UID: uuid.NewString(), Count: 1}
+	}
+	return counts
+}
+
+func BenchmarkCommit(b *testing.B) {
+	for _, size := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprintf("entries=%d", size), func(b *testing.B) {
+			l, position := open(b, b.TempDir()), 1
+			for b.Loop() {
+				batch := Batch{
+					Position: uint64(position + size - 1),
+					Entries:  entries("ClusterAlarmReceiver//ops", position, size),
+					Counts:   counts(size),
+				}
+				position += size
+				must(b, l.Commit(context.Background(), batch))
+			}
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "entries/s")
+		})
+	}
+}
+
+// BenchmarkDeliver is what one message costs on its way out, with so many
+// receivers delivering at once.
+func BenchmarkDeliver(b *testing.B) {
+	for _, receivers := range []int{1, 16, 128} {
+		b.Run(fmt.Sprintf("receivers=%d", receivers), func(b *testing.B) {
+			l := open(b, b.TempDir())
+			for position := 1; b.Loop(); position++ {
+				b.StopTimer()
+				batch := Batch{Position: uint64(position)}
+				for r := range receivers {
+					batch.Entries = append(batch.Entries, entries(strconv.Itoa(r), position, 1)...)
+				}
+				must(b, l.Commit(context.Background(), batch))
+				b.StartTimer()
+				var all errgroup.Group
+				for r := range receivers {
+					all.Go(func() error { return deliver(l, strconv.Itoa(r)) })
+				}
+				must(b, all.Wait())
+			}
+			b.ReportMetric(float64(b.N*receivers)/b.Elapsed().Seconds(), "messages/s")
+		})
+	}
+}
+
+// deliver takes all that is pending for a receiver through the ledger as one message.
+func deliver(l *Store, receiver string) error {
+	ctx := context.Background()
+	pending, err := l.Pending(ctx, receiver, 0, 10)
+	if err != nil {
+		return err
+	}
+	a, err := l.Prepare(ctx, receiver, pending[len(pending)-1].ID, pending[0].Key, payload)
+	if err != nil {
+		return err
+	}
+	_, err = l.Acknowledge(ctx, a)
+	return err
+}
+
+func BenchmarkEachCount(b *testing.B) {
+	l := open(b, b.TempDir())
+	must(b, l.Commit(context.Background(), Batch{Counts: counts(100_000)}))
+	for b.Loop() {
+		must(b, l.EachCount(context.Background(), func(EventCount) error { return nil }))
+	}
+}
+
+// BenchmarkDigest freezes and settles 100,000 entries as one message.
+func BenchmarkDigest(b *testing.B) {
+	ctx, l := context.Background(), open(b, b.TempDir())
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		from := i*100_000 + 1
+		must(b, l.Commit(ctx, Batch{Position: uint64(from + 99_999), Entries: entries("r", from, 100_000)}))
+		b.StartTimer()
+		a, err := l.Prepare(ctx, "r", 100_000*int64(i+1), "digest", nil)
+		must(b, err)
+		_, err = l.Acknowledge(ctx, a)
+		must(b, err)
+	}
+}
+
+// BenchmarkOpen opens a ledger of 100,000 entries of 5,000 receivers, and as many counts.
+func BenchmarkOpen(b *testing.B) {
+	ctx, dir := context.Background(), b.TempDir()
+	l := open(b, dir)
+	for r := range 5_000 {
+		must(b, l.Commit(ctx, Batch{Position: uint64(20*r + 20), Entries: entries(fmt.Sprintf("AlarmReceiver/shop/r%d", r), 20*r+1, 20)}))
+	}
+	must(b, l.Commit(ctx, Batch{Counts: counts(100_000)}))
+	must(b, l.Close())
+	for b.Loop() {
+		l, err := Open(ctx, dir)
+		must(b, err)
+		must(b, l.Close())
+	}
+}

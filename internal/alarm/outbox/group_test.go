@@ -1,0 +1,218 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// grouped is a ledger with a clock, in which things happen in groups that wait 5 s
+// for the first message and 60 s between two.
+type grouped struct {
+	*Store
+	t        *testing.T
+	dir      string
+	clock    *testingclock.FakePassiveClock
+	position uint64
+}
+
+func newGrouped(t *testing.T) *grouped {
+	g := &grouped{t: t, dir: t.TempDir(), clock: testingclock.NewFakePassiveClock(day)}
+	g.Store = open(t, g.dir, WithClock(g.clock))
+	return g
+}
+
+// restart opens the ledger anew.
+func (g *grouped) restart() {
+	g.t.Helper()
+	must(g.t, g.Close())
+	g.Store = open(g.t, g.dir, WithClock(g.clock))
+}
+
+// at sets the clock, in seconds.
+func (g *grouped) at(seconds int) { g.clock.SetTime(day.Add(time.Duration(seconds) * time.Second)) }
+
+// happens commits that something happened in groups at a second.
+func (g *grouped) happens(seconds int, change func(*Entry), groups ...string) {
+	g.t.Helper()
+	g.position++
+	batch := Batch{Position: g.position}
+	for _, name := range groups {
+		e := entries("r", int(g.position), 1)[0]
+		e.Key += name
+		e.Member = &Membership{Group: name, By: []byte(name), At: day.Add(time.Duration(seconds) * time.Second), Wait: 5 * time.Second, Interval: time.Minute}
+		if change != nil {
+			change(&e)
+		}
+		batch.Entries = append(batch.Entries, e)
+	}
+	batch.Oldest = batch.Entries[0].Member.At
+	must(g.t, g.Commit(context.Background(), batch))
+}
+
+// told returns the messages that are due, and settles them.
+func (g *grouped) told() (messages []string) {
+	g.t.Helper()
+	ctx := context.Background()
+	_, err := g.Release(ctx, func(group Group, parts []Entry, count int64) (string, []byte, error) {
+		said := fmt.Sprintf("%s: %d of %d", group.By, count, group.Total)
+		if group.First {
+			said += ", first"
+		}
+		if group.Resolved {
+			said += ", resolved"
+		}
+		payload, err := json.Marshal(said)
+		return parts[0].Key + "+", payload, err
+	})
+	must(g.t, err)
+	for g.Backlog("r").Entries > 0 {
+		a := freeze(g.t, g.Store, "r", 1)
+		g.restart() // whatever is known is on disk
+		e, err := g.Acknowledge(ctx, a)
+		must(g.t, err)
+		messages = append(messages, fmt.Sprint(a.Group, "=", e["Alarm/shop/rollouts"]))
+	}
+	return messages
+}
+
+func TestAGroupsFirstMessageWaitsAndTheNextComesAfterTheInterval(t *testing.T) {
+	g := newGrouped(t)
+	for _, step := range []struct {
+		at      int
+		happens []string
+		want    []string
+	}{
+		{at: 0, happens: []string{"a", "b"}},
+		{at: 5, happens: []string{"a"}},
+		{at: 6, want: []string{"a=2", "b=1"}},
+		{at: 7, happens: []string{"a"}},
+		{at: 50, happens: []string{"a", "c"}},
+		{at: 56, want: []string{"c=1"}},
+		{at: 65},
+		{at: 66, want: []string{"a=2"}},
+		{at: 125, happens: []string{"a"}},
+		{at: 126}, // the interval is over, the wait is not
+		{at: 131, want: []string{"a=1"}},
+		{at: 500, happens: []string{"a"}},
+		{at: 506, want: []string{"a=1"}},
+	} {
+		g.at(step.at)
+		if step.happens != nil {
+			g.happens(step.at, nil, step.happens...)
+		}
+		if diff := cmp.Diff(step.want, g.told()); diff != "" {
+			t.Errorf("at %d: %s", step.at, diff)
+		}
+	}
+}
+
+// said releases and returns what the messages say.
+func (g *grouped) said() (said []string) {
+	g.t.Helper()
+	_, err := g.Release(context.Background(), func(group Group, _ []Entry, count int64) (string, []byte, error) {
+		said = append(said, fmt.Sprintf("%s: %d of %d since %s, first %t, resolved %t", group.By, count, group.Total,
+			group.Since.Sub(day), group.First, group.Resolved))
+		return fmt.Sprint(g.position, "+", group.ID), nil, nil
+	})
+	must(g.t, err)
+	return said
+}
+
+func TestAMessageTellsOfItsGroupUntilThatIsOver(t *testing.T) {
+	g := newGrouped(t)
+	resolves := func(e *Entry) { e.Member.Resolves = true }
+	for _, step := range []struct {
+		happens, told int
+		change        func(*Entry)
+		want          string
+	}{
+		{0, 10, nil, "a: 1 of 1 since 0s, first true, resolved false"},
+		{20, 100, nil, "a: 1 of 2 since 0s, first false, resolved false"},
+		{200, 300, resolves, "a: 1 of 3 since 0s, first false, resolved true"},
+		{301, 400, resolves, "a: 1 of 1 since 5m1s, first true, resolved false"}, // there is nothing to resolve
+		{4001, 4100, nil, "a: 1 of 1 since 1h6m41s, first true, resolved false"}, // after an hour
+	} {
+		g.at(step.happens)
+		g.happens(step.happens, step.change, "a")
+		g.at(step.told)
+		if diff := cmp.Diff([]string{step.want}, g.said()); diff != "" {
+			t.Error(diff)
+		}
+		g.restart()
+	}
+}
+
+func TestWhatIsHeldOrInAMessageIsNotHeldAgain(t *testing.T) {
+	g := newGrouped(t)
+	again := func() { // a replay
+		g.position--
+		g.happens(0, nil, "a")
+	}
+	g.happens(0, nil, "a")
+	again()
+	g.at(10)
+	if diff := cmp.Diff([]string{"a: 1 of 1 since 0s, first true, resolved false"}, g.said()); diff != "" {
+		t.Error(diff)
+	}
+	again()
+	g.at(1000)
+	if said := g.said(); said != nil {
+		t.Errorf("said again: %s", said)
+	}
+	if held, _, err := g.HeldKeys(context.Background(), 10); err != nil || len(held["r"]) != 1 || held["r"]["1a"] != 1 {
+		t.Errorf("%v, %+v", err, held)
+	}
+	g.told()
+	if held, _, err := g.HeldKeys(context.Background(), 10); err != nil || len(held) != 0 {
+		t.Errorf("after it was settled: %v, %+v", err, held)
+	}
+}
+
+func TestTheNextMessageOfAGroupGetsTheReferenceOfTheLast(t *testing.T) {
+	ctx, g := context.Background(), newGrouped(t)
+	g.happens(0, nil, "a")
+	g.at(10)
+	g.said()
+	a := freeze(t, g.Store, "r", 1)
+	a.Reference = "channel/1"
+	_, err := g.Acknowledge(ctx, a)
+	must(t, err)
+	g.happens(70, nil, "a", "b")
+	g.restart()
+	for group, want := range map[string]string{"a": "channel/1", "b": ""} {
+		got, err := g.Reference(ctx, "r", group)
+		must(t, err)
+		if got != want {
+			t.Errorf("of %s: got %q, want %q", group, got, want)
+		}
+	}
+	// An hour later it is another group, but what was said of this one last may not be
+	// sent yet.
+	g.happens(70+3601, nil, "a")
+	if got, err := g.Reference(ctx, "r", "a"); err != nil || got != "channel/1" {
+		t.Errorf("when the next group has begun: got %q, %v", got, err)
+	}
+}
+
+func TestADroppedReceiverHasNoGroups(t *testing.T) {
+	ctx, g := context.Background(), newGrouped(t)
+	g.happens(0, nil, "a", "b")
+	if g.Waiting("r") != 2 || g.Groups("Alarm/shop/rollouts") != 2 {
+		t.Errorf("%d wait in %d groups", g.Waiting("r"), g.Groups("Alarm/shop/rollouts"))
+	}
+	tally, err := g.DropReceiver(ctx, "r")
+	must(t, err)
+	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 2}, tally); diff != "" {
+		t.Error(diff)
+	}
+	g.restart()
+	if g.Waiting("r") != 0 || g.Groups("Alarm/shop/rollouts") != 0 {
+		t.Errorf("%d wait in %d groups", g.Waiting("r"), g.Groups("Alarm/shop/rollouts"))
+	}
+}

@@ -1,0 +1,192 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
+)
+
+var evening = time.Date(2026, 11, 20, 21, 55, 0, 0, time.UTC)
+
+// happened returns what happened to objects, at so many seconds each.
+func happened(times map[string][]int) []alarm.Occurrence {
+	var all []alarm.Occurrence
+	for name, seconds := range times {
+		for _, s := range seconds {
+			all = append(all, alarm.Occurrence{
+				Event: alarm.Event{
+					UID: fmt.Sprint(name, s), Count: 1, Namespace: "shop", Reason: "BackOff", Note: fmt.Sprint("at ", s),
+					Regarding: alarm.Reference{Kind: "Pod", Namespace: "shop", Name: name},
+				},
+				Increase: 1, Position: uint64(100 + s), ObservedAt: evening.Add(time.Duration(s) * time.Second),
+			})
+		}
+	}
+	return all
+}
+
+func rehearsed(t *testing.T, spec v1alpha1.AlarmSpec, occurrences []alarm.Occurrence) *DryRunResult {
+	t.Helper()
+	r, err := DryRun(t.Context(), t.TempDir(), compiledOf(t, spec), occurrences, nil, silent{}, evening.Add(time.Hour))
+	must(t, err)
+	return r
+}
+
+func compiledOf(t *testing.T, spec v1alpha1.AlarmSpec) *match.Alarm {
+	t.Helper()
+	compiler, err := match.NewCompiler()
+	must(t, err)
+	spec.Match = []v1alpha1.EventMatch{{}}
+	a, err := compiler.Compile(match.Definition{
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", Spec: spec, Receivers: []string{"ops"},
+	})
+	must(t, err)
+	return a
+}
+
+// line is what became of an occurrence: "web-0 at 5: message 1", or why it is not sent.
+func lines(r *DryRunResult) []string {
+	var all []string
+	for _, j := range r.Evaluations {
+		line := fmt.Sprintf("%s %s: message %d", j.Occurrence.Event.Regarding.Name, j.Occurrence.Event.Note, j.Message+1)
+		if j.Suppressed != "" {
+			line = fmt.Sprintf("%s %s: %s", j.Occurrence.Event.Regarding.Name, j.Occurrence.Event.Note, j.Suppressed)
+		}
+		all = append(all, line)
+	}
+	for _, m := range r.Messages {
+		all = append(all, fmt.Sprintf("%s %s", m.At.Sub(evening), strings.ReplaceAll(m.Title, "\n", " ")))
+	}
+	return all
+}
+
+func TestARehearsalShowsWhatIsGroupedAndWhatIsHeldBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec  v1alpha1.AlarmSpec
+		times map[string][]int
+		want  []string
+	}{
+		"each by itself": {
+			times: map[string][]int{"web-0": {30, 5}},
+			want:  []string{"web-0 at 5: message 1", "web-0 at 30: message 2", "5s BackOff: Pod shop/web-0", "30s BackOff: Pod shop/web-0"},
+		},
+		"threshold": {
+			spec:  v1alpha1.AlarmSpec{Threshold: &v1alpha1.AlarmThreshold{Count: 2, WithinSeconds: 10}},
+			times: map[string][]int{"web-0": {5, 20, 25}},
+			want:  []string{"web-0 at 5: threshold", "web-0 at 20: threshold", "web-0 at 25: message 1", "25s BackOff: Pod shop/web-0"},
+		},
+		"mute": {
+			spec:  v1alpha1.AlarmSpec{Mute: []v1alpha1.MuteWindow{{Times: []v1alpha1.MuteTimes{{Start: "22:00", End: "23:00"}}}}},
+			times: map[string][]int{"web-0": {299, 300}},
+			want:  []string{"web-0 at 299: message 1", "web-0 at 300: mute", "4m59s BackOff: Pod shop/web-0"},
+		},
+		"groups": {
+			spec: v1alpha1.AlarmSpec{Group: &v1alpha1.AlarmGroup{
+				By: []string{"regarding.name"}, WaitSeconds: new(int32(5)), IntervalSeconds: new(int32(60)),
+			}},
+			times: map[string][]int{"web-0": {1, 3, 20, 40}, "web-1": {4}},
+			want: []string{
+				"web-0 at 1: message 1", "web-0 at 3: message 1", "web-1 at 4: message 2", "web-0 at 20: message 3", "web-0 at 40: message 3",
+				"7s BackOff: Pod shop/web-0", "10s BackOff: Pod shop/web-1", "1m7s BackOff: Pod shop/web-0",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, lines(rehearsed(t, tc.spec, happened(tc.times)))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What a rehearsal shows is what an operator sends that reads the same one by one, by
+// its own clock.
+func TestARehearsalIsTrue(t *testing.T) {
+	for seed := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		spec := v1alpha1.AlarmSpec{Group: &v1alpha1.AlarmGroup{
+			By: []string{"regarding.name"}, WaitSeconds: new(random.Int32N(10)), IntervalSeconds: new(random.Int32N(100)),
+		}}
+		if random.IntN(2) == 0 {
+			spec.Threshold = &v1alpha1.AlarmThreshold{Count: 2, WithinSeconds: 20}
+		}
+		times := map[string][]int{}
+		for at := 0; at < 900; at += random.IntN(15) {
+			name := fmt.Sprint("web-", random.IntN(4))
+			times[name] = append(times[name], at)
+		}
+		occurrences := happened(times)
+		var want []string
+		r := rehearsed(t, spec, occurrences)
+		for _, m := range r.Messages {
+			text, err := json.Marshal(m.Message)
+			must(t, err)
+			want = append(want, m.At.String()+string(text))
+		}
+		sorted := make([]alarm.Occurrence, 0, len(r.Evaluations))
+		for _, j := range r.Evaluations {
+			sorted = append(sorted, j.Occurrence)
+		}
+		if got := operated(t, compiledOf(t, spec), sorted); len(sorted) != len(occurrences) || cmp.Diff(want, got) != "" {
+			t.Fatalf("seed %d, %d of %d occurrences: %s", seed, len(sorted), len(occurrences), cmp.Diff(want, got))
+		}
+	}
+}
+
+// operated is what an operator sends of the occurrences: when, and the messages.
+func operated(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) []string {
+	t.Helper()
+	ctx, clk := t.Context(), clocktesting.NewFakeClock(evening)
+	books, err := outbox.Open(ctx, t.TempDir(), outbox.WithClock(clk))
+	must(t, err)
+	defer func() { must(t, books.Close()) }()
+	alarms := NewAlarms()
+	alarms.Set("some", "1", a)
+	p := New(Config{
+		Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &mirrorStore{w: &world{}}, Dispatcher: silent{},
+		Alarms: alarms, Enricher: silent{}, Reporter: silent{}, Clock: clk, Log: logr.Discard(),
+	})
+	var sent []string
+	send := func() {
+		entries, err := books.Pending(ctx, "ops", 0, 1000)
+		must(t, err)
+		for _, e := range entries {
+			sent = append(sent, clk.Now().String()+string(e.Payload))
+			frozen, err := books.Prepare(ctx, "ops", e.ID, e.Key, e.Payload)
+			must(t, err)
+			_, err = books.Acknowledge(ctx, frozen)
+			must(t, err)
+		}
+	}
+	releaseUntil := func(end time.Time) {
+		for due, err := books.NextDue(ctx); !due.IsZero() && !due.After(end); due, err = books.NextDue(ctx) {
+			must(t, err)
+			clk.SetTime(due)
+			_, err = p.release(ctx)
+			must(t, err)
+			send()
+		}
+	}
+	for _, occ := range occurrences {
+		releaseUntil(occ.ObservedAt)
+		clk.SetTime(occ.ObservedAt)
+		must(t, p.handle(ctx, source.Batch{Position: occ.Position, Occurrences: []alarm.Occurrence{occ}}))
+		send()
+	}
+	releaseUntil(evening.Add(24 * time.Hour))
+	return sent
+}

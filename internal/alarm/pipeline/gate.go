@@ -1,0 +1,122 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// Suppression says, as a metric's label, why an occurrence that matched is not sent.
+type Suppression string
+
+const (
+	// SuppressedByThreshold: there are not enough of them yet.
+	SuppressedByThreshold Suppression = "threshold"
+	// SuppressedByMute: it happened while the alarm was mute.
+	SuppressedByMute Suppression = "mute"
+	// SuppressedByGroup: it is told all the same, in a message of its group with others.
+	// It counts messages that were saved, once for each receiver.
+	SuppressedByGroup Suppression = "group"
+)
+
+// gate decides which of what a batch matched is sent. All that it goes by is what
+// another leader that reads the same Events again sees too: the order of the
+// occurrences and when they were observed. It changes nothing: what is to be
+// remembered goes into the ledger with the batch.
+type gate struct {
+	ledger *outbox.Store
+	// windows are those that the batch changes, by ID.
+	windows map[string]*window
+	groups  *groups
+}
+
+// window is what a threshold remembers of an alarm, or of one of its groups.
+type window struct {
+	alarm     alarm.ID
+	threshold *match.Threshold
+	burst     match.Burst
+}
+
+func newGate(l *outbox.Store) *gate {
+	return &gate{ledger: l, windows: map[string]*window{}, groups: newGroups(l)}
+}
+
+// judge says why an occurrence that matched is not sent; nothing if it is. What
+// happens while an alarm is mute has happened all the same: it counts for the
+// threshold.
+func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, v *evaluation) (Suppression, error) {
+	a := v.alarm
+	if err := g.groups.bound(ctx, v); err != nil {
+		return "", err
+	}
+	if threshold := a.Threshold(); threshold != nil {
+		w, err := g.window(ctx, a, v.by)
+		if err != nil {
+			return "", err
+		}
+		var reached bool
+		if w.burst, reached = threshold.Add(w.burst, occ.ObservedAt, occ.Increase); !reached {
+			return SuppressedByThreshold, nil
+		}
+	}
+	if a.Muted(occ.ObservedAt) {
+		return SuppressedByMute, nil
+	}
+	return "", nil
+}
+
+func (g *gate) window(ctx context.Context, a *match.Alarm, by []alarm.GroupValue) (*window, error) {
+	id := alarm.GroupKey(a.UID, by...)
+	if w, ok := g.windows[id]; ok {
+		return w, nil
+	}
+	state, err := g.ledger.Window(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	w := &window{alarm: a.ID, threshold: a.Threshold()}
+	if w.burst.UnmarshalBinary(state) != nil {
+		// Nobody but us wrote it, and the alarms of everyone would wait for it.
+		w.burst = match.Burst{}
+	}
+	g.windows[id] = w
+	return w, nil
+}
+
+// changed are the windows to be stored with the batch.
+func (g *gate) changed() ([]outbox.Window, error) {
+	changed := make([]outbox.Window, 0, len(g.windows))
+	for id, w := range g.windows {
+		state, err := w.burst.MarshalBinary()
+		if err != nil {
+			return nil, err
+		}
+		changed = append(changed, outbox.Window{
+			ID: id, Alarm: kube.Key(w.alarm).String(), Until: w.threshold.Until(w.burst), State: state,
+		})
+	}
+	return changed, nil
+}
+
+// notInTheFuture corrects when occurrences were observed, and returns when the first
+// and the last of them were. Whoever writes an Event may have it say that it was
+// written in the future, where it would keep windows open.
+func notInTheFuture(occurrences []alarm.Occurrence, now time.Time) (oldest, newest time.Time) {
+	for i := range occurrences {
+		at := &occurrences[i].ObservedAt
+		if at.After(now) {
+			*at = now
+		}
+		if oldest.IsZero() || at.Before(oldest) {
+			oldest = *at
+		}
+		if at.After(newest) {
+			newest = *at
+		}
+	}
+	return oldest, newest
+}

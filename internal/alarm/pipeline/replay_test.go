@@ -1,0 +1,183 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
+)
+
+const replayedEvents, replayingAlarms = 100_000, 1_000
+
+// The same Events, read in other batches and by an operator that is restarted again
+// and again, make the same messages.
+func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
+	events := recorded(replayedEvents)
+	alarms := replaying(t, replayingAlarms)
+	want := (&reading{t: t, alarms: alarms, size: func() int { return 512 }, restarts: 0}).messages(events)
+	random := rand.New(rand.NewPCG(5, 6))
+	sizes := func() int { return 1 + random.IntN(1+random.IntN(512)) }
+	got := (&reading{t: t, alarms: alarms, size: sizes, restarts: 40}).messages(events)
+	grouped := 0
+	for _, message := range want {
+		if strings.Contains(message, `"group":`) {
+			grouped++
+		}
+	}
+	if len(want) < replayedEvents/10 || grouped < replayedEvents/100 {
+		t.Fatalf("only %d messages, %d of groups: the test shows nothing", len(want), grouped)
+	}
+	differences := 0
+	for key := range maps.Keys(want) {
+		if got[key] != want[key] && differences < 10 {
+			differences++
+			t.Errorf("%s: %s", key, cmp.Diff(want[key], got[key]))
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d messages, want %d", len(got), len(want))
+	}
+}
+
+// recorded are Events in the shapes that components write them, of 50 namespaces,
+// over some hours.
+func recorded(n int) []alarm.Occurrence {
+	random := rand.New(rand.NewPCG(7, 8))
+	shapes := []struct{ eventType, reason, kind, note, controller string }{
+		{"Warning", "BackOff", "Pod", "Back-off restarting failed container app in pod %s", "kubelet"},
+		{"Warning", "Unhealthy", "Pod", "Readiness probe failed: HTTP probe failed with statuscode: 503", "kubelet"},
+		{"Warning", "FailedScheduling", "Pod", "0/3 nodes are available: 3 Insufficient cpu.", "default-scheduler"},
+		{"Normal", "ScalingReplicaSet", "Deployment", "Scaled up replica set %s to 3", "deployment-controller"},
+		{"Normal", "Created", "Pod", "Created container: app", "kubelet"},
+	}
+	events := make([]alarm.Occurrence, 0, n)
+	counts := map[string]int64{}
+	at := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	for i := range n {
+		at = at.Add(time.Duration(random.IntN(200)) * time.Millisecond)
+		shape := shapes[random.IntN(len(shapes))]
+		namespace, name := fmt.Sprint("team-", random.IntN(50)), fmt.Sprint("web-", random.IntN(20))
+		uid := namespace + name + shape.reason
+		increase := 1 + random.Int64N(1+random.Int64N(4))
+		counts[uid] += increase
+		events = append(events, alarm.Occurrence{
+			Increase: increase, Position: uint64(10 + 2*i), ObservedAt: at.Truncate(time.Second),
+			Event: alarm.Event{
+				Namespace: namespace, Name: name + ".1", UID: uid, Type: shape.eventType, Reason: shape.reason,
+				Note: shape.note, Count: counts[uid], LastSeen: at, ReportingController: shape.controller,
+				Regarding: alarm.Reference{APIVersion: "v1", Kind: shape.kind, Namespace: namespace, Name: name},
+			},
+		})
+	}
+	return events
+}
+
+// replaying are Alarms of those namespaces, as developers write them.
+func replaying(t *testing.T, n int) *Alarms {
+	t.Helper()
+	compiler, err := match.NewCompiler()
+	must(t, err)
+	random := rand.New(rand.NewPCG(9, 10))
+	alarms := NewAlarms()
+	for i := range n {
+		namespace := fmt.Sprint("team-", i%50)
+		spec := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{
+			Kinds: []string{"Pod"}, Types: []v1alpha1.EventType{"Warning"}, Names: []string{fmt.Sprintf("web-*%d", i/50%20)},
+		}}}
+		if i%2 == 0 {
+			spec.Threshold = &v1alpha1.AlarmThreshold{Count: int32(2 + random.IntN(10)), WithinSeconds: int32(30 + random.IntN(900))}
+		}
+		if i%5 == 0 {
+			spec.Group = &v1alpha1.AlarmGroup{
+				By: []string{"reason"}, WaitSeconds: new(int32(random.IntN(600))), IntervalSeconds: new(int32(30 + random.IntN(600))),
+			}
+		}
+		if i%3 == 0 {
+			spec.Mute = []v1alpha1.MuteWindow{{
+				TimeZone: "Europe/Berlin",
+				Times:    []v1alpha1.MuteTimes{{Start: fmt.Sprintf("%02d:%02d", 21+random.IntN(3), random.IntN(60)), End: fmt.Sprintf("00:%02d", random.IntN(60))}},
+			}}
+		}
+		compiled, err := compiler.Compile(match.Definition{
+			ID:  alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: fmt.Sprint("alarm-", i)},
+			UID: fmt.Sprint("alarm-", i), Spec: spec, Receivers: []string{fmt.Sprint("receiver-", i%7)},
+		})
+		must(t, err)
+		alarms.Set(fmt.Sprint(i), "1", compiled)
+	}
+	return alarms
+}
+
+// reading is how an operator reads the Events: in batches of what size, and how often
+// it is restarted meanwhile.
+type reading struct {
+	t        *testing.T
+	alarms   *Alarms
+	size     func() int
+	restarts int
+}
+
+// messages returns what is sent, by receiver and key.
+func (o *reading) messages(events []alarm.Occurrence) map[string]string {
+	dir, messages := o.t.TempDir(), map[string]string{}
+	life := len(events)/(o.restarts+1) + 1
+	for len(events) > 0 {
+		n := min(life, len(events))
+		o.live(dir, events[:n], messages)
+		events = events[n:]
+	}
+	return messages
+}
+
+// live is one life of the operator's process.
+func (o *reading) live(dir string, events []alarm.Occurrence, messages map[string]string) {
+	ctx, clock := o.t.Context(), clocktesting.NewFakeClock(events[0].ObservedAt)
+	books, err := outbox.Open(ctx, dir, outbox.WithClock(clock))
+	must(o.t, err)
+	defer func() { must(o.t, books.Close()) }()
+	p := New(Config{
+		Hear: func(context.Context, []alarm.Occurrence) {}, ClusterUID: "cluster", Ledger: books, Mirror: &diary{},
+		Dispatcher: silent{}, Alarms: o.alarms, Enricher: silent{}, Reporter: silent{}, Clock: clock, Log: logr.Discard(),
+	})
+	for len(events) > 0 {
+		n := min(o.size(), len(events))
+		clock.SetTime(events[n-1].ObservedAt)
+		must(o.t, p.handle(ctx, source.Batch{Position: events[n-1].Position, Occurrences: events[:n:n]}))
+		events = events[n:]
+		_, err := books.Release(ctx, composeGroup)
+		must(o.t, err)
+		o.drain(ctx, books, messages)
+	}
+}
+
+// drain takes out all that is to be sent now.
+func (o *reading) drain(ctx context.Context, books *outbox.Store, messages map[string]string) {
+	for receiver := range books.Snapshot().Backlogs {
+		entries, err := books.Pending(ctx, receiver, 0, 1_000_000)
+		must(o.t, err)
+		for _, e := range entries {
+			if _, twice := messages[e.Receiver+e.Key]; twice {
+				o.t.Errorf("%s was sent twice", e.Payload)
+			}
+			messages[e.Receiver+e.Key] = string(e.Payload)
+		}
+		last := entries[len(entries)-1]
+		attempt, err := books.Prepare(ctx, receiver, last.ID, last.Key, nil)
+		must(o.t, err)
+		_, err = books.Acknowledge(ctx, attempt)
+		must(o.t, err)
+	}
+}

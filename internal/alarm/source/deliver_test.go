@@ -1,0 +1,225 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
+)
+
+func TestRefusedBatchIsOfferedAgainAndNothingElse(t *testing.T) {
+	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 1)), added(event(2, 22, 1))))
+	clock := clocktesting.NewFakeClock(eventstream.Epoch)
+	var lines atomic.Int32
+	feed, err := New(cfg, clock, funcr.New(func(string, string) { lines.Add(1) }, funcr.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("disk full")
+	m, offered := newMemory(), make(chan Batch, 10)
+	run(t, feed, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
+		offered <- b
+		if len(offered) < 3 {
+			return full
+		}
+		return m.commit(ctx, b)
+	})
+	for range 2 {
+		eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
+		if got := feed.Healthy(); !errors.Is(got, full) || !feed.State().HandlerFailing {
+			t.Errorf("Healthy() = %v amid the failure, want %v", got, full)
+		}
+		clock.Step(30 * time.Second)
+	}
+	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 1, nameOf(2): 1}))
+	first := <-offered
+	for range 2 {
+		if diff := cmp.Diff(first, <-offered); diff != "" {
+			t.Errorf("another batch was offered: %s", diff)
+		}
+	}
+	eventually(t, feed.Healthy).Should(gomega.Succeed())
+	eventually(t, lines.Load).Should(gomega.Equal(int32(2))) // failing, and no longer
+}
+
+func TestBackoffGrowsFromOneSecondToThirty(t *testing.T) {
+	feed := &Source{backoff: defaultBackoff}
+	last := time.Duration(0)
+	for range 20 {
+		last = feed.backoff.Step()
+		if last < time.Second || last > 30*time.Second {
+			t.Errorf("back-off of %v", last)
+		}
+	}
+	if last < 20*time.Second {
+		t.Errorf("back-off ends at %v", last)
+	}
+}
+
+func TestAPIServerIsLeftAloneForAsLongAsItAsks(t *testing.T) {
+	script, cfg := serve(t, 20, fails(apierrors.NewTooManyRequests("slow down", 7)), stays)
+	clock := clocktesting.NewFakeClock(eventstream.Epoch)
+	feed, err := New(cfg, clock, logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, feed, Start{Position: 20, CountsKnown: true}, newMemory().commit)
+	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
+	clock.Step(7*time.Second - 1)
+	if !clock.HasWaiters() {
+		t.Fatal("it waits less than 7 s")
+	}
+	clock.Step(1)
+	eventually(t, script.asked).Should(gomega.HaveLen(2))
+}
+
+func TestSlowHandlerHoldsBackTheWatch(t *testing.T) {
+	_, cfg := serve(t, 20, brings(stays, eventstream.Added(5*maxChanges)))
+	release, first := make(chan struct{}), make(chan int64, 1)
+	m, feed := newMemory(), quick(t, cfg)
+	stop := run(t, feed, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
+		select {
+		case first <- int64(len(b.Counts)):
+		default:
+		}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return m.commit(ctx, b)
+	})
+	// What is handled, what waits, and the one for which there is no room.
+	held := <-first + maxChanges + 1
+	eventually(t, func() int64 { return feed.State().Events }).Should(gomega.Equal(held))
+	close(release)
+	eventually(t, func() int64 { return feed.State().Occurrences }).Should(gomega.Equal(int64(5 * maxChanges)))
+	stop()
+	for _, b := range m.batches {
+		if len(b.Occurrences) > maxOccurrences {
+			t.Errorf("%d occurrences in a batch", len(b.Occurrences))
+		}
+	}
+}
+
+func TestGatheringKeepsTheLastCountOfAnEventUnlessItIsGone(t *testing.T) {
+	in := make(chan change, 10)
+	in <- change{position: 1, count: Count{UID: "a", Count: 1}, occurrence: &alarm.Occurrence{Position: 1}}
+	in <- change{position: 2, count: Count{UID: "b", Count: 1}}
+	in <- change{position: 3, count: Count{UID: "a", Count: 2}}
+	in <- change{position: 4, count: Count{UID: "c", Count: 1}}
+	in <- change{position: 5, forget: "b"}
+	in <- change{position: 6, count: Count{UID: "c", Count: 5}}
+	in <- change{position: 7, time: second(7)}
+	got, ok := gather(t.Context(), in)
+	want := Batch{
+		Position: 7, Time: second(7),
+		Occurrences: []alarm.Occurrence{{Position: 1}},
+		Counts:      []Count{{UID: "a", Count: 2}, {UID: "c", Count: 5}},
+		Forget:      []string{"b"},
+	}
+	if diff := cmp.Diff(want, got.batch); diff != "" || !ok {
+		t.Error(diff)
+	}
+}
+
+func TestGatheringIsBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change change
+		want   int
+	}{
+		"occurrences": {change{occurrence: &alarm.Occurrence{}}, maxOccurrences},
+		"changes":     {change{forget: "a"}, maxChanges},
+		"baseline":    {change{baseline: &baseline{}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := make(chan change, 2*maxChanges)
+			for range cap(in) {
+				in <- tc.change
+			}
+			gather(t.Context(), in)
+			if got := cap(in) - len(in); got != tc.want {
+				t.Errorf("%d changes in a batch, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestMetricsTellTheState(t *testing.T) {
+	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 3))))
+	feed := quick(t, cfg)
+	run(t, feed, Start{Position: 20, CountsKnown: true}, newMemory().commit)
+	eventually(t, func() uint64 { return feed.State().Position }).Should(gomega.Equal(uint64(21)))
+	got := numbers(t, feed)
+	for name, want := range map[string]float64{
+		"position": 21, "occurrences_total": 3, "live_events": 1, "connects_total": 1, "commit_failing": 0, "behind_seconds": 0, "lag_seconds": 1,
+	} {
+		if got, ok := got["bongsu_eventfeed_"+name]; got != want || !ok {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// numbers are the feed's metrics; of a histogram, how much it observed.
+func numbers(t *testing.T, feed *Source) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(feed)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		m := f.GetMetric()[0]
+		got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	return got
+}
+
+// An alert must be able to tell of it while nothing is committed at all.
+func TestItFallsBehindUntilTheOldestChangeIsCommitted(t *testing.T) {
+	_, cfg := serve(t, 20, brings(stays, added(event(30, 21, 1)), added(event(0, 22, 1))))
+	clock := clocktesting.NewFakeClock(eventstream.Epoch.Add(time.Minute))
+	feed, err := New(cfg, clock, logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var full atomic.Bool
+	full.Store(true)
+	m := newMemory()
+	run(t, feed, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
+		if full.Load() {
+			return errors.New("disk full")
+		}
+		return m.commit(ctx, b)
+	})
+	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
+	before := feed.State().Behind
+	if before != time.Minute && before != 30*time.Second { // one of them, or both, are in the batch
+		t.Errorf("behind by %v", before)
+	}
+	clock.Step(30 * time.Second) // the back-off is over
+	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
+	if got := feed.State().Behind; got != before+30*time.Second {
+		t.Errorf("behind by %v, want 30 s more than %v", got, before)
+	}
+	full.Store(false)
+	clock.Step(30 * time.Second)
+	eventually(t, m.at).Should(gomega.Equal(uint64(22)))
+	eventually(t, func() time.Duration { return feed.State().Behind }).Should(gomega.BeZero())
+	if got := numbers(t, feed)["bongsu_eventfeed_lag_seconds"]; got != 2 {
+		t.Errorf("the lag of %v occurrences is known, want 2", got)
+	}
+}

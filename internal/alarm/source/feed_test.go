@@ -1,0 +1,307 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
+)
+
+func TestBeginningNowReportsOnlyWhatComesAfter(t *testing.T) {
+	list := holds(20, event(1, 7, 3), event(2, 9, 1))
+	_, cfg := serveList(t, list, brings(stays, modified(event(1, 21, 5)), added(event(3, 22, 2))))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{}, m.commit)
+	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 2, nameOf(3): 2}))
+	first := m.batches[0]
+	if first.Position != 20 || len(first.Occurrences) != 0 || len(first.Counts) != 2 {
+		t.Errorf("the first batch is %+v, want position 20 and both counts, and no occurrence", first)
+	}
+}
+
+func TestBeginningNowForgetsTheCountsOfAnotherCluster(t *testing.T) {
+	_, cfg := serveList(t, holds(20, event(1, 7, 3)), stays)
+	m := newMemory()
+	m.counts["other"] = Count{UID: "other", Count: 1}
+	start := m.start()
+	start.Position = 0
+	run(t, quick(t, cfg), start, m.commit)
+	eventually(t, func() map[string]int64 { return m.start().asMap() }).Should(gomega.Equal(map[string]int64{string(eventstream.UID(1)): 3}))
+}
+
+func TestOnlyAnIncreaseOfTheCountIsAnOccurrence(t *testing.T) {
+	_, cfg := serve(t, 20, brings(stays,
+		added(event(1, 21, 2)),    // a series begins at 2
+		modified(event(1, 22, 2)), // a change of something else
+		modified(event(1, 23, 6)),
+		modified(event(1, 24, 4)), // set back: taken over
+		modified(event(1, 25, 5)),
+		added(event(2, 26, 1)),
+		deleted(event(2, 27, 1)),
+		bookmark(30, nil),
+	))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{Position: 20, CountsKnown: true}, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(30)))
+	var got []int64
+	for _, o := range m.occurrences {
+		got = append(got, o.Increase)
+	}
+	if diff := cmp.Diff([]int64{2, 4, 1, 1}, got); diff != "" {
+		t.Errorf("increases: %s", diff)
+	}
+	if diff := cmp.Diff(map[string]int64{string(eventstream.UID(1)): 5}, m.start().asMap()); diff != "" {
+		t.Errorf("counts: %s", diff)
+	}
+}
+
+// Whatever breaks a watch, each increase arrives once.
+func TestNothingIsLostOrRepeatedWhen(t *testing.T) {
+	resumed := brings(stays, modified(event(1, 23, 4)), added(event(3, 24, 1)))
+	for name, tc := range map[string]struct {
+		broken []eventstream.Watcher
+		then   eventstream.Watcher
+	}{
+		"the watch closes":           {[]eventstream.Watcher{closes}, resumed},
+		"the connection breaks":      {[]eventstream.Watcher{aborts}, resumed},
+		"there is garbage":           {[]eventstream.Watcher{brings(closes, []byte("HTTP/1.1 502 Bad Gateway\r\n"))}, resumed},
+		"an entry is cut":            {[]eventstream.Watcher{brings(aborts, modified(event(1, 23, 4))[:40])}, resumed},
+		"the API server fails":       {[]eventstream.Watcher{closes, fails(internal), fails(internal)}, resumed},
+		"it is asked to wait":        {[]eventstream.Watcher{closes, fails(apierrors.NewTooManyRequests("slow down", 0))}, resumed},
+		"an entry is repeated":       {[]eventstream.Watcher{closes}, brings(resumed, modified(event(1, 21, 2)), added(event(2, 22, 1)))},
+		"the position has expired":   {[]eventstream.Watcher{closes, fails(expired)}, listed()},
+		"it expires in the stream":   {[]eventstream.Watcher{status(expired)}, listed()},
+		"the API server cannot read": {[]eventstream.Watcher{closes, status(internal)}, listed()},
+		"it closes without a word":   {[]eventstream.Watcher{closes, closes}, listed()},
+		"a list is cut":              {[]eventstream.Watcher{status(expired), brings(aborts, added(event(1, 23, 4)))}, listed()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := brings(tc.broken[0], added(event(1, 21, 2)), added(event(2, 22, 1)))
+			watches := append([]eventstream.Watcher{first}, tc.broken[1:]...)
+			_, cfg := serve(t, 22, append(watches, tc.then)...)
+			m := newMemory()
+			run(t, quick(t, cfg), Start{Position: 20, CountsKnown: true}, m.commit)
+			eventually(t, m.at).Should(gomega.Equal(uint64(24)))
+			want := map[string]int64{nameOf(1): 4, nameOf(2): 1, nameOf(3): 1}
+			if diff := cmp.Diff(want, m.increases()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// listed is a streaming list of what the other watches bring, and more.
+func listed() eventstream.Watcher {
+	return func(query url.Values, s *eventstream.Stream) {
+		if query.Get("sendInitialEvents") == "" {
+			s.Wait() // as an API server that no longer has the position may
+		}
+		brings(stays, added(event(3, 24, 1)), added(event(2, 22, 1)), added(event(1, 23, 4)), listEnd(24))(query, s)
+	}
+}
+
+func TestHistoryReadAgainAfterAnUnfinishedListRepeatsNothing(t *testing.T) {
+	_, cfg := serve(t, 24, brings(stays, modified(event(1, 22, 3)), modified(event(1, 23, 4)), modified(event(1, 24, 5))))
+	m := newMemory()
+	m.position = 20
+	uid := string(eventstream.UID(1))
+	m.counts[uid] = Count{UID: uid, Count: 4, Position: 23}
+	run(t, quick(t, cfg), m.start(), m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(24)))
+	if diff := cmp.Diff(map[string]int64{nameOf(1): 1}, m.increases()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestListTakesOverWithoutAStreamingList(t *testing.T) {
+	list := holds(24, event(3, 24, 1), event(2, 22, 1), event(1, 23, 4))
+	_, cfg := serveList(t, list, status(expired), fails(errNoStreamingList), brings(stays, added(event(4, 25, 1))))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{Position: 22, CountsKnown: true}, m.commit)
+	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 4, nameOf(3): 1, nameOf(4): 1}))
+}
+
+func TestPositionStaysUntilTheListIsComplete(t *testing.T) {
+	proceed := make(chan struct{})
+	frames := make([][]byte, 0, listWindow+1)
+	for n := listWindow; n >= 0; n-- { // in order of names, not of positions
+		frames = append(frames, added(event(n, uint64(100+n), 1)))
+	}
+	half := brings(func(query url.Values, s *eventstream.Stream) {
+		<-proceed
+		brings(stays, listEnd(50_000))(query, s)
+	}, frames...)
+	_, cfg := serve(t, 50_000, status(expired), half)
+	m := newMemory()
+	run(t, quick(t, cfg), Start{Position: 20, CountsKnown: true}, m.commit)
+	eventually(t, func() int { return len(m.increases()) }).Should(gomega.Equal(listWindow))
+	if got := m.at(); got != 20 {
+		t.Errorf("position %d amid the list, want 20", got)
+	}
+	for i, o := range m.occurrences {
+		if want := uint64(101 + i); o.Position != want {
+			t.Fatalf("occurrence %d is at %d, want %d: in order", i, o.Position, want)
+		}
+	}
+	close(proceed)
+	eventually(t, m.at).Should(gomega.Equal(uint64(50_000)))
+}
+
+func TestPositionOfAnotherHistoryIsReset(t *testing.T) {
+	restored := brings(stays, added(event(1, 12, 2)), added(event(2, 14, 3)), added(event(3, 13, 1)), added(event(90, 15, 1)), listEnd(15))
+	_, cfg := serve(t, 15, restored)
+	m := newMemory()
+	m.position, m.time = 500, event(50, 1, 1).CreationTimestamp.Time
+	for n, count := range map[int]int64{1: 2, 2: 1, 4: 1} {
+		uid := string(eventstream.UID(n))
+		m.counts[uid] = Count{UID: uid, Count: count, Position: 400}
+	}
+	feed := quick(t, cfg)
+	run(t, feed, m.start(), m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(15)))
+	// Of 2 two more, 90 is new; 3 is older than what was read before.
+	if diff := cmp.Diff(map[string]int64{nameOf(2): 2, nameOf(90): 1}, m.increases()); diff != "" {
+		t.Error(diff)
+	}
+	if len(m.resets) != 1 || !strings.Contains(m.resets[0], "restored") {
+		t.Errorf("resets %q, want one that says why", m.resets)
+	}
+	if _, ok := m.counts[string(eventstream.UID(4))]; ok || feed.State().Resets != 1 {
+		t.Errorf("counts %v, %d resets: want what is gone forgotten, and one reset", m.counts, feed.State().Resets)
+	}
+}
+
+func TestUnfinishedResetGoesOn(t *testing.T) {
+	restored := brings(stays, added(event(1, 12, 2)), added(event(2, 14, 3)), listEnd(15))
+	script, cfg := serve(t, 15, restored)
+	m := newMemory()
+	m.position = resetPosition
+	uid := string(eventstream.UID(2))
+	m.counts[uid] = Count{UID: uid, Count: 1, Position: 400}
+	run(t, quick(t, cfg), m.start(), m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(15)))
+	if diff := cmp.Diff(map[string]int64{nameOf(1): 2, nameOf(2): 2}, m.increases()); diff != "" {
+		t.Error(diff)
+	}
+	if len(m.resets) != 0 || script.asked()[0].Get("sendInitialEvents") != "true" {
+		t.Errorf("resets %q, first watch %v: want a list at once, and no other reset", m.resets, script.asked()[0])
+	}
+}
+
+func TestLostCountsAreAskedForAsTheyStoodThen(t *testing.T) {
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		if query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) && query.Get("resourceVersion") == "20" {
+			return holds(20, event(1, 12, 5))(query)
+		}
+		return holds(30, event(1, 29, 7))(query)
+	}
+	_, cfg := serveList(t, list, brings(stays, modified(event(1, 29, 7))))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{Position: 20}, m.commit)
+	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 2}))
+	if got := m.batches[0]; got.Position != 20 || len(got.Counts) != 1 {
+		t.Errorf("the first batch is %+v, want all counts at the position", got)
+	}
+}
+
+func TestCountsLostForGoodAreTakenFromAList(t *testing.T) {
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		if query.Get("resourceVersion") != "" {
+			return nil, expired
+		}
+		return holds(30)(query)
+	}
+	_, cfg := serveList(t, list, brings(stays, added(event(1, 29, 7)), added(event(2, 19, 3)), added(event(60, 28, 4)), listEnd(30)))
+	m := newMemory()
+	start := Start{Position: 20, Time: event(50, 1, 1).CreationTimestamp.Time}
+	run(t, quick(t, cfg), start, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(30)))
+	if diff := cmp.Diff(map[string]int64{nameOf(1): 1, nameOf(60): 4}, m.increases()); diff != "" {
+		t.Errorf("what is older changed once, what is newer is whole: %s", diff)
+	}
+	if got := len(m.counts); got != 3 {
+		t.Errorf("%d counts committed, want all 3", got)
+	}
+}
+
+// A crash amid the list must not leave half of the counts behind as all of them.
+func TestCountsAreNotKnownUntilTheListIsComplete(t *testing.T) {
+	gone := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		if query.Get("resourceVersionMatch") != "" {
+			return nil, expired
+		}
+		return holds(50_000)(query)
+	}
+	frames := make([][]byte, 0, listWindow)
+	for n := range listWindow {
+		frames = append(frames, added(event(n+1, uint64(100+n), 1)))
+	}
+	proceed := make(chan struct{})
+	_, cfg := serveList(t, gone, brings(func(query url.Values, s *eventstream.Stream) {
+		<-proceed
+		brings(stays, listEnd(50_000))(query, s)
+	}, frames...))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{Position: 20}, m.commit)
+	eventually(t, func() int { return len(m.increases()) }).Should(gomega.Equal(listWindow))
+	if m.countsKnown() {
+		t.Error("the counts are said to be known amid the list")
+	}
+	close(proceed)
+	eventually(t, m.countsKnown).Should(gomega.BeTrue())
+}
+
+func TestEventThatCannotBeUnderstoodIsLeftOut(t *testing.T) {
+	bad := eventstream.Frame(watch.Added, event(1, 21, 1))
+	copy(bad[len(bad)-12:], "\xff\xff\xff\xff\xff\xff\xff\xff")
+	nowhere := event(2, 0, 1)
+	_, cfg := serve(t, 20, brings(stays, bad, added(nowhere), added(event(3, 23, 1))))
+	m := newMemory()
+	feed := quick(t, cfg)
+	run(t, feed, Start{Position: 20, CountsKnown: true}, m.commit)
+	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(3): 1}))
+	if got := feed.State().Malformed; got != 2 {
+		t.Errorf("%d malformed, want 2", got)
+	}
+}
+
+func TestErrorOfTheCountsEndsTheRun(t *testing.T) {
+	_, cfg := serve(t, 20, stays)
+	lost := errors.New("disk lost")
+	start := Start{Position: 20, Counts: func(yield func(Count, error) bool) { yield(Count{}, lost) }}
+	err := quick(t, cfg).Run(t.Context(), start, newMemory().commit)
+	if !errors.Is(err, lost) {
+		t.Errorf("Run: %v, want %v", err, lost)
+	}
+}
+
+func TestRunLeavesNoGoroutine(t *testing.T) {
+	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 1))))
+	ctx, cancel := context.WithCancel(t.Context())
+	handling := func(ctx context.Context, _ Batch) error {
+		cancel() // amid a batch, which is then refused
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if err := quick(t, cfg).Run(ctx, Start{Position: 20, CountsKnown: true}, handling); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, part := range []string{"eventfeed.(*Feed)", "eventfeed.(*reader)"} {
+		if strings.Contains(string(stacks), part) {
+			t.Errorf("still running: %s", stacks)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package chart_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bongsu-io/bongsu/internal/cli/chart"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
+)
+
+func render(t *testing.T, namespace string, settings ...string) chart.Manifests {
+	t.Helper()
+	values, err := chart.Values(nil, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := chart.Render(namespace, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// container is the operator's.
+func container(t *testing.T, objects chart.Manifests) map[string]any {
+	t.Helper()
+	for _, o := range objects {
+		containers, found, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		if found {
+			return containers[0].(map[string]any)
+		}
+	}
+	t.Fatal("nothing runs")
+	return nil
+}
+
+// parse has the command line of the operator read as the operator reads it.
+func parse(t *testing.T, objects chart.Manifests) (options.Options, *pflag.FlagSet) {
+	t.Helper()
+	args, _, _ := unstructured.NestedStringSlice(container(t, objects), "args")
+	opts, flags := options.Default(), pflag.NewFlagSet(args[0], pflag.ContinueOnError)
+	opts.AddFlags(flags)
+	flags.ParseErrorsAllowlist.UnknownFlags = true // those of the log
+	if err := flags.Parse(args[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := opts.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return opts, flags
+}
+
+func TestTheDefaultsAreThoseOfTheOperator(t *testing.T) {
+	got, _ := parse(t, render(t, "bongsu-system"))
+	want := options.Default()
+	want.LeaderElect, want.MetricsAddress, want.HealthAddress = true, ":8080", ":8081"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the operator (-) and the chart (+):\n%s", diff)
+	}
+}
+
+func TestEveryOptionHasAValue(t *testing.T) {
+	got, flags := parse(t, render(t, "ops", "controllers={alarm}", `clusterName=prod\, east`, "alarms.deliveryMaxAge=2h",
+		"alarms.allowedReceiverAddresses={10.20.0.0/16,fd00::/8}", "jupyter.image=lab:1", "appService.image=cache:1"))
+	want := options.Options{
+		Controllers: []string{"alarm"}, DataDir: "/var/lib/bongsu", LeaderElect: true, Namespace: "ops", ClusterName: "prod, east",
+		MetricsAddress: ":8080", HealthAddress: ":8081", AllowedAddresses: []string{"10.20.0.0/16", "fd00::/8"},
+		DeliveryMaxAge: 2 * time.Hour, JupyterImage: "lab:1", AppServiceImage: "cache:1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed {
+			t.Errorf("no value sets --%s", f.Name)
+		}
+	})
+}
+
+func TestBadValuesAreRefusedByName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		setting string
+		want    []string
+	}{
+		"a value that is not":  {"replica=1", []string{"replica"}},
+		"one further down":     {"image.name=x", []string{"/image", "name"}},
+		"a word for a number":  {"replicas=two", []string{"/replicas", "integer"}},
+		"no such controller":   {"controllers={alarms}", []string{"/controllers/0", "secretshare"}},
+		"no controller":        {"controllers=", []string{"/controllers"}},
+		"an address, no range": {"alarms.allowedReceiverAddresses={10.0.0.1}", []string{"/alarms/allowedReceiverAddresses/0"}},
+		"no time to end":       {"terminationGracePeriodSeconds=1", []string{"/terminationGracePeriodSeconds", "15"}},
+		"half a digest":        {"image.digest=sha256:12", []string{"/image/digest"}},
+		"a number of nothing":  {"resources.limits.memory=lots", []string{"/resources/limits/memory"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values, err := chart.Values(nil, []string{tc.setting})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = chart.Render("ops", values)
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error lacks %q: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestOnlyTheRightsOfChosenCapabilitiesAreRendered(t *testing.T) {
+	rights := func(objects chart.Manifests) []string {
+		var names []string
+		for _, o := range objects {
+			if o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
+				names = append(names, o.GetKind()+" "+o.GetName())
+			}
+		}
+		return names
+	}
+	all := rights(render(t, "ops"))
+	for _, chosen := range feature.All() {
+		want := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+			return slices.ContainsFunc(feature.All(), func(c feature.Feature) bool {
+				return c != chosen && strings.HasSuffix(name, " bongsu-"+string(c))
+			})
+		})
+		if len(want) == len(all) {
+			t.Fatalf("no other rights than those of %s are known: %v", chosen, all)
+		}
+		if diff := cmp.Diff(want, rights(render(t, "ops", "controllers={"+string(chosen)+"}"))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", chosen, diff)
+		}
+	}
+}
+
+func TestEverythingIsInTheNamespaceOfTheRelease(t *testing.T) {
+	objects, err := chart.Everything("ops")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.GetKind() == "CustomResourceDefinition" {
+			continue // their documentation may speak of it
+		}
+		text, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "bongsu-system") {
+			t.Errorf("%s %s speaks of bongsu-system", o.GetKind(), o.GetName())
+		}
+		if namespace := o.GetNamespace(); namespace != "" && namespace != "ops" {
+			t.Errorf("%s %s is in %s", o.GetKind(), o.GetName(), namespace)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package check_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/cli/check"
+	"github.com/bongsu-io/bongsu/internal/cli/install"
+	"github.com/bongsu-io/bongsu/internal/cli/preflight"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+// run returns the findings that are not ok, by their check.
+func run(t *testing.T, cfg *rest.Config, clk clock.PassiveClock) map[string]preflight.Finding {
+	t.Helper()
+	checker, err := check.New(cfg, clk, "bongsu-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings, err := checker.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	amiss := map[string]preflight.Finding{}
+	for _, f := range findings {
+		if f.Level != preflight.OK {
+			amiss[f.Check] = f
+		}
+	}
+	return amiss
+}
+
+func level(l preflight.Level, says string) types.GomegaMatcher {
+	return And(HaveField("Level", l), HaveField("Message", ContainSubstring(says)))
+}
+
+func TestAnInstallationThatIsWellHasNothingAmiss(t *testing.T) {
+	c, g := cluster.Shared(t), NewWithT(t)
+	repair(t, c)
+	g.Expect(run(t, c.RESTConfig(), clock.RealClock{})).To(BeEmpty())
+}
+
+func TestWhatIsAmissIsNamed(t *testing.T) {
+	c := cluster.Shared(t)
+	repair(t, c)
+	for name, tc := range map[string]struct {
+		spoil func(*testing.T)
+		check string
+		want  types.GomegaMatcher
+	}{
+		"a policy is gone": {
+			func(t *testing.T) { remove(t, c, "ValidatingAdmissionPolicy", "alarms.bongsu.io") },
+			"admission policies", level(preflight.Fail, "missing: ValidatingAdmissionPolicy alarms.bongsu.io"),
+		},
+		"a binding is gone": {
+			func(t *testing.T) { remove(t, c, "ValidatingAdmissionPolicyBinding", "jupyters.bongsu.io") },
+			"admission policies", level(preflight.Fail, "missing: ValidatingAdmissionPolicyBinding jupyters.bongsu.io"),
+		},
+		"a policy was weakened": {
+			func(t *testing.T) {
+				change(t, c, "ValidatingAdmissionPolicy", "alarms.bongsu.io", `{"spec":{"failurePolicy":"Ignore"}}`)
+			},
+			"admission policies", level(preflight.Fail, "outdated or changed: ValidatingAdmissionPolicy alarms.bongsu.io"),
+		},
+		"a kind is outdated": {
+			func(t *testing.T) {
+				patchSpec(t, c, "jupyters.bongsu.io", `[{"op":"remove","path":"`+specSchema+`/image"}]`)
+			},
+			"kinds", level(preflight.Fail, "outdated or changed: CustomResourceDefinition jupyters.bongsu.io"),
+		},
+		"a kind is of a later version": {
+			func(t *testing.T) {
+				patchSpec(t, c, "alarms.bongsu.io", `[{"op":"add","path":"`+specSchema+`/later","value":{"type":"string"}}]`)
+			},
+			"kinds", level(preflight.Fail, "outdated or changed: CustomResourceDefinition alarms.bongsu.io"),
+		},
+		"a role was taken away": {
+			func(t *testing.T) { remove(t, c, "ClusterRoleBinding", "bongsu-secretshare") },
+			"operator's rights", level(preflight.Fail, "bongsu-system:bongsu may not"),
+		},
+		"a receiver fails": {
+			func(t *testing.T) { failingReceiver(t, c) },
+			"receivers", level(preflight.Warn, "AlarmReceiver default/broken is not Ready: SecretNotFound: it is gone"),
+		},
+		"nobody leads": {
+			func(t *testing.T) { lease(t, c, time.Now().Add(-time.Hour)) },
+			"leader", level(preflight.Fail, "nobody leads"),
+		},
+		"no replica is ready": {
+			func(t *testing.T) { ready(t, c, 0) },
+			"workload", level(preflight.Fail, "none of 2"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			tc.spoil(t)
+			t.Cleanup(func() { repair(t, c) })
+			g.Eventually(func() map[string]preflight.Finding { return run(t, c.RESTConfig(), clock.RealClock{}) }).
+				Should(And(HaveLen(1), HaveKeyWithValue(tc.check, tc.want)))
+		})
+	}
+}
+
+func TestClocksThatAreApartAreTold(t *testing.T) {
+	c, g := cluster.Shared(t), NewWithT(t)
+	repair(t, c)
+	lease(t, c, time.Now().Add(time.Minute))
+	amiss := run(t, c.RESTConfig(), testingclock.NewFakePassiveClock(time.Now().Add(time.Hour)))
+	g.Expect(amiss).To(HaveKeyWithValue("clock", level(preflight.Warn, "apart")))
+	g.Expect(amiss).NotTo(HaveKey("leader"), "leases are judged by the API server's clock")
+}
+
+func TestWhoMayReadNothingIsToldSoAndNotThatItFails(t *testing.T) {
+	c, g := cluster.Shared(t), NewWithT(t)
+	repair(t, c)
+	amiss := run(t, c.User(t, c.Namespace(t, nil), cluster.Rule("", "pods", "get")), clock.RealClock{})
+	g.Expect(amiss).To(HaveKeyWithValue("admission policies", level(preflight.Warn, "could not be found out")))
+	g.Expect(amiss).To(HaveKeyWithValue("your rights", level(preflight.Warn, "could not upgrade")))
+	for _, f := range amiss {
+		g.Expect(f.Level).To(Equal(preflight.Warn), "%+v", f)
+	}
+}
+
+func TestBeforeAnInstallationWhatItNeedsIsChecked(t *testing.T) {
+	g := NewWithT(t)
+	bare, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = bare.Stop(context.Background()) })
+	g.Expect(run(t, bare.RESTConfig(), clock.RealClock{})).To(BeEmpty())
+	user, err := bare.ClientConfigFor("nobody")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(run(t, user, clock.RealClock{})).To(HaveKeyWithValue("your rights", level(preflight.Warn, "")))
+}
+
+func TestWhatRunsIsTold(t *testing.T) {
+	c, g := cluster.Shared(t), NewWithT(t)
+	repair(t, c)
+	ask := func(namespace string) string {
+		checker, err := check.New(c.RESTConfig(), clock.RealClock{}, namespace)
+		g.Expect(err).NotTo(HaveOccurred())
+		running, err := checker.Running(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		return running.String()
+	}
+	g.Expect(ask("bongsu-system")).To(MatchRegexp(`^Kubernetes v1\.\d+\.\d+; Deployment bongsu runs bongsu$`))
+	g.Expect(ask("default")).To(HaveSuffix("the operator is not installed in that namespace"))
+}
+
+// repair brings everything to what it should be, and adds what the cluster of the tests
+// does without: a workload and a lease.
+func repair(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	g, ctx := NewWithT(t), context.Background() // not a test's: that is over before its cleanups run
+	objects, err := config.Objects(feature.All())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(install.Apply(ctx, c.Client, objects...)).To(Succeed())
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bongsu-system"}}
+	g.Expect(c.Client.Patch(ctx, ns, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)))).To(Succeed())
+	g.Expect(client.IgnoreNotFound(c.Client.Delete(ctx, &v1alpha1.AlarmReceiver{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "broken"},
+	}))).To(Succeed())
+	lease(t, c, time.Now().Add(time.Hour))
+	ready(t, c, 2)
+}
+
+// ready makes the Deployment, of which so many replicas are ready.
+func ready(t *testing.T, c *cluster.Cluster, replicas int32) {
+	t.Helper()
+	g, ctx := NewWithT(t), context.Background()
+	labels := map[string]string{"app.kubernetes.io/name": "bongsu"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bongsu-system", Name: "bongsu", Labels: labels}}
+	d.Spec.Replicas, d.Spec.Selector = new(int32(2)), &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template.Labels = labels
+	d.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "bongsu", Containers: []corev1.Container{{
+		Name: "manager", Image: "bongsu", Args: []string{"manager", "--controllers=alarm,secretshare"},
+	}}}
+	g.Expect(client.IgnoreAlreadyExists(c.Client.Create(ctx, d.DeepCopy()))).To(Succeed())
+	g.Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(d), d)).To(Succeed())
+	d.Status.Replicas, d.Status.ReadyReplicas = 2, replicas
+	g.Expect(c.Client.Status().Update(ctx, d)).To(Succeed())
+}
+
+// lease makes one that was renewed then.
+func lease(t *testing.T, c *cluster.Cluster, renewed time.Time) {
+	t.Helper()
+	g, ctx := NewWithT(t), context.Background()
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "bongsu-system", Name: "bongsu"}}
+	g.Expect(client.IgnoreAlreadyExists(c.Client.Create(ctx, l.DeepCopy()))).To(Succeed())
+	g.Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(l), l)).To(Succeed())
+	at := metav1.NewMicroTime(renewed)
+	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = new("bongsu-1"), new(int32(10)), &at
+	g.Expect(c.Client.Update(ctx, l)).To(Succeed())
+}
+
+func failingReceiver(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	g := NewWithT(t)
+	o := cluster.Manifest(t, "AlarmReceiver", "default", "broken", "slack: {webhookURLSecretRef: {name: gone}}")
+	g.Expect(c.Client.Create(t.Context(), o)).To(Succeed())
+	r := &v1alpha1.AlarmReceiver{}
+	g.Expect(c.Client.Get(t.Context(), client.ObjectKeyFromObject(o), r)).To(Succeed())
+	meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretNotFound, Message: "it is gone",
+	})
+	g.Expect(c.Client.Status().Update(t.Context(), r)).To(Succeed())
+}
+
+// object finds one of ours among the manifests.
+func object(t *testing.T, kind, name string) *unstructured.Unstructured {
+	t.Helper()
+	objects, err := config.Objects(feature.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.GetKind() == kind && o.GetName() == name {
+			return o
+		}
+	}
+	t.Fatalf("there is no %s %s", kind, name)
+	return nil
+}
+
+func remove(t *testing.T, c *cluster.Cluster, kind, name string) {
+	t.Helper()
+	NewWithT(t).Expect(c.Client.Delete(t.Context(), object(t, kind, name))).To(Succeed())
+}
+
+func change(t *testing.T, c *cluster.Cluster, kind, name, patch string) {
+	t.Helper()
+	err := c.Client.Patch(t.Context(), object(t, kind, name), client.RawPatch("application/merge-patch+json", []byte(patch)))
+	NewWithT(t).Expect(err).To(Succeed())
+}
+
+// specSchema is where a kind's schema has the fields of the spec.
+const specSchema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
+
+// patchSpec makes a kind that of another version.
+func patchSpec(t *testing.T, c *cluster.Cluster, name, patch string) {
+	t.Helper()
+	err := c.Client.Patch(t.Context(), object(t, "CustomResourceDefinition", name), client.RawPatch("application/json-patch+json", []byte(patch)))
+	NewWithT(t).Expect(err).To(Succeed())
+}

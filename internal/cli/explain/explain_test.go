@@ -1,0 +1,287 @@
+package explain_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/cli/explain"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+)
+
+func checkCause(t *testing.T, x *explain.Explanation, reason string, object explain.Object, says string) {
+	t.Helper()
+	if x.State != explain.Failing || x.Cause == nil || x.Cause.Reason != reason || x.Cause.Object != object || !strings.Contains(x.Cause.Message, says) {
+		t.Errorf("want %s in %v: %s; got %s", reason, object, says, asJSON(t, x))
+	}
+}
+
+func checkText(t *testing.T, x *explain.Explanation, lines ...string) {
+	t.Helper()
+	got := text(t, x)
+	for _, line := range lines {
+		if !strings.Contains(got, line) {
+			t.Errorf("%q is missing in:\n%s", line, got)
+		}
+	}
+}
+
+func TestWhatMayNotBeReadIsNamedAndTheRestExplained(t *testing.T) {
+	p := newPlace(t)
+	pod := newPod("web", nil, "")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	p.create(pod)
+	p.status(pod, unschedulable)
+	x := p.explain(p.user(cluster.Rule("", "pods", "get")), "pods", "web")
+	checkCause(t, x, "FailedScheduling", explain.Object{Kind: "Pod", Name: "web"}, "no node can take the pod: 3 Insufficient cpu")
+	want := []explain.Unread{
+		{What: "persistentvolumeclaims", Why: "you may not get them"}, {What: "events", Why: "you may not list them"}, {What: "nodes", Why: "you may not list them"},
+	}
+	if diff := cmp.Diff(want, x.Unread); diff != "" {
+		t.Error(diff)
+	}
+	checkText(t, x, "Pod "+p.ns+"/web does not run as it should: 0 of 1 container ready\n", "Cause: FailedScheduling in Pod web (last ",
+		"  What to do: ask for less cpu", "could not read nodes: you may not list them\n")
+}
+
+func TestAnObjectThatMayNotBeReadIsExplainedFromItsEvents(t *testing.T) {
+	p := newPlace(t)
+	pod := newPod("web", nil, "")
+	p.create(pod)
+	p.event("Pod", "web", "spec.containers{app}", "Failed", `Failed to pull image "example.com/app:1": rpc error: code = NotFound desc = example.com/app:1: not found`)
+	x := p.explain(p.user(cluster.Rule("", "events", "list")), "pods", "web")
+	if x.State != explain.Unknown || x.Cause == nil || x.Cause.Reason != "ErrImagePull" {
+		t.Errorf("got %s", asJSON(t, x))
+	}
+	checkText(t, x, "web cannot be judged: it may not be read", "Possible cause: ErrImagePull in Pod web", "no such image or tag")
+	if !slices.Contains(x.Unread, explain.Unread{What: "pods web", Why: "you may not get it"}) {
+		t.Errorf("got %v", x.Unread)
+	}
+}
+
+func TestAPodThatIsGoneIsExplainedFromItsEvents(t *testing.T) {
+	p := newPlace(t)
+	if _, err := p.tries(p.user(everything()...), "pods", "web"); !apierrors.IsNotFound(err) {
+		t.Errorf("there never was one: %v", err)
+	}
+	p.event("Pod", "web", "", "Evicted", "The node was low on resource: memory. ")
+	x := p.explain(p.user(everything()...), "pods", "web")
+	checkCause(t, x, "Evicted", explain.Object{Kind: "Pod", Name: "web"}, "the node was short of memory")
+	checkText(t, x, "it is gone; its Events tell what became of it")
+}
+
+// deployment creates a Deployment with a ReplicaSet, and one of the same labels that
+// is not its own.
+func (p *place) deployment(wanted int32) (d *appsv1.Deployment, own, foreign *appsv1.ReplicaSet) {
+	p.t.Helper()
+	labels := map[string]string{"app": "web"}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod("", nil, "").Spec}
+	d = &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       appsv1.DeploymentSpec{Replicas: &wanted, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
+	}
+	p.create(d)
+	set := func(name string, owner client.Object) *appsv1.ReplicaSet {
+		r := &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+			Spec:       appsv1.ReplicaSetSpec{Replicas: &wanted, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
+		}
+		if owner != nil {
+			r.OwnerReferences = ownedBy(owner, "Deployment")
+		}
+		p.create(r)
+		return r
+	}
+	return d, set("web-1", d), set("other", nil)
+}
+
+func TestADeploymentIsExplainedByItsOwnPods(t *testing.T) {
+	p := newPlace(t)
+	d, own, foreign := p.deployment(2)
+	p.status(d, `{"status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 1}}`)
+	for name, owner := range map[string]client.Object{"web-1-a": own, "other-a": foreign} {
+		pod := newPod(name, owner, "ReplicaSet")
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+		p.create(pod)
+		p.bind(pod)
+		p.status(pod, outOfMemory)
+	}
+	x := p.explain(p.user(everything()...), "deployments.apps", "web")
+	checkCause(t, x, "OOMKilled", explain.Object{Kind: "Pod", Name: "web-1-a"}, "limit of 64Mi")
+	if len(x.Others) > 0 || x.Cause.Count != 4 || *x.Cause.ExitCode != 137 {
+		t.Errorf("got %s", asJSON(t, x))
+	}
+	checkText(t, x, "Deployment "+p.ns+"/web does not run as it should: 1 of 2 pods ready", "Cause: OOMKilled in Pod web-1-a, container app, exit code 137 (4 times, last ",
+		"could not read the log of container app of pod web-1-a: you may not get pods/log")
+}
+
+func TestADeploymentThatRunsIsFine(t *testing.T) {
+	p := newPlace(t)
+	d, own, _ := p.deployment(1)
+	p.status(d, `{"status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}}`)
+	pod := newPod("web-1-a", own, "ReplicaSet")
+	p.create(pod)
+	p.bind(pod)
+	p.status(pod, running)
+	p.eventAt(time.Now().Add(time.Minute), "ReplicaSet", "web-1", "", "FailedCreate", `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
+	x := p.explain(p.user(everything()...), "deployments.apps", "web")
+	if x.State != explain.Running || x.Cause != nil || len(x.Unread) > 0 {
+		t.Errorf("got %s", asJSON(t, x))
+	}
+	if x.LastCrash == nil || x.LastCrash.Reason != "Error" || *x.LastCrash.ExitCode != 3 {
+		t.Errorf("the last crash is %s", asJSON(t, x.LastCrash))
+	}
+	checkText(t, x, "web runs fine: 1 of 1 pod ready\n", "Before that: Error in Pod web-1-a, container app, exit code 3 (last ")
+}
+
+func TestADeploymentThatMayNotHavePodsNamesTheQuota(t *testing.T) {
+	p := newPlace(t)
+	d, _, _ := p.deployment(1)
+	p.status(d, `{"status": {"observedGeneration": 1, "conditions": [
+		{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "pods \"web-1-x\" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4"}]}}`)
+	want := func(x *explain.Explanation, object explain.Object) {
+		t.Helper()
+		checkCause(t, x, "QuotaExceeded", object, `ResourceQuota "team" has no room: pods asked 1, used 4 of 4`)
+	}
+	want(p.explain(p.user(everything()...), "deployments.apps", "web"), explain.Object{Kind: "Deployment", Name: "web"})
+	p.event("ReplicaSet", "web-1", "", "FailedCreate", `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
+	want(p.explain(p.user(everything()...), "deployments.apps", "web"), explain.Object{Kind: "ReplicaSet", Name: "web-1"})
+}
+
+func TestAStatefulSetWhosePodIsRefused(t *testing.T) {
+	p := newPlace(t)
+	labels := map[string]string{"app": "web"}
+	s := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "db"},
+		Spec: appsv1.StatefulSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod("", nil, "").Spec},
+		},
+	}
+	p.create(s)
+	p.create(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("9")}}})
+	p.event("StatefulSet", "db", "", "FailedCreate", `create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
+	x := p.explain(p.user(everything()...), "statefulsets.apps", "db")
+	checkCause(t, x, "QuotaExceeded", explain.Object{Kind: "StatefulSet", Name: "db"}, `ResourceQuota "team" has no room`)
+	pod := newPod("db-0", s, "StatefulSet")
+	p.create(pod)
+	p.status(pod, unschedulable)
+	checkCause(t, p.explain(p.user(everything()...), "statefulsets.apps", "db"), "FailedScheduling", explain.Object{Kind: "Pod", Name: "db-0"}, "no node")
+}
+
+func TestAJobThatFailed(t *testing.T) {
+	p := newPlace(t)
+	spec := newPod("", nil, "").Spec
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "import"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
+	p.create(j)
+	p.status(j, `{"status": {"failed": 1, "startTime": "2026-03-01T09:00:00Z", "conditions": [
+		{"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": "2026-03-01T09:00:00Z"},
+		{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit", "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`)
+	x := p.explain(p.user(everything()...), "jobs.batch", "import")
+	checkCause(t, x, "Error", explain.Object{Kind: "Job", Name: "import"}, "Job has reached the specified backoff limit")
+	checkText(t, x, "0 active, 0 succeeded, 1 failed")
+}
+
+func TestAClaimWithoutAClass(t *testing.T) {
+	p := newPlace(t)
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("fast"),
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+	p.create(c)
+	user := p.user(everything()...)
+	if x := p.explain(user, "persistentvolumeclaims", "data"); x.State != explain.Waiting || x.Cause != nil {
+		t.Errorf("got %s", asJSON(t, x))
+	}
+	p.event("PersistentVolumeClaim", "data", "", "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`)
+	checkCause(t, p.explain(user, "persistentvolumeclaims", "data"), "ProvisioningFailed", explain.Object{Kind: "PersistentVolumeClaim", Name: "data"}, `StorageClass "fast" does not exist`)
+}
+
+func TestTheEndOfTheLogIsShown(t *testing.T) {
+	p := newPlace(t)
+	pod := newPod("web", nil, "")
+	p.create(pod)
+	p.bind(pod)
+	p.status(pod, outOfMemory)
+	var log strings.Builder
+	for i := range 15 {
+		_, _ = fmt.Fprintf(&log, "line %d\n", i)
+	}
+	log.WriteString("\x1b[31mfatal\x1b[0m: \u202eno memory\x07\n" + strings.Repeat("é", 5000) + "\n")
+	config, asked := withLogs(t, p.user(everything()...), log.String())
+	x := p.explain(config, "pods", "web")
+	if x.Log == nil || !x.Log.Previous || len(x.Log.Lines) != 10 {
+		t.Fatalf("got %s", asJSON(t, x.Log))
+	}
+	if got := x.Log.Lines[8]; got != "[31mfatal[0m: no memory" {
+		t.Errorf("got %q", got)
+	}
+	if got := len([]rune(x.Log.Lines[9])); got > 401 {
+		t.Errorf("a line of %d characters", got)
+	}
+	want := []string{"/api/v1/namespaces/" + p.ns + "/pods/web/log?container=app&limitBytes=16384&previous=true&tailLines=10"}
+	if diff := cmp.Diff(want, asked()); diff != "" {
+		t.Error(diff)
+	}
+	checkText(t, x, "The end of the log of Pod web, container app:\n  | line 7\n", "  | [31mfatal[0m: no memory\n")
+}
+
+func TestJupyters(t *testing.T) {
+	p := newPlace(t)
+	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}
+	p.create(j)
+	user := p.user(cluster.Rule("bongsu.io", "jupyters", "get"), cluster.Rule("", "events", "list"))
+	if x := p.explain(user, "jupyters.bongsu.io", "anna"); x.State != explain.Waiting || !strings.Contains(x.Summary, "the operator has not looked at it") {
+		t.Errorf("got %s", asJSON(t, x))
+	}
+	p.status(j, `{"status": {"readyReplicas": 0, "conditions": [
+		{"type": "Ready", "status": "False", "reason": "ImagePullBackOff", "message": "image \"x\" cannot be pulled: \u001b[31mno", "lastTransitionTime": "2026-03-01T09:00:00Z"}],
+		"lastFailure": {"reason": "ImagePullBackOff", "message": "image \"x\" cannot be pulled", "object": {"kind": "Pod", "name": "anna-0"}, "container": "notebook",
+			"firstTime": "2026-03-01T09:00:00Z", "lastTime": "2026-03-01T09:00:00Z", "count": 2}}}`)
+	x := p.explain(user, "jupyters.bongsu.io", "anna")
+	checkCause(t, x, "ImagePullBackOff", explain.Object{Kind: "Jupyter", Name: "anna"}, `image "x" cannot be pulled: [31mno`)
+	checkText(t, x, "Conditions:\n  Ready False: ImagePullBackOff: image", "Last failure: ImagePullBackOff in Pod anna-0, container notebook (2 times, last ",
+		"could not read statefulsets: you may not get them")
+	if strings.Contains(text(t, x), "\x1b") {
+		t.Error("it has a control character")
+	}
+	if err := p.Client.Patch(t.Context(), j, client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"suspend": true}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if x := p.explain(user, "jupyters.bongsu.io", "anna"); x.State != explain.Stopped || x.Cause != nil {
+		t.Errorf("got %s", asJSON(t, x))
+	}
+}
+
+func TestAReadyJupyterThatIsStalled(t *testing.T) {
+	p := newPlace(t)
+	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}
+	p.create(j)
+	for reason, message := range map[string]string{"ResourceConflict": "Service anna is somebody else's", "SecretNotFound": "Secret token does not exist"} {
+		p.status(j, fmt.Sprintf(`{"status": {"readyReplicas": 1, "conditions": [
+			{"type": "Ready", "status": "True", "reason": "Ready", "message": "it is ready", "lastTransitionTime": "2026-03-01T09:00:00Z"},
+			{"type": "Stalled", "status": "True", "reason": %q, "message": %q, "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`, reason, message))
+		x := p.explain(p.user(everything()...), "jupyters.bongsu.io", "anna")
+		checkCause(t, x, reason, explain.Object{Kind: "Jupyter", Name: "anna"}, message)
+	}
+}
+
+func TestOtherTypesCannotBeExplained(t *testing.T) {
+	p := newPlace(t)
+	if _, err := p.tries(p.RESTConfig(), "secrets", "x"); err == nil || !strings.Contains(err.Error(), "give one of appservices.bongsu.io, deployments.apps,") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,100 @@
+package culling
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+// Memory is what a status remembers.
+type Memory struct {
+	Idle, Responding Remembered
+	// LastActivity and CullTime are zero if there is none.
+	LastActivity, CullTime time.Time
+	Probe                  *v1alpha1.ProbeResult
+}
+
+// Remembered is a condition of a status.
+type Remembered struct {
+	Condition
+
+	// Since is when it last changed its status.
+	Since time.Time
+}
+
+// MemoryOf reads a status.
+func MemoryOf(status *v1alpha1.JupyterStatus) Memory {
+	return Memory{
+		Idle:         rememberedOf(status, v1alpha1.ConditionIdle),
+		Responding:   rememberedOf(status, v1alpha1.ConditionServerResponding),
+		LastActivity: timeOf(status.LastActivityTime),
+		CullTime:     timeOf(status.CullTime),
+		Probe:        status.LastProbe,
+	}
+}
+
+func rememberedOf(status *v1alpha1.JupyterStatus, kind string) Remembered {
+	c := meta.FindStatusCondition(status.Conditions, kind)
+	if c == nil {
+		return Remembered{Condition: notProbed()}
+	}
+	return Remembered{Condition{c.Status, c.Reason, c.Message}, c.LastTransitionTime.Time}
+}
+
+func timeOf(t *metav1.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
+}
+
+// forget drops a condition that speaks of a time before the notebook was started.
+func (r *Remembered) forget(started time.Time) {
+	if r.Since.Before(started) {
+		r.Condition = notProbed()
+	}
+}
+
+// remember says what else the status should keep: with any change all that is known,
+// and otherwise what it has.
+func remember(in Input, d *Decision) {
+	m := in.Remembered
+	d.LastActivity, d.Probe = m.LastActivity, m.Probe
+	used := in.lastUse()
+	changed := d.Idle != m.Idle.Condition || d.Responding != m.Responding.Condition || !d.CullTime.Equal(m.CullTime)
+	if !changed && !in.stale(used) {
+		return
+	}
+	if in.Record.latest.At.IsZero() {
+		return
+	}
+	d.LastActivity = used
+	d.Probe = probeResult(in.Record.latest)
+}
+
+// stale says whether the remembered activity lies so far back that it is worth a
+// write.
+func (in *Input) stale(used time.Time) bool {
+	return in.Remembered.LastActivity.IsZero() || used.Sub(in.Remembered.LastActivity) >= heartbeat
+}
+
+func probeResult(o Observation) *v1alpha1.ProbeResult {
+	r := &v1alpha1.ProbeResult{Time: metav1.NewTime(o.At), Result: "Success", Message: o.Detail}
+	if o.Failure != "" {
+		r.Result, r.Message = "Failure", o.Failure
+	}
+	r.Message = plaintext.Cut(r.Message, maxMessage)
+	return r
+}
+
+// Changes says whether the decision is one to act upon, or differs from what is
+// remembered.
+func (d *Decision) Changes(m Memory) bool {
+	return d.Warn || d.Cull ||
+		d.Idle != m.Idle.Condition || d.Responding != m.Responding.Condition ||
+		!d.CullTime.Equal(m.CullTime) || !d.LastActivity.Equal(m.LastActivity)
+}

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// errAnswer is never told: askError says it.
+var errAnswer = errors.New("not an answer of Jupyter's API")
+
+// statusAnswer is what is needed of /api/status.
+type statusAnswer struct{ lastActivity time.Time }
+
+// UnmarshalJSON refuses what lacks last_activity.
+func (s *statusAnswer) UnmarshalJSON(data []byte) error {
+	var model struct {
+		LastActivity *time.Time `json:"last_activity"`
+	}
+	if err := json.Unmarshal(data, &model); err != nil {
+		return fmt.Errorf("read status: %w", err)
+	}
+	if model.LastActivity == nil {
+		return errAnswer
+	}
+	s.lastActivity = *model.LastActivity
+	return nil
+}
+
+// kernel is what is needed of a kernel.
+type kernel struct {
+	lastActivity time.Time
+	busy         bool
+}
+
+// kernelsAnswer is /api/kernels.
+type kernelsAnswer []kernel
+
+// UnmarshalJSON refuses what is no list, and kernels that lack a field.
+func (k *kernelsAnswer) UnmarshalJSON(data []byte) error {
+	models, err := list[struct {
+		State        string     `json:"execution_state"`
+		LastActivity *time.Time `json:"last_activity"`
+	}](data)
+	if err != nil {
+		return err
+	}
+	*k = nil
+	for _, m := range models {
+		if m.State == "" || m.LastActivity == nil {
+			return errAnswer
+		}
+		*k = append(*k, kernel{lastActivity: *m.LastActivity, busy: busy(m.State)})
+	}
+	return nil
+}
+
+// busy says whether a kernel of that state is in use. Any state but those that
+// surely are not counts: busy, starting, restarting, autorestarting, and what may be
+// added to them.
+func busy(state string) bool { return state != "idle" && state != "dead" }
+
+// terminalsAnswer is the last activities of /api/terminals.
+type terminalsAnswer []time.Time
+
+// UnmarshalJSON refuses what is no list, and terminals that lack last_activity.
+func (t *terminalsAnswer) UnmarshalJSON(data []byte) error {
+	models, err := list[struct {
+		LastActivity *time.Time `json:"last_activity"`
+	}](data)
+	if err != nil {
+		return err
+	}
+	*t = nil
+	for _, m := range models {
+		if m.LastActivity == nil {
+			return errAnswer
+		}
+		*t = append(*t, *m.LastActivity)
+	}
+	return nil
+}
+
+// list reads a list of objects: null is none, and neither is an entry that is null.
+func list[T any](data []byte) ([]*T, error) {
+	var models []*T
+	if err := json.Unmarshal(data, &models); err != nil {
+		return nil, fmt.Errorf("read list: %w", err)
+	}
+	if models == nil {
+		return nil, errAnswer
+	}
+	for _, m := range models {
+		if m == nil {
+			return nil, errAnswer
+		}
+	}
+	return models, nil
+}
+
+// summarize makes one of the three answers.
+func summarize(status statusAnswer, kernels kernelsAnswer, terminals terminalsAnswer, now time.Time) (Activity, error) {
+	last, busyKernels := status.lastActivity, 0
+	for _, k := range kernels {
+		last = later(last, k.lastActivity)
+		if k.busy {
+			busyKernels++
+		}
+	}
+	for _, t := range terminals {
+		last = later(last, t)
+	}
+	if last.After(now.Add(maxSkew)) {
+		return Activity{}, errFuture
+	}
+	if last.After(now) { // clocks differ a little
+		last = now
+	}
+	return Activity{Last: last, Busy: busyKernels > 0, Detail: detail(len(kernels), busyKernels, len(terminals))}, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func detail(kernels, busyKernels, terminals int) string {
+	var b strings.Builder
+	b.WriteString(count(kernels, "kernel"))
+	if busyKernels > 0 {
+		fmt.Fprintf(&b, ", %d busy", busyKernels)
+	}
+	b.WriteString("; " + count(terminals, "terminal"))
+	return b.String()
+}
+
+func count(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what + "s"
+	case 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

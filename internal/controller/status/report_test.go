@@ -1,0 +1,294 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/counters"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+func TestAFailureIsToldOnceAsConditionAndAsEvent(t *testing.T) {
+	name := metav1.ObjectMeta{Name: "told"}
+	inDefault := metav1.ObjectMeta{Name: "told", Namespace: metav1.NamespaceDefault}
+	match := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Kinds: []string{"Pod"}}}}
+	for kind, object := range map[string]status.Object{
+		"Alarm": &v1alpha1.Alarm{ObjectMeta: inDefault, Spec: v1alpha1.NamespacedAlarmSpec{
+			AlarmSpec: match, Receivers: []v1alpha1.ReceiverReference{{Name: "ops"}},
+		}},
+		"ClusterAlarm": &v1alpha1.ClusterAlarm{ObjectMeta: name, Spec: v1alpha1.ClusterAlarmSpec{
+			AlarmSpec: match, Receivers: []v1alpha1.ClusterReceiverReference{{Name: "ops"}},
+		}},
+		"AlarmReceiver": &v1alpha1.AlarmReceiver{ObjectMeta: inDefault, Spec: v1alpha1.AlarmReceiverSpec{
+			Log: &v1alpha1.LogReceiver{},
+		}},
+		"ClusterAlarmReceiver": &v1alpha1.ClusterAlarmReceiver{ObjectMeta: name, Spec: v1alpha1.ClusterAlarmReceiverSpec{
+			Log: &v1alpha1.LogReceiver{},
+		}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorldOf(t, kind, object)
+			if _, writes := w.reconcile(t, fails); writes != 2 {
+				t.Errorf("%d requests were written, want one for the status and one for the Event", writes)
+			}
+			wantCondition := &metav1.Condition{
+				Type: "Ready", Status: metav1.ConditionFalse, Reason: fails.Reason, Message: fails.Message,
+				ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(noon.Local()),
+			}
+			if diff := cmp.Diff(wantCondition, w.ready(t)); diff != "" {
+				t.Error(diff)
+			}
+			if got := w.status(t).ObservedGeneration; got != 1 {
+				t.Errorf("observedGeneration is %d", got)
+			}
+			wantEvents := []eventsv1.Event{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault},
+				EventTime:  metav1.NewMicroTime(noon.Local()), Type: corev1.EventTypeWarning,
+				ReportingController: strings.ToLower(kind) + "-controller", Action: "Reconcile", Reason: fails.Reason, Note: fails.Message,
+				Regarding: corev1.ObjectReference{
+					APIVersion: "bongsu.io/v1alpha1", Kind: kind, Namespace: object.GetNamespace(), Name: "told", UID: object.GetUID(),
+				},
+			}}
+			ignored := cmp.Options{
+				cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Name", "UID", "ResourceVersion", "CreationTimestamp", "ManagedFields"),
+				cmpopts.IgnoreFields(eventsv1.Event{}, "ReportingInstance"),
+				cmpopts.IgnoreFields(corev1.ObjectReference{}, "ResourceVersion"),
+			}
+			if diff := cmp.Diff(wantEvents, w.events(t), ignored); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+	for name, verdict := range map[string]status.Result{"well": well, "failing": fails, "suspended": suspended} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.tally.Add(w.key.String(), counters.Change{Matched: 1, At: noon})
+			w.reconcile(t, verdict)
+			w.clock.SetTime(noon.Add(10 * time.Minute))
+			for range 3 {
+				if _, writes := w.reconcile(t, verdict); writes != 0 {
+					t.Errorf("%d requests were written", writes)
+				}
+			}
+			if got := w.ready(t).LastTransitionTime; !got.Equal(new(metav1.NewTime(noon))) {
+				t.Errorf("the transition is said to have been at %v", got)
+			}
+		})
+	}
+}
+
+func TestCountsAreWrittenOnceAndGoOnAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile(t, well)
+	w.tally.Add(w.key.String(), counters.Change{Matched: 3, At: noon})
+	if _, writes := w.reconcile(t, well); writes != 1 {
+		t.Errorf("%d requests were written, want one", writes)
+	}
+	w.restart(t)
+	w.tally.Add(w.key.String(), counters.Change{Delivered: 2, At: noon})
+	w.reconcile(t, well)
+	if got := w.status(t); got.Matched != 3 || got.Delivered != 2 {
+		t.Errorf("matched %d, delivered %d, want 3 and 2", got.Matched, got.Delivered)
+	}
+}
+
+func TestRecoveryIsToldAfterAWarningAlone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		verdicts []status.Result
+		want     map[string]int
+	}{
+		"well from the start":    {[]status.Result{well, well}, map[string]int{}},
+		"after a failure":        {[]status.Result{fails, well, well}, map[string]int{"Warning ReceiverNotFound": 1, "Normal Recovered": 1}},
+		"after it was suspended": {[]status.Result{well, suspended, well}, map[string]int{}},
+		"suspended in a failure": {[]status.Result{fails, suspended, well}, map[string]int{"Warning ReceiverNotFound": 1}},
+		"twice": {
+			[]status.Result{fails, well, fails, well},
+			map[string]int{"Warning ReceiverNotFound": 2, "Normal Recovered": 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for i, verdict := range tc.verdicts {
+				w.clock.SetTime(noon.Add(time.Duration(i) * time.Minute))
+				w.reconcile(t, verdict)
+			}
+			if diff := cmp.Diff(tc.want, w.told(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAFailureThatLastsIsToldAgainEveryFiftyMinutes(t *testing.T) {
+	w := newWorld(t)
+	for _, tc := range []struct {
+		after, again time.Duration
+		want         int
+	}{
+		{0, 50 * time.Minute, 1},
+		{20 * time.Minute, 30 * time.Minute, 1},
+		{50*time.Minute - time.Second, time.Second, 1},
+		{50 * time.Minute, 50 * time.Minute, 2},
+		{50 * time.Minute, 50 * time.Minute, 2},
+		{99 * time.Minute, time.Minute, 2},
+		{100 * time.Minute, 50 * time.Minute, 3},
+	} {
+		w.clock.SetTime(noon.Add(tc.after))
+		result, _ := w.reconcile(t, fails)
+		if result.RequeueAfter != tc.again {
+			t.Errorf("after %v it comes back in %v, want %v", tc.after, result.RequeueAfter, tc.again)
+		}
+		if got := len(w.events(t)); got != tc.want {
+			t.Errorf("after %v there are %d Events, want %d", tc.after, got, tc.want)
+		}
+	}
+}
+
+func TestWhatIsWellOrSuspendedNeedsNoReturn(t *testing.T) {
+	w := newWorld(t)
+	for _, verdict := range []status.Result{well, suspended} {
+		if result, _ := w.reconcile(t, verdict); result.RequeueAfter != 0 {
+			t.Errorf("%v comes back in %v", verdict, result.RequeueAfter)
+		}
+	}
+}
+
+func TestARestartRepeatsNoEvent(t *testing.T) {
+	w := newWorld(t)
+	w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused", Since: noon})
+	w.reconcile(t, fails)
+	want := w.told(t)
+	for i := range 3 {
+		w.clock.SetTime(noon.Add(time.Duration(i+1) * time.Minute))
+		w.restart(t)
+		if _, writes := w.reconcile(t, fails); writes > 1 {
+			t.Errorf("%d requests were written, want at most the Event that there is already", writes)
+		}
+	}
+	if diff := cmp.Diff(want, w.told(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAChangedMessageIsNewsUnlessOnlyItsNumbersChanged(t *testing.T) {
+	w := newWorld(t)
+	for _, tc := range []struct {
+		message string
+		want    int
+	}{
+		{"connection refused, 3 attempts", 1},
+		{"connection refused, 4 attempts", 1},
+		{"the server answered 500", 2},
+	} {
+		w.reconcile(t, status.Result{Reason: v1alpha1.ReasonDeliveryFailing, Message: tc.message})
+		if got := w.ready(t).Message; got != tc.message {
+			t.Errorf("the condition says %q, want %q", got, tc.message)
+		}
+		if got := len(w.events(t)); got != tc.want {
+			t.Errorf("%q: there are %d Events, want %d", tc.message, got, tc.want)
+		}
+	}
+}
+
+func TestWhatHappenedIsToldOnceAndTheObjectStaysReady(t *testing.T) {
+	w := newWorld(t)
+	w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: "no such key", Since: noon.Add(-time.Minute)})
+	w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon})
+	for range 2 {
+		w.reconcile(t, well)
+	}
+	if diff := cmp.Diff(map[string]int{"Warning MessageDropped": 1, "Warning ExpressionFailed": 1}, w.told(t)); diff != "" {
+		t.Error(diff)
+	}
+	if got := w.ready(t).Status; got != metav1.ConditionTrue {
+		t.Errorf("Ready is %s", got)
+	}
+	want := &metav1.Condition{
+		Type: "Degraded", Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMessageDropped, Message: "refused: 400",
+		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(noon.Local()),
+	}
+	if diff := cmp.Diff(want, w.degraded(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDegradedGoesAfterFiftyMinutesAlsoIfTheOperatorWasStartedAnew(t *testing.T) {
+	for name, restart := range map[string]bool{"the same operator": false, "a new one": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon})
+			w.reconcile(t, well)
+			if restart {
+				w.restart(t)
+			}
+			w.clock.SetTime(noon.Add(20 * time.Minute))
+			result, _ := w.reconcile(t, well)
+			if w.degraded(t) == nil || result.RequeueAfter != 30*time.Minute {
+				t.Errorf("after 20 minutes it is %v and comes back in %v", w.degraded(t), result.RequeueAfter)
+			}
+			w.clock.SetTime(noon.Add(50 * time.Minute))
+			result, _ = w.reconcile(t, well)
+			if got := w.degraded(t); got != nil || result.RequeueAfter != 0 {
+				t.Errorf("after 50 minutes it is %v and comes back in %v", got, result.RequeueAfter)
+			}
+		})
+	}
+}
+
+func TestAVerdictOnAnOldStateIsNotTold(t *testing.T) {
+	w := newWorld(t)
+	result, err := w.try(t, func(ctx context.Context, _ string) (status.Result, error) {
+		changed := w.object.DeepCopyObject().(*v1alpha1.Alarm)
+		changed.Spec.Suspend = true
+		return fails, w.cluster.Client.Update(ctx, changed)
+	})
+	if err != nil || result.RequeueAfter == 0 {
+		t.Errorf("got %v, %v, want another try and no error", result, err)
+	}
+	if got := w.told(t); len(got) > 0 {
+		t.Errorf("told: %v", got)
+	}
+}
+
+func TestAJudgeThatFailsChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	failure := errors.New("no answer")
+	_, err := w.try(t, func(context.Context, string) (status.Result, error) { return fails, failure })
+	if !errors.Is(err, failure) || w.writes.Load() != 0 {
+		t.Errorf("got %v after %d writes", err, w.writes.Load())
+	}
+}
+
+func TestAnObjectThatIsGoneIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	key := kube.Key{Kind: "Alarm", Namespace: w.key.Namespace, Name: "gone"}
+	w.tally.Add(key.String(), counters.Change{Matched: 3, At: noon})
+	var gone []string
+	_, err := w.reporter.Reconcile(t.Context(), key, &v1alpha1.Alarm{},
+		func(key string) { gone = append(gone, key) },
+		func(context.Context, string) (status.Result, error) { return well, errors.New("it was judged") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{key.String()}, gone); diff != "" {
+		t.Error(diff)
+	}
+	var status v1alpha1.AlarmStatus
+	if w.tally.Apply(key.String(), "uid", &status); status.Matched != 0 {
+		t.Errorf("still counted: %d", status.Matched)
+	}
+}

@@ -1,0 +1,245 @@
+package children
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// family is an API server with Children, and a cache that may lag behind it.
+type family struct {
+	client.WithWatch
+	children *Children
+	// unseen says that the cache knows of nothing yet.
+	unseen bool
+	// seen is what the cache still holds, whatever there is by now.
+	seen   client.Object
+	writes []string
+	// applied is the UID that was last applied for.
+	applied types.UID
+}
+
+var testNames = Names{Domain: "bongsu.io", FieldOwner: "bongsu"}
+
+func newFamily(objects ...client.Object) *family {
+	f := &family{}
+	server := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).WithReturnManagedFields().Build()
+	f.WithWatch = server
+	f.children = New(interceptor.NewClient(server, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if f.unseen {
+				return apierrors.NewNotFound(corev1.Resource("services"), key.Name)
+			}
+			if f.seen != nil {
+				return assign(o, f.seen)
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			f.writes = append(f.writes, "create")
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			f.writes = append(f.writes, "patch")
+			return c.Patch(ctx, o, patch, opts...)
+		},
+		Apply: func(_ context.Context, _ client.WithWatch, o runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+			f.writes = append(f.writes, "apply")
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+			f.applied = (&unstructured.Unstructured{Object: content}).GetUID()
+			return err
+		},
+	}), interceptor.NewClient(server, interceptor.Funcs{Get: readOver}), testNames)
+	return f
+}
+
+// readOver leaves what an answer does not speak of as it was, as real clients do.
+func readOver(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	now := o.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, key, now, opts...); err != nil {
+		return err
+	}
+	text, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, o)
+}
+
+func (f *family) expectWrites(t *testing.T, want ...string) {
+	t.Helper()
+	if got := f.writes; len(got) != len(want) || len(want) > 0 && got[len(got)-1] != want[len(want)-1] {
+		t.Errorf("written %q, want %q", got, want)
+	}
+	f.writes = nil
+}
+
+func wantedService(owner types.UID) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nb", Labels: map[string]string{"bongsu.io/jupyter": "nb"}, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "bongsu.io/v1alpha1", Kind: "Jupyter", Name: "nb", UID: owner, Controller: new(true)},
+		}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"bongsu.io/jupyter": "nb"}, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+}
+
+func TestAChildIsMadeOnceAndWrittenOnlyForAChange(t *testing.T) {
+	f := newFamily()
+	ensure := func(wanted *corev1.Service) {
+		t.Helper()
+		if err := f.children.Ensure(t.Context(), wanted, &corev1.Service{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure(wantedService("me"))
+	f.expectWrites(t, "create")
+	ensure(wantedService("me"))
+	f.expectWrites(t)
+	f.unseen = true // the cache lags behind
+	ensure(wantedService("me"))
+	f.expectWrites(t, "create")
+	f.unseen = false
+
+	var found corev1.Service
+	if err := f.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "nb"}, &found); err != nil {
+		t.Fatal(err)
+	}
+	found.UID = "of-the-first"
+	if err := f.Update(t.Context(), &found); err != nil {
+		t.Fatal(err)
+	}
+	less := wantedService("me")
+	less.Labels = nil
+	ensure(less)
+	f.expectWrites(t, "patch", "apply")
+	if f.applied != "of-the-first" {
+		t.Errorf("applied for UID %q: it may be another object by now", f.applied)
+	}
+}
+
+func TestWhatIsNotOursIsAConflictAndIsNotWritten(t *testing.T) {
+	ofAnother := wantedService("another")
+	ofNobody := wantedService("")
+	ofNobody.OwnerReferences = nil
+	for name, foreign := range map[string]*corev1.Service{"of another owner": ofAnother, "of nobody": ofNobody} {
+		for _, unseen := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				f := newFamily(foreign)
+				f.unseen = unseen
+				err := f.children.Ensure(t.Context(), wantedService("me"), &corev1.Service{})
+				var conflict *ConflictError
+				if !errors.As(err, &conflict) || conflict.Kind != "Service" || conflict.Name != "nb" {
+					t.Errorf("error %v, want a conflict", err)
+				}
+				var after corev1.Service
+				if err := f.Get(t.Context(), client.ObjectKeyFromObject(foreign), &after); err != nil {
+					t.Fatal(err)
+				}
+				if after.ResourceVersion != "999" { // the fake server's first
+					t.Errorf("it was written: resourceVersion %s", after.ResourceVersion)
+				}
+			})
+		}
+	}
+}
+
+func TestWhatTheCacheStillHoldsIsNotWrittenUnseen(t *testing.T) {
+	ours := wantedService("me")
+	ours.UID = "1"
+	ours.Spec.Ports[0].Port = 81 // so that there is something to put right
+	foreign, ofNobody := wantedService("another"), wantedService("")
+	ofNobody.OwnerReferences = nil
+	going := wantedService("me")
+	going.DeletionTimestamp, going.Finalizers = new(metav1.Now()), []string{"a/b"}
+	right, err := New(nil, nil, testNames).prepare(wantedService("me"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		now      client.Object
+		conflict bool
+	}{
+		"it is somebody else's by now": {foreign, true},
+		"it is nobody's by now":        {ofNobody, true},
+		"it is being deleted":          {going, false},
+		"it was put right":             {right, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.now.SetUID("2")
+			f := newFamily(tc.now)
+			f.seen = ours
+			var found corev1.Service
+			err := f.children.Ensure(t.Context(), wantedService("me"), &found)
+			var conflict *ConflictError
+			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil {
+				t.Errorf("error %v, want a conflict: %v", err, tc.conflict)
+			}
+			if found.UID != "2" {
+				t.Errorf("found UID %q, want what there is", found.UID)
+			}
+			f.expectWrites(t)
+		})
+	}
+}
+
+func TestOnlyAClaimIsTakenUpWithoutAnOwner(t *testing.T) {
+	meta := metav1.ObjectMeta{
+		Namespace: "ns", Name: "nb", Labels: map[string]string{"bongsu.io/jupyter": "nb"},
+		Annotations: map[string]string{testNames.ownerUID(): "earlier"},
+	}
+	wanted := wantedService("me").ObjectMeta
+	for name, tc := range map[string]struct {
+		wanted, there, found client.Object
+		conflict             bool
+	}{
+		"a claim":   {&corev1.PersistentVolumeClaim{ObjectMeta: wanted}, &corev1.PersistentVolumeClaim{ObjectMeta: meta}, &corev1.PersistentVolumeClaim{}, false},
+		"a Service": {&corev1.Service{ObjectMeta: wanted}, &corev1.Service{ObjectMeta: meta}, &corev1.Service{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFamily(tc.there)
+			err := f.children.Ensure(t.Context(), tc.wanted, tc.found)
+			var conflict *ConflictError
+			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil {
+				t.Errorf("error %v, want a conflict: %v", err, tc.conflict)
+			}
+		})
+	}
+}
+
+func TestASecretKeepsTheValuesThatItHas(t *testing.T) {
+	secret := func(value string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: wantedService("me").ObjectMeta, Data: map[string][]byte{"token": []byte(value)}}
+	}
+	for name, unseen := range map[string]bool{"that was there": false, "that came in between": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFamily(secret("first"))
+			f.unseen = unseen
+			var found corev1.Secret
+			if err := f.children.Ensure(t.Context(), secret("second"), &found); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(found.Data["token"]); got != "first" || f.applied != "" {
+				t.Errorf("found %q, applied for %q; want what there was", got, f.applied)
+			}
+		})
+	}
+	t.Run("but none that is empty", func(t *testing.T) {
+		f := newFamily(secret(""))
+		if err := f.children.Ensure(t.Context(), secret("second"), &corev1.Secret{}); err != nil {
+			t.Fatal(err)
+		}
+		f.expectWrites(t, "apply")
+	})
+}

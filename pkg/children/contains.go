@@ -1,0 +1,81 @@
+package children
+
+import "slices"
+
+// Contains tells whether all that wanted says is also in found, which may say more:
+// defaults, what webhooks add, entries of other managers. Both are of the kind that
+// JSON decodes to. Entries of lists are found by what identifies them, as the API
+// server's apply finds them, and by their position otherwise.
+func Contains(found, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		found, ok := found.(map[string]any)
+		return ok && containsMap(found, wanted)
+	case []any:
+		found, ok := found.([]any)
+		return ok && containsList(found, wanted)
+	}
+	return found == wanted
+}
+
+func containsMap(found, wanted map[string]any) bool {
+	for key, value := range wanted {
+		if other, ok := found[key]; !ok || !Contains(other, value) {
+			return false
+		}
+	}
+	return true
+}
+
+func containsList(found, wanted []any) bool {
+	key := identifierOf(wanted)
+	if key == "" && len(found) != len(wanted) {
+		return false
+	}
+	for i, entry := range wanted {
+		if key == "" {
+			if !Contains(found[i], entry) {
+				return false
+			}
+			continue
+		}
+		if !containsEntry(found, entry.(map[string]any), key) {
+			return false
+		}
+	}
+	return true
+}
+
+// identifiers are the keys of the lists in the objects that we make, by
+// https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
+// A mount has a name too, that of its volume.
+var identifiers = []string{"mountPath", "uid", "name", "containerPort", "port"}
+
+// identifierOf returns the key that all entries have, or nothing.
+func identifierOf(entries []any) string {
+	for _, key := range identifiers {
+		if len(entries) > 0 && allHave(entries, key) {
+			return key
+		}
+	}
+	return ""
+}
+
+func allHave(entries []any, key string) bool {
+	for _, entry := range entries {
+		fields, ok := entry.(map[string]any)
+		if !ok || fields[key] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// containsEntry looks at all entries of the key: a container may have a port of one
+// number for TCP and another for UDP.
+func containsEntry(found []any, wanted map[string]any, key string) bool {
+	return slices.ContainsFunc(found, func(entry any) bool {
+		fields, ok := entry.(map[string]any)
+		return ok && fields[key] == wanted[key] && Contains(fields, wanted)
+	})
+}

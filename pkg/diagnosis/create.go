@@ -1,0 +1,200 @@
+package diagnosis
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// What controllers and the API server put before what they mean to say. The second
+// tells the name of the pod.
+var (
+	creating      = regexp.MustCompile(`^(?:Error creating(?: job)?: |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
+	forbidden     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
+	invalid       = regexp.MustCompile(`^[\w.]+ "[^"]*" is invalid: `)
+	creatingClaim = regexp.MustCompile(`^failed to create PVC (\S+?): `)
+)
+
+var quotaExceeded = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
+
+// creationRule reads why the API server refused an object.
+type creationRule struct {
+	rule
+	reason string
+}
+
+var creationRules = []creationRule{
+	{rule{regexp.MustCompile(`failed quota: (\S+): must specify (.+)`),
+		`ResourceQuota "${1}" demands what is not set: ${2}`, "set it in resources", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)`),
+		`a LimitRange of the namespace forbids it: ${1}`, "change resources", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`violates PodSecurity "([^"]+)": (.*)`),
+		`the namespace's Pod Security level ${1} forbids it: ${2}`, "set what is in parentheses", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`),
+		`admission policy "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:? ?(.*)`),
+		`admission webhook "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`policy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request: (.*)`),
+		`admission policy "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)"`),
+		`admission webhook "${1}" does not answer`, "wait; if it lasts, ask whoever runs the cluster", true}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`error looking up service account [^/\s]+/(\S+?): serviceaccount`),
+		`service account "${1}" does not exist`, "create it, or correct serviceAccountName", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`no PriorityClass with name (\S+) was found`),
+		`PriorityClass "${1}" does not exist`, "correct priorityClassName (kubectl get priorityclass lists them)", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`User "([^"]+)" (cannot .*)`),
+		`"${1}" ${2}`, "ask whoever runs the cluster", false}, ReasonFailedCreate},
+}
+
+// creation returns why controllers cannot create what they need.
+func (v *view) creation() []finding {
+	last := map[Object]*Event{}
+	for i := range v.Events {
+		if e := &v.Events[i]; e.Reason == "FailedCreate" && v.ofController(e) {
+			last[e.Regarding] = e
+		}
+	}
+	var found []finding
+	for object, e := range last {
+		if !v.createdSince(e) {
+			found = append(found, finding{cause: v.refused(object, e.Note).happened(e)})
+		}
+	}
+	return found
+}
+
+// ofController tells whether the Event regards what makes the pods.
+func (v *view) ofController(e *Event) bool {
+	if e.Regarding.Kind == kindPod || e.Regarding.Kind == kindClaim {
+		return false
+	}
+	return v.Controllers == nil || e.UID == "" || slices.Contains(v.Controllers, e.UID)
+}
+
+// createdSince tells whether the pod that could not be created has been.
+func (v *view) createdSince(e *Event) bool {
+	name := podToCreate(e.Note)
+	return slices.ContainsFunc(v.Pods, func(p *corev1.Pod) bool {
+		if name != "" {
+			return p.Name == name
+		}
+		return e.LastSeen.IsZero() || !p.CreationTimestamp.Time.Before(e.LastSeen)
+	})
+}
+
+func podToCreate(note string) string {
+	if m := creating.FindStringSubmatch(note); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// refused reads the API server's words on an object that it did not take.
+func (v *view) refused(object Object, text string) Cause {
+	text = plain(text)
+	what := "the pod"
+	text = creating.ReplaceAllString(text, "")
+	if m := creatingClaim.FindStringSubmatch(text); m != nil {
+		what, text = "claim "+quote(line(m[1], maxName)), creatingClaim.ReplaceAllString(text, "")
+	}
+	return v.refusal(object, what+" cannot be created", text)
+}
+
+// refusal reads why the API server did not take something; what says of what, and
+// that it did not.
+func (v *view) refusal(object Object, what, text string) Cause {
+	text = forbidden.ReplaceAllString(text, "")
+	cause := Cause{Object: object, Count: 1}
+	if m := quotaExceeded.FindStringSubmatch(text); m != nil {
+		v.overQuota(&cause, what, m[1], m[2], m[3], m[4])
+		return cause
+	}
+	for _, r := range creationRules {
+		if got, ok := read([]rule{r.rule}, text); ok {
+			cause.Reason, cause.Passing = r.reason, got.passing
+			cause.Message, cause.Advice = what+": "+got.message, got.advice
+			return cause
+		}
+	}
+	cause.Reason = ReasonFailedCreate
+	cause.Message = what + ": " + quoted(invalid.ReplaceAllString(text, ""))
+	if invalid.MatchString(text) {
+		cause.Advice = "correct the field"
+	}
+	return cause
+}
+
+// overQuota says which quota has no room, by what is known of it now.
+func (v *view) overQuota(cause *Cause, what, name, asked, used, limited string) {
+	cause.Reason, cause.Passing = ReasonQuotaExceeded, true
+	cause.Advice = "ask for less, or end something else"
+	requests := amounts(asked)
+	usedBy, limits := amounts(used), amounts(limited)
+	if q := v.quotas[name]; q != nil {
+		usedBy, limits = q.Status.Used, q.Status.Hard
+	}
+	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " has no room: " + line(sums(requests, usedBy, limits), maxQuoted)
+	switch {
+	case v.quotas != nil && v.quotas[name] != nil && fits(requests, usedBy, limits):
+		cause.Advice = "it has room by now; wait until it is tried again"
+	case !fits(requests, nil, limits):
+		cause.Advice, cause.Passing = "it asks for more than the whole quota; ask for less, or have the quota raised", false
+	}
+}
+
+// sums writes what is asked for, used and limited, for each resource.
+func sums(asked, used, limited corev1.ResourceList) string {
+	var parts []string
+	for _, name := range sortedNames(asked) {
+		a, u, l := asked[name], used[name], limited[name]
+		parts = append(parts, string(name)+" asked "+a.String()+", used "+u.String()+" of "+l.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+func fits(asked, used, limited corev1.ResourceList) bool {
+	for name, q := range asked {
+		limit, ok := limited[name]
+		if !ok {
+			continue
+		}
+		q = q.DeepCopy()
+		q.Add(used[name])
+		if q.Cmp(limit) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// amounts reads what the quota's plugin writes: cpu=1,pods=2.
+func amounts(text string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		if q, err := resource.ParseQuantity(value); err == nil {
+			list[corev1.ResourceName(name)] = q
+		}
+	}
+	return list
+}
+
+// NotCreated reads what a controller says of a pod that it could not create, as in
+// the condition ReplicaFailure.
+func NotCreated(object Object, message string) Cause {
+	cause := newView(Workload{}).refused(object, message)
+	cause.tidy()
+	return cause
+}

@@ -1,0 +1,191 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// schedulingAdvice is what to do about what the scheduler says of the nodes.
+var schedulingAdvice = []struct {
+	text   *regexp.Regexp
+	advice string
+}{
+	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "ask for less ${1} (resources), or wait until there is more"},
+	{regexp.MustCompile(`untolerated taint|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or have the pod run elsewhere"},
+	{regexp.MustCompile(`node affinity/selector|didn't match node selector`), "check nodeSelector and affinity against the labels of the nodes"},
+	{regexp.MustCompile(`anti-affinity|pod affinity|topology spread`), "check affinity and topologySpreadConstraints"},
+	{regexp.MustCompile(`free ports`), "use another hostPort, or none"},
+	{regexp.MustCompile(`Too many pods`), "wait until other pods have ended"},
+	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are open to pods again"},
+	{regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`), "its volume is where no suitable node is: have it run there, or use another volume"},
+	{regexp.MustCompile(`volume count`), "wait until a node may attach another volume"},
+	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim: stop that one, or use another claim"},
+}
+
+var (
+	noNode       = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
+	preemption   = regexp.MustCompile(`\.? ?(?:preemption: |no new claims to deallocate, preemption: ).*$`)
+	deallocation = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
+	tooLittle    = regexp.MustCompile(`Insufficient (cpu|memory)\b`)
+)
+
+// unscheduled is a pod without a node.
+func (s *site) unscheduled() []finding {
+	scheduled := condition(s.pod, corev1.PodScheduled)
+	last := latest(s.events, "FailedScheduling")
+	cause := s.cause(ReasonFailedScheduling, reading{passing: true}).happened(last)
+	text := ""
+	if last != nil {
+		text = last.Note
+	}
+	if scheduled != nil && scheduled.Status == corev1.ConditionFalse && scheduled.Message != "" {
+		text = scheduled.Message
+		cause.Time = scheduled.LastTransitionTime.Time
+	}
+	if scheduled != nil && scheduled.Reason == corev1.PodReasonSchedulingGated {
+		cause.Message = "the pod is held back by its schedulingGates"
+		cause.Advice = "wait until whoever set them takes them away"
+		return []finding{{cause: cause}}
+	}
+	if text == "" {
+		return nil
+	}
+	text = plain(text)
+	if claim, ok := s.claimTrouble(text, &cause); ok {
+		return claim
+	}
+	s.noNodeTakesIt(text, &cause)
+	return []finding{{cause: cause}}
+}
+
+// noNodeTakesIt says why, in the scheduler's words about the nodes.
+func (s *site) noNodeTakesIt(text string, cause *Cause) {
+	nodes := deallocation.ReplaceAllString(preemption.ReplaceAllString(noNode.ReplaceAllString(text, ""), ""), "")
+	nodes = inOrder(strings.TrimRight(nodes, ". "))
+	cause.Message = "no node can take the pod"
+	cause.Advice = adviceOn(nodes)
+	if strings.HasPrefix(text, "no nodes available") || s.Nodes != nil && s.Nodes.Total == 0 {
+		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has, or ask whoever runs it"
+		return
+	}
+	if nodes != "" {
+		cause.Message += ": " + quoted(nodes)
+	}
+	if note := s.tooLarge(text); note != "" {
+		cause.Message += " (" + note + ")"
+	}
+}
+
+// inOrder sorts the hindrances by what they are: the scheduler sorts them with the
+// number of nodes in front, so that their order changes with it.
+func inOrder(nodes string) string {
+	var hindrances []string
+	for part := range strings.SplitSeq(nodes, ", ") {
+		if last := len(hindrances) - 1; last >= 0 && hindrance(part) == part {
+			hindrances[last] += ", " + part // its comma is one of the text
+			continue
+		}
+		hindrances = append(hindrances, part)
+	}
+	slices.SortFunc(hindrances, func(a, b string) int {
+		return cmp.Or(cmp.Compare(hindrance(a), hindrance(b)), cmp.Compare(a, b))
+	})
+	return strings.Join(hindrances, ", ")
+}
+
+// hindrance leaves out of how many nodes it is one.
+func hindrance(part string) string { return strings.TrimLeft(part, "0123456789") }
+
+// adviceOn joins what to do about the first two hindrances.
+func adviceOn(text string) string {
+	const most = 2
+	var advice []string
+	for _, a := range schedulingAdvice {
+		at := a.text.FindStringSubmatchIndex(text)
+		if at == nil {
+			continue
+		}
+		if advice = append(advice, string(a.text.ExpandString(nil, a.advice, text, at))); len(advice) == most {
+			break
+		}
+	}
+	return strings.Join(advice, "; ")
+}
+
+// tooLarge compares what the pod asks for with the largest node, where that is
+// why it is not taken.
+func (s *site) tooLarge(text string) string {
+	if s.Nodes == nil {
+		return ""
+	}
+	var notes []string
+	for _, r := range []struct {
+		name    corev1.ResourceName
+		largest resource.Quantity
+		unit    string
+	}{{corev1.ResourceCPU, s.Nodes.CPU, " CPU"}, {corev1.ResourceMemory, s.Nodes.Memory, " of memory"}} {
+		asked := requested(&s.pod.Spec, r.name)
+		if !mentions(text, string(r.name)) || asked.Cmp(r.largest) <= 0 {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("the largest node has %s%s; the pod asks for %s",
+			amount(r.largest, r.name), r.unit, amount(asked, r.name)))
+	}
+	return strings.Join(notes, "; ")
+}
+
+func mentions(text, resource string) bool {
+	for _, m := range tooLittle.FindAllStringSubmatch(text, -1) {
+		if m[1] == resource {
+			return true
+		}
+	}
+	return false
+}
+
+// amount writes CPUs as a number, and memory in the largest unit that it has.
+func amount(q resource.Quantity, name corev1.ResourceName) string {
+	const gi, mi = 1 << 30, 1 << 20
+	value, unit := q.AsApproximateFloat64(), ""
+	switch {
+	case name == corev1.ResourceMemory && value >= gi:
+		value, unit = value/gi, "Gi"
+	case name == corev1.ResourceMemory && value >= mi:
+		value, unit = value/mi, "Mi"
+	}
+	return strconv.FormatFloat(math.Round(value*1000)/1000, 'f', -1, 64) + unit
+}
+
+// requested returns what a pod asks for: all that runs at the same time, and at
+// least what its largest init container does with the sidecars before it.
+func requested(spec *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
+	var sidecars, most resource.Quantity
+	for _, c := range spec.InitContainers {
+		ask := c.Resources.Requests[name]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecars.Add(ask)
+			ask = resource.Quantity{}
+		}
+		ask.Add(sidecars)
+		if ask.Cmp(most) > 0 {
+			most = ask
+		}
+	}
+	sum := sidecars
+	for _, c := range spec.Containers {
+		sum.Add(c.Resources.Requests[name])
+	}
+	if sum.Cmp(most) > 0 {
+		most = sum
+	}
+	most.Add(spec.Overhead[name])
+	return most
+}

@@ -1,0 +1,130 @@
+package localcluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(parentDirEnv); dir != "" {
+		beParent(dir)
+		return
+	}
+	SetDefaultEventuallyTimeout(60 * time.Second) // the machine may be busy
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	os.Exit(m.Run())
+}
+
+// start starts a cluster for the length of a test.
+func start(t *testing.T, config localcluster.Config) *localcluster.Cluster {
+	t.Helper()
+	config.UnsafeNoFsync = true
+	if config.Dir == "" {
+		config.Dir = t.TempDir()
+	}
+	c, err := localcluster.Start(t.Context(), config)
+	if errors.Is(err, localcluster.ErrNoAssets) {
+		t.Fatal(err)
+	}
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { stop(t, c) })
+	return c
+}
+
+func stop(t *testing.T, c *localcluster.Cluster) {
+	t.Helper()
+	NewWithT(t).Expect(c.Stop(context.Background())).To(Succeed())
+}
+
+func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+// mark leaves an object behind by which a cluster is known again.
+func mark(t *testing.T, c *localcluster.Cluster, name string) {
+	t.Helper()
+	_, err := clientFor(t, c.RESTConfig()).CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
+func marked(t *testing.T, c *localcluster.Cluster, name string) func() error {
+	client := clientFor(t, c.RESTConfig())
+	return func() error {
+		_, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{})
+		return err
+	}
+}
+
+// pidOf reads the number of a component's process, as the cluster has noted it.
+func pidOf(t *testing.T, dir string, component localcluster.Component) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "run", string(component)+".pid"))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	pid, err := strconv.Atoi(string(data))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return pid
+}
+
+// processesOf returns the processes that were told of a file in the directory.
+// Where there is no /proc it knows those that have a pid file.
+func processesOf(dir string) []int {
+	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
+		return livingPidFiles(dir)
+	}
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	var pids []int
+	for _, file := range files {
+		line, _ := os.ReadFile(file)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if strings.Contains(string(line), dir+"/") && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func livingPidFiles(dir string) []int {
+	files, _ := filepath.Glob(filepath.Join(dir, "run", "*.pid"))
+	var pids []int
+	for _, file := range files {
+		data, _ := os.ReadFile(file)
+		if pid, err := strconv.Atoi(string(data)); err == nil && syscall.Kill(pid, 0) == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// parentDirEnv makes the test binary a program that starts a cluster there and
+// waits to be killed.
+const parentDirEnv = "LOCALCLUSTER_TEST_PARENT_DIR"
+
+func beParent(dir string) {
+	c, err := localcluster.Start(context.Background(), localcluster.Config{Dir: dir, UnsafeNoFsync: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("ready")
+	fmt.Println(<-c.Failed())
+}

@@ -1,0 +1,359 @@
+package localcluster_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
+)
+
+func TestSimulation(t *testing.T) {
+	c := start(t, localcluster.Config{Components: localcluster.Everything(), Nodes: 1})
+	client := clientFor(t, c.RESTConfig())
+	awaitNode(t, client, "node-0")
+	for name, behaves := range map[string]func(*testing.T, *localcluster.Cluster, *world){
+		"a node that joins becomes ready, and says so":       nodeJoins,
+		"a node told to fail becomes not ready and recovers": nodeFails,
+		"a Deployment's pods start and are stopped":          deploymentRuns,
+		"a pod told to crash backs off, ever again":          podCrashes,
+		"a pod told to run out of memory is OOMKilled":       podRunsOutOfMemory,
+		"a pod's image can not be pulled":                    imageIsMissing,
+		"a pod left alone stays as it is until deleted":      podIsLeftAlone,
+		"a Job completes": jobCompletes,
+		"a claim is bound, and its volume goes with it": claimIsBound,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			behaves(t, c, newWorld(t, client))
+		})
+	}
+}
+
+// awaitNode returns when pods are scheduled to a node.
+func awaitNode(t *testing.T, client kubernetes.Interface, name string) {
+	t.Helper()
+	w := &world{Interface: client}
+	NewWithT(t).Eventually(func() (bool, error) {
+		node, err := client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || len(node.Spec.Taints) > 0 {
+			return false, err
+		}
+		ready, err := w.nodeReady(t.Context(), name)()
+		return ready == corev1.ConditionTrue, err
+	}).Should(BeTrue())
+}
+
+// world is a namespace, and a client with which to look at it.
+type world struct {
+	kubernetes.Interface
+	namespace string
+}
+
+func newWorld(t *testing.T, client kubernetes.Interface) *world {
+	t.Helper()
+	g := NewWithT(t)
+	ns, err := client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	// Pods are refused until the controller manager has given it this.
+	g.Eventually(func() error {
+		_, err := client.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	}).Should(Succeed())
+	return &world{Interface: client, namespace: ns.Name}
+}
+
+func (w *world) createPod(t *testing.T, simulate string) *corev1.Pod {
+	t.Helper()
+	pod, err := w.CoreV1().Pods(w.namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "it", Annotations: map[string]string{localcluster.Simulate: simulate}},
+		Spec:       podSpec(),
+	}, metav1.CreateOptions{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return pod
+}
+
+// podSpec is of a pod that runs on the node that nothing is done to.
+func podSpec() corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeSelector: map[string]string{corev1.LabelHostname: "node-0"},
+		Containers:   []corev1.Container{{Name: "app", Image: "example.com/app:1"}},
+	}
+}
+
+func (w *world) pod(ctx context.Context, name string) func() (*corev1.Pod, error) {
+	return func() (*corev1.Pod, error) {
+		return w.CoreV1().Pods(w.namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+}
+
+func containerState(pod *corev1.Pod) corev1.ContainerState {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return corev1.ContainerState{}
+	}
+	return pod.Status.ContainerStatuses[0].State
+}
+
+func waitingReason(pod *corev1.Pod) string {
+	if waiting := containerState(pod).Waiting; waiting != nil {
+		return waiting.Reason
+	}
+	return ""
+}
+
+// events returns the Events on an object, as type, reason and message.
+func (w *world) events(ctx context.Context, namespace, kind, name string) func() ([]corev1.Event, error) {
+	selector := fmt.Sprintf("involvedObject.kind=%s,involvedObject.name=%s", kind, name)
+	return func() ([]corev1.Event, error) {
+		list, err := w.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+		return list.Items, err
+	}
+}
+
+func (w *world) podEvents(ctx context.Context, name string) func() ([]corev1.Event, error) {
+	return w.events(ctx, w.namespace, "Pod", name)
+}
+
+// event matches one from a kubelet.
+func event(eventType, reason, message string) gomegatypes.GomegaMatcher {
+	return And(
+		HaveField("Type", eventType),
+		HaveField("Reason", reason),
+		HaveField("Message", message),
+		HaveField("Source.Component", "kubelet"),
+		HaveField("ReportingController", "kubelet"),
+	)
+}
+
+func nodeJoins(t *testing.T, c *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	g.Expect(c.AddNode(t.Context(), "late")).To(Succeed())
+	g.Eventually(w.nodeReady(t.Context(), "late")).Should(Equal(corev1.ConditionTrue))
+	events := w.events(t.Context(), "default", "Node", "late")
+	g.Eventually(events).Should(ContainElements(
+		event("Normal", "Starting", "Starting kubelet."),
+		event("Normal", "NodeReady", "Node late status is now: NodeReady"),
+		HaveField("Reason", "RegisteredNode"),
+	))
+	g.Expect(events()).To(HaveEach(Or(
+		HaveField("Source.Component", "node-controller"),
+		HaveField("InvolvedObject", corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "late"}),
+	)))
+	node, err := w.CoreV1().Nodes().Get(t.Context(), "late", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(node.Labels).To(HaveKey(corev1.LabelInstanceTypeStable))
+	g.Expect(node.Labels).To(HaveKey(corev1.LabelTopologyZone))
+	g.Expect(node.Status.Capacity.Cpu().String()).To(Equal("4"))
+}
+
+func (w *world) nodeReady(ctx context.Context, name string) func() (corev1.ConditionStatus, error) {
+	return func() (corev1.ConditionStatus, error) {
+		node, err := w.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady {
+				return condition.Status, err
+			}
+		}
+		return corev1.ConditionUnknown, err
+	}
+}
+
+func nodeFails(t *testing.T, c *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	ready := w.nodeReady(t.Context(), "shaky")
+	g.Expect(c.AddNode(t.Context(), "shaky")).To(Succeed())
+	g.Eventually(ready).Should(Equal(corev1.ConditionTrue))
+
+	w.annotateNode(t, "shaky", `"not-ready"`)
+	g.Eventually(ready).Should(Equal(corev1.ConditionFalse))
+	events := w.events(t.Context(), "default", "Node", "shaky")
+	g.Eventually(events).Should(ContainElement(event("Normal", "NodeNotReady", "Node shaky status is now: NodeNotReady")))
+
+	w.annotateNode(t, "shaky", "null")
+	g.Eventually(ready).Should(Equal(corev1.ConditionTrue))
+	g.Eventually(func() map[string]int { return reasons(events()) }).Should(HaveKeyWithValue("NodeReady", BeNumerically(">=", 2)))
+}
+
+func (w *world) annotateNode(t *testing.T, name, value string) {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, localcluster.Simulate, value)
+	_, err := w.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
+// ofItsLife leaves of the Events on a pod those that every one has: on a busy
+// machine a node may seem to be gone for a moment, and of that others tell.
+func ofItsLife(events func() ([]corev1.Event, error)) func() ([]corev1.Event, error) {
+	return func() ([]corev1.Event, error) {
+		all, err := events()
+		return slices.DeleteFunc(all, func(e corev1.Event) bool {
+			return e.Reason != "Scheduled" && e.Source.Component != "kubelet"
+		}), err
+	}
+}
+
+// reasons counts Events by reason.
+func reasons(events []corev1.Event, _ error) map[string]int {
+	count := map[string]int{}
+	for _, e := range events {
+		count[e.Reason]++
+	}
+	return count
+}
+
+func deploymentRuns(t *testing.T, _ *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	labels := map[string]string{"app": "web"}
+	spec := podSpec()
+	spec.Containers = append(spec.Containers, corev1.Container{Name: "side", Image: "example.com/side"})
+	_, err := w.AppsV1().Deployments(w.namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() (int32, error) {
+		d, err := w.AppsV1().Deployments(w.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+		return d.Status.AvailableReplicas, err
+	}).Should(Equal(int32(1)))
+
+	pods, err := w.CoreV1().Pods(w.namespace).List(t.Context(), metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	pod := pods.Items[0]
+	events := ofItsLife(w.podEvents(t.Context(), pod.Name))
+	g.Eventually(events).Should(ContainElements(
+		event("Normal", "Pulled", `Container image "example.com/app:1" already present on machine and can be accessed by the pod`),
+		event("Normal", "Pulling", `Pulling image "example.com/side"`),
+		And(HaveField("Reason", "Created"), HaveField("InvolvedObject.FieldPath", "spec.containers{app}")),
+		And(HaveField("Reason", "Started"), HaveField("InvolvedObject.FieldPath", "spec.containers{side}")),
+	))
+	g.Eventually(func() map[string]int { return reasons(events()) }).Should(Equal(
+		map[string]int{"Scheduled": 1, "Pulling": 1, "Pulled": 2, "Created": 2, "Started": 2}))
+
+	g.Expect(w.AppsV1().Deployments(w.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{})).To(Succeed())
+	g.Eventually(events).Should(ContainElements(
+		event("Normal", "Killing", "Stopping container app"),
+		event("Normal", "Killing", "Stopping container side"),
+	))
+	g.Eventually(w.podCount(t.Context())).Should(BeZero())
+}
+
+func (w *world) podCount(ctx context.Context) func() (int, error) {
+	return func() (int, error) {
+		list, err := w.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{})
+		return len(list.Items), err
+	}
+}
+
+func podCrashes(t *testing.T, _ *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	pod := w.createPod(t, localcluster.SimulateCrash)
+	backOff := event("Warning", "BackOff",
+		fmt.Sprintf("Back-off restarting failed container app in pod it_%s(%s)", w.namespace, pod.UID))
+	// It is one Event, of which the count increases.
+	g.Eventually(w.podEvents(t.Context(), "it")).Should(ContainElement(And(
+		backOff,
+		HaveField("Count", BeNumerically(">=", 2)),
+		WithTransform(func(e corev1.Event) bool { return e.FirstTimestamp.Before(&e.LastTimestamp) }, BeTrue()),
+	)))
+	status := w.awaitBackOff(t, g)
+	g.Expect(status.RestartCount).To(BeNumerically(">=", 2))
+	g.Expect(status.LastTerminationState.Terminated.ExitCode).To(Equal(int32(1)))
+}
+
+// awaitBackOff returns the container's status as it is while it waits to be started
+// again, which is not for long.
+func (w *world) awaitBackOff(t *testing.T, g *WithT) corev1.ContainerStatus {
+	t.Helper()
+	var pod *corev1.Pod
+	g.Eventually(func() (_ string, err error) {
+		pod, err = w.pod(t.Context(), "it")()
+		return waitingReason(pod), err
+	}).Should(Equal("CrashLoopBackOff"))
+	return pod.Status.ContainerStatuses[0]
+}
+
+func podRunsOutOfMemory(t *testing.T, _ *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	w.createPod(t, localcluster.SimulateOOM)
+	last := w.awaitBackOff(t, g).LastTerminationState.Terminated
+	g.Expect(last.Reason).To(Equal("OOMKilled"))
+	g.Expect(last.ExitCode).To(Equal(int32(137)))
+}
+
+func imageIsMissing(t *testing.T, _ *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	w.createPod(t, localcluster.SimulateImagePull)
+	g.Eventually(w.podEvents(t.Context(), "it")).Should(ContainElements(
+		event("Warning", "Failed", "Error: ErrImagePull"),
+		event("Warning", "Failed", "Error: ImagePullBackOff"),
+		event("Normal", "BackOff", `Back-off pulling image "example.com/app:1"`),
+		And(HaveField("Reason", "Failed"), HaveField("Message", HavePrefix(`Failed to pull image "example.com/app:1": `))),
+	))
+	g.Eventually(w.pod(t.Context(), "it")).Should(WithTransform(waitingReason, Equal("ImagePullBackOff")))
+}
+
+func podIsLeftAlone(t *testing.T, _ *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	w.createPod(t, localcluster.SimulateNone)
+	events := ofItsLife(w.podEvents(t.Context(), "it"))
+	g.Eventually(events).Should(ConsistOf(HaveField("Reason", "Scheduled")))
+	g.Consistently(w.pod(t.Context(), "it"), "2s").Should(WithTransform(containerState, BeZero()))
+
+	g.Expect(w.CoreV1().Pods(w.namespace).Delete(t.Context(), "it", metav1.DeleteOptions{})).To(Succeed())
+	g.Eventually(w.podCount(t.Context())).Should(BeZero())
+	g.Expect(reasons(events())).To(Equal(map[string]int{"Scheduled": 1}))
+}
+
+func jobCompletes(t *testing.T, _ *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	spec := podSpec()
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	_, err := w.BatchV1().Jobs(w.namespace).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "work"},
+		Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() (int32, error) {
+		job, err := w.BatchV1().Jobs(w.namespace).Get(t.Context(), "work", metav1.GetOptions{})
+		return job.Status.Succeeded, err
+	}).Should(Equal(int32(1)))
+}
+
+func claimIsBound(t *testing.T, _ *localcluster.Cluster, w *world) {
+	g := NewWithT(t)
+	claims := w.CoreV1().PersistentVolumeClaims(w.namespace)
+	_, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceStorage: resource.MustParse("1Gi"),
+			}},
+		},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() (corev1.PersistentVolumeClaimPhase, error) {
+		claim, err := claims.Get(t.Context(), "data", metav1.GetOptions{})
+		return claim.Status.Phase, err
+	}).Should(Equal(corev1.ClaimBound))
+
+	g.Expect(claims.Delete(t.Context(), "data", metav1.DeleteOptions{})).To(Succeed())
+	g.Eventually(func() ([]corev1.PersistentVolume, error) {
+		list, err := w.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
+		return list.Items, err
+	}).Should(BeEmpty())
+}
