@@ -74,19 +74,19 @@ mutants: controlplane ## Break the code on purpose and demand that a test notice
 .PHONY: bench
 bench: controlplane ## Measure, in Go's benchmark format (BENCH=Match for some); see benchstat
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m -p 1 \
-		$$(grep -rl --include='*_test.go' '^func Benchmark' internal test | xargs -n1 dirname | sort -u | sed 's|^|./|')
+		$$(grep -rl --include='*_test.go' '^func Benchmark' internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
 	@sh hack/fuzz.sh $(FUZZTIME)
 
-# The packages below internal/ whose RBAC markers make the role of every replica, and
-# those of the capabilities: an installation has the roles of what it chose.
-RBAC_common      := app kube
-RBAC_alarm       := controller/alarm controller/receiver enrich eventfeed mirror
-RBAC_secretshare := controller/secretshare
-RBAC_jupyter     := controller/jupyter eventfeed
-RBAC_appservice  := controller/appservice eventfeed
+# The packages whose RBAC markers make the role of every replica, and the roles of the
+# features: an installation has the roles of the features that it chose.
+RBAC_common      := internal/operator internal/kube pkg/events
+RBAC_alarm       := internal/controller/alarm internal/controller/receiver internal/alarm/enrich internal/alarm/source internal/alarm/checkpoint
+RBAC_secretshare := internal/controller/secretshare
+RBAC_jupyter     := internal/controller/jupyter internal/alarm/source
+RBAC_appservice  := internal/controller/appservice internal/alarm/source
 ROLES            := common alarm secretshare jupyter appservice
 role_name         = $(if $(filter common,$1),bongsu,bongsu-$1)
 
@@ -94,11 +94,11 @@ role_name         = $(if $(filter common,$1),bongsu,bongsu-$1)
 generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles, what the chart and kustomize make of them, docs/reference
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
-	go run ./internal/trimcrd config/crd
+	go run ./hack/trimcrd config/crd
 	$(foreach role,$(ROLES),$(CONTROLLER_GEN) rbac:roleName=$(call role_name,$(role)),fileName=role-$(role).yaml \
-		$(patsubst %,paths=./internal/%/...,$(RBAC_$(role))) output:rbac:dir=config/rbac &&) true
-	go run ./internal/manifests
-	go run ./internal/reference $(foreach role,$(ROLES),$(patsubst %,$(role)=internal/%,$(RBAC_$(role))))
+		$(patsubst %,paths=./%/...,$(RBAC_$(role))) output:rbac:dir=config/rbac &&) true
+	go run ./hack/manifests
+	go run ./hack/reference $(foreach role,$(ROLES),$(patsubst %,$(role)=%,$(RBAC_$(role))))
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time builds the linter, which takes minutes

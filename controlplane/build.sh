@@ -3,7 +3,7 @@
 # repository. Needs Go and a POSIX shell.
 set -eu
 
-output=$PWD/$1 build=$PWD/tools/build.sh
+output=$PWD/$1 build=$PWD/hack/build.sh
 cd "$(dirname "$0")"
 
 # Built outside of Kubernetes' own scripts, the components would report v0.0.0,

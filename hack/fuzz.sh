@@ -4,7 +4,7 @@
 set -eu
 
 time=$1
-for match in $(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' internal hack | tr ' ' =); do
+for match in $(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' internal pkg hack | tr ' ' =); do
 	package=./$(dirname "${match%%:*}") target=${match#*=}
 	go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package"
 done

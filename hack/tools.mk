@@ -4,9 +4,9 @@
 CONTROLLER_GEN := bin/tools/controller-gen
 GOLANGCI_LINT  := bin/tools/golangci-lint
 
-$(CONTROLLER_GEN): hack/go.mod hack/go.sum
+$(CONTROLLER_GEN): hack/controller-gen/go.mod hack/controller-gen/go.sum
 	@echo "Building $@."
-	@cd tools && sh build.sh ../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
+	@cd hack/controller-gen && sh ../build.sh ../../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
 
 # In a module of its own, as its dependencies go with nobody else's.
 $(GOLANGCI_LINT): hack/golangci-lint/go.mod hack/golangci-lint/go.sum

@@ -1,4 +1,4 @@
-module github.com/bongsu-io/bongsu/tools/golangci-lint
+module github.com/bongsu-io/bongsu/hack/golangci-lint
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/bongsu-io/bongsu/tools/image
+module github.com/bongsu-io/bongsu/hack/image
 
 go 1.26.8
 

@@ -14,7 +14,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/bongsu-io/bongsu/tools/image/internal/oci"
+	"github.com/bongsu-io/bongsu/hack/image/internal/oci"
 )
 
 const usage = `Packs binaries of Bongsu into an image archive (an OCI layout in a tar).

@@ -10,7 +10,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/bongsu-io/bongsu/tools/image/internal/oci"
+	"github.com/bongsu-io/bongsu/hack/image/internal/oci"
 )
 
 // Where things are in the image.

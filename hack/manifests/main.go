@@ -2,7 +2,7 @@
 // of config, and the kustomize base. Run by `make generate` from the root of the
 // repository:
 //
-//	go run ./internal/manifests
+//	go run ./hack/manifests
 package main
 
 import (

@@ -31,7 +31,7 @@ func apiPage(w *bytes.Buffer) error {
 	for _, definition := range crds {
 		writeKind(w, definition)
 	}
-	return writeReasons(w, "api/v1alpha1/conditions.go")
+	return writeReasons(w, reasonFiles...)
 }
 
 func readCRDs(dir string) ([]crd, error) {

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"strings"
 	"testing"
@@ -15,16 +12,12 @@ func TestOperationsSaysWhatToDoAboutEveryReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(page), "## Conditions and reasons")
-	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/conditions.go", nil, 0)
+	blocks, err := constantsIn("../../"+reasonFiles[0], "../../"+reasonFiles[1])
 	if err != nil {
 		t.Fatal(err)
 	}
 	told := 0
-	for _, declaration := range file.Decls {
-		block, ok := declaration.(*ast.GenDecl)
-		if !ok || block.Tok != token.CONST {
-			continue
-		}
+	for _, block := range blocks {
 		for _, spec := range block.Specs {
 			name, value, err := constantOf(spec)
 			if err != nil {

@@ -10,22 +10,37 @@ import (
 	"strings"
 )
 
-// writeReasons lists the constants of a Go file, block by block, with what their
-// comments say of them.
-func writeReasons(w *bytes.Buffer, path string) error {
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+// reasonFiles declare the condition types and reasons, below the root of the repository.
+var reasonFiles = []string{"api/v1alpha1/conditions.go", "pkg/diagnosis/reasons.go"}
+
+// writeReasons lists the constants of Go files, block by block, with their comments.
+func writeReasons(w *bytes.Buffer, paths ...string) error {
+	fmt.Fprint(w, "## Conditions and reasons\n\n")
+	blocks, err := constantsIn(paths...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(w, "## Conditions and reasons\n\n")
-	for _, declaration := range file.Decls {
-		if block, ok := declaration.(*ast.GenDecl); ok && block.Tok == token.CONST {
-			if err := writeBlock(w, block); err != nil {
-				return err
-			}
+	for _, block := range blocks {
+		if err := writeBlock(w, block); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func constantsIn(paths ...string) (blocks []*ast.GenDecl, err error) {
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, declaration := range file.Decls {
+			if block, ok := declaration.(*ast.GenDecl); ok && block.Tok == token.CONST {
+				blocks = append(blocks, block)
+			}
+		}
+	}
+	return blocks, nil
 }
 
 func writeBlock(w *bytes.Buffer, block *ast.GenDecl) error {

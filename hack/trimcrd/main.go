@@ -3,7 +3,7 @@
 // client-side apply (256 KiB), and lets `containers` be left out, since the template
 // is merged into a pod that has them. Run by `make generate`:
 //
-//	go run ./internal/trimcrd config/crd
+//	go run ./hack/trimcrd config/crd
 package main
 
 import (

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/bongsu-io/bongsu/tools/image/internal/oci"
+	"github.com/bongsu-io/bongsu/hack/image/internal/oci"
 )
 
 // finish is run on the extracted packages.

@@ -9,7 +9,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-const guide = "../../docs/expressions.md"
+const guide = "../../../docs/expressions.md"
 
 // fenced finds the blocks of the guide: what they are in, and their text.
 var fenced = regexp.MustCompile("(?ms)^```(cel|template)\n(.*?)\n```$")

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bongsu-io/bongsu/tools/image/internal/oci"
+	"github.com/bongsu-io/bongsu/hack/image/internal/oci"
 )
 
 func TestANameIsCompletedAsContainerdDoes(t *testing.T) {

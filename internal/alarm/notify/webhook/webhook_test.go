@@ -120,7 +120,7 @@ func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
 // TestTheSchemaKnowsEveryField keeps the schema and Message together: with no
 // further properties allowed it must still accept a full body.
 func TestTheSchemaKnowsEveryField(t *testing.T) {
-	raw, err := os.ReadFile("../../../docs/webhook.schema.json")
+	raw, err := os.ReadFile("../../../../docs/webhook.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestTheSchemaKnowsEveryField(t *testing.T) {
 }
 
 func TestTheGuideShowsARealBody(t *testing.T) {
-	guide, err := os.ReadFile("../../../docs/webhook.md")
+	guide, err := os.ReadFile("../../../../docs/webhook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func remarshal(t *testing.T, from, to any) {
 
 func compileSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	raw, err := os.ReadFile("../../../docs/webhook.schema.json")
+	raw, err := os.ReadFile("../../../../docs/webhook.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}

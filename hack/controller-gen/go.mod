@@ -1,4 +1,4 @@
-module github.com/bongsu-io/bongsu/tools
+module github.com/bongsu-io/bongsu/hack/controller-gen
 
 go 1.26.0
 
