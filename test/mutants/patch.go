@@ -7,25 +7,24 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
-// mutant is one patch, and the tests that must notice it.
+// mutant is one patch and the tests that must notice it.
 type mutant struct {
-	name  string     // of the file, without .patch
+	name  string     // the file name without .patch
 	path  string     // absolute
 	tests []testArgs // at least one; each must fail
 }
 
-// testArgs are the arguments of a `go test`, as the header has them.
+// testArgs are the arguments of a `go test` in a patch's header.
 type testArgs []string
 
-// String is the command line, for the reader.
+// String returns the command line.
 func (a testArgs) String() string { return "go test " + strings.Join(a, " ") }
 
-// module splits off `-C DIR`, for a test of another module of the repository: the Go
-// command demands that it comes first.
+// module splits off `-C DIR`, which selects another module of the repository. The
+// go command requires it to be the first flag.
 func (a testArgs) module() (dir, rest []string) {
 	if len(a) > 1 && a[0] == "-C" {
 		return a[:2], a[2:]
@@ -33,42 +32,36 @@ func (a testArgs) module() (dir, rest []string) {
 	return nil, a
 }
 
-// load reads the patches of a directory, in the order of their names.
-func load(dir string, only *regexp.Regexp) ([]mutant, error) {
+// load reads the patches of a directory, sorted by name.
+func load(dir string) ([]mutant, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.patch"))
 	if err != nil {
 		return nil, err
 	}
 	var mutants []mutant
 	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), ".patch")
-		if !only.MatchString(name) {
-			continue
-		}
-		m, err := loadOne(name, path)
+		tests, err := readTests(path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		mutants = append(mutants, m)
-	}
-	if len(mutants) == 0 {
-		return nil, fmt.Errorf("no mutant in %s matches %q", dir, only)
+		mutants = append(mutants, mutant{
+			name: strings.TrimSuffix(filepath.Base(path), ".patch"), path: path, tests: tests,
+		})
 	}
 	return mutants, nil
 }
 
-func loadOne(name, path string) (mutant, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return mutant{}, err
-	}
+func readTests(path string) ([]testArgs, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return mutant{}, err
+		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	tests, err := parseHeader(f)
-	return mutant{name: name, path: path, tests: tests}, err
+	return parseHeader(f)
 }
 
 const (
@@ -76,7 +69,8 @@ const (
 	testCommand = "go test "
 )
 
-// parseHeader reads the lines before the diff.
+// parseHeader reads the tests from the lines above the diff. It returns an error if
+// there is none.
 func parseHeader(r io.Reader) ([]testArgs, error) {
 	var tests []testArgs
 	lines := bufio.NewScanner(r)
@@ -96,7 +90,7 @@ func parseHeader(r io.Reader) ([]testArgs, error) {
 		tests = append(tests, args)
 	}
 	if len(tests) == 0 {
-		return nil, fmt.Errorf("no line %q before the diff", testHeader+" "+testCommand+"PACKAGE -run TEST")
+		return nil, fmt.Errorf("no test is named: add a line %q above the diff", testHeader+" "+testCommand+"PACKAGE -run TEST")
 	}
 	return tests, lines.Err()
 }
@@ -110,10 +104,10 @@ func parseCommand(command string) (testArgs, error) {
 	return splitWords(rest)
 }
 
-var errQuote = errors.New("quote without an end")
+var errQuote = errors.New("quote is not closed")
 
-// splitWords splits at blanks, as a shell does for words and for '...' and "..."
-// without escapes.
+// splitWords splits at blanks like a shell. It understands '...' and "..." and no
+// escapes.
 func splitWords(s string) ([]string, error) {
 	var words []string
 	for s = strings.TrimLeft(s, " \t"); s != ""; s = strings.TrimLeft(s, " \t") {

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,7 +17,7 @@ import (
 const (
 	code = `package x
 
-// Double is guarded, Triple is not.
+// Double is tested, Triple is not.
 func Double(n int) int { return 2 * n }
 
 func Triple(n int) int { return 3 * n }
@@ -37,7 +36,7 @@ func TestNothing(t *testing.T) { Triple(1) }
 
 func TestRed(t *testing.T) { t.Fatal("always") }
 `
-	// later notices what is broken when a file has gone, which it removes itself.
+	// later fails in the second run only: the first run removes a file.
 	later = `package x
 
 import (
@@ -53,7 +52,7 @@ func TestLater(t *testing.T) {
 `
 )
 
-// patch changes one line of the code; the rest of it is context.
+// patch returns a mutant that replaces one line of the code.
 func patch(test, from, to string) string {
 	context := " " + strings.ReplaceAll(strings.TrimSuffix(code, "\n"), "\n", "\n ")
 	hunk := strings.Replace(context, " "+from, "-"+from+"\n+"+to, 1)
@@ -65,7 +64,7 @@ const (
 	triple = "func Triple(n int) int { return 3 * n }"
 )
 
-func TestEachMutantIsJudged(t *testing.T) {
+func TestEachMutantIsCaughtSurvivesOrIsBroken(t *testing.T) {
 	root, aside := t.TempDir(), t.TempDir()
 	writeFiles(t, aside, map[string]string{"file": ""})
 	writeFiles(t, root, map[string]string{
@@ -83,7 +82,7 @@ func TestEachMutantIsJudged(t *testing.T) {
 	})
 	git(t, root, "init", "--quiet")
 
-	got, err := judgeAll(t, root)
+	got, err := runMutants(t, root)
 
 	want := []string{
 		"caught a-caught", "SURVIVED b-survived", "BROKEN c-uncompiled", "BROKEN d-stale",
@@ -98,10 +97,10 @@ func TestEachMutantIsJudged(t *testing.T) {
 	}
 }
 
-// judgeAll returns the verdicts and the summary, without times and reasons.
-func judgeAll(t *testing.T, root string) ([]string, error) {
+// runMutants returns the printed results and the summary, without times and reasons.
+func runMutants(t *testing.T, root string) ([]string, error) {
 	t.Helper()
-	mutants, err := load(filepath.Join(root, "m"), regexp.MustCompile(""))
+	mutants, err := load(filepath.Join(root, "m"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +110,8 @@ func judgeAll(t *testing.T, root string) ([]string, error) {
 	}
 	t.Cleanup(copied.remove)
 	var out bytes.Buffer
-	j := judge{tree: copied, options: options{timeout: time.Minute}, baselines: map[string]error{}, out: &out}
-	err = j.all(t.Context(), mutants)
+	r := runner{tree: copied, baselines: map[string]error{}, out: &out}
+	err = r.runAll(t.Context(), mutants)
 	t.Log("\n" + out.String())
 	var lines []string
 	line := regexp.MustCompile(`(?m)^(caught|SURVIVED|BROKEN) +(\S+) +[\d.]+s(.*)$|^(\d+ passed, .*)$`)
@@ -122,7 +121,7 @@ func judgeAll(t *testing.T, root string) ([]string, error) {
 	return lines, err
 }
 
-func TestTheCheckoutStaysAsItIs(t *testing.T) {
+func TestTheCheckoutIsNotChanged(t *testing.T) {
 	root := t.TempDir()
 	writeFiles(t, root, map[string]string{
 		"go.mod": "module x\n\ngo 1.26\n", "x.go": code, "x_test.go": tests, ".gitignore": "/bin/\n", "bin/large": "",
@@ -135,7 +134,7 @@ func TestTheCheckoutStaysAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(copied.remove)
-	if err := copied.apply(t.Context(), filepath.Join(root, "m/caught.patch")); err != nil {
+	if err := copied.applyPatch(t.Context(), filepath.Join(root, "m/caught.patch")); err != nil {
 		t.Fatal(err)
 	}
 
@@ -146,7 +145,51 @@ func TestTheCheckoutStaysAsItIs(t *testing.T) {
 		t.Error("the copy has not changed")
 	}
 	if _, err := os.Stat(filepath.Join(copied.dir, "bin")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what git ignores was copied: %v", err)
+		t.Errorf("an ignored file was copied: %v", err)
+	}
+}
+
+func TestTheOutcomeOfATestRun(t *testing.T) {
+	// The events are from real runs of Go 1.26.
+	const (
+		packagePass = `{"Action":"output","Package":"x","Output":"ok  \tx\t0.003s\n"}` + "\n" + `{"Action":"pass","Package":"x"}`
+		packageFail = `{"Action":"fail","Package":"x"}`
+		noTests     = `{"Action":"output","Package":"x","Output":"testing: warning: no tests to run\n"}` + "\n" + packagePass
+		testPass    = `{"Action":"run","Package":"x","Test":"TestA"}` + "\n" + `{"Action":"pass","Package":"x","Test":"TestA"}`
+		testSkip    = `{"Action":"run","Package":"x","Test":"TestA"}` + "\n" + `{"Action":"skip","Package":"x","Test":"TestA"}`
+		testFail    = `{"Action":"run","Package":"x","Test":"TestA"}` + "\n" + `{"Action":"fail","Package":"x","Test":"TestA"}`
+		buildFail   = `{"ImportPath":"x","Action":"build-output","Output":"x.go:1:1: undefined: y\n"}` + "\n" +
+			`{"ImportPath":"x","Action":"build-fail"}` + "\n" + `{"Action":"fail","Package":"x","FailedBuild":"x"}`
+	)
+	for name, tc := range map[string]struct {
+		events []string
+		want   outcome
+	}{
+		"passed":                      {[]string{testPass, packagePass}, passed},
+		"failed":                      {[]string{testFail, packageFail}, failed},
+		"one of two failed":           {[]string{testFail, testPass, packageFail}, failed},
+		"the process died":            {[]string{packageFail}, failed},
+		"no test has the name":        {[]string{noTests}, notRun},
+		"all are skipped":             {[]string{testSkip, packagePass}, notRun},
+		"does not compile":            {[]string{buildFail}, noBuild},
+		"one of two does not compile": {[]string{testFail, packageFail, buildFail}, noBuild},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, err := readEvents(strings.NewReader(strings.Join(tc.events, "\n")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != tc.want {
+				t.Errorf("outcome = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheOutputOfATestRunIsKept(t *testing.T) {
+	_, output, err := readEvents(strings.NewReader(`{"Action":"output","Output":"a\n"}{"Action":"build-output","Output":"b\n"}`))
+	if err != nil || output != "a\nb\n" {
+		t.Errorf("output %q, %v", output, err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheHeaderNamesTheTests(t *testing.T) {
+func TestTestsAreReadFromTheHeader(t *testing.T) {
 	const diff = "\n--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\n-a\n+b\n"
 	for name, tc := range map[string]struct {
 		patch string
@@ -34,14 +34,14 @@ func TestTheHeaderNamesTheTests(t *testing.T) {
 	}
 }
 
-func TestAPatchWithoutATestIsRefused(t *testing.T) {
+func TestAPatchWithoutAValidTestIsRejected(t *testing.T) {
 	for name, patch := range map[string]string{
-		"no header":        "--- a/x.go\n+++ b/x.go\n",
-		"after the diff":   "--- a/x.go\n# test: go test ./x\n",
-		"another command":  "# test: rm -r ./x\n",
-		"an open quote":    "# test: go test ./x -run 'TestA\n",
-		"an empty file":    "",
-		"a command prefix": "# test: go testing ./x\n",
+		"no header":         "--- a/x.go\n+++ b/x.go\n",
+		"after the diff":    "--- a/x.go\n# test: go test ./x\n",
+		"another command":   "# test: rm -r ./x\n",
+		"an unclosed quote": "# test: go test ./x -run 'TestA\n",
+		"an empty file":     "",
+		"a command prefix":  "# test: go testing ./x\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tests, err := parseHeader(strings.NewReader(patch)); err == nil {
@@ -51,16 +51,16 @@ func TestAPatchWithoutATestIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnOpenQuoteIsNamed(t *testing.T) {
+func TestAnUnclosedQuoteIsAnError(t *testing.T) {
 	if _, err := splitWords(`-run "TestA`); !errors.Is(err, errQuote) {
 		t.Errorf("err = %v, want %v", err, errQuote)
 	}
 }
 
-func TestTheModuleOfATestComesFirst(t *testing.T) {
+func TestTheModuleIsSplitFromTheOtherArguments(t *testing.T) {
 	for name, tc := range map[string]struct{ args, dir, rest testArgs }{
-		"of another module": {testArgs{"-C", "tools/x", ".", "-run", "A"}, testArgs{"-C", "tools/x"}, testArgs{".", "-run", "A"}},
-		"of this one":       {testArgs{"./x", "-run", "A"}, nil, testArgs{"./x", "-run", "A"}},
+		"another module": {testArgs{"-C", "tools/x", ".", "-run", "A"}, testArgs{"-C", "tools/x"}, testArgs{".", "-run", "A"}},
+		"this module":    {testArgs{"./x", "-run", "A"}, nil, testArgs{"./x", "-run", "A"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, rest := tc.args.module()
