@@ -68,7 +68,7 @@ race: controlplane ## Run the tests under the race detector: needs a C compiler
 	go test -race $(TEST_FLAGS) $(RACE_PKG)
 
 .PHONY: mutants
-mutants: controlplane ## Break the code on purpose and demand that a test notices (ARGS='-run NAME -v' for some)
+mutants: controlplane ## Apply each mutant and check that its tests fail (ARGS='-run NAME -v' for some)
 	go run ./test/mutants $(ARGS)
 
 .PHONY: bench

@@ -1,15 +1,15 @@
-// Mutants breaks the code on purpose and demands that a test notices.
+// Mutants checks that the tests notice broken code.
 //
-// Each patch in this directory is a mutant: it takes one guarantee away. Lines
-// before the diff name the tests that watch over that guarantee:
+// Each patch in this directory is a mutant: it breaks one guarantee. Lines above
+// the diff name the tests that must fail on the mutant:
 //
 //	# test: go test ./internal/alarm -run TestATenantSeesItsOwnNamespaceOnly
 //
-// Every named test must pass on the tree as it is, and fail on the mutant. A
-// mutant that does not apply, does not compile, or whose test does not run at all
-// is broken, which is as bad as one that survives: it proves nothing.
+// Each named test must pass on the unchanged code and fail on the mutant. A mutant
+// is broken if it does not apply or compile, or if its test does not run. A broken
+// mutant proves nothing, so the command fails on it, as on a mutant that survives.
 //
-// Mutants are applied to a copy of the tree, never to the checkout.
+// The command applies the patches to a copy of the tree, never to the checkout.
 package main
 
 import (
@@ -17,16 +17,21 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
+	"hash/crc32"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"syscall"
-	"time"
 )
 
-// errNotAllCaught is the failure that the printed lines already explain.
+const (
+	patchDir = "test/mutants"
+
+	// maxMutants limits what a full run costs and how many patches a refactoring breaks.
+	maxMutants = 150
+)
+
+// errNotAllCaught is not printed: the lines of the mutants already explain it.
 var errNotAllCaught = errors.New("not all mutants were caught")
 
 func main() {
@@ -50,27 +55,21 @@ func exitCode(err error) int {
 
 // options are the flags.
 type options struct {
-	dir     string
 	only    *regexp.Regexp
+	fifth   string
 	check   bool
 	quick   bool
 	verbose bool
-	timeout time.Duration
-	within  time.Duration
-	shuffle bool
 }
 
 func parseFlags(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	flags.StringVar(&o.dir, "dir", "test/mutants", "where the patches are")
-	flags.BoolVar(&o.check, "check", false, "only check that every patch names a test and applies")
-	flags.BoolVar(&o.quick, "quick", false, "take it for granted that the tests pass without the mutations")
-	flags.BoolVar(&o.verbose, "v", false, "show what the tests print")
-	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "for one run of one test")
-	flags.DurationVar(&o.within, "within", 0, "begin no further mutant after this time, and say how many are left; 0 is no limit")
-	flags.BoolVar(&o.shuffle, "shuffle", false, "run them in a random order, so that with -within each has its turn some time")
-	only := flags.String("run", "", "only mutants whose name matches this regular expression")
+	flags.BoolVar(&o.check, "check", false, fmt.Sprintf("run no test; check that each patch names a test and applies, and that there are at most %d patches", maxMutants))
+	flags.BoolVar(&o.quick, "quick", false, "do not check first that the tests pass on the unchanged code")
+	flags.BoolVar(&o.verbose, "v", false, "print the output of the tests")
+	flags.StringVar(&o.fifth, "fifth", "", "run only a fifth of the mutants, chosen by the hash of this `commit`")
+	only := flags.String("run", "", "run only mutants whose name matches this regular `expression`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -84,15 +83,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	mutants, err := load(o.dir, o.only)
+	mutants, err := load(patchDir)
 	if err != nil {
 		return err
 	}
-	root, err := filepath.Abs(".")
-	if err != nil {
-		return err
+	mutants = choose(mutants, o.only, o.fifth)
+	if len(mutants) == 0 {
+		return errors.New("no mutant matches the flags: check -run and -fifth")
 	}
-	t, err := copyTree(ctx, root)
+	t, err := copyTree(ctx, ".")
 	if err != nil {
 		return err
 	}
@@ -100,24 +99,37 @@ func run(ctx context.Context, args []string) error {
 	if o.check {
 		return check(ctx, t, mutants)
 	}
-	if o.shuffle {
-		rand.Shuffle(len(mutants), func(i, k int) { mutants[i], mutants[k] = mutants[k], mutants[i] })
-	}
-	j := judge{tree: t, options: o, baselines: map[string]error{}, out: os.Stdout}
-	return j.all(ctx, mutants)
+	r := runner{tree: t, quick: o.quick, verbose: o.verbose, baselines: map[string]error{}, out: os.Stdout}
+	return r.runAll(ctx, mutants)
 }
 
-// check reports the mutants that no longer fit the code.
+// choose returns the mutants whose name matches the expression. If a commit is
+// given, it returns only those in the commit's fifth.
+func choose(mutants []mutant, only *regexp.Regexp, commit string) []mutant {
+	part := int(crc32.ChecksumIEEE([]byte(commit)) % 5)
+	var chosen []mutant
+	for i, m := range mutants {
+		if only.MatchString(m.name) && (commit == "" || i%5 == part) {
+			chosen = append(chosen, m)
+		}
+	}
+	return chosen
+}
+
+// check returns an error if there are too many mutants, or if some do not apply.
 func check(ctx context.Context, t tree, mutants []mutant) error {
+	if len(mutants) > maxMutants {
+		return fmt.Errorf("%d mutants, at most %d are allowed: delete the least important ones", len(mutants), maxMutants)
+	}
 	var errs []error
 	for _, m := range mutants {
-		if err := t.applies(ctx, m.path); err != nil {
+		if err := t.checkPatch(ctx, m.path); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
 		}
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	_, err := fmt.Fprintf(os.Stdout, "%d mutants apply\n", len(mutants))
+	_, err := fmt.Printf("%d mutants apply\n", len(mutants))
 	return err
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEachMutantIsInOneFifth(t *testing.T) {
+	all := make([]mutant, 142)
+	for i := range all {
+		all[i].name = fmt.Sprint("mutant-", i)
+	}
+	parts := map[string][]string{} // by the first name
+	for i := range 50 {
+		commit := fmt.Sprintf("%040x", i)
+		part := namesOf(choose(all, regexp.MustCompile(""), commit))
+		if len(part) < 28 || len(part) > 29 {
+			t.Fatalf("commit %s chooses %d of %d mutants, want a fifth", commit, len(part), len(all))
+		}
+		parts[part[0]] = part
+	}
+	got := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(parts))...)))
+	if d := cmp.Diff(slices.Sorted(slices.Values(namesOf(all))), got); d != "" {
+		t.Errorf("fifths of 50 commits: %s", d)
+	}
+}
+
+func TestMutantsAreChosenByName(t *testing.T) {
+	all := []mutant{{name: "alarm-a"}, {name: "alarm-b"}, {name: "ledger-a"}}
+	for name, tc := range map[string]struct {
+		only string
+		want []string
+	}{
+		"all":  {"", []string{"alarm-a", "alarm-b", "ledger-a"}},
+		"some": {"^alarm-", []string{"alarm-a", "alarm-b"}},
+		"none": {"^jupyter-", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(tc.want, namesOf(choose(all, regexp.MustCompile(tc.only), ""))); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestTooManyMutantsAreAnError(t *testing.T) {
+	root := t.TempDir()
+	git(t, root, "init", "--quiet")
+	writeFiles(t, root, map[string]string{
+		"x.go": code, "m/one.patch": patch("^TestDouble$", double, "func Double(n int) int { return n }"),
+	})
+	one, err := load(root + "/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := copyTree(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(copied.remove)
+	mutants := make([]mutant, maxMutants+1)
+	for i := range mutants {
+		mutants[i] = one[0]
+	}
+	if err := check(t.Context(), copied, mutants); err == nil {
+		t.Errorf("%d mutants are accepted", len(mutants))
+	}
+	if err := check(t.Context(), copied, mutants[1:]); err != nil {
+		t.Errorf("%d mutants: %v", maxMutants, err)
+	}
+}
+
+func namesOf(mutants []mutant) []string {
+	var names []string
+	for _, m := range mutants {
+		names = append(names, m.name)
+	}
+	return names
+}
