@@ -18,7 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-const repository = "../.."
+const repository = "../../.."
 
 func TestTheChartOnDiskIsTheOneInTheBinary(t *testing.T) {
 	embedded, err := load()
