@@ -1,7 +1,8 @@
 package v1alpha1
 
-// ConditionReady is True when the object does what its spec asks for. The
-// reason of a False or Unknown Ready is one of the Reason constants.
+// ConditionReady is True when the object does what its spec asks for. The reason of a
+// False or Unknown Ready is one of the Reason constants. A suspended object has no such
+// condition.
 const ConditionReady = "Ready"
 
 // ConditionDegraded is True when something is wrong while the object as such is in
@@ -15,7 +16,7 @@ const ConditionDegraded = "Degraded"
 const (
 	// ReasonReady: the object is in force.
 	ReasonReady = "Ready"
-	// ReasonSuspended: spec.suspend is true; nothing is done for the object.
+	// ReasonSuspended: spec.suspend is true.
 	ReasonSuspended = "Suspended"
 )
 
@@ -160,7 +161,7 @@ const (
 	ReasonCulled = "Culled"
 	// ReasonNotSuspended: spec.suspend is false.
 	ReasonNotSuspended = "NotSuspended"
-	// ReasonNotStalled: nothing is in the way.
+	// ReasonNotStalled: nothing blocks progress.
 	ReasonNotStalled = "NotStalled"
 	// ReasonNoPod: there is no pod.
 	ReasonNoPod = "NoPod"

@@ -28,7 +28,7 @@ import (
 
 // Object is an Alarm or a ClusterAlarm.
 type Object interface {
-	status.Object
+	status.AlarmObject
 	AlarmSpec() *v1alpha1.AlarmSpec
 	NamespaceSelector() *metav1.LabelSelector
 	ReceiverReferences() []v1alpha1.ReceiverReference

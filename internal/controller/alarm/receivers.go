@@ -56,7 +56,7 @@ func referenceKey(ref v1alpha1.ReceiverReference, namespace string) kube.Key {
 // receiver, and what is wrong with it.
 func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string) (bool, status.Result, error) {
 	cluster := key.Kind == v1alpha1.KindClusterAlarmReceiver
-	var object status.Object = &v1alpha1.AlarmReceiver{}
+	var object status.AlarmObject = &v1alpha1.AlarmReceiver{}
 	if cluster {
 		object = &v1alpha1.ClusterAlarmReceiver{}
 	}

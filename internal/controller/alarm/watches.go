@@ -44,7 +44,7 @@ var receiverChanged = predicate.Funcs{
 type readinessOf struct{ status, reason, message string }
 
 func readiness(o client.Object) readinessOf {
-	object, ok := o.(status.Object)
+	object, ok := o.(status.AlarmObject)
 	if !ok {
 		return readinessOf{}
 	}

@@ -24,7 +24,7 @@ import (
 
 // Object is an AlarmReceiver or a ClusterAlarmReceiver.
 type Object interface {
-	status.Object
+	status.AlarmObject
 	ClusterSpec() v1alpha1.ClusterAlarmReceiverSpec
 }
 
