@@ -1,3 +1,4 @@
+// Package children creates and updates the objects that another object consists of.
 package children
 
 import (
@@ -21,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// ConflictError says that an object of the name that is needed is somebody else's.
+// ConflictError reports that an object with the child's name belongs to another owner.
 type ConflictError struct {
 	Kind, Name string
-	// Owner is what controls it, as KIND NAME; empty if nothing does.
+	// Owner is the object's controller, as KIND NAME; empty if it has none.
 	Owner string
 }
 
@@ -46,10 +47,10 @@ type Children struct {
 
 // Names are how an operator marks its children.
 type Names struct {
-	// Domain of the operator's annotations, for example "bongsu.io". DOMAIN/applied holds
-	// a digest of what was last written, so that Children notices a field that is no longer
-	// wanted. DOMAIN/owner-uid holds the UID of the owner of a child without an owner
-	// reference, which therefore outlives its owner.
+	// Domain of the operator's annotations, for example "bongsu.io". DOMAIN/applied is a
+	// digest of the last write. It shows when a field is no longer wanted. DOMAIN/owner-uid
+	// is the UID of the owner of a child without an owner reference. Such a child outlives
+	// its owner.
 	Domain string
 	// FieldOwner is the name in managedFields.
 	FieldOwner client.FieldOwner
@@ -58,17 +59,17 @@ type Names struct {
 func (n Names) applied() string  { return n.Domain + "/applied" }
 func (n Names) ownerUID() string { return n.Domain + "/owner-uid" }
 
-// NewChildren returns Children. The client may read from caches that hold only objects
-// with the operator's labels; live reads from the API server.
+// New returns Children. The client may read from caches that contain only objects with
+// the operator's labels. live reads from the API server.
 func New(c client.Client, live client.Reader, names Names) *Children {
 	return &Children{client: c, live: live, names: names}
 }
 
-// Ensure makes a child what is wanted and reads what there is then into found. The
-// first write is a Create; later ones are server-side applies for that UID, only when
-// a field that we set is missing or differs, or is wanted no longer. It returns a
-// *ConflictError if there is an object of that name that is not ours, and the errors
-// of the API server as they are. A Secret keeps the values that it has.
+// Ensure creates or updates a child, and reads it into found. The first write is a
+// Create. Later writes are server-side applies for its UID, if a field that we set is
+// missing, differs, or is no longer wanted. A Secret keeps its values. Ensure returns a
+// *ConflictError if another owner has an object with that name. Errors of the API server
+// are returned unchanged.
 func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) error {
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if apierrors.IsNotFound(err) {
@@ -83,7 +84,7 @@ func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) erro
 	return c.repair(ctx, wanted, found)
 }
 
-// Make is Ensure for a child that was just seen not to be there.
+// Make is Ensure for a child that did not exist a moment ago.
 func (c *Children) Make(ctx context.Context, wanted, found client.Object) error {
 	wanted, err := c.prepare(wanted)
 	if err != nil {
@@ -95,7 +96,7 @@ func (c *Children) Make(ctx context.Context, wanted, found client.Object) error 
 	return c.repair(ctx, wanted, found)
 }
 
-// prepare returns a copy that bears the digest of what is wanted.
+// prepare returns a copy with the digest of the wanted child.
 func (c *Children) prepare(wanted client.Object) (client.Object, error) {
 	digest, err := digestOf(wanted)
 	if err != nil {
@@ -120,8 +121,8 @@ func digestOf(o client.Object) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// create reads what is in the way, if anything is: it may be ours, newer than the
-// cache or without its label.
+// create reports whether it created the child. If an object has its name, it reads that
+// into found: it may be ours, newer than the cache, or without our label.
 func (c *Children) create(ctx context.Context, wanted, found client.Object) (bool, error) {
 	made := wanted.DeepCopyObject().(client.Object)
 	err := c.client.Create(ctx, made, c.names.FieldOwner)
@@ -129,14 +130,14 @@ func (c *Children) create(ctx context.Context, wanted, found client.Object) (boo
 	case err == nil:
 		return true, assign(found, made)
 	case apierrors.IsAlreadyExists(err):
-		return false, c.readAnew(ctx, client.ObjectKeyFromObject(wanted), found)
+		return false, c.readLive(ctx, client.ObjectKeyFromObject(wanted), found)
 	}
 	return false, err
 }
 
-// readAnew reads from the API server. A client leaves the fields that an answer does
-// not speak of as they were, so it is given an empty object.
-func (c *Children) readAnew(ctx context.Context, key client.ObjectKey, found client.Object) error {
+// readLive reads from the API server into an empty object, because a client keeps the
+// fields that an answer lacks.
+func (c *Children) readLive(ctx context.Context, key client.ObjectKey, found client.Object) error {
 	now := reflect.New(reflect.TypeOf(found).Elem()).Interface().(client.Object)
 	if err := c.live.Get(ctx, key, now); err != nil {
 		return err
@@ -156,9 +157,8 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	if done, err := c.isDone(wanted, found); done || err != nil {
 		return err
 	}
-	// Caches lag behind, so it may be another object by now, and they leave out who
-	// manages what.
-	if err := c.readAnew(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+	// The cache may be outdated, and it has no managedFields.
+	if err := c.readLive(ctx, client.ObjectKeyFromObject(found), found); err != nil {
 		return err
 	}
 	if done, err := c.isDone(wanted, found); done || err != nil {
@@ -170,23 +170,23 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	return c.apply(ctx, wanted, found)
 }
 
-// isDone tells whether there is nothing to put right. It returns a *ConflictError if
-// what was found is not ours.
+// isDone reports whether the child needs no write. It returns a *ConflictError if the
+// object is not ours.
 func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 	switch {
 	case !c.names.IsOurs(wanted, found):
 		return false, c.conflict(found)
-	case !found.GetDeletionTimestamp().IsZero(): // it is made anew when it is gone
+	case !found.GetDeletionTimestamp().IsZero(): // it is recreated when it is gone
 		return true, nil
 	case hasValues(wanted, found):
 		return true, nil
 	}
-	return isAsWanted(wanted, found)
+	return matches(wanted, found)
 }
 
-// IsOurs reports whether an object belongs to the owner of what is wanted. One that
-// outlived its owner, as its annotation says, is taken up by the next owner of that
-// name: a claim, and what is wanted with that annotation itself.
+// IsOurs reports whether an object belongs to the owner of the wanted child. Claims, and
+// children with the annotation for it, can outlive their owner. They belong to the next
+// owner with the same name.
 func (n Names) IsOurs(wanted, found client.Object) bool {
 	if controller := metav1.GetControllerOf(found); controller != nil {
 		return controller.UID == n.uidOfOwner(wanted)
@@ -207,8 +207,8 @@ func (n Names) mayOutlive(wanted client.Object) bool {
 	return isClaim || wanted.GetAnnotations()[n.ownerUID()] != ""
 }
 
-// hasValues tells whether a Secret has a value for each key that is wanted. Ours are
-// random: those that another made in the meantime are as good, and may be in use.
+// hasValues reports whether a Secret has a value for each wanted key. Our values are
+// random: existing ones are as good, and may be in use.
 func hasValues(wanted, found client.Object) bool {
 	secret, ok := found.(*corev1.Secret)
 	if !ok {
@@ -237,7 +237,7 @@ func (c *Children) conflict(found client.Object) error {
 	return NewConflict(gvk.Kind, found)
 }
 
-// NewConflict returns the error that an object of a kind is in the way.
+// NewConflict returns the error for an object of a kind that has a child's name.
 func NewConflict(kind string, found client.Object) *ConflictError {
 	conflict := &ConflictError{Kind: kind, Name: found.GetName()}
 	if controller := metav1.GetControllerOf(found); controller != nil {
@@ -246,7 +246,7 @@ func NewConflict(kind string, found client.Object) *ConflictError {
 	return conflict
 }
 
-func isAsWanted(wanted, found client.Object) (bool, error) {
+func matches(wanted, found client.Object) (bool, error) {
 	a, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
 	if err != nil {
 		return false, err
@@ -258,7 +258,7 @@ func isAsWanted(wanted, found client.Object) (bool, error) {
 	return Contains(b, withoutEmpty(a)), nil
 }
 
-// withoutEmpty drops what a typed object says of itself although nobody set it.
+// withoutEmpty removes fields that a typed object contains although they are not set.
 func withoutEmpty(content map[string]any) map[string]any {
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
@@ -266,8 +266,8 @@ func withoutEmpty(content map[string]any) map[string]any {
 	return content
 }
 
-// adoptFields has the API server count what we created with to what we apply: or a
-// field that is wanted no longer would stay.
+// adoptFields moves the fields of our Create to our server-side apply. Otherwise the API
+// server would keep a field that is no longer wanted.
 func (c *Children) adoptFields(ctx context.Context, found client.Object) error {
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(string(c.names.FieldOwner)), string(c.names.FieldOwner))
 	if err != nil || patch == nil {

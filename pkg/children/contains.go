@@ -2,10 +2,9 @@ package children
 
 import "slices"
 
-// Contains tells whether all that wanted says is also in found, which may say more:
-// defaults, what webhooks add, entries of other managers. Both are of the kind that
-// JSON decodes to. Entries of lists are found by what identifies them, as the API
-// server's apply finds them, and by their position otherwise.
+// Contains reports whether found has all fields of wanted. It may have more: defaults,
+// fields of webhooks, entries of other managers. Both are decoded JSON. Entries of lists
+// are found by their keys, as in a server-side apply, or else by their position.
 func Contains(found, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -46,12 +45,12 @@ func containsList(found, wanted []any) bool {
 	return true
 }
 
-// identifiers are the keys of the lists in the objects that we make, by
+// identifiers are the keys of the lists in our children, by
 // https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
-// A mount has a name too, that of its volume.
+// mountPath comes before name, because mounts have the name of their volume.
 var identifiers = []string{"mountPath", "uid", "name", "containerPort", "port"}
 
-// identifierOf returns the key that all entries have, or nothing.
+// identifierOf returns the key that all entries have; empty if there is none.
 func identifierOf(entries []any) string {
 	for _, key := range identifiers {
 		if len(entries) > 0 && allHave(entries, key) {
@@ -71,8 +70,8 @@ func allHave(entries []any, key string) bool {
 	return true
 }
 
-// containsEntry looks at all entries of the key: a container may have a port of one
-// number for TCP and another for UDP.
+// containsEntry compares all entries with the key: a container may have a port with the
+// same number for TCP and for UDP.
 func containsEntry(found []any, wanted map[string]any, key string) bool {
 	return slices.ContainsFunc(found, func(entry any) bool {
 		fields, ok := entry.(map[string]any)

@@ -1,3 +1,4 @@
+// Package events creates Events that neither a restart nor a second replica repeats.
 package events
 
 import (
@@ -26,17 +27,17 @@ import (
 )
 
 const (
-	// RepeatEvery is how often an Event is emitted again while its cause lasts:
-	// before the API server forgets it (--event-ttl is an hour by default).
+	// RepeatEvery is the interval at which an Event is repeated while its cause lasts. It
+	// is shorter than the life of an Event, which is an hour by default (--event-ttl).
 	RepeatEvery = 50 * time.Minute
 
 	// maxNote is the limit of an Event's note in the API server, in bytes.
 	maxNote = 1024
 
-	rememberedEvents = 4096
+	cacheSize = 4096
 )
 
-// Event is something to say on an object.
+// Event describes an Event on an object.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
@@ -44,37 +45,36 @@ type Event struct {
 	Reason string
 	// Action is a verb: what the controller did or tried.
 	Action string
-	// Note is the sentence; it is cut at 1,024 bytes.
+	// Note is the message. It is cut at 1,024 bytes.
 	Note string
-	// Identity is what makes two Events tell the same. Default: the Note, but for its
+	// Identity is equal for Events with the same content. The default is the Note without
 	// numbers and white space.
 	Identity string
-	// Since is when what it tells of began: a condition's transition time. The
-	// same Event with the same Since is one Event, across restarts too.
+	// Since is when the reported state began, as the object's status records it. The same
+	// Event with the same Since is created once, also across restarts.
 	Since time.Time
 }
 
-// Every failure is told by an Event on the object of whoever can put it right.
+// Every failure is reported by an Event on the object whose owner can correct it.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
-// Recorder creates Events whose names follow from what they say, so that the
-// API server refuses the second of the same: neither a restart nor a second
-// replica repeats one.
+// Recorder creates Events whose names are derived from their content. The API server
+// refuses the second Event with the same name.
 type Recorder struct {
 	client     client.Client
 	clock      clock.PassiveClock
 	controller string
 	instance   string
-	// emitted spares the request for an Event that this process made already.
+	// emitted contains the Events of this process, to save requests.
 	emitted *lru.Cache[string, struct{}]
 }
 
-// NewRecorder returns a Recorder that reports as controller, for example
+// NewRecorder returns a Recorder whose Events come from controller, for example
 // "alarm-controller".
 func NewRecorder(c client.Client, clk clock.PassiveClock, controller string) *Recorder {
-	emitted, err := lru.New[string, struct{}](rememberedEvents)
+	emitted, err := lru.New[string, struct{}](cacheSize)
 	if err != nil {
-		panic(err) // only for a size that is not positive
+		panic(err) // only if the size is not positive
 	}
 	instance, err := os.Hostname()
 	if err != nil {
@@ -83,8 +83,8 @@ func NewRecorder(c client.Client, clk clock.PassiveClock, controller string) *Re
 	return &Recorder{client: c, clock: clk, controller: controller, instance: instance, emitted: emitted}
 }
 
-// Emit creates the Event unless it exists. That an object is being removed with its
-// namespace, or that the API server refuses the Event (a quota), is no error.
+// Emit creates the Event unless it exists. It is not an error if the namespace is being
+// deleted, or if the API server refuses the Event because of a quota.
 func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) error {
 	event, err := r.build(regarding, e)
 	if err != nil {
@@ -101,8 +101,7 @@ func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) e
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case apierrors.IsForbidden(err):
-		// A namespace whose quota has no room for Events must not keep us from doing what
-		// they tell of.
+		// A quota on Events must not block the work of the controller.
 		logr.FromContextOrDiscard(ctx).Error(err, "event refused", "type", e.Type, "reason", e.Reason)
 		return nil
 	default:
@@ -112,7 +111,7 @@ func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) e
 	return nil
 }
 
-// NextRepeat returns how long until an Event with that Since is due again.
+// NextRepeat returns when to emit an Event with that Since again.
 func (r *Recorder) NextRepeat(since time.Time) time.Duration {
 	return RepeatEvery - r.clock.Since(since)%RepeatEvery
 }
@@ -124,7 +123,7 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 	}
 	namespace := regarding.GetNamespace()
 	if namespace == "" {
-		// Where Events of objects without a namespace are kept by convention.
+		// By convention, the namespace for Events on cluster-scoped objects.
 		namespace = metav1.NamespaceDefault
 	}
 	return &eventsv1.Event{
@@ -144,16 +143,15 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 	}, nil
 }
 
-// name is deterministic in what is said, of which object, since when, and in the
-// how manieth repetition.
+// name is derived from the object, the content, Since, and the repetition number.
 func (r *Recorder) name(regarding client.Object, e Event) string {
 	repetition := r.clock.Since(e.Since) / RepeatEvery
 	h := sha256.New()
 	for _, part := range []string{
-		string(regarding.GetUID()), r.controller, e.Type, e.Reason, cmp.Or(e.Identity, normalise(e.Note)),
+		string(regarding.GetUID()), r.controller, e.Type, e.Reason, cmp.Or(e.Identity, normalize(e.Note)),
 		e.Since.UTC().Format(time.RFC3339), fmt.Sprint(int64(repetition)),
 	} {
-		// A length in front of each part, so that no two lists of parts are alike.
+		// The length before each part makes different lists differ.
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	const maxName = 253 - 1 - 16
@@ -162,8 +160,8 @@ func (r *Recorder) name(regarding client.Object, e Event) string {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// normalise leaves out what differs between two tellings of the same: white
-// space and numbers (attempts, addresses, durations).
-func normalise(note string) string {
+// normalize removes what differs between notes with the same content: white space and
+// numbers, such as attempts, addresses and durations.
+func normalize(note string) string {
 	return strings.Join(strings.Fields(digits.ReplaceAllString(note, "0")), " ")
 }
