@@ -19,7 +19,7 @@ func TestEachFindingSaysHowBadItIsAndWhatToDo(t *testing.T) {
 		level fitness.Level
 		says  string
 	}{
-		"the version that is tested":    {fitness.Server("v1.36.3"), fitness.OK, "v1.36.3"},
+		"the version that is tested":    {fitness.Server("v1.37.2"), fitness.OK, "v1.37.2"},
 		"a provider's version":          {fitness.Server("v1.31.4-gke.100"), fitness.OK, "1.30 or later"},
 		"the first version":             {fitness.Server("v1.30.0"), fitness.OK, ""},
 		"an old version":                {fitness.Server("v1.29.9"), fitness.Fail, "upgrade to 1.30"},
