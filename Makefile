@@ -112,6 +112,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 		[ -z "$$unformatted" ] || { echo "not formatted by gofmt:" $$unformatted; exit 1; }
 	go mod tidy -diff
 	cd controlplane && go mod tidy -diff
+	@sh tools/verify-shared-modules.sh
 	cd tools/image && go mod tidy -diff
 	cd test/helm && go mod tidy -diff
 	cd test/alerts && go mod tidy -diff && go test ./...
