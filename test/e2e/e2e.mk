@@ -5,7 +5,7 @@ E2E_PLATFORM := linux/$(shell go env GOARCH)
 E2E_TAGS     := e2e-1 e2e-2
 
 .PHONY: e2e-node
-e2e-node: controlplane bongsu e2e-images ## Run the operator's image on a real kubelet: needs Linux, root and Debian's apt
+e2e-node: controlplane node bongsu e2e-images ## Run the operator's image on a real kubelet: needs Linux, root and Debian's apt
 	@dpkg -s $(E2E_PACKAGES) >/dev/null 2>&1 || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(E2E_PACKAGES); }
 	@for tag in $(E2E_TAGS); do \

@@ -1,11 +1,21 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
 	utl "go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/pkg/v3/cobrautl"
+	"go.etcd.io/etcd/server/v3/etcdmain"
 )
+
+// etcd is the server with its full set of flags and environment variables, not
+// the embed package with a few of them: harnesses such as envtest ask the
+// binary's help text which flags it knows.
+func etcd() {
+	etcdmain.Main(os.Args)
+}
 
 // etcdctl talks to a running etcd. Tests compact with it, and save snapshots.
 func etcdctl() {
