@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
@@ -75,14 +74,15 @@ func lasting(t testing.TB, start func(context.Context, ...Option) (*Cluster, err
 }
 
 func start(ctx context.Context, opts ...Option) (*Cluster, error) {
-	c, err := startBare(ctx, opts...)
+	assets, err := localcluster.DefaultAssets()
 	if err != nil {
 		return nil, err
 	}
-	if err := install.Install(ctx, c.RESTConfig()); err != nil {
-		return nil, errors.Join(fmt.Errorf("install: %w", err), c.Stop(context.WithoutCancel(ctx)))
+	dir, err := template(ctx, assets)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a cluster: %w", err)
 	}
-	return c, nil
+	return startBare(ctx, append([]Option{func(c *localcluster.Config) { c.Template = dir }}, opts...)...)
 }
 
 func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
