@@ -61,6 +61,7 @@ func StartBare(t testing.TB, opts ...Option) *Cluster {
 
 func lasting(t testing.TB, start func(context.Context, ...Option) (*Cluster, error), opts []Option) *Cluster {
 	t.Helper()
+	skipIfShort(t)
 	c, err := start(t.Context(), append([]Option{In(t.TempDir())}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +72,14 @@ func lasting(t testing.TB, start func(context.Context, ...Option) (*Cluster, err
 		}
 	})
 	return c
+}
+
+// skipIfShort leaves out tests that need a control plane: see make test-unit.
+func skipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
 }
 
 func start(ctx context.Context, opts ...Option) (*Cluster, error) {
