@@ -70,6 +70,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := endStale(ctx, c.dir); err != nil {
 		return err
 	}
+	if err := copyTemplate(c.dir, layout(c.config.Template)); err != nil {
+		return err
+	}
 	if err := c.prepare(); err != nil {
 		return err
 	}

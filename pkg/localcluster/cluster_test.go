@@ -127,6 +127,7 @@ func TestComponentThatDiesIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
 }
 
 func TestClusterOfAKilledParentIsTakenOver(t *testing.T) {
+	skipIfShort(t)
 	g := NewWithT(t)
 	dir := t.TempDir()
 	parent := exec.Command(os.Args[0])

@@ -33,6 +33,9 @@ type Config struct {
 	// Dir holds the cluster, whole: it is created if need be, and nothing is
 	// written outside of it. Required.
 	Dir string
+	// Template is the directory of a stopped cluster. If Dir contains no cluster yet,
+	// the new one starts with a copy of its objects and certificates. Default none.
+	Template string
 	// Assets is the directory of the binaries. Default: DefaultAssets().
 	Assets string
 	// Components run besides Etcd and APIServer. Default none.

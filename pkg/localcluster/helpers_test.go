@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 // start starts a cluster for the length of a test.
 func start(t *testing.T, config localcluster.Config) *localcluster.Cluster {
 	t.Helper()
+	skipIfShort(t)
 	config.UnsafeNoFsync = true
 	if config.Dir == "" {
 		config.Dir = t.TempDir()
@@ -45,6 +46,14 @@ func start(t *testing.T, config localcluster.Config) *localcluster.Cluster {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { stop(t, c) })
 	return c
+}
+
+// skipIfShort leaves out tests that need a control plane: see make test-unit.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
 }
 
 func stop(t *testing.T, c *localcluster.Cluster) {

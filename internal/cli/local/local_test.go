@@ -36,6 +36,9 @@ type run struct {
 
 func start(t *testing.T, change func(*local.Config)) *run {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{cancel: cancel, ended: make(chan struct{})}
 	c := local.Config{
