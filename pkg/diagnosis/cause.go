@@ -14,7 +14,7 @@ type Cause struct {
 	// Message says what is wrong, Advice what to do about it: a sentence each.
 	Message, Advice string
 	// Passing says that waiting may help.
-	Passing bool
+	Transient bool
 	// Time is when it last happened anew; zero if nothing says so.
 	Time time.Time
 	// Count is how often it has happened, as far as is known; at least 1.

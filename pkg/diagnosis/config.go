@@ -17,7 +17,7 @@ var configReasons = map[string]string{
 }
 
 // missing is what the kubelet says of a ConfigMap, a Secret or a key that is not there.
-var missing = regexp.MustCompile(`^Error: (?:configmap|secret) ".*" not found$|^Error: couldn't find key `)
+var missingReference = regexp.MustCompile(`^Error: (?:configmap|secret) ".*" not found$|^Error: couldn't find key `)
 
 var configRules = []rule{
 	{regexp.MustCompile(`configmap "([^"]+)" not found`),
@@ -47,19 +47,19 @@ var configRules = []rule{
 }
 
 // config is a container that cannot be made of what it refers to.
-func (c *container) config(reason, message string) Cause {
+func (c *container) createCause(reason, message string) Cause {
 	last := latest(c.ownEvents(), "Failed", "FailedPostStartHook")
 	if message == "" && last != nil {
 		message = last.Note
 	}
-	r := readOr(configRules, plain(message), "")
+	r := matchOr(configRules, stripNoise(message), "")
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {
-		r.passing = true
+		r.transient = true
 	}
-	r.message = c.called() + " cannot be started" + r.message
-	return c.cause(reason, r).happened(last)
+	r.message = c.label() + " cannot be started" + r.message
+	return c.cause(reason, r).withEvent(last)
 }
 
 // ownEvents are those that regard the container.

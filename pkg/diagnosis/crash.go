@@ -15,10 +15,10 @@ func failed(t *corev1.ContainerStateTerminated) bool {
 // notStarted are the reasons of an end by which the runtime says that the command
 // could not be run. Their message is the runtime's own. That of any other end may be
 // lines of the container's log, and is never told.
-var notStarted = map[string]bool{"StartError": true, "ContainerCannotRun": true}
+var startErrors = map[string]bool{"StartError": true, "ContainerCannotRun": true}
 
 // signalled is added to a signal's number to make an exit code.
-const signalled = 128
+const signalExitBase = 128
 
 // signalAdvice is what the signals that end containers mean.
 var signalAdvice = map[int32]string{
@@ -35,21 +35,21 @@ var codeAdvice = map[int32]string{
 }
 
 // crash is a container that ended, how being t, or nil if it is not known.
-func (c *container) crash(reason string, t *corev1.ContainerStateTerminated) Cause {
+func (c *container) crashCause(reason string, t *corev1.ContainerStateTerminated) Cause {
 	if t == nil {
-		return c.counted(c.cause(reason, reading{message: c.called() + " ends again and again", advice: c.seeLog()}), nil)
+		return c.withCrashCount(c.cause(reason, explanation{message: c.label() + " ends again and again", advice: c.logAdvice()}), nil)
 	}
 	if t.Reason == ReasonOOMKilled {
-		return c.counted(c.cause(ReasonOOMKilled, c.outOfMemory()), t)
+		return c.withCrashCount(c.cause(ReasonOOMKilled, c.outOfMemoryText()), t)
 	}
-	if notStarted[t.Reason] {
-		return c.counted(c.config(ReasonRunContainerError, t.Message), t)
+	if startErrors[t.Reason] {
+		return c.withCrashCount(c.createCause(ReasonRunContainerError, t.Message), t)
 	}
-	return c.counted(c.cause(reason, c.exit(t)), t)
+	return c.withCrashCount(c.cause(reason, c.exitText(t)), t)
 }
 
 // counted says how often the container has ended, and when it did last.
-func (c *container) counted(cause Cause, t *corev1.ContainerStateTerminated) Cause {
+func (c *container) withCrashCount(cause Cause, t *corev1.ContainerStateTerminated) Cause {
 	cause.Count = max(1, c.status.RestartCount)
 	if c.status.State.Running == nil && c.status.RestartCount > 0 {
 		cause.Count++ // the end that it has not been restarted after yet
@@ -61,30 +61,30 @@ func (c *container) counted(cause Cause, t *corev1.ContainerStateTerminated) Cau
 	return cause
 }
 
-func (c *container) outOfMemory() reading {
+func (c *container) outOfMemoryText() explanation {
 	limit, ok := c.spec.Resources.Limits[corev1.ResourceMemory]
 	if !ok {
-		return reading{
-			message: c.called() + " was killed because memory ran out",
+		return explanation{
+			message: c.label() + " was killed because memory ran out",
 			advice:  "have it use less, or give it a memory request and limit (resources) that it gets by with",
 		}
 	}
-	return reading{
-		message: c.called() + " was killed because it used more memory than its limit of " + limit.String(),
+	return explanation{
+		message: c.label() + " was killed because it used more memory than its limit of " + limit.String(),
 		advice:  "raise resources.limits.memory, or have it use less",
 	}
 }
 
 // exit says how the container ended. What it wrote itself is not told.
-func (c *container) exit(t *corev1.ContainerStateTerminated) reading {
-	r := reading{message: fmt.Sprintf("%s ended with exit code %d", c.called(), t.ExitCode), advice: c.seeLog()}
+func (c *container) exitText(t *corev1.ContainerStateTerminated) explanation {
+	r := explanation{message: fmt.Sprintf("%s ended with exit code %d", c.label(), t.ExitCode), advice: c.logAdvice()}
 	if known, ok := codeAdvice[t.ExitCode]; ok {
 		r.advice = known
 	}
 	if signal := signalOf(t); signal > 0 {
-		r.message = fmt.Sprintf("%s was killed by signal %d (exit code %d)", c.called(), signal, t.ExitCode)
+		r.message = fmt.Sprintf("%s was killed by signal %d (exit code %d)", c.label(), signal, t.ExitCode)
 		if known, ok := signalAdvice[signal]; ok {
-			r.advice = known + "; " + c.seeLog()
+			r.advice = known + "; " + c.logAdvice()
 		}
 	}
 	if probe := c.killedByProbe(); probe != "" {
@@ -102,8 +102,8 @@ func signalOf(t *corev1.ContainerStateTerminated) int32 {
 	switch {
 	case t.Signal > 0:
 		return t.Signal
-	case t.ExitCode > signalled && t.ExitCode <= signalled+last:
-		return t.ExitCode - signalled
+	case t.ExitCode > signalExitBase && t.ExitCode <= signalExitBase+last:
+		return t.ExitCode - signalExitBase
 	}
 	return 0
 }
@@ -120,8 +120,8 @@ func (c *container) killedByProbe() string {
 }
 
 // seeLog is where to read on. Of a pod that is gone, there is no log left.
-func (c *container) seeLog() string {
-	if c.vanished {
+func (c *container) logAdvice() string {
+	if c.podDeleted {
 		return "the pod is gone, and its log with it"
 	}
 	previous := " --previous"
@@ -134,19 +134,19 @@ func (c *container) seeLog() string {
 // Crashed returns the last end of any container that is not a good one, though the
 // container may run again by now; nil if there is none. It is for what happened
 // while nobody looked.
-func Crashed(pods []*corev1.Pod) *Cause {
+func LastCrash(pods []*corev1.Pod) *Cause {
 	var last *finding
 	v := newView(Workload{Pods: pods})
 	for _, p := range v.Pods {
-		s := &site{view: v, pod: p}
+		s := &podView{view: v, pod: p}
 		for _, c := range s.containers() {
 			t := c.lastEnd()
 			if !failed(t) {
 				continue
 			}
-			f := finding{cause: c.crash(ReasonError, t), place: c.place}
-			f.cause.tidy()
-			if last == nil || f.cause.Time.After(last.cause.Time) || f.cause.Time.Equal(last.cause.Time) && before(f, *last) < 0 {
+			f := finding{cause: c.crashCause(ReasonError, t), position: c.position}
+			f.cause.sanitize()
+			if last == nil || f.cause.Time.After(last.cause.Time) || f.cause.Time.Equal(last.cause.Time) && compareFindings(f, *last) < 0 {
 				last = &f
 			}
 		}

@@ -12,10 +12,10 @@ import (
 // What controllers and the API server put before what they mean to say. The second
 // tells the name of the pod.
 var (
-	creating      = regexp.MustCompile(`^(?:Error creating(?: job)?: |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
-	forbidden     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
-	invalid       = regexp.MustCompile(`^[\w.]+ "[^"]*" is invalid: `)
-	creatingClaim = regexp.MustCompile(`^failed to create PVC (\S+?): `)
+	creatingPrefix      = regexp.MustCompile(`^(?:Error creating(?: job)?: |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
+	forbiddenPrefix     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
+	invalidPrefix       = regexp.MustCompile(`^[\w.]+ "[^"]*" is invalid: `)
+	creatingClaimPrefix = regexp.MustCompile(`^failed to create PVC (\S+?): `)
 )
 
 var quotaExceeded = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
@@ -50,24 +50,24 @@ var creationRules = []creationRule{
 }
 
 // creation returns why controllers cannot create what they need.
-func (v *view) creation() []finding {
+func (v *view) creationFindings() []finding {
 	last := map[Object]*Event{}
 	for i := range v.Events {
-		if e := &v.Events[i]; e.Reason == "FailedCreate" && v.ofController(e) {
+		if e := &v.Events[i]; e.Reason == "FailedCreate" && v.regardsController(e) {
 			last[e.Regarding] = e
 		}
 	}
 	var found []finding
 	for object, e := range last {
 		if !v.createdSince(e) {
-			found = append(found, finding{cause: v.refused(object, e.Note).happened(e)})
+			found = append(found, finding{cause: v.creationFailure(object, e.Note).withEvent(e)})
 		}
 	}
 	return found
 }
 
 // ofController tells whether the Event regards what makes the pods.
-func (v *view) ofController(e *Event) bool {
+func (v *view) regardsController(e *Event) bool {
 	if e.Regarding.Kind == kindPod || e.Regarding.Kind == kindClaim {
 		return false
 	}
@@ -76,7 +76,7 @@ func (v *view) ofController(e *Event) bool {
 
 // createdSince tells whether the pod that could not be created has been.
 func (v *view) createdSince(e *Event) bool {
-	name := podToCreate(e.Note)
+	name := podNameIn(e.Note)
 	return slices.ContainsFunc(v.Pods, func(p *corev1.Pod) bool {
 		if name != "" {
 			return p.Name == name
@@ -85,68 +85,68 @@ func (v *view) createdSince(e *Event) bool {
 	})
 }
 
-func podToCreate(note string) string {
-	if m := creating.FindStringSubmatch(note); m != nil {
+func podNameIn(note string) string {
+	if m := creatingPrefix.FindStringSubmatch(note); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
 // refused reads the API server's words on an object that it did not take.
-func (v *view) refused(object Object, text string) Cause {
-	text = plain(text)
+func (v *view) creationFailure(object Object, text string) Cause {
+	text = stripNoise(text)
 	what := "the pod"
-	text = creating.ReplaceAllString(text, "")
-	if m := creatingClaim.FindStringSubmatch(text); m != nil {
-		what, text = "claim "+quote(line(m[1], maxName)), creatingClaim.ReplaceAllString(text, "")
+	text = creatingPrefix.ReplaceAllString(text, "")
+	if m := creatingClaimPrefix.FindStringSubmatch(text); m != nil {
+		what, text = "claim "+quote(line(m[1], maxName)), creatingClaimPrefix.ReplaceAllString(text, "")
 	}
-	return v.refusal(object, what+" cannot be created", text)
+	return v.rejection(object, what+" cannot be created", text)
 }
 
 // refusal reads why the API server did not take something; what says of what, and
 // that it did not.
-func (v *view) refusal(object Object, what, text string) Cause {
-	text = forbidden.ReplaceAllString(text, "")
+func (v *view) rejection(object Object, what, text string) Cause {
+	text = forbiddenPrefix.ReplaceAllString(text, "")
 	cause := Cause{Object: object, Count: 1}
 	if m := quotaExceeded.FindStringSubmatch(text); m != nil {
-		v.overQuota(&cause, what, m[1], m[2], m[3], m[4])
+		v.quotaExceeded(&cause, what, m[1], m[2], m[3], m[4])
 		return cause
 	}
 	for _, r := range creationRules {
-		if got, ok := read([]rule{r.rule}, text); ok {
-			cause.Reason, cause.Passing = r.reason, got.passing
+		if got, ok := match([]rule{r.rule}, text); ok {
+			cause.Reason, cause.Transient = r.reason, got.transient
 			cause.Message, cause.Advice = what+": "+got.message, got.advice
 			return cause
 		}
 	}
 	cause.Reason = ReasonFailedCreate
-	cause.Message = what + ": " + quoted(invalid.ReplaceAllString(text, ""))
-	if invalid.MatchString(text) {
+	cause.Message = what + ": " + excerpt(invalidPrefix.ReplaceAllString(text, ""))
+	if invalidPrefix.MatchString(text) {
 		cause.Advice = "correct the field"
 	}
 	return cause
 }
 
 // overQuota says which quota has no room, by what is known of it now.
-func (v *view) overQuota(cause *Cause, what, name, asked, used, limited string) {
-	cause.Reason, cause.Passing = ReasonQuotaExceeded, true
+func (v *view) quotaExceeded(cause *Cause, what, name, asked, used, limited string) {
+	cause.Reason, cause.Transient = ReasonQuotaExceeded, true
 	cause.Advice = "ask for less, or end something else"
-	requests := amounts(asked)
-	usedBy, limits := amounts(used), amounts(limited)
+	requests := parseAmounts(asked)
+	usedBy, limits := parseAmounts(used), parseAmounts(limited)
 	if q := v.quotas[name]; q != nil {
 		usedBy, limits = q.Status.Used, q.Status.Hard
 	}
-	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " has no room: " + line(sums(requests, usedBy, limits), maxQuoted)
+	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " has no room: " + line(usageText(requests, usedBy, limits), maxQuoted)
 	switch {
-	case v.quotas != nil && v.quotas[name] != nil && fits(requests, usedBy, limits):
+	case v.quotas != nil && v.quotas[name] != nil && fitsQuota(requests, usedBy, limits):
 		cause.Advice = "it has room by now; wait until it is tried again"
-	case !fits(requests, nil, limits):
-		cause.Advice, cause.Passing = "it asks for more than the whole quota; ask for less, or have the quota raised", false
+	case !fitsQuota(requests, nil, limits):
+		cause.Advice, cause.Transient = "it asks for more than the whole quota; ask for less, or have the quota raised", false
 	}
 }
 
 // sums writes what is asked for, used and limited, for each resource.
-func sums(asked, used, limited corev1.ResourceList) string {
+func usageText(asked, used, limited corev1.ResourceList) string {
 	var parts []string
 	for _, name := range sortedNames(asked) {
 		a, u, l := asked[name], used[name], limited[name]
@@ -155,7 +155,7 @@ func sums(asked, used, limited corev1.ResourceList) string {
 	return strings.Join(parts, "; ")
 }
 
-func fits(asked, used, limited corev1.ResourceList) bool {
+func fitsQuota(asked, used, limited corev1.ResourceList) bool {
 	for name, q := range asked {
 		limit, ok := limited[name]
 		if !ok {
@@ -180,7 +180,7 @@ func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 }
 
 // amounts reads what the quota's plugin writes: cpu=1,pods=2.
-func amounts(text string) corev1.ResourceList {
+func parseAmounts(text string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
@@ -193,8 +193,8 @@ func amounts(text string) corev1.ResourceList {
 
 // NotCreated reads what a controller says of a pod that it could not create, as in
 // the condition ReplicaFailure.
-func NotCreated(object Object, message string) Cause {
-	cause := newView(Workload{}).refused(object, message)
-	cause.tidy()
+func FromCreateFailure(object Object, message string) Cause {
+	cause := newView(Workload{}).creationFailure(object, message)
+	cause.sanitize()
 	return cause
 }

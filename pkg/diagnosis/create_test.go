@@ -20,8 +20,8 @@ func TestWhatControllersCannotCreate(t *testing.T) {
 	const podSecurity = `pods "nb-0" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "notebook" must set securityContext.runAsNonRoot=true)`
 	const sayPodSecurity = `the pod cannot be created: the namespace's Pod Security level restricted:latest forbids it: runAsNonRoot != true (pod or container "notebook" must set securityContext.runAsNonRoot=true): set what is in parentheses`
 	const full = `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 4 of 4: `
-	refused := func(reason, says string, passing bool) wanted {
-		return wanted{reason: reason, object: set, says: says, passing: passing}
+	refused := func(reason, says string, transient bool) wanted {
+		return wanted{reason: reason, object: set, says: says, transient: transient}
 	}
 	for name, tc := range map[string]struct {
 		note   string
@@ -65,7 +65,7 @@ func TestAFailedCreateIsPastOnceThePodIsThere(t *testing.T) {
 	ofReplicaSet := func(e Event) Event { e.Regarding = Object{"ReplicaSet", "web-1"}; return e }
 	const note = `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
 	overQuota := func(o Object) wanted {
-		return wanted{reason: "QuotaExceeded", object: o, passing: true,
+		return wanted{reason: "QuotaExceeded", object: o, transient: true,
 			says: `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 4 of 4: ask for less, or end something else`}
 	}
 	set, replicas := Object{"StatefulSet", "nb"}, Object{"ReplicaSet", "web-1"}
@@ -82,7 +82,7 @@ func TestAFailedCreateIsPastOnceThePodIsThere(t *testing.T) {
 
 func TestWhatAnEarlierControllerCouldNotCreateIsNotTold(t *testing.T) {
 	of := func(uid types.UID, e Event) Event { e.UID = uid; return e }
-	refused := wanted{reason: "QuotaExceeded", object: Object{"StatefulSet", "nb"}, passing: true,
+	refused := wanted{reason: "QuotaExceeded", object: Object{"StatefulSet", "nb"}, transient: true,
 		says: `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 4 of 4: ask for less, or end something else`}
 	events := []Event{of("former", setEvent(10, textQuota))}
 	run(t, map[string]diagnoseCase{
@@ -130,7 +130,7 @@ func TestRefusal(t *testing.T) {
 		"none":                           {nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, terminal := Refusal(Object{"StatefulSet", "nb"}, tc.err)
+			got, terminal := FromAPIError(Object{"StatefulSet", "nb"}, tc.err)
 			if terminal != (tc.reason != "") {
 				t.Fatalf("terminal: %v, %+v", terminal, got)
 			}

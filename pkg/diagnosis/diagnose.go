@@ -11,14 +11,14 @@ import (
 type finding struct {
 	cause Cause
 	// place among the containers of a pod, in the order in which they start.
-	place int
+	position int
 	// known is what whoever asks has found himself.
 	known bool
 }
 
 // ranks say which cause goes before which: what keeps the pod from being made, then
 // what keeps it from a node, then its containers from starting, then from running.
-var ranks = map[string]int{
+var precedence = map[string]int{
 	ReasonInvalidSpec:                10,
 	ReasonResourceConflict:           10,
 	ReasonAdmissionDenied:            10,
@@ -50,7 +50,7 @@ var ranks = map[string]int{
 }
 
 // unranked is the rank of a reason that is not one of ours.
-const unranked = 85
+const unknownPrecedence = 85
 
 // Diagnose says why the workload does not run. The same knowledge gives the same
 // diagnosis, in whatever order it is given.
@@ -60,26 +60,26 @@ func Diagnose(w Workload) Diagnosis {
 	for _, known := range w.Known {
 		found = append(found, finding{cause: known, known: true})
 	}
-	found = append(found, v.creation()...)
+	found = append(found, v.creationFindings()...)
 	if !v.ready() {
-		found = append(found, v.storage()...)
-		found = append(found, v.running()...)
+		found = append(found, v.claimFindings()...)
+		found = append(found, v.podFindings()...)
 	}
-	return conclude(found)
+	return sortAndMerge(found)
 }
 
 // conclude brings the findings into order and drops what says the same again.
-func conclude(found []finding) Diagnosis {
+func sortAndMerge(found []finding) Diagnosis {
 	for i := range found {
-		found[i].cause.tidy()
+		found[i].cause.sanitize()
 	}
-	slices.SortFunc(found, before)
-	k := kept{byIdentity: map[string]int{}, byPlace: map[spot]int{}}
+	slices.SortFunc(found, compareFindings)
+	k := deduplicator{byIdentity: map[string]int{}, bySubject: map[subject]int{}}
 	for _, f := range found {
 		k.add(f)
 	}
 	var d Diagnosis
-	for i, f := range explained(k.findings) {
+	for i, f := range withoutDeadline(k.findings) {
 		if i == 0 {
 			d.Cause = &f.cause
 		} else {
@@ -91,14 +91,14 @@ func conclude(found []finding) Diagnosis {
 
 // kept are the findings that say something of their own, and the first of them of an
 // identity and of a spot.
-type kept struct {
+type deduplicator struct {
 	findings   []finding
 	byIdentity map[string]int
-	byPlace    map[spot]int
+	bySubject  map[subject]int
 }
 
 // spot is what a finding of somebody's own and one of the diagnosis may share.
-type spot struct {
+type subject struct {
 	reason    string
 	object    Object
 	container string
@@ -107,13 +107,13 @@ type spot struct {
 
 // add keeps the finding, unless another stands for it: that is the same failure, maybe
 // of another pod, or known already. It takes over when that happened, and how often.
-func (k *kept) add(f finding) {
+func (k *deduplicator) add(f finding) {
 	identity := f.cause.Identity()
-	own := spot{f.cause.Reason, f.cause.Object, f.cause.Container, f.known}
+	own := subject{f.cause.Reason, f.cause.Object, f.cause.Container, f.known}
 	other := own
 	other.known = !f.known
 	i, found := k.byIdentity[identity]
-	if j, same := k.byPlace[other]; same && (!found || j < i) {
+	if j, same := k.bySubject[other]; same && (!found || j < i) {
 		i, found = j, true
 	}
 	if found {
@@ -127,23 +127,23 @@ func (k *kept) add(f finding) {
 	i = len(k.findings)
 	k.findings = append(k.findings, f)
 	k.byIdentity[identity] = i
-	if _, taken := k.byPlace[own]; !taken {
-		k.byPlace[own] = i
+	if _, taken := k.bySubject[own]; !taken {
+		k.bySubject[own] = i
 	}
 }
 
 // explained drops the deadline where a cause of the delay is known.
-func explained(found []finding) []finding {
+func withoutDeadline(found []finding) []finding {
 	if len(found) < 2 {
 		return found
 	}
 	return slices.DeleteFunc(found, func(f finding) bool { return f.cause.Reason == ReasonProgressDeadlineExceeded })
 }
 
-func before(a, b finding) int {
+func compareFindings(a, b finding) int {
 	return cmp.Or(
-		cmp.Compare(rank(a.cause.Reason), rank(b.cause.Reason)),
-		cmp.Compare(a.place, b.place),
+		cmp.Compare(precedenceOf(a.cause.Reason), precedenceOf(b.cause.Reason)),
+		cmp.Compare(a.position, b.position),
 		cmp.Compare(a.cause.Object.Kind, b.cause.Object.Kind),
 		cmp.Compare(a.cause.Object.Name, b.cause.Object.Name),
 		cmp.Compare(a.cause.Container, b.cause.Container),
@@ -153,19 +153,19 @@ func before(a, b finding) int {
 		b.cause.Time.Compare(a.cause.Time),
 		cmp.Compare(exitCode(&a.cause), exitCode(&b.cause)),
 		cmp.Compare(a.cause.Count, b.cause.Count),
-		compareBool(a.cause.Passing, b.cause.Passing),
+		compareBool(a.cause.Transient, b.cause.Transient),
 		compareBool(b.known, a.known),
 	)
 }
 
 // IsCause tells whether the reason is one of those that a cause may have.
-func IsCause(reason string) bool { _, ok := ranks[reason]; return ok }
+func IsCause(reason string) bool { _, ok := precedence[reason]; return ok }
 
-func rank(reason string) int {
-	if r, ok := ranks[reason]; ok {
+func precedenceOf(reason string) int {
+	if r, ok := precedence[reason]; ok {
 		return r
 	}
-	return unranked
+	return unknownPrecedence
 }
 
 // exitCode orders by the exit code, none first.

@@ -34,7 +34,7 @@ type wanted struct {
 	object       Object // Pod/nb-0 if empty
 	container    string
 	code         *int32
-	passing      bool
+	transient      bool
 	count        int32
 	others       []string // their reasons
 }
@@ -55,7 +55,7 @@ func (w wanted) check(t *testing.T, d Diagnosis) {
 	}
 	got := wanted{
 		reason: d.Cause.Reason, says: d.Cause.Sentence(), object: d.Cause.Object, container: d.Cause.Container,
-		code: d.Cause.ExitCode, passing: d.Cause.Passing, count: d.Cause.Count,
+		code: d.Cause.ExitCode, transient: d.Cause.Transient, count: d.Cause.Count,
 	}
 	if w.count == 0 {
 		got.count = 0
@@ -80,8 +80,8 @@ func run(t *testing.T, cases map[string]diagnoseCase) {
 	}
 }
 
-func imageCause(reason, says string, passing bool) wanted {
-	return wanted{reason: reason, says: says, container: "notebook", passing: passing}
+func imageCause(reason, says string, transient bool) wanted {
+	return wanted{reason: reason, says: says, container: "notebook", transient: transient}
 }
 
 func waits(reason, message string) []*corev1.Pod {
@@ -165,11 +165,11 @@ func TestContainersThatCannotBeMade(t *testing.T) {
 		},
 		"a name in use": {
 			Workload{Pods: waits("CreateContainerError", `failed to reserve container name "x": name "x" is reserved for "y"`)},
-			wanted{reason: "CreateContainerError", container: "notebook", passing: true, says: nobody + `cannot be started: the node takes too long to make it: wait; if it lasts, ask whoever runs the cluster`},
+			wanted{reason: "CreateContainerError", container: "notebook", transient: true, says: nobody + `cannot be started: the node takes too long to make it: wait; if it lasts, ask whoever runs the cluster`},
 		},
 		"a reason that is new": {
 			Workload{Pods: waits("FrobnicationError", `the frobnicator is missing`)},
-			wanted{reason: "CreateContainerError", container: "notebook", passing: true, says: nobody + `does not start: FrobnicationError: the frobnicator is missing`},
+			wanted{reason: "CreateContainerError", container: "notebook", transient: true, says: nobody + `does not start: FrobnicationError: the frobnicator is missing`},
 		},
 	})
 }
@@ -226,7 +226,7 @@ func TestCrashes(t *testing.T) {
 				status(corev1.ContainerStatus{State: runningSince(61), LastTerminationState: ended("Error", 1, 60), RestartCount: 1}),
 				setCondition(corev1.ContainersReady, corev1.ConditionFalse, 9000),
 			)), Events: []Event{podEvent(9000, "notebook", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500")}},
-			wanted{reason: "Unhealthy", container: "notebook", passing: true,
+			wanted{reason: "Unhealthy", container: "notebook", transient: true,
 				says: `container "notebook" is not ready: its readiness probe is answered with status 500: check the probe's path, and the container's log`},
 		},
 		"nothing says how it ended": {
@@ -243,7 +243,7 @@ func TestCrashes(t *testing.T) {
 }
 
 func TestScheduling(t *testing.T) {
-	unschedulable := func(says string) wanted { return wanted{reason: "FailedScheduling", passing: true, says: says} }
+	unschedulable := func(says string) wanted { return wanted{reason: "FailedScheduling", transient: true, says: says} }
 	const text = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 	const says = "no node can take the pod: 2 Insufficient cpu, 1 node(s) had untolerated taint(s)"
 	const advice = ": ask for less cpu (resources), or wait until there is more; add tolerations for the nodes' taints, or have the pod run elsewhere"
@@ -293,20 +293,20 @@ func TestStorage(t *testing.T) {
 		},
 		"a failing provisioner": {
 			Workload{Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", `failed to provision volume with StorageClass "std": rpc error: code = ResourceExhausted desc = insufficient capacity`)}},
-			wanted{reason: "ProvisioningFailed", object: home, passing: true, says: `no volume can be made for claim "home": the storage has no room: ask for less, or wait until there is more`},
+			wanted{reason: "ProvisioningFailed", object: home, transient: true, says: `no volume can be made for claim "home": the storage has no room: ask for less, or wait until there is more`},
 		},
 		"no class and no volume": {
 			Workload{Claims: pending, Events: []Event{claimEvent(5, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")}},
-			wanted{reason: "ClaimPending", object: home, passing: true, says: `claim "home" waits for a volume: no persistent volumes available for this claim and no storage class is set: name a StorageClass, or have a PersistentVolume made that fits`},
+			wanted{reason: "ClaimPending", object: home, transient: true, says: `claim "home" waits for a volume: no persistent volumes available for this claim and no storage class is set: name a StorageClass, or have a PersistentVolume made that fits`},
 		},
 		"a provisioner outside": {
 			Workload{Claims: pending, Events: []Event{claimEvent(5, "ExternalProvisioning", "Waiting for a volume to be created either by the external provisioner 'x' or manually by the system administrator.")}},
-			wanted{reason: "ClaimPending", object: home, passing: true, says: `claim "home" waits for a volume: its provisioner has not made one yet; if it lasts, ask whoever runs the cluster`},
+			wanted{reason: "ClaimPending", object: home, transient: true, says: `claim "home" waits for a volume: its provisioner has not made one yet; if it lasts, ask whoever runs the cluster`},
 		},
 		"waits for its pod":           {Workload{Claims: pending, Events: []Event{claimEvent(5, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")}}, wanted{}},
 		"just made":                   {Workload{Claims: pending}, wanted{}},
-		"only the scheduler waits":    {Workload{Pods: waitsForIt, Claims: pending}, wanted{reason: "ClaimPending", object: home, passing: true, says: `claim "home" waits for a volume: nothing says why; ask whoever runs the cluster`}},
-		"the claim may not be read":   {Workload{Pods: waitsForIt}, wanted{reason: "ClaimPending", object: home, passing: true, says: `claim "home" waits for a volume: its Events say why (kubectl describe pvc)`}},
+		"only the scheduler waits":    {Workload{Pods: waitsForIt, Claims: pending}, wanted{reason: "ClaimPending", object: home, transient: true, says: `claim "home" waits for a volume: nothing says why; ask whoever runs the cluster`}},
+		"the claim may not be read":   {Workload{Pods: waitsForIt}, wanted{reason: "ClaimPending", object: home, transient: true, says: `claim "home" waits for a volume: its Events say why (kubectl describe pvc)`}},
 		"lost":                        {Workload{Pods: pods(newPod()), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimLost)}}, wanted{reason: "ClaimLost", object: home, says: `the volume of claim "home" is gone: restore it from a backup under the volume's name, or delete the claim and begin anew`}},
 		"bound":                       {Workload{Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, wanted{}},
 		"does not exist":              {Workload{Pods: pods(newPod(unscheduled(`0/1 nodes are available: persistentvolumeclaim "home" not found. not found`), mounting("home")))}, wanted{reason: "ClaimNotFound", object: home, says: `claim "home", which the pod mounts, does not exist: create it, or correct its name`}},
@@ -315,8 +315,8 @@ func TestStorage(t *testing.T) {
 }
 
 func TestMounts(t *testing.T) {
-	mount := func(says string, passing bool) wanted {
-		return wanted{reason: "FailedMount", says: says, passing: passing}
+	mount := func(says string, transient bool) wanted {
+		return wanted{reason: "FailedMount", says: says, transient: transient}
 	}
 	creating := waits("ContainerCreating", "")
 	missing := podEvent(10, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : configmap "settings" not found`)
@@ -333,7 +333,7 @@ func TestMounts(t *testing.T) {
 		"a disk": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedMount", `MountVolume.MountDevice failed for volume "pvc-1" : rpc error: code = Internal desc = exit status 32`)}},
 			mount(`volume "pvc-1" cannot be mounted: exit status 32: check the volume; if it is right, ask whoever runs the cluster`, true)},
 		"attached elsewhere": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can't be attached to another`)}},
-			wanted{reason: "FailedAttachVolume", passing: true, says: `volume "pvc-1" cannot be attached: it is attached to another node: wait until the pod that uses it there has ended, or stop it`}},
+			wanted{reason: "FailedAttachVolume", transient: true, says: `volume "pvc-1" cannot be attached: it is attached to another node: wait until the pod that uses it there has ended, or stop it`}},
 		"attached by now":                          {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" x`), podEvent(70, "", "SuccessfulAttachVolume", "x")}}, wanted{}},
 		"past it: a container waits for its image": {Workload{Pods: waits("ErrImagePull", textNotFound), Events: []Event{missing}}, imageCause("ErrImagePull", sayNotFound, false)},
 		"past it: a container runs":                {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: runningSince(20)}))), Events: []Event{missing}}, wanted{}},
@@ -343,13 +343,13 @@ func TestMounts(t *testing.T) {
 		"past it: the sandbox is there": {Workload{Pods: pods(newPod(setCondition(corev1.PodReadyToStartContainers, corev1.ConditionTrue, 11))), Events: []Event{missing}}, wanted{}},
 		"past it: an image is pulled":   {Workload{Pods: creating, Events: []Event{missing, podEvent(20, "notebook", "Pulling", "Pulling image")}}, wanted{}},
 		"no network": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed`)}},
-			wanted{reason: "CreateContainerError", passing: true, says: `the node cannot prepare the pod: failed to create pod sandbox: failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed: wait; if it lasts, ask whoever runs the cluster`}},
+			wanted{reason: "CreateContainerError", transient: true, says: `the node cannot prepare the pod: failed to create pod sandbox: failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed: wait; if it lasts, ask whoever runs the cluster`}},
 	})
 }
 
 func TestProbes(t *testing.T) {
 	unhealthy := func(says string) wanted {
-		return wanted{reason: "Unhealthy", container: "notebook", passing: true, says: `container "notebook" is not ready: ` + says}
+		return wanted{reason: "Unhealthy", container: "notebook", transient: true, says: `container "notebook" is not ready: ` + says}
 	}
 	runs := pods(newPod(status(corev1.ContainerStatus{State: runningSince(10)})))
 	refused := podEvent(20, "notebook", "Unhealthy", `Readiness probe failed: Get "http://10.244.0.5:8888/api": dial tcp 10.244.0.5:8888: connect: connection refused`)

@@ -11,15 +11,15 @@ import (
 
 // gone returns what became of the last pod that there was, by the Events that it
 // left. A container's exit code, or that it was out of memory, is not in any.
-func (v *view) gone() []finding {
-	last := v.lastPod()
+func (v *view) deletedPodFindings() []finding {
+	last := v.lastPodEvent()
 	if last == nil {
 		return nil
 	}
-	events := v.about(last.Regarding, last.UID)
-	s := &site{view: v, events: events, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: last.Regarding.Name, UID: last.UID}}}
+	events := v.eventsFor(last.Regarding, last.UID)
+	s := &podView{view: v, events: events, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: last.Regarding.Name, UID: last.UID}}}
 	for i := range slices.Backward(events) {
-		if cause, ok := s.left(&events[i]); ok {
+		if cause, ok := s.fromLastEvent(&events[i]); ok {
 			return []finding{{cause: cause}}
 		}
 	}
@@ -27,7 +27,7 @@ func (v *view) gone() []finding {
 }
 
 // lastPod returns the last Event that regards a pod, or nil.
-func (v *view) lastPod() *Event {
+func (v *view) lastPodEvent() *Event {
 	for i := range slices.Backward(v.Events) {
 		if v.Events[i].Regarding.Kind == kindPod {
 			return &v.Events[i]
@@ -39,32 +39,32 @@ func (v *view) lastPod() *Event {
 var imageOf = regexp.MustCompile(`image "([^"]+)"`)
 
 // left reads an Event of a pod that is gone.
-func (s *site) left(e *Event) (Cause, bool) {
-	c := &container{site: s, vanished: true, name: e.container(), status: &corev1.ContainerStatus{}}
+func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
+	c := &container{podView: s, podDeleted: true, name: e.container(), status: &corev1.ContainerStatus{}}
 	if m := imageOf.FindStringSubmatch(e.Note); m != nil {
 		c.spec.Image = m[1]
 	}
-	if cause, ok := c.told(e); ok {
+	if cause, ok := c.causeFromEvent(e); ok {
 		return cause, true
 	}
 	switch e.Reason {
 	case "Evicted", "Preempting":
 		s.pod.Status = corev1.PodStatus{Reason: e.Reason, Message: e.Note}
-		return s.rejected(), true
+		return s.rejectedCause(), true
 	case "FailedScheduling":
-		found := s.unscheduled()
+		found := s.schedulingFindings()
 		if len(found) == 0 {
 			return Cause{}, false
 		}
 		return found[0].cause, true
 	case "FailedAttachVolume":
-		return s.volume(ReasonFailedAttachVolume, e), true
+		return s.volumeCause(ReasonFailedAttachVolume, e), true
 	case "FailedMount", "FailedMapVolume":
-		return s.volume(ReasonFailedMount, e), true
+		return s.volumeCause(ReasonFailedMount, e), true
 	case "BackOff":
-		return c.crash(ReasonCrashLoopBackOff, nil).happened(e), strings.HasPrefix(e.Note, "Back-off restarting failed container")
+		return c.crashCause(ReasonCrashLoopBackOff, nil).withEvent(e), strings.HasPrefix(e.Note, "Back-off restarting failed container")
 	case "Unhealthy":
-		return c.unhealthy()
+		return c.probeCause()
 	}
 	return Cause{}, false
 }

@@ -9,7 +9,7 @@ import (
 
 // changing is what differs in a text from one time to the next though it says the
 // same.
-var changing = []*regexp.Regexp{
+var volatileText = []*regexp.Regexp{
 	regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
 	regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:\d\d)`),
 	regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{4,5})?\b`),
@@ -36,15 +36,15 @@ func Identity(reason, kind, name, container string, code *int32, sentence string
 	if name != "" {
 		sentence = strings.ReplaceAll(sentence, name, "#")
 	}
-	for _, c := range changing {
+	for _, c := range volatileText {
 		sentence = c.ReplaceAllString(sentence, "#")
 	}
-	return strings.Join([]string{cmp.Or(families[reason], reason), kind, container, exit, sentence}, "|")
+	return strings.Join([]string{cmp.Or(laterStages[reason], reason), kind, container, exit, sentence}, "|")
 }
 
 // families are reasons that are stages of one failure: a container that waits is not
 // told anew each time it is tried again.
-var families = map[string]string{
+var laterStages = map[string]string{
 	ReasonErrImagePull: ReasonImagePullBackOff,
 	ReasonError:        ReasonCrashLoopBackOff,
 }
@@ -52,7 +52,7 @@ var families = map[string]string{
 // LaterStage returns the reason that a container has at the later stage of the failure
 // that reason names, for example ImagePullBackOff for ErrImagePull; empty if there is
 // none.
-func LaterStage(reason string) string { return families[reason] }
+func LaterStage(reason string) string { return laterStages[reason] }
 
 // Vague reports whether nothing is known of the cause but that it fails.
-func (c *Cause) Vague() bool { return strings.HasSuffix(c.Message, " cannot be pulled") }
+func (c *Cause) isUnspecific() bool { return strings.HasSuffix(c.Message, " cannot be pulled") }

@@ -42,63 +42,63 @@ var imageRules = []rule{
 }
 
 // backOff is what the kubelet puts before the error of the last pull, if it knows it.
-var backOff = regexp.MustCompile(`^Back-off pulling image "[^"]*"(?:: )?`)
+var backOffPrefix = regexp.MustCompile(`^Back-off pulling image "[^"]*"(?:: )?`)
 
 // pullPrefix is what it puts there otherwise.
 var pullPrefix = regexp.MustCompile(`^(?:ErrImagePull: |Failed to pull image "[^"]*": |Error: (?:ErrImagePull|ImagePullBackOff)$)`)
 
 // image is a container whose image cannot be had.
-func (c *container) image(reason, message string) Cause {
-	what := "the image of " + c.called()
+func (c *container) imageCause(reason, message string) Cause {
+	what := "the image of " + c.label()
 	if c.spec.Image != "" {
-		what = "image " + quote(line(c.spec.Image, maxName)) + " of " + c.called()
+		what = "image " + quote(line(c.spec.Image, maxName)) + " of " + c.label()
 	}
 	switch reason {
 	case ReasonInvalidImageName:
-		return c.cause(reason, reading{message: what + " has no valid name", advice: "write it as REGISTRY/NAME:TAG, in lower case"})
+		return c.cause(reason, explanation{message: what + " has no valid name", advice: "write it as REGISTRY/NAME:TAG, in lower case"})
 	case ReasonErrImageNeverPull:
-		return c.cause(reason, reading{message: what + " is not on the node, and imagePullPolicy is Never", advice: "set imagePullPolicy to IfNotPresent"})
+		return c.cause(reason, explanation{message: what + " is not on the node, and imagePullPolicy is Never", advice: "set imagePullPolicy to IfNotPresent"})
 	}
 	last := latestPull(c.events, c.name)
 	detail := pullError(message)
 	if detail == "" && last != nil {
 		detail = pullError(last.Note)
 	}
-	r := readOr(imageRules, detail, "check the image's name and its registry")
+	r := matchOr(imageRules, detail, "check the image's name and its registry")
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {
-		r.passing = true
+		r.transient = true
 	}
 	r.message = what + " cannot be pulled" + r.message
-	return c.cause(reason, r).happened(last)
+	return c.cause(reason, r).withEvent(last)
 }
 
 // pullError returns the error of a pull that the text tells of, or "".
 func pullError(text string) string {
-	text = backOff.ReplaceAllString(line(text, maxRead), "")
-	return plain(pullPrefix.ReplaceAllString(text, ""))
+	text = backOffPrefix.ReplaceAllString(line(text, maxRead), "")
+	return stripNoise(pullPrefix.ReplaceAllString(text, ""))
 }
 
 // latestPull returns the last Event that tells of a failed pull for the container.
 func latestPull(events []Event, container string) *Event {
 	var last *Event
 	for i := range events {
-		if e := &events[i]; e.container() == container && isFailedPull(e) {
+		if e := &events[i]; e.container() == container && isPullFailure(e) {
 			last = e
 		}
 	}
 	return last
 }
 
-func isFailedPull(e *Event) bool {
+func isPullFailure(e *Event) bool {
 	return e.Reason == "Failed" && strings.HasPrefix(e.Note, "Failed to pull image ")
 }
 
 // imageEvent returns what an Event about an image comes to.
-func imageEvent(e *Event) (string, bool) {
+func imageReasonOf(e *Event) (string, bool) {
 	switch {
-	case isFailedPull(e), e.Reason == "Failed" && e.Note == "Error: ErrImagePull":
+	case isPullFailure(e), e.Reason == "Failed" && e.Note == "Error: ErrImagePull":
 		return ReasonErrImagePull, true
 	case e.Reason == "BackOff" && strings.HasPrefix(e.Note, "Back-off pulling image"),
 		e.Reason == "Failed" && e.Note == "Error: ImagePullBackOff":

@@ -9,40 +9,40 @@ import (
 
 // lost tells whether the pod is being deleted because its node does not answer: it
 // stays until the node does.
-func (s *site) lost() bool {
-	return s.pod.DeletionTimestamp != nil && !isReady(s.pod) && (s.unreachable() || s.removedByTaint())
+func (s *podView) isLost() bool {
+	return s.pod.DeletionTimestamp != nil && !isReady(s.pod) && (s.isUnreachable() || s.deletedByTaint())
 }
 
 // deletionByTaint is the reason that the taint manager gives for what it deletes.
-const deletionByTaint = "DeletionByTaintManager"
+const taintManagerReason = "DeletionByTaintManager"
 
 // removedByTaint tells whether a taint of its node had the pod deleted, and the node
 // has not told of an end of a container since: one that answers does, within the pod's
 // grace period.
-func (s *site) removedByTaint() bool {
+func (s *podView) deletedByTaint() bool {
 	c := condition(s.pod, corev1.DisruptionTarget)
-	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == deletionByTaint &&
+	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == taintManagerReason &&
 		!slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
 }
 
 // unreachable tells whether the pod is not ready though its containers were when
 // its node last told of them.
-func (s *site) unreachable() bool {
+func (s *podView) isUnreachable() bool {
 	e := latest(s.events, "NodeNotReady")
 	ready := condition(s.pod, corev1.PodReady)
 	if e == nil || ready == nil || len(s.pod.Status.ContainerStatuses) == 0 {
 		return false
 	}
-	past := !e.LastSeen.IsZero() && ready.LastTransitionTime.After(e.LastSeen.Add(eventLag))
+	past := !e.LastSeen.IsZero() && ready.LastTransitionTime.After(e.LastSeen.Add(maxEventDelay))
 	return !past && !slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
 }
 
-func (s *site) nodeLost() Cause {
-	return s.cause(ReasonNodeLost, reading{
+func (s *podView) nodeLostCause() Cause {
+	return s.cause(ReasonNodeLost, explanation{
 		message: "node " + quote(line(s.pod.Spec.NodeName, maxName)) + ", on which the pod is, does not answer",
 		advice:  "wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster",
-		passing: true,
-	}).happened(latest(s.events, "NodeNotReady"))
+		transient: true,
+	}).withEvent(latest(s.events, "NodeNotReady"))
 }
 
 var rejectedRules = []rule{
@@ -62,18 +62,18 @@ var rejectedRules = []rule{
 }
 
 // rejected is a pod that its node ended, or did not take.
-func (s *site) rejected() Cause {
+func (s *podView) rejectedCause() Cause {
 	reason := ReasonEvicted
 	if s.pod.Status.Reason == "DeadlineExceeded" {
 		reason = ReasonError
 	}
 	last := latest(s.events, "Evicted", "Preempting", s.pod.Status.Reason)
-	r := readOr(rejectedRules, plain(s.pod.Status.Message), "")
+	r := matchOr(rejectedRules, stripNoise(s.pod.Status.Message), "")
 	switch {
 	case r.message == "":
-		r.message, r.passing = "the node ended the pod: "+line(s.pod.Status.Reason, maxReason), true
+		r.message, r.transient = "the node ended the pod: "+line(s.pod.Status.Reason, maxReason), true
 	case r.advice == "":
-		r.message, r.passing = "the node did not take the pod: "+r.message, true
+		r.message, r.transient = "the node did not take the pod: "+r.message, true
 	}
-	return s.cause(reason, r).happened(last)
+	return s.cause(reason, r).withEvent(last)
 }

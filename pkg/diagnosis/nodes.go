@@ -3,7 +3,7 @@ package diagnosis
 import corev1 "k8s.io/api/core/v1"
 
 // SumUp sums up the nodes of a cluster.
-func SumUp(nodes []corev1.Node) *Nodes {
+func SummarizeNodes(nodes []corev1.Node) *Nodes {
 	sum := &Nodes{Total: len(nodes)}
 	for i := range nodes {
 		allocatable := nodes[i].Status.Allocatable

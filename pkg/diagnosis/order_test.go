@@ -146,7 +146,7 @@ func TestInitContainersAndSidecars(t *testing.T) {
 					return e
 				}()},
 			},
-			wanted{reason: "Unhealthy", container: "prepare", passing: true, says: `container "prepare" is not ready: its startup probe fails: no: check the probe, and the container's log`},
+			wanted{reason: "Unhealthy", container: "prepare", transient: true, says: `container "prepare" is not ready: its startup probe fails: no: check the probe, and the container's log`},
 		},
 	})
 }
@@ -165,16 +165,16 @@ func TestPodsThatTheirNodeLetGo(t *testing.T) {
 	}
 	tainted := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: waiting("ContainerCreating", "")}))
 	ends := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: ended("Error", 143, 110)}))
-	sayLost := wanted{reason: "NodeLost", passing: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}
+	sayLost := wanted{reason: "NodeLost", transient: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}
 	run(t, map[string]diagnoseCase{
 		"memory": {Workload{Pods: gone("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container notebook was using 2Gi, request is 1Gi, has larger consumption of memory. ")},
-			wanted{reason: "Evicted", passing: true, says: "the node was short of memory, and ended the pod: give it a request of memory that it gets by with, so that it is not the first to go"}},
+			wanted{reason: "Evicted", transient: true, says: "the node was short of memory, and ended the pod: give it a request of memory that it gets by with, so that it is not the first to go"}},
 		"disk": {Workload{Pods: gone("Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")},
 			wanted{reason: "Evicted", says: "the pod wrote more to its node's disk than its limit of 1Gi: raise resources.limits.ephemeral-storage, or have it write to a volume"}},
 		"a full emptyDir": {Workload{Pods: gone("Evicted", `Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". `)},
 			wanted{reason: "Evicted", says: `the pod filled its volume "tmp" beyond the limit of 1Gi: raise the volume's sizeLimit, or have it write less`}},
 		"no room after all": {Workload{Pods: gone("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000")},
-			wanted{reason: "Evicted", passing: true, says: "the node did not take the pod: Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000"}},
+			wanted{reason: "Evicted", transient: true, says: "the node did not take the pod: Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000"}},
 		"too long": {Workload{Pods: gone("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")},
 			wanted{reason: "Error", says: "the pod ran longer than its activeDeadlineSeconds: raise them, or have it do less"}},
 		"a node that does not answer": {Workload{Pods: pods(notReady), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}},
@@ -199,15 +199,15 @@ func TestPodsThatAreGone(t *testing.T) {
 			Workload{Events: []Event{pulls}, Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}}, imageCause("ErrImagePull", sayNotFound, false),
 		},
 		"eviction": {Workload{Events: []Event{podEvent(20, "", "Evicted", "The node was low on resource: memory. "), pulls}},
-			wanted{reason: "Evicted", passing: true, says: "the node was short of memory, and ended the pod: give it a request of memory that it gets by with, so that it is not the first to go"}},
+			wanted{reason: "Evicted", transient: true, says: "the node was short of memory, and ended the pod: give it a request of memory that it gets by with, so that it is not the first to go"}},
 		"crash": {Workload{Events: []Event{podEvent(20, "notebook", "BackOff", "Back-off restarting failed container notebook in pod nb-0_shop(3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e)")}},
 			wanted{reason: "CrashLoopBackOff", container: "notebook", says: `container "notebook" ends again and again: the pod is gone, and its log with it`}},
 		"no node": {Workload{Events: []Event{podEvent(20, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}},
-			wanted{reason: "FailedScheduling", passing: true, says: "no node can take the pod: 1 Too many pods: wait until other pods have ended"}},
+			wanted{reason: "FailedScheduling", transient: true, says: "no node can take the pod: 1 Too many pods: wait until other pods have ended"}},
 		"mount": {Workload{Events: []Event{podEvent(20, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : secret "s" not found`)}},
 			wanted{reason: "FailedMount", says: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name`}},
 		"probe": {Workload{Events: []Event{podEvent(20, "notebook", "Unhealthy", `Readiness probe failed: HTTP probe failed with statuscode: 500`)}},
-			wanted{reason: "Unhealthy", container: "notebook", passing: true, says: `container "notebook" is not ready: its readiness probe is answered with status 500: check the probe's path, and the container's log`}},
+			wanted{reason: "Unhealthy", container: "notebook", transient: true, says: `container "notebook" is not ready: its readiness probe is answered with status 500: check the probe's path, and the container's log`}},
 		"the last pod of the name": {
 			Workload{Events: []Event{former(podEvent(5, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")), pulls}}, imageCause("ErrImagePull", sayNotFound, false),
 		},
@@ -237,7 +237,7 @@ func TestTheLastCrashIsKnownAfterARecovery(t *testing.T) {
 			p.Status.ContainerStatuses[0].RestartCount = 3
 		})
 	}
-	got := Crashed(pods(crashedAt("nb-0", 10), crashedAt("nb-1", 20), newPod(ready)))
+	got := LastCrash(pods(crashedAt("nb-0", 10), crashedAt("nb-1", 20), newPod(ready)))
 	want := &Cause{
 		Reason: "OOMKilled", Object: Object{"Pod", "nb-1"}, Container: "notebook", ExitCode: new(int32(137)), Time: at(20), Count: 3,
 		Message: `container "notebook" was killed because memory ran out`, Advice: "have it use less, or give it a memory request and limit (resources) that it gets by with",
@@ -245,7 +245,7 @@ func TestTheLastCrashIsKnownAfterARecovery(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := Crashed(pods(newPod(ready))); got != nil {
+	if got := LastCrash(pods(newPod(ready))); got != nil {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -258,8 +258,8 @@ func causesOf(d Diagnosis) []Cause {
 }
 
 func TestEveryReasonHasItsPlace(t *testing.T) {
-	for reason, rank := range ranks {
-		if rank >= unranked && reason != ReasonProgressDeadlineExceeded {
+	for reason, rank := range precedence {
+		if rank >= unknownPrecedence && reason != ReasonProgressDeadlineExceeded {
 			t.Errorf("%s goes after what nobody knows", reason)
 		}
 	}
@@ -294,9 +294,9 @@ func FuzzDiagnose(f *testing.F) {
 		d := Diagnose(w)
 		for _, c := range append(causesOf(d), causesOf(Diagnose(Workload{Events: events}))...) {
 			checkSound(t, &c)
-			failure := Remember(nil, &c, at(9))
-			if identityOf(failure) != c.Identity() {
-				t.Errorf("%q is not %q", identityOf(failure), c.Identity())
+			failure := RecordFailure(nil, &c, at(9))
+			if failureIdentity(failure) != c.Identity() {
+				t.Errorf("%q is not %q", failureIdentity(failure), c.Identity())
 			}
 		}
 		slices.Reverse(w.Events)

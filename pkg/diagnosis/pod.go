@@ -8,7 +8,7 @@ import (
 )
 
 // site is a pod that does not run, and what is known of it.
-type site struct {
+type podView struct {
 	*view
 	pod    *corev1.Pod
 	events []Event
@@ -17,19 +17,19 @@ type site struct {
 // container is one of a site's containers. Its specification is empty if it is
 // known by its status alone.
 type container struct {
-	*site
-	name    string
-	spec    corev1.Container
-	status  *corev1.ContainerStatus
-	init    bool
-	sidecar bool
-	place   int
+	*podView
+	name     string
+	spec     corev1.Container
+	status   *corev1.ContainerStatus
+	init     bool
+	sidecar  bool
+	position int
 	// vanished: of the pod, there are only Events left.
-	vanished bool
+	podDeleted bool
 }
 
 // called is how a sentence calls the container.
-func (c *container) called() string {
+func (c *container) label() string {
 	if c.name == "" {
 		return "a container"
 	}
@@ -39,27 +39,27 @@ func (c *container) called() string {
 // maxFindings is how many are made of a pod: there may be thousands of containers.
 const maxFindings = 64
 
-func (v *view) site(p *corev1.Pod) *site {
-	return &site{view: v, pod: p, events: v.about(Object{kindPod, p.Name}, p.UID)}
+func (v *view) podView(p *corev1.Pod) *podView {
+	return &podView{view: v, pod: p, events: v.eventsFor(Object{kindPod, p.Name}, p.UID)}
 }
 
-func (v *view) pod(p *corev1.Pod) []finding {
-	s := v.site(p)
+func (v *view) podCauses(p *corev1.Pod) []finding {
+	s := v.podView(p)
 	switch {
-	case s.lost(), s.unreachable():
-		return []finding{{cause: s.nodeLost()}}
+	case s.isLost(), s.isUnreachable():
+		return []finding{{cause: s.nodeLostCause()}}
 	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "":
-		return []finding{{cause: s.rejected()}}
+		return []finding{{cause: s.rejectedCause()}}
 	case p.Spec.NodeName == "":
-		return s.unscheduled()
+		return s.schedulingFindings()
 	}
 	var found []finding
-	if !s.started() {
-		found = append(found, s.mounting()...)
+	if !s.hasStarted() {
+		found = append(found, s.mountFindings()...)
 	}
 	for _, c := range s.containers() {
-		for _, cause := range c.failing() {
-			found = append(found, finding{cause: cause, place: c.place})
+		for _, cause := range c.causes() {
+			found = append(found, finding{cause: cause, position: c.position})
 		}
 		if len(found) >= maxFindings {
 			break
@@ -69,49 +69,49 @@ func (v *view) pod(p *corev1.Pod) []finding {
 }
 
 // cause returns a cause that lies in the pod.
-func (s *site) cause(reason string, r reading) Cause {
+func (s *podView) cause(reason string, r explanation) Cause {
 	return Cause{
 		Reason: reason, Object: Object{kindPod, s.pod.Name}, Count: 1,
-		Message: r.message, Advice: r.advice, Passing: r.passing, Time: s.pod.CreationTimestamp.Time,
+		Message: r.message, Advice: r.advice, Transient: r.transient, Time: s.pod.CreationTimestamp.Time,
 	}
 }
 
-func (c *container) cause(reason string, r reading) Cause {
-	cause := c.site.cause(reason, r)
+func (c *container) cause(reason string, r explanation) Cause {
+	cause := c.podView.cause(reason, r)
 	cause.Container = c.name
 	return cause
 }
 
 // happened says when and how often, by an Event.
-func (c Cause) happened(e *Event) Cause {
+func (c Cause) withEvent(e *Event) Cause {
 	if e == nil {
 		return c
 	}
 	if e.LastSeen.After(c.Time) {
 		c.Time = e.LastSeen
 	}
-	c.Count = max(c.Count, e.times())
+	c.Count = max(c.Count, e.count())
 	return c
 }
 
 // containers returns those of the pod in the order in which they start.
-func (s *site) containers() []*container {
+func (s *podView) containers() []*container {
 	var all []*container
 	inits, mains := byContainer(s.pod.Status.InitContainerStatuses), byContainer(s.pod.Status.ContainerStatuses)
 	for _, spec := range s.pod.Spec.InitContainers {
 		always := spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 		all = append(all, &container{
-			site: s, name: spec.Name, spec: spec, init: true, sidecar: always,
+			podView: s, name: spec.Name, spec: spec, init: true, sidecar: always,
 			status: inits[spec.Name],
 		})
 	}
 	for _, spec := range s.pod.Spec.Containers {
 		all = append(all, &container{
-			site: s, name: spec.Name, spec: spec, status: mains[spec.Name],
+			podView: s, name: spec.Name, spec: spec, status: mains[spec.Name],
 		})
 	}
 	for i, c := range all {
-		c.place = i
+		c.position = i
 		if c.status == nil {
 			c.status = &corev1.ContainerStatus{Name: c.name}
 		}
@@ -128,7 +128,7 @@ func byContainer(statuses []corev1.ContainerStatus) map[string]*corev1.Container
 }
 
 // started tells whether a container has got past waiting for its volumes.
-func (s *site) started() bool {
+func (s *podView) hasStarted() bool {
 	return slices.ContainsFunc(s.containers(), func(c *container) bool {
 		return !c.isNew() || c.status.LastTerminationState.Terminated != nil
 	})
@@ -144,61 +144,61 @@ func (c *container) isNew() bool {
 }
 
 // failing returns why the container does not run.
-func (c *container) failing() []Cause {
+func (c *container) causes() []Cause {
 	switch state := c.status.State; {
 	case c.isNew():
-		return c.foretold()
+		return c.causesFromEvents()
 	case state.Waiting != nil:
-		return c.waiting(state.Waiting)
+		return c.waitingCauses(state.Waiting)
 	case state.Terminated != nil:
-		return c.ended(state.Terminated)
+		return c.terminatedCauses(state.Terminated)
 	case c.status.Ready, c.init && !c.sidecar && !c.recentlyCrashed():
 		return nil
 	}
-	return c.notReady()
+	return c.notReadyCauses()
 }
 
 // waiting reads the reason why a container waits.
-func (c *container) waiting(w *corev1.ContainerStateWaiting) []Cause {
+func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 	if reason, ok := imageReasons[w.Reason]; ok {
-		return []Cause{c.image(reason, w.Message)}
+		return []Cause{c.imageCause(reason, w.Message)}
 	}
 	if reason, ok := configReasons[w.Reason]; ok {
-		return []Cause{c.config(reason, w.Message)}
+		return []Cause{c.createCause(reason, w.Message)}
 	}
 	if w.Reason == ReasonCrashLoopBackOff {
-		return []Cause{c.crash(ReasonCrashLoopBackOff, c.status.LastTerminationState.Terminated)}
+		return []Cause{c.crashCause(ReasonCrashLoopBackOff, c.status.LastTerminationState.Terminated)}
 	}
-	text := plain(w.Reason + ": " + w.Message)
-	return []Cause{c.cause(ReasonCreateContainerError, reading{
-		message: c.called() + " does not start: " + quoted(text), passing: true,
+	text := stripNoise(w.Reason + ": " + w.Message)
+	return []Cause{c.cause(ReasonCreateContainerError, explanation{
+		message: c.label() + " does not start: " + excerpt(text), transient: true,
 	})}
 }
 
 // ended is a container that has ended and is not waited for any more, or not yet.
-func (c *container) ended(t *corev1.ContainerStateTerminated) []Cause {
+func (c *container) terminatedCauses(t *corev1.ContainerStateTerminated) []Cause {
 	if !failed(t) {
 		return nil
 	}
-	return []Cause{c.crash(ReasonError, t)}
+	return []Cause{c.crashCause(ReasonError, t)}
 }
 
 // notReady is a container that runs.
-func (c *container) notReady() []Cause {
+func (c *container) notReadyCauses() []Cause {
 	var causes []Cause
 	if c.recentlyCrashed() {
-		causes = append(causes, c.crash(ReasonError, c.status.LastTerminationState.Terminated))
+		causes = append(causes, c.crashCause(ReasonError, c.status.LastTerminationState.Terminated))
 	}
-	if probe, ok := c.unhealthy(); ok {
+	if probe, ok := c.probeCause(); ok {
 		causes = append(causes, probe)
 	}
 	return causes
 }
 
 // foretold is what Events say of a container before its status does.
-func (c *container) foretold() []Cause {
+func (c *container) causesFromEvents() []Cause {
 	if c.recentlyCrashed() {
-		return []Cause{c.crash(ReasonError, c.status.LastTerminationState.Terminated)}
+		return []Cause{c.crashCause(ReasonError, c.status.LastTerminationState.Terminated)}
 	}
 	for i := range slices.Backward(c.events) {
 		e := &c.events[i]
@@ -208,7 +208,7 @@ func (c *container) foretold() []Cause {
 		if e.Reason == "Pulled" || e.Reason == "Created" || e.Reason == "Started" {
 			return nil // it has got past what was before
 		}
-		if cause, ok := c.told(e); ok {
+		if cause, ok := c.causeFromEvent(e); ok {
 			return []Cause{cause}
 		}
 	}
@@ -216,12 +216,12 @@ func (c *container) foretold() []Cause {
 }
 
 // told reads an Event that says of itself what is wrong with the container.
-func (c *container) told(e *Event) (Cause, bool) {
-	if reason, ok := imageEvent(e); ok {
-		return c.image(reason, e.Note).happened(e), true
+func (c *container) causeFromEvent(e *Event) (Cause, bool) {
+	if reason, ok := imageReasonOf(e); ok {
+		return c.imageCause(reason, e.Note).withEvent(e), true
 	}
-	if e.Reason == "Failed" && missing.MatchString(e.Note) {
-		return c.config(ReasonCreateContainerConfigError, e.Note).happened(e), true
+	if e.Reason == "Failed" && missingReference.MatchString(e.Note) {
+		return c.createCause(ReasonCreateContainerConfigError, e.Note).withEvent(e), true
 	}
 	return Cause{}, false
 }

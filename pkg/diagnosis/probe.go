@@ -19,14 +19,14 @@ var probeRules = []rule{
 }
 
 // unhealthy is a container that runs, and whose probe fails.
-func (c *container) unhealthy() (Cause, bool) {
+func (c *container) probeCause() (Cause, bool) {
 	last := c.lastUnhealthy()
 	if last == nil {
 		return Cause{}, false
 	}
-	r := readOr(probeRules, lowered(plain(last.Note)), "check the probe, and the container's log")
-	r.message, r.passing = c.called()+" is not ready: "+r.message, true
-	return c.cause(ReasonUnhealthy, r).happened(last), true
+	r := matchOr(probeRules, lowerFirst(stripNoise(last.Note)), "check the probe, and the container's log")
+	r.message, r.transient = c.label()+" is not ready: "+r.message, true
+	return c.cause(ReasonUnhealthy, r).withEvent(last), true
 }
 
 // lastUnhealthy returns the last Event of a failed probe since the container runs;
@@ -34,7 +34,7 @@ func (c *container) unhealthy() (Cause, bool) {
 func (c *container) lastUnhealthy() *Event {
 	var events []Event
 	for _, e := range recent(c.ownEvents(), "Unhealthy") {
-		if e.LastSeen.IsZero() || !e.LastSeen.Before(c.runningSince()) {
+		if e.LastSeen.IsZero() || !e.LastSeen.Before(c.startedAt()) {
 			events = append(events, e)
 		}
 	}
@@ -49,14 +49,14 @@ func (c *container) lastUnhealthy() *Event {
 }
 
 // lowered has the text begin with a small letter.
-func lowered(s string) string {
+func lowerFirst(s string) string {
 	if s != "" && s[0] >= 'A' && s[0] <= 'Z' {
 		return string(s[0]+'a'-'A') + s[1:]
 	}
 	return s
 }
 
-func (c *container) runningSince() (t time.Time) {
+func (c *container) startedAt() (t time.Time) {
 	if running := c.status.State.Running; running != nil {
 		t = running.StartedAt.Time
 	}

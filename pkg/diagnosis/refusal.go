@@ -15,24 +15,24 @@ import (
 // conflicts (also with an object that exists already, which is for the caller to
 // judge), time-outs, an overloaded or failing server, a namespace that is being
 // deleted.
-func Refusal(object Object, err error) (Cause, bool) {
+func FromAPIError(object Object, err error) (Cause, bool) {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || transient(err, status.Status()) {
+	if !errors.As(err, &status) || isTransient(err, status.Status()) {
 		return Cause{}, false
 	}
 	s := status.Status()
 	v := newView(Workload{})
 	what := object.Kind + " " + quote(object.Name) + " is refused"
-	cause := v.refusal(object, what, plain(s.Message))
+	cause := v.rejection(object, what, stripNoise(s.Message))
 	if fields := invalidFields(s); fields != "" && cause.Reason == ReasonFailedCreate {
 		cause.Reason, cause.Advice = ReasonInvalidSpec, "correct the field"
 		cause.Message = what + ": " + fields
 	}
-	cause.tidy()
+	cause.sanitize()
 	return cause, true
 }
 
-func transient(err error, s metav1.Status) bool {
+func isTransient(err error, s metav1.Status) bool {
 	const firstServerError = 500
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsUnauthorized(err) ||
@@ -51,5 +51,5 @@ func invalidFields(s metav1.Status) string {
 			fields = append(fields, c.Field+": "+c.Message)
 		}
 	}
-	return quoted(line(strings.Join(fields, "; "), maxRead))
+	return excerpt(line(strings.Join(fields, "; "), maxRead))
 }

@@ -21,14 +21,14 @@ type Failure struct {
 	Count int32
 }
 
-func identityOf(l *Failure) string {
+func failureIdentity(l *Failure) string {
 	return Identity(l.Reason, l.Object.Kind, l.Object.Name, l.Container, l.ExitCode, l.Message)
 }
 
 // Steady returns the cause as it is to be told after last: one that has come to a
 // later stage stays there while it is tried again, and what it said in full stays
 // when less of it is known. Last is nil when it has recovered since.
-func (c *Cause) Steady(last *Failure) Cause {
+func (c *Cause) Stabilize(last *Failure) Cause {
 	steady := *c
 	if last == nil || last.Object.Kind != c.Object.Kind || last.Object.Name != c.Object.Name || last.Container != c.Container {
 		return steady
@@ -37,7 +37,7 @@ func (c *Cause) Steady(last *Failure) Cause {
 		steady.Reason = last.Reason
 	}
 	same := steady.Reason == last.Reason || LaterStage(last.Reason) == steady.Reason
-	if same && c.Vague() && strings.HasPrefix(last.Message, c.Message+": ") {
+	if same && c.isUnspecific() && strings.HasPrefix(last.Message, c.Message+": ") {
 		steady.Message, steady.Advice = last.Message, ""
 	}
 	return steady
@@ -45,14 +45,14 @@ func (c *Cause) Steady(last *Failure) Cause {
 
 // IsNews tells whether the cause happened since the last failure. What is yet to
 // happen, by a clock that is ahead, is no news before that time.
-func IsNews(last *Failure, c *Cause, now time.Time) bool {
+func HappenedAfter(last *Failure, c *Cause, now time.Time) bool {
 	return last == nil || c.Time.Truncate(time.Second).After(last.LastTime.Time) && !c.Time.After(now)
 }
 
 // Remember folds a cause into what is remembered of the last failure; none leaves it
 // as it is. The same failure counts again when it happened anew: when a container
 // ended again, or, of what is known from Events, when it has been quiet for a while.
-func Remember(last *Failure, c *Cause, now time.Time) *Failure {
+func RecordFailure(last *Failure, c *Cause, now time.Time) *Failure {
 	if c == nil {
 		return last
 	}
@@ -61,11 +61,11 @@ func Remember(last *Failure, c *Cause, now time.Time) *Failure {
 		at = now
 	}
 	at = at.Truncate(time.Second)
-	if last == nil || identityOf(last) != c.Identity() {
-		return remembered(c, at)
+	if last == nil || failureIdentity(last) != c.Identity() {
+		return newFailure(c, at)
 	}
-	if !IsNews(last, c, now) || at.Sub(last.LastTime.Time) < quiet(last, c) {
-		return atStage(last, c.Reason)
+	if !HappenedAfter(last, c, now) || at.Sub(last.LastTime.Time) < minInterval(last, c) {
+		return withReason(last, c.Reason)
 	}
 	again := *last
 	again.Reason, again.Message, again.Object.Name = c.Reason, c.Sentence(), c.Object.Name
@@ -75,7 +75,7 @@ func Remember(last *Failure, c *Cause, now time.Time) *Failure {
 }
 
 // atStage returns the failure under the name that its present stage has.
-func atStage(last *Failure, reason string) *Failure {
+func withReason(last *Failure, reason string) *Failure {
 	if last.Reason == reason {
 		return last
 	}
@@ -87,7 +87,7 @@ func atStage(last *Failure, reason string) *Failure {
 // quiet is how long the same failure is not counted again. What Events tell of goes
 // on for as long as it fails: the longer it has, the more seldom it counts, but while
 // the Events of the last time are still there.
-func quiet(last *Failure, c *Cause) time.Duration {
+func minInterval(last *Failure, c *Cause) time.Duration {
 	const least, most = time.Minute, 50 * time.Minute
 	if c.ExitCode != nil {
 		return 0
@@ -95,7 +95,7 @@ func quiet(last *Failure, c *Cause) time.Duration {
 	return min(max(least, last.LastTime.Sub(last.FirstTime.Time)), most)
 }
 
-func remembered(c *Cause, at time.Time) *Failure {
+func newFailure(c *Cause, at time.Time) *Failure {
 	return &Failure{
 		Reason: c.Reason, Message: c.Sentence(), Object: c.Object,
 		Container: c.Container, ExitCode: c.ExitCode,

@@ -15,27 +15,27 @@ func crashCause(exit int32, seconds int) *Cause {
 }
 
 func TestRemember(t *testing.T) {
-	first := Remember(nil, crashCause(1, 60), at(70))
+	first := RecordFailure(nil, crashCause(1, 60), at(70))
 	if diff := cmp.Diff(&Failure{
 		Reason: "CrashLoopBackOff", Message: sayCrash, Object: Object{Kind: "Pod", Name: "nb-0"}, Container: "notebook",
 		ExitCode: new(int32(1)), FirstTime: metav1.NewTime(at(60)), LastTime: metav1.NewTime(at(60)), Count: 1,
 	}, first); diff != "" {
 		t.Fatal(diff)
 	}
-	if got := Remember(first, nil, at(90)); got != first {
+	if got := RecordFailure(first, nil, at(90)); got != first {
 		t.Errorf("a recovery changes it: %+v", got)
 	}
-	if got := Remember(first, crashCause(1, 60), at(90)); got != first {
+	if got := RecordFailure(first, crashCause(1, 60), at(90)); got != first {
 		t.Errorf("it did not happen anew: %+v", got)
 	}
-	second := Remember(first, crashCause(1, 80), at(90))
+	second := RecordFailure(first, crashCause(1, 80), at(90))
 	if second.Count != 2 || !second.FirstTime.Equal(&first.FirstTime) || !second.LastTime.Time.Equal(at(80)) {
 		t.Errorf("it happened again: %+v", second)
 	}
 	if first.Count != 1 {
 		t.Error("what was given has been changed")
 	}
-	if other := Remember(second, crashCause(2, 95), at(99)); other.Count != 1 || *other.ExitCode != 2 || !other.FirstTime.Time.Equal(at(95)) {
+	if other := RecordFailure(second, crashCause(2, 95), at(99)); other.Count != 1 || *other.ExitCode != 2 || !other.FirstTime.Time.Equal(at(95)) {
 		t.Errorf("another exit code is another failure: %+v", other)
 	}
 }
@@ -44,34 +44,34 @@ func TestWhatEventsTellCountsOnceAMinute(t *testing.T) {
 	mount := func(seconds int) *Cause {
 		return Diagnose(Workload{Pods: waits("ContainerCreating", ""), Events: []Event{podEvent(seconds, "", "FailedMount", `MountVolume.SetUp failed for volume "v" : timeout`)}}).Cause
 	}
-	first := Remember(nil, mount(60), at(60))
-	if got := Remember(first, mount(110), at(110)); got != first {
+	first := RecordFailure(nil, mount(60), at(60))
+	if got := RecordFailure(first, mount(110), at(110)); got != first {
 		t.Errorf("within a minute: %+v", got)
 	}
-	if got := Remember(first, mount(120), at(121)); got.Count != 2 || !got.LastTime.Time.Equal(at(120)) {
+	if got := RecordFailure(first, mount(120), at(121)); got.Count != 2 || !got.LastTime.Time.Equal(at(120)) {
 		t.Errorf("after a minute: %+v", got)
 	}
 	untimed := mount(60)
 	untimed.Time = time.Time{}
-	if got := Remember(first, untimed, at(9000)); got != first {
+	if got := RecordFailure(first, untimed, at(9000)); got != first {
 		t.Errorf("nothing says that it happened anew: %+v", got)
 	}
 }
 
 func TestTimesToComeAreNotBelieved(t *testing.T) {
-	if got := Remember(nil, crashCause(1, 5000), at(70)); !got.LastTime.Time.Equal(at(70)) {
+	if got := RecordFailure(nil, crashCause(1, 5000), at(70)); !got.LastTime.Time.Equal(at(70)) {
 		t.Errorf("got %v", got.LastTime)
 	}
 }
 
 func TestAClockThatIsAheadCountsOnce(t *testing.T) {
-	first := Remember(nil, crashCause(1, 300), at(70))
+	first := RecordFailure(nil, crashCause(1, 300), at(70))
 	for seconds := 80; seconds < 300; seconds += 10 {
-		if got := Remember(first, crashCause(1, 300), at(seconds)); got != first {
+		if got := RecordFailure(first, crashCause(1, 300), at(seconds)); got != first {
 			t.Fatalf("%d seconds: %+v", seconds, got)
 		}
 	}
-	if IsNews(first, crashCause(1, 300), at(90)) || !IsNews(first, crashCause(1, 80), at(90)) || !IsNews(nil, crashCause(1, 300), at(90)) {
+	if HappenedAfter(first, crashCause(1, 300), at(90)) || !HappenedAfter(first, crashCause(1, 80), at(90)) || !HappenedAfter(nil, crashCause(1, 300), at(90)) {
 		t.Error("it is news when it happened since, by now")
 	}
 }
@@ -82,7 +82,7 @@ func TestWhatGoesOnCountsMoreAndMoreSeldom(t *testing.T) {
 	writes := 0
 	for minute := range day {
 		now := at(60 * minute)
-		next := Remember(last, &Cause{Reason: "FailedMount", Message: "x", Time: now}, now)
+		next := RecordFailure(last, &Cause{Reason: "FailedMount", Message: "x", Time: now}, now)
 		if next != last {
 			writes++
 		}
@@ -137,9 +137,9 @@ func flap(times int, states ...Workload) (told map[string]bool, writes int) {
 	told = map[string]bool{}
 	var last *Failure
 	for i := range times {
-		cause := Diagnose(states[i%len(states)]).Cause.Steady(last)
+		cause := Diagnose(states[i%len(states)]).Cause.Stabilize(last)
 		told[cause.Identity()] = true
-		next := Remember(last, &cause, at(100+i))
+		next := RecordFailure(last, &cause, at(100+i))
 		if last == nil || cmp.Diff(*last, *next) != "" {
 			writes++
 		}
@@ -193,9 +193,9 @@ func TestACommaWithinAHindranceStays(t *testing.T) {
 }
 
 func TestASecondFailureIsNotHidden(t *testing.T) {
-	last := Remember(nil, Diagnose(Workload{Pods: waits("ImagePullBackOff", "x: "+textNotFound)}).Cause, at(10))
-	next := Diagnose(Workload{Pods: waits("ErrImagePull", textDenied)}).Cause.Steady(last)
-	if got := Remember(last, &next, at(20)); got.Message != sayDenied || got.Reason != "ImagePullBackOff" || got.Count != 1 {
+	last := RecordFailure(nil, Diagnose(Workload{Pods: waits("ImagePullBackOff", "x: "+textNotFound)}).Cause, at(10))
+	next := Diagnose(Workload{Pods: waits("ErrImagePull", textDenied)}).Cause.Stabilize(last)
+	if got := RecordFailure(last, &next, at(20)); got.Message != sayDenied || got.Reason != "ImagePullBackOff" || got.Count != 1 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -213,8 +213,8 @@ func TestACrashCountsWhateverStageItIsSeenIn(t *testing.T) {
 	var last *Failure
 	for i := range 4 {
 		at := time.Duration(i) * time.Minute
-		last = Remember(last, crash(ReasonError, at), now.Add(at))
-		last = Remember(last, crash(ReasonCrashLoopBackOff, at), now.Add(at+time.Second))
+		last = RecordFailure(last, crash(ReasonError, at), now.Add(at))
+		last = RecordFailure(last, crash(ReasonCrashLoopBackOff, at), now.Add(at+time.Second))
 	}
 	if last.Count != 4 || last.Reason != ReasonCrashLoopBackOff || !last.FirstTime.Time.Equal(now) {
 		t.Errorf("remembered as %+v", last)

@@ -31,17 +31,17 @@ var schedulingAdvice = []struct {
 }
 
 var (
-	noNode       = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
-	preemption   = regexp.MustCompile(`\.? ?(?:preemption: |no new claims to deallocate, preemption: ).*$`)
-	deallocation = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
-	tooLittle    = regexp.MustCompile(`Insufficient (cpu|memory)\b`)
+	nodesPrefix      = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
+	preemptionSuffix = regexp.MustCompile(`\.? ?(?:preemption: |no new claims to deallocate, preemption: ).*$`)
+	deallocationNote = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
+	insufficient     = regexp.MustCompile(`Insufficient (cpu|memory)\b`)
 )
 
 // unscheduled is a pod without a node.
-func (s *site) unscheduled() []finding {
+func (s *podView) schedulingFindings() []finding {
 	scheduled := condition(s.pod, corev1.PodScheduled)
 	last := latest(s.events, "FailedScheduling")
-	cause := s.cause(ReasonFailedScheduling, reading{passing: true}).happened(last)
+	cause := s.cause(ReasonFailedScheduling, explanation{transient: true}).withEvent(last)
 	text := ""
 	if last != nil {
 		text = last.Note
@@ -58,54 +58,54 @@ func (s *site) unscheduled() []finding {
 	if text == "" {
 		return nil
 	}
-	text = plain(text)
-	if claim, ok := s.claimTrouble(text, &cause); ok {
+	text = stripNoise(text)
+	if claim, ok := s.claimProblem(text, &cause); ok {
 		return claim
 	}
-	s.noNodeTakesIt(text, &cause)
+	s.describeUnschedulable(text, &cause)
 	return []finding{{cause: cause}}
 }
 
 // noNodeTakesIt says why, in the scheduler's words about the nodes.
-func (s *site) noNodeTakesIt(text string, cause *Cause) {
-	nodes := deallocation.ReplaceAllString(preemption.ReplaceAllString(noNode.ReplaceAllString(text, ""), ""), "")
-	nodes = inOrder(strings.TrimRight(nodes, ". "))
+func (s *podView) describeUnschedulable(text string, cause *Cause) {
+	nodes := deallocationNote.ReplaceAllString(preemptionSuffix.ReplaceAllString(nodesPrefix.ReplaceAllString(text, ""), ""), "")
+	nodes = sortObstacles(strings.TrimRight(nodes, ". "))
 	cause.Message = "no node can take the pod"
-	cause.Advice = adviceOn(nodes)
+	cause.Advice = schedulingAdviceFor(nodes)
 	if strings.HasPrefix(text, "no nodes available") || s.Nodes != nil && s.Nodes.Total == 0 {
 		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has, or ask whoever runs it"
 		return
 	}
 	if nodes != "" {
-		cause.Message += ": " + quoted(nodes)
+		cause.Message += ": " + excerpt(nodes)
 	}
-	if note := s.tooLarge(text); note != "" {
+	if note := s.exceedsLargestNode(text); note != "" {
 		cause.Message += " (" + note + ")"
 	}
 }
 
 // inOrder sorts the hindrances by what they are: the scheduler sorts them with the
 // number of nodes in front, so that their order changes with it.
-func inOrder(nodes string) string {
+func sortObstacles(nodes string) string {
 	var hindrances []string
 	for part := range strings.SplitSeq(nodes, ", ") {
-		if last := len(hindrances) - 1; last >= 0 && hindrance(part) == part {
+		if last := len(hindrances) - 1; last >= 0 && withoutNodeCount(part) == part {
 			hindrances[last] += ", " + part // its comma is one of the text
 			continue
 		}
 		hindrances = append(hindrances, part)
 	}
 	slices.SortFunc(hindrances, func(a, b string) int {
-		return cmp.Or(cmp.Compare(hindrance(a), hindrance(b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(withoutNodeCount(a), withoutNodeCount(b)), cmp.Compare(a, b))
 	})
 	return strings.Join(hindrances, ", ")
 }
 
 // hindrance leaves out of how many nodes it is one.
-func hindrance(part string) string { return strings.TrimLeft(part, "0123456789") }
+func withoutNodeCount(part string) string { return strings.TrimLeft(part, "0123456789") }
 
 // adviceOn joins what to do about the first two hindrances.
-func adviceOn(text string) string {
+func schedulingAdviceFor(text string) string {
 	const most = 2
 	var advice []string
 	for _, a := range schedulingAdvice {
@@ -122,7 +122,7 @@ func adviceOn(text string) string {
 
 // tooLarge compares what the pod asks for with the largest node, where that is
 // why it is not taken.
-func (s *site) tooLarge(text string) string {
+func (s *podView) exceedsLargestNode(text string) string {
 	if s.Nodes == nil {
 		return ""
 	}
@@ -143,7 +143,7 @@ func (s *site) tooLarge(text string) string {
 }
 
 func mentions(text, resource string) bool {
-	for _, m := range tooLittle.FindAllStringSubmatch(text, -1) {
+	for _, m := range insufficient.FindAllStringSubmatch(text, -1) {
 		if m[1] == resource {
 			return true
 		}

@@ -22,17 +22,17 @@ var provisioningRules = []rule{
 }
 
 // storage returns what is wrong with the claims.
-func (v *view) storage() []finding {
+func (v *view) claimFindings() []finding {
 	var found []finding
 	for _, c := range v.Claims {
-		if cause, ok := v.claim(c); ok {
+		if cause, ok := v.claimCause(c); ok {
 			found = append(found, finding{cause: cause})
 		}
 	}
 	return found
 }
 
-func (v *view) claim(c *corev1.PersistentVolumeClaim) (Cause, bool) {
+func (v *view) claimCause(c *corev1.PersistentVolumeClaim) (Cause, bool) {
 	cause := Cause{Object: Object{kindClaim, c.Name}, Count: 1, Time: c.CreationTimestamp.Time}
 	switch {
 	case c.DeletionTimestamp != nil, c.Status.Phase == corev1.ClaimBound:
@@ -43,46 +43,46 @@ func (v *view) claim(c *corev1.PersistentVolumeClaim) (Cause, bool) {
 		cause.Advice = "restore it from a backup under the volume's name, or delete the claim and begin anew"
 		return cause, true
 	}
-	return v.pending(c, cause)
+	return v.pendingClaim(c, cause)
 }
 
 // pending is a claim without a volume. That it waits for a pod to be scheduled, or
 // for a moment, is no cause.
-func (v *view) pending(c *corev1.PersistentVolumeClaim, cause Cause) (Cause, bool) {
-	events := v.about(Object{kindClaim, c.Name}, c.UID)
+func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause, bool) {
+	events := v.eventsFor(Object{kindClaim, c.Name}, c.UID)
 	waits := latest(events, "WaitForFirstConsumer", "WaitForPodScheduled")
-	if failed := latest(events, "ProvisioningFailed"); failed != nil && !waits.since(failed.LastSeen) {
-		r := readOr(provisioningRules, plain(failed.Note), "check the claim; if it is right, ask whoever runs the cluster")
+	if failed := latest(events, "ProvisioningFailed"); failed != nil && !waits.isAfter(failed.LastSeen) {
+		r := matchOr(provisioningRules, stripNoise(failed.Note), "check the claim; if it is right, ask whoever runs the cluster")
 		cause.Reason = ReasonProvisioningFailed
 		cause.Message = fmt.Sprintf("no volume can be made for claim %q: %s", c.Name, r.message)
-		cause.Advice, cause.Passing = r.advice, r.passing
-		return cause.happened(failed), true
+		cause.Advice, cause.Transient = r.advice, r.transient
+		return cause.withEvent(failed), true
 	}
-	cause.Reason, cause.Passing = ReasonClaimPending, true
+	cause.Reason, cause.Transient = ReasonClaimPending, true
 	cause.Message = fmt.Sprintf("claim %q waits for a volume", c.Name)
-	if failed := latest(events, "FailedBinding", "VolumeMismatch"); failed != nil && !waits.since(failed.LastSeen) {
-		cause.Message += ": " + quoted(lowered(plain(failed.Note)))
+	if failed := latest(events, "FailedBinding", "VolumeMismatch"); failed != nil && !waits.isAfter(failed.LastSeen) {
+		cause.Message += ": " + excerpt(lowerFirst(stripNoise(failed.Note)))
 		cause.Advice = "name a StorageClass, or have a PersistentVolume made that fits"
-		return cause.happened(failed), true
+		return cause.withEvent(failed), true
 	}
 	if external := latest(events, "ExternalProvisioning"); external != nil {
 		cause.Advice = "its provisioner has not made one yet; if it lasts, ask whoever runs the cluster"
 		return cause, true
 	}
 	cause.Advice = "nothing says why; ask whoever runs the cluster"
-	return cause, waits == nil && v.waitedFor(c.Name)
+	return cause, waits == nil && v.blocksScheduling(c.Name)
 }
 
 var (
-	unbound       = regexp.MustCompile(`unbound immediate PersistentVolumeClaims`)
+	unboundClaims = regexp.MustCompile(`unbound immediate PersistentVolumeClaims`)
 	claimNotFound = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`)
 )
 
 // waitedFor tells whether the scheduler waits for the claim to be bound.
-func (v *view) waitedFor(claim string) bool {
-	return slices.ContainsFunc(v.current, func(p *corev1.Pod) bool {
+func (v *view) blocksScheduling(claim string) bool {
+	return slices.ContainsFunc(v.currentPods, func(p *corev1.Pod) bool {
 		scheduled := condition(p, corev1.PodScheduled)
-		return scheduled != nil && unbound.MatchString(scheduled.Message) && slices.Contains(ClaimsOf(p), claim)
+		return scheduled != nil && unboundClaims.MatchString(scheduled.Message) && slices.Contains(ClaimsOf(p), claim)
 	})
 }
 
@@ -102,7 +102,7 @@ func ClaimsOf(p *corev1.Pod) []string {
 
 // claimTrouble reads what the scheduler says of claims. Where the claim tells more
 // itself, the scheduler's word adds nothing.
-func (s *site) claimTrouble(text string, cause *Cause) ([]finding, bool) {
+func (s *podView) claimProblem(text string, cause *Cause) ([]finding, bool) {
 	if m := claimNotFound.FindStringSubmatch(text); m != nil {
 		if s.claims[m[1]] != nil {
 			return nil, true // it does by now
@@ -111,7 +111,7 @@ func (s *site) claimTrouble(text string, cause *Cause) ([]finding, bool) {
 		notFound.Time = cause.Time
 		return []finding{{cause: notFound}}, true
 	}
-	if !unbound.MatchString(text) {
+	if !unboundClaims.MatchString(text) {
 		return nil, false
 	}
 	names := ClaimsOf(s.pod)

@@ -22,7 +22,7 @@ const (
 
 // tidy makes of a cause what may be shown and stored: nothing that a terminal would
 // act on, and within the limits.
-func (c *Cause) tidy() {
+func (c *Cause) sanitize() {
 	c.Reason = line(c.Reason, maxReason)
 	c.Object = Object{Kind: line(c.Object.Kind, maxKind), Name: line(c.Object.Name, maxName)}
 	c.Container = line(c.Container, maxContainer)
@@ -49,7 +49,7 @@ var noise = []struct {
 }
 
 // plain returns what a component's text says, without its noise.
-func plain(text string) string {
+func stripNoise(text string) string {
 	text = line(text, maxRead)
 	for _, n := range noise {
 		text = n.text.ReplaceAllString(text, n.with)
@@ -58,7 +58,7 @@ func plain(text string) string {
 }
 
 // quoted returns somebody else's text for a sentence.
-func quoted(text string) string {
+func excerpt(text string) string {
 	text = plaintext.Cut(text, maxQuoted)
 	for len(text) > 0 && (text[len(text)-1] == '.' || text[len(text)-1] == ' ') {
 		text = text[:len(text)-1]
@@ -71,32 +71,32 @@ func quoted(text string) string {
 type rule struct {
 	text            *regexp.Regexp
 	message, advice string
-	passing         bool
+	transient       bool
 }
 
 // reading is what a text says by a rule.
-type reading struct {
+type explanation struct {
 	message, advice string
-	passing         bool
+	transient         bool
 }
 
 // read returns what the first rule that fits makes of the text.
-func read(rules []rule, text string) (reading, bool) {
+func match(rules []rule, text string) (explanation, bool) {
 	for _, r := range rules {
 		at := r.text.FindStringSubmatchIndex(text)
 		if at == nil {
 			continue
 		}
 		expand := func(template string) string { return string(r.text.ExpandString(nil, template, text, at)) }
-		return reading{quoted(expand(r.message)), quoted(expand(r.advice)), r.passing}, true
+		return explanation{excerpt(expand(r.message)), excerpt(expand(r.advice)), r.transient}, true
 	}
-	return reading{}, false
+	return explanation{}, false
 }
 
 // readOr is read, or the text itself with the advice where no rule fits.
-func readOr(rules []rule, text, advice string) reading {
-	if r, ok := read(rules, text); ok {
+func matchOr(rules []rule, text, advice string) explanation {
+	if r, ok := match(rules, text); ok {
 		return r
 	}
-	return reading{message: quoted(text), advice: advice}
+	return explanation{message: excerpt(text), advice: advice}
 }

@@ -21,9 +21,9 @@ type view struct {
 	Workload
 	// current are the pods that count: not those that are being deleted, unless their
 	// node is lost, have ended well, or have failed and been replaced.
-	current []*corev1.Pod
-	claims  map[string]*corev1.PersistentVolumeClaim
-	quotas  map[string]*corev1.ResourceQuota
+	currentPods []*corev1.Pod
+	claims      map[string]*corev1.PersistentVolumeClaim
+	quotas      map[string]*corev1.ResourceQuota
 }
 
 func newView(w Workload) *view {
@@ -32,8 +32,8 @@ func newView(w Workload) *view {
 		claims:   map[string]*corev1.PersistentVolumeClaim{},
 		quotas:   map[string]*corev1.ResourceQuota{},
 	}
-	v.Events = slices.SortedFunc(slices.Values(w.Events), earlier)
-	v.Pods = slices.SortedFunc(slices.Values(w.Pods), byName)
+	v.Events = slices.SortedFunc(slices.Values(w.Events), compareEvents)
+	v.Pods = slices.SortedFunc(slices.Values(w.Pods), comparePods)
 	for _, c := range w.Claims {
 		v.claims[c.Name] = c
 	}
@@ -41,19 +41,19 @@ func newView(w Workload) *view {
 		v.quotas[q.Name] = q
 	}
 	for _, p := range v.Pods {
-		if v.counts(p) {
-			v.current = append(v.current, p)
+		if v.isCurrent(p) {
+			v.currentPods = append(v.currentPods, p)
 		}
 	}
 	return v
 }
 
-func byName(a, b *corev1.Pod) int {
+func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 // earlier orders Events by time; those that do not say theirs are the earliest.
-func earlier(a, b Event) int {
+func compareEvents(a, b Event) int {
 	return cmp.Or(
 		a.LastSeen.Compare(b.LastSeen),
 		cmp.Compare(a.Count, b.Count),
@@ -67,9 +67,9 @@ func earlier(a, b Event) int {
 	)
 }
 
-func (v *view) counts(p *corev1.Pod) bool {
+func (v *view) isCurrent(p *corev1.Pod) bool {
 	switch {
-	case v.site(p).lost():
+	case v.podView(p).isLost():
 		return !v.replaced(p)
 	case p.DeletionTimestamp != nil, p.Status.Phase == corev1.PodSucceeded:
 		return false
@@ -89,7 +89,7 @@ func (v *view) replaced(p *corev1.Pod) bool {
 
 // ready tells whether all that runs, and something does, is ready.
 func (v *view) ready() bool {
-	return len(v.current) > 0 && !slices.ContainsFunc(v.current, func(p *corev1.Pod) bool { return !isReady(p) })
+	return len(v.currentPods) > 0 && !slices.ContainsFunc(v.currentPods, func(p *corev1.Pod) bool { return !isReady(p) })
 }
 
 func isReady(p *corev1.Pod) bool {
@@ -106,14 +106,14 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 }
 
 // running returns why the pods do not run; or did not, if there are none left.
-func (v *view) running() []finding {
+func (v *view) podFindings() []finding {
 	if len(v.Pods) == 0 {
-		return v.gone()
+		return v.deletedPodFindings()
 	}
 	var found []finding
-	for _, p := range v.current {
+	for _, p := range v.currentPods {
 		if !isReady(p) {
-			found = append(found, v.pod(p)...)
+			found = append(found, v.podCauses(p)...)
 		}
 	}
 	return found
@@ -121,7 +121,7 @@ func (v *view) running() []finding {
 
 // about returns the Events of an object in their order. One of an earlier object of
 // the name does not belong to it.
-func (v *view) about(object Object, uid types.UID) []Event {
+func (v *view) eventsFor(object Object, uid types.UID) []Event {
 	var events []Event
 	for _, e := range v.Events {
 		if e.Regarding == object && (e.UID == "" || uid == "" || e.UID == uid) {
@@ -155,9 +155,9 @@ func recent(events []Event, reasons ...string) []Event {
 }
 
 // since tells whether the Event is known to be of a later time.
-func (e *Event) since(t time.Time) bool { return e != nil && e.LastSeen.After(t) && !t.IsZero() }
+func (e *Event) isAfter(t time.Time) bool { return e != nil && e.LastSeen.After(t) && !t.IsZero() }
 
-func (e *Event) times() int32 { return int32(min(max(e.Count, 1), 1<<30)) }
+func (e *Event) count() int32 { return int32(min(max(e.Count, 1), 1<<30)) }
 
 var containerPath = regexp.MustCompile(`^spec\.(?:initContainers|containers|ephemeralContainers)\{([a-z0-9-]{1,63})\}$`)
 

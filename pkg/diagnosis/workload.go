@@ -27,14 +27,14 @@ type Event struct {
 }
 
 // telling are the reasons of Normal Events that the diagnosis reads.
-var telling = map[string]bool{
+var relevantNormal = map[string]bool{
 	"BackOff": true, "Created": true, "ExternalProvisioning": true, "FailedBinding": true, "Killing": true, "Pulled": true,
 	"Pulling": true, "Started": true, "SuccessfulAttachVolume": true, "WaitForFirstConsumer": true, "WaitForPodScheduled": true,
 }
 
 // Reads tells whether Events of the type and reason are read. Of Warnings, all may be.
-func Reads(eventType, reason string) bool {
-	return eventType == corev1.EventTypeWarning || eventType == corev1.EventTypeNormal && telling[reason]
+func IsRelevant(eventType, reason string) bool {
+	return eventType == corev1.EventTypeWarning || eventType == corev1.EventTypeNormal && relevantNormal[reason]
 }
 
 // Nodes sums up the nodes of the cluster.
