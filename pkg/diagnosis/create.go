@@ -1,12 +1,16 @@
 package diagnosis
 
 import (
+	"errors"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What controllers and the API server put before what they mean to say. The second
@@ -28,25 +32,25 @@ type creationRule struct {
 
 var creationRules = []creationRule{
 	{rule{regexp.MustCompile(`failed quota: (\S+): must specify (.+)`),
-		`ResourceQuota "${1}" demands what is not set: ${2}`, "set it in resources", false}, ReasonAdmissionDenied},
+		`ResourceQuota "${1}" requires values that are not set: ${2}`, "set them in resources", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)`),
 		`a LimitRange of the namespace forbids it: ${1}`, "change resources", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`violates PodSecurity "([^"]+)": (.*)`),
-		`the namespace's Pod Security level ${1} forbids it: ${2}`, "set what is in parentheses", false}, ReasonAdmissionDenied},
+		`the namespace's Pod Security level ${1} forbids it: ${2}`, "change the fields named in parentheses", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`),
-		`admission policy "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+		`admission policy "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:? ?(.*)`),
-		`admission webhook "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+		`admission webhook "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`policy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request: (.*)`),
-		`admission policy "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+		`admission policy "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)"`),
-		`admission webhook "${1}" does not answer`, "wait; if it lasts, ask whoever runs the cluster", true}, ReasonFailedCreate},
+		`admission webhook "${1}" does not answer`, "wait; if the problem persists, ask the cluster's administrator", true}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`error looking up service account [^/\s]+/(\S+?): serviceaccount`),
 		`service account "${1}" does not exist`, "create it, or correct serviceAccountName", false}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`no PriorityClass with name (\S+) was found`),
 		`PriorityClass "${1}" does not exist`, "correct priorityClassName (kubectl get priorityclass lists them)", false}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`User "([^"]+)" (cannot .*)`),
-		`"${1}" ${2}`, "ask whoever runs the cluster", false}, ReasonFailedCreate},
+		`user "${1}" ${2}`, "ask the cluster's administrator for the permission", false}, ReasonFailedCreate},
 }
 
 // creation returns why controllers cannot create what they need.
@@ -130,18 +134,18 @@ func (v *view) rejection(object Object, what, text string) Cause {
 // overQuota says which quota has no room, by what is known of it now.
 func (v *view) quotaExceeded(cause *Cause, what, name, asked, used, limited string) {
 	cause.Reason, cause.Transient = ReasonQuotaExceeded, true
-	cause.Advice = "ask for less, or end something else"
+	cause.Advice = "request less, or remove something else"
 	requests := parseAmounts(asked)
 	usedBy, limits := parseAmounts(used), parseAmounts(limited)
 	if q := v.quotas[name]; q != nil {
 		usedBy, limits = q.Status.Used, q.Status.Hard
 	}
-	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " has no room: " + line(usageText(requests, usedBy, limits), maxQuoted)
+	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " is exceeded: " + line(usageText(requests, usedBy, limits), maxQuoted)
 	switch {
 	case v.quotas != nil && v.quotas[name] != nil && fitsQuota(requests, usedBy, limits):
-		cause.Advice = "it has room by now; wait until it is tried again"
+		cause.Advice = "it has room now; wait for the next attempt"
 	case !fitsQuota(requests, nil, limits):
-		cause.Advice, cause.Transient = "it asks for more than the whole quota; ask for less, or have the quota raised", false
+		cause.Advice, cause.Transient = "the request exceeds the whole quota; request less, or ask for a larger quota", false
 	}
 }
 
@@ -150,7 +154,7 @@ func usageText(asked, used, limited corev1.ResourceList) string {
 	var parts []string
 	for _, name := range sortedNames(asked) {
 		a, u, l := asked[name], used[name], limited[name]
-		parts = append(parts, string(name)+" asked "+a.String()+", used "+u.String()+" of "+l.String())
+		parts = append(parts, string(name)+": requested "+a.String()+", used "+u.String()+" of "+l.String())
 	}
 	return strings.Join(parts, "; ")
 }
@@ -197,4 +201,48 @@ func FromCreateFailure(object Object, message string) Cause {
 	cause := newView(Workload{}).creationFailure(object, message)
 	cause.sanitize()
 	return cause
+}
+
+// Refusal reads the API server's error for an object that was to be created or
+// changed. It returns false for what is not the object's fault or passes by itself:
+// conflicts (also with an object that exists already, which is for the caller to
+// judge), time-outs, an overloaded or failing server, a namespace that is being
+// deleted.
+func FromAPIError(object Object, err error) (Cause, bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || isTransient(err, status.Status()) {
+		return Cause{}, false
+	}
+	s := status.Status()
+	v := newView(Workload{})
+	what := object.Kind + " " + quote(object.Name) + " is rejected"
+	cause := v.rejection(object, what, stripNoise(s.Message))
+	if fields := invalidFields(s); fields != "" && cause.Reason == ReasonFailedCreate {
+		cause.Reason, cause.Advice = ReasonInvalidSpec, "correct the field"
+		cause.Message = what + ": " + fields
+	}
+	cause.sanitize()
+	return cause, true
+}
+
+func isTransient(err error, s metav1.Status) bool {
+	const firstServerError = 500
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsUnauthorized(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+		s.Code == 0 || s.Code >= firstServerError || s.Code == http.StatusRequestTimeout
+}
+
+// invalidFields names the fields that the API server finds fault with.
+func invalidFields(s metav1.Status) string {
+	if s.Reason != metav1.StatusReasonInvalid || s.Details == nil {
+		return ""
+	}
+	var fields []string
+	for _, c := range s.Details.Causes {
+		if c.Field != "" {
+			fields = append(fields, c.Field+": "+c.Message)
+		}
+	}
+	return excerpt(line(strings.Join(fields, "; "), maxRead))
 }

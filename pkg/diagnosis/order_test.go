@@ -123,10 +123,10 @@ func TestInitContainersAndSidecars(t *testing.T) {
 	of := func(reason, container, says string, exit *int32, others ...string) wanted {
 		return wanted{reason: reason, container: container, says: says, code: exit, others: others}
 	}
-	const sayCrashed = `container "prepare" ended with exit code 4: its log says why (kubectl logs nb-0 -c prepare --previous)`
+	const sayCrashed = `container "prepare" ended with exit code 4: check its log (kubectl logs nb-0 -c prepare --previous)`
 	run(t, map[string]diagnoseCase{
 		"an init container's image": {Workload{Pods: pods(newPod(initStatus(pulls, false), main))},
-			of("ErrImagePull", "prepare", `image "prepare:1" of container "prepare" cannot be pulled: the registry has no such image or tag: check the image's name and tag`, nil)},
+			of("ErrImagePull", "prepare", `image "prepare:1" of container "prepare" cannot be pulled: the registry has no such image or tag: check the image name and tag`, nil)},
 		"an init container crashes": {Workload{Pods: pods(newPod(initStatus(crashed, false), main))}, of("CrashLoopBackOff", "prepare", sayCrashed, new(int32(4)))},
 		"an init container runs again after a crash": {
 			Workload{Pods: pods(newPod(initStatus(corev1.ContainerStatus{Name: "prepare", State: runningSince(61), LastTerminationState: ended("Error", 4, 60), RestartCount: 1}, false), main))},
@@ -146,7 +146,7 @@ func TestInitContainersAndSidecars(t *testing.T) {
 					return e
 				}()},
 			},
-			wanted{reason: "Unhealthy", container: "prepare", transient: true, says: `container "prepare" is not ready: its startup probe fails: no: check the probe, and the container's log`},
+			wanted{reason: "Unhealthy", container: "prepare", transient: true, says: `container "prepare" is not ready: its startup probe fails: no: check the probe and the container's log`},
 		},
 	})
 }
@@ -165,18 +165,18 @@ func TestPodsThatTheirNodeLetGo(t *testing.T) {
 	}
 	tainted := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: waiting("ContainerCreating", "")}))
 	ends := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: ended("Error", 143, 110)}))
-	sayLost := wanted{reason: "NodeLost", transient: true, says: `node "node-a", on which the pod is, does not answer: wait until it is back or the pod is made anew on another; if it lasts, ask whoever runs the cluster`}
+	sayLost := wanted{reason: "NodeLost", transient: true, says: `node "node-a" of the pod does not respond: wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator`}
 	run(t, map[string]diagnoseCase{
 		"memory": {Workload{Pods: gone("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container notebook was using 2Gi, request is 1Gi, has larger consumption of memory. ")},
-			wanted{reason: "Evicted", transient: true, says: "the node was short of memory, and ended the pod: give it a request of memory that it gets by with, so that it is not the first to go"}},
+			wanted{reason: "Evicted", transient: true, says: "the node ran low on memory and evicted the pod: request enough memory, so that the pod is not evicted first"}},
 		"disk": {Workload{Pods: gone("Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")},
-			wanted{reason: "Evicted", says: "the pod wrote more to its node's disk than its limit of 1Gi: raise resources.limits.ephemeral-storage, or have it write to a volume"}},
+			wanted{reason: "Evicted", says: "the pod used more local disk space than its limit of 1Gi: raise resources.limits.ephemeral-storage, or write to a volume"}},
 		"a full emptyDir": {Workload{Pods: gone("Evicted", `Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". `)},
-			wanted{reason: "Evicted", says: `the pod filled its volume "tmp" beyond the limit of 1Gi: raise the volume's sizeLimit, or have it write less`}},
+			wanted{reason: "Evicted", says: `volume "tmp" of the pod exceeded its size limit of 1Gi: raise the volume's sizeLimit, or write less to the volume`}},
 		"no room after all": {Workload{Pods: gone("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000")},
-			wanted{reason: "Evicted", transient: true, says: "the node did not take the pod: Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000"}},
+			wanted{reason: "Evicted", transient: true, says: "the node rejected the pod: Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000"}},
 		"too long": {Workload{Pods: gone("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")},
-			wanted{reason: "Error", says: "the pod ran longer than its activeDeadlineSeconds: raise them, or have it do less"}},
+			wanted{reason: "Error", says: "the pod ran longer than its activeDeadlineSeconds: raise activeDeadlineSeconds, or make the work shorter"}},
 		"a node that does not answer": {Workload{Pods: pods(notReady), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}},
 			sayLost},
 		"a node that answered since":           {Workload{Pods: pods(newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 5000))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wanted{}},
@@ -199,15 +199,15 @@ func TestPodsThatAreGone(t *testing.T) {
 			Workload{Events: []Event{pulls}, Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}}, imageCause("ErrImagePull", sayNotFound, false),
 		},
 		"eviction": {Workload{Events: []Event{podEvent(20, "", "Evicted", "The node was low on resource: memory. "), pulls}},
-			wanted{reason: "Evicted", transient: true, says: "the node was short of memory, and ended the pod: give it a request of memory that it gets by with, so that it is not the first to go"}},
+			wanted{reason: "Evicted", transient: true, says: "the node ran low on memory and evicted the pod: request enough memory, so that the pod is not evicted first"}},
 		"crash": {Workload{Events: []Event{podEvent(20, "notebook", "BackOff", "Back-off restarting failed container notebook in pod nb-0_shop(3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e)")}},
-			wanted{reason: "CrashLoopBackOff", container: "notebook", says: `container "notebook" ends again and again: the pod is gone, and its log with it`}},
+			wanted{reason: "CrashLoopBackOff", container: "notebook", says: `container "notebook" keeps ending: the pod and its log no longer exist`}},
 		"no node": {Workload{Events: []Event{podEvent(20, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}},
-			wanted{reason: "FailedScheduling", transient: true, says: "no node can take the pod: 1 Too many pods: wait until other pods have ended"}},
+			wanted{reason: "FailedScheduling", transient: true, says: "no node can take the pod: 1 Too many pods: wait until other pods end"}},
 		"mount": {Workload{Events: []Event{podEvent(20, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : secret "s" not found`)}},
 			wanted{reason: "FailedMount", says: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name`}},
 		"probe": {Workload{Events: []Event{podEvent(20, "notebook", "Unhealthy", `Readiness probe failed: HTTP probe failed with statuscode: 500`)}},
-			wanted{reason: "Unhealthy", container: "notebook", transient: true, says: `container "notebook" is not ready: its readiness probe is answered with status 500: check the probe's path, and the container's log`}},
+			wanted{reason: "Unhealthy", container: "notebook", transient: true, says: `container "notebook" is not ready: its readiness probe returns HTTP status 500: check the probe's path and the container's log`}},
 		"the last pod of the name": {
 			Workload{Events: []Event{former(podEvent(5, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")), pulls}}, imageCause("ErrImagePull", sayNotFound, false),
 		},
@@ -240,7 +240,7 @@ func TestTheLastCrashIsKnownAfterARecovery(t *testing.T) {
 	got := LastCrash(pods(crashedAt("nb-0", 10), crashedAt("nb-1", 20), newPod(ready)))
 	want := &Cause{
 		Reason: "OOMKilled", Object: Object{"Pod", "nb-1"}, Container: "notebook", ExitCode: new(int32(137)), Time: at(20), Count: 3,
-		Message: `container "notebook" was killed because memory ran out`, Advice: "have it use less, or give it a memory request and limit (resources) that it gets by with",
+		Message: `container "notebook" was killed because it ran out of memory`, Advice: "reduce its memory use, or set a larger memory request and limit in resources",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -1,10 +1,13 @@
 package diagnosis
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // site is a pod that does not run, and what is known of it.
@@ -236,4 +239,135 @@ func (c *container) recentlyCrashed() bool {
 	}
 	ready := condition(c.pod, corev1.ContainersReady)
 	return ready == nil || last.FinishedAt.IsZero() || !last.FinishedAt.Add(lag).Before(ready.LastTransitionTime.Time)
+}
+
+// lost tells whether the pod is being deleted because its node does not answer: it
+// stays until the node does.
+func (s *podView) isLost() bool {
+	return s.pod.DeletionTimestamp != nil && !isReady(s.pod) && (s.isUnreachable() || s.deletedByTaint())
+}
+
+// deletionByTaint is the reason that the taint manager gives for what it deletes.
+const taintManagerReason = "DeletionByTaintManager"
+
+// removedByTaint tells whether a taint of its node had the pod deleted, and the node
+// has not told of an end of a container since: one that answers does, within the pod's
+// grace period.
+func (s *podView) deletedByTaint() bool {
+	c := condition(s.pod, corev1.DisruptionTarget)
+	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == taintManagerReason &&
+		!slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
+}
+
+// unreachable tells whether the pod is not ready though its containers were when
+// its node last told of them.
+func (s *podView) isUnreachable() bool {
+	e := latest(s.events, "NodeNotReady")
+	ready := condition(s.pod, corev1.PodReady)
+	if e == nil || ready == nil || len(s.pod.Status.ContainerStatuses) == 0 {
+		return false
+	}
+	past := !e.LastSeen.IsZero() && ready.LastTransitionTime.After(e.LastSeen.Add(maxEventDelay))
+	return !past && !slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
+}
+
+func (s *podView) nodeLostCause() Cause {
+	return s.cause(ReasonNodeLost, explanation{
+		message: "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod does not respond",
+		advice:  "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
+		transient: true,
+	}).withEvent(latest(s.events, "NodeNotReady"))
+}
+
+var rejectedRules = []rule{
+	{regexp.MustCompile(`(?i)low on resource: ([\w-]+)`),
+		"the node ran low on ${1} and evicted the pod", "request enough ${1}, so that the pod is not evicted first", true},
+	{regexp.MustCompile(`(?i)exceed.*ephemeral.*limit(?: of containers)? "?([0-9a-zA-Z.]+)`),
+		"the pod used more local disk space than its limit of ${1}", "raise resources.limits.ephemeral-storage, or write to a volume", false},
+	{regexp.MustCompile(`(?i)ephemeral local storage usage exceeds the total limit of containers (\S+?)\.?(?: |$)`),
+		"the pod used more local disk space than its limit of ${1}", "raise resources.limits.ephemeral-storage, or write to a volume", false},
+	{regexp.MustCompile(`(?i)Usage of EmptyDir volume "([^"]*)" exceeds the limit "([^"]*)"`),
+		`volume "${1}" of the pod exceeded its size limit of ${2}`, "raise the volume's sizeLimit, or write less to the volume", false},
+	{regexp.MustCompile(`(?i)node had condition: \[?(\w+)`),
+		"the node had the condition ${1} and evicted the pod", "wait until it is recreated on another node", true},
+	{regexp.MustCompile(`(?i)preempted`), "the pod was preempted by a pod of a higher priority", "wait for free capacity, or use a higher priority", true},
+	{regexp.MustCompile(`(?i)active on the node longer than the specified deadline`),
+		"the pod ran longer than its activeDeadlineSeconds", "raise activeDeadlineSeconds, or make the work shorter", false},
+}
+
+// rejected is a pod that its node ended, or did not take.
+func (s *podView) rejectedCause() Cause {
+	reason := ReasonEvicted
+	if s.pod.Status.Reason == "DeadlineExceeded" {
+		reason = ReasonError
+	}
+	last := latest(s.events, "Evicted", "Preempting", s.pod.Status.Reason)
+	r := matchOr(rejectedRules, stripNoise(s.pod.Status.Message), "")
+	switch {
+	case r.message == "":
+		r.message, r.transient = "the node stopped the pod: "+line(s.pod.Status.Reason, maxReason), true
+	case r.advice == "":
+		r.message, r.transient = "the node rejected the pod: "+r.message, true
+	}
+	return s.cause(reason, r).withEvent(last)
+}
+
+// gone returns what became of the last pod that there was, by the Events that it
+// left. A container's exit code, or that it was out of memory, is not in any.
+func (v *view) deletedPodFindings() []finding {
+	last := v.lastPodEvent()
+	if last == nil {
+		return nil
+	}
+	events := v.eventsFor(last.Regarding, last.UID)
+	s := &podView{view: v, events: events, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: last.Regarding.Name, UID: last.UID}}}
+	for i := range slices.Backward(events) {
+		if cause, ok := s.fromLastEvent(&events[i]); ok {
+			return []finding{{cause: cause}}
+		}
+	}
+	return nil
+}
+
+// lastPod returns the last Event that regards a pod, or nil.
+func (v *view) lastPodEvent() *Event {
+	for i := range slices.Backward(v.Events) {
+		if v.Events[i].Regarding.Kind == kindPod {
+			return &v.Events[i]
+		}
+	}
+	return nil
+}
+
+var imageOf = regexp.MustCompile(`image "([^"]+)"`)
+
+// left reads an Event of a pod that is gone.
+func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
+	c := &container{podView: s, podDeleted: true, name: e.container(), status: &corev1.ContainerStatus{}}
+	if m := imageOf.FindStringSubmatch(e.Note); m != nil {
+		c.spec.Image = m[1]
+	}
+	if cause, ok := c.causeFromEvent(e); ok {
+		return cause, true
+	}
+	switch e.Reason {
+	case "Evicted", "Preempting":
+		s.pod.Status = corev1.PodStatus{Reason: e.Reason, Message: e.Note}
+		return s.rejectedCause(), true
+	case "FailedScheduling":
+		found := s.schedulingFindings()
+		if len(found) == 0 {
+			return Cause{}, false
+		}
+		return found[0].cause, true
+	case "FailedAttachVolume":
+		return s.volumeCause(ReasonFailedAttachVolume, e), true
+	case "FailedMount", "FailedMapVolume":
+		return s.volumeCause(ReasonFailedMount, e), true
+	case "BackOff":
+		return c.crashCause(ReasonCrashLoopBackOff, nil).withEvent(e), strings.HasPrefix(e.Note, "Back-off restarting failed container")
+	case "Unhealthy":
+		return c.probeCause()
+	}
+	return Cause{}, false
 }

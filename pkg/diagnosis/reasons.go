@@ -51,11 +51,11 @@ const (
 	ReasonRunContainerError = "RunContainerError"
 	// ReasonOOMKilled: the container used more memory than it may.
 	ReasonOOMKilled = "OOMKilled"
-	// ReasonCrashLoopBackOff: the container ends again and again.
+	// ReasonCrashLoopBackOff: the container keeps ending.
 	ReasonCrashLoopBackOff = "CrashLoopBackOff"
 	// ReasonError: the container ended with an exit code other than 0.
 	ReasonError = "Error"
-	// ReasonEvicted: the node was short of something and ended the pod.
+	// ReasonEvicted: the node ran low on something and ended the pod.
 	ReasonEvicted = "Evicted"
 	// ReasonUnhealthy: a probe fails.
 	ReasonUnhealthy = "Unhealthy"

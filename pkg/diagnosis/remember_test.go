@@ -200,7 +200,7 @@ func TestASecondFailureIsNotHidden(t *testing.T) {
 	}
 }
 
-// Between two ends, a container that ends again and again says of itself first that it
+// Between two ends, a container that keeps ending says of itself first that it
 // ended, then that it is waited with.
 func TestACrashCountsWhateverStageItIsSeenIn(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -18,16 +18,16 @@ var schedulingAdvice = []struct {
 	text   *regexp.Regexp
 	advice string
 }{
-	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "ask for less ${1} (resources), or wait until there is more"},
-	{regexp.MustCompile(`untolerated taint|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or have the pod run elsewhere"},
+	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available"},
+	{regexp.MustCompile(`untolerated taint|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes"},
 	{regexp.MustCompile(`node affinity/selector|didn't match node selector`), "check nodeSelector and affinity against the labels of the nodes"},
 	{regexp.MustCompile(`anti-affinity|pod affinity|topology spread`), "check affinity and topologySpreadConstraints"},
 	{regexp.MustCompile(`free ports`), "use another hostPort, or none"},
-	{regexp.MustCompile(`Too many pods`), "wait until other pods have ended"},
-	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are open to pods again"},
-	{regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`), "its volume is where no suitable node is: have it run there, or use another volume"},
-	{regexp.MustCompile(`volume count`), "wait until a node may attach another volume"},
-	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim: stop that one, or use another claim"},
+	{regexp.MustCompile(`Too many pods`), "wait until other pods end"},
+	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again"},
+	{regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`), "no suitable node can use its volume; change the pod's placement, or use another volume"},
+	{regexp.MustCompile(`volume count`), "wait until a node can attach another volume"},
+	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim"},
 }
 
 var (
@@ -51,8 +51,8 @@ func (s *podView) schedulingFindings() []finding {
 		cause.Time = scheduled.LastTransitionTime.Time
 	}
 	if scheduled != nil && scheduled.Reason == corev1.PodReasonSchedulingGated {
-		cause.Message = "the pod is held back by its schedulingGates"
-		cause.Advice = "wait until whoever set them takes them away"
+		cause.Message = "the pod's schedulingGates prevent its scheduling"
+		cause.Advice = "wait until the component that set them removes them"
 		return []finding{{cause: cause}}
 	}
 	if text == "" {
@@ -73,7 +73,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	cause.Message = "no node can take the pod"
 	cause.Advice = schedulingAdviceFor(nodes)
 	if strings.HasPrefix(text, "no nodes available") || s.Nodes != nil && s.Nodes.Total == 0 {
-		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has, or ask whoever runs it"
+		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has nodes, or ask the cluster's administrator"
 		return
 	}
 	if nodes != "" {
@@ -136,7 +136,7 @@ func (s *podView) exceedsLargestNode(text string) string {
 		if !mentions(text, string(r.name)) || asked.Cmp(r.largest) <= 0 {
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("the largest node has %s%s; the pod asks for %s",
+		notes = append(notes, fmt.Sprintf("the largest node has %s%s; the pod requests %s",
 			amount(r.largest, r.name), r.unit, amount(asked, r.name)))
 	}
 	return strings.Join(notes, "; ")
