@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What controllers and the API server put before what they mean to say. The second
-// tells the name of the pod.
+// Prefixes that controllers and the API server write before the reason. The first
+// captures the name of the pod.
 var (
 	creatingPrefix      = regexp.MustCompile(`^(?:Error creating(?: job)?: |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
 	forbiddenPrefix     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
@@ -24,7 +24,7 @@ var (
 
 var quotaExceeded = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
 
-// creationRule reads why the API server refused an object.
+// creationRule matches a rejection by the API server.
 type creationRule struct {
 	rule
 	reason string
@@ -53,7 +53,7 @@ var creationRules = []creationRule{
 		`user "${1}" ${2}`, "ask the cluster's administrator for the permission", false}, ReasonFailedCreate},
 }
 
-// creation returns why controllers cannot create what they need.
+// creationFindings returns why controllers cannot create pods or claims.
 func (v *view) creationFindings() []finding {
 	last := map[Object]*Event{}
 	for i := range v.Events {
@@ -70,7 +70,7 @@ func (v *view) creationFindings() []finding {
 	return found
 }
 
-// ofController tells whether the Event regards what makes the pods.
+// regardsController reports whether the Event regards the controller of the pods.
 func (v *view) regardsController(e *Event) bool {
 	if e.Regarding.Kind == kindPod || e.Regarding.Kind == kindClaim {
 		return false
@@ -78,7 +78,7 @@ func (v *view) regardsController(e *Event) bool {
 	return v.Controllers == nil || e.UID == "" || slices.Contains(v.Controllers, e.UID)
 }
 
-// createdSince tells whether the pod that could not be created has been.
+// createdSince reports whether the pod of a FailedCreate Event has been created since.
 func (v *view) createdSince(e *Event) bool {
 	name := podNameIn(e.Note)
 	return slices.ContainsFunc(v.Pods, func(p *corev1.Pod) bool {
@@ -96,7 +96,7 @@ func podNameIn(note string) string {
 	return ""
 }
 
-// refused reads the API server's words on an object that it did not take.
+// creationFailure returns the cause of a controller's failure to create an object.
 func (v *view) creationFailure(object Object, text string) Cause {
 	text = stripNoise(text)
 	what := "the pod"
@@ -107,8 +107,7 @@ func (v *view) creationFailure(object Object, text string) Cause {
 	return v.rejection(object, what+" cannot be created", text)
 }
 
-// refusal reads why the API server did not take something; what says of what, and
-// that it did not.
+// rejection returns why the API server rejected an object. The message begins with what.
 func (v *view) rejection(object Object, what, text string) Cause {
 	text = forbiddenPrefix.ReplaceAllString(text, "")
 	cause := Cause{Object: object, Count: 1}
@@ -131,7 +130,7 @@ func (v *view) rejection(object Object, what, text string) Cause {
 	return cause
 }
 
-// overQuota says which quota has no room, by what is known of it now.
+// quotaExceeded describes the exceeded quota, with its present usage if that is known.
 func (v *view) quotaExceeded(cause *Cause, what, name, asked, used, limited string) {
 	cause.Reason, cause.Transient = ReasonQuotaExceeded, true
 	cause.Advice = "request less, or remove something else"
@@ -149,7 +148,7 @@ func (v *view) quotaExceeded(cause *Cause, what, name, asked, used, limited stri
 	}
 }
 
-// sums writes what is asked for, used and limited, for each resource.
+// usageText lists the requested, used and limited amounts of each resource.
 func usageText(asked, used, limited corev1.ResourceList) string {
 	var parts []string
 	for _, name := range sortedNames(asked) {
@@ -183,7 +182,7 @@ func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// amounts reads what the quota's plugin writes: cpu=1,pods=2.
+// parseAmounts parses the amounts in a quota error, such as cpu=1,pods=2.
 func parseAmounts(text string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -195,19 +194,18 @@ func parseAmounts(text string) corev1.ResourceList {
 	return list
 }
 
-// NotCreated reads what a controller says of a pod that it could not create, as in
-// the condition ReplicaFailure.
+// FromCreateFailure returns the cause that a controller reports when it cannot create a
+// pod, for example in the condition ReplicaFailure of a Deployment.
 func FromCreateFailure(object Object, message string) Cause {
 	cause := newView(Workload{}).creationFailure(object, message)
 	cause.sanitize()
 	return cause
 }
 
-// Refusal reads the API server's error for an object that was to be created or
-// changed. It returns false for what is not the object's fault or passes by itself:
-// conflicts (also with an object that exists already, which is for the caller to
-// judge), time-outs, an overloaded or failing server, a namespace that is being
-// deleted.
+// FromAPIError returns the cause of the API server's error for a create or update
+// request. It returns false for errors that a retry can solve: conflicts, timeouts, an
+// overloaded or failing server, and a namespace that is being deleted. It also returns
+// false if the object exists already, which the caller must handle.
 func FromAPIError(object Object, err error) (Cause, bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || isTransient(err, status.Status()) {
@@ -233,7 +231,7 @@ func isTransient(err error, s metav1.Status) bool {
 		s.Code == 0 || s.Code >= firstServerError || s.Code == http.StatusRequestTimeout
 }
 
-// invalidFields names the fields that the API server finds fault with.
+// invalidFields lists the invalid fields of the error.
 func invalidFields(s metav1.Status) string {
 	if s.Reason != metav1.StatusReasonInvalid || s.Details == nil {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func TestWhatControllersCannotCreate(t *testing.T) {
+func TestFailedCreateEvents(t *testing.T) {
 	set := Object{"StatefulSet", "nb"}
 	const inSet = "create Pod nb-0 in StatefulSet nb failed error: "
 	const podSecurity = `pods "nb-0" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "notebook" must set securityContext.runAsNonRoot=true)`
@@ -61,7 +61,7 @@ func TestWhatControllersCannotCreate(t *testing.T) {
 	}
 }
 
-func TestAFailedCreateIsPastOnceThePodIsThere(t *testing.T) {
+func TestFailedCreateIsIgnoredOnceThePodExists(t *testing.T) {
 	ofReplicaSet := func(e Event) Event { e.Regarding = Object{"ReplicaSet", "web-1"}; return e }
 	const note = `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
 	overQuota := func(o Object) wanted {
@@ -80,7 +80,7 @@ func TestAFailedCreateIsPastOnceThePodIsThere(t *testing.T) {
 	})
 }
 
-func TestWhatAnEarlierControllerCouldNotCreateIsNotTold(t *testing.T) {
+func TestFailedCreateOfAnEarlierControllerIsIgnored(t *testing.T) {
 	of := func(uid types.UID, e Event) Event { e.UID = uid; return e }
 	refused := wanted{reason: "QuotaExceeded", object: Object{"StatefulSet", "nb"}, transient: true,
 		says: `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: request less, or remove something else`}
@@ -94,7 +94,7 @@ func TestWhatAnEarlierControllerCouldNotCreateIsNotTold(t *testing.T) {
 	})
 }
 
-func TestRefusal(t *testing.T) {
+func TestFromAPIError(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, "nb", field.ErrorList{
 		field.Required(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image"), ""),

@@ -4,30 +4,28 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// Cause is why a workload does not run.
+// Cause is one reason why a workload does not run.
 type Cause struct {
-	// Reason is one of the API's reasons, by Kubernetes' own name where it has one.
+	// Reason is one of the Reason constants, or a reason of the caller.
 	Reason string
 	// Object that the cause lies in.
 	Object Object
-	// Container that failed, if it was one, and its exit code, if it ended.
+	// Container that failed, and its exit code if it ended.
 	Container string
 	ExitCode  *int32
-	// Message says what is wrong, Advice what to do about it: a sentence each.
+	// Message states what is wrong. Advice states what to do and may be empty.
 	Message, Advice string
-	// Passing says that waiting may help.
+	// Transient reports whether the problem may go away without a change.
 	Transient bool
-	// Time is when it last happened anew; zero if nothing says so.
+	// Time is when it last happened, or zero if unknown.
 	Time time.Time
-	// Count is how often it has happened, as far as is known; at least 1.
+	// Count is how often it happened, as far as is known. It is at least 1.
 	Count int32
 }
 
-// Sentence returns what is wrong and what to do.
+// Sentence returns "what is wrong: what to do".
 func (c *Cause) Sentence() string {
 	if c.Advice == "" {
 		return c.Message
@@ -35,31 +33,32 @@ func (c *Cause) Sentence() string {
 	return c.Message + ": " + c.Advice
 }
 
-// Diagnosis is why a workload does not run, if it does not.
+// Diagnosis contains the causes why a workload does not run. It is empty if the workload
+// runs, or if nothing explains why it does not.
 type Diagnosis struct {
-	// Cause is the first of the causes by precedence; nil if there is none.
+	// Cause is the cause with the highest precedence, or nil.
 	Cause *Cause
-	// Others are the rest, in order.
+	// Others are the remaining causes in order.
 	Others []Cause
 }
 
-// finding is a cause with its place in the order.
+// finding is a cause with its position in the order.
 type finding struct {
 	cause Cause
-	// place among the containers of a pod, in the order in which they start.
+	// position of the container in the start order of its pod.
 	position int
-	// known is what whoever asks has found himself.
+	// known: the caller found it.
 	known bool
 }
 
-// ranks say which cause goes before which: what keeps the pod from being made, then
-// what keeps it from a node, then its containers from starting, then from running.
+// precedence orders causes by the steps of a starting pod: creation, storage, scheduling,
+// images, containers, and then crashes and probes. Lower values go first.
 var precedence = map[string]int{
 	ReasonInvalidSpec:                10,
 	ReasonResourceConflict:           10,
 	ReasonAdmissionDenied:            10,
-	v1alpha1.ReasonSecretNotFound:    10,
-	v1alpha1.ReasonInvalidSecret:     10,
+	ReasonSecretNotFound:             10,
+	ReasonInvalidSecret:              10,
 	ReasonQuotaExceeded:              20,
 	ReasonFailedCreate:               25,
 	ReasonClaimNotFound:              30,
@@ -85,11 +84,10 @@ var precedence = map[string]int{
 	ReasonProgressDeadlineExceeded:   90,
 }
 
-// unranked is the rank of a reason that is not one of ours.
+// unknownPrecedence is the precedence of reasons that the package does not know.
 const unknownPrecedence = 85
 
-// Diagnose says why the workload does not run. The same knowledge gives the same
-// diagnosis, in whatever order it is given.
+// Diagnose returns why a workload does not run. The order of the input does not matter.
 func Diagnose(w Workload) Diagnosis {
 	v := newView(w)
 	var found []finding
@@ -104,7 +102,7 @@ func Diagnose(w Workload) Diagnosis {
 	return sortAndMerge(found)
 }
 
-// conclude brings the findings into order and drops what says the same again.
+// sortAndMerge sorts the findings and merges those with the same meaning.
 func sortAndMerge(found []finding) Diagnosis {
 	for i := range found {
 		found[i].cause.sanitize()
@@ -125,15 +123,16 @@ func sortAndMerge(found []finding) Diagnosis {
 	return d
 }
 
-// kept are the findings that say something of their own, and the first of them of an
-// identity and of a spot.
+// deduplicator keeps distinct findings, with the index of the first of each identity and
+// of each subject.
 type deduplicator struct {
 	findings   []finding
 	byIdentity map[string]int
 	bySubject  map[subject]int
 }
 
-// spot is what a finding of somebody's own and one of the diagnosis may share.
+// subject is what a finding of the caller and one of the diagnosis have in common if they
+// describe the same problem.
 type subject struct {
 	reason    string
 	object    Object
@@ -141,8 +140,8 @@ type subject struct {
 	known     bool
 }
 
-// add keeps the finding, unless another stands for it: that is the same failure, maybe
-// of another pod, or known already. It takes over when that happened, and how often.
+// add keeps the finding, unless an earlier one describes the same failure, perhaps of
+// another pod. The earlier one then takes over the later time and the higher count.
 func (k *deduplicator) add(f finding) {
 	identity := f.cause.Identity()
 	own := subject{f.cause.Reason, f.cause.Object, f.cause.Container, f.known}
@@ -168,7 +167,7 @@ func (k *deduplicator) add(f finding) {
 	}
 }
 
-// explained drops the deadline where a cause of the delay is known.
+// withoutDeadline drops an exceeded deadline if there is a cause for it.
 func withoutDeadline(found []finding) []finding {
 	if len(found) < 2 {
 		return found
@@ -194,7 +193,7 @@ func compareFindings(a, b finding) int {
 	)
 }
 
-// IsCause tells whether the reason is one of those that a cause may have.
+// IsCause reports whether reason is one of the reasons of this package.
 func IsCause(reason string) bool { _, ok := precedence[reason]; return ok }
 
 func precedenceOf(reason string) int {
@@ -204,7 +203,7 @@ func precedenceOf(reason string) int {
 	return unknownPrecedence
 }
 
-// exitCode orders by the exit code, none first.
+// exitCode returns a sort key. Causes without an exit code go first.
 func exitCode(c *Cause) int64 {
 	if c.ExitCode == nil {
 		return -1 << 40

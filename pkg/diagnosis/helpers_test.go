@@ -2,13 +2,87 @@ package diagnosis
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// Texts as Kubernetes' components write them.
+const (
+	textNotFound = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/library/jupyter:1": failed to resolve reference "docker.io/library/jupyter:1": docker.io/library/jupyter:1: not found`
+	textDenied   = `rpc error: code = Unknown desc = failed to pull and unpack image "docker.io/x/jupyter:1": failed to resolve reference "docker.io/x/jupyter:1": pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed`
+	textNoHost   = `rpc error: code = Unknown desc = failed to pull and unpack image "no.such/jupyter:1": failed to do request: Head "https://no.such/v2/jupyter/manifests/1": dial tcp: lookup no.such on 10.96.0.10:53: no such host`
+	textTimeout  = `rpc error: code = DeadlineExceeded desc = failed to pull and unpack image "reg.example/jupyter:1": failed to do request: Head "https://reg.example/v2/jupyter/manifests/1": dial tcp 203.0.113.7:443: i/o timeout`
+
+	sayNotFound = `image "jupyter:1" of container "notebook" cannot be pulled: the registry has no such image or tag: check the image name and tag`
+	sayDenied   = `image "jupyter:1" of container "notebook" cannot be pulled: the registry denies access, or has no such repository: check the image name, and that imagePullSecrets names a Secret with credentials for the image`
+	sayNoHost   = `image "jupyter:1" of container "notebook" cannot be pulled: the registry's host name cannot be resolved: check the host in the image name`
+	sayTimeout  = `image "jupyter:1" of container "notebook" cannot be pulled: the registry cannot be reached: check the host in the image name; if it is correct, wait until the registry is available`
+	sayVague    = `image "jupyter:1" of container "notebook" cannot be pulled: check the image name and the registry`
+
+	sayCrash = `container "notebook" ended with exit code 1: check its log (kubectl logs nb-0 -c notebook --previous)`
+
+	textQuota = `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
+)
+
+var nobody = `container "notebook" `
+
+// What is wanted of a diagnosis: reason, sentence and, where a test names it, more.
+type wanted struct {
+	reason, says string
+	object       Object // Pod/nb-0 if empty
+	container    string
+	code         *int32
+	transient    bool
+	count        int32
+	others       []string // their reasons
+}
+
+func (w wanted) check(t *testing.T, d Diagnosis) {
+	t.Helper()
+	if w.reason == "" {
+		if d.Cause != nil {
+			t.Errorf("there is a cause: %s: %s", d.Cause.Reason, d.Cause.Sentence())
+		}
+		return
+	}
+	if d.Cause == nil {
+		t.Fatalf("there is no cause, want %s", w.reason)
+	}
+	if w.object == (Object{}) {
+		w.object = Object{"Pod", "nb-0"}
+	}
+	got := wanted{
+		reason: d.Cause.Reason, says: d.Cause.Sentence(), object: d.Cause.Object, container: d.Cause.Container,
+		code: d.Cause.ExitCode, transient: d.Cause.Transient, count: d.Cause.Count,
+	}
+	if w.count == 0 {
+		got.count = 0
+	}
+	for _, o := range d.Others {
+		got.others = append(got.others, o.Reason)
+	}
+	if diff := cmp.Diff(w, got, cmp.AllowUnexported(wanted{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+type diagnoseCase struct {
+	w    Workload
+	want wanted
+}
+
+func run(t *testing.T, cases map[string]diagnoseCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) { tc.want.check(t, Diagnose(tc.w)) })
+	}
+}
 
 // start is when the pods of these tests were made.
 var start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)

@@ -10,15 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// site is a pod that does not run, and what is known of it.
+// podView is a pod with the Events that regard it.
 type podView struct {
 	*view
 	pod    *corev1.Pod
 	events []Event
 }
 
-// container is one of a site's containers. Its specification is empty if it is
-// known by its status alone.
+// container is a container of a pod. If only its status is known, its spec is empty.
 type container struct {
 	*podView
 	name     string
@@ -27,11 +26,11 @@ type container struct {
 	init     bool
 	sidecar  bool
 	position int
-	// vanished: of the pod, there are only Events left.
+	// podDeleted: the pod no longer exists, and only its Events are known.
 	podDeleted bool
 }
 
-// called is how a sentence calls the container.
+// label returns how messages name the container.
 func (c *container) label() string {
 	if c.name == "" {
 		return "a container"
@@ -39,7 +38,7 @@ func (c *container) label() string {
 	return "container " + quote(c.name)
 }
 
-// maxFindings is how many are made of a pod: there may be thousands of containers.
+// maxFindings limits the findings of a pod, which may have thousands of containers.
 const maxFindings = 64
 
 func (v *view) podView(p *corev1.Pod) *podView {
@@ -71,7 +70,7 @@ func (v *view) podCauses(p *corev1.Pod) []finding {
 	return found
 }
 
-// cause returns a cause that lies in the pod.
+// cause returns a Cause whose object is the pod.
 func (s *podView) cause(reason string, r explanation) Cause {
 	return Cause{
 		Reason: reason, Object: Object{kindPod, s.pod.Name}, Count: 1,
@@ -85,7 +84,7 @@ func (c *container) cause(reason string, r explanation) Cause {
 	return cause
 }
 
-// happened says when and how often, by an Event.
+// withEvent adds the time and the count of an Event. It ignores a nil Event.
 func (c Cause) withEvent(e *Event) Cause {
 	if e == nil {
 		return c
@@ -97,7 +96,7 @@ func (c Cause) withEvent(e *Event) Cause {
 	return c
 }
 
-// containers returns those of the pod in the order in which they start.
+// containers returns all containers in the order in which they start.
 func (s *podView) containers() []*container {
 	var all []*container
 	inits, mains := byContainer(s.pod.Status.InitContainerStatuses), byContainer(s.pod.Status.ContainerStatuses)
@@ -130,14 +129,14 @@ func byContainer(statuses []corev1.ContainerStatus) map[string]*corev1.Container
 	return named
 }
 
-// started tells whether a container has got past waiting for its volumes.
+// hasStarted reports whether any container got past waiting for its volumes.
 func (s *podView) hasStarted() bool {
 	return slices.ContainsFunc(s.containers(), func(c *container) bool {
 		return !c.isNew() || c.status.LastTerminationState.Terminated != nil
 	})
 }
 
-// isNew tells whether nothing is said yet of how the container fares.
+// isNew reports whether the status does not show yet what the container does.
 func (c *container) isNew() bool {
 	state := c.status.State
 	if state.Waiting != nil {
@@ -146,7 +145,7 @@ func (c *container) isNew() bool {
 	return state.Running == nil && state.Terminated == nil
 }
 
-// failing returns why the container does not run.
+// causes returns why the container does not run.
 func (c *container) causes() []Cause {
 	switch state := c.status.State; {
 	case c.isNew():
@@ -161,7 +160,7 @@ func (c *container) causes() []Cause {
 	return c.notReadyCauses()
 }
 
-// waiting reads the reason why a container waits.
+// waitingCauses returns why the container waits.
 func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 	if reason, ok := imageReasons[w.Reason]; ok {
 		return []Cause{c.imageCause(reason, w.Message)}
@@ -178,7 +177,7 @@ func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 	})}
 }
 
-// ended is a container that has ended and is not waited for any more, or not yet.
+// terminatedCauses returns why the container ended, unless it ended well.
 func (c *container) terminatedCauses(t *corev1.ContainerStateTerminated) []Cause {
 	if !failed(t) {
 		return nil
@@ -186,7 +185,7 @@ func (c *container) terminatedCauses(t *corev1.ContainerStateTerminated) []Cause
 	return []Cause{c.crashCause(ReasonError, t)}
 }
 
-// notReady is a container that runs.
+// notReadyCauses returns why a running container is not ready.
 func (c *container) notReadyCauses() []Cause {
 	var causes []Cause
 	if c.recentlyCrashed() {
@@ -198,7 +197,8 @@ func (c *container) notReadyCauses() []Cause {
 	return causes
 }
 
-// foretold is what Events say of a container before its status does.
+// causesFromEvents returns what Events report about a container whose status does not
+// show it yet.
 func (c *container) causesFromEvents() []Cause {
 	if c.recentlyCrashed() {
 		return []Cause{c.crashCause(ReasonError, c.status.LastTerminationState.Terminated)}
@@ -209,7 +209,7 @@ func (c *container) causesFromEvents() []Cause {
 			continue
 		}
 		if e.Reason == "Pulled" || e.Reason == "Created" || e.Reason == "Started" {
-			return nil // it has got past what was before
+			return nil // earlier failures are over
 		}
 		if cause, ok := c.causeFromEvent(e); ok {
 			return []Cause{cause}
@@ -218,7 +218,7 @@ func (c *container) causesFromEvents() []Cause {
 	return nil
 }
 
-// told reads an Event that says of itself what is wrong with the container.
+// causeFromEvent returns the cause that an Event alone is enough for.
 func (c *container) causeFromEvent(e *Event) (Cause, bool) {
 	if reason, ok := imageReasonOf(e); ok {
 		return c.imageCause(reason, e.Note).withEvent(e), true
@@ -229,8 +229,7 @@ func (c *container) causeFromEvent(e *Event) (Cause, bool) {
 	return Cause{}, false
 }
 
-// recentlyCrashed tells whether the container's last end is why it is not ready: it
-// has not been ready since.
+// recentlyCrashed reports whether the container has not been ready since it last crashed.
 func (c *container) recentlyCrashed() bool {
 	const lag = time.Minute // between the end and the condition
 	last := c.status.LastTerminationState.Terminated
@@ -241,26 +240,26 @@ func (c *container) recentlyCrashed() bool {
 	return ready == nil || last.FinishedAt.IsZero() || !last.FinishedAt.Add(lag).Before(ready.LastTransitionTime.Time)
 }
 
-// lost tells whether the pod is being deleted because its node does not answer: it
+// isLost reports whether the pod is being deleted while its node does not respond. It
 // stays until the node does.
 func (s *podView) isLost() bool {
 	return s.pod.DeletionTimestamp != nil && !isReady(s.pod) && (s.isUnreachable() || s.deletedByTaint())
 }
 
-// deletionByTaint is the reason that the taint manager gives for what it deletes.
+// taintManagerReason is the reason of the DisruptionTarget condition that the taint
+// manager sets.
 const taintManagerReason = "DeletionByTaintManager"
 
-// removedByTaint tells whether a taint of its node had the pod deleted, and the node
-// has not told of an end of a container since: one that answers does, within the pod's
-// grace period.
+// deletedByTaint reports whether a taint of its node deletes the pod, and no container
+// has ended since. A node that responds ends them within the pod's grace period.
 func (s *podView) deletedByTaint() bool {
 	c := condition(s.pod, corev1.DisruptionTarget)
 	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == taintManagerReason &&
 		!slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
 }
 
-// unreachable tells whether the pod is not ready though its containers were when
-// its node last told of them.
+// isUnreachable reports whether the pod is not ready although all its containers were
+// ready when its node last reported them.
 func (s *podView) isUnreachable() bool {
 	e := latest(s.events, "NodeNotReady")
 	ready := condition(s.pod, corev1.PodReady)
@@ -273,8 +272,8 @@ func (s *podView) isUnreachable() bool {
 
 func (s *podView) nodeLostCause() Cause {
 	return s.cause(ReasonNodeLost, explanation{
-		message: "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod does not respond",
-		advice:  "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
+		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod does not respond",
+		advice:    "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
 		transient: true,
 	}).withEvent(latest(s.events, "NodeNotReady"))
 }
@@ -295,7 +294,7 @@ var rejectedRules = []rule{
 		"the pod ran longer than its activeDeadlineSeconds", "raise activeDeadlineSeconds, or make the work shorter", false},
 }
 
-// rejected is a pod that its node ended, or did not take.
+// rejectedCause is the cause of a pod that its node evicted or did not admit.
 func (s *podView) rejectedCause() Cause {
 	reason := ReasonEvicted
 	if s.pod.Status.Reason == "DeadlineExceeded" {
@@ -312,8 +311,8 @@ func (s *podView) rejectedCause() Cause {
 	return s.cause(reason, r).withEvent(last)
 }
 
-// gone returns what became of the last pod that there was, by the Events that it
-// left. A container's exit code, or that it was out of memory, is not in any.
+// deletedPodFindings returns why the last pod of the workload did not run, from the
+// Events that remain of it. No Event contains an exit code or OOMKilled.
 func (v *view) deletedPodFindings() []finding {
 	last := v.lastPodEvent()
 	if last == nil {
@@ -329,7 +328,7 @@ func (v *view) deletedPodFindings() []finding {
 	return nil
 }
 
-// lastPod returns the last Event that regards a pod, or nil.
+// lastPodEvent returns the last Event that regards a pod, or nil.
 func (v *view) lastPodEvent() *Event {
 	for i := range slices.Backward(v.Events) {
 		if v.Events[i].Regarding.Kind == kindPod {
@@ -341,7 +340,7 @@ func (v *view) lastPodEvent() *Event {
 
 var imageOf = regexp.MustCompile(`image "([^"]+)"`)
 
-// left reads an Event of a pod that is gone.
+// fromLastEvent returns the cause that an Event of a deleted pod shows.
 func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
 	c := &container{podView: s, podDeleted: true, name: e.container(), status: &corev1.ContainerStatus{}}
 	if m := imageOf.FindStringSubmatch(e.Note); m != nil {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// schedulingAdvice is what to do about what the scheduler says of the nodes.
+// schedulingAdvice maps the scheduler's reasons to advice.
 var schedulingAdvice = []struct {
 	text   *regexp.Regexp
 	advice string
@@ -37,7 +37,7 @@ var (
 	insufficient     = regexp.MustCompile(`Insufficient (cpu|memory)\b`)
 )
 
-// unscheduled is a pod without a node.
+// schedulingFindings returns why the pod has no node.
 func (s *podView) schedulingFindings() []finding {
 	scheduled := condition(s.pod, corev1.PodScheduled)
 	last := latest(s.events, "FailedScheduling")
@@ -66,7 +66,7 @@ func (s *podView) schedulingFindings() []finding {
 	return []finding{{cause: cause}}
 }
 
-// noNodeTakesIt says why, in the scheduler's words about the nodes.
+// describeUnschedulable sets the message and the advice from the scheduler's text.
 func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	nodes := deallocationNote.ReplaceAllString(preemptionSuffix.ReplaceAllString(nodesPrefix.ReplaceAllString(text, ""), ""), "")
 	nodes = sortObstacles(strings.TrimRight(nodes, ". "))
@@ -84,27 +84,27 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	}
 }
 
-// inOrder sorts the hindrances by what they are: the scheduler sorts them with the
-// number of nodes in front, so that their order changes with it.
+// sortObstacles sorts the scheduler's reasons without their node counts. The scheduler
+// sorts them with the counts, so its order keeps changing.
 func sortObstacles(nodes string) string {
-	var hindrances []string
+	var obstacles []string
 	for part := range strings.SplitSeq(nodes, ", ") {
-		if last := len(hindrances) - 1; last >= 0 && withoutNodeCount(part) == part {
-			hindrances[last] += ", " + part // its comma is one of the text
+		if last := len(obstacles) - 1; last >= 0 && withoutNodeCount(part) == part {
+			obstacles[last] += ", " + part // the comma belongs to the text
 			continue
 		}
-		hindrances = append(hindrances, part)
+		obstacles = append(obstacles, part)
 	}
-	slices.SortFunc(hindrances, func(a, b string) int {
+	slices.SortFunc(obstacles, func(a, b string) int {
 		return cmp.Or(cmp.Compare(withoutNodeCount(a), withoutNodeCount(b)), cmp.Compare(a, b))
 	})
-	return strings.Join(hindrances, ", ")
+	return strings.Join(obstacles, ", ")
 }
 
-// hindrance leaves out of how many nodes it is one.
+// withoutNodeCount strips the number of nodes.
 func withoutNodeCount(part string) string { return strings.TrimLeft(part, "0123456789") }
 
-// adviceOn joins what to do about the first two hindrances.
+// schedulingAdviceFor joins the advice for the first two obstacles.
 func schedulingAdviceFor(text string) string {
 	const most = 2
 	var advice []string
@@ -120,8 +120,8 @@ func schedulingAdviceFor(text string) string {
 	return strings.Join(advice, "; ")
 }
 
-// tooLarge compares what the pod asks for with the largest node, where that is
-// why it is not taken.
+// exceedsLargestNode compares the pod's requests with the largest node, for resources
+// that the scheduler reports as insufficient.
 func (s *podView) exceedsLargestNode(text string) string {
 	if s.Nodes == nil {
 		return ""
@@ -151,7 +151,7 @@ func mentions(text, resource string) bool {
 	return false
 }
 
-// amount writes CPUs as a number, and memory in the largest unit that it has.
+// amount formats CPUs as a number, and memory in Gi or Mi.
 func amount(q resource.Quantity, name corev1.ResourceName) string {
 	const gi, mi = 1 << 30, 1 << 20
 	value, unit := q.AsApproximateFloat64(), ""
@@ -164,8 +164,8 @@ func amount(q resource.Quantity, name corev1.ResourceName) string {
 	return strconv.FormatFloat(math.Round(value*1000)/1000, 'f', -1, 64) + unit
 }
 
-// requested returns what a pod asks for: all that runs at the same time, and at
-// least what its largest init container does with the sidecars before it.
+// requested returns the request of a pod: the sum of the containers that run together, or
+// the largest init container with the sidecars before it if that is more.
 func requested(spec *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
 	var sidecars, most resource.Quantity
 	for _, c := range spec.InitContainers {

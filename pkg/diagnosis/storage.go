@@ -24,7 +24,7 @@ var provisioningRules = []rule{
 		"the storage backend does not respond", "wait; if the problem persists, ask the cluster's administrator", true},
 }
 
-// storage returns what is wrong with the claims.
+// claimFindings returns what is wrong with the claims.
 func (v *view) claimFindings() []finding {
 	var found []finding
 	for _, c := range v.Claims {
@@ -49,8 +49,8 @@ func (v *view) claimCause(c *corev1.PersistentVolumeClaim) (Cause, bool) {
 	return v.pendingClaim(c, cause)
 }
 
-// pending is a claim without a volume. That it waits for a pod to be scheduled, or
-// for a moment, is no cause.
+// pendingClaim returns why a claim has no volume. It is no cause if the claim waits for
+// its pod to be scheduled, or has just been created.
 func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause, bool) {
 	events := v.eventsFor(Object{kindClaim, c.Name}, c.UID)
 	waits := latest(events, "WaitForFirstConsumer", "WaitForPodScheduled")
@@ -81,7 +81,7 @@ var (
 	claimNotFound = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`)
 )
 
-// waitedFor tells whether the scheduler waits for the claim to be bound.
+// blocksScheduling reports whether the scheduler waits for the claim to be bound.
 func (v *view) blocksScheduling(claim string) bool {
 	return slices.ContainsFunc(v.currentPods, func(p *corev1.Pod) bool {
 		scheduled := condition(p, corev1.PodScheduled)
@@ -103,8 +103,8 @@ func ClaimsOf(p *corev1.Pod) []string {
 	return names
 }
 
-// claimTrouble reads what the scheduler says of claims. Where the claim tells more
-// itself, the scheduler's word adds nothing.
+// claimProblem returns what the scheduler reports about claims. It returns nothing if the
+// claim itself shows more. It returns false if the text is not about claims.
 func (s *podView) claimProblem(text string, cause *Cause) ([]finding, bool) {
 	if m := claimNotFound.FindStringSubmatch(text); m != nil {
 		if s.claims[m[1]] != nil {
@@ -132,7 +132,7 @@ func (s *podView) claimProblem(text string, cause *Cause) ([]finding, bool) {
 	return []finding{{cause: *cause}}, true
 }
 
-// ClaimNotFound is the cause of a pod that mounts a claim which does not exist.
+// ClaimNotFound returns the cause of a pod that mounts a claim that does not exist.
 func ClaimNotFound(name string) Cause {
 	return Cause{
 		Reason: ReasonClaimNotFound, Object: Object{kindClaim, name}, Count: 1,
@@ -140,10 +140,10 @@ func ClaimNotFound(name string) Cause {
 	}
 }
 
-// eventLag is how much later than what it tells of an Event may be written.
+// maxEventDelay is how long after the fact an Event may be written.
 const maxEventDelay = time.Minute
 
-// What a text says of the volume that it is about, and a text that may say it.
+// Patterns for the name of a volume: one requires the name, the other allows it.
 const (
 	namesVolume   = `for volume "([^"]+)"`
 	mayNameVolume = `^(?:.*?` + namesVolume + `)?`
@@ -170,12 +170,12 @@ var mountRules = []rule{
 		"mounting volumes timed out: ${1}", "wait; if the problem persists, ask the cluster's administrator", true},
 }
 
-// overall is the kubelet's word on all of a pod's volumes, which tells less than
-// that on the one.
+// allVolumes matches the kubelet's summary of all volumes of a pod, which is less
+// specific than the Event of a single volume.
 var allVolumes = regexp.MustCompile(`^Unable to attach or mount volumes`)
 
-// mounting is a pod whose containers have not been started: what its volumes, and
-// then what its sandbox lacks.
+// mountFindings returns why the containers have not started: volumes first, then the
+// sandbox.
 func (s *podView) mountFindings() []finding {
 	if ready := condition(s.pod, corev1.PodReadyToStartContainers); ready != nil && ready.Status == corev1.ConditionTrue {
 		return nil
@@ -209,8 +209,8 @@ func (s *podView) volumeCause(reason string, e *Event) Cause {
 
 var volumeName = regexp.MustCompile(namesVolume)
 
-// perVolume returns the last Event of each volume; of all volumes together, if there
-// is none of a single one.
+// lastPerVolume returns the last Event of each volume. The summary of all volumes counts
+// only if there is no Event of a single volume.
 func lastPerVolume(events []Event) []*Event {
 	last := map[string]*Event{}
 	for i := range events {

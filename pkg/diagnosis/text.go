@@ -6,8 +6,9 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Limits in bytes: of a sentence (what is wrong, a colon and what to do), which are
-// those of the API, and of a text of somebody else's that is read or quoted.
+// Limits in bytes. The first two make a sentence of at most 1,024 bytes, the limit of an
+// Event's note. maxRead limits what is read of a foreign text, maxQuoted what is quoted
+// of it.
 const (
 	maxMessage = 700
 	maxAdvice  = 320
@@ -20,7 +21,8 @@ const (
 	maxContainer = 63
 )
 
-// tidy makes of a cause what may be shown and stored: nothing that a terminal would
+// sanitize removes control characters from the texts of a cause and cuts them to their
+// limits.
 // act on, and within the limits.
 func (c *Cause) sanitize() {
 	c.Reason = line(c.Reason, maxReason)
@@ -30,12 +32,12 @@ func (c *Cause) sanitize() {
 	c.Count = max(c.Count, 1)
 }
 
-// line returns the text as one line of so many bytes at most.
+// line returns the text as a single line of at most limit bytes.
 func line(s string, limit int) string {
 	return plaintext.Cut(plaintext.Line(plaintext.Cut(s, maxRead)), limit)
 }
 
-// noise is what components write beside what they mean to say.
+// noise matches parts of component messages that do not help users.
 var noise = []struct {
 	text *regexp.Regexp
 	with string
@@ -48,7 +50,7 @@ var noise = []struct {
 	{regexp.MustCompile(`^Error: `), ""},
 }
 
-// plain returns what a component's text says, without its noise.
+// stripNoise returns the text of a component without its noise.
 func stripNoise(text string) string {
 	text = line(text, maxRead)
 	for _, n := range noise {
@@ -57,7 +59,7 @@ func stripNoise(text string) string {
 	return text
 }
 
-// quoted returns somebody else's text for a sentence.
+// excerpt shortens a foreign text so that it can be used within a sentence.
 func excerpt(text string) string {
 	text = plaintext.Cut(text, maxQuoted)
 	for len(text) > 0 && (text[len(text)-1] == '.' || text[len(text)-1] == ' ') {
@@ -66,21 +68,21 @@ func excerpt(text string) string {
 	return text
 }
 
-// rule is how a text of a component is read. Message and advice may use what the
-// expression has caught (${1}).
+// rule maps a text of a component to a message and advice. Both may use the submatches of
+// the expression (${1}).
 type rule struct {
 	text            *regexp.Regexp
 	message, advice string
 	transient       bool
 }
 
-// reading is what a text says by a rule.
+// explanation is the result of a rule.
 type explanation struct {
 	message, advice string
-	transient         bool
+	transient       bool
 }
 
-// read returns what the first rule that fits makes of the text.
+// match returns the result of the first rule that matches.
 func match(rules []rule, text string) (explanation, bool) {
 	for _, r := range rules {
 		at := r.text.FindStringSubmatchIndex(text)
@@ -93,7 +95,7 @@ func match(rules []rule, text string) (explanation, bool) {
 	return explanation{}, false
 }
 
-// readOr is read, or the text itself with the advice where no rule fits.
+// matchOr is match with a fallback: the text itself with the given advice.
 func matchOr(rules []rule, text, advice string) explanation {
 	if r, ok := match(rules, text); ok {
 		return r

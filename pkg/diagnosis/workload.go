@@ -11,62 +11,64 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object names an object of the workload's namespace, or one that has none.
+// Object names an object in the workload's namespace, or a cluster-scoped one.
 type Object struct{ Kind, Name string }
 
-// Event is what is read of an Event.
+// Event is the part of a Kubernetes Event that the diagnosis uses.
 type Event struct {
 	Type, Reason, Note string
 	Regarding          Object
-	// UID of the regarding object, or empty. An Event of an earlier object of the
-	// same name tells nothing of the one that there is.
+	// UID of the regarding object, if known. Events of an earlier object of the same name
+	// are ignored.
 	UID types.UID
-	// FieldPath is the part of the object, such as spec.containers{notebook}.
+	// FieldPath is the part of the object, such as spec.containers{app}.
 	FieldPath string
-	// LastSeen is when it last occurred; zero if it does not say.
+	// LastSeen is when it last occurred, or zero if unknown.
 	LastSeen time.Time
-	// Count is how often it has occurred, at least 1.
+	// Count is how often it occurred. Values below 1 count as 1.
 	Count int64
 }
 
-// telling are the reasons of Normal Events that the diagnosis reads.
+// relevantNormal are the reasons of Normal Events that the diagnosis uses.
 var relevantNormal = map[string]bool{
 	"BackOff": true, "Created": true, "ExternalProvisioning": true, "FailedBinding": true, "Killing": true, "Pulled": true,
 	"Pulling": true, "Started": true, "SuccessfulAttachVolume": true, "WaitForFirstConsumer": true, "WaitForPodScheduled": true,
 }
 
-// Reads tells whether Events of the type and reason are read. Of Warnings, all may be.
+// IsRelevant reports whether the diagnosis uses Events of a type and reason. It can use
+// every Warning. Drop other Events to save memory.
 func IsRelevant(eventType, reason string) bool {
 	return eventType == corev1.EventTypeWarning || eventType == corev1.EventTypeNormal && relevantNormal[reason]
 }
 
-// Nodes sums up the nodes of the cluster.
+// Nodes summarizes the nodes of the cluster.
 type Nodes struct {
-	// Total is how many there are.
+	// Total is the number of nodes.
 	Total int
-	// CPU and Memory are those of the node that has most of each.
+	// CPU and Memory are the largest allocatable amounts of any node.
 	CPU, Memory resource.Quantity
 }
 
-// Workload is what is known of something that runs pods. Only what is its own may
-// be in it: whoever collects it has checked who controls what.
+// Workload is what the caller knows about a workload. Pass only objects that belong to
+// the workload, by their controller references. All fields are optional. Diagnose does
+// not change them.
 type Workload struct {
 	Pods   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim
 	Quotas []*corev1.ResourceQuota
-	// Controllers are the UIDs of what makes the pods; nil: not known. An Event of an
-	// earlier one of the name is not believed.
+	// Controllers are the UIDs of the objects that create the pods, such as a ReplicaSet.
+	// Events of other controllers are ignored. Nil accepts all.
 	Controllers []types.UID
-	// Nodes may be nil: not known.
+	// Nodes is nil if the caller cannot read nodes. Messages then omit the largest node.
 	Nodes *Nodes
-	// Events that regard the workload, its controller, pods or claims.
+	// Events that regard the pods, claims and controllers, in any order.
 	Events []Event
-	// Known are causes that whoever asks has found already: a refusal of the API
-	// server, an invalid field, a condition of a Deployment.
+	// Known are causes that the caller found itself: a rejected request, an invalid
+	// field, a condition of a Deployment. They are reported even if all pods are ready.
 	Known []Cause
 }
 
-// SumUp sums up the nodes of a cluster.
+// SummarizeNodes returns the summary of a list of nodes.
 func SummarizeNodes(nodes []corev1.Node) *Nodes {
 	sum := &Nodes{Total: len(nodes)}
 	for i := range nodes {
@@ -81,17 +83,17 @@ func SummarizeNodes(nodes []corev1.Node) *Nodes {
 	return sum
 }
 
-// kindPod and kindClaim are the kinds that are told apart.
+// The kinds that the diagnosis distinguishes.
 const (
 	kindPod   = "Pod"
 	kindClaim = "PersistentVolumeClaim"
 )
 
-// view is a workload in an order of its own.
+// view is a Workload, sorted and indexed.
 type view struct {
 	Workload
-	// current are the pods that count: not those that are being deleted, unless their
-	// node is lost, have ended well, or have failed and been replaced.
+	// currentPods are the pods whose problems count. It excludes deleted pods, unless
+	// their node is lost, completed pods, and failed pods that have been replaced.
 	currentPods []*corev1.Pod
 	claims      map[string]*corev1.PersistentVolumeClaim
 	quotas      map[string]*corev1.ResourceQuota
@@ -123,7 +125,7 @@ func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// earlier orders Events by time; those that do not say theirs are the earliest.
+// compareEvents orders Events by time, those without a time first.
 func compareEvents(a, b Event) int {
 	return cmp.Or(
 		a.LastSeen.Compare(b.LastSeen),
@@ -150,7 +152,7 @@ func (v *view) isCurrent(p *corev1.Pod) bool {
 	return true
 }
 
-// replaced tells whether there is another pod since that goes on.
+// replaced reports whether a newer pod has taken the place of p.
 func (v *view) replaced(p *corev1.Pod) bool {
 	return slices.ContainsFunc(v.Pods, func(other *corev1.Pod) bool {
 		return other.UID != p.UID && other.DeletionTimestamp == nil && other.Status.Phase != corev1.PodFailed &&
@@ -158,7 +160,7 @@ func (v *view) replaced(p *corev1.Pod) bool {
 	})
 }
 
-// ready tells whether all that runs, and something does, is ready.
+// ready reports whether there are pods and all of them are ready.
 func (v *view) ready() bool {
 	return len(v.currentPods) > 0 && !slices.ContainsFunc(v.currentPods, func(p *corev1.Pod) bool { return !isReady(p) })
 }
@@ -176,7 +178,8 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 	return &p.Status.Conditions[i]
 }
 
-// running returns why the pods do not run; or did not, if there are none left.
+// podFindings returns why the pods do not run. If there are none, it looks at the Events
+// of deleted pods.
 func (v *view) podFindings() []finding {
 	if len(v.Pods) == 0 {
 		return v.deletedPodFindings()
@@ -190,8 +193,8 @@ func (v *view) podFindings() []finding {
 	return found
 }
 
-// about returns the Events of an object in their order. One of an earlier object of
-// the name does not belong to it.
+// eventsFor returns the Events of an object in order, without those of an earlier object
+// of the same name.
 func (v *view) eventsFor(object Object, uid types.UID) []Event {
 	var events []Event
 	for _, e := range v.Events {
@@ -202,7 +205,7 @@ func (v *view) eventsFor(object Object, uid types.UID) []Event {
 	return events
 }
 
-// latest returns the last of the Events with one of the reasons, or nil.
+// latest returns the last Event with one of the reasons, or nil.
 func latest(events []Event, reasons ...string) *Event {
 	for i, e := range slices.Backward(events) {
 		if slices.Contains(reasons, e.Reason) {
@@ -212,8 +215,8 @@ func latest(events []Event, reasons ...string) *Event {
 	return nil
 }
 
-// recent returns those of the Events with one of the reasons that are not much older
-// than the last: what lasts is told again every few minutes.
+// recent returns the Events with one of the reasons that are not much older than the
+// last. Problems that persist are reported every few minutes.
 func recent(events []Event, reasons ...string) []Event {
 	const told = 10 * time.Minute
 	last := latest(events, reasons...)
@@ -225,7 +228,7 @@ func recent(events []Event, reasons ...string) []Event {
 	})
 }
 
-// since tells whether the Event is known to be of a later time.
+// isAfter reports whether the Event is known to be later than t.
 func (e *Event) isAfter(t time.Time) bool { return e != nil && e.LastSeen.After(t) && !t.IsZero() }
 
 func (e *Event) count() int32 { return int32(min(max(e.Count, 1), 1<<30)) }
