@@ -26,7 +26,7 @@ func BenchmarkDiagnose(b *testing.B) {
 	}
 }
 
-// everything is a workload in which all goes wrong at once.
+// everything is a workload with all kinds of problems.
 func everything() Workload {
 	oom := crashLooping(ended("OOMKilled", 137, 40), 2)
 	oom.Name = "hungry"
@@ -87,7 +87,7 @@ func TestInputOrderDoesNotChangeTheDiagnosis(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
 		if diff := cmp.Diff(events, w.Events); diff != "" {
-			t.Fatalf("what was handed in is changed: %s", diff)
+			t.Fatalf("the input was changed: %s", diff)
 		}
 	}
 }
@@ -97,20 +97,20 @@ func TestReadyWorkloadHasNoCause(t *testing.T) {
 		p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory. "}
 	}
 	run(t, map[string]diagnoseCase{
-		"a pod that is ready": {Workload{Pods: pods(newPod(ready)), Events: []Event{podEvent(9, "notebook", "Failed", `Failed to pull image "x": y`)}}, wanted{}},
-		"one that crashed before": {
-			Workload{Pods: pods(newPod(ready, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = ended("OOMKilled", 137, 1) }))}, wanted{},
+		"a ready pod": {Workload{Pods: pods(newPod(ready)), Events: []Event{podEvent(9, "notebook", "Failed", `Failed to pull image "x": y`)}}, wantCause{}},
+		"a ready pod that crashed before": {
+			Workload{Pods: pods(newPod(ready, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = ended("OOMKilled", 137, 1) }))}, wantCause{},
 		},
-		"a claim that nobody waits for": {
-			Workload{Pods: pods(newPod(ready)), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}, Events: []Event{claimEvent(9, "ProvisioningFailed", "x")}}, wanted{},
+		"a pending claim that no pod waits for": {
+			Workload{Pods: pods(newPod(ready)), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}, Events: []Event{claimEvent(9, "ProvisioningFailed", "x")}}, wantCause{},
 		},
-		"an evicted pod that has been replaced": {Workload{Pods: pods(newPod(failed, named("web-a", "a")), newPod(ready, named("web-b", "b"), created(10)))}, wanted{}},
-		"a pod that is being deleted":           {Workload{Pods: pods(newPod(deleted, status(crashLooping(ended("Error", 1, 1), 1))))}, wanted{}},
-		"a pod that has ended well":             {Workload{Pods: pods(newPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))}, wanted{}},
-		"what is known of it all the same": {
-			Workload{Pods: pods(newPod(ready)), Known: []Cause{{Reason: "InvalidSpec", Object: Object{"Pod", "nb-0"}, Message: "x"}}}, wanted{reason: "InvalidSpec", says: "x"},
+		"an evicted pod that has been replaced": {Workload{Pods: pods(newPod(failed, named("web-a", "a")), newPod(ready, named("web-b", "b"), created(10)))}, wantCause{}},
+		"a deleted pod":                         {Workload{Pods: pods(newPod(deleted, status(crashLooping(ended("Error", 1, 1), 1))))}, wantCause{}},
+		"a completed pod":                       {Workload{Pods: pods(newPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))}, wantCause{}},
+		"a known cause is still reported": {
+			Workload{Pods: pods(newPod(ready)), Known: []Cause{{Reason: "InvalidSpec", Object: Object{"Pod", "nb-0"}, Message: "x"}}}, wantCause{reason: "InvalidSpec", sentence: "x"},
 		},
-		"nothing": {Workload{}, wanted{}},
+		"nothing": {Workload{}, wantCause{}},
 	})
 }
 
@@ -124,7 +124,7 @@ func causesOf(d Diagnosis) []Cause {
 func TestEveryReasonHasAPrecedence(t *testing.T) {
 	for reason, rank := range precedence {
 		if rank >= unknownPrecedence && reason != ReasonProgressDeadlineExceeded {
-			t.Errorf("%s goes after what nobody knows", reason)
+			t.Errorf("%s has a lower precedence than unknown reasons", reason)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func FuzzDiagnose(f *testing.F) {
 		}
 		d := Diagnose(w)
 		for _, c := range append(causesOf(d), causesOf(Diagnose(Workload{Events: events}))...) {
-			checkSound(t, &c)
+			checkLimits(t, &c)
 			failure := RecordFailure(nil, &c, at(9))
 			if failureIdentity(failure) != c.Identity() {
 				t.Errorf("%q is not %q", failureIdentity(failure), c.Identity())
@@ -171,10 +171,10 @@ func FuzzDiagnose(f *testing.F) {
 	})
 }
 
-// checkSound holds a cause against the limits of the API, and of a terminal.
-func checkSound(t *testing.T, c *Cause) {
+// checkLimits fails if a cause exceeds a limit or contains control characters.
+func checkLimits(t *testing.T, c *Cause) {
 	t.Helper()
-	for what, tc := range map[string]struct {
+	for field, tc := range map[string]struct {
 		text  string
 		limit int
 	}{
@@ -182,7 +182,7 @@ func checkSound(t *testing.T, c *Cause) {
 		"kind": {c.Object.Kind, 63}, "name": {c.Object.Name, 253},
 	} {
 		if len(tc.text) > tc.limit || !utf8.ValidString(tc.text) || strings.ContainsFunc(tc.text, unicode.IsControl) {
-			t.Errorf("%s: %q", what, tc.text)
+			t.Errorf("%s: %q", field, tc.text)
 		}
 	}
 	if c.Count < 1 {

@@ -11,9 +11,8 @@
 //		fmt.Println(cause.Reason, cause.Sentence())
 //	}
 //
-// Use [FromAPIError] for an error of a create or update request, [Cause.Stabilize] to
-// avoid conditions that flap, and [RecordFailure] to keep the last failure and its count
-// in a status.
+// Use [FromAPIError] for errors of create and update requests. Use [Cause.Stabilize] for
+// conditions that do not flap. Use [RecordFailure] to keep the last failure in a status.
 //
 // The package is pure. It reads neither the cluster nor the clock, and the same input
 // gives the same cause, in any order. It returns no errors: a text that it does not
@@ -22,8 +21,7 @@
 // Limits:
 //
 //   - Messages have at most 700 bytes and advice at most 320, without control characters.
-//   - It finds at most 64 causes for each pod, and a few more when the last of its
-//     containers has several.
+//   - It stops at about 64 causes for each pod.
 //   - Everyone who can read the workload's status can read its causes. Never pass logs
 //     or values of Secrets. The package itself ignores termination messages of
 //     containers, which can contain log lines.

@@ -164,8 +164,8 @@ func amount(q resource.Quantity, name corev1.ResourceName) string {
 	return strconv.FormatFloat(math.Round(value*1000)/1000, 'f', -1, 64) + unit
 }
 
-// requested returns the request of a pod: the sum of the containers that run together, or
-// the largest init container with the sidecars before it if that is more.
+// requested returns the effective request of a pod. It is the sum of the containers that
+// run together, or that of an init container and the sidecars before it, if that is more.
 func requested(spec *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
 	var sidecars, most resource.Quantity
 	for _, c := range spec.InitContainers {
