@@ -25,11 +25,9 @@ func ExampleDiagnose() {
 		}}},
 	}
 	cause := diagnosis.Diagnose(diagnosis.Workload{Pods: []*corev1.Pod{pod}}).Cause
-	fmt.Println(cause.Reason)
-	fmt.Println("What is wrong:", cause.Message)
-	fmt.Println("What to do:", cause.Advice)
+	fmt.Println(cause.Reason, "of", cause.Object.Kind, cause.Object.Name)
+	fmt.Println(cause.Advice)
 	// Output:
-	// ErrImagePull
-	// What is wrong: image "example.com/web:1.5" of container "app" cannot be pulled: the registry has no such image or tag
-	// What to do: check the image name and tag
+	// ErrImagePull of Pod web-0
+	// check the image name and tag
 }
