@@ -14,75 +14,75 @@ func crashCause(exit int32, seconds int) *Cause {
 	return Diagnose(Workload{Pods: pods(newPod(status(crashLooping(ended("Error", exit, seconds), 3))))}).Cause
 }
 
-func TestRemember(t *testing.T) {
-	first := Remember(nil, crashCause(1, 60), at(70))
+func TestRecordFailure(t *testing.T) {
+	first := RecordFailure(nil, crashCause(1, 60), at(70))
 	if diff := cmp.Diff(&Failure{
-		Reason: "CrashLoopBackOff", Message: sayCrash, Object: Object{Kind: "Pod", Name: "nb-0"}, Container: "notebook",
+		Reason: "CrashLoopBackOff", Message: sentenceCrash, Object: Object{Kind: "Pod", Name: "nb-0"}, Container: "notebook",
 		ExitCode: new(int32(1)), FirstTime: metav1.NewTime(at(60)), LastTime: metav1.NewTime(at(60)), Count: 1,
 	}, first); diff != "" {
 		t.Fatal(diff)
 	}
-	if got := Remember(first, nil, at(90)); got != first {
-		t.Errorf("a recovery changes it: %+v", got)
+	if got := RecordFailure(first, nil, at(90)); got != first {
+		t.Errorf("a recovery changed it: %+v", got)
 	}
-	if got := Remember(first, crashCause(1, 60), at(90)); got != first {
-		t.Errorf("it did not happen anew: %+v", got)
+	if got := RecordFailure(first, crashCause(1, 60), at(90)); got != first {
+		t.Errorf("it did not happen again: %+v", got)
 	}
-	second := Remember(first, crashCause(1, 80), at(90))
+	second := RecordFailure(first, crashCause(1, 80), at(90))
 	if second.Count != 2 || !second.FirstTime.Equal(&first.FirstTime) || !second.LastTime.Time.Equal(at(80)) {
 		t.Errorf("it happened again: %+v", second)
 	}
 	if first.Count != 1 {
-		t.Error("what was given has been changed")
+		t.Error("the argument was changed")
 	}
-	if other := Remember(second, crashCause(2, 95), at(99)); other.Count != 1 || *other.ExitCode != 2 || !other.FirstTime.Time.Equal(at(95)) {
+	if other := RecordFailure(second, crashCause(2, 95), at(99)); other.Count != 1 || *other.ExitCode != 2 || !other.FirstTime.Time.Equal(at(95)) {
 		t.Errorf("another exit code is another failure: %+v", other)
 	}
 }
 
-func TestWhatEventsTellCountsOnceAMinute(t *testing.T) {
+func TestFailureKnownFromEventsCountsOnceAMinute(t *testing.T) {
 	mount := func(seconds int) *Cause {
 		return Diagnose(Workload{Pods: waits("ContainerCreating", ""), Events: []Event{podEvent(seconds, "", "FailedMount", `MountVolume.SetUp failed for volume "v" : timeout`)}}).Cause
 	}
-	first := Remember(nil, mount(60), at(60))
-	if got := Remember(first, mount(110), at(110)); got != first {
+	first := RecordFailure(nil, mount(60), at(60))
+	if got := RecordFailure(first, mount(110), at(110)); got != first {
 		t.Errorf("within a minute: %+v", got)
 	}
-	if got := Remember(first, mount(120), at(121)); got.Count != 2 || !got.LastTime.Time.Equal(at(120)) {
+	if got := RecordFailure(first, mount(120), at(121)); got.Count != 2 || !got.LastTime.Time.Equal(at(120)) {
 		t.Errorf("after a minute: %+v", got)
 	}
 	untimed := mount(60)
 	untimed.Time = time.Time{}
-	if got := Remember(first, untimed, at(9000)); got != first {
-		t.Errorf("nothing says that it happened anew: %+v", got)
+	if got := RecordFailure(first, untimed, at(9000)); got != first {
+		t.Errorf("no time, but it counts again: %+v", got)
 	}
 }
 
-func TestTimesToComeAreNotBelieved(t *testing.T) {
-	if got := Remember(nil, crashCause(1, 5000), at(70)); !got.LastTime.Time.Equal(at(70)) {
+func TestFutureTimeIsReplacedByNow(t *testing.T) {
+	if got := RecordFailure(nil, crashCause(1, 5000), at(70)); !got.LastTime.Time.Equal(at(70)) {
 		t.Errorf("got %v", got.LastTime)
 	}
 }
 
-func TestAClockThatIsAheadCountsOnce(t *testing.T) {
-	first := Remember(nil, crashCause(1, 300), at(70))
+func TestFailureWithAFutureTimeCountsOnce(t *testing.T) {
+	first := RecordFailure(nil, crashCause(1, 300), at(70))
 	for seconds := 80; seconds < 300; seconds += 10 {
-		if got := Remember(first, crashCause(1, 300), at(seconds)); got != first {
+		if got := RecordFailure(first, crashCause(1, 300), at(seconds)); got != first {
 			t.Fatalf("%d seconds: %+v", seconds, got)
 		}
 	}
-	if IsNews(first, crashCause(1, 300), at(90)) || !IsNews(first, crashCause(1, 80), at(90)) || !IsNews(nil, crashCause(1, 300), at(90)) {
-		t.Error("it is news when it happened since, by now")
+	if HappenedAfter(first, crashCause(1, 300), at(90)) || !HappenedAfter(first, crashCause(1, 80), at(90)) || !HappenedAfter(nil, crashCause(1, 300), at(90)) {
+		t.Error("it must have happened since, and not in the future")
 	}
 }
 
-func TestWhatGoesOnCountsMoreAndMoreSeldom(t *testing.T) {
+func TestLastingFailureCountsAtIncreasingIntervals(t *testing.T) {
 	const day = 24 * 60
 	var last *Failure
 	writes := 0
 	for minute := range day {
 		now := at(60 * minute)
-		next := Remember(last, &Cause{Reason: "FailedMount", Message: "x", Time: now}, now)
+		next := RecordFailure(last, &Cause{Reason: "FailedMount", Message: "x", Time: now}, now)
 		if next != last {
 			writes++
 		}
@@ -104,7 +104,7 @@ func TestIdentity(t *testing.T) {
 		a, b *Cause
 		same bool
 	}{
-		"itself":          {cause("x"), cause("x"), true},
+		"same cause":      {cause("x"), cause("x"), true},
 		"back-offs":       {cause("back-off 10s restarting"), cause("back-off 2m40s restarting"), true},
 		"addresses":       {cause("dial 10.0.0.1:8888: refused"), cause("dial 10.0.0.22:8888: refused"), true},
 		"v6 addresses":    {cause("dial [fd00::1]:8888: refused"), cause("dial [fd00::2]:8888: refused"), true},
@@ -131,24 +131,24 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// flap lets a workload alternate between states, and returns what was told, and how
-// often the status was written.
-func flap(times int, states ...Workload) (told map[string]bool, writes int) {
-	told = map[string]bool{}
+// alternate lets a workload alternate between states. It returns the identities of the
+// reported causes, and how often the status was written.
+func alternate(times int, states ...Workload) (reported map[string]bool, writes int) {
+	reported = map[string]bool{}
 	var last *Failure
 	for i := range times {
-		cause := Diagnose(states[i%len(states)]).Cause.Steady(last)
-		told[cause.Identity()] = true
-		next := Remember(last, &cause, at(100+i))
+		cause := Diagnose(states[i%len(states)]).Cause.Stabilize(last)
+		reported[cause.Identity()] = true
+		next := RecordFailure(last, &cause, at(100+i))
 		if last == nil || cmp.Diff(*last, *next) != "" {
 			writes++
 		}
 		last = next
 	}
-	return told, writes
+	return reported, writes
 }
 
-func TestFlappingIsToldTwiceAtMost(t *testing.T) {
+func TestAlternatingStagesAreReportedAtMostTwice(t *testing.T) {
 	failed := []Event{podEvent(10, "notebook", "Failed", `Failed to pull image "jupyter:1": `+textNotFound)}
 	const short = `Back-off pulling image "jupyter:1"`
 	state := func(s corev1.ContainerStatus) Workload { return Workload{Pods: pods(newPod(status(s)))} }
@@ -165,44 +165,36 @@ func TestFlappingIsToldTwiceAtMost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if told, writes := flap(50, tc...); len(told) > 2 || writes > 2 {
-				t.Errorf("%d writes, told %v", writes, told)
+			if reported, writes := alternate(50, tc...); len(reported) > 2 || writes > 2 {
+				t.Errorf("%d writes, reported %v", writes, reported)
 			}
 		})
 	}
 }
 
-func TestAPodThatNoNodeTakesIsToldOnce(t *testing.T) {
+func TestChangingSchedulerTextIsReportedOnce(t *testing.T) {
 	asks := func(text, largest string) Workload {
 		return Workload{Pods: pods(newPod(unscheduled(text), asking("64", "1Gi"))), Nodes: nodes(3, largest, "16Gi")}
 	}
-	told, writes := flap(50,
+	reported, writes := alternate(50,
 		asks("0/4 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), 2 Insufficient cpu.", "4"),
 		asks("0/4 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 2 Insufficient memory.", "8"),
 		asks("0/24 nodes are available: 11 Insufficient cpu, 2 Insufficient memory, 11 node(s) had untolerated taint(s). preemption: 0/24 nodes are available: 24 Preemption is not helpful for scheduling.", "16"))
-	if len(told) > 1 || writes > 1 {
-		t.Errorf("%d writes, told %v", writes, told)
+	if len(reported) > 1 || writes > 1 {
+		t.Errorf("%d writes, reported %v", writes, reported)
 	}
 }
 
-func TestACommaWithinAHindranceStays(t *testing.T) {
-	d := Diagnose(Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 1 node(s) had a taint {key: a, b}, 2 Insufficient cpu.")))})
-	if want := "no node can take the pod: 2 Insufficient cpu, 1 node(s) had a taint {key: a, b}"; d.Cause.Message != want {
-		t.Errorf("got %q", d.Cause.Message)
-	}
-}
-
-func TestASecondFailureIsNotHidden(t *testing.T) {
-	last := Remember(nil, Diagnose(Workload{Pods: waits("ImagePullBackOff", "x: "+textNotFound)}).Cause, at(10))
-	next := Diagnose(Workload{Pods: waits("ErrImagePull", textDenied)}).Cause.Steady(last)
-	if got := Remember(last, &next, at(20)); got.Message != sayDenied || got.Reason != "ImagePullBackOff" || got.Count != 1 {
+func TestDifferentFailureOfTheSameContainerIsReported(t *testing.T) {
+	last := RecordFailure(nil, Diagnose(Workload{Pods: waits("ImagePullBackOff", "x: "+textNotFound)}).Cause, at(10))
+	next := Diagnose(Workload{Pods: waits("ErrImagePull", textDenied)}).Cause.Stabilize(last)
+	if got := RecordFailure(last, &next, at(20)); got.Message != sentenceDenied || got.Reason != "ImagePullBackOff" || got.Count != 1 {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// Between two ends, a container that ends again and again says of itself first that it
-// ended, then that it is waited with.
-func TestACrashCountsWhateverStageItIsSeenIn(t *testing.T) {
+// After each crash, the status of a container is first Error, then CrashLoopBackOff.
+func TestCrashCountsOnceInEitherStage(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	crash := func(reason string, at time.Duration) *Cause {
 		return &Cause{
@@ -213,8 +205,8 @@ func TestACrashCountsWhateverStageItIsSeenIn(t *testing.T) {
 	var last *Failure
 	for i := range 4 {
 		at := time.Duration(i) * time.Minute
-		last = Remember(last, crash(ReasonError, at), now.Add(at))
-		last = Remember(last, crash(ReasonCrashLoopBackOff, at), now.Add(at+time.Second))
+		last = RecordFailure(last, crash(ReasonError, at), now.Add(at))
+		last = RecordFailure(last, crash(ReasonCrashLoopBackOff, at), now.Add(at+time.Second))
 	}
 	if last.Count != 4 || last.Reason != ReasonCrashLoopBackOff || !last.FirstTime.Time.Equal(now) {
 		t.Errorf("remembered as %+v", last)
