@@ -103,7 +103,7 @@ func (a *Recorder) Reset(ctx context.Context, text string) {
 // LedgerReset tells that the ledger's file was set aside.
 func (a *Recorder) LedgerReset(ctx context.Context, r *outbox.Recovery) {
 	a.tellOperator(ctx, v1alpha1.ReasonOutboxReset,
-		fmt.Sprintf("the ledger could not be read and was set aside as %s (%v); alarms continue from the mirror in the cluster", r.Path, r.Cause))
+		fmt.Sprintf("the outbox could not be read and was set aside as %s (%v): check the volume; alarms continue from the checkpoint in the cluster", r.Path, r.Cause))
 }
 
 // tellOperator says something to whoever runs the operator.

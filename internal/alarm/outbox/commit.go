@@ -2,34 +2,13 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
-)
 
-// Entry is something that one receiver is to be told.
-type Entry struct {
-	// ID is set by the ledger; entries that were committed later have higher ones.
-	ID int64
-	// Receiver is who is to be told.
-	Receiver string
-	// Alarm is what the count is accounted to when the entry leaves the ledger.
-	Alarm string
-	// Key makes a replay harmless: while an entry of the same receiver and key is
-	// in the ledger, another is ignored.
-	Key string
-	// Position is where in the feed it happened.
-	Position uint64
-	// Count is how many occurrences the entry stands for.
-	Count int64
-	// CreatedAt is kept to the microsecond and returned in UTC.
-	CreatedAt time.Time
-	// Payload is what the message is made of.
-	Payload []byte
-	// Member makes the entry wait for others of its group: what becomes an entry
-	// then is made by Release. Nil is none.
-	Member *Membership
-}
+	"github.com/google/uuid"
+)
 
 // Batch is what was made of a stretch of the feed.
 type Batch struct {
@@ -147,5 +126,147 @@ func (tx *tx) insert(ctx context.Context, e *Entry) error {
 	if inserted > 0 {
 		tx.after(func(m *memory) { m.added(e.Receiver, e.Position) })
 	}
+	return err
+}
+
+// EventCount is the last known count of an Event.
+type EventCount struct {
+	UID   string
+	Count int64
+	// Position is where in the feed it had that count.
+	Position uint64
+}
+
+const selectCounts = `SELECT uid, count, position FROM event_count`
+
+// EachCount calls fn with every count, in no order, until it returns an error,
+// which EachCount returns.
+func (l *Store) EachCount(ctx context.Context, fn func(EventCount) error) error {
+	rows, err := l.readers.QueryContext(ctx, selectCounts)
+	return l.read("reading the counts", each(rows, err, func(rows *sql.Rows) error {
+		var c EventCount
+		if err := rows.Scan(uidColumn{&c.UID}, &c.Count, &c.Position); err != nil {
+			return err
+		}
+		return fn(c)
+	}))
+}
+
+func (tx *tx) putCounts(ctx context.Context, counts []EventCount) error {
+	for _, c := range counts {
+		_, err := tx.exec(ctx, `
+			INSERT INTO event_count (uid, count, position) VALUES (?, ?, ?)
+			ON CONFLICT (uid) DO UPDATE SET count = excluded.count, position = excluded.position`,
+			packUID(c.UID), c.Count, c.Position)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const deleteCount = `DELETE FROM event_count WHERE uid = ?`
+
+func (tx *tx) forgetCounts(ctx context.Context, uids []string) error {
+	for _, u := range uids {
+		if _, err := tx.exec(ctx, deleteCount, packUID(u)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packUID returns the 16 bytes of a UUID, or the text of what is none. Only the
+// form that the API server writes is packed: any other would come back changed.
+func packUID(s string) any {
+	u, err := uuid.Parse(s)
+	if err != nil || u.String() != s {
+		return s
+	}
+	return u[:]
+}
+
+// uid scans what packUID made.
+type uidColumn struct{ *string }
+
+func (u uidColumn) Scan(value any) error {
+	switch v := value.(type) {
+	case []byte:
+		parsed, err := uuid.FromBytes(v)
+		*u.string = parsed.String()
+		return err
+	default:
+		*u.string = v.(string)
+		return nil
+	}
+}
+
+// Window is what is remembered of the occurrences before, so that the next one can
+// be judged.
+type Window struct {
+	// ID names it: at most 64 characters.
+	ID string
+	// Alarm is what it is accounted to.
+	Alarm string
+	// Until is when it may be forgotten: see Batch.Oldest.
+	Until time.Time
+	// State is what is remembered.
+	State []byte
+}
+
+const selectWindow = `SELECT state FROM window WHERE id = ?`
+
+// Window returns the state of a window, nil if there is none.
+func (l *Store) Window(ctx context.Context, id string) ([]byte, error) {
+	var state []byte
+	err := l.readers.QueryRowContext(ctx, selectWindow, id).Scan(&state)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return state, l.read("reading a window", err)
+}
+
+// HasGroup says whether anything is remembered under an ID, of Window or of
+// Membership.
+func (l *Store) HasGroup(ctx context.Context, id string) (known bool, err error) {
+	err = l.readers.QueryRowContext(ctx, selectGroupExists, id).Scan(&known)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return known, l.read("looking for a group", err)
+}
+
+const selectGroupExists = `SELECT 1 FROM window WHERE id = ?1 UNION ALL SELECT 1 FROM grp WHERE id = ?1 LIMIT 1`
+
+func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
+	for _, w := range windows {
+		known, err := tx.exec(ctx, `UPDATE window SET until = ?, state = ? WHERE id = ?`, micros(w.Until), w.State, w.ID)
+		if known == 0 && err == nil {
+			_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state) VALUES (?, ?, ?, ?)`, w.ID, w.Alarm, micros(w.Until), w.State)
+			tx.after(func(m *memory) { m.windows.add(w.Alarm, 1) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm`
+
+// expireWindows forgets windows that ended before a time, at most a chunk.
+func (tx *tx) expireWindows(ctx context.Context, before time.Time) error {
+	if before.IsZero() {
+		return nil
+	}
+	gone := Counts{}
+	rows, err := tx.query(ctx, deleteOldWindows, micros(before), chunk)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var alarm string
+		err := rows.Scan(&alarm)
+		gone[alarm]++
+		return err
+	})
+	tx.after(func(m *memory) { m.windows.subtract(gone) })
 	return err
 }

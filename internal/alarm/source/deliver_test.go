@@ -165,7 +165,7 @@ func TestMetricsTellTheState(t *testing.T) {
 	for name, want := range map[string]float64{
 		"position": 21, "occurrences_total": 3, "live_events": 1, "connects_total": 1, "commit_failing": 0, "behind_seconds": 0, "lag_seconds": 1,
 	} {
-		if got, ok := got["bongsu_eventfeed_"+name]; got != want || !ok {
+		if got, ok := got["bongsu_events_"+name]; got != want || !ok {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
@@ -219,7 +219,7 @@ func TestItFallsBehindUntilTheOldestChangeIsCommitted(t *testing.T) {
 	clock.Step(30 * time.Second)
 	eventually(t, m.at).Should(gomega.Equal(uint64(22)))
 	eventually(t, func() time.Duration { return feed.State().Behind }).Should(gomega.BeZero())
-	if got := numbers(t, feed)["bongsu_eventfeed_lag_seconds"]; got != 2 {
+	if got := numbers(t, feed)["bongsu_events_lag_seconds"]; got != 2 {
 		t.Errorf("the lag of %v occurrences is known, want 2", got)
 	}
 }

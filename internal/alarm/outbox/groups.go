@@ -178,3 +178,119 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) error {
 	}
 	return err
 }
+
+// Held is what waits in a receiver's groups: the position of each Entry.Key.
+type Held = map[string]uint64
+
+// HeldKeys returns what waits in groups, or in messages of groups that are not
+// settled, by receiver, and how much that is: at most one more than a limit.
+func (l *Store) HeldKeys(ctx context.Context, limit int) (held map[string]Held, n int, err error) {
+	held = map[string]Held{}
+	rows, err := l.readers.QueryContext(ctx, `SELECT receiver, key, position FROM held LIMIT ?`, limit+1)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var receiver, key string
+		var position uint64
+		if err := rows.Scan(&receiver, &key, &position); err != nil {
+			return err
+		}
+		if held[receiver] == nil {
+			held[receiver] = Held{}
+		}
+		held[receiver][key] = position
+		n++
+		return nil
+	})
+	return held, n, l.read("reading what waits", err)
+}
+
+// LowestHeld returns, of each receiver for which something waits in groups or their
+// messages, the lowest position of it.
+func (l *Store) LowestHeld(ctx context.Context) (map[string]uint64, error) {
+	lowest := map[string]uint64{}
+	rows, err := l.readers.QueryContext(ctx, `SELECT receiver, min(position) FROM held GROUP BY receiver`)
+	return lowest, l.read("reading what waits", each(rows, err, func(rows *sql.Rows) error {
+		var receiver string
+		var position uint64
+		err := rows.Scan(&receiver, &position)
+		lowest[receiver] = position
+		return err
+	}))
+}
+
+// part is a row of held.
+type heldPart struct {
+	receiver, key string
+	position      uint64
+	entry         sql.Null[uint64]
+}
+
+// DropHeld removes what waits in groups, or in their messages, and was served by
+// another leader. A message of which a part was is unmade: its other parts wait in
+// their group again, as if it had not been released.
+func (l *Store) DropHeld(ctx context.Context, served DeliveredOffsets) error {
+	return l.write(ctx, "dropping what waits", func(ctx context.Context, tx *tx) error {
+		spoilt, err := tx.dropDelivered(ctx, served)
+		if err != nil {
+			return err
+		}
+		for entry, receiver := range spoilt {
+			if err := tx.undoMessage(ctx, receiver, entry); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// dropServed removes the parts that were served, and returns the messages that they
+// were parts of, with their receivers.
+func (tx *tx) dropDelivered(ctx context.Context, served DeliveredOffsets) (spoilt map[uint64]string, err error) {
+	parts, err := tx.allParts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spoilt = map[uint64]string{}
+	for _, p := range parts {
+		if !served.Covers(p.receiver, p.key, p.position) {
+			continue
+		}
+		if err := tx.dropPart(ctx, p); err != nil {
+			return nil, err
+		}
+		if p.entry.Valid {
+			spoilt[p.entry.V] = p.receiver
+		}
+	}
+	return spoilt, nil
+}
+
+func (tx *tx) allParts(ctx context.Context) (parts []heldPart, err error) {
+	rows, err := tx.query(ctx, `SELECT receiver, key, position, entry FROM held`)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var p heldPart
+		err := rows.Scan(&p.receiver, &p.key, &p.position, &p.entry)
+		parts = append(parts, p)
+		return err
+	})
+	return parts, err
+}
+
+func (tx *tx) dropPart(ctx context.Context, p heldPart) error {
+	_, err := tx.exec(ctx, `DELETE FROM held WHERE receiver = ? AND key = ?`, p.receiver, p.key)
+	tx.after(func(m *memory) { m.unheld(p.receiver, 1) })
+	return err
+}
+
+// theEntry is the one whose ID is the bound.
+var exactID = selection{column: "id", also: " AND id >= ?2"}
+
+// unmake removes a message of a group and leaves its parts.
+func (tx *tx) undoMessage(ctx context.Context, receiver string, entry uint64) error {
+	if _, err := tx.exec(ctx, `UPDATE held SET entry = NULL WHERE entry = ?`, entry); err != nil {
+		return err
+	}
+	if err := tx.delete(ctx, receiver, exactID, entry); err != nil {
+		return err
+	}
+	return tx.dropBrokenAttempt(ctx, receiver)
+}

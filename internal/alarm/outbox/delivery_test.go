@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,17 +11,109 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-func everyone(string) bool { return true }
-
-// lookAt returns what is to be seen of a receiver; the zero Outlook if nothing is.
-func lookAt(t testing.TB, dir, receiver string, limit int) ReceiverView {
-	t.Helper()
-	v, err := Inspect(context.Background(), dir, limit, func(r string) bool { return r == receiver })
-	must(t, err)
-	if len(v.Receivers) == 0 {
-		return ReceiverView{}
+func TestAttemptSurvivesAsItWasFrozen(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	l := open(t, dir, WithClock(testingclock.NewFakePassiveClock(day)))
+	commit(t, l, "r", 1, 5)
+	want := freeze(t, l, "r", 3)
+	if want.Entries != 3 || want.Count != 3 || want.Oldest != day || want.FirstTried != day {
+		t.Errorf("got %+v, want 3 entries, 3 occurrences, both times %v", want, day)
 	}
-	return v.Receivers[0]
+	must(t, l.Close())
+
+	got, err := open(t, dir).Prepared(ctx, "r")
+	must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFrozenEntriesAreNotPending(t *testing.T) {
+	ctx, l := context.Background(), open(t, t.TempDir())
+	commit(t, l, "r", 1, 4)
+	freeze(t, l, "r", 2)
+	if diff := cmp.Diff([]uint64{3, 4}, pending(t, l, "r")); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := l.Prepare(ctx, "r", 4, "second", nil); !errors.Is(err, ErrUnacknowledged) {
+		t.Errorf("a second attempt: got %v, want ErrFrozen", err)
+	}
+}
+
+func TestFreezeWithoutEntriesIsRefused(t *testing.T) {
+	l := open(t, t.TempDir())
+	if _, err := l.Prepare(context.Background(), "r", 4, "key", nil); !errors.Is(err, ErrNothingPending) {
+		t.Errorf("got %v, want ErrNothingPending", err)
+	}
+}
+
+func TestSettleRemovesTheAttemptsEntriesAndNoOthers(t *testing.T) {
+	ctx, l := context.Background(), open(t, t.TempDir())
+	batch := Batch{Position: 3, Entries: entries("r", 1, 3)}
+	batch.Entries[0].Alarm, batch.Entries[0].Count = "Alarm/shop/other", 7
+	must(t, l.Commit(ctx, batch))
+	a := freeze(t, l, "r", 3)
+	commit(t, l, "r", 4, 1)
+	commit(t, l, "other", 5, 1)
+
+	tally, err := l.Acknowledge(ctx, a)
+	must(t, err)
+	if diff := cmp.Diff(Counts{"Alarm/shop/other": 7, "Alarm/shop/rollouts": 2}, tally); diff != "" {
+		t.Error(diff)
+	}
+	want := map[string]Backlog{"r": {Entries: 1, Lowest: 4}, "other": {Entries: 1, Lowest: 5}}
+	if diff := cmp.Diff(want, l.Snapshot().Backlogs); diff != "" {
+		t.Error(diff)
+	}
+
+	tally, err = l.Acknowledge(ctx, a)
+	must(t, err)
+	if diff := cmp.Diff(Counts{}, tally); diff != "" {
+		t.Errorf("settled twice: %s", diff)
+	}
+	if diff := cmp.Diff([]uint64{4}, pending(t, l, "r")); diff != "" {
+		t.Errorf("settled twice: %s", diff)
+	}
+}
+
+func TestSettleOfALargeDigestIsWhole(t *testing.T) {
+	ctx, l := context.Background(), open(t, t.TempDir())
+	commit(t, l, "r", 1, 3*chunk+1)
+	tally, err := l.Acknowledge(ctx, freeze(t, l, "r", 3*chunk))
+	must(t, err)
+	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3 * chunk}, tally); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]uint64{3*chunk + 1}, pending(t, l, "r")); diff != "" {
+		t.Error(diff)
+	}
+	freeze(t, l, "r", 1)
+}
+
+// A crash between two chunks leaves an attempt that was delivered: sending it
+// again would be a duplicate.
+func TestSettleThatACrashInterruptedIsNotSentAgain(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	l := open(t, dir)
+	commit(t, l, "r", 1, 2*chunk)
+	a := freeze(t, l, "r", 2*chunk-1)
+	must(t, l.write(ctx, "settling the first chunk", func(ctx context.Context, tx *tx) error {
+		_, _, err := tx.acknowledge(ctx, a, time.Time{})
+		return err
+	}))
+	if got, err := l.Prepared(ctx, "r"); got != nil || err != nil {
+		t.Errorf("frozen: got %v, %v, want none", got, err)
+	}
+	if diff := cmp.Diff([]uint64{2 * chunk}, pending(t, l, "r")); diff != "" {
+		t.Error(diff)
+	}
+	must(t, l.Close())
+
+	l = open(t, dir)
+	if got := l.Backlog("r"); got != (Backlog{Entries: 1, Lowest: 2 * chunk}) {
+		t.Errorf("after opening again: got %+v, want the one entry that was not frozen", got)
+	}
+	freeze(t, l, "r", 1)
 }
 
 func TestWhatADigestToldOfCanBeLookedUp(t *testing.T) {
@@ -137,87 +225,4 @@ func TestADigestIsKeptThoughTheProcessEndsWhileItIsSettled(t *testing.T) {
 	if len(got) != maxDigested || got[0].ID != chunk+10 || got[0].Delivered || got[maxDigested-1].Delivered {
 		t.Errorf("kept %d, %+v the newest", len(got), got[0].EndedAt)
 	}
-}
-
-func TestLookingShowsWhatWaitsAndWhatFor(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
-	l := open(t, dir, WithClock(testingclock.NewFakePassiveClock(day)))
-	commit(t, l, "r", 1, 3)
-	freeze(t, l, "r", 1)
-	member := entries("r", 4, 1)
-	member[0].Member = &Membership{Group: "g", At: day, Wait: 5 * time.Second}
-	must(t, l.Commit(ctx, Batch{Position: 4, Entries: member}))
-	commit(t, l, "another", 5, 1)
-
-	got := lookAt(t, dir, "r", 0)
-	if got.Entries != 4 || got.Count != 4 || len(got.Waiting) != 4 {
-		t.Fatalf("got %+v", got)
-	}
-	for i, want := range []struct{ tried, due time.Time }{{tried: day}, {}, {}, {due: day.Add(6 * time.Second)}} {
-		if w := got.Waiting[i]; w.FirstTried != want.tried || w.Due != want.due || w.Position != uint64(i+1) {
-			t.Errorf("%d: tried %v, due %v", w.Position, w.FirstTried, w.Due)
-		}
-	}
-	if got := lookAt(t, dir, "r", 2); got.Entries != 4 || len(got.Waiting) != 2 {
-		t.Errorf("with a limit: %d of %d", len(got.Waiting), got.Entries)
-	}
-}
-
-// It must not get into the way of whoever has the ledger open, nor leave a trace: the
-// user may be another, whose files the operator could not open.
-func TestLookingChangesNothing(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
-	l := open(t, dir)
-	commit(t, l, "r", 1, 10)
-	before := contents(t, dir)
-	_ = lookAt(t, dir, "r", 0)
-	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
-		t.Error("while it is open: ", diff)
-	}
-	commit(t, l, "r", 11, 1)
-	must(t, l.Close())
-
-	before = contents(t, dir)
-	if got := lookAt(t, dir, "r", 0); got.Entries != 11 {
-		t.Errorf("got %d entries", got.Entries)
-	}
-	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
-		t.Error("while it is closed: ", diff)
-	}
-
-	killed := t.TempDir() // with what was not yet moved into the database
-	l = open(t, dir)
-	commit(t, l, "r", 12, 1)
-	must(t, os.CopyFS(killed, os.DirFS(dir)))
-	must(t, os.Remove(filepath.Join(killed, FileName+"-shm")))
-	before = contents(t, killed)
-	before[FileName+"-shm"] = "" // that it makes anew
-	if got := lookAt(t, killed, "r", 0); got.Entries != 12 {
-		t.Errorf("got %d entries", got.Entries)
-	}
-	if diff := cmp.Diff(before, contents(t, killed)); diff != "" {
-		t.Error("of an operator that was killed: ", diff)
-	}
-	if _, err := Inspect(ctx, t.TempDir(), 0, everyone); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of no ledger: %v", err)
-	}
-}
-
-// contents are the sizes and times of the files; of the index of the WAL, which every
-// reader enters itself into, only that it is there.
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		files[d.Name()] = string(data)
-		if strings.HasSuffix(path, "-shm") {
-			files[d.Name()] = ""
-		}
-		return err
-	}))
-	return files
 }

@@ -2,8 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
-	"math"
 	"testing"
 	"time"
 
@@ -48,40 +46,6 @@ func TestEntryOfSameReceiverAndKeyIsIgnoredWhileOneIsThere(t *testing.T) {
 	if got := l.Backlog("r"); got.Entries != 1 {
 		t.Errorf("backlog: got %d entries, want 1", got.Entries)
 	}
-}
-
-func TestCommitThatFailsChangesNothing(t *testing.T) {
-	ctx, l := context.Background(), open(t, t.TempDir())
-	commit(t, l, "r", 1, 3)
-	before := l.Snapshot()
-
-	broken := Batch{Position: 9, Entries: entries("r", 4, 2), Counts: []EventCount{{UID: "e"}}}
-	broken.Entries[1].Position = math.MaxUint64 // more than SQLite can store
-	if err := l.Commit(ctx, broken); err == nil {
-		t.Fatal("the batch was committed, want an error")
-	}
-	if diff := cmp.Diff(before, l.Snapshot()); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]uint64{1, 2, 3}, pending(t, l, "r")); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(map[string]int64{}, allCounts(t, l)); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestCommitRefusesToGoBackwards(t *testing.T) {
-	ctx, l := context.Background(), open(t, t.TempDir())
-	must(t, l.Commit(ctx, Batch{Position: 7}))
-	if err := l.Commit(ctx, Batch{Position: 6, Entries: entries("r", 6, 1)}); !errors.Is(err, ErrBackwards) {
-		t.Errorf("got %v, want ErrBackwards", err)
-	}
-	if got := l.Snapshot(); got.Position != 7 || len(got.Backlogs) != 0 {
-		t.Errorf("got %+v, want position 7 and no backlog", got)
-	}
-	must(t, l.Replay(ctx, "", 3, DeliveredOffsets{}))
-	must(t, l.Commit(ctx, Batch{Position: 6}))
 }
 
 func TestDropOlderThanStopsAtTheFirstYoungEntryAndLeavesFrozenOnes(t *testing.T) {
