@@ -46,7 +46,7 @@ func newWorld(t *testing.T) world {
 // operator returns the Store of one more operator.
 func (w world) operator() *checkpoint.Store { return checkpoint.NewStore(w.client, w.namespace) }
 
-func TestANewLeaderReadsWhatTheFormerWrote(t *testing.T) {
+func TestANewLeaderReadsTheCheckpointOfTheFormerLeader(t *testing.T) {
 	w := newWorld(t)
 	former := w.operator()
 	for _, m := range []checkpoint.Checkpoint{{Epoch: "first", Behind: map[string]uint64{"a": 1}}, whole} {
@@ -57,7 +57,7 @@ func TestANewLeaderReadsWhatTheFormerWrote(t *testing.T) {
 	}
 }
 
-func TestAClusterWithoutAMirrorHasNone(t *testing.T) {
+func TestAClusterWithoutACheckpointHasNone(t *testing.T) {
 	w := newWorld(t)
 	if m, found, err := w.operator().Read(t.Context()); found || err != nil {
 		t.Errorf("got %v, %v, %v", m, found, err)
@@ -92,7 +92,7 @@ func TestADeposedLeaderCannotWrite(t *testing.T) {
 
 // It knows nothing of a write of which it did not hear, and of a store that was put
 // back to what it had written before.
-func TestALeaderGoesOnFromWhateverItWroteItself(t *testing.T) {
+func TestALeaderContinuesFromItsOwnWrites(t *testing.T) {
 	for name, first := range map[string]bool{"its first write": true, "a later one": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -110,7 +110,7 @@ func TestALeaderGoesOnFromWhateverItWroteItself(t *testing.T) {
 	}
 }
 
-func TestOfTwoFirstLeadersOneIsDeposed(t *testing.T) {
+func TestOneOfTwoFirstLeadersIsDeposed(t *testing.T) {
 	w := newWorld(t)
 	one, other := w.operator(), w.operator()
 	for _, store := range []*checkpoint.Store{one, other} {
@@ -127,7 +127,7 @@ func TestOfTwoFirstLeadersOneIsDeposed(t *testing.T) {
 	}
 }
 
-func TestALeaderWhoseMirrorWasDeletedWritesItAgain(t *testing.T) {
+func TestALeaderRecreatesADeletedCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	leader := w.operator()
 	write(t, leader, checkpoint.Checkpoint{Epoch: whole.Epoch})
@@ -138,7 +138,7 @@ func TestALeaderWhoseMirrorWasDeletedWritesItAgain(t *testing.T) {
 	}
 }
 
-func TestAMirrorThatIsTooLargeLeavesOutWhoHasMostOfIt(t *testing.T) {
+func TestACheckpointThatIsTooLargeOmitsTheLargestNamespace(t *testing.T) {
 	w := newWorld(t)
 	m := checkpoint.Checkpoint{Epoch: "leader", Position: 9, Behind: map[string]uint64{"AlarmReceiver/shop/hook": 3, "ClusterAlarmReceiver//ops": 4}}
 	want := maps.Clone(m.Behind)
@@ -160,7 +160,7 @@ func TestAMirrorThatIsTooLargeLeavesOutWhoHasMostOfIt(t *testing.T) {
 
 // Whoever makes receivers chooses how long their names are, and may not keep the leader
 // from writing what it needs to lead.
-func TestTooMuchThatWaitsInGroupsIsToldAsBeingBehind(t *testing.T) {
+func TestTooManyHeldOccurrencesBecomeALowerOffset(t *testing.T) {
 	w := newWorld(t)
 	waiting := func(position uint64) map[string]uint64 {
 		return map[string]uint64{"5e97": position, "5e98": position + 1}
@@ -186,7 +186,7 @@ func TestTooMuchThatWaitsInGroupsIsToldAsBeingBehind(t *testing.T) {
 	write(t, w.operator(), m)
 }
 
-func TestADeposedLeaderThatReadsAgainMayWrite(t *testing.T) {
+func TestADeposedLeaderCanWriteAfterItReadsAgain(t *testing.T) {
 	w := newWorld(t)
 	store := w.operator()
 	write(t, store, whole)
@@ -200,7 +200,7 @@ func TestADeposedLeaderThatReadsAgainMayWrite(t *testing.T) {
 	}
 }
 
-func TestAMirrorThatCannotBeUnderstoodIsNoneAndIsReplaced(t *testing.T) {
+func TestAnUnreadableCheckpointIsIgnoredAndReplaced(t *testing.T) {
 	for name, data := range map[string]map[string]string{
 		"empty":             nil,
 		"another key":       {"other.json": "{}"},
@@ -224,7 +224,7 @@ func TestAMirrorThatCannotBeUnderstoodIsNoneAndIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatRefusesDeposesNobody(t *testing.T) {
+func TestAnAPIErrorDoesNotDeposeTheLeader(t *testing.T) {
 	w := newWorld(t)
 	nowhere := checkpoint.NewStore(w.client, "default") // where this user has no rights
 	_, _, err := nowhere.Read(t.Context())
@@ -236,7 +236,7 @@ func TestAnAPIServerThatRefusesDeposesNobody(t *testing.T) {
 	}
 }
 
-func TestMirrorsAreEqualIfTheyTellTheSame(t *testing.T) {
+func TestCheckpointsAreEqualIfAllFieldsAre(t *testing.T) {
 	for name, change := range map[string]func(*checkpoint.Checkpoint){
 		"cluster":  func(m *checkpoint.Checkpoint) { m.ClusterUID = "other" },
 		"epoch":    func(m *checkpoint.Checkpoint) { m.Epoch = "other" },

@@ -12,7 +12,7 @@ import (
 // minute is a time in minutes after some other.
 func minute(m float64) time.Time { return time.Unix(1_800_000_000+int64(60*m), 0) }
 
-func TestTheTrailLeadsBackByAWindow(t *testing.T) {
+func TestThePositionHistoryFindsThePositionBeforeAWindow(t *testing.T) {
 	var m checkpoint.Checkpoint
 	m.PositionHistory = checkpoint.ExtendPositionHistory(m.PositionHistory, 10, time.Time{}) // nothing has happened
 	for i := range 10 {
@@ -38,7 +38,7 @@ func TestTheTrailLeadsBackByAWindow(t *testing.T) {
 	}
 }
 
-func TestTheTrailIsBounded(t *testing.T) {
+func TestThePositionHistoryIsLimited(t *testing.T) {
 	var m checkpoint.Checkpoint
 	position := uint64(0)
 	for i := range 5_000 {
@@ -53,7 +53,7 @@ func TestTheTrailIsBounded(t *testing.T) {
 	}
 }
 
-func TestNothingNewExtendsNoTrail(t *testing.T) {
+func TestThePositionHistoryGrowsOnlyWithLaterPositions(t *testing.T) {
 	trail := checkpoint.ExtendPositionHistory(nil, 10, minute(0))
 	for name, next := range map[string]checkpoint.TimedPosition{
 		"the same":        {Position: 10, Time: minute(9).Unix()},

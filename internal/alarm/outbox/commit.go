@@ -10,46 +10,46 @@ import (
 	"github.com/google/uuid"
 )
 
-// Batch is what was made of a stretch of the feed.
+// Batch is what one batch of Events changes.
 type Batch struct {
-	// Position is the end of the stretch. It never lies before the last one's,
-	// unless there is a History.
+	// Position is the position after the batch. Without a History, it is never before the
+	// position of the last batch.
 	Position uint64
-	// Time is kept for the feed, to the microsecond, and returned in UTC.
+	// Time is kept for the event source, with microseconds, in UTC.
 	Time time.Time
-	// History, if not empty, names the history that positions are of from here on:
-	// floors, which are of the former one, are dropped, and what is still to be sent
-	// is as if it had happened at Position at the latest.
+	// History, if set, names a new history of positions. Commit then drops the delivered
+	// offsets, which belong to the former history. It also lowers the positions of
+	// pending entries to Position.
 	History string
-	// Entries to be sent; their IDs are ignored.
+	// Entries are new messages. Their IDs are ignored.
 	Entries []Entry
-	// Counts are stored in place of earlier ones of the same Events.
+	// Counts replace the earlier counts of the same Events.
 	Counts []EventCount
-	// Counted says that with these the counts of all live Events are known.
+	// CountsKnown is true if the counts of all live Events are known after this batch.
 	CountsKnown bool
 	// Forget names Events whose counts are no longer needed.
 	Forget []string
-	// Windows are stored in place of earlier ones of the same IDs.
+	// Windows replace the earlier windows of the same IDs.
 	Windows []Window
-	// Oldest and Newest are when the first and the last of what the batch was made
-	// of happened; the zero time if there was nothing. Windows that ended before
-	// Oldest are forgotten.
+	// Oldest and Newest are the times of the first and the last occurrence of the batch,
+	// zero if there is none. Windows that ended before Oldest are removed.
 	Oldest, Newest time.Time
 }
 
-// Commit stores a batch whole: entries, counts, windows and the position. On an error
-// nothing is changed: ErrBackwards if it lies before what was committed, ErrFull
-// if there is no space, also without what is kept of digests.
-func (l *Store) Commit(ctx context.Context, batch Batch) error {
-	err := l.commit(ctx, batch)
-	if errors.Is(err, ErrFull) && l.makeRoom(ctx) {
-		err = l.commit(ctx, batch)
+// Commit stores a batch in one transaction. If it fails, nothing changes: with ErrBackwards
+// for a position before the committed one, with ErrFull if there is no space. An entry is
+// ignored if its receiver already has one with the same key. If the file is full, Commit
+// removes entries of past digests and tries once more.
+func (s *Store) Commit(ctx context.Context, batch Batch) error {
+	err := s.commit(ctx, batch)
+	if errors.Is(err, ErrFull) && s.makeRoom(ctx) {
+		err = s.commit(ctx, batch)
 	}
 	return err
 }
 
-func (l *Store) commit(ctx context.Context, batch Batch) error {
-	return l.write(ctx, "committing a batch", func(ctx context.Context, tx *tx) error {
+func (s *Store) commit(ctx context.Context, batch Batch) error {
+	return s.write(ctx, "commit a batch", func(ctx context.Context, tx *tx) error {
 		if err := tx.advance(ctx, &batch); err != nil {
 			return err
 		}
@@ -75,31 +75,31 @@ func (l *Store) commit(ctx context.Context, batch Batch) error {
 }
 
 func (tx *tx) advance(ctx context.Context, batch *Batch) error {
-	s, err := tx.state(ctx)
+	state, err := tx.state(ctx)
 	if err != nil {
 		return err
 	}
-	if batch.Position < s.Position && batch.History == "" {
-		return fmt.Errorf("%w: %d is before %d", ErrBackwards, batch.Position, s.Position)
+	if batch.Position < state.Position && batch.History == "" {
+		return fmt.Errorf("%w: %d is before %d", ErrBackwards, batch.Position, state.Position)
 	}
 	if batch.History != "" {
-		s.History, s.Delivered = batch.History, DeliveredOffsets{}
+		state.History, state.Delivered = batch.History, DeliveredOffsets{}
 		if err := tx.lowerPositions(ctx, batch.Position); err != nil {
 			return err
 		}
 	}
-	if s.Delivered.passedBy(batch.Position) {
-		s.Delivered = DeliveredOffsets{}
+	if state.Delivered.passedBy(batch.Position) {
+		state.Delivered = DeliveredOffsets{}
 	}
-	s.Position, s.Time, s.CountsKnown = batch.Position, batch.Time, batch.CountsKnown
-	if batch.Newest.After(s.Newest) {
-		s.Newest = batch.Newest.UTC().Truncate(time.Microsecond)
+	state.Position, state.Time, state.CountsKnown = batch.Position, batch.Time, batch.CountsKnown
+	if batch.Newest.After(state.Newest) {
+		state.Newest = batch.Newest.UTC().Truncate(time.Microsecond)
 	}
-	return tx.setState(ctx, s)
+	return tx.setState(ctx, state)
 }
 
-// lowerPositions brings what is still to be sent and lies beyond a position to it: a
-// receiver must not seem to be ahead of the feed.
+// lowerPositions lowers the positions of pending entries to a limit. Otherwise, a
+// receiver would seem to be ahead of the event source.
 func (tx *tx) lowerPositions(ctx context.Context, position uint64) error {
 	for _, table := range []string{"entry", "held"} {
 		if _, err := tx.exec(ctx, `UPDATE `+table+` SET position = ?1 WHERE position > ?1`, position); err != nil {
@@ -133,17 +133,17 @@ func (tx *tx) insert(ctx context.Context, e *Entry) error {
 type EventCount struct {
 	UID   string
 	Count int64
-	// Position is where in the feed it had that count.
+	// Position is the resourceVersion at which the Event had that count.
 	Position uint64
 }
 
 const selectCounts = `SELECT uid, count, position FROM event_count`
 
-// EachCount calls fn with every count, in no order, until it returns an error,
-// which EachCount returns.
-func (l *Store) EachCount(ctx context.Context, fn func(EventCount) error) error {
-	rows, err := l.readers.QueryContext(ctx, selectCounts)
-	return l.read("reading the counts", each(rows, err, func(rows *sql.Rows) error {
+// EachCount calls fn with every count, in no order. It stops at the first error of fn and
+// returns it.
+func (s *Store) EachCount(ctx context.Context, fn func(EventCount) error) error {
+	rows, err := s.readers.QueryContext(ctx, selectCounts)
+	return s.read("read the counts", each(rows, err, func(rows *sql.Rows) error {
 		var c EventCount
 		if err := rows.Scan(uidColumn{&c.UID}, &c.Count, &c.Position); err != nil {
 			return err
@@ -176,8 +176,8 @@ func (tx *tx) forgetCounts(ctx context.Context, uids []string) error {
 	return nil
 }
 
-// packUID returns the 16 bytes of a UUID, or the text of what is none. Only the
-// form that the API server writes is packed: any other would come back changed.
+// packUID returns a UUID as 16 bytes, and any other text unchanged. It packs only the
+// form that the API server writes, because other forms would be read back differently.
 func packUID(s string) any {
 	u, err := uuid.Parse(s)
 	if err != nil || u.String() != s {
@@ -186,7 +186,7 @@ func packUID(s string) any {
 	return u[:]
 }
 
-// uid scans what packUID made.
+// uidColumn scans a UID that packUID wrote.
 type uidColumn struct{ *string }
 
 func (u uidColumn) Scan(value any) error {
@@ -201,42 +201,40 @@ func (u uidColumn) Scan(value any) error {
 	}
 }
 
-// Window is what is remembered of the occurrences before, so that the next one can
-// be judged.
+// Window is the state of a threshold.
 type Window struct {
-	// ID names it: at most 64 characters.
+	// ID identifies the window: 64 characters at most.
 	ID string
-	// Alarm is what it is accounted to.
+	// Alarm is the alarm that owns the window.
 	Alarm string
-	// Until is when it may be forgotten: see Batch.Oldest.
+	// Until is the time after which the window can be removed: see Batch.Oldest.
 	Until time.Time
-	// State is what is remembered.
+	// State is opaque here.
 	State []byte
 }
 
 const selectWindow = `SELECT state FROM window WHERE id = ?`
 
-// Window returns the state of a window, nil if there is none.
-func (l *Store) Window(ctx context.Context, id string) ([]byte, error) {
+// Window returns the state of a window, or nil if there is none.
+func (s *Store) Window(ctx context.Context, id string) ([]byte, error) {
 	var state []byte
-	err := l.readers.QueryRowContext(ctx, selectWindow, id).Scan(&state)
+	err := s.readers.QueryRowContext(ctx, selectWindow, id).Scan(&state)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	return state, l.read("reading a window", err)
+	return state, s.read("read a window", err)
 }
 
-// HasGroup says whether anything is remembered under an ID, of Window or of
-// Membership.
-func (l *Store) HasGroup(ctx context.Context, id string) (known bool, err error) {
-	err = l.readers.QueryRowContext(ctx, selectGroupExists, id).Scan(&known)
+// HasGroup reports whether a Window or a group of a Membership has the ID.
+func (s *Store) HasGroup(ctx context.Context, id string) (known bool, err error) {
+	err = s.readers.QueryRowContext(ctx, selectGroupExists, id).Scan(&known)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
-	return known, l.read("looking for a group", err)
+	return known, s.read("look for a group", err)
 }
 
-const selectGroupExists = `SELECT 1 FROM window WHERE id = ?1 UNION ALL SELECT 1 FROM grp WHERE id = ?1 LIMIT 1`
+const selectGroupExists = `SELECT 1 FROM window WHERE id = ?1 UNION ALL SELECT 1 FROM open_group WHERE id = ?1 LIMIT 1`
 
 func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 	for _, w := range windows {
@@ -254,7 +252,7 @@ func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 
 const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm`
 
-// expireWindows forgets windows that ended before a time, at most a chunk.
+// expireWindows removes windows that ended before a time, one chunk at most.
 func (tx *tx) expireWindows(ctx context.Context, before time.Time) error {
 	if before.IsZero() {
 		return nil

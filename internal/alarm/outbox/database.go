@@ -16,26 +16,26 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// migrations bring a file from the version of their index to the next one;
-// the number of them is the version that this release knows. They are never
-// edited once released: a change is a new one.
+// migrations contains the scripts that build the schema. Script i migrates a file of
+// version i to version i+1. After a release, never edit a script: append one.
 var migrations = []string{
 	`CREATE TABLE state (
-		id         INTEGER PRIMARY KEY CHECK (id = 1),
-		cluster    TEXT NOT NULL,
-		epoch      TEXT NOT NULL,
-		next_epoch TEXT NOT NULL,
-		position   INTEGER NOT NULL,
-		time       INTEGER NOT NULL,
-		counted    INTEGER NOT NULL,
-		floors     TEXT NOT NULL,
-		history    TEXT NOT NULL
+		id           INTEGER PRIMARY KEY CHECK (id = 1),
+		cluster      TEXT NOT NULL,
+		epoch        TEXT NOT NULL,
+		next_epoch   TEXT NOT NULL,
+		position     INTEGER NOT NULL,
+		time         INTEGER NOT NULL,
+		newest       INTEGER NOT NULL,
+		counts_known INTEGER NOT NULL,
+		delivered    TEXT NOT NULL,
+		history      TEXT NOT NULL
 	) STRICT;
-	INSERT INTO state VALUES (1, '', '', '', 0, 0, 0, '{}', '');
+	INSERT INTO state VALUES (1, '', '', '', 0, 0, 0, 0, '{}', '');
 
-	-- AUTOINCREMENT: an id is never used again, so that "up to this id" means the
-	-- same entries for as long as an attempt lives. What freezing 100,000 entries
-	-- reads of them is in entry_by_age.
+	-- A message to send. AUTOINCREMENT never uses an id again. "Up to this id" therefore
+	-- means the same entries as long as an attempt exists. entry_by_age covers what
+	-- preparing a digest of 100,000 entries reads.
 	CREATE TABLE entry (
 		id         INTEGER PRIMARY KEY AUTOINCREMENT,
 		receiver   TEXT NOT NULL,
@@ -44,46 +44,48 @@ var migrations = []string{
 		position   INTEGER NOT NULL,
 		count      INTEGER NOT NULL,
 		created_at INTEGER NOT NULL,
-		payload    BLOB NOT NULL
+		payload    BLOB NOT NULL,
+		group_id   TEXT NOT NULL DEFAULT ''
 	) STRICT;
 	CREATE UNIQUE INDEX entry_by_key ON entry (receiver, key);
 	CREATE INDEX entry_by_age ON entry (receiver, id, created_at, count);
-	CREATE INDEX entry_by_position ON entry (receiver, position);
+	CREATE INDEX entry_by_position ON entry (receiver, position, group_id);
 
-	-- An attempt stands for the entries of its receiver up to the id in last. A
-	-- settled one is there only until the last of its entries is removed.
+	-- A prepared message. It contains the entries of its receiver up to the id in last.
+	-- An acknowledged attempt stays until the last of its entries is removed.
 	CREATE TABLE attempt (
-		id          INTEGER PRIMARY KEY AUTOINCREMENT,
-		receiver    TEXT NOT NULL UNIQUE,
-		key         TEXT NOT NULL,
-		body        BLOB NOT NULL,
-		last        INTEGER NOT NULL,
-		entries     INTEGER NOT NULL,
-		count       INTEGER NOT NULL,
-		oldest      INTEGER NOT NULL,
-		first_tried INTEGER NOT NULL,
-		settled     INTEGER NOT NULL DEFAULT 0
+		id           INTEGER PRIMARY KEY AUTOINCREMENT,
+		receiver     TEXT NOT NULL UNIQUE,
+		key          TEXT NOT NULL,
+		body         BLOB NOT NULL,
+		last         INTEGER NOT NULL,
+		entries      INTEGER NOT NULL,
+		count        INTEGER NOT NULL,
+		oldest       INTEGER NOT NULL,
+		first_tried  INTEGER NOT NULL,
+		group_id     TEXT NOT NULL,
+		acknowledged INTEGER NOT NULL DEFAULT 0
 	) STRICT;
 
-	-- uid is a BLOB of 16 bytes where it is a UUID, else TEXT.
+	-- The last known count of an Event. uid is a BLOB of 16 bytes if it is a UUID, else
+	-- TEXT.
 	CREATE TABLE event_count (
 		uid      ANY PRIMARY KEY NOT NULL,
 		count    INTEGER NOT NULL,
 		position INTEGER NOT NULL
-	) STRICT, WITHOUT ROWID;`,
+	) STRICT, WITHOUT ROWID;
 
-	`ALTER TABLE state ADD COLUMN newest INTEGER NOT NULL DEFAULT 0;
-
+	-- The state of a threshold.
 	CREATE TABLE window (
 		id    TEXT PRIMARY KEY NOT NULL,
 		alarm TEXT NOT NULL,
 		until INTEGER NOT NULL,
 		state BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX window_by_end ON window (until);`,
+	CREATE INDEX window_by_end ON window (until);
 
-	// What is remembered of an open group of a receiver.
-	`CREATE TABLE grp (
+	-- An open group of a receiver.
+	CREATE TABLE open_group (
 		receiver  TEXT NOT NULL,
 		id        TEXT NOT NULL,
 		alarm     TEXT NOT NULL,
@@ -98,16 +100,17 @@ var migrations = []string{
 		reference TEXT NOT NULL,
 		PRIMARY KEY (receiver, id)
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX grp_by_age ON grp (newest);
-	CREATE INDEX grp_by_id ON grp (id);
+	CREATE INDEX group_by_age ON open_group (newest);
+	CREATE INDEX group_by_id ON open_group (id);
 
-	-- What waits in groups. Once its message is made it stays as long as that does: a
-	-- replay must know it, and another leader may have served a part of it. What is said
-	-- of the group is as it was with this part: the group may go on before it is told.
+	-- An occurrence of a group. It waits until the message of the group is due, and stays
+	-- as long as that message exists: a replay must find it, and another leader can have
+	-- delivered a part of the message. since, total, first and resolved describe the group
+	-- after this occurrence, because the group can continue before the message is made.
 	CREATE TABLE held (
 		receiver   TEXT NOT NULL,
 		key        TEXT NOT NULL,
-		grp        TEXT NOT NULL,
+		group_id   TEXT NOT NULL,
 		alarm      TEXT NOT NULL,
 		position   INTEGER NOT NULL,
 		count      INTEGER NOT NULL,
@@ -122,16 +125,12 @@ var migrations = []string{
 		PRIMARY KEY (receiver, key)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX held_by_due ON held (due) WHERE entry IS NULL;
-	CREATE INDEX held_by_group ON held (receiver, grp, due, position) WHERE entry IS NULL;
+	CREATE INDEX held_by_group ON held (receiver, group_id, due, position) WHERE entry IS NULL;
 	CREATE INDEX held_by_position ON held (receiver, position);
 	CREATE INDEX held_by_entry ON held (entry) WHERE entry IS NOT NULL;
-	ALTER TABLE entry ADD COLUMN grp TEXT NOT NULL DEFAULT '';
-	DROP INDEX entry_by_position;
-	CREATE INDEX entry_by_position ON entry (receiver, position, grp);
-	ALTER TABLE attempt ADD COLUMN grp TEXT NOT NULL DEFAULT '';`,
 
-	// What was told of in digests, under the ids that the entries had.
-	`CREATE TABLE digested (
+	-- An entry of a digest that was sent or given up, under its former id.
+	CREATE TABLE digested (
 		id         INTEGER PRIMARY KEY,
 		receiver   TEXT NOT NULL,
 		alarm      TEXT NOT NULL,
@@ -140,13 +139,13 @@ var migrations = []string{
 		payload    BLOB NOT NULL,
 		digest     TEXT NOT NULL,
 		delivered  INTEGER NOT NULL,
-		settled_at INTEGER NOT NULL
+		ended_at   INTEGER NOT NULL
 	) STRICT;
 	CREATE INDEX digested_by_receiver ON digested (receiver, id);
-	CREATE INDEX digested_by_age ON digested (settled_at);`,
+	CREATE INDEX digested_by_age ON digested (ended_at);`,
 }
 
-// migrate brings the file to the version that this release knows.
+// migrate migrates the file to the version of this release.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	var version int
 	if err := conn.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
@@ -155,37 +154,45 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 	for ; version < len(migrations); version++ {
 		script := fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %d; COMMIT", migrations[version], version+1)
 		if _, err := conn.ExecContext(ctx, script); err != nil {
-			return fmt.Errorf("migrating to version %d: %w", version+1, err)
+			return fmt.Errorf("migrate to version %d: %w", version+1, err)
 		}
 	}
 	return nil
 }
 
-// pragmas hold for every connection.
+// checkVersion fails if a newer release wrote a file of the version.
+func checkVersion(version int) error {
+	if version > len(migrations) {
+		return fmt.Errorf("%w: its version is %d, and the newest known version is %d", ErrNewerSchema, version, len(migrations))
+	}
+	return nil
+}
+
+// pragmas apply to every connection.
 //
-// synchronous FULL syncs the WAL at each commit: NORMAL would survive the death
-// of the process too, but a node that loses power would forget what it had sent
-// since the last checkpoint, and send it all again.
+// synchronous FULL syncs the WAL at each commit. With NORMAL, a node that loses power
+// would forget which messages it had sent since the last checkpoint of the WAL, and send
+// them again.
 //
-// busy_timeout is for an administrator's sqlite3; the ledger itself never waits
-// for a lock, for it has one writer.
+// busy_timeout is for an administrator's sqlite3. The store has one writer and never
+// waits for a lock.
 var pragmas = []string{
 	"journal_mode(WAL)",
 	"synchronous(FULL)",
 	"busy_timeout(5000)",
-	"temp_store(MEMORY)", // no file outside the data directory
+	"temp_store(MEMORY)", // no files outside the data directory
 }
 
-// walLimit is what the WAL is cut to, in bytes, so that one great transaction
-// does not leave a great file. It is moved into the database at every 1,000 pages
-// (SQLite's default), 4 MB.
+// walLimit is the size in bytes to which the WAL is cut, so that a large transaction does
+// not leave a large file. SQLite moves the WAL into the database at every 1,000 pages (4
+// MB), its default.
 const walLimit = 16 << 20
 
-// maxReaders bounds the connections that read; each has a cache of 2 MB.
+// maxReaders limits the connections that read. Each has a cache of 2 MB.
 const maxReaders = 4
 
 func openWriter(ctx context.Context, path string, limit int64, memory *memory) (*writer, error) {
-	// auto_vacuum comes first: it must be set before an empty file is written to.
+	// auto_vacuum comes first: it has an effect only before the first write to the file.
 	pragmas := append([]string{"auto_vacuum(INCREMENTAL)"}, pragmas...)
 	pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", walLimit), fmt.Sprintf("max_page_count(%d)", limit))
 	db, err := sql.Open("sqlite", dsn(path, "mode=rw", pragmas...))
@@ -211,8 +218,8 @@ func openReaders(path string) (*sql.DB, error) {
 	return db, err
 }
 
-// create makes the file with its mode before SQLite does; SQLite gives the same
-// to the files that it puts beside it.
+// create creates the file before SQLite does, to set its mode. SQLite uses the same mode
+// for the files beside it.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -221,16 +228,16 @@ func create(path string) error {
 	return f.Close()
 }
 
-// dsn is a URI (https://www.sqlite.org/uri.html), for a path may hold anything;
-// _pragma is the driver's.
+// dsn returns a URI (https://www.sqlite.org/uri.html), because a path can contain any
+// character. The driver reads _pragma.
 func dsn(path, mode string, pragmas ...string) string {
 	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: mode + "&" + url.Values{"_pragma": pragmas}.Encode()}
 	return u.String()
 }
 
-// lockDir takes the directory for this process until the file is closed or the
-// process ends, however it ends. A lock of its own, beside SQLite's: those admit
-// several processes, and two managers would send everything twice.
+// lockDir locks the directory until the file is closed or the process ends. The locks of
+// SQLite are not enough: they admit several processes, and two operators would send every
+// message twice.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -246,32 +253,30 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Recovery tells of a damaged file that was set aside.
+// Recovery describes a damaged file that was set aside.
 type Recovery struct {
-	// Path is where the file is now; its WAL, if it had one, is beside it.
+	// Path is the new path of the file. Its WAL is beside it, if there was one.
 	Path string
-	// Cause is what was found wrong with it.
+	// Cause describes the damage.
 	Cause error
 }
 
-// Recovered returns what was set aside when this ledger was opened, or nil.
-func (l *Store) Recovered() *Recovery { return l.recovered }
+// Recovered returns the file that Open set aside, or nil.
+func (s *Store) Recovered() *Recovery { return s.recovered }
 
-// maxSetAside is how many damaged files are kept: the newest.
+// maxSetAside limits the damaged files that are kept. The newest are kept.
 const maxSetAside = 3
 
 const setAsideInfix = ".corrupt-"
 
-// setAside renames the damaged file and its WAL, so that an administrator can
-// still open the pair, and removes the WAL's index, which is of no use without
-// a process that has it open.
-func (l *Store) setAside(path string, cause error) (*Recovery, error) {
-	if err := l.closeDatabase(); err != nil {
-		// The damage itself may keep SQLite from closing cleanly; the file
-		// descriptors are gone either way, and the cause is already known.
+// setAside renames the damaged file and its WAL, so that an administrator can still open
+// both. It removes the index of the WAL, which only an open connection uses.
+func (s *Store) setAside(path string, cause error) (*Recovery, error) {
+	if err := s.closeDatabase(); err != nil {
+		// The damage can make closing fail. The file descriptors are closed anyway.
 		cause = errors.Join(cause, err)
 	}
-	aside := path + setAsideInfix + l.clock.Now().UTC().Format("20060102T150405.000000000")
+	aside := path + setAsideInfix + s.clock.Now().UTC().Format("20060102T150405.000000000")
 	if err := os.Rename(path, aside); err != nil {
 		return nil, err
 	}
@@ -284,7 +289,7 @@ func (l *Store) setAside(path string, cause error) (*Recovery, error) {
 	return &Recovery{Path: aside, Cause: cause}, prune(path)
 }
 
-// prune removes all but the newest files set aside; their names, as ReadDir lists them, sort by age.
+// prune removes all but the newest damaged files. ReadDir sorts their names by age.
 func prune(path string) error {
 	files, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -309,8 +314,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// inspect reads the whole file for damage, and its version. It changes neither
-// the file nor its WAL, as a connection that may write does when it is closed.
+// checkFile checks the whole file for damage, and its version. It changes neither the
+// file nor its WAL. A connection that can write would do so when it is closed.
 func checkFile(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite", dsn(path, "mode=ro"))
 	if err != nil {
@@ -322,8 +327,8 @@ func checkFile(ctx context.Context, path string) (err error) {
 	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
 		return err
 	}
-	if version > len(migrations) {
-		return fmt.Errorf("%w: its version is %d, the newest known is %d", ErrNewerSchema, version, len(migrations))
+	if err := checkVersion(version); err != nil {
+		return err
 	}
 	var finding string
 	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&finding); err != nil {

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Entry is something that one receiver is to be told.
+// Entry is a message for one receiver.
 type Entry struct {
-	// ID is set by the ledger; entries that were committed later have higher ones.
+	// ID is set by Commit. Entries of later commits have higher IDs.
 	ID int64
-	// Receiver is who is to be told.
+	// Receiver is the key of the receiver.
 	Receiver string
-	// Alarm is what the count is accounted to when the entry leaves the ledger.
+	// Alarm is the alarm that Counts attribute the entry to.
 	Alarm string
-	// Key makes a replay harmless: while an entry of the same receiver and key is
-	// in the ledger, another is ignored.
+	// Key makes a replay harmless: an entry is ignored while the receiver has another one
+	// with the same key.
 	Key string
-	// Position is where in the feed it happened.
+	// Position is the resourceVersion of the occurrence.
 	Position uint64
-	// Count is how many occurrences the entry stands for.
+	// Count is the number of occurrences in the entry.
 	Count int64
-	// CreatedAt is kept to the microsecond and returned in UTC.
+	// CreatedAt is stored with microseconds and returned in UTC.
 	CreatedAt time.Time
-	// Payload is what the message is made of.
+	// Payload is the content of the message.
 	Payload []byte
-	// Member makes the entry wait for others of its group: what becomes an entry
-	// then is made by Release. Nil is none.
+	// Member makes the entry wait in a group until Release creates the message. Nil is no
+	// group.
 	Member *Membership
 }
 
@@ -39,35 +39,35 @@ const selectPending = `
 
 const selectOldest = `SELECT created_at FROM entry ORDER BY id LIMIT 1`
 
-// Oldest returns since when the message waits that has waited longest, of all
-// receivers; the zero time if none waits.
-func (l *Store) Oldest(ctx context.Context) (since time.Time, err error) {
-	rows, err := l.readers.QueryContext(ctx, selectOldest)
+// Oldest returns when the oldest entry of all receivers was created, zero if there is
+// none.
+func (s *Store) Oldest(ctx context.Context) (since time.Time, err error) {
+	rows, err := s.readers.QueryContext(ctx, selectOldest)
 	err = each(rows, err, func(rows *sql.Rows) error { return rows.Scan(timestamp{&since}) })
-	return since, l.read("reading the oldest message", err)
+	return since, s.read("read the oldest entry", err)
 }
 
-// Pending returns the oldest entries of a receiver that are not frozen: at most
-// limit of those whose ID is above after, oldest first.
-func (l *Store) Pending(ctx context.Context, receiver string, after int64, limit int) ([]Entry, error) {
+// Pending returns the oldest entries of a receiver that are not prepared: at most limit
+// entries with an ID above after, oldest first.
+func (s *Store) Pending(ctx context.Context, receiver string, after int64, limit int) ([]Entry, error) {
 	var entries []Entry
-	rows, err := l.readers.QueryContext(ctx, selectPending, receiver, after, limit)
+	rows, err := s.readers.QueryContext(ctx, selectPending, receiver, after, limit)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var e Entry
 		err := rows.Scan(&e.ID, &e.Receiver, &e.Alarm, &e.Key, &e.Position, &e.Count, timestamp{&e.CreatedAt}, &e.Payload)
 		entries = append(entries, e)
 		return err
 	})
-	return entries, l.read("reading pending entries", err)
+	return entries, s.read("read pending entries", err)
 }
 
-// selection says which entries of a receiver (?1) are meant: those whose column
-// is at most a bound (?2), and what else must hold.
+// selection selects entries of a receiver (?1) whose column is at most a bound (?2). also
+// is a further condition.
 type selection struct{ column, also string }
 
 var (
 	byID       = selection{column: "id"}
-	byPosition = selection{column: "position", also: " AND grp = ''"} // those of groups go by their parts
+	byPosition = selection{column: "position", also: " AND group_id = ''"} // DropHeld removes messages of groups
 	unprepared = selection{column: "id", also: " AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0)"}
 )
 
@@ -77,50 +77,50 @@ func (s selection) where() string {
 
 func deleteEntries(s selection) string { return "DELETE" + s.where() }
 
-// deleteParts removes what the entries are made of that are messages of groups.
+// deleteParts deletes the parts of the selected messages of groups.
 func deleteParts(s selection) string {
-	return "DELETE FROM held WHERE entry IN (SELECT id" + s.where() + " AND grp <> '')"
+	return "DELETE FROM held WHERE entry IN (SELECT id" + s.where() + " AND group_id <> '')"
 }
 
 func selectAlarmCounts(s selection) string {
 	return "SELECT alarm, sum(count)" + s.where() + " GROUP BY alarm"
 }
 
-// nth is the query for the column of the entry at an offset (?3).
+// nth returns the query for the column of the entry at an offset (?3).
 func (s selection) nth() string {
 	return "SELECT " + s.column + s.where() + " ORDER BY " + s.column + " LIMIT 1 OFFSET ?3"
 }
 
-// chunk is how many entries one transaction removes, more or less: it bounds how
-// long everyone else waits, and how far the WAL grows. Removing 1,000 entries
-// takes about as long as committing them.
+// chunk is about the number of entries that one transaction removes. It limits how long
+// other writes wait, and how far the WAL grows. Removing 1,000 entries takes about as
+// long as committing them.
 const chunk = 1_000
 
 // step is a part of a removal, in a transaction of its own.
 type step func(ctx context.Context, tx *tx) (removed Counts, done bool, err error)
 
-// steps runs step until it is done and returns all that was removed. It does not
-// wait for the disk: what a loss of power brings back is sent, or given up, once
-// more, which is the lesser evil than a disk that sets the pace of delivery.
-func (l *Store) steps(ctx context.Context, what string, step step) (Counts, error) {
-	tally := Counts{}
+// steps runs step until it is done and returns the sum of the removed counts. It does not
+// wait for the disk, so that the disk does not limit the speed of delivery. After a loss
+// of power, some messages are sent twice.
+func (s *Store) steps(ctx context.Context, what string, step step) (Counts, error) {
+	counts := Counts{}
 	for done := false; !done; {
 		var removed Counts
-		err := l.writeLazily(ctx, what, func(ctx context.Context, tx *tx) (err error) {
+		err := s.writeLazily(ctx, what, func(ctx context.Context, tx *tx) (err error) {
 			removed, done, err = step(ctx, tx)
 			return err
 		})
 		if err != nil {
-			return tally, err
+			return counts, err
 		}
-		tally.add(removed)
+		counts.add(removed)
 	}
-	return tally, nil
+	return counts, nil
 }
 
-// remove deletes a chunk of the entries selected, says what they stood for, and
-// whether they were the last ones.
-func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo uint64) (tally Counts, done bool, err error) {
+// remove deletes a chunk of the selected entries. It returns their counts, and whether
+// they were the last.
+func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo uint64) (counts Counts, done bool, err error) {
 	err = tx.row(ctx, which.nth(), receiver, upTo, chunk-1).Scan(&upTo)
 	if errors.Is(err, sql.ErrNoRows) {
 		done, err = true, nil
@@ -128,10 +128,10 @@ func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo
 	if err != nil {
 		return nil, false, err
 	}
-	if tally, err = tx.alarmCounts(ctx, receiver, which, upTo); err != nil {
+	if counts, err = tx.alarmCounts(ctx, receiver, which, upTo); err != nil {
 		return nil, false, err
 	}
-	return tally, done, tx.delete(ctx, receiver, which, upTo)
+	return counts, done, tx.delete(ctx, receiver, which, upTo)
 }
 
 func (tx *tx) delete(ctx context.Context, receiver string, which selection, upTo uint64) error {
@@ -158,39 +158,39 @@ func (tx *tx) delete(ctx context.Context, receiver string, which selection, upTo
 const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ?`
 
 func (tx *tx) alarmCounts(ctx context.Context, receiver string, which selection, upTo uint64) (Counts, error) {
-	tally := Counts{}
+	counts := Counts{}
 	rows, err := tx.query(ctx, selectAlarmCounts(which), receiver, upTo)
-	return tally, tally.scan(rows, err)
+	return counts, counts.scan(rows, err)
 }
 
-// scan reads what a query returns by alarm.
-func (t Counts) scan(rows *sql.Rows, err error) error {
+// scan reads the rows of a query that returns a number for each alarm.
+func (c Counts) scan(rows *sql.Rows, err error) error {
 	return each(rows, err, func(rows *sql.Rows) error {
 		var alarm string
-		var count int64
-		err := rows.Scan(&alarm, &count)
-		t[alarm] = count
+		var n int64
+		err := rows.Scan(&alarm, &n)
+		c[alarm] = n
 		return err
 	})
 }
 
-// Tally is how many occurrences left the ledger, by Entry.Alarm. One that comes
-// with an error is what had left it by then.
+// Counts are the numbers of occurrences that left the outbox, by Entry.Alarm. Counts
+// returned with an error contain what was removed before the error.
 type Counts map[string]int64
 
-func (t Counts) add(other Counts) {
+func (c Counts) add(other Counts) {
 	for alarm, count := range other {
-		t[alarm] += count
+		c[alarm] += count
 	}
 }
 
-// maxID is the bound that means all; SQLite's integers are signed.
+// maxID is the bound that selects all entries. SQLite's integers are signed.
 const maxID uint64 = math.MaxInt64
 
-// DropReceiver removes all that the receiver has before it, frozen or not, and what is
-// known of its digests.
-func (l *Store) DropReceiver(ctx context.Context, receiver string) (Counts, error) {
-	return l.steps(ctx, "dropping a receiver", func(ctx context.Context, tx *tx) (Counts, bool, error) {
+// DropReceiver removes all entries, prepared messages, groups and past digests of a
+// receiver.
+func (s *Store) DropReceiver(ctx context.Context, receiver string) (Counts, error) {
+	return s.steps(ctx, "drop a receiver", func(ctx context.Context, tx *tx) (Counts, bool, error) {
 		for _, table := range []string{"attempt", "digested"} {
 			if _, err := tx.exec(ctx, `DELETE FROM `+table+` WHERE receiver = ?`, receiver); err != nil {
 				return nil, false, err
@@ -200,21 +200,21 @@ func (l *Store) DropReceiver(ctx context.Context, receiver string) (Counts, erro
 		if err != nil {
 			return nil, false, err
 		}
-		tally, done, err := tx.remove(ctx, receiver, byID, maxID)
-		held.add(tally)
+		counts, done, err := tx.remove(ctx, receiver, byID, maxID)
+		held.add(counts)
 		return held, done, err
 	})
 }
 
-// dropHeld removes what waits in the receiver's groups, and the groups.
+// dropHeld removes the groups of a receiver and the occurrences that wait in them.
 func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
-	tally := Counts{}
+	counts := Counts{}
 	rows, err := tx.query(ctx, `SELECT alarm, sum(count) FROM held WHERE receiver = ? AND entry IS NULL GROUP BY alarm`, receiver)
-	if err := tally.scan(rows, err); err != nil {
+	if err := counts.scan(rows, err); err != nil {
 		return nil, err
 	}
 	gone := Counts{}
-	rows, err = tx.query(ctx, `SELECT alarm, count(*) FROM grp WHERE receiver = ? GROUP BY alarm`, receiver)
+	rows, err = tx.query(ctx, `SELECT alarm, count(*) FROM open_group WHERE receiver = ? GROUP BY alarm`, receiver)
 	if err := gone.scan(rows, err); err != nil {
 		return nil, err
 	}
@@ -226,14 +226,14 @@ func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
 		m.unheld(receiver, n)
 		m.groups.subtract(gone)
 	})
-	_, err = tx.exec(ctx, `DELETE FROM grp WHERE receiver = ?`, receiver)
-	return tally, err
+	_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ?`, receiver)
+	return counts, err
 }
 
-// DropOlderThan removes the receiver's oldest entries up to the first that was
-// created at t or later. What is frozen stays: it leaves by [Ledger.Settle].
-func (l *Store) DropOlderThan(ctx context.Context, receiver string, t time.Time) (Counts, error) {
-	return l.steps(ctx, "dropping old entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
+// DropOlderThan removes the oldest pending entries of a receiver, up to the first that
+// was created at t or later. A prepared message stays until [Store.Acknowledge].
+func (s *Store) DropOlderThan(ctx context.Context, receiver string, t time.Time) (Counts, error) {
+	return s.steps(ctx, "drop old entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
 		last, err := tx.lastBefore(ctx, receiver, t)
 		if last == 0 || err != nil {
 			return nil, true, err
@@ -247,8 +247,9 @@ const selectOld = `
 	WHERE receiver = ?1 AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0)
 	ORDER BY id LIMIT ?2`
 
-// lastBefore returns the ID of the last of the oldest entries, at most a chunk
-// and one more, that were all created before t; 0 if there is none.
+// lastBefore returns the ID of the last entry before the first one that was created at t
+// or later. It reads one entry more than a chunk, and returns 0 if there is no such
+// entry.
 func (tx *tx) lastBefore(ctx context.Context, receiver string, t time.Time) (last uint64, err error) {
 	rows, err := tx.query(ctx, selectOld, receiver, chunk+1)
 	err = each(rows, err, func(rows *sql.Rows) error {
@@ -271,33 +272,32 @@ func (tx *tx) lastBefore(ctx context.Context, receiver string, t time.Time) (las
 
 var errStop = errors.New("stop")
 
-// DropAtOrBelow removes what another leader has dealt with: of each receiver in
-// positions the entries at or below its position there, of every other those at
-// or below position. An attempt of which a part is removed is dissolved: what
-// remains of it is pending again.
-func (l *Store) DropAtOrBelow(ctx context.Context, position uint64, positions map[string]uint64) (Counts, error) {
-	tally := Counts{}
-	for receiver := range l.Snapshot().Backlogs {
+// DropAtOrBelow removes the entries that another leader handled: at or below the position
+// of their receiver in positions, else at or below position. If a prepared message loses
+// an entry, its other entries are pending again.
+func (s *Store) DropAtOrBelow(ctx context.Context, position uint64, positions map[string]uint64) (Counts, error) {
+	counts := Counts{}
+	for receiver := range s.Snapshot().Backlogs {
 		upTo, ok := positions[receiver]
 		if !ok {
 			upTo = position
 		}
-		removed, err := l.steps(ctx, "dropping what is done", func(ctx context.Context, tx *tx) (Counts, bool, error) {
+		removed, err := s.steps(ctx, "drop delivered entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
 			removed, done, err := tx.remove(ctx, receiver, byPosition, upTo)
 			if err != nil {
 				return nil, false, err
 			}
 			return removed, done, tx.dropBrokenAttempt(ctx, receiver)
 		})
-		tally.add(removed)
+		counts.add(removed)
 		if err != nil {
-			return tally, err
+			return counts, err
 		}
 	}
-	return tally, nil
+	return counts, nil
 }
 
-// dissolve removes the receiver's attempt unless all its entries are there.
+// dropBrokenAttempt removes the attempt of a receiver if one of its entries is missing.
 func (tx *tx) dropBrokenAttempt(ctx context.Context, receiver string) error {
 	_, err := tx.exec(ctx, `
 		DELETE FROM attempt WHERE receiver = ?1

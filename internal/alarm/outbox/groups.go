@@ -7,41 +7,42 @@ import (
 	"time"
 )
 
-// Membership makes an Entry a part of a message of its group.
+// Membership makes an Entry wait for a message of its group.
 type Membership struct {
-	// Group names it: at most 64 characters.
+	// Group identifies the group: 64 characters at most.
 	Group string
-	// By is what is kept of what the group has in common, opaque here.
+	// By contains the values that the group has in common, opaque here.
 	By []byte
-	// At is when it happened, in whole seconds.
+	// At is the time of the occurrence, in whole seconds.
 	At time.Time
-	// Wait is how long the group's first message waits for more, Interval the least
-	// time between two messages.
+	// Wait is how long the first message of the group waits for more occurrences.
+	// Interval is the minimum time between two messages.
 	Wait, Interval time.Duration
-	// Resolves says that what the group is about is over.
+	// Resolves is true if the occurrence ends the problem that the group is about.
 	Resolves bool
-	// Served: it was told of before, or waits to be, and is in the ledger for what is
-	// known of the group alone.
+	// StateOnly is true if the occurrence was sent or already waits here. It only updates
+	// the state of the group.
 	StateOnly bool
 }
 
-// GroupLife is for how long nothing happens in a group until it is over: what comes
-// then begins a new one.
+// GroupLife is how long a group without occurrences stays open. A later occurrence begins
+// a new group.
 const GroupLife = time.Hour
 
-// group is what is remembered of an open group of a receiver.
+// group is the state of an open group of a receiver.
 type group struct {
-	// since and newest are when the first and the last of it happened; due is when
-	// the message is to be sent that the last is part of, and first when the first was.
+	// since and newest are the times of the first and the last occurrence. due is when
+	// the message of the last occurrence is due, and first when the message of the first
+	// occurrence was due.
 	since, newest, due, first time.Time
 	total                     int64
-	// released is when the last message was to be sent that was put into the outbox.
+	// released is the due time of the last message that was put into the outbox.
 	released  time.Time
 	resolved  bool
 	reference string
 }
 
-const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference FROM grp WHERE receiver = ?1 AND id = ?2`
+const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference FROM open_group WHERE receiver = ?1 AND id = ?2`
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
@@ -52,20 +53,20 @@ func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bo
 	return g, err == nil, err
 }
 
-// told says whether the message that the last of it is part of is gone, or was to be
-// sent by a time. In a feed that is in order it depends on nothing but what happened
-// when, for no message is put into the outbox sooner than it is due.
+// messageClosed reports whether the message of the last occurrence takes no more
+// occurrences at a time. If the Events come in order, this depends only on their times:
+// no message enters the outbox before it is due.
 func (g *group) messageClosed(at time.Time) bool {
 	return !at.Before(g.due) || !g.released.Before(g.due)
 }
 
-// over says whether what happens at a time begins a new group.
+// over reports whether an occurrence at a time begins a new group.
 func (g *group) over(at time.Time) bool {
 	return at.Sub(g.newest) > GroupLife || g.resolved && g.messageClosed(at)
 }
 
-// slot is when the message is due that something is part of which happened at a
-// time, at the end of that second: with those before it, if that is not told.
+// nextDue returns when the message of a new occurrence is due, at the end of a second.
+// The occurrence joins the message of the last one if that is not closed.
 func (g *group) nextDue(m *Membership) time.Time {
 	if !g.messageClosed(m.At) {
 		return g.due
@@ -77,14 +78,14 @@ func (g *group) nextDue(m *Membership) time.Time {
 	return first
 }
 
-// join adds an entry to its group, and holds it until the group's message is due.
+// join adds an entry to its group. The entry waits until the message of the group is due.
 func (tx *tx) join(ctx context.Context, e *Entry) error {
 	m := e.Member
 	g, known, err := tx.group(ctx, e.Receiver, m.Group)
 	if err != nil {
 		return err
 	}
-	if known && g.over(m.At) { // its last message may not be sent yet, and needs the reference
+	if known && g.over(m.At) { // its last message can still need the reference
 		g = group{reference: g.reference}
 	}
 	g.add(e)
@@ -102,7 +103,7 @@ func (tx *tx) join(ctx context.Context, e *Entry) error {
 	return tx.putGroup(ctx, e, &g, !known)
 }
 
-// add makes an entry a part of the group.
+// add updates the state of the group with an entry.
 func (g *group) add(e *Entry) {
 	m := e.Member
 	g.due, g.resolved = g.nextDue(m), m.Resolves && g.total > 0
@@ -121,7 +122,7 @@ func latest(a, b time.Time) time.Time {
 
 func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) error {
 	_, err := tx.exec(ctx, `
-		REPLACE INTO grp (receiver, id, alarm, by, since, newest, due, first, total, released, resolved, reference)
+		REPLACE INTO open_group (receiver, id, alarm, by, since, newest, due, first, total, released, resolved, reference)
 		VALUES (?, ?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.Receiver, e.Member.Group, e.Alarm, e.Member.By, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
 		micros(g.released), g.resolved, g.reference)
@@ -131,11 +132,11 @@ func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) err
 	return err
 }
 
-// hold keeps an entry back until the group's message is due; one that is there already,
-// in a message or not yet, is not held again.
+// hold stores an entry until the message of its group is due. An entry that already
+// waits, or is in a message, is not stored again.
 func (tx *tx) hold(ctx context.Context, e *Entry, g *group) (bool, error) {
 	n, err := tx.exec(ctx, `
-		INSERT INTO held (receiver, key, grp, alarm, position, count, created_at, due, payload, entry, since, total, first, resolved)
+		INSERT INTO held (receiver, key, group_id, alarm, position, count, created_at, due, payload, entry, since, total, first, resolved)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''), NULL, ?, ?, ?, ?) ON CONFLICT (receiver, key) DO NOTHING`,
 		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(g.due), e.Payload,
 		micros(g.since), g.total, g.due.Equal(g.first), g.resolved)
@@ -145,18 +146,18 @@ func (tx *tx) hold(ctx context.Context, e *Entry, g *group) (bool, error) {
 	return n > 0, err
 }
 
-// holds says whether an entry waits in its group, or in its message.
+// isHeld reports whether an entry waits in its group or is in a message.
 func (tx *tx) isHeld(ctx context.Context, e *Entry) (holds bool, err error) {
 	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ?)`, e.Receiver, e.Key).Scan(&holds)
 	return holds, err
 }
 
 const selectOldGroups = `
-	SELECT receiver, id, alarm FROM grp WHERE newest < ?1
-	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = grp.receiver AND held.grp = grp.id AND entry IS NULL)
+	SELECT receiver, id, alarm FROM open_group WHERE newest < ?1
+	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NULL)
 	ORDER BY newest LIMIT ?2`
 
-// endGroups forgets groups that are over at a time, at most a chunk.
+// forgetGroups removes groups that are over at a time, one chunk at most.
 func (tx *tx) forgetGroups(ctx context.Context, at time.Time) error {
 	if at.IsZero() {
 		return nil
@@ -173,20 +174,22 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.exec(ctx, `DELETE FROM grp WHERE receiver = ? AND id = ?`, g[0], g[1])
+		_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ? AND id = ?`, g[0], g[1])
 		tx.after(func(m *memory) { m.groups.add(g[2], -1) })
 	}
 	return err
 }
 
-// Held is what waits in a receiver's groups: the position of each Entry.Key.
+// Held contains the occurrences that wait in the groups of a receiver: the position of
+// each Entry.Key.
 type Held = map[string]uint64
 
-// HeldKeys returns what waits in groups, or in messages of groups that are not
-// settled, by receiver, and how much that is: at most one more than a limit.
-func (l *Store) HeldKeys(ctx context.Context, limit int) (held map[string]Held, n int, err error) {
+// HeldKeys returns the occurrences in groups, and in messages of groups that are not
+// acknowledged, by receiver. It reads at most one more than limit, and returns their
+// number.
+func (s *Store) HeldKeys(ctx context.Context, limit int) (held map[string]Held, n int, err error) {
 	held = map[string]Held{}
-	rows, err := l.readers.QueryContext(ctx, `SELECT receiver, key, position FROM held LIMIT ?`, limit+1)
+	rows, err := s.readers.QueryContext(ctx, `SELECT receiver, key, position FROM held LIMIT ?`, limit+1)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var receiver, key string
 		var position uint64
@@ -200,15 +203,15 @@ func (l *Store) HeldKeys(ctx context.Context, limit int) (held map[string]Held, 
 		n++
 		return nil
 	})
-	return held, n, l.read("reading what waits", err)
+	return held, n, s.read("read the occurrences in groups", err)
 }
 
-// LowestHeld returns, of each receiver for which something waits in groups or their
-// messages, the lowest position of it.
-func (l *Store) LowestHeld(ctx context.Context) (map[string]uint64, error) {
+// LowestHeld returns the lowest position of the occurrences in groups and their messages,
+// for each receiver that has any.
+func (s *Store) LowestHeld(ctx context.Context) (map[string]uint64, error) {
 	lowest := map[string]uint64{}
-	rows, err := l.readers.QueryContext(ctx, `SELECT receiver, min(position) FROM held GROUP BY receiver`)
-	return lowest, l.read("reading what waits", each(rows, err, func(rows *sql.Rows) error {
+	rows, err := s.readers.QueryContext(ctx, `SELECT receiver, min(position) FROM held GROUP BY receiver`)
+	return lowest, s.read("read the occurrences in groups", each(rows, err, func(rows *sql.Rows) error {
 		var receiver string
 		var position uint64
 		err := rows.Scan(&receiver, &position)
@@ -217,23 +220,23 @@ func (l *Store) LowestHeld(ctx context.Context) (map[string]uint64, error) {
 	}))
 }
 
-// part is a row of held.
+// heldPart is a row of held.
 type heldPart struct {
 	receiver, key string
 	position      uint64
 	entry         sql.Null[uint64]
 }
 
-// DropHeld removes what waits in groups, or in their messages, and was served by
-// another leader. A message of which a part was is unmade: its other parts wait in
-// their group again, as if it had not been released.
-func (l *Store) DropHeld(ctx context.Context, served DeliveredOffsets) error {
-	return l.write(ctx, "dropping what waits", func(ctx context.Context, tx *tx) error {
-		spoilt, err := tx.dropDelivered(ctx, served)
+// DropHeld removes occurrences that another leader delivered from groups and from
+// messages of groups. If a message loses a part, the message is removed and its other
+// parts wait in their group again.
+func (s *Store) DropHeld(ctx context.Context, delivered DeliveredOffsets) error {
+	return s.write(ctx, "drop delivered occurrences of groups", func(ctx context.Context, tx *tx) error {
+		broken, err := tx.dropDelivered(ctx, delivered)
 		if err != nil {
 			return err
 		}
-		for entry, receiver := range spoilt {
+		for entry, receiver := range broken {
 			if err := tx.undoMessage(ctx, receiver, entry); err != nil {
 				return err
 			}
@@ -242,26 +245,26 @@ func (l *Store) DropHeld(ctx context.Context, served DeliveredOffsets) error {
 	})
 }
 
-// dropServed removes the parts that were served, and returns the messages that they
-// were parts of, with their receivers.
-func (tx *tx) dropDelivered(ctx context.Context, served DeliveredOffsets) (spoilt map[uint64]string, err error) {
+// dropDelivered removes the parts that were delivered. It returns the messages they were
+// in, with their receivers.
+func (tx *tx) dropDelivered(ctx context.Context, delivered DeliveredOffsets) (broken map[uint64]string, err error) {
 	parts, err := tx.allParts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	spoilt = map[uint64]string{}
+	broken = map[uint64]string{}
 	for _, p := range parts {
-		if !served.Covers(p.receiver, p.key, p.position) {
+		if !delivered.Covers(p.receiver, p.key, p.position) {
 			continue
 		}
 		if err := tx.dropPart(ctx, p); err != nil {
 			return nil, err
 		}
 		if p.entry.Valid {
-			spoilt[p.entry.V] = p.receiver
+			broken[p.entry.V] = p.receiver
 		}
 	}
-	return spoilt, nil
+	return broken, nil
 }
 
 func (tx *tx) allParts(ctx context.Context) (parts []heldPart, err error) {
@@ -281,10 +284,10 @@ func (tx *tx) dropPart(ctx context.Context, p heldPart) error {
 	return err
 }
 
-// theEntry is the one whose ID is the bound.
+// exactID selects the entry whose ID is the bound.
 var exactID = selection{column: "id", also: " AND id >= ?2"}
 
-// unmake removes a message of a group and leaves its parts.
+// undoMessage removes a message of a group and keeps its parts.
 func (tx *tx) undoMessage(ctx context.Context, receiver string, entry uint64) error {
 	if _, err := tx.exec(ctx, `UPDATE held SET entry = NULL WHERE entry = ?`, entry); err != nil {
 		return err

@@ -11,46 +11,46 @@ import (
 	"time"
 )
 
-// View is what there is to see in a ledger, at one moment.
+// View is the content of an outbox at one moment.
 type View struct {
 	State
-	// Receivers are those that have something in it, in the order of their names.
+	// Receivers that have entries, sorted by name.
 	Receivers []ReceiverView
 }
 
-// Outlook is what a receiver has before it, and was told in digests lately.
+// ReceiverView contains the entries of a receiver that wait, and those of past digests.
 type ReceiverView struct {
 	Receiver string
-	// Entries and Count are how many entries and occurrences wait, in groups too.
+	// Entries and Count are the numbers of entries and occurrences that wait, including
+	// those in groups.
 	Entries, Count int64
-	// Waiting are the oldest of them, those in groups last.
+	// Waiting contains the oldest entries that wait. Those in groups come last.
 	Waiting []WaitingEntry
-	// Digested are the newest that were told of in digests, the newest first.
+	// Digested contains the newest entries of past digests, newest first.
 	Digested []DigestedEntry
 }
 
-// Waiting is an entry that is still to be sent.
+// WaitingEntry is an entry that is not sent yet.
 type WaitingEntry struct {
 	Entry
-	// Tried is when the message that it is part of was first tried; the zero time if
-	// it was not.
+	// FirstTried is the time of the first attempt to send the message, zero before it.
 	FirstTried time.Time
-	// Due is when the message of its group is made; the zero time if it is in none, or
-	// the message is made.
+	// Due is the time at which the message of its group is made. It is zero if the entry
+	// has no group, or if the message is made.
 	Due time.Time
 }
 
-// Look reads the ledger in dir, which another process may have open: it takes no lock
-// and changes nothing. Of each receiver that is wanted it reads at most limit entries
-// of either sort; 0 is all. It fails with fs.ErrNotExist if there is no ledger, and with
-// ErrOlderSchema or ErrNewerSchema if it is of another release.
+// Inspect reads the outbox in dir, which another process can have open. It takes no lock
+// and changes nothing. It reads the receivers for which wanted returns true, and at most
+// limit entries of each list; 0 is no limit. It fails with fs.ErrNotExist if there is no
+// outbox, and with ErrOlderSchema or ErrNewerSchema if another release wrote it.
 func Inspect(ctx context.Context, dir string, limit int, wanted func(receiver string) bool) (*View, error) {
 	path := filepath.Join(dir, FileName)
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
 	if limit <= 0 {
-		limit = -1 // SQLite's word for all
+		limit = -1 // no limit in SQLite
 	}
 	db, err := sql.Open("sqlite", dsn(path, readOnly(path), "query_only(1)", "busy_timeout(5000)", "temp_store(MEMORY)"))
 	if err != nil {
@@ -58,13 +58,13 @@ func Inspect(ctx context.Context, dir string, limit int, wanted func(receiver st
 	}
 	v, err := readView(ctx, db, limit, wanted)
 	if err = errors.Join(err, db.Close()); err != nil {
-		return nil, fmt.Errorf("reading the ledger in %s: %w", dir, classify(err))
+		return nil, fmt.Errorf("read the outbox in %s: %w", dir, classify(err))
 	}
 	return v, nil
 }
 
-// readOnly is how a file is opened that may not be changed. Without a WAL nobody has it
-// open: then it is read as it is, for SQLite would put files beside it otherwise.
+// readOnly returns the options that open a file without a change. If there is no WAL, no
+// process has the file open. immutable then keeps SQLite from creating files beside it.
 func readOnly(path string) string {
 	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
 		return "mode=ro&immutable=1"
@@ -72,22 +72,22 @@ func readOnly(path string) string {
 	return "mode=ro"
 }
 
-// look reads in one transaction, so that all is of one moment.
+// readView reads all in one transaction, so that it shows one moment.
 func readView(ctx context.Context, db *sql.DB, limit int, wanted func(string) bool) (*View, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was changed
+	defer func() { _ = tx.Rollback() }() // it changed nothing
 	var version int
 	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
 		return nil, err
 	}
-	switch {
-	case version > len(migrations):
-		return nil, fmt.Errorf("%w: its version is %d, the newest known is %d", ErrNewerSchema, version, len(migrations))
-	case version < len(migrations):
-		return nil, fmt.Errorf("%w: its version is %d, this release's is %d", ErrOlderSchema, version, len(migrations))
+	if err := checkVersion(version); err != nil {
+		return nil, err
+	}
+	if version < len(migrations) {
+		return nil, fmt.Errorf("%w: its version is %d, and the version of this release is %d", ErrOlderSchema, version, len(migrations))
 	}
 	v := &View{}
 	if v.State, err = scanState(tx.QueryRowContext(ctx, selectState)); err != nil {
@@ -97,22 +97,22 @@ func readView(ctx context.Context, db *sql.DB, limit int, wanted func(string) bo
 		return nil, err
 	}
 	kept := v.Receivers[:0]
-	for _, o := range v.Receivers {
-		if !wanted(o.Receiver) {
+	for _, r := range v.Receivers {
+		if !wanted(r.Receiver) {
 			continue
 		}
-		if err := errors.Join(o.readWaiting(ctx, tx, limit), o.readDigested(ctx, tx, limit)); err != nil {
+		if err := errors.Join(r.readWaiting(ctx, tx, limit), r.readDigested(ctx, tx, limit)); err != nil {
 			return nil, err
 		}
-		kept = append(kept, o)
+		kept = append(kept, r)
 	}
 	v.Receivers = kept
 	return v, nil
 }
 
-// unsettled leaves out what a message that was settled has left for a moment.
+// unacknowledged leaves out entries of an acknowledged message, which exist for a moment.
 const unacknowledged = `
-	FROM entry LEFT JOIN attempt a ON a.receiver = entry.receiver AND entry.id <= a.last WHERE coalesce(a.settled, 0) = 0`
+	FROM entry LEFT JOIN attempt a ON a.receiver = entry.receiver AND entry.id <= a.last WHERE coalesce(a.acknowledged, 0) = 0`
 
 func receiverViews(ctx context.Context, tx *sql.Tx) (all []ReceiverView, err error) {
 	rows, err := tx.QueryContext(ctx, `
@@ -122,15 +122,15 @@ func receiverViews(ctx context.Context, tx *sql.Tx) (all []ReceiverView, err err
 			UNION ALL SELECT receiver, 0, 0 FROM digested
 		) GROUP BY receiver ORDER BY receiver`)
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var o ReceiverView
-		err := rows.Scan(&o.Receiver, &o.Entries, &o.Count)
-		all = append(all, o)
+		var v ReceiverView
+		err := rows.Scan(&v.Receiver, &v.Entries, &v.Count)
+		all = append(all, v)
 		return err
 	})
 	return all, err
 }
 
-func (o *ReceiverView) readWaiting(ctx context.Context, tx *sql.Tx, limit int) error {
+func (v *ReceiverView) readWaiting(ctx context.Context, tx *sql.Tx, limit int) error {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT * FROM (
 			SELECT entry.alarm, entry.key, entry.position, entry.count, entry.created_at, entry.payload, coalesce(a.first_tried, 0), 0 AS due`+unacknowledged+`
@@ -138,23 +138,23 @@ func (o *ReceiverView) readWaiting(ctx context.Context, tx *sql.Tx, limit int) e
 		UNION ALL SELECT * FROM (
 			SELECT alarm, key, position, count, created_at, payload, 0, due FROM held
 			WHERE receiver = ?1 AND entry IS NULL ORDER BY due, position LIMIT ?2)
-		LIMIT ?2`, o.Receiver, limit)
+		LIMIT ?2`, v.Receiver, limit)
 	return each(rows, err, func(rows *sql.Rows) error {
-		w := WaitingEntry{Entry: Entry{Receiver: o.Receiver}}
+		w := WaitingEntry{Entry: Entry{Receiver: v.Receiver}}
 		err := rows.Scan(&w.Alarm, &w.Key, &w.Position, &w.Count, timestamp{&w.CreatedAt}, &w.Payload, timestamp{&w.FirstTried}, timestamp{&w.Due})
-		o.Waiting = append(o.Waiting, w)
+		v.Waiting = append(v.Waiting, w)
 		return err
 	})
 }
 
-func (o *ReceiverView) readDigested(ctx context.Context, tx *sql.Tx, limit int) error {
+func (v *ReceiverView) readDigested(ctx context.Context, tx *sql.Tx, limit int) error {
 	rows, err := tx.QueryContext(ctx, `
-		SELECT id, alarm, count, created_at, payload, digest, delivered, settled_at FROM digested
-		WHERE receiver = ?1 ORDER BY id DESC LIMIT ?2`, o.Receiver, limit)
+		SELECT id, alarm, count, created_at, payload, digest, delivered, ended_at FROM digested
+		WHERE receiver = ?1 ORDER BY id DESC LIMIT ?2`, v.Receiver, limit)
 	return each(rows, err, func(rows *sql.Rows) error {
-		d := DigestedEntry{Entry: Entry{Receiver: o.Receiver}}
+		d := DigestedEntry{Entry: Entry{Receiver: v.Receiver}}
 		err := rows.Scan(&d.ID, &d.Alarm, &d.Count, timestamp{&d.CreatedAt}, &d.Payload, &d.Digest, &d.Delivered, timestamp{&d.EndedAt})
-		o.Digested = append(o.Digested, d)
+		v.Digested = append(v.Digested, d)
 		return err
 	})
 }

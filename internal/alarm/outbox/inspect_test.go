@@ -14,10 +14,10 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-func everyone(string) bool { return true }
+func everyReceiver(string) bool { return true }
 
-// lookAt returns what is to be seen of a receiver; the zero Outlook if nothing is.
-func lookAt(t testing.TB, dir, receiver string, limit int) ReceiverView {
+// inspectReceiver returns the view of a receiver, zero if there is none.
+func inspectReceiver(t testing.TB, dir, receiver string, limit int) ReceiverView {
 	t.Helper()
 	v, err := Inspect(context.Background(), dir, limit, func(r string) bool { return r == receiver })
 	must(t, err)
@@ -27,17 +27,17 @@ func lookAt(t testing.TB, dir, receiver string, limit int) ReceiverView {
 	return v.Receivers[0]
 }
 
-func TestLookingShowsWhatWaitsAndWhatFor(t *testing.T) {
+func TestInspectShowsWaitingEntriesAndTheirState(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	l := open(t, dir, WithClock(testingclock.NewFakePassiveClock(day)))
-	commit(t, l, "r", 1, 3)
-	freeze(t, l, "r", 1)
+	s := open(t, dir, WithClock(testingclock.NewFakePassiveClock(day)))
+	commit(t, s, "r", 1, 3)
+	prepare(t, s, "r", 1)
 	member := entries("r", 4, 1)
 	member[0].Member = &Membership{Group: "g", At: day, Wait: 5 * time.Second}
-	must(t, l.Commit(ctx, Batch{Position: 4, Entries: member}))
-	commit(t, l, "another", 5, 1)
+	must(t, s.Commit(ctx, Batch{Position: 4, Entries: member}))
+	commit(t, s, "another", 5, 1)
 
-	got := lookAt(t, dir, "r", 0)
+	got := inspectReceiver(t, dir, "r", 0)
 	if got.Entries != 4 || got.Count != 4 || len(got.Waiting) != 4 {
 		t.Fatalf("got %+v", got)
 	}
@@ -46,53 +46,53 @@ func TestLookingShowsWhatWaitsAndWhatFor(t *testing.T) {
 			t.Errorf("%d: tried %v, due %v", w.Position, w.FirstTried, w.Due)
 		}
 	}
-	if got := lookAt(t, dir, "r", 2); got.Entries != 4 || len(got.Waiting) != 2 {
+	if got := inspectReceiver(t, dir, "r", 2); got.Entries != 4 || len(got.Waiting) != 2 {
 		t.Errorf("with a limit: %d of %d", len(got.Waiting), got.Entries)
 	}
 }
 
-// It must not get into the way of whoever has the ledger open, nor leave a trace: the
-// user may be another, whose files the operator could not open.
-func TestLookingChangesNothing(t *testing.T) {
+// Inspect must not block the process that has the outbox open. It must not leave files
+// either: the operator might be unable to open files of another user.
+func TestInspectChangesNothing(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	l := open(t, dir)
-	commit(t, l, "r", 1, 10)
+	s := open(t, dir)
+	commit(t, s, "r", 1, 10)
 	before := contents(t, dir)
-	_ = lookAt(t, dir, "r", 0)
+	_ = inspectReceiver(t, dir, "r", 0)
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 		t.Error("while it is open: ", diff)
 	}
-	commit(t, l, "r", 11, 1)
-	must(t, l.Close())
+	commit(t, s, "r", 11, 1)
+	must(t, s.Close())
 
 	before = contents(t, dir)
-	if got := lookAt(t, dir, "r", 0); got.Entries != 11 {
+	if got := inspectReceiver(t, dir, "r", 0); got.Entries != 11 {
 		t.Errorf("got %d entries", got.Entries)
 	}
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 		t.Error("while it is closed: ", diff)
 	}
 
-	killed := t.TempDir() // with what was not yet moved into the database
-	l = open(t, dir)
-	commit(t, l, "r", 12, 1)
+	killed := t.TempDir() // the WAL is not yet moved into the database
+	s = open(t, dir)
+	commit(t, s, "r", 12, 1)
 	must(t, os.CopyFS(killed, os.DirFS(dir)))
 	must(t, os.Remove(filepath.Join(killed, FileName+"-shm")))
 	before = contents(t, killed)
-	before[FileName+"-shm"] = "" // that it makes anew
-	if got := lookAt(t, killed, "r", 0); got.Entries != 12 {
+	before[FileName+"-shm"] = "" // created again
+	if got := inspectReceiver(t, killed, "r", 0); got.Entries != 12 {
 		t.Errorf("got %d entries", got.Entries)
 	}
 	if diff := cmp.Diff(before, contents(t, killed)); diff != "" {
 		t.Error("of an operator that was killed: ", diff)
 	}
-	if _, err := Inspect(ctx, t.TempDir(), 0, everyone); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of no ledger: %v", err)
+	if _, err := Inspect(ctx, t.TempDir(), 0, everyReceiver); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without an outbox: %v", err)
 	}
 }
 
-// contents are the sizes and times of the files; of the index of the WAL, which every
-// reader enters itself into, only that it is there.
+// contents returns the files with their contents. It leaves out the contents of the index
+// of the WAL, which every reader changes.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

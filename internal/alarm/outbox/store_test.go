@@ -27,13 +27,13 @@ var payload = bytes.Repeat([]byte("0123456789abcdef"), 50)
 
 func open(t testing.TB, dir string, opts ...Option) *Store {
 	t.Helper()
-	l, err := Open(context.Background(), dir, opts...)
+	s, err := Open(context.Background(), dir, opts...)
 	must(t, err)
-	t.Cleanup(func() { must(t, l.Close()) })
-	return l
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
 }
 
-// entries returns n entries of a receiver, at one position after another.
+// entries returns n entries of a receiver at consecutive positions.
 func entries(receiver string, from, n int) []Entry {
 	entries := make([]Entry, n)
 	for i := range entries {
@@ -46,27 +46,28 @@ func entries(receiver string, from, n int) []Entry {
 	return entries
 }
 
-// commit commits n entries of a receiver that end at the batch's position.
-func commit(t testing.TB, l *Store, receiver string, from, n int) {
+// commit commits n entries of a receiver. The last of them is at the position of the
+// batch.
+func commit(t testing.TB, s *Store, receiver string, from, n int) {
 	t.Helper()
 	batch := Batch{Position: uint64(from + n - 1), Entries: entries(receiver, from, n)}
-	must(t, l.Commit(context.Background(), batch))
+	must(t, s.Commit(context.Background(), batch))
 }
 
-// freeze freezes the oldest n pending entries of a receiver.
-func freeze(t testing.TB, l *Store, receiver string, n int) *Attempt {
+// prepare prepares a message of the oldest n pending entries of a receiver.
+func prepare(t testing.TB, s *Store, receiver string, n int) *Attempt {
 	t.Helper()
-	pending, err := l.Pending(context.Background(), receiver, 0, n)
+	pending, err := s.Pending(context.Background(), receiver, 0, n)
 	must(t, err)
-	a, err := l.Prepare(context.Background(), receiver, pending[len(pending)-1].ID, "key", []byte("body"))
+	a, err := s.Prepare(context.Background(), receiver, pending[len(pending)-1].ID, "key", []byte("body"))
 	must(t, err)
 	return a
 }
 
-// pending returns the positions of what is pending for a receiver.
-func pending(t testing.TB, l *Store, receiver string) []uint64 {
+// pending returns the positions of the pending entries of a receiver.
+func pending(t testing.TB, s *Store, receiver string) []uint64 {
 	t.Helper()
-	entries, err := l.Pending(context.Background(), receiver, 0, 10_000)
+	entries, err := s.Pending(context.Background(), receiver, 0, 10_000)
 	must(t, err)
 	positions := []uint64{}
 	for _, e := range entries {
@@ -82,7 +83,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestFilesAreForTheirOwnerOnly(t *testing.T) {
+func TestOnlyTheOwnerCanReadTheFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "data?dir=%23#")
 	commit(t, open(t, dir), "r", 1, 1)
 	want := map[string]fs.FileMode{
@@ -102,7 +103,7 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 	}
 }
 
-func TestSecondLedgerOnADirectoryIsRefused(t *testing.T) {
+func TestASecondStoreOnADirectoryIsRefused(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	first := open(t, dir)
 	if _, err := Open(ctx, dir); !errors.Is(err, ErrLocked) {
@@ -113,16 +114,16 @@ func TestSecondLedgerOnADirectoryIsRefused(t *testing.T) {
 	open(t, dir)
 }
 
-func TestClosedLedgerSaysSo(t *testing.T) {
-	ctx, l := context.Background(), open(t, t.TempDir())
-	must(t, l.Close())
+func TestCallsOfAClosedStoreFail(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	must(t, s.Close())
 	calls := map[string]func() error{
-		"write":        func() error { return l.Commit(ctx, Batch{}) },
-		"read":         func() error { return second(l.Pending(ctx, "r", 0, 1)) },
-		"read one":     func() error { return second(l.Prepared(ctx, "r")) },
-		"read counts":  func() error { return l.EachCount(ctx, nil) },
-		"drop":         func() error { return second(l.DropReceiver(ctx, "r")) },
-		"lazily write": func() error { return second(l.Prepare(ctx, "r", 1, "", nil)) },
+		"write":        func() error { return s.Commit(ctx, Batch{}) },
+		"read":         func() error { return second(s.Pending(ctx, "r", 0, 1)) },
+		"read one":     func() error { return second(s.Prepared(ctx, "r")) },
+		"read counts":  func() error { return s.EachCount(ctx, nil) },
+		"drop":         func() error { return second(s.DropReceiver(ctx, "r")) },
+		"lazily write": func() error { return second(s.Prepare(ctx, "r", 1, "", nil)) },
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -134,12 +135,12 @@ func TestClosedLedgerSaysSo(t *testing.T) {
 }
 
 const (
-	// victimEnv holds the data directory of a process that is to be killed.
-	victimEnv = "LEDGER_TEST_VICTIM"
-	// killed is how many processes are.
+	// victimEnv contains the data directory of the process to kill.
+	victimEnv = "OUTBOX_TEST_VICTIM"
+	// killed is the number of processes to kill.
 	killed = 20
-	// stretch is how many entries a victim commits at a time: a digest of two
-	// of them is settled in more than one transaction.
+	// stretch is the number of entries in a commit of the victim. Acknowledging a digest
+	// of two commits takes more than one transaction.
 	stretch = 700
 )
 
@@ -151,23 +152,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// victim commits and delivers until it is killed, and says what was acknowledged.
+// victim commits and delivers until it is killed. It prints each call that returned.
 func victim(dir string) error {
 	ctx := context.Background()
-	l, err := Open(ctx, dir)
+	s, err := Open(ctx, dir)
 	if err != nil {
 		return err
 	}
 	var both errgroup.Group
 	both.Go(func() error {
 		for {
-			from := int(l.State().Position) + 1
+			from := int(s.State().Position) + 1
 			end := from + stretch - 1
 			batch := Batch{
 				Position: uint64(end), Entries: entries("r", from, stretch),
 				Counts: []EventCount{{UID: plainUID, Count: int64(end)}},
 			}
-			if err := l.Commit(ctx, batch); err != nil {
+			if err := s.Commit(ctx, batch); err != nil {
 				return err
 			}
 			fmt.Println("committed", end)
@@ -175,7 +176,7 @@ func victim(dir string) error {
 	})
 	both.Go(func() error {
 		for {
-			if err := victimDelivers(ctx, l); err != nil {
+			if err := victimDelivers(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -183,11 +184,11 @@ func victim(dir string) error {
 	return both.Wait()
 }
 
-func victimDelivers(ctx context.Context, l *Store) error {
-	a, err := l.Prepared(ctx, "r")
+func victimDelivers(ctx context.Context, s *Store) error {
+	a, err := s.Prepared(ctx, "r")
 	if a == nil && err == nil {
-		last := int64(l.State().Position) // IDs equal positions: nothing was ever refused
-		a, err = l.Prepare(ctx, "r", last, fmt.Sprint("up to ", last), []byte("body"))
+		last := int64(s.State().Position) // IDs equal positions, because no entry was ignored
+		a, err = s.Prepare(ctx, "r", last, fmt.Sprint("up to ", last), []byte("body"))
 	}
 	if errors.Is(err, ErrNothingPending) {
 		return nil
@@ -195,28 +196,28 @@ func victimDelivers(ctx context.Context, l *Store) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("frozen", a.Last)
-	if _, err := l.Acknowledge(ctx, a); err != nil {
+	fmt.Println("prepared", a.Last)
+	if _, err := s.Acknowledge(ctx, a); err != nil {
 		return err
 	}
-	fmt.Println("settled", a.Last)
+	fmt.Println("acknowledged", a.Last)
 	return nil
 }
 
-func TestWhatWasAcknowledgedSurvivesSIGKILL(t *testing.T) {
-	dir, acknowledged := t.TempDir(), map[string]uint64{}
+func TestReturnedWritesSurviveSIGKILL(t *testing.T) {
+	dir, returned := t.TempDir(), map[string]uint64{}
 	for range killed {
-		killVictim(t, dir, acknowledged)
-		l := open(t, dir)
-		checkSurvivor(t, l, acknowledged)
-		must(t, l.Close())
+		killVictim(t, dir, returned)
+		s := open(t, dir)
+		checkSurvivor(t, s, returned)
+		must(t, s.Close())
 	}
-	t.Logf("killed %d times; acknowledged in the end: %v", killed, acknowledged)
+	t.Logf("killed %d times; last calls that returned: %v", killed, returned)
 }
 
-// killVictim starts a victim, kills it at a random moment after its first
-// acknowledgement, whatever it is doing then, and notes the last of each sort.
-func killVictim(t *testing.T, dir string, acknowledged map[string]uint64) {
+// killVictim starts a victim and kills it at a random moment after its first line. It
+// records the last position of each kind.
+func killVictim(t *testing.T, dir string, returned map[string]uint64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimEnv+"="+dir)
@@ -239,41 +240,41 @@ func killVictim(t *testing.T, dir string, acknowledged map[string]uint64) {
 		if _, err := fmt.Sscanln(line, &what, &position); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		acknowledged[what] = position
+		returned[what] = position
 	}
 	if err := cmd.Wait(); cmd.ProcessState.Exited() {
 		t.Fatalf("the victim ended by itself: %v", err)
 	}
 }
 
-// checkSurvivor checks that what is there is what was acknowledged or more, and
-// that of no transaction a part is missing.
-func checkSurvivor(t *testing.T, l *Store, acknowledged map[string]uint64) {
+// checkSurvivor checks that the file contains at least what the calls that returned
+// wrote, and no transaction in part.
+func checkSurvivor(t *testing.T, s *Store, returned map[string]uint64) {
 	t.Helper()
-	if recovered := l.Recovered(); recovered != nil {
+	if recovered := s.Recovered(); recovered != nil {
 		t.Fatalf("the file was damaged: %v", recovered.Cause)
 	}
-	position := l.State().Position
-	if position < acknowledged["committed"] || position%stretch != 0 {
-		t.Fatalf("position: got %d, want at least %d and whole batches", position, acknowledged["committed"])
+	position := s.State().Position
+	if position < returned["committed"] || position%stretch != 0 {
+		t.Fatalf("position: got %d, want at least %d and whole batches", position, returned["committed"])
 	}
-	if got := allCounts(t, l)[plainUID]; got != int64(position) {
+	if got := allCounts(t, s)[plainUID]; got != int64(position) {
 		t.Errorf("count: got %d, want that of the position, %d", got, position)
 	}
-	settled := position - uint64(l.Backlog("r").Entries)
-	if settled < acknowledged["settled"] || settled%stretch != 0 {
-		t.Fatalf("settled: got up to %d, want at least %d and whole messages", settled, acknowledged["settled"])
+	acknowledgedUpTo := position - uint64(s.Backlog("r").Entries)
+	if acknowledgedUpTo < returned["acknowledged"] || acknowledgedUpTo%stretch != 0 {
+		t.Fatalf("acknowledged: got up to %d, want at least %d and whole messages", acknowledgedUpTo, returned["acknowledged"])
 	}
-	first := settled + 1
-	if a, err := l.Prepared(context.Background(), "r"); err != nil || (a == nil && acknowledged["frozen"] > settled) {
-		t.Fatalf("frozen: got %v, %v, want one up to %d", a, err, acknowledged["frozen"])
+	first := acknowledgedUpTo + 1
+	if a, err := s.Prepared(context.Background(), "r"); err != nil || (a == nil && returned["prepared"] > acknowledgedUpTo) {
+		t.Fatalf("prepared: got %v, %v, want one up to %d", a, err, returned["prepared"])
 	} else if a != nil {
-		if a.Key != fmt.Sprint("up to ", a.Last) || string(a.Body) != "body" || uint64(a.Entries) != uint64(a.Last)-settled {
-			t.Errorf("frozen: got %+v after %d", a, settled)
+		if a.Key != fmt.Sprint("up to ", a.Last) || string(a.Body) != "body" || uint64(a.Entries) != uint64(a.Last)-acknowledgedUpTo {
+			t.Errorf("prepared: got %+v after %d", a, acknowledgedUpTo)
 		}
 		first = uint64(a.Last) + 1
 	}
-	for i, got := range pending(t, l, "r") {
+	for i, got := range pending(t, s, "r") {
 		if want := first + uint64(i); got != want {
 			t.Fatalf("pending: got position %d, want %d", got, want)
 		}

@@ -110,7 +110,7 @@ func mirrorOf(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 		Behind:   map[string]uint64{},
 	}
 	for receiver := range s.Delivered.Receivers {
-		m.Behind[receiver] = max(s.Position, s.Delivered.Of(receiver))
+		m.Behind[receiver] = max(s.Position, s.Delivered.Offset(receiver))
 	}
 	for receiver, backlog := range s.Backlogs {
 		m.Behind[receiver] = backlog.Lowest - 1

@@ -303,7 +303,7 @@ func testRestored(t *testing.T, s *apiServer) {
 	}
 }
 
-func TestEventThatExpiresIsForgotten(t *testing.T) {
+func TestAnExpiredEventIsForgotten(t *testing.T) {
 	s := startAPIServer(t, 5*time.Second)
 	m := newMemory()
 	s.begin(m)

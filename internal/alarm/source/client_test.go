@@ -17,7 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
-func TestDecoderReadsWhatTheAPIServerSends(t *testing.T) {
+func TestDecoderReadsTheFramesOfTheAPIServer(t *testing.T) {
 	sent := [][]byte{added(eventstream.Event(1)), deleted(event(2, 7, 1)), eventstream.Frame(watch.Error, &expired.ErrStatus)}
 	d := newDecoder(bytes.NewReader(bytes.Join(sent, nil)))
 	if kind, err := d.next(); kind != watch.Added || err != nil {
@@ -40,7 +40,7 @@ func TestDecoderReadsWhatTheAPIServerSends(t *testing.T) {
 	}
 }
 
-func TestDecoderTellsABadEntryFromABadStream(t *testing.T) {
+func TestDecoderDistinguishesABadEntryFromABadStream(t *testing.T) {
 	entry := added(event(1, 21, 1))
 	for name, tc := range map[string]struct {
 		stream []byte

@@ -28,7 +28,7 @@ func TestCountsRememberUUIDsAndOthers(t *testing.T) {
 	}
 }
 
-func TestSweepRemovesWhatTheListDidNotHold(t *testing.T) {
+func TestSweepRemovesEventsThatTheListDidNotContain(t *testing.T) {
 	c := newCounts()
 	for _, uid := range []string{someUUID, "a", "b"} {
 		c.set(uid, known{count: 1})
@@ -45,7 +45,7 @@ func TestSweepRemovesWhatTheListDidNotHold(t *testing.T) {
 	}
 }
 
-func FuzzUUIDIsGivenBackAsItCame(f *testing.F) {
+func FuzzUUIDIsPrintedAsItWasParsed(f *testing.F) {
 	f.Add(someUUID)
 	f.Add("00000000-0000-0000-0000-00000000000\xff")
 	f.Fuzz(func(t *testing.T, uid string) {
@@ -55,7 +55,7 @@ func FuzzUUIDIsGivenBackAsItCame(f *testing.F) {
 	})
 }
 
-func TestFirstSightOfAnEvent(t *testing.T) {
+func TestFirstIncreaseOfAnUnknownEvent(t *testing.T) {
 	at := func(complete, reset bool) progress {
 		return progress{position: 100, time: second(50), complete: complete, reset: reset}
 	}

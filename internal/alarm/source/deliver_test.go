@@ -19,7 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
-func TestRefusedBatchIsOfferedAgainAndNothingElse(t *testing.T) {
+func TestARefusedBatchIsOfferedAgainUnchanged(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 1)), added(event(2, 22, 1))))
 	clock := clocktesting.NewFakeClock(eventstream.Epoch)
 	var lines atomic.Int32
@@ -54,7 +54,7 @@ func TestRefusedBatchIsOfferedAgainAndNothingElse(t *testing.T) {
 	eventually(t, lines.Load).Should(gomega.Equal(int32(2))) // failing, and no longer
 }
 
-func TestBackoffGrowsFromOneSecondToThirty(t *testing.T) {
+func TestTheBackoffGrowsFromOneSecondToThirty(t *testing.T) {
 	feed := &Source{backoff: defaultBackoff}
 	last := time.Duration(0)
 	for range 20 {
@@ -68,7 +68,7 @@ func TestBackoffGrowsFromOneSecondToThirty(t *testing.T) {
 	}
 }
 
-func TestAPIServerIsLeftAloneForAsLongAsItAsks(t *testing.T) {
+func TestRetryWaitsAsLongAsTheAPIServerAsks(t *testing.T) {
 	script, cfg := serve(t, 20, fails(apierrors.NewTooManyRequests("slow down", 7)), stays)
 	clock := clocktesting.NewFakeClock(eventstream.Epoch)
 	feed, err := New(cfg, clock, logr.Discard())
@@ -85,7 +85,7 @@ func TestAPIServerIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	eventually(t, script.asked).Should(gomega.HaveLen(2))
 }
 
-func TestSlowHandlerHoldsBackTheWatch(t *testing.T) {
+func TestASlowHandlerPausesTheWatch(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, eventstream.Added(5*maxChanges)))
 	release, first := make(chan struct{}), make(chan int64, 1)
 	m, feed := newMemory(), quick(t, cfg)
@@ -113,7 +113,7 @@ func TestSlowHandlerHoldsBackTheWatch(t *testing.T) {
 	}
 }
 
-func TestGatheringKeepsTheLastCountOfAnEventUnlessItIsGone(t *testing.T) {
+func TestABatchKeepsTheLastCountOfEachLiveEvent(t *testing.T) {
 	in := make(chan change, 10)
 	in <- change{position: 1, count: Count{UID: "a", Count: 1}, occurrence: &alarm.Occurrence{Position: 1}}
 	in <- change{position: 2, count: Count{UID: "b", Count: 1}}
@@ -134,7 +134,7 @@ func TestGatheringKeepsTheLastCountOfAnEventUnlessItIsGone(t *testing.T) {
 	}
 }
 
-func TestGatheringIsBounded(t *testing.T) {
+func TestABatchIsLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change change
 		want   int
@@ -156,7 +156,7 @@ func TestGatheringIsBounded(t *testing.T) {
 	}
 }
 
-func TestMetricsTellTheState(t *testing.T) {
+func TestMetricsShowTheState(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 3))))
 	feed := quick(t, cfg)
 	run(t, feed, Start{Position: 20, CountsKnown: true}, newMemory().commit)
@@ -189,7 +189,7 @@ func numbers(t *testing.T, feed *Source) map[string]float64 {
 }
 
 // An alert must be able to tell of it while nothing is committed at all.
-func TestItFallsBehindUntilTheOldestChangeIsCommitted(t *testing.T) {
+func TestBehindGrowsUntilTheOldestChangeIsCommitted(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(30, 21, 1)), added(event(0, 22, 1))))
 	clock := clocktesting.NewFakeClock(eventstream.Epoch.Add(time.Minute))
 	feed, err := New(cfg, clock, logr.Discard())

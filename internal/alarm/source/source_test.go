@@ -111,7 +111,7 @@ func listed() eventstream.Watcher {
 	}
 }
 
-func TestHistoryReadAgainAfterAnUnfinishedListRepeatsNothing(t *testing.T) {
+func TestReadingAgainAfterAnUnfinishedListRepeatsNothing(t *testing.T) {
 	_, cfg := serve(t, 24, brings(stays, modified(event(1, 22, 3)), modified(event(1, 23, 4)), modified(event(1, 24, 5))))
 	m := newMemory()
 	m.position = 20
@@ -124,7 +124,7 @@ func TestHistoryReadAgainAfterAnUnfinishedListRepeatsNothing(t *testing.T) {
 	}
 }
 
-func TestListTakesOverWithoutAStreamingList(t *testing.T) {
+func TestAPagedListReplacesAStreamingList(t *testing.T) {
 	list := holds(24, event(3, 24, 1), event(2, 22, 1), event(1, 23, 4))
 	_, cfg := serveList(t, list, status(expired), fails(errNoStreamingList), brings(stays, added(event(4, 25, 1))))
 	m := newMemory()
@@ -182,7 +182,7 @@ func TestPositionOfAnotherHistoryIsReset(t *testing.T) {
 	}
 }
 
-func TestUnfinishedResetGoesOn(t *testing.T) {
+func TestAnUnfinishedResetContinues(t *testing.T) {
 	restored := brings(stays, added(event(1, 12, 2)), added(event(2, 14, 3)), listEnd(15))
 	script, cfg := serve(t, 15, restored)
 	m := newMemory()
@@ -199,7 +199,7 @@ func TestUnfinishedResetGoesOn(t *testing.T) {
 	}
 }
 
-func TestLostCountsAreAskedForAsTheyStoodThen(t *testing.T) {
+func TestMissingCountsAreListedAtThePosition(t *testing.T) {
 	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
 		if query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) && query.Get("resourceVersion") == "20" {
 			return holds(20, event(1, 12, 5))(query)
@@ -215,7 +215,7 @@ func TestLostCountsAreAskedForAsTheyStoodThen(t *testing.T) {
 	}
 }
 
-func TestCountsLostForGoodAreTakenFromAList(t *testing.T) {
+func TestCountsThatTheAPIServerNoLongerHasComeFromAList(t *testing.T) {
 	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
 		if query.Get("resourceVersion") != "" {
 			return nil, expired
@@ -262,7 +262,7 @@ func TestCountsAreNotKnownUntilTheListIsComplete(t *testing.T) {
 	eventually(t, m.countsKnown).Should(gomega.BeTrue())
 }
 
-func TestEventThatCannotBeUnderstoodIsLeftOut(t *testing.T) {
+func TestAMalformedEventIsSkipped(t *testing.T) {
 	bad := eventstream.Frame(watch.Added, event(1, 21, 1))
 	copy(bad[len(bad)-12:], "\xff\xff\xff\xff\xff\xff\xff\xff")
 	nowhere := event(2, 0, 1)
@@ -276,7 +276,7 @@ func TestEventThatCannotBeUnderstoodIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestErrorOfTheCountsEndsTheRun(t *testing.T) {
+func TestRunReturnsTheErrorOfTheCounts(t *testing.T) {
 	_, cfg := serve(t, 20, stays)
 	lost := errors.New("disk lost")
 	start := Start{Position: 20, Counts: func(yield func(Count, error) bool) { yield(Count{}, lost) }}
