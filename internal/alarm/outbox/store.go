@@ -38,9 +38,9 @@ const FileName = "outbox.db"
 // Store is an open outbox. All methods are safe for concurrent use.
 //
 // A write is durable when its method returns without an error. Commit and the methods
-// that change the [State] survive a loss of power. Prepare, Acknowledge and the Drop
-// methods survive the end of the process only, until the next write of the first kind.
-// Concurrent writes share a transaction.
+// that change the [State] survive a loss of power. Prepare, Acknowledge and the methods
+// that drop entries survive the end of the process only, until the next write of the
+// first kind. Concurrent writes share a transaction.
 type Store struct {
 	clock     clock.PassiveClock
 	limit     int64 // pages; 0 is no limit

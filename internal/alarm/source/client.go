@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// client asks for the Events of all namespaces.
+// client requests the Events of all namespaces.
 type client struct {
 	rest rest.Interface
 }
@@ -40,7 +40,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 	return &client{rest: r}, nil
 }
 
-// request leaves retries to the feed, which knows what else to do meanwhile.
+// request does not retry. The reader does, because it can also list instead.
 func (c *client) request(opts *metav1.ListOptions) *rest.Request {
 	return c.rest.Get().Resource("events").VersionedParams(opts, scheme.ParameterCodec).MaxRetries(0)
 }
@@ -50,8 +50,8 @@ func (c *client) page(ctx context.Context, opts *metav1.ListOptions) (*eventsv1.
 	return list, c.request(opts).Timeout(listTimeout).Do(ctx).Into(list)
 }
 
-// list hands every Event to each, one page in memory, and returns the position
-// at which all of them stood.
+// list calls each with every Event, one page in memory, and returns the position of the
+// list.
 func (c *client) list(ctx context.Context, opts metav1.ListOptions, each func(*eventsv1.Event) error) (uint64, error) {
 	opts.Limit = pageSize
 	for {
@@ -71,7 +71,7 @@ func (c *client) list(ctx context.Context, opts metav1.ListOptions, each func(*e
 	}
 }
 
-// current returns the API server's newest position.
+// current returns the newest position of the API server.
 func (c *client) current(ctx context.Context) (uint64, error) {
 	page, err := c.page(ctx, &metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -80,12 +80,12 @@ func (c *client) current(ctx context.Context) (uint64, error) {
 	return parsePosition(page.ResourceVersion)
 }
 
-// resumeAt are the options of a watch of what comes after position.
+// resumeAt returns the options of a watch that begins after a position.
 func resumeAt(position uint64) metav1.ListOptions {
 	return metav1.ListOptions{ResourceVersion: formatPosition(position)}
 }
 
-// streamingList are the options of a watch that begins with all there is.
+// streamingList returns the options of a watch that begins with all existing Events.
 func streamingList() metav1.ListOptions {
 	return metav1.ListOptions{
 		SendInitialEvents:    new(true),
@@ -93,8 +93,8 @@ func streamingList() metav1.ListOptions {
 	}
 }
 
-// watch opens a watch and returns its bytes. It ends on its own after an hour at
-// the latest, also if the API server is no longer there to end it.
+// watch opens a watch and returns its bytes. The watch ends after about an hour at most,
+// even if the API server does not end it.
 func (c *client) watch(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
 	lasts := watchTimeout + rand.N(watchTimeout)
 	opts.Watch = true
@@ -120,12 +120,11 @@ func (b *watchBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// maxFrame bounds one entry of a watch; etcd's own limit for a request, 1.5 MiB,
-// is far below.
+// maxFrame limits one entry of a watch. The limit of etcd for a request, 1.5 MiB, is far
+// below.
 const maxFrame = 16 << 20
 
-// errMalformed is wrapped by what decoder.next returns for an entry that cannot
-// be understood although the stream around it can.
+// errMalformed reports an entry that cannot be decoded. The stream can still be read.
 var errMalformed = errors.New("malformed watch entry")
 
 var (
@@ -133,11 +132,11 @@ var (
 	errNoEnvelope    = errors.New("object has no protobuf envelope")
 )
 
-// protobufMagic begins each object that the API server encodes as protobuf.
+// protobufMagic is the prefix of every object that the API server encodes as protobuf.
 var protobufMagic = []byte("k8s\x00")
 
-// decoder reads a protobuf watch. It does what client-go's does, but into the
-// same memory again and again and without looking up what kind of object comes.
+// decoder reads a protobuf watch, like the decoder of client-go. It uses the same memory
+// for every entry and looks up no kinds.
 type decoder struct {
 	in       *bufio.Reader
 	frame    []byte
@@ -151,7 +150,7 @@ func newDecoder(r io.Reader) *decoder {
 	return &decoder{in: bufio.NewReaderSize(r, 64<<10)}
 }
 
-// next reads the next entry: into event, or into status if it is an error.
+// next reads the next entry into event, or into status if the entry is an error.
 func (d *decoder) next() (watch.EventType, error) {
 	if err := d.readFrame(); err != nil {
 		return "", err
@@ -162,7 +161,7 @@ func (d *decoder) next() (watch.EventType, error) {
 	return watch.EventType(d.envelope.Type), nil
 }
 
-// readFrame reads a length in four bytes, the highest first, and as many bytes.
+// readFrame reads a length (4 bytes, big-endian) and that number of bytes.
 func (d *decoder) readFrame() error {
 	var header [4]byte
 	if _, err := io.ReadFull(d.in, header[:]); err != nil {

@@ -30,7 +30,7 @@ func TestDecoderReadsTheFramesOfTheAPIServer(t *testing.T) {
 		t.Fatal(kind, err)
 	}
 	if diff := cmp.Diff(event(2, 7, 1).ObjectMeta.UID, d.event.UID); diff != "" || d.event.Note != "" {
-		t.Errorf("the second Event holds something of the first: %+v", d.event)
+		t.Errorf("the second Event contains data of the first: %+v", d.event)
 	}
 	if kind, err := d.next(); kind != watch.Error || err != nil || d.status.Code != 410 {
 		t.Fatal(kind, err, d.status)
@@ -61,7 +61,7 @@ func TestDecoderDistinguishesABadEntryFromABadStream(t *testing.T) {
 	}
 }
 
-// FuzzEvent takes any bytes for an Event, from the stream to the batch.
+// FuzzEvent decodes any bytes as an Event, and follows them to the batch.
 func FuzzEvent(f *testing.F) {
 	for _, e := range []runtime.Object{eventstream.Event(1), event(1, 21, 1)} {
 		d := newDecoder(bytes.NewReader(eventstream.Frame(watch.Added, e)))
@@ -96,7 +96,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		for _, c := range r.window {
 			if c.occurrence != nil && c.occurrence.Increase < 1 {
-				t.Errorf("an occurrence that is none: %+v", c.occurrence)
+				t.Errorf("an occurrence without an increase: %+v", c.occurrence)
 			}
 		}
 	})

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// uuid is a UID in 16 bytes instead of 52: the API server issues no other kind.
+// uuid is a UID in 16 bytes instead of 52. The API server creates only UUIDs.
 type uuid [16]byte
 
-// known is what is remembered of a live Event.
+// known is the state of a live Event.
 type known struct {
 	position uint64
 	count    int32
-	// seen is the generation of the list that it was last part of, or the one
-	// that was current when it came.
+	// generation is that of the last list that contained the Event, or the current one
+	// when the Event was first seen.
 	generation uint8
 }
 
-// counts remembers the live Events. Its memory is measured by BenchmarkCounts.
+// counts remembers the live Events. BenchmarkCounts measures its memory.
 type counts struct {
 	byUUID map[uuid]known
-	// other holds the UIDs that are no UUID in canonical form.
+	// other contains UIDs that are not UUIDs in canonical form.
 	other      map[string]known
 	generation uint8
 }
@@ -39,7 +39,7 @@ func (c *counts) get(uid string) (known, bool) {
 	return k, ok
 }
 
-// set remembers k as seen now.
+// set remembers k in the current generation.
 func (c *counts) set(uid string, k known) {
 	k.generation = c.generation
 	if id, ok := parseUUID(uid); ok {
@@ -57,15 +57,15 @@ func (c *counts) remove(uid string) {
 	delete(c.other, uid)
 }
 
-// beginList starts the list of which sweep tells what was missing.
+// beginList starts a new generation. sweep then finds what the list does not contain.
 func (c *counts) beginList() {
 	c.generation++
 }
 
-// sweep removes and returns what was not set since beginList.
+// sweep removes and returns the UIDs that were not set since beginList.
 func (c *counts) sweep() []string {
 	var gone []string
-	for id, k := range c.byUUID { // not all: most are not gone, and need no text
+	for id, k := range c.byUUID { // only for these: String allocates
 		if k.generation != c.generation {
 			gone = append(gone, id.String())
 		}
@@ -81,7 +81,8 @@ func (c *counts) sweep() []string {
 	return gone
 }
 
-// forgetPositions makes every position the lowest: they are of another history.
+// forgetPositions sets every position to the lowest one, because they belong to another
+// history.
 func (c *counts) forgetPositions() {
 	for id, k := range c.byUUID {
 		k.position = 0
@@ -112,13 +113,13 @@ func (c *counts) all() iter.Seq2[string, known] {
 	}
 }
 
-// uuidGroups are the offsets of the hexadecimal groups of a UUID's text, and of
-// their bytes.
+// uuidGroups are the offsets of the groups in a UUID's text and in its bytes.
 var uuidGroups = [...]struct{ text, textEnd, raw, rawEnd int }{
 	{0, 8, 0, 4}, {9, 13, 4, 6}, {14, 18, 6, 8}, {19, 23, 8, 10}, {24, 36, 10, 16},
 }
 
-// parseUUID refuses what String would not give back: upper case, other dashes.
+// parseUUID accepts only texts that String returns: lower case, with dashes in their
+// place.
 func parseUUID(s string) (uuid, bool) {
 	var id uuid
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
@@ -157,47 +158,45 @@ func (id uuid) String() string {
 	return string(text)
 }
 
-// sighting is what one look at an Event tells.
+// observation is what one entry shows of an Event.
 type observation struct {
 	position uint64
 	count    int32
 	created  time.Time
 }
 
-// progress is from where an Event that is not remembered is judged.
+// progress is how far the reader is. An Event without a remembered count is compared with
+// it.
 type progress struct {
-	// position is the last one that was read; time is the creation time of the
-	// newest Event up to there, zero if it is not known.
+	// position is the last position that was read. time is the creation time of the
+	// newest Event up to it, zero if it is unknown.
 	position uint64
 	time     time.Time
-	// complete says that every Event that was live at position is remembered.
+	// complete is true if all Events that were live at position are remembered.
 	complete bool
-	// reset says that the API server was set back: what was created before time was
-	// read before, in the history that was undone.
+	// reset is true after a restore of etcd. Events created before time were read before,
+	// in the former history.
 	reset bool
 }
 
-// firstIncrease returns by how much the count of an Event that is not remembered
-// has increased since v.
+// firstIncrease returns the increase of the count of an Event that is not remembered.
 //
-// Where the count as of v is lost for good, an Event that existed then has
-// changed since, for a reason that is unknown: once, so that nothing is lost. One
-// that was created in the very second of v.time counts as new, for the same
-// reason.
-func (v progress) firstIncrease(s observation) int32 {
-	older := s.created.Before(v.time)
+// If the count as of position is lost, an Event that existed then has changed since. The
+// increase is unknown and counts as one, so that nothing is lost. For the same reason, an
+// Event created in the same second as time counts as new.
+func (p progress) firstIncrease(o observation) int32 {
+	older := o.created.Before(p.time)
 	switch {
-	case s.position <= v.position, v.reset && older:
+	case o.position <= p.position, p.reset && older:
 		return 0
-	case !v.complete && older:
+	case !p.complete && older:
 		return 1
 	default:
-		return s.count
+		return o.count
 	}
 }
 
-// increase returns by how much the count of a remembered Event has increased. One
-// that fell is taken over silently.
-func (k known) increase(s observation) int32 {
-	return max(s.count-k.count, 0)
+// increase returns the increase of the count of a remembered Event, 0 if the count fell.
+func (k known) increase(o observation) int32 {
+	return max(o.count-k.count, 0)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
-// memory is a ledger that forgets nothing but what it is told to.
+// memory is an outbox in memory that records every batch.
 type memory struct {
 	mu          sync.Mutex
 	batches     []Batch
@@ -57,7 +57,7 @@ func (m *memory) commit(_ context.Context, b Batch) error {
 	return nil
 }
 
-// start resumes where the memory ends.
+// start resumes after the last batch.
 func (m *memory) start() Start {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *memory) start() Start {
 	}}
 }
 
-// increases sums the occurrences of each Event by its name.
+// increases returns the sum of the occurrences of each Event, by name.
 func (m *memory) increases() map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +82,7 @@ func (m *memory) increases() map[string]int64 {
 	return sums
 }
 
-// countsKnown is what the last batch said of it.
+// countsKnown returns the CountsKnown of the last batch.
 func (m *memory) countsKnown() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,24 +95,24 @@ func (m *memory) at() uint64 {
 	return m.position
 }
 
-// quick returns a feed that retries at once.
+// quick returns a source that retries at once.
 func quick(tb testing.TB, cfg *rest.Config) *Source {
 	tb.Helper()
-	f, err := New(cfg, clock.RealClock{}, logr.Discard())
+	source, err := New(cfg, clock.RealClock{}, logr.Discard())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f.backoff.Duration, f.backoff.Cap = time.Millisecond, 20*time.Millisecond
-	f.earlyClose = time.Hour // however slow the machine is
-	return f
+	source.backoff.Duration, source.backoff.Cap = time.Millisecond, 20*time.Millisecond
+	source.earlyClose = time.Hour // even on a slow machine
+	return source
 }
 
-// run runs the feed until the returned function, or the end of the test, stops it.
-func run(tb testing.TB, f *Source, start Start, handle Handler) (stop func()) {
+// run runs the source until the returned function is called, or until the test ends.
+func run(tb testing.TB, source *Source, start Start, handle Handler) (stop func()) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- f.Run(ctx, start, handle) }()
+	go func() { done <- source.Run(ctx, start, handle) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -128,7 +128,7 @@ func eventually(tb testing.TB, f any) gomega.AsyncAssertion {
 	return gomega.NewWithT(tb).Eventually(f, "60s", "10ms")
 }
 
-// event is an Event of which only what matters is set: name n has UID(n).
+// event returns an Event with only the fields that matter. Event n has the UID UID(n).
 func event(n int, position uint64, count int32) *eventsv1.Event {
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
@@ -141,8 +141,7 @@ func event(n int, position uint64, count int32) *eventsv1.Event {
 
 func nameOf(n int) string { return "event-" + strconv.Itoa(n) }
 
-// script is what a stand-in for the API server does, watch after watch; the
-// last one is repeated.
+// script is the behavior of a fake API server for each watch. The last one is repeated.
 type script struct {
 	list    eventstream.Lister
 	watches []eventstream.Watcher
@@ -151,7 +150,7 @@ type script struct {
 	seen []url.Values
 }
 
-// serve plays a script to which position is the current one.
+// serve runs a script. position is the current position of the server.
 func serve(tb testing.TB, position uint64, watches ...eventstream.Watcher) (*script, *rest.Config) {
 	tb.Helper()
 	return serveList(tb, holds(position), watches...)
@@ -178,7 +177,7 @@ func (s *script) asked() []url.Values {
 	return s.seen
 }
 
-// holds lists events as they stand at position.
+// holds lists events as of a position.
 func holds(position uint64, events ...*eventsv1.Event) eventstream.Lister {
 	return func(url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
 		list := &eventsv1.EventList{ListMeta: metav1.ListMeta{ResourceVersion: formatPosition(position)}}
@@ -189,7 +188,7 @@ func holds(position uint64, events ...*eventsv1.Event) eventstream.Lister {
 	}
 }
 
-// brings sends entries and goes on with then.
+// brings sends entries and continues with then.
 func brings(then eventstream.Watcher, frames ...[]byte) eventstream.Watcher {
 	return func(query url.Values, s *eventstream.Stream) {
 		for _, f := range frames {

@@ -139,7 +139,7 @@ func TestPositionIsAWellFormedResourceVersion(t *testing.T) {
 	}
 }
 
-// Whoever may write Events through core/v1 could otherwise fill the memory.
+// Writers of Events through core/v1 could otherwise fill the memory.
 func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("봉", 100_000)
 	e := newOccurrence(&eventsv1.Event{

@@ -12,32 +12,32 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// reader follows the API server and tells what changed.
+// reader follows the API server and sends the changes.
 type reader struct {
 	source *Source
 	client *client
 	out    chan<- change
 	counts *counts
 
-	// progress moves with each Event that a watch brings, and while a list is under
-	// way not at all.
+	// progress advances with each Event of a watch, but not during a list.
 	progress
-	// newest is the creation time of the newest Event seen, also in a list.
+	// newest is the creation time of the newest Event, including Events of a list.
 	newest time.Time
 
-	// relist says that the next watch must begin with a list, listing that it does.
+	// relist is true if the next watch must begin with a list. listing is true during the
+	// list.
 	relist, listing bool
-	// window holds what a list brought and is not yet handed over.
+	// window contains changes of a list that are not sent yet.
 	window []change
 
-	// failing says that the API server could not be followed last time.
+	// failing is true if the last watch failed.
 	failing bool
 }
 
-func newReader(f *Source, start Start, out chan<- change) (*reader, error) {
+func newReader(source *Source, start Start, out chan<- change) (*reader, error) {
 	r := &reader{
-		source:   f,
-		client:   f.client,
+		source:   source,
+		client:   source.client,
 		out:      out,
 		counts:   newCounts(),
 		progress: progress{position: start.Position, time: start.Time, complete: start.CountsKnown},
@@ -57,7 +57,7 @@ func newReader(f *Source, start Start, out chan<- change) (*reader, error) {
 	return r, nil
 }
 
-// take tells what an entry of the watch changes.
+// handle processes an entry of the watch.
 func (r *reader) handle(ctx context.Context, kind watch.EventType, e *eventsv1.Event) error {
 	position, ok := r.locate(e)
 	if !ok {
@@ -73,7 +73,8 @@ func (r *reader) handle(ctx context.Context, kind watch.EventType, e *eventsv1.E
 	}
 }
 
-// locate returns the position of e, and notes it if there is none to be had.
+// locate returns the position of an Event. It skips the Event as malformed if it has
+// none.
 func (r *reader) locate(e *eventsv1.Event) (uint64, bool) {
 	position, err := parsePosition(e.ResourceVersion)
 	if err != nil {
@@ -95,33 +96,32 @@ func (r *reader) forget(ctx context.Context, uid string, position uint64) error 
 	return r.record(ctx, change{forget: uid}, position)
 }
 
-// observe tells of an Event that was added or changed, or was there before a
-// list.
+// observe processes an Event that was added or changed, or that a list contains.
 func (r *reader) observe(ctx context.Context, e *eventsv1.Event, position uint64) error {
-	uid, s := string(e.UID), observation{position: position, count: countOf(e), created: e.CreationTimestamp.Time}
-	r.newest = later(r.newest, s.created)
+	uid, seen := string(e.UID), observation{position: position, count: countOf(e), created: e.CreationTimestamp.Time}
+	r.newest = later(r.newest, seen.created)
 	before, remembered := r.counts.get(uid)
 	if remembered && position <= before.position {
 		r.counts.set(uid, before)
 		return nil
 	}
-	increase := r.firstIncrease(s)
+	increase := r.firstIncrease(seen)
 	if remembered {
-		increase = before.increase(s)
+		increase = before.increase(seen)
 	}
-	r.counts.set(uid, known{position: position, count: s.count})
+	r.counts.set(uid, known{position: position, count: seen.count})
 	r.countEvent()
 	var c change
 	if increase > 0 {
 		c.occurrence = newOccurrence(e, position, increase)
 	}
-	if before.count != s.count || !r.complete {
-		c.count = Count{UID: uid, Count: int64(s.count), Position: position}
+	if before.count != seen.count || !r.complete {
+		c.count = Count{UID: uid, Count: int64(seen.count), Position: position}
 	}
 	return r.record(ctx, c, position)
 }
 
-// tell hands c over, or keeps it for its turn if it is part of a list.
+// record sends a change, or buffers it during a list.
 func (r *reader) record(ctx context.Context, c change, position uint64) error {
 	if r.listing {
 		return r.buffer(ctx, c)
@@ -131,7 +131,7 @@ func (r *reader) record(ctx context.Context, c change, position uint64) error {
 	return r.emit(ctx, c)
 }
 
-// emit waits until there is room for c: that holds back the watch.
+// emit sends a change. It blocks while the channel is full, which pauses the watch.
 func (r *reader) emit(ctx context.Context, c change) error {
 	c.position, c.time, c.complete = r.position, r.time, r.complete
 	c.since = r.source.clock.Now()
@@ -170,8 +170,8 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// connect follows the API server until it fails. alive says that the watch came
-// about and was worth it.
+// connect follows the API server until the watch fails. alive is true if the watch
+// brought something or lasted, so that the backoff starts again.
 func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 	if err := r.prepare(ctx); err != nil {
 		return false, err
@@ -193,8 +193,8 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 	return true, err
 }
 
-// prepare makes sure that there is a position of this API server's history, and
-// counts to go with it.
+// prepare checks that the position belongs to the history of the API server, and loads
+// missing counts.
 func (r *reader) prepare(ctx context.Context) error {
 	if r.position == 0 {
 		return r.seedFromNow(ctx)
@@ -212,7 +212,7 @@ func (r *reader) prepare(ctx context.Context) error {
 	return r.seedAtPosition(ctx)
 }
 
-// open begins the watch, with a list where that is needed.
+// open begins the watch, with a list if one is needed.
 func (r *reader) open(ctx context.Context) (io.ReadCloser, error) {
 	if !r.relist {
 		return r.client.watch(ctx, resumeAt(r.position))
@@ -222,14 +222,14 @@ func (r *reader) open(ctx context.Context) (io.ReadCloser, error) {
 	if !apierrors.IsInvalid(err) {
 		return body, err
 	}
-	// The API server has no streaming list, or has it switched off.
+	// The API server does not support streaming lists.
 	if err := r.listPages(ctx); err != nil {
 		return nil, err
 	}
 	return r.client.watch(ctx, resumeAt(r.position))
 }
 
-// read takes what comes until the stream ends, and returns how much came.
+// read processes entries until the stream ends, and returns their number.
 func (r *reader) read(ctx context.Context, body io.Reader) (entries int, err error) {
 	d := newDecoder(body)
 	for {
@@ -250,25 +250,25 @@ func (r *reader) read(ctx context.Context, body io.Reader) (entries int, err err
 	}
 }
 
-// isExpired says that the API server no longer has the position: 410, as the
-// status of a response or as an object in a watch.
+// isExpired reports whether the API server no longer has the position (410). The error
+// can be the status of a response or an entry of a watch.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// isStatus says that the API server itself reports the error.
+// isStatus reports whether the error is a status of the API server.
 func isStatus(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
 }
 
-// retryAfter returns how long the API server asks to be left alone.
+// retryAfter returns the delay that the API server asks for.
 func retryAfter(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return time.Duration(seconds) * time.Second
 }
 
-// failed notes that the API server could not be followed, and tells so once.
+// watchFailed logs the first of several failures as an error.
 func (r *reader) watchFailed(err error) {
 	if r.failing || isExpired(err) || errors.Is(err, io.EOF) {
 		r.source.log.V(1).Info("The watch of Events ended", "err", err)
@@ -278,7 +278,7 @@ func (r *reader) watchFailed(err error) {
 	r.source.log.Error(err, "Events cannot be watched; retrying")
 }
 
-// connected notes that a watch has begun, and returns when.
+// connected records the start of a watch, and returns its time.
 func (r *reader) connected() time.Time {
 	now := r.source.clock.Now()
 	if r.failing {
@@ -296,7 +296,7 @@ func (r *reader) disconnected() {
 	r.source.update(func(s *State) { s.ConnectedSince = time.Time{} })
 }
 
-// noteEvent notes that an Event was read.
+// countEvent records that an Event was read.
 func (r *reader) countEvent() {
 	now := r.source.clock.Now()
 	r.source.update(func(s *State) {
@@ -306,7 +306,8 @@ func (r *reader) countEvent() {
 	})
 }
 
-// malformed leaves out an Event: refusing to go on would lose all others.
+// skipMalformed logs and counts an Event that cannot be read. Other Events are not
+// delayed.
 func (r *reader) skipMalformed(err error) {
 	r.source.log.Error(err, "An Event could not be understood and is left out")
 	r.source.update(func(s *State) { s.Malformed++ })

@@ -1,30 +1,30 @@
-// Package eventfeed turns the API server's Events into an ordered, resumable
-// stream of occurrences: it watches events.k8s.io/v1 as protobuf without an
-// informer cache, resumes at a position, lists again when the position has
-// expired, and tells an increase of an Event's count from a mere change.
+// Package source reads the Events of the API server as an ordered, resumable stream of
+// occurrences. An occurrence is an increase of the count of an Event. The source watches
+// events.k8s.io/v1 as protobuf without an informer cache and resumes at a position. If
+// the position has expired, it lists the Events.
 //
-// It decides nothing about alarms and stores nothing: who consumes a batch
-// commits it, together with the position, before the next one is handed out.
+// The source evaluates no alarms and stores nothing. The handler commits each batch,
+// together with the position, before it gets the next one.
 //
-// # What is remembered
+// # State
 //
-// Of each live Event its UID, its count, and the position at which it had that
-// count: about 55 bytes. The API server tells of an Event that expires as of one
-// that is deleted; those that went unseen are found by the next list.
+// For each live Event, the source remembers its UID, its count, and the position at which
+// it had that count: about 55 bytes. The API server reports an expired Event as deleted.
+// The next list finds those whose deletion was not seen.
 //
-// # What a list cannot tell
+// # Limits of a list
 //
-// A list is needed where the position has expired. It gives the Events as they
-// stand: of several increases of one Event their sum, of an Event that came and
-// went meanwhile nothing. So a watch that merely broke is resumed first; only
-// one that brings nothing at all, by an error or by closing at once, is taken for
-// expired.
+// A list shows only the present Events. Several increases of one Event become one, and an
+// Event that was created and deleted in between is lost. A broken watch is therefore
+// resumed first. A position counts as expired only if the watch brings nothing: it ends
+// with an error, or closes at once.
 //
-// # When the history changes
+// # Changes of the history
 //
-// An API server that is behind the position was restored from an older copy. The
-// counts stay the baseline: of what is known again only increases are reported;
-// what is not known is reported if it is not older than the newest Event read.
+// If the newest position of the API server is before the known one, etcd was restored
+// from an older copy. The counts stay the baseline: only increases of known Events are
+// reported. An unknown Event is reported if it is not older than the newest Event that
+// was read.
 package source
 
 import (
@@ -42,95 +42,93 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// The feed watches all Events, and lists them where a position has expired. Whoever
-// follows it for a while lists what came before.
+// The source watches all Events, and lists them if a position has expired.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=list;watch
 
-// Start says where the feed begins.
+// Start is where the source begins to read.
 type Start struct {
-	// Position is the last one committed. 0 begins now: what happened before is
-	// not reported.
+	// Position is the last committed position. 0 begins now: earlier occurrences are not
+	// reported.
 	Position uint64
-	// Time is the last Batch.Time committed, or the zero time if it is not known.
-	// It is asked only where a count is missing: what was created before it has
-	// been seen before. It may be too early (more is reported then), never too late.
+	// Time is the last committed Batch.Time, zero if it is unknown. It matters only if a
+	// count is missing: an Event that is older was read before. If it is too early, more
+	// occurrences are reported. It must not be too late.
 	Time time.Time
-	// Counts are the counts as they were committed with Position, in any order; nil
-	// is none. It is read once, when Run begins; Run returns its error.
+	// Counts are the counts as committed with Position, in any order; nil is none. They
+	// are read once, when Run begins. Run returns their error.
 	Counts iter.Seq2[Count, error]
-	// CountsKnown says that Counts is complete as of Position. Without it the feed
-	// asks the API server for the counts as they stood then.
+	// CountsKnown is true if Counts is complete as of Position. Otherwise, the source
+	// lists the Events as of that position.
 	CountsKnown bool
 }
 
-// Count is what the feed remembers of one live Event.
+// Count is the last known count of a live Event.
 type Count struct {
 	// UID of the Event.
 	UID string
-	// Count is how often it has occurred.
+	// Count is the number of its occurrences.
 	Count int64
 	// Position is the resourceVersion at which it had that count.
 	Position uint64
 }
 
-// Batch is what happened next. Its parts belong into one transaction.
+// Batch contains the next changes. Commit all of it in one transaction.
 type Batch struct {
-	// Position is where to resume once the batch is committed. It grows from batch
-	// to batch but for one that carries a Reset, and stays where it was while a list
-	// is under way, so that an unfinished list is done again.
+	// Position is where to resume after the commit. It grows with each batch, except with
+	// a Reset. It stays the same during a list, so that an unfinished list is repeated.
 	Position uint64
-	// Time is the creation time of the newest Event seen, on the API server's clock.
+	// Time is the creation time of the newest Event that was read, by the API server's
+	// clock.
 	Time time.Time
-	// Occurrences are in order of position, but for those found by listing, which
-	// are in order within windows of 10,000: the API server lists in order of names,
-	// and a list is not held in memory. At most 512.
+	// Occurrences are in order of position, 512 at most. Occurrences of a list are in
+	// order within windows of 10,000. The API server lists by name, and a list is too large
+	// for memory.
 	Occurrences []alarm.Occurrence
-	// Counts are those that changed, each UID once. After a first list they are all
-	// there are; otherwise at most 4,096.
+	// Counts are the counts that changed, each UID once. The first list returns all
+	// counts in one batch. Otherwise, there are 4,096 at most.
 	Counts []Count
-	// CountsKnown says that with these all counts as of Position are known: the next
-	// Start.CountsKnown.
+	// CountsKnown is true if all counts as of Position are known after this batch. It
+	// becomes the next Start.CountsKnown.
 	CountsKnown bool
-	// Forget lists the UIDs of Events that are gone; none of them is in Counts.
+	// Forget contains the UIDs of deleted Events. None of them is in Counts.
 	Forget []string
-	// Reset is set if Position is not of the same history as the one before.
+	// Reset is set if Position belongs to another history than the position before.
 	Reset *Reset
 }
 
-// Reset tells that the API server's Events are not those of which the position
-// was taken.
+// Reset reports that the former position does not belong to the history of the API
+// server.
 type Reset struct {
-	// Reason is a sentence for a user.
+	// Reason is a text for users.
 	Reason string
 }
 
-// Handler commits a batch: when it returns nil, the batch must be durable. On an
-// error the same batch is offered again after a back-off, as often as needed;
-// nothing is skipped. The batch is the handler's to keep.
+// Handler commits a batch, which must be durable when Handler returns nil. After an
+// error, it gets the same batch again after a backoff, until it succeeds. The handler can
+// keep the batch.
 type Handler func(ctx context.Context, b Batch) error
 
-// Feed reads the Events of one API server. It is safe for concurrent use, but
-// Run may be under way only once at a time.
+// Source reads the Events of one API server. It is safe for concurrent use, but only one
+// call of Run can be active.
 type Source struct {
 	client  *client
 	clock   clock.Clock
 	log     logr.Logger
 	backoff wait.Backoff
-	// earlyClose is the constant of that name, except in tests.
+	// earlyClose is the constant of the same name, except in tests.
 	earlyClose time.Duration
 	lag        prometheus.Histogram
 
 	mu    sync.Mutex
 	state State
-	// uncommitted is when the oldest of the batch happened that is being committed.
+	// uncommitted is the time of the oldest change in the batch that is being committed.
 	uncommitted time.Time
-	// failure is the handler's last error, nil once it has succeeded.
+	// failure is the last error of the handler, nil after a success.
 	failure error
 }
 
-// New returns a feed of the API server that cfg describes. The configuration's
-// content type and rate limit are overridden: protobuf, and no limit, since API
-// Priority and Fairness governs.
+// New returns a source for the API server of cfg. It sets the content type to protobuf
+// and removes the client's rate limit, because API Priority and Fairness limits requests.
 func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 	c, err := newClient(cfg)
 	if err != nil {
@@ -146,17 +144,16 @@ func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 	}, nil
 }
 
-// defaultBackoff waits from 1 s to 20 s, and each time up to half as long again.
+// defaultBackoff waits 1 s to 20 s, plus a random part of up to a half.
 var defaultBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 20 * time.Second}
 
-// Run reads from start on and hands each batch to handle, one at a time, until
-// ctx ends; then it returns nil and has left no goroutine behind. The first batch
-// may hold no occurrence: it carries the position to commit before anything is
-// consumed. Failures of the API server and of the handler are retried inside. An
-// error is one of start.Counts.
-func (f *Source) Run(ctx context.Context, start Start, handle Handler) error {
+// Run reads Events and calls handle with one batch after another until ctx ends. It then
+// returns nil and leaves no goroutine. The first batch can be without occurrences: its
+// position must be committed first. Run retries failures of the API server and of the
+// handler. It only returns errors of start.Counts.
+func (s *Source) Run(ctx context.Context, start Start, handle Handler) error {
 	changes := make(chan change, maxChanges)
-	r, err := newReader(f, start, changes)
+	r, err := newReader(s, start, changes)
 	if err != nil {
 		return err
 	}
@@ -165,15 +162,15 @@ func (f *Source) Run(ctx context.Context, start Start, handle Handler) error {
 		defer close(changes)
 		r.run(ctx)
 	})
-	f.deliver(ctx, changes, handle)
+	s.deliver(ctx, changes, handle)
 	reading.Wait()
-	f.stopped()
+	s.stopped()
 	return nil
 }
 
 // sleep waits for d, or until ctx ends.
-func (f *Source) sleep(ctx context.Context, d time.Duration) {
-	timer := f.clock.NewTimer(d)
+func (s *Source) sleep(ctx context.Context, d time.Duration) {
+	timer := s.clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -182,25 +179,25 @@ func (f *Source) sleep(ctx context.Context, d time.Duration) {
 }
 
 const (
-	// maxOccurrences bounds the occurrences, maxChanges all entries of a batch; the
-	// latter is also how many changes may wait for the handler before the watch is
-	// held back.
+	// maxOccurrences limits the occurrences of a batch, and maxChanges all its changes.
+	// maxChanges is also the number of changes that can wait for the handler before the
+	// watch pauses.
 	maxOccurrences = 512
 	maxChanges     = 4096
-	// listWindow is how many occurrences of a list are sorted together.
+	// listWindow is the number of occurrences of a list that are sorted together.
 	listWindow = 10_000
-	// pageSize is how many Events are asked for at once.
+	// pageSize is the number of Events in a page of a list.
 	pageSize = 500
-	// listTimeout bounds the request for one page.
+	// listTimeout limits the request for one page.
 	listTimeout = time.Minute
-	// watchTimeout is how long a watch is asked to last at least; it is spread up to
-	// twice that. The API server's own default is the same (--min-request-timeout).
+	// watchTimeout is the minimum duration of a watch. The maximum is twice that. The
+	// default of the API server is the same (--min-request-timeout).
 	watchTimeout = 30 * time.Minute
-	// watchGrace is how long after that the client ends a watch that the server
-	// did not.
+	// watchGrace is the time after which the client ends a watch that the server did not
+	// end.
 	watchGrace = 30 * time.Second
-	// earlyClose is how long a watch must last to be believed if it brought nothing:
-	// some API servers answer an expired position by closing silently
-	// (kubernetes#104171, kubernetes#137089).
+	// earlyClose is the minimum duration of a watch that brings nothing. Some API servers
+	// close the watch of an expired position without an error (kubernetes#104171,
+	// kubernetes#137089).
 	earlyClose = 5 * time.Second
 )
