@@ -1,6 +1,6 @@
-// Package backlog tells what an operator's ledger holds: what waits to be sent, and what
-// was put together into digests lately. It reads beside the operator and changes
-// nothing; whose the ledger is it finds out by the mirror.
+// Package pending shows the contents of an operator's outbox: the messages that wait, and
+// the entries of past digests. It reads while the operator runs and changes nothing. The
+// checkpoint shows whether the outbox belongs to the leader.
 package pending
 
 import (
@@ -24,15 +24,15 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Report is what a ledger holds. Its JSON form is that of `bongsu alarm pending -o json`;
-// fields may be added to it.
+// Report is the content of an outbox. Its JSON form is the output of `bongsu alarm
+// pending -o json`. Releases can add fields.
 type Report struct {
-	// Leader is Yes if the ledger is that of the replica that leads, No if it is not:
-	// then it is out of date. Unknown is for what could not be found out.
+	// Leader is Yes if the outbox belongs to the leading replica. It is No if it does
+	// not: the outbox is then out of date. It is Unknown if neither could be found out.
 	Leader string `json:"leader"`
-	// Note says why, or what to do.
+	// Note explains Leader, or says what to do.
 	Note string `json:"note,omitempty"`
-	// Receivers are those that have something in it.
+	// Receivers that have entries.
 	Receivers []Receiver `json:"receivers"`
 }
 
@@ -43,62 +43,65 @@ const (
 	LeaderUnknown = "Unknown"
 )
 
-// Receiver is what a receiver has before it, and was told in digests lately.
+// Receiver contains the entries of a receiver that wait, and those of past digests.
 type Receiver struct {
-	// Receiver is KIND/NAMESPACE/NAME, with an empty namespace for those of the cluster.
+	// Receiver is KIND/NAMESPACE/NAME. The namespace of cluster-scoped kinds is empty.
 	Receiver string `json:"receiver"`
-	// Entries and Occurrences are all that wait, also what is not listed.
+	// Entries and Occurrences are the numbers that wait, including those that are not
+	// listed.
 	Entries     int64 `json:"entries"`
 	Occurrences int64 `json:"occurrences"`
-	// Waiting are the oldest that wait, Digested the newest of those that were told of
-	// in digests: of the last 24 h, at most 1,000.
+	// Waiting contains the oldest entries that wait. Digested contains the newest entries
+	// of digests of the last 24 h, 1,000 at most.
 	Waiting  []Waiting  `json:"waiting"`
 	Digested []Digested `json:"digested"`
 }
 
-// Entry is what an alarm has to say to a receiver.
+// Entry is a message of an alarm to a receiver.
 type Entry struct {
 	// Alarm is KIND/NAMESPACE/NAME.
 	Alarm string `json:"alarm"`
-	// Occurrences is how many it stands for.
+	// Occurrences is the number of occurrences in the entry.
 	Occurrences int64 `json:"occurrences"`
-	// CreatedAt is when it was matched.
+	// CreatedAt is the time at which the alarm matched.
 	CreatedAt time.Time `json:"createdAt"`
-	// Message is the body of a webhook (docs/webhook.schema.json); nothing if it cannot
-	// be read.
+	// Message has the form of a webhook's body (docs/webhook.schema.json). It is missing
+	// if the stored message cannot be read.
 	Message *message.Message `json:"message,omitempty"`
 }
 
-// Waiting is an Entry that is still to be sent.
+// Waiting is an Entry that is not sent yet.
 type Waiting struct {
 	Entry
-	// TriedSince is when the message that it is part of was first tried, if it was.
+	// TriedSince is the time of the first attempt, if there was one.
 	TriedSince *time.Time `json:"triedSince,omitempty"`
-	// DueAt is when the message of its group is made, if it waits for that.
+	// DueAt is the time at which the message of its group is made, if it waits in a
+	// group.
 	DueAt *time.Time `json:"dueAt,omitempty"`
 }
 
-// Digested is an Entry that was told of in a digest.
+// Digested is an Entry that was part of a digest.
 type Digested struct {
 	Entry
 	// Digest is the Idempotency-Key of the message.
 	Digest string `json:"digest"`
-	// Delivered says that it was accepted at EndedAt; else it was given up then.
+	// Delivered is true if the message was accepted at EndedAt. Otherwise, it was given
+	// up then.
 	Delivered bool      `json:"delivered"`
 	EndedAt   time.Time `json:"endedAt"`
 }
 
-// Read reads the ledger in a directory: of each receiver that is wanted at most so many
-// of either list, 0 for all.
+// Read reads the outbox in a directory. It reads the receivers for which wanted returns
+// true, and at most limit entries of each list; 0 is no limit.
 func Read(ctx context.Context, dir string, limit int, wanted func(receiver string) bool) (*Report, outbox.State, error) {
 	view, err := outbox.Inspect(ctx, dir, limit, wanted)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, outbox.State{}, fmt.Errorf("there is no ledger in %s: give the operator's --data-dir, which of `bongsu local` is .bongsu/data", dir)
+		return nil, outbox.State{}, fmt.Errorf("no outbox in %s: use the operator's --data-dir (.bongsu/data for `bongsu local`)", dir)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, outbox.State{}, fmt.Errorf("you may not read the ledger in %s: run this as whom the operator runs", dir)
+		return nil, outbox.State{}, fmt.Errorf("no permission to read the outbox in %s: run this command as the user of the operator", dir)
 	case errors.Is(err, outbox.ErrOlderSchema), errors.Is(err, outbox.ErrNewerSchema):
-		return nil, outbox.State{}, fmt.Errorf("%w: use the bongsu of the operator's version", err)
+		return nil, outbox.State{}, fmt.Errorf("%w: use the bongsu version of the operator", err)
 	case err != nil:
 		return nil, outbox.State{}, err
 	}
@@ -109,29 +112,29 @@ func Read(ctx context.Context, dir string, limit int, wanted func(receiver strin
 	return report, view.State, nil
 }
 
-func receiver(o *outbox.ReceiverView) Receiver {
+func receiver(v *outbox.ReceiverView) Receiver {
 	r := Receiver{
-		Receiver: o.Receiver, Entries: o.Entries, Occurrences: o.Count,
+		Receiver: v.Receiver, Entries: v.Entries, Occurrences: v.Count,
 		Waiting: []Waiting{}, Digested: []Digested{},
 	}
-	for i := range o.Waiting {
-		w := &o.Waiting[i]
+	for i := range v.Waiting {
+		w := &v.Waiting[i]
 		r.Waiting = append(r.Waiting, Waiting{Entry: entry(&w.Entry), TriedSince: optionalTime(w.FirstTried), DueAt: optionalTime(w.Due)})
 	}
-	for i := range o.Digested {
-		d := &o.Digested[i]
+	for i := range v.Digested {
+		d := &v.Digested[i]
 		r.Digested = append(r.Digested, Digested{Entry: entry(&d.Entry), Digest: d.Digest, Delivered: d.Delivered, EndedAt: d.EndedAt})
 	}
 	return r
 }
 
 func entry(e *outbox.Entry) Entry {
-	told := Entry{Alarm: e.Alarm, Occurrences: e.Count, CreatedAt: e.CreatedAt}
+	read := Entry{Alarm: e.Alarm, Occurrences: e.Count, CreatedAt: e.CreatedAt}
 	var m message.Message
 	if json.Unmarshal(e.Payload, &m) == nil {
-		told.Message = &m
+		read.Message = &m
 	}
-	return told
+	return read
 }
 
 func optionalTime(t time.Time) *time.Time {
@@ -141,39 +144,38 @@ func optionalTime(t time.Time) *time.Time {
 	return &t
 }
 
-// FindLeader says in the report whether a ledger in that state is the leader's: the
-// mirror, in the operator's namespace, has the token of who leads. An error says why that
-// is not known.
+// FindLeader sets Leader. It compares the state of the outbox with the checkpoint in the
+// operator's namespace. If it fails, Leader stays Unknown.
 func (r *Report) FindLeader(ctx context.Context, c client.Client, namespace string, state outbox.State) error {
 	m, found, err := checkpoint.NewStore(c, namespace).Read(ctx)
 	switch {
 	case err != nil:
 		return err
 	case !found:
-		return errors.New("nobody has led in this cluster yet")
+		return errors.New("no replica has led in this cluster yet")
 	case m.ClusterUID != state.ClusterUID:
-		return errors.New("it is of another cluster than the kubeconfig")
+		return errors.New("it belongs to another cluster than the kubeconfig")
 	case m.Epoch == state.Epoch || m.Epoch == state.NextEpoch:
 		r.Leader = LeaderYes
 	default:
 		r.Leader = LeaderNo
-		r.Note = "this is not the ledger of the replica that leads, and out of date: ask " + leader(ctx, c, namespace)
+		r.Note = "this outbox is out of date: read the outbox of the leader, " + leader(ctx, c, namespace)
 	}
 	return nil
 }
 
-// leader is how to find the replica that leads.
+// leader describes how to find the leading replica.
 func leader(ctx context.Context, c client.Client, namespace string) string {
 	var lease coordinationv1.Lease
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: options.LeaseName}, &lease)
 	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return fmt.Sprintf("the one that holds the Lease %s in namespace %s", options.LeaseName, namespace)
+		return fmt.Sprintf("the holder of the Lease %s in namespace %s", options.LeaseName, namespace)
 	}
 	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	return fmt.Sprintf("pod %s in namespace %s", pod, namespace)
 }
 
-// WriteText prints a report for people.
+// WriteText prints a report as text.
 func WriteText(out io.Writer, r *Report) error {
 	p := &printer{plaintext.Printer{Out: out}}
 	if r.Note != "" {
@@ -217,7 +219,7 @@ func (p *printer) table(header string, rows int, cells func(i int) []any) {
 		return
 	}
 	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "  "+header) // Flush tells of an error
+	_, _ = fmt.Fprintln(table, "  "+header) // Flush returns the error
 	for i := range rows {
 		_, _ = fmt.Fprintf(table, "  %s\t%s\t%d\t%s\t%s\n", cells(i)...)
 	}
