@@ -201,7 +201,7 @@ func TestAlarmSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
 		"no kind of a receiver":  {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, exitUsage, `"Pod/a" is no receiver`},
 		"no range":               {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, exitUsage, "is not a range"},
 		"a negative limit":       {[]string{"pending", "--limit", "-1"}, exitUsage, "--limit is -1"},
-		"no ledger":              {[]string{"pending", "--data-dir", t.TempDir()}, exitError, "there is no ledger in"},
+		"no outbox":              {[]string{"pending", "--data-dir", t.TempDir()}, exitError, "no outbox in"},
 		"a command that is none": {[]string{"tset"}, exitUsage, `unknown command "tset"`},
 	} {
 		t.Run(name, func(t *testing.T) {

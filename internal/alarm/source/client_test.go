@@ -17,7 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
-func TestDecoderReadsWhatTheAPIServerSends(t *testing.T) {
+func TestDecoderReadsTheFramesOfTheAPIServer(t *testing.T) {
 	sent := [][]byte{added(eventstream.Event(1)), deleted(event(2, 7, 1)), eventstream.Frame(watch.Error, &expired.ErrStatus)}
 	d := newDecoder(bytes.NewReader(bytes.Join(sent, nil)))
 	if kind, err := d.next(); kind != watch.Added || err != nil {
@@ -30,7 +30,7 @@ func TestDecoderReadsWhatTheAPIServerSends(t *testing.T) {
 		t.Fatal(kind, err)
 	}
 	if diff := cmp.Diff(event(2, 7, 1).ObjectMeta.UID, d.event.UID); diff != "" || d.event.Note != "" {
-		t.Errorf("the second Event holds something of the first: %+v", d.event)
+		t.Errorf("the second Event contains data of the first: %+v", d.event)
 	}
 	if kind, err := d.next(); kind != watch.Error || err != nil || d.status.Code != 410 {
 		t.Fatal(kind, err, d.status)
@@ -40,7 +40,7 @@ func TestDecoderReadsWhatTheAPIServerSends(t *testing.T) {
 	}
 }
 
-func TestDecoderTellsABadEntryFromABadStream(t *testing.T) {
+func TestDecoderDistinguishesABadEntryFromABadStream(t *testing.T) {
 	entry := added(event(1, 21, 1))
 	for name, tc := range map[string]struct {
 		stream []byte
@@ -61,7 +61,7 @@ func TestDecoderTellsABadEntryFromABadStream(t *testing.T) {
 	}
 }
 
-// FuzzEvent takes any bytes for an Event, from the stream to the batch.
+// FuzzEvent decodes any bytes as an Event, and follows them to the batch.
 func FuzzEvent(f *testing.F) {
 	for _, e := range []runtime.Object{eventstream.Event(1), event(1, 21, 1)} {
 		d := newDecoder(bytes.NewReader(eventstream.Frame(watch.Added, e)))
@@ -87,7 +87,7 @@ func FuzzEvent(f *testing.F) {
 			t.Fatal(err)
 		}
 		r.listing = listing
-		if err := r.take(context.Background(), watch.Added, &d.event); err != nil {
+		if err := r.handle(context.Background(), watch.Added, &d.event); err != nil {
 			t.Fatal(err)
 		}
 		close(out)
@@ -96,7 +96,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		for _, c := range r.window {
 			if c.occurrence != nil && c.occurrence.Increase < 1 {
-				t.Errorf("an occurrence that is none: %+v", c.occurrence)
+				t.Errorf("an occurrence without an increase: %+v", c.occurrence)
 			}
 		}
 	})
