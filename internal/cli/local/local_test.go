@@ -190,7 +190,7 @@ func TestAChildThatCrashesEndsAllAndIsReportedWithItsLog(t *testing.T) {
 	g.Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 
 	g.Eventually(r.over).WithTimeout(2 * time.Minute).Should(BeTrue())
-	child, ok := errors.AsType[*localcluster.ChildError](r.err)
+	child, ok := errors.AsType[*localcluster.ComponentError](r.err)
 	g.Expect(ok).To(BeTrue(), "%v", r.err)
 	g.Expect(child.Component).To(Equal(localcluster.Etcd))
 	g.Expect(r.err.Error()).To(ContainSubstring(filepath.Join(dir, "logs", "etcd.log")))

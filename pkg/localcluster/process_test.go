@@ -1,21 +1,23 @@
 package localcluster
 
-import "testing"
+import (
+	"testing"
+)
 
-func TestOnlyAComponentOfThisDirectoryIsOurs(t *testing.T) {
+func TestIsComponentOf(t *testing.T) {
 	const dir = layout("/data/cluster")
 	for name, tc := range map[string]struct {
 		args []string
 		want bool
 	}{
-		"ours":                               {[]string{"/opt/k8s/etcd", "--data-dir=/data/cluster/etcd"}, true},
+		"component of the cluster":           {[]string{"/opt/k8s/etcd", "--data-dir=/data/cluster/etcd"}, true},
 		"another component":                  {[]string{"/opt/k8s/kwok", "--config=/data/cluster/stages.yaml"}, false},
-		"of another directory":               {[]string{"/opt/k8s/etcd", "--data-dir=/data/cluster-2/etcd"}, false},
+		"component of another cluster":       {[]string{"/opt/k8s/etcd", "--data-dir=/data/cluster-2/etcd"}, false},
 		"a program that names the directory": {[]string{"bongsu", "local", "--dir", "/data/cluster/"}, false},
-		"gone":                               {nil, false},
+		"no process":                         {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := isOurs(tc.args, "etcd", dir); got != tc.want {
+			if got := isComponentOf(tc.args, "etcd", dir); got != tc.want {
 				t.Errorf("isOurs(%q) = %v, want %v", tc.args, got, tc.want)
 			}
 		})
