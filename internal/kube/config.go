@@ -17,7 +17,7 @@ const noRateLimit = -1
 func Config(kubeconfig string) (*rest.Config, error) {
 	cfg, err := clientConfig(kubeconfig).ClientConfig()
 	if err != nil {
-		return nil, notFound(err)
+		return nil, configError(err)
 	}
 	cfg.QPS = noRateLimit
 	return cfg, nil
@@ -28,7 +28,7 @@ func Config(kubeconfig string) (*rest.Config, error) {
 func Namespace(kubeconfig string) (string, error) {
 	namespace, _, err := clientConfig(kubeconfig).Namespace()
 	if err != nil {
-		return "", notFound(err)
+		return "", configError(err)
 	}
 	return namespace, nil
 }
@@ -39,6 +39,6 @@ func clientConfig(kubeconfig string) clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 }
 
-func notFound(err error) error {
+func configError(err error) error {
 	return fmt.Errorf("find the cluster (give --kubeconfig or set KUBECONFIG): %w", err)
 }

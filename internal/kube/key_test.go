@@ -2,7 +2,7 @@ package kube
 
 import "testing"
 
-func TestKeySurvivesItsText(t *testing.T) {
+func TestParseKeyReadsTheTextOfAKey(t *testing.T) {
 	for _, want := range []Key{{"Alarm", "shop", "web"}, {"ClusterAlarm", "", "nodes"}} {
 		got, err := ParseKey(want.String())
 		if err != nil || got != want {

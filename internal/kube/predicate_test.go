@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-func TestSpecChangedTellsAnotherObjectOfTheSameNameToo(t *testing.T) {
+func TestSpecChangedReportsAnObjectThatWasRecreated(t *testing.T) {
 	before := metav1.ObjectMeta{Name: "web", UID: "one", Generation: 1, ResourceVersion: "1"}
 	for name, tc := range map[string]struct {
 		after metav1.ObjectMeta

@@ -27,27 +27,27 @@ type SecretMeta struct {
 }
 
 // SecretListener hears of every Secret of the cluster. It keeps what it needs.
-type SecretListener interface {
+type SecretHandler interface {
 	// Seen: the Secret is there in this version.
-	Seen(ctx context.Context, s SecretMeta)
+	OnUpdate(ctx context.Context, s SecretMeta)
 	// Gone: there is none of that name.
-	Gone(ctx context.Context, name types.NamespacedName)
+	OnDelete(ctx context.Context, name types.NamespacedName)
 	// Listed: all that there are have been told; exists knows them.
-	Listed(ctx context.Context, exists func(types.NamespacedName) bool)
+	OnList(ctx context.Context, exists func(types.NamespacedName) bool)
 }
 
 // SecretStream watches the metadata of all Secrets, since a role cannot be bounded
 // to names that are not known beforehand. It keeps none of them: memory does not
 // grow with the Secrets of the cluster.
 type SecretStream struct {
-	client    metadata.Interface
-	listeners []SecretListener
+	client   metadata.Interface
+	handlers []SecretHandler
 }
 
 // NewSecretStream returns a SecretStream that tells the listeners, one after the
 // other.
-func NewSecretStream(c metadata.Interface, listeners ...SecretListener) *SecretStream {
-	return &SecretStream{client: c, listeners: listeners}
+func NewSecretStream(c metadata.Interface, listeners ...SecretHandler) *SecretStream {
+	return &SecretStream{client: c, handlers: listeners}
 }
 
 // Start watches until ctx ends. It is a manager.Runnable.
@@ -61,41 +61,41 @@ func (s *SecretStream) Start(ctx context.Context) error {
 			return secrets.Watch(ctx, o)
 		},
 	}
-	reflector := cache.NewReflectorWithOptions(lw, &metav1.PartialObjectMetadata{}, secretStore{ctx, s.listeners},
+	reflector := cache.NewReflectorWithOptions(lw, &metav1.PartialObjectMetadata{}, reflectorStore{ctx, s.handlers},
 		cache.ReflectorOptions{Name: "secrets"})
 	reflector.RunWithContext(ctx)
 	return nil
 }
 
 // secretStore is where the reflector puts what it sees.
-type secretStore struct {
-	ctx       context.Context // of Start: the interface has no room for it
-	listeners []SecretListener
+type reflectorStore struct {
+	ctx      context.Context // of Start: the interface has no room for it
+	handlers []SecretHandler
 }
 
 // Add implements cache.ReflectorStore.
-func (s secretStore) Add(o any) error { return s.seen(o) }
+func (s reflectorStore) Add(o any) error { return s.onUpdate(o) }
 
 // Update implements cache.ReflectorStore.
-func (s secretStore) Update(o any) error { return s.seen(o) }
+func (s reflectorStore) Update(o any) error { return s.onUpdate(o) }
 
 // Delete implements cache.ReflectorStore.
-func (s secretStore) Delete(o any) error {
+func (s reflectorStore) Delete(o any) error {
 	m, err := meta.Accessor(o)
 	if err != nil {
 		return err
 	}
-	for _, l := range s.listeners {
-		l.Gone(s.ctx, nameOf(m))
+	for _, l := range s.handlers {
+		l.OnDelete(s.ctx, nameOf(m))
 	}
 	return nil
 }
 
 // Resync implements cache.ReflectorStore.
-func (s secretStore) Resync() error { return nil }
+func (s reflectorStore) Resync() error { return nil }
 
 // Replace implements cache.ReflectorStore: what is not in a list is gone.
-func (s secretStore) Replace(objects []any, _ string) error {
+func (s reflectorStore) Replace(objects []any, _ string) error {
 	exist := make(map[types.NamespacedName]struct{}, len(objects))
 	for _, o := range objects {
 		m, err := meta.Accessor(o)
@@ -103,17 +103,17 @@ func (s secretStore) Replace(objects []any, _ string) error {
 			return err
 		}
 		exist[nameOf(m)] = struct{}{}
-		if err := s.seen(o); err != nil {
+		if err := s.onUpdate(o); err != nil {
 			return err
 		}
 	}
-	for _, l := range s.listeners {
-		l.Listed(s.ctx, func(name types.NamespacedName) bool { _, ok := exist[name]; return ok })
+	for _, l := range s.handlers {
+		l.OnList(s.ctx, func(name types.NamespacedName) bool { _, ok := exist[name]; return ok })
 	}
 	return nil
 }
 
-func (s secretStore) seen(o any) error {
+func (s reflectorStore) onUpdate(o any) error {
 	m, err := meta.Accessor(o)
 	if err != nil {
 		return err
@@ -122,8 +122,8 @@ func (s secretStore) seen(o any) error {
 		NamespacedName: nameOf(m), UID: m.GetUID(), Version: m.GetResourceVersion(),
 		Labels: m.GetLabels(), Annotations: m.GetAnnotations(),
 	}
-	for _, l := range s.listeners {
-		l.Seen(s.ctx, secret)
+	for _, l := range s.handlers {
+		l.OnUpdate(s.ctx, secret)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (s secretStore) seen(o any) error {
 // Transformer implements cache.TransformingStore: annotations, where a Secret's
 // values may stand once more (last-applied-configuration), are dropped at once, but
 // for our own.
-func (s secretStore) Transformer() cache.TransformFunc {
+func (s reflectorStore) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		m, err := meta.Accessor(o)
 		if err != nil {
@@ -139,13 +139,13 @@ func (s secretStore) Transformer() cache.TransformFunc {
 		}
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
-			Labels: m.GetLabels(), Annotations: own(m.GetAnnotations()),
+			Labels: m.GetLabels(), Annotations: ownAnnotations(m.GetAnnotations()),
 		}}, nil
 	}
 }
 
 // own returns the annotations of our domain.
-func own(annotations map[string]string) map[string]string {
+func ownAnnotations(annotations map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range annotations {
 		if !strings.HasPrefix(key, v1alpha1.Group+"/") {

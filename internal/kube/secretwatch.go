@@ -37,7 +37,7 @@ func NewSecretWatch(changed func(context.Context, types.NamespacedName)) *Secret
 
 // unseen is no resourceVersion, nor that of a Secret that is gone: whatever is
 // observed first is a change.
-const unseen = "unseen"
+const unobserved = "unseen"
 
 // Watch sets to which Secrets a user refers, in place of those of the last call.
 // The Secrets need not exist.
@@ -46,7 +46,7 @@ func (w *SecretWatch) Watch(user string, secrets ...types.NamespacedName) {
 	defer w.mu.Unlock()
 	for _, name := range secrets {
 		if w.watched[name] == nil {
-			w.watched[name] = &watchedSecret{version: unseen, users: map[string]struct{}{}}
+			w.watched[name] = &watchedSecret{version: unobserved, users: map[string]struct{}{}}
 		}
 		w.watched[name].users[user] = struct{}{}
 	}
@@ -77,31 +77,33 @@ func (w *SecretWatch) Users(name types.NamespacedName) []string {
 
 // Seen implements SecretListener. The first sight of a Secret that exists is told
 // too: it may have changed since it was read.
-func (w *SecretWatch) Seen(ctx context.Context, s SecretMeta) {
+func (w *SecretWatch) OnUpdate(ctx context.Context, s SecretMeta) {
 	w.observe(ctx, s.NamespacedName, s.Version)
 }
 
 // Gone implements SecretListener.
-func (w *SecretWatch) Gone(ctx context.Context, name types.NamespacedName) { w.observe(ctx, name, "") }
+func (w *SecretWatch) OnDelete(ctx context.Context, name types.NamespacedName) {
+	w.observe(ctx, name, "")
+}
 
 // Listed implements SecretListener.
-func (w *SecretWatch) Listed(ctx context.Context, exists func(types.NamespacedName) bool) {
+func (w *SecretWatch) OnList(ctx context.Context, exists func(types.NamespacedName) bool) {
 	for _, name := range w.names() {
 		if !exists(name) {
-			w.Gone(ctx, name)
+			w.OnDelete(ctx, name)
 		}
 	}
 }
 
 // observe notes the version of a Secret and tells of a change.
 func (w *SecretWatch) observe(ctx context.Context, name types.NamespacedName, version string) {
-	if w.note(name, version) {
+	if w.setVersion(name, version) {
 		w.changed(ctx, name)
 	}
 }
 
 // note says whether the version of a Secret that is watched is news.
-func (w *SecretWatch) note(name types.NamespacedName, version string) bool {
+func (w *SecretWatch) setVersion(name types.NamespacedName, version string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	secret, watched := w.watched[name]

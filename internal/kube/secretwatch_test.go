@@ -16,11 +16,11 @@ func secretMeta(name, version string) *metav1.PartialObjectMetadata {
 	}}
 }
 
-func TestSecretWatchTellsOnlyOfWhatIsReferredTo(t *testing.T) {
+func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
 	var told []string
 	w := NewSecretWatch(func(_ context.Context, n types.NamespacedName) { told = append(told, n.Name) })
 	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
-	store := secretStore{t.Context(), []SecretListener{w}}
+	store := reflectorStore{t.Context(), []SecretHandler{w}}
 
 	steps := []struct {
 		name string
@@ -46,10 +46,10 @@ func TestSecretWatchTellsOnlyOfWhatIsReferredTo(t *testing.T) {
 	}
 }
 
-func TestDeletionOfASecretThatWasThereBeforeItWasReferredToIsTold(t *testing.T) {
+func TestSecretWatchReportsTheDeletionOfASecretThatIsOlderThanItsReference(t *testing.T) {
 	told := 0
 	w := NewSecretWatch(func(context.Context, types.NamespacedName) { told++ })
-	store := secretStore{t.Context(), []SecretListener{w}}
+	store := reflectorStore{t.Context(), []SecretHandler{w}}
 	if err := store.Add(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,8 @@ func TestDeletionOfASecretThatWasThereBeforeItWasReferredToIsTold(t *testing.T) 
 	}
 }
 
-func TestSecretStreamDropsForeignAnnotationsAtOnce(t *testing.T) {
-	got, err := secretStore{}.Transformer()(secretMeta("slack", "3"))
+func TestSecretStreamDropsForeignAnnotations(t *testing.T) {
+	got, err := reflectorStore{}.Transformer()(secretMeta("slack", "3"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +75,10 @@ func TestSecretStreamDropsForeignAnnotationsAtOnce(t *testing.T) {
 	}
 }
 
-func TestSecretWatchForgetsWhatNobodyRefersTo(t *testing.T) {
+func TestSecretWatchForgetsUnreferencedSecrets(t *testing.T) {
 	told := 0
 	w := NewSecretWatch(func(context.Context, types.NamespacedName) { told++ })
-	store := secretStore{t.Context(), []SecretListener{w}}
+	store := reflectorStore{t.Context(), []SecretHandler{w}}
 	slack, hook := types.NamespacedName{Namespace: "shop", Name: "slack"}, types.NamespacedName{Namespace: "shop", Name: "hook"}
 	w.Watch("one", slack)
 	w.Watch("another", slack, slack)

@@ -83,7 +83,7 @@ var otherChanges = map[string]change{
 			if m.Kind == v1alpha1.KindClusterSecretShare {
 				source.Namespace = oneOf(rng, m.Sources)
 			}
-			source.Names, source.Selector = nil, oneOf(rng, []*metav1.LabelSelector{{MatchLabels: shareLabel}, wrongSelector})
+			source.Names, source.Selector = nil, oneOf(rng, []*metav1.LabelSelector{{MatchLabels: shareLabel}, invalidSelector})
 			if rng.IntN(2) > 0 {
 				source.Names, source.Selector = secretNames[:1+rng.IntN(2)], nil
 			}
@@ -105,7 +105,7 @@ var otherChanges = map[string]change{
 	},
 	"change the selector of the targets": func(ctx context.Context, m *Model, rng *rand.Rand) error {
 		return m.changeRule(ctx, func(_ *v1alpha1.ClusterSecretSource, s *v1alpha1.SecretCopySpec) {
-			s.Targets.NamespaceSelector = oneOf(rng, []*metav1.LabelSelector{m.anyTarget(), m.labelledTarget(), wrongSelector})
+			s.Targets.NamespaceSelector = oneOf(rng, []*metav1.LabelSelector{m.anyTarget(), m.labelledTarget(), invalidSelector})
 		})
 	},
 	"label or unlabel a namespace": func(ctx context.Context, m *Model, rng *rand.Rand) error {
@@ -147,8 +147,8 @@ var otherChanges = map[string]change{
 const password = "password"
 
 var (
-	shareLabel    = map[string]string{"share": "yes"}
-	wrongSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "In"}}}
+	shareLabel      = map[string]string{"share": "yes"}
+	invalidSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "In"}}}
 )
 
 // Change makes one random change and describes it. A change that is not possible now

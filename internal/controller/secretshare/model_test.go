@@ -161,7 +161,7 @@ func (m *Model) Check(ctx context.Context) error {
 }
 
 // Settled makes the present state the start of the next check.
-func (m *Model) Settled(ctx context.Context) error {
+func (m *Model) StartRound(ctx context.Context) error {
 	for key, s := range m.slots {
 		var err error
 		if s.start, err = m.occupant(ctx, key); err != nil {

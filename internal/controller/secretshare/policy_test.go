@@ -76,7 +76,7 @@ func forbidden(text string) gomegatypes.GomegaMatcher {
 }
 
 // A share makes the operator read Secrets for its author.
-func TestWhoeverMayNotGetASecretCannotShareIt(t *testing.T) {
+func TestAUserWhoCannotGetASecretCannotShareIt(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
 	names := make([]string, maxNames)
@@ -124,7 +124,7 @@ func TestWhoeverMayNotGetASecretCannotShareIt(t *testing.T) {
 }
 
 // Whoever may write to a share that somebody else made must not make it share more.
-func TestAShareIsChangedByThoseOnlyWhoMayGetItsSecrets(t *testing.T) {
+func TestAUserWhoCannotGetItsSecretsCannotChangeAShare(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
 	strong := sharer(t, c, namespace, mayGet("a"))
@@ -158,7 +158,7 @@ func TestAShareIsChangedByThoseOnlyWhoMayGetItsSecrets(t *testing.T) {
 }
 
 // A grant lets others have Secrets created in its namespace.
-func TestWhoeverMayNotCreateSecretsCannotGrantIt(t *testing.T) {
+func TestAUserWhoCannotCreateSecretsCannotCreateAGrant(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
 	g := NewWithT(t)
@@ -179,7 +179,7 @@ func TestWhoeverMayNotCreateSecretsCannotGrantIt(t *testing.T) {
 }
 
 // The policies ask for one right a name: a name more would be nobody's to check.
-func TestEachNameOfASourceIsCheckedByThePolicies(t *testing.T) {
+func TestThePoliciesCheckEveryNameOfASource(t *testing.T) {
 	objects, err := config.Objects(feature.All())
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -28,7 +28,7 @@ func strict(c *cluster.Cluster) client.Client {
 	return client.WithFieldValidation(c.Client, metav1.FieldValidationStrict)
 }
 
-func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
+func TestTheAPIServerRefusesAnInvalidShareAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	const (
 		selectSomething = "select Secrets by names, type or a selector that is not empty"
@@ -105,7 +105,7 @@ func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerRefusesAWrongSourceNamespace(t *testing.T) {
+func TestTheAPIServerRefusesAnInvalidSourceNamespace(t *testing.T) {
 	c := cluster.Shared(t)
 	for name, tc := range map[string]struct{ kind, namespace, spec, want string }{
 		"none": {"ClusterSecretShare", "", "source: {names: [a]}\ntargets: {}", "spec.source.namespace: Required value"},
@@ -135,7 +135,7 @@ func TestTheAPIServerRefusesAWrongSourceNamespace(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerRefusesAWrongGrantAndNamesTheField(t *testing.T) {
+func TestTheAPIServerRefusesAnInvalidGrantAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	long := strings.Repeat("a", 254)
 	to := func(name string) string { return "from: [{namespace: a}]\nto: [{name: " + name + "}]" }
@@ -167,7 +167,7 @@ func TestTheAPIServerRefusesAWrongGrantAndNamesTheField(t *testing.T) {
 }
 
 // What a manifest leaves out has the value that the reference says.
-func TestTheLeastManifestIsAcceptedWithItsDefaults(t *testing.T) {
+func TestAMinimalManifestGetsTheDefaults(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	for name, tc := range map[string]struct {
@@ -214,7 +214,7 @@ func TestTheLeastManifestIsAcceptedWithItsDefaults(t *testing.T) {
 
 // [] and nothing are not the same there: to write an object must not make one the
 // other.
-func TestARuleThatExcludesNothingStaysSo(t *testing.T) {
+func TestAnEmptyExcludeListIsPreserved(t *testing.T) {
 	s := newScene(t, 0)
 	rule := s.shareOf("names: [shared]", "")
 	s.patch(rule, `{"spec":{"targets":{"exclude":[]}}}`)

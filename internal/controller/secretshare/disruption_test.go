@@ -2,6 +2,8 @@ package secretshare_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -18,20 +20,20 @@ import (
 
 // absence is something that happens while no operator runs. The rule shares the
 // Secret with two namespaces.
-type absence struct {
+type downtime struct {
 	// tenant says that the rule is a SecretShare, which both namespaces let in.
 	tenant bool
 	policy v1alpha1.DeletionPolicy
 	// happen is told the rule.
-	happen func(*scene, client.Object)
+	change func(*scene, client.Object)
 	// after says of both namespaces what becomes of the copy there.
-	after [2]fate
+	after [2]outcome
 	// gone says that the rule is deleted.
-	gone bool
+	ruleDeleted bool
 }
 
 // fate is what becomes of a copy.
-type fate func(s *scene, namespace string)
+type outcome func(s *scene, namespace string)
 
 func isKept(s *scene, namespace string)    { s.expectCopyOf(namespace, hunter2) }
 func isRemoved(s *scene, namespace string) { s.expectNone(namespace, "shared") }
@@ -47,7 +49,7 @@ func isReleased(s *scene, namespace string) {
 }
 
 // isForeign: another has taken its place, which is not touched.
-func isForeign(s *scene, namespace string) {
+func isConflict(s *scene, namespace string) {
 	s.t.Helper()
 	s.g.Expect(s.get(namespace, "shared")).To(And(HaveField("Data", BeEmpty()), HaveField("Annotations", BeEmpty())))
 }
@@ -61,7 +63,7 @@ func (s *scene) expectCopyOf(namespace string, data map[string][]byte) {
 }
 
 // drop deletes a Secret.
-func (s *scene) drop(namespace, name string) {
+func (s *scene) deleteSecret(namespace, name string) {
 	s.t.Helper()
 	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	s.g.Expect(s.Client.Delete(s.t.Context(), o)).To(Succeed())
@@ -82,103 +84,103 @@ func narrow(s *scene, rule client.Object) {
 	s.patch(rule, fmt.Sprintf(`{"spec":{"targets":{"exclude":[%q]}}}`, s.targets[0]))
 }
 
-var absences = map[string]absence{
-	"the rule is narrowed":              {happen: narrow, after: [2]fate{isRemoved, isKept}},
-	"the rule that retains is narrowed": {policy: "Retain", happen: narrow, after: [2]fate{isReleased, isKept}},
-	"the rule is deleted":               {happen: removeRule, after: [2]fate{isRemoved, isRemoved}, gone: true},
-	"the rule that retains is deleted":  {policy: "Retain", happen: removeRule, after: [2]fate{isReleased, isReleased}, gone: true},
-	"the tenant's rule is deleted":      {tenant: true, happen: removeRule, after: [2]fate{isRemoved, isRemoved}, gone: true},
-	"the namespace is deselected":       {happen: deselect, after: [2]fate{isRemoved, isKept}},
+var downtimes = map[string]downtime{
+	"the rule is narrowed":              {change: narrow, after: [2]outcome{isRemoved, isKept}},
+	"the rule that retains is narrowed": {policy: "Retain", change: narrow, after: [2]outcome{isReleased, isKept}},
+	"the rule is deleted":               {change: removeRule, after: [2]outcome{isRemoved, isRemoved}, ruleDeleted: true},
+	"the rule that retains is deleted":  {policy: "Retain", change: removeRule, after: [2]outcome{isReleased, isReleased}, ruleDeleted: true},
+	"the tenant's rule is deleted":      {tenant: true, change: removeRule, after: [2]outcome{isRemoved, isRemoved}, ruleDeleted: true},
+	"the namespace is deselected":       {change: deselect, after: [2]outcome{isRemoved, isKept}},
 	"the grant is withdrawn": {
 		tenant: true,
-		happen: func(s *scene, _ client.Object) {
+		change: func(s *scene, _ client.Object) {
 			grant := &v1alpha1.SecretShareGrant{ObjectMeta: metav1.ObjectMeta{Namespace: s.targets[0], Name: "it"}}
 			s.g.Expect(s.Client.Delete(s.t.Context(), grant)).To(Succeed())
 		},
-		after: [2]fate{isRemoved, isKept},
+		after: [2]outcome{isRemoved, isKept},
 	},
 	"the source is deleted": {
-		happen: func(s *scene, _ client.Object) { s.drop(s.source, "shared") },
-		after:  [2]fate{isRemoved, isRemoved},
+		change: func(s *scene, _ client.Object) { s.deleteSecret(s.source, "shared") },
+		after:  [2]outcome{isRemoved, isRemoved},
 	},
 	"the source is changed": {
-		happen: func(s *scene, _ client.Object) {
+		change: func(s *scene, _ client.Object) {
 			s.update(s.source, "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") })
 		},
-		after: [2]fate{follows, follows},
+		after: [2]outcome{follows, follows},
 	},
 	"the source is deleted and created again": {
-		happen: func(s *scene, _ client.Object) {
-			s.drop(s.source, "shared")
+		change: func(s *scene, _ client.Object) {
+			s.deleteSecret(s.source, "shared")
 			s.secret(func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") })
 		},
-		after: [2]fate{follows, follows},
+		after: [2]outcome{follows, follows},
 	},
 	"a copy is edited": {
-		happen: func(s *scene, _ client.Object) {
+		change: func(s *scene, _ client.Object) {
 			s.update(s.targets[0], "shared", func(o *corev1.Secret) { o.Data = map[string][]byte{"x": nil} })
 		},
-		after: [2]fate{isKept, isKept},
+		after: [2]outcome{isKept, isKept},
 	},
 	"a copy's label is stripped": {
-		happen: func(s *scene, _ client.Object) {
+		change: func(s *scene, _ client.Object) {
 			s.update(s.targets[0], "shared", func(o *corev1.Secret) { o.Labels = nil })
 		},
-		after: [2]fate{isKept, isKept},
+		after: [2]outcome{isKept, isKept},
 	},
 	"a copy's label is stripped and the rule is deleted": {
-		happen: func(s *scene, rule client.Object) {
+		change: func(s *scene, rule client.Object) {
 			s.update(s.targets[0], "shared", func(o *corev1.Secret) { o.Labels = nil })
 			removeRule(s, rule)
 		},
-		after: [2]fate{isRemoved, isRemoved}, gone: true,
+		after: [2]outcome{isRemoved, isRemoved}, ruleDeleted: true,
 	},
 	"a copy is deleted": {
-		happen: func(s *scene, _ client.Object) { s.drop(s.targets[0], "shared") },
-		after:  [2]fate{isKept, isKept},
+		change: func(s *scene, _ client.Object) { s.deleteSecret(s.targets[0], "shared") },
+		after:  [2]outcome{isKept, isKept},
 	},
-	"another takes a copy's place": {happen: replace, after: [2]fate{isForeign, isKept}},
+	"another takes a copy's place": {change: replace, after: [2]outcome{isConflict, isKept}},
 	"another takes a copy's place and the rule is deleted": {
-		happen: func(s *scene, rule client.Object) { replace(s, rule); removeRule(s, rule) },
-		after:  [2]fate{isForeign, isRemoved}, gone: true,
+		change: func(s *scene, rule client.Object) { replace(s, rule); removeRule(s, rule) },
+		after:  [2]outcome{isConflict, isRemoved}, ruleDeleted: true,
 	},
 }
 
 // replace puts somebody else's Secret in a copy's place.
 func replace(s *scene, _ client.Object) {
 	s.t.Helper()
-	s.drop(s.targets[0], "shared")
+	s.deleteSecret(s.targets[0], "shared")
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.targets[0], Name: "shared"}}
 	s.g.Expect(s.Client.Create(s.t.Context(), foreign)).To(Succeed())
 }
 
-func TestWhatHappensWhileTheOperatorIsDownIsMadeGoodAtItsStart(t *testing.T) {
+func TestChangesWhileTheOperatorIsDownAreReconciledAtItsStart(t *testing.T) {
 	c := cluster.Start(t)
 	operator := c.StartOperator(t)
 	scenes, rules := map[string]*scene{}, map[string]secretshare.Object{}
-	for name, a := range absences {
+	for name, a := range downtimes {
 		scenes[name] = &scene{Cluster: c, t: t, g: NewWithT(t), source: c.Namespace(t, nil)}
-		rules[name] = a.set(scenes[name])
+		rules[name] = a.prepare(scenes[name])
 	}
-	for name := range absences {
+	for name := range downtimes {
 		scenes[name].expectReady(rules[name])
 		scenes[name].expectCopies(hunter2)
 	}
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for name, a := range absences {
-		a.happen(scenes[name], rules[name].DeepCopyObject().(client.Object))
+	for name, a := range downtimes {
+		a.change(scenes[name], rules[name].DeepCopyObject().(client.Object))
 	}
 	c.StartOperator(t)
-	for name, a := range absences {
+	for name, a := range downtimes {
 		t.Run(name, func(t *testing.T) {
 			s := *scenes[name]
 			s.t, s.g = t, NewWithT(t)
 			for i, becomes := range a.after {
 				becomes(&s, s.targets[i])
 			}
-			if a.gone {
+			if a.ruleDeleted {
 				s.g.Eventually(func() bool {
 					return apierrors.IsNotFound(s.Client.Get(t.Context(), client.ObjectKeyFromObject(rules[name]), rules[name]))
 				}).Should(BeTrue(), "the rule is still there")
@@ -191,7 +193,7 @@ func TestWhatHappensWhileTheOperatorIsDownIsMadeGoodAtItsStart(t *testing.T) {
 }
 
 // set creates what there is before it happens.
-func (a *absence) set(s *scene) secretshare.Object {
+func (a *downtime) prepare(s *scene) secretshare.Object {
 	for range 2 {
 		s.addTarget()
 	}
@@ -207,4 +209,84 @@ func (a *absence) set(s *scene) secretshare.Object {
 		s.grant(namespace, "from: [{namespace: "+s.source+"}]")
 	}
 	return s.tenantShare("source: {names: [shared]}\ntargets: {}" + policy)
+}
+
+// sequence is a random sequence of changes of one rule.
+type sequence struct {
+	*secretshare.Model
+	t       *testing.T
+	rng     *rand.Rand
+	history []string
+}
+
+const (
+	realSequences = 24
+	realRounds    = 6
+)
+
+// Many rules change at the same time, also while no operator runs. The demands of all
+// rounds stay in the model, since no one knows what the operator has read.
+func TestCopiesConvergeOnARealAPIServerAfterAnySequenceOfChanges(t *testing.T) {
+	c := cluster.Start(t)
+	operator := c.StartOperator(t)
+	var sequences []*sequence
+	for seed := range uint64(realSequences) {
+		sequences = append(sequences, newSequence(t, c, seed))
+	}
+	for _, s := range sequences {
+		s.expectConverged()
+		NewWithT(t).Expect(s.StartRound(t.Context())).To(Succeed())
+	}
+	for round := range realRounds {
+		restart := round%3 == 1
+		if restart {
+			NewWithT(t).Expect(operator.Stop()).To(Succeed())
+		}
+		for _, s := range sequences {
+			s.change(1 + s.rng.IntN(6))
+		}
+		if restart {
+			operator = c.StartOperator(t)
+		}
+		for _, s := range sequences {
+			s.expectConverged()
+		}
+	}
+	for _, s := range sequences {
+		NewWithT(t).Expect(s.DeleteRule(t.Context())).To(Succeed())
+	}
+	for _, s := range sequences {
+		s.expectConverged()
+	}
+}
+
+// newSequence creates a rule, its namespaces and its sources.
+func newSequence(t *testing.T, c *cluster.Cluster, seed uint64) *sequence {
+	t.Helper()
+	kind := []string{v1alpha1.KindSecretShare, v1alpha1.KindClusterSecretShare}[seed%2]
+	m := &secretshare.Model{Client: c.Client, Kind: kind, Sources: []string{c.Namespace(t, nil), c.Namespace(t, nil)}}
+	m.Rule = m.Sources[0]
+	for range 3 {
+		m.Targets = append(m.Targets, c.Namespace(t, m.TargetLabels()))
+	}
+	s := &sequence{Model: m, t: t, rng: rand.New(rand.NewPCG(seed, 0))}
+	NewWithT(t).Expect(m.Prepare(t.Context())).To(Succeed())
+	return s
+}
+
+func (s *sequence) change(n int) {
+	s.t.Helper()
+	for range n {
+		what, err := s.Change(s.t.Context(), s.rng)
+		s.history = append(s.history, what)
+		NewWithT(s.t).Expect(err).NotTo(HaveOccurred(), what)
+	}
+	s.history = append(s.history, "check")
+}
+
+func (s *sequence) expectConverged() {
+	s.t.Helper()
+	NewWithT(s.t).Eventually(func() error { return s.Check(s.t.Context()) }).Should(Succeed(), func() string {
+		return fmt.Sprintf("rule %s, after:\n%s", s.Rule, strings.Join(s.history, "\n"))
+	})
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
@@ -18,18 +19,18 @@ import (
 var copyKey = types.NamespacedName{Namespace: "target", Name: "shared"}
 
 // settled is a race in which all is as it should be.
-func settled(t *testing.T) *race {
+func newSyncedFixture(t *testing.T) *fixture {
 	t.Helper()
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.settle()
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
 	r.expectCopy("first")
 	r.expectReady(v1alpha1.ReasonReady)
 	return r
 }
 
-func (r *race) secret(namespace string) *corev1.Secret {
+func (r *fixture) secret(namespace string) *corev1.Secret {
 	r.t.Helper()
 	secret := &corev1.Secret{}
 	r.must(r.Get(r.t.Context(), client.ObjectKey{Namespace: namespace, Name: "shared"}, secret))
@@ -38,50 +39,50 @@ func (r *race) secret(namespace string) *corev1.Secret {
 
 // A rule is reconciled whenever any namespace changes, and a watch that begins anew
 // tells of what is known.
-func TestASettledRuleAsksForNothing(t *testing.T) {
-	r := settled(t)
+func TestARuleInSyncSendsNoRequests(t *testing.T) {
+	r := newSyncedFixture(t)
 	source, copied := r.secret("source"), r.secret("target")
 	r.requests = nil
-	r.tell(source)
-	r.tell(copied)
-	r.settle()
+	r.observe(source)
+	r.observe(copied)
+	r.converge()
 	if len(r.requests) > 0 {
 		t.Errorf("asked: %q", r.requests)
 	}
 }
 
 func TestNoCopyIsMadeBeforeItsRuleHasAFinalizer(t *testing.T) {
-	r := newRace(t)
+	r := newFixture(t)
 	rule, err := r.rule()
 	r.must(err)
 	rule.Finalizers = nil
 	r.must(r.Update(t.Context(), rule))
-	r.put("first")
-	r.unpatched = apierrors.NewConflict(corev1.Resource("clustersecretshares"), "rule", nil)
-	r.settle()
+	r.putSource("first")
+	r.patchError = apierrors.NewConflict(corev1.Resource("clustersecretshares"), "rule", nil)
+	r.converge()
 	r.expectNoCopy()
-	r.unpatched = nil
-	r.settle()
+	r.patchError = nil
+	r.converge()
 	r.expectCopy("first")
 }
 
 // Until all Secrets are listed, a copy that is missing looks like one that is there.
-func TestNothingIsDoneAndNothingSaidBeforeItIsKnownWhatThereIs(t *testing.T) {
-	r := settled(t)
+func TestNothingIsWrittenBeforeTheFirstListOfSecrets(t *testing.T) {
+	r := newSyncedFixture(t)
 	copied := r.secret("target")
-	r.startUntold()
+	r.startUnlisted()
 	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.CopyLabels = []v1alpha1.MetadataGlob{"*"} })
 	r.requests = nil
-	r.plan()
-	r.queue = append(r.queue, Item{Rule: kube.Key{Kind: v1alpha1.KindClusterSecretShare, Name: "rule"}, Namespace: "target"})
-	r.carryOut()
-	r.plan()
+	r.reconcileRule()
+	r.queue = append(r.queue, workItem{Rule: kube.Key{Kind: v1alpha1.KindClusterSecretShare, Name: "rule"}, Namespace: "target"})
+	r.sync()
+	r.reconcileRule()
 	if len(r.requests) != 1 || r.requests[0] != "get source/shared" {
 		t.Errorf("asked: %q, want the source alone to be read", r.requests)
 	}
-	r.tell(copied)
-	r.book().Listed(t.Context(), func(types.NamespacedName) bool { return true })
-	r.settle()
+	r.observe(copied)
+	r.store().OnList(t.Context(), func(types.NamespacedName) bool { return true })
+	r.converge()
 	r.expectReady(v1alpha1.ReasonReady)
 	if rule, err := r.rule(); err != nil || rule.Status.ObservedGeneration != rule.Generation {
 		t.Errorf("the status is of generation %d: %v", rule.Status.ObservedGeneration, err)
@@ -89,53 +90,53 @@ func TestNothingIsDoneAndNothingSaidBeforeItIsKnownWhatThereIs(t *testing.T) {
 }
 
 // A watch that was interrupted for long is followed by a list.
-func TestWhatGoesUnheardIsNoticedAtTheNextList(t *testing.T) {
+func TestAMissedDeletionIsNoticedAtTheNextList(t *testing.T) {
 	t.Run("a source", func(t *testing.T) {
-		r := settled(t)
+		r := newSyncedFixture(t)
 		r.must(r.Delete(t.Context(), r.secret("source")))
-		r.book().Listed(t.Context(), func(name types.NamespacedName) bool { return name == copyKey })
-		r.settle()
+		r.store().OnList(t.Context(), func(name types.NamespacedName) bool { return name == copyKey })
+		r.converge()
 		r.expectNoCopy()
 		r.expectReady(v1alpha1.ReasonSourceNotFound)
 	})
 	t.Run("a copy", func(t *testing.T) {
-		r := settled(t)
+		r := newSyncedFixture(t)
 		r.must(r.Delete(t.Context(), r.secret("target")))
-		r.book().Listed(t.Context(), func(name types.NamespacedName) bool { return name != copyKey })
-		r.settle()
+		r.store().OnList(t.Context(), func(name types.NamespacedName) bool { return name != copyKey })
+		r.converge()
 		r.expectCopy("first")
 	})
 }
 
-func TestACopyIsMadeWhenWhatBlocksItGoes(t *testing.T) {
-	r := newRace(t)
+func TestACopyIsCreatedWhenTheConflictingSecretIsDeleted(t *testing.T) {
+	r := newFixture(t)
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "shared"}, Data: map[string][]byte{"key": []byte("foreign")}}
 	r.must(r.Create(t.Context(), foreign))
-	r.tell(foreign)
-	r.put("first")
-	r.plan()
-	r.settle()
+	r.observe(foreign)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
 	r.expectCopy("foreign")
 	r.expectReady(v1alpha1.ReasonConflict)
 	r.must(r.Delete(t.Context(), foreign))
-	r.book().Gone(t.Context(), copyKey)
-	r.settle()
+	r.store().OnDelete(t.Context(), copyKey)
+	r.converge()
 	r.expectCopy("first")
 	r.expectReady(v1alpha1.ReasonReady)
 }
 
-func TestASuspendedRuleIsLeftAsItIs(t *testing.T) {
-	r := settled(t)
+func TestASuspendedRuleKeepsItsCopies(t *testing.T) {
+	r := newSyncedFixture(t)
 	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = true })
-	r.settle()
-	r.put("second")
-	r.settle()
+	r.converge()
+	r.putSource("second")
+	r.converge()
 	r.expectCopy("first")
 	r.expectReady(v1alpha1.ReasonSuspended)
 }
 
-func TestAStatusNamesTwentyNamespacesAndCountsAll(t *testing.T) {
-	r := newRace(t)
+func TestTheStatusListsTwentyNamespacesAndCountsAll(t *testing.T) {
+	r := newFixture(t)
 	rule := r.controllers.rules[0]
 	targets := map[string]target{}
 	for i := range 25 {
@@ -143,42 +144,42 @@ func TestAStatusNamesTwentyNamespacesAndCountsAll(t *testing.T) {
 	}
 	p := &plan{
 		key: kube.Key{Kind: rule.kind, Name: "many"}, rule: &share.Rule{}, targets: targets,
-		sources: sources{wants: map[string]want{"shared": {}}},
+		sources: sources{wanted: map[string]wantedCopy{"shared": {}}},
 	}
-	r.book().put(p)
+	r.store().setPlan(p)
 	for namespace := range targets {
-		item := Item{p.key, namespace}
-		r.book().begin(item)
-		r.book().settle(item, p, result{failed: 1, reason: v1alpha1.ReasonCopyFailed, done: true})
+		item := workItem{p.key, namespace}
+		r.store().beginSync(item)
+		r.store().endSync(item, p, syncResult{failed: 1, reason: v1alpha1.ReasonCopyFailed, done: true})
 	}
 	var status v1alpha1.SecretShareStatus
-	rule.count(&status, p, verdict{})
+	rule.setCounts(&status, p, readiness{})
 	if status.Desired != 25 || status.Failed != 25 || len(status.Failing) != 20 {
 		t.Errorf("%d of %d have failed, %d are named", status.Failed, status.Desired, len(status.Failing))
 	}
 }
 
 // The source is there, and what it lacks may come back.
-func TestNothingIsWithdrawnWhileItsSourceLacksAKey(t *testing.T) {
-	r := newRace(t)
+func TestNoCopyIsRemovedWhileItsSourceLacksAKey(t *testing.T) {
+	r := newFixture(t)
 	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Keys = []v1alpha1.SecretKeyMapping{{From: "key"}} })
-	r.put("first")
-	r.plan()
-	r.settle()
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
 	r.expectCopy("first")
 	source := r.secret("source")
 	source.Data = map[string][]byte{"other": []byte("x")}
 	r.must(r.Update(t.Context(), source))
-	r.tell(source)
-	r.plan()
-	r.settle()
+	r.observe(source)
+	r.reconcileRule()
+	r.converge()
 	r.expectReady(v1alpha1.ReasonKeyNotFound)
 	r.expectCopy("first")
 }
 
 // What an administrator changes or deletes stays so, whenever the operator starts.
 func TestTheDefaultRuleIsCreatedAtTheFirstStartOnly(t *testing.T) {
-	r := newRace(t)
+	r := newFixture(t)
 	key := client.ObjectKey{Name: defaultRule}
 	start := func() { r.must(EnsureDefault(t.Context(), r, "bongsu-system")) }
 	start()
@@ -195,5 +196,48 @@ func TestTheDefaultRuleIsCreatedAtTheFirstStartOnly(t *testing.T) {
 	start()
 	if err := r.Get(t.Context(), key, &rule); !apierrors.IsNotFound(err) {
 		t.Errorf("it is there again: %v", err)
+	}
+}
+
+// All rules are looked at for each change of a namespace that is let through.
+func TestOnlyLabelChangesAndDeletionsOfNamespacesAreHandled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*corev1.Namespace)
+		want   bool
+	}{
+		"a label changes":       {func(ns *corev1.Namespace) { ns.Labels = map[string]string{"team": "data"} }, true},
+		"a label goes":          {func(ns *corev1.Namespace) { ns.Labels = nil }, true},
+		"it begins to go":       {func(ns *corev1.Namespace) { now := metav1.Now(); ns.DeletionTimestamp = &now }, true},
+		"an annotation changes": {func(ns *corev1.Namespace) { ns.Annotations = map[string]string{"note": "x"} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "shop"}}}
+			after := before.DeepCopy()
+			tc.change(after)
+			if got := namespaceChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("%v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// Its status is what the rule's own reconciler writes.
+func TestStatusUpdatesOfARuleAreIgnored(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.SecretShare)
+		want   bool
+	}{
+		"its spec changes":     {func(o *v1alpha1.SecretShare) { o.Generation++ }, true},
+		"its finalizer goes":   {func(o *v1alpha1.SecretShare) { o.Finalizers = nil }, true},
+		"its status is filled": {func(o *v1alpha1.SecretShare) { o.Status.Synced = 1 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &v1alpha1.SecretShare{ObjectMeta: metav1.ObjectMeta{Generation: 1, Finalizers: []string{Finalizer}}}
+			after := before.DeepCopy()
+			tc.change(after)
+			if got := ruleChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("%v, want %v", got, tc.want)
+			}
+		})
 	}
 }
