@@ -17,7 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// foreign puts a Secret of the same name into a target.
+// foreign creates a Secret with the name of the copy.
 func (s *scene) foreign(namespace string, annotations map[string]string) *corev1.Secret {
 	s.t.Helper()
 	secret := &corev1.Secret{
@@ -28,11 +28,11 @@ func (s *scene) foreign(namespace string, annotations map[string]string) *corev1
 	return secret
 }
 
-func (s *scene) expectUntouched(secret *corev1.Secret) {
+func (s *scene) expectUnchanged(secret *corev1.Secret) {
 	s.t.Helper()
 	now, err := s.get(secret.Namespace, secret.Name)
 	s.g.Expect(err).NotTo(HaveOccurred())
-	s.g.Expect(now.ResourceVersion).To(Equal(secret.ResourceVersion), "a foreign Secret was touched")
+	s.g.Expect(now.ResourceVersion).To(Equal(secret.ResourceVersion), "a foreign Secret was changed")
 }
 
 func TestAForeignSecretIsNeverChanged(t *testing.T) {
@@ -45,17 +45,17 @@ func TestAForeignSecretIsNeverChanged(t *testing.T) {
 	s.g.Eventually(func() v1alpha1.SecretShareStatus { s.ready(rule)(); return rule.Status }).
 		Should(And(HaveField("Synced", int32(2)), HaveField("Conflicted", int32(1)), HaveField("Desired", int32(3))))
 	s.g.Expect(rule.Status.Failing).To(ConsistOf(And(
-		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("deleted to get the copy")),
+		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("delete it to get the copy")),
 	)))
 	s.ExpectWarning(t, rule, v1alpha1.ReasonConflict, "clustersecretshare-controller")
 	s.ExpectWarning(t, blocker, v1alpha1.ReasonConflict, "clustersecretshare-controller")
 
 	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") })
 	s.g.Eventually(s.data(s.targets[0], "shared")).Should(HaveKeyWithValue("password", []byte("hunter3")))
-	s.expectUntouched(blocker)
+	s.expectUnchanged(blocker)
 	s.patch(rule.DeepCopy(), `{"spec":{"targets":{"names":["`+s.targets[0]+`"]}}}`)
 	s.expectNone(s.targets[2], "shared")
-	s.expectUntouched(blocker)
+	s.expectUnchanged(blocker)
 	s.patch(rule.DeepCopy(), `{"spec":{"targets":{"names":null}}}`)
 	s.expectNotReady(rule, v1alpha1.ReasonConflict)
 
@@ -72,7 +72,7 @@ func TestAForeignSecretIsNeverChanged(t *testing.T) {
 	s.expectNone(s.targets[0], "shared")
 	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
 	s.g.Eventually(s.ready(rule)).Should(BeZero())
-	s.expectUntouched(other)
+	s.expectUnchanged(other)
 }
 
 func TestTwoRulesForTheSameCopyDoNotOverwriteEachOther(t *testing.T) {
@@ -91,7 +91,7 @@ func TestTwoRulesForTheSameCopyDoNotOverwriteEachOther(t *testing.T) {
 	second.expectCopies(map[string][]byte{"password": []byte("other")})
 }
 
-// newSceneOf is another source for the targets of a scene.
+// newSceneOf returns another source for the targets of a scene.
 func newSceneOf(s *scene) *scene {
 	s.t.Helper()
 	other := *s
@@ -99,14 +99,14 @@ func newSceneOf(s *scene) *scene {
 	for _, namespace := range s.targets {
 		s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, `{"metadata":{"labels":{"`+team+`":"`+other.source+`"}}}`)
 	}
-	// Both select them from here on.
+	// From here on, both rules select the targets.
 	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: s.source}}
 	s.patch(rule, `{"spec":{"targets":{"namespaceSelector":{"matchLabels":{"`+team+`":"`+other.source+`"}}}}}`)
 	s.expectSynced(rule, int32(len(s.targets)))
 	return &other
 }
 
-// Whoever may write Secrets in a namespace can write our marks too.
+// A tenant who can write Secrets can also write the annotations of copies.
 func TestForgedAnnotationsAffectOnlyTheirOwnSecret(t *testing.T) {
 	s := newScene(t, 1)
 	source := s.secret()
@@ -119,10 +119,10 @@ func TestForgedAnnotationsAffectOnlyTheirOwnSecret(t *testing.T) {
 		share.AnnotationRuleUID: string(rule.UID), share.AnnotationSourceUID: string(source.UID),
 		share.AnnotationSource: bystander + "/shared", share.AnnotationRule: "ClusterSecretShare/\x1b[31mforged",
 	})
-	s.expectNone(forger, "shared") // it said that it is the rule's, which does not want it
-	s.expectUntouched(theirs)
+	s.expectNone(forger, "shared") // the annotations claim that it is a copy of the rule, which does not want it
+	s.expectUnchanged(theirs)
 	s.expectCopies(hunter2)
-	s.expectUntouched(source)
+	s.expectUnchanged(source)
 	s.expectReady(rule)
 }
 
@@ -131,7 +131,7 @@ func TestCopiesOfCopiesAreRefused(t *testing.T) {
 	s.secret()
 	first := s.share("")
 	s.expectReady(first)
-	// The target shares what it got, back to where it came from.
+	// The target shares its copy with the source namespace.
 	ring := cluster.Manifest(t, "ClusterSecretShare", "", s.targets[0],
 		"source: {namespace: "+s.targets[0]+", names: [shared]}\ntargets: {names: ["+s.source+"]}")
 	s.g.Expect(s.Client.Create(t.Context(), ring)).To(Succeed())
@@ -150,7 +150,7 @@ func TestASourceOfARefusedTypeIsReported(t *testing.T) {
 	s.expectNone(s.targets[0], "shared")
 }
 
-// A copy that cannot be removed keeps its rule: the rule says why.
+// A rule stays until its copies are removed.
 func TestARuleThatCannotBeDeletedReportsWhy(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret()
@@ -164,8 +164,8 @@ func TestARuleThatCannotBeDeletedReportsWhy(t *testing.T) {
 	s.g.Eventually(s.ready(rule)).Should(BeZero())
 }
 
-// A policy sees a Secret's values in base64, those that are and those that were, and
-// may put both into its message.
+// A policy sees the new and the former values of a Secret in base64, and can put both into
+// its message.
 func TestSecretValuesInAPolicyMessageAreRedacted(t *testing.T) {
 	const former, present = "correct-horse", "battery-staple"
 	holds := func(value string) func(*corev1.Secret) {
@@ -174,7 +174,7 @@ func TestSecretValuesInAPolicyMessageAreRedacted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		operation admissionv1.OperationType
 		message   string
-		happen    func(*scene, client.Object)
+		change    func(*scene, client.Object)
 		quoted    string
 	}{
 		"when the copy is created": {
@@ -197,34 +197,34 @@ func TestSecretValuesInAPolicyMessageAreRedacted(t *testing.T) {
 			rule := s.share("")
 			s.expectSynced(rule, 1)
 			s.Deny(t, s.targets[0], "secrets", tc.message, tc.operation)
-			tc.happen(s, rule.DeepCopy())
+			tc.change(s, rule.DeepCopy())
 
 			s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring(tc.quoted))
 			s.ExpectWarning(t, rule, v1alpha1.ReasonCopyFailed, "clustersecretshare-controller")
-			told := operator.Log.String()
+			output := operator.Log.String()
 			for _, failing := range rule.Status.Failing {
-				told += failing.Message
+				output += failing.Message
 			}
 			for _, event := range s.EventsOn(t.Context(), rule, v1alpha1.ReasonCopyFailed) {
-				told += event.Note
+				output += event.Note
 			}
 			for _, value := range []string{former, present} {
 				for _, form := range []string{value, base64.StdEncoding.EncodeToString([]byte(value))} {
-					s.g.Expect(strings.Contains(told, form)).To(BeFalse(), "%s is told", form)
+					s.g.Expect(strings.Contains(output, form)).To(BeFalse(), "%s was shown", form)
 				}
 			}
 		})
 	}
 }
 
-// What changes a copy on its way would be fought for ever; or nobody would know that
-// the copy is another.
+// To write the copy again would change nothing, and the user must know that the copy is
+// different.
 func TestACopyThatAPolicyChangesIsReportedAndNotRewritten(t *testing.T) {
 	s := newScene(t, 2)
 	s.secret()
 	lift := s.mutateSecrets(s.targets[0])
 	rule := s.share("")
-	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring("not stored as it is written"))
+	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring("an admission webhook or policy changes copy shared"))
 	s.g.Expect(rule.Status.Failing).To(ConsistOf(HaveField("Namespace", s.targets[0])))
 	s.g.Eventually(s.data(s.targets[1], "shared")).Should(Equal(hunter2))
 	version := func() string {
@@ -232,14 +232,14 @@ func TestACopyThatAPolicyChangesIsReportedAndNotRewritten(t *testing.T) {
 		s.g.Expect(err).NotTo(HaveOccurred())
 		return altered.ResourceVersion
 	}
-	s.g.Consistently(version, "2s").Should(Equal(version()), "it is written again and again")
+	s.g.Consistently(version, "2s").Should(Equal(version()), "the copy is written again and again")
 	lift()
 	s.expectCopies(hunter2)
 	s.expectReady(rule)
 }
 
-// alter has an admission policy add a key to all Secrets of a namespace, and returns
-// when it does.
+// mutateSecrets creates an admission policy that adds a key to all Secrets of a namespace.
+// It returns when the policy is in force.
 func (s *scene) mutateSecrets(namespace string) (lift func()) {
 	s.t.Helper()
 	policy := &admissionv1.MutatingAdmissionPolicy{

@@ -18,7 +18,7 @@ import (
 
 var copyKey = types.NamespacedName{Namespace: "target", Name: "shared"}
 
-// settled is a race in which all is as it should be.
+// newSyncedFixture returns a fixture whose copy is up to date.
 func newSyncedFixture(t *testing.T) *fixture {
 	t.Helper()
 	r := newFixture(t)
@@ -37,8 +37,7 @@ func (r *fixture) secret(namespace string) *corev1.Secret {
 	return secret
 }
 
-// A rule is reconciled whenever any namespace changes, and a watch that begins anew
-// tells of what is known.
+// Every change of a namespace reconciles the rule, and a new watch repeats known versions.
 func TestARuleInSyncSendsNoRequests(t *testing.T) {
 	r := newSyncedFixture(t)
 	source, copied := r.secret("source"), r.secret("target")
@@ -47,7 +46,7 @@ func TestARuleInSyncSendsNoRequests(t *testing.T) {
 	r.observe(copied)
 	r.converge()
 	if len(r.requests) > 0 {
-		t.Errorf("asked: %q", r.requests)
+		t.Errorf("requests: %q, want none", r.requests)
 	}
 }
 
@@ -66,7 +65,7 @@ func TestNoCopyIsMadeBeforeItsRuleHasAFinalizer(t *testing.T) {
 	r.expectCopy("first")
 }
 
-// Until all Secrets are listed, a copy that is missing looks like one that is there.
+// Before the first list of all Secrets, the store does not know the existing copies.
 func TestNothingIsWrittenBeforeTheFirstListOfSecrets(t *testing.T) {
 	r := newSyncedFixture(t)
 	copied := r.secret("target")
@@ -78,18 +77,18 @@ func TestNothingIsWrittenBeforeTheFirstListOfSecrets(t *testing.T) {
 	r.sync()
 	r.reconcileRule()
 	if len(r.requests) != 1 || r.requests[0] != "get source/shared" {
-		t.Errorf("asked: %q, want the source alone to be read", r.requests)
+		t.Errorf("requests: %q, want only a read of the source", r.requests)
 	}
 	r.observe(copied)
 	r.store().OnList(t.Context(), func(types.NamespacedName) bool { return true })
 	r.converge()
 	r.expectReady(v1alpha1.ReasonReady)
 	if rule, err := r.rule(); err != nil || rule.Status.ObservedGeneration != rule.Generation {
-		t.Errorf("the status is of generation %d: %v", rule.Status.ObservedGeneration, err)
+		t.Errorf("the status has generation %d: %v", rule.Status.ObservedGeneration, err)
 	}
 }
 
-// A watch that was interrupted for long is followed by a list.
+// A watch that was interrupted for too long begins with a new list.
 func TestAMissedDeletionIsNoticedAtTheNextList(t *testing.T) {
 	t.Run("a source", func(t *testing.T) {
 		r := newSyncedFixture(t)
@@ -155,11 +154,11 @@ func TestTheStatusListsTwentyNamespacesAndCountsAll(t *testing.T) {
 	var status v1alpha1.SecretShareStatus
 	rule.setCounts(&status, p, readiness{})
 	if status.Desired != 25 || status.Failed != 25 || len(status.Failing) != 20 {
-		t.Errorf("%d of %d have failed, %d are named", status.Failed, status.Desired, len(status.Failing))
+		t.Errorf("%d of %d have failed, %d are listed", status.Failed, status.Desired, len(status.Failing))
 	}
 }
 
-// The source is there, and what it lacks may come back.
+// The source exists, and the key may be added again.
 func TestNoCopyIsRemovedWhileItsSourceLacksAKey(t *testing.T) {
 	r := newFixture(t)
 	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Keys = []v1alpha1.SecretKeyMapping{{From: "key"}} })
@@ -177,7 +176,7 @@ func TestNoCopyIsRemovedWhileItsSourceLacksAKey(t *testing.T) {
 	r.expectCopy("first")
 }
 
-// What an administrator changes or deletes stays so, whenever the operator starts.
+// A later start does not revert what an administrator has changed or deleted.
 func TestTheDefaultRuleIsCreatedAtTheFirstStartOnly(t *testing.T) {
 	r := newFixture(t)
 	key := client.ObjectKey{Name: defaultRule}
@@ -190,25 +189,25 @@ func TestTheDefaultRuleIsCreatedAtTheFirstStartOnly(t *testing.T) {
 	start()
 	r.must(r.Get(t.Context(), key, &rule))
 	if rule.Spec.Source.Type != "example.com/other" {
-		t.Errorf("its type is %q again", rule.Spec.Source.Type)
+		t.Errorf("the type is %q again", rule.Spec.Source.Type)
 	}
 	r.must(r.Delete(t.Context(), &rule))
 	start()
 	if err := r.Get(t.Context(), key, &rule); !apierrors.IsNotFound(err) {
-		t.Errorf("it is there again: %v", err)
+		t.Errorf("the rule was created again: %v", err)
 	}
 }
 
-// All rules are looked at for each change of a namespace that is let through.
+// Each accepted change of a namespace reconciles all rules.
 func TestOnlyLabelChangesAndDeletionsOfNamespacesAreHandled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*corev1.Namespace)
 		want   bool
 	}{
-		"a label changes":       {func(ns *corev1.Namespace) { ns.Labels = map[string]string{"team": "data"} }, true},
-		"a label goes":          {func(ns *corev1.Namespace) { ns.Labels = nil }, true},
-		"it begins to go":       {func(ns *corev1.Namespace) { now := metav1.Now(); ns.DeletionTimestamp = &now }, true},
-		"an annotation changes": {func(ns *corev1.Namespace) { ns.Annotations = map[string]string{"note": "x"} }, false},
+		"a changed label":      {func(ns *corev1.Namespace) { ns.Labels = map[string]string{"team": "data"} }, true},
+		"a removed label":      {func(ns *corev1.Namespace) { ns.Labels = nil }, true},
+		"a deletion":           {func(ns *corev1.Namespace) { now := metav1.Now(); ns.DeletionTimestamp = &now }, true},
+		"a changed annotation": {func(ns *corev1.Namespace) { ns.Annotations = map[string]string{"note": "x"} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "shop"}}}
@@ -221,15 +220,15 @@ func TestOnlyLabelChangesAndDeletionsOfNamespacesAreHandled(t *testing.T) {
 	}
 }
 
-// Its status is what the rule's own reconciler writes.
+// The reconciler itself writes the status.
 func TestStatusUpdatesOfARuleAreIgnored(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.SecretShare)
 		want   bool
 	}{
-		"its spec changes":     {func(o *v1alpha1.SecretShare) { o.Generation++ }, true},
-		"its finalizer goes":   {func(o *v1alpha1.SecretShare) { o.Finalizers = nil }, true},
-		"its status is filled": {func(o *v1alpha1.SecretShare) { o.Status.Synced = 1 }, false},
+		"a changed spec":      {func(o *v1alpha1.SecretShare) { o.Generation++ }, true},
+		"a removed finalizer": {func(o *v1alpha1.SecretShare) { o.Finalizers = nil }, true},
+		"a changed status":    {func(o *v1alpha1.SecretShare) { o.Status.Synced = 1 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &v1alpha1.SecretShare{ObjectMeta: metav1.ObjectMeta{Generation: 1, Finalizers: []string{Finalizer}}}

@@ -18,21 +18,20 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// absence is something that happens while no operator runs. The rule shares the
-// Secret with two namespaces.
+// downtime is a change while no operator runs. The rule shares the Secret with two
+// namespaces.
 type downtime struct {
-	// tenant says that the rule is a SecretShare, which both namespaces let in.
+	// tenant means that the rule is a SecretShare, and both namespaces have a grant for it.
 	tenant bool
 	policy v1alpha1.DeletionPolicy
-	// happen is told the rule.
 	change func(*scene, client.Object)
-	// after says of both namespaces what becomes of the copy there.
+	// after is the outcome for the copy in each of the two namespaces.
 	after [2]outcome
-	// gone says that the rule is deleted.
+	// ruleDeleted means that the rule must be deleted.
 	ruleDeleted bool
 }
 
-// fate is what becomes of a copy.
+// outcome checks a copy afterwards.
 type outcome func(s *scene, namespace string)
 
 func isKept(s *scene, namespace string)    { s.expectCopyOf(namespace, hunter2) }
@@ -41,20 +40,20 @@ func follows(s *scene, namespace string) {
 	s.expectCopyOf(namespace, map[string][]byte{"password": []byte("hunter3")})
 }
 
-// isReleased: it has become a Secret like any other.
+// isReleased expects an ordinary Secret.
 func isReleased(s *scene, namespace string) {
 	s.t.Helper()
 	s.g.Eventually(func() (*corev1.Secret, error) { return s.get(namespace, "shared") }).Should(And(
 		HaveField("Data", hunter2), HaveField("Labels", BeEmpty()), HaveField("Annotations", BeEmpty())))
 }
 
-// isForeign: another has taken its place, which is not touched.
-func isConflict(s *scene, namespace string) {
+// isForeign expects the foreign Secret in place of the copy, unchanged.
+func isForeign(s *scene, namespace string) {
 	s.t.Helper()
 	s.g.Expect(s.get(namespace, "shared")).To(And(HaveField("Data", BeEmpty()), HaveField("Annotations", BeEmpty())))
 }
 
-// expectCopyOf waits for a copy with all its marks.
+// expectCopyOf waits for a copy with its label and annotations.
 func (s *scene) expectCopyOf(namespace string, data map[string][]byte) {
 	s.t.Helper()
 	s.g.Eventually(func() (*corev1.Secret, error) { return s.get(namespace, "shared") }).Should(And(
@@ -62,7 +61,6 @@ func (s *scene) expectCopyOf(namespace string, data map[string][]byte) {
 		HaveField("Annotations", HaveKey(share.AnnotationRuleUID)), HaveField("Annotations", HaveKey(share.AnnotationSourceUID))))
 }
 
-// drop deletes a Secret.
 func (s *scene) deleteSecret(namespace, name string) {
 	s.t.Helper()
 	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -91,7 +89,7 @@ var downtimes = map[string]downtime{
 	"the rule that retains is deleted":  {policy: "Retain", change: removeRule, after: [2]outcome{isReleased, isReleased}, ruleDeleted: true},
 	"the tenant's rule is deleted":      {tenant: true, change: removeRule, after: [2]outcome{isRemoved, isRemoved}, ruleDeleted: true},
 	"the namespace is deselected":       {change: deselect, after: [2]outcome{isRemoved, isKept}},
-	"the grant is withdrawn": {
+	"the grant is deleted": {
 		tenant: true,
 		change: func(s *scene, _ client.Object) {
 			grant := &v1alpha1.SecretShareGrant{ObjectMeta: metav1.ObjectMeta{Namespace: s.targets[0], Name: "it"}}
@@ -122,13 +120,13 @@ var downtimes = map[string]downtime{
 		},
 		after: [2]outcome{isKept, isKept},
 	},
-	"a copy's label is stripped": {
+	"a copy's label is removed": {
 		change: func(s *scene, _ client.Object) {
 			s.update(s.targets[0], "shared", func(o *corev1.Secret) { o.Labels = nil })
 		},
 		after: [2]outcome{isKept, isKept},
 	},
-	"a copy's label is stripped and the rule is deleted": {
+	"a copy's label is removed and the rule is deleted": {
 		change: func(s *scene, rule client.Object) {
 			s.update(s.targets[0], "shared", func(o *corev1.Secret) { o.Labels = nil })
 			removeRule(s, rule)
@@ -139,14 +137,14 @@ var downtimes = map[string]downtime{
 		change: func(s *scene, _ client.Object) { s.deleteSecret(s.targets[0], "shared") },
 		after:  [2]outcome{isKept, isKept},
 	},
-	"another takes a copy's place": {change: replace, after: [2]outcome{isConflict, isKept}},
-	"another takes a copy's place and the rule is deleted": {
+	"a foreign Secret replaces a copy": {change: replace, after: [2]outcome{isForeign, isKept}},
+	"a foreign Secret replaces a copy and the rule is deleted": {
 		change: func(s *scene, rule client.Object) { replace(s, rule); removeRule(s, rule) },
-		after:  [2]outcome{isConflict, isRemoved}, ruleDeleted: true,
+		after:  [2]outcome{isForeign, isRemoved}, ruleDeleted: true,
 	},
 }
 
-// replace puts somebody else's Secret in a copy's place.
+// replace replaces a copy with a foreign Secret.
 func replace(s *scene, _ client.Object) {
 	s.t.Helper()
 	s.deleteSecret(s.targets[0], "shared")
@@ -177,22 +175,22 @@ func TestChangesWhileTheOperatorIsDownAreReconciledAtItsStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := *scenes[name]
 			s.t, s.g = t, NewWithT(t)
-			for i, becomes := range a.after {
-				becomes(&s, s.targets[i])
+			for i, check := range a.after {
+				check(&s, s.targets[i])
 			}
 			if a.ruleDeleted {
 				s.g.Eventually(func() bool {
 					return apierrors.IsNotFound(s.Client.Get(t.Context(), client.ObjectKeyFromObject(rules[name]), rules[name]))
-				}).Should(BeTrue(), "the rule is still there")
+				}).Should(BeTrue(), "the rule still exists")
 			}
-			for i, became := range a.after {
-				became(&s, s.targets[i]) // and stays so
+			for i, check := range a.after {
+				check(&s, s.targets[i]) // nothing changes afterwards
 			}
 		})
 	}
 }
 
-// set creates what there is before it happens.
+// prepare creates the objects that exist before the change.
 func (a *downtime) prepare(s *scene) secretshare.Object {
 	for range 2 {
 		s.addTarget()
@@ -224,8 +222,8 @@ const (
 	realRounds    = 6
 )
 
-// Many rules change at the same time, also while no operator runs. The demands of all
-// rounds stay in the model, since no one knows what the operator has read.
+// Many rules change at the same time, also while no operator runs. The model keeps the
+// demands of all rounds, because the test does not know what the operator has read.
 func TestCopiesConvergeOnARealAPIServerAfterAnySequenceOfChanges(t *testing.T) {
 	c := cluster.Start(t)
 	operator := c.StartOperator(t)

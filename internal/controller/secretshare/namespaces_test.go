@@ -19,7 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// withControllerManager has quotas in force and namespaces that go.
+// withControllerManager enables quotas and the deletion of namespaces.
 func withControllerManager(c *localcluster.Config) {
 	c.Components = []localcluster.Component{localcluster.ControllerManager}
 }
@@ -28,11 +28,11 @@ func TestOneNamespaceDoesNotBlockOthers(t *testing.T) {
 	c := cluster.Start(t, withControllerManager)
 	c.StartOperator(t)
 	for name, test := range map[string]func(*scene){
-		"two refuse":            twoRefuse,
-		"one refuses changes":   oneRefusesChanges,
+		"two refuse Secrets":    twoRefuseSecrets,
+		"one refuses updates":   oneRefusesUpdates,
 		"one is terminating":    oneIsTerminating,
 		"created and deleted":   createdAndDeleted,
-		"deleted and come back": deletedAndBack,
+		"deleted and recreated": deletedAndRecreated,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scene{Cluster: c, t: t, g: NewWithT(t), source: c.Namespace(t, nil)}
@@ -44,7 +44,7 @@ func TestOneNamespaceDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
-func twoRefuse(s *scene) {
+func twoRefuseSecrets(s *scene) {
 	refusing := slices.Clone(s.targets[:2])
 	liftQuota, liftPolicy := s.forbidByQuota(refusing[0]), s.forbidByPolicy(refusing[1])
 	s.secret()
@@ -71,7 +71,7 @@ func twoRefuse(s *scene) {
 	s.g.Expect(rule.Status).To(And(HaveField("Synced", int32(5)), HaveField("Failed", int32(0)), HaveField("Failing", BeEmpty())))
 }
 
-func oneRefusesChanges(s *scene) {
+func oneRefusesUpdates(s *scene) {
 	s.secret()
 	rule := s.share("")
 	s.expectSynced(rule, 5)
@@ -104,7 +104,7 @@ func oneIsTerminating(s *scene) {
 	s.expectSynced(rule, 4)
 	s.g.Consistently(s.data(s.targets[0], "shared"), "500ms").Should(BeNil())
 
-	// A rule can be deleted while a namespace of its is stuck.
+	// A rule can be deleted while one of its namespaces cannot.
 	s.g.Expect(s.Client.Delete(s.t.Context(), rule.DeepCopy())).To(Succeed())
 	s.g.Eventually(func() bool {
 		return apierrors.IsNotFound(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(rule), rule))
@@ -124,7 +124,7 @@ func createdAndDeleted(s *scene) {
 	s.expectSynced(rule, 6)
 }
 
-func deletedAndBack(s *scene) {
+func deletedAndRecreated(s *scene) {
 	s.secret()
 	rule := s.share("")
 	s.expectSynced(rule, 5)
@@ -135,8 +135,8 @@ func deletedAndBack(s *scene) {
 	s.expectSynced(rule, 5)
 }
 
-// expectServed waits until all is well, in so many namespaces: a rule is Ready too
-// before the operator has heard of them.
+// expectSynced waits until the rule is Ready with this number of namespaces. A rule is
+// also Ready before the operator has observed its namespaces.
 func (s *scene) expectSynced(rule *v1alpha1.ClusterSecretShare, namespaces int32) {
 	s.t.Helper()
 	s.g.Eventually(func() v1alpha1.SecretShareStatus {
@@ -153,7 +153,7 @@ func (s *scene) terminate(namespace string) {
 	s.g.Expect(s.Client.Delete(s.t.Context(), ns)).To(Succeed())
 }
 
-// forbidByQuota lets a namespace have no Secrets.
+// forbidByQuota creates a quota that allows no Secrets.
 func (s *scene) forbidByQuota(namespace string) (lift func()) {
 	s.t.Helper()
 	quota := &corev1.ResourceQuota{
@@ -165,13 +165,13 @@ func (s *scene) forbidByQuota(namespace string) (lift func()) {
 	return func() { s.g.Expect(s.Client.Delete(s.t.Context(), quota)).To(Succeed()) }
 }
 
-// forbidByPolicy has an admission policy refuse all Secrets in a namespace.
+// forbidByPolicy creates an admission policy that refuses all Secrets in a namespace.
 func (s *scene) forbidByPolicy(namespace string) (lift func()) {
 	s.t.Helper()
 	return s.Deny(s.t, namespace, "secrets", "'no Secrets here'", admissionv1.Create, admissionv1.Update)
 }
 
-// awaitRefused returns when the API server lets nobody create a Secret.
+// awaitRefused waits until the API server refuses to create Secrets.
 func (s *scene) awaitRefused(namespace string) {
 	s.t.Helper()
 	n := 0
@@ -202,7 +202,7 @@ func TestASecretShareCopiesOnlyToNamespacesWithAGrant(t *testing.T) {
 	s.expectReady(rule)
 	s.g.Expect(rule.Status.Desired).To(BeZero())
 
-	let := s.grant(s.targets[0], "from: [{namespace: "+s.source+"}]")
+	grant := s.grant(s.targets[0], "from: [{namespace: "+s.source+"}]")
 	s.grant(s.targets[1], "from: [{namespace: elsewhere}]")
 	s.grant(s.targets[2], "from: [{namespace: "+s.source+"}]\nto: [{name: other-*}]")
 	s.g.Eventually(s.data(s.targets[0], "shared")).Should(Equal(hunter2))
@@ -213,16 +213,16 @@ func TestASecretShareCopiesOnlyToNamespacesWithAGrant(t *testing.T) {
 		s.g.Expect(err).To(HaveOccurred())
 	}
 
-	s.g.Expect(s.Client.Delete(t.Context(), let)).To(Succeed())
+	s.g.Expect(s.Client.Delete(t.Context(), grant)).To(Succeed())
 	s.expectNone(s.targets[0], "shared")
 }
 
 func TestANamedTargetWithoutAGrantIsReported(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret()
-	rule := s.tenantShare("source: {names: [shared]}\ntargets: {names: [" + s.targets[0] + ", there-is-none]}")
+	rule := s.tenantShare("source: {names: [shared]}\ntargets: {names: [" + s.targets[0] + ", does-not-exist]}")
 	s.expectNotReady(rule, v1alpha1.ReasonNotGranted)
-	s.g.Expect(rule.Status.Failing).To(HaveLen(2), "whether a namespace exists is not told")
+	s.g.Expect(rule.Status.Failing).To(HaveLen(2), "the status must not show whether a namespace exists")
 	s.g.Expect(rule.Status.Failing[0].Message).To(Equal(rule.Status.Failing[1].Message))
 	s.grant(s.targets[0], "from: [{namespace: "+s.source+"}]\nto: [{name: shared}]")
 	s.g.Eventually(s.data(s.targets[0], "shared")).Should(Equal(hunter2))
@@ -264,17 +264,17 @@ func TestTheDefaultRuleCopiesToAllNamespaces(t *testing.T) {
 	s.expectNone(another, "supersecret")
 }
 
-// The API server takes any selector of the right structure.
+// The API server accepts every selector with the right structure.
 func TestAnInvalidSelectorIsReportedAndNothingIsWritten(t *testing.T) {
 	for name, tc := range map[string]struct{ source, more, field string }{
-		"of the source": {
+		"a selector of the source": {
 			"names: [shared], selector: {matchExpressions: [{key: tier, operator: In}]}", "", "spec.source.selector: ",
 		},
-		"with an operator that there is not": {
+		"an unknown operator": {
 			"names: [shared], selector: {matchExpressions: [{key: tier, operator: Like, values: [a]}]}", "", "spec.source.selector: ",
 		},
-		"with a key that is none": {"names: [shared], selector: {matchLabels: {'a b': c}}", "", "spec.source.selector: "},
-		"of the targets": {
+		"an invalid key": {"names: [shared], selector: {matchLabels: {'a b': c}}", "", "spec.source.selector: "},
+		"a selector of the targets": {
 			"names: [shared]", "targets: {namespaceSelector: {matchExpressions: [{key: tier, operator: NotIn, values: []}]}}",
 			"spec.targets.namespaceSelector: ",
 		},
@@ -315,7 +315,7 @@ func TestARuleWhoseSelectorBecomesInvalidKeepsItsCopies(t *testing.T) {
 	for _, namespace := range s.targets {
 		s.expectNone(namespace, "shared")
 	}
-	s.g.Eventually(s.ready(rule)).Should(BeZero(), "a rule can be deleted though its selector is wrong")
+	s.g.Eventually(s.ready(rule)).Should(BeZero(), "a rule with an invalid selector can be deleted")
 }
 
 func TestASourceNamespaceCanBeCreatedAfterTheRule(t *testing.T) {

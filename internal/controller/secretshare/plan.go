@@ -219,8 +219,8 @@ func (r *Reconciler) eachNamedSource(ctx context.Context, rule *share.Rule, each
 }
 
 // readTargets returns the namespaces that get copies, and the namespaces that the rule
-// names without a grant. A namespace without a grant that only a glob or a selector
-// matches is in neither: the author of the rule must not learn that it exists.
+// names without a grant. Other namespaces without a grant are in neither: the author of
+// the rule must not learn that they exist.
 func (r *Reconciler) readTargets(ctx context.Context, rule *share.Rule) (map[string]target, []string, error) {
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

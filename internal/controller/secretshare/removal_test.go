@@ -33,7 +33,7 @@ var faults = map[string]fault{
 		func(s *simulation) { s.Unreadable = true; s.rotate() },
 		func(s *simulation) { s.Unreadable = false },
 	},
-	"the selector of the sources is wrong": {
+	"the selector of the sources is invalid": {
 		v1alpha1.ReasonInvalidSelector,
 		func(s *simulation) {
 			s.rotate()
@@ -41,7 +41,7 @@ var faults = map[string]fault{
 		},
 		func(s *simulation) { s.edit(func(source *ruleSource, _ *ruleSpec) { source.Selector = nil }) },
 	},
-	"the selector of the targets is wrong": {
+	"the selector of the targets is invalid": {
 		v1alpha1.ReasonInvalidSelector,
 		func(s *simulation) {
 			s.rotate()
@@ -65,12 +65,12 @@ var faults = map[string]fault{
 	},
 }
 
-// withdrawal ends the demand for the copies in namespace "one".
+// removal ends the demand for the copies in namespace "one".
 type removal struct {
 	change func(*simulation)
-	// all means that it ends the demand for the copies everywhere.
+	// all means that it ends the demand for the copies in all namespaces.
 	all bool
-	// not are the faults with which it does not end the demand, or not for sure.
+	// not are the faults that prevent it, or make it uncertain.
 	not map[string]bool
 }
 
@@ -92,14 +92,14 @@ var removals = map[string]removal{
 			s.must(s.labelTarget(s.t.Context(), "three"))
 			s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Targets.NamespaceSelector = s.labelledTarget() })
 		},
-		not: map[string]bool{"the selector of the targets is wrong": true},
+		not: map[string]bool{"the selector of the targets is invalid": true},
 	},
 	"the namespace loses its label": {
 		change: func(s *simulation) {
 			one := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
 			s.must(s.server.Patch(s.t.Context(), one, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`))))
 		},
-		not: map[string]bool{"the selector of the targets is wrong": true},
+		not: map[string]bool{"the selector of the targets is invalid": true},
 	},
 	"the grant is deleted": {change: func(s *simulation) { s.must(s.server.Delete(s.t.Context(), s.newGrant("one"))) }},
 	"the grant is narrowed": {change: func(s *simulation) {
@@ -152,23 +152,23 @@ var removals = map[string]removal{
 	},
 }
 
-// cannotRead are the faults with which the operator does not know the sources.
-var cannotRead = map[string]bool{"the sources are unreadable": true, "the selector of the sources is wrong": true}
+// cannotRead are the faults that hide the sources from the operator.
+var cannotRead = map[string]bool{"the sources are unreadable": true, "the selector of the sources is invalid": true}
 
 func TestAnUnwantedCopyIsRemovedWhateverStateItsSourceIsIn(t *testing.T) {
 	for faultName, f := range faults {
-		for withdrawalName, w := range removals {
-			if w.not[faultName] {
+		for removalName, r := range removals {
+			if r.not[faultName] {
 				continue
 			}
 			for name, restart := range map[string]bool{"": false, ", then the operator restarts": true} {
-				t.Run(faultName+", "+withdrawalName+name, func(t *testing.T) { testRemoval(t, f, w, restart) })
+				t.Run(faultName+", "+removalName+name, func(t *testing.T) { testRemoval(t, f, r, restart) })
 			}
 		}
 	}
 }
 
-func testRemoval(t *testing.T, f fault, w removal, restart bool) {
+func testRemoval(t *testing.T, f fault, r removal, restart bool) {
 	t.Helper()
 	s := newSimulation(t, v1alpha1.KindSecretShare, 0)
 	s.prepare()
@@ -177,13 +177,13 @@ func testRemoval(t *testing.T, f fault, w removal, restart bool) {
 	s.converge()
 	s.expectReason(f.reason)
 	s.expect("one", first)
-	w.change(s)
+	r.change(s)
 	if restart {
 		s.start()
 	}
 	s.converge()
 	s.expect("one", nil)
-	if w.all {
+	if r.all {
 		s.expect("two", nil)
 		return
 	}
@@ -196,7 +196,6 @@ func testRemoval(t *testing.T, f fault, w removal, restart bool) {
 	}
 }
 
-// A copy is created only while its source can be copied.
 func TestANewTargetGetsNoCopyWhileTheSourceCannotBeCopied(t *testing.T) {
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +276,7 @@ func (s *simulation) expectReason(reason string) {
 	}
 }
 
-// The selector stays wrong until the rule is gone.
+// The selector stays invalid until the rule is deleted.
 func TestARuleWithAnInvalidSelectorIsDeletedWhileItsSourcesChange(t *testing.T) {
 	s := newSimulation(t, v1alpha1.KindSecretShare, 0)
 	s.prepare()
@@ -290,7 +289,7 @@ func TestARuleWithAnInvalidSelectorIsDeletedWhileItsSourcesChange(t *testing.T) 
 	s.expect("one", nil)
 }
 
-// A plan that is replaced has no attempts to count.
+// A plan that was replaced has no attempts.
 func TestAWriteThatFailsAfterItsRuleIsSuspendedIsNotRetried(t *testing.T) {
 	s := newSimulation(t, v1alpha1.KindSecretShare, 0)
 	s.prepare()
@@ -301,8 +300,8 @@ func TestAWriteThatFailsAfterItsRuleIsSuspendedIsNotRetried(t *testing.T) {
 	}
 	s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Suspend = true })
 	s.converge()
-	w := &namespaceSync{result: syncResult{failed: 1}}
-	if delay := w.requeueAfter(s.controllers.store.endSync(item, p, w.result)); delay != 0 {
-		t.Errorf("it is retried after %s", delay)
+	sync := &namespaceSync{result: syncResult{failed: 1}}
+	if delay := sync.requeueAfter(s.controllers.store.endSync(item, p, sync.result)); delay != 0 {
+		t.Errorf("the write is retried after %s", delay)
 	}
 }

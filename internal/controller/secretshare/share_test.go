@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// scene is a source namespace and target namespaces with a label of the test's own,
-// and an operator.
+// scene is an operator, a source namespace, and target namespaces with a label of this
+// test.
 type scene struct {
 	*cluster.Cluster
 	t       *testing.T
@@ -50,12 +50,12 @@ func (s *scene) addTarget() string {
 	return name
 }
 
-// selected selects the scene's target namespaces.
+// selected returns the targets of a spec: the scene's target namespaces.
 func (s *scene) selected() string {
 	return "targets: {namespaceSelector: {matchLabels: {" + team + ": " + s.source + "}}}"
 }
 
-// share creates a ClusterSecretShare of the Secret "shared", with more of a spec.
+// share creates a ClusterSecretShare of the Secret "shared", with more fields of a spec.
 func (s *scene) share(more string) *v1alpha1.ClusterSecretShare {
 	s.t.Helper()
 	return s.shareOf("names: [shared]", more)
@@ -89,7 +89,7 @@ func (s *scene) get(namespace, name string) (*corev1.Secret, error) {
 	return secret, s.Client.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret)
 }
 
-// update changes a Secret, whatever others do to it.
+// update changes a Secret. It retries if others write it at the same time.
 func (s *scene) update(namespace, name string, change func(*corev1.Secret)) {
 	s.t.Helper()
 	s.g.Eventually(func() error {
@@ -107,7 +107,7 @@ func (s *scene) patch(o client.Object, patch string) {
 	s.g.Expect(s.Client.Patch(s.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
 }
 
-// data is what a Secret holds, nil if there is none.
+// data returns the data of a Secret, or nil if it does not exist.
 func (s *scene) data(namespace, name string) func() map[string][]byte {
 	return func() map[string][]byte {
 		secret, err := s.get(namespace, name)
@@ -127,10 +127,10 @@ func (s *scene) expectCopies(data map[string][]byte) {
 
 func (s *scene) expectNone(namespace, name string) {
 	s.t.Helper()
-	s.g.Eventually(func() bool { _, err := s.get(namespace, name); return apierrors.IsNotFound(err) }).Should(BeTrue(), "a copy is still there")
+	s.g.Eventually(func() bool { _, err := s.get(namespace, name); return apierrors.IsNotFound(err) }).Should(BeTrue(), "a copy still exists")
 }
 
-// ready is the Ready condition of the rule's present generation.
+// ready returns the Ready condition of the rule's present generation.
 func (s *scene) ready(rule secretshare.Object) func() metav1.Condition {
 	return func() metav1.Condition {
 		if err := s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(rule), rule); err != nil {
@@ -170,9 +170,9 @@ func TestASecretIsCopiedToEveryTarget(t *testing.T) {
 
 	s.addTarget()
 	s.expectCopies(hunter2)
-	made, err := s.get(s.targets[3], "shared")
+	copied, err := s.get(s.targets[3], "shared")
 	s.g.Expect(err).NotTo(HaveOccurred())
-	s.g.Expect(made.Type).To(BeEquivalentTo("example.com/kind"))
+	s.g.Expect(copied.Type).To(BeEquivalentTo("example.com/kind"))
 
 	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") })
 	s.expectCopies(map[string][]byte{"password": []byte("hunter3")})
@@ -187,28 +187,28 @@ func TestASecretIsCopiedToEveryTarget(t *testing.T) {
 
 func TestAModifiedCopyIsRepaired(t *testing.T) {
 	yes := true
-	for name, touch := range map[string]func(*scene, string){
+	for name, edit := range map[string]func(*scene, string){
 		"edited": func(s *scene, ns string) {
 			s.update(ns, "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("x") })
 		},
-		"extended": func(s *scene, ns string) {
+		"key added": func(s *scene, ns string) {
 			s.update(ns, "shared", func(o *corev1.Secret) { o.Data["more"] = []byte("x") })
 		},
-		"label stripped": func(s *scene, ns string) { s.update(ns, "shared", func(o *corev1.Secret) { o.Labels = nil }) },
+		"label removed": func(s *scene, ns string) { s.update(ns, "shared", func(o *corev1.Secret) { o.Labels = nil }) },
 		"deleted": func(s *scene, ns string) {
 			s.g.Expect(s.Client.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shared"}})).To(Succeed())
 		},
 		"made immutable": func(s *scene, ns string) {
 			s.update(ns, "shared", func(o *corev1.Secret) { o.Immutable = &yes; o.Data["password"] = []byte("x") })
 		},
-		"deleted and made anew with another type": func(s *scene, ns string) {
-			made, err := s.get(ns, "shared")
+		"recreated with another type": func(s *scene, ns string) {
+			copied, err := s.get(ns, "shared")
 			s.g.Expect(err).NotTo(HaveOccurred())
 			other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Namespace: ns, Name: "shared", Labels: made.Labels, Annotations: made.Annotations,
+				Namespace: ns, Name: "shared", Labels: copied.Labels, Annotations: copied.Annotations,
 			}, Type: "example.com/other"}
 			s.g.Eventually(func() error {
-				_ = s.Client.Delete(s.t.Context(), made.DeepCopy())
+				_ = s.Client.Delete(s.t.Context(), copied.DeepCopy())
 				return s.Client.Create(s.t.Context(), other.DeepCopy())
 			}).Should(Succeed())
 		},
@@ -218,13 +218,13 @@ func TestAModifiedCopyIsRepaired(t *testing.T) {
 			s.secret()
 			rule := s.share("")
 			s.expectSynced(rule, 1)
-			touch(s, s.targets[0])
+			edit(s, s.targets[0])
 			s.g.Eventually(func() string {
-				made, err := s.get(s.targets[0], "shared")
-				if err != nil || made.Immutable != nil || made.Type != corev1.SecretTypeOpaque || len(made.Data) != 1 {
+				copied, err := s.get(s.targets[0], "shared")
+				if err != nil || copied.Immutable != nil || copied.Type != corev1.SecretTypeOpaque || len(copied.Data) != 1 {
 					return ""
 				}
-				return string(made.Data["password"]) + made.Labels[share.LabelRuleUID]
+				return string(copied.Data["password"]) + copied.Labels[share.LabelRuleUID]
 			}).Should(Equal("hunter2" + string(rule.UID)))
 			s.expectReady(rule)
 		})
@@ -239,9 +239,9 @@ func TestLabelsThatOthersAddToACopyAreKept(t *testing.T) {
 	s.update(s.targets[0], "shared", func(o *corev1.Secret) { o.Labels["theirs"] = "x" })
 	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") })
 	s.expectCopies(map[string][]byte{"password": []byte("hunter3")})
-	made, err := s.get(s.targets[0], "shared")
+	copied, err := s.get(s.targets[0], "shared")
 	s.g.Expect(err).NotTo(HaveOccurred())
-	s.g.Expect(made.Labels).To(HaveKeyWithValue("theirs", "x"))
+	s.g.Expect(copied.Labels).To(HaveKeyWithValue("theirs", "x"))
 }
 
 func TestCopiesFollowEveryChangeOfTheirSource(t *testing.T) {
@@ -266,15 +266,15 @@ func TestCopiesFollowEveryChangeOfTheirSource(t *testing.T) {
 			},
 			func(o *corev1.Secret) bool { return len(o.Data) == 1 && string(o.Data["other"]) == "x" },
 		},
-		"made anew under the same name": {
+		"recreated": {
 			remake(func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") }),
 			func(o *corev1.Secret) bool { return string(o.Data["password"]) == "hunter3" },
 		},
-		"made anew with another type": {
+		"recreated with another type": {
 			remake(func(o *corev1.Secret) { o.Type = "example.com/other" }),
 			func(o *corev1.Secret) bool { return o.Type == "example.com/other" },
 		},
-		"immutable, and made anew with another value": {
+		"immutable, and recreated with another value": {
 			func(s *scene) {
 				s.update(s.source, "shared", func(o *corev1.Secret) { o.Immutable = &yes })
 				remake(func(o *corev1.Secret) { o.Immutable = &yes; o.Data["password"] = []byte("hunter3") })(s)
@@ -290,8 +290,8 @@ func TestCopiesFollowEveryChangeOfTheirSource(t *testing.T) {
 			tc.change(s)
 			for _, namespace := range s.targets {
 				s.g.Eventually(func() bool {
-					made, err := s.get(namespace, "shared")
-					return err == nil && tc.check(made)
+					copied, err := s.get(namespace, "shared")
+					return err == nil && tc.check(copied)
 				}).Should(BeTrue(), "in %s", namespace)
 			}
 			s.expectReady(rule)
@@ -299,7 +299,7 @@ func TestCopiesFollowEveryChangeOfTheirSource(t *testing.T) {
 	}
 }
 
-// The source is there, and what it lacks may come back.
+// The source exists, and the key may be added again.
 func TestCopiesStayAsTheyAreWhileTheirSourceLacksAKey(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret()
@@ -324,12 +324,12 @@ func TestASecretOfMaximumSizeIsCopied(t *testing.T) {
 func TestTheDeletionPolicyDecidesWhatHappensToUnwantedCopies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy string
-		stays  bool
+		kept   bool
 	}{
 		"Delete": {"deletionPolicy: Delete", false},
 		"Retain": {"deletionPolicy: Retain", true},
 	} {
-		for how, withdraw := range map[string]func(*scene, client.Object){
+		for how, change := range map[string]func(*scene, client.Object){
 			"the rule is deleted":        func(s *scene, rule client.Object) { s.g.Expect(s.Client.Delete(s.t.Context(), rule)).To(Succeed()) },
 			"the rule is narrowed":       func(s *scene, rule client.Object) { s.patch(rule, `{"spec":{"targets":{"names":["nowhere"]}}}`) },
 			"another Secret is selected": func(s *scene, rule client.Object) { s.patch(rule, `{"spec":{"source":{"names":["other"]}}}`) },
@@ -347,17 +347,17 @@ func TestTheDeletionPolicyDecidesWhatHappensToUnwantedCopies(t *testing.T) {
 				s.secret()
 				rule := s.share(tc.policy)
 				s.expectSynced(rule, 2)
-				withdraw(s, rule.DeepCopy())
+				change(s, rule.DeepCopy())
 				for _, namespace := range s.targets {
-					if !tc.stays {
+					if !tc.kept {
 						s.expectNone(namespace, "shared")
 						continue
 					}
 					s.g.Eventually(func() map[string]string {
-						made, err := s.get(namespace, "shared")
+						copied, err := s.get(namespace, "shared")
 						s.g.Expect(err).NotTo(HaveOccurred())
-						return made.Annotations
-					}).Should(BeEmpty(), "the marks are gone")
+						return copied.Annotations
+					}).Should(BeEmpty(), "the copy still has annotations")
 				}
 			})
 		}

@@ -30,16 +30,16 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// simulation runs the controllers without an API server, one step at a time and in
-// any order. Its faults interrupt their requests.
+// simulation runs the controllers step by step, in any order, without an API server. Its
+// faults interrupt their requests.
 type simulation struct {
 	*Model
 	t   *testing.T
 	rng *rand.Rand
-	// store is the API server, and requests is how the controllers see it.
+	// server is the API server. requests is the client of the controllers.
 	server, requests client.WithWatch
 	controllers      *Controllers
-	// rules and items wait to be reconciled, lateRules and lateItems only after a delay.
+	// rules and workItems are the queues. lateRules and lateWorkItems are due after a delay.
 	rules, lateRules         map[ruleRequest]struct{}
 	workItems, lateWorkItems map[workItem]struct{}
 	// watch are the watch events of Secrets that the controllers have not received yet.
@@ -91,7 +91,7 @@ func (s *simulation) must(err error) {
 	}
 }
 
-// apiServer does what the fake client does not: it sets UIDs and generations, checks
+// serverBehavior adds what the fake client lacks: it sets UIDs and generations, checks
 // UIDs, and notifies the controllers.
 func (s *simulation) serverBehavior() interceptor.Funcs {
 	return interceptor.Funcs{
@@ -129,10 +129,10 @@ func (s *simulation) checkUID(ctx context.Context, c client.Client, o client.Obj
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil || now.GetUID() == uid {
 		return err
 	}
-	return apierrors.NewConflict(corev1.Resource("secrets"), o.GetName(), errors.New("the UID is another"))
+	return apierrors.NewConflict(corev1.Resource("secrets"), o.GetName(), errors.New("the UID is different"))
 }
 
-// after notifies the controllers of a change.
+// notify notifies the controllers of a change.
 func (s *simulation) notify(err error, o client.Object, deleted bool) error {
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (s *simulation) faults() interceptor.Funcs {
 
 var errFault = apierrors.NewInternalError(errors.New("a fault"))
 
-// interrupt is what happens in the middle of a request: an error, or something else.
+// interrupt returns an error in the middle of a request, or makes a change.
 func (s *simulation) interrupt() error {
 	if s.calm || s.rng.IntN(8) > 0 {
 		return nil
@@ -217,7 +217,7 @@ func (s *simulation) interrupt() error {
 	case 1:
 		s.deliver()
 	default:
-		// A rule that is being read must not change: the model knows no plan of two states.
+		// A rule must not change while it is read: the model has no plan of two states.
 		if s.planning {
 			s.change(sourceChanges)
 		} else {
@@ -228,7 +228,7 @@ func (s *simulation) interrupt() error {
 	return nil
 }
 
-// start starts the controllers, which know nothing but what they read and receive.
+// start starts new controllers. They know only what they read and receive.
 func (s *simulation) start() {
 	s.log("start the operator")
 	s.rules, s.lateRules = map[ruleRequest]struct{}{s.request(): {}}, map[ruleRequest]struct{}{}
@@ -241,7 +241,7 @@ func (s *simulation) start() {
 	s.list()
 }
 
-// list begins the watch again: what it had not delivered is lost.
+// list starts the watch again. Undelivered events are lost.
 func (s *simulation) list() {
 	s.log("list the Secrets")
 	var list corev1.SecretList
@@ -261,7 +261,7 @@ func (s *simulation) log(format string, args ...any) {
 	s.history = append(s.history, fmt.Sprintf(format, args...))
 }
 
-// step does one random thing.
+// step makes one random step.
 func (s *simulation) step() {
 	switch n := s.rng.IntN(100); { // in percent
 	case n < 35:
@@ -283,7 +283,7 @@ func (s *simulation) step() {
 	}
 }
 
-// change makes one of the changes, or any.
+// change makes one of these changes, or any change.
 func (s *simulation) change(changes map[string]change) {
 	s.t.Helper()
 	what, err := "", error(nil)
@@ -348,13 +348,12 @@ func takeAny[T comparable](rng *rand.Rand, set map[T]struct{}, compare func(a, b
 	return chosen, true
 }
 
-// settle runs everything that waits, without faults, and compares the result with the
-// model.
+// converge processes all queues without faults, and compares the result with the model.
 func (s *simulation) converge() {
 	s.t.Helper()
 	s.calm = true
 	defer func() { s.calm = false }()
-	s.log("settle")
+	s.log("converge")
 	for range 10 {
 		for len(s.watch)+len(s.rules)+len(s.workItems) > 0 {
 			s.deliver()
@@ -371,8 +370,8 @@ func (s *simulation) converge() {
 	s.must(s.StartRound(s.t.Context()))
 }
 
-// sequences is how many random sequences are tried. Each has rounds of changes, and a
-// check after each round.
+// The test runs this number of random sequences. Each has rounds of changes, with a check
+// after each round.
 const (
 	sequences = 300
 	rounds    = 8

@@ -24,27 +24,27 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// race is a rule "rule" that shares Secret source/shared with namespace target,
-// driven by hand: what else happens, happens amid a request.
+// fixture has a rule "rule" that shares Secret source/shared with namespace target. The
+// test runs the controllers step by step, and can make changes in the middle of a request.
 type fixture struct {
 	t *testing.T
 	client.WithWatch
 	controllers *Controllers
 	queue       []workItem
-	// created is called once, when the API server has taken the copy and nobody has
-	// been told; read likewise, when it has answered what the source is.
+	// afterCreate is called once, after the API server has created the copy and before the
+	// watch delivers it. afterRead is called once, after a read of the source.
 	afterCreate, afterRead func()
-	// refusal is what the API server answers to whoever creates something in target.
+	// createError is the response to every create in target.
 	createError error
-	// unreadable is what it answers to whoever reads the source.
+	// readError is the response to every read of the source.
 	readError error
-	// unpatched is what it answers to whoever puts a finalizer on the rule.
+	// patchError is the response to every patch.
 	patchError error
-	// retries are when items asked to be carried out again.
+	// retries are the delays that the syncer asked for.
 	retries []time.Duration
-	// looks is how often the copy was read.
+	// copyReads counts the reads of the copy.
 	copyReads int
-	// requests are what was asked of the API server, but for what a cache answers.
+	// requests are all requests that a cache cannot answer.
 	requests []string
 }
 
@@ -58,9 +58,9 @@ func newFixture(t *testing.T) *fixture {
 	}
 	r := &fixture{t: t, afterCreate: func() {}, afterRead: func() {}}
 	once := func(f *func()) {
-		happens := *f
+		call := *f
 		*f = func() {}
-		happens()
+		call()
 	}
 	namespace := func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -122,16 +122,15 @@ func newFixture(t *testing.T) *fixture {
 		},
 	})
 	r.start()
-	r.reconcileRule() // puts the finalizer on it
+	r.reconcileRule() // adds the finalizer
 	return r
 }
 
-// note notes a request.
 func (r *fixture) record(verb string, o client.Object) {
 	r.requests = append(r.requests, verb+" "+client.ObjectKeyFromObject(o).String())
 }
 
-// start starts the controllers, which know nothing then but what is listed.
+// start starts new controllers, and lists these Secrets.
 func (r *fixture) start(secrets ...*corev1.Secret) {
 	r.t.Helper()
 	r.startUnlisted()
@@ -141,7 +140,7 @@ func (r *fixture) start(secrets ...*corev1.Secret) {
 	r.store().OnList(r.t.Context(), func(types.NamespacedName) bool { return true })
 }
 
-// startUntold starts the controllers before anything is listed.
+// startUnlisted starts new controllers before the first list of Secrets.
 func (r *fixture) startUnlisted() {
 	r.t.Helper()
 	r.queue = nil
@@ -158,7 +157,6 @@ func (r *fixture) must(err error) {
 	}
 }
 
-// plan reconciles the rule.
 func (r *fixture) reconcileRule() {
 	r.t.Helper()
 	for _, reconciler := range r.controllers.rules {
@@ -169,8 +167,7 @@ func (r *fixture) reconcileRule() {
 	}
 }
 
-// settle carries out all that is queued, as often as it is, and reconciles the rule
-// after that.
+// converge repeats to sync what is queued and to reconcile the rule.
 func (r *fixture) converge() {
 	r.t.Helper()
 	for range 5 {
@@ -190,12 +187,12 @@ func (r *fixture) sync() {
 	}
 }
 
-// put creates the source or changes it; the book is told.
+// putSource creates or changes the source. The store observes it.
 func (r *fixture) putSource(value string) {
 	r.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "shared"}}
 	err := r.Get(r.t.Context(), client.ObjectKeyFromObject(secret), secret)
-	secret.Type = corev1.SecretTypeOpaque // as the API server would
+	secret.Type = corev1.SecretTypeOpaque // the default of the API server
 	secret.Data = map[string][]byte{"key": []byte(value)}
 	if apierrors.IsNotFound(err) {
 		r.must(r.Create(r.t.Context(), secret))
@@ -205,7 +202,7 @@ func (r *fixture) putSource(value string) {
 	r.observe(secret)
 }
 
-// tell tells the book of a Secret.
+// observe delivers a watch event of a Secret to the store.
 func (r *fixture) observe(s *corev1.Secret) {
 	r.store().OnUpdate(r.t.Context(), kube.SecretMeta{
 		NamespacedName: client.ObjectKeyFromObject(s), UID: s.UID, Version: s.ResourceVersion, Annotations: s.Annotations,
@@ -217,7 +214,7 @@ func (r *fixture) expectCopy(value string) {
 	var secret corev1.Secret
 	r.must(r.Get(r.t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &secret))
 	if got := string(secret.Data["key"]); got != value {
-		r.t.Errorf("the copy holds %q, want %q", got, value)
+		r.t.Errorf("the copy has %q, want %q", got, value)
 	}
 }
 
@@ -225,7 +222,7 @@ func (r *fixture) expectNoCopy() {
 	r.t.Helper()
 	err := r.Get(r.t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &corev1.Secret{})
 	if !apierrors.IsNotFound(err) {
-		r.t.Errorf("the copy is still there: %v", err)
+		r.t.Errorf("the copy still exists: %v", err)
 	}
 }
 
@@ -259,8 +256,8 @@ func TestASourceThatChangesDuringTheReadIsReadAgain(t *testing.T) {
 
 func TestACopyThatIsCreatedWhileItsRuleIsNarrowedIsRemoved(t *testing.T) {
 	for name, narrow := range map[string]func(*fixture){
-		"at once": (*fixture).exclude,
-		"after it was suspended": func(r *fixture) {
+		"immediately": (*fixture).exclude,
+		"after a suspension": func(r *fixture) {
 			r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = true })
 			r.reconcileRule()
 			r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = false })
@@ -291,7 +288,6 @@ func TestUnwantedCopiesAreRemovedAtTheStart(t *testing.T) {
 	r.expectNoCopy()
 }
 
-// change changes the rule, exclude so that it no longer means target.
 func (r *fixture) change(spec func(*v1alpha1.ClusterSecretShareSpec)) {
 	r.t.Helper()
 	rule, err := r.rule()
@@ -301,6 +297,7 @@ func (r *fixture) change(spec func(*v1alpha1.ClusterSecretShareSpec)) {
 	r.must(r.Update(r.t.Context(), rule))
 }
 
+// exclude removes target from the rule.
 func (r *fixture) exclude() {
 	r.t.Helper()
 	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Targets.Exclude = []v1alpha1.NamespaceGlob{"target"} })
@@ -316,19 +313,19 @@ func TestACopyThatIsCreatedWhileItsRuleIsDeletedIsRemoved(t *testing.T) {
 		r.must(r.Delete(t.Context(), rule))
 		r.reconcileRule()
 		if _, err := r.rule(); err != nil {
-			t.Errorf("the rule is gone while a copy is being created: %v", err)
+			t.Errorf("the rule is deleted while a copy is being created: %v", err)
 		}
 	}
 	r.converge()
 	r.expectNoCopy()
 	if _, err := r.rule(); !apierrors.IsNotFound(err) {
-		t.Errorf("the rule is still there: %v", err)
+		t.Errorf("the rule still exists: %v", err)
 	}
 }
 
 func TestACopyThatOthersChangeBeforeTheResponseArrivesIsRepaired(t *testing.T) {
 	key := types.NamespacedName{Namespace: "target", Name: "shared"}
-	for name, touch := range map[string]func(r *fixture, copied *corev1.Secret){
+	for name, edit := range map[string]func(r *fixture, copied *corev1.Secret){
 		"edited": func(r *fixture, copied *corev1.Secret) {
 			copied.Data["key"] = []byte("edited")
 			r.must(r.Update(t.Context(), copied))
@@ -347,7 +344,7 @@ func TestACopyThatOthersChangeBeforeTheResponseArrivesIsRepaired(t *testing.T) {
 				var copied corev1.Secret
 				r.must(r.Get(t.Context(), key, &copied))
 				r.observe(&copied)
-				touch(r, &copied)
+				edit(r, &copied)
 			}
 			r.converge()
 			r.expectCopy("first")
@@ -355,7 +352,7 @@ func TestACopyThatOthersChangeBeforeTheResponseArrivesIsRepaired(t *testing.T) {
 	}
 }
 
-// The rule is not reconciled between the two: it sees no difference but the UID.
+// The rule is not reconciled between the two changes. Only the UID is different then.
 func TestANamespaceThatIsDeletedAndCreatedAgainAtOnceGetsItsCopy(t *testing.T) {
 	r := newFixture(t)
 	r.putSource("first")
@@ -369,10 +366,10 @@ func TestANamespaceThatIsDeletedAndCreatedAgainAtOnceGetsItsCopy(t *testing.T) {
 	r.expectNoCopy()
 
 	r.createError = nil
-	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}}
-	r.must(r.Delete(t.Context(), again.DeepCopy()))
-	again.UID = "another"
-	r.must(r.WithWatch.Create(t.Context(), again))
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}}
+	r.must(r.Delete(t.Context(), namespace.DeepCopy()))
+	namespace.UID = "another"
+	r.must(r.WithWatch.Create(t.Context(), namespace))
 	r.converge()
 	r.expectCopy("first")
 }
@@ -418,9 +415,9 @@ func TestRefusedWritesAreRetriedWithBackoff(t *testing.T) {
 	item := r.queue[0]
 	for range 10 {
 		r.sync()
-		r.reconcileRule() // which does not have it tried before its time
+		r.reconcileRule() // must not shorten the backoff
 		if len(r.queue) > 0 {
-			t.Fatal("it is tried again at once")
+			t.Fatal("the copy is retried without a delay")
 		}
 		r.queue = append(r.queue, item)
 	}
@@ -447,7 +444,7 @@ func TestAnUnchangedCopyIsUpdatedWithoutARead(t *testing.T) {
 	r.putSource("second")
 	r.converge()
 	if r.copyReads > 0 {
-		t.Errorf("it was read %d times", r.copyReads)
+		t.Errorf("the copy was read %d times", r.copyReads)
 	}
 	r.expectCopy("second")
 }
@@ -468,7 +465,7 @@ func TestAnnotationsThatOthersAddAreKeptBeforeTheyAreObserved(t *testing.T) {
 		r.expectCopy(value)
 		r.must(r.Get(t.Context(), key, &copied))
 		if copied.Annotations["example.com/checked"] != "yes" {
-			t.Error("the annotation is gone")
+			t.Error("the annotation is missing")
 		}
 	}
 }
@@ -492,20 +489,20 @@ func TestARuleIsNotReadyUntilItsChangesAreSynced(t *testing.T) {
 	r.expectReady(v1alpha1.ReasonReady)
 }
 
-// replaceUntold puts somebody else's Secret in the copy's place, of which the book is
-// not told.
+// replaceUnobserved replaces the copy with a foreign Secret. The store does not observe
+// it.
 func (r *fixture) replaceUnobserved() {
 	r.t.Helper()
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "shared"}, Data: map[string][]byte{"key": []byte("foreign")}}
 	r.must(r.Delete(r.t.Context(), foreign.DeepCopy()))
 	r.must(r.Create(r.t.Context(), foreign))
 	foreign.Labels = map[string]string{"bongsu.io/rule-uid": "theirs"}
-	r.must(r.Update(r.t.Context(), foreign)) // so that its version is not that of the copy
+	r.must(r.Update(r.t.Context(), foreign)) // to get another version than the copy
 }
 
 func TestAForeignSecretThatReplacedACopyUnobservedIsNotChanged(t *testing.T) {
 	retain := func(spec *v1alpha1.ClusterSecretShareSpec) { spec.DeletionPolicy = v1alpha1.DeletionPolicyRetain }
-	for name, happen := range map[string]func(*fixture){
+	for name, change := range map[string]func(*fixture){
 		"when the rule is deleted": func(r *fixture) {
 			rule, err := r.rule()
 			r.must(err)
@@ -520,14 +517,14 @@ func TestAForeignSecretThatReplacedACopyUnobservedIsNotChanged(t *testing.T) {
 			r.reconcileRule()
 			r.converge()
 			r.replaceUnobserved()
-			happen(r)
+			change(r)
 			r.reconcileRule()
 			r.sync()
 			r.expectCopy("foreign")
 			var foreign corev1.Secret
 			r.must(r.Get(t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &foreign))
 			if foreign.Labels["bongsu.io/rule-uid"] != "theirs" {
-				t.Errorf("its labels are %v", foreign.Labels)
+				t.Errorf("the labels are %v", foreign.Labels)
 			}
 		})
 	}
