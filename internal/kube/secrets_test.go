@@ -17,8 +17,8 @@ func secretMeta(name, version string) *metav1.PartialObjectMetadata {
 }
 
 func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
-	var told []string
-	w := NewSecretWatch(func(_ context.Context, n types.NamespacedName) { told = append(told, n.Name) })
+	var reported []string
+	w := NewSecretWatch(func(_ context.Context, n types.NamespacedName) { reported = append(reported, n.Name) })
 	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
 	store := reflectorStore{t.Context(), []SecretHandler{w}}
 
@@ -27,28 +27,28 @@ func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
 		do   func() error
 		want []string
 	}{
-		{"another Secret appears", func() error { return store.Add(secretMeta("other", "1")) }, nil},
-		{"it appears", func() error { return store.Add(secretMeta("slack", "1")) }, []string{"slack"}},
-		{"nothing changed", func() error { return store.Update(secretMeta("slack", "1")) }, nil},
-		{"it changed", func() error { return store.Update(secretMeta("slack", "2")) }, []string{"slack"}},
-		{"a list finds it as it was", func() error { return store.Replace([]any{secretMeta("slack", "2")}, "9") }, nil},
-		{"a list does not find it", func() error { return store.Replace(nil, "10") }, []string{"slack"}},
-		{"it is said to be gone again", func() error { return store.Delete(secretMeta("slack", "2")) }, nil},
+		{"another Secret is created", func() error { return store.Add(secretMeta("other", "1")) }, nil},
+		{"created", func() error { return store.Add(secretMeta("slack", "1")) }, []string{"slack"}},
+		{"updated without a change", func() error { return store.Update(secretMeta("slack", "1")) }, nil},
+		{"updated", func() error { return store.Update(secretMeta("slack", "2")) }, []string{"slack"}},
+		{"a list without a change", func() error { return store.Replace([]any{secretMeta("slack", "2")}, "9") }, nil},
+		{"a list without it", func() error { return store.Replace(nil, "10") }, []string{"slack"}},
+		{"deleted again", func() error { return store.Delete(secretMeta("slack", "2")) }, nil},
 	}
 	for _, step := range steps {
-		told = nil
+		reported = nil
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(step.want, told); diff != "" {
+		if diff := cmp.Diff(step.want, reported); diff != "" {
 			t.Errorf("%s: %s", step.name, diff)
 		}
 	}
 }
 
 func TestSecretWatchReportsTheDeletionOfASecretThatIsOlderThanItsReference(t *testing.T) {
-	told := 0
-	w := NewSecretWatch(func(context.Context, types.NamespacedName) { told++ })
+	reported := 0
+	w := NewSecretWatch(func(context.Context, types.NamespacedName) { reported++ })
 	store := reflectorStore{t.Context(), []SecretHandler{w}}
 	if err := store.Add(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
@@ -57,8 +57,8 @@ func TestSecretWatchReportsTheDeletionOfASecretThatIsOlderThanItsReference(t *te
 	if err := store.Delete(secretMeta("slack", "1")); err != nil {
 		t.Fatal(err)
 	}
-	if told != 1 {
-		t.Errorf("told %d times, want once", told)
+	if reported != 1 {
+		t.Errorf("reported %d times, want once", reported)
 	}
 }
 
@@ -76,22 +76,22 @@ func TestSecretStreamDropsForeignAnnotations(t *testing.T) {
 }
 
 func TestSecretWatchForgetsUnreferencedSecrets(t *testing.T) {
-	told := 0
-	w := NewSecretWatch(func(context.Context, types.NamespacedName) { told++ })
+	reported := 0
+	w := NewSecretWatch(func(context.Context, types.NamespacedName) { reported++ })
 	store := reflectorStore{t.Context(), []SecretHandler{w}}
 	slack, hook := types.NamespacedName{Namespace: "shop", Name: "slack"}, types.NamespacedName{Namespace: "shop", Name: "hook"}
 	w.Watch("one", slack)
 	w.Watch("another", slack, slack)
 	w.Watch("another", hook)
-	if err := store.Add(secretMeta("slack", "1")); err != nil || told != 1 {
-		t.Errorf("told %d times, %v, of what one still refers to", told, err)
+	if err := store.Add(secretMeta("slack", "1")); err != nil || reported != 1 {
+		t.Errorf("reported %d times, %v, of a Secret that is still referenced", reported, err)
 	}
 	w.Watch("one")
-	if err := store.Update(secretMeta("slack", "2")); err != nil || told != 1 {
-		t.Errorf("told %d times, %v, of what nobody refers to", told, err)
+	if err := store.Update(secretMeta("slack", "2")); err != nil || reported != 1 {
+		t.Errorf("reported %d times, %v, of a Secret that is no longer referenced", reported, err)
 	}
 	w.Watch("another")
 	if len(w.watched)+len(w.users) != 0 {
-		t.Errorf("still remembered: %v, %v", w.watched, w.users)
+		t.Errorf("still stored: %v, %v", w.watched, w.users)
 	}
 }
