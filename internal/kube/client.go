@@ -58,5 +58,5 @@ func clientConfig(kubeconfig string) clientcmd.ClientConfig {
 }
 
 func configError(err error) error {
-	return fmt.Errorf("find the cluster (give --kubeconfig or set KUBECONFIG): %w", err)
+	return fmt.Errorf("no cluster configuration found: use --kubeconfig or set KUBECONFIG: %w", err)
 }
