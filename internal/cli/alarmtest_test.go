@@ -175,7 +175,7 @@ func TestAlarmTestSaysWhatIsWrongWithAnAlarm(t *testing.T) {
 		"what only the API server checks": {
 			strings.Replace(crashes, "reasons: [BackOff]", "kinds: [pod]", 1), inside, "the API server refuses it: ",
 		},
-		"no cluster": {crashes, "none", "find the cluster (give --kubeconfig"},
+		"no cluster": {crashes, "none", "no cluster configuration found: use --kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", tc.spec), "--kubeconfig", tc.kubeconfig)

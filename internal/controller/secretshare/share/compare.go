@@ -8,26 +8,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Verdict is what has to be done about a Secret that stands where a copy is to be.
-type Verdict int
+// Action is what to do with a Secret that has the name of a wanted copy.
+type Action int
 
 const (
-	// Foreign: it is somebody else's and must not be touched.
-	Foreign Verdict = iota
-	// Same: it is as it should be.
-	Same
-	// Update: it is ours and can be put right.
+	// Conflict means that the rule does not own the Secret: do not change it.
+	Conflict Action = iota
+	// Keep means that the Secret is a copy and up to date.
+	Keep
+	// Update means that the Secret is a copy that an update brings up to date.
 	Update
-	// Replace: it is ours and can only be put right by deleting it and creating it
-	// again: its type cannot be changed, nor anything of an immutable one.
+	// Replace means that the copy must be deleted and created again: its type is wrong, or
+	// it is immutable.
 	Replace
 )
 
-// Judge compares the Secret that there is with the copy that is wanted.
-func Judge(live, want *corev1.Secret) Verdict {
+// Compare compares the existing Secret with the wanted copy.
+func Compare(live, want *corev1.Secret) Action {
 	switch {
 	case RuleOf(live.Annotations) != RuleOf(want.Annotations):
-		return Foreign
+		return Conflict
 	case live.Type != typeOf(want):
 		return Replace
 	case !maps.EqualFunc(live.Data, want.Data, bytes.Equal) || isImmutable(live) && !isImmutable(want):
@@ -40,12 +40,12 @@ func Judge(live, want *corev1.Secret) Verdict {
 	}
 	merged := Merge(live, want)
 	if maps.Equal(merged.Labels, live.Labels) && maps.Equal(merged.Annotations, live.Annotations) {
-		return Same
+		return Keep
 	}
 	return Update
 }
 
-// typeOf is the type that the API server gives to a Secret of none.
+// typeOf returns the type, with the default of the API server.
 func typeOf(s *corev1.Secret) corev1.SecretType {
 	if s.Type == "" {
 		return corev1.SecretTypeOpaque
@@ -55,15 +55,16 @@ func typeOf(s *corev1.Secret) corev1.SecretType {
 
 func isImmutable(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
 
-// IsBare tells whether others have put nothing on a copy that is as it is wanted.
-func IsBare(live, want *corev1.Secret) bool {
+// IsExact reports whether the metadata of a copy is exactly as wanted. An update can then
+// overwrite the copy without losing metadata of others.
+func IsExact(live, want *corev1.Secret) bool {
 	return maps.Equal(live.Labels, want.Labels) && maps.Equal(live.Annotations, want.Annotations) &&
 		len(live.OwnerReferences)+len(live.Finalizers) == 0
 }
 
-// Merge returns live as it has to be: all of the copy that is wanted, and besides
-// only labels and annotations that others have put on it. Whoever adds those to
-// every Secret, as admission webhooks do, would otherwise never agree with us.
+// Merge returns live with everything from the wanted copy. It keeps the labels and
+// annotations that others have added. Otherwise the operator would fight with admission
+// webhooks that add them to every Secret.
 func Merge(live, want *corev1.Secret) *corev1.Secret {
 	merged := live.DeepCopy()
 	dropCopied(merged)
@@ -73,7 +74,7 @@ func Merge(live, want *corev1.Secret) *corev1.Secret {
 	return merged
 }
 
-// dropCopied removes what once came from the source.
+// dropCopied removes the labels and annotations that were copied from the source.
 func dropCopied(s *corev1.Secret) {
 	for entry := range strings.FieldsSeq(s.Annotations[AnnotationCopied]) {
 		if key, ok := strings.CutPrefix(entry, copiedLabel); ok {

@@ -24,31 +24,31 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// race is a rule "rule" that shares Secret source/shared with namespace target,
-// driven by hand: what else happens, happens amid a request.
-type race struct {
+// fixture has a rule "rule" that shares Secret source/shared with namespace target. The
+// test runs the controllers step by step, and can make changes in the middle of a request.
+type fixture struct {
 	t *testing.T
 	client.WithWatch
 	controllers *Controllers
-	queue       []Item
-	// created is called once, when the API server has taken the copy and nobody has
-	// been told; read likewise, when it has answered what the source is.
-	created, read func()
-	// refusal is what the API server answers to whoever creates something in target.
-	refusal error
-	// unreadable is what it answers to whoever reads the source.
-	unreadable error
-	// unpatched is what it answers to whoever puts a finalizer on the rule.
-	unpatched error
-	// retries are when items asked to be carried out again.
+	queue       []workItem
+	// afterCreate is called once, after the API server has created the copy and before the
+	// watch delivers it. afterRead is called once, after a read of the source.
+	afterCreate, afterRead func()
+	// createError is the response to every create in target.
+	createError error
+	// readError is the response to every read of the source.
+	readError error
+	// patchError is the response to every patch.
+	patchError error
+	// retries are the delays that the syncer asked for.
 	retries []time.Duration
-	// looks is how often the copy was read.
-	looks int
-	// requests are what was asked of the API server, but for what a cache answers.
+	// copyReads counts the reads of the copy.
+	copyReads int
+	// requests are all requests that a cache cannot answer.
 	requests []string
 }
 
-func newRace(t *testing.T) *race {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
@@ -56,11 +56,11 @@ func newRace(t *testing.T) *race {
 			t.Fatal(err)
 		}
 	}
-	r := &race{t: t, created: func() {}, read: func() {}}
+	r := &fixture{t: t, afterCreate: func() {}, afterRead: func() {}}
 	once := func(f *func()) {
-		happens := *f
+		call := *f
 		*f = func() {}
-		happens()
+		call()
 	}
 	namespace := func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -74,14 +74,14 @@ func newRace(t *testing.T) *race {
 			}},
 		}).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			r.note("create", o)
-			if o.GetNamespace() == "target" && r.refusal != nil {
-				return r.refusal
+			r.record("create", o)
+			if o.GetNamespace() == "target" && r.createError != nil {
+				return r.createError
 			}
 			o.SetUID(types.UID("uid-of-" + o.GetNamespace()))
 			err := c.Create(ctx, o, opts...)
 			if o.GetNamespace() == "target" {
-				once(&r.created)
+				once(&r.afterCreate)
 			}
 			return err
 		},
@@ -89,77 +89,75 @@ func newRace(t *testing.T) *race {
 			if _, isSecret := o.(*corev1.Secret); isSecret {
 				r.requests = append(r.requests, "get "+key.String())
 			}
-			if key.Namespace == "source" && r.unreadable != nil {
-				return r.unreadable
+			if key.Namespace == "source" && r.readError != nil {
+				return r.readError
 			}
 			err := c.Get(ctx, key, o, opts...)
 			if key.Namespace == "target" {
-				r.looks++
+				r.copyReads++
 			}
 			if key.Namespace == "source" {
-				once(&r.read)
+				once(&r.afterRead)
 			}
 			return err
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			r.note("update", o)
+			r.record("update", o)
 			return c.Update(ctx, o, opts...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			r.note("patch", o)
-			if r.unpatched != nil {
-				return r.unpatched
+			r.record("patch", o)
+			if r.patchError != nil {
+				return r.patchError
 			}
 			return c.Patch(ctx, o, patch, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			r.note("delete", o)
+			r.record("delete", o)
 			return c.Delete(ctx, o, opts...)
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-			r.note("update "+sub+" of", o)
+			r.record("update "+sub+" of", o)
 			return c.SubResource(sub).Update(ctx, o, opts...)
 		},
 	})
 	r.start()
-	r.plan() // puts the finalizer on it
+	r.reconcileRule() // adds the finalizer
 	return r
 }
 
-// note notes a request.
-func (r *race) note(verb string, o client.Object) {
+func (r *fixture) record(verb string, o client.Object) {
 	r.requests = append(r.requests, verb+" "+client.ObjectKeyFromObject(o).String())
 }
 
-// start starts the controllers, which know nothing then but what is listed.
-func (r *race) start(secrets ...*corev1.Secret) {
+// start starts new controllers, and lists these Secrets.
+func (r *fixture) start(secrets ...*corev1.Secret) {
 	r.t.Helper()
-	r.startUntold()
+	r.startUnlisted()
 	for _, s := range secrets {
-		r.tell(s)
+		r.observe(s)
 	}
-	r.book().Listed(r.t.Context(), func(types.NamespacedName) bool { return true })
+	r.store().OnList(r.t.Context(), func(types.NamespacedName) bool { return true })
 }
 
-// startUntold starts the controllers before anything is listed.
-func (r *race) startUntold() {
+// startUnlisted starts new controllers before the first list of Secrets.
+func (r *fixture) startUnlisted() {
 	r.t.Helper()
 	r.queue = nil
 	r.controllers = New(Dependencies{Client: r, Live: r, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
-	r.book().obey(func(i Item) { r.queue = append(r.queue, i) })
+	r.store().setSyncQueue(func(i workItem) { r.queue = append(r.queue, i) })
 }
 
-func (r *race) book() *book { return r.controllers.book }
+func (r *fixture) store() *store { return r.controllers.store }
 
-func (r *race) must(err error) {
+func (r *fixture) must(err error) {
 	r.t.Helper()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// plan reconciles the rule.
-func (r *race) plan() {
+func (r *fixture) reconcileRule() {
 	r.t.Helper()
 	for _, reconciler := range r.controllers.rules {
 		if reconciler.kind == v1alpha1.KindClusterSecretShare {
@@ -169,130 +167,128 @@ func (r *race) plan() {
 	}
 }
 
-// settle carries out all that is queued, as often as it is, and reconciles the rule
-// after that.
-func (r *race) settle() {
+// converge repeats to sync what is queued and to reconcile the rule.
+func (r *fixture) converge() {
 	r.t.Helper()
 	for range 5 {
-		r.carryOut()
-		r.plan()
+		r.sync()
+		r.reconcileRule()
 	}
 }
 
-func (r *race) carryOut() {
+func (r *fixture) sync() {
 	r.t.Helper()
 	for len(r.queue) > 0 {
 		item := r.queue[0]
 		r.queue = r.queue[1:]
-		result, err := r.controllers.copier.Reconcile(r.t.Context(), item)
+		result, err := r.controllers.syncer.Reconcile(r.t.Context(), item)
 		r.must(err)
 		r.retries = append(r.retries, result.RequeueAfter)
 	}
 }
 
-// put creates the source or changes it; the book is told.
-func (r *race) put(value string) {
+// putSource creates or changes the source. The store observes it.
+func (r *fixture) putSource(value string) {
 	r.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "shared"}}
 	err := r.Get(r.t.Context(), client.ObjectKeyFromObject(secret), secret)
-	secret.Type = corev1.SecretTypeOpaque // as the API server would
+	secret.Type = corev1.SecretTypeOpaque // the default of the API server
 	secret.Data = map[string][]byte{"key": []byte(value)}
 	if apierrors.IsNotFound(err) {
 		r.must(r.Create(r.t.Context(), secret))
 	} else {
 		r.must(r.Update(r.t.Context(), secret))
 	}
-	r.tell(secret)
+	r.observe(secret)
 }
 
-// tell tells the book of a Secret.
-func (r *race) tell(s *corev1.Secret) {
-	r.book().Seen(r.t.Context(), kube.SecretMeta{
+// observe delivers a watch event of a Secret to the store.
+func (r *fixture) observe(s *corev1.Secret) {
+	r.store().OnUpdate(r.t.Context(), kube.SecretMeta{
 		NamespacedName: client.ObjectKeyFromObject(s), UID: s.UID, Version: s.ResourceVersion, Annotations: s.Annotations,
 	})
 }
 
-func (r *race) expectCopy(value string) {
+func (r *fixture) expectCopy(value string) {
 	r.t.Helper()
 	var secret corev1.Secret
 	r.must(r.Get(r.t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &secret))
 	if got := string(secret.Data["key"]); got != value {
-		r.t.Errorf("the copy holds %q, want %q", got, value)
+		r.t.Errorf("the copy has %q, want %q", got, value)
 	}
 }
 
-func (r *race) expectNoCopy() {
+func (r *fixture) expectNoCopy() {
 	r.t.Helper()
 	err := r.Get(r.t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &corev1.Secret{})
 	if !apierrors.IsNotFound(err) {
-		r.t.Errorf("the copy is still there: %v", err)
+		r.t.Errorf("the copy still exists: %v", err)
 	}
 }
 
-func (r *race) rule() (*v1alpha1.ClusterSecretShare, error) {
+func (r *fixture) rule() (*v1alpha1.ClusterSecretShare, error) {
 	rule := &v1alpha1.ClusterSecretShare{}
 	return rule, r.Get(r.t.Context(), client.ObjectKey{Name: "rule"}, rule)
 }
 
-func TestASourceThatIsCreatedWhileItIsLookedForIsCopied(t *testing.T) {
-	r := newRace(t)
-	r.read = func() { r.put("first") }
-	r.plan()
-	r.settle()
+func TestASourceThatIsCreatedDuringTheReadIsCopied(t *testing.T) {
+	r := newFixture(t)
+	r.afterRead = func() { r.putSource("first") }
+	r.reconcileRule()
+	r.converge()
 	r.expectCopy("first")
 }
 
-func TestASourceThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.read = func() { r.put("second") }
-	r.plan()
-	r.settle()
+func TestASourceThatChangesDuringTheReadIsReadAgain(t *testing.T) {
+	r := newFixture(t)
+	r.putSource("first")
+	r.afterRead = func() { r.putSource("second") }
+	r.reconcileRule()
+	r.converge()
 	r.expectCopy("second")
 
-	r.put("third")
-	r.read = func() { r.put("fourth") }
-	r.plan()
-	r.settle()
+	r.putSource("third")
+	r.afterRead = func() { r.putSource("fourth") }
+	r.reconcileRule()
+	r.converge()
 	r.expectCopy("fourth")
 }
 
 func TestACopyThatIsCreatedWhileItsRuleIsNarrowedIsRemoved(t *testing.T) {
-	for name, narrow := range map[string]func(*race){
-		"at once": (*race).exclude,
-		"after it was suspended": func(r *race) {
+	for name, narrow := range map[string]func(*fixture){
+		"immediately": (*fixture).exclude,
+		"after a suspension": func(r *fixture) {
 			r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = true })
-			r.plan()
+			r.reconcileRule()
 			r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = false })
 			r.exclude()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRace(t)
-			r.put("first")
-			r.plan()
-			r.created = func() { narrow(r); r.plan() }
-			r.settle()
+			r := newFixture(t)
+			r.putSource("first")
+			r.reconcileRule()
+			r.afterCreate = func() { narrow(r); r.reconcileRule() }
+			r.converge()
 			r.expectNoCopy()
 		})
 	}
 }
 
-func TestWhatARuleNoLongerMeansIsRemovedAtTheStart(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.settle()
+func TestUnwantedCopiesAreRemovedAtTheStart(t *testing.T) {
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
 	var copied corev1.Secret
 	r.must(r.Get(t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &copied))
 	r.exclude()
 	r.start(&copied)
-	r.settle()
+	r.converge()
 	r.expectNoCopy()
 }
 
-// change changes the rule, exclude so that it no longer means target.
-func (r *race) change(spec func(*v1alpha1.ClusterSecretShareSpec)) {
+func (r *fixture) change(spec func(*v1alpha1.ClusterSecretShareSpec)) {
 	r.t.Helper()
 	rule, err := r.rule()
 	r.must(err)
@@ -301,107 +297,108 @@ func (r *race) change(spec func(*v1alpha1.ClusterSecretShareSpec)) {
 	r.must(r.Update(r.t.Context(), rule))
 }
 
-func (r *race) exclude() {
+// exclude removes target from the rule.
+func (r *fixture) exclude() {
 	r.t.Helper()
 	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Targets.Exclude = []v1alpha1.NamespaceGlob{"target"} })
 }
 
-func TestARuleThatIsDeletedWhileACopyIsCreatedTakesItAlong(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.created = func() {
+func TestACopyThatIsCreatedWhileItsRuleIsDeletedIsRemoved(t *testing.T) {
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.afterCreate = func() {
 		rule, err := r.rule()
 		r.must(err)
 		r.must(r.Delete(t.Context(), rule))
-		r.plan()
+		r.reconcileRule()
 		if _, err := r.rule(); err != nil {
-			t.Errorf("the rule is gone while a copy is being created: %v", err)
+			t.Errorf("the rule is deleted while a copy is being created: %v", err)
 		}
 	}
-	r.settle()
+	r.converge()
 	r.expectNoCopy()
 	if _, err := r.rule(); !apierrors.IsNotFound(err) {
-		t.Errorf("the rule is still there: %v", err)
+		t.Errorf("the rule still exists: %v", err)
 	}
 }
 
-func TestACopyThatOthersTouchBeforeTheAnswerComesIsRepaired(t *testing.T) {
+func TestACopyThatOthersChangeBeforeTheResponseArrivesIsRepaired(t *testing.T) {
 	key := types.NamespacedName{Namespace: "target", Name: "shared"}
-	for name, touch := range map[string]func(r *race, copied *corev1.Secret){
-		"edited": func(r *race, copied *corev1.Secret) {
+	for name, edit := range map[string]func(r *fixture, copied *corev1.Secret){
+		"edited": func(r *fixture, copied *corev1.Secret) {
 			copied.Data["key"] = []byte("edited")
 			r.must(r.Update(t.Context(), copied))
-			r.tell(copied)
+			r.observe(copied)
 		},
-		"deleted": func(r *race, copied *corev1.Secret) {
+		"deleted": func(r *fixture, copied *corev1.Secret) {
 			r.must(r.Delete(t.Context(), copied))
-			r.book().Gone(t.Context(), key)
+			r.store().OnDelete(t.Context(), key)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRace(t)
-			r.put("first")
-			r.plan()
-			r.created = func() {
+			r := newFixture(t)
+			r.putSource("first")
+			r.reconcileRule()
+			r.afterCreate = func() {
 				var copied corev1.Secret
 				r.must(r.Get(t.Context(), key, &copied))
-				r.tell(&copied)
-				touch(r, &copied)
+				r.observe(&copied)
+				edit(r, &copied)
 			}
-			r.settle()
+			r.converge()
 			r.expectCopy("first")
 		})
 	}
 }
 
-// The rule is not reconciled between the two: it sees no difference but the UID.
+// The rule is not reconciled between the two changes. Only the UID is different then.
 func TestANamespaceThatIsDeletedAndCreatedAgainAtOnceGetsItsCopy(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.settle()
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
 	key := types.NamespacedName{Namespace: "target", Name: "shared"}
 	r.must(r.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
-	r.refusal = apierrors.NewNotFound(corev1.Resource("namespaces"), "target")
-	r.book().Gone(t.Context(), key)
-	r.carryOut()
+	r.createError = apierrors.NewNotFound(corev1.Resource("namespaces"), "target")
+	r.store().OnDelete(t.Context(), key)
+	r.sync()
 	r.expectNoCopy()
 
-	r.refusal = nil
-	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}}
-	r.must(r.Delete(t.Context(), again.DeepCopy()))
-	again.UID = "another"
-	r.must(r.WithWatch.Create(t.Context(), again))
-	r.settle()
+	r.createError = nil
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}}
+	r.must(r.Delete(t.Context(), namespace.DeepCopy()))
+	namespace.UID = "another"
+	r.must(r.WithWatch.Create(t.Context(), namespace))
+	r.converge()
 	r.expectCopy("first")
 }
 
 func TestASourceThatCannotBeReadKeepsItsCopies(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.settle()
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
 
-	r.put("second")
-	r.unreadable = apierrors.NewForbidden(corev1.Resource("secrets"), "shared", nil)
-	r.settle()
+	r.putSource("second")
+	r.readError = apierrors.NewForbidden(corev1.Resource("secrets"), "shared", nil)
+	r.converge()
 	r.expectCopy("first")
 	r.expectReady(v1alpha1.ReasonSourceUnreadable)
 	var copied corev1.Secret
 	r.must(r.Get(t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &copied))
 	r.start(&copied)
-	r.settle()
+	r.converge()
 	r.expectCopy("first")
 	r.expectReady(v1alpha1.ReasonSourceUnreadable)
 
-	r.unreadable = nil
-	r.settle()
+	r.readError = nil
+	r.converge()
 	r.expectCopy("second")
 	r.expectReady(v1alpha1.ReasonReady)
 }
 
-func (r *race) expectReady(reason string) {
+func (r *fixture) expectReady(reason string) {
 	r.t.Helper()
 	rule, err := r.rule()
 	r.must(err)
@@ -410,17 +407,17 @@ func (r *race) expectReady(reason string) {
 	}
 }
 
-func TestWhatIsRefusedIsTriedAgainLaterAndLater(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.refusal = apierrors.NewForbidden(corev1.Resource("secrets"), "shared", nil)
-	r.plan()
+func TestRefusedWritesAreRetriedWithBackoff(t *testing.T) {
+	r := newFixture(t)
+	r.putSource("first")
+	r.createError = apierrors.NewForbidden(corev1.Resource("secrets"), "shared", nil)
+	r.reconcileRule()
 	item := r.queue[0]
 	for range 10 {
-		r.carryOut()
-		r.plan() // which does not have it tried before its time
+		r.sync()
+		r.reconcileRule() // must not shorten the backoff
 		if len(r.queue) > 0 {
-			t.Fatal("it is tried again at once")
+			t.Fatal("the copy is retried without a delay")
 		}
 		r.queue = append(r.queue, item)
 	}
@@ -431,103 +428,103 @@ func TestWhatIsRefusedIsTriedAgainLaterAndLater(t *testing.T) {
 	if diff := cmp.Diff(want, r.retries); diff != "" {
 		t.Error(diff)
 	}
-	r.refusal, r.retries = nil, nil
-	r.settle()
+	r.createError, r.retries = nil, nil
+	r.converge()
 	r.expectCopy("first")
 	if diff := cmp.Diff([]time.Duration{0}, r.retries); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestACopyThatIsAsItWasWrittenIsNotReadBeforeItIsWrittenAgain(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.settle()
-	r.put("second")
-	r.settle()
-	if r.looks > 0 {
-		t.Errorf("it was read %d times", r.looks)
+func TestAnUnchangedCopyIsUpdatedWithoutARead(t *testing.T) {
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
+	r.putSource("second")
+	r.converge()
+	if r.copyReads > 0 {
+		t.Errorf("the copy was read %d times", r.copyReads)
 	}
 	r.expectCopy("second")
 }
 
-func TestWhatOthersPutOnACopyStaysThoughNobodyHasToldYet(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.settle()
+func TestAnnotationsThatOthersAddAreKeptBeforeTheyAreObserved(t *testing.T) {
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
 	var copied corev1.Secret
 	key := types.NamespacedName{Namespace: "target", Name: "shared"}
 	r.must(r.Get(t.Context(), key, &copied))
 	copied.Annotations["example.com/checked"] = "yes"
 	r.must(r.Update(t.Context(), &copied))
 	for _, value := range []string{"second", "third"} {
-		r.put(value)
-		r.settle()
+		r.putSource(value)
+		r.converge()
 		r.expectCopy(value)
 		r.must(r.Get(t.Context(), key, &copied))
 		if copied.Annotations["example.com/checked"] != "yes" {
-			t.Error("the annotation is gone")
+			t.Error("the annotation is missing")
 		}
 	}
 }
 
-func TestARuleIsNotReadyUntilWhatChangedIsCarriedOut(t *testing.T) {
-	r := newRace(t)
-	r.put("first")
-	r.plan()
-	r.settle()
+func TestARuleIsNotReadyUntilItsChangesAreSynced(t *testing.T) {
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
 	r.expectReady(v1alpha1.ReasonReady)
-	r.put("second")
-	r.plan()
+	r.putSource("second")
+	r.reconcileRule()
 	r.expectReady(v1alpha1.ReasonCopying)
-	r.settle()
+	r.converge()
 	r.expectReady(v1alpha1.ReasonReady)
 
 	r.exclude()
-	r.plan()
+	r.reconcileRule()
 	r.expectReady(v1alpha1.ReasonCopying)
-	r.settle()
+	r.converge()
 	r.expectReady(v1alpha1.ReasonReady)
 }
 
-// replaceUntold puts somebody else's Secret in the copy's place, of which the book is
-// not told.
-func (r *race) replaceUntold() {
+// replaceUnobserved replaces the copy with a foreign Secret. The store does not observe
+// it.
+func (r *fixture) replaceUnobserved() {
 	r.t.Helper()
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "shared"}, Data: map[string][]byte{"key": []byte("foreign")}}
 	r.must(r.Delete(r.t.Context(), foreign.DeepCopy()))
 	r.must(r.Create(r.t.Context(), foreign))
 	foreign.Labels = map[string]string{"bongsu.io/rule-uid": "theirs"}
-	r.must(r.Update(r.t.Context(), foreign)) // so that its version is not that of the copy
+	r.must(r.Update(r.t.Context(), foreign)) // to get another version than the copy
 }
 
-func TestASecretThatTookTheCopysPlaceUntoldIsNotTouched(t *testing.T) {
+func TestAForeignSecretThatReplacedACopyUnobservedIsNotChanged(t *testing.T) {
 	retain := func(spec *v1alpha1.ClusterSecretShareSpec) { spec.DeletionPolicy = v1alpha1.DeletionPolicyRetain }
-	for name, happen := range map[string]func(*race){
-		"when the rule is deleted": func(r *race) {
+	for name, change := range map[string]func(*fixture){
+		"when the rule is deleted": func(r *fixture) {
 			rule, err := r.rule()
 			r.must(err)
 			r.must(r.Delete(t.Context(), rule))
 		},
-		"when the source changes":        func(r *race) { r.put("second") },
-		"when a rule retains its copies": func(r *race) { r.change(retain); r.exclude() },
+		"when the source changes":        func(r *fixture) { r.putSource("second") },
+		"when a rule retains its copies": func(r *fixture) { r.change(retain); r.exclude() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRace(t)
-			r.put("first")
-			r.plan()
-			r.settle()
-			r.replaceUntold()
-			happen(r)
-			r.plan()
-			r.carryOut()
+			r := newFixture(t)
+			r.putSource("first")
+			r.reconcileRule()
+			r.converge()
+			r.replaceUnobserved()
+			change(r)
+			r.reconcileRule()
+			r.sync()
 			r.expectCopy("foreign")
 			var foreign corev1.Secret
 			r.must(r.Get(t.Context(), client.ObjectKey{Namespace: "target", Name: "shared"}, &foreign))
 			if foreign.Labels["bongsu.io/rule-uid"] != "theirs" {
-				t.Errorf("its labels are %v", foreign.Labels)
+				t.Errorf("the labels are %v", foreign.Labels)
 			}
 		})
 	}

@@ -37,12 +37,12 @@ func source(change ...func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-func TestACopyHoldsWhatTheRuleLetsThrough(t *testing.T) {
+func TestACopyContainsWhatTheRuleAllows(t *testing.T) {
 	everything := []v1alpha1.MetadataGlob{"*"}
 	for name, tc := range map[string]struct {
 		spec                v1alpha1.SecretCopySpec
 		data                map[string][]byte
-		labels, annotations map[string]string // besides our own
+		labels, annotations map[string]string // without those of the operator
 		copied              string
 	}{
 		"all data, no metadata": {data: map[string][]byte{"a": []byte("1"), "b": []byte("2")}},
@@ -50,7 +50,7 @@ func TestACopyHoldsWhatTheRuleLetsThrough(t *testing.T) {
 			spec: v1alpha1.SecretCopySpec{Keys: []v1alpha1.SecretKeyMapping{{From: "a"}, {From: "b", To: "c"}}},
 			data: map[string][]byte{"a": []byte("1"), "c": []byte("2")},
 		},
-		"metadata, but no tool's marks": {
+		"metadata, but not that of tools": {
 			spec: v1alpha1.SecretCopySpec{
 				Keys: []v1alpha1.SecretKeyMapping{{From: "a"}}, CopyLabels: everything, CopyAnnotations: everything,
 			},
@@ -58,7 +58,7 @@ func TestACopyHoldsWhatTheRuleLetsThrough(t *testing.T) {
 			labels: map[string]string{"team": "shop", "app": "web"}, annotations: map[string]string{"note": "hello"},
 			copied: "annotation:note label:app label:team",
 		},
-		"the labels that are named": {
+		"only the named labels": {
 			spec:   v1alpha1.SecretCopySpec{Keys: []v1alpha1.SecretKeyMapping{{From: "a"}}, CopyLabels: []v1alpha1.MetadataGlob{"te*"}},
 			data:   map[string][]byte{"a": []byte("1")},
 			labels: map[string]string{"team": "shop"}, copied: "label:team",
@@ -88,7 +88,7 @@ func TestACopyHoldsWhatTheRuleLetsThrough(t *testing.T) {
 	}
 }
 
-func TestWhatIsNeverCopiedIsRefusedWithAReason(t *testing.T) {
+func TestRefusedSourcesHaveAReason(t *testing.T) {
 	ofType := func(kind corev1.SecretType, keys ...string) *corev1.Secret {
 		return source(func(s *corev1.Secret) {
 			s.Type, s.Data = kind, map[string][]byte{}
@@ -101,38 +101,38 @@ func TestWhatIsNeverCopiedIsRefusedWithAReason(t *testing.T) {
 		return v1alpha1.SecretCopySpec{Keys: []v1alpha1.SecretKeyMapping{{From: key}}}
 	}
 	for name, tc := range map[string]struct {
-		spec         v1alpha1.SecretCopySpec
-		source       *corev1.Secret
-		reason, says string
+		spec            v1alpha1.SecretCopySpec
+		source          *corev1.Secret
+		reason, message string
 	}{
-		"a service account's token": {source: ofType(corev1.SecretTypeServiceAccountToken), reason: "SourceRefused", says: "a token of a service account"},
-		"a bootstrap token":         {source: ofType("bootstrap.kubernetes.io/token"), reason: "SourceRefused", says: "by which nodes join"},
-		"Helm's record":             {source: ofType("helm.sh/release.v1"), reason: "SourceRefused", says: "Helm's record"},
+		"a service account's token": {source: ofType(corev1.SecretTypeServiceAccountToken), reason: "SourceRefused", message: "a service account token"},
+		"a bootstrap token":         {source: ofType("bootstrap.kubernetes.io/token"), reason: "SourceRefused", message: "by which nodes join"},
+		"a Helm release":            {source: ofType("helm.sh/release.v1"), reason: "SourceRefused", message: "a record of a Helm release"},
 		"a copy": {
 			source: source(func(s *corev1.Secret) {
 				s.Annotations = map[string]string{AnnotationRuleUID: "other", AnnotationSourceUID: "x", AnnotationSource: "far/away"}
 			}),
-			reason: "SourceRefused", says: "a copy of far/away",
+			reason: "SourceRefused", message: "a copy of far/away",
 		},
-		"a key that is not there":         {spec: only("z"), source: source(), reason: "KeyNotFound", says: `no key "z"`},
-		"a TLS pair without its key":      {spec: only("tls.crt"), source: ofType(corev1.SecretTypeTLS, "tls.crt", "tls.key"), reason: "KeyNotFound", says: "tls.key"},
-		"basic auth without either":       {spec: only("x"), source: ofType(corev1.SecretTypeBasicAuth, "x", "username"), reason: "KeyNotFound", says: "username or password"},
-		"a registry without its config":   {spec: only("x"), source: ofType(corev1.SecretTypeDockerConfigJson, "x", ".dockerconfigjson"), reason: "KeyNotFound", says: ".dockerconfigjson"},
-		"an SSH identity without its key": {spec: only("x"), source: ofType(corev1.SecretTypeSSHAuth, "x", "ssh-privatekey"), reason: "KeyNotFound", says: "ssh-privatekey"},
+		"a missing key":                   {spec: only("z"), source: source(), reason: "KeyNotFound", message: `no key "z"`},
+		"TLS without its private key":     {spec: only("tls.crt"), source: ofType(corev1.SecretTypeTLS, "tls.crt", "tls.key"), reason: "KeyNotFound", message: "tls.key"},
+		"basic auth without either":       {spec: only("x"), source: ofType(corev1.SecretTypeBasicAuth, "x", "username"), reason: "KeyNotFound", message: "username or password"},
+		"a registry without its config":   {spec: only("x"), source: ofType(corev1.SecretTypeDockerConfigJson, "x", ".dockerconfigjson"), reason: "KeyNotFound", message: ".dockerconfigjson"},
+		"an SSH identity without its key": {spec: only("x"), source: ofType(corev1.SecretTypeSSHAuth, "x", "ssh-privatekey"), reason: "KeyNotFound", message: "ssh-privatekey"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, refusal := compile(t, tc.spec).Copy(tc.source)
-			if got != nil || refusal == nil || refusal.Reason != tc.reason || !strings.Contains(refusal.Message, tc.says) {
+			if got != nil || refusal == nil || refusal.Reason != tc.reason || !strings.Contains(refusal.Message, tc.message) {
 				t.Errorf("got %v, %+v", got, refusal)
 			}
 			if refusal != nil && strings.Contains(refusal.Message, "hunter2") {
-				t.Errorf("it tells a value: %s", refusal.Message)
+				t.Errorf("the message contains a value: %s", refusal.Message)
 			}
 		})
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestCompare(t *testing.T) {
 	rule := compile(t, v1alpha1.SecretCopySpec{CopyLabels: []v1alpha1.MetadataGlob{"team"}})
 	want, _ := rule.Copy(source())
 	live := func(change ...func(*corev1.Secret)) *corev1.Secret {
@@ -146,22 +146,22 @@ func TestJudge(t *testing.T) {
 	yes := true
 	for name, tc := range map[string]struct {
 		live *corev1.Secret
-		want Verdict
+		want Action
 	}{
-		"as it should be":             {live(), Same},
-		"with somebody's label":       {live(func(s *corev1.Secret) { s.Labels["mine"] = "x" }), Same},
-		"with somebody's annotation":  {live(func(s *corev1.Secret) { s.Annotations["mine"] = "x" }), Same},
-		"with no marks":               {live(func(s *corev1.Secret) { s.Annotations = nil }), Foreign},
-		"with the label alone":        {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationRuleUID) }), Foreign},
-		"with half of the pair":       {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationSourceUID) }), Foreign},
-		"another rule's":              {live(func(s *corev1.Secret) { s.Annotations[AnnotationRuleUID] = "other" }), Foreign},
-		"of a source of former times": {live(func(s *corev1.Secret) { s.Annotations[AnnotationSourceUID] = "former" }), Update},
-		"an edited value":             {live(func(s *corev1.Secret) { s.Data["a"] = []byte("x") }), Update},
-		"a value more":                {live(func(s *corev1.Secret) { s.Data["z"] = []byte("x") }), Update},
-		"a value less":                {live(func(s *corev1.Secret) { delete(s.Data, "a") }), Update},
-		"its label stripped":          {live(func(s *corev1.Secret) { delete(s.Labels, LabelRuleUID) }), Update},
-		"a copied label changed":      {live(func(s *corev1.Secret) { s.Labels["team"] = "x" }), Update},
-		"a label once copied": {live(func(s *corev1.Secret) {
+		"up to date":              {live(), Keep},
+		"another label":           {live(func(s *corev1.Secret) { s.Labels["mine"] = "x" }), Keep},
+		"another annotation":      {live(func(s *corev1.Secret) { s.Annotations["mine"] = "x" }), Keep},
+		"no annotations":          {live(func(s *corev1.Secret) { s.Annotations = nil }), Conflict},
+		"only the label":          {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationRuleUID) }), Conflict},
+		"only the rule UID":       {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationSourceUID) }), Conflict},
+		"copy of another rule":    {live(func(s *corev1.Secret) { s.Annotations[AnnotationRuleUID] = "other" }), Conflict},
+		"copy of a former source": {live(func(s *corev1.Secret) { s.Annotations[AnnotationSourceUID] = "former" }), Update},
+		"an edited value":         {live(func(s *corev1.Secret) { s.Data["a"] = []byte("x") }), Update},
+		"an additional value":     {live(func(s *corev1.Secret) { s.Data["z"] = []byte("x") }), Update},
+		"a missing value":         {live(func(s *corev1.Secret) { delete(s.Data, "a") }), Update},
+		"label removed":           {live(func(s *corev1.Secret) { delete(s.Labels, LabelRuleUID) }), Update},
+		"a copied label changed":  {live(func(s *corev1.Secret) { s.Labels["team"] = "x" }), Update},
+		"a label that was copied before": {live(func(s *corev1.Secret) {
 			s.Labels["former"] = "x"
 			s.Annotations[AnnotationCopied] += " label:former"
 		}), Update},
@@ -170,18 +170,18 @@ func TestJudge(t *testing.T) {
 		"immutable and edited": {live(func(s *corev1.Secret) { s.Immutable = &yes; s.Data["a"] = []byte("x") }), Replace},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Judge(tc.live, want); got != tc.want {
+			if got := Compare(tc.live, want); got != tc.want {
 				t.Fatalf("got %v, want %v", got, tc.want)
 			}
 			if tc.want != Update {
 				return
 			}
 			merged := Merge(tc.live, want)
-			if got := Judge(merged, want); got != Same {
-				t.Errorf("after the repair it is %v", got)
+			if got := Compare(merged, want); got != Keep {
+				t.Errorf("after the merge: %v", got)
 			}
-			if _, stays := merged.Labels["former"]; stays {
-				t.Error("a label that was copied once stays")
+			if _, kept := merged.Labels["former"]; kept {
+				t.Error("a label that the source no longer has stays")
 			}
 		})
 	}
@@ -192,15 +192,15 @@ func TestAnImmutableSourceMakesImmutableCopies(t *testing.T) {
 	want, _ := compile(t, v1alpha1.SecretCopySpec{}).Copy(source(func(s *corev1.Secret) { s.Immutable = &yes }))
 	live := want.DeepCopy()
 	live.Immutable = nil
-	if got := Judge(live, want); got != Update {
+	if got := Compare(live, want); got != Update {
 		t.Errorf("got %v", got)
 	}
-	if got := Judge(want.DeepCopy(), want); got != Same {
+	if got := Compare(want.DeepCopy(), want); got != Keep {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestUnmarkLeavesNothingOfOurs(t *testing.T) {
+func TestUnmarkRemovesAllLabelsAndAnnotationsOfTheOperator(t *testing.T) {
 	got, _ := compile(t, v1alpha1.SecretCopySpec{CopyLabels: []v1alpha1.MetadataGlob{"team"}}).Copy(source())
 	Unmark(got)
 	want := &corev1.Secret{
@@ -212,11 +212,33 @@ func TestUnmarkLeavesNothingOfOurs(t *testing.T) {
 	}
 }
 
-func TestRedactTakesOutValuesInEveryForm(t *testing.T) {
+func TestRedactRemovesValuesInEveryEncoding(t *testing.T) {
 	s := &corev1.Secret{Data: map[string][]byte{"p": []byte("hunter2\n"), "short": []byte("a")}}
 	got := Redact(`denied: "hunter2", aHVudGVyMgo= and a`, s)
 	if want := `denied: "[redacted]", [redacted] and a`; got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestRedactRemovesAValueThatContainsAnother(t *testing.T) {
+	s := &corev1.Secret{Data: map[string][]byte{
+		"password": []byte("hunter2"), "url": []byte("postgres://admin:hunter2@db/shop"), "admin": []byte("admin"),
+	}}
+	for range 20 { // maps have a random order
+		if got, want := Redact("denied: postgres://admin:hunter2@db/shop", s), "denied: [redacted]"; got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A copy that was not updated contains the former values of its source.
+func TestRedactRemovesTheValuesOfAllSecrets(t *testing.T) {
+	before := &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2-of-old")}}
+	now := &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2")}}
+	for _, secrets := range [][]*corev1.Secret{{before, now}, {now, before}} {
+		if got, want := Redact("hunter2-of-old must not become hunter2", secrets...), "[redacted] must not become [redacted]"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -226,11 +248,11 @@ func TestTargets(t *testing.T) {
 		targets v1alpha1.SecretTargets
 		want    []string
 	}{
-		"all but its own": {v1alpha1.SecretTargets{}, []string{"kube-system", "shop", "shop-test"}},
-		"excluded":        {v1alpha1.SecretTargets{Exclude: []v1alpha1.NamespaceGlob{"kube-*"}}, []string{"shop", "shop-test"}},
-		"named":           {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop", "vault"}}, []string{"shop"}},
-		"globs":           {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop*"}}, []string{"shop", "shop-test"}},
-		"selected":        {v1alpha1.SecretTargets{NamespaceSelector: selector}, []string{"shop"}},
+		"all except its own": {v1alpha1.SecretTargets{}, []string{"kube-system", "shop", "shop-test"}},
+		"excluded":           {v1alpha1.SecretTargets{Exclude: []v1alpha1.NamespaceGlob{"kube-*"}}, []string{"shop", "shop-test"}},
+		"named":              {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop", "vault"}}, []string{"shop"}},
+		"globs":              {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop*"}}, []string{"shop", "shop-test"}},
+		"selected":           {v1alpha1.SecretTargets{NamespaceSelector: selector}, []string{"shop"}},
 		"exclude wins": {
 			v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop*"}, Exclude: []v1alpha1.NamespaceGlob{"*-test"}}, []string{"shop"},
 		},

@@ -33,19 +33,19 @@ var faults = map[string]fault{
 		func(s *simulation) { s.Unreadable = true; s.rotate() },
 		func(s *simulation) { s.Unreadable = false },
 	},
-	"the selector of the sources is wrong": {
+	"the selector of the sources is invalid": {
 		v1alpha1.ReasonInvalidSelector,
 		func(s *simulation) {
 			s.rotate()
-			s.edit(func(source *ruleSource, _ *ruleSpec) { source.Selector = wrongSelector })
+			s.edit(func(source *ruleSource, _ *ruleSpec) { source.Selector = invalidSelector })
 		},
 		func(s *simulation) { s.edit(func(source *ruleSource, _ *ruleSpec) { source.Selector = nil }) },
 	},
-	"the selector of the targets is wrong": {
+	"the selector of the targets is invalid": {
 		v1alpha1.ReasonInvalidSelector,
 		func(s *simulation) {
 			s.rotate()
-			s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Targets.NamespaceSelector = wrongSelector })
+			s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Targets.NamespaceSelector = invalidSelector })
 		},
 		func(s *simulation) {
 			s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Targets.NamespaceSelector = s.anyTarget() })
@@ -65,20 +65,20 @@ var faults = map[string]fault{
 	},
 }
 
-// withdrawal ends the demand for the copies in namespace "one".
-type withdrawal struct {
-	happen func(*simulation)
-	// all means that it ends the demand for the copies everywhere.
+// removal ends the demand for the copies in namespace "one".
+type removal struct {
+	change func(*simulation)
+	// all means that it ends the demand for the copies in all namespaces.
 	all bool
-	// not are the faults with which it does not end the demand, or not for sure.
+	// not are the faults that prevent it, or make it uncertain.
 	not map[string]bool
 }
 
-var withdrawals = map[string]withdrawal{
-	"the namespace is excluded": {happen: func(s *simulation) {
+var removals = map[string]removal{
+	"the namespace is excluded": {change: func(s *simulation) {
 		s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Targets.Exclude = []v1alpha1.NamespaceGlob{"one"} })
 	}},
-	"the names are narrowed": {happen: func(s *simulation) {
+	"the names are narrowed": {change: func(s *simulation) {
 		s.edit(func(_ *ruleSource, spec *ruleSpec) {
 			if spec.Targets.Names == nil {
 				spec.Targets.Names = []v1alpha1.NamespaceGlob{"one", "two", "three"}
@@ -87,63 +87,63 @@ var withdrawals = map[string]withdrawal{
 		})
 	}},
 	"the selector is narrowed": {
-		happen: func(s *simulation) {
+		change: func(s *simulation) {
 			s.must(s.labelTarget(s.t.Context(), "two"))
 			s.must(s.labelTarget(s.t.Context(), "three"))
 			s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Targets.NamespaceSelector = s.labelledTarget() })
 		},
-		not: map[string]bool{"the selector of the targets is wrong": true},
+		not: map[string]bool{"the selector of the targets is invalid": true},
 	},
 	"the namespace loses its label": {
-		happen: func(s *simulation) {
+		change: func(s *simulation) {
 			one := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
-			s.must(s.store.Patch(s.t.Context(), one, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`))))
+			s.must(s.server.Patch(s.t.Context(), one, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`))))
 		},
-		not: map[string]bool{"the selector of the targets is wrong": true},
+		not: map[string]bool{"the selector of the targets is invalid": true},
 	},
-	"the grant is deleted": {happen: func(s *simulation) { s.must(s.store.Delete(s.t.Context(), s.newGrant("one"))) }},
-	"the grant is narrowed": {happen: func(s *simulation) {
+	"the grant is deleted": {change: func(s *simulation) { s.must(s.server.Delete(s.t.Context(), s.newGrant("one"))) }},
+	"the grant is narrowed": {change: func(s *simulation) {
 		grant := s.newGrant("one")
 		_, err := s.find(s.t.Context(), grant)
 		s.must(err)
 		grant.Spec.To = []v1alpha1.SecretShareGrantTo{{Name: "another"}}
-		s.must(s.store.Update(s.t.Context(), grant))
+		s.must(s.server.Update(s.t.Context(), grant))
 	}},
-	"the rule is deleted": {all: true, happen: func(s *simulation) { s.must(s.store.Delete(s.t.Context(), s.newRule())) }},
-	"the rule is suspended and deleted": {all: true, happen: func(s *simulation) {
+	"the rule is deleted": {all: true, change: func(s *simulation) { s.must(s.server.Delete(s.t.Context(), s.newRule())) }},
+	"the rule is suspended and deleted": {all: true, change: func(s *simulation) {
 		s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Suspend = true })
-		s.settle()
-		s.must(s.store.Delete(s.t.Context(), s.newRule()))
+		s.converge()
+		s.must(s.server.Delete(s.t.Context(), s.newRule()))
 	}},
-	"the rule no longer names the sources": {all: true, happen: func(s *simulation) {
+	"the rule no longer names the sources": {all: true, change: func(s *simulation) {
 		s.edit(func(source *ruleSource, _ *ruleSpec) { source.Names = []string{"another"} })
 	}},
 	"the sources are deleted": {
 		all: true,
-		happen: func(s *simulation) {
+		change: func(s *simulation) {
 			for _, name := range secretNames {
-				s.must(s.store.Delete(s.t.Context(), sourceNamed(name)))
+				s.must(s.server.Delete(s.t.Context(), sourceNamed(name)))
 			}
 		},
 		not: cannotRead,
 	},
 	"the sources are created again": {
 		all: true,
-		happen: func(s *simulation) {
+		change: func(s *simulation) {
 			for _, name := range secretNames {
 				var secret corev1.Secret
 				key := types.NamespacedName{Namespace: "source", Name: name}
-				s.must(s.store.Get(s.t.Context(), key, &secret))
-				s.must(s.store.Delete(s.t.Context(), sourceNamed(name)))
+				s.must(s.server.Get(s.t.Context(), key, &secret))
+				s.must(s.server.Delete(s.t.Context(), sourceNamed(name)))
 				secret.ResourceVersion = ""
-				s.must(s.store.Create(s.t.Context(), &secret))
+				s.must(s.server.Create(s.t.Context(), &secret))
 			}
 		},
 		not: cannotRead,
 	},
 	"the sources become copies": {
 		all: true,
-		happen: func(s *simulation) {
+		change: func(s *simulation) {
 			s.editSources(func(secret *corev1.Secret) {
 				secret.Annotations = map[string]string{share.AnnotationRuleUID: "another", share.AnnotationSourceUID: "another"}
 			})
@@ -152,65 +152,64 @@ var withdrawals = map[string]withdrawal{
 	},
 }
 
-// cannotRead are the faults with which the operator does not know the sources.
-var cannotRead = map[string]bool{"the sources are unreadable": true, "the selector of the sources is wrong": true}
+// cannotRead are the faults that hide the sources from the operator.
+var cannotRead = map[string]bool{"the sources are unreadable": true, "the selector of the sources is invalid": true}
 
-func TestACopyThatIsNoLongerWantedIsRemovedWhateverStateItsSourceIsIn(t *testing.T) {
+func TestAnUnwantedCopyIsRemovedWhateverStateItsSourceIsIn(t *testing.T) {
 	for faultName, f := range faults {
-		for withdrawalName, w := range withdrawals {
-			if w.not[faultName] {
+		for removalName, r := range removals {
+			if r.not[faultName] {
 				continue
 			}
 			for name, restart := range map[string]bool{"": false, ", then the operator restarts": true} {
-				t.Run(faultName+", "+withdrawalName+name, func(t *testing.T) { testWithdrawal(t, f, w, restart) })
+				t.Run(faultName+", "+removalName+name, func(t *testing.T) { testRemoval(t, f, r, restart) })
 			}
 		}
 	}
 }
 
-func testWithdrawal(t *testing.T, f fault, w withdrawal, restart bool) {
+func testRemoval(t *testing.T, f fault, r removal, restart bool) {
 	t.Helper()
 	s := newSimulation(t, v1alpha1.KindSecretShare, 0)
 	s.prepare()
 	first := s.contents("two")
 	f.begin(s)
-	s.settle()
+	s.converge()
 	s.expectReason(f.reason)
 	s.expect("one", first)
-	w.happen(s)
+	r.change(s)
 	if restart {
 		s.start()
 	}
-	s.settle()
+	s.converge()
 	s.expect("one", nil)
-	if w.all {
+	if r.all {
 		s.expect("two", nil)
 		return
 	}
 	s.expect("two", first)
 	f.repair(s)
-	s.settle()
+	s.converge()
 	s.expect("one", nil)
 	if now := s.contents("two"); now[0] == first[0] {
 		t.Errorf("the copy in namespace two does not follow its source: %v", now)
 	}
 }
 
-// A copy is created only while its source can be copied.
 func TestANewTargetGetsNoCopyWhileTheSourceCannotBeCopied(t *testing.T) {
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
 			s := newSimulation(t, v1alpha1.KindSecretShare, 0)
 			s.prepare()
-			s.must(s.store.Delete(t.Context(), s.newGrant("one")))
-			s.settle()
+			s.must(s.server.Delete(t.Context(), s.newGrant("one")))
+			s.converge()
 			f.begin(s)
-			s.settle()
-			s.must(s.store.Create(t.Context(), s.newGrant("one")))
-			s.settle()
+			s.converge()
+			s.must(s.server.Create(t.Context(), s.newGrant("one")))
+			s.converge()
 			s.expect("one", nil)
 			f.repair(s)
-			s.settle()
+			s.converge()
 			s.expect("one", s.contents("two"))
 		})
 	}
@@ -277,32 +276,32 @@ func (s *simulation) expectReason(reason string) {
 	}
 }
 
-// The selector stays wrong until the rule is gone.
-func TestARuleWithAWrongSelectorIsDeletedWhileItsSourcesChange(t *testing.T) {
+// The selector stays invalid until the rule is deleted.
+func TestARuleWithAnInvalidSelectorIsDeletedWhileItsSourcesChange(t *testing.T) {
 	s := newSimulation(t, v1alpha1.KindSecretShare, 0)
 	s.prepare()
-	s.edit(func(source *ruleSource, _ *ruleSpec) { source.Selector = wrongSelector })
-	s.settle()
-	s.must(s.store.Delete(t.Context(), s.newRule()))
+	s.edit(func(source *ruleSource, _ *ruleSpec) { source.Selector = invalidSelector })
+	s.converge()
+	s.must(s.server.Delete(t.Context(), s.newRule()))
 	s.reconcileRule()
 	s.rotate()
-	s.settle()
+	s.converge()
 	s.expect("one", nil)
 }
 
-// A plan that is replaced has no attempts to count.
+// A plan that was replaced has no attempts.
 func TestAWriteThatFailsAfterItsRuleIsSuspendedIsNotRetried(t *testing.T) {
 	s := newSimulation(t, v1alpha1.KindSecretShare, 0)
 	s.prepare()
-	item := Item{kube.Key{Kind: s.Kind, Namespace: "source", Name: s.Rule}, "one"}
-	p, ok := s.controllers.book.begin(item)
+	item := workItem{kube.Key{Kind: s.Kind, Namespace: "source", Name: s.Rule}, "one"}
+	p, ok := s.controllers.store.beginSync(item)
 	if !ok {
 		t.Fatal("there is no plan")
 	}
 	s.edit(func(_ *ruleSource, spec *ruleSpec) { spec.Suspend = true })
-	s.settle()
-	w := &work{result: result{failed: 1}}
-	if delay := w.again(s.controllers.book.settle(item, p, w.result)); delay != 0 {
-		t.Errorf("it is retried after %s", delay)
+	s.converge()
+	sync := &namespaceSync{result: syncResult{failed: 1}}
+	if delay := sync.requeueAfter(s.controllers.store.endSync(item, p, sync.result)); delay != 0 {
+		t.Errorf("the write is retried after %s", delay)
 	}
 }
