@@ -112,12 +112,12 @@ const (
 	ReasonThreadLost = "ThreadLost"
 	// ReasonRecovered: the object is Ready again after a Warning.
 	ReasonRecovered = "Recovered"
-	// ReasonFeedReset: the feed's position was not of this cluster's history (an
-	// etcd restore, a new cluster) and was set anew.
-	ReasonFeedReset = "FeedReset"
-	// ReasonLedgerReset: the ledger's file could not be read and was set aside;
-	// delivery resumed from the mirror in the cluster.
-	ReasonLedgerReset = "LedgerReset"
+	// ReasonEventPositionReset: the recorded position did not belong to this cluster's
+	// history (an etcd restore, a new cluster) and was set again.
+	ReasonEventPositionReset = "EventPositionReset"
+	// ReasonOutboxReset: the file of the outbox could not be read and was set aside;
+	// delivery resumed from the checkpoint in the cluster.
+	ReasonOutboxReset = "OutboxReset"
 )
 
 // Conditions of Jupyter and AppService besides Ready. kstatus, and so kubectl's and the deploy

@@ -150,7 +150,7 @@ func (j *Cache) read(ctx context.Context, name types.NamespacedName, o diagnosis
 	w := j.workloads[name]
 	for i := range found.Items {
 		event := source.Event(&found.Items[i])
-		if w != nil && diagnosis.Reads(event.Type, event.Reason) {
+		if w != nil && diagnosis.IsRelevant(event.Type, event.Reason) {
 			w.put(&event)
 		}
 	}
@@ -217,7 +217,7 @@ func (j *Cache) note(occurrences []alarm.Occurrence) []types.NamespacedName {
 // regarded returns the object that an Event regards, if the diagnosis reads it and its
 // namespace vouches for it.
 func regarded(event *alarm.Event) object {
-	if !diagnosis.Reads(event.Type, event.Reason) || event.Regarding.Namespace != event.Namespace {
+	if !diagnosis.IsRelevant(event.Type, event.Reason) || event.Regarding.Namespace != event.Namespace {
 		return object{}
 	}
 	return object{event.Namespace, diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name}}

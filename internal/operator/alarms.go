@@ -26,7 +26,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		return err
 	}
 	if a.ledger, err = outbox.Open(ctx, as.Options.DataDir); err != nil {
-		return fmt.Errorf("open the ledger in %s: %w", as.Options.DataDir, err)
+		return err
 	}
 	a.atWork = func() bool { return a.ledger.State().Position > 0 }
 

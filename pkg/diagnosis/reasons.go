@@ -1,30 +1,33 @@
 package diagnosis
 
-// Reasons why a workload does not run: of the Ready and Stalled conditions of
-// Jupyter, of status.lastFailure and of its Events. Those that Kubernetes has a name
-// for bear that name.
+// Reasons why a workload does not run. Where Kubernetes has a name for a reason, it is
+// used.
 const (
-	// ReasonInvalidSpec: a field of the spec cannot be used; the message names it.
-	// What runs stays as it is.
+	// ReasonInvalidSpec: a field of the spec is invalid. The message names the field. The
+	// running workload is not changed.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonResourceConflict: an object of the name that is needed is somebody
-	// else's. It is left as it is.
+	// ReasonResourceConflict: an object with the required name belongs to another owner.
+	// It is not changed.
 	ReasonResourceConflict = "ResourceConflict"
-	// ReasonAdmissionDenied: an admission policy or webhook of the cluster refused the
-	// pod or another object that is needed.
+	// ReasonAdmissionDenied: an admission policy, admission webhook or LimitRange
+	// rejected the pod or another object.
 	ReasonAdmissionDenied = "AdmissionDenied"
-	// ReasonQuotaExceeded: a ResourceQuota of the namespace has no room.
+	// ReasonSecretNotFound: a Secret that the spec refers to does not exist.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonInvalidSecret: a Secret that the spec refers to lacks a key or has an invalid value.
+	ReasonInvalidSecret = "InvalidSecret"
+	// ReasonQuotaExceeded: a ResourceQuota of the namespace is exceeded.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonFailedCreate: the pod or another object that is needed could not be
-	// created, for any other reason.
+	// ReasonFailedCreate: the pod or another object could not be created for another
+	// reason.
 	ReasonFailedCreate = "FailedCreate"
-	// ReasonProvisioningFailed: no volume could be made for a claim.
+	// ReasonProvisioningFailed: no volume could be provisioned for a claim.
 	ReasonProvisioningFailed = "ProvisioningFailed"
 	// ReasonClaimPending: a claim waits for a volume.
 	ReasonClaimPending = "ClaimPending"
 	// ReasonClaimNotFound: a claim that the pod mounts does not exist.
 	ReasonClaimNotFound = "ClaimNotFound"
-	// ReasonClaimLost: the volume of a claim is gone.
+	// ReasonClaimLost: the volume of a claim no longer exists.
 	ReasonClaimLost = "ClaimLost"
 	// ReasonFailedAttachVolume: a volume cannot be attached to the pod's node.
 	ReasonFailedAttachVolume = "FailedAttachVolume"
@@ -32,34 +35,38 @@ const (
 	ReasonFailedMount = "FailedMount"
 	// ReasonFailedScheduling: no node can take the pod.
 	ReasonFailedScheduling = "FailedScheduling"
-	// ReasonNodeLost: the pod's node does not answer.
+	// ReasonNodeLost: the pod's node does not respond.
 	ReasonNodeLost = "NodeLost"
-	// ReasonInvalidImageName: the image's name cannot be read.
+	// ReasonInvalidImageName: the image name is invalid.
 	ReasonInvalidImageName = "InvalidImageName"
 	// ReasonErrImagePull: an image could not be pulled.
 	ReasonErrImagePull = "ErrImagePull"
-	// ReasonImagePullBackOff: an image could not be pulled again and again.
+	// ReasonImagePullBackOff: the image could not be pulled, and the kubelet waits before
+	// it retries.
 	ReasonImagePullBackOff = "ImagePullBackOff"
-	// ReasonErrImageNeverPull: the node does not have the image and may not pull it.
+	// ReasonErrImageNeverPull: the node does not have the image, and imagePullPolicy is
+	// Never.
 	ReasonErrImageNeverPull = "ErrImageNeverPull"
-	// ReasonCreateContainerConfigError: what the container refers to, such as a key of
-	// a ConfigMap, is not there.
+	// ReasonCreateContainerConfigError: an object or key that the container refers to
+	// does not exist, or its security context does not fit its image.
 	ReasonCreateContainerConfigError = "CreateContainerConfigError"
 	// ReasonCreateContainerError: the container could not be created.
 	ReasonCreateContainerError = "CreateContainerError"
-	// ReasonRunContainerError: the container's command could not be run.
+	// ReasonRunContainerError: the command of the container could not be run.
 	ReasonRunContainerError = "RunContainerError"
-	// ReasonOOMKilled: the container used more memory than it may.
+	// ReasonOOMKilled: the container ran out of memory.
 	ReasonOOMKilled = "OOMKilled"
-	// ReasonCrashLoopBackOff: the container ends again and again.
+	// ReasonCrashLoopBackOff: the container keeps ending, and the kubelet waits before it
+	// restarts it.
 	ReasonCrashLoopBackOff = "CrashLoopBackOff"
 	// ReasonError: the container ended with an exit code other than 0.
 	ReasonError = "Error"
-	// ReasonEvicted: the node was short of something and ended the pod.
+	// ReasonEvicted: the node ran low on a resource and evicted the pod, or did not admit
+	// it.
 	ReasonEvicted = "Evicted"
-	// ReasonUnhealthy: a probe fails.
+	// ReasonUnhealthy: a probe of the container fails.
 	ReasonUnhealthy = "Unhealthy"
-	// ReasonProgressDeadlineExceeded: the start takes longer than it was given, and no
-	// cause is known.
+	// ReasonProgressDeadlineExceeded: the workload did not start in time, and no cause is
+	// known.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )

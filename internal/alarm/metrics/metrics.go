@@ -33,7 +33,7 @@ func NewMetrics(registry prometheus.Registerer, load Load) *Metrics {
 		delivered:          counter("occurrences_delivered_total", "Occurrences that a receiver accepted, once for each receiver."),
 		expressionFailures: counter("expression_failures_total", "Expressions that failed while they ran."),
 		overBudget:         counter("alarms_over_budget_total", "Alarms that were not asked about some Events, because those of their namespace cost too much together."),
-		resets:             counter("feed_resets_total", "Positions found not to be of this cluster's history."),
+		resets:             counter("events_resets_total", "Recorded positions that did not belong to this cluster's history."),
 		messages:           vector("messages_delivered_total", "Messages that receivers accepted.", "kind"),
 		dropped:            vector("occurrences_dropped_total", "Occurrences that were given up, once for each receiver.", "cause"),
 		suppressed:         vector("occurrences_suppressed_total", "Occurrences that matched and were not sent, once for each alarm; of the cause group, messages saved, once for each receiver.", "cause"),

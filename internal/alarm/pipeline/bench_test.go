@@ -80,7 +80,7 @@ func benchMatch(b *testing.B, cfg *rest.Config, alarms int) float64 {
 		seen := 0
 		start := source.Start{Position: eventstream.First - 1, CountsKnown: true}
 		_ = feed.Run(ctx, start, func(ctx context.Context, batch source.Batch) error {
-			verdicts, _, err := m.match(ctx, batch.Occurrences, outbox.Floors{})
+			verdicts, _, err := m.match(ctx, batch.Occurrences, outbox.DeliveredOffsets{})
 			for _, v := range verdicts {
 				matched += len(v)
 			}

@@ -62,7 +62,7 @@ func matchAll(t *testing.T, m *matcher, n int) (over []string) {
 			}})
 		}
 	}
-	verdicts, unasked, err := m.match(context.Background(), occurrences, outbox.Floors{})
+	verdicts, unasked, err := m.match(context.Background(), occurrences, outbox.DeliveredOffsets{})
 	must(t, err)
 	matched := 0
 	for _, vs := range verdicts {

@@ -41,7 +41,7 @@ func (p *Pipeline) flushMirror(ctx context.Context) error {
 	if err := p.addWaiting(ctx, &m, snapshot); err != nil {
 		return err
 	}
-	m.Trail = checkpoint.ExtendHistory(p.trailOf(m.History), snapshot.Position, snapshot.Newest)
+	m.PositionHistory = checkpoint.ExtendPositionHistory(p.trailOf(m.History), snapshot.Position, snapshot.Newest)
 	leftOut := m.Fit()
 	if m.Equal(p.mirrored) {
 		return nil
@@ -58,9 +58,9 @@ func (p *Pipeline) flushMirror(ctx context.Context) error {
 
 // trailOf is the trail as it was last, of this term or the one before. That of
 // another history leads nowhere.
-func (p *Pipeline) trailOf(history string) []checkpoint.Offset {
+func (p *Pipeline) trailOf(history string) []checkpoint.TimedPosition {
 	if p.mirrored.History != history {
 		return nil
 	}
-	return p.mirrored.Trail
+	return p.mirrored.PositionHistory
 }

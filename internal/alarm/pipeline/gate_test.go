@@ -23,7 +23,7 @@ type scene struct {
 	dir    string
 	spec   v1alpha1.AlarmSpec
 	clock  *clocktesting.FakeClock
-	floors outbox.Floors
+	floors outbox.DeliveredOffsets
 	// object is the name of what the next Events regard.
 	object string
 
@@ -64,7 +64,7 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	defer func() { must(s.t, books.Close()) }()
 	if s.floors.Default > 0 {
 		must(s.t, books.Replay(ctx, "", s.position, s.floors))
-		s.floors = outbox.Floors{}
+		s.floors = outbox.DeliveredOffsets{}
 	}
 	compiler, err := match.NewCompiler()
 	must(s.t, err)
@@ -167,7 +167,7 @@ func TestAnEventOfTheFutureDoesNotHoldTheWindowOpen(t *testing.T) {
 
 func TestWhatIsReadAgainForAWindowIsNeitherCountedNorSentAgain(t *testing.T) {
 	s := newScene(t, fiveInAMinute)
-	s.floors = outbox.Floors{Default: 102} // the first two were dealt with
+	s.floors = outbox.DeliveredOffsets{Default: 102} // the first two were dealt with
 	sent := []int64{s.happens(2, 0), s.happens(7, 0), s.happens(1, 0)}
 	s.check(sent, []int64{0, 0, 1}, 1, map[Suppression]int64{})
 }

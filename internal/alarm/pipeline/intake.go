@@ -18,7 +18,7 @@ const maxBacklog = 100_000
 
 // intake gathers what of a batch goes into the outbox.
 type intake struct {
-	floors outbox.Floors
+	floors outbox.DeliveredOffsets
 	// backlog returns how many messages wait for a receiver.
 	backlog func(receiver string) int64
 
@@ -31,7 +31,7 @@ type intake struct {
 	taken map[string]int64
 }
 
-func newIntake(floors outbox.Floors, backlog func(receiver string) int64) *intake {
+func newIntake(floors outbox.DeliveredOffsets, backlog func(receiver string) int64) *intake {
 	return &intake{
 		floors: floors, backlog: backlog,
 		queued: map[string]int64{}, overflow: map[string]outbox.Counts{}, taken: map[string]int64{},
@@ -67,10 +67,10 @@ func (in *intake) add(occ *alarm.Occurrence, v *evaluation) error {
 		if err != nil {
 			return err
 		}
-		switch served := in.floors.Served(receiver, key, occ.Position); {
+		switch served := in.floors.Covers(receiver, key, occ.Position); {
 		case served && member == nil:
 		case served:
-			member.Served = true
+			member.StateOnly = true
 			in.entries = append(in.entries, outbox.Entry{
 				Receiver: receiver, Alarm: subject, Key: key, Position: occ.Position, Count: occ.Increase, Member: member,
 			})

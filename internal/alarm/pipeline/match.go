@@ -48,7 +48,7 @@ type matcher struct {
 // Alarms that were not asked about each, for they are over their budget. Most occurrences are of interest to
 // nobody; the others are looked up side by side. Of those at or below the floors of
 // all of an alarm's receivers there are verdicts only if the alarm remembers them.
-func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, floors outbox.Floors) ([][]evaluation, []*match.Alarm, error) {
+func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, floors outbox.DeliveredOffsets) ([][]evaluation, []*match.Alarm, error) {
 	index := m.alarms.Index()
 	meters := m.budget.open()
 	verdicts := make([][]evaluation, len(occurrences))
@@ -76,7 +76,7 @@ func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, flo
 	return verdicts, unasked, err
 }
 
-func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, floors outbox.Floors) []evaluation {
+func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, floors outbox.DeliveredOffsets) []evaluation {
 	known := m.enricher.Context(ctx, &occ.Event)
 	verdicts := make([]evaluation, 0, len(candidates))
 	for _, c := range candidates {
@@ -100,9 +100,9 @@ func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates [
 }
 
 // served says whether all receivers of the alarm were served the occurrence before.
-func served(a *match.Alarm, occ *alarm.Occurrence, floors outbox.Floors) bool {
+func served(a *match.Alarm, occ *alarm.Occurrence, floors outbox.DeliveredOffsets) bool {
 	for _, receiver := range a.Receivers {
-		if !floors.Served(receiver, alarm.Key(receiver, a.UID, occ), occ.Position) {
+		if !floors.Covers(receiver, alarm.Key(receiver, a.UID, occ), occ.Position) {
 			return false
 		}
 	}

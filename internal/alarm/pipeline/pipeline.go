@@ -170,7 +170,7 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	}
 	plan := planTakeover(p.ClusterUID, p.ledger.State(), last, found, p.Alarms.Window())
 	if last.ClusterUID == p.ClusterUID {
-		p.mirrored = checkpoint.Checkpoint{History: last.History, Trail: last.Trail}
+		p.mirrored = checkpoint.Checkpoint{History: last.History, PositionHistory: last.PositionHistory}
 	}
 	if err := p.prepareLedger(ctx, plan); err != nil {
 		return source.Start{}, fmt.Errorf("prepare the ledger: %w", err)
@@ -185,7 +185,7 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	p.log.Info("delivery taken over", "position", state.Position, "trustedLedger", plan.trusted)
 	return source.Start{
 		Position: state.Position, Time: state.Time,
-		Counts: p.counts(ctx), CountsKnown: state.Counted,
+		Counts: p.counts(ctx), CountsKnown: state.CountsKnown,
 	}, nil
 }
 
@@ -223,9 +223,9 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 // handle commits one batch. Nothing is counted or sent before that.
 func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 	p.Hear(ctx, b.Occurrences)
-	floors := p.ledger.State().Floors
+	floors := p.ledger.State().Delivered
 	if b.Reset != nil {
-		floors = outbox.Floors{} // they are of the history that ended
+		floors = outbox.DeliveredOffsets{} // they are of the history that ended
 	}
 	j, err := p.matcher.judgeBatch(ctx, p.ledger, b, floors, p.clock.Now())
 	if err != nil {
@@ -255,7 +255,7 @@ type judgement struct {
 }
 
 // judgeBatch decides what is sent of a batch, and what is to be remembered of it.
-func (m *matcher) judgeBatch(ctx context.Context, l *outbox.Store, b source.Batch, floors outbox.Floors, now time.Time) (*judgement, error) {
+func (m *matcher) judgeBatch(ctx context.Context, l *outbox.Store, b source.Batch, floors outbox.DeliveredOffsets, now time.Time) (*judgement, error) {
 	j := &judgement{batch: batchOf(b), gate: newGate(l), intake: newIntake(floors, l.Waiting)}
 	j.batch.Oldest, j.batch.Newest = notInTheFuture(b.Occurrences, now)
 	var err error
@@ -275,7 +275,7 @@ func (m *matcher) judgeBatch(ctx context.Context, l *outbox.Store, b source.Batc
 // batchOf is what the feed wants to have stored.
 func batchOf(b source.Batch) outbox.Batch {
 	batch := outbox.Batch{
-		Position: b.Position, Time: b.Time, Counted: b.CountsKnown, Forget: b.Forget,
+		Position: b.Position, Time: b.Time, CountsKnown: b.CountsKnown, Forget: b.Forget,
 		Counts: make([]outbox.EventCount, 0, len(b.Counts)), // at first as many as there are Events
 	}
 	for _, c := range b.Counts {

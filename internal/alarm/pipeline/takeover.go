@@ -21,10 +21,10 @@ type takeover struct {
 	reset string
 	// served are the positions up to which the last leader served each receiver:
 	// what the ledger has pending there is dropped.
-	served outbox.Floors
+	served outbox.DeliveredOffsets
 	// floors are those positions again, or how far this ledger's own feed was read
 	// where that is more: nothing at or below is taken in once more.
-	floors outbox.Floors
+	floors outbox.DeliveredOffsets
 	// position is where the feed begins, in which history; 0 is from now.
 	position uint64
 	history  string
@@ -55,8 +55,8 @@ func planTakeover(clusterUID string, l outbox.State, m checkpoint.Checkpoint, fo
 // consumed is up to where the ledger accounts for everything: as far as it was read,
 // or, where a replay that began earlier was cut short, as far as that was to lead.
 func consumed(l outbox.State) uint64 {
-	lowest := l.Floors.Default
-	for _, floor := range l.Floors.Receivers {
+	lowest := l.Delivered.Default
+	for _, floor := range l.Delivered.Receivers {
 		lowest = min(lowest, floor)
 	}
 	return max(l.Position, lowest)
@@ -70,8 +70,8 @@ func replay(m checkpoint.Checkpoint, l outbox.State, window time.Duration) takeo
 	consumed := consumed(l)
 	t := takeover{
 		history: m.History,
-		served:  outbox.Floors{Default: m.Position, Receivers: m.Behind, Waiting: m.Waiting},
-		floors:  outbox.Floors{Default: max(m.Position, consumed), Waiting: waiting(m.Waiting).unknown(l)},
+		served:  outbox.DeliveredOffsets{Default: m.Position, Receivers: m.Behind, Waiting: m.Waiting},
+		floors:  outbox.DeliveredOffsets{Default: max(m.Position, consumed), Waiting: waiting(m.Waiting).unknown(l)},
 	}
 	t.position = t.floors.Default
 	for receiver, served := range m.Behind {
@@ -106,11 +106,11 @@ func ownsTerm(l outbox.State, m checkpoint.Checkpoint) bool {
 func mirrorOf(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 	m := checkpoint.Checkpoint{
 		ClusterUID: s.ClusterUID, Epoch: epoch, History: s.History,
-		Position: max(s.Position, s.Floors.Default),
+		Position: max(s.Position, s.Delivered.Default),
 		Behind:   map[string]uint64{},
 	}
-	for receiver := range s.Floors.Receivers {
-		m.Behind[receiver] = max(s.Position, s.Floors.Of(receiver))
+	for receiver := range s.Delivered.Receivers {
+		m.Behind[receiver] = max(s.Position, s.Delivered.Offset(receiver))
 	}
 	for receiver, backlog := range s.Backlogs {
 		m.Behind[receiver] = backlog.Lowest - 1

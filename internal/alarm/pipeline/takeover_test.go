@@ -44,87 +44,87 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 		"the disk was lost": {
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
 			want: takeover{
-				position: 40, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: behind},
+				position: 40, served: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				floors: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
 			},
 		},
 		"another replica led meanwhile": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
 			want: takeover{
-				position: 50, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 50}},
+				position: 50, served: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				floors: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 50}},
 			},
 		},
 		"another replica led, but not as far": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
 			want: takeover{
-				position: 120, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 120},
+				position: 120, served: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				floors: outbox.DeliveredOffsets{Default: 120},
 			},
 		},
 		"another replica led through a restore of the store": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
 			want: takeover{
-				position: 100, history: "restored", served: outbox.Floors{Default: 100},
-				floors: outbox.Floors{Default: 100},
+				position: 100, history: "restored", served: outbox.DeliveredOffsets{Default: 100},
+				floors: outbox.DeliveredOffsets{Default: 100},
 			},
 		},
 		"a threshold looks back": {
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind, Trail: []checkpoint.Offset{
+			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind, PositionHistory: []checkpoint.TimedPosition{
 				{Position: 5, Time: 100}, {Position: 12, Time: 200}, {Position: 39, Time: 300}, {Position: 90, Time: 400},
 			}},
 			found: true, window: 99 * time.Second,
 			want: takeover{
-				position: 12, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: behind},
+				position: 12, served: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				floors: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
 			},
 		},
 		"a replay that was cut short": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Floors: outbox.Floors{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
+			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Delivered: outbox.DeliveredOffsets{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
 			want: takeover{
-				position: 110, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 110},
+				position: 110, served: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				floors: outbox.DeliveredOffsets{Default: 110},
 			},
 		},
 		"the disk was lost, and something waited in groups": {
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Waiting: waits}, found: true,
 			want: takeover{
-				position: 29, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: waits},
+				position: 29, served: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				floors: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
 			},
 		},
 		"what waits in groups is held here, or was sent from here": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
 			want: takeover{
-				position: 79, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: only("l")},
+				position: 79, served: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				floors: outbox.DeliveredOffsets{Default: 100, Waiting: only("l")},
 			},
 		},
 		"a replay that was cut short before it came to what waits in groups": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Floors: outbox.Floors{Default: 120, Waiting: only("k")}},
+			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Delivered: outbox.DeliveredOffsets{Default: 120, Waiting: only("k")}},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
 			want: takeover{
-				position: 29, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 120, Waiting: only("k")},
+				position: 29, served: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				floors: outbox.DeliveredOffsets{Default: 120, Waiting: only("k")},
 			},
 		},
 		"what waits in groups is of another history": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
 			want: takeover{
-				position: 29, history: "restored", served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: waits},
+				position: 29, history: "restored", served: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				floors: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
 			},
 		},
 		"an empty epoch matches nothing": {
 			ledger: outbox.State{ClusterUID: here, Position: 50},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Position: 100}, found: true,
-			want: takeover{position: 100, served: outbox.Floors{Default: 100}, floors: outbox.Floors{Default: 100}},
+			want: takeover{position: 100, served: outbox.DeliveredOffsets{Default: 100}, floors: outbox.DeliveredOffsets{Default: 100}},
 		},
 		"the ledger is of another cluster": {
 			ledger: outbox.State{ClusterUID: elsewhere, Epoch: "a", Position: 50},
@@ -167,13 +167,13 @@ func TestMirrorNamesOnlyTheReceiversThatAreBehind(t *testing.T) {
 		},
 		"a replay, at a position that most have passed": {
 			snapshot: outbox.Snapshot{State: outbox.State{
-				Position: 60, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
+				Position: 60, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
 			}},
 			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
 		},
 		"a replay that is over": {
 			snapshot: outbox.Snapshot{State: outbox.State{
-				Position: 130, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40}},
+				Position: 130, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40}},
 			}},
 			want: checkpoint.Checkpoint{Position: 130, Behind: map[string]uint64{}},
 		},

@@ -28,7 +28,7 @@ func (p *Pipeline) addWaiting(ctx context.Context, m *checkpoint.Checkpoint, sna
 	}
 	m.Waiting = all
 	lowest := map[string]uint64{}
-	for receiver, held := range snapshot.Floors.Waiting {
+	for receiver, held := range snapshot.Delivered.Waiting {
 		for key, position := range held {
 			if position > snapshot.Position {
 				waiting(m.Waiting).add(receiver, key, position)
@@ -65,7 +65,7 @@ func (w waiting) unknown(s outbox.State) waiting {
 	left := waiting{}
 	for receiver, held := range w {
 		for key, position := range held {
-			if !s.Accounts(receiver, key, position) {
+			if !s.Covers(receiver, key, position) {
 				left.add(receiver, key, position)
 			}
 		}

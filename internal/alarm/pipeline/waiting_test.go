@@ -13,7 +13,7 @@ import (
 )
 
 func TestTheMirrorTellsWhatWaitsInGroups(t *testing.T) {
-	replaying := outbox.State{Position: 50, Floors: outbox.Floors{
+	replaying := outbox.State{Position: 50, Delivered: outbox.DeliveredOffsets{
 		Default: 90, Waiting: map[string]outbox.Held{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}},
 	}}
 	for name, tc := range map[string]struct {

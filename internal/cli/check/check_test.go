@@ -26,7 +26,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
-	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
@@ -144,9 +143,7 @@ func TestWhoMayReadNothingIsToldSoAndNotThatItFails(t *testing.T) {
 
 func TestBeforeAnInstallationWhatItNeedsIsChecked(t *testing.T) {
 	g := NewWithT(t)
-	bare, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { _ = bare.Stop(context.Background()) })
+	bare := cluster.StartBare(t)
 	g.Expect(run(t, bare.RESTConfig(), clock.RealClock{})).To(BeEmpty())
 	user, err := bare.ClientConfigFor("nobody")
 	g.Expect(err).NotTo(HaveOccurred())

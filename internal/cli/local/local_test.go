@@ -36,6 +36,9 @@ type run struct {
 
 func start(t *testing.T, change func(*local.Config)) *run {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{cancel: cancel, ended: make(chan struct{})}
 	c := local.Config{
@@ -187,7 +190,7 @@ func TestAChildThatCrashesEndsAllAndIsReportedWithItsLog(t *testing.T) {
 	g.Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 
 	g.Eventually(r.over).WithTimeout(2 * time.Minute).Should(BeTrue())
-	child, ok := errors.AsType[*localcluster.ChildError](r.err)
+	child, ok := errors.AsType[*localcluster.ComponentError](r.err)
 	g.Expect(ok).To(BeTrue(), "%v", r.err)
 	g.Expect(child.Component).To(Equal(localcluster.Etcd))
 	g.Expect(r.err.Error()).To(ContainSubstring(filepath.Join(dir, "logs", "etcd.log")))

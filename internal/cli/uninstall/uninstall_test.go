@@ -151,7 +151,7 @@ func TestWhatUsersHaveMadeStaysAndCanBeDeletedWithoutTheOperator(t *testing.T) {
 	s.Expect(s.exists(&corev1.PersistentVolumeClaim{}, "shop", "ana")).To(BeTrue())
 	s.Expect(s.app().Finalizers).To(BeEmpty())
 	s.Expect(s.roles()).To(ConsistOf(foreign.Name))
-	for _, name := range []string{"bongsu-mirror", options.DefaultsName} {
+	for _, name := range []string{"bongsu-checkpoint", options.DefaultsName} {
 		s.Expect(s.exists(&corev1.ConfigMap{}, namespace, name)).To(BeFalse(), name)
 	}
 	s.Expect(s.exists(&corev1.Namespace{}, "", namespace)).To(BeTrue())

@@ -200,7 +200,7 @@ func (r *Reconciler) createJob(ctx context.Context, a *app, wanted *batchv1.Job)
 		r.failBackup(a, conflict.Error(), true)
 		return step.Result{}, nil
 	}
-	cause, refused := diagnosis.Refusal(diagnosis.Object{Kind: "Job", Name: wanted.Name}, err)
+	cause, refused := diagnosis.FromAPIError(diagnosis.Object{Kind: "Job", Name: wanted.Name}, err)
 	if !refused {
 		return step.Result{}, err
 	}

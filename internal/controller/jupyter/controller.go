@@ -66,7 +66,7 @@ func New(d Dependencies) *Reconciler {
 }
 
 // Secrets receives changes of all Secrets: some contain the tokens of notebooks.
-func (r *Reconciler) Secrets() kube.SecretListener { return r.secrets }
+func (r *Reconciler) Secrets() kube.SecretHandler { return r.secrets }
 
 // secretChanged enqueues the notebooks whose token is in a Secret.
 func (r *Reconciler) secretChanged(ctx context.Context, secret types.NamespacedName) {

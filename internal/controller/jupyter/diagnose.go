@@ -66,9 +66,9 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 	if err == nil && found.Cause == nil {
 		found.Cause = &diagnosis.Cause{
 			Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: n.findings.Self(),
-			Message: fmt.Sprintf("the notebook is not ready after %v, and no cause is known", deadline),
-			Advice:  "check whether its image serves on port 8888, and the Events of pod " + podName(n.jupyter),
-			Passing: true, Count: 1,
+			Message:   fmt.Sprintf("the notebook is not ready after %v, and no cause is known", deadline),
+			Advice:    "check whether its image serves on port 8888, and the Events of pod " + podName(n.jupyter),
+			Transient: true, Count: 1,
 		}
 	}
 	return found, step.Sooner(next, again), err

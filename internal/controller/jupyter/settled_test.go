@@ -8,11 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -91,7 +90,7 @@ func TestASuspendedNotebookReportsItsProblemsWhenItIsResumed(t *testing.T) {
 			s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = false })
 			s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, tc.reason)
 			s.g.Eventually(s.warnings).Should(Equal(map[string]int{tc.reason: 1}))
-			s.g.Expect(cluster.KStatus(t, s.now())).To(Equal(kstatus.FailedStatus))
+			s.g.Expect(kstatus.Of(t, s.now())).To(BeEquivalentTo("Failed"))
 		})
 	}
 }

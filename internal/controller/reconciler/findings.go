@@ -50,19 +50,19 @@ func (f *Findings) Conflict(c *children.ConflictError) diagnosis.Cause {
 }
 
 // SetCause takes the result of a diagnosis. During a failure, the cause keeps the later
-// of its stages; see [diagnosis.Cause.Steady].
+// of its stages; see [diagnosis.Cause.Stabilize].
 func (f *Findings) SetCause(found diagnosis.Diagnosis, last *v1alpha1.LastFailure) {
 	f.Cause, f.Others = found.Cause, found.Others
 	if f.Cause != nil && !status.FailingSince(f.Owner).IsZero() {
-		f.Cause = new(f.Cause.Steady(fromStatus(last)))
+		f.Cause = new(f.Cause.Stabilize(fromStatus(last)))
 	}
 }
 
 // FindCrash finds a crash that was over before a reconcile could see it. last is the
 // last failure that was reported.
 func (f *Findings) FindCrash(last *v1alpha1.LastFailure, now time.Time, pods ...*corev1.Pod) {
-	crash := diagnosis.Crashed(pods)
-	if crash != nil && diagnosis.IsNews(fromStatus(last), crash, now) {
+	crash := diagnosis.LastCrash(pods)
+	if crash != nil && diagnosis.HappenedAfter(fromStatus(last), crash, now) {
 		f.Crash = crash
 	}
 }
@@ -108,13 +108,13 @@ func (f *Findings) Stalled(stalled bool) metav1.Condition {
 	}
 }
 
-// Remember returns the last failure after this reconcile; see [diagnosis.Remember].
+// Remember returns the last failure after this reconcile; see [diagnosis.RecordFailure].
 func (f *Findings) Remember(last *v1alpha1.LastFailure, stalled bool, now time.Time) *v1alpha1.LastFailure {
 	failure := f.Crash
 	if stalled {
 		failure = f.Cause
 	}
-	return toStatus(diagnosis.Remember(fromStatus(last), failure, now))
+	return toStatus(diagnosis.RecordFailure(fromStatus(last), failure, now))
 }
 
 // Report returns the Events for the findings. recovered is the note of the Event that

@@ -131,7 +131,7 @@ func (h *Helpers) Classify(f *Findings, wanted, found client.Object, err error) 
 		return step.Result{Stop: true}, nil
 	}
 	gvk, unknown := apiutil.GVKForObject(wanted, h.Client.Scheme())
-	cause, refused := diagnosis.Refusal(diagnosis.Object{Kind: gvk.Kind, Name: wanted.GetName()}, err)
+	cause, refused := diagnosis.FromAPIError(diagnosis.Object{Kind: gvk.Kind, Name: wanted.GetName()}, err)
 	if unknown != nil || !refused {
 		return step.Result{}, errors.Join(err, unknown)
 	}
@@ -184,6 +184,6 @@ func (h *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload) error {
 	if err := h.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	w.Nodes = diagnosis.SumUp(nodes.Items)
+	w.Nodes = diagnosis.SummarizeNodes(nodes.Items)
 	return nil
 }

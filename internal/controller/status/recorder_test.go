@@ -13,13 +13,12 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
 func TestAFailureIsToldOnceAsConditionAndAsEvent(t *testing.T) {
@@ -186,17 +185,17 @@ func TestTheStateSummarizesTheStatusAndKstatusAgrees(t *testing.T) {
 		notice  bool
 		want    v1alpha1.Summary
 		ready   bool
-		kstatus kstatus.Status
+		kstatus string
 	}{
-		"ready":     {result: well, want: v1alpha1.Summary{State: v1alpha1.StateReady}, ready: true, kstatus: kstatus.CurrentStatus},
-		"suspended": {result: suspended, want: v1alpha1.Summary{State: v1alpha1.StateSuspended}, kstatus: kstatus.CurrentStatus},
+		"ready":     {result: well, want: v1alpha1.Summary{State: v1alpha1.StateReady}, ready: true, kstatus: "Current"},
+		"suspended": {result: suspended, want: v1alpha1.Summary{State: v1alpha1.StateSuspended}, kstatus: "Current"},
 		"degraded": {
 			result: well, notice: true, want: v1alpha1.Summary{State: v1alpha1.StateDegraded, Reason: notice.Reason},
-			ready: true, kstatus: kstatus.CurrentStatus,
+			ready: true, kstatus: "Current",
 		},
 		"failing": {
 			result: fails, want: v1alpha1.Summary{State: v1alpha1.StateFailing, Reason: fails.Reason, FailingSince: new(metav1.NewTime(noon.Local()))},
-			ready: true, kstatus: kstatus.InProgressStatus,
+			ready: true, kstatus: "InProgress",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +213,7 @@ func TestTheStateSummarizesTheStatusAndKstatusAgrees(t *testing.T) {
 			if exists := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady) != nil; exists != tc.ready {
 				t.Errorf("there is a Ready condition: %v", exists)
 			}
-			if got := cluster.KStatus(t, w.object); got != tc.kstatus {
+			if got := kstatus.Of(t, w.object); string(got) != tc.kstatus {
 				t.Errorf("kstatus says %s, want %s", got, tc.kstatus)
 			}
 		})

@@ -79,6 +79,7 @@ func startOperator() (*Operator, error) {
 // the first of them. Each test works in a Namespace of its own.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
+	skipIfShort(t)
 	if shared.cluster == nil {
 		t.Fatal("the package's TestMain does not call cluster.Main")
 	}

@@ -10,12 +10,10 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
 // Summarized is an object of any of our kinds.
@@ -62,20 +60,6 @@ func (c *Cluster) ExpectNotReady(t testing.TB, o Object, reason string) string {
 	return ready.Message
 }
 
-// KStatus returns the status of an object as Flux, Argo CD and other tools compute it.
-func KStatus(t testing.TB, o client.Object) kstatus.Status {
-	t.Helper()
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := kstatus.Compute(&unstructured.Unstructured{Object: content})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result.Status
-}
-
 // Reason returns why the present generation of an object is in its state, or else the
 // state. It is empty if the operator has not handled the generation yet.
 func Reason(o Summarized) string {
@@ -105,7 +89,7 @@ func (c *Cluster) ExpectSuspended(t testing.TB, o Summarized, state v1alpha1.Sta
 	t.Helper()
 	c.ExpectState(t, o, state)
 	NewWithT(t).Expect(meta.FindStatusCondition(*o.CommonStatus().Conditions, v1alpha1.ConditionReady)).To(BeNil())
-	NewWithT(t).Expect(KStatus(t, o)).To(Equal(kstatus.CurrentStatus))
+	NewWithT(t).Expect(kstatus.Of(t, o)).To(BeEquivalentTo("Current"))
 }
 
 // EventsOn returns the Events with the reason that regard an object.
