@@ -61,6 +61,7 @@ func filesOpenIn(pids []int) []string {
 }
 
 func TestSecondStartFindsTheSameClusterAtTheSameAddress(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
 	first := start(t, localcluster.Config{Dir: dir})
@@ -88,6 +89,7 @@ func TestSecondStartFindsTheSameClusterAtTheSameAddress(t *testing.T) {
 }
 
 func TestTwoClustersRunSideBySideButNotInOneDirectory(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	one := start(t, localcluster.Config{})
 	other := start(t, localcluster.Config{})
@@ -102,6 +104,7 @@ func TestTwoClustersRunSideBySideButNotInOneDirectory(t *testing.T) {
 }
 
 func TestComponentThatDiesIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	mark(t, c, "before")
@@ -127,6 +130,7 @@ func TestComponentThatDiesIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
 }
 
 func TestClusterOfAKilledParentIsTakenOver(t *testing.T) {
+	t.Parallel()
 	skipIfShort(t)
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -150,6 +154,7 @@ func TestClusterOfAKilledParentIsTakenOver(t *testing.T) {
 }
 
 func TestProcessLeftBehindIsEndedByTheNextStart(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	assets, err := localcluster.DefaultAssets()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -173,6 +178,7 @@ func TestProcessLeftBehindIsEndedByTheNextStart(t *testing.T) {
 }
 
 func TestUsersHaveTheRightsThatRBACGivesThem(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	config, err := c.ClientConfigFor("jane", "developers")
@@ -198,6 +204,7 @@ func TestUsersHaveTheRightsThatRBACGivesThem(t *testing.T) {
 }
 
 func TestStoreCanBeCompactedAndPutBack(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	client := clientFor(t, c.RESTConfig())

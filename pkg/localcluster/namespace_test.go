@@ -15,6 +15,7 @@ import (
 // A namespace that is being deleted takes no Events any more, and KWOK that was
 // restarted finds leases that it does not hold: neither may keep a pod from going.
 func TestANamespaceGoesWithItsPodsEvenAfterARestart(t *testing.T) {
+	t.Parallel()
 	const lease = 10 * time.Minute // longer than the test waits
 	c := start(t, localcluster.Config{Components: localcluster.Everything(), Nodes: 1, NodeLease: lease})
 	w := newWorld(t, clientFor(t, c.RESTConfig()))

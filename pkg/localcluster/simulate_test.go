@@ -20,6 +20,7 @@ import (
 )
 
 func TestSimulation(t *testing.T) {
+	t.Parallel()
 	c := start(t, localcluster.Config{Components: localcluster.Everything(), Nodes: 1})
 	client := clientFor(t, c.RESTConfig())
 	awaitNode(t, client, "node-0")
