@@ -13,6 +13,7 @@ import (
 // once but for what was in flight, or not yet in the mirror when the disk was
 // lost.
 func TestNothingIsLostAndLittleRepeatedWhateverCrashes(t *testing.T) {
+	t.Parallel()
 	const worlds = 40
 	var kills, duplicates int
 	for seed := range uint64(worlds) {

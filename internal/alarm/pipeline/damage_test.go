@@ -20,6 +20,7 @@ import (
 // A ledger that is damaged while it is open is set aside when it is opened the next
 // time: the operator must end, not try for ever.
 func TestADamagedLedgerEndsTheRun(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	books, err := outbox.Open(t.Context(), dir)
 	must(t, err)

@@ -116,6 +116,7 @@ func TestARehearsalShowsWhatIsGroupedAndWhatIsHeldBack(t *testing.T) {
 // What a rehearsal shows is what an operator sends that reads the same one by one, by
 // its own clock.
 func TestARehearsalIsTrue(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		spec := v1alpha1.AlarmSpec{Group: &v1alpha1.AlarmGroup{

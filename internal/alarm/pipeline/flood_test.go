@@ -163,6 +163,7 @@ func (f *flooded) got(occurrences int64) (messages []message.Message) {
 }
 
 func TestAFloodAcrossManyGroupsIsOneDigestAndTheGroupsGoOn(t *testing.T) {
+	t.Parallel()
 	begin := clock.RealClock{}.Now()
 	f := startFlooded(t)
 	f.crash("web-0")

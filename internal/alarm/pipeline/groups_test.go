@@ -48,6 +48,7 @@ func namespaceOf(t *testing.T, alarms int) *Alarms {
 
 // Whoever may create Events chooses how many groups there are.
 func TestThereAreOnlySoManyGroupsAndTheRestIsOne(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		alarms, objects int
 		want            int64 // groups that wait, of one receiver
@@ -58,6 +59,7 @@ func TestThereAreOnlySoManyGroupsAndTheRestIsOne(t *testing.T) {
 		"a namespace's alarms have":    {alarms: 21, objects: maxGroupsOfNamespace / 2 / 20, want: maxGroupsOfNamespace/2 + 21, folded: 21},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
 			books, err := outbox.Open(t.Context(), t.TempDir(), outbox.WithClock(clock))
 			must(t, err)

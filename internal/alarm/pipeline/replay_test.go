@@ -25,6 +25,7 @@ const replayedEvents, replayingAlarms = 100_000, 1_000
 // The same Events, read in other batches and by an operator that is restarted again
 // and again, make the same messages.
 func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
+	t.Parallel()
 	events := recorded(replayedEvents)
 	alarms := replaying(t, replayingAlarms)
 	want := (&reading{t: t, alarms: alarms, size: func() int { return 512 }, restarts: 0}).messages(events)

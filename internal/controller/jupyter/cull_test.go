@@ -174,6 +174,7 @@ func TestWhatKeepsANotebookFromBeingCulled(t *testing.T) {
 }
 
 func TestAWarningOutlivesTheOperator(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Whole(1))
 	operator := c.StartOperator(t)
 	s := sceneIn(t, c)
