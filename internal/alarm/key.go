@@ -33,16 +33,16 @@ type GroupValue struct {
 // reads the same Event again sees too.
 func Key(receiver, alarmUID string, occ *Occurrence) string {
 	identity := fmt.Sprintf("%q %q %q %d", receiver, alarmUID, occ.Event.UID, occ.Event.Count)
-	return digest(identity)
+	return shortHash(identity)
 }
 
 // GroupKey names those occurrences of an alarm that have the values in common; all
 // of the alarm's, if there are none: 32 hexadecimal digits.
 func GroupKey(alarmUID string, by ...GroupValue) string {
-	return digest(fmt.Sprintf("%q %q", alarmUID, by))
+	return shortHash(fmt.Sprintf("%q %q", alarmUID, by))
 }
 
-func digest(identity string) string {
+func shortHash(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:16])
 }

@@ -35,7 +35,7 @@ const (
 )
 
 // object names an object across namespaces.
-type object struct {
+type namespacedObject struct {
 	namespace string
 	diagnosis.Object
 }
@@ -44,12 +44,12 @@ type object struct {
 type Cache struct {
 	reader client.Reader
 	clock  clock.PassiveClock
-	tell   func(ctx context.Context, workload types.NamespacedName)
+	notify func(ctx context.Context, workload types.NamespacedName)
 
 	mu        sync.Mutex
 	workloads map[types.NamespacedName]*workload
 	// followers are the workloads that an object belongs to: a claim may have several.
-	followers map[object][]types.NamespacedName
+	followers map[namespacedObject][]types.NamespacedName
 }
 
 // workload is one that is followed.
@@ -62,8 +62,8 @@ type workload struct {
 // calls tell when an Event was heard of a workload.
 func New(reader client.Reader, clk clock.PassiveClock, tell func(context.Context, types.NamespacedName)) *Cache {
 	return &Cache{
-		reader: reader, clock: clk, tell: tell,
-		workloads: map[types.NamespacedName]*workload{}, followers: map[object][]types.NamespacedName{},
+		reader: reader, clock: clk, notify: tell,
+		workloads: map[types.NamespacedName]*workload{}, followers: map[namespacedObject][]types.NamespacedName{},
 	}
 }
 
@@ -119,7 +119,7 @@ func (j *Cache) add(name types.NamespacedName, w *workload, objects []diagnosis.
 	for _, o := range objects {
 		if !slices.Contains(w.objects, o) {
 			added = append(added, o)
-			key := object{name.Namespace, o}
+			key := namespacedObject{name.Namespace, o}
 			j.followers[key] = append(j.followers[key], name)
 		}
 	}
@@ -128,7 +128,7 @@ func (j *Cache) add(name types.NamespacedName, w *workload, objects []diagnosis.
 
 // unfollow needs the lock.
 func (j *Cache) unfollow(name types.NamespacedName, o diagnosis.Object) {
-	key := object{name.Namespace, o}
+	key := namespacedObject{name.Namespace, o}
 	left := slices.DeleteFunc(j.followers[key], func(other types.NamespacedName) bool { return other == name })
 	if len(left) == 0 {
 		delete(j.followers, key)
@@ -192,19 +192,19 @@ func (j *Cache) Events(name types.NamespacedName) []diagnosis.Event {
 
 // Hear takes note of what happened. The same may be told twice.
 func (j *Cache) Observe(ctx context.Context, occurrences []alarm.Occurrence) {
-	for _, name := range j.note(occurrences) {
-		j.tell(ctx, name)
+	for _, name := range j.store(occurrences) {
+		j.notify(ctx, name)
 	}
 }
 
 // note returns whom the occurrences concern.
-func (j *Cache) note(occurrences []alarm.Occurrence) []types.NamespacedName {
+func (j *Cache) store(occurrences []alarm.Occurrence) []types.NamespacedName {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var concerned []types.NamespacedName
 	for i := range occurrences {
 		event := &occurrences[i].Event
-		for _, name := range j.followers[regarded(event)] {
+		for _, name := range j.followers[regardedObject(event)] {
 			j.workloads[name].put(event)
 			if !slices.Contains(concerned, name) {
 				concerned = append(concerned, name)
@@ -216,11 +216,11 @@ func (j *Cache) note(occurrences []alarm.Occurrence) []types.NamespacedName {
 
 // regarded returns the object that an Event regards, if the diagnosis reads it and its
 // namespace vouches for it.
-func regarded(event *alarm.Event) object {
+func regardedObject(event *alarm.Event) namespacedObject {
 	if !diagnosis.Reads(event.Type, event.Reason) || event.Regarding.Namespace != event.Namespace {
-		return object{}
+		return namespacedObject{}
 	}
-	return object{event.Namespace, diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name}}
+	return namespacedObject{event.Namespace, diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name}}
 }
 
 // put keeps an Event, in place of the oldest if there are too many.

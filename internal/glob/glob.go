@@ -20,10 +20,10 @@ type Pattern string
 
 // Match tells whether the whole text fits. Only the last "*" is ever tried
 // again, so the time is at most the product of the lengths.
-func (g Pattern) Match(text string) bool { return g.Count(text, new(int)) }
+func (g Pattern) Match(text string) bool { return g.MatchCounting(text, new(int)) }
 
 // Count is Match that adds to steps how many it took.
-func (g Pattern) Count(text string, steps *int) bool {
+func (g Pattern) MatchCounting(text string, steps *int) bool {
 	if g == "" {
 		return true
 	}

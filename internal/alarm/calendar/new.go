@@ -22,13 +22,13 @@ func (e *Error) Error() string { return e.Field + ": " + e.Message }
 // New returns the Window that is asked for. Its error is an *Error. That start and
 // end of each range are in order is left to the API server.
 func New(spec *v1alpha1.MuteWindow) (*Window, error) {
-	location, err := load(spec.TimeZone)
+	location, err := loadLocation(spec.TimeZone)
 	if err != nil {
 		return nil, err
 	}
 	w := &Window{location: location}
 	for i := range spec.Times {
-		s, err := timesOf(&spec.Times[i])
+		s, err := parseTimes(&spec.Times[i])
 		if err != nil {
 			return nil, &Error{Field: fmt.Sprintf("times[%d]", i), Message: "is no time of the day; write it as 22:00"}
 		}
@@ -38,22 +38,22 @@ func New(spec *v1alpha1.MuteWindow) (*Window, error) {
 		w.weekdays = append(w.weekdays, span{weekdays[r.Start], weekdays[cmp.Or(r.End, r.Start)]})
 	}
 	for _, r := range spec.DaysOfMonth {
-		w.days = append(w.days, spanOf(r.Start, r.End))
+		w.days = append(w.days, newSpan(r.Start, r.End))
 	}
 	for _, r := range spec.Months {
-		w.months = append(w.months, spanOf(r.Start, r.End))
+		w.months = append(w.months, newSpan(r.Start, r.End))
 	}
 	for _, r := range spec.Years {
-		w.years = append(w.years, spanOf(r.Start, r.End))
+		w.years = append(w.years, newSpan(r.Start, r.End))
 	}
-	return w, w.overlap()
+	return w, w.checkOverlap()
 }
 
-func spanOf(start, end int32) span { return span{int(start), int(cmp.Or(end, start))} }
+func newSpan(start, end int32) span { return span{int(start), int(cmp.Or(end, start))} }
 
 // load finds a time zone. Local, which Go knows, is of the host that happens to run
 // the operator.
-func load(name string) (*time.Location, error) {
+func loadLocation(name string) (*time.Location, error) {
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
 		return nil, &Error{Field: "timeZone", Message: fmt.Sprintf(
@@ -63,17 +63,17 @@ func load(name string) (*time.Location, error) {
 }
 
 // timesOf reads a time of the day; midnight is its end, and its start.
-func timesOf(r *v1alpha1.MuteTimes) (s span, err error) {
-	if s.start, err = minuteOf(r.Start); err != nil {
+func parseTimes(r *v1alpha1.MuteTimes) (s span, err error) {
+	if s.start, err = parseMinute(r.Start); err != nil {
 		return span{}, err
 	}
-	s.end, err = minuteOf(r.End)
+	s.end, err = parseMinute(r.End)
 	return s, err
 }
 
 const minutesOfDay = 24 * 60
 
-func minuteOf(text string) (int, error) {
+func parseMinute(text string) (int, error) {
 	if text == "24:00" {
 		return minutesOfDay, nil
 	}

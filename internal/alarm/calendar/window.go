@@ -21,11 +21,11 @@ func (w *Window) Contains(t time.Time) bool {
 	// A date alone, in UTC, has no hour that is missing.
 	today := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 	if len(w.times) == 0 {
-		return w.hasDay(today)
+		return w.containsDay(today)
 	}
 	minute := t.Hour()*60 + t.Minute()
 	for _, s := range w.times {
-		if day, in := s.dayOf(minute, today); in && w.hasDay(day) {
+		if day, in := s.dayOf(minute, today); in && w.containsDay(day) {
 			return true
 		}
 	}
@@ -45,16 +45,16 @@ func (s span) dayOf(minute int, today time.Time) (day time.Time, in bool) {
 	}
 }
 
-func (w *Window) hasDay(day time.Time) bool {
-	return anyHas(w.weekdays, int(day.Weekday())) &&
-		anyHas(w.months, int(day.Month())) &&
-		anyHas(w.years, day.Year()) &&
-		w.hasDayOfMonth(day)
+func (w *Window) containsDay(day time.Time) bool {
+	return anyContains(w.weekdays, int(day.Weekday())) &&
+		anyContains(w.months, int(day.Month())) &&
+		anyContains(w.years, day.Year()) &&
+		w.containsDayOfMonth(day)
 }
 
 // anyHas tells whether a value is in any of the ranges, of which one that ends
 // before it starts goes around.
-func anyHas(spans []span, value int) bool {
+func anyContains(spans []span, value int) bool {
 	for _, s := range spans {
 		after, before := s.start <= value, value <= s.end
 		if after && before || s.start > s.end && (after || before) {
@@ -64,7 +64,7 @@ func anyHas(spans []span, value int) bool {
 	return len(spans) == 0
 }
 
-func (w *Window) hasDayOfMonth(day time.Time) bool {
+func (w *Window) containsDayOfMonth(day time.Time) bool {
 	last := time.Date(day.Year(), day.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
 	for _, s := range w.days {
 		if fromStart(s.start, last) <= day.Day() && day.Day() <= fromStart(s.end, last) {

@@ -24,11 +24,11 @@ type Change struct {
 // receiver.
 type Counters struct {
 	mu       sync.Mutex
-	subjects map[string]*counts
-	dirty    map[string]struct{}
+	subjects map[string]*subjectCounts
+	changed  map[string]struct{}
 }
 
-type counts struct {
+type subjectCounts struct {
 	// uid is that of the object that is counted for; empty until it is known.
 	uid   types.UID
 	total Change
@@ -41,7 +41,7 @@ type counts struct {
 
 // New returns an empty Tally.
 func New() *Counters {
-	return &Counters{subjects: map[string]*counts{}, dirty: map[string]struct{}{}}
+	return &Counters{subjects: map[string]*subjectCounts{}, changed: map[string]struct{}{}}
 }
 
 // Add counts a change of a subject.
@@ -60,7 +60,7 @@ func (t *Counters) Add(subject string, c Change) {
 	if c.Delivered > 0 {
 		s.lastDeliveryAt = later(s.lastDeliveryAt, c.At)
 	}
-	t.dirty[subject] = struct{}{}
+	t.changed[subject] = struct{}{}
 }
 
 // Apply sets the counts of status: those it carried when the object was first
@@ -91,25 +91,25 @@ func (t *Counters) Forget(subject string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.subjects, subject)
-	delete(t.dirty, subject)
+	delete(t.changed, subject)
 }
 
 // TakeDirty returns the subjects that changed since the last call.
-func (t *Counters) TakeDirty() []string {
+func (t *Counters) takeChanged() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	subjects := make([]string, 0, len(t.dirty))
-	for s := range t.dirty {
+	subjects := make([]string, 0, len(t.changed))
+	for s := range t.changed {
 		subjects = append(subjects, s)
 	}
-	clear(t.dirty)
+	clear(t.changed)
 	return subjects
 }
 
-func (t *Counters) subject(name string) *counts {
+func (t *Counters) subject(name string) *subjectCounts {
 	s, ok := t.subjects[name]
 	if !ok {
-		s = &counts{}
+		s = &subjectCounts{}
 		t.subjects[name] = s
 	}
 	return s

@@ -56,13 +56,13 @@ func TestOnlyWhatChangedIsDirtyAndOnlyOnce(t *testing.T) {
 	tally := New()
 	tally.Add("a", Change{Matched: 1})
 	tally.Add("a", Change{Matched: 1})
-	tally.Touch("b")
-	got := tally.TakeDirty()
+	tally.MarkChanged("b")
+	got := tally.takeChanged()
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if again := tally.TakeDirty(); len(again) != 0 {
+	if again := tally.takeChanged(); len(again) != 0 {
 		t.Errorf("dirty again: %v", again)
 	}
 }

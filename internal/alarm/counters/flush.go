@@ -21,7 +21,7 @@ func (t *Counters) Flush(ctx context.Context, clk clock.WithTicker, changed func
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
-			for _, subject := range t.TakeDirty() {
+			for _, subject := range t.takeChanged() {
 				changed(ctx, subject)
 			}
 		}

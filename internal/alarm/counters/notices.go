@@ -34,7 +34,7 @@ func (t *Counters) Notify(subject string, n Notice) {
 		s.notices = map[string]Notice{}
 	}
 	s.notices[n.Reason] = n
-	t.dirty[subject] = struct{}{}
+	t.changed[subject] = struct{}{}
 }
 
 // Notices returns what is still worth saying: the last notice of each reason,
@@ -60,8 +60,8 @@ func (t *Counters) Notices(subject string, now time.Time) []Notice {
 }
 
 // Touch marks a subject as changed, so that its controller looks at it.
-func (t *Counters) Touch(subject string) {
+func (t *Counters) MarkChanged(subject string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.dirty[subject] = struct{}{}
+	t.changed[subject] = struct{}{}
 }

@@ -28,8 +28,8 @@ import (
 
 const (
 	// remembered objects, and for how long: a flood regards few objects.
-	rememberedObjects = 2048
-	rememberFor       = 10 * time.Second
+	maxCachedObjects = 2048
+	cacheTTL         = 10 * time.Second
 
 	// lookupTimeout bounds one read: an API server in trouble must not hold up
 	// the alarms that tell of it.
@@ -39,17 +39,17 @@ const (
 // Enricher looks objects up. It is safe for concurrent use.
 type Enricher struct {
 	cluster string
-	cache   client.Reader
+	nodes   client.Reader
 	live    client.Reader
-	known   *expirable.LRU[subject, alarm.Object]
+	objects *expirable.LRU[cacheKey, alarm.Object]
 	timeout time.Duration
 }
 
 // subject is what is remembered: an object, or a Pod in trouble as it was when an Event
 // of that reason was matched. Another reason tells of another state of the Pod.
-type subject struct {
+type cacheKey struct {
 	alarm.Reference
-	trouble string
+	reason string
 }
 
 // ClusterName is what messages call a cluster that was given no name: derived from the
@@ -62,8 +62,8 @@ func ClusterName(uid string) string {
 // New returns an Enricher. cache serves Nodes; live reads from the API server.
 func New(cluster string, cache, live client.Reader) *Enricher {
 	return &Enricher{
-		cluster: cluster, cache: cache, live: live, timeout: lookupTimeout,
-		known: expirable.NewLRU[subject, alarm.Object](rememberedObjects, nil, rememberFor),
+		cluster: cluster, nodes: cache, live: live, timeout: lookupTimeout,
+		objects: expirable.NewLRU[cacheKey, alarm.Object](maxCachedObjects, nil, cacheTTL),
 	}
 }
 
@@ -73,7 +73,7 @@ func (e *Enricher) Context(ctx context.Context, event *alarm.Event) alarm.Contex
 	defer cancel()
 	object, resolved := e.object(ctx, event)
 	if !resolved {
-		object = named(event.Regarding)
+		object = namesOnly(event.Regarding)
 	}
 	return alarm.Context{
 		Object: object, Resolved: resolved,
@@ -87,27 +87,27 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 		return alarm.Object{}, false
 	}
 	ref.FieldPath = "" // the same object, whichever of its containers
-	about := subject{Reference: ref}
-	if ref.Kind == "Pod" && tellsOfTrouble(event) {
-		about.trouble = cmp.Or(event.Reason, "?")
+	about := cacheKey{Reference: ref}
+	if ref.Kind == "Pod" && mayHaveCause(event) {
+		about.reason = cmp.Or(event.Reason, "?")
 	}
-	if object, ok := e.known.Get(about); ok {
+	if object, ok := e.objects.Get(about); ok {
 		return object, true
 	}
 	object, ok := e.lookUp(ctx, about)
 	if ok && ref.Kind != "Node" {
-		e.known.Add(about, object)
+		e.objects.Add(about, object)
 	}
 	return object, ok
 }
 
 // tellsOfTrouble says whether an Event of a Pod may have a cause. That the kubelet puts
 // off a pull which has failed is of type Normal.
-func tellsOfTrouble(event *alarm.Event) bool {
+func mayHaveCause(event *alarm.Event) bool {
 	return event.Type == corev1.EventTypeWarning || event.Reason == "BackOff"
 }
 
-func (e *Enricher) lookUp(ctx context.Context, about subject) (alarm.Object, bool) {
+func (e *Enricher) lookUp(ctx context.Context, about cacheKey) (alarm.Object, bool) {
 	ref := about.Reference
 	group, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -119,13 +119,13 @@ func (e *Enricher) lookUp(ctx context.Context, about subject) (alarm.Object, boo
 		return alarm.Object{}, false
 	case kind == corev1.SchemeGroupVersion.WithKind("Node"):
 		return e.node(ctx, ref)
-	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && about.trouble != "":
+	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && about.reason != "":
 		return e.pod(ctx, ref)
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	if err := e.live.Get(ctx, key, object); err != nil || !isMeant(ref, object) {
+	if err := e.live.Get(ctx, key, object); err != nil || !isSame(ref, object) {
 		return alarm.Object{}, false
 	}
 	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, true
@@ -136,7 +136,7 @@ func (e *Enricher) lookUp(ctx context.Context, about subject) (alarm.Object, boo
 func (e *Enricher) pod(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
 	pod := &corev1.Pod{}
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	if err := e.live.Get(ctx, key, pod); err != nil || !isMeant(ref, pod) {
+	if err := e.live.Get(ctx, key, pod); err != nil || !isSame(ref, pod) {
 		return alarm.Object{}, false
 	}
 	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
@@ -150,19 +150,19 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference) (alarm.Object, 
 // than the cache.
 func (e *Enricher) node(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
 	node := &corev1.Node{}
-	err := e.cache.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
+	err := e.nodes.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
 	if apierrors.IsNotFound(err) {
 		err = e.live.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
 	}
-	if err != nil || !isMeant(ref, node) {
+	if err != nil || !isSame(ref, node) {
 		return alarm.Object{}, false
 	}
-	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(node), Node: describe(node)}, true
+	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(node), Node: nodeDetails(node)}, true
 }
 
 func (e *Enricher) countNodes(ctx context.Context) int64 {
 	var nodes corev1.NodeList
-	if err := e.cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := e.nodes.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return 0
 	}
 	return int64(len(nodes.Items))
@@ -181,7 +181,7 @@ func trusted(event *alarm.Event) bool {
 // isMeant says whether the object is the one that is meant: neither a later one of
 // the same name, nor one without a namespace that an Event claims for its own. A
 // kubelet's Events carry the name of the Node as its UID.
-func isMeant(ref alarm.Reference, object client.Object) bool {
+func isSame(ref alarm.Reference, object client.Object) bool {
 	if object.GetNamespace() != ref.Namespace {
 		return false
 	}
@@ -189,7 +189,7 @@ func isMeant(ref alarm.Reference, object client.Object) bool {
 		(ref.Kind == "Node" && ref.UID == ref.Name)
 }
 
-func named(ref alarm.Reference) alarm.Object {
+func namesOnly(ref alarm.Reference) alarm.Object {
 	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: alarm.ObjectMeta{
 		Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
 	}}
@@ -198,7 +198,7 @@ func named(ref alarm.Reference) alarm.Object {
 func metadata(o client.Object) alarm.ObjectMeta {
 	return alarm.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
-		Labels: bounded(o.GetLabels()), Annotations: bounded(o.GetAnnotations()),
+		Labels: limited(o.GetLabels()), Annotations: limited(o.GetAnnotations()),
 		CreationTimestamp: o.GetCreationTimestamp().Time,
 	}
 }
@@ -206,20 +206,20 @@ func metadata(o client.Object) alarm.ObjectMeta {
 // Bounds of labels and of annotations, each, in bytes: an object's may be 256 KiB
 // together, and thousands of objects are remembered.
 const (
-	maxValue    = 4 << 10
-	maxMetadata = 8 << 10
+	maxValueSize    = 4 << 10
+	maxMetadataSize = 8 << 10
 )
 
 // bounded returns what there is room for, in the order of the keys, and never the
 // last applied configuration. A value that is too long is left out.
-func bounded(m map[string]string) map[string]string {
+func limited(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
 	}
-	kept, room := make(map[string]string, len(m)), maxMetadata
+	kept, room := make(map[string]string, len(m)), maxMetadataSize
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		size := len(key) + len(m[key])
-		if key == corev1.LastAppliedConfigAnnotation || len(m[key]) > maxValue || size > room {
+		if key == corev1.LastAppliedConfigAnnotation || len(m[key]) > maxValueSize || size > room {
 			continue
 		}
 		room -= size
@@ -228,7 +228,7 @@ func bounded(m map[string]string) map[string]string {
 	return kept
 }
 
-func describe(node *corev1.Node) alarm.Node {
+func nodeDetails(node *corev1.Node) alarm.Node {
 	capacity := make(map[string]string, len(node.Status.Capacity))
 	for name, quantity := range node.Status.Capacity {
 		capacity[string(name)] = quantity.String()

@@ -43,7 +43,7 @@ func newSurroundings(t *testing.T, nodes fields.Selector) *surroundings {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	s.create(t, s.service)
-	s.Enricher = enrich.New("test", startCache(t, config, nodes), s.live).Patient()
+	s.Enricher = enrich.New("test", startCache(t, config, nodes), s.live).WithLongTimeout()
 	return s
 }
 

@@ -75,7 +75,7 @@ func (a *Alarm) Muted(at time.Time) bool {
 // API server does not force them to), and whoever may edit one namespace may
 // write Events that regard another: only where both agree is an Event of that
 // namespace.
-func (a *Alarm) sees(occ *alarm.Occurrence) bool {
+func (a *Alarm) inScope(occ *alarm.Occurrence) bool {
 	if occ.ObservedAt.Before(a.createdAt) {
 		return false
 	}

@@ -63,7 +63,7 @@ func (c Candidate) Match(ctx context.Context, known *alarm.Context) Result {
 	vars := &variables{event: &c.occ.Event, context: known}
 	defer func() { c.meter.spend(vars.cost) }()
 	for _, p := range c.postings {
-		r := c.Alarm.entries[p.entry].judge(ctx, vars)
+		r := c.Alarm.entries[p.entry].evaluate(ctx, vars)
 		result.Outcome = max(result.Outcome, r.Outcome)
 		if result.Err == nil {
 			result.Err = r.Err

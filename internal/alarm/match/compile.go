@@ -90,7 +90,7 @@ func (c *Compiler) compileEntry(field string, match *v1alpha1.EventMatch) (entry
 		e.names = append(e.names, glob.Pattern(name))
 	}
 	var err error
-	if e.object, err = compileSelector(field+".objectSelector", match.ObjectSelector); err != nil {
+	if e.objectSelector, err = compileSelector(field+".objectSelector", match.ObjectSelector); err != nil {
 		return entry{}, err
 	}
 	if match.Expression != "" {

@@ -14,7 +14,7 @@ import (
 const maxCost = 100_000
 
 // noBound is beyond what any expression over values of bounded size costs.
-const noBound = math.MaxUint64 / 1_000_000
+const unboundedCost = math.MaxUint64 / 1_000_000
 
 // checkCost refuses the expression, at the offset in the field's text, if it is
 // estimated to cost too much.
@@ -22,7 +22,7 @@ func (e *expression) checkCost(text string, offset int) error {
 	switch {
 	case e.cost <= maxCost:
 		return nil
-	case e.cost > noBound:
+	case e.cost > unboundedCost:
 		return expressionError(e.field, text, offset, "its cost has no bound; the limit is %d", maxCost)
 	default:
 		return expressionError(e.field, text, offset, "its cost may reach %d; the limit is %d", e.cost, maxCost)
@@ -56,10 +56,10 @@ const (
 )
 
 // sizes implements checker.CostEstimator.
-type sizes struct{}
+type costEstimator struct{}
 
 // EstimateSize implements checker.CostEstimator.
-func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
+func (costEstimator) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	path := node.Path()
 	switch len(path) {
 	case 0:
@@ -87,7 +87,7 @@ func maxSize(path []string) uint64 {
 
 // EstimateCallCost implements checker.CostEstimator: it tells the size of what
 // CEL does not know to be small.
-func (sizes) EstimateCallCost(_, overload string, _ *checker.AstNode, _ []checker.AstNode) *checker.CallEstimate {
+func (costEstimator) EstimateCallCost(_, overload string, _ *checker.AstNode, _ []checker.AstNode) *checker.CallEstimate {
 	switch overload {
 	case "int64_to_string", "uint64_to_string", "double_to_string", "bool_to_string",
 		"timestamp_to_string", "duration_to_string":

@@ -15,7 +15,7 @@ type entry struct {
 	kinds, reasons, types []string
 	names                 []glob.Pattern
 	note                  glob.Pattern
-	object                labels.Selector
+	objectSelector        labels.Selector
 	expression            *expression
 }
 
@@ -25,7 +25,7 @@ func (e *entry) accepts(event *alarm.Event, steps *int) bool {
 	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
 		anyOrOneOf(e.types, event.Type) &&
 		e.acceptsName(event.Regarding.Name, steps) &&
-		e.note.Count(event.Note, steps)
+		e.note.MatchCounting(event.Note, steps)
 }
 
 func anyOrOneOf(accepted []string, value string) bool {
@@ -37,7 +37,7 @@ func (e *entry) acceptsName(name string, steps *int) bool {
 		return true
 	}
 	for _, g := range e.names {
-		if g.Count(name, steps) {
+		if g.MatchCounting(name, steps) {
 			return true
 		}
 	}
@@ -45,21 +45,21 @@ func (e *entry) acceptsName(name string, steps *int) bool {
 }
 
 func (e *entry) needsContext() bool {
-	return e.object != nil || e.expression != nil && e.expression.needsContext
+	return e.objectSelector != nil || e.expression != nil && e.expression.needsContext
 }
 
 // judge decides on an Event that the entry accepts.
-func (e *entry) judge(ctx context.Context, vars *variables) Result {
-	if e.object != nil {
+func (e *entry) evaluate(ctx context.Context, vars *variables) Result {
+	if e.objectSelector != nil {
 		if !vars.context.Resolved {
 			return Result{Outcome: Unresolved}
 		}
-		if !e.object.Matches(labels.Set(vars.context.Object.Metadata.Labels)) {
+		if !e.objectSelector.Matches(labels.Set(vars.context.Object.Metadata.Labels)) {
 			return Result{Outcome: NotMatched}
 		}
 	}
 	if e.expression == nil {
 		return Result{Outcome: Matched}
 	}
-	return e.expression.judge(ctx, vars)
+	return e.expression.evaluateCondition(ctx, vars)
 }

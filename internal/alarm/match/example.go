@@ -20,22 +20,22 @@ func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
 	if len(a.entries) > 0 {
 		e = a.entries[0]
 	}
-	ref := alarm.Reference{APIVersion: "v1", Kind: first(e.kinds, "Pod"), Name: first(e.names, "example"), UID: "example"}
+	ref := alarm.Reference{APIVersion: "v1", Kind: exampleOf(e.kinds, "Pod"), Name: exampleOf(e.names, "example"), UID: "example"}
 	namespace := cmp.Or(a.ID.Namespace, "default")
 	if ref.Kind != "Node" || a.ID.Kind == alarm.KindAlarm {
 		ref.Namespace = namespace
 	}
 	event := alarm.Event{
 		Namespace: namespace, Name: "example", UID: "example",
-		Type: first(e.types, "Warning"), Reason: first(e.reasons, "Example"),
-		Note: first([]glob.Pattern{e.note}, "an example, made up to test this alarm"), Count: 1, FirstSeen: at, LastSeen: at,
+		Type: exampleOf(e.types, "Warning"), Reason: exampleOf(e.reasons, "Example"),
+		Note: exampleOf([]glob.Pattern{e.note}, "an example, made up to test this alarm"), Count: 1, FirstSeen: at, LastSeen: at,
 		Regarding: ref, ReportingController: "example",
 	}
 	known := alarm.Context{Resolved: true, Object: alarm.Object{
 		APIVersion: ref.APIVersion, Kind: ref.Kind,
 		Metadata: alarm.ObjectMeta{
 			Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
-			Labels: labelsFor(e.object), CreationTimestamp: at,
+			Labels: labelsMatching(e.objectSelector), CreationTimestamp: at,
 		},
 	}}
 	if ref.Kind == "Node" {
@@ -47,7 +47,7 @@ func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
 }
 
 // first is a text that the first of the patterns matches, or another if there is none.
-func first[P ~string](patterns []P, otherwise string) string {
+func exampleOf[P ~string](patterns []P, otherwise string) string {
 	if len(patterns) == 0 || patterns[0] == "" {
 		return otherwise
 	}
@@ -58,7 +58,7 @@ func first[P ~string](patterns []P, otherwise string) string {
 }
 
 // labelsFor are labels that a selector selects, as far as it says what must be there.
-func labelsFor(selector labels.Selector) map[string]string {
+func labelsMatching(selector labels.Selector) map[string]string {
 	if selector == nil {
 		return nil
 	}

@@ -106,7 +106,7 @@ func (c *Compiler) compileExpression(field, text string, part span) (*expression
 		return nil, nil, failure
 	}
 	e := &expression{field: field}
-	if err := e.plan(c.env, checked); err != nil {
+	if err := e.build(c.env, checked); err != nil {
 		return nil, nil, expressionError(field, text, part.offset, "%s", err)
 	}
 	return e, checked.OutputType(), nil
@@ -122,12 +122,12 @@ func blank(s string) string {
 	}, s)
 }
 
-func (e *expression) plan(env *cel.Env, checked *cel.Ast) error {
+func (e *expression) build(env *cel.Env, checked *cel.Ast) error {
 	root := ast.NavigateAST(checked.NativeRep())
 	if len(ast.MatchDescendants(root, ast.KindMatcher(ast.StructKind))) > 0 {
 		return errMakesObject
 	}
-	cost, err := env.EstimateCost(checked, sizes{})
+	cost, err := env.EstimateCost(checked, costEstimator{})
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (e *expression) eval(ctx context.Context, vars *variables) (ref.Val, error)
 
 // judge runs an expression that is a bool. One that fails for want of an object
 // that is gone is not at fault.
-func (e *expression) judge(ctx context.Context, vars *variables) Result {
+func (e *expression) evaluateCondition(ctx context.Context, vars *variables) Result {
 	value, err := e.eval(ctx, vars)
 	switch {
 	case err == nil && value == types.True:

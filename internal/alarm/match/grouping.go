@@ -50,7 +50,7 @@ func compileGrouping(spec *v1alpha1.AlarmGroup) (*Grouping, error) {
 	}
 	g := &Grouping{Wait: seconds(spec.WaitSeconds, defaultWait), Interval: seconds(spec.IntervalSeconds, defaultInterval)}
 	for i, text := range spec.By {
-		value := valueOf(text)
+		value := valueFunc(text)
 		if value == nil {
 			return nil, &CompileError{
 				Reason: v1alpha1.ReasonInvalidGroup, Field: fmt.Sprintf("spec.group.by[%d]", i),
@@ -70,20 +70,20 @@ func seconds(n *int32, byDefault int32) time.Duration {
 }
 
 // valueOf returns what finds the value of a key, nil if there is no such key.
-func valueOf(key string) func(*alarm.Event, *alarm.Object) string {
+func valueFunc(key string) func(*alarm.Event, *alarm.Object) string {
 	if value, ok := eventKeys[key]; ok {
 		return func(e *alarm.Event, _ *alarm.Object) string { return value(e) }
 	}
-	if name, ok := within(key, "object.labels["); ok {
+	if name, ok := bracketed(key, "object.labels["); ok {
 		return func(_ *alarm.Event, o *alarm.Object) string { return o.Metadata.Labels[name] }
 	}
-	if name, ok := within(key, "object.annotations["); ok {
+	if name, ok := bracketed(key, "object.annotations["); ok {
 		return func(_ *alarm.Event, o *alarm.Object) string { return o.Metadata.Annotations[name] }
 	}
 	return nil
 }
 
-func within(key, prefix string) (name string, ok bool) {
+func bracketed(key, prefix string) (name string, ok bool) {
 	name, begins := strings.CutPrefix(key, prefix)
 	name, ends := strings.CutSuffix(name, "]")
 	return name, begins && ends && name != ""

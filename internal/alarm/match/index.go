@@ -98,7 +98,7 @@ func addTo(lists map[string][]posting, keys []string, p posting) {
 }
 
 // Own returns the Alarms of a namespace that are not suspended.
-func (ix *Index) Own(namespace string) []*Alarm {
+func (ix *Index) AlarmsIn(namespace string) []*Alarm {
 	if s, ok := ix.namespaced[namespace]; ok {
 		return s.alarms
 	}
@@ -114,14 +114,14 @@ func (ix *Index) Own(namespace string) []*Alarm {
 // that is exhausted, here or in Match, the rest of them are left out.
 func (ix *Index) Candidates(occ *alarm.Occurrence, namespaces Namespaces, meter *Meter) []Candidate {
 	s := search{index: ix, occ: occ, namespaces: namespaces}
-	s.in(&ix.cluster)
+	s.searchScope(&ix.cluster)
 	if namespace, trusted := trustedNamespace(&occ.Event); trusted {
 		if own, ok := ix.namespaced[namespace]; ok {
 			s.meter = meter
-			s.in(own)
+			s.searchScope(own)
 		}
 	}
-	return s.candidates(meter)
+	return s.group(meter)
 }
 
 // search is one run of Candidates.
@@ -137,22 +137,22 @@ type search struct {
 	asked, exists bool
 }
 
-func (s *search) in(sc *scope) {
-	s.among(sc.byReason[s.occ.Event.Reason])
-	s.among(sc.byKind[s.occ.Event.Regarding.Kind])
-	s.among(sc.any)
+func (s *search) searchScope(sc *scope) {
+	s.searchPostings(sc.byReason[s.occ.Event.Reason])
+	s.searchPostings(sc.byKind[s.occ.Event.Regarding.Kind])
+	s.searchPostings(sc.any)
 }
 
 // stepsPerUnit is how many steps of a glob take as long as a unit of CEL's cost.
 const stepsPerUnit = 32
 
-func (s *search) among(postings []posting) {
+func (s *search) searchPostings(postings []posting) {
 	for _, p := range postings {
 		if s.meter.Exhausted() {
 			return
 		}
 		a, steps := s.index.alarms[p.alarm], 0
-		if a.sees(s.occ) && a.entries[p.entry].accepts(&s.occ.Event, &steps) && s.selected(a.namespaces) {
+		if a.inScope(s.occ) && a.entries[p.entry].accepts(&s.occ.Event, &steps) && s.selected(a.namespaces) {
 			s.found = append(s.found, p)
 		}
 		s.meter.spend(int64(1 + steps/stepsPerUnit))
@@ -173,7 +173,7 @@ func (s *search) selected(selector labels.Selector) bool {
 }
 
 // candidates gathers what was found by alarm. meter is of the namespaced ones.
-func (s *search) candidates(meter *Meter) []Candidate {
+func (s *search) group(meter *Meter) []Candidate {
 	slices.SortFunc(s.found, func(a, b posting) int {
 		return cmp.Or(cmp.Compare(a.alarm, b.alarm), cmp.Compare(a.entry, b.entry))
 	})

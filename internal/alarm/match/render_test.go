@@ -6,13 +6,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bongsu-io/bongsu/internal/testing/messages"
-
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/testing/messages"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func render(t testing.TB, message v1alpha1.AlarmMessage, occ *alarm.Occurrence, known *alarm.Context) (message.Message, error) {

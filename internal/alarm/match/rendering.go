@@ -17,13 +17,13 @@ func (a *Alarm) Render(ctx context.Context, occ *alarm.Occurrence, known *alarm.
 }
 
 func (a *Alarm) render(ctx context.Context, occ *alarm.Occurrence, vars *variables) (message.Message, error) {
-	title, titleErr := a.title.orDefault(ctx, vars, message.DefaultTitle)
-	text, textErr := a.text.orDefault(ctx, vars, func(*alarm.Event) string { return a.defaultText(occ, &vars.context.Object) })
+	title, titleErr := a.title.renderOr(ctx, vars, message.DefaultTitle)
+	text, textErr := a.text.renderOr(ctx, vars, func(*alarm.Event) string { return a.defaultText(occ, &vars.context.Object) })
 	return message.New(a.ID, occ, vars.context, title, text), cmp.Or(titleErr, textErr)
 }
 
 // orDefault renders the template, or the default if the alarm has none.
-func (t *template) orDefault(ctx context.Context, vars *variables, text func(*alarm.Event) string) (string, error) {
+func (t *template) renderOr(ctx context.Context, vars *variables, text func(*alarm.Event) string) (string, error) {
 	if t == nil {
 		return text(vars.event), nil
 	}

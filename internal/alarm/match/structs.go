@@ -97,7 +97,7 @@ func getFrom(field int) func(any) (any, error) {
 	return func(pointer any) (any, error) {
 		value := reflect.ValueOf(pointer).Elem().Field(field)
 		if t, ok := reflect.TypeAssert[*time.Time](value.Addr()); ok {
-			return knownTime(*t), nil
+			return epochIfZero(*t), nil
 		}
 		if value.Kind() == reflect.Struct {
 			return value.Addr().Interface(), nil
@@ -108,7 +108,7 @@ func getFrom(field int) func(any) (any, error) {
 
 // knownTime is the epoch for a time that is not known: the year 1 is further
 // from any other time than a duration of CEL can be.
-func knownTime(t time.Time) time.Time {
+func epochIfZero(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Unix(0, 0)
 	}

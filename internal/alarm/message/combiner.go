@@ -112,7 +112,7 @@ func (c *Combiner) Message() Message {
 	for i := range events {
 		e := &events[i]
 		if g, ok := c.groups[groupKey{reason: e.Reason, kind: e.Regarding.Kind}]; ok {
-			g.name(e)
+			g.addName(e)
 		}
 	}
 	d.Title, d.Text = digestText(d.Count, slices.SortedFunc(maps.Values(c.groups), compareGroups))

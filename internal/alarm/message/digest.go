@@ -34,14 +34,14 @@ type eventGroup struct {
 	count int64
 	// objects are hashes of the different objects; named are the first of them.
 	objects map[uint64]struct{}
-	named   []string
+	names   []string
 }
 
 // name has the group name the event's object, as long as there is room.
-func (g *eventGroup) name(e *Event) {
+func (g *eventGroup) addName(e *Event) {
 	name := objectName("", e.Regarding.Namespace, e.Regarding.Name)
-	if len(g.named) < maxNamed && !slices.Contains(g.named, name) {
-		g.named = append(g.named, name)
+	if len(g.names) < maxNamed && !slices.Contains(g.names, name) {
+		g.names = append(g.names, name)
 	}
 }
 
@@ -53,11 +53,11 @@ func (g *eventGroup) String() string {
 // line is "37 × BackOff Pod: default/web-0, default/web-1 and 12 more".
 func (g *eventGroup) line() string {
 	line := g.String()
-	if len(g.named) == 0 {
+	if len(g.names) == 0 {
 		return plaintext.CutRunes(line, maxLineLength)
 	}
-	line += ": " + strings.Join(g.named, ", ")
-	if more := len(g.objects) - len(g.named); more > 0 {
+	line += ": " + strings.Join(g.names, ", ")
+	if more := len(g.objects) - len(g.names); more > 0 {
 		line += fmt.Sprintf(" and %d more", more)
 	}
 	return plaintext.CutRunes(line, maxLineLength)

@@ -17,7 +17,7 @@ func Compose(group Group, parts []Message, count int64) Message {
 	lines := []string{m.Text}
 	if len(parts) > 1 {
 		newest := &parts[len(parts)-1]
-		if theSame(m.Events) { // the newest says it best
+		if sameSubject(m.Events) { // the newest says it best
 			m.Title, lines[0] = newest.Title, newest.Text
 		} else {
 			first, _, _ := strings.Cut(newest.Text, "\n")
@@ -34,19 +34,19 @@ func Compose(group Group, parts []Message, count int64) Message {
 	if group.Resolved {
 		m.Title = plaintext.CutRunes("Resolved: "+m.Title, MaxTitleLength)
 	}
-	m.Text = withTail(lines[0], lines[1:])
+	m.Text = appendLines(lines[0], lines[1:])
 	return m
 }
 
 // theSame says whether the same happened to one object, whatever the notes say.
-func theSame(events []Event) bool {
+func sameSubject(events []Event) bool {
 	return !slices.ContainsFunc(events, func(e Event) bool {
 		return e.Reason != events[0].Reason || e.Regarding != events[0].Regarding
 	})
 }
 
 // withTail puts lines below a text, of which it takes as much as there is room for.
-func withTail(text string, lines []string) string {
+func appendLines(text string, lines []string) string {
 	tail := strings.Join(lines, "\n")
 	return strings.TrimSpace(plaintext.CutRunes(text, MaxTextLength-len(tail)-1) + "\n" + tail)
 }

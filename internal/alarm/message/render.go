@@ -62,11 +62,11 @@ func DefaultText(occ *alarm.Occurrence, object *alarm.Object, further ...string)
 	if cause := field(object.Cause); cause != "" {
 		lines = append(lines, "Cause: "+cause)
 	}
-	lines = append(append(lines, frequency(occ)), further...)
+	lines = append(append(lines, frequencyLine(occ)), further...)
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-func frequency(occ *alarm.Occurrence) string {
+func frequencyLine(occ *alarm.Occurrence) string {
 	event := &occ.Event
 	switch {
 	case event.Count <= 1:

@@ -46,7 +46,7 @@ func onLine(t *testing.T, spec v1alpha1.AlarmSpec, test func(l *line)) {
 		l := &line{t: t, registry: prometheus.NewPedanticRegistry(), Counters: counters.New(), feed: make(feed)}
 		books, err := outbox.Open(t.Context(), dir)
 		must(t, err)
-		ms := metrics.NewMetrics(l.registry, metrics.Load{
+		ms := metrics.New(l.registry, metrics.Load{
 			Size: books.Size,
 			OldestSeconds: func() float64 {
 				since, err := books.Oldest(t.Context())
@@ -60,11 +60,11 @@ func onLine(t *testing.T, spec v1alpha1.AlarmSpec, test func(l *line)) {
 		accountant := metrics.NewRecorder(l.Counters, ms, nil, "", clock.RealClock{}, logr.Discard())
 		l.Dispatcher = notify.NewDispatcher(books, accountant, clock.RealClock{}, logr.Discard(), notify.Options{})
 		p := pipeline.New(pipeline.Config{
-			ClusterUID: "cluster", Feed: l.feed, Ledger: books, Mirror: &noMirror{}, Dispatcher: l.Dispatcher,
+			ClusterUID: "cluster", Source: l.feed, Outbox: books, Checkpoint: &noMirror{}, Dispatcher: l.Dispatcher,
 			Alarms: inForce(t, spec), Enricher: nothingKnown{}, Reporter: accountant,
-			Hear:  func(context.Context, []alarm.Occurrence) {},
-			Prime: func(context.Context) error { return nil },
-			Clock: clock.RealClock{}, Log: logr.Discard(),
+			Observe:    func(context.Context, []alarm.Occurrence) {},
+			LoadAlarms: func(context.Context) error { return nil },
+			Clock:      clock.RealClock{}, Log: logr.Discard(),
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -18,7 +18,7 @@ type Metrics struct {
 var latencies = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 5 * 60, 15 * 60, 3600, 6 * 3600, 24 * 3600}
 
 // NewMetrics registers the metrics. With each collection the gauges ask load.
-func NewMetrics(registry prometheus.Registerer, load Load) *Metrics {
+func New(registry prometheus.Registerer, load Load) *Metrics {
 	factory := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
 		return factory.NewCounter(prometheus.CounterOpts{Namespace: "bongsu", Name: name, Help: help})

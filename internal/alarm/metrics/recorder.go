@@ -27,9 +27,9 @@ import (
 
 // Accountant keeps the accounts.
 type Recorder struct {
-	tally     *counters.Counters
+	counters  *counters.Counters
 	metrics   *Metrics
-	recorder  *events.Recorder
+	events    *events.Recorder
 	namespace string
 	clock     clock.PassiveClock
 	log       logr.Logger
@@ -43,7 +43,7 @@ var (
 // New returns an Accountant. What concerns the operator itself becomes an Event on
 // the mirror, in the operator's namespace.
 func NewRecorder(t *counters.Counters, m *Metrics, recorder *events.Recorder, namespace string, clk clock.PassiveClock, log logr.Logger) *Recorder {
-	return &Recorder{tally: t, metrics: m, recorder: recorder, namespace: namespace, clock: clk, log: log}
+	return &Recorder{counters: t, metrics: m, events: recorder, namespace: namespace, clock: clk, log: log}
 }
 
 // Judged implements pipeline.Reporter.
@@ -53,26 +53,26 @@ func (a *Recorder) Evaluated(id alarm.ID, outcome match.Outcome, err error, occu
 	switch outcome {
 	case match.Matched:
 		a.metrics.matched.Add(float64(occurrences))
-		a.tally.Add(subject, counters.Change{Matched: occurrences, At: now})
+		a.counters.Add(subject, counters.Change{Matched: occurrences, At: now})
 	case match.Unresolved:
 		a.metrics.unresolved.Add(float64(occurrences))
-		a.tally.Add(subject, counters.Change{Unresolved: occurrences, At: now})
+		a.counters.Add(subject, counters.Change{Unresolved: occurrences, At: now})
 	case match.NotMatched, match.Failed: // a failure is told below
 	}
 	switch {
 	case errors.Is(err, match.ErrOverBudget):
 		a.metrics.overBudget.Inc()
-		a.tally.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonOverBudget, Text: err.Error(), Since: now})
+		a.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonOverBudget, Text: err.Error(), Since: now})
 	case err != nil:
 		a.metrics.expressionFailures.Inc()
-		a.tally.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: err.Error(), Since: now})
+		a.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: err.Error(), Since: now})
 	}
 }
 
 // Suppressed implements pipeline.Reporter.
 func (a *Recorder) Suppressed(id alarm.ID, why pipeline.Suppression, occurrences int64) {
 	a.metrics.suppressed.WithLabelValues(string(why)).Add(float64(occurrences))
-	a.tally.Add(kube.Key(id).String(), counters.Change{Suppressed: occurrences, At: a.clock.Now()})
+	a.counters.Add(kube.Key(id).String(), counters.Change{Suppressed: occurrences, At: a.clock.Now()})
 }
 
 // Merged implements pipeline.Reporter. In no status: what is told in another message
@@ -82,8 +82,8 @@ func (a *Recorder) Merged(messages int64) {
 }
 
 // Folded implements pipeline.Reporter.
-func (a *Recorder) Folded(id alarm.ID) {
-	a.tally.Notify(kube.Key(id).String(), counters.Notice{
+func (a *Recorder) GroupLimitReached(id alarm.ID) {
+	a.counters.Notify(kube.Key(id).String(), counters.Notice{
 		Reason: v1alpha1.ReasonTooManyGroups, Since: a.clock.Now(),
 		Text: "too many groups are open: what belongs to none of them is one group; group by something that has fewer values",
 	})
@@ -91,26 +91,26 @@ func (a *Recorder) Folded(id alarm.ID) {
 
 // Queued implements pipeline.Reporter.
 func (a *Recorder) Queued(receiver string, occurrences int64) {
-	a.tally.Add(receiver, counters.Change{Matched: occurrences, At: a.clock.Now()})
+	a.counters.Add(receiver, counters.Change{Matched: occurrences, At: a.clock.Now()})
 }
 
 // Reset implements pipeline.Reporter.
 func (a *Recorder) Reset(ctx context.Context, text string) {
 	a.metrics.resets.Inc()
-	a.tellOperator(ctx, v1alpha1.ReasonFeedReset, text)
+	a.emitOperatorEvent(ctx, v1alpha1.ReasonFeedReset, text)
 }
 
 // LedgerReset tells that the ledger's file was set aside.
-func (a *Recorder) LedgerReset(ctx context.Context, r *outbox.Recovery) {
-	a.tellOperator(ctx, v1alpha1.ReasonLedgerReset,
+func (a *Recorder) OutboxReset(ctx context.Context, r *outbox.Recovery) {
+	a.emitOperatorEvent(ctx, v1alpha1.ReasonLedgerReset,
 		fmt.Sprintf("the ledger could not be read and was set aside as %s (%v); alarms continue from the mirror in the cluster", r.Path, r.Cause))
 }
 
 // tellOperator says something to whoever runs the operator.
-func (a *Recorder) tellOperator(ctx context.Context, reason, text string) {
+func (a *Recorder) emitOperatorEvent(ctx context.Context, reason, text string) {
 	a.log.Info(text, "reason", reason)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: checkpoint.Name}}
-	err := a.recorder.Emit(ctx, object, events.Event{
+	err := a.events.Emit(ctx, object, events.Event{
 		Type: corev1.EventTypeWarning, Reason: reason, Action: "TakeOver", Note: text, Since: a.clock.Now(),
 	})
 	if err != nil {
@@ -125,8 +125,8 @@ func (a *Recorder) Delivered(receiver string, d notify.Delivery, alarms outbox.C
 	now := a.clock.Now()
 	for subject, n := range alarms {
 		a.metrics.delivered.Add(float64(n))
-		a.tally.Add(subject, counters.Change{Delivered: n, At: now})
-		a.tally.Add(receiver, counters.Change{Delivered: n, At: now})
+		a.counters.Add(subject, counters.Change{Delivered: n, At: now})
+		a.counters.Add(receiver, counters.Change{Delivered: n, At: now})
 	}
 }
 
@@ -136,29 +136,29 @@ func (a *Recorder) Dropped(receiver string, alarms outbox.Counts, cause notify.D
 	notice := counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: text, Since: now}
 	for subject, n := range alarms {
 		a.metrics.dropped.WithLabelValues(string(cause)).Add(float64(n))
-		a.tally.Add(subject, counters.Change{Dropped: n, At: now})
-		a.tally.Add(receiver, counters.Change{Dropped: n, At: now})
-		a.tally.Notify(subject, notice)
+		a.counters.Add(subject, counters.Change{Dropped: n, At: now})
+		a.counters.Add(receiver, counters.Change{Dropped: n, At: now})
+		a.counters.Notify(subject, notice)
 	}
-	a.tally.Notify(receiver, notice)
+	a.counters.Notify(receiver, notice)
 	a.log.Info("messages dropped", "receiver", receiver, "cause", cause, "text", text)
 }
 
 // Failing implements notify.Observer.
 func (a *Recorder) Failing(receiver string, err *notify.SendError) {
 	a.metrics.failures.WithLabelValues(err.Class.String()).Inc()
-	a.tally.Touch(receiver)
+	a.counters.MarkChanged(receiver)
 	a.log.Info("delivery fails", "receiver", receiver, "reason", err.Reason, "text", err.Text)
 }
 
 // Recovered implements notify.Observer.
 func (a *Recorder) Recovered(receiver string) {
-	a.tally.Touch(receiver)
+	a.counters.MarkChanged(receiver)
 	a.log.Info("delivery works again", "receiver", receiver)
 }
 
 // ThreadLost implements notify.Observer.
 func (a *Recorder) ThreadLost(receiver, text string) {
-	a.tally.Notify(receiver, counters.Notice{Reason: v1alpha1.ReasonThreadLost, Text: text, Since: a.clock.Now()})
+	a.counters.Notify(receiver, counters.Notice{Reason: v1alpha1.ReasonThreadLost, Text: text, Since: a.clock.Now()})
 	a.log.Info("thread lost", "receiver", receiver, "text", text)
 }

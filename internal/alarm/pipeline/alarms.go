@@ -13,19 +13,19 @@ import (
 // takes an index of them, which is made anew only after a change.
 type Alarms struct {
 	mu    sync.Mutex
-	byKey map[string]inForce
+	byKey map[string]activeAlarm
 	index *match.Index // nil after a change
 }
 
 // inForce is an alarm and what it was compiled from.
-type inForce struct {
+type activeAlarm struct {
 	version  string
 	compiled *match.Alarm
 }
 
 // NewAlarms returns an empty set.
 func NewAlarms() *Alarms {
-	return &Alarms{byKey: map[string]inForce{}}
+	return &Alarms{byKey: map[string]activeAlarm{}}
 }
 
 // Has says whether the alarm of that key is in force in that version: then there
@@ -41,7 +41,7 @@ func (a *Alarms) Has(key, version string) bool {
 func (a *Alarms) Set(key, version string, compiled *match.Alarm) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.byKey[key] = inForce{version, compiled}
+	a.byKey[key] = activeAlarm{version, compiled}
 	a.index = nil
 }
 

@@ -29,7 +29,7 @@ const benchEvents = 20_000
 // bare decoding of the same stream (alarms=decode) in the same run. What it holds
 // the code to, at 2 cores: at 1,000 alarms at least 0.5 of the rate of decoding; at
 // 10,000 alarms at least 0.7 of the rate at 10.
-func BenchmarkFeedAndMatch(b *testing.B) {
+func BenchmarkSourceAndMatch(b *testing.B) {
 	stream := eventstream.Added(benchEvents)
 	cfg := eventstream.New(b, eventstream.Empty("999"), func(_ url.Values, s *eventstream.Stream) {
 		s.Write(stream)

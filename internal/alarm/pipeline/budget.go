@@ -16,12 +16,12 @@ import (
 // ordinary expression costs some tens of units.
 const (
 	costPerSecond = 1_000_000
-	costAtOnce    = 5 * costPerSecond
+	costBurst     = 5 * costPerSecond
 )
 
 // budgeted is for how many namespaces it is remembered what they spent; who is
 // forgotten begins with a full budget.
-const budgeted = 4096
+const maxBudgets = 4096
 
 // budget keeps the Alarms of one namespace from holding up everyone else's.
 type budget struct {
@@ -30,7 +30,7 @@ type budget struct {
 }
 
 func newBudget(clk clock.PassiveClock) *budget {
-	limiters, err := lru.New[string, *rate.Limiter](budgeted)
+	limiters, err := lru.New[string, *rate.Limiter](maxBudgets)
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
@@ -38,12 +38,14 @@ func newBudget(clk clock.PassiveClock) *budget {
 }
 
 // open returns the meters of one batch.
-func (b *budget) open() *meters { return &meters{budget: b, open: map[string]*match.Meter{}} }
+func (b *budget) newMeters() *meters {
+	return &meters{budget: b, byNamespace: map[string]*match.Meter{}}
+}
 
 func (b *budget) limiter(namespace string) *rate.Limiter {
 	l, ok := b.limiters.Get(namespace)
 	if !ok {
-		l = rate.NewLimiter(costPerSecond, costAtOnce)
+		l = rate.NewLimiter(costPerSecond, costBurst)
 		b.limiters.Add(namespace, l)
 	}
 	return l
@@ -51,34 +53,34 @@ func (b *budget) limiter(namespace string) *rate.Limiter {
 
 // meters are those of the namespaces of a batch. One goroutine uses them.
 type meters struct {
-	budget *budget
-	open   map[string]*match.Meter
+	budget      *budget
+	byNamespace map[string]*match.Meter
 }
 
 // of returns the meter of a namespace, nil if it has no Alarms.
-func (m *meters) of(index *match.Index, namespace string) *match.Meter {
-	if len(index.Own(namespace)) == 0 {
+func (m *meters) forNamespace(index *match.Index, namespace string) *match.Meter {
+	if len(index.AlarmsIn(namespace)) == 0 {
 		return nil
 	}
-	meter, ok := m.open[namespace]
+	meter, ok := m.byNamespace[namespace]
 	if !ok {
 		left := m.budget.limiter(namespace).TokensAt(m.budget.clock.Now())
 		meter = match.NewMeter(int64(left))
-		m.open[namespace] = meter
+		m.byNamespace[namespace] = meter
 	}
 	return meter
 }
 
 // close takes what was spent off the budgets, and returns the namespaces that have
 // nothing left.
-func (m *meters) close() (exhausted []string) {
+func (m *meters) charge() (exhausted []string) {
 	now := m.budget.clock.Now()
-	for _, namespace := range slices.Sorted(maps.Keys(m.open)) {
-		meter := m.open[namespace]
+	for _, namespace := range slices.Sorted(maps.Keys(m.byNamespace)) {
+		meter := m.byNamespace[namespace]
 		if meter.Exhausted() {
 			exhausted = append(exhausted, namespace)
 		}
-		m.budget.limiter(namespace).ReserveN(now, int(min(meter.Spent(), costAtOnce)))
+		m.budget.limiter(namespace).ReserveN(now, int(min(meter.Spent(), costBurst)))
 	}
 	return exhausted
 }

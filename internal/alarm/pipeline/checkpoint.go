@@ -10,13 +10,13 @@ import (
 
 // mirrorEvery is how old the mirror may be: what was sent in this time may be
 // sent again if the ledger is lost.
-const mirrorEvery = 5 * time.Second
+const checkpointInterval = 5 * time.Second
 
 // keepMirror writes the mirror when it changed, at most every mirrorEvery, and
 // once more at the end. It returns mirror.ErrDeposed when another process has
 // taken over, for then this one must stop.
-func (p *Pipeline) keepMirror(ctx context.Context) error {
-	ticker := p.clock.NewTicker(mirrorEvery)
+func (p *Pipeline) keepCheckpoint(ctx context.Context) error {
+	ticker := p.clock.NewTicker(checkpointInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -24,7 +24,7 @@ func (p *Pipeline) keepMirror(ctx context.Context) error {
 			return nil
 		case <-ticker.C():
 		}
-		if err := p.flushMirror(ctx); errors.Is(err, checkpoint.ErrDeposed) {
+		if err := p.writeCheckpoint(ctx); errors.Is(err, checkpoint.ErrDeposed) {
 			return err
 		} else if err != nil && ctx.Err() == nil {
 			p.log.Error(err, "the mirror could not be written; retrying")
@@ -33,17 +33,17 @@ func (p *Pipeline) keepMirror(ctx context.Context) error {
 }
 
 // flushMirror writes the mirror if it changed.
-func (p *Pipeline) flushMirror(ctx context.Context) error {
-	p.mirrorMu.Lock()
-	defer p.mirrorMu.Unlock()
+func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
+	p.checkpointMu.Lock()
+	defer p.checkpointMu.Unlock()
 	snapshot := p.ledger.Snapshot()
-	m := mirrorOf(snapshot, p.epoch)
+	m := newCheckpoint(snapshot, p.epoch)
 	if err := p.addWaiting(ctx, &m, snapshot); err != nil {
 		return err
 	}
-	m.Trail = checkpoint.ExtendHistory(p.trailOf(m.History), snapshot.Position, snapshot.Newest)
+	m.Trail = checkpoint.ExtendHistory(p.positionHistory(m.History), snapshot.Position, snapshot.Newest)
 	leftOut := m.Fit()
-	if m.Equal(p.mirrored) {
+	if m.Equal(p.lastCheckpoint) {
 		return nil
 	}
 	if err := p.mirror.Write(ctx, m); err != nil {
@@ -52,15 +52,15 @@ func (p *Pipeline) flushMirror(ctx context.Context) error {
 	if leftOut > 0 {
 		p.log.Info("too many receivers are behind: some are not in the mirror", "leftOut", leftOut)
 	}
-	p.mirrored = m
+	p.lastCheckpoint = m
 	return nil
 }
 
 // trailOf is the trail as it was last, of this term or the one before. That of
 // another history leads nowhere.
-func (p *Pipeline) trailOf(history string) []checkpoint.Offset {
-	if p.mirrored.History != history {
+func (p *Pipeline) positionHistory(history string) []checkpoint.Offset {
+	if p.lastCheckpoint.History != history {
 		return nil
 	}
-	return p.mirrored.Trail
+	return p.lastCheckpoint.Trail
 }

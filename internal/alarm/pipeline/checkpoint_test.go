@@ -71,8 +71,8 @@ func keeping(t *testing.T, test func(*testing.T, *Pipeline, *diary)) {
 		defer func() { must(t, books.Close()) }()
 		d := &diary{}
 		p := New(Config{
-			Hear:       func(context.Context, []alarm.Occurrence) {},
-			ClusterUID: "cluster", Ledger: books, Mirror: d, Dispatcher: silent{}, Alarms: NewAlarms(),
+			Observe:    func(context.Context, []alarm.Occurrence) {},
+			ClusterUID: "cluster", Outbox: books, Checkpoint: d, Dispatcher: silent{}, Alarms: NewAlarms(),
 			Enricher: silent{}, Reporter: silent{}, Clock: clock.RealClock{}, Log: logr.Discard(),
 		})
 		_, err = p.takeOver(t.Context())
@@ -81,7 +81,7 @@ func keeping(t *testing.T, test func(*testing.T, *Pipeline, *diary)) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer stop()
-		go func() { _ = p.keepMirror(ctx) }()
+		go func() { _ = p.keepCheckpoint(ctx) }()
 		test(t, p, d)
 	})
 }

@@ -24,7 +24,7 @@ func (p *Pipeline) commit(ctx context.Context, b source.Batch, batch outbox.Batc
 	}
 	if first || b.Reset != nil {
 		// A later start must not take this position for one that was never set.
-		if err := p.flushMirror(ctx); err != nil {
+		if err := p.writeCheckpoint(ctx); err != nil {
 			p.log.Error(err, "the mirror could not be written; retrying")
 		}
 	}
@@ -35,10 +35,10 @@ func (p *Pipeline) commit(ctx context.Context, b source.Batch, batch outbox.Batc
 }
 
 // report tells what became of a batch that is committed, and wakes the receivers.
-func (p *Pipeline) report(occurrences []alarm.Occurrence, verdicts [][]evaluation, in *intake) {
+func (p *Pipeline) report(occurrences []alarm.Occurrence, verdicts [][]evaluation, in *entryBuilder) {
 	for i := range verdicts {
 		for _, v := range verdicts[i] {
-			if v.again {
+			if v.replayed {
 				continue
 			}
 			p.Reporter.Evaluated(v.alarm.ID, v.outcome, v.err, occurrences[i].Increase)
@@ -52,7 +52,7 @@ func (p *Pipeline) report(occurrences []alarm.Occurrence, verdicts [][]evaluatio
 			fmt.Sprintf("%d messages wait for this receiver already; no more are taken until some are delivered", maxBacklog))
 	}
 	select {
-	case p.held <- struct{}{}:
+	case p.groupAdded <- struct{}{}:
 	default: // it looks already
 	}
 	for receiver, occurrences := range in.queued {
@@ -62,7 +62,7 @@ func (p *Pipeline) report(occurrences []alarm.Occurrence, verdicts [][]evaluatio
 }
 
 // counts reads the ledger's counts for the feed.
-func (p *Pipeline) counts(ctx context.Context) iter.Seq2[source.Count, error] {
+func (p *Pipeline) eventCounts(ctx context.Context) iter.Seq2[source.Count, error] {
 	return func(yield func(source.Count, error) bool) {
 		errStop := errors.New("stop")
 		err := p.ledger.EachCount(ctx, func(c outbox.EventCount) error {

@@ -54,7 +54,7 @@ func live(t *testing.T, w *world) (kills int) {
 				leader.deliverAll(ctx)
 			}
 			if w.rand.IntN(3) == 0 {
-				must(t, leader.flushMirror(ctx))
+				must(t, leader.writeCheckpoint(ctx))
 			}
 		}
 		leader.deliver(ctx, "quick", 1, w.rand.IntN(2) == 0)

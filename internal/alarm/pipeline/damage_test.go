@@ -34,11 +34,11 @@ func TestADamagedLedgerEndsTheRun(t *testing.T) {
 		}
 	})
 	p := New(Config{
-		ClusterUID: "cluster", Feed: feed, Ledger: books, Mirror: &mirrorStore{w: w},
+		ClusterUID: "cluster", Source: feed, Outbox: books, Checkpoint: &mirrorStore{w: w},
 		Dispatcher: silent{}, Alarms: NewAlarms(), Enricher: silent{}, Reporter: silent{},
-		Prime: func(context.Context) error { return nil },
-		Hear:  func(context.Context, []alarm.Occurrence) {},
-		Clock: clocktesting.NewFakeClock(w.clock.Now()), Log: logr.Discard(),
+		LoadAlarms: func(context.Context) error { return nil },
+		Observe:    func(context.Context, []alarm.Occurrence) {},
+		Clock:      clocktesting.NewFakeClock(w.clock.Now()), Log: logr.Discard(),
 	})
 	if err := p.Start(t.Context()); !errors.Is(err, outbox.ErrCorrupt) {
 		t.Errorf("it ended with %v", err)

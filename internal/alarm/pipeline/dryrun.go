@@ -56,7 +56,7 @@ type DryRunMessage struct {
 // is sent. The clock is when they were observed, and never later than now. The alarm has
 // one receiver; dir is an empty directory for a ledger that is of no use afterwards.
 func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm.Occurrence, namespaces match.Namespaces, enricher Enricher, now time.Time) (*DryRunResult, error) {
-	clk := &stoppedClock{}
+	clk := &manualClock{}
 	books, err := outbox.Open(ctx, dir, outbox.WithClock(clk))
 	if err != nil {
 		return nil, err
@@ -64,12 +64,12 @@ func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm
 	alarms := NewAlarms()
 	alarms.Set("rehearsed", "1", a)
 	r := &dryRun{
-		DryRunResult: &DryRunResult{}, alarm: a, now: now, clock: clk, ledger: books,
+		DryRunResult: &DryRunResult{}, alarm: a, now: now, clock: clk, outbox: books,
 		matcher: matcher{alarms: alarms, namespaces: namespaces, enricher: enricher, budget: newBudget(clk)},
 		waiting: map[string][]int{},
 	}
 	occurrences = slices.Clone(occurrences)
-	_, _ = notInTheFuture(occurrences, now)
+	_, _ = capObservedAt(occurrences, now)
 	slices.SortStableFunc(occurrences, func(a, b alarm.Occurrence) int {
 		return cmp.Or(a.ObservedAt.Compare(b.ObservedAt), cmp.Compare(a.Position, b.Position))
 	})
@@ -77,20 +77,20 @@ func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm
 }
 
 // stoppedClock stands until it is set.
-type stoppedClock struct{ time.Time }
+type manualClock struct{ time.Time }
 
 // Now returns what it was set to.
-func (c *stoppedClock) Now() time.Time { return c.Time }
+func (c *manualClock) Now() time.Time { return c.Time }
 
 // Since goes by that too.
-func (c *stoppedClock) Since(t time.Time) time.Duration { return c.Sub(t) }
+func (c *manualClock) Since(t time.Time) time.Duration { return c.Sub(t) }
 
 type dryRun struct {
 	*DryRunResult
 	alarm   *match.Alarm
 	now     time.Time
-	clock   *stoppedClock
-	ledger  *outbox.Store
+	clock   *manualClock
+	outbox  *outbox.Store
 	matcher matcher
 
 	position uint64
@@ -100,14 +100,14 @@ type dryRun struct {
 }
 
 // atOnce is how many occurrences are judged together at most, as of the feed.
-const atOnce = 512
+const maxBatch = 512
 
 func (r *dryRun) run(ctx context.Context, occurrences []alarm.Occurrence) error {
 	for len(occurrences) > 0 {
 		if err := r.releaseUntil(ctx, occurrences[0].ObservedAt); err != nil {
 			return err
 		}
-		n, err := r.before(ctx, occurrences)
+		n, err := r.countBeforeDue(ctx, occurrences)
 		if err != nil {
 			return err
 		}
@@ -121,13 +121,13 @@ func (r *dryRun) run(ctx context.Context, occurrences []alarm.Occurrence) error 
 
 // before returns how many occurrences come before any message of a group is due, those
 // of groups that they open themselves included.
-func (r *dryRun) before(ctx context.Context, occurrences []alarm.Occurrence) (int, error) {
-	n := min(len(occurrences), atOnce)
+func (r *dryRun) countBeforeDue(ctx context.Context, occurrences []alarm.Occurrence) (int, error) {
+	n := min(len(occurrences), maxBatch)
 	g := r.alarm.Grouping()
 	if g == nil {
 		return n, nil
 	}
-	end, err := r.ledger.NextDue(ctx)
+	end, err := r.outbox.NextDue(ctx)
 	if first := occurrences[0].ObservedAt.Add(g.Wait + time.Second); end.IsZero() || first.Before(end) {
 		end = first
 	}
@@ -145,23 +145,23 @@ func (r *dryRun) handle(ctx context.Context, occurrences []alarm.Occurrence) err
 	for i := range occurrences {
 		r.position = max(r.position, occurrences[i].Position)
 	}
-	j, err := r.matcher.judgeBatch(ctx, r.ledger, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.Floors{}, r.now)
+	j, err := r.matcher.decide(ctx, r.outbox, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.Floors{}, r.now)
 	if err != nil {
 		return err
 	}
-	if err := r.ledger.Commit(ctx, j.batch); err != nil {
+	if err := r.outbox.Commit(ctx, j.batch); err != nil {
 		return err
 	}
-	r.OverBudget = r.OverBudget || len(j.unasked) > 0
-	for i, verdicts := range j.verdicts {
+	r.OverBudget = r.OverBudget || len(j.skipped) > 0
+	for i, verdicts := range j.evaluations {
 		for k := range verdicts {
-			r.note(&occurrences[i], &verdicts[k])
+			r.record(&occurrences[i], &verdicts[k])
 		}
 	}
 	return r.drain(ctx)
 }
 
-func (r *dryRun) note(occ *alarm.Occurrence, v *evaluation) {
+func (r *dryRun) record(occ *alarm.Occurrence, v *evaluation) {
 	if v.outcome == match.Matched && v.suppressed == "" {
 		key := alarm.Key(r.alarm.Receivers[0], r.alarm.UID, occ)
 		if r.alarm.Grouping() != nil {
@@ -179,12 +179,12 @@ func (r *dryRun) note(occ *alarm.Occurrence, v *evaluation) {
 // it is zero.
 func (r *dryRun) releaseUntil(ctx context.Context, until time.Time) error {
 	for {
-		due, err := r.ledger.NextDue(ctx)
+		due, err := r.outbox.NextDue(ctx)
 		if err != nil || due.IsZero() || !until.IsZero() && due.After(until) {
 			return err
 		}
 		r.clock.Time = due
-		if _, err := r.ledger.Release(ctx, composeGroup); err != nil {
+		if _, err := r.outbox.Release(ctx, composeGroup); err != nil {
 			return err
 		}
 		if err := r.drain(ctx); err != nil {
@@ -196,7 +196,7 @@ func (r *dryRun) releaseUntil(ctx context.Context, until time.Time) error {
 // drain takes what is in the outbox for sent.
 func (r *dryRun) drain(ctx context.Context) error {
 	receiver := r.alarm.Receivers[0]
-	entries, err := r.ledger.Pending(ctx, receiver, 0, maxBacklog)
+	entries, err := r.outbox.Pending(ctx, receiver, 0, maxBacklog)
 	if err != nil || len(entries) == 0 {
 		return err
 	}
@@ -218,6 +218,6 @@ func (r *dryRun) drain(ctx context.Context) error {
 		delete(r.waiting, key)
 		r.Messages = append(r.Messages, m)
 	}
-	_, err = r.ledger.DropOlderThan(ctx, receiver, r.clock.Add(time.Hour))
+	_, err = r.outbox.DropOlderThan(ctx, receiver, r.clock.Add(time.Hour))
 	return err
 }

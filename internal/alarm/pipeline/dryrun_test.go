@@ -157,7 +157,7 @@ func operated(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) []st
 	alarms := NewAlarms()
 	alarms.Set("some", "1", a)
 	p := New(Config{
-		Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &mirrorStore{w: &world{}}, Dispatcher: silent{},
+		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: books, Checkpoint: &mirrorStore{w: &world{}}, Dispatcher: silent{},
 		Alarms: alarms, Enricher: silent{}, Reporter: silent{}, Clock: clk, Log: logr.Discard(),
 	})
 	var sent []string
@@ -176,7 +176,7 @@ func operated(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) []st
 		for due, err := books.NextDue(ctx); !due.IsZero() && !due.After(end); due, err = books.NextDue(ctx) {
 			must(t, err)
 			clk.SetTime(due)
-			_, err = p.release(ctx)
+			_, err = p.releaseDue(ctx)
 			must(t, err)
 			send()
 		}

@@ -22,7 +22,7 @@ func TestWhatWaitsForLongerThanEventsAreKeptIsOnTheLeadersDiskAlone(t *testing.T
 			w.happen(1)
 			waits := "slow/" + alarm.Key("slow", w.compiled.UID, &w.events[0])
 			first.read(ctx, 1)
-			must(t, first.flushMirror(ctx))
+			must(t, first.writeCheckpoint(ctx))
 			first.crash()
 
 			w.events = nil // they have expired

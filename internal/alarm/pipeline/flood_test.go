@@ -97,11 +97,11 @@ func startFlooded(t *testing.T) *flooded {
 	dispatcher := notify.NewDispatcher(f.ledger, silent{}, clock.RealClock{}, logr.Discard(), notify.Options{})
 	dispatcher.Configure(notify.Receiver{Key: "ops", Notifier: f.threads, Limit: notify.Limit{Every: time.Second}})
 	p := New(Config{
-		ClusterUID: "cluster", Ledger: f.ledger, Mirror: &diary{}, Dispatcher: dispatcher, Alarms: alarms,
+		ClusterUID: "cluster", Outbox: f.ledger, Checkpoint: &diary{}, Dispatcher: dispatcher, Alarms: alarms,
 		Enricher: silent{}, Reporter: silent{}, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Hear:  func(context.Context, []alarm.Occurrence) {},
-		Prime: func(context.Context) error { return nil },
-		Feed: feedFunc(func(ctx context.Context, handle source.Handler) {
+		Observe:    func(context.Context, []alarm.Occurrence) {},
+		LoadAlarms: func(context.Context) error { return nil },
+		Source: feedFunc(func(ctx context.Context, handle source.Handler) {
 			for {
 				select {
 				case b := <-f.feed:

@@ -27,30 +27,30 @@ const (
 // another leader that reads the same Events again sees too: the order of the
 // occurrences and when they were observed. It changes nothing: what is to be
 // remembered goes into the ledger with the batch.
-type gate struct {
-	ledger *outbox.Store
+type suppressor struct {
+	outbox *outbox.Store
 	// windows are those that the batch changes, by ID.
-	windows map[string]*window
-	groups  *groups
+	windows map[string]*thresholdWindow
+	groups  *groupLimiter
 }
 
 // window is what a threshold remembers of an alarm, or of one of its groups.
-type window struct {
+type thresholdWindow struct {
 	alarm     alarm.ID
 	threshold *match.Threshold
-	burst     match.Burst
+	state     match.SlidingWindow
 }
 
-func newGate(l *outbox.Store) *gate {
-	return &gate{ledger: l, windows: map[string]*window{}, groups: newGroups(l)}
+func newSuppressor(l *outbox.Store) *suppressor {
+	return &suppressor{outbox: l, windows: map[string]*thresholdWindow{}, groups: newGroupLimiter(l)}
 }
 
 // judge says why an occurrence that matched is not sent; nothing if it is. What
 // happens while an alarm is mute has happened all the same: it counts for the
 // threshold.
-func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, v *evaluation) (Suppression, error) {
+func (g *suppressor) check(ctx context.Context, occ *alarm.Occurrence, v *evaluation) (Suppression, error) {
 	a := v.alarm
-	if err := g.groups.bound(ctx, v); err != nil {
+	if err := g.groups.limit(ctx, v); err != nil {
 		return "", err
 	}
 	if threshold := a.Threshold(); threshold != nil {
@@ -59,7 +59,7 @@ func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, v *evaluation) 
 			return "", err
 		}
 		var reached bool
-		if w.burst, reached = threshold.Add(w.burst, occ.ObservedAt, occ.Increase); !reached {
+		if w.state, reached = threshold.Add(w.state, occ.ObservedAt, occ.Increase); !reached {
 			return SuppressedByThreshold, nil
 		}
 	}
@@ -69,34 +69,34 @@ func (g *gate) judge(ctx context.Context, occ *alarm.Occurrence, v *evaluation) 
 	return "", nil
 }
 
-func (g *gate) window(ctx context.Context, a *match.Alarm, by []alarm.GroupValue) (*window, error) {
+func (g *suppressor) window(ctx context.Context, a *match.Alarm, by []alarm.GroupValue) (*thresholdWindow, error) {
 	id := alarm.GroupKey(a.UID, by...)
 	if w, ok := g.windows[id]; ok {
 		return w, nil
 	}
-	state, err := g.ledger.Window(ctx, id)
+	state, err := g.outbox.Window(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	w := &window{alarm: a.ID, threshold: a.Threshold()}
-	if w.burst.UnmarshalBinary(state) != nil {
+	w := &thresholdWindow{alarm: a.ID, threshold: a.Threshold()}
+	if w.state.UnmarshalBinary(state) != nil {
 		// Nobody but us wrote it, and the alarms of everyone would wait for it.
-		w.burst = match.Burst{}
+		w.state = match.SlidingWindow{}
 	}
 	g.windows[id] = w
 	return w, nil
 }
 
 // changed are the windows to be stored with the batch.
-func (g *gate) changed() ([]outbox.Window, error) {
+func (g *suppressor) changed() ([]outbox.Window, error) {
 	changed := make([]outbox.Window, 0, len(g.windows))
 	for id, w := range g.windows {
-		state, err := w.burst.MarshalBinary()
+		state, err := w.state.MarshalBinary()
 		if err != nil {
 			return nil, err
 		}
 		changed = append(changed, outbox.Window{
-			ID: id, Alarm: kube.Key(w.alarm).String(), Until: w.threshold.Until(w.burst), State: state,
+			ID: id, Alarm: kube.Key(w.alarm).String(), Until: w.threshold.Expiry(w.state), State: state,
 		})
 	}
 	return changed, nil
@@ -105,7 +105,7 @@ func (g *gate) changed() ([]outbox.Window, error) {
 // notInTheFuture corrects when occurrences were observed, and returns when the first
 // and the last of them were. Whoever writes an Event may have it say that it was
 // written in the future, where it would keep windows open.
-func notInTheFuture(occurrences []alarm.Occurrence, now time.Time) (oldest, newest time.Time) {
+func capObservedAt(occurrences []alarm.Occurrence, now time.Time) (oldest, newest time.Time) {
 	for i := range occurrences {
 		at := &occurrences[i].ObservedAt
 		if at.After(now) {

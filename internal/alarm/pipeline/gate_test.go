@@ -75,7 +75,7 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	alarms := NewAlarms()
 	alarms.Set("some", "1", compiled)
 	p := New(Config{
-		Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &diary{}, Alarms: alarms,
+		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: books, Checkpoint: &diary{}, Alarms: alarms,
 		Dispatcher: silent{}, Enricher: silent{}, Reporter: &s.counted, Clock: s.clock, Log: logr.Discard(),
 	})
 	s.position++

@@ -122,7 +122,7 @@ func newGroupBench(b *testing.B, kind string, open int) *groupBench {
 		alarms.Set(id.Namespace, "1", compiled)
 	}
 	g.Pipeline = New(Config{
-		Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &diary{}, Alarms: alarms,
+		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: books, Checkpoint: &diary{}, Alarms: alarms,
 		Dispatcher: silent{}, Enricher: silent{}, Reporter: silent{}, Clock: g.clock, Log: logr.Discard(),
 	})
 	must(b, g.handle(b.Context(), source.Batch{Position: 1}))
@@ -156,7 +156,7 @@ func (g *groupBench) occur(n int) {
 // release makes the messages of all that happened.
 func (g *groupBench) release() {
 	g.clock.Step(time.Second)
-	_, err := g.Pipeline.release(g.b.Context())
+	_, err := g.Pipeline.releaseDue(g.b.Context())
 	must(g.b, err)
 }
 

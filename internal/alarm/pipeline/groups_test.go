@@ -24,7 +24,7 @@ type folds struct {
 	of map[alarm.ID]bool
 }
 
-func (f folds) Folded(id alarm.ID) { f.of[id] = true }
+func (f folds) GroupLimitReached(id alarm.ID) { f.of[id] = true }
 
 // namespaceOf is a namespace with so many alarms that group by the object's name.
 func namespaceOf(t *testing.T, alarms int) *Alarms {
@@ -64,7 +64,7 @@ func TestThereAreOnlySoManyGroupsAndTheRestIsOne(t *testing.T) {
 			defer func() { must(t, books.Close()) }()
 			reported := folds{of: map[alarm.ID]bool{}}
 			p := New(Config{
-				Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &diary{}, Alarms: namespaceOf(t, tc.alarms),
+				Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: books, Checkpoint: &diary{}, Alarms: namespaceOf(t, tc.alarms),
 				Dispatcher: silent{}, Enricher: silent{}, Reporter: reported, Clock: clock, Log: logr.Discard(),
 			})
 			batch := source.Batch{Position: 1}

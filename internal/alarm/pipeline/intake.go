@@ -17,8 +17,8 @@ import (
 const maxBacklog = 100_000
 
 // intake gathers what of a batch goes into the outbox.
-type intake struct {
-	floors outbox.Floors
+type entryBuilder struct {
+	delivered outbox.Floors
 	// backlog returns how many messages wait for a receiver.
 	backlog func(receiver string) int64
 
@@ -28,18 +28,18 @@ type intake struct {
 	queued   map[string]int64
 	overflow map[string]outbox.Counts
 	// taken is how many entries of this batch are for a receiver.
-	taken map[string]int64
+	added map[string]int64
 }
 
-func newIntake(floors outbox.Floors, backlog func(receiver string) int64) *intake {
-	return &intake{
-		floors: floors, backlog: backlog,
-		queued: map[string]int64{}, overflow: map[string]outbox.Counts{}, taken: map[string]int64{},
+func newEntryBuilder(floors outbox.Floors, backlog func(receiver string) int64) *entryBuilder {
+	return &entryBuilder{
+		delivered: floors, backlog: backlog,
+		queued: map[string]int64{}, overflow: map[string]outbox.Counts{}, added: map[string]int64{},
 	}
 }
 
 // addAll takes in what alarms have to say of a batch.
-func (in *intake) addAll(occurrences []alarm.Occurrence, verdicts [][]evaluation) error {
+func (in *entryBuilder) addAll(occurrences []alarm.Occurrence, verdicts [][]evaluation) error {
 	for i := range occurrences {
 		for j := range verdicts[i] {
 			if err := in.add(&occurrences[i], &verdicts[i][j]); err != nil {
@@ -52,7 +52,7 @@ func (in *intake) addAll(occurrences []alarm.Occurrence, verdicts [][]evaluation
 
 // add takes in what an alarm has to say of an occurrence that it matched: an entry
 // for each receiver that was not served before.
-func (in *intake) add(occ *alarm.Occurrence, v *evaluation) error {
+func (in *entryBuilder) add(occ *alarm.Occurrence, v *evaluation) error {
 	if v.outcome != match.Matched || v.suppressed != "" {
 		return nil
 	}
@@ -63,24 +63,24 @@ func (in *intake) add(occ *alarm.Occurrence, v *evaluation) error {
 	subject := kube.Key(v.alarm.ID).String()
 	for _, receiver := range v.alarm.Receivers {
 		key := alarm.Key(receiver, v.alarm.UID, occ)
-		member, err := in.member(occ, v)
+		member, err := in.membership(occ, v)
 		if err != nil {
 			return err
 		}
-		switch served := in.floors.Served(receiver, key, occ.Position); {
+		switch served := in.delivered.Served(receiver, key, occ.Position); {
 		case served && member == nil:
 		case served:
 			member.Served = true
 			in.entries = append(in.entries, outbox.Entry{
 				Receiver: receiver, Alarm: subject, Key: key, Position: occ.Position, Count: occ.Increase, Member: member,
 			})
-		case in.backlog(receiver)+in.taken[receiver] >= maxBacklog:
+		case in.backlog(receiver)+in.added[receiver] >= maxBacklog:
 			if in.overflow[receiver] == nil {
 				in.overflow[receiver] = outbox.Counts{}
 			}
 			in.overflow[receiver][subject] += occ.Increase
 		default:
-			in.taken[receiver]++
+			in.added[receiver]++
 			in.queued[receiver] += occ.Increase
 			in.entries = append(in.entries, outbox.Entry{
 				Receiver: receiver, Alarm: subject, Key: key,
@@ -93,7 +93,7 @@ func (in *intake) add(occ *alarm.Occurrence, v *evaluation) error {
 
 // member makes the occurrence a part of its group's message; nil if the alarm has no
 // groups.
-func (in *intake) member(occ *alarm.Occurrence, v *evaluation) (*outbox.Membership, error) {
+func (in *entryBuilder) membership(occ *alarm.Occurrence, v *evaluation) (*outbox.Membership, error) {
 	g := v.alarm.Grouping()
 	if g == nil {
 		return nil, nil

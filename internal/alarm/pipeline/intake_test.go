@@ -23,7 +23,7 @@ func TestOnlyWhatMatchedIsTakenIn(t *testing.T) {
 		"the alarm is not about": {match.NotMatched, map[string]int64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := newIntake(outbox.Floors{Receivers: map[string]uint64{"served": 50}}, func(string) int64 { return 0 })
+			in := newEntryBuilder(outbox.Floors{Receivers: map[string]uint64{"served": 50}}, func(string) int64 { return 0 })
 			v := &evaluation{outcome: tc.outcome, alarm: &match.Alarm{Receivers: []string{"quick", "served"}}}
 			must(t, in.add(occ, v))
 			if diff := cmp.Diff(tc.want, in.queued); diff != "" {
@@ -37,7 +37,7 @@ func TestOnlyWhatMatchedIsTakenIn(t *testing.T) {
 }
 
 func TestADeadReceiverDoesNotFillTheDisk(t *testing.T) {
-	in := newIntake(outbox.Floors{}, func(receiver string) int64 {
+	in := newEntryBuilder(outbox.Floors{}, func(receiver string) int64 {
 		return map[string]int64{"dead": maxBacklog - 2}[receiver]
 	})
 	id := alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}
@@ -62,7 +62,7 @@ func TestWhatIsBeyondTheBoundsOfGroupsIsNeverResolved(t *testing.T) {
 	must(t, err)
 	ready := &alarm.Occurrence{Event: alarm.Event{Reason: "NodeReady", Regarding: alarm.Reference{Kind: "Node", Name: "node-0"}}}
 	for resolves, by := range map[bool][]alarm.GroupValue{true: compiled.Grouping().Values(&ready.Event, &alarm.Object{}), false: nil} {
-		member, err := (&intake{}).member(ready, &evaluation{alarm: compiled, by: by})
+		member, err := (&entryBuilder{}).membership(ready, &evaluation{alarm: compiled, by: by})
 		must(t, err)
 		if member.Resolves != resolves {
 			t.Errorf("of the group %v: resolved is %t", by, member.Resolves)

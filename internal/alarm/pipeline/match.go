@@ -14,7 +14,7 @@ import (
 
 // matchers is how many occurrences are matched at once: most of the time is spent
 // waiting for the object that an Event regards.
-const matchers = 8
+const matchConcurrency = 8
 
 // Enricher looks up what is known about an Event's surroundings.
 type Enricher interface {
@@ -33,7 +33,7 @@ type evaluation struct {
 	suppressed Suppression
 	// again: it was told of before, to all receivers. It is looked at once more only
 	// for the sake of what is remembered of it.
-	again bool
+	replayed bool
 }
 
 // matcher decides which alarms a batch of occurrences matches.
@@ -50,38 +50,38 @@ type matcher struct {
 // all of an alarm's receivers there are verdicts only if the alarm remembers them.
 func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, floors outbox.Floors) ([][]evaluation, []*match.Alarm, error) {
 	index := m.alarms.Index()
-	meters := m.budget.open()
+	meters := m.budget.newMeters()
 	verdicts := make([][]evaluation, len(occurrences))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(matchers)
+	group.SetLimit(matchConcurrency)
 	for i := range occurrences {
 		occ := &occurrences[i]
-		candidates := index.Candidates(occ, m.namespaces, meters.of(index, occ.Event.Namespace))
+		candidates := index.Candidates(occ, m.namespaces, meters.forNamespace(index, occ.Event.Namespace))
 		candidates = slices.DeleteFunc(candidates, func(c match.Candidate) bool {
-			return c.Alarm.Window() == 0 && served(c.Alarm, occ, floors)
+			return c.Alarm.Window() == 0 && deliveredToAll(c.Alarm, occ, floors)
 		})
 		if len(candidates) == 0 {
 			continue
 		}
 		group.Go(func() error {
-			verdicts[i] = m.judge(ctx, occ, candidates, floors)
+			verdicts[i] = m.evaluate(ctx, occ, candidates, floors)
 			return ctx.Err()
 		})
 	}
 	err := group.Wait()
 	var unasked []*match.Alarm
-	for _, namespace := range meters.close() {
-		unasked = append(unasked, index.Own(namespace)...)
+	for _, namespace := range meters.charge() {
+		unasked = append(unasked, index.AlarmsIn(namespace)...)
 	}
 	return verdicts, unasked, err
 }
 
-func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, floors outbox.Floors) []evaluation {
+func (m *matcher) evaluate(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, floors outbox.Floors) []evaluation {
 	known := m.enricher.Context(ctx, &occ.Event)
 	verdicts := make([]evaluation, 0, len(candidates))
 	for _, c := range candidates {
 		result := c.Match(ctx, &known)
-		v := evaluation{alarm: c.Alarm, outcome: result.Outcome, err: result.Err, again: served(c.Alarm, occ, floors)}
+		v := evaluation{alarm: c.Alarm, outcome: result.Outcome, err: result.Err, replayed: deliveredToAll(c.Alarm, occ, floors)}
 		if v.outcome == match.Matched {
 			var err error
 			v.message, err = c.Render(ctx, &known)
@@ -100,7 +100,7 @@ func (m *matcher) judge(ctx context.Context, occ *alarm.Occurrence, candidates [
 }
 
 // served says whether all receivers of the alarm were served the occurrence before.
-func served(a *match.Alarm, occ *alarm.Occurrence, floors outbox.Floors) bool {
+func deliveredToAll(a *match.Alarm, occ *alarm.Occurrence, floors outbox.Floors) bool {
 	for _, receiver := range a.Receivers {
 		if !floors.Served(receiver, alarm.Key(receiver, a.UID, occ), occ.Position) {
 			return false

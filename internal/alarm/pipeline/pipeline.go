@@ -21,7 +21,7 @@ import (
 )
 
 // finalFlush bounds the last write of the mirror, when the process is ending.
-const finalFlush = 2 * time.Second
+const finalWriteTimeout = 2 * time.Second
 
 // Feed is the stream of occurrences.
 type Source interface {
@@ -36,7 +36,7 @@ type Dispatcher interface {
 
 // Mirror is where the cluster keeps how far delivery has come. Write returns
 // mirror.ErrDeposed if another process wrote since it was last read or written.
-type Checkpoint interface {
+type CheckpointStore interface {
 	Read(ctx context.Context) (m checkpoint.Checkpoint, found bool, err error)
 	Write(ctx context.Context, m checkpoint.Checkpoint) error
 }
@@ -52,7 +52,7 @@ type Reporter interface {
 	// another of their group.
 	Merged(messages int64)
 	// Folded: the alarm has more groups open than are kept apart.
-	Folded(id alarm.ID)
+	GroupLimitReached(id alarm.ID)
 	// Queued: occurrences were put into the outbox for a receiver.
 	Queued(receiver string, occurrences int64)
 	// Dropped: there was no room for occurrences in the outbox, by alarm.
@@ -65,9 +65,9 @@ type Reporter interface {
 type Config struct {
 	// ClusterUID names the cluster.
 	ClusterUID string
-	Feed       Source
-	Ledger     *outbox.Store
-	Mirror     Checkpoint
+	Source     Source
+	Outbox     *outbox.Store
+	Checkpoint CheckpointStore
 	Dispatcher Dispatcher
 	Alarms     *Alarms
 	Namespaces match.Namespaces
@@ -75,12 +75,12 @@ type Config struct {
 	Reporter   Reporter
 	// Hear is told what happened, before anything is decided about it. The same may be
 	// told twice.
-	Hear func(ctx context.Context, occurrences []alarm.Occurrence)
+	Observe func(ctx context.Context, occurrences []alarm.Occurrence)
 	// Prime puts the alarms that exist in force: it is called before the first
 	// Event is consumed, so that a restart misses none.
-	Prime func(ctx context.Context) error
-	Clock clock.WithTicker
-	Log   logr.Logger
+	LoadAlarms func(ctx context.Context) error
+	Clock      clock.WithTicker
+	Log        logr.Logger
 }
 
 // Pipeline is the way of an Event to the outbox and from there to the receivers.
@@ -90,22 +90,22 @@ type Pipeline struct {
 	clock   clock.WithTicker
 	log     logr.Logger
 	ledger  *outbox.Store
-	mirror  Checkpoint
+	mirror  CheckpointStore
 	matcher matcher
 
 	// held is told that something was put into a group.
-	held chan struct{}
+	groupAdded chan struct{}
 
-	epoch    string
-	mirrorMu sync.Mutex
-	mirrored checkpoint.Checkpoint
+	epoch          string
+	checkpointMu   sync.Mutex
+	lastCheckpoint checkpoint.Checkpoint
 }
 
 // New returns a Pipeline.
 func New(c Config) *Pipeline {
 	return &Pipeline{
-		held:   make(chan struct{}, 1),
-		Config: c, clock: c.Clock, log: c.Log, ledger: c.Ledger, mirror: c.Mirror,
+		groupAdded: make(chan struct{}, 1),
+		Config:     c, clock: c.Clock, log: c.Log, ledger: c.Outbox, mirror: c.Checkpoint,
 		matcher: matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
 	}
 }
@@ -113,7 +113,7 @@ func New(c Config) *Pipeline {
 // Start takes over and runs until ctx ends. It is a manager.Runnable; it needs
 // leader election.
 func (p *Pipeline) Start(ctx context.Context) error {
-	if err := p.Prime(ctx); err != nil {
+	if err := p.LoadAlarms(ctx); err != nil {
 		return fmt.Errorf("put the alarms in force: %w", err)
 	}
 	start, err := p.takeOver(ctx)
@@ -122,9 +122,9 @@ func (p *Pipeline) Start(ctx context.Context) error {
 	}
 	err = p.run(ctx, start)
 
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlush)
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalWriteTimeout)
 	defer cancel()
-	return errors.Join(err, p.flushMirror(flush))
+	return errors.Join(err, p.writeCheckpoint(flush))
 }
 
 // run ends with the first part that fails. A damaged ledger is such a failure:
@@ -133,9 +133,9 @@ func (p *Pipeline) run(ctx context.Context, start source.Start) error {
 	group, ctx := errgroup.WithContext(ctx)
 	damaged := make(chan error, 1)
 	group.Go(func() error { return p.Dispatcher.Run(ctx) })
-	group.Go(func() error { return p.Feed.Run(ctx, start, notingDamage(p.handle, damaged)) })
-	group.Go(func() error { return p.keepMirror(ctx) })
-	group.Go(func() error { return p.keepReleasing(ctx) })
+	group.Go(func() error { return p.Source.Run(ctx, start, reportingDamage(p.handle, damaged)) })
+	group.Go(func() error { return p.keepCheckpoint(ctx) })
+	group.Go(func() error { return p.releaseGroups(ctx) })
 	group.Go(func() error {
 		select {
 		case err := <-damaged:
@@ -148,7 +148,7 @@ func (p *Pipeline) run(ctx context.Context, start source.Start) error {
 }
 
 // notingDamage tells of a ledger that turned out to be damaged, once.
-func notingDamage(handle source.Handler, damaged chan<- error) source.Handler {
+func reportingDamage(handle source.Handler, damaged chan<- error) source.Handler {
 	return func(ctx context.Context, b source.Batch) error {
 		err := handle(ctx, b)
 		if errors.Is(err, outbox.ErrCorrupt) {
@@ -170,9 +170,9 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	}
 	plan := planTakeover(p.ClusterUID, p.ledger.State(), last, found, p.Alarms.Window())
 	if last.ClusterUID == p.ClusterUID {
-		p.mirrored = checkpoint.Checkpoint{History: last.History, Trail: last.Trail}
+		p.lastCheckpoint = checkpoint.Checkpoint{History: last.History, Trail: last.Trail}
 	}
-	if err := p.prepareLedger(ctx, plan); err != nil {
+	if err := p.prepareOutbox(ctx, plan); err != nil {
 		return source.Start{}, fmt.Errorf("prepare the ledger: %w", err)
 	}
 	if err := p.beginTerm(ctx); err != nil {
@@ -185,11 +185,11 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	p.log.Info("delivery taken over", "position", state.Position, "trustedLedger", plan.trusted)
 	return source.Start{
 		Position: state.Position, Time: state.Time,
-		Counts: p.counts(ctx), CountsKnown: state.Counted,
+		Counts: p.eventCounts(ctx), CountsKnown: state.Counted,
 	}, nil
 }
 
-func (p *Pipeline) prepareLedger(ctx context.Context, plan takeover) error {
+func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 	if plan.trusted {
 		return nil
 	}
@@ -198,13 +198,13 @@ func (p *Pipeline) prepareLedger(ctx context.Context, plan takeover) error {
 			return err
 		}
 	}
-	if _, err := p.ledger.DropAtOrBelow(ctx, plan.served.Default, plan.served.Receivers); err != nil {
+	if _, err := p.ledger.DropAtOrBelow(ctx, plan.delivered.Default, plan.delivered.Receivers); err != nil {
 		return err
 	}
-	if err := p.ledger.DropHeld(ctx, plan.served); err != nil {
+	if err := p.ledger.DropHeld(ctx, plan.delivered); err != nil {
 		return err
 	}
-	return p.ledger.Replay(ctx, plan.history, plan.position, plan.floors)
+	return p.ledger.Replay(ctx, plan.history, plan.position, plan.handled)
 }
 
 // beginTerm publishes a token that ties the mirror to this ledger. The ledger
@@ -214,7 +214,7 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 	if err := p.ledger.Claim(ctx, p.epoch); err != nil {
 		return fmt.Errorf("claim the ledger: %w", err)
 	}
-	if err := p.flushMirror(ctx); err != nil {
+	if err := p.writeCheckpoint(ctx); err != nil {
 		return err
 	}
 	return p.ledger.Confirm(ctx)
@@ -222,58 +222,58 @@ func (p *Pipeline) beginTerm(ctx context.Context) error {
 
 // handle commits one batch. Nothing is counted or sent before that.
 func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
-	p.Hear(ctx, b.Occurrences)
+	p.Observe(ctx, b.Occurrences)
 	floors := p.ledger.State().Floors
 	if b.Reset != nil {
 		floors = outbox.Floors{} // they are of the history that ended
 	}
-	j, err := p.matcher.judgeBatch(ctx, p.ledger, b, floors, p.clock.Now())
+	j, err := p.matcher.decide(ctx, p.ledger, b, floors, p.clock.Now())
 	if err != nil {
 		return err
 	}
 	if err := p.commit(ctx, b, j.batch); err != nil {
 		return err
 	}
-	p.report(b.Occurrences, j.verdicts, j.intake)
-	for id := range j.gate.groups.folded {
-		p.Reporter.Folded(id)
+	p.report(b.Occurrences, j.evaluations, j.entries)
+	for id := range j.suppressor.groups.limited {
+		p.Reporter.GroupLimitReached(id)
 	}
-	for _, a := range j.unasked {
+	for _, a := range j.skipped {
 		p.Reporter.Evaluated(a.ID, match.Failed, match.ErrOverBudget, 0)
 	}
 	return nil
 }
 
 // judgement is what is made of a batch of the feed. It changes nothing yet.
-type judgement struct {
-	verdicts [][]evaluation
-	unasked  []*match.Alarm
-	gate     *gate
-	intake   *intake
+type batchDecision struct {
+	evaluations [][]evaluation
+	skipped     []*match.Alarm
+	suppressor  *suppressor
+	entries     *entryBuilder
 	// batch is what is to be stored.
 	batch outbox.Batch
 }
 
 // judgeBatch decides what is sent of a batch, and what is to be remembered of it.
-func (m *matcher) judgeBatch(ctx context.Context, l *outbox.Store, b source.Batch, floors outbox.Floors, now time.Time) (*judgement, error) {
-	j := &judgement{batch: batchOf(b), gate: newGate(l), intake: newIntake(floors, l.Waiting)}
-	j.batch.Oldest, j.batch.Newest = notInTheFuture(b.Occurrences, now)
+func (m *matcher) decide(ctx context.Context, l *outbox.Store, b source.Batch, floors outbox.Floors, now time.Time) (*batchDecision, error) {
+	j := &batchDecision{batch: newOutboxBatch(b), suppressor: newSuppressor(l), entries: newEntryBuilder(floors, l.Waiting)}
+	j.batch.Oldest, j.batch.Newest = capObservedAt(b.Occurrences, now)
 	var err error
-	if j.verdicts, j.unasked, err = m.match(ctx, b.Occurrences, floors); err != nil {
+	if j.evaluations, j.skipped, err = m.match(ctx, b.Occurrences, floors); err != nil {
 		return nil, err
 	}
-	if j.batch.Windows, err = suppress(ctx, j.gate, b.Occurrences, j.verdicts); err != nil {
+	if j.batch.Windows, err = markSuppressed(ctx, j.suppressor, b.Occurrences, j.evaluations); err != nil {
 		return nil, err
 	}
-	if err := j.intake.addAll(b.Occurrences, j.verdicts); err != nil {
+	if err := j.entries.addAll(b.Occurrences, j.evaluations); err != nil {
 		return nil, err
 	}
-	j.batch.Entries = j.intake.entries
+	j.batch.Entries = j.entries.entries
 	return j, nil
 }
 
 // batchOf is what the feed wants to have stored.
-func batchOf(b source.Batch) outbox.Batch {
+func newOutboxBatch(b source.Batch) outbox.Batch {
 	batch := outbox.Batch{
 		Position: b.Position, Time: b.Time, Counted: b.CountsKnown, Forget: b.Forget,
 		Counts: make([]outbox.EventCount, 0, len(b.Counts)), // at first as many as there are Events
@@ -288,7 +288,7 @@ func batchOf(b source.Batch) outbox.Batch {
 }
 
 // suppress marks what matched and is not sent, and returns what is to be remembered.
-func suppress(ctx context.Context, g *gate, occurrences []alarm.Occurrence, verdicts [][]evaluation) ([]outbox.Window, error) {
+func markSuppressed(ctx context.Context, g *suppressor, occurrences []alarm.Occurrence, verdicts [][]evaluation) ([]outbox.Window, error) {
 	for i := range verdicts {
 		for j := range verdicts[i] {
 			v := &verdicts[i][j]
@@ -296,7 +296,7 @@ func suppress(ctx context.Context, g *gate, occurrences []alarm.Occurrence, verd
 				continue
 			}
 			var err error
-			if v.suppressed, err = g.judge(ctx, &occurrences[i], v); err != nil {
+			if v.suppressed, err = g.check(ctx, &occurrences[i], v); err != nil {
 				return nil, err
 			}
 		}

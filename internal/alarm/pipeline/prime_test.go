@@ -19,8 +19,8 @@ func TestNoEventIsReadBeforeAlarmsAreInForce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	primed, read := false, false
 	p := New(Config{
-		ClusterUID: "cluster", Ledger: books, Mirror: &mirrorStore{w: w},
-		Feed: feedFunc(func(context.Context, source.Handler) {
+		ClusterUID: "cluster", Outbox: books, Checkpoint: &mirrorStore{w: w},
+		Source: feedFunc(func(context.Context, source.Handler) {
 			read = true
 			if !primed {
 				t.Error("alarms are not in force")
@@ -28,9 +28,9 @@ func TestNoEventIsReadBeforeAlarmsAreInForce(t *testing.T) {
 			cancel()
 		}),
 		Dispatcher: silent{}, Alarms: NewAlarms(), Enricher: silent{}, Reporter: silent{},
-		Prime: func(context.Context) error { primed = true; return nil },
-		Hear:  func(context.Context, []alarm.Occurrence) {},
-		Clock: w.clock, Log: logr.Discard(),
+		LoadAlarms: func(context.Context) error { primed = true; return nil },
+		Observe:    func(context.Context, []alarm.Occurrence) {},
+		Clock:      w.clock, Log: logr.Discard(),
 	})
 	must(t, p.Start(ctx))
 	if !read {

@@ -18,9 +18,9 @@ import (
 const releaseRetry = 5 * time.Second
 
 // keepReleasing puts the messages of groups into the outbox when they are due.
-func (p *Pipeline) keepReleasing(ctx context.Context) error {
+func (p *Pipeline) releaseGroups(ctx context.Context) error {
 	for ctx.Err() == nil {
-		wait, err := p.release(ctx)
+		wait, err := p.releaseDue(ctx)
 		if errors.Is(err, outbox.ErrCorrupt) {
 			return err
 		}
@@ -35,7 +35,7 @@ func (p *Pipeline) keepReleasing(ctx context.Context) error {
 
 // release puts what is due into the outbox, and returns how long to wait for more; 0
 // if there is nothing to wait for.
-func (p *Pipeline) release(ctx context.Context) (wait time.Duration, err error) {
+func (p *Pipeline) releaseDue(ctx context.Context) (wait time.Duration, err error) {
 	made, err := p.ledger.Release(ctx, composeGroup)
 	for receiver, r := range made {
 		p.Reporter.Merged(r.Parts - r.Messages)
@@ -62,7 +62,7 @@ func (p *Pipeline) awaitDue(ctx context.Context, wait time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-due:
-	case <-p.held:
+	case <-p.groupAdded:
 	}
 }
 

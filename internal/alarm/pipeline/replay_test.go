@@ -149,7 +149,7 @@ func (o *reading) live(dir string, events []alarm.Occurrence, messages map[strin
 	must(o.t, err)
 	defer func() { must(o.t, books.Close()) }()
 	p := New(Config{
-		Hear: func(context.Context, []alarm.Occurrence) {}, ClusterUID: "cluster", Ledger: books, Mirror: &diary{},
+		Observe: func(context.Context, []alarm.Occurrence) {}, ClusterUID: "cluster", Outbox: books, Checkpoint: &diary{},
 		Dispatcher: silent{}, Alarms: o.alarms, Enricher: silent{}, Reporter: silent{}, Clock: clock, Log: logr.Discard(),
 	})
 	for len(events) > 0 {

@@ -12,7 +12,7 @@ const resetReason = "the recorded position belongs to another cluster; alarms co
 
 // takeover is what a new leader does with the ledger it has and the mirror it
 // finds.
-type takeover struct {
+type takeoverPlan struct {
 	// trusted: the ledger is the last leader's own and complete; nothing of it is
 	// dropped and nothing replayed.
 	trusted bool
@@ -21,10 +21,10 @@ type takeover struct {
 	reset string
 	// served are the positions up to which the last leader served each receiver:
 	// what the ledger has pending there is dropped.
-	served outbox.Floors
+	delivered outbox.Floors
 	// floors are those positions again, or how far this ledger's own feed was read
 	// where that is more: nothing at or below is taken in once more.
-	floors outbox.Floors
+	handled outbox.Floors
 	// position is where the feed begins, in which history; 0 is from now.
 	position uint64
 	history  string
@@ -32,7 +32,7 @@ type takeover struct {
 
 // planTakeover decides; found tells whether there is a mirror, and window is the
 // longest of the alarms in force.
-func planTakeover(clusterUID string, l outbox.State, m checkpoint.Checkpoint, found bool, window time.Duration) takeover {
+func planTakeover(clusterUID string, l outbox.State, m checkpoint.Checkpoint, found bool, window time.Duration) takeoverPlan {
 	foreignMirror := found && m.ClusterUID != clusterUID
 	foreignLedger := l.ClusterUID != "" && l.ClusterUID != clusterUID
 	useMirror := found && !foreignMirror
@@ -40,15 +40,15 @@ func planTakeover(clusterUID string, l outbox.State, m checkpoint.Checkpoint, fo
 
 	switch {
 	case useLedger && (!useMirror || ownsTerm(l, m)):
-		return takeover{trusted: true, history: l.History, position: l.Position}
+		return takeoverPlan{trusted: true, history: l.History, position: l.Position}
 	case useMirror && useLedger && l.History == m.History:
-		return replay(m, l, window)
+		return planReplay(m, l, window)
 	case useMirror:
-		return replay(m, outbox.State{}, window)
+		return planReplay(m, outbox.State{}, window)
 	case foreignMirror || foreignLedger:
-		return takeover{reset: resetReason}
+		return takeoverPlan{reset: resetReason}
 	default:
-		return takeover{} // the first start ever
+		return takeoverPlan{} // the first start ever
 	}
 }
 
@@ -66,26 +66,26 @@ func consumed(l outbox.State) uint64 {
 // What this ledger consumed when it led is accounted for, be it sent or pending:
 // nobody is served that again. It begins earlier by the longest window, so that all
 // are as they were when something is sent again.
-func replay(m checkpoint.Checkpoint, l outbox.State, window time.Duration) takeover {
+func planReplay(m checkpoint.Checkpoint, l outbox.State, window time.Duration) takeoverPlan {
 	consumed := consumed(l)
-	t := takeover{
-		history: m.History,
-		served:  outbox.Floors{Default: m.Position, Receivers: m.Behind, Waiting: m.Waiting},
-		floors:  outbox.Floors{Default: max(m.Position, consumed), Waiting: waiting(m.Waiting).unknown(l)},
+	t := takeoverPlan{
+		history:   m.History,
+		delivered: outbox.Floors{Default: m.Position, Receivers: m.Behind, Waiting: m.Waiting},
+		handled:   outbox.Floors{Default: max(m.Position, consumed), Waiting: waitingKeys(m.Waiting).notHandledBy(l)},
 	}
-	t.position = t.floors.Default
+	t.position = t.handled.Default
 	for receiver, served := range m.Behind {
 		floor := max(served, consumed)
-		if floor == t.floors.Default {
+		if floor == t.handled.Default {
 			continue
 		}
-		if t.floors.Receivers == nil {
-			t.floors.Receivers = map[string]uint64{}
+		if t.handled.Receivers == nil {
+			t.handled.Receivers = map[string]uint64{}
 		}
-		t.floors.Receivers[receiver] = floor
+		t.handled.Receivers[receiver] = floor
 		t.position = min(t.position, floor)
 	}
-	for _, held := range t.floors.Waiting {
+	for _, held := range t.handled.Waiting {
 		for _, position := range held {
 			t.position = min(t.position, position-1)
 		}
@@ -103,7 +103,7 @@ func ownsTerm(l outbox.State, m checkpoint.Checkpoint) bool {
 // mirrorOf tells how far each receiver has come: up to its first pending entry,
 // or to the end of the feed; and during a replay never before what the former
 // leader had served.
-func mirrorOf(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
+func newCheckpoint(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 	m := checkpoint.Checkpoint{
 		ClusterUID: s.ClusterUID, Epoch: epoch, History: s.History,
 		Position: max(s.Position, s.Floors.Default),

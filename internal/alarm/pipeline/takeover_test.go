@@ -22,54 +22,54 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 		mirror checkpoint.Checkpoint
 		found  bool
 		window time.Duration
-		want   takeover
+		want   takeoverPlan
 	}{
 		"the first start ever begins from now": {
-			want: takeover{},
+			want: takeoverPlan{},
 		},
 		"the same process again": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
-			want: takeover{trusted: true, position: 120},
+			want: takeoverPlan{trusted: true, position: 120},
 		},
 		"a crash after the mirror was written and before the ledger confirmed": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", NextEpoch: "b", Position: 120},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100}, found: true,
-			want: takeover{trusted: true, position: 120},
+			want: takeoverPlan{trusted: true, position: 120},
 		},
 		"somebody removed the mirror": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
-			want:   takeover{trusted: true, position: 120},
+			want:   takeoverPlan{trusted: true, position: 120},
 		},
 		"the disk was lost": {
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
-			want: takeover{
-				position: 40, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: behind},
+			want: takeoverPlan{
+				position: 40, delivered: outbox.Floors{Default: 100, Receivers: behind},
+				handled: outbox.Floors{Default: 100, Receivers: behind},
 			},
 		},
 		"another replica led meanwhile": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
-			want: takeover{
-				position: 50, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 50}},
+			want: takeoverPlan{
+				position: 50, delivered: outbox.Floors{Default: 100, Receivers: behind},
+				handled: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 50}},
 			},
 		},
 		"another replica led, but not as far": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
-			want: takeover{
-				position: 120, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 120},
+			want: takeoverPlan{
+				position: 120, delivered: outbox.Floors{Default: 100, Receivers: behind},
+				handled: outbox.Floors{Default: 120},
 			},
 		},
 		"another replica led through a restore of the store": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
-			want: takeover{
-				position: 100, history: "restored", served: outbox.Floors{Default: 100},
-				floors: outbox.Floors{Default: 100},
+			want: takeoverPlan{
+				position: 100, history: "restored", delivered: outbox.Floors{Default: 100},
+				handled: outbox.Floors{Default: 100},
 			},
 		},
 		"a threshold looks back": {
@@ -77,72 +77,72 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 				{Position: 5, Time: 100}, {Position: 12, Time: 200}, {Position: 39, Time: 300}, {Position: 90, Time: 400},
 			}},
 			found: true, window: 99 * time.Second,
-			want: takeover{
-				position: 12, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: behind},
+			want: takeoverPlan{
+				position: 12, delivered: outbox.Floors{Default: 100, Receivers: behind},
+				handled: outbox.Floors{Default: 100, Receivers: behind},
 			},
 		},
 		"a replay that was cut short": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Floors: outbox.Floors{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
-			want: takeover{
-				position: 110, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 110},
+			want: takeoverPlan{
+				position: 110, delivered: outbox.Floors{Default: 100, Receivers: behind},
+				handled: outbox.Floors{Default: 110},
 			},
 		},
 		"the disk was lost, and something waited in groups": {
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Waiting: waits}, found: true,
-			want: takeover{
-				position: 29, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: waits},
+			want: takeoverPlan{
+				position: 29, delivered: outbox.Floors{Default: 100, Waiting: waits},
+				handled: outbox.Floors{Default: 100, Waiting: waits},
 			},
 		},
 		"what waits in groups is held here, or was sent from here": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
-			want: takeover{
-				position: 79, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: only("l")},
+			want: takeoverPlan{
+				position: 79, delivered: outbox.Floors{Default: 100, Waiting: waits},
+				handled: outbox.Floors{Default: 100, Waiting: only("l")},
 			},
 		},
 		"a replay that was cut short before it came to what waits in groups": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Floors: outbox.Floors{Default: 120, Waiting: only("k")}},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
-			want: takeover{
-				position: 29, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 120, Waiting: only("k")},
+			want: takeoverPlan{
+				position: 29, delivered: outbox.Floors{Default: 100, Waiting: waits},
+				handled: outbox.Floors{Default: 120, Waiting: only("k")},
 			},
 		},
 		"what waits in groups is of another history": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
-			want: takeover{
-				position: 29, history: "restored", served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: waits},
+			want: takeoverPlan{
+				position: 29, history: "restored", delivered: outbox.Floors{Default: 100, Waiting: waits},
+				handled: outbox.Floors{Default: 100, Waiting: waits},
 			},
 		},
 		"an empty epoch matches nothing": {
 			ledger: outbox.State{ClusterUID: here, Position: 50},
 			mirror: checkpoint.Checkpoint{ClusterUID: here, Position: 100}, found: true,
-			want: takeover{position: 100, served: outbox.Floors{Default: 100}, floors: outbox.Floors{Default: 100}},
+			want: takeoverPlan{position: 100, delivered: outbox.Floors{Default: 100}, handled: outbox.Floors{Default: 100}},
 		},
 		"the ledger is of another cluster": {
 			ledger: outbox.State{ClusterUID: elsewhere, Epoch: "a", Position: 50},
-			want:   takeover{reset: resetReason},
+			want:   takeoverPlan{reset: resetReason},
 		},
 		"the mirror is of another cluster": {
 			mirror: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "a", Position: 50}, found: true,
-			want: takeover{reset: resetReason},
+			want: takeoverPlan{reset: resetReason},
 		},
 		"only the mirror is of another cluster": {
 			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
 			mirror: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "z", Position: 900}, found: true,
-			want: takeover{trusted: true, position: 50},
+			want: takeoverPlan{trusted: true, position: 50},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := planTakeover(here, tc.ledger, tc.mirror, tc.found, tc.window)
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(takeover{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(takeoverPlan{})); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -179,7 +179,7 @@ func TestMirrorNamesOnlyTheReceiversThatAreBehind(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, mirrorOf(tc.snapshot, "")); diff != "" {
+			if diff := cmp.Diff(tc.want, newCheckpoint(tc.snapshot, "")); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -9,9 +9,9 @@ import (
 
 // waiting is what waits in groups, or in their messages: by receiver the position of
 // each idempotency key.
-type waiting map[string]outbox.Held
+type waitingKeys map[string]outbox.Held
 
-func (w waiting) add(receiver, key string, position uint64) {
+func (w waitingKeys) add(receiver, key string, position uint64) {
 	if w[receiver] == nil {
 		w[receiver] = outbox.Held{}
 	}
@@ -31,8 +31,8 @@ func (p *Pipeline) addWaiting(ctx context.Context, m *checkpoint.Checkpoint, sna
 	for receiver, held := range snapshot.Floors.Waiting {
 		for key, position := range held {
 			if position > snapshot.Position {
-				waiting(m.Waiting).add(receiver, key, position)
-				lower(lowest, receiver, position)
+				waitingKeys(m.Waiting).add(receiver, key, position)
+				setLowest(lowest, receiver, position)
 				n++
 			}
 		}
@@ -46,7 +46,7 @@ func (p *Pipeline) addWaiting(ctx context.Context, m *checkpoint.Checkpoint, sna
 		return err
 	}
 	for receiver, position := range held {
-		lower(lowest, receiver, position)
+		setLowest(lowest, receiver, position)
 	}
 	for receiver, position := range lowest {
 		m.FallBehind(receiver, position)
@@ -54,15 +54,15 @@ func (p *Pipeline) addWaiting(ctx context.Context, m *checkpoint.Checkpoint, sna
 	return nil
 }
 
-func lower(positions map[string]uint64, receiver string, position uint64) {
+func setLowest(positions map[string]uint64, receiver string, position uint64) {
 	if former, ok := positions[receiver]; !ok || position < former {
 		positions[receiver] = position
 	}
 }
 
 // unknown is what of it the ledger does not account for: what is to be read again.
-func (w waiting) unknown(s outbox.State) waiting {
-	left := waiting{}
+func (w waitingKeys) notHandledBy(s outbox.State) waitingKeys {
+	left := waitingKeys{}
 	for receiver, held := range w {
 		for key, position := range held {
 			if !s.Accounts(receiver, key, position) {

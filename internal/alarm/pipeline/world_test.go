@@ -150,8 +150,8 @@ func (r *replica) lead(ctx context.Context) *term {
 	alarms.Set("often", "1", r.w.often)
 	alarms.Set("grouped", "1", r.w.grouped)
 	p := New(Config{
-		Hear:       func(context.Context, []alarm.Occurrence) {},
-		ClusterUID: "cluster", Ledger: books, Mirror: &mirrorStore{w: r.w},
+		Observe:    func(context.Context, []alarm.Occurrence) {},
+		ClusterUID: "cluster", Outbox: books, Checkpoint: &mirrorStore{w: r.w},
 		Dispatcher: silent{}, Alarms: alarms, Enricher: silent{}, Reporter: silent{},
 		Clock: r.w.clock, Log: logr.Discard(),
 	})
@@ -271,9 +271,9 @@ type silent struct{}
 func (silent) Run(context.Context) error                               { return nil }
 func (silent) Wake(...string)                                          {}
 func (silent) Context(context.Context, *alarm.Event) alarm.Context     { return alarm.Context{} }
-func (silent) Evaluated(alarm.ID, match.Outcome, error, int64)            {}
+func (silent) Evaluated(alarm.ID, match.Outcome, error, int64)         {}
 func (silent) Queued(string, int64)                                    {}
-func (silent) Folded(alarm.ID)                                         {}
+func (silent) GroupLimitReached(alarm.ID)                              {}
 func (silent) Merged(int64)                                            {}
 func (silent) Suppressed(alarm.ID, Suppression, int64)                 {}
 func (silent) Dropped(string, outbox.Counts, notify.DropCause, string) {}
