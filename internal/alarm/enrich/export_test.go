@@ -2,7 +2,7 @@ package enrich
 
 import "time"
 
-// Patient lets a look-up take as long as a busy machine needs.
+// WithLongTimeout allows for reads on a busy machine.
 func (e *Enricher) WithLongTimeout() *Enricher {
 	e.timeout = time.Minute
 	return e

@@ -10,7 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
+func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 	const here, elsewhere = "here", "elsewhere"
 	behind := map[string]uint64{"slow": 40}
 	waits := map[string]map[string]uint64{"grouped": {"k": 30, "l": 80}}
@@ -18,62 +18,62 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 		return map[string]map[string]uint64{"grouped": {key: waits["grouped"][key]}}
 	}
 	for name, tc := range map[string]struct {
-		ledger outbox.State
-		mirror checkpoint.Checkpoint
+		outbox outbox.State
+		last   checkpoint.Checkpoint
 		found  bool
 		window time.Duration
 		want   takeoverPlan
 	}{
-		"the first start ever begins from now": {
+		"the first start in the cluster": {
 			want: takeoverPlan{},
 		},
-		"the same process again": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
+		"a restart of the leader": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
 			want: takeoverPlan{trusted: true, position: 120},
 		},
-		"a crash after the mirror was written and before the ledger confirmed": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", NextEpoch: "b", Position: 120},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100}, found: true,
+		"a crash between the checkpoint and the confirmation": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", NextEpoch: "b", Position: 120},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100}, found: true,
 			want: takeoverPlan{trusted: true, position: 120},
 		},
-		"somebody removed the mirror": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
+		"the checkpoint was deleted": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
 			want:   takeoverPlan{trusted: true, position: 120},
 		},
 		"the disk was lost": {
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
 			want: takeoverPlan{
 				position: 40, delivered: outbox.Floors{Default: 100, Receivers: behind},
 				handled: outbox.Floors{Default: 100, Receivers: behind},
 			},
 		},
-		"another replica led meanwhile": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+		"another replica led since": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
 			want: takeoverPlan{
 				position: 50, delivered: outbox.Floors{Default: 100, Receivers: behind},
 				handled: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 50}},
 			},
 		},
 		"another replica led, but not as far": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
 			want: takeoverPlan{
 				position: 120, delivered: outbox.Floors{Default: 100, Receivers: behind},
 				handled: outbox.Floors{Default: 120},
 			},
 		},
-		"another replica led through a restore of the store": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
+		"another replica led after a restore of etcd": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
 			want: takeoverPlan{
 				position: 100, history: "restored", delivered: outbox.Floors{Default: 100},
 				handled: outbox.Floors{Default: 100},
 			},
 		},
-		"a threshold looks back": {
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind, Trail: []checkpoint.Offset{
+		"a threshold has a window": {
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind, Trail: []checkpoint.Offset{
 				{Position: 5, Time: 100}, {Position: 12, Time: 200}, {Position: 39, Time: 300}, {Position: 90, Time: 400},
 			}},
 			found: true, window: 99 * time.Second,
@@ -82,66 +82,66 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 				handled: outbox.Floors{Default: 100, Receivers: behind},
 			},
 		},
-		"a replay that was cut short": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Floors: outbox.Floors{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+		"a replay was interrupted": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Floors: outbox.Floors{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
 			want: takeoverPlan{
 				position: 110, delivered: outbox.Floors{Default: 100, Receivers: behind},
 				handled: outbox.Floors{Default: 110},
 			},
 		},
-		"the disk was lost, and something waited in groups": {
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Waiting: waits}, found: true,
+		"the disk was lost, with occurrences in groups": {
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Waiting: waits}, found: true,
 			want: takeoverPlan{
 				position: 29, delivered: outbox.Floors{Default: 100, Waiting: waits},
 				handled: outbox.Floors{Default: 100, Waiting: waits},
 			},
 		},
-		"what waits in groups is held here, or was sent from here": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
+		"this outbox holds or has sent the occurrences in groups": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
 			want: takeoverPlan{
 				position: 79, delivered: outbox.Floors{Default: 100, Waiting: waits},
 				handled: outbox.Floors{Default: 100, Waiting: only("l")},
 			},
 		},
-		"a replay that was cut short before it came to what waits in groups": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Floors: outbox.Floors{Default: 120, Waiting: only("k")}},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
+		"a replay was interrupted before the occurrences in groups": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Floors: outbox.Floors{Default: 120, Waiting: only("k")}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
 			want: takeoverPlan{
 				position: 29, delivered: outbox.Floors{Default: 100, Waiting: waits},
 				handled: outbox.Floors{Default: 120, Waiting: only("k")},
 			},
 		},
-		"what waits in groups is of another history": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
+		"the occurrences in groups are of another history": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
 			want: takeoverPlan{
 				position: 29, history: "restored", delivered: outbox.Floors{Default: 100, Waiting: waits},
 				handled: outbox.Floors{Default: 100, Waiting: waits},
 			},
 		},
 		"an empty epoch matches nothing": {
-			ledger: outbox.State{ClusterUID: here, Position: 50},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Position: 100}, found: true,
+			outbox: outbox.State{ClusterUID: here, Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Position: 100}, found: true,
 			want: takeoverPlan{position: 100, delivered: outbox.Floors{Default: 100}, handled: outbox.Floors{Default: 100}},
 		},
-		"the ledger is of another cluster": {
-			ledger: outbox.State{ClusterUID: elsewhere, Epoch: "a", Position: 50},
+		"the outbox is of another cluster": {
+			outbox: outbox.State{ClusterUID: elsewhere, Epoch: "a", Position: 50},
 			want:   takeoverPlan{reset: resetReason},
 		},
-		"the mirror is of another cluster": {
-			mirror: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "a", Position: 50}, found: true,
+		"the checkpoint is of another cluster": {
+			last: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "a", Position: 50}, found: true,
 			want: takeoverPlan{reset: resetReason},
 		},
-		"only the mirror is of another cluster": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			mirror: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "z", Position: 900}, found: true,
+		"only the checkpoint is of another cluster": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "z", Position: 900}, found: true,
 			want: takeoverPlan{trusted: true, position: 50},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := planTakeover(here, tc.ledger, tc.mirror, tc.found, tc.window)
+			got := planTakeover(here, tc.outbox, tc.last, tc.found, tc.window)
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(takeoverPlan{})); diff != "" {
 				t.Error(diff)
 			}
@@ -149,29 +149,29 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 	}
 }
 
-func TestMirrorNamesOnlyTheReceiversThatAreBehind(t *testing.T) {
+func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
 	for name, tc := range map[string]struct {
 		snapshot outbox.Snapshot
 		want     checkpoint.Checkpoint
 	}{
-		"all is sent": {
+		"everything is sent": {
 			snapshot: outbox.Snapshot{State: outbox.State{Position: 100}},
 			want:     checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{}},
 		},
-		"one has messages pending": {
+		"one receiver has pending messages": {
 			snapshot: outbox.Snapshot{
 				State:    outbox.State{Position: 100},
 				Backlogs: map[string]outbox.Backlog{"slow": {Entries: 3, Lowest: 41}},
 			},
 			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 40}},
 		},
-		"a replay, at a position that most have passed": {
+		"a replay that is behind most receivers": {
 			snapshot: outbox.Snapshot{State: outbox.State{
 				Position: 60, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
 			}},
 			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
 		},
-		"a replay that is over": {
+		"a replay that has ended": {
 			snapshot: outbox.Snapshot{State: outbox.State{
 				Position: 130, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40}},
 			}},
