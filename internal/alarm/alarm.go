@@ -1,6 +1,6 @@
-// Package alarm contains the plain types that the packages below it share: occurrences,
-// Events, the objects that Events regard, and the identity of alarms, groups and
-// messages. It has no logic besides the computation of keys.
+// Package alarm contains the plain types of the packages below it: occurrences, Events,
+// regarded objects, and the identities of alarms, groups and messages. Its only logic
+// computes keys.
 package alarm
 
 import (

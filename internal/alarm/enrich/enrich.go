@@ -4,8 +4,8 @@
 // Nodes come from the manager's cache, which is trimmed. For other objects, it reads the
 // metadata from the API server, and caches it for some seconds. Memory therefore does not
 // grow with the cluster. If an Event can mean that a Pod has a problem, it reads the
-// whole Pod, but keeps only the metadata and the cause that the diagnosis finds. Missing
-// and forbidden objects give an empty result, and never an error.
+// whole Pod. It then keeps only the metadata, and the cause that the diagnosis finds.
+// Missing and forbidden objects give an empty result, and never an error.
 package enrich
 
 import (

@@ -1,6 +1,6 @@
-// Package message defines the content of the messages that receivers get: its fields,
-// their limits, the default texts, and the digests and group messages that combine
-// several messages.
+// Package message defines the content of the messages that receivers get. It contains the
+// fields and their limits, the default texts, and the digests and group messages that
+// combine several messages.
 package message
 
 import (

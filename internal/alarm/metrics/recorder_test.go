@@ -27,7 +27,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-// backOff is an alarm of all BackOffs, but for a change.
+// backOff returns an alarm for all BackOffs, modified by change.
 func backOff(change func(*v1alpha1.AlarmSpec)) v1alpha1.AlarmSpec {
 	spec := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Reasons: []string{"BackOff"}}}}
 	if change != nil {
@@ -40,36 +40,36 @@ func byName(s *v1alpha1.AlarmSpec) {
 	s.Group = &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32(30)), IntervalSeconds: new(int32(600))}
 }
 
-// Of everything that happens all is counted that belongs to it, and nothing else.
-func TestEachMetricMovesWhenItsThingHappens(t *testing.T) {
+// Each case checks all metrics, so that none changes without a reason.
+func TestMetricsOfEachOutcome(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*v1alpha1.AlarmSpec)
 		answer  error
 		limit   time.Duration
-		happens func(l *line)
+		happens func(h *harness)
 		want    map[string]float64
 	}{
-		"nobody wants to know": {
+		"not matched": {
 			change:  func(s *v1alpha1.AlarmSpec) { s.Match[0].Reasons = []string{"Evicted"} },
-			happens: func(l *line) { l.happens(3, "a", "b") },
+			happens: func(h *harness) { h.happens(3, "a", "b") },
 			want:    map[string]float64{},
 		},
-		"it is delivered": {
-			happens: func(l *line) { l.happens(3, "a", "b") },
+		"delivered": {
+			happens: func(h *harness) { h.happens(3, "a", "b") },
 			want: map[string]float64{
 				"occurrences_matched_total": 6, "occurrences_delivered_total": 6,
 				"messages_delivered_total occurrence": 2, "delivery_latency_seconds": 2,
 			},
 		},
-		"it waits in groups": {
+		"waiting in groups": {
 			change:  byName,
-			happens: func(l *line) { l.happens(3, "a", "b", "a") },
+			happens: func(h *harness) { h.happens(3, "a", "b", "a") },
 			want:    map[string]float64{"occurrences_matched_total": 9, "held_occurrences": 3, "open_groups": 2},
 		},
-		"it is told in its group": { // what the group waits is not in the latency
+		"sent with its group": { // the waiting time of the group is not in the latency
 			change: byName,
-			happens: func(l *line) {
-				l.happens(3, "a", "b", "a")
+			happens: func(h *harness) {
+				h.happens(3, "a", "b", "a")
 				after(5 * time.Minute)
 			},
 			want: map[string]float64{
@@ -79,10 +79,10 @@ func TestEachMetricMovesWhenItsThingHappens(t *testing.T) {
 		},
 		"the group's next message waits for the interval": {
 			change: byName,
-			happens: func(l *line) {
-				l.happens(1, "a")
+			happens: func(h *harness) {
+				h.happens(1, "a")
 				after(5 * time.Minute)
-				l.happens(1, "a", "a")
+				h.happens(1, "a", "a")
 				after(10 * time.Minute)
 			},
 			want: map[string]float64{
@@ -90,25 +90,25 @@ func TestEachMetricMovesWhenItsThingHappens(t *testing.T) {
 				"messages_delivered_total group": 2, "delivery_latency_seconds": 2, "open_groups": 1,
 			},
 		},
-		"it is not often enough": {
+		"below the threshold": {
 			change: func(s *v1alpha1.AlarmSpec) {
 				byName(s)
 				s.Threshold = &v1alpha1.AlarmThreshold{Count: 3, WithinSeconds: 60}
 			},
-			happens: func(l *line) { l.happens(2, "a", "b") },
+			happens: func(h *harness) { h.happens(2, "a", "b") },
 			want:    map[string]float64{"occurrences_matched_total": 4, "occurrences_suppressed_total threshold": 4, "open_windows": 2},
 		},
-		"the alarm is mute": {
+		"the alarm is muted": {
 			change: func(s *v1alpha1.AlarmSpec) {
 				s.Mute = []v1alpha1.MuteWindow{{Times: []v1alpha1.MuteTimes{{Start: "00:00", End: "24:00"}}}}
 			},
-			happens: func(l *line) { l.happens(2, "a") },
+			happens: func(h *harness) { h.happens(2, "a") },
 			want:    map[string]float64{"occurrences_matched_total": 2, "occurrences_suppressed_total mute": 2},
 		},
-		"a rate limit holds back": {
+		"a rate limit delays": {
 			limit: time.Minute,
-			happens: func(l *line) {
-				l.happens(1, "a", "b", "c")
+			happens: func(h *harness) {
+				h.happens(1, "a", "b", "c")
 				after(2 * time.Minute)
 			},
 			want: map[string]float64{
@@ -118,15 +118,15 @@ func TestEachMetricMovesWhenItsThingHappens(t *testing.T) {
 		},
 		"the message is refused": {
 			answer:  &notify.SendError{Class: notify.Reject},
-			happens: func(l *line) { l.happens(2, "a") },
+			happens: func(h *harness) { h.happens(2, "a") },
 			want: map[string]float64{
 				"occurrences_matched_total": 2, "occurrences_dropped_total rejected": 2, "delivery_failures_total reject": 1,
 			},
 		},
 		"the receiver is parked": {
 			answer: &notify.SendError{Class: notify.Park},
-			happens: func(l *line) {
-				l.happens(2, "a", "b")
+			happens: func(h *harness) {
+				h.happens(2, "a", "b")
 				after(time.Hour)
 			},
 			want: map[string]float64{
@@ -136,10 +136,10 @@ func TestEachMetricMovesWhenItsThingHappens(t *testing.T) {
 		},
 		"the receiver was parked": {
 			answer: &notify.SendError{Class: notify.Park},
-			happens: func(l *line) {
-				l.happens(2, "a")
+			happens: func(h *harness) {
+				h.happens(2, "a")
 				after(time.Hour)
-				l.Configure(notify.Receiver{Key: ops, Notifier: &receiver{}})
+				h.Configure(notify.Receiver{Key: ops, Notifier: &receiver{}})
 				after(time.Second)
 			},
 			want: map[string]float64{
@@ -151,20 +151,20 @@ func TestEachMetricMovesWhenItsThingHappens(t *testing.T) {
 			change: func(s *v1alpha1.AlarmSpec) {
 				s.Match[0].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
 			},
-			happens: func(l *line) { l.happens(2, "a") },
+			happens: func(h *harness) { h.happens(2, "a") },
 			want:    map[string]float64{"occurrences_unresolved_total": 2},
 		},
 		"an expression fails": {
 			change:  func(s *v1alpha1.AlarmSpec) { s.Match[0].Expression = `int(event.note) > 0` },
-			happens: func(l *line) { l.happens(2, "a") },
+			happens: func(h *harness) { h.happens(2, "a") },
 			want:    map[string]float64{"expression_failures_total": 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onLine(t, backOff(tc.change), func(l *line) {
-				l.Configure(notify.Receiver{Key: ops, Notifier: &receiver{tc.answer}, Limit: notify.Limit{Every: tc.limit}})
-				tc.happens(l)
-				if diff := cmp.Diff(tc.want, l.metrics()); diff != "" {
+			withAlarm(t, backOff(tc.change), func(h *harness) {
+				h.Configure(notify.Receiver{Key: ops, Notifier: &receiver{tc.answer}, Limit: notify.Limit{Every: tc.limit}})
+				tc.happens(h)
+				if diff := cmp.Diff(tc.want, h.metrics()); diff != "" {
 					t.Error(diff)
 				}
 			})
@@ -172,14 +172,14 @@ func TestEachMetricMovesWhenItsThingHappens(t *testing.T) {
 	}
 }
 
-// What groups save is no occurrence that its owner was not told of.
-func TestWhatIsToldInAGroupIsNotSuppressedInStatus(t *testing.T) {
-	onLine(t, backOff(byName), func(l *line) {
-		l.Configure(notify.Receiver{Key: ops, Notifier: &receiver{}})
-		l.happens(1, "a", "a", "a")
+// Messages that groups save are not suppressed occurrences.
+func TestMergedOccurrencesAreNotSuppressedInStatus(t *testing.T) {
+	withAlarm(t, backOff(byName), func(h *harness) {
+		h.Configure(notify.Receiver{Key: ops, Notifier: &receiver{}})
+		h.happens(1, "a", "a", "a")
 		after(time.Minute)
 		var status v1alpha1.AlarmStatus
-		l.Apply("ClusterAlarm//some", "uid", &status)
+		h.Apply("ClusterAlarm//some", "uid", &status)
 		if status.Matched != 3 || status.Delivered != 3 || status.Suppressed != 0 {
 			t.Errorf("matched %d, delivered %d, suppressed %d", status.Matched, status.Delivered, status.Suppressed)
 		}
@@ -188,29 +188,29 @@ func TestWhatIsToldInAGroupIsNotSuppressedInStatus(t *testing.T) {
 
 const ops = "ClusterAlarmReceiver//ops"
 
-// line is the whole way from the feed to a receiver, with one alarm, in a bubble of
-// synctest. What is not there are the API server and the network.
-type line struct {
+// harness runs everything from the source to a receiver, with one alarm, in a synctest
+// bubble. It has no API server and no network.
+type harness struct {
 	t        *testing.T
 	registry *prometheus.Registry
 	*notify.Dispatcher
 	*counters.Counters
-	feed     feed
+	batches  batches
 	position uint64
 }
 
-// onLine runs a test of an alarm.
-func onLine(t *testing.T, spec v1alpha1.AlarmSpec, test func(l *line)) {
+// withAlarm runs a test with one alarm.
+func withAlarm(t *testing.T, spec v1alpha1.AlarmSpec, test func(h *harness)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := &line{t: t, registry: prometheus.NewPedanticRegistry(), Counters: counters.New(), feed: make(feed)}
-		books, err := outbox.Open(t.Context(), dir)
+		h := &harness{t: t, registry: prometheus.NewPedanticRegistry(), Counters: counters.New(), batches: make(batches)}
+		store, err := outbox.Open(t.Context(), dir)
 		must(t, err)
-		ms := metrics.New(l.registry, metrics.Load{
-			Size: books.Size,
+		m := metrics.New(h.registry, metrics.Load{
+			Size: store.Size,
 			OldestSeconds: func() float64 {
-				since, err := books.Oldest(t.Context())
+				since, err := store.Oldest(t.Context())
 				must(t, err)
 				if since.IsZero() {
 					return 0
@@ -218,11 +218,11 @@ func onLine(t *testing.T, spec v1alpha1.AlarmSpec, test func(l *line)) {
 				return clock.RealClock{}.Since(since).Seconds()
 			},
 		})
-		accountant := metrics.NewRecorder(l.Counters, ms, nil, "", clock.RealClock{}, logr.Discard())
-		l.Dispatcher = notify.NewDispatcher(books, accountant, clock.RealClock{}, logr.Discard(), notify.Options{})
+		recorder := metrics.NewRecorder(h.Counters, m, nil, "", clock.RealClock{}, logr.Discard())
+		h.Dispatcher = notify.NewDispatcher(store, recorder, clock.RealClock{}, logr.Discard(), notify.Options{})
 		p := pipeline.New(pipeline.Config{
-			ClusterUID: "cluster", Source: l.feed, Outbox: books, Checkpoint: &noMirror{}, Dispatcher: l.Dispatcher,
-			Alarms: inForce(t, spec), Enricher: nothingKnown{}, Reporter: accountant,
+			ClusterUID: "cluster", Source: h.batches, Outbox: store, Checkpoint: noCheckpoint{}, Dispatcher: h.Dispatcher,
+			Alarms: activeAlarms(t, spec), Enricher: noContext{}, Reporter: recorder,
 			Observe:    func(context.Context, []alarm.Occurrence) {},
 			LoadAlarms: func(context.Context) error { return nil },
 			Clock:      clock.RealClock{}, Log: logr.Discard(),
@@ -230,14 +230,14 @@ func onLine(t *testing.T, spec v1alpha1.AlarmSpec, test func(l *line)) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- p.Start(ctx) }()
-		test(l)
+		test(h)
 		stop()
 		must(t, <-done)
-		must(t, books.Close())
+		must(t, store.Close())
 	})
 }
 
-func inForce(t *testing.T, spec v1alpha1.AlarmSpec) *pipeline.Alarms {
+func activeAlarms(t *testing.T, spec v1alpha1.AlarmSpec) *pipeline.Alarms {
 	t.Helper()
 	compiler, err := match.NewCompiler()
 	must(t, err)
@@ -250,37 +250,37 @@ func inForce(t *testing.T, spec v1alpha1.AlarmSpec) *pipeline.Alarms {
 	return alarms
 }
 
-// happens has Events read of objects, each of which happened so many times more.
-func (l *line) happens(times int64, names ...string) {
-	l.t.Helper()
+// happens sends a batch with an Event of each object, whose count increased by times.
+func (h *harness) happens(times int64, names ...string) {
+	h.t.Helper()
 	var b source.Batch
 	for _, name := range names {
-		l.position++
+		h.position++
 		b.Occurrences = append(b.Occurrences, alarm.Occurrence{
 			Event: alarm.Event{
-				UID: fmt.Sprint(l.position), Count: times, Reason: "BackOff", Note: "it fails",
+				UID: fmt.Sprint(h.position), Count: times, Reason: "BackOff", Note: "it fails",
 				Regarding: alarm.Reference{Kind: "Pod", Name: name},
 			},
-			Increase: times, Position: l.position, ObservedAt: clock.RealClock{}.Now(),
+			Increase: times, Position: h.position, ObservedAt: clock.RealClock{}.Now(),
 		})
 	}
-	b.Position = l.position
-	l.feed <- b
+	b.Position = h.position
+	h.batches <- b
 	synctest.Wait()
 }
 
-// after lets a time pass, and what happens by then.
+// after waits for a time, and for everything that happens until then.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// metrics are all that are not 0, without "bongsu_". Of a histogram it is how much was
-// observed, and the sum in whole seconds.
-func (l *line) metrics() map[string]float64 {
-	l.t.Helper()
-	families, err := l.registry.Gather()
-	must(l.t, err)
+// metrics returns all metrics that are not 0, without the prefix "bongsu_". Histograms are
+// returned as their number of observations, and their sum in whole seconds.
+func (h *harness) metrics() map[string]float64 {
+	h.t.Helper()
+	families, err := h.registry.Gather()
+	must(h.t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -300,13 +300,13 @@ func (l *line) metrics() map[string]float64 {
 	return all
 }
 
-// feed hands out batches as they come.
-type feed chan source.Batch
+// batches is a source that yields the batches of a channel.
+type batches chan source.Batch
 
-func (f feed) Run(ctx context.Context, _ source.Start, handle source.Handler) error {
+func (c batches) Run(ctx context.Context, _ source.Start, handle source.Handler) error {
 	for {
 		select {
-		case b := <-f:
+		case b := <-c:
 			if err := handle(ctx, b); err != nil {
 				return err
 			}
@@ -316,19 +316,19 @@ func (f feed) Run(ctx context.Context, _ source.Start, handle source.Handler) er
 	}
 }
 
-// noMirror is what another replica would never read.
-type noMirror struct{}
+// noCheckpoint is a checkpoint that keeps nothing.
+type noCheckpoint struct{}
 
-func (*noMirror) Read(context.Context) (checkpoint.Checkpoint, bool, error) {
+func (noCheckpoint) Read(context.Context) (checkpoint.Checkpoint, bool, error) {
 	return checkpoint.Checkpoint{}, false, nil
 }
-func (*noMirror) Write(context.Context, checkpoint.Checkpoint) error { return nil }
+func (noCheckpoint) Write(context.Context, checkpoint.Checkpoint) error { return nil }
 
-type nothingKnown struct{}
+type noContext struct{}
 
-func (nothingKnown) Context(context.Context, *alarm.Event) alarm.Context { return alarm.Context{} }
+func (noContext) Context(context.Context, *alarm.Event) alarm.Context { return alarm.Context{} }
 
-// receiver answers what it is told to.
+// receiver is a notifier that returns err.
 type receiver struct{ err error }
 
 func (r *receiver) Format() string                             { return "test" }

@@ -195,3 +195,40 @@ func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
 		})
 	}
 }
+
+func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
+	for name, tc := range map[string]struct {
+		snapshot outbox.Snapshot
+		want     checkpoint.Checkpoint
+	}{
+		"everything is sent": {
+			snapshot: outbox.Snapshot{State: outbox.State{Position: 100}},
+			want:     checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{}},
+		},
+		"one receiver has pending messages": {
+			snapshot: outbox.Snapshot{
+				State:    outbox.State{Position: 100},
+				Backlogs: map[string]outbox.Backlog{"slow": {Entries: 3, Lowest: 41}},
+			},
+			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 40}},
+		},
+		"a replay that is behind most receivers": {
+			snapshot: outbox.Snapshot{State: outbox.State{
+				Position: 60, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
+			}},
+			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
+		},
+		"a replay that has ended": {
+			snapshot: outbox.Snapshot{State: outbox.State{
+				Position: 130, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40}},
+			}},
+			want: checkpoint.Checkpoint{Position: 130, Behind: map[string]uint64{}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, newCheckpoint(tc.snapshot, "")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

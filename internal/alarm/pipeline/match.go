@@ -121,10 +121,11 @@ type matcher struct {
 	budget     *budget
 }
 
-// match returns the evaluations of each occurrence, in their order, and the Alarms that
-// were skipped for some of them because their namespace is over its budget. Occurrences
-// with candidates are evaluated in parallel. An occurrence that was handled before for all
-// receivers of an alarm is evaluated only if the alarm has a window.
+// match returns the evaluations of each occurrence, in the order of the occurrences. It
+// also returns the Alarms that were skipped for some of them, because their namespace is
+// over its budget. Occurrences with candidates are evaluated in parallel. An occurrence
+// that was handled before for all receivers of an alarm is evaluated only if the alarm
+// has a window.
 func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, handled outbox.Floors) ([][]evaluation, []*match.Alarm, error) {
 	index := m.alarms.Index()
 	meters := m.budget.newMeters()

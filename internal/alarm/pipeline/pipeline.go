@@ -1,10 +1,10 @@
-// Package pipeline connects the parts that lead from an Event to the receivers. It decides
-// where a new leader continues, matches the occurrences that the source yields, and stores
-// their messages in the outbox, together with the position of the source. It also writes
-// the progress of delivery into the checkpoint in the cluster.
+// Package pipeline connects the parts that lead from an Event to the receivers. It
+// decides where a new leader continues, and matches the occurrences that the source
+// yields. It stores their messages in the outbox, together with the position of the
+// source. It also writes the progress of delivery into the checkpoint in the cluster.
 //
-// The parts themselves are in other packages: source, match, enrich, outbox, checkpoint and
-// notify.
+// The parts themselves are in other packages: source, match, enrich, outbox, checkpoint
+// and notify.
 package pipeline
 
 import (

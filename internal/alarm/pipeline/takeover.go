@@ -140,9 +140,10 @@ func ownsTerm(state outbox.State, last checkpoint.Checkpoint) bool {
 	return last.Epoch != "" && (last.Epoch == state.Epoch || last.Epoch == state.NextEpoch)
 }
 
-// planReplay starts at the lowest position of a receiver, and earlier by the longest
-// window, so that thresholds have their state when the first message is sent. Occurrences
-// that this outbox has consumed are either sent or pending, and not stored again.
+// planReplay plans a replay from the lowest position of a receiver. It starts earlier by
+// the longest window, so that thresholds have their state when the first message is sent.
+// Occurrences that this outbox has consumed are either sent or pending, and not stored
+// again.
 func planReplay(last checkpoint.Checkpoint, state outbox.State, window time.Duration) takeoverPlan {
 	consumed := consumedPosition(state)
 	plan := takeoverPlan{
