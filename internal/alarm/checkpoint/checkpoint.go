@@ -54,13 +54,13 @@ type Checkpoint struct {
 	// the position up to which the receiver has nothing pending.
 	Waiting map[string]map[string]uint64 `json:"waiting,omitempty"`
 	// Trail tells when the feed was where, the oldest first.
-	Trail []Offset `json:"trail,omitempty"`
+	PositionHistory []TimedPosition `json:"trail,omitempty"`
 }
 
 // Equal says whether two mirrors tell the same.
 func (m Checkpoint) Equal(o Checkpoint) bool {
 	return m.ClusterUID == o.ClusterUID && m.Epoch == o.Epoch && m.History == o.History && m.Position == o.Position &&
-		maps.Equal(m.Behind, o.Behind) && maps.EqualFunc(m.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && slices.Equal(m.Trail, o.Trail)
+		maps.Equal(m.Behind, o.Behind) && maps.EqualFunc(m.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && slices.Equal(m.PositionHistory, o.PositionHistory)
 }
 
 // maxBehind bounds Behind, in bytes as JSON: a ConfigMap has room for 1 MiB

@@ -14,9 +14,9 @@ func minute(m float64) time.Time { return time.Unix(1_800_000_000+int64(60*m), 0
 
 func TestTheTrailLeadsBackByAWindow(t *testing.T) {
 	var m checkpoint.Checkpoint
-	m.Trail = checkpoint.ExtendHistory(m.Trail, 10, time.Time{}) // nothing has happened
+	m.PositionHistory = checkpoint.ExtendPositionHistory(m.PositionHistory, 10, time.Time{}) // nothing has happened
 	for i := range 10 {
-		m.Trail = checkpoint.ExtendHistory(m.Trail, uint64(20+10*i), minute(float64(i)))
+		m.PositionHistory = checkpoint.ExtendPositionHistory(m.PositionHistory, uint64(20+10*i), minute(float64(i)))
 	}
 	for name, tc := range map[string]struct {
 		position uint64
@@ -43,26 +43,26 @@ func TestTheTrailIsBounded(t *testing.T) {
 	position := uint64(0)
 	for i := range 5_000 {
 		position++
-		m.Trail = checkpoint.ExtendHistory(m.Trail, position, minute(float64(i)/10))
+		m.PositionHistory = checkpoint.ExtendPositionHistory(m.PositionHistory, position, minute(float64(i)/10))
 		if before := m.Before(position, checkpoint.MaxWindow); i > 700 && position-before > 630 {
 			t.Fatalf("at %d it leads back to %d, which is more than an hour and two marks", position, before)
 		}
 	}
-	if len(m.Trail) > 64 {
-		t.Errorf("it has %d marks", len(m.Trail))
+	if len(m.PositionHistory) > 64 {
+		t.Errorf("it has %d marks", len(m.PositionHistory))
 	}
 }
 
 func TestNothingNewExtendsNoTrail(t *testing.T) {
-	trail := checkpoint.ExtendHistory(nil, 10, minute(0))
-	for name, next := range map[string]checkpoint.Offset{
+	trail := checkpoint.ExtendPositionHistory(nil, 10, minute(0))
+	for name, next := range map[string]checkpoint.TimedPosition{
 		"the same":        {Position: 10, Time: minute(9).Unix()},
 		"a replay":        {Position: 5, Time: minute(9).Unix()},
 		"soon after":      {Position: 20, Time: minute(0.9).Unix()},
 		"from now on":     {},
 		"an older moment": {Position: 20, Time: minute(-9).Unix()},
 	} {
-		if diff := cmp.Diff(trail, checkpoint.ExtendHistory(trail, next.Position, time.Unix(next.Time, 0))); diff != "" {
+		if diff := cmp.Diff(trail, checkpoint.ExtendPositionHistory(trail, next.Position, time.Unix(next.Time, 0))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

@@ -224,14 +224,14 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 		count       int64
 		title, text string
 	}{
-		"first":                 {Group{By: by, Total: 1}, []Message{one}, 1, "BackOff", "text"},
-		"the same again":        {Group{By: by, Total: 3}, []Message{one, again}, 3, "web-0 again", "it restarts\nand restarts"},
-		"one more":              {Group{By: by, Total: 7, Since: seenFirst}, []Message{one}, 1, "BackOff", "text\n1 new, 7 in all since 2026-08-03 09:14:05 UTC"},
-		"several reasons":       {Group{By: by, Total: 4}, []Message{again, other, again}, 5, "5 occurrences: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts"},
-		"no readable part":      {Group{By: by, Total: 2}, nil, 2, "2 occurrences", ""},
-		"resolved":              {Group{By: by, Total: 1, Resolved: true}, []Message{one}, 1, "Resolved: BackOff", "text"},
-		"beyond the limit":      {Group{Total: 1}, []Message{one}, 1, "BackOff", "text\nToo many groups are open: this message covers all others."},
-		"more than the parts":   {Group{By: by, Total: 5000}, []Message{again, again}, 5000, "web-0 again", "it restarts\nand restarts"},
+		"first":               {Group{By: by, Total: 1}, []Message{one}, 1, "BackOff", "text"},
+		"the same again":      {Group{By: by, Total: 3}, []Message{one, again}, 3, "web-0 again", "it restarts\nand restarts"},
+		"one more":            {Group{By: by, Total: 7, Since: seenFirst}, []Message{one}, 1, "BackOff", "text\n1 new, 7 in all since 2026-08-03 09:14:05 UTC"},
+		"several reasons":     {Group{By: by, Total: 4}, []Message{again, other, again}, 5, "5 occurrences: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts"},
+		"no readable part":    {Group{By: by, Total: 2}, nil, 2, "2 occurrences", ""},
+		"resolved":            {Group{By: by, Total: 1, Resolved: true}, []Message{one}, 1, "Resolved: BackOff", "text"},
+		"beyond the limit":    {Group{Total: 1}, []Message{one}, 1, "BackOff", "text\nToo many groups are open: this message covers all others."},
+		"more than the parts": {Group{By: by, Total: 5000}, []Message{again, again}, 5000, "web-0 again", "it restarts\nand restarts"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Compose(tc.group, tc.parts, tc.count)

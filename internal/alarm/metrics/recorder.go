@@ -94,12 +94,12 @@ func (r *Recorder) Queued(receiver string, occurrences int64) {
 // Reset implements pipeline.Reporter.
 func (r *Recorder) Reset(ctx context.Context, text string) {
 	r.metrics.resets.Inc()
-	r.emitOperatorEvent(ctx, v1alpha1.ReasonFeedReset, text)
+	r.emitOperatorEvent(ctx, v1alpha1.ReasonEventPositionReset, text)
 }
 
 // OutboxReset reports that the file of the outbox was set aside.
 func (r *Recorder) OutboxReset(ctx context.Context, recovery *outbox.Recovery) {
-	r.emitOperatorEvent(ctx, v1alpha1.ReasonLedgerReset,
+	r.emitOperatorEvent(ctx, v1alpha1.ReasonOutboxReset,
 		fmt.Sprintf("the outbox could not be read and was set aside as %s (%v): alarms continue from the checkpoint in the cluster", recovery.Path, recovery.Cause))
 }
 

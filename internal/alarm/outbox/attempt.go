@@ -40,7 +40,7 @@ const selectAttempt = `
 func (l *Store) Prepared(ctx context.Context, receiver string) (*Attempt, error) {
 	var a Attempt
 	err := l.readers.QueryRowContext(ctx, selectAttempt, receiver).Scan(&a.ID, &a.Receiver, &a.Key, &a.Body,
-		&a.Last, &a.Entries, &a.Count, stamp{&a.Oldest}, stamp{&a.FirstTried}, &a.Group)
+		&a.Last, &a.Entries, &a.Count, timestamp{&a.Oldest}, timestamp{&a.FirstTried}, &a.Group)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ func (l *Store) Prepared(ctx context.Context, receiver string) (*Attempt, error)
 	return &a, nil
 }
 
-const selectFreezable = `
+const selectPreparable = `
 	SELECT count(*), coalesce(max(id), 0), coalesce(sum(count), 0), coalesce(min(created_at), 0) FROM entry
 	WHERE receiver = ?1 AND id <= ?2`
 
@@ -61,8 +61,8 @@ const selectFreezable = `
 func (l *Store) Prepare(ctx context.Context, receiver string, last int64, key string, body []byte) (*Attempt, error) {
 	a := Attempt{Receiver: receiver, Key: key, Body: body, FirstTried: l.clock.Now().UTC().Truncate(time.Microsecond)}
 	err := l.writeLazily(ctx, "freezing a message", func(ctx context.Context, tx *tx) error {
-		row := tx.row(ctx, selectFreezable, receiver, last)
-		if err := row.Scan(&a.Entries, &a.Last, &a.Count, stamp{&a.Oldest}); err != nil {
+		row := tx.row(ctx, selectPreparable, receiver, last)
+		if err := row.Scan(&a.Entries, &a.Last, &a.Count, timestamp{&a.Oldest}); err != nil {
 			return err
 		}
 		if a.Entries == 0 {
@@ -87,7 +87,7 @@ func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
 		ON CONFLICT (receiver) DO NOTHING RETURNING id`,
 		a.Receiver, a.Key, a.Body, a.Last, a.Entries, a.Count, micros(a.Oldest), micros(a.FirstTried), a.Group).Scan(&a.ID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return ErrFrozen
+		return ErrUnacknowledged
 	}
 	return err
 }
@@ -120,14 +120,14 @@ func (l *Store) acknowledge(ctx context.Context, a *Attempt, keep time.Time) (Co
 
 // Values of attempt.settled.
 const (
-	settledDelivered = 1
-	settledGivenUp   = 2
+	acknowledgedDelivered = 1
+	acknowledgedGivenUp   = 2
 )
 
 func (tx *tx) acknowledge(ctx context.Context, a *Attempt, keep time.Time) (tally Counts, done bool, err error) {
-	settled := settledDelivered
+	settled := acknowledgedDelivered
 	if a.GivenUp {
-		settled = settledGivenUp
+		settled = acknowledgedGivenUp
 	}
 	known, err := tx.exec(ctx, `UPDATE attempt SET settled = ? WHERE id = ?`, settled, a.ID)
 	if known == 0 || err != nil {
@@ -138,9 +138,9 @@ func (tx *tx) acknowledge(ctx context.Context, a *Attempt, keep time.Time) (tall
 			return nil, false, err
 		}
 	}
-	var told []Digested
+	var told []DigestedEntry
 	if !keep.IsZero() {
-		if told, err = tx.aboutToGo(ctx, a); err != nil {
+		if told, err = tx.digestedEntries(ctx, a); err != nil {
 			return nil, false, err
 		}
 	}
@@ -166,12 +166,12 @@ func (l *Store) Reference(ctx context.Context, receiver, group string) (referenc
 	return reference, l.read("reading a group's reference", err)
 }
 
-const selectSettled = `SELECT id, receiver, key, last, entries, settled = 2 FROM attempt WHERE settled`
+const selectAcknowledged = `SELECT id, receiver, key, last, entries, settled = 2 FROM attempt WHERE settled`
 
 // settleRest removes what a crash has left of settled attempts.
 func (l *Store) acknowledgeRest(ctx context.Context) error {
 	var rest []Attempt
-	rows, err := l.readers.QueryContext(ctx, selectSettled)
+	rows, err := l.readers.QueryContext(ctx, selectAcknowledged)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var a Attempt
 		err := rows.Scan(&a.ID, &a.Receiver, &a.Key, &a.Last, &a.Entries, &a.GivenUp)

@@ -34,7 +34,7 @@ func TestFrozenEntriesAreNotPending(t *testing.T) {
 	if diff := cmp.Diff([]uint64{3, 4}, pending(t, l, "r")); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := l.Prepare(ctx, "r", 4, "second", nil); !errors.Is(err, ErrFrozen) {
+	if _, err := l.Prepare(ctx, "r", 4, "second", nil); !errors.Is(err, ErrUnacknowledged) {
 		t.Errorf("a second attempt: got %v, want ErrFrozen", err)
 	}
 }

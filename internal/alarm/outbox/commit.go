@@ -47,7 +47,7 @@ type Batch struct {
 	// Counts are stored in place of earlier ones of the same Events.
 	Counts []EventCount
 	// Counted says that with these the counts of all live Events are known.
-	Counted bool
+	CountsKnown bool
 	// Forget names Events whose counts are no longer needed.
 	Forget []string
 	// Windows are stored in place of earlier ones of the same IDs.
@@ -88,10 +88,10 @@ func (l *Store) commit(ctx context.Context, batch Batch) error {
 		if err := tx.expireWindows(ctx, batch.Oldest); err != nil {
 			return err
 		}
-		if err := tx.endGroups(ctx, batch.Oldest); err != nil {
+		if err := tx.forgetGroups(ctx, batch.Oldest); err != nil {
 			return err
 		}
-		return tx.forget(ctx, batch.Forget)
+		return tx.forgetCounts(ctx, batch.Forget)
 	})
 }
 
@@ -104,15 +104,15 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 		return fmt.Errorf("%w: %d is before %d", ErrBackwards, batch.Position, s.Position)
 	}
 	if batch.History != "" {
-		s.History, s.Floors = batch.History, Floors{}
+		s.History, s.Delivered = batch.History, DeliveredOffsets{}
 		if err := tx.lowerPositions(ctx, batch.Position); err != nil {
 			return err
 		}
 	}
-	if s.Floors.passed(batch.Position) {
-		s.Floors = Floors{}
+	if s.Delivered.passedBy(batch.Position) {
+		s.Delivered = DeliveredOffsets{}
 	}
-	s.Position, s.Time, s.Counted = batch.Position, batch.Time, batch.Counted
+	s.Position, s.Time, s.CountsKnown = batch.Position, batch.Time, batch.CountsKnown
 	if batch.Newest.After(s.Newest) {
 		s.Newest = batch.Newest.UTC().Truncate(time.Microsecond)
 	}

@@ -23,7 +23,7 @@ func (l *Store) EachCount(ctx context.Context, fn func(EventCount) error) error 
 	rows, err := l.readers.QueryContext(ctx, selectCounts)
 	return l.read("reading the counts", each(rows, err, func(rows *sql.Rows) error {
 		var c EventCount
-		if err := rows.Scan(uid{&c.UID}, &c.Count, &c.Position); err != nil {
+		if err := rows.Scan(uidColumn{&c.UID}, &c.Count, &c.Position); err != nil {
 			return err
 		}
 		return fn(c)
@@ -45,7 +45,7 @@ func (tx *tx) putCounts(ctx context.Context, counts []EventCount) error {
 
 const deleteCount = `DELETE FROM event_count WHERE uid = ?`
 
-func (tx *tx) forget(ctx context.Context, uids []string) error {
+func (tx *tx) forgetCounts(ctx context.Context, uids []string) error {
 	for _, u := range uids {
 		if _, err := tx.exec(ctx, deleteCount, packUID(u)); err != nil {
 			return err
@@ -65,9 +65,9 @@ func packUID(s string) any {
 }
 
 // uid scans what packUID made.
-type uid struct{ *string }
+type uidColumn struct{ *string }
 
-func (u uid) Scan(value any) error {
+func (u uidColumn) Scan(value any) error {
 	switch v := value.(type) {
 	case []byte:
 		parsed, err := uuid.FromBytes(v)

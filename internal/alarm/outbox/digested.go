@@ -16,7 +16,7 @@ const (
 )
 
 // Digested is an entry that was told of in a digest: a message that stood for several.
-type Digested struct {
+type DigestedEntry struct {
 	// Entry is as it was, but for Key and Position, which are not kept.
 	Entry
 	// Digest is the key of the message.
@@ -24,21 +24,21 @@ type Digested struct {
 	// Delivered says that the message was accepted, and not given up.
 	Delivered bool
 	// SettledAt is when.
-	SettledAt time.Time
+	EndedAt time.Time
 }
 
 const selectDigestedFloor = `SELECT id FROM entry WHERE receiver = ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3`
 
 // selectAboutToGo finds, among the entries that the next chunk removes, those above a
 // floor.
-const selectAboutToGo = `
+const selectDigestedEntries = `
 	SELECT id, alarm, count, created_at, payload FROM entry
 	WHERE receiver = ?1 AND id > ?2 AND id <= ?3 ORDER BY id`
 
 // aboutToGo reads which entries of a digest are to be kept of those that the next call
 // of remove takes away. They are written after that: then there is room, also in a file
 // that may not grow.
-func (tx *tx) aboutToGo(ctx context.Context, a *Attempt) (told []Digested, err error) {
+func (tx *tx) digestedEntries(ctx context.Context, a *Attempt) (told []DigestedEntry, err error) {
 	floor, err := tx.nth(ctx, selectDigestedFloor, a.Receiver, uint64(a.Last), maxDigested, 0)
 	if err != nil {
 		return nil, err
@@ -47,10 +47,10 @@ func (tx *tx) aboutToGo(ctx context.Context, a *Attempt) (told []Digested, err e
 	if err != nil || end <= floor {
 		return nil, err
 	}
-	rows, err := tx.query(ctx, selectAboutToGo, a.Receiver, floor, end)
+	rows, err := tx.query(ctx, selectDigestedEntries, a.Receiver, floor, end)
 	err = each(rows, err, func(rows *sql.Rows) error {
-		d := Digested{Entry: Entry{Receiver: a.Receiver}, Digest: a.Key, Delivered: !a.GivenUp}
-		err := rows.Scan(&d.ID, &d.Alarm, &d.Count, stamp{&d.CreatedAt}, &d.Payload)
+		d := DigestedEntry{Entry: Entry{Receiver: a.Receiver}, Digest: a.Key, Delivered: !a.GivenUp}
+		err := rows.Scan(&d.ID, &d.Alarm, &d.Count, timestamp{&d.CreatedAt}, &d.Payload)
 		told = append(told, d)
 		return err
 	})
@@ -77,7 +77,7 @@ const (
 
 // keepDigested stores what was told of in a digest, and forgets what there is no room
 // for.
-func (tx *tx) keepDigested(ctx context.Context, told []Digested, now time.Time) error {
+func (tx *tx) keepDigested(ctx context.Context, told []DigestedEntry, now time.Time) error {
 	if len(told) == 0 {
 		return nil
 	}

@@ -18,12 +18,12 @@ import (
 func everyone(string) bool { return true }
 
 // lookAt returns what is to be seen of a receiver; the zero Outlook if nothing is.
-func lookAt(t testing.TB, dir, receiver string, limit int) Outlook {
+func lookAt(t testing.TB, dir, receiver string, limit int) ReceiverView {
 	t.Helper()
-	v, err := Look(context.Background(), dir, limit, func(r string) bool { return r == receiver })
+	v, err := Inspect(context.Background(), dir, limit, func(r string) bool { return r == receiver })
 	must(t, err)
 	if len(v.Receivers) == 0 {
-		return Outlook{}
+		return ReceiverView{}
 	}
 	return v.Receivers[0]
 }
@@ -44,11 +44,11 @@ func TestWhatADigestToldOfCanBeLookedUp(t *testing.T) {
 	if got.Entries != 0 || len(got.Waiting) != 0 {
 		t.Errorf("%+v waits", got.Waiting)
 	}
-	var want []Digested
+	var want []DigestedEntry
 	for _, id := range []int64{3, 2, 1} {
-		want = append(want, Digested{
+		want = append(want, DigestedEntry{
 			Entry:  Entry{ID: id, Receiver: "r", Alarm: "Alarm/shop/rollouts", Count: 1, CreatedAt: day, Payload: payload},
-			Digest: "key", Delivered: true, SettledAt: day.Add(time.Minute),
+			Digest: "key", Delivered: true, EndedAt: day.Add(time.Minute),
 		})
 	}
 	if diff := cmp.Diff(want, got.Digested); diff != "" {
@@ -106,7 +106,7 @@ func TestDigestsAreKeptUpToABound(t *testing.T) {
 		settle(fmt.Sprint("flooded-", i), 5_000+i*maxDigested, maxDigested)
 	}
 	all := 0
-	v, err := Look(ctx, dir, 0, everyone)
+	v, err := Inspect(ctx, dir, 0, everyone)
 	must(t, err)
 	for _, o := range v.Receivers {
 		all += len(o.Digested)
@@ -135,7 +135,7 @@ func TestADigestIsKeptThoughTheProcessEndsWhileItIsSettled(t *testing.T) {
 	must(t, open(t, dir, clk).Close())
 	got := lookAt(t, dir, "r", 0).Digested
 	if len(got) != maxDigested || got[0].ID != chunk+10 || got[0].Delivered || got[maxDigested-1].Delivered {
-		t.Errorf("kept %d, %+v the newest", len(got), got[0].SettledAt)
+		t.Errorf("kept %d, %+v the newest", len(got), got[0].EndedAt)
 	}
 }
 
@@ -154,8 +154,8 @@ func TestLookingShowsWhatWaitsAndWhatFor(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	for i, want := range []struct{ tried, due time.Time }{{tried: day}, {}, {}, {due: day.Add(6 * time.Second)}} {
-		if w := got.Waiting[i]; w.Tried != want.tried || w.Due != want.due || w.Position != uint64(i+1) {
-			t.Errorf("%d: tried %v, due %v", w.Position, w.Tried, w.Due)
+		if w := got.Waiting[i]; w.FirstTried != want.tried || w.Due != want.due || w.Position != uint64(i+1) {
+			t.Errorf("%d: tried %v, due %v", w.Position, w.FirstTried, w.Due)
 		}
 	}
 	if got := lookAt(t, dir, "r", 2); got.Entries != 4 || len(got.Waiting) != 2 {
@@ -198,7 +198,7 @@ func TestLookingChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(before, contents(t, killed)); diff != "" {
 		t.Error("of an operator that was killed: ", diff)
 	}
-	if _, err := Look(ctx, t.TempDir(), 0, everyone); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Inspect(ctx, t.TempDir(), 0, everyone); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no ledger: %v", err)
 	}
 }

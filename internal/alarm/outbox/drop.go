@@ -47,7 +47,7 @@ func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
 		return nil, err
 	}
 	tx.after(func(m *memory) {
-		m.left(receiver, n)
+		m.unheld(receiver, n)
 		m.groups.subtract(gone)
 	})
 	_, err = tx.exec(ctx, `DELETE FROM grp WHERE receiver = ?`, receiver)
@@ -62,7 +62,7 @@ func (l *Store) DropOlderThan(ctx context.Context, receiver string, t time.Time)
 		if last == 0 || err != nil {
 			return nil, true, err
 		}
-		return tx.remove(ctx, receiver, unfrozen, last)
+		return tx.remove(ctx, receiver, unprepared, last)
 	})
 }
 
@@ -78,7 +78,7 @@ func (tx *tx) lastBefore(ctx context.Context, receiver string, t time.Time) (las
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var id uint64
 		var created time.Time
-		if err := rows.Scan(&id, stamp{&created}); err != nil {
+		if err := rows.Scan(&id, timestamp{&created}); err != nil {
 			return err
 		}
 		if !created.Before(t) {
@@ -111,7 +111,7 @@ func (l *Store) DropAtOrBelow(ctx context.Context, position uint64, positions ma
 			if err != nil {
 				return nil, false, err
 			}
-			return removed, done, tx.dissolve(ctx, receiver)
+			return removed, done, tx.dropBrokenAttempt(ctx, receiver)
 		})
 		tally.add(removed)
 		if err != nil {
@@ -122,7 +122,7 @@ func (l *Store) DropAtOrBelow(ctx context.Context, position uint64, positions ma
 }
 
 // dissolve removes the receiver's attempt unless all its entries are there.
-func (tx *tx) dissolve(ctx context.Context, receiver string) error {
+func (tx *tx) dropBrokenAttempt(ctx context.Context, receiver string) error {
 	_, err := tx.exec(ctx, `
 		DELETE FROM attempt WHERE receiver = ?1
 		AND entries <> (SELECT count(*) FROM entry WHERE receiver = ?1 AND id <= attempt.last)`, receiver)

@@ -11,7 +11,7 @@ import (
 
 // Three wait in group a, and one in b; another leader has served the second of a.
 func TestWhatAnotherLeaderServedOfAGroupIsNotSentAndTheRestIs(t *testing.T) {
-	served := Floors{Default: 4, Waiting: map[string]Held{"r": {"1a": 1, "3a": 3, "4b": 4}}}
+	served := DeliveredOffsets{Default: 4, Waiting: map[string]Held{"r": {"1a": 1, "3a": 3, "4b": 4}}}
 	for name, tc := range map[string]struct {
 		made, frozen bool // before it is known
 	}{

@@ -26,7 +26,7 @@ var (
 	// ErrBackwards says that a Batch lies before the position already committed.
 	ErrBackwards = errors.New("position lies before the one committed")
 	// ErrFrozen says that the receiver has an attempt that is not settled.
-	ErrFrozen = errors.New("receiver has an unsettled attempt")
+	ErrUnacknowledged = errors.New("receiver has an unsettled attempt")
 	// ErrNothingPending says that there is no entry to freeze.
 	ErrNothingPending = errors.New("receiver has nothing pending")
 )

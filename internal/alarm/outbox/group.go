@@ -22,7 +22,7 @@ type Membership struct {
 	Resolves bool
 	// Served: it was told of before, or waits to be, and is in the ledger for what is
 	// known of the group alone.
-	Served bool
+	StateOnly bool
 }
 
 // GroupLife is for how long nothing happens in a group until it is over: what comes
@@ -45,7 +45,7 @@ const selectGroup = `SELECT since, newest, due, first, total, released, resolved
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
-		stamp{&g.since}, stamp{&g.newest}, stamp{&g.due}, stamp{&g.first}, &g.total, stamp{&g.released}, &g.resolved, &g.reference)
+		timestamp{&g.since}, timestamp{&g.newest}, timestamp{&g.due}, timestamp{&g.first}, &g.total, timestamp{&g.released}, &g.resolved, &g.reference)
 	if errors.Is(err, sql.ErrNoRows) {
 		return group{}, false, nil
 	}
@@ -55,19 +55,19 @@ func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bo
 // told says whether the message that the last of it is part of is gone, or was to be
 // sent by a time. In a feed that is in order it depends on nothing but what happened
 // when, for no message is put into the outbox sooner than it is due.
-func (g *group) told(at time.Time) bool {
+func (g *group) messageClosed(at time.Time) bool {
 	return !at.Before(g.due) || !g.released.Before(g.due)
 }
 
 // over says whether what happens at a time begins a new group.
 func (g *group) over(at time.Time) bool {
-	return at.Sub(g.newest) > GroupLife || g.resolved && g.told(at)
+	return at.Sub(g.newest) > GroupLife || g.resolved && g.messageClosed(at)
 }
 
 // slot is when the message is due that something is part of which happened at a
 // time, at the end of that second: with those before it, if that is not told.
-func (g *group) slot(m *Membership) time.Time {
-	if !g.told(m.At) {
+func (g *group) nextDue(m *Membership) time.Time {
+	if !g.messageClosed(m.At) {
 		return g.due
 	}
 	first := m.At.Add(m.Wait + time.Second)
@@ -88,8 +88,8 @@ func (tx *tx) join(ctx context.Context, e *Entry) error {
 		g = group{reference: g.reference}
 	}
 	g.add(e)
-	if m.Served {
-		waits, err := tx.holds(ctx, e)
+	if m.StateOnly {
+		waits, err := tx.isHeld(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (tx *tx) join(ctx context.Context, e *Entry) error {
 // add makes an entry a part of the group.
 func (g *group) add(e *Entry) {
 	m := e.Member
-	g.due, g.resolved = g.slot(m), m.Resolves && g.total > 0
+	g.due, g.resolved = g.nextDue(m), m.Resolves && g.total > 0
 	if g.total == 0 {
 		g.since, g.first = m.At, g.due
 	}
@@ -146,7 +146,7 @@ func (tx *tx) hold(ctx context.Context, e *Entry, g *group) (bool, error) {
 }
 
 // holds says whether an entry waits in its group, or in its message.
-func (tx *tx) holds(ctx context.Context, e *Entry) (holds bool, err error) {
+func (tx *tx) isHeld(ctx context.Context, e *Entry) (holds bool, err error) {
 	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ?)`, e.Receiver, e.Key).Scan(&holds)
 	return holds, err
 }
@@ -157,7 +157,7 @@ const selectOldGroups = `
 	ORDER BY newest LIMIT ?2`
 
 // endGroups forgets groups that are over at a time, at most a chunk.
-func (tx *tx) endGroups(ctx context.Context, at time.Time) error {
+func (tx *tx) forgetGroups(ctx context.Context, at time.Time) error {
 	if at.IsZero() {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 // inspect reads the whole file for damage, and its version. It changes neither
 // the file nor its WAL, as a connection that may write does when it is closed.
-func inspect(ctx context.Context, path string) (err error) {
+func checkFile(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite", dsn(path, "mode=ro"))
 	if err != nil {
 		return err

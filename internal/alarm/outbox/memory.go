@@ -153,7 +153,7 @@ func (m *memory) added(receiver string, position uint64) {
 }
 
 // left says that so much of what waited in groups or their messages no longer does.
-func (m *memory) left(receiver string, n int64) {
+func (m *memory) unheld(receiver string, n int64) {
 	if m.held[receiver] -= n; m.held[receiver] == 0 {
 		delete(m.held, receiver)
 	}

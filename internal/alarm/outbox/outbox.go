@@ -17,7 +17,7 @@ const selectOldest = `SELECT created_at FROM entry ORDER BY id LIMIT 1`
 // receivers; the zero time if none waits.
 func (l *Store) Oldest(ctx context.Context) (since time.Time, err error) {
 	rows, err := l.readers.QueryContext(ctx, selectOldest)
-	err = each(rows, err, func(rows *sql.Rows) error { return rows.Scan(stamp{&since}) })
+	err = each(rows, err, func(rows *sql.Rows) error { return rows.Scan(timestamp{&since}) })
 	return since, l.read("reading the oldest message", err)
 }
 
@@ -28,7 +28,7 @@ func (l *Store) Pending(ctx context.Context, receiver string, after int64, limit
 	rows, err := l.readers.QueryContext(ctx, selectPending, receiver, after, limit)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var e Entry
-		err := rows.Scan(&e.ID, &e.Receiver, &e.Alarm, &e.Key, &e.Position, &e.Count, stamp{&e.CreatedAt}, &e.Payload)
+		err := rows.Scan(&e.ID, &e.Receiver, &e.Alarm, &e.Key, &e.Position, &e.Count, timestamp{&e.CreatedAt}, &e.Payload)
 		entries = append(entries, e)
 		return err
 	})

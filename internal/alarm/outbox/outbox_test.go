@@ -80,7 +80,7 @@ func TestCommitRefusesToGoBackwards(t *testing.T) {
 	if got := l.Snapshot(); got.Position != 7 || len(got.Backlogs) != 0 {
 		t.Errorf("got %+v, want position 7 and no backlog", got)
 	}
-	must(t, l.Replay(ctx, "", 3, Floors{}))
+	must(t, l.Replay(ctx, "", 3, DeliveredOffsets{}))
 	must(t, l.Commit(ctx, Batch{Position: 6}))
 }
 
@@ -109,7 +109,7 @@ func TestDropOlderThanStopsAtTheFirstYoungEntryAndLeavesFrozenOnes(t *testing.T)
 func TestDropAtOrBelowDropsByReceiverAndDissolvesBrokenAttempts(t *testing.T) {
 	ctx, l := context.Background(), open(t, t.TempDir())
 	for _, receiver := range []string{"behind", "broken", "whole", "done"} {
-		must(t, l.Replay(ctx, "", 0, Floors{}))
+		must(t, l.Replay(ctx, "", 0, DeliveredOffsets{}))
 		commit(t, l, receiver, 1, 6)
 	}
 	freeze(t, l, "broken", 5)

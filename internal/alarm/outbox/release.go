@@ -62,12 +62,12 @@ const selectNextDue = `SELECT due FROM held WHERE entry IS NULL AND due > 0 ORDE
 // nothing to wait for.
 func (l *Store) NextDue(ctx context.Context) (due time.Time, err error) {
 	rows, err := l.readers.QueryContext(ctx, selectNextDue)
-	err = each(rows, err, func(rows *sql.Rows) error { return rows.Scan(stamp{&due}) })
+	err = each(rows, err, func(rows *sql.Rows) error { return rows.Scan(timestamp{&due}) })
 	return due, l.read("reading what is due", err)
 }
 
 // slot is a message of a group that is due.
-type slot struct {
+type dueMessage struct {
 	receiver, group string
 	due             time.Time
 }
@@ -77,11 +77,11 @@ const selectDue = `
 
 func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (made map[string]Released, err error) {
 	made = map[string]Released{}
-	var due []slot
+	var due []dueMessage
 	rows, err := tx.query(ctx, selectDue, micros(now), releasedAtOnce)
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var s slot
-		err := rows.Scan(&s.receiver, &s.group, stamp{&s.due})
+		var s dueMessage
+		err := rows.Scan(&s.receiver, &s.group, timestamp{&s.due})
 		if !slices.Contains(due, s) {
 			due = append(due, s)
 		}
@@ -89,7 +89,7 @@ func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (mad
 	})
 	for i := 0; i < len(due) && err == nil; i++ {
 		var parts int64
-		parts, err = tx.releaseSlot(ctx, due[i], compose)
+		parts, err = tx.releaseMessage(ctx, due[i], compose)
 		of := made[due[i].receiver]
 		made[due[i].receiver] = Released{Messages: of.Messages + 1, Parts: of.Parts + parts}
 	}
@@ -99,7 +99,7 @@ func (tx *tx) release(ctx context.Context, now time.Time, compose Composer) (mad
 // releaseSlot makes one message. What is due later is not put into it, however late
 // it is: the messages are the same then as they would have been in time. It returns how
 // many parts the message has.
-func (tx *tx) releaseSlot(ctx context.Context, s slot, compose Composer) (made int64, err error) {
+func (tx *tx) releaseMessage(ctx context.Context, s dueMessage, compose Composer) (made int64, err error) {
 	g, e, parts, err := tx.parts(ctx, s)
 	if err != nil {
 		return 0, err
@@ -113,7 +113,7 @@ func (tx *tx) releaseSlot(ctx context.Context, s slot, compose Composer) (made i
 	}
 	// What was read so far is before it in the receiver's queue, so that this alone
 	// does not hold the receiver's position back: see HeldKeys.
-	e.Position = max(state.Position, state.Floors.Of(s.receiver)) + 1
+	e.Position = max(state.Position, state.Delivered.Offset(s.receiver)) + 1
 	e.CreatedAt = latest(e.CreatedAt, s.due) // it could not be sent before
 	entry, err := tx.insertReleased(ctx, e, s.group)
 	if err != nil {
@@ -137,13 +137,13 @@ const selectParts = `
 
 // parts reads a message that is due: what is said of the group, which is as it was
 // with the last part, what is to be one entry, and the parts as far as they are kept.
-func (tx *tx) parts(ctx context.Context, s slot) (g Group, e *Entry, parts []Entry, err error) {
+func (tx *tx) parts(ctx context.Context, s dueMessage) (g Group, e *Entry, parts []Entry, err error) {
 	g, e = Group{ID: s.group}, &Entry{Receiver: s.receiver}
 	rows, err := tx.query(ctx, selectParts, s.receiver, s.group, micros(s.due))
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var p Entry
-		if err := rows.Scan(&p.Alarm, &p.Key, &p.Position, &p.Count, stamp{&p.CreatedAt}, &p.Payload,
-			stamp{&g.Since}, &g.Total, &g.First, &g.Resolved); err != nil {
+		if err := rows.Scan(&p.Alarm, &p.Key, &p.Position, &p.Count, timestamp{&p.CreatedAt}, &p.Payload,
+			timestamp{&g.Since}, &g.Total, &g.First, &g.Resolved); err != nil {
 			return err
 		}
 		e.Alarm, e.Count, e.CreatedAt = p.Alarm, e.Count+p.Count, latest(e.CreatedAt, p.CreatedAt)

@@ -13,7 +13,7 @@ type selection struct{ column, also string }
 var (
 	byID       = selection{column: "id"}
 	byPosition = selection{column: "position", also: " AND grp = ''"} // those of groups go by their parts
-	unfrozen   = selection{column: "id", also: " AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0)"}
+	unprepared = selection{column: "id", also: " AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0)"}
 )
 
 func (s selection) where() string {
@@ -27,7 +27,7 @@ func deleteParts(s selection) string {
 	return "DELETE FROM held WHERE entry IN (SELECT id" + s.where() + " AND grp <> '')"
 }
 
-func selectTally(s selection) string {
+func selectAlarmCounts(s selection) string {
 	return "SELECT alarm, sum(count)" + s.where() + " GROUP BY alarm"
 }
 
@@ -73,7 +73,7 @@ func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo
 	if err != nil {
 		return nil, false, err
 	}
-	if tally, err = tx.tally(ctx, receiver, which, upTo); err != nil {
+	if tally, err = tx.alarmCounts(ctx, receiver, which, upTo); err != nil {
 		return nil, false, err
 	}
 	return tally, done, tx.delete(ctx, receiver, which, upTo)
@@ -95,16 +95,16 @@ func (tx *tx) delete(ctx context.Context, receiver string, which selection, upTo
 	tx.freed = tx.freed || deleted > 0
 	tx.after(func(m *memory) {
 		m.removed(receiver, deleted, lowest.V)
-		m.left(receiver, parts)
+		m.unheld(receiver, parts)
 	})
 	return nil
 }
 
 const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ?`
 
-func (tx *tx) tally(ctx context.Context, receiver string, which selection, upTo uint64) (Counts, error) {
+func (tx *tx) alarmCounts(ctx context.Context, receiver string, which selection, upTo uint64) (Counts, error) {
 	tally := Counts{}
-	rows, err := tx.query(ctx, selectTally(which), receiver, upTo)
+	rows, err := tx.query(ctx, selectAlarmCounts(which), receiver, upTo)
 	return tally, tally.scan(rows, err)
 }
 

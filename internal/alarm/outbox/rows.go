@@ -12,9 +12,9 @@ type scanner interface {
 }
 
 // failed is the row of a query that failed.
-type failed struct{ err error }
+type errorRow struct{ err error }
 
-func (f failed) Scan(...any) error { return f.err }
+func (f errorRow) Scan(...any) error { return f.err }
 
 // each calls fn for every row of a query's result and closes it.
 func each(rows *sql.Rows, err error, fn func(*sql.Rows) error) error {
@@ -39,9 +39,9 @@ func micros(t time.Time) int64 {
 }
 
 // stamp scans what micros made.
-type stamp struct{ *time.Time }
+type timestamp struct{ *time.Time }
 
-func (s stamp) Scan(value any) error {
+func (s timestamp) Scan(value any) error {
 	*s.Time = time.Time{}
 	if micros := value.(int64); micros != 0 {
 		*s.Time = time.UnixMicro(micros).UTC()
@@ -50,8 +50,8 @@ func (s stamp) Scan(value any) error {
 }
 
 // document scans a column of JSON.
-type document struct{ into any }
+type jsonColumn struct{ into any }
 
-func (d document) Scan(value any) error {
+func (d jsonColumn) Scan(value any) error {
 	return json.Unmarshal([]byte(value.(string)), d.into)
 }

@@ -38,10 +38,10 @@ func (l *Store) setAside(path string, cause error) (*Recovery, error) {
 	if err := os.Rename(path, aside); err != nil {
 		return nil, err
 	}
-	if err := missingIsFine(os.Rename(path+"-wal", aside+"-wal")); err != nil {
+	if err := ignoreMissing(os.Rename(path+"-wal", aside+"-wal")); err != nil {
 		return nil, err
 	}
-	if err := missingIsFine(os.Remove(path + "-shm")); err != nil {
+	if err := ignoreMissing(os.Remove(path + "-shm")); err != nil {
 		return nil, err
 	}
 	return &Recovery{Path: aside, Cause: cause}, prune(path)
@@ -59,13 +59,13 @@ func prune(path string) error {
 	})
 	for len(files) > maxSetAside {
 		oldest := filepath.Join(filepath.Dir(path), files[0].Name())
-		err = errors.Join(err, os.Remove(oldest), missingIsFine(os.Remove(oldest+"-wal")))
+		err = errors.Join(err, os.Remove(oldest), ignoreMissing(os.Remove(oldest+"-wal")))
 		files = files[1:]
 	}
 	return err
 }
 
-func missingIsFine(err error) error {
+func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

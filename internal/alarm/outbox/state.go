@@ -21,9 +21,9 @@ type State struct {
 	// Newest is when the newest of what was read up to Position happened.
 	Newest time.Time
 	// Counted says that the counts are complete as of Position.
-	Counted bool
+	CountsKnown bool
 	// Floors are those of the last Replay.
-	Floors Floors
+	Delivered DeliveredOffsets
 	// History names the history that positions are of: it changes when the API
 	// server's store was put back to an older state. Positions of two histories
 	// cannot be compared.
@@ -32,14 +32,14 @@ type State struct {
 
 // Accounts says whether the ledger knew what became of an entry when it was led: it
 // holds it, has sent it, or knew that it was sent.
-func (s State) Accounts(receiver, key string, position uint64) bool {
-	return position <= s.Position || s.Floors.Served(receiver, key, position)
+func (s State) Covers(receiver, key string, position uint64) bool {
+	return position <= s.Position || s.Delivered.Covers(receiver, key, position)
 }
 
 // Floors are, in a replay, the positions up to which all is accounted for already,
 // be it sent or pending here: entries at or below are not made again. Those that
 // the feed has passed have no effect.
-type Floors struct {
+type DeliveredOffsets struct {
 	// Default is that of a receiver that is not in Receivers.
 	Default   uint64            `json:"default,omitempty"`
 	Receivers map[string]uint64 `json:"receivers,omitempty"`
@@ -49,13 +49,13 @@ type Floors struct {
 
 // Served says whether what has the key, and happened at the position, is accounted
 // for.
-func (f Floors) Served(receiver, key string, position uint64) bool {
+func (f DeliveredOffsets) Covers(receiver, key string, position uint64) bool {
 	_, waits := f.Waiting[receiver][key]
-	return position <= f.Of(receiver) && !waits
+	return position <= f.Offset(receiver) && !waits
 }
 
 // passed says whether nothing beyond a position is accounted for.
-func (f Floors) passed(position uint64) bool {
+func (f DeliveredOffsets) passedBy(position uint64) bool {
 	for _, floor := range f.Receivers {
 		if floor > position {
 			return false
@@ -65,7 +65,7 @@ func (f Floors) passed(position uint64) bool {
 }
 
 // Of returns the floor of a receiver.
-func (f Floors) Of(receiver string) uint64 {
+func (f DeliveredOffsets) Offset(receiver string) uint64 {
 	if position, ok := f.Receivers[receiver]; ok {
 		return position
 	}
@@ -90,7 +90,7 @@ func (l *Store) Confirm(ctx context.Context) error {
 // Replay moves the feed's position, backwards too, to one of the given history.
 // Counts and windows, which are of the former position, are forgotten if it is
 // another one.
-func (l *Store) Replay(ctx context.Context, history string, position uint64, floors Floors) error {
+func (l *Store) Replay(ctx context.Context, history string, position uint64, floors DeliveredOffsets) error {
 	return l.write(ctx, "setting the position", func(ctx context.Context, tx *tx) error {
 		s, err := tx.state(ctx)
 		if err != nil {
@@ -101,9 +101,9 @@ func (l *Store) Replay(ctx context.Context, history string, position uint64, flo
 				return err
 			}
 			tx.after(func(m *memory) { m.groups, m.windows = totals{}, totals{} })
-			s.Time, s.Newest, s.Counted = time.Time{}, time.Time{}, false
+			s.Time, s.Newest, s.CountsKnown = time.Time{}, time.Time{}, false
 		}
-		s.History, s.Position, s.Floors = history, position, floors
+		s.History, s.Position, s.Delivered = history, position, floors
 		return tx.setState(ctx, s)
 	})
 }
@@ -151,17 +151,17 @@ func (tx *tx) state(ctx context.Context) (State, error) {
 
 func scanState(row scanner) (s State, err error) {
 	err = row.Scan(&s.ClusterUID, &s.Epoch, &s.NextEpoch, &s.Position,
-		stamp{&s.Time}, stamp{&s.Newest}, &s.Counted, document{&s.Floors}, &s.History)
+		timestamp{&s.Time}, timestamp{&s.Newest}, &s.CountsKnown, jsonColumn{&s.Delivered}, &s.History)
 	return s, err
 }
 
 func (tx *tx) setState(ctx context.Context, s State) error {
-	floors, err := json.Marshal(s.Floors)
+	floors, err := json.Marshal(s.Delivered)
 	if err != nil {
 		return err
 	}
 	_, err = tx.exec(ctx, `UPDATE state SET cluster = ?, epoch = ?, next_epoch = ?, position = ?, time = ?, newest = ?, counted = ?, floors = ?, history = ?`,
-		s.ClusterUID, s.Epoch, s.NextEpoch, s.Position, micros(s.Time), micros(s.Newest), s.Counted, string(floors), s.History)
+		s.ClusterUID, s.Epoch, s.NextEpoch, s.Position, micros(s.Time), micros(s.Newest), s.CountsKnown, string(floors), s.History)
 	tx.after(func(m *memory) { m.state = s })
 	return err
 }

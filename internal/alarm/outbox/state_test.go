@@ -9,7 +9,7 @@ import (
 
 func TestStateOutlivesTheProcess(t *testing.T) {
 	ctx := context.Background()
-	floors := Floors{Default: 9, Receivers: map[string]uint64{"r": 8}}
+	floors := DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"r": 8}}
 	tests := map[string]struct {
 		change func(*Store) error
 		want   State
@@ -31,21 +31,21 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 		},
 		"moved back": {
 			change: func(l *Store) error { return l.Replay(ctx, "", 2, floors) },
-			want:   State{ClusterUID: "cluster", Epoch: "first", Position: 2, Floors: floors},
+			want:   State{ClusterUID: "cluster", Epoch: "first", Position: 2, Delivered: floors},
 		},
 		"moved on in a replay": {
 			change: func(l *Store) error {
 				must(t, l.Replay(ctx, "", 2, floors))
-				return l.Commit(ctx, Batch{Position: 4, Time: day, Counted: true})
+				return l.Commit(ctx, Batch{Position: 4, Time: day, CountsKnown: true})
 			},
-			want: State{ClusterUID: "cluster", Epoch: "first", Position: 4, Time: day, Counted: true, Floors: floors},
+			want: State{ClusterUID: "cluster", Epoch: "first", Position: 4, Time: day, CountsKnown: true, Delivered: floors},
 		},
 		"in another history": {
 			change: func(l *Store) error {
 				must(t, l.Replay(ctx, "", 2, floors))
-				return l.Commit(ctx, Batch{Position: 1, History: "restored", Counted: true})
+				return l.Commit(ctx, Batch{Position: 1, History: "restored", CountsKnown: true})
 			},
-			want: State{ClusterUID: "cluster", Epoch: "first", Position: 1, Counted: true, History: "restored"},
+			want: State{ClusterUID: "cluster", Epoch: "first", Position: 1, CountsKnown: true, History: "restored"},
 		},
 	}
 	for name, tc := range tests {
@@ -69,9 +69,9 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 
 func TestReplayForgetsTheCounts(t *testing.T) {
 	ctx, l := context.Background(), open(t, t.TempDir())
-	must(t, l.Commit(ctx, Batch{Position: 9, Counted: true, Counts: []EventCount{{UID: "e", Count: 1}}}))
-	must(t, l.Replay(ctx, "", 3, Floors{}))
-	if got := allCounts(t, l); len(got) != 0 || l.State().Counted {
+	must(t, l.Commit(ctx, Batch{Position: 9, CountsKnown: true, Counts: []EventCount{{UID: "e", Count: 1}}}))
+	must(t, l.Replay(ctx, "", 3, DeliveredOffsets{}))
+	if got := allCounts(t, l); len(got) != 0 || l.State().CountsKnown {
 		t.Errorf("got counts %v and %+v, want none", got, l.State())
 	}
 }
@@ -93,9 +93,9 @@ func TestEntriesOfAFormerHistoryAreNotAheadOfTheFeed(t *testing.T) {
 }
 
 func TestFloorIsTheReceiversOwnOrTheDefault(t *testing.T) {
-	floors := Floors{Default: 9, Receivers: map[string]uint64{"behind": 3}}
+	floors := DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"behind": 3}}
 	for receiver, want := range map[string]uint64{"behind": 3, "other": 9} {
-		if got := floors.Of(receiver); got != want {
+		if got := floors.Offset(receiver); got != want {
 			t.Errorf("%s: got %d, want %d", receiver, got, want)
 		}
 	}

@@ -86,7 +86,7 @@ func (l *Store) open(ctx context.Context, dir string) (err error) {
 
 // openDatabase inspects, opens and migrates the file, and loads what is held in memory.
 func (l *Store) openDatabase(ctx context.Context, path string) (err error) {
-	if err := errors.Join(create(path), inspect(ctx, path)); err != nil {
+	if err := errors.Join(create(path), checkFile(ctx, path)); err != nil {
 		return classify(err)
 	}
 	if l.writer, err = openWriter(ctx, path, l.limit, &l.memory); err != nil {

@@ -35,14 +35,14 @@ func (l *Store) Window(ctx context.Context, id string) ([]byte, error) {
 // HasGroup says whether anything is remembered under an ID, of Window or of
 // Membership.
 func (l *Store) HasGroup(ctx context.Context, id string) (known bool, err error) {
-	err = l.readers.QueryRowContext(ctx, selectKnown, id).Scan(&known)
+	err = l.readers.QueryRowContext(ctx, selectGroupExists, id).Scan(&known)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	return known, l.read("looking for a group", err)
 }
 
-const selectKnown = `SELECT 1 FROM window WHERE id = ?1 UNION ALL SELECT 1 FROM grp WHERE id = ?1 LIMIT 1`
+const selectGroupExists = `SELECT 1 FROM window WHERE id = ?1 UNION ALL SELECT 1 FROM grp WHERE id = ?1 LIMIT 1`
 
 func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
 	for _, w := range windows {

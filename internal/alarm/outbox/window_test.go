@@ -53,11 +53,11 @@ func TestAWindowIsOfTheBatchThatItCameWith(t *testing.T) {
 func TestWindowsOfAnotherPositionAreForgotten(t *testing.T) {
 	ctx, l := context.Background(), open(t, t.TempDir())
 	must(t, l.Commit(ctx, Batch{Position: 9, Windows: []Window{windowAt("w", "state", day)}}))
-	must(t, l.Replay(ctx, "", 9, Floors{}))
+	must(t, l.Replay(ctx, "", 9, DeliveredOffsets{}))
 	if got := window(t, l, "w"); got != "state" {
 		t.Errorf("got %q where nothing is read again", got)
 	}
-	must(t, l.Replay(ctx, "", 3, Floors{}))
+	must(t, l.Replay(ctx, "", 3, DeliveredOffsets{}))
 	if got := window(t, l, "w"); got != "" {
 		t.Errorf("got %q: what is read again would count twice", got)
 	}

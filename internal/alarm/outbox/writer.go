@@ -184,7 +184,7 @@ func (tx *tx) exec(ctx context.Context, query string, args ...any) (int64, error
 func (tx *tx) row(ctx context.Context, query string, args ...any) scanner {
 	stmt, err := tx.prepare(ctx, query)
 	if err != nil {
-		return failed{err}
+		return errorRow{err}
 	}
 	return stmt.QueryRowContext(ctx, args...)
 }

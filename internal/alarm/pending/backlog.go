@@ -88,7 +88,7 @@ type Digested struct {
 // Read reads the ledger in a directory: of each receiver that is wanted at most so many
 // of either list, 0 for all.
 func Read(ctx context.Context, dir string, limit int, wanted func(receiver string) bool) (*Report, outbox.State, error) {
-	view, err := outbox.Look(ctx, dir, limit, wanted)
+	view, err := outbox.Inspect(ctx, dir, limit, wanted)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, outbox.State{}, fmt.Errorf("there is no ledger in %s: give the operator's --data-dir, which of `bongsu local` is .bongsu/data", dir)
@@ -106,18 +106,18 @@ func Read(ctx context.Context, dir string, limit int, wanted func(receiver strin
 	return report, view.State, nil
 }
 
-func receiver(o *outbox.Outlook) Receiver {
+func receiver(o *outbox.ReceiverView) Receiver {
 	r := Receiver{
 		Receiver: o.Receiver, Entries: o.Entries, Occurrences: o.Count,
 		Waiting: []Waiting{}, Digested: []Digested{},
 	}
 	for i := range o.Waiting {
 		w := &o.Waiting[i]
-		r.Waiting = append(r.Waiting, Waiting{Entry: entry(&w.Entry), TriedSince: known(w.Tried), DueAt: known(w.Due)})
+		r.Waiting = append(r.Waiting, Waiting{Entry: entry(&w.Entry), TriedSince: optionalTime(w.FirstTried), DueAt: optionalTime(w.Due)})
 	}
 	for i := range o.Digested {
 		d := &o.Digested[i]
-		r.Digested = append(r.Digested, Digested{Entry: entry(&d.Entry), Digest: d.Digest, Delivered: d.Delivered, EndedAt: d.SettledAt})
+		r.Digested = append(r.Digested, Digested{Entry: entry(&d.Entry), Digest: d.Digest, Delivered: d.Delivered, EndedAt: d.EndedAt})
 	}
 	return r
 }
@@ -131,7 +131,7 @@ func entry(e *outbox.Entry) Entry {
 	return told
 }
 
-func known(t time.Time) *time.Time {
+func optionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -86,7 +86,7 @@ func benchMatch(b *testing.B, cfg *rest.Config, alarms int) float64 {
 		seen := 0
 		start := source.Start{Position: eventstream.First - 1, CountsKnown: true}
 		_ = events.Run(ctx, start, func(ctx context.Context, batch source.Batch) error {
-			evaluations, _, err := m.match(ctx, batch.Occurrences, outbox.Floors{})
+			evaluations, _, err := m.match(ctx, batch.Occurrences, outbox.DeliveredOffsets{})
 			for i := range evaluations {
 				matched += len(evaluations[i])
 			}

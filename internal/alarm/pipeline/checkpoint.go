@@ -41,7 +41,7 @@ func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
 	if err := p.addWaiting(ctx, &next, snapshot); err != nil {
 		return err
 	}
-	next.Trail = checkpoint.ExtendHistory(p.positionHistory(next.History), snapshot.Position, snapshot.Newest)
+	next.PositionHistory = checkpoint.ExtendPositionHistory(p.positionHistory(next.History), snapshot.Position, snapshot.Newest)
 	omitted := next.Fit()
 	if next.Equal(p.lastCheckpoint) {
 		return nil
@@ -58,11 +58,11 @@ func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
 
 // positionHistory returns the position history of the last checkpoint. Positions of
 // another history of the API server's store are useless.
-func (p *Pipeline) positionHistory(history string) []checkpoint.Offset {
+func (p *Pipeline) positionHistory(history string) []checkpoint.TimedPosition {
 	if p.lastCheckpoint.History != history {
 		return nil
 	}
-	return p.lastCheckpoint.Trail
+	return p.lastCheckpoint.PositionHistory
 }
 
 // newCheckpoint returns the position of each receiver: that before its first pending
@@ -71,11 +71,11 @@ func (p *Pipeline) positionHistory(history string) []checkpoint.Offset {
 func newCheckpoint(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 	c := checkpoint.Checkpoint{
 		ClusterUID: s.ClusterUID, Epoch: epoch, History: s.History,
-		Position: max(s.Position, s.Floors.Default),
+		Position: max(s.Position, s.Delivered.Default),
 		Behind:   map[string]uint64{},
 	}
-	for receiver := range s.Floors.Receivers {
-		c.Behind[receiver] = max(s.Position, s.Floors.Of(receiver))
+	for receiver := range s.Delivered.Receivers {
+		c.Behind[receiver] = max(s.Position, s.Delivered.Offset(receiver))
 	}
 	for receiver, backlog := range s.Backlogs {
 		c.Behind[receiver] = backlog.Lowest - 1
@@ -105,7 +105,7 @@ func (w waitingKeys) notHandledBy(state outbox.State) waitingKeys {
 	missing := waitingKeys{}
 	for receiver, held := range w {
 		for key, position := range held {
-			if !state.Accounts(receiver, key, position) {
+			if !state.Covers(receiver, key, position) {
 				missing.add(receiver, key, position)
 			}
 		}
@@ -127,7 +127,7 @@ func (p *Pipeline) addWaiting(ctx context.Context, c *checkpoint.Checkpoint, sna
 	}
 	c.Waiting = all
 	lowest := map[string]uint64{}
-	for receiver, held := range snapshot.Floors.Waiting {
+	for receiver, held := range snapshot.Delivered.Waiting {
 		for key, position := range held {
 			if position > snapshot.Position {
 				waitingKeys(c.Waiting).add(receiver, key, position)

@@ -142,7 +142,7 @@ func TestCheckpointIsWrittenEvery5SecondsWhileItChanges(t *testing.T) {
 }
 
 func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
-	replaying := outbox.State{Position: 50, Floors: outbox.Floors{
+	replaying := outbox.State{Position: 50, Delivered: outbox.DeliveredOffsets{
 		Default: 90, Waiting: map[string]outbox.Held{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}},
 	}}
 	for name, tc := range map[string]struct {
@@ -214,13 +214,13 @@ func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
 		},
 		"a replay that is behind most receivers": {
 			snapshot: outbox.Snapshot{State: outbox.State{
-				Position: 60, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
+				Position: 60, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
 			}},
 			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
 		},
 		"a replay that has ended": {
 			snapshot: outbox.Snapshot{State: outbox.State{
-				Position: 130, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40}},
+				Position: 130, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40}},
 			}},
 			want: checkpoint.Checkpoint{Position: 130, Behind: map[string]uint64{}},
 		},

@@ -145,7 +145,7 @@ func (r *dryRun) handle(ctx context.Context, occurrences []alarm.Occurrence) err
 	for i := range occurrences {
 		r.position = max(r.position, occurrences[i].Position)
 	}
-	d, err := r.matcher.decide(ctx, r.outbox, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.Floors{}, r.now)
+	d, err := r.matcher.decide(ctx, r.outbox, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.DeliveredOffsets{}, r.now)
 	if err != nil {
 		return err
 	}

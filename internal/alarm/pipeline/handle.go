@@ -19,9 +19,9 @@ import (
 // handle decides and commits one batch. Nothing is counted or sent before the commit.
 func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 	p.Observe(ctx, b.Occurrences)
-	handled := p.Outbox.State().Floors
+	handled := p.Outbox.State().Delivered
 	if b.Reset != nil {
-		handled = outbox.Floors{} // these positions belong to the history that ended
+		handled = outbox.DeliveredOffsets{} // these positions belong to the history that ended
 	}
 	d, err := p.matcher.decide(ctx, p.Outbox, b, handled, p.Clock.Now())
 	if err != nil {
@@ -47,7 +47,7 @@ type batchDecision struct {
 }
 
 // decide evaluates a batch, and decides what is sent and what is stored.
-func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batch, handled outbox.Floors, now time.Time) (*batchDecision, error) {
+func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batch, handled outbox.DeliveredOffsets, now time.Time) (*batchDecision, error) {
 	d := &batchDecision{batch: newOutboxBatch(b), suppressor: newSuppressor(store), entries: newEntryBuilder(handled, store.Waiting)}
 	d.batch.Oldest, d.batch.Newest = capObservedAt(b.Occurrences, now)
 	var err error
@@ -70,7 +70,7 @@ func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batc
 // newOutboxBatch returns the part of a batch that the source itself needs to be stored.
 func newOutboxBatch(b source.Batch) outbox.Batch {
 	batch := outbox.Batch{
-		Position: b.Position, Time: b.Time, Counted: b.CountsKnown, Forget: b.Forget,
+		Position: b.Position, Time: b.Time, CountsKnown: b.CountsKnown, Forget: b.Forget,
 		Counts: make([]outbox.EventCount, 0, len(b.Counts)), // the first batch counts all Events
 	}
 	for _, c := range b.Counts {
@@ -144,7 +144,7 @@ const maxBacklog = 100_000
 
 // entryBuilder builds the outbox entries of a batch.
 type entryBuilder struct {
-	handled outbox.Floors
+	handled outbox.DeliveredOffsets
 	// backlog returns how many messages wait for a receiver.
 	backlog func(receiver string) int64
 
@@ -157,7 +157,7 @@ type entryBuilder struct {
 	added map[string]int64
 }
 
-func newEntryBuilder(handled outbox.Floors, backlog func(receiver string) int64) *entryBuilder {
+func newEntryBuilder(handled outbox.DeliveredOffsets, backlog func(receiver string) int64) *entryBuilder {
 	return &entryBuilder{
 		handled: handled, backlog: backlog,
 		queued: map[string]int64{}, overflow: map[string]outbox.Counts{}, added: map[string]int64{},
@@ -194,10 +194,10 @@ func (b *entryBuilder) add(occ *alarm.Occurrence, e *evaluation) error {
 		if err != nil {
 			return err
 		}
-		switch handled := b.handled.Served(receiver, key, occ.Position); {
+		switch handled := b.handled.Covers(receiver, key, occ.Position); {
 		case handled && member == nil:
 		case handled:
-			member.Served = true
+			member.StateOnly = true
 			b.entries = append(b.entries, outbox.Entry{
 				Receiver: receiver, Alarm: alarmKey, Key: key, Position: occ.Position, Count: occ.Increase, Member: member,
 			})

@@ -23,7 +23,7 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 		"it did not match":     {match.NotMatched, map[string]int64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newEntryBuilder(outbox.Floors{Receivers: map[string]uint64{"served": 50}}, func(string) int64 { return 0 })
+			b := newEntryBuilder(outbox.DeliveredOffsets{Receivers: map[string]uint64{"served": 50}}, func(string) int64 { return 0 })
 			e := &evaluation{outcome: tc.outcome, alarm: &match.Alarm{Receivers: []string{"quick", "served"}}}
 			must(t, b.add(occ, e))
 			if diff := cmp.Diff(tc.want, b.queued); diff != "" {
@@ -37,7 +37,7 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 }
 
 func TestBacklogOfAReceiverIsLimited(t *testing.T) {
-	b := newEntryBuilder(outbox.Floors{}, func(receiver string) int64 {
+	b := newEntryBuilder(outbox.DeliveredOffsets{}, func(receiver string) int64 {
 		return map[string]int64{"dead": maxBacklog - 2}[receiver]
 	})
 	id := alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}

@@ -126,7 +126,7 @@ type matcher struct {
 // over its budget. Occurrences with candidates are evaluated in parallel. An occurrence
 // that was handled before for all receivers of an alarm is evaluated only if the alarm
 // has a window.
-func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, handled outbox.Floors) ([][]evaluation, []*match.Alarm, error) {
+func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, handled outbox.DeliveredOffsets) ([][]evaluation, []*match.Alarm, error) {
 	index := m.alarms.Index()
 	meters := m.budget.newMeters()
 	evaluations := make([][]evaluation, len(occurrences))
@@ -154,7 +154,7 @@ func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, han
 	return evaluations, skipped, err
 }
 
-func (m *matcher) evaluate(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, handled outbox.Floors) []evaluation {
+func (m *matcher) evaluate(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, handled outbox.DeliveredOffsets) []evaluation {
 	known := m.enricher.Context(ctx, &occ.Event)
 	evaluations := make([]evaluation, 0, len(candidates))
 	for _, c := range candidates {
@@ -178,9 +178,9 @@ func (m *matcher) evaluate(ctx context.Context, occ *alarm.Occurrence, candidate
 }
 
 // handledBefore reports whether the occurrence was handled for all receivers of the alarm.
-func handledBefore(a *match.Alarm, occ *alarm.Occurrence, handled outbox.Floors) bool {
+func handledBefore(a *match.Alarm, occ *alarm.Occurrence, handled outbox.DeliveredOffsets) bool {
 	for _, receiver := range a.Receivers {
-		if !handled.Served(receiver, alarm.Key(receiver, a.UID, occ), occ.Position) {
+		if !handled.Covers(receiver, alarm.Key(receiver, a.UID, occ), occ.Position) {
 			return false
 		}
 	}

@@ -62,7 +62,7 @@ func matchAll(t *testing.T, m *matcher, n int) (over []string) {
 			}})
 		}
 	}
-	evaluations, skipped, err := m.match(context.Background(), occurrences, outbox.Floors{})
+	evaluations, skipped, err := m.match(context.Background(), occurrences, outbox.DeliveredOffsets{})
 	must(t, err)
 	matched := 0
 	for i := range evaluations {

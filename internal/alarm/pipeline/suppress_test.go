@@ -23,7 +23,7 @@ type scene struct {
 	dir     string
 	spec    v1alpha1.AlarmSpec
 	clock   *clocktesting.FakeClock
-	handled outbox.Floors
+	handled outbox.DeliveredOffsets
 	// object is the name of the object that the next Events regard.
 	object string
 
@@ -64,7 +64,7 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	defer func() { must(s.t, store.Close()) }()
 	if s.handled.Default > 0 {
 		must(s.t, store.Replay(ctx, "", s.position, s.handled))
-		s.handled = outbox.Floors{}
+		s.handled = outbox.DeliveredOffsets{}
 	}
 	compiler, err := match.NewCompiler()
 	must(s.t, err)
@@ -166,7 +166,7 @@ func TestEventInTheFutureDoesNotKeepTheWindowOpen(t *testing.T) {
 
 func TestReplayedOccurrencesAreNeitherCountedNorSentAgain(t *testing.T) {
 	s := newScene(t, fiveInAMinute)
-	s.handled = outbox.Floors{Default: 102} // the first two were handled before
+	s.handled = outbox.DeliveredOffsets{Default: 102} // the first two were handled before
 	sent := []int64{s.happens(2, 0), s.happens(7, 0), s.happens(1, 0)}
 	s.check(sent, []int64{0, 0, 1}, 1, map[Suppression]int64{})
 }

@@ -24,7 +24,7 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	}
 	plan := planTakeover(p.ClusterUID, p.Outbox.State(), last, found, p.Alarms.Window())
 	if last.ClusterUID == p.ClusterUID {
-		p.lastCheckpoint = checkpoint.Checkpoint{History: last.History, Trail: last.Trail}
+		p.lastCheckpoint = checkpoint.Checkpoint{History: last.History, PositionHistory: last.PositionHistory}
 	}
 	if err := p.prepareOutbox(ctx, plan); err != nil {
 		return source.Start{}, fmt.Errorf("prepare the outbox: %w", err)
@@ -39,7 +39,7 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	p.Log.Info("delivery taken over", "position", state.Position, "trustedOutbox", plan.trusted)
 	return source.Start{
 		Position: state.Position, Time: state.Time,
-		Counts: p.eventCounts(ctx), CountsKnown: state.Counted,
+		Counts: p.eventCounts(ctx), CountsKnown: state.CountsKnown,
 	}, nil
 }
 
@@ -103,10 +103,10 @@ type takeoverPlan struct {
 	reset string
 	// delivered are the positions up to which the last leader delivered, for each receiver.
 	// Pending messages at or below them are dropped.
-	delivered outbox.Floors
+	delivered outbox.DeliveredOffsets
 	// handled is like delivered. If this outbox has consumed the source further, that
 	// position is used. Occurrences at or below are not stored again.
-	handled outbox.Floors
+	handled outbox.DeliveredOffsets
 	// position is where the source starts, in this history; 0 means from now.
 	position uint64
 	history  string
@@ -148,8 +148,8 @@ func planReplay(last checkpoint.Checkpoint, state outbox.State, window time.Dura
 	consumed := consumedPosition(state)
 	plan := takeoverPlan{
 		history:   last.History,
-		delivered: outbox.Floors{Default: last.Position, Receivers: last.Behind, Waiting: last.Waiting},
-		handled:   outbox.Floors{Default: max(last.Position, consumed), Waiting: waitingKeys(last.Waiting).notHandledBy(state)},
+		delivered: outbox.DeliveredOffsets{Default: last.Position, Receivers: last.Behind, Waiting: last.Waiting},
+		handled:   outbox.DeliveredOffsets{Default: max(last.Position, consumed), Waiting: waitingKeys(last.Waiting).notHandledBy(state)},
 	}
 	plan.position = plan.handled.Default
 	for receiver, delivered := range last.Behind {
@@ -175,8 +175,8 @@ func planReplay(last checkpoint.Checkpoint, state outbox.State, window time.Dura
 // consumedPosition returns the position up to which the outbox contains everything. If an
 // earlier replay was interrupted, it is where that replay would have ended.
 func consumedPosition(state outbox.State) uint64 {
-	lowest := state.Floors.Default
-	for _, position := range state.Floors.Receivers {
+	lowest := state.Delivered.Default
+	for _, position := range state.Delivered.Receivers {
 		lowest = min(lowest, position)
 	}
 	return max(state.Position, lowest)

@@ -11,18 +11,18 @@ import (
 
 // run follows the API server until ctx ends.
 func (r *reader) run(ctx context.Context) {
-	backoff := r.feed.backoff
+	backoff := r.source.backoff
 	for ctx.Err() == nil {
 		alive, err := r.connect(ctx)
 		if alive {
-			backoff = r.feed.backoff
+			backoff = r.source.backoff
 			continue
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		r.failed(err)
-		r.feed.sleep(ctx, max(backoff.Step(), retryAfter(err)))
+		r.watchFailed(err)
+		r.source.sleep(ctx, max(backoff.Step(), retryAfter(err)))
 	}
 }
 
@@ -41,7 +41,7 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 	since := r.connected()
 	defer r.disconnected()
 	entries, err := r.read(ctx, body)
-	early := r.feed.clock.Since(since) < r.feed.earlyClose
+	early := r.source.clock.Since(since) < r.source.earlyClose
 	if isExpired(err) || entries == 0 && (early || isStatus(err)) {
 		r.relist = true
 		return false, err
@@ -53,7 +53,7 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 // counts to go with it.
 func (r *reader) prepare(ctx context.Context) error {
 	if r.position == 0 {
-		return r.seedNow(ctx)
+		return r.seedFromNow(ctx)
 	}
 	current, err := r.client.current(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *reader) prepare(ctx context.Context) error {
 	if r.complete || r.relist {
 		return nil
 	}
-	return r.seedThen(ctx)
+	return r.seedAtPosition(ctx)
 }
 
 // open begins the watch, with a list where that is needed.
@@ -92,7 +92,7 @@ func (r *reader) read(ctx context.Context, body io.Reader) (entries int, err err
 		kind, err := d.next()
 		switch {
 		case errors.Is(err, errMalformed):
-			r.malformed(err)
+			r.skipMalformed(err)
 			continue
 		case err != nil:
 			return entries, err
@@ -100,7 +100,7 @@ func (r *reader) read(ctx context.Context, body io.Reader) (entries int, err err
 			return entries, apierrors.FromObject(&d.status)
 		}
 		entries++
-		if err := r.take(ctx, kind, &d.event); err != nil {
+		if err := r.handle(ctx, kind, &d.event); err != nil {
 			return entries, err
 		}
 	}

@@ -14,7 +14,7 @@ type known struct {
 	count    int32
 	// seen is the generation of the list that it was last part of, or the one
 	// that was current when it came.
-	seen uint8
+	generation uint8
 }
 
 // counts remembers the live Events. Its memory is measured by BenchmarkCounts.
@@ -40,7 +40,7 @@ func (c *counts) get(uid string) (known, bool) {
 
 // set remembers k as seen now.
 func (c *counts) set(uid string, k known) {
-	k.seen = c.generation
+	k.generation = c.generation
 	if id, ok := parseUUID(uid); ok {
 		c.byUUID[id] = k
 		return
@@ -65,12 +65,12 @@ func (c *counts) beginList() {
 func (c *counts) sweep() []string {
 	var gone []string
 	for id, k := range c.byUUID { // not all: most are not gone, and need no text
-		if k.seen != c.generation {
+		if k.generation != c.generation {
 			gone = append(gone, id.String())
 		}
 	}
 	for uid, k := range c.other {
-		if k.seen != c.generation {
+		if k.generation != c.generation {
 			gone = append(gone, uid)
 		}
 	}

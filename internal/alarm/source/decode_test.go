@@ -87,7 +87,7 @@ func FuzzEvent(f *testing.F) {
 			t.Fatal(err)
 		}
 		r.listing = listing
-		if err := r.take(context.Background(), watch.Added, &d.event); err != nil {
+		if err := r.handle(context.Background(), watch.Added, &d.event); err != nil {
 			t.Fatal(err)
 		}
 		close(out)

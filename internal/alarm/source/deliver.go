@@ -41,7 +41,7 @@ func (f *Source) deliver(ctx context.Context, in <-chan change, handle Handler) 
 		if !ok {
 			return
 		}
-		f.taken(g.oldest, len(in))
+		f.batchTaken(g.oldest, len(in))
 		f.commit(ctx, g.batch, handle)
 	}
 }
@@ -58,14 +58,14 @@ func (f *Source) commit(ctx context.Context, b Batch, handle Handler) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.refused(err)
+		f.commitFailed(err)
 		f.sleep(ctx, backoff.Step())
 	}
 }
 
 // gather waits for a change and takes with it what else is there.
-func gather(ctx context.Context, in <-chan change) (gathering, bool) {
-	g := gathering{counted: map[string]int{}}
+func gather(ctx context.Context, in <-chan change) (gathered, bool) {
+	g := gathered{counted: map[string]int{}}
 	select {
 	case <-ctx.Done():
 		return g, false
@@ -90,22 +90,22 @@ func gather(ctx context.Context, in <-chan change) (gathering, bool) {
 }
 
 // gathering is a batch that grows.
-type gathering struct {
+type gathered struct {
 	batch Batch
 	// oldest is when the first of it happened.
 	oldest time.Time
 	// changes is how many it is made of; whole, that it takes no other.
 	changes int
-	whole   bool
+	sealed  bool
 	// counted is where in batch.Counts a UID stands.
 	counted map[string]int
 }
 
-func (g *gathering) full() bool {
-	return g.whole || g.changes >= maxChanges || len(g.batch.Occurrences) >= maxOccurrences
+func (g *gathered) full() bool {
+	return g.sealed || g.changes >= maxChanges || len(g.batch.Occurrences) >= maxOccurrences
 }
 
-func (g *gathering) add(c change) {
+func (g *gathered) add(c change) {
 	g.changes++
 	if g.oldest.IsZero() || c.since.Before(g.oldest) {
 		g.oldest = c.since
@@ -126,11 +126,11 @@ func (g *gathering) add(c change) {
 	}
 	if c.baseline != nil {
 		b.Counts, b.Forget = c.baseline.counts, c.baseline.forget
-		g.whole = true
+		g.sealed = true
 	}
 }
 
-func (g *gathering) count(c Count) {
+func (g *gathered) count(c Count) {
 	if at, ok := g.counted[c.UID]; ok {
 		g.batch.Counts[at] = c
 		return
@@ -140,7 +140,7 @@ func (g *gathering) count(c Count) {
 }
 
 // forget keeps the promise that what is forgotten is not counted as well.
-func (g *gathering) forget(uid string) {
+func (g *gathered) forget(uid string) {
 	counts := g.batch.Counts
 	if at, ok := g.counted[uid]; ok {
 		last := len(counts) - 1

@@ -27,23 +27,23 @@ func retryAfter(err error) time.Duration {
 }
 
 // failed notes that the API server could not be followed, and tells so once.
-func (r *reader) failed(err error) {
+func (r *reader) watchFailed(err error) {
 	if r.failing || isExpired(err) || errors.Is(err, io.EOF) {
-		r.feed.log.V(1).Info("The watch of Events ended", "err", err)
+		r.source.log.V(1).Info("The watch of Events ended", "err", err)
 		return
 	}
 	r.failing = true
-	r.feed.log.Error(err, "Events cannot be watched; retrying")
+	r.source.log.Error(err, "Events cannot be watched; retrying")
 }
 
 // connected notes that a watch has begun, and returns when.
 func (r *reader) connected() time.Time {
-	now := r.feed.clock.Now()
+	now := r.source.clock.Now()
 	if r.failing {
-		r.feed.log.Info("Events are watched again")
+		r.source.log.Info("Events are watched again")
 	}
 	r.failing = false
-	r.feed.update(func(s *State) {
+	r.source.update(func(s *State) {
 		s.ConnectedSince = now
 		s.Connects++
 	})
@@ -51,13 +51,13 @@ func (r *reader) connected() time.Time {
 }
 
 func (r *reader) disconnected() {
-	r.feed.update(func(s *State) { s.ConnectedSince = time.Time{} })
+	r.source.update(func(s *State) { s.ConnectedSince = time.Time{} })
 }
 
 // noteEvent notes that an Event was read.
-func (r *reader) noteEvent() {
-	now := r.feed.clock.Now()
-	r.feed.update(func(s *State) {
+func (r *reader) countEvent() {
+	now := r.source.clock.Now()
+	r.source.update(func(s *State) {
 		s.Events++
 		s.LastEvent = now
 		s.Live = r.counts.len()
@@ -65,7 +65,7 @@ func (r *reader) noteEvent() {
 }
 
 // malformed leaves out an Event: refusing to go on would lose all others.
-func (r *reader) malformed(err error) {
-	r.feed.log.Error(err, "An Event could not be understood and is left out")
-	r.feed.update(func(s *State) { s.Malformed++ })
+func (r *reader) skipMalformed(err error) {
+	r.source.log.Error(err, "An Event could not be understood and is left out")
+	r.source.update(func(s *State) { s.Malformed++ })
 }

@@ -3,14 +3,14 @@ package source
 import "time"
 
 // sighting is what one look at an Event tells.
-type sighting struct {
+type observation struct {
 	position uint64
 	count    int32
 	created  time.Time
 }
 
 // vantage is from where an Event that is not remembered is judged.
-type vantage struct {
+type progress struct {
 	// position is the last one that was read; time is the creation time of the
 	// newest Event up to there, zero if it is not known.
 	position uint64
@@ -29,7 +29,7 @@ type vantage struct {
 // changed since, for a reason that is unknown: once, so that nothing is lost. One
 // that was created in the very second of v.time counts as new, for the same
 // reason.
-func (v vantage) firstIncrease(s sighting) int32 {
+func (v progress) firstIncrease(s observation) int32 {
 	older := s.created.Before(v.time)
 	switch {
 	case s.position <= v.position, v.reset && older:
@@ -43,6 +43,6 @@ func (v vantage) firstIncrease(s sighting) int32 {
 
 // increase returns by how much the count of a remembered Event has increased. One
 // that fell is taken over silently.
-func (k known) increase(s sighting) int32 {
+func (k known) increase(s observation) int32 {
 	return max(s.count-k.count, 0)
 }

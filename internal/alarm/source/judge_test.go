@@ -3,15 +3,15 @@ package source
 import "testing"
 
 func TestFirstSightOfAnEvent(t *testing.T) {
-	at := func(complete, reset bool) vantage {
-		return vantage{position: 100, time: second(50), complete: complete, reset: reset}
+	at := func(complete, reset bool) progress {
+		return progress{position: 100, time: second(50), complete: complete, reset: reset}
 	}
-	seen := func(position uint64, created int64) sighting {
-		return sighting{position: position, count: 7, created: second(created)}
+	seen := func(position uint64, created int64) observation {
+		return observation{position: position, count: 7, created: second(created)}
 	}
 	for name, tc := range map[string]struct {
-		from vantage
-		s    sighting
+		from progress
+		s    observation
 		want int32
 	}{
 		"new is reported whole":                                  {at(true, false), seen(101, 60), 7},
@@ -23,7 +23,7 @@ func TestFirstSightOfAnEvent(t *testing.T) {
 		"set back, created since":                                {at(true, true), seen(101, 60), 7},
 		"set back, created before: expired in the other history": {at(true, true), seen(101, 40), 0},
 		"set back and counts lost, created before":               {at(false, true), seen(101, 40), 0},
-		"time not known":                                         {vantage{position: 100}, seen(101, 40), 7},
+		"time not known":                                         {progress{position: 100}, seen(101, 40), 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.from.firstIncrease(tc.s); got != tc.want {
@@ -35,7 +35,7 @@ func TestFirstSightOfAnEvent(t *testing.T) {
 
 func TestIncreaseOfAKnownEventIsNeverNegative(t *testing.T) {
 	for count, want := range map[int32]int32{3: 0, 5: 0, 6: 1, 9: 4} {
-		if got := (known{count: 5}).increase(sighting{count: count}); got != want {
+		if got := (known{count: 5}).increase(observation{count: count}); got != want {
 			t.Errorf("from 5 to %d: %d, want %d", count, got, want)
 		}
 	}

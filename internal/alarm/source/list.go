@@ -15,7 +15,7 @@ import (
 const resetPosition = 1
 
 // seedNow takes the counts as they stand, and begins there.
-func (r *reader) seedNow(ctx context.Context) error {
+func (r *reader) seedFromNow(ctx context.Context) error {
 	position, err := r.seed(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (r *reader) seedNow(ctx context.Context) error {
 
 // seedThen takes the counts as they stood at the position. If the API server no
 // longer has them, a list must tell what it can.
-func (r *reader) seedThen(ctx context.Context) error {
+func (r *reader) seedAtPosition(ctx context.Context) error {
 	opts := resumeAt(r.position)
 	opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	_, err := r.seed(ctx, opts)
@@ -68,8 +68,8 @@ func (r *reader) endSeed(ctx context.Context) error {
 // startOver begins anew with an API server that is behind the position.
 func (r *reader) startOver(ctx context.Context, current uint64) error {
 	reason := fmt.Sprintf("The API server is at resourceVersion %d, although Events were read up to %d: it was restored from an older copy.", current, r.position)
-	r.feed.log.Info("Events are read anew", "reason", reason)
-	r.feed.update(func(s *State) { s.Resets++ })
+	r.source.log.Info("Events are read anew", "reason", reason)
+	r.source.update(func(s *State) { s.Resets++ })
 	r.rewind()
 	return r.emit(ctx, change{reset: &Reset{Reason: reason}})
 }
@@ -78,15 +78,15 @@ func (r *reader) startOver(ctx context.Context, current uint64) error {
 func (r *reader) rewind() {
 	r.counts.forgetPositions()
 	r.position = resetPosition
-	r.vantage.reset = true
+	r.progress.reset = true
 	r.relist = true
 }
 
 // beginList expects a list. What an unfinished one left in the window stays: it
 // is remembered as told.
 func (r *reader) beginList() {
-	r.feed.log.Info("Events are listed", "position", r.position)
-	r.feed.update(func(s *State) { s.Relists++ })
+	r.source.log.Info("Events are listed", "position", r.position)
+	r.source.update(func(s *State) { s.Relists++ })
 	r.counts.beginList()
 	r.listing = true
 }
@@ -107,7 +107,7 @@ func (r *reader) listPages(ctx context.Context) error {
 }
 
 // keep puts c into the window, which is handed over when it is full.
-func (r *reader) keep(ctx context.Context, c change) error {
+func (r *reader) buffer(ctx context.Context, c change) error {
 	r.window = append(r.window, c)
 	if len(r.window) < listWindow {
 		return nil
@@ -148,7 +148,7 @@ func (r *reader) endList(ctx context.Context, position uint64) error {
 			return err
 		}
 	}
-	r.relist, r.listing, r.vantage.reset = false, false, false
+	r.relist, r.listing, r.progress.reset = false, false, false
 	r.complete = true
-	return r.tell(ctx, change{}, position)
+	return r.record(ctx, change{}, position)
 }

@@ -83,7 +83,7 @@ func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Oc
 
 // Whole returns an Event as one occurrence that stands for as many as it counts: how
 // it came to be what it is now, the API server does not keep.
-func Whole(e *eventsv1.Event) (alarm.Occurrence, error) {
+func FullOccurrence(e *eventsv1.Event) (alarm.Occurrence, error) {
 	position, err := parsePosition(e.ResourceVersion)
 	if err != nil {
 		return alarm.Occurrence{}, err

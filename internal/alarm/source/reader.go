@@ -11,7 +11,7 @@ import (
 
 // reader follows the API server and tells what changed.
 type reader struct {
-	feed   *Source
+	source *Source
 	client *client
 	out    chan<- change
 	counts *counts
@@ -33,12 +33,12 @@ type reader struct {
 
 func newReader(f *Source, start Start, out chan<- change) (*reader, error) {
 	r := &reader{
-		feed:    f,
-		client:  f.client,
-		out:     out,
-		counts:  newCounts(),
-		vantage: vantage{position: start.Position, time: start.Time, complete: start.CountsKnown},
-		newest:  start.Time,
+		source:   f,
+		client:   f.client,
+		out:      out,
+		counts:   newCounts(),
+		progress: progress{position: start.Position, time: start.Time, complete: start.CountsKnown},
+		newest:   start.Time,
 	}
 	if start.Counts != nil {
 		for c, err := range start.Counts {
@@ -55,7 +55,7 @@ func newReader(f *Source, start Start, out chan<- change) (*reader, error) {
 }
 
 // take tells what an entry of the watch changes.
-func (r *reader) take(ctx context.Context, kind watch.EventType, e *eventsv1.Event) error {
+func (r *reader) handle(ctx context.Context, kind watch.EventType, e *eventsv1.Event) error {
 	position, ok := r.locate(e)
 	if !ok {
 		return nil
@@ -74,7 +74,7 @@ func (r *reader) take(ctx context.Context, kind watch.EventType, e *eventsv1.Eve
 func (r *reader) locate(e *eventsv1.Event) (uint64, bool) {
 	position, err := parsePosition(e.ResourceVersion)
 	if err != nil {
-		r.malformed(err)
+		r.skipMalformed(err)
 	}
 	return position, err == nil
 }
@@ -83,19 +83,19 @@ func (r *reader) bookmark(ctx context.Context, e *eventsv1.Event, position uint6
 	if r.listing && e.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
 		return r.endList(ctx, position)
 	}
-	return r.tell(ctx, change{}, position)
+	return r.record(ctx, change{}, position)
 }
 
 func (r *reader) forget(ctx context.Context, uid string, position uint64) error {
 	r.counts.remove(uid)
-	r.noteEvent()
-	return r.tell(ctx, change{forget: uid}, position)
+	r.countEvent()
+	return r.record(ctx, change{forget: uid}, position)
 }
 
 // observe tells of an Event that was added or changed, or was there before a
 // list.
 func (r *reader) observe(ctx context.Context, e *eventsv1.Event, position uint64) error {
-	uid, s := string(e.UID), sighting{position: position, count: countOf(e), created: e.CreationTimestamp.Time}
+	uid, s := string(e.UID), observation{position: position, count: countOf(e), created: e.CreationTimestamp.Time}
 	r.newest = later(r.newest, s.created)
 	before, remembered := r.counts.get(uid)
 	if remembered && position <= before.position {
@@ -107,7 +107,7 @@ func (r *reader) observe(ctx context.Context, e *eventsv1.Event, position uint64
 		increase = before.increase(s)
 	}
 	r.counts.set(uid, known{position: position, count: s.count})
-	r.noteEvent()
+	r.countEvent()
 	var c change
 	if increase > 0 {
 		c.occurrence = newOccurrence(e, position, increase)
@@ -115,13 +115,13 @@ func (r *reader) observe(ctx context.Context, e *eventsv1.Event, position uint64
 	if before.count != s.count || !r.complete {
 		c.count = Count{UID: uid, Count: int64(s.count), Position: position}
 	}
-	return r.tell(ctx, c, position)
+	return r.record(ctx, c, position)
 }
 
 // tell hands c over, or keeps it for its turn if it is part of a list.
-func (r *reader) tell(ctx context.Context, c change, position uint64) error {
+func (r *reader) record(ctx context.Context, c change, position uint64) error {
 	if r.listing {
-		return r.keep(ctx, c)
+		return r.buffer(ctx, c)
 	}
 	r.position = max(r.position, position)
 	r.time = r.newest
@@ -131,7 +131,7 @@ func (r *reader) tell(ctx context.Context, c change, position uint64) error {
 // emit waits until there is room for c: that holds back the watch.
 func (r *reader) emit(ctx context.Context, c change) error {
 	c.position, c.time, c.complete = r.position, r.time, r.complete
-	c.since = r.feed.clock.Now()
+	c.since = r.source.clock.Now()
 	if c.occurrence != nil && c.occurrence.ObservedAt.Before(c.since) {
 		c.since = c.occurrence.ObservedAt
 	}

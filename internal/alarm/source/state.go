@@ -42,14 +42,14 @@ func (f *Source) State() State {
 	defer f.mu.Unlock()
 	s := f.state
 	if !f.uncommitted.IsZero() {
-		s.Behind = f.ago(f.uncommitted)
+		s.Behind = f.age(f.uncommitted)
 	}
 	return s
 }
 
 // ago is how long ago something happened; never less than 0, for the API server has
 // a clock of its own.
-func (f *Source) ago(at time.Time) time.Duration { return max(f.clock.Since(at), 0) }
+func (f *Source) age(at time.Time) time.Duration { return max(f.clock.Since(at), 0) }
 
 // Healthy returns why the feed makes no progress, or nil: the handler's error,
 // or ErrNotConnected.
@@ -74,7 +74,7 @@ func (f *Source) update(change func(*State)) {
 
 // taken notes that a batch was taken, of which the oldest happened at a time, and how
 // many changes wait behind it.
-func (f *Source) taken(oldest time.Time, pending int) {
+func (f *Source) batchTaken(oldest time.Time, pending int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.uncommitted, f.state.Pending = oldest, pending
@@ -93,7 +93,7 @@ func (f *Source) committed(b Batch) {
 	f.state.Position = b.Position
 	for i := range b.Occurrences {
 		f.state.Occurrences += b.Occurrences[i].Increase
-		f.lag.Observe(f.ago(b.Occurrences[i].ObservedAt).Seconds())
+		f.lag.Observe(f.age(b.Occurrences[i].ObservedAt).Seconds())
 	}
 }
 
@@ -107,7 +107,7 @@ func (f *Source) stopped() {
 }
 
 // refused notes that the handler did not take a batch, and tells so once.
-func (f *Source) refused(err error) {
+func (f *Source) commitFailed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.failure == nil {
