@@ -13,7 +13,7 @@ func eventOccurrence(change ...func(*Occurrence)) *Occurrence {
 	return occ
 }
 
-func TestKeyIsOfReceiverAlarmEventAndCount(t *testing.T) {
+func TestKeyDependsOnReceiverAlarmEventAndCountOnly(t *testing.T) {
 	occ := eventOccurrence()
 	key := Key("receiver", "alarm", occ)
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(key) {

@@ -18,27 +18,27 @@ func TestMatchFields(t *testing.T) {
 		match v1alpha1.EventMatch
 		want  Outcome
 	}{
-		"nothing given matches everything": {match: v1alpha1.EventMatch{}, want: Matched},
-		"kind":                             {match: v1alpha1.EventMatch{Kinds: []string{"Node", "Pod"}}, want: Matched},
-		"another kind":                     {match: v1alpha1.EventMatch{Kinds: []string{"Node"}}},
-		"reason":                           {match: v1alpha1.EventMatch{Reasons: []string{"Failed", "BackOff"}}, want: Matched},
-		"reason is verbatim":               {match: v1alpha1.EventMatch{Reasons: []string{"backoff", "Back*"}}},
-		"reason given twice":               {match: v1alpha1.EventMatch{Reasons: []string{"BackOff", "BackOff"}}, want: Matched},
-		"type":                             {match: v1alpha1.EventMatch{Types: []v1alpha1.EventType{"Warning"}}, want: Matched},
-		"another type":                     {match: v1alpha1.EventMatch{Types: []v1alpha1.EventType{"Normal"}}},
-		"name":                             {match: v1alpha1.EventMatch{Names: []string{"db-?", "web-?"}}, want: Matched},
-		"another name":                     {match: v1alpha1.EventMatch{Names: []string{"web", "db-*"}}},
-		"note":                             {match: v1alpha1.EventMatch{Note: "Back-off*web-0"}, want: Matched},
-		"note must match as a whole":       {match: v1alpha1.EventMatch{Note: "restarting"}},
-		"all fields must match":            {match: v1alpha1.EventMatch{Kinds: []string{"Pod"}, Reasons: []string{"Failed"}}},
-		"reason fits but kind does not":    {match: v1alpha1.EventMatch{Kinds: []string{"Node"}, Reasons: []string{"BackOff"}}},
-		"labels":                           {match: v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "web")}, want: Matched},
-		"other labels":                     {match: v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "db")}},
-		"empty selector":                   {match: v1alpha1.EventMatch{ObjectSelector: &metav1.LabelSelector{}}, want: Matched},
-		"expression":                       {match: v1alpha1.EventMatch{Expression: `event.count > 10 && object.metadata.labels.tier == "front"`}, want: Matched},
-		"expression is false":              {match: v1alpha1.EventMatch{Expression: `cluster.nodes > 3`}},
-		"selector fits, expression not":    {match: v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "web"), Expression: `false`}},
-		"expression fits, selector not":    {match: v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "db"), Expression: `true`}},
+		"an empty entry":                {match: v1alpha1.EventMatch{}, want: Matched},
+		"kind":                          {match: v1alpha1.EventMatch{Kinds: []string{"Node", "Pod"}}, want: Matched},
+		"another kind":                  {match: v1alpha1.EventMatch{Kinds: []string{"Node"}}},
+		"reason":                        {match: v1alpha1.EventMatch{Reasons: []string{"Failed", "BackOff"}}, want: Matched},
+		"reason is verbatim":            {match: v1alpha1.EventMatch{Reasons: []string{"backoff", "Back*"}}},
+		"reason given twice":            {match: v1alpha1.EventMatch{Reasons: []string{"BackOff", "BackOff"}}, want: Matched},
+		"type":                          {match: v1alpha1.EventMatch{Types: []v1alpha1.EventType{"Warning"}}, want: Matched},
+		"another type":                  {match: v1alpha1.EventMatch{Types: []v1alpha1.EventType{"Normal"}}},
+		"name":                          {match: v1alpha1.EventMatch{Names: []string{"db-?", "web-?"}}, want: Matched},
+		"another name":                  {match: v1alpha1.EventMatch{Names: []string{"web", "db-*"}}},
+		"note":                          {match: v1alpha1.EventMatch{Note: "Back-off*web-0"}, want: Matched},
+		"note must match as a whole":    {match: v1alpha1.EventMatch{Note: "restarting"}},
+		"all fields must match":         {match: v1alpha1.EventMatch{Kinds: []string{"Pod"}, Reasons: []string{"Failed"}}},
+		"reason fits but kind does not": {match: v1alpha1.EventMatch{Kinds: []string{"Node"}, Reasons: []string{"BackOff"}}},
+		"labels":                        {match: v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "web")}, want: Matched},
+		"other labels":                  {match: v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "db")}},
+		"empty selector":                {match: v1alpha1.EventMatch{ObjectSelector: &metav1.LabelSelector{}}, want: Matched},
+		"expression":                    {match: v1alpha1.EventMatch{Expression: `event.count > 10 && object.metadata.labels.tier == "front"`}, want: Matched},
+		"expression is false":           {match: v1alpha1.EventMatch{Expression: `cluster.nodes > 3`}},
+		"selector fits, expression not": {match: v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "web"), Expression: `false`}},
+		"expression fits, selector not": {match: v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "db"), Expression: `true`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := outcome(t, clusterAlarm(tc.match), podOccurrence(), podContext())
@@ -112,7 +112,7 @@ func TestScope(t *testing.T) {
 		"Alarm does not see another namespace":                  {namespacedAlarm("other", everything), inShop, NotMatched},
 		"Alarm does not see an Event stored elsewhere":          {namespacedAlarm("shop", everything), claimsShop, NotMatched},
 		"Alarm does not see an object elsewhere":                {namespacedAlarm("victim", everything), storedInShop, NotMatched},
-		"Alarm does not see what its namespace says of another": {namespacedAlarm("shop", everything), storedInShop, NotMatched},
+		"Alarm does not see a foreign object of its Events":     {namespacedAlarm("shop", everything), storedInShop, NotMatched},
 		"Alarm of default does not see Nodes":                   {namespacedAlarm("default", everything), nodeOccurrence(), NotMatched},
 		"Alarm does not see a Node's Event in its namespace":    {namespacedAlarm("shop", everything), storedInShopOfNode, NotMatched},
 		"Alarm without a namespace sees nothing":                {namespacedAlarm("", everything), nodeOccurrence(), NotMatched},
@@ -135,22 +135,22 @@ func TestScope(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsGone(t *testing.T) {
+func TestOutcomeIfTheObjectIsGone(t *testing.T) {
 	gone := &alarm.Context{Object: alarm.Object{Kind: "Pod", Metadata: alarm.ObjectMeta{Namespace: "shop", Name: "web-0"}}}
 	for name, tc := range map[string]struct {
 		match []v1alpha1.EventMatch
 		want  Outcome
 	}{
-		"selector can not be judged":                 {[]v1alpha1.EventMatch{{ObjectSelector: labelSelector("app", "web")}}, Unresolved},
-		"selector of no label neither":               {[]v1alpha1.EventMatch{{ObjectSelector: &metav1.LabelSelector{}}}, Unresolved},
-		"label of an expression neither":             {[]v1alpha1.EventMatch{{Expression: `object.metadata.labels.app == "web"`}}, Unresolved},
-		"expression may ask for the label":           {[]v1alpha1.EventMatch{{Expression: `!has(object.metadata.labels.app)`}}, Matched},
-		"its creation is long ago":                   {[]v1alpha1.EventMatch{{Expression: `event.lastSeen - object.metadata.creationTimestamp < duration("10m")`}}, NotMatched},
-		"names are known":                            {[]v1alpha1.EventMatch{{Expression: `object.metadata.name == "web-0"`}}, Matched},
-		"no selector needs no object":                {[]v1alpha1.EventMatch{{Kinds: []string{"Pod"}}}, Matched},
-		"another entry may match":                    {[]v1alpha1.EventMatch{{ObjectSelector: labelSelector("app", "web")}, {}}, Matched},
-		"the event does not fit":                     {[]v1alpha1.EventMatch{{Kinds: []string{"Node"}, ObjectSelector: labelSelector("app", "web")}}, NotMatched},
-		"a failure that is not of the object is one": {[]v1alpha1.EventMatch{{Expression: `1 / (event.count - 12) == 1`}}, Failed},
+		"selector":                            {[]v1alpha1.EventMatch{{ObjectSelector: labelSelector("app", "web")}}, Unresolved},
+		"empty selector":                      {[]v1alpha1.EventMatch{{ObjectSelector: &metav1.LabelSelector{}}}, Unresolved},
+		"label in an expression":              {[]v1alpha1.EventMatch{{Expression: `object.metadata.labels.app == "web"`}}, Unresolved},
+		"has() of a label":                    {[]v1alpha1.EventMatch{{Expression: `!has(object.metadata.labels.app)`}}, Matched},
+		"creation time":                       {[]v1alpha1.EventMatch{{Expression: `event.lastSeen - object.metadata.creationTimestamp < duration("10m")`}}, NotMatched},
+		"name":                                {[]v1alpha1.EventMatch{{Expression: `object.metadata.name == "web-0"`}}, Matched},
+		"no object needed":                    {[]v1alpha1.EventMatch{{Kinds: []string{"Pod"}}}, Matched},
+		"another entry matches":               {[]v1alpha1.EventMatch{{ObjectSelector: labelSelector("app", "web")}, {}}, Matched},
+		"the Event does not match":            {[]v1alpha1.EventMatch{{Kinds: []string{"Node"}, ObjectSelector: labelSelector("app", "web")}}, NotMatched},
+		"a failure without use of the object": {[]v1alpha1.EventMatch{{Expression: `1 / (event.count - 12) == 1`}}, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := outcome(t, clusterAlarm(tc.match...), podOccurrence(), gone); got.Outcome != tc.want {
@@ -160,7 +160,7 @@ func TestAnObjectThatIsGone(t *testing.T) {
 	}
 }
 
-func TestAFailureIsToldAndDoesNotStopAnotherEntry(t *testing.T) {
+func TestFailureIsReportedAndOtherEntriesStillMatch(t *testing.T) {
 	failing := v1alpha1.EventMatch{Expression: `object.metadata.labels["missing"] == "x"`}
 	for name, tc := range map[string]struct {
 		match []v1alpha1.EventMatch
@@ -184,17 +184,17 @@ func TestAFailureIsToldAndDoesNotStopAnotherEntry(t *testing.T) {
 
 func TestCostIsLimitedWhileRunning(t *testing.T) {
 	known := podContext()
-	for i := range 100_000 { // far more than any object has
+	for i := range 100_000 { // far more labels than any object has
 		known.Object.Metadata.Labels[strings.Repeat("x", i%50)+time.Unix(int64(i), 0).String()] = "y"
 	}
 	match := v1alpha1.EventMatch{Expression: `object.metadata.labels.all(k, k != "z")`}
 	got := outcome(t, clusterAlarm(match), podOccurrence(), known)
 	if got.Outcome != Failed || got.Err == nil {
-		t.Errorf("got %+v, want Failed by the cost limit", got)
+		t.Errorf("got %+v, want Failed because of the cost limit", got)
 	}
 }
 
-func TestACancelledContextDecidesNothing(t *testing.T) {
+func TestCancelledContextIsAFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	known := podContext()
@@ -204,7 +204,7 @@ func TestACancelledContextDecidesNothing(t *testing.T) {
 	a := mustCompile(t, clusterAlarm(v1alpha1.EventMatch{Expression: `object.metadata.labels.all(k, k != "z")`}))
 	got := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil, nil)[0].Match(ctx, known)
 	if got.Outcome != Failed || !errors.Is(got.Err, context.Canceled) {
-		t.Errorf("got %+v, want Failed by the context", got)
+		t.Errorf("got %+v, want Failed because of the context", got)
 	}
 }
 
@@ -213,12 +213,12 @@ func TestNeedsContext(t *testing.T) {
 		match v1alpha1.EventMatch
 		want  bool
 	}{
-		"event only":                        {match: v1alpha1.EventMatch{Reasons: []string{"BackOff"}}},
-		"expression of event":               {match: v1alpha1.EventMatch{Expression: `event.count > 1`}},
-		"object":                            {match: v1alpha1.EventMatch{Expression: `object.kind == "Pod"`}, want: true},
-		"cluster":                           {match: v1alpha1.EventMatch{Expression: `cluster.nodes > 1`}, want: true},
-		"selector":                          {match: v1alpha1.EventMatch{ObjectSelector: &metav1.LabelSelector{}}, want: true},
-		"not of an entry that is ruled out": {match: v1alpha1.EventMatch{Kinds: []string{"Node"}, ObjectSelector: &metav1.LabelSelector{}}},
+		"event only":              {match: v1alpha1.EventMatch{Reasons: []string{"BackOff"}}},
+		"expression of event":     {match: v1alpha1.EventMatch{Expression: `event.count > 1`}},
+		"object":                  {match: v1alpha1.EventMatch{Expression: `object.kind == "Pod"`}, want: true},
+		"cluster":                 {match: v1alpha1.EventMatch{Expression: `cluster.nodes > 1`}, want: true},
+		"selector":                {match: v1alpha1.EventMatch{ObjectSelector: &metav1.LabelSelector{}}, want: true},
+		"entry that cannot match": {match: v1alpha1.EventMatch{Kinds: []string{"Node"}, ObjectSelector: &metav1.LabelSelector{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := mustCompile(t, clusterAlarm(tc.match, v1alpha1.EventMatch{Kinds: []string{"Pod"}}))

@@ -6,19 +6,122 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bongsu-io/bongsu/internal/testing/messages"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/testing/messages"
 )
 
-func render(t testing.TB, message v1alpha1.AlarmMessage, occ *alarm.Occurrence, known *alarm.Context) (message.Message, error) {
+func literalSpan(text string) span { return span{text: text} }
+
+func expressionSpan(text string, offset int) span {
+	return span{text: text, offset: offset, isExpression: true}
+}
+
+func TestParseTemplate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want []span
+	}{
+		"literal":                {"a $ b } {", []span{literalSpan("a $ b } {")}},
+		"expression":             {"a ${b} c", []span{literalSpan("a "), expressionSpan("b", 4), literalSpan(" c")}},
+		"two expressions":        {"${a}${b}", []span{expressionSpan("a", 2), expressionSpan("b", 6)}},
+		"literal dollar brace":   {"$${a}", []span{literalSpan("${a}")}},
+		"dollar before literal":  {"$$${a}", []span{literalSpan("$${a}")}},
+		"dollar at the end":      {"a$", []span{literalSpan("a$")}},
+		"map":                    {"${ {'a': {1: 2}}['a'] }", []span{expressionSpan(" {'a': {1: 2}}['a'] ", 2)}},
+		"brace in a string":      {`${"}"}`, []span{expressionSpan(`"}"`, 2)}},
+		"brace in single quotes": {`${'}' + '{'}`, []span{expressionSpan(`'}' + '{'`, 2)}},
+		"escaped quote":          {`${"\"}"}`, []span{expressionSpan(`"\"}"`, 2)}},
+		"escaped backslash":      {`${"\\"}`, []span{expressionSpan(`"\\"`, 2)}},
+		"raw string":             {`${r"\"}`, []span{expressionSpan(`r"\"`, 2)}},
+		"raw bytes":              {`${bR'\'}`, []span{expressionSpan(`bR'\'`, 2)}},
+		"a word is not a prefix": {`${car"\"}"}`, []span{expressionSpan(`car"\"}"`, 2)}},
+		"triple quotes":          {"${\"\"\"a\"}\n'\"\"\"}", []span{expressionSpan("\"\"\"a\"}\n'\"\"\"", 2)}},
+		"triple single quotes":   {`${'''}''}'''}`, []span{expressionSpan(`'''}''}'''`, 2)}},
+		"empty string":           {`${""}`, []span{expressionSpan(`""`, 2)}},
+		"comment":                {"${a // }'\n}", []span{expressionSpan("a // }'\n", 2)}},
+		"expression in a string": {`${"${a}"}`, []span{expressionSpan(`"${a}"`, 2)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, failure := parseTemplate(tc.text)
+			if failure != nil {
+				t.Fatalf("failed at %d: %s", failure.offset, failure.message)
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(span{})); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseTemplateFailsAtTheOffset(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want int
+	}{
+		"no closing brace":             {"ab ${c", 3},
+		"no outer closing brace":       {"${ {1: 2}", 0},
+		"string without an end":        {`a${b + "c}`, 7},
+		"string over a line end":       {"${'a\n'}", 2},
+		"raw string without an end":    {`${r'\}`, 3},
+		"triple quotes without an end": {`${"""a""}`, 2},
+		"escape at the end":            {`${"\`, 2},
+		"comment to the end":           {"${a // }", 0},
+		"empty":                        {"a${}", 3},
+		"blank":                        {"a${ \n}", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spans, failure := parseTemplate(tc.text)
+			if failure == nil {
+				t.Fatalf("got %v, want a failure", spans)
+			}
+			if failure.offset != tc.want {
+				t.Errorf("failed at %d, want %d", failure.offset, tc.want)
+			}
+		})
+	}
+}
+
+// FuzzTemplate checks that any text can be parsed and compiled, and that the offsets of
+// its expressions are right.
+func FuzzTemplate(f *testing.F) {
+	for _, seed := range []string{"a ${event.reason} b", "$${", `${"}"}`, "${r'\\'}", "${ {1:2} }", "${a // }\n}", "${'''}'''}", "${"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		spans, failure := parseTemplate(text)
+		if failure != nil {
+			if failure.offset < 0 || failure.offset >= len(text) {
+				t.Errorf("failed at %d of %d bytes", failure.offset, len(text))
+			}
+			return
+		}
+		for _, s := range spans {
+			if s.isExpression && !strings.HasPrefix(text[s.offset:], s.text+"}") {
+				t.Errorf("expression %q is not at %d", s.text, s.offset)
+			}
+		}
+		if len(text) > 4096 { // the API's limit
+			return
+		}
+		def := clusterAlarm()
+		def.Spec.Message.Text = text
+		a, err := compile(t, def)
+		if err != nil {
+			return
+		}
+		rendered, _ := a.Render(t.Context(), podOccurrence(), podContext())
+		messages.WithinLimits(t, rendered)
+	})
+}
+
+func render(t testing.TB, spec v1alpha1.AlarmMessage, occ *alarm.Occurrence, known *alarm.Context) (message.Message, error) {
 	t.Helper()
 	def := clusterAlarm()
-	def.Spec.Message = message
+	def.Spec.Message = spec
 	return mustCompile(t, def).Render(t.Context(), occ, known)
 }
 
@@ -53,7 +156,7 @@ func TestDefaultMessage(t *testing.T) {
 	}
 }
 
-func TestADefaultMessageTellsTheCause(t *testing.T) {
+func TestDefaultMessageShowsTheCause(t *testing.T) {
 	occ := podOccurrence(func(occ *alarm.Occurrence) { occ.Event.Note = "Back-off" })
 	known := podContext()
 	known.Object.Cause = "it was killed:\nraise\x1b[31m its \u202ememory " + strings.Repeat("x", 2000)
@@ -141,21 +244,21 @@ func TestTemplateValues(t *testing.T) {
 	}
 }
 
-func TestAFailingTemplateStillGivesAMessage(t *testing.T) {
-	message := v1alpha1.AlarmMessage{Title: "${object.metadata.labels['team']} has ${event.reason}", Text: "${dyn(event)}"}
-	got, err := render(t, message, podOccurrence(), podContext())
+func TestFailingTemplateStillRendersAMessage(t *testing.T) {
+	spec := v1alpha1.AlarmMessage{Title: "${object.metadata.labels['team']} has ${event.reason}", Text: "${dyn(event)}"}
+	got, err := render(t, spec, podOccurrence(), podContext())
 	if want := "spec.message.title: no such key: team"; err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
 	}
 	if want := "<spec.message.title: no such key: team> has BackOff"; got.Title != want {
 		t.Errorf("got title %q, want %q", got.Title, want)
 	}
-	if want := "<spec.message.text: its value can not be printed>"; got.Text != want {
+	if want := "<spec.message.text: the value cannot be printed>"; got.Text != want {
 		t.Errorf("got text %q, want %q", got.Text, want)
 	}
 }
 
-func TestATitleThatIsBlankIsTheDefault(t *testing.T) {
+func TestBlankTitleBecomesTheDefault(t *testing.T) {
 	got, err := render(t, v1alpha1.AlarmMessage{Title: "${''}\n "}, podOccurrence(), podContext())
 	if err != nil {
 		t.Fatal(err)
@@ -165,15 +268,14 @@ func TestATitleThatIsBlankIsTheDefault(t *testing.T) {
 	}
 }
 
-func TestRenderedTextsAreBounded(t *testing.T) {
+func TestRenderedTextsAreLimited(t *testing.T) {
 	occ := podOccurrence(func(occ *alarm.Occurrence) {
 		occ.Event.Note = strings.Repeat("봉", 4000)
 		occ.Event.Regarding.Name = strings.Repeat("n", 4000)
 	})
 	known := podContext()
 	known.Object.Metadata.Annotations["long"] = strings.Repeat("x", message.MaxFieldLength+1)
-	message := v1alpha1.AlarmMessage{Title: "${event.note}"}
-	got, err := render(t, message, occ, known)
+	got, err := render(t, v1alpha1.AlarmMessage{Title: "${event.note}"}, occ, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,11 +293,11 @@ func TestRenderedTextsAreBounded(t *testing.T) {
 		}
 	}
 	if _, ok := got.Events[0].Object.Annotations["long"]; ok {
-		t.Error("an annotation that is too long is in the message")
+		t.Error("the message contains an annotation that is too long")
 	}
 }
 
-// FuzzRender: whatever an Event holds, the message is bounded and clean.
+// FuzzRender checks that messages of any Event are clean and within the limits.
 func FuzzRender(f *testing.F) {
 	f.Add("Back-off", "web-0", "BackOff", "web")
 	f.Add("<!channel> \u202e\x00", "a\xffb", "", "`")
@@ -207,16 +309,16 @@ func FuzzRender(f *testing.F) {
 		known := podContext()
 		known.Object.Metadata.Labels["app"] = label
 		known.Cluster.Name = name
-		byDefault, err := render(t, v1alpha1.AlarmMessage{}, occ, known)
+		standard, err := render(t, v1alpha1.AlarmMessage{}, occ, known)
 		if err != nil {
 			t.Error(err)
 		}
-		messages.WithinLimits(t, byDefault)
-		written, _ := render(t, v1alpha1.AlarmMessage{
+		messages.WithinLimits(t, standard)
+		custom, _ := render(t, v1alpha1.AlarmMessage{
 			Title: "${object.metadata.labels.app}${event.regarding.name}",
 			Text:  "${event.note + event.reason}\n${object.metadata.labels}",
 		}, occ, known)
-		messages.WithinLimits(t, written)
-		messages.WithinLimits(t, message.Combine([]message.Message{byDefault, written, byDefault}))
+		messages.WithinLimits(t, custom)
+		messages.WithinLimits(t, message.Combine([]message.Message{standard, custom, standard}))
 	})
 }

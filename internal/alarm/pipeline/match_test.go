@@ -14,12 +14,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// costly is an expression near the limit of what one may cost.
+// costly is an expression near the cost limit.
 const costly = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, a + b + c + event.count > 0)))"
 
-func TestAnAlarmThatCostsTooMuchHoldsUpNobodyElse(t *testing.T) {
+func TestExpensiveAlarmDelaysNoOtherNamespace(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
-	m := matcher{alarms: NewAlarms(), enricher: silent{}, budget: newBudget(clock)}
+	m := matcher{alarms: NewAlarms(), enricher: noop{}, budget: newBudget(clock)}
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	for namespace, spec := range map[string]v1alpha1.EventMatch{"greedy": {Expression: costly}, "modest": {Expression: "event.count > 0"}} {
@@ -35,7 +35,7 @@ func TestAnAlarmThatCostsTooMuchHoldsUpNobodyElse(t *testing.T) {
 		return matchAll(t, &m, n)
 	}
 	if got := over(10); len(got) > 0 {
-		t.Errorf("over their budget at once: %v", got)
+		t.Errorf("over budget after ten occurrences: %v", got)
 	}
 	if diff := cmp.Diff([]string{"greedy"}, over(3000)); diff != "" {
 		t.Error(diff)
@@ -45,12 +45,12 @@ func TestAnAlarmThatCostsTooMuchHoldsUpNobodyElse(t *testing.T) {
 	}
 	clock.Step(time.Minute)
 	if got := over(10); len(got) > 0 {
-		t.Errorf("over their budget after a minute: %v", got)
+		t.Errorf("over budget after a minute: %v", got)
 	}
 }
 
-// matchAll matches a batch with so many occurrences in each namespace, and returns
-// the namespaces that are over their budget.
+// matchAll matches a batch with n occurrences in each namespace, and returns the namespaces
+// that are over their budget.
 func matchAll(t *testing.T, m *matcher, n int) (over []string) {
 	t.Helper()
 	var occurrences []alarm.Occurrence
@@ -62,12 +62,12 @@ func matchAll(t *testing.T, m *matcher, n int) (over []string) {
 			}})
 		}
 	}
-	verdicts, unasked, err := m.match(context.Background(), occurrences, outbox.DeliveredOffsets{})
+	evaluations, skipped, err := m.match(context.Background(), occurrences, outbox.DeliveredOffsets{})
 	must(t, err)
 	matched := 0
-	for _, vs := range verdicts {
-		for _, v := range vs {
-			if v.outcome == match.Matched && v.alarm.ID.Namespace == "modest" {
+	for i := range evaluations {
+		for _, e := range evaluations[i] {
+			if e.outcome == match.Matched && e.alarm.ID.Namespace == "modest" {
 				matched++
 			}
 		}
@@ -75,7 +75,7 @@ func matchAll(t *testing.T, m *matcher, n int) (over []string) {
 	if matched != n {
 		t.Errorf("%d of %d matched in the modest namespace", matched, n)
 	}
-	for _, a := range unasked {
+	for _, a := range skipped {
 		over = append(over, a.ID.Namespace)
 	}
 	return over

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLabelsAndAnnotationsOfAMessageAreBoundedTogether(t *testing.T) {
+func TestLabelsOfAMessageAreLimitedTogether(t *testing.T) {
 	many := map[string]string{}
 	for i := range 1000 {
 		many[fmt.Sprintf("key-%04d", i)] = strings.Repeat("v", 240)
@@ -17,6 +17,6 @@ func TestLabelsAndAnnotationsOfAMessageAreBoundedTogether(t *testing.T) {
 		total += len(key) + len(value)
 	}
 	if total > maxFieldsLength || len(kept) == 0 || kept["key-0000"] == "" {
-		t.Errorf("kept %d values of %d bytes, want the first ones, up to %d bytes", len(kept), total, maxFieldsLength)
+		t.Errorf("kept %d values with %d bytes, want the first values, up to %d bytes", len(kept), total, maxFieldsLength)
 	}
 }

@@ -17,54 +17,54 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-// scene is an operator with one alarm, of the receiver "ops".
+// scene is an operator with one alarm and the receiver "ops".
 type scene struct {
-	t      *testing.T
-	dir    string
-	spec   v1alpha1.AlarmSpec
-	clock  *clocktesting.FakeClock
-	floors outbox.DeliveredOffsets
-	// object is the name of what the next Events regard.
+	t       *testing.T
+	dir     string
+	spec    v1alpha1.AlarmSpec
+	clock   *clocktesting.FakeClock
+	handled outbox.DeliveredOffsets
+	// object is the name of the object that the next Events regard.
 	object string
 
 	position uint64
-	counted
+	countingReporter
 }
 
-// counted is what the owner of the alarm is told.
-type counted struct {
-	silent
+// countingReporter counts what it is given.
+type countingReporter struct {
+	noop
 	matched    int64
 	suppressed map[Suppression]int64
 }
 
-func (c *counted) Evaluated(_ alarm.ID, outcome match.Outcome, _ error, n int64) {
+func (c *countingReporter) Evaluated(_ alarm.ID, outcome match.Outcome, _ error, n int64) {
 	if outcome == match.Matched {
 		c.matched += n
 	}
 }
 
-func (c *counted) Suppressed(_ alarm.ID, why Suppression, n int64) { c.suppressed[why] += n }
+func (c *countingReporter) Suppressed(_ alarm.ID, why Suppression, n int64) { c.suppressed[why] += n }
 
 func newScene(t *testing.T, spec v1alpha1.AlarmSpec) *scene {
 	spec.Match = []v1alpha1.EventMatch{{}}
 	return &scene{
-		t: t, dir: t.TempDir(), spec: spec, position: 100, counted: counted{suppressed: map[Suppression]int64{}},
+		t: t, dir: t.TempDir(), spec: spec, position: 100, countingReporter: countingReporter{suppressed: map[Suppression]int64{}},
 		clock: clocktesting.NewFakeClock(time.Date(2026, 11, 20, 21, 59, 0, 0, time.UTC)),
 	}
 }
 
-// happens has a process of its own read that something happened n times, now but for
-// an offset, and returns how many occurrences are sent of it.
+// happens starts a new process, which reads n occurrences at the present time plus offset.
+// It returns how many of them are sent.
 func (s *scene) happens(n int64, offset time.Duration) int64 {
 	s.t.Helper()
 	ctx := s.t.Context()
-	books, err := outbox.Open(ctx, s.dir, outbox.WithClock(s.clock))
+	store, err := outbox.Open(ctx, s.dir, outbox.WithClock(s.clock))
 	must(s.t, err)
-	defer func() { must(s.t, books.Close()) }()
-	if s.floors.Default > 0 {
-		must(s.t, books.Replay(ctx, "", s.position, s.floors))
-		s.floors = outbox.DeliveredOffsets{}
+	defer func() { must(s.t, store.Close()) }()
+	if s.handled.Default > 0 {
+		must(s.t, store.Replay(ctx, "", s.position, s.handled))
+		s.handled = outbox.DeliveredOffsets{}
 	}
 	compiler, err := match.NewCompiler()
 	must(s.t, err)
@@ -75,8 +75,8 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	alarms := NewAlarms()
 	alarms.Set("some", "1", compiled)
 	p := New(Config{
-		Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &diary{}, Alarms: alarms,
-		Dispatcher: silent{}, Enricher: silent{}, Reporter: &s.counted, Clock: s.clock, Log: logr.Discard(),
+		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: alarms,
+		Dispatcher: noop{}, Enricher: noop{}, Reporter: &s.countingReporter, Clock: s.clock, Log: logr.Discard(),
 	})
 	s.position++
 	occurrence := alarm.Occurrence{
@@ -84,12 +84,12 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 		Increase: n, Position: s.position, ObservedAt: s.clock.Now().Add(offset),
 	}
 	must(s.t, p.handle(ctx, source.Batch{Position: s.position, Occurrences: []alarm.Occurrence{occurrence}}))
-	tally, err := books.DropReceiver(ctx, "ops")
+	sent, err := store.DropReceiver(ctx, "ops")
 	must(s.t, err)
-	return tally["ClusterAlarm//some"]
+	return sent["ClusterAlarm//some"]
 }
 
-// check compares what was sent of each, and what the owner was told.
+// check compares the numbers of sent, matched and suppressed occurrences.
 func (s *scene) check(sent, want []int64, matched int64, suppressed map[Suppression]int64) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, sent); diff != "" {
@@ -102,7 +102,7 @@ func (s *scene) check(sent, want []int64, matched int64, suppressed map[Suppress
 
 var fiveInAMinute = v1alpha1.AlarmSpec{Threshold: &v1alpha1.AlarmThreshold{Count: 5, WithinSeconds: 60}}
 
-func TestAThresholdCountsIncreasesAndSurvivesRestarts(t *testing.T) {
+func TestThresholdCountsIncreasesAndSurvivesRestarts(t *testing.T) {
 	s := newScene(t, fiveInAMinute)
 	var sent []int64
 	for _, n := range []int64{2, 2, 1, 3} {
@@ -114,7 +114,7 @@ func TestAThresholdCountsIncreasesAndSurvivesRestarts(t *testing.T) {
 	s.check(sent, []int64{0, 0, 1, 3, 0}, 12, map[Suppression]int64{SuppressedByThreshold: 8})
 }
 
-func TestAThresholdCountsInEachGroupByItself(t *testing.T) {
+func TestThresholdCountsEachGroupSeparately(t *testing.T) {
 	spec := fiveInAMinute
 	spec.Group = &v1alpha1.AlarmGroup{By: []string{"regarding.name"}}
 	s := newScene(t, spec)
@@ -126,7 +126,7 @@ func TestAThresholdCountsInEachGroupByItself(t *testing.T) {
 	s.check(sent, []int64{0, 0, 0, 3}, 9, map[Suppression]int64{SuppressedByThreshold: 6})
 }
 
-func TestWhatHappensWhileMuteIsCountedAndNeverSent(t *testing.T) {
+func TestMutedOccurrencesAreCountedAndNeverSent(t *testing.T) {
 	s := newScene(t, v1alpha1.AlarmSpec{Mute: []v1alpha1.MuteWindow{{
 		TimeZone: "Asia/Seoul", Times: []v1alpha1.MuteTimes{{Start: "07:00", End: "07:02"}}, // 22:00 to 22:02 UTC
 	}}})
@@ -138,15 +138,14 @@ func TestWhatHappensWhileMuteIsCountedAndNeverSent(t *testing.T) {
 	s.check(sent, []int64{3, 0, 0, 3}, 12, map[Suppression]int64{SuppressedByMute: 6})
 }
 
-// What is read late, or again, is judged by when it happened.
-func TestMuteIsWhenItHappenedNotWhenItIsRead(t *testing.T) {
+func TestMuteUsesTheTimeOfTheOccurrence(t *testing.T) {
 	s := newScene(t, v1alpha1.AlarmSpec{Mute: []v1alpha1.MuteWindow{{Times: []v1alpha1.MuteTimes{{Start: "21:00", End: "22:00"}}}}})
 	s.clock.Step(time.Hour)
 	sent := []int64{s.happens(1, -time.Hour), s.happens(1, 0)}
 	s.check(sent, []int64{0, 1}, 2, map[Suppression]int64{SuppressedByMute: 1})
 }
 
-func TestWhatHappensWhileMuteCountsForTheThreshold(t *testing.T) {
+func TestMutedOccurrencesCountForTheThreshold(t *testing.T) {
 	spec := fiveInAMinute
 	spec.Mute = []v1alpha1.MuteWindow{{Times: []v1alpha1.MuteTimes{{Start: "21:59", End: "22:00"}}}}
 	s := newScene(t, spec)
@@ -156,8 +155,8 @@ func TestWhatHappensWhileMuteCountsForTheThreshold(t *testing.T) {
 	s.check(sent, []int64{0, 1}, 5, map[Suppression]int64{SuppressedByThreshold: 4})
 }
 
-// Whoever writes an Event may have it say when it was written.
-func TestAnEventOfTheFutureDoesNotHoldTheWindowOpen(t *testing.T) {
+// The author of an Event can set its time.
+func TestEventInTheFutureDoesNotKeepTheWindowOpen(t *testing.T) {
 	s := newScene(t, fiveInAMinute)
 	sent := []int64{s.happens(1, 100*365*24*time.Hour)}
 	s.clock.Step(2 * time.Minute)
@@ -165,9 +164,9 @@ func TestAnEventOfTheFutureDoesNotHoldTheWindowOpen(t *testing.T) {
 	s.check(sent, []int64{0, 0, 1}, 6, map[Suppression]int64{SuppressedByThreshold: 5})
 }
 
-func TestWhatIsReadAgainForAWindowIsNeitherCountedNorSentAgain(t *testing.T) {
+func TestReplayedOccurrencesAreNeitherCountedNorSentAgain(t *testing.T) {
 	s := newScene(t, fiveInAMinute)
-	s.floors = outbox.DeliveredOffsets{Default: 102} // the first two were dealt with
+	s.handled = outbox.DeliveredOffsets{Default: 102} // the first two were handled before
 	sent := []int64{s.happens(2, 0), s.happens(7, 0), s.happens(1, 0)}
 	s.check(sent, []int64{0, 0, 1}, 1, map[Suppression]int64{})
 }

@@ -9,9 +9,38 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
+func TestExpressionsReadStructs(t *testing.T) {
+	for expression, want := range map[string]Outcome{
+		`event.regarding.name == "web-0"`:                                 Matched,
+		`event.firstSeen < event.lastSeen`:                                Matched,
+		`event.firstSeen.getHours() == 9`:                                 Matched,
+		`object.metadata.labels.app == "web"`:                             Matched,
+		`object.metadata.labels["app"] == "web"`:                          Matched,
+		`"app" in object.metadata.labels`:                                 Matched,
+		`has(object.metadata.labels.app)`:                                 Matched,
+		`has(object.metadata.labels.nope)`:                                NotMatched,
+		`object.cause == "" && !has(object.cause)`:                        Matched,
+		`has(object.node.zone)`:                                           NotMatched,
+		`has(object.metadata.name)`:                                       Matched,
+		`object.node.capacity.size() == 0`:                                Matched,
+		`event.regarding == event.regarding`:                              Matched,
+		`event == event && object.node == object.node`:                    Matched,
+		`[event.regarding].exists(r, r.kind == "Pod")`:                    Matched,
+		`(event.count > 1 ? event.regarding : event.regarding).uid != ""`: Matched,
+		`dyn(event.regarding).name == "web-0"`:                            Failed,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			got := outcome(t, clusterAlarm(v1alpha1.EventMatch{Expression: expression}), podOccurrence(), podContext())
+			if got.Outcome != want {
+				t.Errorf("got %+v, want %v", got, want)
+			}
+		})
+	}
+}
+
 const guide = "../../../docs/expressions.md"
 
-// fenced finds the blocks of the guide: what they are in, and their text.
+// fenced matches the code blocks of the guide: their language and their text.
 var fenced = regexp.MustCompile("(?ms)^```(cel|template)\n(.*?)\n```$")
 
 func readGuide(t *testing.T) string {
@@ -23,7 +52,7 @@ func readGuide(t *testing.T) string {
 	return string(text)
 }
 
-func TestExamplesOfTheGuideCompileAndRun(t *testing.T) {
+func TestGuideExamplesCompileAndRun(t *testing.T) {
 	known := podContext()
 	known.Object.Metadata.Annotations["example.com/x"] = "page"
 	var conditions, templates int
@@ -46,7 +75,7 @@ func TestExamplesOfTheGuideCompileAndRun(t *testing.T) {
 	}
 }
 
-func TestTheGuideNamesEveryFieldAndNoOther(t *testing.T) {
+func TestGuideDocumentsEveryField(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| (`[^|]*`) \\| (?:string|int|timestamp|map of string to string) \\|")
 	documented := map[string]bool{}
 	for _, cells := range row.FindAllStringSubmatch(readGuide(t), -1) {
@@ -65,12 +94,12 @@ func TestTheGuideNamesEveryFieldAndNoOther(t *testing.T) {
 	}
 	for _, name := range leaves(t) {
 		if !documented[name] {
-			t.Errorf("%s does not say what %s is", guide, name)
+			t.Errorf("%s does not document %s", guide, name)
 		}
 	}
 }
 
-// leaves are the paths of all fields that are not objects.
+// leaves returns the paths of all fields that are not objects.
 func leaves(t *testing.T) []string {
 	c, err := testCompiler()
 	if err != nil {
@@ -78,7 +107,7 @@ func leaves(t *testing.T) []string {
 	}
 	provider, ok := c.env.CELTypeProvider().(*structs)
 	if !ok {
-		t.Fatalf("the provider of types is %T", c.env.CELTypeProvider())
+		t.Fatalf("the type provider is %T", c.env.CELTypeProvider())
 	}
 	var paths []string
 	var walk func(path, typeName string)
