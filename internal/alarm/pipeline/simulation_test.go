@@ -108,19 +108,19 @@ type simulatedCheckpoint struct {
 	seen int
 }
 
-func (m *simulatedCheckpoint) Read(context.Context) (checkpoint.Checkpoint, bool, error) {
-	m.seen = m.s.writes
-	return m.s.checkpoint, m.s.writes > 0, nil
+func (c *simulatedCheckpoint) Read(context.Context) (checkpoint.Checkpoint, bool, error) {
+	c.seen = c.s.writes
+	return c.s.checkpoint, c.s.writes > 0, nil
 }
 
-func (m *simulatedCheckpoint) Write(_ context.Context, value checkpoint.Checkpoint) error {
-	if m.seen != m.s.writes {
+func (c *simulatedCheckpoint) Write(_ context.Context, value checkpoint.Checkpoint) error {
+	if c.seen != c.s.writes {
 		return checkpoint.ErrDeposed
 	}
-	m.s.writes++
-	m.seen = m.s.writes
-	m.s.checkpoint = value
-	clear(m.s.notInCheckpoint)
+	c.s.writes++
+	c.seen = c.s.writes
+	c.s.checkpoint = value
+	clear(c.s.notInCheckpoint)
 	return nil
 }
 
@@ -151,10 +151,9 @@ func (r *replica) lead(ctx context.Context) *term {
 		Dispatcher: noop{}, Alarms: alarms, Enricher: noop{}, Reporter: noop{},
 		Clock: r.s.clock, Log: logr.Discard(),
 	})
-	notInCheckpoint := len(r.s.notInCheckpoint) > 0
 	last := r.s.checkpoint.Epoch
 	state := store.State()
-	if notInCheckpoint && last != state.Epoch && last != state.NextEpoch {
+	if last != state.Epoch && last != state.NextEpoch {
 		for key := range r.s.notInCheckpoint {
 			r.s.again[key]++
 		}
