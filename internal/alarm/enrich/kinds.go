@@ -7,8 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// These are the same kinds as in readable. Alarms match labels and annotations of the
-// objects that Events regard. Messages show them, and the cause in the status of a Pod.
+// These are the same kinds as in readable.
+//
+// Alarms match the labels and annotations of objects. Messages show them, and the cause
+// in the status of a Pod.
 // +kubebuilder:rbac:groups="",resources=pods;services;persistentvolumeclaims;persistentvolumes;replicationcontrollers,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=daemonsets;deployments;replicasets;statefulsets,verbs=get
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get
@@ -16,7 +18,7 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get
 //
-// Nodes are cached.
+// Alarms use the details of Nodes, which are cached.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
 // readable are the kinds that the operator's role allows it to read, with the version that
