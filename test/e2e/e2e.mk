@@ -7,7 +7,8 @@ e2e-cluster: controlplane ## Run the tests of chaos, steady state, guides, cookb
 
 .PHONY: e2e-demo
 e2e-demo: build ## Run the demo as make run does, to its end
-	bin/bongsu local --demo --exit --dir bin/e2e/demo && rm -rf bin/e2e/demo
+	rm -rf bin/e2e/demo
+	bin/bongsu local --demo --exit --dir bin/e2e/demo
 
 .PHONY: e2e-helm
 e2e-helm: controlplane ## Install, upgrade and remove the chart with Helm
