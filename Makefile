@@ -15,9 +15,9 @@ export GOFLAGS     := $(strip $(shell go env GOFLAGS) -trimpath -buildvcs=false 
 MODULE  := $(shell go list -m)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
-# Many packages start a control plane, with which they wait more than they compute:
-# so more of them run at a time than there are cores.
-TEST_FLAGS ?= -timeout 20m -p 4
+# Tests on a control plane wait more than they compute, so more of them run at a time
+# than a small machine has cores. Most packages start a control plane, of 300 MB or more.
+TEST_FLAGS ?= -timeout 20m -p 3 -parallel 4
 # The packages of make test-e2e; all others are those of make test.
 E2E_PKG    := ./internal/cli/demo ./test/chaos/... ./test/cookbook ./test/guide
 PKG        ?= $(filter-out $(shell go list $(E2E_PKG) ./test/e2e),$(shell go list ./...))
@@ -73,7 +73,7 @@ rights: ## Say which rights nothing uses, after make test and make e2e-node: mak
 .PHONY: race
 race: export CGO_ENABLED := 1
 race: ## Run make test-unit under the race detector: needs a C compiler
-	@go run ./hack/test -short -race $(PKG)
+	@go run ./hack/test -short -race -timeout 20m $(PKG)
 
 .PHONY: mutants
 mutants: controlplane ## Apply each mutant and check that its tests fail (ARGS='-run NAME -v' for some)

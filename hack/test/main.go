@@ -1,5 +1,5 @@
-// Test runs `go test` and prints what a developer needs to know: each package, the output
-// of tests that fail, what tests measured, and the ten slowest tests.
+// Test runs `go test` and prints each package and the output of tests that fail. At the
+// end, it prints the measurements of tests and the ten slowest tests.
 //
 //	go run ./hack/test [FLAG...] PACKAGE...
 //
@@ -62,7 +62,8 @@ type test struct {
 // results are those of all packages so far.
 type results struct {
 	out io.Writer
-	// outputs of what has not ended yet, by package and test: "" is the package itself.
+	// outputs of packages and tests that have not ended, by package and test. The output
+	// of the package itself is at "".
 	outputs   map[string]map[string]string
 	slowest   map[string]map[string]time.Duration
 	ran       []test

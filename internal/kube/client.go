@@ -1,5 +1,6 @@
-// Package kube contains helpers for the API server that several packages share: clients,
-// keys of objects, predicates, transforms of cached objects, and a watch on Secrets.
+// Package kube contains helpers for the API server that several packages share. They are
+// clients, keys of objects, predicates, transforms of cached objects, and a watch on
+// Secrets.
 package kube
 
 import (

@@ -1,4 +1,3 @@
-// Package children creates and updates the objects that another object consists of.
 package children
 
 import (
@@ -22,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// ConflictError reports that an object with the child's name belongs to another owner.
+// ConflictError means that an object with the required name belongs to another owner.
 type ConflictError struct {
 	Kind, Name string
-	// Owner is the object's controller, as KIND NAME; empty if it has none.
+	// Owner is the controller of the object, as KIND NAME, or empty if there is none.
 	Owner string
 }
 
@@ -37,20 +36,20 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("there is a %s %s that belongs to %s", e.Kind, e.Name, e.Owner)
 }
 
-// Children creates and updates the objects that another object consists of. It never
-// changes an object that belongs to something else.
+// Children creates and updates the child objects of an owner. It never changes an object
+// that belongs to another owner.
 type Children struct {
 	client client.Client
 	live   client.Reader
 	names  Names
 }
 
-// Names are how an operator marks its children.
+// Names are the names by which an operator marks its children.
 type Names struct {
-	// Domain of the operator's annotations, for example "bongsu.io". DOMAIN/applied is a
-	// digest of the last write. It shows when a field is no longer wanted. DOMAIN/owner-uid
-	// is the UID of the owner of a child without an owner reference. Such a child outlives
-	// its owner.
+	// Domain of the operator's annotations, for example "example.com". DOMAIN/applied is
+	// a digest of the last written state, which shows that a field was removed from it.
+	// DOMAIN/owner-uid is the UID of the owner of a child without an owner reference.
+	// Such a child outlives its owner.
 	Domain string
 	// FieldOwner is the name in managedFields.
 	FieldOwner client.FieldOwner
@@ -59,17 +58,17 @@ type Names struct {
 func (n Names) applied() string  { return n.Domain + "/applied" }
 func (n Names) ownerUID() string { return n.Domain + "/owner-uid" }
 
-// New returns Children. The client may read from caches that contain only objects with
-// the operator's labels. live reads from the API server.
+// New returns Children. The client may use a cache that contains only objects with the
+// operator's labels. live must read from the API server.
 func New(c client.Client, live client.Reader, names Names) *Children {
 	return &Children{client: c, live: live, names: names}
 }
 
-// Ensure creates or updates a child, and reads it into found. The first write is a
-// Create. Later writes are server-side applies for its UID, if a field that we set is
-// missing, differs, or is no longer wanted. A Secret keeps its values. Ensure returns a
-// *ConflictError if another owner has an object with that name. Errors of the API server
-// are returned unchanged.
+// Ensure creates or updates a child and stores the present object in found. It updates
+// only if a field of wanted is missing or different in found, or was removed from wanted.
+// Updates are server-side applies for the UID of found. An existing Secret keeps its
+// values. Ensure returns a *ConflictError if an object of that name belongs to another
+// owner. Other errors come from the API server unchanged.
 func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) error {
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if apierrors.IsNotFound(err) {
@@ -84,7 +83,7 @@ func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) erro
 	return c.repair(ctx, wanted, found)
 }
 
-// Make is Ensure for a child that did not exist a moment ago.
+// Make is Ensure for a child that the caller knows to be missing.
 func (c *Children) Make(ctx context.Context, wanted, found client.Object) error {
 	wanted, err := c.prepare(wanted)
 	if err != nil {
@@ -96,7 +95,7 @@ func (c *Children) Make(ctx context.Context, wanted, found client.Object) error 
 	return c.repair(ctx, wanted, found)
 }
 
-// prepare returns a copy with the digest of the wanted child.
+// prepare returns a copy of wanted with the annotation of its digest.
 func (c *Children) prepare(wanted client.Object) (client.Object, error) {
 	digest, err := digestOf(wanted)
 	if err != nil {
@@ -121,8 +120,8 @@ func digestOf(o client.Object) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// create reports whether it created the child. If an object has its name, it reads that
-// into found: it may be ours, newer than the cache, or without our label.
+// create reads the existing object if there is one. It may be a child that the cache does
+// not contain yet, or one without the label of the cache.
 func (c *Children) create(ctx context.Context, wanted, found client.Object) (bool, error) {
 	made := wanted.DeepCopyObject().(client.Object)
 	err := c.client.Create(ctx, made, c.names.FieldOwner)
@@ -130,14 +129,14 @@ func (c *Children) create(ctx context.Context, wanted, found client.Object) (boo
 	case err == nil:
 		return true, assign(found, made)
 	case apierrors.IsAlreadyExists(err):
-		return false, c.readLive(ctx, client.ObjectKeyFromObject(wanted), found)
+		return false, c.readAnew(ctx, client.ObjectKeyFromObject(wanted), found)
 	}
 	return false, err
 }
 
-// readLive reads from the API server into an empty object, because a client keeps the
-// fields that an answer lacks.
-func (c *Children) readLive(ctx context.Context, key client.ObjectKey, found client.Object) error {
+// readAnew reads from the API server into an empty object, because clients do not reset
+// the fields that a response omits.
+func (c *Children) readAnew(ctx context.Context, key client.ObjectKey, found client.Object) error {
 	now := reflect.New(reflect.TypeOf(found).Elem()).Interface().(client.Object)
 	if err := c.live.Get(ctx, key, now); err != nil {
 		return err
@@ -157,8 +156,9 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	if done, err := c.isDone(wanted, found); done || err != nil {
 		return err
 	}
-	// The cache may be outdated, and it has no managedFields.
-	if err := c.readLive(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+	// The cache may be stale and contain another object of that name, and it omits
+	// managedFields.
+	if err := c.readAnew(ctx, client.ObjectKeyFromObject(found), found); err != nil {
 		return err
 	}
 	if done, err := c.isDone(wanted, found); done || err != nil {
@@ -170,23 +170,23 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	return c.apply(ctx, wanted, found)
 }
 
-// isDone reports whether the child needs no write. It returns a *ConflictError if the
-// object is not ours.
+// isDone reports whether found needs no update. It returns a *ConflictError if found
+// belongs to another owner.
 func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 	switch {
 	case !c.names.IsOurs(wanted, found):
 		return false, c.conflict(found)
-	case !found.GetDeletionTimestamp().IsZero(): // it is recreated when it is gone
+	case !found.GetDeletionTimestamp().IsZero(): // it is recreated after its deletion
 		return true, nil
 	case hasValues(wanted, found):
 		return true, nil
 	}
-	return matches(wanted, found)
+	return isAsWanted(wanted, found)
 }
 
-// IsOurs reports whether an object belongs to the owner of the wanted child. Claims, and
-// children with the annotation for it, can outlive their owner. They belong to the next
-// owner with the same name.
+// IsOurs reports whether found belongs to the owner of wanted. A child with the owner-uid
+// annotation that outlived its owner belongs to the next owner of that name. This applies
+// to claims, and to other kinds if wanted has the annotation.
 func (n Names) IsOurs(wanted, found client.Object) bool {
 	if controller := metav1.GetControllerOf(found); controller != nil {
 		return controller.UID == n.uidOfOwner(wanted)
@@ -207,8 +207,8 @@ func (n Names) mayOutlive(wanted client.Object) bool {
 	return isClaim || wanted.GetAnnotations()[n.ownerUID()] != ""
 }
 
-// hasValues reports whether a Secret has a value for each wanted key. Our values are
-// random: existing ones are as good, and may be in use.
+// hasValues reports whether a Secret has a value for each key of wanted. Any value
+// counts, because generated values differ and may be in use.
 func hasValues(wanted, found client.Object) bool {
 	secret, ok := found.(*corev1.Secret)
 	if !ok {
@@ -237,7 +237,7 @@ func (c *Children) conflict(found client.Object) error {
 	return NewConflict(gvk.Kind, found)
 }
 
-// NewConflict returns the error for an object of a kind that has a child's name.
+// NewConflict returns the error for an existing object of another owner.
 func NewConflict(kind string, found client.Object) *ConflictError {
 	conflict := &ConflictError{Kind: kind, Name: found.GetName()}
 	if controller := metav1.GetControllerOf(found); controller != nil {
@@ -246,7 +246,7 @@ func NewConflict(kind string, found client.Object) *ConflictError {
 	return conflict
 }
 
-func matches(wanted, found client.Object) (bool, error) {
+func isAsWanted(wanted, found client.Object) (bool, error) {
 	a, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
 	if err != nil {
 		return false, err
@@ -258,7 +258,7 @@ func matches(wanted, found client.Object) (bool, error) {
 	return Contains(b, withoutEmpty(a)), nil
 }
 
-// withoutEmpty removes fields that a typed object contains although they are not set.
+// withoutEmpty removes fields that typed objects contain without a value.
 func withoutEmpty(content map[string]any) map[string]any {
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
@@ -266,8 +266,8 @@ func withoutEmpty(content map[string]any) map[string]any {
 	return content
 }
 
-// adoptFields moves the fields of our Create to our server-side apply. Otherwise the API
-// server would keep a field that is no longer wanted.
+// adoptFields transfers the ownership of created fields to server-side apply. Otherwise
+// fields that are no longer wanted would stay.
 func (c *Children) adoptFields(ctx context.Context, found client.Object) error {
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(string(c.names.FieldOwner)), string(c.names.FieldOwner))
 	if err != nil || patch == nil {

@@ -1,4 +1,3 @@
-// Package events creates Events that neither a restart nor a second replica repeats.
 package events
 
 import (
@@ -27,54 +26,55 @@ import (
 )
 
 const (
-	// RepeatEvery is the interval at which an Event is repeated while its cause lasts. It
-	// is shorter than the life of an Event, which is an hour by default (--event-ttl).
+	// RepeatEvery is how often an Event is emitted again while its cause lasts. The API
+	// server deletes Events after an hour by default.
 	RepeatEvery = 50 * time.Minute
 
-	// maxNote is the limit of an Event's note in the API server, in bytes.
+	// maxNote is the API server's limit for the note of an Event, in bytes.
 	maxNote = 1024
 
-	cacheSize = 4096
+	rememberedEvents = 4096
 )
 
-// Event describes an Event on an object.
+// Event is an Event to emit.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
-	// Reason is one of the API's documented reasons.
+	// Reason is a documented reason in CamelCase.
 	Reason string
 	// Action is a verb: what the controller did or tried.
 	Action string
 	// Note is the message. It is cut at 1,024 bytes.
 	Note string
-	// Identity is equal for Events with the same content. The default is the Note without
-	// numbers and white space.
+	// Identity is equal for Events with the same meaning. Default: the Note without
+	// numbers and repeated white space.
 	Identity string
-	// Since is when the reported state began, as the object's status records it. The same
-	// Event with the same Since is created once, also across restarts.
+	// Since is when the cause began, for example the transition time of a condition.
+	// Events with the same Identity and Since are one Event, even after a restart.
 	Since time.Time
 }
 
-// Every failure is reported by an Event on the object whose owner can correct it.
+// The operator reports each failure as an Event on the object of the user who can solve
+// it.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
-// Recorder creates Events whose names are derived from their content. The API server
-// refuses the second Event with the same name.
+// Recorder emits Events. It derives their names from their contents, so that the API
+// server rejects duplicates. Neither restarts nor several replicas repeat an Event.
 type Recorder struct {
 	client     client.Client
 	clock      clock.PassiveClock
 	controller string
 	instance   string
-	// emitted contains the Events of this process, to save requests.
+	// emitted avoids requests for Events that this process has created.
 	emitted *lru.Cache[string, struct{}]
 }
 
-// NewRecorder returns a Recorder whose Events come from controller, for example
-// "alarm-controller".
+// NewRecorder returns a Recorder for a controller, for example "app-controller". It is
+// safe for concurrent use.
 func NewRecorder(c client.Client, clk clock.PassiveClock, controller string) *Recorder {
-	emitted, err := lru.New[string, struct{}](cacheSize)
+	emitted, err := lru.New[string, struct{}](rememberedEvents)
 	if err != nil {
-		panic(err) // only if the size is not positive
+		panic(err) // only for a size that is not positive
 	}
 	instance, err := os.Hostname()
 	if err != nil {
@@ -83,8 +83,8 @@ func NewRecorder(c client.Client, clk clock.PassiveClock, controller string) *Re
 	return &Recorder{client: c, clock: clk, controller: controller, instance: instance, emitted: emitted}
 }
 
-// Emit creates the Event unless it exists. It is not an error if the namespace is being
-// deleted, or if the API server refuses the Event because of a quota.
+// Emit creates the Event unless it exists. It returns nil if the namespace is being
+// deleted, or if the API server forbids the Event, for example because of a quota.
 func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) error {
 	event, err := r.build(regarding, e)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) e
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case apierrors.IsForbidden(err):
-		// A quota on Events must not block the work of the controller.
+		// A quota for Events must not prevent the work of the controller.
 		logr.FromContextOrDiscard(ctx).Error(err, "event refused", "type", e.Type, "reason", e.Reason)
 		return nil
 	default:
@@ -111,7 +111,8 @@ func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) e
 	return nil
 }
 
-// NextRepeat returns when to emit an Event with that Since again.
+// NextRepeat returns the time until an Event with that Since must be emitted again.
+// Requeue the object after it.
 func (r *Recorder) NextRepeat(since time.Time) time.Duration {
 	return RepeatEvery - r.clock.Since(since)%RepeatEvery
 }
@@ -123,7 +124,7 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 	}
 	namespace := regarding.GetNamespace()
 	if namespace == "" {
-		// By convention, the namespace for Events on cluster-scoped objects.
+		// By convention, Events of cluster-scoped objects are in this namespace.
 		namespace = metav1.NamespaceDefault
 	}
 	return &eventsv1.Event{
@@ -143,15 +144,16 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 	}, nil
 }
 
-// name is derived from the object, the content, Since, and the repetition number.
+// name is a function of the object, the contents, Since, and the number of the
+// repetition.
 func (r *Recorder) name(regarding client.Object, e Event) string {
 	repetition := r.clock.Since(e.Since) / RepeatEvery
 	h := sha256.New()
 	for _, part := range []string{
-		string(regarding.GetUID()), r.controller, e.Type, e.Reason, cmp.Or(e.Identity, normalize(e.Note)),
+		string(regarding.GetUID()), r.controller, e.Type, e.Reason, cmp.Or(e.Identity, normalise(e.Note)),
 		e.Since.UTC().Format(time.RFC3339), fmt.Sprint(int64(repetition)),
 	} {
-		// The length before each part makes different lists differ.
+		// The length before each part distinguishes all lists of parts.
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	const maxName = 253 - 1 - 16
@@ -160,8 +162,8 @@ func (r *Recorder) name(regarding client.Object, e Event) string {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// normalize removes what differs between notes with the same content: white space and
-// numbers, such as attempts, addresses and durations.
-func normalize(note string) string {
+// normalise removes differences between repetitions of the same note: white space and
+// numbers, for example attempts, addresses and durations.
+func normalise(note string) string {
 	return strings.Join(strings.Fields(digits.ReplaceAllString(note, "0")), " ")
 }

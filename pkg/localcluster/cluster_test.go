@@ -61,6 +61,7 @@ func filesOpenIn(pids []int) []string {
 }
 
 func TestSecondStartContinuesTheClusterAtTheSameAddress(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
 	first := start(t, localcluster.Config{Dir: dir})
@@ -88,6 +89,7 @@ func TestSecondStartContinuesTheClusterAtTheSameAddress(t *testing.T) {
 }
 
 func TestTwoClustersRunAtOnceButNotInOneDirectory(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	one := start(t, localcluster.Config{})
 	other := start(t, localcluster.Config{})
@@ -102,6 +104,7 @@ func TestTwoClustersRunAtOnceButNotInOneDirectory(t *testing.T) {
 }
 
 func TestCrashedComponentIsReportedAndCanBeRestarted(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	mark(t, c, "before")
@@ -127,6 +130,7 @@ func TestCrashedComponentIsReportedAndCanBeRestarted(t *testing.T) {
 }
 
 func TestClusterOfAKilledParentCanBeStarted(t *testing.T) {
+	t.Parallel()
 	skipIfShort(t)
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -150,6 +154,7 @@ func TestClusterOfAKilledParentCanBeStarted(t *testing.T) {
 }
 
 func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	assets, err := localcluster.DefaultAssets()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -173,6 +178,7 @@ func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
 }
 
 func TestUserHasThePermissionsOfRBAC(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	config, err := c.ClientConfigFor("jane", "developers")
@@ -198,6 +204,7 @@ func TestUserHasThePermissionsOfRBAC(t *testing.T) {
 }
 
 func TestStoreCanBeCompactedAndRestored(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	client := clientFor(t, c.RESTConfig())

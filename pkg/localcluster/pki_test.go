@@ -51,6 +51,7 @@ func snapshotOf(g Gomega, dir layout, i issuer) map[string]string {
 }
 
 func TestClientCertificateIsInvalidForEtcd(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := layout(t.TempDir())
 	g.Expect(dir.make()).To(Succeed())

@@ -22,6 +22,7 @@ import (
 )
 
 func TestSimulation(t *testing.T) {
+	t.Parallel()
 	c := start(t, localcluster.Config{Components: localcluster.Everything(), Nodes: 1})
 	client := clientFor(t, c.RESTConfig())
 	awaitNode(t, client, "node-0")
@@ -362,6 +363,7 @@ func claimIsBound(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 // API servers reject Events in a namespace that is being deleted, and a restarted KWOK
 // finds leases that it does not hold. Neither must prevent the deletion of a pod.
 func TestNamespaceWithPodsIsDeletedAfterARestartOfKWOK(t *testing.T) {
+	t.Parallel()
 	const lease = 10 * time.Minute // longer than the test waits
 	c := start(t, localcluster.Config{Components: localcluster.Everything(), Nodes: 1, NodeLease: lease})
 	w := newNamespace(t, clientFor(t, c.RESTConfig()))

@@ -3,11 +3,12 @@
 .PHONY: e2e-cluster
 e2e-cluster: controlplane ## Run the tests of chaos, steady state, guides, cookbook and demo on simulated nodes
 	@mkdir -p $(BONGSU_TEST_RIGHTS)
-	@go run ./hack/test $(TEST_FLAGS) $(E2E_PKG)
+	@go run ./hack/test $(TEST_FLAGS) -timeout 40m $(E2E_PKG)
 
 .PHONY: e2e-demo
 e2e-demo: build ## Run the demo as make run does, to its end
-	bin/bongsu local --demo --exit --dir bin/e2e/demo && rm -rf bin/e2e/demo
+	rm -rf bin/e2e/demo
+	bin/bongsu local --demo --exit --dir bin/e2e/demo
 
 .PHONY: e2e-helm
 e2e-helm: controlplane ## Install, upgrade and remove the chart with Helm

@@ -126,6 +126,7 @@ func processes(t *testing.T, dir string) []string {
 }
 
 func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := filepath.Join(t.TempDir(), "a")
 	r := start(t, func(c *local.Config) { c.Dir = dir })
@@ -159,6 +160,7 @@ func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
 }
 
 func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	parent := t.TempDir()
 	a := start(t, func(c *local.Config) { c.Dir, c.NoOperator = filepath.Join(parent, "a"), true })
@@ -180,6 +182,7 @@ func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.
 }
 
 func TestAChildThatCrashesEndsAllAndIsReportedWithItsLog(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
 	r := start(t, func(c *local.Config) { c.Dir = dir })

@@ -254,8 +254,12 @@ func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionTy
 func healthEvents(turned health.Transitions) []events.Event {
 	var all []events.Event
 	add := func(n *v1alpha1.NodeStatus, kind, reason, note string) {
+		identity := n.PodUID
+		if reason == v1alpha1.ReasonExecForbidden {
+			identity = reason // one Event for all pods of the app
+		}
 		all = append(all, events.Event{
-			Type: kind, Reason: reason, Action: "Check", Note: note, Identity: n.PodUID, Since: n.LastTransitionTime.Time,
+			Type: kind, Reason: reason, Action: "Check", Note: note, Identity: identity, Since: n.LastTransitionTime.Time,
 		})
 	}
 	for _, n := range turned.Failed {

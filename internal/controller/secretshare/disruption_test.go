@@ -153,6 +153,7 @@ func replace(s *scene, _ client.Object) {
 }
 
 func TestChangesWhileTheOperatorIsDownAreReconciledAtItsStart(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t)
 	operator := c.StartOperator(t)
 	scenes, rules := map[string]*scene{}, map[string]secretshare.Object{}

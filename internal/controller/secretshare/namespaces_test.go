@@ -25,6 +25,7 @@ func withControllerManager(c *localcluster.Config) {
 }
 
 func TestOneNamespaceDoesNotBlockOthers(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, withControllerManager)
 	c.StartOperator(t)
 	for name, test := range map[string]func(*scene){

@@ -15,7 +15,7 @@ import (
 
 // How long tests wait: the machine may be busy.
 const (
-	eventually = 30 * time.Second
+	eventually = time.Minute
 	polling    = 25 * time.Millisecond
 )
 

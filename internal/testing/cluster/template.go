@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/bongsu-io/bongsu/config"
@@ -46,10 +48,38 @@ func template(ctx context.Context, assets string) (string, error) {
 	if err := os.RemoveAll(partial); err != nil {
 		return "", err
 	}
+	if err := removeOldTemplates(root); err != nil {
+		return "", err
+	}
 	if err := makeTemplate(ctx, assets, partial); err != nil {
 		return "", err
 	}
 	return dir, os.Rename(partial, dir)
+}
+
+// keptTemplates is how many earlier templates stay, because tests may be copying them:
+// each change of a manifest makes another one, of 64 MB.
+const keptTemplates = 4
+
+func removeOldTemplates(root string) error {
+	dirs, err := filepath.Glob(filepath.Join(root, "*", "etcd"))
+	if err != nil {
+		return err
+	}
+	age := func(dir string) int64 {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return 0
+		}
+		return -info.ModTime().UnixNano()
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(age(a), age(b)) })
+	for _, dir := range dirs[min(keptTemplates, len(dirs)):] {
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // templateName depends on everything that a template is made of.
