@@ -21,7 +21,7 @@ const (
 	onJobs   = "match: [{kinds: [Job]}]" + tail
 )
 
-// readable are the objects whose labels and annotations alarms may tell of.
+// readable are the objects whose labels and annotations messages can contain.
 var readable = map[string]rbacv1.PolicyRule{
 	"Pod":                     cluster.Rule("", "pods", "get"),
 	"PersistentVolumeClaim":   cluster.Rule("", "persistentvolumeclaims", "get"),
@@ -36,7 +36,7 @@ var readable = map[string]rbacv1.PolicyRule{
 	"Job":                     cluster.Rule("batch", "jobs", "get"),
 	"Ingress":                 cluster.Rule("networking.k8s.io", "ingresses", "get"),
 	"PodDisruptionBudget":     cluster.Rule("policy", "poddisruptionbudgets", "get"),
-	// Of the cluster.
+	// Cluster-scoped kinds:
 	"Node":             cluster.Rule("", "nodes", "get"),
 	"PersistentVolume": cluster.Rule("", "persistentvolumes", "get"),
 }
@@ -71,7 +71,7 @@ func forbidden(text string) types.GomegaMatcher {
 }
 
 // An alarm makes the operator read Events for its author.
-func TestWhoeverMayNotListEventsCannotHaveThemSent(t *testing.T) {
+func TestAUserWhoMayNotListEventsCannotHaveThemSent(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	for name, tc := range map[string]struct{ kind, namespace, want string }{
@@ -97,9 +97,9 @@ func TestWhoeverMayNotListEventsCannotHaveThemSent(t *testing.T) {
 	}
 }
 
-// It also makes it read the objects that Events regard, which whoever may create
-// Events can choose.
-func TestWhoeverMayNotGetObjectsCannotBeToldOfThem(t *testing.T) {
+// An alarm also reads the objects that Events regard. A user who may create Events chooses
+// these objects.
+func TestAUserWhoMayNotGetObjectsCannotReceiveThem(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	for kind, rule := range readable {
@@ -117,14 +117,14 @@ func TestWhoeverMayNotGetObjectsCannotBeToldOfThem(t *testing.T) {
 			g.Expect(ofNamespace.Create(t.Context(), cluster.Manifest(t, "Alarm", namespace, "mine", anything))).To(forbidden(want))
 		})
 	}
-	t.Run("who may get all of them", func(t *testing.T) {
+	t.Run("a user with all rights", func(t *testing.T) {
 		user := clientFor(t, c, namespace, rightsBut("")...)
 		NewWithT(t).Expect(user.Create(t.Context(), cluster.Manifest(t, "Alarm", namespace, "mine", anything))).To(Succeed())
 	})
 }
 
 // The policy asks for what the operator looks up: no more, no less.
-func TestThePolicyAsksForTheKindsThatAreLookedUp(t *testing.T) {
+func TestThePolicyDemandsTheKindsThatAreRead(t *testing.T) {
 	var want []string
 	for _, kind := range enrich.Kinds() {
 		want = append(want, kind.Kind)

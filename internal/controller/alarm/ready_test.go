@@ -62,7 +62,7 @@ func (s *scene) clusterReceiver() *v1alpha1.ClusterAlarmReceiver {
 
 // Alarms that wait for something else to heal match nothing: or they would be
 // looked at again because their counts change.
-func TestWhatIsWrongWithAnAlarmIsToldAndHealsWhenCorrected(t *testing.T) {
+func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*scene)
 		spec    func(*scene) string
@@ -114,7 +114,7 @@ func TestWhatIsWrongWithAnAlarmIsToldAndHealsWhenCorrected(t *testing.T) {
 			message: "AlarmReceiver later does not exist",
 			heal:    func(s *scene) { s.create("AlarmReceiver", "later", "log: {}") },
 		},
-		"a receiver of the cluster that allows nobody": {
+		"a ClusterAlarmReceiver that allows no namespace": {
 			prepare: func(s *scene) { s.create("ClusterAlarmReceiver", s.namespace, "log: {}") },
 			spec: func(s *scene) string {
 				return "match: [{reasons: [Never]}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + s.namespace + "}]"
@@ -168,7 +168,7 @@ func TestWhatIsWrongWithAnAlarmIsToldAndHealsWhenCorrected(t *testing.T) {
 	}
 }
 
-func TestASuspendedAlarmSaysSoAndWarnsOfNothing(t *testing.T) {
+func TestASuspendedAlarmHasNoWarning(t *testing.T) {
 	s := newScene(t)
 	s.create("Alarm", "it", "suspend: true\nmatch: [{}]"+tail)
 	s.ExpectSuspended(t, s.alarm("it"), v1alpha1.StateSuspended)
@@ -196,7 +196,7 @@ func (s *scene) delivered(name string) func() int64 {
 	}
 }
 
-func TestAWrongAlarmDisturbsNoOther(t *testing.T) {
+func TestAnInvalidAlarmDoesNotAffectOthers(t *testing.T) {
 	s := newScene(t)
 	s.create("Alarm", "right", "match: [{reasons: [BackOff]}]"+tail)
 	s.create("Alarm", "wrong", `match: [{expression: "event.cuont > 3"}]`+tail)

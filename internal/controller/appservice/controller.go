@@ -224,7 +224,7 @@ func (r *Reconciler) runSteps(ctx context.Context, a *app) (time.Duration, error
 	}
 	a.blocked = children.Stop
 	if a.service.Spec.Suspend {
-		// What is wrong is reported when the app is resumed.
+		// Problems are reported when the app is resumed.
 		children.RequeueAfter, a.findings.Known = 0, nil
 	}
 	observed, err := step.Run(ctx, a, r.findPods, r.check, r.backUp, r.diagnose)

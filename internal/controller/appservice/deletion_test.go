@@ -72,8 +72,8 @@ func (s *scene) awaitGone() {
 	s.g.Eventually(s.isGone(&corev1.Service{}, "web")).WithTimeout(patience).Should(BeTrue())
 }
 
-// A deletion in the foreground has the garbage collector remove what the object owns
-// although it has a finalizer.
+// In a foreground deletion, the garbage collector deletes owned objects in spite of the
+// finalizer.
 func TestNothingIsRemovedBeforeTheBackupHasEnded(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
@@ -86,12 +86,12 @@ func TestNothingIsRemovedBeforeTheBackupHasEnded(t *testing.T) {
 			job := s.job()
 			s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonBackupStarted)
 			s.await(v1alpha1.ConditionBackupSucceeded, metav1.ConditionUnknown, v1alpha1.ReasonBackupStarted)
-			s.g.Eventually(s.told(v1alpha1.ReasonBackupStarted)).Should(Equal(1))
+			s.g.Eventually(s.eventCount(v1alpha1.ReasonBackupStarted)).Should(Equal(1))
 			s.g.Consistently(func() []string { return names(s.pods("web")) }, "2s").Should(ConsistOf(pods))
 			s.end(job, corev1.PodSucceeded)
 			s.awaitGone()
-			s.g.Expect(s.told(v1alpha1.ReasonBackupSucceeded)()).To(Equal(1))
-			s.g.Expect(s.told(v1alpha1.ReasonCleanupComplete)()).To(Equal(1))
+			s.g.Expect(s.eventCount(v1alpha1.ReasonBackupSucceeded)()).To(Equal(1))
+			s.g.Expect(s.eventCount(v1alpha1.ReasonCleanupComplete)()).To(Equal(1))
 			s.g.Expect(s.jobs()).To(HaveLen(1), "it is kept for its logs")
 		})
 	}
@@ -125,26 +125,26 @@ func TestAFailedBackupBlocksUntilItIsReleasedOrSucceeds(t *testing.T) {
 			s.end(job, corev1.PodFailed)
 			c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed)
 			s.g.Expect(c.Message).To(ContainSubstring("bongsu.io/abandon-backup=true"))
-			s.g.Eventually(s.told(v1alpha1.ReasonBackupFailed)).Should(Equal(1))
+			s.g.Eventually(s.eventCount(v1alpha1.ReasonBackupFailed)).Should(Equal(1))
 			s.g.Expect(s.pods("web")).To(HaveLen(2))
 			tc.act(s, job)
 			s.awaitGone()
-			s.g.Expect(s.told(tc.told)()).To(Equal(1))
+			s.g.Expect(s.eventCount(tc.told)()).To(Equal(1))
 		})
 	}
 }
 
-func TestAFailedBackupIsAbandonedIfAskedTo(t *testing.T) {
+func TestAFailedBackupIsAbandonedIfTheSpecSaysSo(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.backedUp(byJob + "  onFailure: Abandon\n")
 	s.remove()
 	s.end(s.job(), corev1.PodFailed)
 	s.awaitGone()
-	s.g.Expect(s.told(v1alpha1.ReasonBackupAbandoned)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupAbandoned)()).To(Equal(1))
 }
 
-func TestANamespaceThatIsDeletedIsNotHeldUpByABackup(t *testing.T) {
+func TestABackupDoesNotDelayTheDeletionOfANamespace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.backedUp(byJob)
@@ -154,7 +154,7 @@ func TestANamespaceThatIsDeletedIsNotHeldUpByABackup(t *testing.T) {
 	s.g.Expect(s.jobs()).To(BeEmpty())
 }
 
-func TestWhatIsRetainedIsTakenUpByTheNextOfTheName(t *testing.T) {
+func TestRetainedChildrenAreAdoptedByTheNextAppWithTheName(t *testing.T) {
 	t.Parallel()
 	for name, backup := range map[string]string{"": "", "after a backup": byJob} {
 		t.Run(name, func(t *testing.T) {
@@ -179,9 +179,8 @@ func TestWhatIsRetainedIsTakenUpByTheNextOfTheName(t *testing.T) {
 	}
 }
 
-// Whoever created the object and deleted it at once does not wait for a backup of what
-// never was.
-func TestAnAppThatIsBeingDeletedIsNotHeld(t *testing.T) {
+// An AppService that is deleted at once has nothing to back up.
+func TestAnAppThatIsBeingDeletedGetsNoFinalizer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	u := cluster.Manifest(t, v1alpha1.KindAppService, s.namespace, "web", "size: 1\nsuspend: true")
@@ -199,8 +198,8 @@ func backupBy(command ...string) *v1alpha1.Backup {
 	return &v1alpha1.Backup{Exec: &v1alpha1.ExecCheck{Command: command}}
 }
 
-// The way out that the guide names, for whoever removed the operator first.
-func TestWithoutAnOperatorTheFinalizerIsTakenOffByHand(t *testing.T) {
+// The guide shows this for users who have removed the operator first.
+func TestWithoutAnOperatorTheFinalizerCanBeRemovedByHand(t *testing.T) {
 	t.Parallel()
 	c := startOwn(t)
 	s := sceneIn(t, c)
@@ -220,7 +219,7 @@ func TestWithoutAnOperatorTheFinalizerIsTakenOffByHand(t *testing.T) {
 }
 
 // One who takes over finds the Job that the other made.
-func TestATakeoverMakesNoSecondJob(t *testing.T) {
+func TestATakeoverCreatesNoSecondJob(t *testing.T) {
 	t.Parallel()
 	c := startOwn(t)
 	s := sceneIn(t, c)
@@ -234,5 +233,5 @@ func TestATakeoverMakesNoSecondJob(t *testing.T) {
 	s.end(job, corev1.PodSucceeded)
 	s.awaitGone()
 	s.g.Expect(s.jobs()).To(ConsistOf(HaveField("UID", job.UID)))
-	s.g.Expect(s.told(v1alpha1.ReasonBackupStarted)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupStarted)()).To(Equal(1))
 }

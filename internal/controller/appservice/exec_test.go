@@ -44,7 +44,7 @@ func lines(path string) func() int {
 	}
 }
 
-func TestACommandTellsWhetherAPodIsHealthy(t *testing.T) {
+func TestACommandChecksWhetherAPodIsHealthy(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	broken := file(t)
@@ -55,8 +55,8 @@ func TestACommandTellsWhetherAPodIsHealthy(t *testing.T) {
 	s.g.Expect(s.now().Status.NodeStatuses).To(ConsistOf(HaveField("Message", ContainSubstring("exit code"))))
 	s.g.Expect(os.Remove(broken)).To(Succeed())
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
-	s.g.Eventually(s.told(v1alpha1.ReasonHealthCheckFailed)).Should(Equal(1))
-	s.g.Eventually(s.told(v1alpha1.ReasonHealthCheckRecovered)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonHealthCheckFailed)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonHealthCheckRecovered)).Should(Equal(1))
 }
 
 func TestACommandThatHangsIsEndedAndDoesNotPileUp(t *testing.T) {
@@ -71,16 +71,16 @@ func TestACommandThatHangsIsEndedAndDoesNotPileUp(t *testing.T) {
 	s.g.Expect(lines(ended)()).To(BeZero())
 }
 
-func TestACommandThatWritesMuchIsRead(t *testing.T) {
+func TestACommandThatWritesMuchOutputIsRead(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("size: 1\nhealthCheck: {exec: {command: [sh, -c, 'head -c 20000000 /dev/zero | tr \"\\\\0\" x']}, periodSeconds: 30, timeoutSeconds: 30, failureThreshold: 1}")
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
 }
 
-// What the operator may not do is its installer's to put right: no pod is held to be
-// unhealthy for it, and it is said once.
-func TestForbiddenCommandsAreSaidOnce(t *testing.T) {
+// The administrator must grant the permission. No pod becomes unhealthy because of it, and
+// it is reported once.
+func TestForbiddenCommandsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := sceneIn(t, startOwn(t))
 	s.forbidExec()
@@ -90,7 +90,7 @@ func TestForbiddenCommandsAreSaidOnce(t *testing.T) {
 	s.g.Eventually(func() int32 { return s.now().Status.Unknown }).WithTimeout(patience).Should(BeEquivalentTo(3))
 	s.g.Eventually(func() []v1alpha1.NodeStatus { return s.now().Status.NodeStatuses }).WithTimeout(patience).
 		Should(HaveEach(HaveField("Reason", v1alpha1.ReasonExecForbidden)))
-	s.g.Expect(s.told(v1alpha1.ReasonExecForbidden)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonExecForbidden)()).To(Equal(1))
 	s.g.Expect(s.now().Status.Unhealthy).To(BeZero())
 	s.await(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
 }
@@ -118,7 +118,7 @@ func TestABackupByCommandRunsBeforeAnythingIsRemoved(t *testing.T) {
 	s.g.Expect(names(s.pods("web"))).To(ConsistOf(pods))
 	s.awaitGone()
 	s.g.Expect(lines(saved)()).To(Equal(1))
-	s.g.Expect(s.told(v1alpha1.ReasonBackupSucceeded)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupSucceeded)()).To(Equal(1))
 }
 
 func TestACommandThatFailsIsRunAgain(t *testing.T) {
@@ -131,11 +131,11 @@ func TestACommandThatFailsIsRunAgain(t *testing.T) {
 	s.g.Expect(s.deployment()).NotTo(BeNil())
 	s.touch(ready)
 	s.awaitGone()
-	s.g.Expect(s.told(v1alpha1.ReasonBackupFailed)()).To(Equal(1))
-	s.g.Expect(s.told(v1alpha1.ReasonBackupSucceeded)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupFailed)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupSucceeded)()).To(Equal(1))
 }
 
-func TestACommandThatFailsThreeTimesIsAbandonedIfAskedTo(t *testing.T) {
+func TestACommandThatFailsThreeTimesIsAbandonedIfTheSpecSaysSo(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	tried := file(t)
@@ -143,7 +143,7 @@ func TestACommandThatFailsThreeTimesIsAbandonedIfAskedTo(t *testing.T) {
 	s.remove()
 	s.awaitGone()
 	s.g.Expect(lines(tried)()).To(Equal(3))
-	s.g.Expect(s.told(v1alpha1.ReasonBackupAbandoned)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupAbandoned)()).To(Equal(1))
 	s.g.Expect(s.isGone(&appsv1.Deployment{}, "web")()).To(BeTrue())
 }
 

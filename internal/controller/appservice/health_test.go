@@ -42,7 +42,7 @@ func newAnswering(t *testing.T) *answering {
 	return a
 }
 
-// serve has a pod run, with a server in it.
+// serve starts a pod with a server.
 func (s *scene) serve(pod *corev1.Pod, server *httptest.Server) {
 	s.t.Helper()
 	ip := s.ServePod(s.t, server.Listener.Addr().String())
@@ -65,7 +65,7 @@ func (s *scene) checked(size, failureThreshold int) ([]*corev1.Pod, []*answering
 	return pods, servers
 }
 
-func TestAPodThatFailsItsCheckIsToldOnceAndWhenItRecovers(t *testing.T) {
+func TestAFailedCheckAndItsRecoveryAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	pods, servers := s.checked(3, 3)
@@ -82,21 +82,21 @@ func TestAPodThatFailsItsCheckIsToldOnceAndWhenItRecovers(t *testing.T) {
 	)))
 	s.await(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonHealthCheckFailed)
 	s.await(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady) // that is the kubelet's to say
-	s.g.Eventually(s.told(v1alpha1.ReasonHealthCheckFailed)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonHealthCheckFailed)).Should(Equal(1))
 
-	// It goes on failing, of which nothing is written.
+	// Further failures cause no writes.
 	asked, version := servers[1].asked.Load(), s.now().ResourceVersion
 	s.g.Eventually(servers[1].asked.Load).WithTimeout(patience).Should(BeNumerically(">", asked+5))
 	s.g.Expect(s.now().ResourceVersion).To(Equal(version))
-	s.g.Expect(s.told(v1alpha1.ReasonHealthCheckFailed)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonHealthCheckFailed)()).To(Equal(1))
 
 	servers[1].code.Store(http.StatusFound) // a redirect is an answer
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
-	s.g.Eventually(s.told(v1alpha1.ReasonHealthCheckRecovered)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonHealthCheckRecovered)).Should(Equal(1))
 	s.g.Expect(s.now().Status.NodeStatuses).To(BeEmpty())
 }
 
-func TestFewerFailuresThanTheThresholdAreNotTold(t *testing.T) {
+func TestFewerFailuresThanTheThresholdAreNotReported(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	// On a busy machine a second may be too short for an answer.
@@ -113,11 +113,11 @@ func TestFewerFailuresThanTheThresholdAreNotTold(t *testing.T) {
 	asked := n.Load()
 	s.g.Eventually(n.Load).WithTimeout(patience).Should(BeNumerically(">", asked+9))
 	s.g.Expect(s.now().ResourceVersion).To(Equal(version))
-	s.g.Expect(s.told(v1alpha1.ReasonHealthCheckFailed)()).To(BeZero())
+	s.g.Expect(s.eventCount(v1alpha1.ReasonHealthCheckFailed)()).To(BeZero())
 }
 
 // Those of the others are asked as often as before.
-func TestAPodThatHangsHoldsNobodyUp(t *testing.T) {
+func TestAPodThatHangsDelaysNoOtherCheck(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	hold := make(chan struct{})
@@ -139,7 +139,7 @@ func TestAPodThatHangsHoldsNobodyUp(t *testing.T) {
 	s.g.Eventually(other.asked.Load).WithTimeout(patience).Should(BeNumerically(">", asked+3))
 }
 
-func TestAPodThatMerelyWearsOurLabelsIsNeverChecked(t *testing.T) {
+func TestAPodThatOnlyHasOurLabelsIsNotChecked(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	_, servers := s.checked(1, 1)
@@ -158,7 +158,7 @@ func TestAPodThatMerelyWearsOurLabelsIsNeverChecked(t *testing.T) {
 	s.g.Expect(server.asked.Load()).To(BeZero())
 }
 
-func TestAPodThatWasReplacedIsCheckedNoMore(t *testing.T) {
+func TestAReplacedPodIsNoLongerChecked(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	pods, servers := s.checked(1, 1)
@@ -181,7 +181,7 @@ func TestAPodThatWasReplacedIsCheckedNoMore(t *testing.T) {
 	s.g.Expect(servers[0].asked.Load()).To(BeNumerically("<=", asked+1), "one may have been under way")
 }
 
-func TestAnUnhealthyPodIsReplacedButNotForEver(t *testing.T) {
+func TestReplacementsOfUnhealthyPodsAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	check := strings.Replace(fmt.Sprintf(asked, 1), "failureThreshold: 1", "failureThreshold: 1, remedy: Restart, maxRestartsPerHour: 2", 1)
@@ -205,35 +205,35 @@ func TestAnUnhealthyPodIsReplacedButNotForEver(t *testing.T) {
 	asked := broken.asked.Load()
 	s.g.Eventually(broken.asked.Load).WithTimeout(patience).Should(BeNumerically(">", asked+3))
 	s.g.Expect(s.now().Status.RestartTimes).To(HaveLen(2))
-	s.g.Expect(s.told(v1alpha1.ReasonRestartedUnhealthyPod)()).To(Equal(2))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonRestartedUnhealthyPod)()).To(Equal(2))
 	for _, pod := range s.pods("web") {
 		s.g.Expect(seen).To(HaveKey(pod.UID), "no third one was replaced")
 	}
 }
 
 // The next leader goes on from what the status says.
-func TestATakeoverTellsNothingAgain(t *testing.T) {
+func TestATakeoverRepeatsNoEvent(t *testing.T) {
 	t.Parallel()
 	s := sceneIn(t, startOwn(t))
 	operator := s.StartOperator(t)
 	_, servers := s.checked(2, 2)
 	servers[0].code.Store(http.StatusInternalServerError)
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonHealthCheckFailed)
-	s.g.Eventually(s.told(v1alpha1.ReasonHealthCheckFailed)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonHealthCheckFailed)).Should(Equal(1))
 	s.g.Expect(operator.Stop()).To(Succeed())
 	version := s.now().ResourceVersion
 	asked := servers[0].asked.Load()
 	s.StartOperator(t)
 	s.g.Eventually(servers[0].asked.Load).WithTimeout(patience).Should(BeNumerically(">", asked+4))
 	s.g.Expect(s.now().ResourceVersion).To(Equal(version))
-	s.g.Expect(s.told(v1alpha1.ReasonHealthCheckFailed)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonHealthCheckFailed)()).To(Equal(1))
 	servers[0].code.Store(http.StatusOK)
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
-	s.g.Eventually(s.told(v1alpha1.ReasonHealthCheckRecovered)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonHealthCheckRecovered)).Should(Equal(1))
 }
 
 // A change of the check starts from nothing known.
-func TestAChangedCheckIsMadeAnew(t *testing.T) {
+func TestAChangedCheckStartsAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	_, servers := s.checked(1, 1)

@@ -16,7 +16,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
-func TestTheLeastManifestBecomesAnApp(t *testing.T) {
+func TestTheSmallestManifestBecomesAnApp(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("size: 3")
@@ -36,10 +36,10 @@ func TestTheLeastManifestBecomesAnApp(t *testing.T) {
 	}
 	s.g.Expect(s.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal("memcached"))
 	s.g.Expect(s.isGone(&corev1.Service{}, "web")()).To(BeTrue(), "there are no ports")
-	s.g.Eventually(s.told(v1alpha1.ReasonScalingReplicaSet)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonScalingReplicaSet)).Should(Equal(1))
 }
 
-func TestSizesFollow(t *testing.T) {
+func TestTheNumberOfPodsFollowsTheSize(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("size: 0")
@@ -50,7 +50,7 @@ func TestSizesFollow(t *testing.T) {
 		s.g.Eventually(func() []string { return s.now().Status.Nodes }).WithTimeout(patience).Should(HaveLen(int(size)))
 		s.g.Expect(s.now().Status.ReadyReplicas).To(Equal(size))
 	}
-	s.g.Eventually(s.told(v1alpha1.ReasonScalingReplicaSet)).Should(Equal(3))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonScalingReplicaSet)).Should(Equal(3))
 }
 
 // kubectl scale and autoscalers use this.
@@ -89,7 +89,7 @@ func TestTwoAppsOfANamespaceHaveNothingInCommon(t *testing.T) {
 	}
 }
 
-func TestWhatIsTakenAwayFromAnAppIsRepaired(t *testing.T) {
+func TestRemovedChildrenAndFieldsOfAnAppAreRestored(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("size: 2\nports: [{name: http, containerPort: 8080, servicePort: 80}]")
@@ -122,7 +122,7 @@ func TestWhatIsTakenAwayFromAnAppIsRepaired(t *testing.T) {
 }
 
 // A Service cannot become headless.
-func TestAServiceIsMadeAnewWhenItBecomesAnother(t *testing.T) {
+func TestAServiceIsRecreatedWhenItBecomesHeadless(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("size: 1\nports: [{name: http, containerPort: 8080}]")
@@ -146,7 +146,7 @@ func TestAServiceIsMadeAnewWhenItBecomesAnother(t *testing.T) {
 	s.g.Eventually(ip).WithTimeout(patience).ShouldNot(Or(BeEmpty(), Equal(corev1.ClusterIPNone)))
 }
 
-func TestAnotherSDeploymentIsLeftAlone(t *testing.T) {
+func TestADeploymentOfAnotherOwnerIsNotChanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	labels := map[string]string{"app": "theirs"}
@@ -164,11 +164,11 @@ func TestAnotherSDeploymentIsLeftAlone(t *testing.T) {
 	s.g.Eventually(func() int32 { return s.deployment().Status.ReadyReplicas }).WithTimeout(patience).Should(BeEquivalentTo(1))
 	s.create("size: 1")
 	describe := s.describer()
-	s.g.Eventually(describe).WithTimeout(patience).Should(tells(diagnosis.ReasonResourceConflict, "there is a Deployment web that is not ours"))
+	s.g.Eventually(describe).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonResourceConflict, "there is a Deployment web that is not ours"))
 	s.g.Expect(s.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal("example.org/theirs"))
 	s.g.Expect(s.now().Status.Replicas).To(BeZero(), "theirs are not the app's")
 	s.await(v1alpha1.ConditionAvailable, metav1.ConditionFalse, diagnosis.ReasonResourceConflict)
-	s.g.Expect(s.told(v1alpha1.ReasonScalingReplicaSet)()).To(BeZero())
+	s.g.Expect(s.eventCount(v1alpha1.ReasonScalingReplicaSet)()).To(BeZero())
 	s.remove()
 	s.g.Eventually(s.isGone(&v1alpha1.AppService{}, "web")).Should(BeTrue())
 	s.g.Expect(s.deployment().UID).To(Equal(theirs.UID))
@@ -182,7 +182,7 @@ func TestPodsThatAreNeverReadyAreExplained(t *testing.T) {
 		s.kubelet.Waiting(t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/app:nope"`)
 	}
 	describe := s.describer()
-	s.g.Eventually(describe).WithTimeout(patience).Should(tells(diagnosis.ReasonImagePullBackOff, "example.org/app:nope"))
+	s.g.Eventually(describe).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonImagePullBackOff, "example.org/app:nope"))
 	s.await(v1alpha1.ConditionAvailable, metav1.ConditionFalse, diagnosis.ReasonImagePullBackOff)
 	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonImagePullBackOff)
 	s.g.Eventually(func() *v1alpha1.LastFailure { return s.now().Status.LastFailure }).Should(HaveValue(HaveField("Reason", diagnosis.ReasonImagePullBackOff)))
@@ -190,7 +190,7 @@ func TestPodsThatAreNeverReadyAreExplained(t *testing.T) {
 		s.kubelet.Running(t, pod, true)
 	}
 	s.awaitReady()
-	s.g.Eventually(s.told(v1alpha1.ReasonRecovered)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonRecovered)).Should(Equal(1))
 	s.g.Expect(s.now().Status.LastFailure).NotTo(BeNil())
 }
 
@@ -202,7 +202,7 @@ func TestAQuotaIsNamed(t *testing.T) {
 	s.g.Expect(s.Client.Create(t.Context(), quota)).To(Succeed())
 	s.g.Eventually(func() error { return s.hasUsage("small") }).WithTimeout(patience).Should(Succeed())
 	s.create("size: 3")
-	s.g.Eventually(s.describer()).WithTimeout(patience).Should(tells(diagnosis.ReasonQuotaExceeded, "small"))
+	s.g.Eventually(s.describer()).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonQuotaExceeded, "small"))
 	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonQuotaExceeded)
 }
 
@@ -216,7 +216,7 @@ func TestAnInvalidTemplateLeavesWhatRuns(t *testing.T) {
 		a.Spec.Size = 2
 		a.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}}
 	})
-	s.g.Eventually(s.describer()).WithTimeout(patience).Should(tells(diagnosis.ReasonInvalidSpec, "spec.template.spec.hostNetwork"))
+	s.g.Eventually(s.describer()).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonInvalidSpec, "spec.template.spec.hostNetwork"))
 	s.g.Eventually(func() *int32 { return s.deployment().Spec.Replicas }).Should(HaveValue(BeEquivalentTo(2)), "what runs can be sized")
 	s.g.Expect(s.deployment().Spec.Template).To(Equal(template))
 	s.change(func(a *v1alpha1.AppService) { a.Spec.Template = nil })
@@ -236,7 +236,7 @@ func TestASuspendedAppHasNoPods(t *testing.T) {
 	s.awaitReady()
 }
 
-func TestAPodThatMerelyWearsOurLabelsIsNotCounted(t *testing.T) {
+func TestAPodThatOnlyHasOurLabelsIsNotCounted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("size: 1")

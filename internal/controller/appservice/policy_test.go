@@ -38,7 +38,7 @@ healthCheck: {exec: {command: [a]}, remedy: Restart}
 backup: {jobTemplate: {spec: {template: {spec: {containers: [{name: a, image: b}]}}}}}
 `
 
-func TestAnAppServiceTakesTheRightsThatItMakesTheOperatorUse(t *testing.T) {
+func TestAnAppServiceNeedsTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	account := cluster.Rule("", "serviceaccounts/token", "create")
@@ -84,9 +84,9 @@ func TestAnAppServiceTakesTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 	}
 }
 
-// Who may change AppServices and nothing else may size and stop them, as an autoscaler
-// does, but neither start them nor change what they are.
-func TestSizingAndStoppingTakesNoOtherRight(t *testing.T) {
+// A user who may only change AppServices can size and stop them, as an autoscaler does, but
+// cannot start or change them.
+func TestSizingAndStoppingNeedNoOtherRight(t *testing.T) {
 	c := cluster.Shared(t)
 	g := NewWithT(t)
 	namespace := c.Namespace(t, nil)

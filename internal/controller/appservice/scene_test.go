@@ -182,8 +182,8 @@ func (s *scene) events() []corev1.Event {
 	return mine
 }
 
-// told counts the Events on the AppService of a reason.
-func (s *scene) told(reason string) func() int {
+// eventCount counts the Events on the AppService with a reason.
+func (s *scene) eventCount(reason string) func() int {
 	return func() int {
 		n := 0
 		for _, e := range s.events() {
@@ -212,8 +212,8 @@ func (s *scene) describer() func() string {
 	}
 }
 
-// tells matches a description that tells of a failure in a condition and in a Warning.
-func tells(reason string, words ...string) OmegaMatcher {
+// describesFailure matches a description with a failure in a condition and in a Warning.
+func describesFailure(reason string, words ...string) OmegaMatcher {
 	all := []OmegaMatcher{
 		MatchRegexp(`Reason: +` + reason + `\n`),
 		MatchRegexp(`Warning +` + reason + ` .*appservice-controller`),

@@ -60,7 +60,7 @@ func TestTheAPIServerRefusesAWrongAppServiceAndNamesTheField(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerRefusesANameThatChildrenCannotBear(t *testing.T) {
+func TestTheAPIServerRefusesANameThatChildrenCannotHave(t *testing.T) {
 	c := cluster.Shared(t)
 	for name, ok := range map[string]bool{
 		"a": true, "web-1": true, strings.Repeat("a", 52): true,

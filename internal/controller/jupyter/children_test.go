@@ -19,7 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
-func TestWhatIsTakenAwayFromANotebookIsRepaired(t *testing.T) {
+func TestRemovedChildrenAndFieldsOfANotebookAreRestored(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("storage: {size: 1Gi}\naccess: {type: Ingress, host: nb.example.org}")
@@ -68,7 +68,7 @@ func TestWhatIsTakenAwayFromANotebookIsRepaired(t *testing.T) {
 	s.awaitReady()
 }
 
-func TestWhatOthersAddToAChildStays(t *testing.T) {
+func TestFieldsThatOthersAddToAChildStay(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("")
@@ -83,10 +83,10 @@ func TestWhatOthersAddToAChildStays(t *testing.T) {
 	s.g.Expect(service.Spec.SessionAffinity).To(Equal(corev1.ServiceAffinityClientIP))
 }
 
-func TestAForeignObjectIsLeftAloneAndTheNotebookHealsWhenItGoes(t *testing.T) {
+func TestAForeignObjectIsNotChangedAndTheNotebookRecoversWhenItIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, owners := range map[string][]metav1.OwnerReference{
-		"of nobody":        nil,
+		"without an owner": nil,
 		"of another owner": {{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.KindJupyter, Name: "other", UID: "other", Controller: new(true)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func (s *scene) other() types.UID {
 	return u.GetUID()
 }
 
-func TestAPodOfSomebodyElsesIsNotTakenForTheNotebooks(t *testing.T) {
+func TestAPodOfAnotherOwnerIsAConflict(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.make(&corev1.Pod{
@@ -136,7 +136,7 @@ func TestAPodOfSomebodyElsesIsNotTakenForTheNotebooks(t *testing.T) {
 	s.g.Expect(s.now().Status.PodName).To(BeEmpty())
 }
 
-func TestTheClaimStaysOrGoesAsIsAsked(t *testing.T) {
+func TestTheClaimIsKeptOrDeletedAsTheSpecSays(t *testing.T) {
 	t.Parallel()
 	for policy, stays := range map[string]bool{"": true, "retentionPolicy: {whenDeleted: Retain}": true, "retentionPolicy: {whenDeleted: Delete}": false} {
 		t.Run(policy, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestTheClaimStaysOrGoesAsIsAsked(t *testing.T) {
 	}
 }
 
-func TestAFieldThatIsWantedNoLongerGoes(t *testing.T) {
+func TestAFieldThatIsNoLongerWantedIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}\naccess: {type: Ingress, host: nb.example.org, tlsSecretName: nb-tls}")
@@ -189,7 +189,7 @@ func TestAFieldThatIsWantedNoLongerGoes(t *testing.T) {
 	}).Should(Succeed())
 }
 
-func TestAClaimThatCannotGrowStopsNobody(t *testing.T) {
+func TestAClaimThatCannotGrowDoesNotStopTheNotebook(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("storage: {size: 1Gi}")
@@ -206,7 +206,7 @@ func TestAClaimThatCannotGrowStopsNobody(t *testing.T) {
 	s.g.Expect(s.pod().UID).To(Equal(first))
 }
 
-func TestATokenThatIsEmptiedIsMadeAnew(t *testing.T) {
+func TestAnEmptiedTokenIsRecreated(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("")

@@ -114,7 +114,7 @@ type notebook struct {
 	claim corev1.PersistentVolumeClaim
 	// pod is nil if there is none.
 	pod *corev1.Pod
-	// updatePending tells whether the pod has an older template.
+	// updatePending is the condition about an older template of the pod.
 	updatePending metav1.Condition
 	// use is the decision whether the notebook is used.
 	use    culling.Decision
@@ -195,7 +195,7 @@ func (r *Reconciler) runSteps(ctx context.Context, n *notebook) (time.Duration, 
 		}
 	}
 	if n.jupyter.Spec.Suspend {
-		// Nothing else is requeued: what is wrong is reported when the notebook is resumed.
+		// Problems are reported when the notebook is resumed.
 		if _, err := step.Run(ctx, n, r.stopStatefulSet, r.findPod, r.stopObserving); err != nil {
 			return 0, err
 		}

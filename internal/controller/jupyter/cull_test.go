@@ -37,7 +37,7 @@ func (s *scene) notebookServer(warningSeconds int) (*jupyterserver.Server, *core
 	return server, s.serve(server)
 }
 
-// serve has a server run in the notebook's pod, since an hour ago.
+// serve starts a server in the notebook's pod, an hour ago.
 func (s *scene) serve(server *jupyterserver.Server) *corev1.Pod {
 	s.t.Helper()
 	pod := s.pod()
@@ -51,8 +51,8 @@ func (s *scene) serve(server *jupyterserver.Server) *corev1.Pod {
 	return pod
 }
 
-// told counts the Events on the Jupyter of a reason.
-func (s *scene) told(reason string) func() int {
+// eventCount counts the Events on the Jupyter with a reason.
+func (s *scene) eventCount(reason string) func() int {
 	return func() int {
 		n := 0
 		for _, e := range s.events() {
@@ -77,7 +77,7 @@ func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 		HaveField("Status", metav1.ConditionTrue),
 		HaveField("Reason", v1alpha1.ReasonResponding),
 	)))
-	s.g.Eventually(s.told(v1alpha1.ReasonIdleWarning)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonIdleWarning)).Should(Equal(1))
 
 	// The warning, and then a probe.
 	s.g.Eventually(s.now).WithTimeout(patience).Should(HaveField("Spec.Suspend", BeTrue()))
@@ -85,8 +85,8 @@ func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 	at, err := time.Parse(time.RFC3339, j.Annotations[v1alpha1.AnnotationCulledAt])
 	s.g.Expect(err).NotTo(HaveOccurred())
 	s.g.Expect(at).NotTo(BeTemporally("<", warned.Status.CullTime.Time))
-	s.g.Eventually(s.told(v1alpha1.ReasonCulled)).Should(Equal(1))
-	s.g.Expect(s.told(v1alpha1.ReasonIdleWarning)()).To(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonCulled)).Should(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonIdleWarning)()).To(Equal(1))
 	s.g.Eventually(func() *metav1.Time { return s.now().Status.CullTime }).Should(HaveValue(Equal(*warned.Status.CullTime)))
 	s.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed)
 
@@ -114,7 +114,7 @@ func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 
 // All are warned of at the same time, and then something happens to each: one after the
 // other would take minutes.
-func TestWhatKeepsANotebookFromBeingCulled(t *testing.T) {
+func TestReasonsNotToCullANotebook(t *testing.T) {
 	t.Parallel()
 	type warned struct {
 		*scene
@@ -163,7 +163,7 @@ func TestWhatKeepsANotebookFromBeingCulled(t *testing.T) {
 	all := map[string]warned{}
 	for name := range cases {
 		s := newScene(t)
-		server, _ := s.notebookServer(900) // nobody waits for the end of it
+		server, _ := s.notebookServer(900) // longer than the test
 		all[name] = warned{s, server}
 	}
 	for name, w := range all {
@@ -184,7 +184,7 @@ func TestAWarningOutlivesTheOperator(t *testing.T) {
 	s := sceneIn(t, c)
 	s.notebookServer(12)
 	before := s.see(v1alpha1.ConditionIdle, metav1.ConditionTrue, v1alpha1.ReasonNoActivity)
-	s.g.Eventually(s.told(v1alpha1.ReasonIdleWarning)).Should(Equal(1))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonIdleWarning)).Should(Equal(1))
 	s.g.Expect(operator.Stop()).To(Succeed())
 
 	second := c.StartOperator(t)
@@ -193,7 +193,7 @@ func TestAWarningOutlivesTheOperator(t *testing.T) {
 	s.g.Expect(err).NotTo(HaveOccurred())
 	s.g.Expect(at).NotTo(BeTemporally("<", before.Status.CullTime.Time))
 	s.g.Eventually(func() *metav1.Time { return s.now().Status.CullTime }).Should(HaveValue(Equal(*before.Status.CullTime)))
-	s.g.Expect(s.told(v1alpha1.ReasonIdleWarning)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonIdleWarning)()).To(Equal(1))
 	for _, log := range []string{operator.Log.String(), second.Log.String()} {
 		s.g.Expect(log).NotTo(ContainSubstring(token))
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// What the cache shows may have been made anew by others meanwhile.
-func TestNothingIsDeletedButWhatWasSeen(t *testing.T) {
+// Others may have recreated an object since the cache has seen it.
+func TestOnlyObjectsWithTheReadUIDAreDeleted(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, networkingv1.AddToScheme, appsv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme,

@@ -29,8 +29,8 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
-// faults stand between an operator and the API server: of each operation upon what
-// notebooks are made of, the first requests meet one fault after the other.
+// faults are between an operator and the API server. The first requests of each operation
+// on children of notebooks fail in different ways.
 type faults struct {
 	mu sync.Mutex
 	// met counts those of an operation.
@@ -115,7 +115,7 @@ func operationOf(r *http.Request) (verb, resource string) {
 	return verb, resource
 }
 
-// status refuses a request that the API server is not told of.
+// status refuses a request before it reaches the API server.
 func status(code int32, reason metav1.StatusReason) fault {
 	return func(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
 		body, err := json.Marshal(metav1.Status{
@@ -142,8 +142,8 @@ func lost(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 // whole asks for one of every child.
 const whole = "storage: {size: 1Gi}\naccess: {type: Ingress, host: nb.example.org}\n"
 
-// theFaulty are the notebooks of the test: what is asked for in the end, what they
-// come to, and of which kinds they have a child.
+// theFaulty are the notebooks of the test: their last spec, their state or its reason, and
+// the kinds of their children.
 var theFaulty = map[string]struct {
 	spec     string
 	reason   string
@@ -161,8 +161,8 @@ var theFaulty = map[string]struct {
 	"unschedulable": {spec: impatient + "template: {spec: {nodeSelector: {no: such}}}", reason: diagnosis.ReasonFailedScheduling, children: "pod secret service set"},
 }
 
-// Whatever the API server refuses or does not confirm, and when: what is asked for
-// comes about, once, and what is somebody else's stays as it is.
+// Whatever the API server refuses or does not confirm: every child is created once, and
+// objects of other owners stay unchanged.
 func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Whole(1))
@@ -278,8 +278,8 @@ func (s *scene) reasonOf(name string) string {
 	return cluster.Reason(&j)
 }
 
-// children are what belongs to the notebooks, by kind and notebook. What is not called
-// as it should be has its own name besides.
+// children are the children of the notebooks, by kind and notebook. A child with an
+// unexpected name is listed with that name.
 func (s *scene) children() []string {
 	found := []string{}
 	for _, of := range []struct {

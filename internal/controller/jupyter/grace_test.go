@@ -14,7 +14,7 @@ import (
 )
 
 // When the grace ends, nothing else may happen.
-func TestANotebookIsLookedAtAgainWhenTheGraceEnds(t *testing.T) {
+func TestANotebookIsRequeuedWhenTheGracePeriodEnds(t *testing.T) {
 	created := time.Unix(1_000_000, 0)
 	clock := testingclock.NewFakeClock(created.Add(40 * time.Second))
 	r := &Reconciler{Helpers: &reconciler.Helpers{Clock: clock}}

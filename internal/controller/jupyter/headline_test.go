@@ -13,12 +13,12 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
-// impatient is without patience for a scheduler.
+// impatient reports a failed scheduling at once.
 const impatient = "schedulingGracePeriodSeconds: 0\n"
 
-// Whoever may look at Jupyters and Events of one namespace, and at nothing else,
-// finds out why theirs does not run.
-func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
+// A user who may only read Jupyters and Events of one namespace finds out why a notebook
+// does not run.
+func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec    string
 		prepare func(*scene)
@@ -141,7 +141,7 @@ func TestTheOwnerFindsEveryCauseByKubectlDescribe(t *testing.T) {
 			if tc.happen != nil {
 				tc.happen(s, s.pod())
 			}
-			s.g.Eventually(describe).WithPolling(patience / 60).WithTimeout(patience).Should(tells(tc.reason, tc.words...))
+			s.g.Eventually(describe).WithPolling(patience / 60).WithTimeout(patience).Should(describesFailure(tc.reason, tc.words...))
 			s.g.Expect(s.now().Status.LastFailure).To(HaveField("Reason", tc.reason))
 		})
 	}

@@ -44,7 +44,7 @@ func TestAManifestWithoutASpecBecomesANotebook(t *testing.T) {
 	s.g.Expect(len(token.Data["token"])).To(BeNumerically(">=", 26))
 }
 
-func TestUnschedulableIsProgressThenAFailureThenRecovers(t *testing.T) {
+func TestAnUnschedulableNotebookProgressesThenFailsThenRecovers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("schedulingGracePeriodSeconds: 3600\ntemplate: {spec: {nodeSelector: {" + s.namespace + ": here}}}")
@@ -77,7 +77,7 @@ func (s *scene) label(node, key, value string) {
 		client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 }
 
-func TestAnImageThatFailsFiftyTimesIsToldTwiceAtMost(t *testing.T) {
+func TestAnImageThatFailsFiftyTimesIsReportedAtMostTwice(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create(byHand)
@@ -108,7 +108,7 @@ func TestAnImageThatFailsFiftyTimesIsToldTwiceAtMost(t *testing.T) {
 	s.g.Expect(c.Reason).To(Equal(diagnosis.ReasonImagePullBackOff))
 }
 
-func TestASecondFailureOfTheSameReasonIsTold(t *testing.T) {
+func TestASecondFailureWithTheSameReasonIsReported(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create(byHand)
@@ -123,7 +123,7 @@ func TestASecondFailureOfTheSameReasonIsTold(t *testing.T) {
 	s.g.Expect(s.condition(v1alpha1.ConditionReady).Message).To(ContainSubstring("exit code 2"))
 }
 
-func TestAnOOMKillIsToldAlsoAfterTheRecovery(t *testing.T) {
+func TestAnOOMKillIsReportedAlsoAfterTheRecovery(t *testing.T) {
 	t.Parallel()
 	for name, quick := range map[string]bool{"seen while it lasted": false, "over before anyone looked": true} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestAChangeWaitsForARestart(t *testing.T) {
 	s.g.Expect(s.condition(v1alpha1.ConditionUpdatePending).Status).To(Equal(metav1.ConditionFalse))
 }
 
-func TestAChangeIsMadeAtOnceIfThatIsAskedFor(t *testing.T) {
+func TestRecreateAppliesAChangeAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("image: example.org/nb:1\nupdateStrategy: {type: Recreate}")
@@ -233,7 +233,7 @@ func TestANotebookThatIsDeletedWhileItStartsLeavesNothing(t *testing.T) {
 	}).WithTimeout(patience).Should(Succeed())
 }
 
-func TestANameAtTheLimitRuns(t *testing.T) {
+func TestANotebookWithTheLongestNameRuns(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	name := "n" + strings.Repeat("b", 51)

@@ -63,8 +63,8 @@ func podKey(j *v1alpha1.Jupyter) types.NamespacedName {
 
 func podName(j *v1alpha1.Jupyter) string { return j.Name + "-0" }
 
-// replacePod deletes a pod with an older template: at once if the user wants that, and
-// otherwise only if nothing runs in it that could be lost.
+// replacePod deletes a pod with an older template. It does so at once if the user wants
+// that, and otherwise only if nothing runs in it that could be lost.
 func (r *Reconciler) replacePod(ctx context.Context, n *notebook) (step.Result, error) {
 	pending := func(reason, message string) {
 		n.updatePending = condition(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, reason, message)

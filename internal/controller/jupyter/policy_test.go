@@ -15,7 +15,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// What a Jupyter makes the operator do for its author.
+// Rights that the operator uses for the author of a Jupyter.
 var (
 	pods     = cluster.Rule("", "pods", "create")
 	services = cluster.Rule("", "services", "create")
@@ -51,7 +51,7 @@ access: {type: Ingress, host: lab.example.org, tlsSecretName: certificate}
 auth: {tokenSecretRef: {name: password}}
 `
 
-func TestAJupyterTakesTheRightsThatItMakesTheOperatorUse(t *testing.T) {
+func TestAJupyterNeedsTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	account := named("trainer", cluster.Rule("", "serviceaccounts/token", "create"))
@@ -97,7 +97,7 @@ func TestAJupyterTakesTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 	}
 }
 
-func TestRightsElsewhereOrOnOthersAreWorthNothing(t *testing.T) {
+func TestRightsInOtherNamespacesOrOnOtherObjectsDoNotCount(t *testing.T) {
 	c := cluster.Shared(t)
 	g := NewWithT(t)
 	here, there := c.Namespace(t, nil), c.Namespace(t, nil)
@@ -118,14 +118,14 @@ func TestRightsElsewhereOrOnOthersAreWorthNothing(t *testing.T) {
 	}
 	for _, spec := range []string{
 		`auth: {tokenSecretRef: {name: mine}}`, `serviceAccountName: mine`,
-		// Whoever may create pods may have any Secret in one.
+		// A user who may create pods can use any Secret in one.
 		`template: {spec: {imagePullSecrets: [{name: theirs}], containers: [{name: notebook, envFrom: [{secretRef: {name: theirs}}]}]}}`,
 	} {
 		g.Expect(reader.Create(t.Context(), manifest(here, spec), client.DryRunAll)).To(Succeed(), spec)
 	}
 }
 
-func TestOnlyASizeThatGrowsTakesTheRightToPatchClaims(t *testing.T) {
+func TestOnlyAGrowingSizeNeedsTheRightToPatchClaims(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	user := author(t, c, namespace, pods, services, claims)
@@ -151,7 +151,7 @@ func TestOnlyASizeThatGrowsTakesTheRightToPatchClaims(t *testing.T) {
 	}
 }
 
-func TestOnlyStoppingTakesNoRight(t *testing.T) {
+func TestOnlyStoppingNeedsNoRight(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	weak, strong := author(t, c, namespace), author(t, c, namespace, pods, services)
@@ -165,7 +165,7 @@ culling: {idleTimeoutSeconds: 600}
 		allowed     bool
 	}{
 		"stopped":                             {"false", `{"spec":{"suspend":true}}`, true},
-		"stopped, and told when":              {"false", `{"metadata":{"annotations":{"bongsu.io/culled-at":"x"}},"spec":{"suspend":true}}`, true},
+		"stopped, with the time":              {"false", `{"metadata":{"annotations":{"bongsu.io/culled-at":"x"}},"spec":{"suspend":true}}`, true},
 		"started":                             {"true", `{"spec":{"suspend":false}}`, false},
 		"started by leaving it out":           {"true", `{"spec":{"suspend":null}}`, false},
 		"labelled":                            {"false", `{"metadata":{"labels":{"a":"b"}}}`, true},

@@ -23,8 +23,8 @@ var theFailing = map[string]struct{ spec, reason string }{
 	"secret":  {spec: "auth: {tokenSecretRef: {name: missing}}", reason: v1alpha1.ReasonSecretNotFound},
 }
 
-// What failed before the operator was restarted has been told.
-func TestARestartTellsNothingAgainAndRewritesNoStatus(t *testing.T) {
+// Failures from before the restart are already reported.
+func TestARestartRepeatsNoEventAndRewritesNoStatus(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t)
 	s := &scene{Cluster: c, t: t, g: NewWithT(t), namespace: c.Namespace(t, nil)}

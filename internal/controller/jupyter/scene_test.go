@@ -162,9 +162,8 @@ func (s *scene) describer() func() string {
 	}
 }
 
-// tells matches a description that tells of a failure in a condition and in a
-// Warning.
-func tells(reason string, words ...string) OmegaMatcher {
+// describesFailure matches a description with a failure in a condition and in a Warning.
+func describesFailure(reason string, words ...string) OmegaMatcher {
 	all := []OmegaMatcher{
 		MatchRegexp(`Reason: +` + reason + `\n`),
 		MatchRegexp(`Warning +` + reason + ` .*jupyter-controller`),

@@ -15,12 +15,12 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
-// settled is longer than anything is tried again that has failed just now. Time
-// itself is what is tested.
+// settled is longer than the retry interval of a recent failure. The test waits for real
+// time.
 const settled = 12 * time.Second
 
-// What cannot run because of something that lasts is told once, and left alone.
-func TestAFailureThatLastsIsToldOnce(t *testing.T) {
+// A lasting failure causes one Event and no further writes.
+func TestALastingFailureIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spec    string
@@ -31,7 +31,7 @@ func TestAFailureThatLastsIsToldOnce(t *testing.T) {
 			prepare: func(s *scene) { s.quota("none", corev1.ResourcePods, "0") },
 			reason:  diagnosis.ReasonQuotaExceeded,
 		},
-		"a pod of somebody else's in its place": {
+		"a pod of another owner with its name": {
 			prepare: func(s *scene) {
 				s.make(&corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: "nb-0"},
@@ -132,7 +132,7 @@ func (s *scene) hold(pod *corev1.Pod) (release func()) {
 	return func() { set("null") }
 }
 
-func TestAFormerRunSaysNothingOfTheNext(t *testing.T) {
+func TestEventsOfAFormerRunDoNotExplainTheNext(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create("image: example.org/nb:nope\n" + byHand)
@@ -150,7 +150,7 @@ func TestAFormerRunSaysNothingOfTheNext(t *testing.T) {
 	s.g.Expect(s.warnings()).To(Equal(told))
 }
 
-func TestAClaimOfAWrongClassIsMadeAnewWhenItIsDeleted(t *testing.T) {
+func TestAClaimWithAWrongClassIsRecreatedWhenItIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.create(impatient + "storage: {size: 1Gi, storageClassName: nowhere}")

@@ -238,8 +238,9 @@ func (n *notebook) access() metav1.Condition {
 	return access(metav1.ConditionTrue, v1alpha1.ReasonReady, "reached at "+n.jupyter.Status.URL)
 }
 
-// setSuspended dates the condition of a notebook that never was suspended to its
-// creation, not to its first reconcile: earlier Events belong to the first run.
+// setSuspended sets the condition Suspended. If the notebook never was suspended, the
+// condition dates from its creation, not from its first reconcile: earlier Events belong
+// to the first run.
 func (r *Reconciler) setSuspended(n *notebook) {
 	r.Writer.SetCondition(n.jupyter, n.suspended())
 	if !n.jupyter.Spec.Suspend && meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionSuspended) == nil {

@@ -112,7 +112,7 @@ func expectSaid(t *testing.T, err error, want string) {
 	}
 }
 
-func TestTheAPIServerRefusesANameThatChildrenCannotBear(t *testing.T) {
+func TestTheAPIServerRefusesANameThatChildrenCannotHave(t *testing.T) {
 	c := cluster.Shared(t)
 	const want = "metadata.name must be a DNS label of at most 52 characters that begins with a letter: its StatefulSet and Service bear the same name"
 	for name, ok := range map[string]bool{
@@ -130,7 +130,7 @@ func TestTheAPIServerRefusesANameThatChildrenCannotBear(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerTakesWhatIsLeftOut(t *testing.T) {
+func TestTheAPIServerAcceptsOmittedFields(t *testing.T) {
 	c := cluster.Shared(t)
 	g := NewWithT(t)
 	create := func(spec string) *v1alpha1.Jupyter {
@@ -215,8 +215,8 @@ func TestTheAPIServerRefusesToTakeStorageAway(t *testing.T) {
 	}
 }
 
-// What is written must be found again as it was, or it would be written for ever.
-func TestTheAPIServerKeepsChildrenAsTheyAreMade(t *testing.T) {
+// A child that the API server changes would be written again and again.
+func TestTheAPIServerStoresChildrenUnchanged(t *testing.T) {
 	c := cluster.Start(t) // no operator, and no controller that writes a status
 	for name, spec := range map[string]string{
 		"minimal":    "",

@@ -22,7 +22,7 @@ func mayGet(secret string) rbacv1.PolicyRule {
 }
 
 // A receiver makes the operator read a Secret for its author.
-func TestWhoeverMayNotGetASecretCannotUseItInAReceiver(t *testing.T) {
+func TestAUserWhoMayNotGetASecretCannotUseItInAReceiver(t *testing.T) {
 	c := cluster.Shared(t)
 	home := c.Namespace(t, nil)
 	for field, spec := range map[string]string{
@@ -87,7 +87,7 @@ func assertSecretIsDemanded(t *testing.T, c *cluster.Cluster, home string, tc ac
 	g.Expect(weak.Update(t.Context(), changed)).To(refused)
 }
 
-func TestEachOfAReceiversSecretsIsDemanded(t *testing.T) {
+func TestThePolicyChecksEverySecretOfAReceiver(t *testing.T) {
 	c := cluster.Shared(t)
 	home := c.Namespace(t, nil)
 	rules := []rbacv1.PolicyRule{cluster.Rule("bongsu.io", "alarmreceivers", "create"), mayGet("url"), mayGet("headers"), mayGet("ca"), mayGet("key")}

@@ -76,7 +76,7 @@ func certificate(t *testing.T) string {
 
 const slackSpec = "slack: {webhookURLSecretRef: {name: hook}}"
 
-func TestWhatIsWrongWithAReceiverIsToldAndHealsWhenCorrected(t *testing.T) {
+func TestAProblemOfAReceiverIsReportedUntilItIsCorrected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*scene)
 		spec    string
@@ -214,7 +214,7 @@ func TestANameThatResolvesToALoopbackAddressIsNotReached(t *testing.T) {
 	NewWithT(t).Expect(s.sink.Requests()).To(BeEmpty())
 }
 
-func TestAFailingReceiverSaysSoAndHealsWhenItsSecretChanges(t *testing.T) {
+func TestAFailingReceiverIsReportedAndRecoversWhenItsSecretChanges(t *testing.T) {
 	s := newScene(t)
 	s.sink.Always(sink.Status(http.StatusForbidden, "invalid_token hunter2"))
 	s.secret("Authorization", "hunter2")
@@ -252,10 +252,10 @@ func TestAReceiverThatRecoversByItselfIsReadyAgain(t *testing.T) {
 	NewWithT(t).Expect(s.sink.Accepted()).To(HaveLen(1))
 }
 
-// What parks is often put right elsewhere: a channel is unarchived, a name points
-// to another address. Then any write to the receiver or its Secret has it tried
-// again.
-func TestAParkedReceiverIsTriedAgainWhenItOrItsSecretIsTouched(t *testing.T) {
+// The cause of a parked receiver is often corrected elsewhere: a channel is unarchived, or
+// a name gets another address. Any write to the receiver or its Secret then causes a
+// retry.
+func TestAParkedReceiverIsRetriedWhenItOrItsSecretChanges(t *testing.T) {
 	for name, touch := range map[string]func(*scene, *v1alpha1.ClusterAlarmReceiver){
 		"the Secret, whose values stay": func(s *scene, _ *v1alpha1.ClusterAlarmReceiver) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hook"}}
@@ -283,7 +283,7 @@ func TestAParkedReceiverIsTriedAgainWhenItOrItsSecretIsTouched(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatRefusesAMessageSaysSoUntilItTakesOne(t *testing.T) {
+func TestARefusedMessageIsReportedUntilOneIsAccepted(t *testing.T) {
 	s := newScene(t)
 	s.sink.Script(sink.Status(http.StatusBadRequest, "invalid_payload"))
 	s.create("ClusterAlarmReceiver", s.namespace, "webhook: {url: '"+s.sink.URL()+"'}\nallowedNamespaces: {}")

@@ -24,7 +24,7 @@ func (s *scene) bot(w *slackserver.Workspace) *v1alpha1.ClusterAlarmReceiver {
 	return receiver
 }
 
-func TestABotThatMayNotPostSaysWhatToDoAndHeals(t *testing.T) {
+func TestABotThatMayNotPostIsReportedAndRecovers(t *testing.T) {
 	annotate := func(s *scene, r *v1alpha1.ClusterAlarmReceiver) {
 		s.patch(r.DeepCopy(), `{"metadata":{"annotations":{"tried":"again"}}}`)
 		s.patch(r.DeepCopy(), `{"spec":{"allowedNamespaces":{"matchLabels":{"kubernetes.io/metadata.name":"`+s.namespace+`"}}}}`)
@@ -104,7 +104,7 @@ func TestANodeThatIsReadyAgainResolvesItsMessage(t *testing.T) {
 	}
 }
 
-func TestALostThreadIsToldOnTheReceiver(t *testing.T) {
+func TestALostThreadIsReportedOnTheReceiver(t *testing.T) {
 	t.Parallel()
 	s, w := newScene(t), slackserver.New(t)
 	receiver := s.bot(w)

@@ -82,7 +82,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"an alert that ends at once": {
 			"alertmanager: {url: http://a.example, resolveAfterSeconds: 1}", "spec.alertmanager.resolveAfterSeconds: Invalid value",
 		},
-		"mail to nobody": {"email: {host: a.example, from: a@a.example, to: []}", "spec.email.to: Invalid value"},
+		"mail without a recipient": {"email: {host: a.example, from: a@a.example, to: []}", "spec.email.to: Invalid value"},
 		"mail to more than an address": {
 			"email: {host: a.example, from: a@a.example, to: ['Me <me@a.example>']}", "spec.email.to[0]: Invalid value",
 		},
@@ -116,7 +116,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 			"AlarmReceiver", "default", "slack: {webhookURLSecretRef: {namespace: kube-system, name: a}}",
 			`unknown field "spec.slack.webhookURLSecretRef.namespace"`,
 		},
-		"a receiver of a namespace allows nobody else": {
+		"an AlarmReceiver with allowedNamespaces": {
 			"AlarmReceiver", "default", "log: {}\nallowedNamespaces: {}", `unknown field "spec.allowedNamespaces"`,
 		},
 	} {

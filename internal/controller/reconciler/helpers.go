@@ -1,5 +1,5 @@
-// Package reconciler has the parts that the controllers of Jupyter and AppService share:
-// they create children, find out why these do not run, and report it. Package workload
+// Package reconciler has the parts that the controllers of Jupyter and AppService share.
+// They create children, find out why these do not run, and report it. Package workload
 // decides what the children look like.
 package reconciler
 
@@ -138,7 +138,7 @@ func (h *Helpers) Classify(f *Findings, wanted, found client.Object, err error) 
 	exists := found.GetUID() != ""
 	if _, isClaim := wanted.(*corev1.PersistentVolumeClaim); isClaim && exists && apierrors.IsInvalid(err) {
 		cause.Message = fmt.Sprintf("claim %q cannot be changed as spec.storage asks", wanted.GetName())
-		cause.Advice = "a claim can only grow: undo the change, or delete the claim with its files to have it recreated"
+		cause.Advice = "a claim can only grow: undo the change, or delete the claim and its files"
 	}
 	f.Add(cause)
 	// A child that exists is usable although it cannot be changed.

@@ -21,7 +21,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
-func TestAFailureIsToldOnceAsConditionAndAsEvent(t *testing.T) {
+func TestAFailureIsReportedOnceAsConditionAndEvent(t *testing.T) {
 	name := metav1.ObjectMeta{Name: "told"}
 	inDefault := metav1.ObjectMeta{Name: "told", Namespace: metav1.NamespaceDefault}
 	match := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Kinds: []string{"Pod"}}}}
@@ -78,7 +78,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	for name, verdict := range map[string]status.Result{"well": well, "failing": fails, "suspended": suspended} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.tally.Add(w.key.String(), counters.Change{Matched: 1, At: noon})
+			w.counters.Add(w.key.String(), counters.Change{Matched: 1, At: noon})
 			w.reconcile(t, verdict)
 			w.clock.SetTime(noon.Add(10 * time.Minute))
 			for range 3 {
@@ -90,22 +90,22 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	}
 }
 
-func TestCountsAreWrittenOnceAndGoOnAfterARestart(t *testing.T) {
+func TestCountsAreWrittenOnceAndContinueAfterARestart(t *testing.T) {
 	w := newWorld(t)
 	w.reconcile(t, well)
-	w.tally.Add(w.key.String(), counters.Change{Matched: 3, At: noon})
+	w.counters.Add(w.key.String(), counters.Change{Matched: 3, At: noon})
 	if _, writes := w.reconcile(t, well); writes != 1 {
 		t.Errorf("%d requests were written, want one", writes)
 	}
 	w.restart(t)
-	w.tally.Add(w.key.String(), counters.Change{Delivered: 2, At: noon})
+	w.counters.Add(w.key.String(), counters.Change{Delivered: 2, At: noon})
 	w.reconcile(t, well)
 	if got := w.status(t); got.Matched != 3 || got.Delivered != 2 {
 		t.Errorf("matched %d, delivered %d, want 3 and 2", got.Matched, got.Delivered)
 	}
 }
 
-func TestRecoveryIsToldAfterAWarningAlone(t *testing.T) {
+func TestRecoveryIsReportedOnlyAfterAWarning(t *testing.T) {
 	for name, tc := range map[string]struct {
 		verdicts []status.Result
 		want     map[string]int
@@ -125,14 +125,14 @@ func TestRecoveryIsToldAfterAWarningAlone(t *testing.T) {
 				w.clock.SetTime(noon.Add(time.Duration(i) * time.Minute))
 				w.reconcile(t, verdict)
 			}
-			if diff := cmp.Diff(tc.want, w.told(t)); diff != "" {
+			if diff := cmp.Diff(tc.want, w.counts(t)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-func TestAFailureThatLastsIsToldAgainEveryFiftyMinutes(t *testing.T) {
+func TestALastingFailureIsReportedEveryFiftyMinutes(t *testing.T) {
 	w := newWorld(t)
 	for _, tc := range []struct {
 		after, again time.Duration
@@ -167,7 +167,7 @@ func TestAlternatingCausesOfOneFailureAreReportedOnceEach(t *testing.T) {
 		w.reconcile(t, []status.Result{fails, other}[i%2])
 		w.restart(t)
 	}
-	if diff := cmp.Diff(map[string]int{"Warning ReceiverNotFound": 1, "Warning ReceiverNotReady": 1}, w.told(t)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"Warning ReceiverNotFound": 1, "Warning ReceiverNotReady": 1}, w.counts(t)); diff != "" {
 		t.Error(diff)
 	}
 	if got := w.ready(t).LastTransitionTime; !got.Equal(new(metav1.NewTime(noon))) {
@@ -203,7 +203,7 @@ func TestTheStateSummarizesTheStatusAndKstatusAgrees(t *testing.T) {
 			w.reconcile(t, fails) // every state follows a failure
 			w.reconcile(t, tc.result)
 			if tc.notice {
-				w.tally.Notify(w.key.String(), notice)
+				w.counters.Notify(w.key.String(), notice)
 				w.reconcile(t, tc.result)
 			}
 			got := w.status(t)
@@ -220,7 +220,7 @@ func TestTheStateSummarizesTheStatusAndKstatusAgrees(t *testing.T) {
 	}
 }
 
-func TestWhatIsWellOrSuspendedNeedsNoReturn(t *testing.T) {
+func TestAReadyOrSuspendedObjectIsNotRequeued(t *testing.T) {
 	w := newWorld(t)
 	for _, verdict := range []status.Result{well, suspended} {
 		if result, _ := w.reconcile(t, verdict); result.RequeueAfter != 0 {
@@ -231,9 +231,9 @@ func TestWhatIsWellOrSuspendedNeedsNoReturn(t *testing.T) {
 
 func TestARestartRepeatsNoEvent(t *testing.T) {
 	w := newWorld(t)
-	w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused", Since: noon})
+	w.counters.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused", Since: noon})
 	w.reconcile(t, fails)
-	want := w.told(t)
+	want := w.counts(t)
 	for i := range 3 {
 		w.clock.SetTime(noon.Add(time.Duration(i+1) * time.Minute))
 		w.restart(t)
@@ -241,12 +241,12 @@ func TestARestartRepeatsNoEvent(t *testing.T) {
 			t.Errorf("%d requests were written, want at most the Event that there is already", writes)
 		}
 	}
-	if diff := cmp.Diff(want, w.told(t)); diff != "" {
+	if diff := cmp.Diff(want, w.counts(t)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestAChangedMessageIsNewsUnlessOnlyItsNumbersChanged(t *testing.T) {
+func TestAChangedMessageIsReportedUnlessOnlyNumbersChanged(t *testing.T) {
 	w := newWorld(t)
 	for _, tc := range []struct {
 		message string
@@ -266,14 +266,14 @@ func TestAChangedMessageIsNewsUnlessOnlyItsNumbersChanged(t *testing.T) {
 	}
 }
 
-func TestWhatHappenedIsToldOnceAndTheObjectStaysReady(t *testing.T) {
+func TestANoticeIsReportedOnceAndTheObjectStaysReady(t *testing.T) {
 	w := newWorld(t)
-	w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: "no such key", Since: noon.Add(-time.Minute)})
-	w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon})
+	w.counters.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: "no such key", Since: noon.Add(-time.Minute)})
+	w.counters.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon})
 	for range 2 {
 		w.reconcile(t, well)
 	}
-	if diff := cmp.Diff(map[string]int{"Warning MessageDropped": 1, "Warning ExpressionFailed": 1}, w.told(t)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"Warning MessageDropped": 1, "Warning ExpressionFailed": 1}, w.counts(t)); diff != "" {
 		t.Error(diff)
 	}
 	if got := w.ready(t).Status; got != metav1.ConditionTrue {
@@ -288,11 +288,11 @@ func TestWhatHappenedIsToldOnceAndTheObjectStaysReady(t *testing.T) {
 	}
 }
 
-func TestDegradedGoesAfterFiftyMinutesAlsoIfTheOperatorWasStartedAnew(t *testing.T) {
+func TestDegradedEndsFiftyMinutesAfterTheLastNoticeAlsoAfterARestart(t *testing.T) {
 	for name, restart := range map[string]bool{"the same operator": false, "a new one": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon})
+			w.counters.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon})
 			w.reconcile(t, well)
 			if restart {
 				w.restart(t)
@@ -304,7 +304,7 @@ func TestDegradedGoesAfterFiftyMinutesAlsoIfTheOperatorWasStartedAnew(t *testing
 			}
 			// The time of the condition stays, whatever happens meanwhile.
 			w.clock.SetTime(noon.Add(30 * time.Minute))
-			w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: "no such key", Since: noon.Add(30 * time.Minute)})
+			w.counters.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: "no such key", Since: noon.Add(30 * time.Minute)})
 			w.reconcile(t, well)
 			if restart {
 				w.restart(t)
@@ -323,7 +323,7 @@ func TestDegradedGoesAfterFiftyMinutesAlsoIfTheOperatorWasStartedAnew(t *testing
 	}
 }
 
-func TestAVerdictOnAnOldStateIsNotTold(t *testing.T) {
+func TestAResultForAnOldStateIsNotReported(t *testing.T) {
 	w := newWorld(t)
 	result, err := w.try(t, func(ctx context.Context, _ string) (status.Result, error) {
 		changed := w.object.DeepCopyObject().(*v1alpha1.Alarm)
@@ -333,12 +333,12 @@ func TestAVerdictOnAnOldStateIsNotTold(t *testing.T) {
 	if err != nil || result.RequeueAfter == 0 {
 		t.Errorf("got %v, %v, want another try and no error", result, err)
 	}
-	if got := w.told(t); len(got) > 0 {
+	if got := w.counts(t); len(got) > 0 {
 		t.Errorf("told: %v", got)
 	}
 }
 
-func TestAJudgeThatFailsChangesNothing(t *testing.T) {
+func TestAFailedConfigurationChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	failure := errors.New("no answer")
 	_, err := w.try(t, func(context.Context, string) (status.Result, error) { return fails, failure })
@@ -347,12 +347,12 @@ func TestAJudgeThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsGoneIsForgotten(t *testing.T) {
+func TestADeletedObjectIsForgotten(t *testing.T) {
 	w := newWorld(t)
 	key := kube.Key{Kind: "Alarm", Namespace: w.key.Namespace, Name: "gone"}
-	w.tally.Add(key.String(), counters.Change{Matched: 3, At: noon})
+	w.counters.Add(key.String(), counters.Change{Matched: 3, At: noon})
 	var gone []string
-	_, err := w.reporter.Reconcile(t.Context(), key, &v1alpha1.Alarm{},
+	_, err := w.recorder.Reconcile(t.Context(), key, &v1alpha1.Alarm{},
 		func(key string) { gone = append(gone, key) },
 		func(context.Context, string) (status.Result, error) { return well, errors.New("it was judged") })
 	if err != nil {
@@ -362,7 +362,7 @@ func TestAnObjectThatIsGoneIsForgotten(t *testing.T) {
 		t.Error(diff)
 	}
 	var status v1alpha1.AlarmStatus
-	if w.tally.Apply(key.String(), "uid", &status); status.Matched != 0 {
+	if w.counters.Apply(key.String(), "uid", &status); status.Matched != 0 {
 		t.Errorf("still counted: %d", status.Matched)
 	}
 }

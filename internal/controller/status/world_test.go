@@ -40,8 +40,8 @@ type world struct {
 	object   status.AlarmObject
 	key      kube.Key
 	clock    *clocktesting.FakePassiveClock
-	tally    *counters.Counters
-	reporter *status.Recorder
+	counters *counters.Counters
+	recorder *status.Recorder
 	// writes counts the requests that change something, whatever is answered.
 	writes atomic.Int64
 }
@@ -78,8 +78,8 @@ func (w *world) restart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.tally = counters.New()
-	w.reporter = status.New(c, w.clock, w.tally, w.key.Kind)
+	w.counters = counters.New()
+	w.recorder = status.New(c, w.clock, w.counters, w.key.Kind)
 }
 
 type counter struct {
@@ -94,7 +94,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// reconcile reports a verdict and returns how many requests it wrote.
+// reconcile reports a result and returns how many write requests it sent.
 func (w *world) reconcile(t *testing.T, v status.Result) (reconcile.Result, int64) {
 	t.Helper()
 	before := w.writes.Load()
@@ -109,7 +109,7 @@ func (w *world) try(t *testing.T, judge func(context.Context, string) (status.Re
 	t.Helper()
 	empty := w.object.DeepCopyObject().(status.AlarmObject)
 	gone := func(key string) { t.Errorf("%s is said to be gone", key) }
-	return w.reporter.Reconcile(t.Context(), w.key, empty, gone, judge)
+	return w.recorder.Reconcile(t.Context(), w.key, empty, gone, judge)
 }
 
 func (w *world) status(t *testing.T) *v1alpha1.AlarmStatus {
@@ -155,8 +155,8 @@ func (w *world) events(t *testing.T) []eventsv1.Event {
 	return events
 }
 
-// told returns how often each reason was told.
-func (w *world) told(t *testing.T) map[string]int {
+// counts returns the number of Events for each reason.
+func (w *world) counts(t *testing.T) map[string]int {
 	t.Helper()
 	reasons := map[string]int{}
 	for _, e := range w.events(t) {

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// appUser runs an app whose template names no user: an image may have a name for
-	// its user only, of which nobody can tell that it is not root.
+	// appUser runs an app whose template names no user. An image may only have a name for
+	// its user, which does not prove that the user is not root.
 	appUser = 65532
-	// appHistory is how many former ReplicaSets are kept: to look at, for to go back is
-	// to change the AppService.
+	// appHistory is how many former ReplicaSets are kept, for inspection. To roll back,
+	// change the AppService.
 	appHistory = 2
 )
 
-// AppPod is the pod of an app: ours, with the author's template merged in, and the
-// image, ports and resources of the spec in the app's container. It is not to be used
-// if there are errors; each names the field that it is about.
+// AppPod is the pod of an app: our pod with the author's template merged in, and with the
+// image, ports and resources of the spec. Do not use it if there are errors. Each error
+// names a field.
 func AppPod(a *v1alpha1.AppService, defaultImage string) (corev1.PodTemplateSpec, field.ErrorList) {
 	pod := baseAppPod(a, defaultImage)
 	template := a.Spec.Template
@@ -62,8 +62,7 @@ func restrictedUser() *corev1.PodSecurityContext {
 	}
 }
 
-// unknownContainers finds commands that are to run in a container that the pod does
-// not have.
+// unknownContainers finds commands for containers that the pod does not have.
 func unknownContainers(a *v1alpha1.AppService, pod *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	look := func(check *v1alpha1.ExecCheck, at *field.Path) {
@@ -104,7 +103,7 @@ func hasContainer(pod *corev1.PodSpec, name string) bool {
 	return false
 }
 
-// ContainerOf is the container that a command runs in.
+// ContainerOf is the container in which a command runs.
 func ContainerOf(check *v1alpha1.ExecCheck) string {
 	if check.Container != "" {
 		return check.Container
@@ -129,10 +128,10 @@ func AppDeployment(a *v1alpha1.AppService, pod corev1.PodTemplateSpec) *appsv1.D
 	}
 }
 
-// appMeta is the metadata of an app's Deployment and Service. Where these are to
-// outlive the AppService, if only for its backup, they are nobody's children: a
-// deletion in the foreground would remove them at once, whatever finalizers the
-// AppService has. The annotation says whose they are.
+// appMeta is the metadata of an app's Deployment and Service. Some children outlive the
+// AppService, if only for its backup. They have no owner reference: a foreground deletion
+// would delete them at once, whatever finalizers the AppService has. An annotation names
+// their owner.
 func appMeta(a *v1alpha1.AppService) metav1.ObjectMeta {
 	meta := childMeta(a, a.Name)
 	meta.Annotations = map[string]string{v1alpha1.AnnotationOwnerUID: string(a.UID)}
@@ -142,7 +141,7 @@ func appMeta(a *v1alpha1.AppService) metav1.ObjectMeta {
 	return meta
 }
 
-// AppServiceType is what the Service of an app is, in its absence None.
+// AppServiceType is the type of an app's Service: None if it has none.
 func AppServiceType(a *v1alpha1.AppService) v1alpha1.AppServiceServiceType {
 	switch {
 	case a.Spec.Service.Type != "":
@@ -153,7 +152,7 @@ func AppServiceType(a *v1alpha1.AppService) v1alpha1.AppServiceServiceType {
 	return v1alpha1.AppServiceServiceNone
 }
 
-// AppNetworkService is the Service of an app, or nil if it has none.
+// AppNetworkService is the Service of an app; nil if it has none.
 func AppNetworkService(a *v1alpha1.AppService) *corev1.Service {
 	kind := AppServiceType(a)
 	if kind == v1alpha1.AppServiceServiceNone {
@@ -178,7 +177,7 @@ func AppNetworkService(a *v1alpha1.AppService) *corev1.Service {
 	return service
 }
 
-// AppURL is where an app is reached within the cluster; empty if it has no Service.
+// AppURL is the URL of an app in the cluster; empty without a Service.
 func AppURL(a *v1alpha1.AppService) string {
 	if AppServiceType(a) == v1alpha1.AppServiceServiceNone {
 		return ""

@@ -30,7 +30,7 @@ func saving() *v1alpha1.Backup {
 	return &v1alpha1.Backup{JobTemplate: job, DeadlineSeconds: 60}
 }
 
-func TestAnAppIsARestrictedPodManyTimes(t *testing.T) {
+func TestAnAppIsADeploymentOfRestrictedPods(t *testing.T) {
 	g := NewWithT(t)
 	a := app(nil)
 	pod, errs := AppPod(a, "default-image")
@@ -46,7 +46,7 @@ func TestAnAppIsARestrictedPodManyTimes(t *testing.T) {
 	g.Expect(AppDeployment(a, pod).Spec.Replicas).To(HaveValue(BeEquivalentTo(0)))
 }
 
-func TestWhatAnAppCannotAskFor(t *testing.T) {
+func TestFieldsThatAnAppMayNotSet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.AppService)
 		want   string
@@ -85,7 +85,7 @@ func TestWhatAnAppCannotAskFor(t *testing.T) {
 	}
 }
 
-func TestWhatABackupCannotAskFor(t *testing.T) {
+func TestFieldsThatABackupMayNotSet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*batchv1.JobTemplateSpec)
 		want   string

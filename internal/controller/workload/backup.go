@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// jobKept is how long a Job is kept after its end, in seconds, for its logs.
+	// jobKept is how long a finished Job is kept for its logs, in seconds.
 	jobKept = 24 * 60 * 60
-	// jobKeptAtLeast is what an author must leave the operator to see how it ended.
+	// jobKeptAtLeast is the minimum, so that the operator sees the result.
 	jobKeptAtLeast = 5 * 60
-	// maxLabel is the limit of a label's value, of which a Job's name becomes one.
+	// maxLabel is the limit of a label's value. The name of a Job becomes one.
 	maxLabel = 63
 )
 
 var jobPath = field.NewPath("spec", "backup", "jobTemplate")
 
-// BackupJobName is the name of an AppService's backup: always the same of the same
-// object, so that there are not two, and another of another one of its name.
+// BackupJobName is the name of an AppService's backup. It contains a digest of the UID:
+// one object has one backup, and another object with the same name has another.
 func BackupJobName(a *v1alpha1.AppService) string {
 	sum := sha256.Sum256([]byte(a.UID))
 	suffix := "-backup-" + hex.EncodeToString(sum[:4])
 	return a.Name[:min(len(a.Name), maxLabel-len(suffix))] + suffix
 }
 
-// BackupJob is the Job that backs an app up, with its pod confined as the app's is. It
-// is not to be used if there are errors. It is nobody's child, since it is to run while
-// its AppService is deleted, and its pods are none of the app's.
+// BackupJob is the Job that backs up an app. Its pod has the same restrictions as the
+// app's. Do not use it if there are errors. It has no owner reference, because it runs
+// while the AppService is deleted. Its pods are not pods of the app.
 func BackupJob(a *v1alpha1.AppService) (*batchv1.Job, field.ErrorList) {
 	asked := a.Spec.Backup.JobTemplate
 	if errs := refusedOfJob(asked, jobPath); len(errs) > 0 {
@@ -58,8 +58,8 @@ func BackupJob(a *v1alpha1.AppService) (*batchv1.Job, field.ErrorList) {
 	return job, nil
 }
 
-// backupPod is the pod of a backup. An image has to be named: that of the app is
-// hardly what backs it up.
+// backupPod is the pod of a backup. It must name an image: the app's own rarely contains
+// the tools.
 func backupPod(a *v1alpha1.AppService, template *corev1.PodTemplateSpec, at *field.Path) (corev1.PodTemplateSpec, field.ErrorList) {
 	base := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, EnableServiceLinks: new(false), SecurityContext: restrictedUser(),
@@ -79,8 +79,8 @@ func backupPod(a *v1alpha1.AppService, template *corev1.PodTemplateSpec, at *fie
 	return confined(base, template, at, func(*corev1.Container) {})
 }
 
-// refusedOfJob refuses what would keep a Job from running once, or from being seen to
-// have ended.
+// refusedOfJob refuses fields that would prevent a Job from running once, or the operator
+// from seeing its end.
 func refusedOfJob(asked *batchv1.JobTemplateSpec, at *field.Path) field.ErrorList {
 	spec := &asked.Spec
 	ttl := spec.TTLSecondsAfterFinished

@@ -14,19 +14,17 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// simulateAnnotation is told to the simulated nodes of `bongsu local`: the only one
-// of our annotations that is the author's.
+// simulateAnnotation controls the simulated nodes of `bongsu local`. It is the only
+// annotation of our domain that a template may set.
 const simulateAnnotation = v1alpha1.Group + "/simulate"
 
-// refused is what no user's template may ask for, whatever the Pod Security
-// Standard says of it; own are the labels that the pod will have. It is what would
-// be silently ignored, would break what the object is made of, or would have the
-// operator do what the author may not.
+// refused returns what a template must not contain, regardless of the Pod Security
+// Standard. own are the labels of the pod. These fields would be ignored, would break the
+// children, or would use permissions that the author lacks.
 //
-// The author may create pods in the namespace: an admission policy sees to it. So
-// what any pod may have there (Secrets, claims, a priority) is no matter. A service
-// account is: who may create pods can use any, but here it takes the right to create
-// tokens for it, which the policy demands for spec.serviceAccountName.
+// An admission policy ensures that the author may create pods in the namespace. Secrets,
+// claims and priorities are therefore allowed, as in any pod there. Service accounts are
+// not: the policy demands the right to create tokens for spec.serviceAccountName.
 func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.Path) field.ErrorList {
 	if errs := tooMany(&template.Spec, at.Child("spec")); len(errs) > 0 {
 		return errs
@@ -42,8 +40,7 @@ func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.
 	)
 }
 
-// How much a template may have: to merge and to check it takes time with the square
-// of its lists.
+// Limits of a template: the time to merge and check it grows with the square of its lists.
 const (
 	mostContainers = 64
 	mostVolumes    = 256
@@ -61,8 +58,8 @@ func tooMany(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// directives finds keys that a strategic merge would obey, such as $patch in a map
-// of labels, and lists that are too long for one.
+// directives finds keys that a strategic merge would interpret, such as $patch in a map of
+// labels. It also finds lists that are too long for one.
 func directives(template *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	value, err := generic(template)
 	if err != nil {
@@ -71,7 +68,7 @@ func directives(template *corev1.PodTemplateSpec, at *field.Path) field.ErrorLis
 	return directivesIn(value, at)
 }
 
-// generic is an object in the form that JSON decodes to.
+// generic is decoded JSON.
 func generic(object any) (any, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -129,13 +126,13 @@ func refusedMetadata(asked *metav1.ObjectMeta, own map[string]string, at *field.
 	})...)
 }
 
-// isOurs tells whether a key of labels or annotations is of our domain.
+// isOurs reports whether the key of a label or annotation is in our domain.
 func isOurs(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return domain == v1alpha1.Group || strings.HasSuffix(domain, "."+v1alpha1.Group)
 }
 
-// rule refuses a field where it is broken.
+// rule refuses a field that breaks it.
 type rule struct {
 	field  string
 	broken bool
@@ -165,7 +162,7 @@ func refusedFields(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	})
 }
 
-// refusedOfLasting refuses what would end a pod that is to run until it is stopped.
+// refusedOfLasting refuses fields that end a pod that must run until it is stopped.
 func refusedOfLasting(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	return refusedIf(at, []rule{
 		{"restartPolicy", spec.RestartPolicy != "" && spec.RestartPolicy != corev1.RestartPolicyAlways, "only Always is possible: leave it out"},
@@ -173,7 +170,7 @@ func refusedOfLasting(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	})
 }
 
-// refusedVolumes refuses what would identify the pod as its service account.
+// refusedVolumes refuses volumes with a token of the service account.
 func refusedVolumes(volumes []corev1.Volume, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range volumes {
@@ -191,8 +188,7 @@ func refusedVolumes(volumes []corev1.Volume, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// usedTwice finds names that must be used once for the template to be merged, and
-// for the result to be applied.
+// usedTwice finds duplicate names. The merge and the API server need them to be unique.
 func usedTwice(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	errs := duplicates(spec.Volumes, at.Child("volumes"), "name", func(v corev1.Volume) string { return v.Name })
 	errs = append(errs, duplicates(spec.ImagePullSecrets, at.Child("imagePullSecrets"), "name", func(r corev1.LocalObjectReference) string { return r.Name })...)
@@ -212,7 +208,7 @@ func usedTwice(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// place is a container and where it is.
+// place is a container and its path.
 type place struct {
 	*corev1.Container
 	at *field.Path

@@ -200,7 +200,7 @@ func TestEachTypeOfVolumeThatRestrictedForbidsIsRefusedAndNamed(t *testing.T) {
 	})
 }
 
-func TestVolumesOfOtherTypesPass(t *testing.T) {
+func TestVolumesOfOtherTypesAreAccepted(t *testing.T) {
 	for _, kind := range []string{
 		"configMap: {name: a}", "csi: {driver: a}", "downwardAPI: {}", "emptyDir: {}", "ephemeral: {}", "image: {reference: a}",
 		"persistentVolumeClaim: {claimName: a}", "secret: {secretName: a}",
@@ -237,7 +237,7 @@ template:
 	})
 }
 
-func TestWhatATemplateCannotAskFor(t *testing.T) {
+func TestFieldsThatATemplateMayNotSet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec string
 		want []string
@@ -436,7 +436,7 @@ template:
     containers: [{name: proxy, image: p, env: [{name: JUPYTER_TOKEN, value: mine}], volumeMounts: [{name: home, mountPath: /files}]}]
 `
 
-func TestWhatAnyPodMayHaveATemplateMayAskFor(t *testing.T) {
+func TestFieldsThatATemplateMaySet(t *testing.T) {
 	if got := refusals(t, anyPod); len(got) > 0 {
 		t.Errorf("refused: %v", got)
 	}

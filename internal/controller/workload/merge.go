@@ -10,13 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// merge lays a user's template over a pod of ours, whose first container is called
-// main. The template's container of that name is merged with it; other containers,
-// init containers and volumes are added, in their order. The rest of the pod's spec
-// is merged strategically, as `kubectl patch` does.
+// merge merges a template into our pod, whose first container is called main. The
+// template's container with that name is merged with ours. Its other containers, init
+// containers and volumes are added in their order. The rest of the spec is merged
+// strategically, as by "kubectl patch".
 //
-// The template has passed refused: no name is used twice, and none of its keys is a
-// directive.
+// refused has accepted the template: no name is used twice, and no key is a directive.
 func merge(base corev1.PodTemplateSpec, main string, template *corev1.PodTemplateSpec) (corev1.PodTemplateSpec, error) {
 	pod, user := *base.DeepCopy(), template.DeepCopy()
 	containers, volumes := pod.Spec.Containers, slices.Concat(pod.Spec.Volumes, user.Spec.Volumes)
@@ -44,9 +43,10 @@ func merge(base corev1.PodTemplateSpec, main string, template *corev1.PodTemplat
 	return pod, nil
 }
 
-// mergeContainer lays a container of the user's over ours. Its lists are merged here:
-// a strategic merge would put the user's variables before ours, which they may refer
-// to, and know a port by its number alone, though a server may have both TCP and UDP.
+// mergeContainer merges a container of the template into ours. Its lists are merged here,
+// for two reasons. A strategic merge would put the user's variables before ours, to which
+// they may refer. It also identifies a port only by its number, although a server may use
+// TCP and UDP.
 func mergeContainer(ours, theirs *corev1.Container) error {
 	replaceHandlers(ours, theirs)
 	env := mergeList(ours.Env, theirs.Env, func(e corev1.EnvVar) string { return e.Name })
@@ -60,7 +60,8 @@ func mergeContainer(ours, theirs *corev1.Container) error {
 	return nil
 }
 
-// mergeList puts each of theirs in the place of ours with the same key, or at the end.
+// mergeList replaces each of our items that has the same key, and adds the others at the
+// end.
 func mergeList[T any](ours, theirs []T, key func(T) string) []T {
 	places := map[string]int{}
 	for i, our := range ours {
@@ -76,7 +77,7 @@ func mergeList[T any](ours, theirs []T, key func(T) string) []T {
 	return ours
 }
 
-// portKey is what the API server knows a container's port by.
+// portKey is the key of a container's port in the API server.
 func portKey(port corev1.ContainerPort) string {
 	protocol := port.Protocol
 	if protocol == "" {
@@ -85,8 +86,8 @@ func portKey(port corev1.ContainerPort) string {
 	return fmt.Sprintf("%d/%s", port.ContainerPort, protocol)
 }
 
-// replaceHandlers takes our probes' handlers away where the user has one: a probe
-// can have but one.
+// replaceHandlers removes our handler of a probe if the template has one: a probe can only
+// have one.
 func replaceHandlers(ours, theirs *corev1.Container) {
 	for _, probes := range [][2]*corev1.Probe{
 		{ours.StartupProbe, theirs.StartupProbe}, {ours.ReadinessProbe, theirs.ReadinessProbe}, {ours.LivenessProbe, theirs.LivenessProbe},
@@ -97,7 +98,7 @@ func replaceHandlers(ours, theirs *corev1.Container) {
 	}
 }
 
-// patch merges what is set in change into object.
+// patch merges the fields that are set in change into object.
 func patch[T any](object, change *T) error {
 	before, err := json.Marshal(object)
 	if err != nil {
@@ -120,7 +121,7 @@ func patch[T any](object, change *T) error {
 	return nil
 }
 
-// joined is both maps, the second winning.
+// joined contains both maps. The second wins.
 func joined(one, other map[string]string) map[string]string {
 	both := maps.Clone(one)
 	if both == nil {

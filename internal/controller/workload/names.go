@@ -8,17 +8,17 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// Marks of what is made.
+// Labels of children.
 const (
-	// LabelManagedBy, LabelName and LabelInstance are Kubernetes' own.
+	// LabelManagedBy, LabelName and LabelInstance are recommended by Kubernetes.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelName      = "app.kubernetes.io/name"
 	LabelInstance  = "app.kubernetes.io/instance"
-	// ManagedBy is the value of the first of Kubernetes' labels.
+	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "bongsu"
 )
 
-// family is a kind that is made of other objects, and what they are marked by.
+// family is a kind with children, and their labels.
 type family struct{ kind, label, name string }
 
 var (
@@ -33,20 +33,19 @@ func familyOf(owner metav1.Object) family {
 	return notebooks
 }
 
-// Selector is what selects the pods of a Jupyter or an AppService, in the form of a
-// Service: by this label alone.
+// Selector selects the pods of a Jupyter or an AppService by one label.
 func Selector(owner metav1.Object) map[string]string {
 	return map[string]string{familyOf(owner).label: owner.GetName()}
 }
 
-// Labels are on everything that is made for a Jupyter or an AppService.
+// Labels are on every child of a Jupyter or an AppService.
 func Labels(owner metav1.Object) map[string]string {
 	labels := Selector(owner)
 	maps.Copy(labels, map[string]string{LabelManagedBy: ManagedBy, LabelName: familyOf(owner).name, LabelInstance: owner.GetName()})
 	return labels
 }
 
-// childMeta is the metadata of what goes with its owner.
+// childMeta is the metadata of a child that is deleted with its owner.
 func childMeta(owner metav1.Object, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: owner.GetNamespace(), Name: name, Labels: Labels(owner),
@@ -54,7 +53,7 @@ func childMeta(owner metav1.Object, name string) metav1.ObjectMeta {
 	}
 }
 
-// ownerReference makes an object go with its owner. It holds nobody's deletion up.
+// ownerReference is the reference to the owner. It does not block the owner's deletion.
 func ownerReference(owner metav1.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: familyOf(owner).kind, Name: owner.GetName(), UID: owner.GetUID(),

@@ -13,7 +13,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// evaluator is Kubernetes' own, of the newest version that it knows.
+// evaluator is Kubernetes' own, with its newest version of the standard.
 var evaluator = sync.OnceValue(func() policy.Evaluator {
 	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -22,10 +22,9 @@ var evaluator = sync.OnceValue(func() policy.Evaluator {
 	return e
 })
 
-// violations is what the Pod Security Standard "restricted" says against a pod. What
-// it allows in addition to pods in a user namespace, or of another system than
-// Linux, it does not allow here: an API server that does not know these fields
-// drops them.
+// violations are those of the Pod Security Standard "restricted". Its exceptions for user
+// namespaces and other systems than Linux do not apply: an API server that does not know
+// these fields drops them.
 func violations(pod *corev1.PodTemplateSpec) []policy.CheckResult {
 	spec := pod.Spec
 	spec.HostUsers, spec.OS = nil, nil
@@ -33,10 +32,9 @@ func violations(pod *corev1.PodTemplateSpec) []policy.CheckResult {
 	return slices.DeleteFunc(results, func(r policy.CheckResult) bool { return r.Allowed })
 }
 
-// restricted tells in which fields of the user's template a merged pod is against
-// the Pod Security Standard "restricted". The standard's checks name containers, not
-// fields: so each field is put into a pod that is beyond reproach, and what is then
-// said against that is said against the field.
+// restricted returns the fields of the template with which a merged pod violates the Pod
+// Security Standard "restricted". The checks of the standard name containers, not fields.
+// Each field is therefore checked alone, in a pod that is otherwise valid.
 func restricted(pod, template *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	errs := severalSources(pod, template, at)
 	whole := violations(pod)
@@ -44,7 +42,7 @@ func restricted(pod, template *corev1.PodTemplateSpec, at *field.Path) field.Err
 		return errs
 	}
 	for _, p := range parts(pod, template, at) {
-		alone := blameless(p.container)
+		alone := validPod(p.container)
 		p.put(alone)
 		for _, v := range violations(alone) {
 			errs = append(errs, field.Forbidden(p.at, fmt.Sprintf("the Pod Security Standard \"restricted\" forbids %s: %s", reason(v), p.advice)))
@@ -65,8 +63,8 @@ func reason(v policy.CheckResult) string {
 	return v.ForbiddenReason + " (" + v.ForbiddenDetail + ")"
 }
 
-// severalSources refuses a volume of two types: the standard would be content if one
-// of them is allowed.
+// severalSources refuses a volume with two types: the standard accepts it if one of them
+// is allowed.
 func severalSources(pod, template *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range pod.Spec.Volumes {
@@ -83,9 +81,8 @@ func severalSources(pod, template *corev1.PodTemplateSpec, at *field.Path) field
 	return errs
 }
 
-// blameless is a pod that the standard has nothing against, with a container of
-// that name.
-func blameless(container string) *corev1.PodTemplateSpec {
+// validPod satisfies the standard. It has a container with that name.
+func validPod(container string) *corev1.PodTemplateSpec {
 	c := corev1.Container{Name: container}
 	harden(&c)
 	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -99,14 +96,14 @@ func blameless(container string) *corev1.PodTemplateSpec {
 // part is one field of a pod.
 type part struct {
 	at *field.Path
-	// container is the name of the one that it belongs to, if it does.
+	// container is the name of its container, if it has one.
 	container string
 	advice    string
-	// put puts it into another pod.
+	// put sets the field in another pod.
 	put func(into *corev1.PodTemplateSpec)
 }
 
-// parts are the fields that the standard speaks of.
+// parts are the fields that the standard covers.
 func parts(pod, template *corev1.PodTemplateSpec, at *field.Path) []part {
 	list := slices.Concat(annotationParts(pod, at), podParts(&pod.Spec, at.Child("spec")))
 	for i := range pod.Spec.Volumes {
@@ -127,7 +124,7 @@ func parts(pod, template *corev1.PodTemplateSpec, at *field.Path) []part {
 	return list
 }
 
-// volumePath is where the user's template has a volume.
+// volumePath is the path of a volume in the template.
 func volumePath(template *corev1.PodTemplateSpec, name string, at *field.Path) *field.Path {
 	list := at.Child("spec", "volumes")
 	if template != nil {
@@ -138,7 +135,7 @@ func volumePath(template *corev1.PodTemplateSpec, name string, at *field.Path) *
 	return list.Key(name)
 }
 
-// containerPlaces are the containers of the user's template, by name.
+// containerPlaces are the containers of the template, by name.
 func containerPlaces(template *corev1.PodTemplateSpec, at *field.Path) map[string]place {
 	byName := map[string]place{}
 	if template != nil {
@@ -186,7 +183,7 @@ func podParts(spec *corev1.PodSpec, at *field.Path) []part {
 	return list
 }
 
-// What to do about fields that pods and containers have both.
+// Advice for fields of pods and containers.
 const (
 	adviceProfile = "set it to RuntimeDefault or Localhost, or leave it out"
 	adviceSELinux = "leave out user and role, and set type to container_t or leave it out"
@@ -220,7 +217,7 @@ func securityParts(c *corev1.Container, at *field.Path) []part {
 	return list
 }
 
-// portParts are those that the user asked for; ours are ports of the pod alone.
+// portParts are the ports of the template.
 func portParts(c *corev1.Container, asked place) []part {
 	var list []part
 	for i, port := range asked.Ports {
@@ -232,7 +229,8 @@ func portParts(c *corev1.Container, asked place) []part {
 	return list
 }
 
-// handlerParts are what may make the kubelet connect to a host of the author's choice.
+// handlerParts are fields that can make the kubelet connect to a host that the author
+// chooses.
 func handlerParts(c *corev1.Container, at *field.Path) []part {
 	var list []part
 	add := func(name string, put func(into *corev1.Container)) {

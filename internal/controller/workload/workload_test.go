@@ -134,7 +134,7 @@ func TestATokenIsOursUnlessASecretIsNamed(t *testing.T) {
 	})
 }
 
-func TestAClaimGoesWithItsJupyterOnlyIfAskedTo(t *testing.T) {
+func TestAClaimIsDeletedWithItsJupyterOnlyIfTheSpecSaysSo(t *testing.T) {
 	kept := metav1.ObjectMeta{Namespace: "team", Name: "lab", Labels: labels, Annotations: map[string]string{"bongsu.io/owner-uid": "uid"}}
 	child := metav1.ObjectMeta{Namespace: "team", Name: "lab", Labels: labels, OwnerReferences: []metav1.OwnerReference{owner}}
 	for name, tc := range map[string]struct {
@@ -160,7 +160,7 @@ func TestAClaimGoesWithItsJupyterOnlyIfAskedTo(t *testing.T) {
 	}
 }
 
-func TestAClaimIsWhatStorageSays(t *testing.T) {
+func TestAClaimFollowsSpecStorage(t *testing.T) {
 	for name, tc := range map[string]struct{ storage, want string }{
 		"defaults": {
 			`storage: {size: 1Gi}`,
@@ -244,7 +244,7 @@ func TestANotebookIsReachedAsAccessSays(t *testing.T) {
 	}
 }
 
-func TestAServiceAccountOfOnesOwnBringsItsToken(t *testing.T) {
+func TestACustomServiceAccountMountsItsToken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec, account string
 		token         bool
@@ -281,7 +281,7 @@ template:
 	}
 }
 
-func TestAJupyterIsNotChangedByWhatIsMadeOfIt(t *testing.T) {
+func TestRenderingDoesNotChangeTheJupyter(t *testing.T) {
 	j := jupyter(t, `
 resources: {limits: {cpu: 1}}
 template: {metadata: {labels: {a: b}}, spec: {containers: [{name: notebook, env: [{name: A, value: b}], ports: [{containerPort: 9}]}, {name: proxy}]}}

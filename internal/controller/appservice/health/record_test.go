@@ -12,7 +12,7 @@ import (
 )
 
 // It takes three failures to be unhealthy, and two passes to be healthy again.
-func TestAPodTurnsByARow(t *testing.T) {
+func TestThresholdsInARowChangeTheHealth(t *testing.T) {
 	for what, tc := range map[string]struct{ row, want string }{
 		"one pass of a new pod":                    {"P", "Healthy"},
 		"two failures":                             {"PFF", "Healthy"},
@@ -59,7 +59,7 @@ func TestAPodTurnsByARow(t *testing.T) {
 	}
 }
 
-func TestAPodHasTurnedSinceTheCheckThatTurnedIt(t *testing.T) {
+func TestTheHealthChangedAtTheCheckThatReachedTheThreshold(t *testing.T) {
 	r := observed(row("P"), at(60.7), "FFFFF")
 	if want := at(80); !r.Since.Equal(want) {
 		t.Errorf("unhealthy since %s, want %s", r.Since, want)
@@ -77,7 +77,7 @@ func TestAnOlderObservationIsIgnored(t *testing.T) {
 	}
 }
 
-func TestAnOutcomeThatIsNotKnownTellsNothingOfTheApp(t *testing.T) {
+func TestAnUnknownOutcomeDoesNotChangeTheHealth(t *testing.T) {
 	r := row("P")
 	for i := range 3 {
 		r = r.Add(health.Observation{At: at(float64(10 + i))}, thresholds)
@@ -87,7 +87,7 @@ func TestAnOutcomeThatIsNotKnownTellsNothingOfTheApp(t *testing.T) {
 	}
 }
 
-func TestMessagesAreBounded(t *testing.T) {
+func TestMessagesAreCut(t *testing.T) {
 	r := health.Record{}.Add(health.Observation{At: noon, Outcome: health.Forbidden, Message: strings.Repeat("é", 1000)}, thresholds)
 	if len(r.Message) > 512 || !strings.HasSuffix(r.Message, "é…") {
 		t.Errorf("%d bytes: %q", len(r.Message), r.Message)
@@ -128,7 +128,7 @@ func TestWhatIsNews(t *testing.T) {
 	}
 }
 
-func TestANewContainerIsCountedAnew(t *testing.T) {
+func TestANewContainerStartsWithoutFailures(t *testing.T) {
 	start := noon.Add(-time.Hour)
 	for what, tc := range map[string]struct {
 		before  string

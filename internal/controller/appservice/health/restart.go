@@ -10,44 +10,40 @@ import (
 )
 
 const (
-	// hour is how long a restart counts: a status keeps seconds, and may have cut off
-	// almost one.
+	// hour is how long a restart counts. Times in the status are cut to seconds.
 	hour = time.Hour + time.Second
-	// ahead is how far in the future a remembered restart may be: beyond, a clock was
-	// wrong when it was written, or is now.
+	// ahead is how far in the future a time in the status may be. Beyond it, a clock was
+	// or is wrong.
 	ahead = time.Minute
 )
 
-// Remedy is what may be done about unhealthy pods.
+// Remedy is the input of the decision about unhealthy pods.
 type Remedy struct {
-	// Pods of the app that are not terminating, with their records: one without is not
-	// restarted.
+	// Pods of the app that are not terminating. A pod without a record is not restarted.
 	Pods []Pod
-	// Wanted is how many there are to be.
+	// Wanted is how many pods the app asks for.
 	Wanted int
 	// Times is status.restartTimes.
 	Times []metav1.Time
-	// MaxPerHour bounds restarts.
+	// MaxPerHour limits restarts.
 	MaxPerHour int
 	Now        time.Time
 }
 
-// Restart is what to do.
+// Restart is the decision.
 type Restart struct {
-	// Pod to be restarted; nil for none.
+	// Pod to restart; nil for none.
 	Pod *Pod
-	// Times is what status.restartTimes is to be: with the restart of Pod, if any. To
-	// keep to the limit whatever happens, it must be written before the pod is
-	// restarted.
+	// Times is the new status.restartTimes. Write it before the restart, so that the limit
+	// holds also after a crash.
 	Times []metav1.Time
-	// Next is when the limit would allow it again, if only the limit is in the way.
+	// Next is when the limit allows a restart again; zero if something else prevents it.
 	Next time.Time
 }
 
-// Decide says which pod is to be restarted: one at a time, and that which has been
-// unhealthy for the longest. If all pods of an app are unhealthy it may well be that
-// the check is wrong, and not they. That cannot be told, and an app that fails as a
-// whole needs the remedy most: the limit is what bounds the harm.
+// Decide chooses the pod to restart: one at a time, the one that has been unhealthy for
+// the longest time. If all pods are unhealthy, the check may be wrong, but such an app
+// also needs the remedy most. The limit bounds the harm.
 func (r Remedy) Decide() Restart {
 	d := Restart{Times: recent(r.Times, r.Now)}
 	pod := r.choose()
@@ -64,7 +60,7 @@ func (r Remedy) Decide() Restart {
 	return d
 }
 
-// allowed is when so many of the restarts and one more no longer count.
+// allowed is when enough restarts no longer count for one more.
 func (r Remedy) allowed(times []metav1.Time, over int) time.Time {
 	if over >= len(times) { // none is allowed, ever
 		return time.Time{}
@@ -72,7 +68,7 @@ func (r Remedy) allowed(times []metav1.Time, over int) time.Time {
 	return times[over].Add(hour)
 }
 
-// choose returns the pod to be restarted if the limit allows it.
+// choose returns the pod to restart if the limit allows it.
 func (r Remedy) choose() *Pod {
 	var chosen *Pod
 	for i := range r.Pods {
@@ -94,9 +90,9 @@ func longer(a, b *Pod) bool {
 	return a.Name < b.Name
 }
 
-// disturbs says whether the app is short of another pod than the one that would be
-// restarted. Two that are unhealthy and not ready do not wait for each other: neither
-// would ever be restarted, and nothing is taken away by it.
+// disturbs reports whether the app lacks another pod than the candidate. Two pods that are
+// unhealthy and not ready do not wait for each other: otherwise neither would be
+// restarted.
 func (r Remedy) disturbs(candidate *Pod) bool {
 	if len(r.Pods) < r.Wanted {
 		return true
@@ -111,8 +107,8 @@ func (r Remedy) disturbs(candidate *Pod) bool {
 	return false
 }
 
-// recent are the restarts that count, in order. One in the future does, and is taken
-// to be now, or it would do so for longer than an hour.
+// recent returns the restarts that count, in order. A time in the future becomes now.
+// Otherwise it would count for more than an hour.
 func recent(times []metav1.Time, now time.Time) []metav1.Time {
 	var all []metav1.Time
 	for _, t := range times {

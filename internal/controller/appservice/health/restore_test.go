@@ -11,7 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 )
 
-func TestAfterARestartGoesOnWhatTheStatusSays(t *testing.T) {
+func TestARestartContinuesFromTheStatus(t *testing.T) {
 	pods := []health.Pod{pod("a", row("P")), pod("b", row("PFFFFF")), pod("c", row("PUUU")), pod("d", row("X"))}
 	status := written(t, health.Summarize(&v1alpha1.AppServiceStatus{}, pods, time.Time{}, at(100)), pods)
 	for what, tc := range map[string]struct {
@@ -44,7 +44,7 @@ func TestAfterARestartGoesOnWhatTheStatusSays(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotListedWasHealthyOnlyIfTheListHadRoom(t *testing.T) {
+func TestAPodThatIsNotListedWasHealthyOnlyIfTheListWasNotFull(t *testing.T) {
 	for what, tc := range map[string]struct {
 		pods []health.Pod
 		want v1alpha1.PodHealth
@@ -69,7 +69,7 @@ func TestWhoIsNotListedWasHealthyOnlyIfTheListHadRoom(t *testing.T) {
 }
 
 // A leader that knows nothing but the status makes the same status of it.
-func TestATakeoverChangesAndTellsNothing(t *testing.T) {
+func TestATakeoverChangesNothing(t *testing.T) {
 	pods := append(many(900, 20, 10), pod("d", health.Record{}), pod("e", row("LLL")), pod("f", row("FFFP")))
 	status := written(t, health.Summarize(&v1alpha1.AppServiceStatus{}, pods, time.Time{}, at(100.9)), pods)
 	for i := range pods {

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,8 +13,8 @@ import (
 )
 
 const (
-	// heartbeat is how often counts and messages are brought up to date while nothing
-	// else changes.
+	// heartbeat is how often counts and messages are updated while the health stays the
+	// same.
 	heartbeat = 5 * time.Minute
 	// maxListed is the limit of status.nodeStatuses.
 	maxListed = 50
@@ -23,29 +24,29 @@ const (
 type Pod struct {
 	Name string
 	UID  types.UID
-	// Ready is what its condition says.
+	// Ready is the pod's condition Ready.
 	Ready bool
-	// Record of its checks. If it is none, the status tells.
+	// Record of its checks. Without one, it is restored from the status.
 	Record Record
 }
 
-// Summary is how the pods of an app fare, as a status says it.
+// Summary is the health of the pods of an app, for its status.
 type Summary struct {
 	Healthy, Unhealthy, Unknown int32
 	NodeStatuses                []v1alpha1.NodeStatus
-	// Condition is that of type Healthy.
+	// Condition is the condition Healthy.
 	Condition Condition
-	// Transitions are what to tell once the status is written.
+	// Transitions are the changes to report.
 	Transitions Transitions
-	// Refreshed is when counts and messages were last brought up to date: to be handed
-	// back the next time, and not to be kept anywhere but in memory.
+	// Refreshed is when counts and messages were last updated. Pass it to the next
+	// Summarize. Keep it only in memory.
 	Refreshed time.Time
-	// Next is when they are to be again; zero if there are none.
+	// Next is when they must be updated again; zero if no pod needs it.
 	Next time.Time
 }
 
-// Summarize summarizes. was is the status as it is; refreshed is that of the last
-// Summary, zero if there was none in this process. The pods may come in any order.
+// Summarize returns the summary of pods in any order. was is the present status. refreshed
+// is that of the last Summary, and zero if this process has none.
 func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.Time) Summary {
 	pods = known(was, pods)
 	s := Summary{Refreshed: refreshed}
@@ -63,13 +64,13 @@ func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.T
 	return s
 }
 
-// Write puts the summary into a status. The condition is left to the caller.
+// Write copies the summary into a status, except for the condition.
 func (s *Summary) Write(status *v1alpha1.AppServiceStatus) {
 	status.Healthy, status.Unhealthy, status.Unknown = s.Healthy, s.Unhealthy, s.Unknown
 	status.NodeStatuses = s.NodeStatuses
 }
 
-// known returns the pods in order of their names, each with a record.
+// known returns the pods in the order of their names, each with a record.
 func known(was *v1alpha1.AppServiceStatus, pods []Pod) []Pod {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
@@ -94,11 +95,11 @@ func (s *Summary) count(pods []Pod) {
 	}
 }
 
-// ages says whether what is said of a pod goes out of date.
+// ages reports whether the entry of a pod becomes outdated.
 func ages(e v1alpha1.NodeStatus) bool { return e.Reason != v1alpha1.ReasonNotChecked }
 
-// list lists the pods that are not healthy. If there are too many, those whose health
-// is unknown are left out first.
+// list lists the pods that are not healthy. If there are too many, it leaves out pods with
+// unknown health first.
 func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Time) []v1alpha1.NodeStatus {
 	var chosen []*Pod
 	for _, health := range []v1alpha1.PodHealth{v1alpha1.PodUnhealthy, v1alpha1.PodHealthUnknown} {
@@ -116,8 +117,8 @@ func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Tim
 	return all
 }
 
-// entry says how a pod fares. Of one that has not turned since, it says what was said,
-// unless that is to be brought up to date.
+// entry is the entry of a pod. If its health has not changed, it is the former one, unless
+// that must be updated.
 func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) v1alpha1.NodeStatus {
 	former := listed(was, p.Name)
 	same := former != nil && p.isAsIn(former)
@@ -138,9 +139,155 @@ func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) 
 	}
 }
 
-// isAsIn says whether the pod has not turned since that was said of it.
+// isAsIn reports whether the health of the pod is still the one of the entry.
 func (p *Pod) isAsIn(e *v1alpha1.NodeStatus) bool {
 	r := &p.Record
 	return e.PodUID == string(p.UID) && e.Health == r.Health && e.Reason == r.Reason &&
 		(r.Since.IsZero() || r.Since.Equal(e.LastTransitionTime.Time))
+}
+
+// maxNames is how many pods a message names.
+const maxNames = 5
+
+// Messages do not change while the health stays the same: each change is a write.
+const (
+	messageNotChecked = "the pod was not checked yet"
+	messageHealthy    = "the health check passes in every pod"
+	messageNoPods     = "there is no pod to check"
+	messageNoCheck    = "spec.healthCheck is not given"
+)
+
+// Condition is the condition Healthy without its times.
+type Condition struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+}
+
+// NoCheck is the condition Healthy of an app without a health check.
+func NoCheck() Condition {
+	return Condition{metav1.ConditionUnknown, v1alpha1.ReasonNotRequested, messageNoCheck}
+}
+
+// worst are the reasons of the condition. The first reason that a pod has wins.
+var worst = []struct {
+	status       metav1.ConditionStatus
+	health       v1alpha1.PodHealth
+	reason, text string
+}{
+	{metav1.ConditionFalse, v1alpha1.PodUnhealthy, v1alpha1.ReasonHealthCheckFailed, "the health check fails in"},
+	{metav1.ConditionFalse, v1alpha1.PodUnhealthy, v1alpha1.ReasonExecLeaked, "the command of the health check does not end in"},
+	{metav1.ConditionUnknown, v1alpha1.PodHealthUnknown, v1alpha1.ReasonExecForbidden, "the operator may not make the health check in"},
+	{metav1.ConditionUnknown, v1alpha1.PodHealthUnknown, v1alpha1.ReasonHealthCheckUnreachable, "the health check cannot be made in"},
+	{metav1.ConditionUnknown, v1alpha1.PodHealthUnknown, v1alpha1.ReasonNotChecked, "the health check was not made yet in"},
+}
+
+// conditionOf is the condition for pods in the order of their names.
+func conditionOf(pods []Pod) Condition {
+	if len(pods) == 0 {
+		return Condition{metav1.ConditionUnknown, v1alpha1.ReasonNotChecked, messageNoPods}
+	}
+	for _, w := range worst {
+		if names := namesOf(pods, w.health, w.reason); len(names) > 0 {
+			return Condition{w.status, w.reason, fmt.Sprintf("%s %d of %d pods: %s", w.text, len(names), len(pods), Names(names))}
+		}
+	}
+	return Condition{metav1.ConditionTrue, v1alpha1.ReasonHealthy, messageHealthy}
+}
+
+func namesOf(pods []Pod, health v1alpha1.PodHealth, reason string) []string {
+	var names []string
+	for i := range pods {
+		if r := &pods[i].Record; r.Health == health && r.Reason == reason {
+			names = append(names, pods[i].Name)
+		}
+	}
+	return names
+}
+
+// Names lists the names of pods: at most five, and the number of others.
+func Names(names []string) string {
+	if more := len(names) - maxNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Transitions are the pods whose health changed between two statuses. Pods that do not fit
+// into the status are left out.
+type Transitions struct {
+	// Failed became unhealthy, or have another reason.
+	Failed []v1alpha1.NodeStatus
+	// Unchecked can no longer be checked. If the operator may not check several pods, the
+	// first stands for the app. It stays the same when a retry finds more.
+	Unchecked []v1alpha1.NodeStatus
+	// Recovered were unhealthy and are healthy. The entries are the former ones.
+	Recovered []v1alpha1.NodeStatus
+}
+
+func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Transitions {
+	var t Transitions
+	forbidden := says(was, v1alpha1.ReasonExecForbidden)
+	first := firstForbidden(now)
+	newest := newestWhere(was)
+	for _, e := range now.NodeStatuses {
+		former := listed(was, e.Name)
+		switch {
+		case former != nil && turnedNot(former, &e), former == nil && !e.LastTransitionTime.After(newest):
+		case e.Health == v1alpha1.PodUnhealthy:
+			t.Failed = append(t.Failed, e)
+		case e.Reason == v1alpha1.ReasonNotChecked, e.Reason == v1alpha1.ReasonExecForbidden && (forbidden || e.Name != first):
+		default:
+			t.Unchecked = append(t.Unchecked, e)
+		}
+	}
+	for i := range pods {
+		if e := listed(was, pods[i].Name); e != nil && recovered(e, &pods[i]) {
+			t.Recovered = append(t.Recovered, *e)
+		}
+	}
+	return t
+}
+
+// firstForbidden returns the name of the pod that the operator may not check since the
+// earliest time.
+func firstForbidden(now *Summary) (name string) {
+	var since time.Time
+	for _, e := range now.NodeStatuses {
+		if t := e.LastTransitionTime.Time; e.Reason == v1alpha1.ReasonExecForbidden && (name == "" || t.Before(since)) {
+			name, since = e.Name, t
+		}
+	}
+	return name
+}
+
+func says(status *v1alpha1.AppServiceStatus, reason string) bool {
+	for i := range status.NodeStatuses {
+		if status.NodeStatuses[i].Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// newestWhere is the latest change in a full list; zero if the list was not full. A pod
+// that appears in the list but changed earlier only moved up.
+func newestWhere(status *v1alpha1.AppServiceStatus) (newest time.Time) {
+	if !truncated(status) {
+		return newest
+	}
+	for i := range status.NodeStatuses {
+		if t := status.NodeStatuses[i].LastTransitionTime.Time; t.After(newest) {
+			newest = t
+		}
+	}
+	return newest
+}
+
+func turnedNot(a, b *v1alpha1.NodeStatus) bool {
+	return a.PodUID == b.PodUID && a.Health == b.Health && a.Reason == b.Reason &&
+		a.LastTransitionTime.Equal(&b.LastTransitionTime)
+}
+
+func recovered(e *v1alpha1.NodeStatus, p *Pod) bool {
+	return e.Health == v1alpha1.PodUnhealthy && p.Record.Health == Healthy && e.PodUID == string(p.UID)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 )
 
-func TestASummaryCountsAllAndListsWhoIsNotHealthy(t *testing.T) {
+func TestASummaryCountsAllPodsAndListsThoseThatAreNotHealthy(t *testing.T) {
 	s := health.Summarize(&v1alpha1.AppServiceStatus{}, []health.Pod{
 		pod("d", row("PXX")), pod("b", row("PFFF")), pod("a", row("P")), pod("c", health.Record{}),
 	}, time.Time{}, at(100.5))
@@ -48,7 +48,7 @@ func many(healthyOnes, unhealthyOnes, unknownOnes int) []health.Pod {
 	return pods
 }
 
-func TestOfManyFiftyAreListedTheUnhealthyFirst(t *testing.T) {
+func TestFiftyPodsAreListedTheUnhealthyFirst(t *testing.T) {
 	for what, tc := range map[string]struct {
 		unhealthy, unknown         int
 		wantUnhealthy, wantUnknown int
@@ -117,7 +117,7 @@ func TestASettledFailureIsWrittenEveryFiveMinutes(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoTurnsIsWrittenAnew(t *testing.T) {
+func TestOnlyPodsWhoseHealthChangedAreUpdated(t *testing.T) {
 	before := []health.Pod{pod("a", row("PFFF")), pod("b", row("P"))}
 	status := written(t, health.Summarize(&v1alpha1.AppServiceStatus{}, before, time.Time{}, at(40)), before)
 	after := []health.Pod{
@@ -133,7 +133,7 @@ func TestOnlyWhoTurnsIsWrittenAnew(t *testing.T) {
 	}
 }
 
-func TestAPodThatTurnedTwiceSinceTheLastWriteIsWrittenAnew(t *testing.T) {
+func TestAPodThatChangedTwiceSinceTheLastWriteIsUpdated(t *testing.T) {
 	before := []health.Pod{pod("a", row("PFFF"))}
 	status := written(t, health.Summarize(&v1alpha1.AppServiceStatus{}, before, time.Time{}, at(40)), before)
 	after := []health.Pod{pod("a", observed(before[0].Record, at(40), "PPFFF"))}

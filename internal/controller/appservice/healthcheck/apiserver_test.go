@@ -55,7 +55,7 @@ func serveAt(t *testing.T, ip string) (port int32) {
 	return int32(l.Addr().(*net.TCPAddr).Port)
 }
 
-func TestTheAPIServersOwnAnswersAreToldFromTheApps(t *testing.T) {
+func TestAnswersOfTheAPIServerAreDistinguishedFromThoseOfTheApp(t *testing.T) {
 	c := cluster.Shared(t)
 	ns, ip := c.Namespace(t, nil), ownAddress(t)
 	open := serveAt(t, ip)

@@ -13,7 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
 )
 
-func TestTheCheckThatTheSpecAsksFor(t *testing.T) {
+func TestTheSpecSelectsTheCheck(t *testing.T) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-0", UID: "uid"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{

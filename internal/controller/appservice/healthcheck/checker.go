@@ -1,40 +1,75 @@
+// Package healthcheck makes the health checks of an app's pods. It sends an HTTP request
+// to a pod, directly or through the API server's proxy, or runs a command in it.
+//
+// A tenant controls every part of a check: path, headers, command, and the answer of the
+// pod. Therefore a check connects only to the pod's address. It resolves no names, follows
+// no redirects and uses no proxies. It reads a limited amount. A message is one line of at
+// most 512 bytes with the answer of the pod. It contains no headers, arguments or
+// addresses.
+//
+// An HTTP check means the same as for the kubelet: 200 to 399 is healthy, the certificate
+// is not verified, and the Host header is used. There are two differences. No redirect is
+// followed, not even to the same pod. Headers that belong to a connection are refused.
+//
+// A direct check fails if the pod refuses the connection, or if it does not answer
+// correctly. If there is no connection, the check could not be made: a network policy may
+// block it.
+//
+// Through the API server, its own answers must be distinguished from the app's. They are
+// objects of kind Status with the code of the answer. An app that answers with a Status
+// can therefore pretend that it cannot be reached. Some cases look alike: a pod that
+// refuses connections, and a pod that does not begin to answer in time. They count as
+// checks that could not be made.
+//
+// The headers of such a check reach the API server together with the operator's
+// credentials. Headers with a meaning there are refused, and so is Host: a load balancer
+// could send the credentials to another server. The API server decodes and cleans the
+// path.
+//
+// Package health decides what is healthy.
 package healthcheck
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 )
 
-// DialFunc connects. net.Dialer's DialContext is one.
+// DialFunc connects to an address, like the DialContext of net.Dialer.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Execer runs commands in containers. podexec.Runner is one.
+// Execer runs commands in containers, like podexec.Runner.
 type Execer interface {
 	Run(ctx context.Context, target podexec.Target, command []string, limit time.Duration) (podexec.Result, error)
 }
 
-// Checker makes checks. It is safe for concurrent use, and keeps no connection to any
-// pod.
+// Checker makes checks. It is safe for concurrent use. It keeps no connection to a pod.
 type Checker struct {
 	clock clock.PassiveClock
 	exec  Execer
 	dial  DialFunc
-	// api and apiURL are the way to the API server.
+	// api and apiURL reach the API server.
 	api    http.RoundTripper
 	apiURL *url.URL
 }
 
-// New returns a Checker with the rights of a configuration. dial is how pods are
-// reached; nil is the network's way.
+// New returns a Checker with the permissions of a configuration. dial connects to pods.
+// The default is a direct connection.
 func New(clk clock.PassiveClock, config *rest.Config, exec Execer, dial DialFunc) (*Checker, error) {
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
@@ -50,9 +85,9 @@ func New(clk clock.PassiveClock, config *rest.Config, exec Execer, dial DialFunc
 	return &Checker{clock: clk, exec: exec, dial: dial, api: api, apiURL: apiURL}, nil
 }
 
-// Run makes a check, which takes no longer than its Limit.
+// Run makes a check. It takes no longer than its Limit.
 func (c *Checker) Run(ctx context.Context, check Check) health.Observation {
-	at := c.clock.Now() // of what comes after, the check may not tell
+	at := c.clock.Now() // the check knows nothing of later times
 	ctx, cancel := context.WithTimeout(ctx, check.Limit())
 	defer cancel()
 	var r result
@@ -67,7 +102,7 @@ func (c *Checker) Run(ctx context.Context, check Check) health.Observation {
 	return health.Observation{At: at, Outcome: r.outcome, Message: line(r.message)}
 }
 
-// Overdue is what is to be said of a run that has not returned although its context
+// Overdue is the observation for a run that has not returned although its context has
 // ended.
 func (c *Checker) Overdue(check Check) health.Observation {
 	r := unreachable("the check does not end")
@@ -86,3 +121,146 @@ type result struct {
 func passed() result                    { return result{outcome: health.Passed} }
 func failed(message string) result      { return result{health.Failed, message} }
 func unreachable(message string) result { return result{health.Unreachable, message} }
+
+// Check is one check of one pod.
+type Check struct {
+	Namespace, Pod string
+	PodUID         types.UID
+	// Timeout is spec.healthCheck.timeoutSeconds.
+	Timeout time.Duration
+	// HTTP or Exec is the request or the command.
+	HTTP *HTTP
+	Exec *Exec
+}
+
+// HTTP is a request to a pod.
+type HTTP struct {
+	// IP is the pod's address. It is not used through the API server.
+	IP        string
+	Port      int32
+	Scheme    corev1.URIScheme
+	Path      string
+	Headers   []corev1.HTTPHeader
+	Transport v1alpha1.HealthCheckTransport
+}
+
+// Exec is a command in a container.
+type Exec struct {
+	Container string
+	Command   []string
+}
+
+// For returns the check of a pod for the spec of its app. An error is a mistake in the
+// spec.
+func For(spec *v1alpha1.HealthCheck, pod *corev1.Pod) (Check, error) {
+	c := Check{
+		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID,
+		Timeout: time.Duration(max(1, spec.TimeoutSeconds)) * time.Second,
+	}
+	if spec.Exec != nil {
+		c.Exec = &Exec{Container: spec.Exec.Container, Command: spec.Exec.Command}
+		if c.Exec.Container == "" {
+			c.Exec.Container = v1alpha1.AppContainer
+		}
+		return c, nil
+	}
+	if spec.HTTPGet == nil {
+		return c, errors.New("the health check has neither exec nor httpGet")
+	}
+	port, err := Port(spec.HTTPGet.Port, appContainer(pod))
+	if err != nil {
+		return c, err
+	}
+	c.HTTP = &HTTP{
+		IP: pod.Status.PodIP, Port: port,
+		Scheme: spec.HTTPGet.Scheme, Path: spec.HTTPGet.Path, Headers: spec.HTTPGet.HTTPHeaders,
+		Transport: spec.Transport,
+	}
+	return c, nil
+}
+
+// Limit is the longest time that the check may take. A command needs more than its
+// timeout, to start and to report its end.
+func (c Check) Limit() time.Duration {
+	if c.Exec != nil {
+		return c.Timeout + podexec.Margin
+	}
+	return c.Timeout
+}
+
+// Port returns the number of a port of a container, which may be nil.
+func Port(port intstr.IntOrString, container *corev1.Container) (int32, error) {
+	if port.Type == intstr.Int {
+		if port.IntVal < 1 || port.IntVal > 65535 {
+			return 0, fmt.Errorf("%d is not the number of a port", port.IntVal)
+		}
+		return port.IntVal, nil
+	}
+	if container != nil {
+		for i := range container.Ports {
+			if p := &container.Ports[i]; p.Name == port.StrVal {
+				return p.ContainerPort, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("container %s has no port of the name %q", v1alpha1.AppContainer, port.StrVal)
+}
+
+func appContainer(pod *corev1.Pod) *corev1.Container {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == v1alpha1.AppContainer {
+			return &pod.Spec.Containers[i]
+		}
+	}
+	return nil
+}
+
+// runCommand runs the command of a check. Its output does not matter.
+func (c *Checker) runCommand(ctx context.Context, check Check) result {
+	target := podexec.Target{Namespace: check.Namespace, Pod: check.Pod, Container: check.Exec.Container, UID: check.PodUID}
+	ran, err := c.exec.Run(ctx, target, check.Exec.Command, check.Timeout)
+	switch {
+	case err != nil:
+		return notEnded(err, check.Timeout)
+	case ran.ExitCode == 0:
+		return passed()
+	}
+	message := fmt.Sprintf("exit code %d", ran.ExitCode)
+	if first := firstLine(ran.Output); first != "" {
+		message += ": " + first
+	}
+	return failed(message)
+}
+
+// notEnded is the result of a command whose exit code is not known. Errors of podexec do
+// not contain its arguments.
+func notEnded(err error, timeout time.Duration) result {
+	switch {
+	case errors.Is(err, podexec.ErrLeaked):
+		return leaked()
+	case errors.Is(err, podexec.ErrDeadline):
+		return failed(fmt.Sprintf("the command did not end within %d s", seconds(timeout)))
+	case errors.Is(err, podexec.ErrForbidden):
+		return result{health.Forbidden, "the operator may not create pods/exec here"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return unreachable("the command could not be run in time")
+	default:
+		return unreachable("the command could not be run: " + err.Error())
+	}
+}
+
+func leaked() result {
+	return result{health.Leaked, "the command did not end in time and could not be ended; no other is run until it has"}
+}
+
+// firstLine is the first line of the output that is not empty.
+func firstLine(output string) string {
+	for l := range strings.Lines(output) {
+		if l = line(l); l != "" {
+			return l
+		}
+	}
+	return ""
+}
+
+func seconds(d time.Duration) int { return int(d / time.Second) }

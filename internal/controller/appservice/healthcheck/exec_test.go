@@ -19,7 +19,7 @@ var command = healthcheck.Check{
 	Exec: &healthcheck.Exec{Container: "app", Command: []string{"check", "--password", secret}},
 }
 
-func TestWhatACommandComesTo(t *testing.T) {
+func TestOutcomesOfACommand(t *testing.T) {
 	for what, tc := range map[string]struct {
 		result podexec.Result
 		err    error
@@ -54,7 +54,7 @@ func TestWhatACommandComesTo(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotEndIsSaidSo(t *testing.T) {
+func TestACheckThatDoesNotEndIsReported(t *testing.T) {
 	c := checker(t, "http://unused.invalid", nil, nil)
 	expect(t, "Leaked the command did not end in time and could not be ended; no other is run until it has", c.Overdue(command))
 	expect(t, "Unreachable the check does not end", c.Overdue(get("/")))

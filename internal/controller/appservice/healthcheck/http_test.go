@@ -116,7 +116,7 @@ func TestAnswersOfAPod(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoHTTP(t *testing.T) {
+func TestAnswersThatAreNotHTTP(t *testing.T) {
 	for what, tc := range map[string]struct{ sends, want string }{
 		"another protocol": {"SSH-2.0-OpenSSH_9.6\r\n", "Failed did not answer in HTTP"},
 		"HTTP/1.0":         {"HTTP/1.0 200 OK\r\n\r\nhello", "Passed"},
@@ -192,7 +192,7 @@ func TestTLSIsNotVerified(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeConnectedTo(t *testing.T) {
+func TestAddressesThatRefuseAConnection(t *testing.T) {
 	opError := func(err error) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)}
 	}
@@ -234,7 +234,7 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestACheckGoesToThePodAndNowhereElse(t *testing.T) {
+func TestACheckConnectsOnlyToThePod(t *testing.T) {
 	for what, tc := range map[string]struct{ ip, dialed string }{
 		"IPv4":            {"192.0.2.7", "tcp 192.0.2.7:8080"},
 		"IPv6":            {"2001:db8::7", "tcp [2001:db8::7]:8080"},
@@ -272,7 +272,7 @@ func TestNoProxyIsUsed(t *testing.T) {
 	}
 }
 
-func TestWhatThePodIsAsked(t *testing.T) {
+func TestTheRequestToThePod(t *testing.T) {
 	for what, tc := range map[string]struct {
 		check healthcheck.Check
 		want  string // first line, Host, and given headers

@@ -71,7 +71,7 @@ func TestAnswersThroughTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestWhatTheAPIServerIsAsked(t *testing.T) {
+func TestTheRequestToTheAPIServer(t *testing.T) {
 	const pod = "/api/v1/namespaces/team/pods/"
 	for what, tc := range map[string]struct {
 		base  string
@@ -110,7 +110,7 @@ func TestWhatTheAPIServerIsAsked(t *testing.T) {
 }
 
 // The operator's rights must not be lent to whoever writes a health check.
-func TestWhatMustNotReachTheAPIServer(t *testing.T) {
+func TestPathsThatMustNotReachTheAPIServer(t *testing.T) {
 	for what, tc := range map[string]struct {
 		check healthcheck.Check
 		want  string

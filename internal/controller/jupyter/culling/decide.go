@@ -1,19 +1,38 @@
+// Package culling decides whether a notebook is unused, when to warn, and when to stop it.
+// It is pure: the results of probes and the time are inputs.
+//
+// Its rules:
+//
+//   - Only a successful probe culls. It began at or after the time in the warning, and
+//     found the notebook unused for the whole idle timeout. A failed, old or missing
+//     probe never culls.
+//   - The warning comes first. Use of the notebook cancels it, and so does a server that
+//     stops answering.
+//   - A start is a use: a resumed notebook has its whole time again.
+//   - If probes stop for a while, or the clock jumps, the warning is repeated.
+//   - The status contains enough to continue after a restart of the operator, also
+//     during a warning.
+//   - The status changes with a condition, with the time of culling, and otherwise every
+//     five minutes at most.
+//
+// The package does not emit Events and writes nothing.
 package culling
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 const (
-	// heartbeat is how often lastActivityTime is brought up to date while nothing else
-	// changes.
+	// heartbeat is how often lastActivityTime is updated while nothing else changes.
 	heartbeat = 5 * time.Minute
-	// ahead is how far in the future a remembered time may be: beyond, a clock was
-	// wrong when it was written.
+	// ahead is how far in the future a time in the status may be. Beyond it, a clock was
+	// wrong.
 	ahead = time.Minute
 )
 
@@ -23,34 +42,35 @@ type Condition struct {
 	Reason, Message string
 }
 
-// Input is what is decided upon.
+// Input is the input of a decision.
 type Input struct {
 	Settings Settings
-	// Started is when the notebook's container was started; zero if it does not run.
+	// Started is when the notebook's container started; zero if it does not run.
 	Started time.Time
-	// Culled: it is culling that the notebook is suspended by.
+	// Culled: culling has suspended the notebook.
 	Culled bool
-	// Remembered is what the status says.
+	// Remembered is the content of the status.
 	Remembered Memory
-	// Record is what probes of the pod came to.
+	// Record contains the probes of the pod.
 	Record Record
 	Now    time.Time
 }
 
-// Decision is what the status should say, and what is to be done.
+// Decision is the new content of the status, and what to do.
 type Decision struct {
 	Idle, Responding Condition
 	// LastActivity and CullTime are zero if there is none.
 	LastActivity, CullTime time.Time
-	// Probe is nil if there is none to tell of.
+	// Probe is nil if there is none to show.
 	Probe *v1alpha1.ProbeResult
-	// Warn: say that the notebook is culled at CullTime, and remember it.
+	// Warn: the notebook is culled at CullTime. Write that to the status and emit the
+	// warning.
 	Warn bool
-	// Cancelled: it was said, and no longer holds, since the notebook is used.
+	// Cancelled: a former warning no longer holds, because the notebook is used.
 	Cancelled bool
 	// Cull: stop the notebook now.
 	Cull bool
-	// Next is when a probe may bring about a change, if the notebook is not used.
+	// Next is when a probe may change the decision if the notebook stays unused.
 	Next time.Time
 }
 
@@ -67,14 +87,14 @@ func Decide(in Input) Decision {
 	case !in.fresh():
 		d.Idle, d.CullTime = in.Remembered.Idle, in.Remembered.CullTime
 	default:
-		judge(in, &d)
+		evaluate(in, &d)
 	}
 	remember(in, &d)
 	return d
 }
 
-// stopped is for a notebook that does not run. That and when it was culled remains
-// to be seen.
+// stopped is the decision for a notebook that does not run. The time of its culling stays
+// in the status.
 func stopped(in Input) Decision {
 	d := Decision{
 		Idle:         notProbed(),
@@ -110,22 +130,22 @@ func (in *Input) forget() {
 	}
 }
 
-// failing says whether the server is said not to answer.
+// failing reports whether the server does not answer.
 func (in *Input) failing() bool { return in.Record.failures >= in.Settings.FailureThreshold }
 
-// fresh says whether the last probe succeeded and tells of now.
+// fresh reports whether the last probe succeeded and shows the present.
 func (in *Input) fresh() bool {
 	o := in.Record.latest
 	age := in.Now.Sub(o.At)
 	return !o.At.IsZero() && o.Failure == "" && age <= in.Settings.fresh() && age >= -ahead
 }
 
-// lastUse is when the notebook was last used; starting it is a use.
+// lastUse is when the notebook was last used. A start is a use.
 func (in *Input) lastUse() time.Time {
 	return later(in.Started, later(in.Remembered.LastActivity, in.Record.used))
 }
 
-// responding is the condition ServerResponding. A failure or two change nothing.
+// responding is the condition ServerResponding. One or two failures change nothing.
 func responding(in Input) Condition {
 	switch {
 	case in.failing():
@@ -137,8 +157,8 @@ func responding(in Input) Condition {
 	}
 }
 
-// steady keeps the message of a condition that was written a short while ago: a
-// server that fails now in one way, now in another, must not have each written.
+// steady keeps a recent message. Otherwise a server that fails in alternating ways would
+// cause a write each time.
 func (in *Input) steady(c Condition) Condition {
 	was, probe := in.Remembered.Responding, in.Remembered.Probe
 	if was.Status == c.Status && was.Reason == c.Reason && probe != nil && in.Now.Sub(probe.Time.Time).Abs() < heartbeat {
@@ -147,8 +167,8 @@ func (in *Input) steady(c Condition) Condition {
 	return c
 }
 
-// judge decides by a fresh successful probe.
-func judge(in Input, d *Decision) {
+// evaluate decides by a recent successful probe.
+func evaluate(in Input, d *Decision) {
 	used, o := in.lastUse(), in.Record.latest
 	idleAt := used.Add(in.Settings.untilIdle())
 	if o.Busy || o.At.Before(idleAt) {
@@ -168,9 +188,8 @@ func judge(in Input, d *Decision) {
 	d.Next = later(d.Next, d.CullTime)
 }
 
-// earliestCull is before when no warning can have named a time that still holds:
-// none that was given when the notebook was used later, or before the probes broke
-// off.
+// earliestCull is the earliest time that a valid warning can contain. Warnings before the
+// last use, or before a gap between probes, are not valid.
 func (in *Input) earliestCull(used time.Time) time.Time {
 	earliest := used.Add(in.Settings.IdleTimeout)
 	if !in.Record.since.IsZero() {
@@ -179,7 +198,7 @@ func (in *Input) earliestCull(used time.Time) time.Time {
 	return earliest
 }
 
-// wholeSecond rounds up: the status keeps seconds, and must not keep an earlier one.
+// wholeSecond rounds up: the status keeps seconds, and must not keep an earlier time.
 func wholeSecond(t time.Time) time.Time {
 	if whole := t.Truncate(time.Second); whole.Before(t) {
 		return whole.Add(time.Second)
@@ -187,9 +206,8 @@ func wholeSecond(t time.Time) time.Time {
 	return t
 }
 
-// active is the condition Idle of a notebook that is used. That a kernel is at work is
-// said only where it makes a difference, or it would be said and taken back with
-// every cell.
+// active is the condition Idle of a notebook in use. It reports a busy kernel only if that
+// prevents culling. Otherwise it would change with every cell.
 func active(in Input) Condition {
 	o := in.Record.latest
 	if o.Busy && !o.At.Before(later(in.Started, o.Last).Add(in.Settings.untilIdle())) {
@@ -197,3 +215,33 @@ func active(in Input) Condition {
 	}
 	return Condition{metav1.ConditionFalse, v1alpha1.ReasonActive, messageActive(in.Settings)}
 }
+
+// Messages do not change while nothing changes: each change is a write.
+const (
+	messageNotProbed  = "the notebook is asked whether it is used when it runs and has spec.culling"
+	messageResponding = "the notebook says whether it is used"
+	messageUnknown    = "the notebook does not say whether it is used, so it is not culled; see ServerResponding"
+	messageBusy       = "the notebook was not used for long, but a kernel is busy, so it is not culled"
+)
+
+// maxMessage is the limit of status.lastProbe.message.
+const maxMessage = 512
+
+func notProbed() Condition {
+	return Condition{metav1.ConditionUnknown, v1alpha1.ReasonNotProbed, messageNotProbed}
+}
+
+func messageActive(s Settings) string {
+	return fmt.Sprintf("the notebook was started or used within the last %s", s.untilIdle())
+}
+
+func noActivity(used, cullTime time.Time) string {
+	return fmt.Sprintf("the notebook is unused since %s: it stops at %s unless you use it; its claim stays",
+		stamp(used), stamp(cullTime))
+}
+
+func failing(failure string) string {
+	return "the notebook does not say whether it is used: " + plaintext.Cut(failure, maxMessage)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -281,7 +281,7 @@ func TestANotebookThatDoesNotRunRemembersWhenItWasCulled(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedChangesSeldom(t *testing.T) {
+func TestTheStatusChangesSeldom(t *testing.T) {
 	for what, tc := range map[string]struct {
 		used float64
 		want float64
@@ -308,7 +308,7 @@ func TestWhatIsRememberedChangesSeldom(t *testing.T) {
 	}
 }
 
-func TestAServerThatFailsInManyWaysIsNotWrittenOfEachTime(t *testing.T) {
+func TestAServerThatFailsInManyWaysIsNotWrittenEachTime(t *testing.T) {
 	in := culling.Input{Settings: settings, Started: noon, Remembered: orNotProbed(culling.Memory{}), Now: at(3)}
 	in.Record = record(failed(1), failed(2), failed(3))
 	first := culling.Decide(in)

@@ -262,7 +262,7 @@ func (h *history) culledQuietly() bool {
 	return d.Cull
 }
 
-func TestANotebookInUseIsWrittenOfEveryFiveMinutes(t *testing.T) {
+func TestANotebookInUseIsWrittenEveryFiveMinutes(t *testing.T) {
 	h := newHistory(1)
 	h.settings = settings
 	for h.now < 8*time.Hour {

@@ -1,29 +1,36 @@
 package culling
 
-import "time"
+import (
+	"time"
 
-// Observation is what one probe came to.
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+// Observation is the result of one probe.
 type Observation struct {
-	// At is when it was begun: of what came later it knows nothing.
+	// At is when the probe began. It knows nothing of later use.
 	At time.Time
-	// Failure says why nothing was found out; empty if something was.
+	// Failure is why the probe failed; empty if it succeeded.
 	Failure string
-	// Last is when the server was last used, and Busy that it is being used.
+	// Last is when the server was last used. Busy means that it is in use now.
 	Last time.Time
 	Busy bool
-	// Detail says what there is, for people.
+	// Detail describes what exists, for people.
 	Detail string
 }
 
-// Record is what the probes of one pod came to in this process. The zero Record is
-// of a pod that was not probed yet.
+// Record contains the probes of one pod in this process. The zero Record is that of a pod
+// without probes.
 type Record struct {
 	latest   Observation
 	failures int
-	// used is the latest use of the notebook that any probe knew of.
+	// used is the latest use that a probe has found.
 	used time.Time
-	// since is when probes were taken up again after they had broken off, or the clock
-	// had jumped. Zero: never.
+	// since is when probes continued after a gap or a jump of the clock. Zero means never.
 	since time.Time
 }
 
@@ -43,7 +50,7 @@ func (r Record) Add(o Observation, s Settings) Record {
 	return r
 }
 
-// use is the latest use that an observation knows of.
+// use is the latest use that an observation shows.
 func (o Observation) use() time.Time {
 	if o.Busy {
 		return later(o.Last, o.At)
@@ -56,4 +63,117 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// Settings is spec.culling.
+type Settings struct {
+	IdleTimeout, Warning, Period, Timeout time.Duration
+	FailureThreshold                      int
+}
+
+// SettingsOf reads spec.culling. An object that is older than a field lacks its default.
+func SettingsOf(c v1alpha1.JupyterCulling) Settings {
+	warning := int32(300)
+	if c.WarningSeconds != nil {
+		warning = *c.WarningSeconds
+	}
+	return Settings{
+		IdleTimeout:      seconds(c.IdleTimeoutSeconds, 3600),
+		Warning:          seconds(warning, 0),
+		Period:           seconds(c.PeriodSeconds, 60),
+		Timeout:          seconds(c.TimeoutSeconds, 5),
+		FailureThreshold: int(orDefault(c.FailureThreshold, 3)),
+	}
+}
+
+func seconds(n, unset int32) time.Duration {
+	return time.Duration(orDefault(n, unset)) * time.Second
+}
+
+func orDefault(n, unset int32) int32 {
+	if n == 0 {
+		return unset
+	}
+	return n
+}
+
+// untilIdle is how long a notebook is unused before it is idle.
+func (s Settings) untilIdle() time.Duration { return max(0, s.IdleTimeout-s.Warning) }
+
+// fresh is the largest age of a probe that shows the present, and the largest gap between
+// two probes in a row.
+func (s Settings) fresh() time.Duration { return 2*s.Period + s.Timeout }
+
+// Memory is what the status contains.
+type Memory struct {
+	Idle, Responding Condition
+	// LastActivity and CullTime are zero if there is none.
+	LastActivity, CullTime time.Time
+	// Probe is the one that led to the conditions; nil if there was none.
+	Probe *v1alpha1.ProbeResult
+}
+
+// MemoryOf reads a status.
+func MemoryOf(status *v1alpha1.JupyterStatus) Memory {
+	return Memory{
+		Idle:         conditionOf(status, v1alpha1.ConditionIdle),
+		Responding:   conditionOf(status, v1alpha1.ConditionServerResponding),
+		LastActivity: timeOf(status.LastActivityTime),
+		CullTime:     timeOf(status.CullTime),
+		Probe:        status.LastProbe,
+	}
+}
+
+func conditionOf(status *v1alpha1.JupyterStatus, kind string) Condition {
+	c := meta.FindStatusCondition(status.Conditions, kind)
+	if c == nil {
+		return notProbed()
+	}
+	return Condition{c.Status, c.Reason, c.Message}
+}
+
+func timeOf(t *metav1.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
+}
+
+// remember sets what else the status keeps: all that is known if a condition changes, and
+// otherwise what it has.
+func remember(in Input, d *Decision) {
+	m := in.Remembered
+	d.LastActivity, d.Probe = m.LastActivity, m.Probe
+	used := in.lastUse()
+	changed := d.Idle != m.Idle || d.Responding != m.Responding || !d.CullTime.Equal(m.CullTime)
+	if !changed && !in.stale(used) {
+		return
+	}
+	if in.Record.latest.At.IsZero() {
+		return
+	}
+	d.LastActivity = used
+	d.Probe = probeResult(in.Record.latest)
+}
+
+// stale reports whether the activity in the status is so old that an update is worth a
+// write.
+func (in *Input) stale(used time.Time) bool {
+	return in.Remembered.LastActivity.IsZero() || used.Sub(in.Remembered.LastActivity) >= heartbeat
+}
+
+func probeResult(o Observation) *v1alpha1.ProbeResult {
+	r := &v1alpha1.ProbeResult{Time: metav1.NewTime(o.At), Result: "Success", Message: o.Detail}
+	if o.Failure != "" {
+		r.Result, r.Message = "Failure", o.Failure
+	}
+	r.Message = plaintext.Cut(r.Message, maxMessage)
+	return r
+}
+
+// Changes reports whether the decision needs an action, or differs from the status.
+func (d *Decision) Changes(m Memory) bool {
+	return d.Warn || d.Cull ||
+		d.Idle != m.Idle || d.Responding != m.Responding ||
+		!d.CullTime.Equal(m.CullTime) || !d.LastActivity.Equal(m.LastActivity)
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// errAnswer is never told: askError says it.
+// errAnswer is replaced by an askError.
 var errAnswer = errors.New("not an answer of Jupyter's API")
 
-// statusAnswer is what is needed of /api/status.
+// statusAnswer is the part of /api/status that is needed.
 type statusAnswer struct{ lastActivity time.Time }
 
-// UnmarshalJSON refuses what lacks last_activity.
+// UnmarshalJSON refuses an answer without last_activity.
 func (s *statusAnswer) UnmarshalJSON(data []byte) error {
 	var model struct {
 		LastActivity *time.Time `json:"last_activity"`
@@ -29,7 +29,7 @@ func (s *statusAnswer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// kernel is what is needed of a kernel.
+// kernel is the part of a kernel that is needed.
 type kernel struct {
 	lastActivity time.Time
 	busy         bool
@@ -38,7 +38,7 @@ type kernel struct {
 // kernelsAnswer is /api/kernels.
 type kernelsAnswer []kernel
 
-// UnmarshalJSON refuses what is no list, and kernels that lack a field.
+// UnmarshalJSON refuses answers that are not lists, and kernels that lack a field.
 func (k *kernelsAnswer) UnmarshalJSON(data []byte) error {
 	models, err := list[struct {
 		State        string     `json:"execution_state"`
@@ -57,15 +57,14 @@ func (k *kernelsAnswer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// busy says whether a kernel of that state is in use. Any state but those that
-// surely are not counts: busy, starting, restarting, autorestarting, and what may be
-// added to them.
+// busy reports whether a kernel in that state is in use. Unknown states count as busy, as
+// do busy, starting, restarting and autorestarting.
 func busy(state string) bool { return state != "idle" && state != "dead" }
 
-// terminalsAnswer is the last activities of /api/terminals.
+// terminalsAnswer contains the last activities of /api/terminals.
 type terminalsAnswer []time.Time
 
-// UnmarshalJSON refuses what is no list, and terminals that lack last_activity.
+// UnmarshalJSON refuses answers that are not lists, and terminals that lack last_activity.
 func (t *terminalsAnswer) UnmarshalJSON(data []byte) error {
 	models, err := list[struct {
 		LastActivity *time.Time `json:"last_activity"`
@@ -83,7 +82,7 @@ func (t *terminalsAnswer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// list reads a list of objects: null is none, and neither is an entry that is null.
+// list reads a list of objects. It refuses null, also as an entry.
 func list[T any](data []byte) ([]*T, error) {
 	var models []*T
 	if err := json.Unmarshal(data, &models); err != nil {
@@ -100,7 +99,7 @@ func list[T any](data []byte) ([]*T, error) {
 	return models, nil
 }
 
-// summarize makes one of the three answers.
+// summarize combines the three answers.
 func summarize(status statusAnswer, kernels kernelsAnswer, terminals terminalsAnswer, now time.Time) (Activity, error) {
 	last, busyKernels := status.lastActivity, 0
 	for _, k := range kernels {

@@ -51,7 +51,7 @@ func askWith(t *testing.T, c *server.Client, target server.Target) (server.Activ
 	return got, err
 }
 
-func TestActivityIsTheNewestThatTheServerTellsOf(t *testing.T) {
+func TestTheNewestActivityCounts(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
 	for what, tc := range map[string]struct {
@@ -109,7 +109,7 @@ func TestActivityIsTheNewestThatTheServerTellsOf(t *testing.T) {
 	}
 }
 
-func TestToAskIsNotToUse(t *testing.T) {
+func TestAProbeIsNotAUse(t *testing.T) {
 	server := jupyterserver.New(t, token)
 	server.Set(jupyterserver.State{LastActivity: time.Now().Add(-time.Hour), Kernels: kernels(kernel("idle", time.Now().Add(-time.Hour)))})
 	for range 3 {
@@ -123,7 +123,7 @@ func TestToAskIsNotToUse(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerIsAnError(t *testing.T) {
+func TestInvalidAnswersAreErrors(t *testing.T) {
 	respond := func(code int, contentType, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", contentType)
@@ -193,7 +193,7 @@ func TestWhatIsNoAnswerIsAnError(t *testing.T) {
 	}
 }
 
-func TestEachOfTheAnswersMustBeOne(t *testing.T) {
+func TestEveryAnswerMustBeValid(t *testing.T) {
 	for what, tc := range map[string]struct{ path, body string }{
 		"kernels: null":          {"/api/kernels", `null`},
 		"kernels: an object":     {"/api/kernels", `{}`},
@@ -294,7 +294,7 @@ func TestATokenThatCannotBeSentIsAnError(t *testing.T) {
 	}
 }
 
-func TestATargetDoesNotTellItsToken(t *testing.T) {
+func TestATargetDoesNotPrintItsToken(t *testing.T) {
 	target := server.Target{Address: "10.1.2.3:8888", Token: token}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		for _, v := range []any{target, &target, []server.Target{target}} {
@@ -308,7 +308,7 @@ func TestATargetDoesNotTellItsToken(t *testing.T) {
 	}
 }
 
-func TestServersAreReachedByTheDialerAlone(t *testing.T) {
+func TestServersAreReachedOnlyThroughTheDialer(t *testing.T) {
 	srv := jupyterserver.New(t, token)
 	elsewhere := jupyterserver.New(t, token)
 	t.Setenv("http_proxy", "http://"+elsewhere.Address())
