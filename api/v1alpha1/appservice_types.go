@@ -51,23 +51,23 @@ type AppServicePort struct {
 // AppServiceServiceType says what the Service of an app is.
 //
 // +kubebuilder:validation:Enum=None;ClusterIP;Headless
-type AppServiceServiceType string
+type ServiceType string
 
 // Values of AppServiceServiceType.
 const (
 	// AppServiceServiceNone: there is no Service.
-	AppServiceServiceNone AppServiceServiceType = "None"
+	ServiceTypeNone ServiceType = "None"
 	// AppServiceServiceClusterIP: one address for all replicas.
-	AppServiceServiceClusterIP AppServiceServiceType = "ClusterIP"
+	ServiceTypeClusterIP ServiceType = "ClusterIP"
 	// AppServiceServiceHeadless: the name stands for the addresses of all replicas.
-	AppServiceServiceHeadless AppServiceServiceType = "Headless"
+	ServiceTypeHeadless ServiceType = "Headless"
 )
 
 // AppServiceService says how the app is reached.
-type AppServiceService struct {
+type ServiceSpec struct {
 	// type of the Service. Default: ClusterIP if there are ports, otherwise None.
 	// +optional
-	Type AppServiceServiceType `json:"type,omitempty"`
+	Type ServiceType `json:"type,omitempty"`
 }
 
 // HealthCheckTransport says which way an HTTP check takes.
@@ -281,7 +281,7 @@ type AppServiceSpec struct {
 
 	// service says how the app is reached.
 	// +optional
-	Service AppServiceService `json:"service,omitzero"`
+	Service ServiceSpec `json:"service,omitzero"`
 
 	// healthCheck looks after each pod. Default: none.
 	// +optional
@@ -312,7 +312,7 @@ const (
 )
 
 // NodeStatus says how a pod fares that is not healthy.
-type NodeStatus struct {
+type PodStatus struct {
 	// name of the pod.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
@@ -430,13 +430,13 @@ type AppServiceStatus struct {
 	// +optional
 	Unknown int32 `json:"unknown"`
 
-	// nodeStatuses are the pods that are not healthy, in order of their names; of many,
+	// podStatuses are the pods that are not healthy, in order of their names; of many,
 	// the first 50.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=50
-	NodeStatuses []NodeStatus `json:"nodeStatuses,omitempty"`
+	PodStatuses []PodStatus `json:"podStatuses,omitempty"`
 
 	// restartTimes are when unhealthy pods were replaced within the last hour, by
 	// healthCheck.remedy.
@@ -459,7 +459,7 @@ type AppServiceStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:scope=Namespaced,path=appservices,shortName=app,categories={bongsu,all}
+// +kubebuilder:resource:scope=Namespaced,path=appservices,shortName=appsvc,categories={bongsu,all}
 // +kubebuilder:printcolumn:name="SIZE",type=integer,JSONPath=`.spec.size`
 // +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="UNHEALTHY",type=integer,JSONPath=`.status.unhealthy`

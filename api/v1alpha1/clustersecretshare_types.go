@@ -39,7 +39,7 @@ type ClusterSecretShareSpec struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,shortName=css,categories={bongsu}
+// +kubebuilder:resource:scope=Cluster,shortName=csshare,categories={bongsu}
 // +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=`.status.desired`
 // +kubebuilder:printcolumn:name="SYNCED",type=integer,JSONPath=`.status.synced`

@@ -112,10 +112,10 @@ const (
 	ReasonRecovered = "Recovered"
 	// ReasonFeedReset: the feed's position was not of this cluster's history (an
 	// etcd restore, a new cluster) and was set anew.
-	ReasonFeedReset = "FeedReset"
+	ReasonPositionReset = "PositionReset"
 	// ReasonLedgerReset: the ledger's file could not be read and was set aside;
 	// delivery resumed from the mirror in the cluster.
-	ReasonLedgerReset = "LedgerReset"
+	ReasonOutboxReset = "OutboxReset"
 )
 
 // Conditions of Jupyter and AppService besides Ready. kstatus, and so kubectl's and the deploy

@@ -5,7 +5,7 @@ type ChatReceiver struct {
 	// webhookURLSecretRef names the webhook's URL. Whoever creates or changes the
 	// receiver must be allowed to get this Secret.
 	// +required
-	WebhookURLSecretRef SecretKeyReference `json:"webhookURLSecretRef"`
+	WebhookURLSecretRef SecretURLReference `json:"webhookURLSecretRef"`
 }
 
 // ClusterChatReceiver posts to a channel through a webhook of the chat.
@@ -13,7 +13,7 @@ type ClusterChatReceiver struct {
 	// webhookURLSecretRef names the webhook's URL. Whoever creates or changes the
 	// receiver must be allowed to get this Secret.
 	// +required
-	WebhookURLSecretRef ClusterSecretKeyReference `json:"webhookURLSecretRef"`
+	WebhookURLSecretRef ClusterSecretURLReference `json:"webhookURLSecretRef"`
 }
 
 func (c *ChatReceiver) in(namespace string) *ClusterChatReceiver {
@@ -50,7 +50,7 @@ type TelegramReceiver struct {
 	// tokenSecretRef names the bot's token. Whoever creates or changes the receiver
 	// must be allowed to get this Secret.
 	// +required
-	TokenSecretRef SecretValueReference `json:"tokenSecretRef"`
+	TokenSecretRef SecretKeyReference `json:"tokenSecretRef"`
 }
 
 // ClusterTelegramReceiver has a bot send to a chat of Telegram.
@@ -60,7 +60,7 @@ type ClusterTelegramReceiver struct {
 	// tokenSecretRef names the bot's token. Whoever creates or changes the receiver
 	// must be allowed to get this Secret.
 	// +required
-	TokenSecretRef ClusterSecretValueReference `json:"tokenSecretRef"`
+	TokenSecretRef ClusterSecretKeyReference `json:"tokenSecretRef"`
 }
 
 func (t *TelegramReceiver) in(namespace string) *ClusterTelegramReceiver {

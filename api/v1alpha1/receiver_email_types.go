@@ -71,7 +71,7 @@ type EmailReceiver struct {
 	// allowed to get this Secret. Default: the authorities that the operator's image
 	// trusts.
 	// +optional
-	CASecretRef *SecretValueReference `json:"caSecretRef,omitempty"`
+	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
 }
 
 // ClusterEmailReceiver sends e-mail.
@@ -91,7 +91,7 @@ type ClusterEmailReceiver struct {
 	// allowed to get this Secret. Default: the authorities that the operator's image
 	// trusts.
 	// +optional
-	CASecretRef *ClusterSecretValueReference `json:"caSecretRef,omitempty"`
+	CASecretRef *ClusterSecretKeyReference `json:"caSecretRef,omitempty"`
 }
 
 func (e *EmailReceiver) in(namespace string) *ClusterEmailReceiver {

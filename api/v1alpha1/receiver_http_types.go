@@ -19,7 +19,7 @@ type HTTPServer struct {
 	// urlSecretRef names the URL in a Secret. Whoever creates or changes the
 	// receiver must be allowed to get this Secret.
 	// +optional
-	URLSecretRef *SecretKeyReference `json:"urlSecretRef,omitempty"`
+	URLSecretRef *SecretURLReference `json:"urlSecretRef,omitempty"`
 
 	// headersSecretRef names a Secret of which each entry is sent as a header,
 	// for example Authorization. Whoever creates or changes the receiver must be
@@ -32,7 +32,7 @@ type HTTPServer struct {
 	// cert-manager's. Whoever creates or changes the receiver must be allowed to get
 	// this Secret. Default: the authorities that the operator's image trusts.
 	// +optional
-	CASecretRef *SecretValueReference `json:"caSecretRef,omitempty"`
+	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
 }
 
 // ClusterHTTPServer is a server of the user's own, and how to speak to it.
@@ -46,7 +46,7 @@ type ClusterHTTPServer struct {
 	// urlSecretRef names the URL in a Secret. Whoever creates or changes the
 	// receiver must be allowed to get this Secret.
 	// +optional
-	URLSecretRef *ClusterSecretKeyReference `json:"urlSecretRef,omitempty"`
+	URLSecretRef *ClusterSecretURLReference `json:"urlSecretRef,omitempty"`
 
 	// headersSecretRef names a Secret of which each entry is sent as a header,
 	// for example Authorization. Whoever creates or changes the receiver must be
@@ -59,7 +59,7 @@ type ClusterHTTPServer struct {
 	// cert-manager's. Whoever creates or changes the receiver must be allowed to get
 	// this Secret. Default: the authorities that the operator's image trusts.
 	// +optional
-	CASecretRef *ClusterSecretValueReference `json:"caSecretRef,omitempty"`
+	CASecretRef *ClusterSecretKeyReference `json:"caSecretRef,omitempty"`
 }
 
 func (s *HTTPServer) in(namespace string) ClusterHTTPServer {

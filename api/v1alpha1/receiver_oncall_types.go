@@ -26,7 +26,7 @@ type PagerDutyReceiver struct {
 	// routingKeySecretRef names the key of an Events API v2 integration. Whoever
 	// creates or changes the receiver must be allowed to get this Secret.
 	// +required
-	RoutingKeySecretRef SecretValueReference `json:"routingKeySecretRef"`
+	RoutingKeySecretRef SecretKeyReference `json:"routingKeySecretRef"`
 }
 
 // ClusterPagerDutyReceiver makes incidents of PagerDuty.
@@ -36,7 +36,7 @@ type ClusterPagerDutyReceiver struct {
 	// routingKeySecretRef names the key of an Events API v2 integration. Whoever
 	// creates or changes the receiver must be allowed to get this Secret.
 	// +required
-	RoutingKeySecretRef ClusterSecretValueReference `json:"routingKeySecretRef"`
+	RoutingKeySecretRef ClusterSecretKeyReference `json:"routingKeySecretRef"`
 }
 
 func (p *PagerDutyReceiver) in(namespace string) *ClusterPagerDutyReceiver {

@@ -27,12 +27,12 @@ type SlackReceiver struct {
 	// webhookURLSecretRef names the incoming webhook's URL. Whoever creates or
 	// changes the receiver must be allowed to get this Secret.
 	// +optional
-	WebhookURLSecretRef *SecretKeyReference `json:"webhookURLSecretRef,omitempty"`
+	WebhookURLSecretRef *SecretURLReference `json:"webhookURLSecretRef,omitempty"`
 
 	// tokenSecretRef names the token of a bot with the scope chat:write. Whoever
 	// creates or changes the receiver must be allowed to get this Secret.
 	// +optional
-	TokenSecretRef *SecretValueReference `json:"tokenSecretRef,omitempty"`
+	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
 }
 
 // ClusterSlackReceiver posts to a Slack channel: through an incoming webhook, or as a
@@ -47,12 +47,12 @@ type ClusterSlackReceiver struct {
 	// webhookURLSecretRef names the incoming webhook's URL. Whoever creates or
 	// changes the receiver must be allowed to get this Secret.
 	// +optional
-	WebhookURLSecretRef *ClusterSecretKeyReference `json:"webhookURLSecretRef,omitempty"`
+	WebhookURLSecretRef *ClusterSecretURLReference `json:"webhookURLSecretRef,omitempty"`
 
 	// tokenSecretRef names the token of a bot with the scope chat:write. Whoever
 	// creates or changes the receiver must be allowed to get this Secret.
 	// +optional
-	TokenSecretRef *ClusterSecretValueReference `json:"tokenSecretRef,omitempty"`
+	TokenSecretRef *ClusterSecretKeyReference `json:"tokenSecretRef,omitempty"`
 }
 
 func (s *SlackReceiver) in(namespace string) *ClusterSlackReceiver {

@@ -30,7 +30,7 @@ type WebhookReceiver struct {
 	// request is signed by the rules of Standard Webhooks 1.0. Whoever creates or
 	// changes the receiver must be allowed to get this Secret. Default: no signature.
 	// +optional
-	SigningKeySecretRef *SecretValueReference `json:"signingKeySecretRef,omitempty"`
+	SigningKeySecretRef *SecretKeyReference `json:"signingKeySecretRef,omitempty"`
 }
 
 // ClusterWebhookReceiver posts JSON to an HTTP server.
@@ -47,7 +47,7 @@ type ClusterWebhookReceiver struct {
 	// request is signed by the rules of Standard Webhooks 1.0. Whoever creates or
 	// changes the receiver must be allowed to get this Secret. Default: no signature.
 	// +optional
-	SigningKeySecretRef *ClusterSecretValueReference `json:"signingKeySecretRef,omitempty"`
+	SigningKeySecretRef *ClusterSecretKeyReference `json:"signingKeySecretRef,omitempty"`
 }
 
 func (w *WebhookReceiver) in(namespace string) *ClusterWebhookReceiver {

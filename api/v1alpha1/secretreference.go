@@ -10,7 +10,7 @@ type SecretReference struct {
 }
 
 // SecretKeyReference names one value of a Secret in the receiver's namespace.
-type SecretKeyReference struct {
+type SecretURLReference struct {
 	// name of the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -25,9 +25,9 @@ type SecretKeyReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// SecretValueReference names one value, whose key has no default, of a Secret in the
+// SecretKeyReference names one value, whose key has no default, of a Secret in the
 // receiver's namespace.
-type SecretValueReference struct {
+type SecretKeyReference struct {
 	// name of the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -53,6 +53,18 @@ type ClusterSecretReference struct {
 }
 
 // ClusterSecretKeyReference names one value of a Secret in any namespace.
+type ClusterSecretURLReference struct {
+	// namespace of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	SecretURLReference `json:",inline"`
+}
+
+// ClusterSecretKeyReference names one value, whose key has no default, of a Secret
+// in any namespace.
 type ClusterSecretKeyReference struct {
 	// namespace of the Secret.
 	// +required
@@ -63,18 +75,6 @@ type ClusterSecretKeyReference struct {
 	SecretKeyReference `json:",inline"`
 }
 
-// ClusterSecretValueReference names one value, whose key has no default, of a Secret
-// in any namespace.
-type ClusterSecretValueReference struct {
-	// namespace of the Secret.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace"`
-
-	SecretValueReference `json:",inline"`
-}
-
 // in is the reference as seen from outside of the namespace; nil stays nil.
 func (r *SecretReference) in(namespace string) *ClusterSecretReference {
 	if r == nil {
@@ -83,16 +83,16 @@ func (r *SecretReference) in(namespace string) *ClusterSecretReference {
 	return &ClusterSecretReference{Namespace: namespace, SecretReference: *r}
 }
 
+func (r *SecretURLReference) in(namespace string) *ClusterSecretURLReference {
+	if r == nil {
+		return nil
+	}
+	return &ClusterSecretURLReference{Namespace: namespace, SecretURLReference: *r}
+}
+
 func (r *SecretKeyReference) in(namespace string) *ClusterSecretKeyReference {
 	if r == nil {
 		return nil
 	}
 	return &ClusterSecretKeyReference{Namespace: namespace, SecretKeyReference: *r}
-}
-
-func (r *SecretValueReference) in(namespace string) *ClusterSecretValueReference {
-	if r == nil {
-		return nil
-	}
-	return &ClusterSecretValueReference{Namespace: namespace, SecretValueReference: *r}
 }

@@ -224,7 +224,7 @@ type SecretShareFailure struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Namespaced,shortName=ss,categories={bongsu,all}
+// +kubebuilder:resource:scope=Namespaced,shortName=sshare,categories={bongsu,all}
 // +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=`.status.desired`
 // +kubebuilder:printcolumn:name="SYNCED",type=integer,JSONPath=`.status.synced`

@@ -47,7 +47,7 @@ type SecretShareGrantSpec struct {
 // Deleting it withdraws the copies.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Namespaced,shortName=ssg,categories={bongsu,all}
+// +kubebuilder:resource:scope=Namespaced,shortName=ssgrant,categories={bongsu,all}
 // +kubebuilder:printcolumn:name="FROM",type=string,JSONPath=`.spec.from[*].namespace`
 // +kubebuilder:printcolumn:name="TO",type=string,JSONPath=`.spec.to[*].name`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -86,7 +86,7 @@ var states = map[string]struct{ fires, quiet []string }{
 		},
 		quiet: []string{``, `bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} 5x30`},
 	},
-	"BongsuFeedReset": {
+	"BongsuPositionReset": {
 		fires: []string{`bongsu_feed_resets_total{namespace="n"} 0x10 1x20`},
 		quiet: []string{`bongsu_feed_resets_total{namespace="n"} 1x30`},
 	},

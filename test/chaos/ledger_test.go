@@ -24,7 +24,7 @@ func TestACorruptLedgerIsSetAsideAndTheMirrorGoesOn(t *testing.T) {
 	hook.awaitMore(t, 100)
 	expected := flood.end()
 	s.awaitAll(hook, expected)
-	s.awaitOperatorEvent(v1alpha1.ReasonLedgerReset)
+	s.awaitOperatorEvent(v1alpha1.ReasonOutboxReset)
 	if aside, err := filepath.Glob(filepath.Join(m.dataDir, "*corrupt*")); err != nil || len(aside) == 0 {
 		t.Errorf("nothing was set aside: %q %v", aside, err)
 	}

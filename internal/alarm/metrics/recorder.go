@@ -97,12 +97,12 @@ func (a *Recorder) Queued(receiver string, occurrences int64) {
 // Reset implements pipeline.Reporter.
 func (a *Recorder) Reset(ctx context.Context, text string) {
 	a.metrics.resets.Inc()
-	a.tellOperator(ctx, v1alpha1.ReasonFeedReset, text)
+	a.tellOperator(ctx, v1alpha1.ReasonPositionReset, text)
 }
 
 // LedgerReset tells that the ledger's file was set aside.
 func (a *Recorder) LedgerReset(ctx context.Context, r *outbox.Recovery) {
-	a.tellOperator(ctx, v1alpha1.ReasonLedgerReset,
+	a.tellOperator(ctx, v1alpha1.ReasonOutboxReset,
 		fmt.Sprintf("the ledger could not be read and was set aside as %s (%v); alarms continue from the mirror in the cluster", r.Path, r.Cause))
 }
 

@@ -271,7 +271,7 @@ type silent struct{}
 func (silent) Run(context.Context) error                               { return nil }
 func (silent) Wake(...string)                                          {}
 func (silent) Context(context.Context, *alarm.Event) alarm.Context     { return alarm.Context{} }
-func (silent) Evaluated(alarm.ID, match.Outcome, error, int64)            {}
+func (silent) Evaluated(alarm.ID, match.Outcome, error, int64)         {}
 func (silent) Queued(string, int64)                                    {}
 func (silent) Folded(alarm.ID)                                         {}
 func (silent) Merged(int64)                                            {}

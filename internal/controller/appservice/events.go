@@ -58,7 +58,7 @@ func (a *app) news() []events.Event {
 	return events
 }
 
-func checkFailed(n *v1alpha1.NodeStatus) events.Event {
+func checkFailed(n *v1alpha1.PodStatus) events.Event {
 	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: n.Reason, Action: "Check",
 		Note:     fmt.Sprintf("Pod %s is unhealthy: the check failed %d times in a row: %s", n.Name, n.ConsecutiveFailures, n.Message),
@@ -66,7 +66,7 @@ func checkFailed(n *v1alpha1.NodeStatus) events.Event {
 	}
 }
 
-func notChecked(n *v1alpha1.NodeStatus) events.Event {
+func notChecked(n *v1alpha1.PodStatus) events.Event {
 	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: n.Reason, Action: "Check",
 		Note:     fmt.Sprintf("Pod %s cannot be checked: %s", n.Name, n.Message),
@@ -74,7 +74,7 @@ func notChecked(n *v1alpha1.NodeStatus) events.Event {
 	}
 }
 
-func checkRecovered(n *v1alpha1.NodeStatus) events.Event {
+func checkRecovered(n *v1alpha1.PodStatus) events.Event {
 	return events.Event{
 		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonHealthCheckRecovered, Action: "Check",
 		Note:     fmt.Sprintf("Pod %s is healthy again", n.Name),

@@ -135,14 +135,14 @@ func TestAServiceIsMadeAnewWhenItBecomesAnother(t *testing.T) {
 		return service.Spec.ClusterIP
 	}
 	s.g.Expect(ip()).NotTo(Or(BeEmpty(), Equal(corev1.ClusterIPNone)))
-	set := func(kind v1alpha1.AppServiceServiceType) {
+	set := func(kind v1alpha1.ServiceType) {
 		s.change(func(a *v1alpha1.AppService) { a.Spec.Service.Type = kind })
 	}
-	set(v1alpha1.AppServiceServiceHeadless)
+	set(v1alpha1.ServiceTypeHeadless)
 	s.g.Eventually(ip).WithTimeout(patience).Should(Equal(corev1.ClusterIPNone))
-	set(v1alpha1.AppServiceServiceNone)
+	set(v1alpha1.ServiceTypeNone)
 	s.g.Eventually(s.isGone(&corev1.Service{}, "web")).WithTimeout(patience).Should(BeTrue())
-	set(v1alpha1.AppServiceServiceClusterIP)
+	set(v1alpha1.ServiceTypeClusterIP)
 	s.g.Eventually(ip).WithTimeout(patience).ShouldNot(Or(BeEmpty(), Equal(corev1.ClusterIPNone)))
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // chat makes what posts through a webhook of a chat.
-func chat[N limited](ctx context.Context, c *construction, ref *v1alpha1.ClusterSecretKeyReference, newNotifier func(*httppost.Client, string) (N, error)) error {
+func chat[N limited](ctx context.Context, c *construction, ref *v1alpha1.ClusterSecretURLReference, newNotifier func(*httppost.Client, string) (N, error)) error {
 	from := urlIn(ref)
 	raw, err := c.value(ctx, from)
 	if err != nil {
