@@ -62,21 +62,22 @@ const (
 	// ReasonCopying: copies are being written or removed.
 	ReasonCopying = "Copying"
 	// ReasonInvalidSelector: a label selector of spec.source or spec.targets cannot
-	// be used.
+	// be used. No copy is written.
 	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonSourceNotFound: no Secret is what spec.source selects. There are no
 	// copies until there is one.
 	ReasonSourceNotFound = "SourceNotFound"
-	// ReasonSourceUnreadable: the sources could not be read; the copies stay as they
-	// are and it is tried again.
+	// ReasonSourceUnreadable: the sources could not be read. No copy is written until
+	// a retry succeeds.
 	ReasonSourceUnreadable = "SourceUnreadable"
 	// ReasonSourceRefused: a Secret that spec.source selects is of a type that is
 	// never copied, or is a copy itself.
 	ReasonSourceRefused = "SourceRefused"
 	// ReasonKeyNotFound: a source lacks a key that spec.keys names, or its copy would
-	// lack one that its type needs. Copies that there are stay as they are.
+	// lack one that its type needs. Its copies stay as they are.
 	ReasonKeyNotFound = "KeyNotFound"
-	// ReasonInvalidTarget: spec.targets names the source's own namespace.
+	// ReasonInvalidTarget: spec.targets names the source's own namespace. No copy is
+	// written.
 	ReasonInvalidTarget = "InvalidTarget"
 	// ReasonNotGranted: the namespace has no SecretShareGrant for this one, or none
 	// for a Secret of this name.

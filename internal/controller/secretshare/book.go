@@ -155,7 +155,7 @@ func (b *book) asPlanned(e *entry, namespace string) bool {
 			return false
 		}
 	}
-	return true
+	return len(b.unwanted(e.plan, namespace)) == 0
 }
 
 // forget drops a rule that is gone.

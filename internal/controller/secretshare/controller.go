@@ -114,32 +114,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.report(ctx, key, object, verdict)
 }
 
-// plan hands the book what the rule comes to. What is the user's to correct is in
-// the verdict; the copies then stay as they are.
+// plan gives the book the plan of the rule. The verdict reports what the user must
+// correct. Until then no copy is written, and those that the rule may still want stay
+// as they are.
 func (r *Reconciler) plan(ctx context.Context, key kube.Key, object Object) (verdict, error) {
 	if object.CopySpec().Suspend {
 		r.book.forget(key)
 		return verdict{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true; copies stay as they are"}, nil
 	}
-	rule, err := share.Compile(definitionOf(key, object))
-	if err != nil {
-		r.book.forget(key)
-		return verdict{Reason: v1alpha1.ReasonInvalidSelector, Message: err.Error()}, nil
-	}
-	if rule.TargetsItself() {
-		r.book.forget(key)
-		return verdict{Reason: v1alpha1.ReasonInvalidTarget, Message: "spec.targets.names: the rule's own namespace cannot be a target"}, nil
-	}
-	sources, err := r.sources(ctx, key, object, rule)
-	if err != nil {
-		return verdict{Reason: v1alpha1.ReasonSourceUnreadable, Message: unreadable(err), retry: true}, nil
+	rule, wrong := share.Compile(definitionOf(key, object))
+	sources, unread := r.sources(ctx, key, object, rule)
+	v := verdictOf(rule, sources, wrong, unread)
+	if v.held {
+		sources = sources.hold()
 	}
 	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), sources: sources}
+	var err error
 	if p.targets, p.ungranted, err = r.targets(ctx, rule); err != nil {
 		return verdict{}, err
 	}
 	r.book.put(p)
-	return verdictOf(p), nil
+	return v, nil
 }
 
 func definitionOf(key kube.Key, object Object) share.Definition {
@@ -160,11 +155,9 @@ func (r *Reconciler) withdraw(ctx context.Context, key kube.Key, object Object) 
 	if !controllerutil.ContainsFinalizer(object, Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	rule, err := share.Compile(definitionOf(key, object))
-	if err != nil {
-		rule = &share.Rule{Definition: definitionOf(key, object)} // its selectors no longer matter
-	}
+	rule, _ := share.Compile(definitionOf(key, object)) // its selectors no longer matter
 	r.book.put(&plan{key: key, rule: rule, generation: object.GetGeneration()})
+	var err error
 	left, known := r.book.countCopies(key, string(object.GetUID()))
 	if known && left == 0 {
 		left, err = r.countLive(ctx, string(object.GetUID()))

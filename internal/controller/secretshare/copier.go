@@ -66,15 +66,10 @@ type work struct {
 
 func (w *work) do(ctx context.Context) {
 	names, denied := w.plan.wanted(w.namespace)
-	wanted := map[string]bool{}
 	for _, name := range names {
-		wanted[name] = true
 		w.account(ctx, name, w.ensure(ctx, name))
 	}
-	for name, c := range w.book.copiesIn(w.plan.rule.UID, w.namespace) {
-		if _, isTarget := w.plan.targets[w.namespace]; wanted[name.Name] || isTarget && w.plan.held[name.Name] {
-			continue
-		}
+	for name, c := range w.book.unwantedIn(w.plan, w.namespace) {
 		if err := w.withdraw(ctx, name, c); err != nil {
 			w.account(ctx, name.Name, err)
 		}
@@ -86,12 +81,13 @@ func (w *work) do(ctx context.Context) {
 	w.result.done = !w.raced
 }
 
-// again is when to look at the namespace once more.
+// again returns the delay of the next attempt. No attempts are counted if the plan is
+// another by now: then the item is in the queue already.
 func (w *work) again(attempts int) time.Duration {
 	switch {
 	case w.raced:
 		return raceRetry
-	case w.result.failed > 0:
+	case w.result.failed > 0 && attempts > 0:
 		return min(firstRetry<<min(attempts-1, 10), lastRetry)
 	default:
 		return w.repeat
@@ -245,10 +241,9 @@ func (w *work) wrote(ctx context.Context, key types.NamespacedName, stored *core
 }
 
 func (w *work) known(secret *corev1.Secret, want want) copyOf {
-	return copyOf{
-		rule: w.plan.rule.UID, uid: secret.UID, version: secret.ResourceVersion,
-		content: want.content, bare: share.IsBare(secret, want.copy),
-	}
+	c := copyIn(want.copy.Annotations, secret.UID, secret.ResourceVersion)
+	c.content, c.bare = want.content, share.IsBare(secret, want.copy)
+	return c
 }
 
 // withdraw deletes a copy that is no longer wanted, or lets it go.

@@ -3,12 +3,17 @@ package secretshare
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // copyOf is what is known of a copy.
 type copyOf struct {
-	rule    string // its UID
+	rule string // its UID
+	// source is NAMESPACE/NAME of its source, as its annotation says.
+	source    string
+	sourceUID types.UID
+
 	uid     types.UID
 	version string
 	// content is what of its plan it holds in that version; empty if that is not
@@ -29,13 +34,28 @@ type writing struct {
 // gone is the version of a Secret that there is not.
 const gone = ""
 
-// copiesIn returns the copies of a rule in a namespace.
-func (b *book) copiesIn(ruleUID, namespace string) map[types.NamespacedName]copyOf {
+// copyIn returns a copy with these marks.
+func copyIn(annotations map[string]string, uid types.UID, version string) copyOf {
+	return copyOf{
+		rule: share.RuleOf(annotations), source: annotations[share.AnnotationSource],
+		sourceUID: types.UID(annotations[share.AnnotationSourceUID]), uid: uid, version: version,
+	}
+}
+
+// unwantedIn returns the copies in a namespace that the plan does not keep there.
+func (b *book) unwantedIn(p *plan, namespace string) map[types.NamespacedName]copyOf {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.unwanted(p, namespace)
+}
+
+// unwanted is unwantedIn with b.mu held.
+func (b *book) unwanted(p *plan, namespace string) map[types.NamespacedName]copyOf {
 	found := map[types.NamespacedName]copyOf{}
-	for name := range b.byRule[ruleUID][namespace] {
-		found[name] = b.copies[name]
+	for name := range b.byRule[p.rule.UID][namespace] {
+		if c := b.copies[name]; !p.keeps(name, c) {
+			found[name] = c
+		}
 	}
 	return found
 }

@@ -38,7 +38,7 @@ func (b *book) Seen(_ context.Context, s kube.SecretMeta) {
 		return // as we wrote it
 	}
 	if rule := share.RuleOf(s.Annotations); rule != "" {
-		b.note(s.NamespacedName, copyOf{rule: rule, uid: s.UID, version: s.Version})
+		b.note(s.NamespacedName, copyIn(s.Annotations, s.UID, s.Version))
 		b.carryOutFor(rule, s.Namespace)
 	} else {
 		b.drop(s.NamespacedName)

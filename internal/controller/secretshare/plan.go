@@ -28,7 +28,7 @@ type plan struct {
 // equals tells whether two plans come to the same. What a source holds is told by its
 // version.
 func (p *plan) equals(other *plan) bool {
-	return p.rule.UID == other.rule.UID && p.generation == other.generation &&
+	return p.rule.UID == other.rule.UID && p.generation == other.generation && p.unknown == other.unknown &&
 		maps.Equal(p.versions, other.versions) &&
 		slices.Equal(p.ungranted, other.ungranted) &&
 		maps.EqualFunc(p.targets, other.targets, target.equals)
@@ -43,9 +43,22 @@ type sources struct {
 	versions map[string]string
 	// refused says why Secrets are not copied, in order of their names.
 	refused []share.Refusal
-	// held are those of them whose copies stay as they are: the sources are there,
-	// and what they lack may come back.
-	held map[string]bool
+	// held are the UIDs of sources, by their names, that exist but cannot be copied
+	// now. Their copies stay as they are.
+	held map[string]types.UID
+	// unknown means that nothing was read. Copies of all Secrets that the rule may
+	// mean stay as they are.
+	unknown bool
+}
+
+// hold returns the sources with all copies held and none wanted.
+func (s sources) hold() sources {
+	held := maps.Clone(s.held)
+	for name, want := range s.wants {
+		held[name] = want.source
+	}
+	s.wants, s.held = nil, held
+	return s
 }
 
 // want is a copy without a namespace.
@@ -53,6 +66,8 @@ type want struct {
 	copy *corev1.Secret
 	// content tells one look of the copy from another.
 	content string
+	// source is the UID of the Secret that is copied.
+	source types.UID
 }
 
 // target is a namespace that gets copies.
@@ -84,6 +99,20 @@ func (p *plan) wanted(namespace string) (names, denied []string) {
 		}
 	}
 	return names, denied
+}
+
+// keeps reports whether a copy stays where it is: it is written again, or its source
+// cannot be copied now.
+func (p *plan) keeps(name types.NamespacedName, c copyOf) bool {
+	t, isTarget := p.targets[name.Namespace]
+	if !isTarget || !t.allows(name.Name) {
+		return false
+	}
+	if p.unknown {
+		return p.rule.MayName(name.Name) && c.source == p.rule.Namespace+"/"+name.Name
+	}
+	_, wanted := p.wants[name.Name]
+	return wanted || p.held[name.Name] == c.sourceUID
 }
 
 // isNews tells whether what was heard of a Secret of the source's namespace may make

@@ -15,7 +15,7 @@ func (b *book) sourcesOf(key kube.Key, uid types.UID, generation int64) (sources
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e, ok := b.rules[key]
-	if !ok || e.stale || e.plan.generation != generation || e.plan.rule.UID != string(uid) {
+	if !ok || e.stale || e.plan.unknown || e.plan.generation != generation || e.plan.rule.UID != string(uid) {
 		return sources{}, false
 	}
 	return e.plan.sources, true

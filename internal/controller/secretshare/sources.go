@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -20,29 +21,37 @@ import (
 const pageSize = 50
 
 // sources returns what a rule shares: as it was read before, unless something may
-// have changed since.
+// have changed since. They are unknown if the selector is wrong, or with an error.
 func (r *Reconciler) sources(ctx context.Context, key kube.Key, object Object, rule *share.Rule) (sources, error) {
 	if s, ok := r.book.sourcesOf(key, object.GetUID(), object.GetGeneration()); ok {
 		return s, nil
 	}
+	if _, ok := rule.SourceSelector(); !ok {
+		return sources{unknown: true}, nil
+	}
 	r.book.read(key, rule)
-	s := sources{wants: map[string]want{}, versions: map[string]string{}, held: map[string]bool{}}
+	s := sources{wants: map[string]want{}, versions: map[string]string{}, held: map[string]types.UID{}}
 	refused := map[string]share.Refusal{}
 	err := r.eachSource(ctx, rule, func(secret *corev1.Secret) {
 		s.versions[secret.Name] = versionOf(secret.UID, secret.ResourceVersion)
 		copied, refusal := rule.Copy(secret)
 		if refusal != nil {
 			refused[secret.Name] = *refusal
-			s.held[secret.Name] = refusal.Reason == v1alpha1.ReasonKeyNotFound
+			if refusal.Reason == v1alpha1.ReasonKeyNotFound {
+				s.held[secret.Name] = secret.UID
+			}
 			return
 		}
 		content := fmt.Sprint(object.GetUID(), object.GetGeneration(), s.versions[secret.Name])
-		s.wants[secret.Name] = want{copy: copied, content: content}
+		s.wants[secret.Name] = want{copy: copied, content: content, source: secret.UID}
 	})
+	if err != nil {
+		return sources{unknown: true}, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		s.refused = append(s.refused, refused[name])
 	}
-	return s, err
+	return s, nil
 }
 
 // eachSource reads the Secrets that the rule selects.
@@ -50,8 +59,9 @@ func (r *Reconciler) eachSource(ctx context.Context, rule *share.Rule, each func
 	if len(rule.Source.Names) > 0 {
 		return r.eachNamed(ctx, rule, each)
 	}
+	selector, _ := rule.SourceSelector()
 	opts := []client.ListOption{
-		client.InNamespace(rule.Namespace), client.MatchingLabelsSelector{Selector: rule.SourceSelector()}, client.Limit(pageSize),
+		client.InNamespace(rule.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(pageSize),
 	}
 	if rule.Source.Type != "" {
 		opts = append(opts, client.MatchingFields{"type": rule.Source.Type})

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/condition"
 	"github.com/bongsu-io/bongsu/pkg/events"
@@ -32,6 +33,8 @@ const retryUnreadable = 5 * time.Second
 // verdict is how a rule fares. The zero verdict is well.
 type verdict struct {
 	Reason, Message string
+	// held means that no copy is written, so the counts of copies stay as they are.
+	held bool
 	// retry says that nobody will tell when to look again.
 	retry bool
 }
@@ -48,15 +51,25 @@ func isQuiet(object Object, reason string) bool {
 	return false
 }
 
-// verdictOf says what is wrong with the sources, if anything.
-func verdictOf(p *plan) verdict {
+// verdictOf reports what is wrong with the rule or its sources: first the errors of
+// compiling the rule and of reading the sources.
+func verdictOf(rule *share.Rule, s sources, wrong, unread error) verdict {
+	held := func(reason, message string) verdict {
+		return verdict{Reason: reason, Message: message, held: true, retry: unread != nil}
+	}
 	switch {
-	case len(p.refused) > 0:
-		return verdict{Reason: p.refused[0].Reason, Message: p.refused[0].Message}
-	case len(p.wants) == 0:
+	case wrong != nil:
+		return held(v1alpha1.ReasonInvalidSelector, wrong.Error())
+	case rule.TargetsItself():
+		return held(v1alpha1.ReasonInvalidTarget, "spec.targets.names: the rule's own namespace cannot be a target")
+	case unread != nil:
+		return held(v1alpha1.ReasonSourceUnreadable, unreadable(unread))
+	case len(s.refused) > 0:
+		return verdict{Reason: s.refused[0].Reason, Message: s.refused[0].Message}
+	case len(s.wants) == 0:
 		return verdict{
 			Reason:  v1alpha1.ReasonSourceNotFound,
-			Message: fmt.Sprintf("no Secret of namespace %s is what spec.source selects: create it, or correct spec.source", p.rule.Namespace),
+			Message: fmt.Sprintf("no Secret of namespace %s is what spec.source selects: create it, or correct spec.source", rule.Namespace),
 		}
 	}
 	return verdict{}
@@ -65,7 +78,7 @@ func verdictOf(p *plan) verdict {
 // unreadable words an error of the API server, which says nothing of a Secret's
 // values: none was read.
 func unreadable(err error) string {
-	return fmt.Sprintf("the sources could not be read, and the copies stay as they are: %v", err)
+	return fmt.Sprintf("the sources could not be read, so no copy is written: %v", err)
 }
 
 // report writes the status of the rule, if it changed, and says what there is to
@@ -98,18 +111,19 @@ func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdic
 			message: "the namespace has no SecretShareGrant for this one: have its owner create one that names " + p.rule.Namespace + " in spec.from",
 		}
 	}
-	status.Sources = int32(len(p.wants))
-	status.Desired = int32(p.desired())
-	status.Synced, status.Conflicted, status.Failed, status.Failing = 0, 0, 0, nil
-	pending, failing := false, []string(nil)
+	status.Conflicted, status.Failed, status.Failing = 0, 0, nil
+	synced, pending, failing := 0, false, []string(nil)
 	for namespace, found := range results {
 		pending = pending || !found.done
-		status.Synced += int32(found.synced)
+		synced += found.synced
 		status.Conflicted += int32(found.conflicted)
 		status.Failed += int32(found.failed)
 		if !found.well() {
 			failing = append(failing, namespace)
 		}
+	}
+	if !v.held {
+		status.Sources, status.Desired, status.Synced = int32(len(p.wants)), int32(p.desired()), int32(synced)
 	}
 	slices.Sort(failing)
 	for _, namespace := range failing[:min(len(failing), maxFailing)] {

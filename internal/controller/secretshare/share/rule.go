@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,19 +27,18 @@ type Definition struct {
 // Rule is a compiled Definition. It is immutable and safe for concurrent use.
 type Rule struct {
 	Definition
-	source, namespaces labels.Selector // nil: any
+	source, namespaces labels.Selector // nil: wrong
 }
 
 // Compile checks what the API server cannot. Its error is a sentence for the
-// rule's owner.
+// rule's owner. It returns a Rule even then: a wrong selector matches everything, so
+// the rule still reports what it cannot mean.
 func Compile(def Definition) (*Rule, error) {
 	r := &Rule{Definition: def}
-	var err error
-	if r.source, err = selector("spec.source.selector", def.Source.Selector); err != nil {
-		return nil, err
-	}
-	r.namespaces, err = selector("spec.targets.namespaceSelector", def.Spec.Targets.NamespaceSelector)
-	return r, err
+	var errSource, errTargets error
+	r.source, errSource = selector("spec.source.selector", def.Source.Selector)
+	r.namespaces, errTargets = selector("spec.targets.namespaceSelector", def.Spec.Targets.NamespaceSelector)
+	return r, cmp.Or(errSource, errTargets)
 }
 
 func selector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
@@ -52,13 +52,19 @@ func selector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
 	return compiled, nil
 }
 
-// SourceSelector returns what the labels of a source must match.
-func (r *Rule) SourceSelector() labels.Selector { return r.source }
+// SourceSelector returns what the labels of a source must match; false if the
+// selector is wrong.
+func (r *Rule) SourceSelector() (labels.Selector, bool) { return r.source, r.source != nil }
+
+// MayName reports whether a source may have this name.
+func (r *Rule) MayName(name string) bool {
+	return len(r.Source.Names) == 0 || slices.Contains(r.Source.Names, name)
+}
 
 // MaySelect tells whether a Secret of the source's namespace may be a source, as
 // far as name and labels tell.
 func (r *Rule) MaySelect(name string, set labels.Set) bool {
-	return (len(r.Source.Names) == 0 || slices.Contains(r.Source.Names, name)) && r.source.Matches(set)
+	return r.MayName(name) && mayMatch(r.source, set)
 }
 
 // Selects tells whether a Secret of the source's namespace is a source.
@@ -72,7 +78,11 @@ func (r *Rule) Targets(namespace string, set labels.Set) bool {
 	return namespace != r.Namespace &&
 		(len(t.Names) == 0 || glob.MatchAny(t.Names, namespace)) &&
 		!glob.MatchAny(t.Exclude, namespace) &&
-		r.namespaces.Matches(set)
+		mayMatch(r.namespaces, set)
+}
+
+func mayMatch(selector labels.Selector, set labels.Set) bool {
+	return selector == nil || selector.Matches(set)
 }
 
 // NamedTargets returns the namespaces that the rule names without a glob and does

@@ -1,0 +1,337 @@
+package secretshare
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+)
+
+// Model predicts the copies of one rule. It knows no order of requests: it records
+// what the rule demanded since the last check, and accepts every result that the
+// operator can reach from there. The demand at the time of a check must be met.
+type Model struct {
+	Client client.Client
+	// Rule is the name of the rule. A SecretShare is in Sources[0].
+	Kind, Rule string
+	// Sources are the namespaces of the sources, Targets those that may get copies.
+	Sources, Targets []string
+	// Unreadable reports that the operator cannot read the sources.
+	Unreadable bool
+
+	slots   map[types.NamespacedName]*slot
+	changes int
+}
+
+// secretNames are the Secrets that the rule may share.
+var secretNames = []string{"first", "second"}
+
+// slot is a place for a copy: what was there at the last check, and what was demanded
+// since.
+type slot struct {
+	start   occupant
+	demands map[demand]struct{}
+}
+
+// occupant is what is in a slot: nothing, a copy, or a Secret that is no copy.
+type occupant struct {
+	exists, isCopy bool
+	// source is NAMESPACE/NAME of the copy's source.
+	source, sourceUID, data string
+}
+
+// action is what the rule demands of a slot.
+type action string
+
+const (
+	ignore action = "ignore" // the rule is suspended
+	remove action = "remove"
+	keep   action = "keep" // the source cannot be copied
+	write  action = "write"
+)
+
+type demand struct {
+	action action
+	// source and sourceUID are those of the copy. No UID means any.
+	source, sourceUID, data string
+	retain                  bool
+}
+
+// meet returns what is in the slot when the demand is met.
+func (d demand) meet(o occupant) occupant {
+	switch {
+	case d.action == ignore, o.exists && !o.isCopy:
+		return o
+	case d.action == write:
+		return occupant{exists: true, isCopy: true, source: d.source, sourceUID: d.sourceUID, data: d.data}
+	case !o.exists:
+		return o
+	case d.action == keep && d.source == o.source && (d.sourceUID == "" || d.sourceUID == o.sourceUID):
+		return o
+	case d.retain:
+		return occupant{exists: true, data: o.data}
+	}
+	return occupant{}
+}
+
+// reachable returns all that may be in the slot once the last demand is met.
+func (s *slot) reachable(last demand) map[occupant]struct{} {
+	before := map[occupant]struct{}{s.start: {}}
+	for n := 0; n < len(before); {
+		n = len(before)
+		for _, o := range slices.Collect(maps.Keys(before)) {
+			for d := range s.demands {
+				before[d.meet(o)] = struct{}{}
+			}
+		}
+	}
+	after := map[occupant]struct{}{}
+	for o := range before {
+		after[last.meet(o)] = struct{}{}
+	}
+	return after
+}
+
+// state is what the model reads from the API server.
+type state struct {
+	rule    Object // nil if there is none
+	secrets map[string]*corev1.Secret
+	labels  map[string]map[string]string
+	grants  map[string]v1alpha1.SecretShareGrantSpec
+}
+
+// Observe records what the rule demands now. Call it after every change.
+func (m *Model) Observe(ctx context.Context) error {
+	now, err := m.read(ctx)
+	if err != nil {
+		return err
+	}
+	if m.slots == nil {
+		m.slots = map[types.NamespacedName]*slot{}
+	}
+	for _, namespace := range m.Targets {
+		for _, name := range secretNames {
+			key := types.NamespacedName{Namespace: namespace, Name: name}
+			if m.slots[key] == nil {
+				m.slots[key] = &slot{demands: map[demand]struct{}{}}
+			}
+			m.slots[key].demands[m.demandIn(now, key)] = struct{}{}
+			// The operator may learn of a change of the source later than of a change
+			// of the targets.
+			m.slots[key].demands[m.demandOf(now, name)] = struct{}{}
+		}
+	}
+	return nil
+}
+
+// Check compares all slots with what the rule demands now.
+func (m *Model) Check(ctx context.Context) error {
+	now, err := m.read(ctx)
+	if err != nil {
+		return err
+	}
+	if now.rule != nil && !now.rule.GetDeletionTimestamp().IsZero() {
+		return fmt.Errorf("the rule is being deleted and still exists")
+	}
+	var wrong []string
+	for key, s := range m.slots {
+		got, err := m.occupant(ctx, key)
+		if err != nil {
+			return err
+		}
+		last := m.demandIn(now, key)
+		if want := s.reachable(last); !contains(want, got) {
+			wrong = append(wrong, fmt.Sprintf("%s: got %+v, demanded %+v, want one of %+v", key, got, last, slices.Collect(maps.Keys(want))))
+		}
+	}
+	slices.Sort(wrong)
+	if wrong != nil {
+		return fmt.Errorf("%s", strings.Join(wrong, "\n"))
+	}
+	return nil
+}
+
+// Settled makes the present state the start of the next check.
+func (m *Model) Settled(ctx context.Context) error {
+	for key, s := range m.slots {
+		var err error
+		if s.start, err = m.occupant(ctx, key); err != nil {
+			return err
+		}
+		if !m.Unreadable { // else the operator may still know what it read before
+			clear(s.demands)
+		}
+	}
+	return m.Observe(ctx)
+}
+
+func contains(set map[occupant]struct{}, o occupant) bool { _, ok := set[o]; return ok }
+
+// demandIn is what the rule demands of a slot.
+func (m *Model) demandIn(now state, key types.NamespacedName) demand {
+	d := m.demandOf(now, key.Name)
+	if d.action != ignore && now.rule != nil && !m.targets(now, key) {
+		return demand{action: remove, retain: d.retain}
+	}
+	return d
+}
+
+// demandOf is what the rule demands of all targets.
+func (m *Model) demandOf(now state, name string) demand {
+	if now.rule == nil {
+		return demand{action: remove}
+	}
+	source, spec := now.rule.ClusterSource(), now.rule.CopySpec()
+	ref := source.Namespace + "/" + name
+	secret := now.secrets[ref]
+	d := demand{action: remove, retain: spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain}
+	switch {
+	case !now.rule.GetDeletionTimestamp().IsZero():
+	case spec.Suspend:
+		d.action = ignore
+	case len(source.Names) > 0 && !slices.Contains(source.Names, name):
+	case !isValid(source.Selector), m.Unreadable:
+		d.action, d.source = keep, ref
+	case secret == nil, share.RuleOf(secret.Annotations) != "", !matches(source.Selector, secret.Labels):
+	default:
+		d.action, d.source, d.sourceUID = keep, ref, string(secret.UID)
+		if data, ok := mapped(secret.Data, spec.Keys); ok && isValidTarget(spec.Targets, source.Namespace) {
+			d.action, d.data = write, fmt.Sprint(data)
+		}
+	}
+	return d
+}
+
+// isValidTarget reports whether the targets of a rule are usable.
+func isValidTarget(t v1alpha1.SecretTargets, source string) bool {
+	return isValid(t.NamespaceSelector) && !slices.Contains(t.Names, v1alpha1.NamespaceGlob(source))
+}
+
+// isValid reports whether a selector is usable: those with expressions are not here.
+func isValid(s *metav1.LabelSelector) bool { return s == nil || len(s.MatchExpressions) == 0 }
+
+// matches reports whether labels may match a selector. An invalid one may match any.
+func matches(s *metav1.LabelSelector, labels map[string]string) bool {
+	if s == nil || !isValid(s) {
+		return true
+	}
+	for key, value := range s.MatchLabels {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// targets reports whether the rule wants a copy in a slot, as far as the rule says.
+func (m *Model) targets(now state, key types.NamespacedName) bool {
+	t := now.rule.CopySpec().Targets
+	namespace := v1alpha1.NamespaceGlob(key.Namespace)
+	if slices.Contains(t.Exclude, namespace) || len(t.Names) > 0 && !slices.Contains(t.Names, namespace) ||
+		!matches(t.NamespaceSelector, now.labels[key.Namespace]) {
+		return false
+	}
+	if m.Kind == v1alpha1.KindClusterSecretShare {
+		return true
+	}
+	grant, ok := now.grants[key.Namespace]
+	return ok && (len(grant.To) == 0 || slices.Contains(grant.To, v1alpha1.SecretShareGrantTo{Name: key.Name}))
+}
+
+// mapped returns the data of a copy, if the source has all keys.
+func mapped(data map[string][]byte, keys []v1alpha1.SecretKeyMapping) (map[string][]byte, bool) {
+	if len(keys) == 0 {
+		return data, true
+	}
+	found := map[string][]byte{}
+	for _, key := range keys {
+		value, ok := data[key.From]
+		if !ok {
+			return nil, false
+		}
+		found[key.To] = value
+	}
+	return found, true
+}
+
+// occupant reads what is in a slot.
+func (m *Model) occupant(ctx context.Context, key types.NamespacedName) (occupant, error) {
+	var secret corev1.Secret
+	if err := m.Client.Get(ctx, key, &secret); err != nil {
+		return occupant{}, client.IgnoreNotFound(err)
+	}
+	o := occupant{exists: true, data: fmt.Sprint(secret.Data), isCopy: share.RuleOf(secret.Annotations) != ""}
+	if o.isCopy {
+		o.source, o.sourceUID = secret.Annotations[share.AnnotationSource], secret.Annotations[share.AnnotationSourceUID]
+	}
+	return o, nil
+}
+
+func (m *Model) newRule() Object {
+	name := metav1.ObjectMeta{Name: m.Rule}
+	if m.Kind == v1alpha1.KindClusterSecretShare {
+		return &v1alpha1.ClusterSecretShare{ObjectMeta: name}
+	}
+	name.Namespace = m.Sources[0]
+	return &v1alpha1.SecretShare{ObjectMeta: name}
+}
+
+func (m *Model) read(ctx context.Context) (state, error) {
+	now := state{
+		rule: m.newRule(), secrets: map[string]*corev1.Secret{},
+		labels: map[string]map[string]string{}, grants: map[string]v1alpha1.SecretShareGrantSpec{},
+	}
+	found, err := m.find(ctx, now.rule)
+	if err != nil {
+		return now, err
+	}
+	if !found {
+		now.rule = nil
+	}
+	for _, namespace := range m.Sources {
+		for _, name := range secretNames {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+			if found, err := m.find(ctx, secret); err != nil {
+				return now, err
+			} else if found {
+				now.secrets[namespace+"/"+name] = secret
+			}
+		}
+	}
+	for _, name := range m.Targets {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := m.find(ctx, namespace); err != nil {
+			return now, err
+		}
+		now.labels[name] = namespace.Labels
+		grant := m.newGrant(name)
+		if found, err := m.find(ctx, grant); err != nil {
+			return now, err
+		} else if found {
+			now.grants[name] = grant.Spec
+		}
+	}
+	return now, nil
+}
+
+func (m *Model) newGrant(namespace string) *v1alpha1.SecretShareGrant {
+	return &v1alpha1.SecretShareGrant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.Rule},
+		Spec:       v1alpha1.SecretShareGrantSpec{From: []v1alpha1.SecretShareGrantFrom{{Namespace: m.Sources[0]}}},
+	}
+}
+
+// find reads an object, and reports whether it exists.
+func (m *Model) find(ctx context.Context, o client.Object) (bool, error) {
+	err := m.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
+	return err == nil, client.IgnoreNotFound(err)
+}
