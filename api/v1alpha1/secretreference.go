@@ -1,23 +1,24 @@
 package v1alpha1
 
-// SecretReference names a whole Secret in the receiver's namespace.
+// SecretReference names a Secret in the namespace of the receiver.
 type SecretReference struct {
-	// name of the Secret.
+	// name of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// SecretKeyReference names one value of a Secret in the receiver's namespace.
+// SecretURLReference names a key of a Secret in the namespace of the receiver. The key is
+// url by default.
 type SecretURLReference struct {
-	// name of the Secret.
+	// name of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// key in the Secret's data. Default: url.
+	// key in the data of the Secret, at most 253 characters. Default: url.
 	// +optional
 	// +default="url"
 	// +kubebuilder:validation:MinLength=1
@@ -25,25 +26,24 @@ type SecretURLReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// SecretKeyReference names one value, whose key has no default, of a Secret in the
-// receiver's namespace.
+// SecretKeyReference names a key of a Secret in the namespace of the receiver.
 type SecretKeyReference struct {
-	// name of the Secret.
+	// name of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// key in the Secret's data.
+	// key in the data of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
 }
 
-// ClusterSecretReference names a whole Secret in any namespace.
+// ClusterSecretReference names a Secret in any namespace.
 type ClusterSecretReference struct {
-	// namespace of the Secret.
+	// namespace of the Secret, at most 63 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -52,9 +52,10 @@ type ClusterSecretReference struct {
 	SecretReference `json:",inline"`
 }
 
-// ClusterSecretKeyReference names one value of a Secret in any namespace.
+// ClusterSecretURLReference names a key of a Secret in any namespace. The key is url by
+// default.
 type ClusterSecretURLReference struct {
-	// namespace of the Secret.
+	// namespace of the Secret, at most 63 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -63,10 +64,9 @@ type ClusterSecretURLReference struct {
 	SecretURLReference `json:",inline"`
 }
 
-// ClusterSecretKeyReference names one value, whose key has no default, of a Secret
-// in any namespace.
+// ClusterSecretKeyReference names a key of a Secret in any namespace.
 type ClusterSecretKeyReference struct {
-	// namespace of the Secret.
+	// namespace of the Secret, at most 63 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -75,7 +75,7 @@ type ClusterSecretKeyReference struct {
 	SecretKeyReference `json:",inline"`
 }
 
-// in is the reference as seen from outside of the namespace; nil stays nil.
+// in adds the namespace to the reference. It returns nil for nil.
 func (r *SecretReference) in(namespace string) *ClusterSecretReference {
 	if r == nil {
 		return nil

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 	"github.com/bongsu-io/bongsu/pkg/podexec"
@@ -138,7 +137,7 @@ func (b *backups) forget(name types.NamespacedName) {
 // podToBackUp is the first of the pods that are ready, or else that run.
 func (a *app) podToBackUp() *corev1.Pod {
 	var found *corev1.Pod
-	container := workload.ContainerOf(a.Spec.Backup.Exec)
+	container := a.Spec.Backup.Exec.Container
 	for _, pod := range a.pods {
 		if running(pod, container) == nil {
 			continue
@@ -154,7 +153,7 @@ func (a *app) podToBackUp() *corev1.Pod {
 }
 
 func targetIn(pod *corev1.Pod, check *v1alpha1.ExecCheck) podexec.Target {
-	return podexec.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Container: workload.ContainerOf(check)}
+	return podexec.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Container: check.Container}
 }
 
 // outputOf is the first line of what a command wrote, to be added to a message.

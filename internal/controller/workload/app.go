@@ -67,8 +67,8 @@ func restrictedUser() *corev1.PodSecurityContext {
 func unknownContainers(a *v1alpha1.AppService, pod *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	look := func(check *v1alpha1.ExecCheck, at *field.Path) {
-		if check != nil && !hasContainer(pod, ContainerOf(check)) {
-			errs = append(errs, field.NotFound(at.Child("exec", "container"), ContainerOf(check)))
+		if check != nil && !hasContainer(pod, check.Container) {
+			errs = append(errs, field.NotFound(at.Child("exec", "container"), check.Container))
 		}
 	}
 	spec := field.NewPath("spec")
@@ -102,14 +102,6 @@ func hasContainer(pod *corev1.PodSpec, name string) bool {
 		}
 	}
 	return false
-}
-
-// ContainerOf is the container that a command runs in.
-func ContainerOf(check *v1alpha1.ExecCheck) string {
-	if check.Container != "" {
-		return check.Container
-	}
-	return v1alpha1.AppContainer
 }
 
 // AppDeployment is the Deployment of an app.
