@@ -26,7 +26,7 @@ containers:
   {{- if .Values.metrics.enabled }}
   - {name: metrics, containerPort: {{ .Values.metrics.port }}}
   {{- end }}
-  # Opening a large ledger comes before the first answer.
+  # The operator opens the outbox before it answers. A large one takes time.
   startupProbe:
     httpGet: {path: /healthz, port: health}
     periodSeconds: 2
@@ -45,10 +45,10 @@ containers:
     readOnlyRootFilesystem: true
     capabilities: {drop: [ALL]}
   volumeMounts:
-  - {name: ledger, mountPath: /var/lib/bongsu}
+  - {name: outbox, mountPath: /var/lib/bongsu}
 {{- if not .Values.persistence.enabled }}
 volumes:
-- name: ledger
+- name: outbox
   emptyDir: {sizeLimit: {{ .Values.persistence.size }}}
 {{- end }}
 {{- with .Values.nodeSelector }}
