@@ -1,24 +1,29 @@
-# The embedded control plane: bin/k8s/controlplane, and a link to it by the name
-# of each component, laid out as envtest expects its assets. Included by the
-# Makefile of the repository.
+# The embedded control plane: bin/k8s/controlplane, with a link to it by the name
+# of each component, in the layout that envtest expects of its assets. The
+# components of a real node are in bin/k8s/node. Included by the Makefile of the
+# repository.
 #
-#	make controlplane     build it, unless it is up to date
+#	make controlplane     build what `make run` and most tests need
+#	make node             build kubelet and kube-proxy: Linux only
 
-CONTROLPLANE_BINARY     := bin/k8s/controlplane
-# The dispatch table is the one place that lists the components; those of a node
-# are for Linux.
-CONTROLPLANE_TABLE      := controlplane/main.go $(filter controlplane/node_$(shell go env GOOS).go,controlplane/node_linux.go)
-CONTROLPLANE_COMPONENTS := $(shell sed -n 's/.*{Name: "\([a-z-]*\)".*/\1/p' $(CONTROLPLANE_TABLE))
-CONTROLPLANE_LINKS      := $(addprefix bin/k8s/,$(CONTROLPLANE_COMPONENTS))
-CONTROLPLANE_SOURCES    := $(filter-out %_test.go,$(wildcard controlplane/*.go controlplane/internal/*/*.go)) \
+CONTROLPLANE_SOURCES = $(filter-out %_test.go,$(wildcard controlplane/cmd/$1/*.go controlplane/internal/*/*.go)) \
 	controlplane/go.mod controlplane/go.sum controlplane/build.mk controlplane/build.sh hack/build.sh
+# The dispatch table in the main function's file is the only list of components.
+CONTROLPLANE_LINKS   = $(addprefix $2/,$(shell sed -n 's/.*{Name: "\([a-z-]*\)".*/\1/p' controlplane/cmd/$1/main*.go))
 
-.PHONY: controlplane
-controlplane: $(CONTROLPLANE_LINKS)
+.PHONY: controlplane node
+controlplane: $(call CONTROLPLANE_LINKS,controlplane,bin/k8s)
+node: $(call CONTROLPLANE_LINKS,node,bin/k8s/node)
 
-$(CONTROLPLANE_BINARY): $(CONTROLPLANE_SOURCES)
+bin/k8s/controlplane: $(call CONTROLPLANE_SOURCES,controlplane)
 	@sh controlplane/build.sh $@
 
-# Make compares the time of what a link points to, so a link is made once.
-$(CONTROLPLANE_LINKS): $(CONTROLPLANE_BINARY)
+bin/k8s/node/node: $(call CONTROLPLANE_SOURCES,node)
+	@sh controlplane/build.sh $@
+
+# Make compares the modification time of a link's target, so each link is made once.
+$(call CONTROLPLANE_LINKS,controlplane,bin/k8s): bin/k8s/controlplane
+	@ln -sfn $(notdir $<) $@
+
+$(call CONTROLPLANE_LINKS,node,bin/k8s/node): bin/k8s/node/node
 	@ln -sfn $(notdir $<) $@

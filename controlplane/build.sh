@@ -1,14 +1,15 @@
 #!/bin/sh
-# Builds the control plane: sh controlplane/build.sh OUTPUT, from the root of the
-# repository. Needs Go and a POSIX shell.
+# Builds a command of this module: sh controlplane/build.sh OUTPUT, from the root of
+# the repository. The name of the output is the name of the command. Needs Go and a
+# POSIX shell.
 set -eu
 
-output=$PWD/$1 build=$PWD/hack/build.sh
+output=$PWD/$1 build=$PWD/hack/build.sh name=${1##*/}
 cd "$(dirname "$0")"
 
-# Built outside of Kubernetes' own scripts, the components would report v0.0.0,
-# and a placeholder as the commit, which a module does not carry.
-version=$(GOWORK=off go list -m -f '{{.Version}}' k8s.io/kubernetes)
+# Without Kubernetes' own build scripts the components report version v0.0.0 and a
+# placeholder as the commit, which a module does not contain.
+version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 major_minor=${version#v}
 major_minor=${major_minor%.*}
 stamp=
@@ -17,5 +18,5 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 	stamp="$stamp -X $package.gitMajor=${major_minor%.*} -X $package.gitMinor=${major_minor#*.}"
 done
 
-echo "Building the embedded control plane (Kubernetes $version)."
-sh "$build" "$output" . -ldflags "-s -w$stamp"
+echo "Building the $name binary of Kubernetes $version."
+sh "$build" "$output" "./cmd/$name" -ldflags "-s -w$stamp"

@@ -1,20 +1,12 @@
 #!/bin/sh
 # Builds a command and shows how far the compiler has come, because a first build
 # keeps every core busy for minutes: sh hack/build.sh OUTPUT PACKAGE [FLAG...],
-# in the directory of the module. Needs Go and a POSIX shell.
+# in the directory of the module. The Makefile exports the flags that all builds
+# share. Needs Go and a POSIX shell.
 set -eu
 
 output=$1 package=$2
 shift 2
-
-# A build must not depend on the caller's workspace or C compiler, nor on who
-# owns the checkout.
-export GOWORK=off CGO_ENABLED=0
-go_with_flags() {
-	command=$1
-	shift
-	go "$command" -trimpath -buildvcs=false "$@"
-}
 
 # progress TOTAL reads what `go build -v` says: the packages as it compiles them,
 # and messages, which unlike package paths contain blanks. It succeeds only if it
@@ -47,12 +39,14 @@ show() {
 	fi
 }
 
-stale=$(go_with_flags list "$@" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$package" | wc -l)
+stale=$(go list "$@" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$package" | wc -l)
 [ "$((stale))" -lt 100 ] || echo "  $((stale)) packages to compile, which takes minutes the first time"
 
 mkdir -p "$(dirname "$output")"
 # Shown the former binary, Go does not link the same one again.
 [ ! -e "$output" ] || cp -p "$output" "$output.new"
-{ go_with_flags build -v -o "$output.new" "$@" "$package" 2>&1 && echo "$built"; } | progress "$((stale))"
+# The compiler runs once for each package. It spends a fifth of its time on garbage
+# collection unless it may use up to 1 GiB first.
+{ GOGC=off GOMEMLIMIT=1GiB go build -v -o "$output.new" "$@" "$package" 2>&1 && echo "$built"; } | progress "$((stale))"
 touch "$output.new"
 mv -f "$output.new" "$output" # at once, so that nobody starts half a binary

@@ -106,9 +106,9 @@ const (
 	ReasonThreadLost = "ThreadLost"
 	// ReasonRecovered: the object is ready again after a Warning.
 	ReasonRecovered = "Recovered"
-	// ReasonPositionReset: the position in the Events does not belong to this cluster's
+	// ReasonEventPositionReset: the position in the Events does not belong to this cluster's
 	// history, for example after an etcd restore. Reading continues from now.
-	ReasonPositionReset = "PositionReset"
+	ReasonEventPositionReset = "EventPositionReset"
 	// ReasonOutboxReset: the file of the outbox was damaged and was set aside. Delivery
 	// continues from the checkpoint in the cluster.
 	ReasonOutboxReset = "OutboxReset"

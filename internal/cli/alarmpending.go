@@ -33,16 +33,17 @@ func newAlarmPending() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "pending",
-		Short: "List what waits to be sent, and what was put together into digests",
-		Long: `List what waits to be sent, by receiver, and what was told of in digests in the last
-24 hours, the newest 1,000 of each receiver.
+		Short: "List messages that wait to be sent, and the entries of past digests",
+		Long: `List the messages that wait to be sent, by receiver. List also the entries of digests of
+the last 24 hours, the newest 1,000 of each receiver.
 
-It reads the ledger of an operator, beside it and without disturbing it, from the
-directory that is the operator's --data-dir: in its pod, /var/lib/bongsu; of
-bongsu local and make run, .bongsu/data, or data in the directory of --dir.
+The command reads the outbox of an operator from the operator's --data-dir, while the
+operator runs, and changes nothing. The directory is /var/lib/bongsu in the operator's
+pod. For bongsu local and make run it is .bongsu/data, or data in the directory of
+--dir.
 
-Only the replica that leads knows what waits. Whether this is its ledger is found out in
-the cluster, if that can be asked, and said.`,
+Only the outbox of the leading replica is up to date. If the command can reach the
+cluster, it checks whether this outbox is the leader's.`,
 		Example: `  kubectl exec -n bongsu-system deploy/bongsu -- /bongsu alarm pending
   bongsu alarm pending --data-dir .bongsu/data --receiver ops
   bongsu alarm pending --limit 0 -o json | jq -r '.receivers[].digested[].message.text'`,
@@ -56,7 +57,7 @@ the cluster, if that can be asked, and said.`,
 	}
 	flags := c.Flags()
 	addKubeconfig(flags, &o.kubeconfig)
-	flags.StringVar(&o.dataDir, "data-dir", o.dataDir, "`directory` of the operator's ledger")
+	flags.StringVar(&o.dataDir, "data-dir", o.dataDir, "`directory` of the operator's outbox")
 	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	flags.StringSliceVar(&o.receivers, "receiver", nil, "only these `receivers`: NAME, KIND/NAME or KIND/NAMESPACE/NAME")
 	flags.IntVar(&o.limit, "limit", o.limit, "`number` of entries to list of each receiver; 0 is all")
@@ -75,7 +76,7 @@ func (o *alarmPendingOptions) validate() error {
 }
 
 func (o *alarmPendingOptions) run(ctx context.Context, out io.Writer) error {
-	klog.SetLogger(logr.Discard()) // what users need to know is told below
+	klog.SetLogger(logr.Discard()) // errors are printed below
 	report, state, err := pending.Read(ctx, o.dataDir, o.limit, o.wanted)
 	if err != nil {
 		return err
@@ -84,8 +85,8 @@ func (o *alarmPendingOptions) run(ctx context.Context, out io.Writer) error {
 	return printTable(out, o.output, report, pending.WriteText)
 }
 
-// findLeader asks the cluster, for no longer than somebody would wait who did not ask
-// for it.
+// findLeader asks the cluster whether the outbox belongs to the leader. It waits only
+// shortly, because the answer is optional.
 func (o *alarmPendingOptions) findLeader(ctx context.Context, report *pending.Report, state outbox.State) {
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
@@ -97,7 +98,7 @@ func (o *alarmPendingOptions) findLeader(ctx context.Context, report *pending.Re
 		}
 	}
 	if err != nil {
-		report.Note = fmt.Sprintf("whether this is the ledger of the replica that leads could not be found out: %v", err)
+		report.Note = fmt.Sprintf("unknown whether this outbox belongs to the leader: %v", err)
 	}
 }
 
@@ -115,7 +116,7 @@ func (o *alarmPendingOptions) wanted(receiver string) bool {
 	return false
 }
 
-// completeReceivers offers those that have something in the ledger.
+// completeReceivers completes the receivers that have entries in the outbox.
 func (o *alarmPendingOptions) completeReceivers(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	report, _, err := pending.Read(c.Context(), o.dataDir, 1, func(string) bool { return true })
 	if err != nil {

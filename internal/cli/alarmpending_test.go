@@ -19,7 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// books makes a ledger in which three messages for a receiver were put into a digest,
+// books creates an outbox in which three messages for a receiver were put into a digest,
 // and two wait, and one for another. It stays open.
 func books(t *testing.T) (dir string) {
 	t.Helper()
@@ -68,7 +68,7 @@ func TestAlarmPendingShowsWhatWaitsAndWhatADigestLeftOut(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	for _, want := range []string{
-		"note: whether this is the ledger of the replica that leads could not be found out: ",
+		"note: unknown whether this outbox belongs to the leader: ",
 		"AlarmReceiver/shop/team: 1 waiting, of 2 occurrences\n", "ClusterAlarmReceiver//ops: 2 waiting, of 4 occurrences\n",
 		"Alarm/shop/crashes  2      waiting  message 3\n", "in digests:\n", "Z  message 2\n",
 	} {
@@ -96,7 +96,7 @@ func TestAlarmPendingShowsWhatWaitsAndWhatADigestLeftOut(t *testing.T) {
 	}
 }
 
-func TestAlarmPendingSaysWhoseLedgerItIs(t *testing.T) {
+func TestAlarmPendingShowsWhetherTheOutboxIsTheLeaders(t *testing.T) {
 	c := cluster.Shared(t)
 	t.Cleanup(func() { // once the operators are gone, for tests that judge the cluster
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: options.Default().Namespace, Name: options.LeaseName}}
@@ -109,16 +109,16 @@ func TestAlarmPendingSaysWhoseLedgerItIs(t *testing.T) {
 		_, out, errOut := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
 		return out + errOut
 	}
-	eventually := NewWithT(t).Eventually // a term begins when it is in the mirror
+	eventually := NewWithT(t).Eventually // a term begins when it is in the checkpoint
 	o := c.StartOperator(t, func(opts *options.Options) { dir = opts.DataDir })
 	eventually(says).WithTimeout(time.Minute).Should(And(Not(ContainSubstring("note:")), ContainSubstring("Nothing waits")))
 	if err := o.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	c.StartOperator(t, func(opts *options.Options) { opts.LeaderElect = true })
-	eventually(says).WithTimeout(time.Minute).Should(ContainSubstring("note: this is not the ledger of the replica that leads, and out of date: ask pod "))
+	eventually(says).WithTimeout(time.Minute).Should(ContainSubstring("note: this outbox is out of date: read the outbox of the leader, pod "))
 	_, out, _ := runs(t, "alarm", "pending", "--data-dir", books(t), "--kubeconfig", c.Kubeconfig())
-	if !strings.Contains(out, "could not be found out: it is of another cluster") {
+	if !strings.Contains(out, "unknown whether this outbox belongs to the leader: it belongs to another cluster") {
 		t.Errorf("of another cluster: %s", out)
 	}
 }

@@ -175,7 +175,7 @@ func TestAlarmTestSaysWhatIsWrongWithAnAlarm(t *testing.T) {
 		"what only the API server checks": {
 			strings.Replace(crashes, "reasons: [BackOff]", "kinds: [pod]", 1), inside, "the API server refuses it: ",
 		},
-		"no cluster": {crashes, "none", "find the cluster (give --kubeconfig"},
+		"no cluster": {crashes, "none", "no cluster configuration found: use --kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", tc.spec), "--kubeconfig", tc.kubeconfig)
@@ -201,7 +201,7 @@ func TestAlarmSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
 		"no kind of a receiver":  {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, exitUsage, `"Pod/a" is no receiver`},
 		"no range":               {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, exitUsage, "is not a range"},
 		"a negative limit":       {[]string{"pending", "--limit", "-1"}, exitUsage, "--limit is -1"},
-		"no ledger":              {[]string{"pending", "--data-dir", t.TempDir()}, exitError, "there is no ledger in"},
+		"no outbox":              {[]string{"pending", "--data-dir", t.TempDir()}, exitError, "no outbox in"},
 		"a command that is none": {[]string{"tset"}, exitUsage, `unknown command "tset"`},
 	} {
 		t.Run(name, func(t *testing.T) {

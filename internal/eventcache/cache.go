@@ -1,9 +1,9 @@
-// Package journal keeps the latest telling Events that regard the objects of workloads
-// which somebody follows, for diagnosis: many causes are told by nothing but Events.
+// Package eventcache keeps the latest Events of workloads for their diagnosis, because
+// many causes appear only in Events.
 //
-// It hears of Events from the one stream that serves alarms too, and asks the API
-// server only for what came before it began to follow. What it keeps is bounded: of
-// each workload, a few Events. It decides nothing.
+// It gets new Events from the stream that also serves alarms. It asks the API server only
+// for the Events from before an object was followed. It keeps a limited number of Events
+// for each workload, and only those that the diagnosis reads.
 package eventcache
 
 import (
@@ -25,163 +25,163 @@ import (
 )
 
 const (
-	// maxEvents is how many Events of a workload are kept, the latest.
+	// maxEvents is the number of Events that are kept for a workload.
 	maxEvents = 32
-	// keepFor is how long an Event tells something: as long as the API server keeps it,
-	// by default.
+	// keepFor is how long an Event is kept. The API server has the same default.
 	keepFor = time.Hour
-	// maxListed is how many Events of an object are read that came before.
+	// maxListed is the number of earlier Events that are read for an object.
 	maxListed = 500
 )
 
-// object names an object across namespaces.
-type object struct {
+// namespacedObject names an object across namespaces.
+type namespacedObject struct {
 	namespace string
 	diagnosis.Object
 }
 
-// Journal keeps Events. It is safe for concurrent use.
+// Cache keeps Events. It is safe for concurrent use.
 type Cache struct {
 	reader client.Reader
 	clock  clock.PassiveClock
-	tell   func(ctx context.Context, workload types.NamespacedName)
+	notify func(ctx context.Context, workload types.NamespacedName)
 
 	mu        sync.Mutex
 	workloads map[types.NamespacedName]*workload
-	// followers are the workloads that an object belongs to: a claim may have several.
-	followers map[object][]types.NamespacedName
+	// followers are the workloads that use an object. Several can use the same claim.
+	followers map[namespacedObject][]types.NamespacedName
 }
 
-// workload is one that is followed.
+// workload is a workload whose Events are kept.
 type workload struct {
 	objects []diagnosis.Object
-	events  map[types.UID]diagnosis.Event // by the Event's own UID
+	events  map[types.UID]diagnosis.Event // by the UID of the Event
 }
 
-// New returns a Journal that reads what came before from reader, the API server, and
-// calls tell when an Event was heard of a workload.
-func New(reader client.Reader, clk clock.PassiveClock, tell func(context.Context, types.NamespacedName)) *Cache {
+// New returns an empty Cache. It reads earlier Events from reader, the API server, and
+// calls notify for a workload when one of its Events was stored.
+func New(reader client.Reader, clk clock.PassiveClock, notify func(context.Context, types.NamespacedName)) *Cache {
 	return &Cache{
-		reader: reader, clock: clk, tell: tell,
-		workloads: map[types.NamespacedName]*workload{}, followers: map[object][]types.NamespacedName{},
+		reader: reader, clock: clk, notify: notify,
+		workloads: map[types.NamespacedName]*workload{}, followers: map[namespacedObject][]types.NamespacedName{},
 	}
 }
 
-// Follow has the Events of these objects kept, in place of those of the last call.
-// What there is already of an object that was not followed is read first.
-func (j *Cache) Follow(ctx context.Context, name types.NamespacedName, objects ...diagnosis.Object) error {
-	for _, added := range j.follow(name, objects) {
-		if err := j.read(ctx, name, added); err != nil {
-			j.Forget(name)
+// Follow keeps the Events of these objects, and no longer those of the objects in the
+// last call. It first reads the earlier Events of objects that were not followed before.
+func (c *Cache) Follow(ctx context.Context, name types.NamespacedName, objects ...diagnosis.Object) error {
+	for _, added := range c.follow(name, objects) {
+		if err := c.read(ctx, name, added); err != nil {
+			c.Forget(name)
 			return err
 		}
 	}
 	return nil
 }
 
-// Expect has the Events of objects kept, besides those of the last call, of which
-// there can be none yet: they are still to be made.
-func (j *Cache) Expect(name types.NamespacedName, objects ...diagnosis.Object) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	w := j.workload(name)
-	w.objects = append(w.objects, j.add(name, w, objects)...)
+// Expect also keeps the Events of these objects, which are about to be created. It reads
+// no earlier Events, because there are none.
+func (c *Cache) Expect(name types.NamespacedName, objects ...diagnosis.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.workload(name)
+	w.objects = append(w.objects, c.add(name, w, objects)...)
 }
 
-// follow returns the objects that were not followed before.
-func (j *Cache) follow(name types.NamespacedName, objects []diagnosis.Object) []diagnosis.Object {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	w := j.workload(name)
-	added := j.add(name, w, objects)
+// follow replaces the objects of a workload and returns the new ones.
+func (c *Cache) follow(name types.NamespacedName, objects []diagnosis.Object) []diagnosis.Object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.workload(name)
+	added := c.add(name, w, objects)
 	for _, o := range w.objects {
 		if !slices.Contains(objects, o) {
-			j.unfollow(name, o)
+			c.unfollow(name, o)
 		}
 	}
 	w.objects = slices.Clone(objects)
 	return added
 }
 
-// workload needs the lock.
-func (j *Cache) workload(name types.NamespacedName) *workload {
-	w := j.workloads[name]
+// workload returns the workload, and creates it if necessary. It needs the lock.
+func (c *Cache) workload(name types.NamespacedName) *workload {
+	w := c.workloads[name]
 	if w == nil {
 		w = &workload{events: map[types.UID]diagnosis.Event{}}
-		j.workloads[name] = w
+		c.workloads[name] = w
 	}
 	return w
 }
 
-// add needs the lock. It returns the objects that the workload did not follow.
-func (j *Cache) add(name types.NamespacedName, w *workload, objects []diagnosis.Object) []diagnosis.Object {
+// add makes the workload a follower of the objects, and returns the new ones. It needs
+// the lock.
+func (c *Cache) add(name types.NamespacedName, w *workload, objects []diagnosis.Object) []diagnosis.Object {
 	var added []diagnosis.Object
 	for _, o := range objects {
 		if !slices.Contains(w.objects, o) {
 			added = append(added, o)
-			key := object{name.Namespace, o}
-			j.followers[key] = append(j.followers[key], name)
+			key := namespacedObject{name.Namespace, o}
+			c.followers[key] = append(c.followers[key], name)
 		}
 	}
 	return added
 }
 
 // unfollow needs the lock.
-func (j *Cache) unfollow(name types.NamespacedName, o diagnosis.Object) {
-	key := object{name.Namespace, o}
-	left := slices.DeleteFunc(j.followers[key], func(other types.NamespacedName) bool { return other == name })
+func (c *Cache) unfollow(name types.NamespacedName, o diagnosis.Object) {
+	key := namespacedObject{name.Namespace, o}
+	left := slices.DeleteFunc(c.followers[key], func(other types.NamespacedName) bool { return other == name })
 	if len(left) == 0 {
-		delete(j.followers, key)
+		delete(c.followers, key)
 	} else {
-		j.followers[key] = left
+		c.followers[key] = left
 	}
 }
 
-// read asks the API server for the Events that regard an object.
-func (j *Cache) read(ctx context.Context, name types.NamespacedName, o diagnosis.Object) error {
+// read reads the Events that regard an object from the API server.
+func (c *Cache) read(ctx context.Context, name types.NamespacedName, o diagnosis.Object) error {
 	var found eventsv1.EventList
-	err := j.reader.List(ctx, &found, client.InNamespace(name.Namespace), client.Limit(maxListed),
+	err := c.reader.List(ctx, &found, client.InNamespace(name.Namespace), client.Limit(maxListed),
 		client.MatchingFields{"regarding.kind": o.Kind, "regarding.name": o.Name})
 	if err != nil {
 		return fmt.Errorf("list the Events of %s %s: %w", o.Kind, o.Name, err)
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	w := j.workloads[name]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.workloads[name]
 	for i := range found.Items {
 		event := source.Event(&found.Items[i])
-		if w != nil && diagnosis.Reads(event.Type, event.Reason) {
+		if w != nil && diagnosis.IsRelevant(event.Type, event.Reason) {
 			w.put(&event)
 		}
 	}
 	return nil
 }
 
-// Forget lets go of a workload.
-func (j *Cache) Forget(name types.NamespacedName) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	w := j.workloads[name]
+// Forget removes a workload and its Events.
+func (c *Cache) Forget(name types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.workloads[name]
 	if w == nil {
 		return
 	}
 	for _, o := range w.objects {
-		j.unfollow(name, o)
+		c.unfollow(name, o)
 	}
-	delete(j.workloads, name)
+	delete(c.workloads, name)
 }
 
-// Events returns what is known of a workload, in no particular order.
-func (j *Cache) Events(name types.NamespacedName) []diagnosis.Event {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	w := j.workloads[name]
+// Events returns the Events of a workload, in no particular order.
+func (c *Cache) Events(name types.NamespacedName) []diagnosis.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.workloads[name]
 	if w == nil {
 		return nil
 	}
 	var events []diagnosis.Event
 	for uid, event := range w.events {
-		if j.clock.Since(event.LastSeen) > keepFor {
+		if c.clock.Since(event.LastSeen) > keepFor {
 			delete(w.events, uid)
 			continue
 		}
@@ -190,22 +190,22 @@ func (j *Cache) Events(name types.NamespacedName) []diagnosis.Event {
 	return events
 }
 
-// Hear takes note of what happened. The same may be told twice.
-func (j *Cache) Observe(ctx context.Context, occurrences []alarm.Occurrence) {
-	for _, name := range j.note(occurrences) {
-		j.tell(ctx, name)
+// Observe stores the Events of followed objects. It can get the same occurrence twice.
+func (c *Cache) Observe(ctx context.Context, occurrences []alarm.Occurrence) {
+	for _, name := range c.store(occurrences) {
+		c.notify(ctx, name)
 	}
 }
 
-// note returns whom the occurrences concern.
-func (j *Cache) note(occurrences []alarm.Occurrence) []types.NamespacedName {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// store stores Events and returns the workloads that they concern.
+func (c *Cache) store(occurrences []alarm.Occurrence) []types.NamespacedName {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var concerned []types.NamespacedName
 	for i := range occurrences {
 		event := &occurrences[i].Event
-		for _, name := range j.followers[regarded(event)] {
-			j.workloads[name].put(event)
+		for _, name := range c.followers[regardedObject(event)] {
+			c.workloads[name].put(event)
 			if !slices.Contains(concerned, name) {
 				concerned = append(concerned, name)
 			}
@@ -214,16 +214,17 @@ func (j *Cache) note(occurrences []alarm.Occurrence) []types.NamespacedName {
 	return concerned
 }
 
-// regarded returns the object that an Event regards, if the diagnosis reads it and its
-// namespace vouches for it.
-func regarded(event *alarm.Event) object {
-	if !diagnosis.Reads(event.Type, event.Reason) || event.Regarding.Namespace != event.Namespace {
-		return object{}
+// regardedObject returns the object that an Event regards. It returns an empty object if
+// the diagnosis does not read the Event, or if the Event is in another namespace than the
+// object.
+func regardedObject(event *alarm.Event) namespacedObject {
+	if !diagnosis.IsRelevant(event.Type, event.Reason) || event.Regarding.Namespace != event.Namespace {
+		return namespacedObject{}
 	}
-	return object{event.Namespace, diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name}}
+	return namespacedObject{event.Namespace, diagnosis.Object{Kind: event.Regarding.Kind, Name: event.Regarding.Name}}
 }
 
-// put keeps an Event, in place of the oldest if there are too many.
+// put stores an Event. If there are too many, it replaces the oldest one.
 func (w *workload) put(event *alarm.Event) {
 	uid := types.UID(event.UID)
 	if _, known := w.events[uid]; !known && len(w.events) >= maxEvents {
@@ -232,7 +233,7 @@ func (w *workload) put(event *alarm.Event) {
 	w.events[uid] = EventOf(event)
 }
 
-// Read returns what the diagnosis reads of an Event.
+// EventOf returns the part of an Event that the diagnosis reads.
 func EventOf(event *alarm.Event) diagnosis.Event {
 	return diagnosis.Event{
 		Type: event.Type, Reason: event.Reason, Note: event.Note,

@@ -2,6 +2,7 @@ package eventcache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -24,36 +25,36 @@ var (
 	claim = diagnosis.Object{Kind: "PersistentVolumeClaim", Name: "data"}
 )
 
-// past is what the API server has of Events already, and how often it was asked.
-type past struct {
+// earlierEvents is an API server with Events. It counts the requests.
+type earlierEvents struct {
 	client.Reader
-	events []eventsv1.Event
-	asked  int
-	err    error
+	events   []eventsv1.Event
+	requests int
+	err      error
 }
 
-func (p *past) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	p.asked++
-	list.(*eventsv1.EventList).Items = p.events
-	return p.err
+func (r *earlierEvents) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	r.requests++
+	list.(*eventsv1.EventList).Items = r.events
+	return r.err
 }
 
-type world struct {
+type fixture struct {
 	*Cache
-	past  *past
-	clock *testingclock.FakePassiveClock
-	told  []types.NamespacedName
+	earlier  *earlierEvents
+	clock    *testingclock.FakePassiveClock
+	notified []types.NamespacedName
 }
 
-func newWorld() *world {
-	w := &world{past: &past{}, clock: testingclock.NewFakePassiveClock(start)}
-	w.Cache = New(w.past, w.clock, func(_ context.Context, name types.NamespacedName) { w.told = append(w.told, name) })
-	return w
+func newFixture() *fixture {
+	f := &fixture{earlier: &earlierEvents{}, clock: testingclock.NewFakePassiveClock(start)}
+	f.Cache = New(f.earlier, f.clock, func(_ context.Context, name types.NamespacedName) { f.notified = append(f.notified, name) })
+	return f
 }
 
-func (w *world) follow(t *testing.T, name types.NamespacedName, objects ...diagnosis.Object) {
+func (f *fixture) follow(t *testing.T, name types.NamespacedName, objects ...diagnosis.Object) {
 	t.Helper()
-	if err := w.Follow(t.Context(), name, objects...); err != nil {
+	if err := f.Follow(t.Context(), name, objects...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,157 +66,157 @@ func warning(uid string, regarding diagnosis.Object, note string, at time.Time) 
 	}}
 }
 
-func (w *world) hear(t *testing.T, occurrences ...alarm.Occurrence) {
+func (f *fixture) observe(t *testing.T, occurrences ...alarm.Occurrence) {
 	t.Helper()
-	w.Observe(t.Context(), occurrences)
+	f.Observe(t.Context(), occurrences)
 }
 
-func (w *world) notes(name types.NamespacedName) map[string]bool {
+func (f *fixture) notes(name types.NamespacedName) map[string]bool {
 	notes := map[string]bool{}
-	for _, e := range w.Events(name) {
+	for _, e := range f.Events(name) {
 		notes[e.Note] = true
 	}
 	return notes
 }
 
-func TestWhatIsHeardOfAnObjectIsKeptForThoseWhoFollowIt(t *testing.T) {
-	w := newWorld()
+func TestEventsAreKeptForTheFollowersOfTheirObject(t *testing.T) {
+	f := newFixture()
 	other := types.NamespacedName{Namespace: "lab", Name: "other"}
-	w.follow(t, nb, pod, claim)
-	w.follow(t, other, claim)
-	w.hear(t, warning("1", pod, "of the pod", start), warning("2", claim, "of the claim", start),
-		warning("3", diagnosis.Object{Kind: "Pod", Name: "stranger"}, "of nobody", start))
-	if diff := cmp.Diff(map[string]bool{"of the pod": true, "of the claim": true}, w.notes(nb)); diff != "" {
+	f.follow(t, nb, pod, claim)
+	f.follow(t, other, claim)
+	f.observe(t, warning("1", pod, "of the pod", start), warning("2", claim, "of the claim", start),
+		warning("3", diagnosis.Object{Kind: "Pod", Name: "stranger"}, "of another pod", start))
+	if diff := cmp.Diff(map[string]bool{"of the pod": true, "of the claim": true}, f.notes(nb)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]bool{"of the claim": true}, w.notes(other)); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"of the claim": true}, f.notes(other)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]types.NamespacedName{nb, other}, w.told); diff != "" {
-		t.Errorf("each is told once: %s", diff)
+	if diff := cmp.Diff([]types.NamespacedName{nb, other}, f.notified); diff != "" {
+		t.Errorf("notified: %s", diff)
 	}
 }
 
-func TestOnlyEventsThatTheNamespaceVouchesForAreKept(t *testing.T) {
+func TestOtherEventsAreNotKept(t *testing.T) {
 	for name, change := range map[string]func(*alarm.Event){
-		"Normal, and nobody reads it":        func(e *alarm.Event) { e.Type, e.Reason = "Normal", "Scheduled" },
-		"of another type":                    func(e *alarm.Event) { e.Type = "Other" },
-		"kept in another namespace":          func(e *alarm.Event) { e.Namespace = "evil" },
-		"regarding one in another namespace": func(e *alarm.Event) { e.Regarding.Namespace = "evil" },
-		"regarding another kind":             func(e *alarm.Event) { e.Regarding.Kind = "Service" },
+		"Normal, and not read":    func(e *alarm.Event) { e.Type, e.Reason = "Normal", "Scheduled" },
+		"of another type":         func(e *alarm.Event) { e.Type = "Other" },
+		"in another namespace":    func(e *alarm.Event) { e.Namespace = "evil" },
+		"about another namespace": func(e *alarm.Event) { e.Regarding.Namespace = "evil" },
+		"about another kind":      func(e *alarm.Event) { e.Regarding.Kind = "Service" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			w.follow(t, nb, pod)
-			heard := warning("1", pod, "x", start)
-			change(&heard.Event)
-			w.hear(t, heard)
-			if found := w.Events(nb); len(found) > 0 || len(w.told) > 0 {
-				t.Errorf("kept %v, told %v", found, w.told)
+			f := newFixture()
+			f.follow(t, nb, pod)
+			occurrence := warning("1", pod, "x", start)
+			change(&occurrence.Event)
+			f.observe(t, occurrence)
+			if found := f.Events(nb); len(found) > 0 || len(f.notified) > 0 {
+				t.Errorf("kept %v, notified %v", found, f.notified)
 			}
 		})
 	}
 }
 
-func TestNormalEventsThatTellAreKept(t *testing.T) {
-	w := newWorld()
+func TestNormalEventsThatTheDiagnosisReadsAreKept(t *testing.T) {
+	f := newFixture()
 	event := func(uid types.UID, reason string) eventsv1.Event {
 		e := eventsv1.Event{Note: reason, Type: "Normal", Reason: reason, Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: "lab", Name: "nb-0"}}
 		e.UID, e.CreationTimestamp.Time = uid, start
 		return e
 	}
-	w.past.events = []eventsv1.Event{event("1", "Pulled"), event("2", "Scheduled")}
-	w.follow(t, nb, pod)
+	f.earlier.events = []eventsv1.Event{event("1", "Pulled"), event("2", "Scheduled")}
+	f.follow(t, nb, pod)
 	killing := warning("3", pod, "Killing", start)
 	killing.Event.Type, killing.Event.Reason = "Normal", "Killing"
-	w.hear(t, killing)
-	if diff := cmp.Diff(map[string]bool{"Pulled": true, "Killing": true}, w.notes(nb)); diff != "" {
+	f.observe(t, killing)
+	if diff := cmp.Diff(map[string]bool{"Pulled": true, "Killing": true}, f.notes(nb)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestWhatWasBeforeIsReadOnce(t *testing.T) {
-	w := newWorld()
-	w.past.events = []eventsv1.Event{{Note: "before", Type: "Warning"}}
-	w.past.events[0].UID, w.past.events[0].CreationTimestamp.Time = "1", start
-	w.follow(t, nb, pod)
-	w.follow(t, nb, pod)
-	if w.past.asked != 1 || !w.notes(nb)["before"] {
-		t.Errorf("asked %d times, know %v", w.past.asked, w.Events(nb))
+func TestEarlierEventsAreReadOnce(t *testing.T) {
+	f := newFixture()
+	f.earlier.events = []eventsv1.Event{{Note: "before", Type: "Warning"}}
+	f.earlier.events[0].UID, f.earlier.events[0].CreationTimestamp.Time = "1", start
+	f.follow(t, nb, pod)
+	f.follow(t, nb, pod)
+	if f.earlier.requests != 1 || !f.notes(nb)["before"] {
+		t.Errorf("%d requests, kept %v", f.earlier.requests, f.Events(nb))
 	}
-	w.follow(t, nb, pod, claim)
-	if w.past.asked != 2 {
-		t.Errorf("asked %d times for two objects", w.past.asked)
+	f.follow(t, nb, pod, claim)
+	if f.earlier.requests != 2 {
+		t.Errorf("%d requests for two objects", f.earlier.requests)
 	}
-	w.Forget(nb)
-	w.follow(t, nb, pod)
-	if w.past.asked != 3 {
-		t.Errorf("asked %d times; after forgetting it is to be asked again", w.past.asked)
+	f.Forget(nb)
+	f.follow(t, nb, pod)
+	if f.earlier.requests != 3 {
+		t.Errorf("%d requests, want another one after Forget", f.earlier.requests)
 	}
 }
 
-func TestWhatCouldNotBeReadIsReadAgain(t *testing.T) {
-	w := newWorld()
-	w.past.err = fmt.Errorf("no answer")
-	if err := w.Follow(t.Context(), nb, pod); err == nil {
+func TestFailedReadIsRetried(t *testing.T) {
+	f := newFixture()
+	f.earlier.err = errors.New("no answer")
+	if err := f.Follow(t.Context(), nb, pod); err == nil {
 		t.Error("no error")
 	}
-	w.past.err = nil
-	w.follow(t, nb, pod)
-	if w.past.asked != 2 {
-		t.Errorf("asked %d times", w.past.asked)
+	f.earlier.err = nil
+	f.follow(t, nb, pod)
+	if f.earlier.requests != 2 {
+		t.Errorf("%d requests", f.earlier.requests)
 	}
 }
 
-func TestWhatIsNoLongerFollowedIsNotHeard(t *testing.T) {
-	w := newWorld()
-	w.follow(t, nb, pod, claim)
-	w.follow(t, nb, pod)
-	w.hear(t, warning("1", claim, "x", start))
-	w.Forget(nb)
-	w.hear(t, warning("2", pod, "x", start))
-	if len(w.told) > 0 || len(w.followers) > 0 || len(w.workloads) > 0 {
-		t.Errorf("told %v, left %v %v", w.told, w.followers, w.workloads)
+func TestEventsOfUnfollowedObjectsAreNotKept(t *testing.T) {
+	f := newFixture()
+	f.follow(t, nb, pod, claim)
+	f.follow(t, nb, pod)
+	f.observe(t, warning("1", claim, "x", start))
+	f.Forget(nb)
+	f.observe(t, warning("2", pod, "x", start))
+	if len(f.notified) > 0 || len(f.followers) > 0 || len(f.workloads) > 0 {
+		t.Errorf("notified %v, left %v %v", f.notified, f.followers, f.workloads)
 	}
 }
 
-func TestAFloodKeepsTheLatest(t *testing.T) {
-	w := newWorld()
-	w.follow(t, nb, pod)
+func TestFloodKeepsTheLatestEvents(t *testing.T) {
+	f := newFixture()
+	f.follow(t, nb, pod)
 	for i := range 10 * maxEvents {
-		w.hear(t, warning(fmt.Sprint(i), pod, fmt.Sprint(i), start.Add(time.Duration(i)*time.Second)))
+		f.observe(t, warning(fmt.Sprint(i), pod, fmt.Sprint(i), start.Add(time.Duration(i)*time.Second)))
 	}
-	notes := w.notes(nb)
+	notes := f.notes(nb)
 	if len(notes) != maxEvents || !notes[fmt.Sprint(10*maxEvents-1)] || notes["0"] {
 		t.Errorf("kept %v", notes)
 	}
 }
 
-func TestAnEventTellsNothingAfterAnHour(t *testing.T) {
-	w := newWorld()
-	w.follow(t, nb, pod)
-	w.hear(t, warning("1", pod, "x", start))
-	w.clock.SetTime(start.Add(keepFor))
-	if len(w.Events(nb)) != 1 {
-		t.Error("forgotten too early")
+func TestEventsExpireAfterAnHour(t *testing.T) {
+	f := newFixture()
+	f.follow(t, nb, pod)
+	f.observe(t, warning("1", pod, "x", start))
+	f.clock.SetTime(start.Add(keepFor))
+	if len(f.Events(nb)) != 1 {
+		t.Error("expired too early")
 	}
-	w.clock.SetTime(start.Add(keepFor + time.Second))
-	if found := w.Events(nb); len(found) > 0 {
+	f.clock.SetTime(start.Add(keepFor + time.Second))
+	if found := f.Events(nb); len(found) > 0 {
 		t.Errorf("still kept: %v", found)
 	}
 }
 
-func TestOfWhatIsYetToBeMadeNobodyIsAsked(t *testing.T) {
-	w := newWorld()
-	w.Expect(nb, pod)
-	w.hear(t, warning("1", pod, "heard", start))
-	w.Expect(nb, pod)
-	w.follow(t, nb, pod)
-	if w.past.asked != 0 || !w.notes(nb)["heard"] {
-		t.Errorf("asked %d times, know %v", w.past.asked, w.Events(nb))
+func TestExpectReadsNoEarlierEvents(t *testing.T) {
+	f := newFixture()
+	f.Expect(nb, pod)
+	f.observe(t, warning("1", pod, "observed", start))
+	f.Expect(nb, pod)
+	f.follow(t, nb, pod)
+	if f.earlier.requests != 0 || !f.notes(nb)["observed"] {
+		t.Errorf("%d requests, kept %v", f.earlier.requests, f.Events(nb))
 	}
-	w.follow(t, nb, pod, claim)
-	if w.past.asked != 1 {
-		t.Errorf("asked %d times for what was there before", w.past.asked)
+	f.follow(t, nb, pod, claim)
+	if f.earlier.requests != 1 {
+		t.Errorf("%d requests, want one for the claim", f.earlier.requests)
 	}
 }

@@ -1,6 +1,5 @@
-// Package glob matches names and texts by the patterns that users write in our
-// kinds. It is of its own making because no pattern may be invalid, and what one
-// costs must be known: tenants write them.
+// Package glob matches names and texts with the patterns that users write in our kinds.
+// Every pattern is valid, and the cost of each is limited, because tenants write them.
 package glob
 
 import (
@@ -9,27 +8,27 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is how much of a text a Pattern looks at, in bytes. It bounds what the
-// worst one takes (BenchmarkMatch).
+// maxText is the part of a text that a Pattern examines, in bytes. It limits the cost of
+// the worst pattern (BenchmarkMatch).
 const maxText = 1024
 
-// Pattern is a glob in which "*" is any text, "?" any one character, and every
-// other character itself: there is no escape, no class and no alternative, so
-// that no pattern is invalid. The empty one matches everything.
+// Pattern is a glob. "*" matches any text, "?" any single character, and every other
+// character itself. There are no escapes, classes or alternatives, so that every pattern
+// is valid. The empty pattern matches everything.
 type Pattern string
 
-// Match tells whether the whole text fits. Only the last "*" is ever tried
-// again, so the time is at most the product of the lengths.
-func (g Pattern) Match(text string) bool { return g.Count(text, new(int)) }
+// Match reports whether the pattern matches the whole text. It backtracks only to the
+// last "*", so the time is at most the product of the lengths.
+func (g Pattern) Match(text string) bool { return g.MatchCounting(text, new(int)) }
 
-// Count is Match that adds to steps how many it took.
-func (g Pattern) Count(text string, steps *int) bool {
+// MatchCounting is like Match, and adds the number of its steps to steps.
+func (g Pattern) MatchCounting(text string, steps *int) bool {
 	if g == "" {
 		return true
 	}
 	text = text[:min(len(text), maxText)]
 	p, t := 0, 0
-	star, resume := -1, 0 // the last "*", and where in text its rest begins
+	star, resume := -1, 0 // the last "*", and where the text after its match starts
 	for t < len(text) {
 		*steps++
 		switch {
@@ -55,15 +54,16 @@ func (g Pattern) Count(text string, steps *int) bool {
 	return p == len(g)
 }
 
-// MatchAny tells whether one of the patterns fits. Of no patterns none does.
+// MatchAny reports whether one of the patterns matches. It returns false without
+// patterns.
 func MatchAny[P ~string](patterns []P, text string) bool {
 	return slices.ContainsFunc(patterns, func(p P) bool { return Pattern(p).Match(text) })
 }
 
-// IsLiteral tells whether the pattern fits nothing but itself.
+// IsLiteral reports whether the pattern matches only itself.
 func (g Pattern) IsLiteral() bool { return g != "" && !strings.ContainsAny(string(g), "*?") }
 
-// runeLen is the length of the first character, in bytes.
+// runeLen returns the length of the first character, in bytes.
 func runeLen(s string) int {
 	if s[0] < utf8.RuneSelf {
 		return 1

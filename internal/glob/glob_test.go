@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestGlob(t *testing.T) {
+func TestMatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pattern Pattern
 		text    string
@@ -17,17 +17,17 @@ func TestGlob(t *testing.T) {
 		"literal is the whole text":          {"web", "web-0", false},
 		"literal is not a prefix of it":      {"web-0", "web", false},
 		"star is any text":                   {"web-*", "web-0", true},
-		"star is no text too":                {"web*", "web", true},
+		"star is the empty text":             {"web*", "web", true},
 		"star spans lines and slashes":       {"a*z", "a/b\nz", true},
-		"two stars are as one":               {"**", "", true},
+		"two stars are like one":             {"**", "", true},
 		"stars around":                       {"*back-off*", "the back-off is", true},
-		"first place of a part may be wrong": {"*ab*b", "abab", true},
-		"end must fit":                       {"*.io", "a.io.x", false},
+		"backtracking":                       {"*ab*b", "abab", true},
+		"end must match":                     {"*.io", "a.io.x", false},
 		"question mark is one character":     {"web-?", "web-0", true},
 		"question mark is not none":          {"web-?", "web-", false},
 		"question mark is not two":           {"web-?", "web-10", false},
 		"question mark is a whole character": {"?", "봉", true},
-		"characters are not torn by a star":  {"*??", "봉", false},
+		"star does not split characters":     {"*??", "봉", false},
 		"star then characters":               {"*수", "봉수", true},
 		"case matters":                       {"Web", "web", false},
 		"brackets are themselves":            {"[a-c]", "[a-c]", true},
@@ -47,13 +47,13 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-func TestGlobLooksAtABoundedText(t *testing.T) {
+func TestMatchExaminesALimitedText(t *testing.T) {
 	if !Pattern("a*a").Match(strings.Repeat("a", maxText) + "b") {
-		t.Errorf("text beyond %d bytes was looked at", maxText)
+		t.Errorf("Match examined the text beyond %d bytes", maxText)
 	}
 }
 
-// FuzzMatch compares with the regular expression of the same meaning.
+// FuzzMatch compares a pattern with the equivalent regular expression.
 func FuzzMatch(f *testing.F) {
 	f.Add("web-*", "web-0")
 	f.Add("*a?b*", "xxaybz")

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TrimPod is the cache's transform for Pods: it keeps what tells whether and why a
-// pod does not run, which is its status, whose it is, and a little of its spec.
+// TrimPod is the cache's transform for Pods. It keeps the fields that show whether a pod
+// runs, and if not, why: its status, its owners and a part of its spec.
 func TrimPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -31,18 +31,18 @@ func TrimPod(o any) (any, error) {
 	}, nil
 }
 
-// TrimApplied is the cache's transform for what is needed as it is, but for who wrote
-// which field and for the copy that kubectl keeps in an annotation.
+// TrimApplied is the cache's transform for objects that controllers need almost
+// completely. It drops managedFields and kubectl's last-applied-configuration annotation.
 func TrimApplied(o any) (any, error) {
 	object, err := meta.Accessor(o)
 	if err != nil {
 		return o, nil //nolint:nilerr // a tombstone
 	}
-	// An object that has been trimmed may be in use: it is not written again.
+	// Do not write to an object that was trimmed before, because it may be in use.
 	if object.GetManagedFields() != nil {
 		object.SetManagedFields(nil)
 	}
-	if _, found := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; found { //nolint:staticcheck // deleting is a write, even of what is not there
+	if _, found := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; found { //nolint:staticcheck // deleting is a write, even of a missing key
 		delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	}
 	return o, nil
@@ -62,7 +62,7 @@ func claimsOf(volumes []corev1.Volume) []corev1.Volume {
 	for i := range volumes {
 		source := corev1.VolumeSource{PersistentVolumeClaim: volumes[i].PersistentVolumeClaim}
 		if volumes[i].Ephemeral != nil {
-			source.Ephemeral = &corev1.EphemeralVolumeSource{} // its claim is named after it
+			source.Ephemeral = &corev1.EphemeralVolumeSource{} // the name of its claim is derived from the volume
 		}
 		if source != (corev1.VolumeSource{}) {
 			claims = append(claims, corev1.Volume{Name: volumes[i].Name, VolumeSource: source})

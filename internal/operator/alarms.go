@@ -26,7 +26,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		return err
 	}
 	if a.ledger, err = outbox.Open(ctx, as.Options.DataDir); err != nil {
-		return fmt.Errorf("open the ledger in %s: %w", as.Options.DataDir, err)
+		return err
 	}
 	a.atWork = func() bool { return a.ledger.State().Position > 0 }
 
@@ -46,28 +46,28 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	}
 	line := pipeline.New(pipeline.Config{
 		ClusterUID: uid,
-		Feed:       as.feed,
-		Ledger:     a.ledger,
-		Mirror:     checkpoint.NewStore(a.manager.GetClient(), as.Options.Namespace),
+		Source:     as.feed,
+		Outbox:     a.ledger,
+		Checkpoint: checkpoint.NewStore(a.manager.GetClient(), as.Options.Namespace),
 		Dispatcher: dispatcher,
 		Alarms:     inForce,
 		Namespaces: known,
 		Enricher:   a.newEnricher(as.Config, uid),
 		Reporter:   accountant,
-		Hear:       as.hear,
-		Prime:      controllers.prime,
+		Observe:    as.hear,
+		LoadAlarms: controllers.prime,
 		Clock:      realClock,
 		Log:        as.Log.WithName("pipeline"),
 	})
 	if recovery := a.ledger.Recovered(); recovery != nil {
-		accountant.LedgerReset(ctx, recovery)
+		accountant.OutboxReset(ctx, recovery)
 	}
 	return a.manager.Add(leaderOnly(line.Start))
 }
 
 func (a *App) newAccountant(c Config, counts *counters.Counters) *metrics.Recorder {
 	recorder := events.NewRecorder(a.manager.GetClient(), realClock, "bongsu")
-	return metrics.NewRecorder(counts, metrics.NewMetrics(c.Metrics, a.load()), recorder,
+	return metrics.NewRecorder(counts, metrics.New(c.Metrics, a.load()), recorder,
 		c.Options.Namespace, realClock, c.Log.WithName("alarms"))
 }
 

@@ -30,7 +30,7 @@ var schemes = []func(*runtime.Scheme) error{
 type assembly struct {
 	Config
 	// secrets are told of all Secrets of the cluster.
-	secrets []kube.SecretListener
+	secrets []kube.SecretHandler
 	// hearers are told of all Events: some tell why what somebody asked for does not run.
 	hearers []func(context.Context, []alarm.Occurrence)
 	// feed is there if the pipeline runs it.

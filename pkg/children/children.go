@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// ConflictError says that an object of the name that is needed is somebody else's.
+// ConflictError means that an object with the required name belongs to another owner.
 type ConflictError struct {
 	Kind, Name string
-	// Owner is what controls it, as KIND NAME; empty if nothing does.
+	// Owner is the controller of the object, as KIND NAME, or empty if there is none.
 	Owner string
 }
 
@@ -36,20 +36,20 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("there is a %s %s that belongs to %s", e.Kind, e.Name, e.Owner)
 }
 
-// Children creates and updates the objects that another object consists of. It never
-// changes an object that belongs to something else.
+// Children creates and updates the child objects of an owner. It never changes an object
+// that belongs to another owner.
 type Children struct {
 	client client.Client
 	live   client.Reader
 	names  Names
 }
 
-// Names are how an operator marks its children.
+// Names are the names by which an operator marks its children.
 type Names struct {
-	// Domain of the operator's annotations, for example "bongsu.io". DOMAIN/applied holds
-	// a digest of what was last written, so that Children notices a field that is no longer
-	// wanted. DOMAIN/owner-uid holds the UID of the owner of a child without an owner
-	// reference, which therefore outlives its owner.
+	// Domain of the operator's annotations, for example "example.com". DOMAIN/applied is
+	// a digest of the last written state, which shows that a field was removed from it.
+	// DOMAIN/owner-uid is the UID of the owner of a child without an owner reference.
+	// Such a child outlives its owner.
 	Domain string
 	// FieldOwner is the name in managedFields.
 	FieldOwner client.FieldOwner
@@ -58,17 +58,17 @@ type Names struct {
 func (n Names) applied() string  { return n.Domain + "/applied" }
 func (n Names) ownerUID() string { return n.Domain + "/owner-uid" }
 
-// NewChildren returns Children. The client may read from caches that hold only objects
-// with the operator's labels; live reads from the API server.
+// New returns Children. The client may use a cache that contains only objects with the
+// operator's labels. live must read from the API server.
 func New(c client.Client, live client.Reader, names Names) *Children {
 	return &Children{client: c, live: live, names: names}
 }
 
-// Ensure makes a child what is wanted and reads what there is then into found. The
-// first write is a Create; later ones are server-side applies for that UID, only when
-// a field that we set is missing or differs, or is wanted no longer. It returns a
-// *ConflictError if there is an object of that name that is not ours, and the errors
-// of the API server as they are. A Secret keeps the values that it has.
+// Ensure creates or updates a child and stores the present object in found. It updates
+// only if a field of wanted is missing or different in found, or was removed from wanted.
+// Updates are server-side applies for the UID of found. An existing Secret keeps its
+// values. Ensure returns a *ConflictError if an object of that name belongs to another
+// owner. Other errors come from the API server unchanged.
 func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) error {
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if apierrors.IsNotFound(err) {
@@ -83,7 +83,7 @@ func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) erro
 	return c.repair(ctx, wanted, found)
 }
 
-// Make is Ensure for a child that was just seen not to be there.
+// Make is Ensure for a child that the caller knows to be missing.
 func (c *Children) Make(ctx context.Context, wanted, found client.Object) error {
 	wanted, err := c.prepare(wanted)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *Children) Make(ctx context.Context, wanted, found client.Object) error 
 	return c.repair(ctx, wanted, found)
 }
 
-// prepare returns a copy that bears the digest of what is wanted.
+// prepare returns a copy of wanted with the annotation of its digest.
 func (c *Children) prepare(wanted client.Object) (client.Object, error) {
 	digest, err := digestOf(wanted)
 	if err != nil {
@@ -120,8 +120,8 @@ func digestOf(o client.Object) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// create reads what is in the way, if anything is: it may be ours, newer than the
-// cache or without its label.
+// create reads the existing object if there is one. It may be a child that the cache does
+// not contain yet, or one without the label of the cache.
 func (c *Children) create(ctx context.Context, wanted, found client.Object) (bool, error) {
 	made := wanted.DeepCopyObject().(client.Object)
 	err := c.client.Create(ctx, made, c.names.FieldOwner)
@@ -134,8 +134,8 @@ func (c *Children) create(ctx context.Context, wanted, found client.Object) (boo
 	return false, err
 }
 
-// readAnew reads from the API server. A client leaves the fields that an answer does
-// not speak of as they were, so it is given an empty object.
+// readAnew reads from the API server into an empty object, because clients do not reset
+// the fields that a response omits.
 func (c *Children) readAnew(ctx context.Context, key client.ObjectKey, found client.Object) error {
 	now := reflect.New(reflect.TypeOf(found).Elem()).Interface().(client.Object)
 	if err := c.live.Get(ctx, key, now); err != nil {
@@ -156,8 +156,8 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	if done, err := c.isDone(wanted, found); done || err != nil {
 		return err
 	}
-	// Caches lag behind, so it may be another object by now, and they leave out who
-	// manages what.
+	// The cache may be stale and contain another object of that name, and it omits
+	// managedFields.
 	if err := c.readAnew(ctx, client.ObjectKeyFromObject(found), found); err != nil {
 		return err
 	}
@@ -170,13 +170,13 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	return c.apply(ctx, wanted, found)
 }
 
-// isDone tells whether there is nothing to put right. It returns a *ConflictError if
-// what was found is not ours.
+// isDone reports whether found needs no update. It returns a *ConflictError if found
+// belongs to another owner.
 func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 	switch {
 	case !c.names.IsOurs(wanted, found):
 		return false, c.conflict(found)
-	case !found.GetDeletionTimestamp().IsZero(): // it is made anew when it is gone
+	case !found.GetDeletionTimestamp().IsZero(): // it is recreated after its deletion
 		return true, nil
 	case hasValues(wanted, found):
 		return true, nil
@@ -184,9 +184,9 @@ func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 	return isAsWanted(wanted, found)
 }
 
-// IsOurs reports whether an object belongs to the owner of what is wanted. One that
-// outlived its owner, as its annotation says, is taken up by the next owner of that
-// name: a claim, and what is wanted with that annotation itself.
+// IsOurs reports whether found belongs to the owner of wanted. A child with the owner-uid
+// annotation that outlived its owner belongs to the next owner of that name. This applies
+// to claims, and to other kinds if wanted has the annotation.
 func (n Names) IsOurs(wanted, found client.Object) bool {
 	if controller := metav1.GetControllerOf(found); controller != nil {
 		return controller.UID == n.uidOfOwner(wanted)
@@ -207,8 +207,8 @@ func (n Names) mayOutlive(wanted client.Object) bool {
 	return isClaim || wanted.GetAnnotations()[n.ownerUID()] != ""
 }
 
-// hasValues tells whether a Secret has a value for each key that is wanted. Ours are
-// random: those that another made in the meantime are as good, and may be in use.
+// hasValues reports whether a Secret has a value for each key of wanted. Any value
+// counts, because generated values differ and may be in use.
 func hasValues(wanted, found client.Object) bool {
 	secret, ok := found.(*corev1.Secret)
 	if !ok {
@@ -237,7 +237,7 @@ func (c *Children) conflict(found client.Object) error {
 	return NewConflict(gvk.Kind, found)
 }
 
-// NewConflict returns the error that an object of a kind is in the way.
+// NewConflict returns the error for an existing object of another owner.
 func NewConflict(kind string, found client.Object) *ConflictError {
 	conflict := &ConflictError{Kind: kind, Name: found.GetName()}
 	if controller := metav1.GetControllerOf(found); controller != nil {
@@ -258,7 +258,7 @@ func isAsWanted(wanted, found client.Object) (bool, error) {
 	return Contains(b, withoutEmpty(a)), nil
 }
 
-// withoutEmpty drops what a typed object says of itself although nobody set it.
+// withoutEmpty removes fields that typed objects contain without a value.
 func withoutEmpty(content map[string]any) map[string]any {
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
@@ -266,8 +266,8 @@ func withoutEmpty(content map[string]any) map[string]any {
 	return content
 }
 
-// adoptFields has the API server count what we created with to what we apply: or a
-// field that is wanted no longer would stay.
+// adoptFields transfers the ownership of created fields to server-side apply. Otherwise
+// fields that are no longer wanted would stay.
 func (c *Children) adoptFields(ctx context.Context, found client.Object) error {
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(string(c.names.FieldOwner)), string(c.names.FieldOwner))
 	if err != nil || patch == nil {

@@ -18,16 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// family is an API server with Children, and a cache that may lag behind it.
+// family is a fake API server with Children and a cache that may be stale.
 type family struct {
 	client.WithWatch
 	children *Children
-	// unseen says that the cache knows of nothing yet.
+	// unseen: the cache is still empty.
 	unseen bool
-	// seen is what the cache still holds, whatever there is by now.
+	// seen is the stale object in the cache.
 	seen   client.Object
 	writes []string
-	// applied is the UID that was last applied for.
+	// applied is the UID of the last apply.
 	applied types.UID
 }
 
@@ -65,7 +65,7 @@ func newFamily(objects ...client.Object) *family {
 	return f
 }
 
-// readOver leaves what an answer does not speak of as it was, as real clients do.
+// readOver keeps the fields that the response omits, as real clients do.
 func readOver(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	now := o.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, key, now, opts...); err != nil {
@@ -95,7 +95,7 @@ func wantedService(owner types.UID) *corev1.Service {
 	}
 }
 
-func TestAChildIsMadeOnceAndWrittenOnlyForAChange(t *testing.T) {
+func TestChildIsCreatedOnceAndUpdatedOnlyForAChange(t *testing.T) {
 	f := newFamily()
 	ensure := func(wanted *corev1.Service) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestAChildIsMadeOnceAndWrittenOnlyForAChange(t *testing.T) {
 	f.expectWrites(t, "create")
 	ensure(wantedService("me"))
 	f.expectWrites(t)
-	f.unseen = true // the cache lags behind
+	f.unseen = true // the cache is stale
 	ensure(wantedService("me"))
 	f.expectWrites(t, "create")
 	f.unseen = false
@@ -129,11 +129,11 @@ func TestAChildIsMadeOnceAndWrittenOnlyForAChange(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOursIsAConflictAndIsNotWritten(t *testing.T) {
+func TestObjectOfAnotherOwnerIsAConflictAndNotWritten(t *testing.T) {
 	ofAnother := wantedService("another")
-	ofNobody := wantedService("")
-	ofNobody.OwnerReferences = nil
-	for name, foreign := range map[string]*corev1.Service{"of another owner": ofAnother, "of nobody": ofNobody} {
+	ofNone := wantedService("")
+	ofNone.OwnerReferences = nil
+	for name, foreign := range map[string]*corev1.Service{"of another owner": ofAnother, "without an owner": ofNone} {
 		for _, unseen := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				f := newFamily(foreign)
@@ -147,7 +147,7 @@ func TestWhatIsNotOursIsAConflictAndIsNotWritten(t *testing.T) {
 				if err := f.Get(t.Context(), client.ObjectKeyFromObject(foreign), &after); err != nil {
 					t.Fatal(err)
 				}
-				if after.ResourceVersion != "999" { // the fake server's first
+				if after.ResourceVersion != "999" { // the first of the fake server
 					t.Errorf("it was written: resourceVersion %s", after.ResourceVersion)
 				}
 			})
@@ -155,12 +155,12 @@ func TestWhatIsNotOursIsAConflictAndIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestWhatTheCacheStillHoldsIsNotWrittenUnseen(t *testing.T) {
+func TestStaleObjectIsReadAgainBeforeAnUpdate(t *testing.T) {
 	ours := wantedService("me")
 	ours.UID = "1"
-	ours.Spec.Ports[0].Port = 81 // so that there is something to put right
-	foreign, ofNobody := wantedService("another"), wantedService("")
-	ofNobody.OwnerReferences = nil
+	ours.Spec.Ports[0].Port = 81 // so that an update is needed
+	foreign, ofNone := wantedService("another"), wantedService("")
+	ofNone.OwnerReferences = nil
 	going := wantedService("me")
 	going.DeletionTimestamp, going.Finalizers = new(metav1.Now()), []string{"a/b"}
 	right, err := New(nil, nil, testNames).prepare(wantedService("me"))
@@ -171,10 +171,10 @@ func TestWhatTheCacheStillHoldsIsNotWrittenUnseen(t *testing.T) {
 		now      client.Object
 		conflict bool
 	}{
-		"it is somebody else's by now": {foreign, true},
-		"it is nobody's by now":        {ofNobody, true},
-		"it is being deleted":          {going, false},
-		"it was put right":             {right, false},
+		"belongs to another owner by now": {foreign, true},
+		"has no owner by now":             {ofNone, true},
+		"is being deleted":                {going, false},
+		"it was put right":                {right, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.now.SetUID("2")
@@ -194,7 +194,7 @@ func TestWhatTheCacheStillHoldsIsNotWrittenUnseen(t *testing.T) {
 	}
 }
 
-func TestOnlyAClaimIsTakenUpWithoutAnOwner(t *testing.T) {
+func TestOnlyAClaimIsAdoptedWithoutAnOwner(t *testing.T) {
 	meta := metav1.ObjectMeta{
 		Namespace: "ns", Name: "nb", Labels: map[string]string{"bongsu.io/jupyter": "nb"},
 		Annotations: map[string]string{testNames.ownerUID(): "earlier"},
@@ -218,7 +218,7 @@ func TestOnlyAClaimIsTakenUpWithoutAnOwner(t *testing.T) {
 	}
 }
 
-func TestASecretKeepsTheValuesThatItHas(t *testing.T) {
+func TestSecretKeepsItsValues(t *testing.T) {
 	secret := func(value string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: wantedService("me").ObjectMeta, Data: map[string][]byte{"token": []byte(value)}}
 	}

@@ -2,10 +2,10 @@ package children
 
 import "slices"
 
-// Contains tells whether all that wanted says is also in found, which may say more:
-// defaults, what webhooks add, entries of other managers. Both are of the kind that
-// JSON decodes to. Entries of lists are found by what identifies them, as the API
-// server's apply finds them, and by their position otherwise.
+// Contains reports whether found contains all of wanted. found may contain more:
+// defaults, changes by webhooks, list entries of other managers. Both must be of the
+// types that JSON decodes to. Entries of a list are identified by their merge key, as in
+// server-side apply, or else by position.
 func Contains(found, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -46,12 +46,12 @@ func containsList(found, wanted []any) bool {
 	return true
 }
 
-// identifiers are the keys of the lists in the objects that we make, by
+// identifiers are merge keys, see
 // https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
-// A mount has a name too, that of its volume.
+// mountPath goes first, because a mount also has the name of its volume.
 var identifiers = []string{"mountPath", "uid", "name", "containerPort", "port"}
 
-// identifierOf returns the key that all entries have, or nothing.
+// identifierOf returns the first merge key that all entries have, or "".
 func identifierOf(entries []any) string {
 	for _, key := range identifiers {
 		if len(entries) > 0 && allHave(entries, key) {
@@ -71,8 +71,8 @@ func allHave(entries []any, key string) bool {
 	return true
 }
 
-// containsEntry looks at all entries of the key: a container may have a port of one
-// number for TCP and another for UDP.
+// containsEntry tries all entries with the same key: a container can have the same port
+// for TCP and UDP.
 func containsEntry(found []any, wanted map[string]any, key string) bool {
 	return slices.ContainsFunc(found, func(entry any) bool {
 		fields, ok := entry.(map[string]any)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clocktesting "k8s.io/utils/clock/testing"

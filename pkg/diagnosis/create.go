@@ -1,26 +1,30 @@
 package diagnosis
 
 import (
+	"errors"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What controllers and the API server put before what they mean to say. The second
-// tells the name of the pod.
+// Prefixes that controllers and the API server write before the reason. The first
+// captures the name of the pod.
 var (
-	creating      = regexp.MustCompile(`^(?:Error creating(?: job)?: |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
-	forbidden     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
-	invalid       = regexp.MustCompile(`^[\w.]+ "[^"]*" is invalid: `)
-	creatingClaim = regexp.MustCompile(`^failed to create PVC (\S+?): `)
+	creatingPrefix      = regexp.MustCompile(`^(?:Error creating(?: job)?: |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
+	forbiddenPrefix     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
+	invalidPrefix       = regexp.MustCompile(`^[\w.]+ "[^"]*" is invalid: `)
+	creatingClaimPrefix = regexp.MustCompile(`^failed to create PVC (\S+?): `)
 )
 
 var quotaExceeded = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
 
-// creationRule reads why the API server refused an object.
+// creationRule matches a rejection by the API server.
 type creationRule struct {
 	rule
 	reason string
@@ -28,55 +32,55 @@ type creationRule struct {
 
 var creationRules = []creationRule{
 	{rule{regexp.MustCompile(`failed quota: (\S+): must specify (.+)`),
-		`ResourceQuota "${1}" demands what is not set: ${2}`, "set it in resources", false}, ReasonAdmissionDenied},
+		`ResourceQuota "${1}" requires values that are not set: ${2}`, "set them in resources", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)`),
 		`a LimitRange of the namespace forbids it: ${1}`, "change resources", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`violates PodSecurity "([^"]+)": (.*)`),
-		`the namespace's Pod Security level ${1} forbids it: ${2}`, "set what is in parentheses", false}, ReasonAdmissionDenied},
+		`the namespace's Pod Security level ${1} forbids it: ${2}`, "change the fields named in parentheses", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`),
-		`admission policy "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+		`admission policy "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:? ?(.*)`),
-		`admission webhook "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+		`admission webhook "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`policy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request: (.*)`),
-		`admission policy "${1}" forbids it: ${2}`, "change what it objects to, or ask whoever runs the cluster", false}, ReasonAdmissionDenied},
+		`admission policy "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)"`),
-		`admission webhook "${1}" does not answer`, "wait; if it lasts, ask whoever runs the cluster", true}, ReasonFailedCreate},
+		`admission webhook "${1}" does not answer`, "wait; if the problem persists, ask the cluster's administrator", true}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`error looking up service account [^/\s]+/(\S+?): serviceaccount`),
 		`service account "${1}" does not exist`, "create it, or correct serviceAccountName", false}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`no PriorityClass with name (\S+) was found`),
 		`PriorityClass "${1}" does not exist`, "correct priorityClassName (kubectl get priorityclass lists them)", false}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`User "([^"]+)" (cannot .*)`),
-		`"${1}" ${2}`, "ask whoever runs the cluster", false}, ReasonFailedCreate},
+		`user "${1}" ${2}`, "ask the cluster's administrator for the permission", false}, ReasonFailedCreate},
 }
 
-// creation returns why controllers cannot create what they need.
-func (v *view) creation() []finding {
+// creationFindings returns why controllers cannot create pods or claims.
+func (v *view) creationFindings() []finding {
 	last := map[Object]*Event{}
 	for i := range v.Events {
-		if e := &v.Events[i]; e.Reason == "FailedCreate" && v.ofController(e) {
+		if e := &v.Events[i]; e.Reason == "FailedCreate" && v.regardsController(e) {
 			last[e.Regarding] = e
 		}
 	}
 	var found []finding
 	for object, e := range last {
 		if !v.createdSince(e) {
-			found = append(found, finding{cause: v.refused(object, e.Note).happened(e)})
+			found = append(found, finding{cause: v.creationFailure(object, e.Note).withEvent(e)})
 		}
 	}
 	return found
 }
 
-// ofController tells whether the Event regards what makes the pods.
-func (v *view) ofController(e *Event) bool {
+// regardsController reports whether the Event regards the controller of the pods.
+func (v *view) regardsController(e *Event) bool {
 	if e.Regarding.Kind == kindPod || e.Regarding.Kind == kindClaim {
 		return false
 	}
 	return v.Controllers == nil || e.UID == "" || slices.Contains(v.Controllers, e.UID)
 }
 
-// createdSince tells whether the pod that could not be created has been.
+// createdSince reports whether the pod of a FailedCreate Event has been created since.
 func (v *view) createdSince(e *Event) bool {
-	name := podToCreate(e.Note)
+	name := podNameIn(e.Note)
 	return slices.ContainsFunc(v.Pods, func(p *corev1.Pod) bool {
 		if name != "" {
 			return p.Name == name
@@ -85,77 +89,76 @@ func (v *view) createdSince(e *Event) bool {
 	})
 }
 
-func podToCreate(note string) string {
-	if m := creating.FindStringSubmatch(note); m != nil {
+func podNameIn(note string) string {
+	if m := creatingPrefix.FindStringSubmatch(note); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-// refused reads the API server's words on an object that it did not take.
-func (v *view) refused(object Object, text string) Cause {
-	text = plain(text)
+// creationFailure returns the cause of a controller's failure to create an object.
+func (v *view) creationFailure(object Object, text string) Cause {
+	text = stripNoise(text)
 	what := "the pod"
-	text = creating.ReplaceAllString(text, "")
-	if m := creatingClaim.FindStringSubmatch(text); m != nil {
-		what, text = "claim "+quote(line(m[1], maxName)), creatingClaim.ReplaceAllString(text, "")
+	text = creatingPrefix.ReplaceAllString(text, "")
+	if m := creatingClaimPrefix.FindStringSubmatch(text); m != nil {
+		what, text = "claim "+quote(line(m[1], maxName)), creatingClaimPrefix.ReplaceAllString(text, "")
 	}
-	return v.refusal(object, what+" cannot be created", text)
+	return v.rejection(object, what+" cannot be created", text)
 }
 
-// refusal reads why the API server did not take something; what says of what, and
-// that it did not.
-func (v *view) refusal(object Object, what, text string) Cause {
-	text = forbidden.ReplaceAllString(text, "")
+// rejection returns why the API server rejected an object. The message begins with what.
+func (v *view) rejection(object Object, what, text string) Cause {
+	text = forbiddenPrefix.ReplaceAllString(text, "")
 	cause := Cause{Object: object, Count: 1}
 	if m := quotaExceeded.FindStringSubmatch(text); m != nil {
-		v.overQuota(&cause, what, m[1], m[2], m[3], m[4])
+		v.quotaExceeded(&cause, what, m[1], m[2], m[3], m[4])
 		return cause
 	}
 	for _, r := range creationRules {
-		if got, ok := read([]rule{r.rule}, text); ok {
-			cause.Reason, cause.Passing = r.reason, got.passing
+		if got, ok := match([]rule{r.rule}, text); ok {
+			cause.Reason, cause.Transient = r.reason, got.transient
 			cause.Message, cause.Advice = what+": "+got.message, got.advice
 			return cause
 		}
 	}
 	cause.Reason = ReasonFailedCreate
-	cause.Message = what + ": " + quoted(invalid.ReplaceAllString(text, ""))
-	if invalid.MatchString(text) {
+	cause.Message = what + ": " + excerpt(invalidPrefix.ReplaceAllString(text, ""))
+	if invalidPrefix.MatchString(text) {
 		cause.Advice = "correct the field"
 	}
 	return cause
 }
 
-// overQuota says which quota has no room, by what is known of it now.
-func (v *view) overQuota(cause *Cause, what, name, asked, used, limited string) {
-	cause.Reason, cause.Passing = ReasonQuotaExceeded, true
-	cause.Advice = "ask for less, or end something else"
-	requests := amounts(asked)
-	usedBy, limits := amounts(used), amounts(limited)
+// quotaExceeded describes the exceeded quota, with its present usage if that is known.
+func (v *view) quotaExceeded(cause *Cause, what, name, asked, used, limited string) {
+	cause.Reason, cause.Transient = ReasonQuotaExceeded, true
+	cause.Advice = "request less, or remove something else"
+	requests := parseAmounts(asked)
+	usedBy, limits := parseAmounts(used), parseAmounts(limited)
 	if q := v.quotas[name]; q != nil {
 		usedBy, limits = q.Status.Used, q.Status.Hard
 	}
-	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " has no room: " + line(sums(requests, usedBy, limits), maxQuoted)
+	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " is exceeded: " + line(usageText(requests, usedBy, limits), maxQuoted)
 	switch {
-	case v.quotas != nil && v.quotas[name] != nil && fits(requests, usedBy, limits):
-		cause.Advice = "it has room by now; wait until it is tried again"
-	case !fits(requests, nil, limits):
-		cause.Advice, cause.Passing = "it asks for more than the whole quota; ask for less, or have the quota raised", false
+	case v.quotas != nil && v.quotas[name] != nil && fitsQuota(requests, usedBy, limits):
+		cause.Advice = "it has room now; wait for the next attempt"
+	case !fitsQuota(requests, nil, limits):
+		cause.Advice, cause.Transient = "the request exceeds the whole quota; request less, or ask for a larger quota", false
 	}
 }
 
-// sums writes what is asked for, used and limited, for each resource.
-func sums(asked, used, limited corev1.ResourceList) string {
+// usageText lists the requested, used and limited amounts of each resource.
+func usageText(asked, used, limited corev1.ResourceList) string {
 	var parts []string
 	for _, name := range sortedNames(asked) {
 		a, u, l := asked[name], used[name], limited[name]
-		parts = append(parts, string(name)+" asked "+a.String()+", used "+u.String()+" of "+l.String())
+		parts = append(parts, string(name)+": requested "+a.String()+", used "+u.String()+" of "+l.String())
 	}
 	return strings.Join(parts, "; ")
 }
 
-func fits(asked, used, limited corev1.ResourceList) bool {
+func fitsQuota(asked, used, limited corev1.ResourceList) bool {
 	for name, q := range asked {
 		limit, ok := limited[name]
 		if !ok {
@@ -179,8 +182,8 @@ func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// amounts reads what the quota's plugin writes: cpu=1,pods=2.
-func amounts(text string) corev1.ResourceList {
+// parseAmounts parses the amounts in a quota error, such as cpu=1,pods=2.
+func parseAmounts(text string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
@@ -191,10 +194,53 @@ func amounts(text string) corev1.ResourceList {
 	return list
 }
 
-// NotCreated reads what a controller says of a pod that it could not create, as in
-// the condition ReplicaFailure.
-func NotCreated(object Object, message string) Cause {
-	cause := newView(Workload{}).refused(object, message)
-	cause.tidy()
+// FromCreateFailure returns the cause that a controller reports when it cannot create a
+// pod, for example in the condition ReplicaFailure of a Deployment.
+func FromCreateFailure(object Object, message string) Cause {
+	cause := newView(Workload{}).creationFailure(object, message)
+	cause.sanitize()
 	return cause
+}
+
+// FromAPIError returns the cause of the API server's error for a create or update
+// request. It returns false for errors that a retry can solve: conflicts, timeouts, an
+// overloaded or failing server, and a namespace that is being deleted. It also returns
+// false if the object exists already, which the caller must handle.
+func FromAPIError(object Object, err error) (Cause, bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || isTransient(err, status.Status()) {
+		return Cause{}, false
+	}
+	s := status.Status()
+	v := newView(Workload{})
+	what := object.Kind + " " + quote(object.Name) + " is rejected"
+	cause := v.rejection(object, what, stripNoise(s.Message))
+	if fields := invalidFields(s); fields != "" && cause.Reason == ReasonFailedCreate {
+		cause.Reason, cause.Advice = ReasonInvalidSpec, "correct the field"
+		cause.Message = what + ": " + fields
+	}
+	cause.sanitize()
+	return cause, true
+}
+
+func isTransient(err error, s metav1.Status) bool {
+	const firstServerError = 500
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsUnauthorized(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+		s.Code == 0 || s.Code >= firstServerError || s.Code == http.StatusRequestTimeout
+}
+
+// invalidFields lists the invalid fields of the error.
+func invalidFields(s metav1.Status) string {
+	if s.Reason != metav1.StatusReasonInvalid || s.Details == nil {
+		return ""
+	}
+	var fields []string
+	for _, c := range s.Details.Causes {
+		if c.Field != "" {
+			fields = append(fields, c.Field+": "+c.Message)
+		}
+	}
+	return excerpt(line(strings.Join(fields, "; "), maxRead))
 }

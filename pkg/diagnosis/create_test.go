@@ -14,46 +14,46 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func TestWhatControllersCannotCreate(t *testing.T) {
+func TestFailedCreateEvents(t *testing.T) {
 	set := Object{"StatefulSet", "nb"}
 	const inSet = "create Pod nb-0 in StatefulSet nb failed error: "
 	const podSecurity = `pods "nb-0" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "notebook" must set securityContext.runAsNonRoot=true)`
-	const sayPodSecurity = `the pod cannot be created: the namespace's Pod Security level restricted:latest forbids it: runAsNonRoot != true (pod or container "notebook" must set securityContext.runAsNonRoot=true): set what is in parentheses`
-	const full = `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 4 of 4: `
-	refused := func(reason, says string, passing bool) wanted {
-		return wanted{reason: reason, object: set, says: says, passing: passing}
+	const sentencePodSecurity = `the pod cannot be created: the namespace's Pod Security level restricted:latest forbids it: runAsNonRoot != true (pod or container "notebook" must set securityContext.runAsNonRoot=true): change the fields named in parentheses`
+	const full = `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: `
+	refused := func(reason, sentence string, transient bool) wantCause {
+		return wantCause{reason: reason, object: set, sentence: sentence, transient: transient}
 	}
 	for name, tc := range map[string]struct {
 		note   string
 		quotas []*corev1.ResourceQuota
-		want   wanted
+		want   wantCause
 	}{
-		"quota":                         {textQuota, nil, refused("QuotaExceeded", full+"ask for less, or end something else", true)},
-		"quota, as it is now":           {textQuota, []*corev1.ResourceQuota{quota("team", "5", "5")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 5 of 5: ask for less, or end something else`, true)},
-		"quota that has room by now":    {textQuota, []*corev1.ResourceQuota{quota("team", "5", "4")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 4 of 5: it has room by now; wait until it is tried again`, true)},
-		"quota that another has":        {textQuota, []*corev1.ResourceQuota{quota("other", "5", "4")}, refused("QuotaExceeded", full+"ask for less, or end something else", true)},
-		"quota that is smaller than it": {inSet + `pods "nb-0" is forbidden: exceeded quota: team, requested: requests.cpu=64, used: requests.cpu=0, limited: requests.cpu=8`, nil, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" has no room: requests.cpu asked 64, used 0 of 8: it asks for more than the whole quota; ask for less, or have the quota raised`, false)},
-		"quota that wants to be told": {inSet + `pods "nb-0" is forbidden: failed quota: team: must specify limits.cpu for: notebook`, nil,
-			refused("AdmissionDenied", `the pod cannot be created: ResourceQuota "team" demands what is not set: limits.cpu for: notebook: set it in resources`, false)},
+		"quota":                             {textQuota, nil, refused("QuotaExceeded", full+"request less, or remove something else", true)},
+		"quota with its present usage":      {textQuota, []*corev1.ResourceQuota{quota("team", "5", "5")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 5 of 5: request less, or remove something else`, true)},
+		"quota with room by now":            {textQuota, []*corev1.ResourceQuota{quota("team", "5", "4")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 5: it has room now; wait for the next attempt`, true)},
+		"usage of another quota is ignored": {textQuota, []*corev1.ResourceQuota{quota("other", "5", "4")}, refused("QuotaExceeded", full+"request less, or remove something else", true)},
+		"request larger than the quota":     {inSet + `pods "nb-0" is forbidden: exceeded quota: team, requested: requests.cpu=64, used: requests.cpu=0, limited: requests.cpu=8`, nil, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: requests.cpu: requested 64, used 0 of 8: the request exceeds the whole quota; request less, or ask for a larger quota`, false)},
+		"quota requires limits": {inSet + `pods "nb-0" is forbidden: failed quota: team: must specify limits.cpu for: notebook`, nil,
+			refused("AdmissionDenied", `the pod cannot be created: ResourceQuota "team" requires values that are not set: limits.cpu for: notebook: set them in resources`, false)},
 		"limit range": {inSet + `pods "nb-0" is forbidden: maximum memory usage per Container is 1Gi, but limit is 4Gi`, nil,
 			refused("AdmissionDenied", "the pod cannot be created: a LimitRange of the namespace forbids it: maximum memory usage per Container is 1Gi, but limit is 4Gi: change resources", false)},
-		"Pod Security":               {inSet + podSecurity, nil, refused("AdmissionDenied", sayPodSecurity, false)},
-		"Pod Security, a ReplicaSet": {"Error creating: " + podSecurity, nil, refused("AdmissionDenied", sayPodSecurity, false)},
-		"policy": {inSet + `pods "nb-0" is forbidden: ValidatingAdmissionPolicy 'no-latest' with binding 'all' denied request: image tags are wanted`, nil,
-			refused("AdmissionDenied", `the pod cannot be created: admission policy "no-latest" forbids it: image tags are wanted: change what it objects to, or ask whoever runs the cluster`, false)},
+		"Pod Security":               {inSet + podSecurity, nil, refused("AdmissionDenied", sentencePodSecurity, false)},
+		"Pod Security, a ReplicaSet": {"Error creating: " + podSecurity, nil, refused("AdmissionDenied", sentencePodSecurity, false)},
+		"policy": {inSet + `pods "nb-0" is forbidden: ValidatingAdmissionPolicy 'no-latest' with binding 'all' denied request: image tags are wantCause`, nil,
+			refused("AdmissionDenied", `the pod cannot be created: admission policy "no-latest" forbids it: image tags are wantCause: change the spec accordingly, or ask the cluster's administrator`, false)},
 		"webhook": {inSet + `admission webhook "check.example.com" denied the request: no`, nil,
-			refused("AdmissionDenied", `the pod cannot be created: admission webhook "check.example.com" forbids it: no: change what it objects to, or ask whoever runs the cluster`, false)},
-		"webhook that is down": {inSet + `Internal error occurred: failed calling webhook "check.example.com": failed to call webhook: Post "https://x.y.svc:443/": context deadline exceeded`, nil,
-			refused("FailedCreate", `the pod cannot be created: admission webhook "check.example.com" does not answer: wait; if it lasts, ask whoever runs the cluster`, true)},
+			refused("AdmissionDenied", `the pod cannot be created: admission webhook "check.example.com" forbids it: no: change the spec accordingly, or ask the cluster's administrator`, false)},
+		"webhook does not respond": {inSet + `Internal error occurred: failed calling webhook "check.example.com": failed to call webhook: Post "https://x.y.svc:443/": context deadline exceeded`, nil,
+			refused("FailedCreate", `the pod cannot be created: admission webhook "check.example.com" does not answer: wait; if the problem persists, ask the cluster's administrator`, true)},
 		"service account": {inSet + `pods "nb-0" is forbidden: error looking up service account shop/robot: serviceaccount "robot" not found`, nil,
 			refused("FailedCreate", `the pod cannot be created: service account "robot" does not exist: create it, or correct serviceAccountName`, false)},
 		"priority class": {inSet + `pods "nb-0" is forbidden: no PriorityClass with name urgent was found`, nil,
 			refused("FailedCreate", `the pod cannot be created: PriorityClass "urgent" does not exist: correct priorityClassName (kubectl get priorityclass lists them)`, false)},
 		"invalid": {inSet + `Pod "nb-0" is invalid: spec.containers[0].image: Required value`, nil,
 			refused("FailedCreate", `the pod cannot be created: spec.containers[0].image: Required value: correct the field`, false)},
-		"something else": {inSet + `etcdserver: leader changed`, nil, refused("FailedCreate", `the pod cannot be created: etcdserver: leader changed`, false)},
+		"unknown error": {inSet + `etcdserver: leader changed`, nil, refused("FailedCreate", `the pod cannot be created: etcdserver: leader changed`, false)},
 		"a claim": {inSet + `failed to create PVC home-nb-0: persistentvolumeclaims "home-nb-0" is forbidden: exceeded quota: team, requested: requests.storage=9Gi, used: requests.storage=5Gi, limited: requests.storage=10Gi`, nil,
-			refused("QuotaExceeded", `claim "home-nb-0" cannot be created: ResourceQuota "team" has no room: requests.storage asked 9Gi, used 5Gi of 10Gi: ask for less, or end something else`, true)},
+			refused("QuotaExceeded", `claim "home-nb-0" cannot be created: ResourceQuota "team" is exceeded: requests.storage: requested 9Gi, used 5Gi of 10Gi: request less, or remove something else`, true)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.want.check(t, Diagnose(Workload{Events: []Event{setEvent(10, tc.note)}, Quotas: tc.quotas}))
@@ -61,40 +61,40 @@ func TestWhatControllersCannotCreate(t *testing.T) {
 	}
 }
 
-func TestAFailedCreateIsPastOnceThePodIsThere(t *testing.T) {
+func TestFailedCreateIsIgnoredOnceThePodExists(t *testing.T) {
 	ofReplicaSet := func(e Event) Event { e.Regarding = Object{"ReplicaSet", "web-1"}; return e }
 	const note = `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
-	overQuota := func(o Object) wanted {
-		return wanted{reason: "QuotaExceeded", object: o, passing: true,
-			says: `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 4 of 4: ask for less, or end something else`}
+	overQuota := func(o Object) wantCause {
+		return wantCause{reason: "QuotaExceeded", object: o, transient: true,
+			sentence: `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: request less, or remove something else`}
 	}
 	set, replicas := Object{"StatefulSet", "nb"}, Object{"ReplicaSet", "web-1"}
 	run(t, map[string]diagnoseCase{
-		"the very pod is there":             {Workload{Pods: pods(newPod(ready)), Events: []Event{setEvent(-10, textQuota)}}, wanted{}},
-		"another one is there":              {Workload{Pods: pods(newPod(ready, named("nb-1", "b"))), Events: []Event{setEvent(-10, textQuota)}}, overQuota(set)},
-		"one was created before":            {Workload{Pods: pods(newPod(ready)), Events: []Event{ofReplicaSet(setEvent(10, note))}}, overQuota(replicas)},
-		"one was created after":             {Workload{Pods: pods(newPod(ready)), Events: []Event{ofReplicaSet(setEvent(-10, note))}}, wanted{}},
-		"no time, but a pod":                {Workload{Pods: pods(newPod(ready)), Events: []Event{timeless(ofReplicaSet(setEvent(10, note)))}}, wanted{}},
-		"no time, and no pod":               {Workload{Events: []Event{timeless(ofReplicaSet(setEvent(10, note)))}}, overQuota(replicas)},
-		"the last of them tells, not worse": {Workload{Events: []Event{setEvent(1, "create Pod nb-0 in StatefulSet nb failed error: admission webhook \"w\" denied the request"), setEvent(10, textQuota)}}, overQuota(set)},
+		"the pod of that name exists":                {Workload{Pods: pods(newPod(ready)), Events: []Event{setEvent(-10, textQuota)}}, wantCause{}},
+		"only another pod exists":                    {Workload{Pods: pods(newPod(ready, named("nb-1", "b"))), Events: []Event{setEvent(-10, textQuota)}}, overQuota(set)},
+		"a pod was created before the Event":         {Workload{Pods: pods(newPod(ready)), Events: []Event{ofReplicaSet(setEvent(10, note))}}, overQuota(replicas)},
+		"a pod was created after the Event":          {Workload{Pods: pods(newPod(ready)), Events: []Event{ofReplicaSet(setEvent(-10, note))}}, wantCause{}},
+		"no time, and a pod exists":                  {Workload{Pods: pods(newPod(ready)), Events: []Event{timeless(ofReplicaSet(setEvent(10, note)))}}, wantCause{}},
+		"no time, and no pod":                        {Workload{Events: []Event{timeless(ofReplicaSet(setEvent(10, note)))}}, overQuota(replicas)},
+		"the last Event counts, not the most severe": {Workload{Events: []Event{setEvent(1, "create Pod nb-0 in StatefulSet nb failed error: admission webhook \"w\" denied the request"), setEvent(10, textQuota)}}, overQuota(set)},
 	})
 }
 
-func TestWhatAnEarlierControllerCouldNotCreateIsNotTold(t *testing.T) {
+func TestFailedCreateOfAnEarlierControllerIsIgnored(t *testing.T) {
 	of := func(uid types.UID, e Event) Event { e.UID = uid; return e }
-	refused := wanted{reason: "QuotaExceeded", object: Object{"StatefulSet", "nb"}, passing: true,
-		says: `the pod cannot be created: ResourceQuota "team" has no room: pods asked 1, used 4 of 4: ask for less, or end something else`}
+	refused := wantCause{reason: "QuotaExceeded", object: Object{"StatefulSet", "nb"}, transient: true,
+		sentence: `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: request less, or remove something else`}
 	events := []Event{of("former", setEvent(10, textQuota))}
 	run(t, map[string]diagnoseCase{
-		"an earlier one of the name": {Workload{Controllers: []types.UID{"set"}, Events: events}, wanted{}},
-		"there is none any more":     {Workload{Controllers: []types.UID{}, Events: events}, wanted{}},
-		"of it, and one before that": {Workload{Controllers: []types.UID{"set"}, Events: append(events, of("set", setEvent(5, textQuota)))}, refused},
-		"it does not say of which":   {Workload{Controllers: []types.UID{"set"}, Events: []Event{setEvent(10, textQuota)}}, refused},
-		"nobody knows which":         {Workload{Events: events}, refused},
+		"earlier controller of the name": {Workload{Controllers: []types.UID{"set"}, Events: events}, wantCause{}},
+		"no controller exists":           {Workload{Controllers: []types.UID{}, Events: events}, wantCause{}},
+		"this and an earlier controller": {Workload{Controllers: []types.UID{"set"}, Events: append(events, of("set", setEvent(5, textQuota)))}, refused},
+		"Event without a UID":            {Workload{Controllers: []types.UID{"set"}, Events: []Event{setEvent(10, textQuota)}}, refused},
+		"controllers unknown":            {Workload{Events: events}, refused},
 	})
 }
 
-func TestRefusal(t *testing.T) {
+func TestFromAPIError(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, "nb", field.ErrorList{
 		field.Required(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image"), ""),
@@ -106,35 +106,35 @@ func TestRefusal(t *testing.T) {
 	terminating := apierrors.NewForbidden(pods, "nb", errors.New("unable to create new content in namespace x because it is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, tc := range map[string]struct {
-		err          error
-		reason, says string // none: it passes
+		err              error
+		reason, sentence string // empty: not terminal
 	}{
 		"quota": {
 			apierrors.NewForbidden(pods, "nb", errors.New("exceeded quota: team, requested: count/statefulsets.apps=1, used: count/statefulsets.apps=3, limited: count/statefulsets.apps=3")),
-			"QuotaExceeded", `StatefulSet "nb" is refused: ResourceQuota "team" has no room: count/statefulsets.apps asked 1, used 3 of 3: ask for less, or end something else`,
+			"QuotaExceeded", `StatefulSet "nb" is rejected: ResourceQuota "team" is exceeded: count/statefulsets.apps: requested 1, used 3 of 3: request less, or remove something else`,
 		},
-		"policy with the reason Invalid": {policy, "AdmissionDenied", `StatefulSet "nb" is refused: admission policy "p" forbids it: no: change what it objects to, or ask whoever runs the cluster`},
-		"Pod Security":                   {apierrors.NewForbidden(pods, "nb", errors.New(`violates PodSecurity "baseline:v1": host namespaces (hostNetwork=true)`)), "AdmissionDenied", `StatefulSet "nb" is refused: the namespace's Pod Security level baseline:v1 forbids it: host namespaces (hostNetwork=true): set what is in parentheses`},
-		"webhook":                        {apierrors.NewBadRequest(`admission webhook "w" denied the request: no`), "AdmissionDenied", `StatefulSet "nb" is refused: admission webhook "w" forbids it: no: change what it objects to, or ask whoever runs the cluster`},
-		"invalid":                        {invalid, "InvalidSpec", `StatefulSet "nb" is refused: spec.template.spec.containers[0].image: Required value; spec.replicas: Invalid value: -1: must be positive: correct the field`},
-		"no right":                       {apierrors.NewForbidden(pods, "nb", errors.New(`User "system:serviceaccount:bongsu:bongsu" cannot create resource "pods" in API group "" in the namespace "x"`)), "FailedCreate", `StatefulSet "nb" is refused: "system:serviceaccount:bongsu:bongsu" cannot create resource "pods" in API group "" in the namespace "x": ask whoever runs the cluster`},
-		"too large":                      {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), "FailedCreate", `StatefulSet "nb" is refused: Request entity too large: limit is 3145728`},
+		"policy with the reason Invalid": {policy, "AdmissionDenied", `StatefulSet "nb" is rejected: admission policy "p" forbids it: no: change the spec accordingly, or ask the cluster's administrator`},
+		"Pod Security":                   {apierrors.NewForbidden(pods, "nb", errors.New(`violates PodSecurity "baseline:v1": host namespaces (hostNetwork=true)`)), "AdmissionDenied", `StatefulSet "nb" is rejected: the namespace's Pod Security level baseline:v1 forbids it: host namespaces (hostNetwork=true): change the fields named in parentheses`},
+		"webhook":                        {apierrors.NewBadRequest(`admission webhook "w" denied the request: no`), "AdmissionDenied", `StatefulSet "nb" is rejected: admission webhook "w" forbids it: no: change the spec accordingly, or ask the cluster's administrator`},
+		"invalid":                        {invalid, "InvalidSpec", `StatefulSet "nb" is rejected: spec.template.spec.containers[0].image: Required value; spec.replicas: Invalid value: -1: must be positive: correct the field`},
+		"missing permission":             {apierrors.NewForbidden(pods, "nb", errors.New(`User "system:serviceaccount:bongsu:bongsu" cannot create resource "pods" in API group "" in the namespace "x"`)), "FailedCreate", `StatefulSet "nb" is rejected: user "system:serviceaccount:bongsu:bongsu" cannot create resource "pods" in API group "" in the namespace "x": ask the cluster's administrator for the permission`},
+		"too large":                      {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), "FailedCreate", `StatefulSet "nb" is rejected: Request entity too large: limit is 3145728`},
 		"conflict":                       {apierrors.NewConflict(pods, "nb", errors.New("x")), "", ""},
 		"exists":                         {apierrors.NewAlreadyExists(pods, "nb"), "", ""},
 		"too many requests":              {apierrors.NewTooManyRequests("x", 1), "", ""},
-		"time-out":                       {apierrors.NewTimeoutError("x", 1), "", ""},
+		"timeout":                        {apierrors.NewTimeoutError("x", 1), "", ""},
 		"server":                         {apierrors.NewInternalError(errors.New("x")), "", ""},
 		"unavailable":                    {apierrors.NewServiceUnavailable("x"), "", ""},
-		"namespace goes":                 {terminating, "", ""},
-		"no answer":                      {context.DeadlineExceeded, "", ""},
+		"namespace is terminating":       {terminating, "", ""},
+		"no response":                    {context.DeadlineExceeded, "", ""},
 		"none":                           {nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, terminal := Refusal(Object{"StatefulSet", "nb"}, tc.err)
+			got, terminal := FromAPIError(Object{"StatefulSet", "nb"}, tc.err)
 			if terminal != (tc.reason != "") {
 				t.Fatalf("terminal: %v, %+v", terminal, got)
 			}
-			if diff := cmp.Diff([]string{tc.reason, tc.says}, []string{got.Reason, got.Sentence()}); diff != "" {
+			if diff := cmp.Diff([]string{tc.reason, tc.sentence}, []string{got.Reason, got.Sentence()}); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -3,27 +3,62 @@ package diagnosis
 import (
 	"cmp"
 	"slices"
-
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"time"
 )
 
-// finding is a cause with its place in the order.
+// Cause is one reason why a workload does not run.
+type Cause struct {
+	// Reason is one of the Reason constants, or a reason of the caller.
+	Reason string
+	// Object that the cause lies in.
+	Object Object
+	// Container that failed, and its exit code if it ended.
+	Container string
+	ExitCode  *int32
+	// Message states what is wrong. Advice states what to do and may be empty.
+	Message, Advice string
+	// Transient reports whether the problem may go away without a change.
+	Transient bool
+	// Time is when it last happened, or zero if unknown.
+	Time time.Time
+	// Count is how often it happened, as far as is known. It is at least 1.
+	Count int32
+}
+
+// Sentence returns "what is wrong: what to do".
+func (c *Cause) Sentence() string {
+	if c.Advice == "" {
+		return c.Message
+	}
+	return c.Message + ": " + c.Advice
+}
+
+// Diagnosis contains the causes why a workload does not run. It is empty if the workload
+// runs, or if nothing explains why it does not.
+type Diagnosis struct {
+	// Cause is the cause with the highest precedence, or nil.
+	Cause *Cause
+	// Others are the remaining causes in order.
+	Others []Cause
+}
+
+// finding is a cause with its position in the order.
 type finding struct {
 	cause Cause
-	// place among the containers of a pod, in the order in which they start.
-	place int
-	// known is what whoever asks has found himself.
+	// position of the container in the start order of its pod.
+	position int
+	// known: the caller found it.
 	known bool
 }
 
-// ranks say which cause goes before which: what keeps the pod from being made, then
-// what keeps it from a node, then its containers from starting, then from running.
-var ranks = map[string]int{
+// precedence orders causes by the steps of a starting pod: creation, storage, scheduling,
+// images, containers, and then crashes and probes. Lower values go first.
+var precedence = map[string]int{
 	ReasonInvalidSpec:                10,
 	ReasonResourceConflict:           10,
 	ReasonAdmissionDenied:            10,
-	v1alpha1.ReasonSecretNotFound:    10,
-	v1alpha1.ReasonInvalidSecret:     10,
+	ReasonSecretNotFound:             10,
+	ReasonInvalidSecret:              10,
 	ReasonQuotaExceeded:              20,
 	ReasonFailedCreate:               25,
 	ReasonClaimNotFound:              30,
@@ -49,37 +84,36 @@ var ranks = map[string]int{
 	ReasonProgressDeadlineExceeded:   90,
 }
 
-// unranked is the rank of a reason that is not one of ours.
-const unranked = 85
+// unknownPrecedence is the precedence of reasons that the package does not know.
+const unknownPrecedence = 85
 
-// Diagnose says why the workload does not run. The same knowledge gives the same
-// diagnosis, in whatever order it is given.
+// Diagnose returns why a workload does not run. The order of the input does not matter.
 func Diagnose(w Workload) Diagnosis {
 	v := newView(w)
 	var found []finding
 	for _, known := range w.Known {
 		found = append(found, finding{cause: known, known: true})
 	}
-	found = append(found, v.creation()...)
+	found = append(found, v.creationFindings()...)
 	if !v.ready() {
-		found = append(found, v.storage()...)
-		found = append(found, v.running()...)
+		found = append(found, v.claimFindings()...)
+		found = append(found, v.podFindings()...)
 	}
-	return conclude(found)
+	return sortAndMerge(found)
 }
 
-// conclude brings the findings into order and drops what says the same again.
-func conclude(found []finding) Diagnosis {
+// sortAndMerge sorts the findings and merges those with the same meaning.
+func sortAndMerge(found []finding) Diagnosis {
 	for i := range found {
-		found[i].cause.tidy()
+		found[i].cause.sanitize()
 	}
-	slices.SortFunc(found, before)
-	k := kept{byIdentity: map[string]int{}, byPlace: map[spot]int{}}
+	slices.SortFunc(found, compareFindings)
+	k := deduplicator{byIdentity: map[string]int{}, bySubject: map[subject]int{}}
 	for _, f := range found {
 		k.add(f)
 	}
 	var d Diagnosis
-	for i, f := range explained(k.findings) {
+	for i, f := range withoutDeadline(k.findings) {
 		if i == 0 {
 			d.Cause = &f.cause
 		} else {
@@ -89,31 +123,32 @@ func conclude(found []finding) Diagnosis {
 	return d
 }
 
-// kept are the findings that say something of their own, and the first of them of an
-// identity and of a spot.
-type kept struct {
+// deduplicator keeps distinct findings, with the index of the first of each identity and
+// of each subject.
+type deduplicator struct {
 	findings   []finding
 	byIdentity map[string]int
-	byPlace    map[spot]int
+	bySubject  map[subject]int
 }
 
-// spot is what a finding of somebody's own and one of the diagnosis may share.
-type spot struct {
+// subject is what a finding of the caller and one of the diagnosis have in common if they
+// describe the same problem.
+type subject struct {
 	reason    string
 	object    Object
 	container string
 	known     bool
 }
 
-// add keeps the finding, unless another stands for it: that is the same failure, maybe
-// of another pod, or known already. It takes over when that happened, and how often.
-func (k *kept) add(f finding) {
+// add keeps the finding, unless an earlier one describes the same failure, perhaps of
+// another pod. The earlier one then takes over the later time and the higher count.
+func (k *deduplicator) add(f finding) {
 	identity := f.cause.Identity()
-	own := spot{f.cause.Reason, f.cause.Object, f.cause.Container, f.known}
+	own := subject{f.cause.Reason, f.cause.Object, f.cause.Container, f.known}
 	other := own
 	other.known = !f.known
 	i, found := k.byIdentity[identity]
-	if j, same := k.byPlace[other]; same && (!found || j < i) {
+	if j, same := k.bySubject[other]; same && (!found || j < i) {
 		i, found = j, true
 	}
 	if found {
@@ -127,23 +162,23 @@ func (k *kept) add(f finding) {
 	i = len(k.findings)
 	k.findings = append(k.findings, f)
 	k.byIdentity[identity] = i
-	if _, taken := k.byPlace[own]; !taken {
-		k.byPlace[own] = i
+	if _, taken := k.bySubject[own]; !taken {
+		k.bySubject[own] = i
 	}
 }
 
-// explained drops the deadline where a cause of the delay is known.
-func explained(found []finding) []finding {
+// withoutDeadline drops an exceeded deadline if there is a cause for it.
+func withoutDeadline(found []finding) []finding {
 	if len(found) < 2 {
 		return found
 	}
 	return slices.DeleteFunc(found, func(f finding) bool { return f.cause.Reason == ReasonProgressDeadlineExceeded })
 }
 
-func before(a, b finding) int {
+func compareFindings(a, b finding) int {
 	return cmp.Or(
-		cmp.Compare(rank(a.cause.Reason), rank(b.cause.Reason)),
-		cmp.Compare(a.place, b.place),
+		cmp.Compare(precedenceOf(a.cause.Reason), precedenceOf(b.cause.Reason)),
+		cmp.Compare(a.position, b.position),
 		cmp.Compare(a.cause.Object.Kind, b.cause.Object.Kind),
 		cmp.Compare(a.cause.Object.Name, b.cause.Object.Name),
 		cmp.Compare(a.cause.Container, b.cause.Container),
@@ -153,22 +188,22 @@ func before(a, b finding) int {
 		b.cause.Time.Compare(a.cause.Time),
 		cmp.Compare(exitCode(&a.cause), exitCode(&b.cause)),
 		cmp.Compare(a.cause.Count, b.cause.Count),
-		compareBool(a.cause.Passing, b.cause.Passing),
+		compareBool(a.cause.Transient, b.cause.Transient),
 		compareBool(b.known, a.known),
 	)
 }
 
-// IsCause tells whether the reason is one of those that a cause may have.
-func IsCause(reason string) bool { _, ok := ranks[reason]; return ok }
+// IsCause reports whether reason is one of the reasons of this package.
+func IsCause(reason string) bool { _, ok := precedence[reason]; return ok }
 
-func rank(reason string) int {
-	if r, ok := ranks[reason]; ok {
+func precedenceOf(reason string) int {
+	if r, ok := precedence[reason]; ok {
 		return r
 	}
-	return unranked
+	return unknownPrecedence
 }
 
-// exitCode orders by the exit code, none first.
+// exitCode returns a sort key. Causes without an exit code go first.
 func exitCode(c *Cause) int64 {
 	if c.ExitCode == nil {
 		return -1 << 40

@@ -1,369 +1,191 @@
 package diagnosis
 
 import (
+	"math/rand"
+	"slices"
+	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Texts as Kubernetes' components write them.
-const (
-	textNotFound = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/library/jupyter:1": failed to resolve reference "docker.io/library/jupyter:1": docker.io/library/jupyter:1: not found`
-	textDenied   = `rpc error: code = Unknown desc = failed to pull and unpack image "docker.io/x/jupyter:1": failed to resolve reference "docker.io/x/jupyter:1": pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed`
-	textNoHost   = `rpc error: code = Unknown desc = failed to pull and unpack image "no.such/jupyter:1": failed to do request: Head "https://no.such/v2/jupyter/manifests/1": dial tcp: lookup no.such on 10.96.0.10:53: no such host`
-	textTimeout  = `rpc error: code = DeadlineExceeded desc = failed to pull and unpack image "reg.example/jupyter:1": failed to do request: Head "https://reg.example/v2/jupyter/manifests/1": dial tcp 203.0.113.7:443: i/o timeout`
-
-	sayNotFound = `image "jupyter:1" of container "notebook" cannot be pulled: the registry has no such image or tag: check the image's name and tag`
-	sayDenied   = `image "jupyter:1" of container "notebook" cannot be pulled: the registry denies access, or has no such repository: check the image's name, and that imagePullSecrets names a Secret with credentials that may pull it`
-	sayNoHost   = `image "jupyter:1" of container "notebook" cannot be pulled: the registry's host is not known: check the host in the image's name`
-	sayTimeout  = `image "jupyter:1" of container "notebook" cannot be pulled: the registry cannot be reached: check the host in the image's name; otherwise wait until the registry answers again`
-	sayVague    = `image "jupyter:1" of container "notebook" cannot be pulled: check the image's name and its registry`
-
-	sayCrash = `container "notebook" ended with exit code 1: its log says why (kubectl logs nb-0 -c notebook --previous)`
-
-	textQuota = `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
-)
-
-var nobody = `container "notebook" `
-
-// What is wanted of a diagnosis: reason, sentence and, where a test names it, more.
-type wanted struct {
-	reason, says string
-	object       Object // Pod/nb-0 if empty
-	container    string
-	code         *int32
-	passing      bool
-	count        int32
-	others       []string // their reasons
+func BenchmarkDiagnose(b *testing.B) {
+	for name, w := range map[string]Workload{
+		"OutOfMemory": {Pods: pods(newPod(status(crashLooping(ended("OOMKilled", 137, 60), 3))))},
+		"Everything":  everything(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				Diagnose(w)
+			}
+		})
+	}
 }
 
-func (w wanted) check(t *testing.T, d Diagnosis) {
-	t.Helper()
-	if w.reason == "" {
-		if d.Cause != nil {
-			t.Errorf("there is a cause: %s: %s", d.Cause.Reason, d.Cause.Sentence())
+// everything is a workload with all kinds of problems.
+func everything() Workload {
+	oom := crashLooping(ended("OOMKilled", 137, 40), 2)
+	oom.Name = "hungry"
+	return Workload{
+		Pods: pods(
+			newPod(unscheduled("0/1 nodes are available: 1 Too many pods."), named("nb-0", "a")),
+			newPod(named("nb-1", "b"),
+				initStatus(corev1.ContainerStatus{Name: "proxy", State: waiting("CreateContainerConfigError", `secret "login" not found`)}, true),
+				status(corev1.ContainerStatus{State: waiting("ErrImagePull", textNotFound)}), status(oom)),
+			newPod(named("nb-2", "c"), status(corev1.ContainerStatus{State: runningSince(3)})),
+			newPod(named("nb-3", "d")),
+			newPod(named("nb-4", "e"), status(crashLooping(ended("Error", 2, 40), 2))),
+			newPod(named("nb-5", "f"), status(crashLooping(ended("Error", 2, 50), 5))),
+			newPod(named("nb-6", "g"), ready),
+			newPod(named("nb-7", "h"), deleted, status(crashLooping(ended("Error", 9, 40), 2))),
+		),
+		Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)},
+		Events: []Event{
+			setEvent(60, "create Pod nb-9 in StatefulSet nb failed error: "+strings.SplitN(textQuota, "error: ", 2)[1]),
+			claimEvent(5, "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`),
+			{Type: "Warning", Reason: "Unhealthy", Note: "Readiness probe failed: x", Regarding: Object{"Pod", "nb-2"}, UID: "c", FieldPath: "spec.containers{notebook}"},
+			{Type: "Warning", Reason: "Unhealthy", Note: "Readiness probe failed: y", Regarding: Object{"Pod", "nb-2"}, UID: "c", FieldPath: "spec.containers{notebook}"},
+			{Type: "Warning", Reason: "FailedMount", Note: `MountVolume.SetUp failed for volume "v" : configmap "m" not found`, Regarding: Object{"Pod", "nb-3"}, UID: "d", LastSeen: at(9)},
+			{Type: "Warning", Reason: "FailedMount", Note: `MountVolume.SetUp failed for volume "w" : configmap "m" not found`, Regarding: Object{"Pod", "nb-3"}, UID: "d", LastSeen: at(9)},
+		},
+		Known: []Cause{
+			{Reason: "InvalidSpec", Object: Object{"Jupyter", "nb"}, Message: "spec.x is no good"},
+			{Reason: "ProgressDeadlineExceeded", Object: Object{"Deployment", "nb"}, Message: "it takes too long"},
+		},
+	}
+}
+
+func TestCausesAreOrderedByPrecedence(t *testing.T) {
+	d := Diagnose(everything())
+	var got []string
+	for _, c := range append([]Cause{*d.Cause}, d.Others...) {
+		got = append(got, strings.TrimSuffix(c.Reason+" "+c.Object.Name+" "+c.Container, " "))
+	}
+	want := []string{
+		"InvalidSpec nb", "QuotaExceeded nb", "ProvisioningFailed home", "FailedMount nb-3", "FailedMount nb-3", "FailedScheduling nb-0",
+		"ErrImagePull nb-1 notebook", "CreateContainerConfigError nb-1 proxy", "OOMKilled nb-1 hungry", "CrashLoopBackOff nb-4 notebook",
+		"Unhealthy nb-2 notebook",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestInputOrderDoesNotChangeTheDiagnosis(t *testing.T) {
+	want := Diagnose(everything())
+	for seed := range int64(200) {
+		w, random := everything(), rand.New(rand.NewSource(seed))
+		random.Shuffle(len(w.Pods), func(i, j int) { w.Pods[i], w.Pods[j] = w.Pods[j], w.Pods[i] })
+		random.Shuffle(len(w.Events), func(i, j int) { w.Events[i], w.Events[j] = w.Events[j], w.Events[i] })
+		random.Shuffle(len(w.Known), func(i, j int) { w.Known[i], w.Known[j] = w.Known[j], w.Known[i] })
+		events := slices.Clone(w.Events)
+		if diff := cmp.Diff(want, Diagnose(w)); diff != "" {
+			t.Fatalf("seed %d: %s", seed, diff)
 		}
-		return
+		if diff := cmp.Diff(events, w.Events); diff != "" {
+			t.Fatalf("the input was changed: %s", diff)
+		}
 	}
+}
+
+func TestReadyWorkloadHasNoCause(t *testing.T) {
+	failed := func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory. "}
+	}
+	run(t, map[string]diagnoseCase{
+		"a ready pod": {Workload{Pods: pods(newPod(ready)), Events: []Event{podEvent(9, "notebook", "Failed", `Failed to pull image "x": y`)}}, wantCause{}},
+		"a ready pod that crashed before": {
+			Workload{Pods: pods(newPod(ready, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = ended("OOMKilled", 137, 1) }))}, wantCause{},
+		},
+		"a pending claim that no pod waits for": {
+			Workload{Pods: pods(newPod(ready)), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}, Events: []Event{claimEvent(9, "ProvisioningFailed", "x")}}, wantCause{},
+		},
+		"an evicted pod that has been replaced": {Workload{Pods: pods(newPod(failed, named("web-a", "a")), newPod(ready, named("web-b", "b"), created(10)))}, wantCause{}},
+		"a deleted pod":                         {Workload{Pods: pods(newPod(deleted, status(crashLooping(ended("Error", 1, 1), 1))))}, wantCause{}},
+		"a completed pod":                       {Workload{Pods: pods(newPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))}, wantCause{}},
+		"a known cause is still reported": {
+			Workload{Pods: pods(newPod(ready)), Known: []Cause{{Reason: "InvalidSpec", Object: Object{"Pod", "nb-0"}, Message: "x"}}}, wantCause{reason: "InvalidSpec", sentence: "x"},
+		},
+		"nothing": {Workload{}, wantCause{}},
+	})
+}
+
+func causesOf(d Diagnosis) []Cause {
 	if d.Cause == nil {
-		t.Fatalf("there is no cause, want %s", w.reason)
+		return nil
 	}
-	if w.object == (Object{}) {
-		w.object = Object{"Pod", "nb-0"}
-	}
-	got := wanted{
-		reason: d.Cause.Reason, says: d.Cause.Sentence(), object: d.Cause.Object, container: d.Cause.Container,
-		code: d.Cause.ExitCode, passing: d.Cause.Passing, count: d.Cause.Count,
-	}
-	if w.count == 0 {
-		got.count = 0
-	}
-	for _, o := range d.Others {
-		got.others = append(got.others, o.Reason)
-	}
-	if diff := cmp.Diff(w, got, cmp.AllowUnexported(wanted{})); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	return append([]Cause{*d.Cause}, d.Others...)
+}
+
+func TestEveryReasonHasAPrecedence(t *testing.T) {
+	for reason, rank := range precedence {
+		if rank >= unknownPrecedence && reason != ReasonProgressDeadlineExceeded {
+			t.Errorf("%s has a lower precedence than unknown reasons", reason)
+		}
 	}
 }
 
-type diagnoseCase struct {
-	w    Workload
-	want wanted
+func FuzzDiagnose(f *testing.F) {
+	for _, reason := range []string{"Failed", "BackOff", "FailedScheduling", "FailedMount", "FailedAttachVolume", "Unhealthy", "FailedCreate", "ProvisioningFailed", "FailedBinding", "Evicted", "Killing", "InspectFailed", "FailedCreatePodSandBox"} {
+		f.Add(reason, textQuota, textNotFound, "spec.containers{notebook}", "notebook")
+	}
+	f.Add("CrashLoopBackOff", "\x1b[31m\u202e\xff", strings.Repeat("é", 5000), "spec.containers{\x00}", "${1}")
+	f.Add("FailedScheduling", "0/3 nodes are available: 1 Insufficient cpu.", `persistentvolumeclaim "x" not found`, "", "x")
+	f.Fuzz(func(t *testing.T, reason, note, message, path, name string) {
+		about := func(o Object) Event {
+			return Event{Reason: reason, Note: note, Regarding: o, FieldPath: path, LastSeen: at(5)}
+		}
+		events := []Event{
+			about(Object{"Pod", "nb-0"}), about(Object{"PersistentVolumeClaim", "home"}), about(Object{"StatefulSet", name}), about(Object{name, note}),
+			about(Object{"Pod", name}),
+		}
+		w := Workload{
+			Pods: pods(
+				newPod(status(corev1.ContainerStatus{State: waiting(reason, message)}), status(corev1.ContainerStatus{Name: name, State: runningSince(1), LastTerminationState: ended(reason, 1, 1)})),
+				newPod(unscheduled(message), named("nb-1", "b")),
+				newPod(named("nb-2", "c")),
+				newPod(named("nb-3", "d"), func(p *corev1.Pod) {
+					p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, reason, message
+				}),
+			),
+			Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}, Events: events, Nodes: nodes(1, "1", "1Gi"),
+			Known: []Cause{{Reason: reason, Object: Object{name, note}, Container: path, Message: message, Advice: note}},
+		}
+		d := Diagnose(w)
+		for _, c := range append(causesOf(d), causesOf(Diagnose(Workload{Events: events}))...) {
+			checkLimits(t, &c)
+			failure := RecordFailure(nil, &c, at(9))
+			if failureIdentity(failure) != c.Identity() {
+				t.Errorf("%q is not %q", failureIdentity(failure), c.Identity())
+			}
+		}
+		slices.Reverse(w.Events)
+		slices.Reverse(w.Pods)
+		if diff := cmp.Diff(d, Diagnose(w), cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
-func run(t *testing.T, cases map[string]diagnoseCase) {
+// checkLimits fails if a cause exceeds a limit or contains control characters.
+func checkLimits(t *testing.T, c *Cause) {
 	t.Helper()
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) { tc.want.check(t, Diagnose(tc.w)) })
+	for field, tc := range map[string]struct {
+		text  string
+		limit int
+	}{
+		"sentence": {c.Sentence(), 1024}, "reason": {c.Reason, 64}, "container": {c.Container, 63},
+		"kind": {c.Object.Kind, 63}, "name": {c.Object.Name, 253},
+	} {
+		if len(tc.text) > tc.limit || !utf8.ValidString(tc.text) || strings.ContainsFunc(tc.text, unicode.IsControl) {
+			t.Errorf("%s: %q", field, tc.text)
+		}
 	}
-}
-
-func imageCause(reason, says string, passing bool) wanted {
-	return wanted{reason: reason, says: says, container: "notebook", passing: passing}
-}
-
-func waits(reason, message string) []*corev1.Pod {
-	return pods(newPod(status(corev1.ContainerStatus{State: waiting(reason, message)})))
-}
-
-func TestImages(t *testing.T) {
-	failed := func(text string) Event {
-		return podEvent(10, "notebook", "Failed", `Failed to pull image "jupyter:1": `+text)
+	if c.Count < 1 {
+		t.Errorf("count %d", c.Count)
 	}
-	run(t, map[string]diagnoseCase{
-		"not found":                    {Workload{Pods: waits("ErrImagePull", textNotFound)}, imageCause("ErrImagePull", sayNotFound, false)},
-		"denied":                       {Workload{Pods: waits("ErrImagePull", textDenied)}, imageCause("ErrImagePull", sayDenied, false)},
-		"no such host":                 {Workload{Pods: waits("ErrImagePull", textNoHost)}, imageCause("ErrImagePull", sayNoHost, true)},
-		"registry not reached":         {Workload{Pods: waits("ErrImagePull", textTimeout)}, imageCause("ErrImagePull", sayTimeout, true)},
-		"registry said unavailable":    {Workload{Pods: waits("RegistryUnavailable", "image pull failed for jupyter:1 because the registry is unavailable: x")}, imageCause("ErrImagePull", sayTimeout, true)},
-		"back-off with the last error": {Workload{Pods: waits("ImagePullBackOff", `Back-off pulling image "jupyter:1": ErrImagePull: `+textDenied)}, imageCause("ImagePullBackOff", sayDenied, false)},
-		"back-off of an old kubelet":   {Workload{Pods: waits("ImagePullBackOff", `Back-off pulling image "jupyter:1"`), Events: []Event{failed(textNotFound)}}, imageCause("ImagePullBackOff", sayNotFound, false)},
-		"back-off without a word":      {Workload{Pods: waits("ImagePullBackOff", `Back-off pulling image "jupyter:1"`)}, imageCause("ImagePullBackOff", sayVague, true)},
-		"an Event without a time completes it": {
-			Workload{Pods: waits("ImagePullBackOff", ""), Events: []Event{timeless(failed(textNotFound))}}, imageCause("ImagePullBackOff", sayNotFound, false),
-		},
-		"the Event of another container does not": {
-			Workload{Pods: waits("ImagePullBackOff", ""), Events: []Event{podEvent(9, "other", "Failed", `Failed to pull image "x": `+textNotFound)}},
-			imageCause("ImagePullBackOff", sayVague, true),
-		},
-		"the Event comes before the status": {
-			Workload{Pods: waits("ContainerCreating", ""), Events: []Event{failed(textNotFound)}}, imageCause("ErrImagePull", sayNotFound, false),
-		},
-		"the Event comes before any status": {
-			Workload{Pods: pods(newPod()), Events: []Event{failed(textNotFound)}}, imageCause("ErrImagePull", sayNotFound, false),
-		},
-		"it was pulled after the Event": {
-			Workload{Pods: waits("ContainerCreating", ""), Events: []Event{failed(textNotFound), podEvent(11, "notebook", "Pulled", "Successfully pulled image")}}, wanted{},
-		},
-		"never pulled": {Workload{Pods: waits("ErrImageNeverPull", `Container image "jupyter:1" is not present with pull policy of Never`)}, imageCause("ErrImageNeverPull",
-			`image "jupyter:1" of container "notebook" is not on the node, and imagePullPolicy is Never: set imagePullPolicy to IfNotPresent`, false)},
-		"no valid name": {Workload{Pods: waits("InvalidImageName", `Failed to apply default image tag "Jupyter": couldn't parse image name`)}, imageCause("InvalidImageName",
-			`image "jupyter:1" of container "notebook" has no valid name: write it as REGISTRY/NAME:TAG, in lower case`, false)},
-		"rate limit": {Workload{Pods: waits("ErrImagePull", "toomanyrequests: You have reached your unauthenticated pull rate limit.")}, imageCause("ErrImagePull",
-			`image "jupyter:1" of container "notebook" cannot be pulled: the registry limits how often one may pull: wait, or give the credentials of an account in imagePullSecrets`, true)},
-		"a certificate": {Workload{Pods: waits("ErrImagePull", "failed to do request: tls: failed to verify certificate: x509: certificate signed by unknown authority")}, imageCause("ErrImagePull",
-			`image "jupyter:1" of container "notebook" cannot be pulled: the node does not trust the registry, or it speaks no TLS: ask whoever runs the cluster to have the nodes trust it`, false)},
-		"something unheard of": {Workload{Pods: waits("ErrImagePull", "rpc error: code = Unknown desc = the \x1b[31mmoon\x1b[0m is full.")}, imageCause("ErrImagePull",
-			`image "jupyter:1" of container "notebook" cannot be pulled: the [31mmoon[0m is full: check the image's name and its registry`, false)},
-	})
-}
-
-func TestContainersThatCannotBeMade(t *testing.T) {
-	config := func(says string) wanted {
-		return wanted{reason: "CreateContainerConfigError", container: "notebook", says: nobody + "cannot be started: " + says}
-	}
-	run(t, map[string]diagnoseCase{
-		"ConfigMap":        {Workload{Pods: waits("CreateContainerConfigError", `configmap "settings" not found`)}, config(`ConfigMap "settings" does not exist: create it, or correct its name`)},
-		"Secret":           {Workload{Pods: waits("CreateContainerConfigError", `secret "login" not found`)}, config(`Secret "login" does not exist: create it, or correct its name`)},
-		"key of ConfigMap": {Workload{Pods: waits("CreateContainerConfigError", `couldn't find key theme in ConfigMap shop/settings`)}, config(`ConfigMap "settings" has no key "theme": add the key, or correct its name`)},
-		"key of Secret":    {Workload{Pods: waits("CreateContainerConfigError", `couldn't find key pass in Secret shop/login`)}, config(`Secret "login" has no key "pass": add the key, or correct its name`)},
-		"root": {Workload{Pods: waits("CreateContainerConfigError", `container has runAsNonRoot and image will run as root (pod: "nb-0_shop(3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e)", container: notebook)`)},
-			config(`its image would run as root, and runAsNonRoot forbids that: set securityContext.runAsUser to another user than 0, or use another image`)},
-		"a user without a number": {Workload{Pods: waits("CreateContainerConfigError", `container has runAsNonRoot and image has non-numeric user (jovyan), cannot verify user is non-root (pod: "nb-0_shop(3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e)", container: notebook)`)},
-			config(`its image runs as user "jovyan", of whom only the name is known, and runAsNonRoot asks for a number: set securityContext.runAsUser to that user's number`)},
-		"only the Event says which": {
-			Workload{Pods: waits("CreateContainerConfigError", ""), Events: []Event{podEvent(5, "notebook", "Failed", `Error: configmap "settings" not found`)}},
-			config(`ConfigMap "settings" does not exist: create it, or correct its name`),
-		},
-		"only the Event says so": {
-			Workload{Pods: waits("ContainerCreating", ""), Events: []Event{podEvent(5, "notebook", "Failed", `Error: secret "login" not found`)}},
-			config(`Secret "login" does not exist: create it, or correct its name`),
-		},
-		"command not found": {
-			Workload{Pods: waits("RunContainerError", `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: "jupyterr": executable file not found in $PATH: unknown`)},
-			wanted{reason: "RunContainerError", container: "notebook", says: nobody + `cannot be started: its image has no command "jupyterr": check command and args, and the image`},
-		},
-		"command not found, and backing off": {
-			Workload{Pods: pods(newPod(status(func() corev1.ContainerStatus {
-				s := crashLooping(ended("StartError", 128, 30), 2)
-				s.LastTerminationState.Terminated.Message = `runc create failed: exec: "jupyterr": executable file not found in $PATH: unknown`
-				return s
-			}())))},
-			wanted{reason: "RunContainerError", container: "notebook", code: new(int32(128)), says: nobody + `cannot be started: its image has no command "jupyterr": check command and args, and the image`},
-		},
-		"a name in use": {
-			Workload{Pods: waits("CreateContainerError", `failed to reserve container name "x": name "x" is reserved for "y"`)},
-			wanted{reason: "CreateContainerError", container: "notebook", passing: true, says: nobody + `cannot be started: the node takes too long to make it: wait; if it lasts, ask whoever runs the cluster`},
-		},
-		"a reason that is new": {
-			Workload{Pods: waits("FrobnicationError", `the frobnicator is missing`)},
-			wanted{reason: "CreateContainerError", container: "notebook", passing: true, says: nobody + `does not start: FrobnicationError: the frobnicator is missing`},
-		},
-	})
-}
-
-func TestCrashes(t *testing.T) {
-	crash := func(reason string, exit int32, says string) wanted {
-		return wanted{reason: reason, container: "notebook", code: new(exit), says: says}
-	}
-	const oom = `container "notebook" was killed because it used more memory than its limit of 512Mi: raise resources.limits.memory, or have it use less`
-	limited := func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")}
-	}
-	looping := func(reason string, exit int32) []*corev1.Pod {
-		return pods(newPod(limited, status(crashLooping(ended(reason, exit, 60), 3))))
-	}
-	killed := podEvent(59, "notebook", "Killing", "Container notebook failed liveness probe, will be restarted")
-	run(t, map[string]diagnoseCase{
-		"exit code": {Workload{Pods: looping("Error", 1)}, func() wanted {
-			w := crash("CrashLoopBackOff", 1, sayCrash)
-			w.count = 4
-			return w
-		}()},
-		"out of memory behind a back-off":      {Workload{Pods: looping("OOMKilled", 137)}, crash("OOMKilled", 137, oom)},
-		"out of memory with another exit code": {Workload{Pods: looping("OOMKilled", 1)}, crash("OOMKilled", 1, oom)},
-		"out of memory this very moment": {
-			Workload{Pods: pods(newPod(limited, status(corev1.ContainerStatus{State: ended("OOMKilled", 137, 60)})))}, crash("OOMKilled", 137, oom),
-		},
-		"out of memory and started again": {
-			Workload{Pods: pods(newPod(limited, status(corev1.ContainerStatus{State: runningSince(61), LastTerminationState: ended("OOMKilled", 137, 60), RestartCount: 1})))},
-			crash("OOMKilled", 137, oom),
-		},
-		"out of memory without a limit": {
-			Workload{Pods: pods(newPod(status(crashLooping(ended("OOMKilled", 137, 60), 1))))},
-			crash("OOMKilled", 137, `container "notebook" was killed because memory ran out: have it use less, or give it a memory request and limit (resources) that it gets by with`),
-		},
-		"137 without OOMKilled is a signal": {Workload{Pods: looping("Error", 137)}, crash("CrashLoopBackOff", 137,
-			`container "notebook" was killed by signal 9 (exit code 137): something else than Kubernetes' memory limit killed it, a process of its own or the node; its log says why (kubectl logs nb-0 -c notebook --previous)`)},
-		"a probe had it killed": {Workload{Pods: looping("Error", 137), Events: []Event{killed}}, crash("CrashLoopBackOff", 137,
-			`container "notebook" was killed by signal 9 (exit code 137) after its liveness probe failed: check that the probe asks for the right thing, or give the container more time (initialDelaySeconds, failureThreshold)`)},
-		"segmentation fault": {Workload{Pods: looping("Error", 139)}, crash("CrashLoopBackOff", 139,
-			`container "notebook" was killed by signal 11 (exit code 139): it accessed memory that is not its own, which is a bug in it or in a library; its log says why (kubectl logs nb-0 -c notebook --previous)`)},
-		"command not found by its shell": {Workload{Pods: looping("Error", 127)}, crash("CrashLoopBackOff", 127,
-			`container "notebook" ended with exit code 127: its command was not found; check command and args, and the image`)},
-		"ends well again and again": {Workload{Pods: looping("Completed", 0)}, crash("CrashLoopBackOff", 0,
-			`container "notebook" ended with exit code 0: it is to run for good: check command and args`)},
-		"ended well once": {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: ended("Completed", 0, 60)})))}, wanted{}},
-		"ended just now":  {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: ended("Error", 1, 60)})))}, crash("Error", 1, sayCrash)},
-		"started again and not ready yet": {
-			Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: runningSince(61), LastTerminationState: ended("Error", 1, 60), RestartCount: 1})))},
-			crash("Error", 1, sayCrash),
-		},
-		"was ready since": {
-			Workload{Pods: pods(newPod(
-				status(corev1.ContainerStatus{State: runningSince(61), LastTerminationState: ended("Error", 1, 60), RestartCount: 1}),
-				setCondition(corev1.ContainersReady, corev1.ConditionFalse, 9000),
-			)), Events: []Event{podEvent(9000, "notebook", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500")}},
-			wanted{reason: "Unhealthy", container: "notebook", passing: true,
-				says: `container "notebook" is not ready: its readiness probe is answered with status 500: check the probe's path, and the container's log`},
-		},
-		"nothing says how it ended": {
-			Workload{Pods: pods(newPod(status(crashLooping(corev1.ContainerState{}, 3))))},
-			wanted{reason: "CrashLoopBackOff", container: "notebook", says: `container "notebook" ends again and again: its log says why (kubectl logs nb-0 -c notebook --previous)`},
-		},
-		"a pod of a job": {
-			Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: ended("Error", 3, 60)}), func(p *corev1.Pod) {
-				p.Status.Phase, p.Spec.RestartPolicy = corev1.PodFailed, corev1.RestartPolicyNever
-			}))},
-			crash("Error", 3, `container "notebook" ended with exit code 3: its log says why (kubectl logs nb-0 -c notebook)`),
-		},
-	})
-}
-
-func TestScheduling(t *testing.T) {
-	unschedulable := func(says string) wanted { return wanted{reason: "FailedScheduling", passing: true, says: says} }
-	const text = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
-	const says = "no node can take the pod: 2 Insufficient cpu, 1 node(s) had untolerated taint(s)"
-	const advice = ": ask for less cpu (resources), or wait until there is more; add tolerations for the nodes' taints, or have the pod run elsewhere"
-	run(t, map[string]diagnoseCase{
-		"resources and taints": {Workload{Pods: pods(newPod(unscheduled(text)))}, unschedulable(says + advice)},
-		"more than any node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("64", "1Gi"))), Nodes: nodes(3, "4", "16Gi")},
-			unschedulable(says + " (the largest node has 4 CPU; the pod asks for 64)" + advice)},
-		"less than a node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("3500m", "1Gi"))), Nodes: nodes(3, "4", "16Gi")}, unschedulable(says + advice)},
-		"memory": {Workload{Pods: pods(newPod(unscheduled("0/1 nodes are available: 1 Insufficient memory."), asking("1", "96Gi"))), Nodes: nodes(1, "4", "16384256Ki")},
-			unschedulable("no node can take the pod: 1 Insufficient memory (the largest node has 15.625Gi of memory; the pod asks for 96Gi): ask for less memory (resources), or wait until there is more")},
-		"a selector": {Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")))},
-			unschedulable("no node can take the pod: 2 node(s) didn't match Pod's node affinity/selector: check nodeSelector and affinity against the labels of the nodes")},
-		"no nodes": {Workload{Pods: pods(newPod(unscheduled("no nodes available to schedule pods")))}, unschedulable("the cluster has no nodes: wait until it has, or ask whoever runs it")},
-		"the Event alone": {
-			Workload{Pods: pods(newPod(unscheduled(""))), Events: []Event{podEvent(3, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}},
-			unschedulable("no node can take the pod: 1 Too many pods: wait until other pods have ended"),
-		},
-		"an Event of an earlier pod of the name": {
-			Workload{Pods: pods(newPod(unscheduled(""), named("nb-0", "another"))), Events: []Event{podEvent(3, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}}, wanted{},
-		},
-		"scheduled by now": {
-			Workload{Pods: pods(newPod()), Events: []Event{podEvent(3, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}}, wanted{},
-		},
-		"gated": {Workload{Pods: pods(newPod(unscheduled("Scheduling is blocked due to non-empty scheduling gates"), func(p *corev1.Pod) { p.Status.Conditions[0].Reason = "SchedulingGated" }))},
-			unschedulable("the pod is held back by its schedulingGates: wait until whoever set them takes them away")},
-		"not looked at yet": {Workload{Pods: pods(newPod(func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = "", nil }))}, wanted{}},
-	})
-}
-
-func TestStorage(t *testing.T) {
-	home := Object{"PersistentVolumeClaim", "home"}
-	const immediate = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
-	const noClass = `storageclass.storage.k8s.io "fast" not found`
-	waitsForIt := pods(newPod(unscheduled(immediate), mounting("home")))
-	pending := []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}
-	sayNoClass := wanted{reason: "ProvisioningFailed", object: home,
-		says: `no volume can be made for claim "home": StorageClass "fast" does not exist: name another one (kubectl get storageclass lists them)`}
-	run(t, map[string]diagnoseCase{
-		"StorageClass unknown": {Workload{Pods: waitsForIt, Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, sayNoClass},
-		"the Event has no time": {
-			Workload{Pods: waitsForIt, Claims: pending, Events: []Event{timeless(claimEvent(5, "ProvisioningFailed", noClass)), claimEvent(2, "WaitForFirstConsumer", "waiting for first consumer")}}, sayNoClass,
-		},
-		"without a pod":   {Workload{Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, sayNoClass},
-		"remedied by now": {Workload{Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass), claimEvent(9, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")}}, wanted{}},
-		"an Event of an earlier claim of the name": {
-			Workload{Claims: []*corev1.PersistentVolumeClaim{func() *corev1.PersistentVolumeClaim { c := claim(corev1.ClaimPending); c.UID = "another"; return c }()}, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, wanted{},
-		},
-		"a failing provisioner": {
-			Workload{Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", `failed to provision volume with StorageClass "std": rpc error: code = ResourceExhausted desc = insufficient capacity`)}},
-			wanted{reason: "ProvisioningFailed", object: home, passing: true, says: `no volume can be made for claim "home": the storage has no room: ask for less, or wait until there is more`},
-		},
-		"no class and no volume": {
-			Workload{Claims: pending, Events: []Event{claimEvent(5, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")}},
-			wanted{reason: "ClaimPending", object: home, passing: true, says: `claim "home" waits for a volume: no persistent volumes available for this claim and no storage class is set: name a StorageClass, or have a PersistentVolume made that fits`},
-		},
-		"a provisioner outside": {
-			Workload{Claims: pending, Events: []Event{claimEvent(5, "ExternalProvisioning", "Waiting for a volume to be created either by the external provisioner 'x' or manually by the system administrator.")}},
-			wanted{reason: "ClaimPending", object: home, passing: true, says: `claim "home" waits for a volume: its provisioner has not made one yet; if it lasts, ask whoever runs the cluster`},
-		},
-		"waits for its pod":           {Workload{Claims: pending, Events: []Event{claimEvent(5, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")}}, wanted{}},
-		"just made":                   {Workload{Claims: pending}, wanted{}},
-		"only the scheduler waits":    {Workload{Pods: waitsForIt, Claims: pending}, wanted{reason: "ClaimPending", object: home, passing: true, says: `claim "home" waits for a volume: nothing says why; ask whoever runs the cluster`}},
-		"the claim may not be read":   {Workload{Pods: waitsForIt}, wanted{reason: "ClaimPending", object: home, passing: true, says: `claim "home" waits for a volume: its Events say why (kubectl describe pvc)`}},
-		"lost":                        {Workload{Pods: pods(newPod()), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimLost)}}, wanted{reason: "ClaimLost", object: home, says: `the volume of claim "home" is gone: restore it from a backup under the volume's name, or delete the claim and begin anew`}},
-		"bound":                       {Workload{Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, wanted{}},
-		"does not exist":              {Workload{Pods: pods(newPod(unscheduled(`0/1 nodes are available: persistentvolumeclaim "home" not found. not found`), mounting("home")))}, wanted{reason: "ClaimNotFound", object: home, says: `claim "home", which the pod mounts, does not exist: create it, or correct its name`}},
-		"did not exist when it tried": {Workload{Pods: pods(newPod(unscheduled(`persistentvolumeclaim "home" not found`), mounting("home"))), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}}, wanted{}},
-	})
-}
-
-func TestMounts(t *testing.T) {
-	mount := func(says string, passing bool) wanted {
-		return wanted{reason: "FailedMount", says: says, passing: passing}
-	}
-	creating := waits("ContainerCreating", "")
-	missing := podEvent(10, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : configmap "settings" not found`)
-	sayMissing := mount(`volume "conf" cannot be mounted: ConfigMap "settings" does not exist: create it, or correct its name`, false)
-	timedOut := podEvent(12, "", "FailedMount", `Unable to attach or mount volumes: unmounted volumes=[conf], unattached volumes=[], failed to process volumes=[]: context deadline exceeded`)
-	run(t, map[string]diagnoseCase{
-		"ConfigMap":                         {Workload{Pods: creating, Events: []Event{missing}}, sayMissing},
-		"the word on one volume tells more": {Workload{Pods: creating, Events: []Event{missing, timedOut}}, sayMissing},
-		"time":                              {Workload{Pods: creating, Events: []Event{timedOut}}, mount("volumes cannot be mounted in time: conf: wait; if it lasts, ask whoever runs the cluster", true)},
-		"a key": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : references non-existent config key: theme`)}},
-			mount(`volume "conf" cannot be mounted: there is no key "theme" in what it is made of: add the key, or correct its name`, false)},
-		"two volumes": {Workload{Pods: creating, Events: []Event{missing, podEvent(11, "", "FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "login" not found`)}},
-			func() wanted { w := sayMissing; w.others = []string{"FailedMount"}; return w }()},
-		"a disk": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedMount", `MountVolume.MountDevice failed for volume "pvc-1" : rpc error: code = Internal desc = exit status 32`)}},
-			mount(`volume "pvc-1" cannot be mounted: exit status 32: check the volume; if it is right, ask whoever runs the cluster`, true)},
-		"attached elsewhere": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can't be attached to another`)}},
-			wanted{reason: "FailedAttachVolume", passing: true, says: `volume "pvc-1" cannot be attached: it is attached to another node: wait until the pod that uses it there has ended, or stop it`}},
-		"attached by now":                          {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" x`), podEvent(70, "", "SuccessfulAttachVolume", "x")}}, wanted{}},
-		"past it: a container waits for its image": {Workload{Pods: waits("ErrImagePull", textNotFound), Events: []Event{missing}}, imageCause("ErrImagePull", sayNotFound, false)},
-		"past it: a container runs":                {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: runningSince(20)}))), Events: []Event{missing}}, wanted{}},
-		"past it: an init container has run": {
-			Workload{Pods: pods(newPod(initStatus(corev1.ContainerStatus{Name: "prepare", State: ended("Completed", 0, 15)}, false), status(corev1.ContainerStatus{State: waiting("PodInitializing", "")}))), Events: []Event{missing}}, wanted{},
-		},
-		"past it: the sandbox is there": {Workload{Pods: pods(newPod(setCondition(corev1.PodReadyToStartContainers, corev1.ConditionTrue, 11))), Events: []Event{missing}}, wanted{}},
-		"past it: an image is pulled":   {Workload{Pods: creating, Events: []Event{missing, podEvent(20, "notebook", "Pulling", "Pulling image")}}, wanted{}},
-		"no network": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed`)}},
-			wanted{reason: "CreateContainerError", passing: true, says: `the node cannot prepare the pod: failed to create pod sandbox: failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed: wait; if it lasts, ask whoever runs the cluster`}},
-	})
-}
-
-func TestProbes(t *testing.T) {
-	unhealthy := func(says string) wanted {
-		return wanted{reason: "Unhealthy", container: "notebook", passing: true, says: `container "notebook" is not ready: ` + says}
-	}
-	runs := pods(newPod(status(corev1.ContainerStatus{State: runningSince(10)})))
-	refused := podEvent(20, "notebook", "Unhealthy", `Readiness probe failed: Get "http://10.244.0.5:8888/api": dial tcp 10.244.0.5:8888: connect: connection refused`)
-	sayRefused := unhealthy(`its readiness probe finds nothing that listens: check the probe's port, and what the container listens on; or wait until it does`)
-	slow := podEvent(30, "notebook", "Unhealthy", `Readiness probe failed: Get "http://10.244.0.5:8888/api": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`)
-	run(t, map[string]diagnoseCase{
-		"nothing listens":                 {Workload{Pods: runs, Events: []Event{refused}}, sayRefused},
-		"the Event has no time":           {Workload{Pods: runs, Events: []Event{timeless(refused)}}, sayRefused},
-		"the latest counts":               {Workload{Pods: runs, Events: []Event{slow, refused}}, unhealthy(`its readiness probe is not answered in time: raise the probe's timeoutSeconds, or find out from the container's log what keeps it busy`)},
-		"a command":                       {Workload{Pods: runs, Events: []Event{podEvent(20, "notebook", "Unhealthy", "Liveness probe failed: cat: /tmp/ok: No such file\x1b]0;x\x07\n")}}, unhealthy(`its liveness probe fails: cat: /tmp/ok: No such file]0;x: check the probe, and the container's log`)},
-		"ready by now":                    {Workload{Pods: pods(newPod(ready)), Events: []Event{refused}}, wanted{}},
-		"of before it was restarted":      {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: runningSince(25)}))), Events: []Event{refused}}, wanted{}},
-		"of a container that is ready":    {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: runningSince(10), Ready: true}), status(corev1.ContainerStatus{Name: "other", State: runningSince(10)}))), Events: []Event{refused}}, wanted{}},
-		"of an earlier pod of the name":   {Workload{Pods: pods(newPod(named("nb-0", "another"), status(corev1.ContainerStatus{State: runningSince(10)}))), Events: []Event{refused}}, wanted{}},
-		"it starts, nothing fails so far": {Workload{Pods: runs}, wanted{}},
-	})
 }

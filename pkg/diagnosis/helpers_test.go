@@ -2,15 +2,89 @@ package diagnosis
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// start is when the pods of these tests were made.
+// Texts copied from components of Kubernetes, and the sentences made of them.
+const (
+	textNotFound = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/library/jupyter:1": failed to resolve reference "docker.io/library/jupyter:1": docker.io/library/jupyter:1: not found`
+	textDenied   = `rpc error: code = Unknown desc = failed to pull and unpack image "docker.io/x/jupyter:1": failed to resolve reference "docker.io/x/jupyter:1": pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed`
+	textNoHost   = `rpc error: code = Unknown desc = failed to pull and unpack image "no.such/jupyter:1": failed to do request: Head "https://no.such/v2/jupyter/manifests/1": dial tcp: lookup no.such on 10.96.0.10:53: no such host`
+	textTimeout  = `rpc error: code = DeadlineExceeded desc = failed to pull and unpack image "reg.example/jupyter:1": failed to do request: Head "https://reg.example/v2/jupyter/manifests/1": dial tcp 203.0.113.7:443: i/o timeout`
+
+	sentenceNotFound   = `image "jupyter:1" of container "notebook" cannot be pulled: the registry has no such image or tag: check the image name and tag`
+	sentenceDenied     = `image "jupyter:1" of container "notebook" cannot be pulled: the registry denies access, or has no such repository: check the image name, and that imagePullSecrets names a Secret with credentials for the image`
+	sentenceNoHost     = `image "jupyter:1" of container "notebook" cannot be pulled: the registry's host name cannot be resolved: check the host in the image name`
+	sentenceTimeout    = `image "jupyter:1" of container "notebook" cannot be pulled: the registry cannot be reached: check the host in the image name; if it is correct, wait until the registry is available`
+	sentenceUnspecific = `image "jupyter:1" of container "notebook" cannot be pulled: check the image name and the registry`
+
+	sentenceCrash = `container "notebook" ended with exit code 1: check its log (kubectl logs nb-0 -c notebook --previous)`
+
+	textQuota = `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
+)
+
+var notebook = `container "notebook" `
+
+// wantCause is the expected cause. A count of 0 matches any.
+type wantCause struct {
+	reason, sentence string
+	object           Object // Pod/nb-0 if empty
+	container        string
+	code             *int32
+	transient        bool
+	count            int32
+	others           []string // their reasons
+}
+
+func (w wantCause) check(t *testing.T, d Diagnosis) {
+	t.Helper()
+	if w.reason == "" {
+		if d.Cause != nil {
+			t.Errorf("there is a cause: %s: %s", d.Cause.Reason, d.Cause.Sentence())
+		}
+		return
+	}
+	if d.Cause == nil {
+		t.Fatalf("there is no cause, want %s", w.reason)
+	}
+	if w.object == (Object{}) {
+		w.object = Object{"Pod", "nb-0"}
+	}
+	got := wantCause{
+		reason: d.Cause.Reason, sentence: d.Cause.Sentence(), object: d.Cause.Object, container: d.Cause.Container,
+		code: d.Cause.ExitCode, transient: d.Cause.Transient, count: d.Cause.Count,
+	}
+	if w.count == 0 {
+		got.count = 0
+	}
+	for _, o := range d.Others {
+		got.others = append(got.others, o.Reason)
+	}
+	if diff := cmp.Diff(w, got, cmp.AllowUnexported(wantCause{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+type diagnoseCase struct {
+	w    Workload
+	want wantCause
+}
+
+func run(t *testing.T, cases map[string]diagnoseCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) { tc.want.check(t, Diagnose(tc.w)) })
+	}
+}
+
+// start is when the pods of these tests were created.
 var start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 func at(seconds int) time.Time       { return start.Add(time.Duration(seconds) * time.Second) }
@@ -18,8 +92,7 @@ func metaAt(seconds int) metav1.Time { return metav1.NewTime(at(seconds)) }
 
 type change = func(*corev1.Pod)
 
-// newPod is a scheduled pod nb-0 with a container notebook of which nothing is
-// said yet.
+// newPod returns a scheduled pod nb-0 whose container notebook has no status yet.
 func newPod(changes ...change) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nb-0", UID: "pod", CreationTimestamp: metaAt(0)},
@@ -73,7 +146,7 @@ func ready(p *corev1.Pod) {
 
 func deleted(p *corev1.Pod) { t := metaAt(100); p.DeletionTimestamp = &t }
 
-// unscheduled is a pod that the scheduler says this of.
+// unscheduled makes the pod unschedulable with a message of the scheduler.
 func unscheduled(message string) change {
 	return func(p *corev1.Pod) {
 		p.Spec.NodeName = ""
@@ -99,7 +172,7 @@ func mounting(claim string) change {
 	}
 }
 
-// status adds the status of a container, and the container if it is another.
+// status adds the status of a container, and the container unless it is notebook.
 func status(s corev1.ContainerStatus) change {
 	return func(p *corev1.Pod) {
 		if s.Name == "" {
@@ -135,7 +208,7 @@ func ended(reason string, code int32, seconds int) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code, FinishedAt: metaAt(seconds)}}
 }
 
-// crashLooping is a container that waits to be restarted after an end.
+// crashLooping is the status of a container that waits for its restart.
 func crashLooping(last corev1.ContainerState, restarts int32) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		RestartCount: restarts, LastTerminationState: last,
@@ -143,7 +216,7 @@ func crashLooping(last corev1.ContainerState, restarts int32) corev1.ContainerSt
 	}
 }
 
-// podEvent is an Event of the pod nb-0; of a container of it, if one is given.
+// podEvent is an Event of the pod nb-0, or of one of its containers.
 func podEvent(seconds int, container, reason, note string) Event {
 	e := Event{Type: "Warning", Reason: reason, Note: note, Regarding: Object{"Pod", "nb-0"}, UID: "pod", LastSeen: at(seconds), Count: 1}
 	if container != "" {

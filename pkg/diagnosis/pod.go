@@ -1,65 +1,67 @@
 package diagnosis
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// site is a pod that does not run, and what is known of it.
-type site struct {
+// podView is a pod with the Events that regard it.
+type podView struct {
 	*view
 	pod    *corev1.Pod
 	events []Event
 }
 
-// container is one of a site's containers. Its specification is empty if it is
-// known by its status alone.
+// container is a container of a pod. If only its status is known, its spec is empty.
 type container struct {
-	*site
-	name    string
-	spec    corev1.Container
-	status  *corev1.ContainerStatus
-	init    bool
-	sidecar bool
-	place   int
-	// vanished: of the pod, there are only Events left.
-	vanished bool
+	*podView
+	name     string
+	spec     corev1.Container
+	status   *corev1.ContainerStatus
+	init     bool
+	sidecar  bool
+	position int
+	// podDeleted: the pod no longer exists, and only its Events are known.
+	podDeleted bool
 }
 
-// called is how a sentence calls the container.
-func (c *container) called() string {
+// label returns how messages name the container.
+func (c *container) label() string {
 	if c.name == "" {
 		return "a container"
 	}
 	return "container " + quote(c.name)
 }
 
-// maxFindings is how many are made of a pod: there may be thousands of containers.
+// maxFindings limits the findings of a pod, which may have thousands of containers.
 const maxFindings = 64
 
-func (v *view) site(p *corev1.Pod) *site {
-	return &site{view: v, pod: p, events: v.about(Object{kindPod, p.Name}, p.UID)}
+func (v *view) podView(p *corev1.Pod) *podView {
+	return &podView{view: v, pod: p, events: v.eventsFor(Object{kindPod, p.Name}, p.UID)}
 }
 
-func (v *view) pod(p *corev1.Pod) []finding {
-	s := v.site(p)
+func (v *view) podCauses(p *corev1.Pod) []finding {
+	s := v.podView(p)
 	switch {
-	case s.lost(), s.unreachable():
-		return []finding{{cause: s.nodeLost()}}
+	case s.isLost(), s.isUnreachable():
+		return []finding{{cause: s.nodeLostCause()}}
 	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "":
-		return []finding{{cause: s.rejected()}}
+		return []finding{{cause: s.rejectedCause()}}
 	case p.Spec.NodeName == "":
-		return s.unscheduled()
+		return s.schedulingFindings()
 	}
 	var found []finding
-	if !s.started() {
-		found = append(found, s.mounting()...)
+	if !s.hasStarted() {
+		found = append(found, s.mountFindings()...)
 	}
 	for _, c := range s.containers() {
-		for _, cause := range c.failing() {
-			found = append(found, finding{cause: cause, place: c.place})
+		for _, cause := range c.causes() {
+			found = append(found, finding{cause: cause, position: c.position})
 		}
 		if len(found) >= maxFindings {
 			break
@@ -68,50 +70,50 @@ func (v *view) pod(p *corev1.Pod) []finding {
 	return found
 }
 
-// cause returns a cause that lies in the pod.
-func (s *site) cause(reason string, r reading) Cause {
+// cause returns a Cause whose object is the pod.
+func (s *podView) cause(reason string, r explanation) Cause {
 	return Cause{
 		Reason: reason, Object: Object{kindPod, s.pod.Name}, Count: 1,
-		Message: r.message, Advice: r.advice, Passing: r.passing, Time: s.pod.CreationTimestamp.Time,
+		Message: r.message, Advice: r.advice, Transient: r.transient, Time: s.pod.CreationTimestamp.Time,
 	}
 }
 
-func (c *container) cause(reason string, r reading) Cause {
-	cause := c.site.cause(reason, r)
+func (c *container) cause(reason string, r explanation) Cause {
+	cause := c.podView.cause(reason, r)
 	cause.Container = c.name
 	return cause
 }
 
-// happened says when and how often, by an Event.
-func (c Cause) happened(e *Event) Cause {
+// withEvent adds the time and the count of an Event. It ignores a nil Event.
+func (c Cause) withEvent(e *Event) Cause {
 	if e == nil {
 		return c
 	}
 	if e.LastSeen.After(c.Time) {
 		c.Time = e.LastSeen
 	}
-	c.Count = max(c.Count, e.times())
+	c.Count = max(c.Count, e.count())
 	return c
 }
 
-// containers returns those of the pod in the order in which they start.
-func (s *site) containers() []*container {
+// containers returns all containers in the order in which they start.
+func (s *podView) containers() []*container {
 	var all []*container
 	inits, mains := byContainer(s.pod.Status.InitContainerStatuses), byContainer(s.pod.Status.ContainerStatuses)
 	for _, spec := range s.pod.Spec.InitContainers {
 		always := spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 		all = append(all, &container{
-			site: s, name: spec.Name, spec: spec, init: true, sidecar: always,
+			podView: s, name: spec.Name, spec: spec, init: true, sidecar: always,
 			status: inits[spec.Name],
 		})
 	}
 	for _, spec := range s.pod.Spec.Containers {
 		all = append(all, &container{
-			site: s, name: spec.Name, spec: spec, status: mains[spec.Name],
+			podView: s, name: spec.Name, spec: spec, status: mains[spec.Name],
 		})
 	}
 	for i, c := range all {
-		c.place = i
+		c.position = i
 		if c.status == nil {
 			c.status = &corev1.ContainerStatus{Name: c.name}
 		}
@@ -127,14 +129,14 @@ func byContainer(statuses []corev1.ContainerStatus) map[string]*corev1.Container
 	return named
 }
 
-// started tells whether a container has got past waiting for its volumes.
-func (s *site) started() bool {
+// hasStarted reports whether any container got past waiting for its volumes.
+func (s *podView) hasStarted() bool {
 	return slices.ContainsFunc(s.containers(), func(c *container) bool {
 		return !c.isNew() || c.status.LastTerminationState.Terminated != nil
 	})
 }
 
-// isNew tells whether nothing is said yet of how the container fares.
+// isNew reports whether the status does not show yet what the container does.
 func (c *container) isNew() bool {
 	state := c.status.State
 	if state.Waiting != nil {
@@ -143,62 +145,63 @@ func (c *container) isNew() bool {
 	return state.Running == nil && state.Terminated == nil
 }
 
-// failing returns why the container does not run.
-func (c *container) failing() []Cause {
+// causes returns why the container does not run.
+func (c *container) causes() []Cause {
 	switch state := c.status.State; {
 	case c.isNew():
-		return c.foretold()
+		return c.causesFromEvents()
 	case state.Waiting != nil:
-		return c.waiting(state.Waiting)
+		return c.waitingCauses(state.Waiting)
 	case state.Terminated != nil:
-		return c.ended(state.Terminated)
+		return c.terminatedCauses(state.Terminated)
 	case c.status.Ready, c.init && !c.sidecar && !c.recentlyCrashed():
 		return nil
 	}
-	return c.notReady()
+	return c.notReadyCauses()
 }
 
-// waiting reads the reason why a container waits.
-func (c *container) waiting(w *corev1.ContainerStateWaiting) []Cause {
+// waitingCauses returns why the container waits.
+func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 	if reason, ok := imageReasons[w.Reason]; ok {
-		return []Cause{c.image(reason, w.Message)}
+		return []Cause{c.imageCause(reason, w.Message)}
 	}
 	if reason, ok := configReasons[w.Reason]; ok {
-		return []Cause{c.config(reason, w.Message)}
+		return []Cause{c.createCause(reason, w.Message)}
 	}
 	if w.Reason == ReasonCrashLoopBackOff {
-		return []Cause{c.crash(ReasonCrashLoopBackOff, c.status.LastTerminationState.Terminated)}
+		return []Cause{c.crashCause(ReasonCrashLoopBackOff, c.status.LastTerminationState.Terminated)}
 	}
-	text := plain(w.Reason + ": " + w.Message)
-	return []Cause{c.cause(ReasonCreateContainerError, reading{
-		message: c.called() + " does not start: " + quoted(text), passing: true,
+	text := stripNoise(w.Reason + ": " + w.Message)
+	return []Cause{c.cause(ReasonCreateContainerError, explanation{
+		message: c.label() + " does not start: " + excerpt(text), transient: true,
 	})}
 }
 
-// ended is a container that has ended and is not waited for any more, or not yet.
-func (c *container) ended(t *corev1.ContainerStateTerminated) []Cause {
+// terminatedCauses returns why the container ended, unless it ended well.
+func (c *container) terminatedCauses(t *corev1.ContainerStateTerminated) []Cause {
 	if !failed(t) {
 		return nil
 	}
-	return []Cause{c.crash(ReasonError, t)}
+	return []Cause{c.crashCause(ReasonError, t)}
 }
 
-// notReady is a container that runs.
-func (c *container) notReady() []Cause {
+// notReadyCauses returns why a running container is not ready.
+func (c *container) notReadyCauses() []Cause {
 	var causes []Cause
 	if c.recentlyCrashed() {
-		causes = append(causes, c.crash(ReasonError, c.status.LastTerminationState.Terminated))
+		causes = append(causes, c.crashCause(ReasonError, c.status.LastTerminationState.Terminated))
 	}
-	if probe, ok := c.unhealthy(); ok {
+	if probe, ok := c.probeCause(); ok {
 		causes = append(causes, probe)
 	}
 	return causes
 }
 
-// foretold is what Events say of a container before its status does.
-func (c *container) foretold() []Cause {
+// causesFromEvents returns what Events report about a container whose status does not
+// show it yet.
+func (c *container) causesFromEvents() []Cause {
 	if c.recentlyCrashed() {
-		return []Cause{c.crash(ReasonError, c.status.LastTerminationState.Terminated)}
+		return []Cause{c.crashCause(ReasonError, c.status.LastTerminationState.Terminated)}
 	}
 	for i := range slices.Backward(c.events) {
 		e := &c.events[i]
@@ -206,28 +209,27 @@ func (c *container) foretold() []Cause {
 			continue
 		}
 		if e.Reason == "Pulled" || e.Reason == "Created" || e.Reason == "Started" {
-			return nil // it has got past what was before
+			return nil // earlier failures are over
 		}
-		if cause, ok := c.told(e); ok {
+		if cause, ok := c.causeFromEvent(e); ok {
 			return []Cause{cause}
 		}
 	}
 	return nil
 }
 
-// told reads an Event that says of itself what is wrong with the container.
-func (c *container) told(e *Event) (Cause, bool) {
-	if reason, ok := imageEvent(e); ok {
-		return c.image(reason, e.Note).happened(e), true
+// causeFromEvent returns the cause that an Event alone is enough for.
+func (c *container) causeFromEvent(e *Event) (Cause, bool) {
+	if reason, ok := imageReasonOf(e); ok {
+		return c.imageCause(reason, e.Note).withEvent(e), true
 	}
-	if e.Reason == "Failed" && missing.MatchString(e.Note) {
-		return c.config(ReasonCreateContainerConfigError, e.Note).happened(e), true
+	if e.Reason == "Failed" && missingReference.MatchString(e.Note) {
+		return c.createCause(ReasonCreateContainerConfigError, e.Note).withEvent(e), true
 	}
 	return Cause{}, false
 }
 
-// recentlyCrashed tells whether the container's last end is why it is not ready: it
-// has not been ready since.
+// recentlyCrashed reports whether the container has not been ready since it last crashed.
 func (c *container) recentlyCrashed() bool {
 	const lag = time.Minute // between the end and the condition
 	last := c.status.LastTerminationState.Terminated
@@ -236,4 +238,135 @@ func (c *container) recentlyCrashed() bool {
 	}
 	ready := condition(c.pod, corev1.ContainersReady)
 	return ready == nil || last.FinishedAt.IsZero() || !last.FinishedAt.Add(lag).Before(ready.LastTransitionTime.Time)
+}
+
+// isLost reports whether the pod is being deleted while its node does not respond. It
+// stays until the node does.
+func (s *podView) isLost() bool {
+	return s.pod.DeletionTimestamp != nil && !isReady(s.pod) && (s.isUnreachable() || s.deletedByTaint())
+}
+
+// taintManagerReason is the reason of the DisruptionTarget condition that the taint
+// manager sets.
+const taintManagerReason = "DeletionByTaintManager"
+
+// deletedByTaint reports whether a taint of its node deletes the pod, and no container
+// has ended since. A node that responds ends them within the pod's grace period.
+func (s *podView) deletedByTaint() bool {
+	c := condition(s.pod, corev1.DisruptionTarget)
+	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == taintManagerReason &&
+		!slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
+}
+
+// isUnreachable reports whether the pod is not ready although all its containers were
+// ready when its node last reported them.
+func (s *podView) isUnreachable() bool {
+	e := latest(s.events, "NodeNotReady")
+	ready := condition(s.pod, corev1.PodReady)
+	if e == nil || ready == nil || len(s.pod.Status.ContainerStatuses) == 0 {
+		return false
+	}
+	past := !e.LastSeen.IsZero() && ready.LastTransitionTime.After(e.LastSeen.Add(maxEventDelay))
+	return !past && !slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
+}
+
+func (s *podView) nodeLostCause() Cause {
+	return s.cause(ReasonNodeLost, explanation{
+		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod does not respond",
+		advice:    "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
+		transient: true,
+	}).withEvent(latest(s.events, "NodeNotReady"))
+}
+
+var rejectedRules = []rule{
+	{regexp.MustCompile(`(?i)low on resource: ([\w-]+)`),
+		"the node ran low on ${1} and evicted the pod", "request enough ${1}, so that the pod is not evicted first", true},
+	{regexp.MustCompile(`(?i)exceed.*ephemeral.*limit(?: of containers)? "?([0-9a-zA-Z.]+)`),
+		"the pod used more local disk space than its limit of ${1}", "raise resources.limits.ephemeral-storage, or write to a volume", false},
+	{regexp.MustCompile(`(?i)ephemeral local storage usage exceeds the total limit of containers (\S+?)\.?(?: |$)`),
+		"the pod used more local disk space than its limit of ${1}", "raise resources.limits.ephemeral-storage, or write to a volume", false},
+	{regexp.MustCompile(`(?i)Usage of EmptyDir volume "([^"]*)" exceeds the limit "([^"]*)"`),
+		`volume "${1}" of the pod exceeded its size limit of ${2}`, "raise the volume's sizeLimit, or write less to the volume", false},
+	{regexp.MustCompile(`(?i)node had condition: \[?(\w+)`),
+		"the node had the condition ${1} and evicted the pod", "wait until it is recreated on another node", true},
+	{regexp.MustCompile(`(?i)preempted`), "the pod was preempted by a pod of a higher priority", "wait for free capacity, or use a higher priority", true},
+	{regexp.MustCompile(`(?i)active on the node longer than the specified deadline`),
+		"the pod ran longer than its activeDeadlineSeconds", "raise activeDeadlineSeconds, or make the work shorter", false},
+}
+
+// rejectedCause is the cause of a pod that its node evicted or did not admit.
+func (s *podView) rejectedCause() Cause {
+	reason := ReasonEvicted
+	if s.pod.Status.Reason == "DeadlineExceeded" {
+		reason = ReasonError
+	}
+	last := latest(s.events, "Evicted", "Preempting", s.pod.Status.Reason)
+	r := matchOr(rejectedRules, stripNoise(s.pod.Status.Message), "")
+	switch {
+	case r.message == "":
+		r.message, r.transient = "the node stopped the pod: "+line(s.pod.Status.Reason, maxReason), true
+	case r.advice == "":
+		r.message, r.transient = "the node rejected the pod: "+r.message, true
+	}
+	return s.cause(reason, r).withEvent(last)
+}
+
+// deletedPodFindings returns why the last pod of the workload did not run, from the
+// Events that remain of it. No Event contains an exit code or OOMKilled.
+func (v *view) deletedPodFindings() []finding {
+	last := v.lastPodEvent()
+	if last == nil {
+		return nil
+	}
+	events := v.eventsFor(last.Regarding, last.UID)
+	s := &podView{view: v, events: events, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: last.Regarding.Name, UID: last.UID}}}
+	for i := range slices.Backward(events) {
+		if cause, ok := s.fromLastEvent(&events[i]); ok {
+			return []finding{{cause: cause}}
+		}
+	}
+	return nil
+}
+
+// lastPodEvent returns the last Event that regards a pod, or nil.
+func (v *view) lastPodEvent() *Event {
+	for i := range slices.Backward(v.Events) {
+		if v.Events[i].Regarding.Kind == kindPod {
+			return &v.Events[i]
+		}
+	}
+	return nil
+}
+
+var imageOf = regexp.MustCompile(`image "([^"]+)"`)
+
+// fromLastEvent returns the cause that an Event of a deleted pod shows.
+func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
+	c := &container{podView: s, podDeleted: true, name: e.container(), status: &corev1.ContainerStatus{}}
+	if m := imageOf.FindStringSubmatch(e.Note); m != nil {
+		c.spec.Image = m[1]
+	}
+	if cause, ok := c.causeFromEvent(e); ok {
+		return cause, true
+	}
+	switch e.Reason {
+	case "Evicted", "Preempting":
+		s.pod.Status = corev1.PodStatus{Reason: e.Reason, Message: e.Note}
+		return s.rejectedCause(), true
+	case "FailedScheduling":
+		found := s.schedulingFindings()
+		if len(found) == 0 {
+			return Cause{}, false
+		}
+		return found[0].cause, true
+	case "FailedAttachVolume":
+		return s.volumeCause(ReasonFailedAttachVolume, e), true
+	case "FailedMount", "FailedMapVolume":
+		return s.volumeCause(ReasonFailedMount, e), true
+	case "BackOff":
+		return c.crashCause(ReasonCrashLoopBackOff, nil).withEvent(e), strings.HasPrefix(e.Note, "Back-off restarting failed container")
+	case "Unhealthy":
+		return c.probeCause()
+	}
+	return Cause{}, false
 }

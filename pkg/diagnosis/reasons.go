@@ -1,23 +1,27 @@
 package diagnosis
 
-// Reasons for a workload that does not run. They are in the conditions Ready and Stalled,
-// in status.lastFailure and in Events. Kubernetes' own reasons are used where they exist.
+// Reasons why a workload does not run. Where Kubernetes has a name for a reason, it is
+// used.
 const (
-	// ReasonInvalidSpec: a field of the spec is not valid. The message names it. What runs
-	// stays as it is.
+	// ReasonInvalidSpec: a field of the spec is invalid. The message names the field. The
+	// running workload is not changed.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonResourceConflict: an object with the required name exists and does not belong
-	// to the workload. It stays as it is.
+	// ReasonResourceConflict: an object with the required name belongs to another owner.
+	// It is not changed.
 	ReasonResourceConflict = "ResourceConflict"
-	// ReasonAdmissionDenied: an admission policy or webhook of the cluster refused the pod
-	// or another required object.
+	// ReasonAdmissionDenied: an admission policy, admission webhook or LimitRange
+	// rejected the pod or another object.
 	ReasonAdmissionDenied = "AdmissionDenied"
-	// ReasonQuotaExceeded: a ResourceQuota of the namespace is exhausted.
+	// ReasonSecretNotFound: a Secret that the spec refers to does not exist.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonInvalidSecret: a Secret that the spec refers to lacks a key or has an invalid value.
+	ReasonInvalidSecret = "InvalidSecret"
+	// ReasonQuotaExceeded: a ResourceQuota of the namespace is exceeded.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonFailedCreate: the pod or another required object could not be created, for
-	// another reason.
+	// ReasonFailedCreate: the pod or another object could not be created for another
+	// reason.
 	ReasonFailedCreate = "FailedCreate"
-	// ReasonProvisioningFailed: no volume could be created for a claim.
+	// ReasonProvisioningFailed: no volume could be provisioned for a claim.
 	ReasonProvisioningFailed = "ProvisioningFailed"
 	// ReasonClaimPending: a claim waits for a volume.
 	ReasonClaimPending = "ClaimPending"
@@ -29,37 +33,40 @@ const (
 	ReasonFailedAttachVolume = "FailedAttachVolume"
 	// ReasonFailedMount: a volume cannot be mounted.
 	ReasonFailedMount = "FailedMount"
-	// ReasonFailedScheduling: no node is suitable for the pod.
+	// ReasonFailedScheduling: no node can take the pod.
 	ReasonFailedScheduling = "FailedScheduling"
 	// ReasonNodeLost: the pod's node does not respond.
 	ReasonNodeLost = "NodeLost"
-	// ReasonInvalidImageName: the name of the image is not valid.
+	// ReasonInvalidImageName: the image name is invalid.
 	ReasonInvalidImageName = "InvalidImageName"
 	// ReasonErrImagePull: an image could not be pulled.
 	ReasonErrImagePull = "ErrImagePull"
-	// ReasonImagePullBackOff: an image could not be pulled several times in a row.
+	// ReasonImagePullBackOff: the image could not be pulled, and the kubelet waits before
+	// it retries.
 	ReasonImagePullBackOff = "ImagePullBackOff"
-	// ReasonErrImageNeverPull: the node does not have the image, and its pull policy is
+	// ReasonErrImageNeverPull: the node does not have the image, and imagePullPolicy is
 	// Never.
 	ReasonErrImageNeverPull = "ErrImageNeverPull"
-	// ReasonCreateContainerConfigError: the container refers to something that does not
-	// exist, for example a key of a ConfigMap.
+	// ReasonCreateContainerConfigError: an object or key that the container refers to
+	// does not exist, or its security context does not fit its image.
 	ReasonCreateContainerConfigError = "CreateContainerConfigError"
 	// ReasonCreateContainerError: the container could not be created.
 	ReasonCreateContainerError = "CreateContainerError"
 	// ReasonRunContainerError: the command of the container could not be run.
 	ReasonRunContainerError = "RunContainerError"
-	// ReasonOOMKilled: the container used more memory than its limit.
+	// ReasonOOMKilled: the container ran out of memory.
 	ReasonOOMKilled = "OOMKilled"
-	// ReasonCrashLoopBackOff: the container exits repeatedly.
+	// ReasonCrashLoopBackOff: the container keeps ending, and the kubelet waits before it
+	// restarts it.
 	ReasonCrashLoopBackOff = "CrashLoopBackOff"
-	// ReasonError: the container exited with a code other than 0.
+	// ReasonError: the container ended with an exit code other than 0.
 	ReasonError = "Error"
-	// ReasonEvicted: the node ran out of a resource and evicted the pod.
+	// ReasonEvicted: the node ran low on a resource and evicted the pod, or did not admit
+	// it.
 	ReasonEvicted = "Evicted"
-	// ReasonUnhealthy: a probe fails.
+	// ReasonUnhealthy: a probe of the container fails.
 	ReasonUnhealthy = "Unhealthy"
-	// ReasonProgressDeadlineExceeded: the start takes longer than its deadline, and no cause
-	// is known.
+	// ReasonProgressDeadlineExceeded: the workload did not start in time, and no cause is
+	// known.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )

@@ -13,35 +13,35 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// schedulingAdvice is what to do about what the scheduler says of the nodes.
+// schedulingAdvice maps the scheduler's reasons to advice.
 var schedulingAdvice = []struct {
 	text   *regexp.Regexp
 	advice string
 }{
-	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "ask for less ${1} (resources), or wait until there is more"},
-	{regexp.MustCompile(`untolerated taint|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or have the pod run elsewhere"},
+	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available"},
+	{regexp.MustCompile(`untolerated taint|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes"},
 	{regexp.MustCompile(`node affinity/selector|didn't match node selector`), "check nodeSelector and affinity against the labels of the nodes"},
 	{regexp.MustCompile(`anti-affinity|pod affinity|topology spread`), "check affinity and topologySpreadConstraints"},
 	{regexp.MustCompile(`free ports`), "use another hostPort, or none"},
-	{regexp.MustCompile(`Too many pods`), "wait until other pods have ended"},
-	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are open to pods again"},
-	{regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`), "its volume is where no suitable node is: have it run there, or use another volume"},
-	{regexp.MustCompile(`volume count`), "wait until a node may attach another volume"},
-	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim: stop that one, or use another claim"},
+	{regexp.MustCompile(`Too many pods`), "wait until other pods end"},
+	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again"},
+	{regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`), "no suitable node can use its volume; change the pod's placement, or use another volume"},
+	{regexp.MustCompile(`volume count`), "wait until a node can attach another volume"},
+	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim"},
 }
 
 var (
-	noNode       = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
-	preemption   = regexp.MustCompile(`\.? ?(?:preemption: |no new claims to deallocate, preemption: ).*$`)
-	deallocation = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
-	tooLittle    = regexp.MustCompile(`Insufficient (cpu|memory)\b`)
+	nodesPrefix      = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
+	preemptionSuffix = regexp.MustCompile(`\.? ?(?:preemption: |no new claims to deallocate, preemption: ).*$`)
+	deallocationNote = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
+	insufficient     = regexp.MustCompile(`Insufficient (cpu|memory)\b`)
 )
 
-// unscheduled is a pod without a node.
-func (s *site) unscheduled() []finding {
+// schedulingFindings returns why the pod has no node.
+func (s *podView) schedulingFindings() []finding {
 	scheduled := condition(s.pod, corev1.PodScheduled)
 	last := latest(s.events, "FailedScheduling")
-	cause := s.cause(ReasonFailedScheduling, reading{passing: true}).happened(last)
+	cause := s.cause(ReasonFailedScheduling, explanation{transient: true}).withEvent(last)
 	text := ""
 	if last != nil {
 		text = last.Note
@@ -51,61 +51,61 @@ func (s *site) unscheduled() []finding {
 		cause.Time = scheduled.LastTransitionTime.Time
 	}
 	if scheduled != nil && scheduled.Reason == corev1.PodReasonSchedulingGated {
-		cause.Message = "the pod is held back by its schedulingGates"
-		cause.Advice = "wait until whoever set them takes them away"
+		cause.Message = "the pod's schedulingGates prevent its scheduling"
+		cause.Advice = "wait until the component that set them removes them"
 		return []finding{{cause: cause}}
 	}
 	if text == "" {
 		return nil
 	}
-	text = plain(text)
-	if claim, ok := s.claimTrouble(text, &cause); ok {
+	text = stripNoise(text)
+	if claim, ok := s.claimProblem(text, &cause); ok {
 		return claim
 	}
-	s.noNodeTakesIt(text, &cause)
+	s.describeUnschedulable(text, &cause)
 	return []finding{{cause: cause}}
 }
 
-// noNodeTakesIt says why, in the scheduler's words about the nodes.
-func (s *site) noNodeTakesIt(text string, cause *Cause) {
-	nodes := deallocation.ReplaceAllString(preemption.ReplaceAllString(noNode.ReplaceAllString(text, ""), ""), "")
-	nodes = inOrder(strings.TrimRight(nodes, ". "))
+// describeUnschedulable sets the message and the advice from the scheduler's text.
+func (s *podView) describeUnschedulable(text string, cause *Cause) {
+	nodes := deallocationNote.ReplaceAllString(preemptionSuffix.ReplaceAllString(nodesPrefix.ReplaceAllString(text, ""), ""), "")
+	nodes = sortObstacles(strings.TrimRight(nodes, ". "))
 	cause.Message = "no node can take the pod"
-	cause.Advice = adviceOn(nodes)
+	cause.Advice = schedulingAdviceFor(nodes)
 	if strings.HasPrefix(text, "no nodes available") || s.Nodes != nil && s.Nodes.Total == 0 {
-		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has, or ask whoever runs it"
+		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has nodes, or ask the cluster's administrator"
 		return
 	}
 	if nodes != "" {
-		cause.Message += ": " + quoted(nodes)
+		cause.Message += ": " + excerpt(nodes)
 	}
-	if note := s.tooLarge(text); note != "" {
+	if note := s.exceedsLargestNode(text); note != "" {
 		cause.Message += " (" + note + ")"
 	}
 }
 
-// inOrder sorts the hindrances by what they are: the scheduler sorts them with the
-// number of nodes in front, so that their order changes with it.
-func inOrder(nodes string) string {
-	var hindrances []string
+// sortObstacles sorts the scheduler's reasons without their node counts. The scheduler
+// sorts them with the counts, so its order keeps changing.
+func sortObstacles(nodes string) string {
+	var obstacles []string
 	for part := range strings.SplitSeq(nodes, ", ") {
-		if last := len(hindrances) - 1; last >= 0 && hindrance(part) == part {
-			hindrances[last] += ", " + part // its comma is one of the text
+		if last := len(obstacles) - 1; last >= 0 && withoutNodeCount(part) == part {
+			obstacles[last] += ", " + part // the comma belongs to the text
 			continue
 		}
-		hindrances = append(hindrances, part)
+		obstacles = append(obstacles, part)
 	}
-	slices.SortFunc(hindrances, func(a, b string) int {
-		return cmp.Or(cmp.Compare(hindrance(a), hindrance(b)), cmp.Compare(a, b))
+	slices.SortFunc(obstacles, func(a, b string) int {
+		return cmp.Or(cmp.Compare(withoutNodeCount(a), withoutNodeCount(b)), cmp.Compare(a, b))
 	})
-	return strings.Join(hindrances, ", ")
+	return strings.Join(obstacles, ", ")
 }
 
-// hindrance leaves out of how many nodes it is one.
-func hindrance(part string) string { return strings.TrimLeft(part, "0123456789") }
+// withoutNodeCount strips the number of nodes.
+func withoutNodeCount(part string) string { return strings.TrimLeft(part, "0123456789") }
 
-// adviceOn joins what to do about the first two hindrances.
-func adviceOn(text string) string {
+// schedulingAdviceFor joins the advice for the first two obstacles.
+func schedulingAdviceFor(text string) string {
 	const most = 2
 	var advice []string
 	for _, a := range schedulingAdvice {
@@ -120,9 +120,9 @@ func adviceOn(text string) string {
 	return strings.Join(advice, "; ")
 }
 
-// tooLarge compares what the pod asks for with the largest node, where that is
-// why it is not taken.
-func (s *site) tooLarge(text string) string {
+// exceedsLargestNode compares the pod's requests with the largest node, for resources
+// that the scheduler reports as insufficient.
+func (s *podView) exceedsLargestNode(text string) string {
 	if s.Nodes == nil {
 		return ""
 	}
@@ -136,14 +136,14 @@ func (s *site) tooLarge(text string) string {
 		if !mentions(text, string(r.name)) || asked.Cmp(r.largest) <= 0 {
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("the largest node has %s%s; the pod asks for %s",
+		notes = append(notes, fmt.Sprintf("the largest node has %s%s; the pod requests %s",
 			amount(r.largest, r.name), r.unit, amount(asked, r.name)))
 	}
 	return strings.Join(notes, "; ")
 }
 
 func mentions(text, resource string) bool {
-	for _, m := range tooLittle.FindAllStringSubmatch(text, -1) {
+	for _, m := range insufficient.FindAllStringSubmatch(text, -1) {
 		if m[1] == resource {
 			return true
 		}
@@ -151,7 +151,7 @@ func mentions(text, resource string) bool {
 	return false
 }
 
-// amount writes CPUs as a number, and memory in the largest unit that it has.
+// amount formats CPUs as a number, and memory in Gi or Mi.
 func amount(q resource.Quantity, name corev1.ResourceName) string {
 	const gi, mi = 1 << 30, 1 << 20
 	value, unit := q.AsApproximateFloat64(), ""
@@ -164,8 +164,8 @@ func amount(q resource.Quantity, name corev1.ResourceName) string {
 	return strconv.FormatFloat(math.Round(value*1000)/1000, 'f', -1, 64) + unit
 }
 
-// requested returns what a pod asks for: all that runs at the same time, and at
-// least what its largest init container does with the sidecars before it.
+// requested returns the effective request of a pod. It is the sum of the containers that
+// run together, or that of an init container and the sidecars before it, if that is more.
 func requested(spec *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
 	var sidecars, most resource.Quantity
 	for _, c := range spec.InitContainers {

@@ -6,8 +6,9 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Limits in bytes: of a sentence (what is wrong, a colon and what to do), which are
-// those of the API, and of a text of somebody else's that is read or quoted.
+// Limits in bytes. The first two make a sentence of at most 1,024 bytes, the limit of an
+// Event's note. maxRead limits what is read of a foreign text, maxQuoted what is quoted
+// of it.
 const (
 	maxMessage = 700
 	maxAdvice  = 320
@@ -20,9 +21,10 @@ const (
 	maxContainer = 63
 )
 
-// tidy makes of a cause what may be shown and stored: nothing that a terminal would
+// sanitize removes control characters from the texts of a cause and cuts them to their
+// limits.
 // act on, and within the limits.
-func (c *Cause) tidy() {
+func (c *Cause) sanitize() {
 	c.Reason = line(c.Reason, maxReason)
 	c.Object = Object{Kind: line(c.Object.Kind, maxKind), Name: line(c.Object.Name, maxName)}
 	c.Container = line(c.Container, maxContainer)
@@ -30,12 +32,12 @@ func (c *Cause) tidy() {
 	c.Count = max(c.Count, 1)
 }
 
-// line returns the text as one line of so many bytes at most.
+// line returns the text as a single line of at most limit bytes.
 func line(s string, limit int) string {
 	return plaintext.Cut(plaintext.Line(plaintext.Cut(s, maxRead)), limit)
 }
 
-// noise is what components write beside what they mean to say.
+// noise matches parts of component messages that do not help users.
 var noise = []struct {
 	text *regexp.Regexp
 	with string
@@ -48,8 +50,8 @@ var noise = []struct {
 	{regexp.MustCompile(`^Error: `), ""},
 }
 
-// plain returns what a component's text says, without its noise.
-func plain(text string) string {
+// stripNoise returns the text of a component without its noise.
+func stripNoise(text string) string {
 	text = line(text, maxRead)
 	for _, n := range noise {
 		text = n.text.ReplaceAllString(text, n.with)
@@ -57,8 +59,8 @@ func plain(text string) string {
 	return text
 }
 
-// quoted returns somebody else's text for a sentence.
-func quoted(text string) string {
+// excerpt shortens a foreign text so that it can be used within a sentence.
+func excerpt(text string) string {
 	text = plaintext.Cut(text, maxQuoted)
 	for len(text) > 0 && (text[len(text)-1] == '.' || text[len(text)-1] == ' ') {
 		text = text[:len(text)-1]
@@ -66,37 +68,37 @@ func quoted(text string) string {
 	return text
 }
 
-// rule is how a text of a component is read. Message and advice may use what the
-// expression has caught (${1}).
+// rule maps a text of a component to a message and advice. Both may use the submatches of
+// the expression (${1}).
 type rule struct {
 	text            *regexp.Regexp
 	message, advice string
-	passing         bool
+	transient       bool
 }
 
-// reading is what a text says by a rule.
-type reading struct {
+// explanation is the result of a rule.
+type explanation struct {
 	message, advice string
-	passing         bool
+	transient       bool
 }
 
-// read returns what the first rule that fits makes of the text.
-func read(rules []rule, text string) (reading, bool) {
+// match returns the result of the first rule that matches.
+func match(rules []rule, text string) (explanation, bool) {
 	for _, r := range rules {
 		at := r.text.FindStringSubmatchIndex(text)
 		if at == nil {
 			continue
 		}
 		expand := func(template string) string { return string(r.text.ExpandString(nil, template, text, at)) }
-		return reading{quoted(expand(r.message)), quoted(expand(r.advice)), r.passing}, true
+		return explanation{excerpt(expand(r.message)), excerpt(expand(r.advice)), r.transient}, true
 	}
-	return reading{}, false
+	return explanation{}, false
 }
 
-// readOr is read, or the text itself with the advice where no rule fits.
-func readOr(rules []rule, text, advice string) reading {
-	if r, ok := read(rules, text); ok {
+// matchOr is match with a fallback: the text itself with the given advice.
+func matchOr(rules []rule, text, advice string) explanation {
+	if r, ok := match(rules, text); ok {
 		return r
 	}
-	return reading{message: quoted(text), advice: advice}
+	return explanation{message: excerpt(text), advice: advice}
 }

@@ -26,51 +26,51 @@ import (
 )
 
 const (
-	// RepeatEvery is how often an Event is emitted again while its cause lasts:
-	// before the API server forgets it (--event-ttl is an hour by default).
+	// RepeatEvery is how often an Event is emitted again while its cause lasts. The API
+	// server deletes Events after an hour by default.
 	RepeatEvery = 50 * time.Minute
 
-	// maxNote is the limit of an Event's note in the API server, in bytes.
+	// maxNote is the API server's limit for the note of an Event, in bytes.
 	maxNote = 1024
 
 	rememberedEvents = 4096
 )
 
-// Event is something to say on an object.
+// Event is an Event to emit.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
-	// Reason is one of the API's documented reasons.
+	// Reason is a documented reason in CamelCase.
 	Reason string
 	// Action is a verb: what the controller did or tried.
 	Action string
-	// Note is the sentence; it is cut at 1,024 bytes.
+	// Note is the message. It is cut at 1,024 bytes.
 	Note string
-	// Identity is what makes two Events tell the same. Default: the Note, but for its
-	// numbers and white space.
+	// Identity is equal for Events with the same meaning. Default: the Note without
+	// numbers and repeated white space.
 	Identity string
-	// Since is when what it tells of began: a condition's transition time. The
-	// same Event with the same Since is one Event, across restarts too.
+	// Since is when the cause began, for example the transition time of a condition.
+	// Events with the same Identity and Since are one Event, even after a restart.
 	Since time.Time
 }
 
-// Every failure is told by an Event on the object of whoever can put it right.
+// The operator reports each failure as an Event on the object of the user who can solve
+// it.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
-// Recorder creates Events whose names follow from what they say, so that the
-// API server refuses the second of the same: neither a restart nor a second
-// replica repeats one.
+// Recorder emits Events. It derives their names from their contents, so that the API
+// server rejects duplicates. Neither restarts nor several replicas repeat an Event.
 type Recorder struct {
 	client     client.Client
 	clock      clock.PassiveClock
 	controller string
 	instance   string
-	// emitted spares the request for an Event that this process made already.
+	// emitted avoids requests for Events that this process has created.
 	emitted *lru.Cache[string, struct{}]
 }
 
-// NewRecorder returns a Recorder that reports as controller, for example
-// "alarm-controller".
+// NewRecorder returns a Recorder for a controller, for example "app-controller". It is
+// safe for concurrent use.
 func NewRecorder(c client.Client, clk clock.PassiveClock, controller string) *Recorder {
 	emitted, err := lru.New[string, struct{}](rememberedEvents)
 	if err != nil {
@@ -83,8 +83,8 @@ func NewRecorder(c client.Client, clk clock.PassiveClock, controller string) *Re
 	return &Recorder{client: c, clock: clk, controller: controller, instance: instance, emitted: emitted}
 }
 
-// Emit creates the Event unless it exists. That an object is being removed with its
-// namespace, or that the API server refuses the Event (a quota), is no error.
+// Emit creates the Event unless it exists. It returns nil if the namespace is being
+// deleted, or if the API server forbids the Event, for example because of a quota.
 func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) error {
 	event, err := r.build(regarding, e)
 	if err != nil {
@@ -101,8 +101,7 @@ func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) e
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case apierrors.IsForbidden(err):
-		// A namespace whose quota has no room for Events must not keep us from doing what
-		// they tell of.
+		// A quota for Events must not prevent the work of the controller.
 		logr.FromContextOrDiscard(ctx).Error(err, "event refused", "type", e.Type, "reason", e.Reason)
 		return nil
 	default:
@@ -112,7 +111,8 @@ func (r *Recorder) Emit(ctx context.Context, regarding client.Object, e Event) e
 	return nil
 }
 
-// NextRepeat returns how long until an Event with that Since is due again.
+// NextRepeat returns the time until an Event with that Since must be emitted again.
+// Requeue the object after it.
 func (r *Recorder) NextRepeat(since time.Time) time.Duration {
 	return RepeatEvery - r.clock.Since(since)%RepeatEvery
 }
@@ -124,7 +124,7 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 	}
 	namespace := regarding.GetNamespace()
 	if namespace == "" {
-		// Where Events of objects without a namespace are kept by convention.
+		// By convention, Events of cluster-scoped objects are in this namespace.
 		namespace = metav1.NamespaceDefault
 	}
 	return &eventsv1.Event{
@@ -144,8 +144,8 @@ func (r *Recorder) build(regarding client.Object, e Event) (*eventsv1.Event, err
 	}, nil
 }
 
-// name is deterministic in what is said, of which object, since when, and in the
-// how manieth repetition.
+// name is a function of the object, the contents, Since, and the number of the
+// repetition.
 func (r *Recorder) name(regarding client.Object, e Event) string {
 	repetition := r.clock.Since(e.Since) / RepeatEvery
 	h := sha256.New()
@@ -153,7 +153,7 @@ func (r *Recorder) name(regarding client.Object, e Event) string {
 		string(regarding.GetUID()), r.controller, e.Type, e.Reason, cmp.Or(e.Identity, normalise(e.Note)),
 		e.Since.UTC().Format(time.RFC3339), fmt.Sprint(int64(repetition)),
 	} {
-		// A length in front of each part, so that no two lists of parts are alike.
+		// The length before each part distinguishes all lists of parts.
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	const maxName = 253 - 1 - 16
@@ -162,8 +162,8 @@ func (r *Recorder) name(regarding client.Object, e Event) string {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// normalise leaves out what differs between two tellings of the same: white
-// space and numbers (attempts, addresses, durations).
+// normalise removes differences between repetitions of the same note: white space and
+// numbers, for example attempts, addresses and durations.
 func normalise(note string) string {
 	return strings.Join(strings.Fields(digits.ReplaceAllString(note, "0")), " ")
 }

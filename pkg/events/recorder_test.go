@@ -18,7 +18,7 @@ import (
 
 var since = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// newRecorder returns a recorder that only builds Events: nobody listens.
+// newRecorder returns a recorder without an API server.
 func newRecorder(t *testing.T, now time.Time) *Recorder {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -46,7 +46,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "uid"}}
 }
 
-func TestEventsThatSayTheSameHaveTheSameName(t *testing.T) {
+func TestEventsWithTheSameMeaningHaveTheSameName(t *testing.T) {
 	base := Event{Type: "Warning", Reason: "DeliveryFailing", Note: "attempt 3 failed", Since: since}
 	name := func(now time.Time, object client.Object, e Event) string {
 		return build(t, newRecorder(t, now), object, e).Name

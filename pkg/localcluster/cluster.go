@@ -11,7 +11,12 @@ import (
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Cluster is a running control plane.
@@ -31,14 +36,15 @@ type Cluster struct {
 //go:embed audit-policy.yaml
 var auditPolicy []byte
 
-// clusterExec has KWOK run commands for the containers of all pods.
+// clusterExec makes KWOK run commands for the containers of all pods.
 //
 //go:embed cluster-exec.yaml
 var clusterExec []byte
 
-// Start starts a cluster, or finds again the one that the directory holds. It
-// returns when the API server, and whatever else was asked for, is ready. If it
-// fails, or the context ends before that, nothing is left running.
+// Start starts a cluster, or the one that is in the directory already. It returns when
+// the API server and the other components are ready. If it fails, or ctx ends before, it
+// stops all processes. It returns ErrNoAssets without binaries, and ErrInUse if a cluster
+// runs in the directory.
 func Start(ctx context.Context, config Config) (*Cluster, error) {
 	config, err := config.complete()
 	if err != nil {
@@ -54,8 +60,8 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		config: config, dir: dir, lock: lock, ports: loadPorts(dir),
-		// One report for every component and then some; a report that nobody
-		// takes must not keep its reporter waiting forever.
+		// The buffer has room for several failures of each component, so that no
+		// goroutine blocks if no one reads them.
 		failed:    make(chan error, 32),
 		processes: map[Component]*process{},
 	}
@@ -67,28 +73,31 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	if err := endStale(ctx, c.dir); err != nil {
+	if err := killStale(ctx, c.dir); err != nil {
 		return err
 	}
-	if err := c.prepare(); err != nil {
+	if err := copyTemplate(c.dir, layout(c.config.Template)); err != nil {
+		return err
+	}
+	if err := c.writeFiles(); err != nil {
 		return err
 	}
 	for _, component := range []Component{Etcd, APIServer} {
-		if err := c.bring(ctx, component); err != nil {
+		if err := c.startComponent(ctx, component); err != nil {
 			return err
 		}
 	}
 	if err := c.writeKubeconfigs(); err != nil {
 		return err
 	}
-	if err := c.bringAll(ctx, c.config.Components); err != nil {
+	if err := c.startAll(ctx, c.config.Components); err != nil {
 		return err
 	}
-	return c.populate(ctx)
+	return c.createObjects(ctx)
 }
 
-// prepare writes the files that the components read.
-func (c *Cluster) prepare() error {
+// writeFiles writes the files that the components read.
+func (c *Cluster) writeFiles() error {
 	var err error
 	if c.pki, err = ensurePKI(c.dir, issuer{clock: c.config.Clock}); err != nil {
 		return err
@@ -109,8 +118,8 @@ func (c *Cluster) prepare() error {
 	return c.ports.ensure(c.dir, append([]Component{Etcd, etcdPeer, APIServer}, c.config.Components...)...)
 }
 
-// populate creates the objects that a cluster is expected to have.
-func (c *Cluster) populate(ctx context.Context) error {
+// createObjects creates the storage class and the nodes.
+func (c *Cluster) createObjects(ctx context.Context) error {
 	if slices.Contains(c.config.Components, Kwok) {
 		if err := c.ensureStorageClass(ctx); err != nil {
 			return err
@@ -123,17 +132,16 @@ func (c *Cluster) populate(ctx context.Context) error {
 	return c.AddNode(ctx, names...)
 }
 
-// The time that components have to end by themselves. Together they stay well
-// under the ten seconds that stopping may take.
+// Grace periods of the components. Together they are well below the ten seconds that Stop
+// may take.
 const (
 	clientGrace    = 2 * time.Second
 	apiServerGrace = 4 * time.Second
 	etcdGrace      = 2 * time.Second
 )
 
-// Stop ends every process of the cluster and returns when all are gone, within
-// ten seconds. When the context is over it makes short work of them. A second
-// call does nothing.
+// Stop stops all processes of the cluster. It takes at most ten seconds, and kills them
+// at once if ctx ends. A second call does nothing.
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,25 +166,134 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Failed reports each component that ends unasked, as a *ChildError. Nobody
-// starts it again. The channel stays open, and silent once the cluster stops.
+// Failed sends a *ComponentError for each component that ends unexpectedly. The component
+// is not restarted. The channel is never closed.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
-// Dir returns the directory that holds the cluster.
+// Dir returns the directory of the cluster.
 func (c *Cluster) Dir() string { return string(c.dir) }
 
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.dir.kubeconfig() }
 
-// AuditLog returns the path of the API server's audit log: a JSON object a line,
-// without bodies.
+// AuditLog returns the path of the API server's audit log. Each line is a JSON object
+// without request and response bodies.
 func (c *Cluster) AuditLog() string { return c.dir.auditLog() }
 
 func (c *Cluster) binary(name string) string {
 	return filepath.Join(c.config.Assets, name)
 }
 
-// client returns a client with the administrator's rights.
+// client returns a client with all permissions.
 func (c *Cluster) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(c.RESTConfig())
+}
+
+// RESTConfig returns a configuration with all permissions (group system:masters) and
+// without a client-side rate limit.
+func (c *Cluster) RESTConfig() *rest.Config {
+	config := c.baseConfig()
+	config.CertFile, config.KeyFile = c.pki.cert(adminCert), c.pki.key(adminCert)
+	return config
+}
+
+// ClientConfigFor returns a configuration for a user. Grant the user and the groups
+// permissions with RBAC.
+func (c *Cluster) ClientConfigFor(user string, groups ...string) (*rest.Config, error) {
+	pair, err := c.pki.client(user, groups...)
+	if err != nil {
+		return nil, fmt.Errorf("issue a certificate for %s: %w", user, err)
+	}
+	config := c.baseConfig()
+	config.CertData = pair.certPEM()
+	config.KeyData, err = pair.keyPEM()
+	return config, err
+}
+
+func (c *Cluster) baseConfig() *rest.Config {
+	return &rest.Config{
+		Host:            c.ports.url(APIServer),
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.pki.authorities[clusterCA].certPEM()},
+		QPS:             -1,
+	}
+}
+
+// tokenSeconds is the lifetime of a service account token, longer than a local cluster
+// usually runs.
+const tokenSeconds = 365 * 24 * 60 * 60
+
+// WriteServiceAccountKubeconfig writes a kubeconfig with a token of an existing service
+// account. Only the owner of the file can read it.
+func (c *Cluster) WriteServiceAccountKubeconfig(ctx context.Context, namespace, name, path string) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("request a token for service account %s/%s: %w", namespace, name, err)
+	}
+	return c.writeKubeconfig(path, name, namespace, &clientcmdapi.AuthInfo{Token: token.Status.Token})
+}
+
+// WriteUserKubeconfig writes a kubeconfig for the user of ClientConfigFor. Only the owner
+// of the file can read it.
+func (c *Cluster) WriteUserKubeconfig(path, user string, groups ...string) error {
+	config, err := c.ClientConfigFor(user, groups...)
+	if err != nil {
+		return err
+	}
+	return c.writeKubeconfig(path, user, "", &clientcmdapi.AuthInfo{
+		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData,
+	})
+}
+
+// CertificateAuthority returns the path of the CA certificate of the cluster.
+func (c *Cluster) CertificateAuthority() string { return c.pki.cert(clusterCA) }
+
+// writeKubeconfigs writes the kubeconfigs of the administrator and of the components.
+func (c *Cluster) writeKubeconfigs() error {
+	if err := c.writeCertKubeconfig(adminCert, c.dir.kubeconfig()); err != nil {
+		return err
+	}
+	for _, name := range []string{controllerManagerCert, schedulerCert, kwokCert} {
+		if err := c.writeCertKubeconfig(name, c.kubeconfigOf(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) kubeconfigOf(name string) string {
+	return c.dir.pki(name + ".kubeconfig")
+}
+
+// writeCertKubeconfig embeds the certificate, so that the kubeconfig can be copied.
+func (c *Cluster) writeCertKubeconfig(name, path string) error {
+	cert, err := os.ReadFile(c.pki.cert(name))
+	if err != nil {
+		return err
+	}
+	key, err := os.ReadFile(c.pki.key(name))
+	if err != nil {
+		return err
+	}
+	return c.writeKubeconfig(path, name, "", &clientcmdapi.AuthInfo{
+		ClientCertificateData: cert, ClientKeyData: key,
+	})
+}
+
+func (c *Cluster) writeKubeconfig(path, user, namespace string, auth *clientcmdapi.AuthInfo) error {
+	const cluster = "bongsu-local"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[cluster] = &clientcmdapi.Cluster{
+		Server:                   c.ports.url(APIServer),
+		CertificateAuthorityData: c.pki.authorities[clusterCA].certPEM(),
+	}
+	config.AuthInfos[user] = auth
+	config.Contexts[cluster] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: user, Namespace: namespace}
+	config.CurrentContext = cluster
+	return clientcmd.WriteToFile(*config, path)
 }

@@ -40,11 +40,11 @@ func TestStoppedClusterLeavesNoProcessAndNoFileOutsideItsDirectory(t *testing.T)
 	g.Expect(processesOf(dir)).To(BeEmpty())
 	g.Expect(filepath.Glob(filepath.Join(elsewhere, "*"))).To(BeEmpty())
 	g.Expect(filepath.Glob(filepath.Join(root, "*"))).To(ConsistOf(dir, elsewhere))
-	stop(t, c) // again: nothing to do
+	stop(t, c) // a second call does nothing
 }
 
-// filesOpenIn lists the regular files that the processes have open, the kernel's
-// own aside, of which a Go program reads its share of the machine.
+// filesOpenIn returns the regular files that the processes have open. It ignores files
+// below /sys, which the Go runtime opens.
 func filesOpenIn(pids []int) []string {
 	files := []string{}
 	for _, pid := range pids {
@@ -60,7 +60,8 @@ func filesOpenIn(pids []int) []string {
 	return files
 }
 
-func TestSecondStartFindsTheSameClusterAtTheSameAddress(t *testing.T) {
+func TestSecondStartContinuesTheClusterAtTheSameAddress(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
 	first := start(t, localcluster.Config{Dir: dir})
@@ -72,7 +73,7 @@ func TestSecondStartFindsTheSameClusterAtTheSameAddress(t *testing.T) {
 	g.Expect(marked(t, second, "before")()).To(Succeed())
 	stop(t, second)
 
-	// Somebody else takes the port: then it is the same cluster elsewhere.
+	// If another process uses the port, the cluster gets a new address.
 	address, err := url.Parse(first.RESTConfig().Host)
 	g.Expect(err).NotTo(HaveOccurred())
 	taken, err := net.Listen("tcp", address.Host)
@@ -87,7 +88,8 @@ func TestSecondStartFindsTheSameClusterAtTheSameAddress(t *testing.T) {
 	g.Expect(config.Host).To(Equal(third.RESTConfig().Host))
 }
 
-func TestTwoClustersRunSideBySideButNotInOneDirectory(t *testing.T) {
+func TestTwoClustersRunAtOnceButNotInOneDirectory(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	one := start(t, localcluster.Config{})
 	other := start(t, localcluster.Config{})
@@ -101,7 +103,8 @@ func TestTwoClustersRunSideBySideButNotInOneDirectory(t *testing.T) {
 	g.Expect(marked(t, one, "mine")()).To(Succeed(), "the refused start disturbed the running one")
 }
 
-func TestComponentThatDiesIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
+func TestCrashedComponentIsReportedAndCanBeRestarted(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	mark(t, c, "before")
@@ -109,7 +112,7 @@ func TestComponentThatDiesIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
 	g.Expect(syscall.Kill(pidOf(t, c.Dir(), localcluster.APIServer), syscall.SIGKILL)).To(Succeed())
 	var failure error
 	g.Eventually(c.Failed()).Should(Receive(&failure))
-	child, ok := errors.AsType[*localcluster.ChildError](failure)
+	child, ok := errors.AsType[*localcluster.ComponentError](failure)
 	g.Expect(ok).To(BeTrue(), "got %v", failure)
 	g.Expect(child.Component).To(Equal(localcluster.APIServer))
 	g.Expect(child.Status).To(Equal("signal: killed"))
@@ -119,14 +122,16 @@ func TestComponentThatDiesIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
 	g.Expect(c.Restart(t.Context(), localcluster.APIServer)).To(Succeed())
 	g.Expect(marked(t, c, "before")()).To(Succeed())
 
-	// Killed on purpose it is no failure, and etcd keeps its data.
+	// Kill is not reported as a failure, and etcd keeps its data.
 	g.Expect(c.Kill(localcluster.Etcd)).To(Succeed())
 	g.Expect(c.Restart(t.Context(), localcluster.Etcd)).To(Succeed())
 	g.Eventually(marked(t, c, "before")).Should(Succeed())
 	g.Expect(c.Failed()).NotTo(Receive())
 }
 
-func TestClusterOfAKilledParentIsTakenOver(t *testing.T) {
+func TestClusterOfAKilledParentCanBeStarted(t *testing.T) {
+	t.Parallel()
+	skipIfShort(t)
 	g := NewWithT(t)
 	dir := t.TempDir()
 	parent := exec.Command(os.Args[0])
@@ -148,7 +153,8 @@ func TestClusterOfAKilledParentIsTakenOver(t *testing.T) {
 	g.Expect(processesOf(dir)).NotTo(ContainElements(etcd, apiServer))
 }
 
-func TestProcessLeftBehindIsEndedByTheNextStart(t *testing.T) {
+func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	assets, err := localcluster.DefaultAssets()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -171,7 +177,8 @@ func TestProcessLeftBehindIsEndedByTheNextStart(t *testing.T) {
 	g.Expect(stranger.Process.Signal(syscall.Signal(0))).To(Succeed(), "it ended a process that is not its own")
 }
 
-func TestUsersHaveTheRightsThatRBACGivesThem(t *testing.T) {
+func TestUserHasThePermissionsOfRBAC(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	config, err := c.ClientConfigFor("jane", "developers")
@@ -196,7 +203,8 @@ func TestUsersHaveTheRightsThatRBACGivesThem(t *testing.T) {
 	g.Expect(c.AuditLog()).To(BeARegularFile())
 }
 
-func TestStoreCanBeCompactedAndPutBack(t *testing.T) {
+func TestStoreCanBeCompactedAndRestored(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := start(t, localcluster.Config{})
 	client := clientFor(t, c.RESTConfig())
@@ -206,7 +214,7 @@ func TestStoreCanBeCompactedAndPutBack(t *testing.T) {
 	snapshot := filepath.Join(c.Dir(), "snapshot.db")
 	g.Expect(c.SnapshotSave(t.Context(), snapshot)).To(Succeed())
 	mark(t, c, "after")
-	mark(t, c, "thereafter") // what is compacted is what lies before the last write
+	mark(t, c, "thereafter") // etcd keeps the last revision
 
 	g.Expect(c.Compact(t.Context())).To(Succeed())
 	watcher, err := client.CoreV1().Events("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: old.ResourceVersion})

@@ -1,19 +1,24 @@
 package localcluster
 
 import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
-// The networks of a cluster. Nobody routes to them.
+// Networks of a cluster. They are not routed.
 const (
 	serviceNetwork = "10.96.0.0/16"
-	serviceIP      = "10.96.0.1" // of the API server, as pods know it
+	serviceIP      = "10.96.0.1" // of the Service kubernetes
 	podNetwork     = "10.128.0.0/10"
 )
 
-// args returns the command line of a component, with the ports of the moment.
+// args returns the command line of a component with its present ports.
 func (c *Cluster) args(component Component) []string {
 	switch component {
 	case Etcd:
@@ -58,8 +63,8 @@ func (c *Cluster) apiServerArgs() []string {
 		"bind-address":      loopback,
 		"secure-port":       strconv.Itoa(c.ports.of(APIServer)),
 		"advertise-address": loopback,
-		// A loopback address is not allowed in the endpoints of a Service, and
-		// no pod could reach it.
+		// The endpoints of a Service must not contain a loopback address, and no pod
+		// could reach it.
 		"endpoint-reconciler-type": "none",
 		"service-cluster-ip-range": serviceNetwork,
 
@@ -107,9 +112,9 @@ func (c *Cluster) controllerManagerArgs() []string {
 		"cluster-signing-cert-file":        c.pki.cert(clusterCA),
 		"cluster-signing-key-file":         c.pki.key(clusterCA),
 		"service-cluster-ip-range":         serviceNetwork,
-		// It makes this directory if there is none, by default under /usr.
+		// The controller manager creates this directory, by default below /usr.
 		"flex-volume-plugin-dir": c.dir.path("tmp", "flexvolume"),
-		// A person, or a test, waits for what it does.
+		// Shorter than the defaults, because users and tests wait for the results.
 		"horizontal-pod-autoscaler-sync-period": "5s",
 		"node-monitor-period":                   "2s",
 		"kube-api-qps":                          "200",
@@ -128,7 +133,7 @@ func (c *Cluster) schedulerArgs() []string {
 	})
 }
 
-// serving adds the flags by which a component has a health endpoint.
+// serving adds the flags of a component's health endpoint.
 func (c *Cluster) serving(component Component, f flags) []string {
 	f["bind-address"] = loopback
 	f["secure-port"] = strconv.Itoa(c.ports.of(component))
@@ -141,8 +146,8 @@ func (c *Cluster) kwokArgs() []string {
 	return flags{
 		"kubeconfig": c.kubeconfigOf(kwokCert),
 		"config":     c.dir.stages(),
-		// A label, as KWOK does not see nodes that have no annotations by a
-		// selector of annotations.
+		// This is a label because KWOK's annotation selector does not match nodes without
+		// annotations.
 		"manage-nodes-with-label-selector": Simulate + "!=" + SimulateNone,
 		"node-lease-duration-seconds":      strconv.Itoa(int(c.config.NodeLease / time.Second)),
 		"node-ip":                          loopback,
@@ -155,7 +160,7 @@ func (c *Cluster) kwokArgs() []string {
 	}.list()
 }
 
-// flags are the flags of a command line.
+// flags are the flags of a command line, by name.
 type flags map[string]string
 
 func (f flags) list() []string {
@@ -165,4 +170,79 @@ func (f flags) list() []string {
 	}
 	slices.Sort(args)
 	return args
+}
+
+// etcdPeer is etcd's peer port. etcd requires it even for a single member.
+const etcdPeer Component = "etcd-peer"
+
+// ports are the loopback ports of a cluster. They are stored in its directory, so that a
+// restarted cluster keeps its address, unless another process uses the port.
+type ports struct {
+	mu     sync.Mutex
+	number map[Component]int
+}
+
+// loadPorts reads the stored ports, if any.
+func loadPorts(dir layout) *ports {
+	p := &ports{number: map[Component]int{}}
+	data, err := os.ReadFile(dir.ports())
+	if err != nil || json.Unmarshal(data, &p.number) != nil {
+		p.number = map[Component]int{}
+	}
+	return p
+}
+
+// ensure assigns a free port to each component that has none or whose port is in use, and
+// stores the ports. It holds all of them until all are assigned, so that they differ.
+func (p *ports) ensure(dir layout, components ...Component) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range components {
+		l, err := listen(p.number[c])
+		if err != nil {
+			l, err = listen(0)
+		}
+		if err != nil {
+			return fmt.Errorf("find a free port for %s: %w", c, err)
+		}
+		defer func() { _ = l.Close() }()
+		p.number[c] = l.Addr().(*net.TCPAddr).Port
+	}
+	data, err := json.MarshalIndent(p.number, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(dir.ports(), data, 0o600)
+}
+
+// inUse reports whether a process listens on one of the components' ports.
+func (p *ports) inUse(components ...Component) bool {
+	for _, c := range components {
+		l, err := listen(p.of(c))
+		if err != nil {
+			return true
+		}
+		_ = l.Close()
+	}
+	return false
+}
+
+func (p *ports) of(c Component) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.number[c]
+}
+
+func (p *ports) address(c Component) string {
+	return net.JoinHostPort(loopback, strconv.Itoa(p.of(c)))
+}
+
+func (p *ports) url(c Component) string {
+	return "https://" + p.address(c)
+}
+
+const loopback = "127.0.0.1"
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 }

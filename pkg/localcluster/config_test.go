@@ -8,7 +8,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-func TestMissingBinariesAreReportedWithWhatToDo(t *testing.T) {
+func TestMissingBinariesAreReportedWithAdvice(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv(localcluster.AssetsEnv, t.TempDir())
 	_, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir()})

@@ -1,37 +1,52 @@
-// Package localcluster starts and stops a real Kubernetes control plane on this
-// machine, as child processes: etcd and kube-apiserver, and as asked for
-// kube-controller-manager, kube-scheduler and KWOK, which simulates nodes and
-// the pods on them. `bongsu local` runs on it, and so do the tests.
+// Package localcluster runs a real Kubernetes control plane on this machine as child
+// processes. It is for tests, demos and development of operators. etcd and kube-apiserver
+// always run. Optional are kube-controller-manager, kube-scheduler, and KWOK, which
+// simulates nodes, their pods and volumes:
 //
-// Everything a cluster has lives in one directory: data, keys, logs, pid files.
-// Nothing is written outside of it, no port but loopback ones is opened, and
-// every connection is TLS with credentials of that cluster alone. A second start
-// on the same directory finds the same cluster.
+//	cluster, err := localcluster.Start(ctx, localcluster.Config{
+//		Dir: t.TempDir(), Components: localcluster.Everything(), Nodes: 3, UnsafeNoFsync: true,
+//	})
+//	if err != nil {
+//		t.Fatal(err)
+//	}
+//	defer cluster.Stop(context.Background())
+//	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 //
-// It knows nothing of this project's own kinds and must not: it installs no
-// CRDs and no roles. It imports none of Kubernetes' server code either; the
-// binaries come from the controlplane module and are only ever executed.
+// The directory contains everything: data, keys, logs and process IDs. A second Start with
+// the same directory continues the same cluster. Nothing outside of it is written. All
+// ports are on loopback, and all connections use TLS with certificates of this cluster.
 //
-// # What simulated objects do
+// # Limits and errors
 //
-// The annotation bongsu.io/simulate, on a pod, says what becomes of it:
+// The binaries must exist on this machine, see [DefaultAssets]; this project's module
+// controlplane builds them. Without them, Start returns [ErrNoAssets]. Only one process can
+// run the cluster of a directory, and others get [ErrInUse]. [Cluster.Failed] reports
+// components that crash. On Linux, the components end together with this process. On other
+// Unix systems, the next Start kills the remaining ones.
 //
-//	(absent)     it starts, becomes ready, and completes if a Job owns it
-//	crash        its first container exits with code 1, again and again
-//	oom          the same, killed for memory: code 137, OOMKilled
+// The cluster contains no custom resources. No containers run: KWOK only simulates their
+// status and their Events, unless [Config.ExecPath] is set.
+//
+// # Simulated objects
+//
+// The annotation bongsu.io/simulate selects the behavior of a pod:
+//
+//	(none set)   it starts and becomes ready, and completes if a Job owns it
+//	crash        its first container keeps exiting with code 1
+//	oom          its first container keeps being OOMKilled, with code 137
 //	image-pull   the image of its first container cannot be pulled
-//	none         nothing, until it is deleted: its status and its Events are yours
+//	none         its status and Events are left to you, until it is deleted
 //
-// On a node:
+// And of a node:
 //
-//	(absent)     it joins and becomes ready
-//	not-ready    its kubelet reports it as not ready, until the annotation goes
+//	(none set)   it joins and becomes ready
+//	not-ready    its kubelet reports it as not ready while the annotation is set
 //
-// A node with the label (not the annotation, as a kubelet can label the node that
-// it registers) bongsu.io/simulate=none is left to somebody else, as are the pods
-// on it.
+// The label bongsu.io/simulate=none on a node leaves the node and its pods to you. It is a
+// label because a kubelet can set labels when it registers its node.
 //
-// On a persistent volume claim, none keeps it from being provisioned. The Stages
-// that do this are in stages/; their Events have the reasons, messages, types
-// and regarding objects of a kubelet.
+// The annotation with the value none on a persistent volume claim prevents provisioning.
+//
+// The Stages that implement this are in stages/. Their Events have the reasons, messages,
+// types and regarding objects of a real kubelet.
 package localcluster

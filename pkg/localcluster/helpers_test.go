@@ -26,14 +26,15 @@ func TestMain(m *testing.M) {
 		beParent(dir)
 		return
 	}
-	SetDefaultEventuallyTimeout(60 * time.Second) // the machine may be busy
+	SetDefaultEventuallyTimeout(60 * time.Second) // a busy machine is slow
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	os.Exit(m.Run())
 }
 
-// start starts a cluster for the length of a test.
+// start starts a cluster that runs until the end of the test.
 func start(t *testing.T, config localcluster.Config) *localcluster.Cluster {
 	t.Helper()
+	skipIfShort(t)
 	config.UnsafeNoFsync = true
 	if config.Dir == "" {
 		config.Dir = t.TempDir()
@@ -45,6 +46,14 @@ func start(t *testing.T, config localcluster.Config) *localcluster.Cluster {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { stop(t, c) })
 	return c
+}
+
+// skipIfShort leaves out tests that need a control plane: see make test-unit.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
 }
 
 func stop(t *testing.T, c *localcluster.Cluster) {
@@ -59,7 +68,7 @@ func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// mark leaves an object behind by which a cluster is known again.
+// mark creates an object by which marked recognizes the cluster.
 func mark(t *testing.T, c *localcluster.Cluster, name string) {
 	t.Helper()
 	_, err := clientFor(t, c.RESTConfig()).CoreV1().ConfigMaps("default").Create(t.Context(),
@@ -75,7 +84,7 @@ func marked(t *testing.T, c *localcluster.Cluster, name string) func() error {
 	}
 }
 
-// pidOf reads the number of a component's process, as the cluster has noted it.
+// pidOf returns the process ID that the cluster stored for a component.
 func pidOf(t *testing.T, dir string, component localcluster.Component) int {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "run", string(component)+".pid"))
@@ -85,8 +94,8 @@ func pidOf(t *testing.T, dir string, component localcluster.Component) int {
 	return pid
 }
 
-// processesOf returns the processes that were told of a file in the directory.
-// Where there is no /proc it knows those that have a pid file.
+// processesOf returns the processes that have a file of the directory among their
+// arguments. Without /proc, it returns those that have a pid file.
 func processesOf(dir string) []int {
 	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
 		return livingPidFiles(dir)
@@ -115,8 +124,8 @@ func livingPidFiles(dir string) []int {
 	return pids
 }
 
-// parentDirEnv makes the test binary a program that starts a cluster there and
-// waits to be killed.
+// parentDirEnv makes the test binary start a cluster in the directory of its value and
+// wait until it is killed.
 const parentDirEnv = "LOCALCLUSTER_TEST_PARENT_DIR"
 
 func beParent(dir string) {

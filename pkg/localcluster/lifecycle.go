@@ -2,32 +2,38 @@ package localcluster
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
-	// startTimeout bounds how long a component may take to get ready. A second
-	// or two is usual; a busy machine is not an error.
+	// startTimeout limits the start of a component. It usually takes a second or two.
 	startTimeout = 90 * time.Second
-	// startAttempts bounds how often a component is given another port when
-	// somebody takes the one that was picked for it before it listens there.
+	// startAttempts limits the attempts to start a component if other processes take its
+	// ports.
 	startAttempts = 4
 )
 
-// bring starts a component and waits until it is ready, on another port if
-// somebody has taken its own.
-func (c *Cluster) bring(ctx context.Context, component Component) error {
+// startComponent starts a component and waits until it is ready. If another process has
+// taken its port, it tries another port.
+func (c *Cluster) startComponent(ctx context.Context, component Component) error {
 	c.config.Progress(fmt.Sprintf("starting %s", component))
 	for attempt := 1; ; attempt++ {
 		p, err := c.launch(ctx, component)
 		if err == nil {
 			return nil
 		}
-		if p == nil || p.running() || attempt == startAttempts || !c.ports.taken(portsOf(component)...) {
+		if p == nil || p.running() || attempt == startAttempts || !c.ports.inUse(portsOf(component)...) {
 			return err
 		}
 		if err := c.ports.ensure(c.dir, portsOf(component)...); err != nil {
@@ -36,8 +42,8 @@ func (c *Cluster) bring(ctx context.Context, component Component) error {
 	}
 }
 
-// launch starts a component once. It returns the process also if that does not
-// get ready.
+// launch starts a component once. It returns the process even if the component does not
+// become ready.
 func (c *Cluster) launch(ctx context.Context, component Component) (*process, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -51,20 +57,20 @@ func (c *Cluster) launch(ctx context.Context, component Component) (*process, er
 		return nil, err
 	}
 	c.mu.Lock()
-	c.processes[component] = p // where Stop finds it
+	c.processes[component] = p // for Stop
 	c.mu.Unlock()
 	if err := c.awaitReady(ctx, p); err != nil {
 		return p, err
 	}
-	go c.report(p)
+	go c.reportFailure(p)
 	return p, nil
 }
 
-// bringAll brings components that do not depend on each other.
-func (c *Cluster) bringAll(ctx context.Context, components []Component) error {
+// startAll starts components concurrently.
+func (c *Cluster) startAll(ctx context.Context, components []Component) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, component := range components {
-		group.Go(func() error { return c.bring(ctx, component) })
+		group.Go(func() error { return c.startComponent(ctx, component) })
 	}
 	return group.Wait()
 }
@@ -76,20 +82,20 @@ func portsOf(component Component) []Component {
 	return []Component{component}
 }
 
-// report tells of a process that ends unasked.
-func (c *Cluster) report(p *process) {
+// reportFailure sends a failure if the process ends unexpectedly.
+func (c *Cluster) reportFailure(p *process) {
 	<-p.exited
-	if p.ending.Load() {
+	if p.stopped.Load() {
 		return
 	}
 	select {
 	case c.failed <- p.failure():
-	default: // nobody has listened for a long time
+	default: // the buffer is full
 	}
 }
 
-// Kill ends a component with SIGKILL, as the kernel or a failing machine would.
-// It is not reported as a failure.
+// Kill kills a component with SIGKILL. Failed does not report it. It returns an error if
+// the component does not run.
 func (c *Cluster) Kill(component Component) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,10 +108,10 @@ func (c *Cluster) Kill(component Component) error {
 	return nil
 }
 
-// Restart starts a component again, on its former port and data, and returns
-// when it is ready. One that still runs is killed first.
+// Restart kills a component if it runs and starts it again with the same port and data.
+// It returns when the component is ready.
 func (c *Cluster) Restart(ctx context.Context, component Component) error {
-	_ = c.Kill(component) // it may be dead, which is the usual case
+	_ = c.Kill(component) // an error means that it does not run
 	if err := c.awaitPorts(ctx, component); err != nil {
 		return err
 	}
@@ -113,14 +119,143 @@ func (c *Cluster) Restart(ctx context.Context, component Component) error {
 	return err
 }
 
-// awaitPorts returns when nobody has the component's ports: while it was dead, the
-// kernel may have given one to a connection of somebody else's.
+// awaitPorts waits until the component's ports are free. While it was down, the kernel
+// may have assigned one to a connection of another process.
 func (c *Cluster) awaitPorts(ctx context.Context, component Component) error {
 	err := wait.PollUntilContextTimeout(ctx, readyInterval, startTimeout, true, func(context.Context) (bool, error) {
-		return !c.ports.taken(portsOf(component)...), nil
+		return !c.ports.inUse(portsOf(component)...), nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait until the port of %s is free: %w", component, err)
+	}
+	return nil
+}
+
+// healthPaths are the health endpoints of the components.
+var healthPaths = map[Component]string{
+	Etcd:              "/readyz",
+	APIServer:         "/readyz",
+	ControllerManager: "/healthz",
+	Scheduler:         "/readyz",
+	Kwok:              "/healthz",
+}
+
+const readyInterval = 25 * time.Millisecond
+
+// awaitReady waits until the component is ready. If the component ends first, it returns
+// its failure.
+func (c *Cluster) awaitReady(ctx context.Context, p *process) error {
+	client, err := c.probeClient(p.component)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	url := c.ports.url(p.component) + healthPaths[p.component]
+	err = wait.PollUntilContextCancel(ctx, readyInterval, true, func(ctx context.Context) (bool, error) {
+		if !p.running() {
+			return false, p.failure()
+		}
+		return isReady(ctx, client, url), nil
+	})
+	if err != nil && p.running() {
+		return fmt.Errorf("%s does not become ready: %w; last lines of its log:\n%s", p.component, err, logTail(c.dir.log(p.component)))
+	}
+	return err
+}
+
+// probeClient returns a client for the health endpoint of a component.
+func (c *Cluster) probeClient(component Component) (*http.Client, error) {
+	authority, name := clusterCA, adminCert
+	if component == Etcd {
+		authority, name = etcdCA, etcdClientCert
+	}
+	cert, err := tls.LoadX509KeyPair(c.pki.cert(name), c.pki.key(name))
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(c.pki.authorities[authority].cert)
+	return &http.Client{
+		Timeout: 2 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{cert},
+		}},
+	}, nil
+}
+
+func isReady(ctx context.Context, client *http.Client, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// Compact removes the history from etcd. A watch from an earlier resourceVersion then
+// fails with the status 410 Gone.
+func (c *Cluster) Compact(ctx context.Context) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return err
+	}
+	return c.etcdctl(ctx, "compaction", "--physical", list.ResourceVersion)
+}
+
+// SnapshotSave writes the contents of the cluster to a file.
+func (c *Cluster) SnapshotSave(ctx context.Context, file string) error {
+	return c.etcdctl(ctx, "snapshot", "save", file)
+}
+
+// SnapshotRestore restores a snapshot, including its resourceVersions, and restarts all
+// components. They do not support a store that goes back in time.
+func (c *Cluster) SnapshotRestore(ctx context.Context, file string) error {
+	running := slices.Concat(c.config.Components, []Component{APIServer, Etcd})
+	for _, component := range running {
+		_ = c.Kill(component) // an error means that it does not run
+	}
+	if err := os.RemoveAll(c.dir.etcdData()); err != nil {
+		return err
+	}
+	err := c.run(ctx, "etcdutl", "snapshot", "restore", file,
+		"--data-dir="+c.dir.etcdData(),
+		"--initial-cluster=default="+c.ports.url(etcdPeer),
+		"--initial-advertise-peer-urls="+c.ports.url(etcdPeer))
+	if err != nil {
+		return err
+	}
+	for _, component := range []Component{Etcd, APIServer} {
+		if err := c.Restart(ctx, component); err != nil {
+			return err
+		}
+	}
+	return c.startAll(ctx, c.config.Components)
+}
+
+func (c *Cluster) etcdctl(ctx context.Context, args ...string) error {
+	return c.run(ctx, "etcdctl", append([]string{
+		"--endpoints=" + c.ports.url(Etcd),
+		"--cacert=" + c.pki.cert(etcdCA),
+		"--cert=" + c.pki.cert(etcdClientCert),
+		"--key=" + c.pki.key(etcdClientCert),
+	}, args...)...)
+}
+
+// run runs a tool and waits for its end.
+func (c *Cluster) run(ctx context.Context, tool string, args ...string) error {
+	cmd := exec.CommandContext(ctx, c.binary(tool), args...)
+	cmd.Dir = string(c.dir)
+	cmd.Env = environment(c.dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", tool, err, out)
 	}
 	return nil
 }

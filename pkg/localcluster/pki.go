@@ -2,29 +2,38 @@ package localcluster
 
 import (
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
+	"net"
 	"os"
+	"time"
 
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+	"k8s.io/utils/clock"
 )
 
-// The two authorities. etcd has its own: whoever has a client certificate of
-// the cluster's is some user of the API, and must not reach past it into etcd.
+// The two certificate authorities. etcd has its own, so that client certificates of the
+// API server give no access to etcd.
 const (
 	clusterCA = "ca"
 	etcdCA    = "etcd-ca"
 )
 
-// The certificates, by the name of their files.
+// Certificates, named after their files.
 const (
-	serverCert            = "server" // served by all but etcd
+	serverCert            = "server" // of all components except etcd
 	adminCert             = "admin"
 	controllerManagerCert = "controller-manager"
 	schedulerCert         = "scheduler"
 	kwokCert              = "kwok"
-	kubeletClientCert     = "kubelet-client" // the API server's, towards kubelets
+	kubeletClientCert     = "kubelet-client" // of the API server, for kubelets
 	etcdServerCert        = "etcd"
 	etcdClientCert        = "etcd-client"
 )
@@ -32,7 +41,7 @@ const (
 // serviceAccountKey signs the tokens of service accounts.
 const serviceAccountKey = "service-account.key"
 
-// certificates lists what a cluster has, and which authority signs it.
+// certificates are the certificates of a cluster with their authorities.
 var certificates = []struct {
 	name, authority string
 	request         request
@@ -52,8 +61,8 @@ var serverNames = []string{
 	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 }
 
-// pki is the cluster's keys and certificates, in files. What is there and good
-// is kept; what is missing, near its end or not of our authority is made anew.
+// pki is the directory of the keys and certificates. Valid ones are kept. Missing or
+// expiring ones, and those of another authority, are created again.
 type pki struct {
 	dir         layout
 	issuer      issuer
@@ -77,10 +86,10 @@ func ensurePKI(dir layout, issuer issuer) (*pki, error) {
 	return p, p.ensureServiceAccountKey()
 }
 
-// ensure returns the named pair, from its files if it is good. With no
-// authority to sign it, it is an authority itself.
+// ensure returns the named pair, and creates it if it is not valid. Without an authority,
+// the pair is an authority itself.
 func (p *pki) ensure(name string, authority *keyPair, r request) (*keyPair, error) {
-	if pair, err := readKeyPair(p.cert(name), p.key(name)); err == nil && p.issuer.good(pair, authority) {
+	if pair, err := readKeyPair(p.cert(name), p.key(name)); err == nil && p.issuer.isValid(pair, authority) {
 		return pair, nil
 	}
 	pair, err := p.issuer.issue(authority, r)
@@ -90,7 +99,7 @@ func (p *pki) ensure(name string, authority *keyPair, r request) (*keyPair, erro
 	return pair, pair.write(p.cert(name), p.key(name))
 }
 
-// ensureServiceAccountKey never replaces a key: tokens that it signed live on.
+// ensureServiceAccountKey never replaces the key, because that would invalidate tokens.
 func (p *pki) ensureServiceAccountKey() error {
 	file := p.dir.pki(serviceAccountKey)
 	if _, err := os.Stat(file); err == nil {
@@ -103,7 +112,7 @@ func (p *pki) ensureServiceAccountKey() error {
 	return keyutil.WriteKey(file, key)
 }
 
-// client signs a certificate for a user of the API.
+// client issues a certificate for a user of the API.
 func (p *pki) client(user string, groups ...string) (*keyPair, error) {
 	return p.issuer.issue(p.authorities[clusterCA], request{user: user, groups: groups})
 }
@@ -111,11 +120,11 @@ func (p *pki) client(user string, groups ...string) (*keyPair, error) {
 func (p *pki) cert(name string) string { return p.dir.pki(name + ".crt") }
 func (p *pki) key(name string) string  { return p.dir.pki(name + ".key") }
 
-// request is what a certificate is to say.
+// request is the subject of a certificate.
 type request struct {
 	user   string
 	groups []string
-	names  []string // of a server: addresses and host names
+	names  []string // addresses and host names of a server
 }
 
 func (r request) subject() pkix.Name {
@@ -126,4 +135,118 @@ func (r request) subject() pkix.Name {
 type keyPair struct {
 	cert *x509.Certificate
 	key  crypto.Signer
+}
+
+// A start renews certificates that expire within a month. An authority outlives all
+// certificates that it signs.
+const (
+	day               = 24 * time.Hour
+	certificateLife   = 365 * day
+	authorityLife     = 10 * certificateLife
+	renewCertificate  = 30 * day
+	renewAuthority    = certificateLife + renewCertificate
+	toleratedClockLag = 5 * time.Minute
+)
+
+// issuer creates keys and certificates.
+type issuer struct {
+	clock clock.PassiveClock
+}
+
+// isValid reports whether a pair can still be used.
+func (i issuer) isValid(pair, authority *keyPair) bool {
+	left := pair.cert.NotAfter.Sub(i.clock.Now())
+	if authority == nil {
+		return left > renewAuthority
+	}
+	return left > renewCertificate && pair.cert.CheckSignatureFrom(authority.cert) == nil
+}
+
+// issue creates a pair that the authority signs. If authority is nil, the pair signs
+// itself.
+func (i issuer) issue(authority *keyPair, r request) (*keyPair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template, err := i.template(r)
+	if err != nil {
+		return nil, err
+	}
+	if authority == nil {
+		template.IsCA = true
+		template.ExtKeyUsage = nil // no restriction
+		template.KeyUsage |= x509.KeyUsageCertSign
+		template.NotAfter = template.NotBefore.Add(authorityLife)
+		authority = &keyPair{cert: template, key: key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority.cert, key.Public(), authority.key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return &keyPair{cert: cert, key: key}, err
+}
+
+func (i issuer) template(r request) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, err
+	}
+	start := i.clock.Now().Add(-toleratedClockLag)
+	template := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               r.subject(),
+		NotBefore:             start,
+		NotAfter:              start.Add(certificateLife),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+	}
+	for _, name := range r.names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	if len(r.names) > 0 {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	return template, nil
+}
+
+func readKeyPair(certFile, keyFile string) (*keyPair, error) {
+	certs, err := certutil.CertsFromFile(certFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := keyutil.PrivateKeyFromFile(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("%s: not a key that signs", keyFile)
+	}
+	return &keyPair{cert: certs[0], key: signer}, nil
+}
+
+func (p *keyPair) write(certFile, keyFile string) error {
+	key, err := p.keyPEM()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(certFile, p.certPEM(), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(keyFile, key, 0o600)
+}
+
+func (p *keyPair) certPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: p.cert.Raw})
+}
+
+func (p *keyPair) keyPEM() ([]byte, error) {
+	return keyutil.MarshalPrivateKeyToPEM(p.key)
 }

@@ -10,7 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestCertificatesAreKeptWhileGoodAndRenewedInTime(t *testing.T) {
+func TestValidCertificatesAreKeptAndExpiringOnesRenewed(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	for name, tc := range map[string]struct {
 		pass             time.Duration
@@ -35,7 +35,7 @@ func TestCertificatesAreKeptWhileGoodAndRenewedInTime(t *testing.T) {
 	}
 }
 
-// snapshotOf returns what is in the files after a start.
+// snapshotOf returns the contents of the files after a start.
 func snapshotOf(g Gomega, dir layout, i issuer) map[string]string {
 	_, err := ensurePKI(dir, i)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -50,7 +50,8 @@ func snapshotOf(g Gomega, dir layout, i issuer) map[string]string {
 	return files
 }
 
-func TestUserOfTheAPIHasNoCertificateForEtcd(t *testing.T) {
+func TestClientCertificateIsInvalidForEtcd(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := layout(t.TempDir())
 	g.Expect(dir.make()).To(Succeed())
@@ -70,7 +71,7 @@ func TestUserOfTheAPIHasNoCertificateForEtcd(t *testing.T) {
 	}
 }
 
-func TestKeysAreReadableByTheirOwnerAlone(t *testing.T) {
+func TestOnlyTheOwnerCanReadKeys(t *testing.T) {
 	g := NewWithT(t)
 	dir := layout(t.TempDir())
 	g.Expect(dir.make()).To(Succeed())

@@ -10,22 +10,22 @@ import (
 	"syscall"
 )
 
-// spawn starts a child that dies with this process, even if that is killed.
+// spawn starts a child that ends together with this process, even if this process is
+// killed.
 //
-// The kernel sends the signal when the thread that started the child ends, not
-// the process. Go ends a thread when a goroutine locked to it returns, and any
-// caller of ours may be such a one: so children are started by one thread that
-// never ends.
+// The kernel kills the child when the thread that started it ends, not the process. Go
+// ends a thread when a goroutine that is locked to it returns. A thread that never ends
+// therefore starts all children.
 func spawn(cmd *exec.Cmd) error {
-	// A group of its own: Ctrl-C is for the parent, which stops its children in
-	// an order.
+	// The child gets its own process group, so that Ctrl-C only reaches this process,
+	// which stops its children in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
-	immortalThread() <- func() { started <- cmd.Start() }
+	permanentThread() <- func() { started <- cmd.Start() }
 	return <-started
 }
 
-var immortalThread = sync.OnceValue(func() chan<- func() {
+var permanentThread = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
 		runtime.LockOSThread()
@@ -36,8 +36,8 @@ var immortalThread = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// commandLine returns the arguments that a process was started with; none if
-// there is no such process, or it has ended and nobody has asked how.
+// commandLine returns the arguments of a process. It returns nil if the process does not
+// exist or has ended.
 func commandLine(pid int) []string {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil || len(data) == 0 {

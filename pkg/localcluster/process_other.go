@@ -9,16 +9,15 @@ import (
 	"syscall"
 )
 
-// spawn starts a child. There is no way here to have it die with this process;
-// should that be killed, the next start ends what it left behind.
+// spawn starts a child. On this platform it survives if this process is killed. The next
+// start kills it.
 func spawn(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd.Start()
 }
 
-// commandLine returns the arguments that a process was started with; none if
-// there is no such process. A directory with blanks comes apart, so what is
-// looked for in it must be looked for in all of it.
+// commandLine returns the arguments of a process, or nil if it does not exist. It splits
+// arguments that contain spaces.
 func commandLine(pid int) []string {
 	out, err := exec.Command("ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,31 +22,32 @@ import (
 )
 
 func TestSimulation(t *testing.T) {
+	t.Parallel()
 	c := start(t, localcluster.Config{Components: localcluster.Everything(), Nodes: 1})
 	client := clientFor(t, c.RESTConfig())
 	awaitNode(t, client, "node-0")
-	for name, behaves := range map[string]func(*testing.T, *localcluster.Cluster, *world){
-		"a node that joins becomes ready, and says so":       nodeJoins,
-		"a node told to fail becomes not ready and recovers": nodeFails,
-		"a Deployment's pods start and are stopped":          deploymentRuns,
-		"a pod told to crash backs off, ever again":          podCrashes,
-		"a pod told to run out of memory is OOMKilled":       podRunsOutOfMemory,
-		"a pod's image can not be pulled":                    imageIsMissing,
-		"a pod left alone stays as it is until deleted":      podIsLeftAlone,
-		"a Job completes": jobCompletes,
-		"a claim is bound, and its volume goes with it": claimIsBound,
+	for name, behaves := range map[string]func(*testing.T, *localcluster.Cluster, *namespaceClient){
+		"a node joins and becomes ready":             nodeJoins,
+		"a node with not-ready fails and recovers":   nodeFails,
+		"a Deployment's pods start and are stopped":  deploymentRuns,
+		"a pod with crash keeps backing off":         podCrashes,
+		"a pod with oom is OOMKilled":                podRunsOutOfMemory,
+		"a pod with image-pull cannot be pulled":     imageIsMissing,
+		"a pod with none is unchanged until deleted": podIsLeftAlone,
+		"a Job completes":                            jobCompletes,
+		"a claim is bound and its volume deleted":    claimIsBound,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			behaves(t, c, newWorld(t, client))
+			behaves(t, c, newNamespace(t, client))
 		})
 	}
 }
 
-// awaitNode returns when pods are scheduled to a node.
+// awaitNode waits until pods can be scheduled to a node.
 func awaitNode(t *testing.T, client kubernetes.Interface, name string) {
 	t.Helper()
-	w := &world{Interface: client}
+	w := &namespaceClient{Interface: client}
 	NewWithT(t).Eventually(func() (bool, error) {
 		node, err := client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || len(node.Spec.Taints) > 0 {
@@ -55,27 +58,27 @@ func awaitNode(t *testing.T, client kubernetes.Interface, name string) {
 	}).Should(BeTrue())
 }
 
-// world is a namespace, and a client with which to look at it.
-type world struct {
+// namespaceClient is a client with a namespace of its own.
+type namespaceClient struct {
 	kubernetes.Interface
 	namespace string
 }
 
-func newWorld(t *testing.T, client kubernetes.Interface) *world {
+func newNamespace(t *testing.T, client kubernetes.Interface) *namespaceClient {
 	t.Helper()
 	g := NewWithT(t)
 	ns, err := client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	// Pods are refused until the controller manager has given it this.
+	// Pods are rejected until the controller manager has created this.
 	g.Eventually(func() error {
 		_, err := client.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err
 	}).Should(Succeed())
-	return &world{Interface: client, namespace: ns.Name}
+	return &namespaceClient{Interface: client, namespace: ns.Name}
 }
 
-func (w *world) createPod(t *testing.T, simulate string) *corev1.Pod {
+func (w *namespaceClient) createPod(t *testing.T, simulate string) *corev1.Pod {
 	t.Helper()
 	pod, err := w.CoreV1().Pods(w.namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "it", Annotations: map[string]string{localcluster.Simulate: simulate}},
@@ -85,7 +88,7 @@ func (w *world) createPod(t *testing.T, simulate string) *corev1.Pod {
 	return pod
 }
 
-// podSpec is of a pod that runs on the node that nothing is done to.
+// podSpec is the spec of a pod on the node that no test changes.
 func podSpec() corev1.PodSpec {
 	return corev1.PodSpec{
 		NodeSelector: map[string]string{corev1.LabelHostname: "node-0"},
@@ -93,7 +96,7 @@ func podSpec() corev1.PodSpec {
 	}
 }
 
-func (w *world) pod(ctx context.Context, name string) func() (*corev1.Pod, error) {
+func (w *namespaceClient) pod(ctx context.Context, name string) func() (*corev1.Pod, error) {
 	return func() (*corev1.Pod, error) {
 		return w.CoreV1().Pods(w.namespace).Get(ctx, name, metav1.GetOptions{})
 	}
@@ -113,8 +116,8 @@ func waitingReason(pod *corev1.Pod) string {
 	return ""
 }
 
-// events returns the Events on an object, as type, reason and message.
-func (w *world) events(ctx context.Context, namespace, kind, name string) func() ([]corev1.Event, error) {
+// events returns a function that lists the Events of an object.
+func (w *namespaceClient) events(ctx context.Context, namespace, kind, name string) func() ([]corev1.Event, error) {
 	selector := fmt.Sprintf("involvedObject.kind=%s,involvedObject.name=%s", kind, name)
 	return func() ([]corev1.Event, error) {
 		list, err := w.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
@@ -122,11 +125,11 @@ func (w *world) events(ctx context.Context, namespace, kind, name string) func()
 	}
 }
 
-func (w *world) podEvents(ctx context.Context, name string) func() ([]corev1.Event, error) {
+func (w *namespaceClient) podEvents(ctx context.Context, name string) func() ([]corev1.Event, error) {
 	return w.events(ctx, w.namespace, "Pod", name)
 }
 
-// event matches one from a kubelet.
+// event matches an Event of a kubelet.
 func event(eventType, reason, message string) gomegatypes.GomegaMatcher {
 	return And(
 		HaveField("Type", eventType),
@@ -137,7 +140,7 @@ func event(eventType, reason, message string) gomegatypes.GomegaMatcher {
 	)
 }
 
-func nodeJoins(t *testing.T, c *localcluster.Cluster, w *world) {
+func nodeJoins(t *testing.T, c *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	g.Expect(c.AddNode(t.Context(), "late")).To(Succeed())
 	g.Eventually(w.nodeReady(t.Context(), "late")).Should(Equal(corev1.ConditionTrue))
@@ -158,7 +161,7 @@ func nodeJoins(t *testing.T, c *localcluster.Cluster, w *world) {
 	g.Expect(node.Status.Capacity.Cpu().String()).To(Equal("4"))
 }
 
-func (w *world) nodeReady(ctx context.Context, name string) func() (corev1.ConditionStatus, error) {
+func (w *namespaceClient) nodeReady(ctx context.Context, name string) func() (corev1.ConditionStatus, error) {
 	return func() (corev1.ConditionStatus, error) {
 		node, err := w.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		for _, condition := range node.Status.Conditions {
@@ -170,7 +173,7 @@ func (w *world) nodeReady(ctx context.Context, name string) func() (corev1.Condi
 	}
 }
 
-func nodeFails(t *testing.T, c *localcluster.Cluster, w *world) {
+func nodeFails(t *testing.T, c *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	ready := w.nodeReady(t.Context(), "shaky")
 	g.Expect(c.AddNode(t.Context(), "shaky")).To(Succeed())
@@ -186,15 +189,15 @@ func nodeFails(t *testing.T, c *localcluster.Cluster, w *world) {
 	g.Eventually(func() map[string]int { return reasons(events()) }).Should(HaveKeyWithValue("NodeReady", BeNumerically(">=", 2)))
 }
 
-func (w *world) annotateNode(t *testing.T, name, value string) {
+func (w *namespaceClient) annotateNode(t *testing.T, name, value string) {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, localcluster.Simulate, value)
 	_, err := w.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
-// ofItsLife leaves of the Events on a pod those that every one has: on a busy
-// machine a node may seem to be gone for a moment, and of that others tell.
-func ofItsLife(events func() ([]corev1.Event, error)) func() ([]corev1.Event, error) {
+// withoutNodeEvents removes Events of other components than the kubelet and the
+// scheduler. On a busy machine, a node can seem lost for a moment.
+func withoutNodeEvents(events func() ([]corev1.Event, error)) func() ([]corev1.Event, error) {
 	return func() ([]corev1.Event, error) {
 		all, err := events()
 		return slices.DeleteFunc(all, func(e corev1.Event) bool {
@@ -212,7 +215,7 @@ func reasons(events []corev1.Event, _ error) map[string]int {
 	return count
 }
 
-func deploymentRuns(t *testing.T, _ *localcluster.Cluster, w *world) {
+func deploymentRuns(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	labels := map[string]string{"app": "web"}
 	spec := podSpec()
@@ -233,7 +236,7 @@ func deploymentRuns(t *testing.T, _ *localcluster.Cluster, w *world) {
 	pods, err := w.CoreV1().Pods(w.namespace).List(t.Context(), metav1.ListOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	pod := pods.Items[0]
-	events := ofItsLife(w.podEvents(t.Context(), pod.Name))
+	events := withoutNodeEvents(w.podEvents(t.Context(), pod.Name))
 	g.Eventually(events).Should(ContainElements(
 		event("Normal", "Pulled", `Container image "example.com/app:1" already present on machine and can be accessed by the pod`),
 		event("Normal", "Pulling", `Pulling image "example.com/side"`),
@@ -251,19 +254,19 @@ func deploymentRuns(t *testing.T, _ *localcluster.Cluster, w *world) {
 	g.Eventually(w.podCount(t.Context())).Should(BeZero())
 }
 
-func (w *world) podCount(ctx context.Context) func() (int, error) {
+func (w *namespaceClient) podCount(ctx context.Context) func() (int, error) {
 	return func() (int, error) {
 		list, err := w.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{})
 		return len(list.Items), err
 	}
 }
 
-func podCrashes(t *testing.T, _ *localcluster.Cluster, w *world) {
+func podCrashes(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	pod := w.createPod(t, localcluster.SimulateCrash)
 	backOff := event("Warning", "BackOff",
 		fmt.Sprintf("Back-off restarting failed container app in pod it_%s(%s)", w.namespace, pod.UID))
-	// It is one Event, of which the count increases.
+	// Repetitions increase the count of a single Event.
 	g.Eventually(w.podEvents(t.Context(), "it")).Should(ContainElement(And(
 		backOff,
 		HaveField("Count", BeNumerically(">=", 2)),
@@ -274,9 +277,8 @@ func podCrashes(t *testing.T, _ *localcluster.Cluster, w *world) {
 	g.Expect(status.LastTerminationState.Terminated.ExitCode).To(Equal(int32(1)))
 }
 
-// awaitBackOff returns the container's status as it is while it waits to be started
-// again, which is not for long.
-func (w *world) awaitBackOff(t *testing.T, g *WithT) corev1.ContainerStatus {
+// awaitBackOff waits until the container waits for its restart, and returns its status.
+func (w *namespaceClient) awaitBackOff(t *testing.T, g *WithT) corev1.ContainerStatus {
 	t.Helper()
 	var pod *corev1.Pod
 	g.Eventually(func() (_ string, err error) {
@@ -286,7 +288,7 @@ func (w *world) awaitBackOff(t *testing.T, g *WithT) corev1.ContainerStatus {
 	return pod.Status.ContainerStatuses[0]
 }
 
-func podRunsOutOfMemory(t *testing.T, _ *localcluster.Cluster, w *world) {
+func podRunsOutOfMemory(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	w.createPod(t, localcluster.SimulateOOM)
 	last := w.awaitBackOff(t, g).LastTerminationState.Terminated
@@ -294,7 +296,7 @@ func podRunsOutOfMemory(t *testing.T, _ *localcluster.Cluster, w *world) {
 	g.Expect(last.ExitCode).To(Equal(int32(137)))
 }
 
-func imageIsMissing(t *testing.T, _ *localcluster.Cluster, w *world) {
+func imageIsMissing(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	w.createPod(t, localcluster.SimulateImagePull)
 	g.Eventually(w.podEvents(t.Context(), "it")).Should(ContainElements(
@@ -306,10 +308,10 @@ func imageIsMissing(t *testing.T, _ *localcluster.Cluster, w *world) {
 	g.Eventually(w.pod(t.Context(), "it")).Should(WithTransform(waitingReason, Equal("ImagePullBackOff")))
 }
 
-func podIsLeftAlone(t *testing.T, _ *localcluster.Cluster, w *world) {
+func podIsLeftAlone(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	w.createPod(t, localcluster.SimulateNone)
-	events := ofItsLife(w.podEvents(t.Context(), "it"))
+	events := withoutNodeEvents(w.podEvents(t.Context(), "it"))
 	g.Eventually(events).Should(ConsistOf(HaveField("Reason", "Scheduled")))
 	g.Consistently(w.pod(t.Context(), "it"), "2s").Should(WithTransform(containerState, BeZero()))
 
@@ -318,7 +320,7 @@ func podIsLeftAlone(t *testing.T, _ *localcluster.Cluster, w *world) {
 	g.Expect(reasons(events())).To(Equal(map[string]int{"Scheduled": 1}))
 }
 
-func jobCompletes(t *testing.T, _ *localcluster.Cluster, w *world) {
+func jobCompletes(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	spec := podSpec()
 	spec.RestartPolicy = corev1.RestartPolicyNever
@@ -333,7 +335,7 @@ func jobCompletes(t *testing.T, _ *localcluster.Cluster, w *world) {
 	}).Should(Equal(int32(1)))
 }
 
-func claimIsBound(t *testing.T, _ *localcluster.Cluster, w *world) {
+func claimIsBound(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	claims := w.CoreV1().PersistentVolumeClaims(w.namespace)
 	_, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
@@ -356,4 +358,31 @@ func claimIsBound(t *testing.T, _ *localcluster.Cluster, w *world) {
 		list, err := w.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
 		return list.Items, err
 	}).Should(BeEmpty())
+}
+
+// API servers reject Events in a namespace that is being deleted, and a restarted KWOK
+// finds leases that it does not hold. Neither must prevent the deletion of a pod.
+func TestNamespaceWithPodsIsDeletedAfterARestartOfKWOK(t *testing.T) {
+	t.Parallel()
+	const lease = 10 * time.Minute // longer than the test waits
+	c := start(t, localcluster.Config{Components: localcluster.Everything(), Nodes: 1, NodeLease: lease})
+	w := newNamespace(t, clientFor(t, c.RESTConfig()))
+	g := NewWithT(t)
+	spec := podSpec()
+	spec.TerminationGracePeriodSeconds = new(int64(1))
+	_, err := w.CoreV1().Pods(w.namespace).Create(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "it"}, Spec: spec}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() corev1.PodPhase {
+		pod, err := w.CoreV1().Pods(w.namespace).Get(t.Context(), "it", metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		return pod.Status.Phase
+	}).Should(Equal(corev1.PodRunning))
+
+	g.Expect(c.Restart(t.Context(), localcluster.Kwok)).To(Succeed())
+	g.Expect(w.CoreV1().Namespaces().Delete(t.Context(), w.namespace, metav1.DeleteOptions{})).To(Succeed())
+	g.Eventually(func() bool {
+		_, err := w.CoreV1().Namespaces().Get(t.Context(), w.namespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}).WithTimeout(2*time.Minute).Should(BeTrue(), "before the old leases expire")
 }

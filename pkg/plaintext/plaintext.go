@@ -1,34 +1,40 @@
-// Package plaintext takes out of untrusted text what a terminal or a chat client
-// would act on rather than show: control characters, escape sequences,
-// directional overrides, invalid UTF-8.
+// Package plaintext makes untrusted text safe to print: texts of Events, error messages and
+// command output. It removes what a terminal or a chat client would interpret: control
+// characters, escape sequences, directional overrides and invalid UTF-8.
 //
-// It escapes nothing: markup is the matter of each sink. A Printer is for what commands
-// print.
+//	fmt.Println(plaintext.Cut(plaintext.Line(event.Message), 200))
+//
+// It does not escape markup, because each output format has its own. The functions return
+// no errors and accept any string.
 package plaintext
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Clean keeps the text and its line breaks; a tab becomes a space.
+// Clean returns s without unsafe characters. It keeps line breaks, as \n, and replaces tabs
+// by spaces.
 func Clean(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(clean, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Line is Clean with each run of white space, line breaks included, made one
-// space.
+// Line returns s cleaned and as a single line: it replaces each run of white space by a
+// single space.
 func Line(s string) string {
 	return strings.Join(strings.Fields(Clean(s)), " ")
 }
 
-// ellipsis ends a text that was cut.
+// ellipsis ends a text that was cut. It has three bytes.
 const ellipsis = "…"
 
-// Cut shortens s to at most limit bytes, between two characters. It ends a text that it
-// cut with an ellipsis, and returns a copy, so that s can be garbage-collected.
+// Cut shortens s to at most limit bytes and never splits a character. A cut text ends with
+// an ellipsis and is a copy, so that s can be garbage-collected. Limits below three bytes
+// return the ellipsis alone.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -40,8 +46,8 @@ func Cut(s string, limit int) string {
 	return s[:end] + ellipsis
 }
 
-// CutRunes shortens s to at most limit characters, the last of which is an ellipsis if
-// it cut anything.
+// CutRunes shortens s to at most limit characters. The last character of a cut text is an
+// ellipsis.
 func CutRunes(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
@@ -65,4 +71,19 @@ func clean(r rune) rune {
 		return drop
 	}
 	return r
+}
+
+// Printer prints lines until a write fails, so that you can check the error once at the end.
+type Printer struct {
+	Out io.Writer
+	// Err is the error of the first write that failed.
+	Err error
+}
+
+// Line prints a line with the format of fmt.Fprintf. After an error it does nothing. It does
+// not clean the arguments.
+func (p *Printer) Line(format string, args ...any) {
+	if p.Err == nil {
+		_, p.Err = fmt.Fprintf(p.Out, format+"\n", args...)
+	}
 }

@@ -10,18 +10,18 @@ import (
 )
 
 func TestClean(t *testing.T) {
-	for what, tc := range map[string]struct{ in, clean, line string }{
+	for name, tc := range map[string]struct{ in, clean, line string }{
 		"plain":                 {"Back-off, 봉수 🔥", "Back-off, 봉수 🔥", "Back-off, 봉수 🔥"},
 		"line ends":             {"a\r\nb\rc\u2028d\u0085e", "a\nb\nc\nd\ne", "a b c d e"},
 		"tab and spaces":        {" a\tb  c ", " a b  c ", "a b c"},
 		"escape sequence":       {"\x1b[31mred\x1b[0m", "[31mred[0m", "[31mred[0m"},
 		"C1 escape":             {"\u009b31mred", "31mred", "31mred"},
 		"NUL and DEL":           {"a\x00b\x7fc", "abc", "abc"},
-		"direction of writing":  {"a\u202egnp.exe\u2066b\u200f", "agnp.exeb", "agnp.exeb"},
+		"directional override":  {"a\u202egnp.exe\u2066b\u200f", "agnp.exeb", "agnp.exeb"},
 		"invalid UTF-8":         {"a\xff\xfeb", "a\uFFFDb", "a\uFFFDb"},
 		"joined emoji are kept": {"👩‍👧", "👩‍👧", "👩‍👧"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := plaintext.Clean(tc.in); got != tc.clean {
 				t.Errorf("Clean(%q) = %q, want %q", tc.in, got, tc.clean)
 			}
@@ -32,18 +32,18 @@ func TestClean(t *testing.T) {
 	}
 }
 
-func TestCutIsBoundedAndNeverSplitsACharacter(t *testing.T) {
-	for what, tc := range map[string]struct {
+func TestCutIsLimitedAndNeverSplitsACharacter(t *testing.T) {
+	for name, tc := range map[string]struct {
 		in    string
 		limit int
 		want  string
 	}{
-		"short":                   {"봉수", 6, "봉수"},
-		"long":                    {"signal fires", 9, "signal…"},
-		"in a character":          {"봉수봉수", 8, "봉…"},
-		"no room but for the end": {"signal", 3, "…"},
+		"short":                      {"봉수", 6, "봉수"},
+		"long":                       {"signal fires", 9, "signal…"},
+		"limit within a character":   {"봉수봉수", 8, "봉…"},
+		"room for the ellipsis only": {"signal", 3, "…"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := plaintext.Cut(tc.in, tc.limit); got != tc.want {
 				t.Errorf("Cut(%q, %d) = %q, want %q", tc.in, tc.limit, got, tc.want)
 			}
@@ -51,7 +51,7 @@ func TestCutIsBoundedAndNeverSplitsACharacter(t *testing.T) {
 	}
 }
 
-// full takes so many lines, and no more.
+// full accepts two lines.
 type full struct{ lines []string }
 
 func (f *full) Write(line []byte) (int, error) {
@@ -62,7 +62,7 @@ func (f *full) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func TestAPrinterStopsAtTheFirstError(t *testing.T) {
+func TestPrinterStopsAtTheFirstError(t *testing.T) {
 	out := &full{}
 	p := plaintext.Printer{Out: out}
 	for i := range 4 {

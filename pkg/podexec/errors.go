@@ -16,38 +16,34 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Errors of Run. With any other error, or with ErrForbidden or ErrNoContainer, the
-// command was not run.
+// Errors of Run. The command has run if the error is ErrDeadline, ErrLost or ErrLeaked.
+// With any other error it has not.
 var (
-	// ErrForbidden: the operator may not run commands in the pod.
+	// ErrForbidden: the client may not run commands in the pod.
 	ErrForbidden = errors.New("running commands in the pod is forbidden")
-	// ErrNoContainer: there is no such pod, it has no such container, or it is on no
-	// node.
-	ErrNoContainer = errors.New("there is no such container")
-	// ErrDeadline: the command was ended by its deadline; or it has ended by itself, but
-	// later.
+	// ErrNoContainer: the pod or the container does not exist, or the pod has no node.
+	ErrNoContainer = errors.New("container not found")
+	// ErrDeadline: the watchdog ended the command, or it ended by itself after the limit.
 	ErrDeadline = errors.New("the command did not end in time")
-	// ErrLost: the command does not run any more, and how it ended is not known.
-	ErrLost = errors.New("how the command ended is not known")
-	// ErrLeaked: the command may still run: nobody could end it, or Run was not given
-	// the time to see its end.
+	// ErrLost: the command has ended, and its exit code is unknown.
+	ErrLost = errors.New("the result of the command is unknown")
+	// ErrLeaked: the command may still run.
 	ErrLeaked = errors.New("the command did not end in time and may still run")
 )
 
-// byStatus is the error for what the API server, or who is before it, answered.
-func byStatus(code int) error {
+// errorForStatus returns the error for an HTTP status, or nil.
+func errorForStatus(code int) error {
 	switch code {
 	case http.StatusForbidden:
 		return ErrForbidden
-	// 400 is a container that the pod has not, or a pod that has no node.
+	// 400 means that the pod has no such container or no node.
 	case http.StatusNotFound, http.StatusBadRequest:
 		return ErrNoContainer
 	}
 	return nil
 }
 
-// statusOf returns the HTTP status with which an upgrade was refused, 0 if that is not
-// known.
+// statusOf returns the HTTP status of a refused upgrade, or 0 if unknown.
 func statusOf(resp *http.Response, err error) int {
 	var refused *httpstream.UpgradeFailureError
 	var status apierrors.APIStatus
@@ -60,53 +56,53 @@ func statusOf(resp *http.Response, err error) int {
 	return 0
 }
 
-// neverSent says of an error of a request whether it was refused, or did not reach
-// anybody who might have done what it asks for.
-func neverSent(err error) bool {
+// notSent reports whether a request was refused, or did not reach a server that could run
+// the command.
+func notSent(err error) bool {
 	var network *net.OpError
 	var certificate *tls.CertificateVerificationError
-	return isRefusal(err) || errors.As(err, &certificate) || errors.As(err, &network) && network.Op == "dial"
+	return isUpgradeRefused(err) || errors.As(err, &certificate) || errors.As(err, &network) && network.Op == "dial"
 }
 
-// isRefusal says whether SPDY may get through where WebSocket did not.
-func isRefusal(err error) bool {
+// isUpgradeRefused reports whether SPDY may work where WebSocket did not.
+func isUpgradeRefused(err error) bool {
 	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 }
 
-// maxText bounds what is quoted of an error, in bytes.
-const maxText = 512
+// maxErrorText limits the text of an error, in bytes.
+const maxErrorText = 512
 
-// discreet is an error of somebody else's that does not quote the command.
-type discreet struct {
+// redactedError is an error whose text does not contain the arguments of the command.
+type redactedError struct {
 	text  string
 	cause error
 }
 
-func (d *discreet) Error() string { return d.text }
+func (d *redactedError) Error() string { return d.text }
 
-// Unwrap returns the error as it was. It must not be printed.
-func (d *discreet) Unwrap() error { return d.cause }
+// Unwrap returns the original error. Do not print it.
+func (d *redactedError) Unwrap() error { return d.cause }
 
-// hush takes the command out of an error's text: URLs have it in their queries, and
-// nodes repeat it. Its first word stays, which tells a user what was not found.
-func hush(err error, command []string) error {
+// redact removes the arguments of the command from an error. URLs and nodes repeat them,
+// and they can contain secrets. The program name stays.
+func redact(err error, command []string) error {
 	shown := err
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		shown = request.Err
 	}
 	text := shown.Error()
-	for _, form := range formsOf(command[1:]) {
+	for _, form := range spellingsOf(command[1:]) {
 		text = strings.ReplaceAll(text, form, "...")
 	}
-	return &discreet{text: plaintext.Cut(plaintext.Line(text), maxText), cause: err}
+	return &redactedError{text: plaintext.Cut(plaintext.Line(text), maxErrorText), cause: err}
 }
 
-// formsOf returns what arguments look like where they are repeated, the longest first,
-// as one may be a part of another.
-func formsOf(args []string) []string {
+// spellingsOf returns the forms that arguments can have in errors, longest first, because
+// one can be a part of another.
+func spellingsOf(args []string) []string {
 	var forms []string
 	for _, arg := range args {
-		if len(arg) < 3 { // no secret, and too likely to be a part of some word
+		if len(arg) < 3 { // too short for a secret, and often a part of other words
 			continue
 		}
 		quoted := strconv.Quote(arg)

@@ -2,8 +2,8 @@ package podexec
 
 import "time"
 
-// MaxOutput is how much of a command's output is kept.
+// MaxOutput is the limit of a command's stored output, in bytes.
 const MaxOutput = maxOutput
 
-// SetPatience bounds how long a Run waits for what nothing ends.
-func (r *Runner) SetPatience(d time.Duration) { r.patience = d }
+// SetMaxWait changes how long Run waits for a command that nothing ends.
+func (r *Runner) SetMaxWait(d time.Duration) { r.maxWait = d }

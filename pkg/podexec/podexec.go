@@ -1,3 +1,35 @@
+// Package podexec runs commands in containers. It is for operators whose health checks or
+// backups run a command and need to know reliably how it ended.
+//
+//	runner, err := podexec.New(restConfig)
+//	if err != nil {
+//		return err
+//	}
+//	target := podexec.Target{Namespace: "shop", Pod: "web-0", UID: pod.UID, Container: "app"}
+//	result, err := runner.Run(ctx, target, []string{"pg_isready"}, 10*time.Second)
+//	switch {
+//	case errors.Is(err, podexec.ErrDeadline): // it was killed after ten seconds
+//	case err == nil && result.ExitCode != 0: // result.Output may say why
+//	}
+//
+// Add the runner to a controller-runtime manager, or call [Runner.Start] yourself. A
+// runner never runs a command twice. The client needs get and create on pods/exec.
+//
+// # How the end of a command is known
+//
+// Closing the connection does not end a command. If the API server loses the connection
+// to the node, it reports success. For these reasons, Run wraps the command in a small
+// shell script, the watchdog. It kills the command at its deadline and reports on the
+// stream how the command ended. Without such a report, Run returns no success.
+//
+// # Limits
+//
+//   - The watchdog needs sh and sleep in the image. Run checks this once for each
+//     container. Without them, the command runs directly: nothing ends it, and a broken
+//     connection can look like exit code 0.
+//   - Deadlines are whole seconds, at least one.
+//   - At most 8 KiB of the output are stored.
+//   - Commands have no standard input and no terminal.
 package podexec
 
 import (
@@ -13,49 +45,48 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Margin is how much longer than its limit a command may take to be seen at its end:
-// the shell counts whole seconds, from when it has started. Whoever gives up a Run
-// some time after its context ended lets that live for the limit and this.
+// Margin is how much longer than its limit a command may take until Run sees its end. The
+// watchdog counts whole seconds from the moment it starts. If you give up on a Run whose
+// context has ended, allow for the limit plus Margin.
 const Margin = 5 * time.Second
 
 const (
-	// patience is how long Run waits for a command that nothing ends, after its context
-	// has ended or its stream has broken.
-	patience = 10 * time.Minute
-	// draining is how long Run waits, once the command has ended, for what it has
-	// written, and for those that it has left behind with its streams.
-	draining = time.Second
+	// maxWait is how long Run waits for a command that nothing ends, from the end of its
+	// context or its stream.
+	maxWait = 10 * time.Minute
+	// drainTime is how long Run waits for the remaining output of a command that has
+	// ended. Child processes can keep its streams open.
+	drainTime = time.Second
 )
 
-// Target is the container that a command runs in.
+// Target is the container to run a command in.
 type Target struct {
 	Namespace, Pod, Container string
-	// UID of the pod. What is known of a container's image is not believed of one in
-	// another pod of the same name.
+	// UID of the pod. It distinguishes pods of the same name, whose images may differ.
 	UID types.UID
 }
 
-// Result is what a command came to.
+// Result is the result of a command.
 type Result struct {
-	// ExitCode of the command. Another one than 0 is not an error.
+	// ExitCode of the command. A code other than 0 is not an error.
 	ExitCode int
-	// Output is the beginning of what it wrote, to both of its streams; Dropped is how
-	// many bytes more there were.
+	// Output is the beginning of standard output and standard error, at most 8 KiB.
+	// Dropped is the number of bytes that were cut off.
 	Output  string
 	Dropped int64
 }
 
-// Runner runs commands. It is for use by any number of goroutines.
+// Runner runs commands. It is safe for concurrent use.
 type Runner struct {
 	config   *rest.Config
 	pods     rest.Interface
-	shells   shells
-	patience time.Duration
+	shells   shellCache
+	maxWait  time.Duration
 	stopping chan struct{}
 	stop     func()
 }
 
-// New returns a Runner with the rights of a configuration: it needs get and create on
+// New returns a Runner with the permissions of config. It needs get and create on
 // pods/exec.
 func New(config *rest.Config) (*Runner, error) {
 	client, err := corev1client.NewForConfig(config)
@@ -64,48 +95,47 @@ func New(config *rest.Config) (*Runner, error) {
 	}
 	stopping := make(chan struct{})
 	return &Runner{
-		config: config, pods: client.RESTClient(), patience: patience,
+		config: config, pods: client.RESTClient(), maxWait: maxWait,
 		stopping: stopping, stop: sync.OnceFunc(func() { close(stopping) }),
 	}, nil
 }
 
-// Start waits for the context to end, after which no Run waits for anything: each
-// returns ErrLeaked if its command may still run. It is a manager.Runnable, and all
-// that it is needed for is not to hold up the end of the process.
+// Start blocks until ctx ends. After that, no Run waits any longer, and each returns
+// ErrLeaked if its command may still run. It implements manager.Runnable. Without it, a
+// Run can delay the end of the process.
 func (r *Runner) Start(ctx context.Context) error {
 	<-ctx.Done()
 	r.stop()
 	return nil
 }
 
-// Run runs a command for as long as limit at most, in whole seconds: 1 at least. As
-// long as the command may still run, Run does not return, so that whoever waits for it
-// never has two of them in a container. In particular
+// Run runs a command for at most limit, rounded up to whole seconds. It returns when the
+// command has ended, so that a caller that waits for it never has two commands in a
+// container:
 //
-//   - the end of ctx ends neither the command nor Run. Before the command is started,
-//     it is an error;
-//   - a command whose stream has broken is left the time that the watchdog leaves it;
-//   - without a watchdog, the command ends when it likes.
+//   - The end of ctx ends neither the command nor Run. If ctx ends before the command
+//     starts, Run returns its error.
+//   - If the stream breaks, Run waits until the watchdog has ended the command.
+//   - Without a watchdog, nothing ends the command.
 //
-// Only if a command has not ended, or its stream has broken, without anything to end
-// it, and ten minutes have gone by since (since the end of ctx, or since the stream
-// broke), or if the Runner is to stop, does Run return although it may still run: with
-// ErrLeaked.
+// In two cases, Run returns ErrLeaked although the command may still run. One is that the
+// Runner stops. The other is that nothing has ended the command within ten minutes of the
+// end of ctx or of the stream.
 //
-// What the command's children do after it has ended is not looked at. In an error,
-// nothing is quoted of the command's arguments, nor of its output.
+// Run ignores child processes that outlive the command. Errors contain neither the
+// arguments of the command nor its output.
 func (r *Runner) Run(ctx context.Context, t Target, command []string, limit time.Duration) (Result, error) {
 	if len(command) == 0 {
 		return Result{}, errors.New("no command to run")
 	}
 	result, err := r.run(ctx, t, command, limit)
 	if err != nil && !errors.Is(err, ErrDeadline) {
-		r.shells.forget(t) // it may be another image by now
+		r.shells.forget(t) // the container may have another image now
 	}
 	return result, err
 }
 
-// run runs the command at one place only: never twice.
+// run never runs the command twice.
 func (r *Runner) run(ctx context.Context, t Target, command []string, limit time.Duration) (Result, error) {
 	shell, err := r.hasShell(ctx, t)
 	if err == nil {
@@ -115,44 +145,44 @@ func (r *Runner) run(ctx context.Context, t Target, command []string, limit time
 	case err != nil:
 		return Result{}, err
 	case shell:
-		return r.guarded(ctx, t, command, limit)
+		return r.runWithWatchdog(ctx, t, command, limit)
 	}
-	return r.plain(ctx, t, command, limit)
+	return r.runDirectly(ctx, t, command, limit)
 }
 
-// guarded runs a command with the watchdog around it.
-func (r *Runner) guarded(ctx context.Context, t Target, command []string, limit time.Duration) (Result, error) {
-	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), whole(limit))
+// runWithWatchdog runs the command under the watchdog.
+func (r *Runner) runWithWatchdog(ctx context.Context, t Target, command []string, limit time.Duration) (Result, error) {
+	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), wholeSeconds(limit))
 	defer cancel()
 	mark := rand.Text()
-	s := r.open(ctx, t, guarded(mark, command, limit), mark)
-	o := r.await(ctx, s)
+	s := r.open(ctx, t, withWatchdog(mark, command, limit), mark)
+	o := r.wait(ctx, s)
 	result, begun, e := s.close()
 	switch {
-	case e != nil && e.late:
+	case e != nil && e.timedOut:
 		return result, ErrDeadline
 	case e != nil:
 		result.ExitCode = e.code
 		return result, nil
 	case o.ending == leaked:
 		return result, ErrLeaked
-	case o.ending == refused, o.ending == told && !begun:
+	case o.ending == refused, o.ending == failed && !begun:
 		return result, o.err
-	case o.ending == exited && o.code != 0: // of the shell, which was killed: with the container, probably
+	case o.ending == exited && o.code != 0: // the shell was killed, probably with the container
 		return result, ErrLost
 	}
-	if !r.pause(inTime) {
-		return result, leakedBy(o)
+	if !r.sleepUntil(inTime) {
+		return result, leakedError(o)
 	}
-	return result, lost(o)
+	return result, lostError(o)
 }
 
-// plain runs a command as it is.
-func (r *Runner) plain(ctx context.Context, t Target, command []string, limit time.Duration) (Result, error) {
+// runDirectly runs the command without a watchdog.
+func (r *Runner) runDirectly(ctx context.Context, t Target, command []string, limit time.Duration) (Result, error) {
 	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	s := r.open(ctx, t, command, rand.Text())
-	o := r.await(ctx, s)
+	o := r.wait(ctx, s)
 	result, _, _ := s.close()
 	switch o.ending {
 	case exited:
@@ -161,34 +191,35 @@ func (r *Runner) plain(ctx context.Context, t Target, command []string, limit ti
 			return result, ErrDeadline
 		}
 		return result, nil
-	case refused, told:
+	case refused, failed:
 		return result, o.err
 	case broken:
-		over, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
+		over, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.maxWait)
 		defer cancel()
-		r.pause(over)
+		r.sleepUntil(over)
 	case leaked:
 	}
-	return result, leakedBy(o)
+	return result, leakedError(o)
 }
 
-// await returns when a stream has ended, or is not to be waited for any longer.
-func (r *Runner) await(ctx context.Context, s *stream) outcome {
-	if o, ok := r.first(ctx, s); ok {
+// wait waits for the end of the stream. After the end of ctx, it waits for at most
+// maxWait.
+func (r *Runner) wait(ctx context.Context, s *stream) outcome {
+	if o, ok := r.waitUntil(ctx, s); ok {
 		return o
 	}
-	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
+	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.maxWait)
 	defer cancel()
-	o, _ := r.first(over, s)
+	o, _ := r.waitUntil(over, s)
 	return o
 }
 
-// first waits for a stream for as long as a context lives.
-func (r *Runner) first(ctx context.Context, s *stream) (o outcome, ok bool) {
+// waitUntil waits for the end of the stream while ctx lives.
+func (r *Runner) waitUntil(ctx context.Context, s *stream) (o outcome, ok bool) {
 	select {
 	case o := <-s.done:
 		return o, true
-	case <-s.sieve.ended:
+	case <-s.reports.ended:
 		return drain(ctx, s), true
 	case <-r.stopping:
 		return outcome{ending: leaked}, true
@@ -197,9 +228,9 @@ func (r *Runner) first(ctx context.Context, s *stream) (o outcome, ok bool) {
 	}
 }
 
-// drain gives the stream of a command that has ended a moment to end as well.
+// drain waits a moment for the stream of a command that has ended.
 func drain(ctx context.Context, s *stream) outcome {
-	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), draining)
+	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	select {
 	case o := <-s.done:
@@ -209,8 +240,8 @@ func drain(ctx context.Context, s *stream) outcome {
 	}
 }
 
-// pause waits for a context's end, and says whether it could.
-func (r *Runner) pause(until context.Context) bool {
+// sleepUntil waits for the end of a context. It returns false if the Runner stops first.
+func (r *Runner) sleepUntil(until context.Context) bool {
 	select {
 	case <-until.Done():
 		return true
@@ -219,14 +250,14 @@ func (r *Runner) pause(until context.Context) bool {
 	}
 }
 
-func lost(o outcome) error {
+func lostError(o outcome) error {
 	if o.err == nil {
 		return ErrLost
 	}
 	return fmt.Errorf("%w: %w", ErrLost, o.err)
 }
 
-func leakedBy(o outcome) error {
+func leakedError(o outcome) error {
 	if o.err == nil {
 		return ErrLeaked
 	}

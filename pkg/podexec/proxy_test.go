@@ -12,26 +12,15 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 )
 
-func keyOf(t podexec.Target) client.ObjectKey {
-	return client.ObjectKey{Namespace: t.Namespace, Name: t.Pod}
-}
-
-func podOf(t podexec.Target) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Pod}}
-}
-
-// proxy stands before the API server.
+// proxy is a reverse proxy in front of the API server.
 type proxy struct {
 	net.Listener
-	// refuses is what it answers who wants to speak WebSocket; 0: it lets them.
+	// refuses is the HTTP status for WebSocket requests. If it is 0, they are forwarded.
 	refuses int
 
 	mu       sync.Mutex
@@ -39,7 +28,7 @@ type proxy struct {
 	upgrades []string
 }
 
-// startProxy returns a proxy, and the configuration of who goes through it.
+// startProxy returns a proxy, and the configuration to connect through it.
 func startProxy(t *testing.T, config *rest.Config, refuses int) (*proxy, *rest.Config) {
 	t.Helper()
 	g := NewWithT(t)
@@ -87,13 +76,13 @@ func (p *proxy) cut() {
 	p.conns = nil
 }
 
-func TestWhereWebSocketIsRefusedSPDYIsSpoken(t *testing.T) {
+func TestSPDYIsUsedIfWebSocketIsRefused(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
-			g, w := NewWithT(t), newWorld(t)
-			p, config := startProxy(t, w.RESTConfig(), status)
-			got, err := runnerFor(t, config).Run(t.Context(), w.target, shell("echo here; exit 4"), long)
+			g, e := NewWithT(t), newEnvironment(t)
+			p, config := startProxy(t, e.RESTConfig(), status)
+			got, err := runnerFor(t, config).Run(t.Context(), e.target, shell("echo here; exit 4"), long)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(got).To(Equal(podexec.Result{ExitCode: 4, Output: "here\n"}))
 			g.Expect(p.upgrades).To(HaveExactElements("websocket", "SPDY/3.1", "websocket", "SPDY/3.1"))
@@ -101,33 +90,31 @@ func TestWhereWebSocketIsRefusedSPDYIsSpoken(t *testing.T) {
 	}
 }
 
-func TestTheShellIsAskedForOnce(t *testing.T) {
+func TestShellIsCheckedOnce(t *testing.T) {
 	t.Parallel()
-	g, w := NewWithT(t), newWorld(t)
-	p, config := startProxy(t, w.RESTConfig(), 0)
+	g, e := NewWithT(t), newEnvironment(t)
+	p, config := startProxy(t, e.RESTConfig(), 0)
 	r := runnerFor(t, config)
 	for range 3 {
-		g.Expect(r.Run(t.Context(), w.target, []string{"true"}, long)).To(Equal(podexec.Result{}))
+		g.Expect(r.Run(t.Context(), e.target, []string{"true"}, long)).To(Equal(podexec.Result{}))
 	}
 	g.Expect(p.upgrades).To(HaveLen(1 + 3))
 }
 
-// A command whose connection breaks is not run again, and is left the time that it
-// has: by either protocol.
-func TestABrokenConnectionIsWaitedOutAndTheCommandNotRepeated(t *testing.T) {
+func TestBrokenConnectionDoesNotRepeatTheCommand(t *testing.T) {
 	for name, refuses := range map[string]int{"WebSocket": 0, "SPDY": http.StatusForbidden} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, w := NewWithT(t), newWorld(t)
-			p, config := startProxy(t, w.RESTConfig(), refuses)
-			w.Runner = runnerFor(t, config)
+			g, e := NewWithT(t), newEnvironment(t)
+			p, config := startProxy(t, e.RESTConfig(), refuses)
+			e.Runner = runnerFor(t, config)
 			file := filepath.Join(t.TempDir(), "begun")
-			begun := time.Now()
-			done := w.start(t.Context(), shell("echo x >>"+file+"; sleep 60"), 4*time.Second)
+			start := time.Now()
+			done := e.start(t.Context(), shell("echo x >>"+file+"; sleep 60"), 4*time.Second)
 			g.Eventually(file).Should(BeAnExistingFile())
 			p.cut()
 			g.Eventually(done).Should(Receive(MatchError(podexec.ErrLost)))
-			g.Expect(time.Since(begun)).To(BeNumerically(">", 3500*time.Millisecond))
+			g.Expect(time.Since(start)).To(BeNumerically(">", 3500*time.Millisecond))
 			g.Expect(p.upgrades).To(HaveLen(map[bool]int{true: 2, false: 4}[refuses == 0]))
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,11 +17,11 @@ import (
 	"k8s.io/client-go/util/exec"
 )
 
-// handshake is how long a connection may take to be made. Once there is one, it is
-// kept alive by pings, and breaks a minute after they are not answered any more.
-const handshake = 30 * time.Second
+// handshakeTimeout limits the time to connect. Later, pings keep the connection alive. It
+// breaks after a minute without an answer.
+const handshakeTimeout = 30 * time.Second
 
-// How a stream came to its end.
+// ending is how a stream ended.
 type ending int
 
 const (
@@ -28,55 +29,55 @@ const (
 	exited ending = iota
 	// refused: the command was not run.
 	refused
-	// told: the node, or the API server in its place, says that something failed.
-	told
-	// broken: nobody says anything.
+	// failed: the node or the API server reported an error.
+	failed
+	// broken: the connection broke without a report.
 	broken
-	// leaked: it was not waited for any longer.
+	// leaked: Run stopped waiting.
 	leaked
 )
 
-// outcome is what a stream came to.
+// outcome is the end of a stream.
 type outcome struct {
 	ending ending
 	code   int
 	err    error
 }
 
-// stream is the run of one command, as it is given.
+// stream is one run of a command.
 type stream struct {
 	command []string
 	output  output
-	sieve   *sieve
+	reports *reportFilter
 	done    chan outcome
 	cancel  context.CancelFunc
 
-	// sent: somebody may have begun with what was asked for.
+	// sent: the request may have reached the node.
 	sent atomic.Bool
-	// status is what the last upgrade was refused with, if it was.
+	// status is the HTTP status of the last refused upgrade, or 0.
 	status atomic.Int32
 }
 
-// open begins to run a command. Nothing but close ends the stream from this side. The
-// watchdog's reports are recognised by the mark.
+// open starts a command. From this side, only close ends the stream. The reports of the
+// watchdog begin with mark.
 func (r *Runner) open(ctx context.Context, t Target, command []string, mark string) *stream {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &stream{command: command, done: make(chan outcome, 1), cancel: cancel}
-	s.sieve = newSieve(&s.output, mark)
-	go func() { s.done <- s.run(ctx, r.config, r.address(t, command)) }()
+	s.reports = newReportFilter(&s.output, mark)
+	go func() { s.done <- s.run(ctx, r.config, r.execURL(t, command)) }()
 	return s
 }
 
-// close hangs up, and returns what the command has written.
-func (s *stream) close() (result Result, begun bool, e *end) {
+// close closes the stream and returns what the command has written.
+func (s *stream) close() (result Result, begun bool, e *commandExit) {
 	s.cancel()
-	begun, e = s.sieve.close()
+	begun, e = s.reports.close()
 	result.Output, result.Dropped = s.output.read()
 	return result, begun, e
 }
 
 func (s *stream) run(ctx context.Context, config *rest.Config, address *url.URL) outcome {
-	dialing, connected := context.WithTimeout(ctx, handshake)
+	dialing, connected := context.WithTimeout(ctx, handshakeTimeout)
 	defer connected()
 	context.AfterFunc(dialing, func() {
 		if errors.Is(dialing.Err(), context.DeadlineExceeded) {
@@ -87,33 +88,33 @@ func (s *stream) run(ctx context.Context, config *rest.Config, address *url.URL)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
 			resp, err := next.RoundTrip(req)
-			s.answered(resp, err, connected)
+			s.recordUpgrade(resp, err, connected)
 			return resp, err
 		})
 	})
-	executor, err := executorFor(config, address)
+	executor, err := newExecutor(config, address)
 	if err != nil {
 		return outcome{ending: refused, err: err}
 	}
-	return s.outcome(executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &s.output, Stderr: s.sieve}))
+	return s.outcomeOf(executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &s.output, Stderr: s.reports}))
 }
 
-// answered notes what became of an upgrade.
-func (s *stream) answered(resp *http.Response, err error, connected func()) {
+// recordUpgrade records the response to an upgrade request.
+func (s *stream) recordUpgrade(resp *http.Response, err error, connected func()) {
 	switch {
 	case err == nil && resp.StatusCode == http.StatusSwitchingProtocols:
 		s.sent.Store(true)
 		connected()
 		return
 	case err != nil:
-		s.sent.Store(!neverSent(err))
+		s.sent.Store(!notSent(err))
 	}
 	if status := statusOf(resp, err); status != 0 {
 		s.status.Store(int32(status))
 	}
 }
 
-func (s *stream) outcome(err error) outcome {
+func (s *stream) outcomeOf(err error) outcome {
 	var exit exec.CodeExitError
 	switch {
 	case err == nil:
@@ -121,26 +122,27 @@ func (s *stream) outcome(err error) outcome {
 	case errors.As(err, &exit):
 		return outcome{ending: exited, code: exit.Code}
 	case !s.sent.Load():
-		return outcome{ending: refused, err: s.explain(err)}
-	// client-go makes an error without a cause of what it is told on the stream.
+		return outcome{ending: refused, err: s.refusalError(err)}
+	// client-go returns errors that were sent on the stream without a cause.
 	case errors.Unwrap(err) == nil && !errors.Is(err, context.Canceled):
-		return outcome{ending: told, err: hush(err, s.command)}
+		return outcome{ending: failed, err: redact(err, s.command)}
 	}
-	return outcome{ending: broken, err: hush(err, s.command)}
+	return outcome{ending: broken, err: redact(err, s.command)}
 }
 
-// explain returns the error of a run that was refused. The status tells most: SPDY's
-// errors have no type.
-func (s *stream) explain(err error) error {
-	err = hush(err, s.command)
-	if known := byStatus(int(s.status.Load())); known != nil {
+// refusalError returns the error of a command that was not run. It uses the HTTP status,
+// because errors of SPDY have no type.
+func (s *stream) refusalError(err error) error {
+	err = redact(err, s.command)
+	if known := errorForStatus(int(s.status.Load())); known != nil {
 		return fmt.Errorf("%w: %w", known, err)
 	}
 	return err
 }
 
-// executorFor speaks WebSocket, or SPDY where something on the way does not.
-func executorFor(config *rest.Config, address *url.URL) (remotecommand.Executor, error) {
+// newExecutor returns an executor that uses WebSocket, and SPDY if the server or a proxy
+// does not support WebSocket.
+func newExecutor(config *rest.Config, address *url.URL) (remotecommand.Executor, error) {
 	socket, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, address.String())
 	if err != nil {
 		return nil, err
@@ -149,17 +151,44 @@ func executorFor(config *rest.Config, address *url.URL) (remotecommand.Executor,
 	if err != nil {
 		return nil, err
 	}
-	return remotecommand.NewFallbackExecutor(socket, spdy, isRefusal)
+	return remotecommand.NewFallbackExecutor(socket, spdy, isUpgradeRefused)
 }
 
-func (r *Runner) address(t Target, command []string) *url.URL {
+func (r *Runner) execURL(t Target, command []string) *url.URL {
 	return r.pods.Post().Resource("pods").Namespace(t.Namespace).Name(t.Pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: t.Container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).
 		URL()
 }
 
-// roundTripper makes a http.RoundTripper of a function.
+// roundTripper is a function that implements http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// maxOutput limits the stored output of a command, in bytes.
+const maxOutput = 8 << 10
+
+// output stores the beginning of the data and counts the rest. Write never blocks,
+// because that would block the command. It may be called after the end of the stream.
+type output struct {
+	mu      sync.Mutex
+	kept    []byte
+	dropped int64
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	room := min(maxOutput-len(o.kept), len(p))
+	o.kept = append(o.kept, p[:room]...)
+	o.dropped += int64(len(p) - room)
+	return len(p), nil
+}
+
+func (o *output) read() (kept string, dropped int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.kept), o.dropped
+}

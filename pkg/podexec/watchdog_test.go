@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// shellsHere are the shells of this machine, each as one that is called sh.
+// shellsHere returns the shells of this machine, as commands that behave like sh.
 func shellsHere(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -25,30 +25,30 @@ func shellsHere(t *testing.T) map[string][]string {
 		}
 	}
 	if len(found) == 0 {
-		t.Skip("there is no shell on this machine")
+		t.Skip("no shell found on this machine")
 	}
 	return found
 }
 
-// ran is what became of a guarded command.
+// ran is the result of a command under the watchdog.
 type ran struct {
 	output string
-	end    *end
+	end    *commandExit
 	begun  bool
 	took   time.Duration
 }
 
-// runGuarded runs a command with the watchdog around it, as a node would. It returns
-// when nobody has its streams any more.
+// runGuarded runs a command under the watchdog, as a node would. It returns when all
+// its streams are closed.
 func runGuarded(t *testing.T, shell, env, command []string, limit time.Duration) ran {
 	t.Helper()
 	const mark = "MARK"
 	var out output
-	s := newSieve(&out, mark)
-	argv := guarded(mark, command, limit)
+	s := newReportFilter(&out, mark)
+	argv := withWatchdog(mark, command, limit)
 	cmd := exec.Command(shell[0], slices.Concat(shell[1:], argv[1:])...)
 	cmd.Stdout, cmd.Stderr = &out, s
-	cmd.WaitDelay = 20 * time.Second // of what is left behind, a test complains
+	cmd.WaitDelay = 20 * time.Second // then a test fails because of the process left behind
 	cmd.Env = append(os.Environ(), env...)
 	begun := time.Now()
 	err := cmd.Run()
@@ -66,18 +66,18 @@ func TestWatchdog(t *testing.T) {
 		env     []string
 		limit   time.Duration
 		output  string
-		end     end
+		end     commandExit
 	}{
-		"passes output and exit code on":          {command: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}, limit: hour, output: "out\nerr\n", end: end{code: 3}},
-		"ends with a command that ends well":      {command: []string{"true"}, limit: hour},
-		"kills at the deadline":                   {command: []string{"sleep", "60"}, limit: time.Second, end: end{code: killed, late: true}},
-		"kills the command's children":            {command: []string{"sh", "-c", "sleep 60 & sleep 60; exit 1"}, limit: time.Second, end: end{code: killed, late: true}},
-		"kills who ignores signals":               {command: []string{"sh", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"}, limit: time.Second, end: end{code: killed, late: true}},
-		"an own death by signal 9 is no deadline": {command: []string{"sh", "-c", "kill -9 $$"}, limit: hour, end: end{code: killed}},
-		"runs programs, not words of the shell":   {command: []string{"exit", "0"}, limit: hour, end: end{code: 127}},
-		"leaves the environment alone":            {command: []string{"sh", "-c", "echo $mark $limit $t $c $s $w"}, env: []string{"mark=1", "limit=2", "t=3", "c=4", "s=5", "w=6"}, limit: hour, output: "1 2 3 4 5 6\n"},
-		"gives the command nothing to read":       {command: []string{"cat"}, limit: hour},
-		"keeps arguments as they are":             {command: []string{"printf", "%s|", "a b", "", "$HOME", "*", "-n"}, limit: hour, output: "a b||$HOME|*|-n|"},
+		"forwards output and exit code":        {command: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}, limit: hour, output: "out\nerr\n", end: commandExit{code: 3}},
+		"ends with the command":                {command: []string{"true"}, limit: hour},
+		"kills at the deadline":                {command: []string{"sleep", "60"}, limit: time.Second, end: commandExit{code: killedExitCode, timedOut: true}},
+		"kills the command's children":         {command: []string{"sh", "-c", "sleep 60 & sleep 60; exit 1"}, limit: time.Second, end: commandExit{code: killedExitCode, timedOut: true}},
+		"kills a command that ignores signals": {command: []string{"sh", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"}, limit: time.Second, end: commandExit{code: killedExitCode, timedOut: true}},
+		"killed by its own signal 9":           {command: []string{"sh", "-c", "kill -9 $$"}, limit: hour, end: commandExit{code: killedExitCode}},
+		"does not run shell builtins":          {command: []string{"exit", "0"}, limit: hour, end: commandExit{code: 127}},
+		"keeps the environment":                {command: []string{"sh", "-c", "echo $mark $limit $t $c $s $w"}, env: []string{"mark=1", "limit=2", "t=3", "c=4", "s=5", "w=6"}, limit: hour, output: "1 2 3 4 5 6\n"},
+		"closes standard input":                {command: []string{"cat"}, limit: hour},
+		"keeps arguments":                      {command: []string{"printf", "%s|", "a b", "", "$HOME", "*", "-n"}, limit: hour, output: "a b||$HOME|*|-n|"},
 	} {
 		for shell, argv := range shellsHere(t) {
 			t.Run(name+", by "+shell, func(t *testing.T) {
@@ -92,14 +92,14 @@ func TestWatchdog(t *testing.T) {
 				if tc.output != "" {
 					g.Expect(strings.SplitAfter(r.output, "\n")).To(ConsistOf(strings.SplitAfter(tc.output, "\n")))
 				}
-				g.Eventually(func() []string { return processesWith(tag) }, 5*time.Second).Should(BeEmpty(), "it has left something behind")
+				g.Eventually(func() []string { return processesWith(tag) }, 5*time.Second).Should(BeEmpty(), "a process was left behind")
 			})
 		}
 	}
 }
 
-// processesWith returns the command lines of the processes with a variable in their
-// environment.
+// processesWith returns the command lines of the processes that have a variable in
+// their environment.
 func processesWith(variable string) []string {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	var found []string
@@ -114,8 +114,6 @@ func processesWith(variable string) []string {
 	return found
 }
 
-// The shell is killed, as by a node that gives up on it: the command is not left alone,
-// nor is the watchdog left behind.
 func TestWatchdogOutlivesItsShell(t *testing.T) {
 	for name, tc := range map[string]struct {
 		command []string
@@ -129,11 +127,11 @@ func TestWatchdogOutlivesItsShell(t *testing.T) {
 				t.Parallel()
 				g := NewWithT(t)
 				tag := "bongsu_test_tag=" + rand.Text()
-				guard := guarded("MARK", tc.command, tc.limit)
+				guard := withWatchdog("MARK", tc.command, tc.limit)
 				cmd := exec.Command(argv[0], slices.Concat(argv[1:], guard[1:])...)
 				cmd.Env = append(os.Environ(), tag)
 				g.Expect(cmd.Start()).To(Succeed())
-				sleep := HavePrefix(`"sleep`) // the command, and what counts the seconds
+				sleep := HavePrefix(`"sleep`) // the command and the timer
 				g.Eventually(func() []string { return processesWith(tag) }).Should(ContainElements(sleep, sleep))
 				g.Expect(cmd.Process.Kill()).To(Succeed())
 				_ = cmd.Wait()
@@ -150,28 +148,27 @@ func TestWatchdogWithoutSetsidKillsTheCommand(t *testing.T) {
 			t.Parallel()
 			path := "PATH=" + toolsIn(t, "sleep")
 			r := runGuarded(t, argv, []string{path}, []string{"sleep", "60"}, time.Second)
-			NewWithT(t).Expect(r.end).To(Equal(&end{code: killed, late: true}), r.output)
+			NewWithT(t).Expect(r.end).To(Equal(&commandExit{code: killedExitCode, timedOut: true}), r.output)
 		})
 	}
 }
 
-// Where the seconds can not be counted, a command must not be killed at once.
 func TestWatchdogWithoutSleepKillsNothing(t *testing.T) {
 	for name, argv := range shellsHere(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "busybox" {
-				t.Skip("it brings its sleep along")
+				t.Skip("busybox has a sleep builtin")
 			}
 			path := "PATH=" + toolsIn(t, "sh")
 			r := runGuarded(t, argv, []string{path}, []string{"sh", "-c", "echo done"}, time.Second)
-			NewWithT(t).Expect(r.end).To(Equal(&end{}), r.output)
+			NewWithT(t).Expect(r.end).To(Equal(&commandExit{}), r.output)
 			NewWithT(t).Expect(r.output).To(Equal("done\n"))
 		})
 	}
 }
 
-// toolsIn returns a directory of these programs alone.
+// toolsIn returns a directory that contains only these programs.
 func toolsIn(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -187,7 +184,48 @@ func TestGuardedCountsWholeSeconds(t *testing.T) {
 	for limit, want := range map[time.Duration]string{
 		0: "1", time.Millisecond: "1", time.Second: "1", 1001 * time.Millisecond: "2", time.Hour: "3600",
 	} {
-		got := guarded("MARK", []string{"a", "b"}, limit)
+		got := withWatchdog("MARK", []string{"a", "b"}, limit)
 		NewWithT(t).Expect(got[3:]).To(Equal([]string{"sh", "MARK", want, "a", "b"}), limit.String())
+	}
+}
+
+func TestReportFilter(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for name, tc := range map[string]struct {
+		in    string
+		out   string
+		begun bool
+		end   *commandExit
+	}{
+		"no report":                       {in: "a\nb", out: "a\nb"},
+		"both reports":                    {in: "MARK begun 0\na\nMARK ended 3\n", out: "a\n", begun: true, end: &commandExit{code: 3}},
+		"report within a line":            {in: "MARK begun 0\naMARK ended 0\n", out: "a", begun: true, end: &commandExit{}},
+		"output after the report":         {in: "MARK ended 0\nlater\n", out: "later\n", end: &commandExit{}},
+		"killed":                          {in: "MARK killed 137\n", end: &commandExit{code: 137, timedOut: true}},
+		"ended just before it was killed": {in: "MARK killed 0\n", end: &commandExit{}},
+		"second report is ignored":        {in: "MARK ended 1\nMARK ended 0\n", end: &commandExit{code: 1}},
+		"incomplete report":               {in: "MARK end", out: "MARK end"},
+		"incomplete marker":               {in: "a MAR", out: "a MAR"},
+		"marker after a partial one":      {in: "MAMARK ended 0\n", out: "MA", end: &commandExit{}},
+		"marker in a long line":           {in: "sh MARK 5 " + long, out: "sh MARK 5 " + long},
+		"marker without a report":         {in: "MARK\n", out: ""},
+	} {
+		for _, size := range []int{1, 3, 1000} {
+			t.Run(name, func(t *testing.T) {
+				g := NewWithT(t)
+				var o output
+				s := newReportFilter(&o, "MARK")
+				for rest := []byte(tc.in); len(rest) > 0; {
+					n := min(size, len(rest))
+					g.Expect(s.Write(rest[:n])).To(Equal(n))
+					rest = rest[n:]
+				}
+				begun, e := s.close()
+				kept, _ := o.read()
+				g.Expect(kept).To(Equal(tc.out))
+				g.Expect(begun).To(Equal(tc.begun))
+				g.Expect(e).To(Equal(tc.end))
+			})
+		}
 	}
 }

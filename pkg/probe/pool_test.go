@@ -22,7 +22,7 @@ const (
 	timeout = 2 * time.Second
 )
 
-// reports collects what a pool reports: by key, "UID result" in order.
+// reports collects the reported results by key, as "UID result" in order.
 type reports struct {
 	mu sync.Mutex
 	by map[string][]string
@@ -43,7 +43,7 @@ func (r *reports) of(name string) []string {
 	return r.by[name]
 }
 
-// pool is a pool that runs, in a bubble of synctest.
+// pool is a running pool in a synctest bubble.
 type pool struct {
 	*probe.Pool[string]
 	reports
@@ -83,7 +83,7 @@ func answer(result string) func(context.Context) string {
 	return func(context.Context) string { return result }
 }
 
-// recorder is a run that notes when it is run.
+// recorder records the times of its runs.
 type recorder struct {
 	mu    sync.Mutex
 	times []time.Time
@@ -106,7 +106,7 @@ func (r *recorder) gaps() []time.Duration {
 	return gaps
 }
 
-// hang ignores its context until the test ends it.
+// hang returns a run that ignores its context until release is closed.
 func hang(release <-chan struct{}) func(context.Context) string {
 	return func(context.Context) string {
 		<-release
@@ -114,7 +114,7 @@ func hang(release <-chan struct{}) func(context.Context) string {
 	}
 }
 
-func TestChecksRunInTheirRhythm(t *testing.T) {
+func TestChecksRunPeriodically(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		var r recorder
@@ -129,7 +129,7 @@ func TestChecksRunInTheirRhythm(t *testing.T) {
 	})
 }
 
-func TestTheFirstRunWaitsForTheInitialDelay(t *testing.T) {
+func TestFirstRunWaitsForTheInitialDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		c := check("a", "1", answer("ok"))
@@ -146,7 +146,7 @@ func TestTheFirstRunWaitsForTheInitialDelay(t *testing.T) {
 	})
 }
 
-func TestPuttingACheckAgainKeepsItsCadence(t *testing.T) {
+func TestPuttingACheckAgainKeepsItsSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		var r recorder
@@ -161,7 +161,7 @@ func TestPuttingACheckAgainKeepsItsCadence(t *testing.T) {
 	})
 }
 
-func TestWhatWasPutLastIsRun(t *testing.T) {
+func TestLastPutReplacesTheRunFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		p.Put(check("a", "1", answer("old")))
@@ -174,7 +174,7 @@ func TestWhatWasPutLastIsRun(t *testing.T) {
 	})
 }
 
-func TestAnotherTimingTakesEffect(t *testing.T) {
+func TestChangedTimingTakesEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		slow := check("a", "1", answer("ok"))
@@ -188,13 +188,13 @@ func TestAnotherTimingTakesEffect(t *testing.T) {
 	})
 }
 
-func TestTheResultForAReplacedPodIsDiscarded(t *testing.T) {
+func TestResultForAReplacedPodIsDiscarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		begun := make(chan struct{})
 		p.Put(check("a", "old", func(ctx context.Context) string {
 			close(begun)
-			<-ctx.Done() // it is told to end, and still has a result
+			<-ctx.Done() // it returns a result after its context has ended
 			return "of the former"
 		}))
 		<-begun
@@ -206,7 +206,7 @@ func TestTheResultForAReplacedPodIsDiscarded(t *testing.T) {
 	})
 }
 
-func TestTheResultForARemovedPodIsDiscarded(t *testing.T) {
+func TestResultForARemovedPodIsDiscarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		begun := make(chan struct{}, 1)
@@ -218,7 +218,7 @@ func TestTheResultForARemovedPodIsDiscarded(t *testing.T) {
 		p.Put(c)
 		<-begun
 		p.Remove(c.Key)
-		p.Put(check("a", "1", answer("ok"))) // the same pod, but not what was asked then
+		p.Put(check("a", "1", answer("ok"))) // the same pod, but a new check
 		time.Sleep(period)
 		if diff := cmp.Diff([]string{"1 ok"}, p.of("a")); diff != "" {
 			t.Error(diff)
@@ -232,13 +232,13 @@ func TestTheResultForARemovedPodIsDiscarded(t *testing.T) {
 	})
 }
 
-func TestARunEndsAtItsTimeout(t *testing.T) {
+func TestRunEndsAtItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 1)
 		p.Put(check("a", "1", func(ctx context.Context) string {
-			begun := time.Now()
+			start := time.Now()
 			<-ctx.Done()
-			return fmt.Sprintf("%s after %s", ctx.Err(), time.Since(begun))
+			return fmt.Sprintf("%s after %s", ctx.Err(), time.Since(start))
 		}))
 		time.Sleep(period + timeout)
 		if diff := cmp.Diff([]string{"1 context deadline exceeded after 2s"}, p.of("a")[:1]); diff != "" {
@@ -247,9 +247,9 @@ func TestARunEndsAtItsTimeout(t *testing.T) {
 	})
 }
 
-func TestAHungRunHoldsUpNobodyElse(t *testing.T) {
+func TestHungRunDoesNotDelayOtherChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := startPool(t, 1) // it would need no more than one to stop everything
+		p := startPool(t, 1) // a single hung run could block it
 		release := make(chan struct{})
 		defer close(release)
 		p.Put(check("hung", "1", hang(release)))
@@ -267,7 +267,7 @@ func TestAHungRunHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-func TestAPodIsNotCheckedWhileARunIsInFlight(t *testing.T) {
+func TestAtMostOneRunPerPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		release := make(chan struct{})
@@ -280,7 +280,7 @@ func TestAPodIsNotCheckedWhileARunIsInFlight(t *testing.T) {
 		p.Put(check("a", "1", run))
 		time.Sleep(3 * period)
 		p.Remove(types.NamespacedName{Namespace: "team", Name: "a"})
-		p.Put(check("a", "1", run)) // the pod is the same, and busy
+		p.Put(check("a", "1", run)) // the same pod, with a run in flight
 		p.Put(check("b", "1", run))
 		time.Sleep(3 * period)
 		if runs.Load() != 1 {
@@ -297,7 +297,7 @@ func TestAPodIsNotCheckedWhileARunIsInFlight(t *testing.T) {
 	})
 }
 
-func TestALateResultIsDiscarded(t *testing.T) {
+func TestLateResultIsDiscarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		release := make(chan struct{})
@@ -314,7 +314,7 @@ func TestALateResultIsDiscarded(t *testing.T) {
 	})
 }
 
-func TestNoMoreRunsAtOnceThanWorkers(t *testing.T) {
+func TestConcurrentRunsAreLimitedToWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 3
 		p := startPool(t, workers)
@@ -349,11 +349,11 @@ func TestNoMoreRunsAtOnceThanWorkers(t *testing.T) {
 	})
 }
 
-func TestANamespaceWhosePodsAllHangLeavesOthersTheirRhythm(t *testing.T) {
+func TestNamespaceWithHungPodsDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 8)
 		var hung sync.Map
-		for i := range 100 { // of which 20 would run at any time
+		for i := range 100 { // 20 of them would run at any time
 			c := check(fmt.Sprint(i), fmt.Sprint(i), func(ctx context.Context) string {
 				hung.Store(i, true)
 				<-ctx.Done()
@@ -384,14 +384,14 @@ func TestANamespaceWhosePodsAllHangLeavesOthersTheirRhythm(t *testing.T) {
 func TestChecksAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 100)
-		begun := time.Now()
+		start := time.Now()
 		var mu sync.Mutex
 		bySecond := map[int]int{}
 		for i := range 1000 {
 			p.Put(check(fmt.Sprint(i), fmt.Sprint(i), func(context.Context) string {
 				mu.Lock()
 				defer mu.Unlock()
-				bySecond[int(time.Since(begun)/time.Second)]++
+				bySecond[int(time.Since(start)/time.Second)]++
 				return "ok"
 			}))
 		}
@@ -406,7 +406,7 @@ func TestChecksAreSpread(t *testing.T) {
 	})
 }
 
-func TestThousandsOfChecksNeedNoGoroutines(t *testing.T) {
+func TestWaitingChecksNeedNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 8)
 		before := runtime.NumGoroutine()
@@ -426,8 +426,8 @@ func TestThousandsOfChecksNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-func TestNothingIsLeftWhenThePoolStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+func TestStoppedPoolLeavesNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
 		p := startPool(t, 4)
 		begun := make(chan struct{})
 		p.Put(check("a", "1", func(ctx context.Context) string {
@@ -443,7 +443,7 @@ func TestNothingIsLeftWhenThePoolStops(t *testing.T) {
 		if got := p.of("a"); got != nil {
 			t.Errorf("reported %q after it was stopped", got)
 		}
-		p.Put(check("c", "3", answer("ok"))) // harmless
+		p.Put(check("c", "3", answer("ok"))) // must not block
 		p.Remove(types.NamespacedName{Namespace: "team", Name: "b"})
 		if err := p.Start(t.Context()); err == nil {
 			t.Error("it can be started twice")
@@ -451,24 +451,24 @@ func TestNothingIsLeftWhenThePoolStops(t *testing.T) {
 	})
 }
 
-func TestAHungRunDoesNotHoldUpTheEnd(t *testing.T) {
+func TestHungRunDoesNotDelayTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPool(t, 4)
 		release := make(chan struct{})
 		defer close(release)
 		p.Put(check("a", "1", hang(release)))
 		time.Sleep(period)
-		begun := time.Now()
+		start := time.Now()
 		if err := p.stop(); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(begun); took > 2*time.Second {
+		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("the end took %s", took)
 		}
 	})
 }
 
-func TestReportsMayPutAndRemove(t *testing.T) {
+func TestReportMayCallPutAndRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p *probe.Pool[string]
 		reported := 0
@@ -489,4 +489,46 @@ func TestReportsMayPutAndRemove(t *testing.T) {
 			t.Errorf("%d reports, %v", reported, err)
 		}
 	})
+}
+
+const manyChecks = 10_000
+
+func manyOf(b *testing.B, period time.Duration, ran *atomic.Int64) *probe.Pool[string] {
+	b.Helper()
+	p := probe.NewPool(64, clock.RealClock{}, func(context.Context, types.NamespacedName, types.UID, string) { ran.Add(1) })
+	for i := range manyChecks {
+		c := check(fmt.Sprint(i), fmt.Sprint(i), answer("ok"))
+		c.Period = period
+		p.Put(c)
+	}
+	return p
+}
+
+// BenchmarkPutAgain measures a Put that changes nothing, among 10,000 checks.
+func BenchmarkPutAgain(b *testing.B) {
+	p := manyOf(b, time.Hour, new(atomic.Int64))
+	c := check("4711", "4711", answer("ok"))
+	c.Period = time.Hour
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Put(c)
+	}
+}
+
+// BenchmarkRun measures the overhead of a run, among 10,000 checks.
+func BenchmarkRun(b *testing.B) {
+	var ran atomic.Int64
+	p := manyOf(b, time.Millisecond, &ran) // overloaded, so it never waits
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	b.ReportAllocs()
+	b.ResetTimer()
+	go func() { ended <- p.Start(ctx) }()
+	for ran.Load() < int64(b.N) {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
 }

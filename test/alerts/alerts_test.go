@@ -54,25 +54,25 @@ var states = map[string]struct{ fires, quiet []string }{
 		quiet: []string{``, `bongsu_rights_missing{namespace="n",group="",resource="pods",verb="list"} _x27 1x2`},
 	},
 	"BongsuEventsNotRead": {
-		fires: []string{`bongsu_eventfeed_connected_since_timestamp_seconds{namespace="n"} 0x30`},
+		fires: []string{`bongsu_events_connected_since_timestamp_seconds{namespace="n"} 0x30`},
 		quiet: []string{
-			"bongsu_eventfeed_connected_since_timestamp_seconds{namespace=\"n\",pod=\"a\"} 0x30\nbongsu_eventfeed_connected_since_timestamp_seconds{namespace=\"n\",pod=\"b\"} 1700000000x30",
-			`bongsu_eventfeed_connected_since_timestamp_seconds{namespace="n"} 1700000000x28 0x1`,
+			"bongsu_events_connected_since_timestamp_seconds{namespace=\"n\",pod=\"a\"} 0x30\nbongsu_events_connected_since_timestamp_seconds{namespace=\"n\",pod=\"b\"} 1700000000x30",
+			`bongsu_events_connected_since_timestamp_seconds{namespace="n"} 1700000000x28 0x1`,
 		},
 	},
 	"BongsuCannotCommitEvents": {
-		fires: []string{`bongsu_eventfeed_commit_failing{namespace="n"} 1x30`},
-		quiet: []string{`bongsu_eventfeed_commit_failing{namespace="n"} 0x30`},
+		fires: []string{`bongsu_events_commit_failing{namespace="n"} 1x30`},
+		quiet: []string{`bongsu_events_commit_failing{namespace="n"} 0x30`},
 	},
 	"BongsuMessagesWait": {
 		fires: []string{`bongsu_outbox_messages{namespace="n"} 1001x30`},
 		quiet: []string{`bongsu_outbox_messages{namespace="n"} 1000x30`, `bongsu_outbox_messages{namespace="n"} 0x20 5000x9`},
 	},
 	"BongsuEventsBehind": {
-		fires: []string{`bongsu_eventfeed_behind_seconds{namespace="n"} 0+60x30`},
+		fires: []string{`bongsu_events_behind_seconds{namespace="n"} 0+60x30`},
 		quiet: []string{
-			`bongsu_eventfeed_behind_seconds{namespace="n"} 60x30`,
-			`bongsu_eventfeed_behind_seconds{namespace="n"} 0x27 300x2`, // it catches up
+			`bongsu_events_behind_seconds{namespace="n"} 60x30`,
+			`bongsu_events_behind_seconds{namespace="n"} 0x27 300x2`, // it catches up
 		},
 	},
 	"BongsuMessageWaitsLong": {
@@ -86,9 +86,9 @@ var states = map[string]struct{ fires, quiet []string }{
 		},
 		quiet: []string{``, `bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} 5x30`},
 	},
-	"BongsuPositionReset": {
-		fires: []string{`bongsu_feed_resets_total{namespace="n"} 0x10 1x20`},
-		quiet: []string{`bongsu_feed_resets_total{namespace="n"} 1x30`},
+	"BongsuEventPositionReset": {
+		fires: []string{`bongsu_events_resets_total{namespace="n"} 0x10 1x20`},
+		quiet: []string{`bongsu_events_resets_total{namespace="n"} 1x30`},
 	},
 	"BongsuAlarmsOverBudget": {
 		fires: []string{`bongsu_alarms_over_budget_total{namespace="n"} 0+1x30`},

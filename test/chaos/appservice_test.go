@@ -157,8 +157,8 @@ func TestKillsWhileAppsAreBroughtUpLeaveOneOfEachPart(t *testing.T) {
 	}
 	a.awaitReady()
 	a.g.Eventually(a.amiss).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
-	a.told.Printf("%d apps through %d kills, after %s of one kind of part; one of each part, no orphan",
-		len(a.all()), len(m.killed), strings.Join(amid, " "))
+	a.t.Attr("summary", fmt.Sprintf("%d apps through %d kills, after %s of one kind of part; one of each part, no orphan",
+		len(a.all()), len(m.killed), strings.Join(amid, " ")))
 }
 
 func TestKillsDuringBackupsMakeOneJobEachAndRemoveNothingBefore(t *testing.T) {
@@ -212,7 +212,7 @@ func TestKillsDuringBackupsMakeOneJobEachAndRemoveNothingBefore(t *testing.T) {
 		t.Errorf("%d Jobs were created, want %d", created, kills)
 	}
 	a.assertToldOnce()
-	a.told.Printf("%d deletions through %d kills: %d Jobs, nothing removed before its Job was complete, nothing left", kills, len(m.killed), created)
+	a.t.Attr("summary", fmt.Sprintf("%d deletions through %d kills: %d Jobs, nothing removed before its Job was complete, nothing left", kills, len(m.killed), created))
 }
 
 // endJob has the Job's pod succeed.

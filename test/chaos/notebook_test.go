@@ -200,7 +200,7 @@ func TestARestartRepeatsNoEventOfFailingNotebooksAndRewritesNoStatus(t *testing.
 	if diff := cmp.Diff(jupyters, jupytersAfter); diff != "" {
 		t.Error("Jupyters were written after the restart:", diff)
 	}
-	n.told.Printf("%d failing notebooks, %d Events on them; after a restart no other, and nothing written", len(jupyters), len(events))
+	n.t.Attr("summary", fmt.Sprintf("%d failing notebooks, %d Events on them; after a restart no other, and nothing written", len(jupyters), len(events)))
 }
 
 // children are all kinds, in the order in which they are made.
@@ -266,8 +266,8 @@ func TestKillsWhileNotebooksAreBroughtUpLeaveOneOfEachChild(t *testing.T) {
 	}
 	n.awaitAllOf(namespace, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	n.g.Eventually(func() []string { return n.amiss(namespace) }).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
-	n.told.Printf("%d notebooks through %d kills, after %s of one kind of child; one of each child, no orphan",
-		len(n.all(namespace)), len(m.killed), strings.Join(amid, " "))
+	n.t.Attr("summary", fmt.Sprintf("%d notebooks through %d kills, after %s of one kind of child; one of each child, no orphan",
+		len(n.all(namespace)), len(m.killed), strings.Join(amid, " ")))
 }
 
 // deleteNotebook deletes one whose claim goes with it.
@@ -319,7 +319,7 @@ func TestAnUpgradeThatChangesTheTemplateRestartsNoNotebook(t *testing.T) {
 	n.g.Eventually(func() map[string]string { return n.pods(namespace) }).WithTimeout(patience).Should(gomega.HaveLen(upgraded - 1))
 	n.suspend(namespace, 0, false)
 	n.g.Eventually(func() map[string]string { return n.pods(namespace) }).WithTimeout(patience).Should(isUpgraded)
-	n.told.Printf("%d running notebooks through an upgrade that changes their image: none restarted", upgraded+1)
+	n.t.Attr("summary", fmt.Sprintf("%d running notebooks through an upgrade that changes their image: none restarted", upgraded+1))
 }
 
 func (n *notebooks) suspend(namespace string, i int, suspend bool) {

@@ -67,7 +67,7 @@ func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	expected = append(expected, s.burst(50)...)
-	s.awaitOperatorEvent(v1alpha1.ReasonPositionReset)
+	s.awaitOperatorEvent(v1alpha1.ReasonEventPositionReset)
 	expected = append(expected, s.burst(200)...)
 	s.awaitAll(hook, expected)
 	s.conclude(0, expected)

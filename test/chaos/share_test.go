@@ -25,7 +25,6 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
-	"github.com/bongsu-io/bongsu/internal/testing/summary"
 )
 
 const (
@@ -62,7 +61,7 @@ type share struct {
 func newShare(t *testing.T) *share {
 	t.Helper()
 	c := cluster.Start(t)
-	s := &share{stage: &stage{Cluster: c, t: t, told: summary.New(t)}, source: c.Namespace(t, nil), foreign: map[string]metav1.ObjectMeta{}}
+	s := &share{stage: &stage{Cluster: c, t: t}, source: c.Namespace(t, nil), foreign: map[string]metav1.ObjectMeta{}}
 	s.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.source, Name: shared}, Data: map[string][]byte{"value": []byte("0")},
 	})
@@ -349,8 +348,8 @@ func TestKillsAmidAFanOutLeaveNoOrphanAndTouchNothingForeign(t *testing.T) {
 	if s.idle > len(m.killed)/2 {
 		t.Fatalf("%d of %d kills came when nothing was done: the test did not test", s.idle, len(m.killed))
 	}
-	s.told.Printf("%d namespaces, %d of them with a foreign Secret; %d kills, after %s writes; no orphan, nothing foreign touched",
-		fanOut, foreigners, len(m.killed), strings.Trim(fmt.Sprint(s.amid), "[]"))
+	s.t.Attr("summary", fmt.Sprintf("%d namespaces, %d of them with a foreign Secret; %d kills, after %s writes; no orphan, nothing foreign touched",
+		fanOut, foreigners, len(m.killed), strings.Trim(fmt.Sprint(s.amid), "[]")))
 }
 
 // deleteAmid deletes the rule when some more was written.

@@ -17,7 +17,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
-	"github.com/bongsu-io/bongsu/internal/testing/summary"
 )
 
 // patience is how long what must happen is waited for: the machine may be busy. Of
@@ -32,7 +31,6 @@ type stage struct {
 	namespace string
 	receivers []*receiver
 	managers  []*manager
-	told      *summary.Summary
 	// regarding names the Pod that an Event of a flood regards; nil names it as the Event.
 	regarding func(event string) string
 }
@@ -41,7 +39,7 @@ type stage struct {
 // there is none.
 func newStage(t *testing.T, c *cluster.Cluster, names ...string) *stage {
 	t.Helper()
-	s := &stage{Cluster: c, t: t, namespace: c.Namespace(t, nil), told: summary.New(t)}
+	s := &stage{Cluster: c, t: t, namespace: c.Namespace(t, nil)}
 	var references []v1alpha1.ClusterReceiverReference
 	for _, name := range names {
 		r := newReceiver(t, name)
@@ -118,7 +116,7 @@ func (s *stage) conclude(kills int, expected []string) {
 			s.t.Errorf("%s lost %.10q, got unexpected %.10q", r.name, report.Lost, report.Unexpected)
 		}
 	}
-	s.told.Printf("%s", told)
+	s.t.Attr("summary", told)
 }
 
 // assertOnce fails if a receiver got an Event more than once, but for one Event at

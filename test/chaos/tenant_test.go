@@ -48,7 +48,7 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 	s.awaitAll(s.receivers[0], accepted)
 	assertSaw(t, s, tenant, ofTenant)
 	assertSaw(t, s, landlord, ofLandlord)
-	s.told.Printf("of %d Events the tenant saw its own %d", len(accepted), len(ofTenant))
+	s.t.Attr("summary", fmt.Sprintf("of %d Events the tenant saw its own %d", len(accepted), len(ofTenant)))
 }
 
 // tenant lets an Alarm of a namespace send all that it sees.

@@ -51,8 +51,8 @@ func TestKillsAmidThreadsCountEachOccurrenceOnceAndRepeatOneMessageEachAtMost(t 
 	gomega.NewWithT(t).Eventually(func() map[string]int { return shownTotals(slack.Shown()) }).
 		WithTimeout(patience).WithPolling(time.Second).Should(gomega.Equal(want))
 	again := repeatedMessages(slack.Shown())
-	s.told.Printf("%d Events in %d groups, %d kills; %d messages in Slack, %d of them repeated",
-		len(flood.created), len(want), len(m.killed), len(slack.Shown()), len(again))
+	s.t.Attr("summary", fmt.Sprintf("%d Events in %d groups, %d kills; %d messages in Slack, %d of them repeated",
+		len(flood.created), len(want), len(m.killed), len(slack.Shown()), len(again)))
 	s.assertNone(channel, unexplained(again, m.killed))
 	// Whoever starts does not know what was sent a moment ago.
 	if slack.Hurried() > len(m.killed) {

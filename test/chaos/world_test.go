@@ -14,7 +14,6 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
-	"github.com/bongsu-io/bongsu/internal/testing/summary"
 )
 
 // world is a cluster of a test's own in which pods run, simulated.
@@ -26,7 +25,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := cluster.Start(t, cluster.Whole(3))
-	return &world{stage: &stage{Cluster: c, t: t, told: summary.New(t)}, g: gomega.NewWithT(t)}
+	return &world{stage: &stage{Cluster: c, t: t}, g: gomega.NewWithT(t)}
 }
 
 // newNamespace is one in which pods can be made.

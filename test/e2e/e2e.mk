@@ -1,15 +1,29 @@
-# The test on a real node. Included by the Makefile of the repository.
+# The parts of make test-e2e. Included by the Makefile of the repository.
+
+.PHONY: e2e-cluster
+e2e-cluster: controlplane ## Run the tests of chaos, steady state, guides, cookbook and demo on simulated nodes
+	@mkdir -p $(BONGSU_TEST_RIGHTS)
+	@go run ./hack/test $(TEST_FLAGS) -timeout 40m $(E2E_PKG)
+
+.PHONY: e2e-demo
+e2e-demo: build ## Run the demo as make run does, to its end
+	rm -rf bin/e2e/demo
+	bin/bongsu local --demo --exit --dir bin/e2e/demo
+
+.PHONY: e2e-helm
+e2e-helm: controlplane ## Install, upgrade and remove the chart with Helm
+	cd test/helm && go test ./...
 
 E2E_PACKAGES := containerd runc iptables iproute2 conntrack containernetworking-plugins
 E2E_PLATFORM := linux/$(shell go env GOARCH)
 E2E_TAGS     := e2e-1 e2e-2
 
 .PHONY: e2e-node
-e2e-node: controlplane bongsu e2e-images ## Run the operator's image on a real kubelet: needs Linux, root and Debian's apt
+e2e-node: controlplane node bongsu e2e-images ## Run the operator's image on a real kubelet: needs Linux, root and Debian's apt
 	@dpkg -s $(E2E_PACKAGES) >/dev/null 2>&1 || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(E2E_PACKAGES); }
 	@for tag in $(E2E_TAGS); do \
 		$(MAKE) --no-print-directory image VERSION=$$tag IMAGE=localhost/bongsu:$$tag IMAGE_ARCHIVE=bin/e2e/bongsu-$$tag.tar PLATFORMS=$(E2E_PLATFORM) || exit 1; \
 	done
-	@mkdir -p bin/rights
-	BONGSU_E2E_NODE=1 BONGSU_TEST_RIGHTS=$(abspath bin/rights) BONGSU_E2E_LOGS=$(abspath bin/e2e/logs) go test -v -count=1 -timeout 20m ./test/e2e $(ARGS)
+	@mkdir -p $(BONGSU_TEST_RIGHTS)
+	BONGSU_E2E_NODE=1 BONGSU_E2E_LOGS=$(abspath bin/e2e/logs) go test -v -count=1 -timeout 20m ./test/e2e $(ARGS)

@@ -8,11 +8,11 @@ import (
 func TestTheGuideToSecretsWorksAsWritten(t *testing.T) {
 	hands, _ := follow(t, "../../docs/secrets.md")
 	for _, text := range []string{
-		"namespace shop: the namespace has no SecretShareGrant for this one",
+		"namespace shop: the namespace has no SecretShareGrant for this SecretShare",
 		"bongsu.io/rule: SecretShare/data/orders-db",
 		"PGPASSWORD:  13 bytes",
 		"namespace legacy: Secret registry exists and is not a copy",
-		"ClusterSecretShare/registry is to keep a copy of Secret platform/registry here under this name",
+		"ClusterSecretShare/registry cannot copy Secret platform/registry here",
 	} {
 		hands.await("everything so far", text)
 	}

@@ -26,7 +26,7 @@ containers:
   {{- if .Values.metrics.enabled }}
   - {name: metrics, containerPort: {{ .Values.metrics.port }}}
   {{- end }}
-  # The operator opens the outbox before it answers. A large one takes time.
+  # The operator answers after it has opened the outbox, which can be large.
   startupProbe:
     httpGet: {path: /healthz, port: health}
     periodSeconds: 2
@@ -45,10 +45,10 @@ containers:
     readOnlyRootFilesystem: true
     capabilities: {drop: [ALL]}
   volumeMounts:
-  - {name: outbox, mountPath: /var/lib/bongsu}
+  - {name: data, mountPath: /var/lib/bongsu}
 {{- if not .Values.persistence.enabled }}
 volumes:
-- name: outbox
+- name: data
   emptyDir: {sizeLimit: {{ .Values.persistence.size }}}
 {{- end }}
 {{- with .Values.nodeSelector }}

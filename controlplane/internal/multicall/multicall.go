@@ -6,6 +6,7 @@
 package multicall
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,17 @@ type Binary struct {
 	Name     string
 	Summary  string
 	Programs []Program // in the order of the help text
+}
+
+// Run runs the program that os.Args selects. It exits with a help text if there is
+// no such program.
+func (b *Binary) Run() {
+	program, args, ok := b.Choose(os.Args)
+	if !ok {
+		os.Exit(b.Explain(os.Args, os.Stdout, os.Stderr))
+	}
+	os.Args = args // every program reads its flags from here
+	program.Main()
 }
 
 // Choose returns the program that argv asks for, and the argv that this program

@@ -1,39 +1,49 @@
+// Package calendar decides whether a time is in a recurring window, for example in the
+// nights before working days in Seoul. The windows are those of Alertmanager
+// (https://prometheus.io/docs/alerting/latest/configuration/#time_interval). In addition,
+// ranges can pass midnight, the end of the week and the end of the year.
+//
+// The package reads no clock: callers pass the time. Its only outside data are the time
+// zones, which come from the host or the binary.
 package calendar
 
-import "time"
+import (
+	"time"
+)
 
-// Window is a time that comes again. It is immutable.
+// Window is a set of recurring times. It is immutable.
 type Window struct {
 	location *time.Location
-	// times are minutes of the day; the others are days. Empty is all.
+	// times are minutes of the day, the others select days. An empty list accepts all.
 	times                         []span
 	weekdays, days, months, years []span
 }
 
-// span is a range. Of times its end is the minute after the last one.
+// span is a range of values that includes both ends, except in times: there, end is the
+// minute after the last one.
 type span struct{ start, end int }
 
-// Contains tells whether t is in the window. All is told by the wall clock of the
-// window's time zone: where daylight saving skips a minute, that minute does not
-// come; where one comes twice, it is the same minute both times.
+// Contains reports whether t is in the window, by the wall clock of the window's time
+// zone. If daylight saving skips a minute, the window skips it too. If a minute comes
+// twice, it is in the window both times.
 func (w *Window) Contains(t time.Time) bool {
 	t = t.In(w.location)
-	// A date alone, in UTC, has no hour that is missing.
+	// The date is in UTC, where every day has all its hours.
 	today := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 	if len(w.times) == 0 {
-		return w.hasDay(today)
+		return w.containsDay(today)
 	}
 	minute := t.Hour()*60 + t.Minute()
 	for _, s := range w.times {
-		if day, in := s.dayOf(minute, today); in && w.hasDay(day) {
+		if day, in := s.dayOf(minute, today); in && w.containsDay(day) {
 			return true
 		}
 	}
 	return false
 }
 
-// dayOf tells whether the minute of today is in a time of the day, and on which day
-// that time started: it may have been yesterday.
+// dayOf reports whether the minute of today is in a range of times. It also returns the
+// day on which that range started, today or yesterday.
 func (s span) dayOf(minute int, today time.Time) (day time.Time, in bool) {
 	switch pastMidnight := s.end <= s.start; {
 	case !pastMidnight:
@@ -45,16 +55,16 @@ func (s span) dayOf(minute int, today time.Time) (day time.Time, in bool) {
 	}
 }
 
-func (w *Window) hasDay(day time.Time) bool {
-	return anyHas(w.weekdays, int(day.Weekday())) &&
-		anyHas(w.months, int(day.Month())) &&
-		anyHas(w.years, day.Year()) &&
-		w.hasDayOfMonth(day)
+func (w *Window) containsDay(day time.Time) bool {
+	return anyContains(w.weekdays, int(day.Weekday())) &&
+		anyContains(w.months, int(day.Month())) &&
+		anyContains(w.years, day.Year()) &&
+		w.containsDayOfMonth(day)
 }
 
-// anyHas tells whether a value is in any of the ranges, of which one that ends
-// before it starts goes around.
-func anyHas(spans []span, value int) bool {
+// anyContains reports whether a value is in any of the ranges. A range that ends before
+// it starts wraps around.
+func anyContains(spans []span, value int) bool {
 	for _, s := range spans {
 		after, before := s.start <= value, value <= s.end
 		if after && before || s.start > s.end && (after || before) {
@@ -64,7 +74,7 @@ func anyHas(spans []span, value int) bool {
 	return len(spans) == 0
 }
 
-func (w *Window) hasDayOfMonth(day time.Time) bool {
+func (w *Window) containsDayOfMonth(day time.Time) bool {
 	last := time.Date(day.Year(), day.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
 	for _, s := range w.days {
 		if fromStart(s.start, last) <= day.Day() && day.Day() <= fromStart(s.end, last) {
@@ -74,8 +84,8 @@ func (w *Window) hasDayOfMonth(day time.Time) bool {
 	return len(w.days) == 0
 }
 
-// fromStart is a day of a month that has so many, also if it was counted from the
-// month's end; it may lie outside of the month.
+// fromStart returns a day counted from the start of the month. Negative days count from
+// its end. The result can be outside of the month.
 func fromStart(day, last int) int {
 	if day < 0 {
 		return last + 1 + day

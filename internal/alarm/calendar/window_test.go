@@ -1,6 +1,8 @@
 package calendar_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,7 @@ var (
 	twoToSix = []v1alpha1.MuteTimes{{Start: "02:00", End: "06:00"}}
 )
 
-// contains asks a window about a time as RFC 3339 has it.
+// contains reports whether an RFC 3339 time is in the window.
 func contains(t *testing.T, spec v1alpha1.MuteWindow, at string) bool {
 	t.Helper()
 	w, err := calendar.New(&spec)
@@ -29,10 +31,10 @@ func contains(t *testing.T, spec v1alpha1.MuteWindow, at string) bool {
 	return w.Contains(parsed)
 }
 
-func TestWindows(t *testing.T) {
+func TestWindowContains(t *testing.T) {
 	for name, tc := range map[string]struct {
 		window  v1alpha1.MuteWindow
-		in, out string // times, in UTC for the most part; 2026-11-20 is a Friday
+		in, out string // times, mostly in UTC; 2026-11-20 is a Friday
 	}{
 		"times end before their end": {
 			v1alpha1.MuteWindow{Times: []v1alpha1.MuteTimes{{Start: "09:00", End: "17:30"}}},
@@ -74,11 +76,11 @@ func TestWindows(t *testing.T) {
 			"2026-02-26T12:00:00Z 2026-02-28T12:00:00Z 2028-02-29T12:00:00Z 2026-12-31T12:00:00Z",
 			"2026-02-25T12:00:00Z 2028-02-26T12:00:00Z 2026-12-28T12:00:00Z",
 		},
-		"days of both kinds": {
+		"days from both ends": {
 			v1alpha1.MuteWindow{DaysOfMonth: []v1alpha1.MuteDaysOfMonth{{Start: 2, End: -2}}},
 			"2026-02-02T12:00:00Z 2026-02-27T12:00:00Z", "2026-02-01T12:00:00Z 2026-02-28T12:00:00Z",
 		},
-		"a day that the month does not have": {
+		"a day that does not exist in the month": {
 			v1alpha1.MuteWindow{DaysOfMonth: []v1alpha1.MuteDaysOfMonth{{Start: 30, End: 31}}},
 			"2026-04-30T12:00:00Z", "2026-02-28T12:00:00Z 2026-05-01T12:00:00Z",
 		},
@@ -133,15 +135,15 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-func TestAWindowThatCannotBeMeantIsRefusedWithASentence(t *testing.T) {
+func TestInvalidWindowIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		window v1alpha1.MuteWindow
 		want   string
 	}{
-		"an unknown time zone": {v1alpha1.MuteWindow{TimeZone: "Asia/Soul"}, `timeZone: there is no time zone "Asia/Soul"; name one of the IANA database, for example Asia/Seoul`},
-		"the host's time zone": {v1alpha1.MuteWindow{TimeZone: "Local"}, `timeZone: there is no time zone "Local"`},
-		"a file":               {v1alpha1.MuteWindow{TimeZone: "../../etc/passwd"}, `timeZone: there is no time zone "../../etc/passwd"`},
-		"no time":              {v1alpha1.MuteWindow{Times: []v1alpha1.MuteTimes{{Start: "25:00", End: "06:00"}}}, "times[0]: is no time of the day"},
+		"an unknown time zone": {v1alpha1.MuteWindow{TimeZone: "Asia/Soul"}, `timeZone: unknown time zone "Asia/Soul": use a name of the IANA database, for example Asia/Seoul`},
+		"the host's time zone": {v1alpha1.MuteWindow{TimeZone: "Local"}, `timeZone: unknown time zone "Local"`},
+		"a file":               {v1alpha1.MuteWindow{TimeZone: "../../etc/passwd"}, `timeZone: unknown time zone "../../etc/passwd"`},
+		"not a time":           {v1alpha1.MuteWindow{Times: []v1alpha1.MuteTimes{{Start: "25:00", End: "06:00"}}}, "times[0]: not a time of the day"},
 		"times": {
 			v1alpha1.MuteWindow{Times: []v1alpha1.MuteTimes{{Start: "09:00", End: "12:00"}, {Start: "11:59", End: "13:00"}}},
 			"times[1]: overlaps with times[0]",
@@ -188,3 +190,37 @@ func TestRangesThatTouchDoNotOverlap(t *testing.T) {
 		}
 	}
 }
+
+// A night must contain exactly the minutes of an evening and of the next morning, also in
+// time zones that change their clocks.
+func TestNightIsAnEveningAndTheNextMorning(t *testing.T) {
+	names := []v1alpha1.Weekday{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		zone := []string{"Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Asia/Seoul"}[random.IntN(4)]
+		day := random.IntN(7)
+		start, end := 12*60+random.IntN(12*60), random.IntN(12*60)
+		part := func(day, from, to int) *calendar.Window {
+			w, err := calendar.New(&v1alpha1.MuteWindow{
+				TimeZone: zone, Times: []v1alpha1.MuteTimes{{Start: hhmm(from), End: hhmm(to)}},
+				Weekdays: []v1alpha1.MuteWeekdays{{Start: names[day%7]}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}
+		night, evening := part(day, start, end), part(day, start, 24*60)
+		morning := part(day+1, 0, max(end, 1))
+		at := time.Unix(1_780_000_000+random.Int64N(400*24*3600), 0)
+		for range 3 * 24 * 60 {
+			at = at.Add(time.Minute)
+			want := evening.Contains(at) || end > 0 && morning.Contains(at)
+			if got := night.Contains(at); got != want {
+				t.Fatalf("%s to %s of %s in %s: at %s got %t", hhmm(start), hhmm(end), names[day], zone, at.UTC(), got)
+			}
+		}
+	}
+}
+
+func hhmm(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }

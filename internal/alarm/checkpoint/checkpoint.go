@@ -1,10 +1,10 @@
-// Package mirror keeps, in the cluster, how far delivery has come: enough for
-// another replica, or the same one after it lost its disk, to go on without
-// losing what the API server still holds and without repeating more than the
-// last seconds.
+// Package checkpoint stores the progress of delivery in the cluster, in one ConfigMap.
+// With it, another replica, or the same one with an empty disk, can continue. It loses
+// nothing that the API server still has, and repeats the messages of the last seconds at
+// most.
 //
-// It is one ConfigMap in the operator's namespace. Who writes it must have read
-// it: a write by a leader that was deposed meanwhile fails with a conflict.
+// A replica must read the checkpoint before it writes it. The write of a leader that was
+// deposed in between fails with a conflict.
 package checkpoint
 
 import (
@@ -25,59 +25,59 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How far delivery has come is kept in a ConfigMap of the operator's namespace.
+// The checkpoint is a ConfigMap in the operator's namespace.
 // +kubebuilder:rbac:groups="",namespace=bongsu-system,resources=configmaps,verbs=get;create;update
 
-// Name of the ConfigMap.
-const Name = "bongsu-mirror"
+// Name is the name of the ConfigMap.
+const Name = "bongsu-checkpoint"
 
-const dataKey = "mirror.json"
+const dataKey = "checkpoint.json"
 
-// ErrDeposed means that another process wrote the mirror since it was read.
+// ErrDeposed reports that another process wrote the checkpoint since it was read.
 var ErrDeposed = errors.New("another process has taken over delivery")
 
-// Mirror is what is kept.
+// Checkpoint is the progress of delivery.
 type Checkpoint struct {
 	// ClusterUID is the UID of the namespace kube-system.
 	ClusterUID string `json:"clusterUID"`
 	// Epoch is the token of the last leader's term.
 	Epoch string `json:"epoch"`
-	// History names the history of the API server's store that positions are of.
+	// History names the history of etcd that positions belong to.
 	History string `json:"history,omitempty"`
-	// Position is how far the feed was read.
+	// Position is the resourceVersion up to which Events are committed.
 	Position uint64 `json:"position"`
-	// Behind has, for each receiver that has messages pending, the position up to
-	// which it has none. The others are at Position.
+	// Behind contains the delivered offset of each receiver with pending messages: the
+	// position up to which it has none. The offset of all other receivers is Position.
 	Behind map[string]uint64 `json:"behind,omitempty"`
-	// Waiting is what waits in groups, or in messages of groups, by receiver: the
-	// position of each idempotency key. It was not sent, although it lies at or below
-	// the position up to which the receiver has nothing pending.
+	// Waiting contains, for each receiver, the occurrences in groups and in messages of
+	// groups: their positions by idempotency key. They are not sent, although their
+	// positions are at or below the delivered offset.
 	Waiting map[string]map[string]uint64 `json:"waiting,omitempty"`
-	// Trail tells when the feed was where, the oldest first.
-	Trail []Offset `json:"trail,omitempty"`
+	// PositionHistory maps times to positions, oldest first.
+	PositionHistory []TimedPosition `json:"positionHistory,omitempty"`
 }
 
-// Equal says whether two mirrors tell the same.
-func (m Checkpoint) Equal(o Checkpoint) bool {
-	return m.ClusterUID == o.ClusterUID && m.Epoch == o.Epoch && m.History == o.History && m.Position == o.Position &&
-		maps.Equal(m.Behind, o.Behind) && maps.EqualFunc(m.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && slices.Equal(m.Trail, o.Trail)
+// Equal reports whether all fields are equal.
+func (c Checkpoint) Equal(o Checkpoint) bool {
+	return c.ClusterUID == o.ClusterUID && c.Epoch == o.Epoch && c.History == o.History && c.Position == o.Position &&
+		maps.Equal(c.Behind, o.Behind) && maps.EqualFunc(c.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && slices.Equal(c.PositionHistory, o.PositionHistory)
 }
 
-// maxBehind bounds Behind, in bytes as JSON: a ConfigMap has room for 1 MiB
+// maxBehind limits the bytes of Behind as JSON. A ConfigMap can contain 1 MiB
 // (https://kubernetes.io/docs/concepts/configuration/configmap/).
 const maxBehind = 512 << 10
 
-// Fit makes Waiting and Behind small enough to be written, and returns how many
-// receivers it had to leave out: all those of the namespaces that have most of it. What
-// waits for them is lost if the ledger is, and for nobody else.
-func (m *Checkpoint) Fit() (leftOut int) {
-	m.fitWaiting()
+// Fit makes Waiting and Behind small enough for the ConfigMap. It omits all receivers of
+// the namespaces with the most data, and returns their number. If the outbox is lost, the
+// pending messages of these receivers are lost, and no others.
+func (c *Checkpoint) Fit() (leftOut int) {
+	c.fitWaiting()
 	sizes := map[string]int{}
-	for receiver, position := range m.Behind {
+	for receiver, position := range c.Behind {
 		sizes[owner(receiver)] += len(fmt.Sprintf("%q:%d,", receiver, position))
 	}
 	for largest := range beyond(sizes, maxBehind) {
-		maps.DeleteFunc(m.Behind, func(receiver string, _ uint64) bool {
+		maps.DeleteFunc(c.Behind, func(receiver string, _ uint64) bool {
 			left := owner(receiver) == largest
 			if left {
 				leftOut++
@@ -88,7 +88,7 @@ func (m *Checkpoint) Fit() (leftOut int) {
 	return leftOut
 }
 
-// beyond returns those that have most, until the sizes of the others are within a limit.
+// beyond yields the largest keys until the sum of the others is within the limit.
 func beyond(sizes map[string]int, limit int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		total := 0
@@ -106,26 +106,26 @@ func beyond(sizes map[string]int, limit int) iter.Seq[string] {
 	}
 }
 
-// owner is the kind and namespace of a receiver's key, KIND/NAMESPACE/NAME.
+// owner returns the kind and namespace of a receiver's key, KIND/NAMESPACE/NAME.
 func owner(receiver string) string { return path.Dir(receiver) }
 
-// Store reads and writes the mirror. It is used by one goroutine.
+// Store reads and writes the checkpoint. Only one goroutine can use it.
 type Store struct {
 	client client.Client
 	name   types.NamespacedName
-	// last is the ConfigMap as it was last read or written; nil if there is none.
+	// last is the ConfigMap as last read or written, nil if there is none.
 	last *corev1.ConfigMap
 }
 
-// NewStore returns a Store in the given namespace. The client must read from the
-// API server, not from a cache.
+// NewStore returns a Store in a namespace. The client must read from the API server, not
+// from a cache.
 func NewStore(c client.Client, namespace string) *Store {
 	return &Store{client: c, name: types.NamespacedName{Namespace: namespace, Name: Name}}
 }
 
-// Read returns the mirror; found is false if there is none, or none that can be
-// understood.
-func (s *Store) Read(ctx context.Context) (m Checkpoint, found bool, err error) {
+// Read returns the checkpoint. found is false if there is none, or if it cannot be
+// decoded.
+func (s *Store) Read(ctx context.Context) (c Checkpoint, found bool, err error) {
 	cm := &corev1.ConfigMap{}
 	err = s.client.Get(ctx, s.name, cm)
 	if apierrors.IsNotFound(err) {
@@ -133,33 +133,32 @@ func (s *Store) Read(ctx context.Context) (m Checkpoint, found bool, err error) 
 		return Checkpoint{}, false, nil
 	}
 	if err != nil {
-		return Checkpoint{}, false, fmt.Errorf("read mirror: %w", err)
+		return Checkpoint{}, false, fmt.Errorf("read the checkpoint: %w", err)
 	}
 	s.last = cm
-	if json.Unmarshal([]byte(cm.Data[dataKey]), &m) != nil {
+	if json.Unmarshal([]byte(cm.Data[dataKey]), &c) != nil {
 		return Checkpoint{}, false, nil
 	}
-	return m, true, nil
+	return c, true, nil
 }
 
-// Write replaces the mirror that was last read or written. It returns ErrDeposed
-// if another process changed it in between. What this term wrote itself is no such
-// change: the answer to a write may have been lost, or the API server's store been
-// put back to an older state.
-func (s *Store) Write(ctx context.Context, m Checkpoint) error {
-	err := s.write(ctx, m)
+// Write replaces the checkpoint that was last read or written. It returns ErrDeposed if
+// another process changed it in between. Writes of the same term are no conflict: the
+// response to a write can get lost, and etcd can be restored.
+func (s *Store) Write(ctx context.Context, c Checkpoint) error {
+	err := s.write(ctx, c)
 	if apierrors.IsNotFound(err) {
-		// Somebody deleted it, which deposes nobody: there is none to read.
+		// The ConfigMap was deleted, which does not depose the leader.
 		s.last = nil
-		err = s.write(ctx, m)
+		err = s.write(ctx, c)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		own, readErr := s.adopt(ctx, m.Epoch)
+		own, readErr := s.adopt(ctx, c.Epoch)
 		if readErr != nil {
 			return readErr
 		}
 		if own {
-			err = s.write(ctx, m)
+			err = s.write(ctx, c)
 		}
 	}
 	switch {
@@ -168,24 +167,24 @@ func (s *Store) Write(ctx context.Context, m Checkpoint) error {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %w", ErrDeposed, err)
 	default:
-		return fmt.Errorf("write mirror: %w", err)
+		return fmt.Errorf("write the checkpoint: %w", err)
 	}
 }
 
-// adopt takes the mirror that is there now for the last one if it is of the term,
-// and says whether it is.
+// adopt reads the checkpoint and uses it as the last one if it belongs to the term. It
+// reports whether it does.
 func (s *Store) adopt(ctx context.Context, epoch string) (bool, error) {
 	present := NewStore(s.client, s.name.Namespace)
-	m, found, err := present.Read(ctx)
-	if err != nil || !found || m.Epoch != epoch {
+	c, found, err := present.Read(ctx)
+	if err != nil || !found || c.Epoch != epoch {
 		return false, err
 	}
 	s.last = present.last
 	return true, nil
 }
 
-func (s *Store) write(ctx context.Context, m Checkpoint) error {
-	data, err := json.Marshal(m)
+func (s *Store) write(ctx context.Context, c Checkpoint) error {
+	data, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
@@ -208,4 +207,42 @@ func (s *Store) create(ctx context.Context, cm *corev1.ConfigMap) error {
 
 func (s *Store) update(ctx context.Context, cm *corev1.ConfigMap) error {
 	return s.client.Update(ctx, cm)
+}
+
+// MaxWaiting limits the occurrences that are read for Checkpoint.Waiting.
+const MaxWaiting = 10_000
+
+// maxWaiting limits the bytes of Waiting as JSON. Together with maxBehind it fits into a
+// ConfigMap. The length of a key depends on the name of the receiver, which tenants
+// choose.
+const maxWaiting = 480 << 10
+
+// fitWaiting makes Waiting small enough. It lowers the offsets of the receivers in the
+// largest namespaces instead.
+func (c *Checkpoint) fitWaiting() {
+	sizes := map[string]int{}
+	for receiver, held := range c.Waiting {
+		size := len(fmt.Sprintf("%q:{},", receiver))
+		for key, position := range held {
+			size += len(fmt.Sprintf("%q:%d,", key, position))
+		}
+		sizes[owner(receiver)] += size
+	}
+	for largest := range beyond(sizes, maxWaiting) {
+		for receiver, held := range c.Waiting {
+			if owner(receiver) == largest {
+				c.FallBehind(receiver, slices.Min(slices.Collect(maps.Values(held))))
+				delete(c.Waiting, receiver)
+			}
+		}
+	}
+}
+
+// FallBehind lowers the delivered offset of a receiver to before a position.
+func (c *Checkpoint) FallBehind(receiver string, position uint64) {
+	behind, ok := c.Behind[receiver]
+	if !ok {
+		behind = c.Position
+	}
+	c.Behind[receiver] = min(behind, position-1)
 }

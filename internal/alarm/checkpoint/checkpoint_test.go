@@ -17,7 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+func TestMain(c *testing.M) { os.Exit(cluster.Main(c)) }
 
 var whole = checkpoint.Checkpoint{
 	ClusterUID: "cluster", Epoch: "epoch", History: "history", Position: 1<<63 + 1,
@@ -25,7 +25,7 @@ var whole = checkpoint.Checkpoint{
 	Waiting: map[string]map[string]uint64{"ClusterAlarmReceiver//ops": {"5e97": 8}},
 }
 
-// world is a namespace in which operators keep their mirror.
+// world is a namespace with the checkpoint of several operators.
 type world struct {
 	client    client.Client
 	namespace string
@@ -43,24 +43,24 @@ func newWorld(t *testing.T) world {
 	return world{client: limited, namespace: namespace}
 }
 
-// operator returns the Store of one more operator.
+// operator returns the Store of a new operator.
 func (w world) operator() *checkpoint.Store { return checkpoint.NewStore(w.client, w.namespace) }
 
-func TestANewLeaderReadsWhatTheFormerWrote(t *testing.T) {
+func TestANewLeaderReadsTheCheckpointOfTheFormerLeader(t *testing.T) {
 	w := newWorld(t)
 	former := w.operator()
-	for _, m := range []checkpoint.Checkpoint{{Epoch: "first", Behind: map[string]uint64{"a": 1}}, whole} {
-		write(t, former, m)
+	for _, c := range []checkpoint.Checkpoint{{Epoch: "first", Behind: map[string]uint64{"a": 1}}, whole} {
+		write(t, former, c)
 	}
 	if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestAClusterWithoutAMirrorHasNone(t *testing.T) {
+func TestAClusterWithoutACheckpointHasNone(t *testing.T) {
 	w := newWorld(t)
-	if m, found, err := w.operator().Read(t.Context()); found || err != nil {
-		t.Errorf("got %v, %v, %v", m, found, err)
+	if c, found, err := w.operator().Read(t.Context()); found || err != nil {
+		t.Errorf("got %v, %v, %v", c, found, err)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestADeposedLeaderCannotWrite(t *testing.T) {
 			read(t, successor)
 			write(t, successor, checkpoint.Checkpoint{Epoch: "successor"})
 		},
-		"it was deleted and written anew": func(t *testing.T, w world) {
+		"it was deleted and recreated": func(t *testing.T, w world) {
 			w.delete(t)
 			write(t, w.operator(), checkpoint.Checkpoint{Epoch: "successor"})
 		},
@@ -81,7 +81,7 @@ func TestADeposedLeaderCannotWrite(t *testing.T) {
 			leader := w.operator()
 			write(t, leader, checkpoint.Checkpoint{Epoch: "leader"})
 			takeOver(t, w)
-			for range 2 { // it does not help to try again
+			for range 2 { // the second attempt fails too
 				if err := leader.Write(t.Context(), checkpoint.Checkpoint{Epoch: "leader", Position: 1}); !errors.Is(err, checkpoint.ErrDeposed) {
 					t.Errorf("got %v, want ErrDeposed", err)
 				}
@@ -90,18 +90,18 @@ func TestADeposedLeaderCannotWrite(t *testing.T) {
 	}
 }
 
-// It knows nothing of a write of which it did not hear, and of a store that was put
-// back to what it had written before.
-func TestALeaderGoesOnFromWhateverItWroteItself(t *testing.T) {
+// The response to a write can get lost, and etcd can be restored to an earlier write of
+// the same leader.
+func TestALeaderContinuesFromItsOwnWrites(t *testing.T) {
 	for name, first := range map[string]bool{"its first write": true, "a later one": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			leader, unheard := w.operator(), w.operator()
+			leader, lost := w.operator(), w.operator()
 			if !first {
 				write(t, leader, checkpoint.Checkpoint{Epoch: whole.Epoch})
-				read(t, unheard)
+				read(t, lost)
 			}
-			write(t, unheard, checkpoint.Checkpoint{Epoch: whole.Epoch, Position: 1})
+			write(t, lost, checkpoint.Checkpoint{Epoch: whole.Epoch, Position: 1})
 			write(t, leader, whole)
 			if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
 				t.Error(diff)
@@ -110,7 +110,7 @@ func TestALeaderGoesOnFromWhateverItWroteItself(t *testing.T) {
 	}
 }
 
-func TestOfTwoFirstLeadersOneIsDeposed(t *testing.T) {
+func TestOneOfTwoFirstLeadersIsDeposed(t *testing.T) {
 	w := newWorld(t)
 	one, other := w.operator(), w.operator()
 	for _, store := range []*checkpoint.Store{one, other} {
@@ -123,11 +123,11 @@ func TestOfTwoFirstLeadersOneIsDeposed(t *testing.T) {
 		t.Errorf("got %v, want ErrDeposed", err)
 	}
 	if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
-		t.Errorf("the first one's mirror was changed:\n%s", diff)
+		t.Errorf("the first operator's checkpoint was changed:\n%s", diff)
 	}
 }
 
-func TestALeaderWhoseMirrorWasDeletedWritesItAgain(t *testing.T) {
+func TestALeaderRecreatesADeletedCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	leader := w.operator()
 	write(t, leader, checkpoint.Checkpoint{Epoch: whole.Epoch})
@@ -138,55 +138,55 @@ func TestALeaderWhoseMirrorWasDeletedWritesItAgain(t *testing.T) {
 	}
 }
 
-func TestAMirrorThatIsTooLargeLeavesOutWhoHasMostOfIt(t *testing.T) {
+func TestACheckpointThatIsTooLargeOmitsTheLargestNamespace(t *testing.T) {
 	w := newWorld(t)
-	m := checkpoint.Checkpoint{Epoch: "leader", Position: 9, Behind: map[string]uint64{"AlarmReceiver/shop/hook": 3, "ClusterAlarmReceiver//ops": 4}}
-	want := maps.Clone(m.Behind)
-	if left := m.Fit(); left != 0 || len(m.Behind) != 2 {
-		t.Errorf("%d of a small one were left out", left)
+	c := checkpoint.Checkpoint{Epoch: "leader", Position: 9, Behind: map[string]uint64{"AlarmReceiver/shop/hook": 3, "ClusterAlarmReceiver//ops": 4}}
+	want := maps.Clone(c.Behind)
+	if left := c.Fit(); left != 0 || len(c.Behind) != 2 {
+		t.Errorf("%d receivers of a small checkpoint were omitted", left)
 	}
-	// More than a ConfigMap has room for.
+	// More than a ConfigMap can contain.
 	for i := range 4000 {
-		m.Behind[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = uint64(i)
+		c.Behind[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = uint64(i)
 	}
-	if left := m.Fit(); left != 4000 {
-		t.Errorf("%d were left out, want all of the greedy namespace", left)
+	if left := c.Fit(); left != 4000 {
+		t.Errorf("%d receivers were omitted, want all of the greedy namespace", left)
 	}
-	if diff := cmp.Diff(want, m.Behind); diff != "" {
+	if diff := cmp.Diff(want, c.Behind); diff != "" {
 		t.Error(diff)
 	}
-	write(t, w.operator(), m)
+	write(t, w.operator(), c)
 }
 
-// Whoever makes receivers chooses how long their names are, and may not keep the leader
-// from writing what it needs to lead.
-func TestTooMuchThatWaitsInGroupsIsToldAsBeingBehind(t *testing.T) {
+// Tenants choose the length of their receivers' names. They must not keep the leader from
+// writing its checkpoint.
+func TestTooManyHeldOccurrencesBecomeALowerOffset(t *testing.T) {
 	w := newWorld(t)
 	waiting := func(position uint64) map[string]uint64 {
 		return map[string]uint64{"5e97": position, "5e98": position + 1}
 	}
-	m := checkpoint.Checkpoint{
+	c := checkpoint.Checkpoint{
 		Epoch: "leader", Position: 900, Behind: map[string]uint64{},
 		Waiting: map[string]map[string]uint64{"AlarmReceiver/shop/hook": waiting(700)},
 	}
 	for i := range 1700 {
-		m.Waiting[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = waiting(800)
+		c.Waiting[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = waiting(800)
 	}
-	if left := m.Fit(); left != 0 || len(m.Behind) != 1700 {
-		t.Errorf("%d were left out, and %d are behind; want all of the greedy namespace to be behind", left, len(m.Behind))
+	if left := c.Fit(); left != 0 || len(c.Behind) != 1700 {
+		t.Errorf("%d receivers were omitted and %d are behind, want all of the greedy namespace behind", left, len(c.Behind))
 	}
-	for receiver, position := range m.Behind {
+	for receiver, position := range c.Behind {
 		if position != 799 {
 			t.Fatalf("%s is at %d", receiver, position)
 		}
 	}
-	if diff := cmp.Diff(map[string]map[string]uint64{"AlarmReceiver/shop/hook": waiting(700)}, m.Waiting); diff != "" {
+	if diff := cmp.Diff(map[string]map[string]uint64{"AlarmReceiver/shop/hook": waiting(700)}, c.Waiting); diff != "" {
 		t.Error(diff)
 	}
-	write(t, w.operator(), m)
+	write(t, w.operator(), c)
 }
 
-func TestADeposedLeaderThatReadsAgainMayWrite(t *testing.T) {
+func TestADeposedLeaderCanWriteAfterItReadsAgain(t *testing.T) {
 	w := newWorld(t)
 	store := w.operator()
 	write(t, store, whole)
@@ -200,21 +200,21 @@ func TestADeposedLeaderThatReadsAgainMayWrite(t *testing.T) {
 	}
 }
 
-func TestAMirrorThatCannotBeUnderstoodIsNoneAndIsReplaced(t *testing.T) {
+func TestAnUnreadableCheckpointIsIgnoredAndReplaced(t *testing.T) {
 	for name, data := range map[string]map[string]string{
 		"empty":             nil,
 		"another key":       {"other.json": "{}"},
-		"cut off":           {"mirror.json": `{"epoch":"a","posi`},
-		"not JSON":          {"mirror.json": "position: 7"},
-		"negative position": {"mirror.json": `{"epoch":"a","position":-1}`},
-		"of another shape":  {"mirror.json": `["a"]`},
+		"cut off":           {"checkpoint.json": `{"epoch":"a","posi`},
+		"not JSON":          {"checkpoint.json": "position: 7"},
+		"negative position": {"checkpoint.json": `{"epoch":"a","position":-1}`},
+		"of another shape":  {"checkpoint.json": `["a"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.create(t, data)
 			store := w.operator()
-			if m, found, err := store.Read(t.Context()); found || err != nil || !m.Equal(checkpoint.Checkpoint{}) {
-				t.Errorf("got %v, %v, %v", m, found, err)
+			if c, found, err := store.Read(t.Context()); found || err != nil || !c.Equal(checkpoint.Checkpoint{}) {
+				t.Errorf("got %v, %v, %v", c, found, err)
 			}
 			write(t, store, whole)
 			if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
@@ -224,25 +224,25 @@ func TestAMirrorThatCannotBeUnderstoodIsNoneAndIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatRefusesDeposesNobody(t *testing.T) {
+func TestAnAPIErrorDoesNotDeposeTheLeader(t *testing.T) {
 	w := newWorld(t)
-	nowhere := checkpoint.NewStore(w.client, "default") // where this user has no rights
+	nowhere := checkpoint.NewStore(w.client, "default") // this user has no permissions there
 	_, _, err := nowhere.Read(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "read mirror") {
+	if err == nil || !strings.Contains(err.Error(), "read the checkpoint") {
 		t.Errorf("read: got %v", err)
 	}
 	if err := nowhere.Write(t.Context(), whole); err == nil || errors.Is(err, checkpoint.ErrDeposed) {
-		t.Errorf("write: got %v, want an error that may pass", err)
+		t.Errorf("write: got %v, want an error other than ErrDeposed", err)
 	}
 }
 
-func TestMirrorsAreEqualIfTheyTellTheSame(t *testing.T) {
+func TestCheckpointsAreEqualIfAllFieldsAre(t *testing.T) {
 	for name, change := range map[string]func(*checkpoint.Checkpoint){
-		"cluster":  func(m *checkpoint.Checkpoint) { m.ClusterUID = "other" },
-		"epoch":    func(m *checkpoint.Checkpoint) { m.Epoch = "other" },
-		"history":  func(m *checkpoint.Checkpoint) { m.History = "other" },
-		"position": func(m *checkpoint.Checkpoint) { m.Position++ },
-		"behind":   func(m *checkpoint.Checkpoint) { m.Behind = map[string]uint64{"ClusterAlarmReceiver//ops": 9} },
+		"cluster":  func(c *checkpoint.Checkpoint) { c.ClusterUID = "other" },
+		"epoch":    func(c *checkpoint.Checkpoint) { c.Epoch = "other" },
+		"history":  func(c *checkpoint.Checkpoint) { c.History = "other" },
+		"position": func(c *checkpoint.Checkpoint) { c.Position++ },
+		"behind":   func(c *checkpoint.Checkpoint) { c.Behind = map[string]uint64{"ClusterAlarmReceiver//ops": 9} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := whole
@@ -258,21 +258,21 @@ func TestMirrorsAreEqualIfTheyTellTheSame(t *testing.T) {
 
 func read(t *testing.T, s *checkpoint.Store) checkpoint.Checkpoint {
 	t.Helper()
-	m, found, err := s.Read(t.Context())
+	c, found, err := s.Read(t.Context())
 	if err != nil || !found {
 		t.Fatalf("found %v: %v", found, err)
 	}
-	return m
+	return c
 }
 
-func write(t *testing.T, s *checkpoint.Store, m checkpoint.Checkpoint) {
+func write(t *testing.T, s *checkpoint.Store, c checkpoint.Checkpoint) {
 	t.Helper()
-	if err := s.Write(t.Context(), m); err != nil {
+	if err := s.Write(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// create and delete are what an administrator does.
+// create and delete act as an administrator.
 func (w world) create(t *testing.T, data map[string]string) {
 	t.Helper()
 	if err := cluster.Shared(t).Client.Create(t.Context(), w.configMap(data)); err != nil {

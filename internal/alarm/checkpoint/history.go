@@ -5,56 +5,56 @@ import (
 	"time"
 )
 
-// MaxWindow is how far back the trail leads.
+// MaxWindow is the time that the position history covers.
 const MaxWindow = time.Hour
 
-// markEvery is how far the marks of the trail are apart at least.
-const markEvery = time.Minute
+// positionInterval is the minimum time between two positions of the history.
+const positionInterval = time.Minute
 
-// Mark says what time it was at a position, by the clock of what happened: nothing
-// up to Position happened after Time, nothing beyond it before.
-type Offset struct {
+// TimedPosition is a position with its time: no occurrence up to Position is later than
+// Time, and no occurrence after Position is earlier.
+type TimedPosition struct {
 	Position uint64 `json:"position"`
-	// Time in seconds since 1970; 0 where nothing had happened yet.
+	// Time in seconds since 1970; 0 before the first occurrence.
 	Time int64 `json:"time"`
 }
 
-// Extend returns a trail that leads to a position, or the same one if there is
-// nothing new to mark. Marks from which no window leads on are left out.
-func ExtendHistory(trail []Offset, position uint64, at time.Time) []Offset {
-	if position == 0 { // which is from now, wherever that is
-		return trail
+// ExtendPositionHistory adds a position to a history if it is later than the last one by
+// the interval. It removes positions that no window needs.
+func ExtendPositionHistory(history []TimedPosition, position uint64, at time.Time) []TimedPosition {
+	if position == 0 { // from now on: the position is not known yet
+		return history
 	}
-	next := Offset{Position: position}
+	next := TimedPosition{Position: position}
 	if !at.IsZero() {
 		next.Time = at.Unix()
 	}
-	if n := len(trail); n > 0 && (position <= trail[n-1].Position || next.Time < trail[n-1].Time+int64(markEvery/time.Second)) {
-		return trail
+	if n := len(history); n > 0 && (position <= history[n-1].Position || next.Time < history[n-1].Time+int64(positionInterval/time.Second)) {
+		return history
 	}
-	trail = append(slices.Clone(trail), next)
-	oldest := next.Time - int64((MaxWindow+2*markEvery)/time.Second)
-	for len(trail) > 1 && trail[1].Time < oldest {
-		trail = trail[1:]
+	history = append(slices.Clone(history), next)
+	oldest := next.Time - int64((MaxWindow+2*positionInterval)/time.Second)
+	for len(history) > 1 && history[1].Time < oldest {
+		history = history[1:]
 	}
-	return trail
+	return history
 }
 
-// Before returns a position from which all is read that happened in the window
-// before the given one, as far as the trail leads.
-func (m *Checkpoint) Before(position uint64, window time.Duration) uint64 {
-	beyond := slices.IndexFunc(m.Trail, func(mark Offset) bool { return mark.Position > position })
+// Before returns a position before all occurrences of the window that ends at a position,
+// as far as the history reaches.
+func (c *Checkpoint) Before(position uint64, window time.Duration) uint64 {
+	beyond := slices.IndexFunc(c.PositionHistory, func(at TimedPosition) bool { return at.Position > position })
 	if beyond < 0 {
-		beyond = len(m.Trail)
+		beyond = len(c.PositionHistory)
 	}
 	if window == 0 || beyond == 0 {
 		return position
 	}
-	begin := m.Trail[beyond-1].Time - int64(window/time.Second)
-	before := m.Trail[0].Position
-	for _, mark := range m.Trail[1:beyond] {
-		if mark.Time < begin {
-			before = mark.Position
+	begin := c.PositionHistory[beyond-1].Time - int64(window/time.Second)
+	before := c.PositionHistory[0].Position
+	for _, at := range c.PositionHistory[1:beyond] {
+		if at.Time < begin {
+			before = at.Position
 		}
 	}
 	return before

@@ -9,60 +9,60 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 )
 
-// minute is a time in minutes after some other.
-func minute(m float64) time.Time { return time.Unix(1_800_000_000+int64(60*m), 0) }
+// minute returns a time in minutes after a fixed one.
+func minute(c float64) time.Time { return time.Unix(1_800_000_000+int64(60*c), 0) }
 
-func TestTheTrailLeadsBackByAWindow(t *testing.T) {
-	var m checkpoint.Checkpoint
-	m.Trail = checkpoint.ExtendHistory(m.Trail, 10, time.Time{}) // nothing has happened
+func TestThePositionHistoryFindsThePositionBeforeAWindow(t *testing.T) {
+	var c checkpoint.Checkpoint
+	c.PositionHistory = checkpoint.ExtendPositionHistory(c.PositionHistory, 10, time.Time{}) // before the first occurrence
 	for i := range 10 {
-		m.Trail = checkpoint.ExtendHistory(m.Trail, uint64(20+10*i), minute(float64(i)))
+		c.PositionHistory = checkpoint.ExtendPositionHistory(c.PositionHistory, uint64(20+10*i), minute(float64(i)))
 	}
 	for name, tc := range map[string]struct {
 		position uint64
 		window   time.Duration
 		want     uint64
 	}{
-		"no window":                       {85, 0, 85},
-		"before the mark at the position": {110, time.Minute, 90},
-		"between two marks":               {109, time.Minute, 80},
-		"several marks":                   {110, 5 * time.Minute, 50},
-		"what happened in its first second is in the window": {110, 5*time.Minute - time.Second, 60},
-		"to the beginning":              {40, time.Hour, 10},
-		"right after the beginning":     {10, time.Hour, 10},
-		"from before the trail's begin": {9, time.Hour, 9},
+		"no window":                              {85, 0, 85},
+		"before the recorded position":           {110, time.Minute, 90},
+		"between two positions":                  {109, time.Minute, 80},
+		"several positions":                      {110, 5 * time.Minute, 50},
+		"the first second belongs to the window": {110, 5*time.Minute - time.Second, 60},
+		"to the beginning":                       {40, time.Hour, 10},
+		"right after the beginning":              {10, time.Hour, 10},
+		"before the history begins":              {9, time.Hour, 9},
 	} {
-		if got := m.Before(tc.position, tc.window); got != tc.want {
+		if got := c.Before(tc.position, tc.window); got != tc.want {
 			t.Errorf("%s: got %d, want %d", name, got, tc.want)
 		}
 	}
 }
 
-func TestTheTrailIsBounded(t *testing.T) {
-	var m checkpoint.Checkpoint
+func TestThePositionHistoryIsLimited(t *testing.T) {
+	var c checkpoint.Checkpoint
 	position := uint64(0)
 	for i := range 5_000 {
 		position++
-		m.Trail = checkpoint.ExtendHistory(m.Trail, position, minute(float64(i)/10))
-		if before := m.Before(position, checkpoint.MaxWindow); i > 700 && position-before > 630 {
-			t.Fatalf("at %d it leads back to %d, which is more than an hour and two marks", position, before)
+		c.PositionHistory = checkpoint.ExtendPositionHistory(c.PositionHistory, position, minute(float64(i)/10))
+		if before := c.Before(position, checkpoint.MaxWindow); i > 700 && position-before > 630 {
+			t.Fatalf("at %d it leads back to %d, which is more than an hour and two intervals", position, before)
 		}
 	}
-	if len(m.Trail) > 64 {
-		t.Errorf("it has %d marks", len(m.Trail))
+	if len(c.PositionHistory) > 64 {
+		t.Errorf("it has %d positions", len(c.PositionHistory))
 	}
 }
 
-func TestNothingNewExtendsNoTrail(t *testing.T) {
-	trail := checkpoint.ExtendHistory(nil, 10, minute(0))
-	for name, next := range map[string]checkpoint.Offset{
+func TestThePositionHistoryGrowsOnlyWithLaterPositions(t *testing.T) {
+	history := checkpoint.ExtendPositionHistory(nil, 10, minute(0))
+	for name, next := range map[string]checkpoint.TimedPosition{
 		"the same":        {Position: 10, Time: minute(9).Unix()},
 		"a replay":        {Position: 5, Time: minute(9).Unix()},
 		"soon after":      {Position: 20, Time: minute(0.9).Unix()},
 		"from now on":     {},
 		"an older moment": {Position: 20, Time: minute(-9).Unix()},
 	} {
-		if diff := cmp.Diff(trail, checkpoint.ExtendHistory(trail, next.Position, time.Unix(next.Time, 0))); diff != "" {
+		if diff := cmp.Diff(history, checkpoint.ExtendPositionHistory(history, next.Position, time.Unix(next.Time, 0))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Environment) occurrences(ctx context.Context, a *Alarm) ([]alarm.Occurr
 			return nil, unreadable(a.ID().Namespace, err)
 		}
 		for i := range list.Items {
-			occ, err := source.Whole(&list.Items[i])
+			occ, err := source.FullOccurrence(&list.Items[i])
 			if err != nil {
 				return nil, fmt.Errorf("read Event %s/%s: %w", list.Items[i].Namespace, list.Items[i].Name, err)
 			}

@@ -1,11 +1,11 @@
-// Package enrich looks up the object that an Event regards: labels, annotations,
-// creation time, and of a Node what a newcomer is judged by.
+// Package enrich reads the object that an Event regards: its labels, annotations and
+// creation time, and more details of Nodes.
 //
-// Nodes come from the manager's trimmed cache. Everything else is one bounded
-// live read, remembered for some seconds, so that memory does not grow with the
-// objects of the cluster: of metadata, or, where an Event tells of a Pod in trouble, of it,
-// of which besides its metadata only the cause is kept that the diagnosis finds in
-// it. What is missing or forbidden stays empty and never fails an alarm.
+// Nodes come from the manager's cache, which is trimmed. For other objects, it reads the
+// metadata from the API server, and caches it for some seconds. Memory therefore does not
+// grow with the cluster. If an Event can mean that a Pod has a problem, it reads the
+// whole Pod. It then keeps only the metadata, and the cause that the diagnosis finds.
+// Missing and forbidden objects give an empty result, and never an error.
 package enrich
 
 import (
@@ -27,53 +27,53 @@ import (
 )
 
 const (
-	// remembered objects, and for how long: a flood regards few objects.
-	rememberedObjects = 2048
-	rememberFor       = 10 * time.Second
+	// The cache is small, because the Events of a flood regard few objects.
+	maxCachedObjects = 2048
+	cacheTTL         = 10 * time.Second
 
-	// lookupTimeout bounds one read: an API server in trouble must not hold up
-	// the alarms that tell of it.
+	// lookupTimeout limits one read. An API server with problems must not delay the
+	// alarms about them.
 	lookupTimeout = 2 * time.Second
 )
 
-// Enricher looks objects up. It is safe for concurrent use.
+// Enricher reads objects. It is safe for concurrent use.
 type Enricher struct {
 	cluster string
-	cache   client.Reader
+	nodes   client.Reader
 	live    client.Reader
-	known   *expirable.LRU[subject, alarm.Object]
+	objects *expirable.LRU[cacheKey, alarm.Object]
 	timeout time.Duration
 }
 
-// subject is what is remembered: an object, or a Pod in trouble as it was when an Event
-// of that reason was matched. Another reason tells of another state of the Pod.
-type subject struct {
+// cacheKey identifies a cached object. For Pods with a problem, reason is that of the
+// Event: other reasons belong to other states of the Pod.
+type cacheKey struct {
 	alarm.Reference
-	trouble string
+	reason string
 }
 
-// ClusterName is what messages call a cluster that was given no name: derived from the
-// UID of its namespace kube-system.
+// ClusterName returns the default name of a cluster. It is derived from the UID of the
+// namespace kube-system.
 func ClusterName(uid string) string {
-	const enough = 8
-	return "cluster-" + uid[:min(enough, len(uid))]
+	const length = 8
+	return "cluster-" + uid[:min(length, len(uid))]
 }
 
-// New returns an Enricher. cache serves Nodes; live reads from the API server.
-func New(cluster string, cache, live client.Reader) *Enricher {
+// New returns an Enricher. nodes serves Nodes, and live reads from the API server.
+func New(cluster string, nodes, live client.Reader) *Enricher {
 	return &Enricher{
-		cluster: cluster, cache: cache, live: live, timeout: lookupTimeout,
-		known: expirable.NewLRU[subject, alarm.Object](rememberedObjects, nil, rememberFor),
+		cluster: cluster, nodes: nodes, live: live, timeout: lookupTimeout,
+		objects: expirable.NewLRU[cacheKey, alarm.Object](maxCachedObjects, nil, cacheTTL),
 	}
 }
 
-// Context returns what is known about the Event's surroundings.
+// Context returns the object that the Event regards, and data about the cluster.
 func (e *Enricher) Context(ctx context.Context, event *alarm.Event) alarm.Context {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	object, resolved := e.object(ctx, event)
 	if !resolved {
-		object = named(event.Regarding)
+		object = namesOnly(event.Regarding)
 	}
 	return alarm.Context{
 		Object: object, Resolved: resolved,
@@ -86,29 +86,29 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 	if !trusted(event) {
 		return alarm.Object{}, false
 	}
-	ref.FieldPath = "" // the same object, whichever of its containers
-	about := subject{Reference: ref}
-	if ref.Kind == "Pod" && tellsOfTrouble(event) {
-		about.trouble = cmp.Or(event.Reason, "?")
+	ref.FieldPath = "" // all containers belong to the same object
+	key := cacheKey{Reference: ref}
+	if ref.Kind == "Pod" && mayHaveCause(event) {
+		key.reason = cmp.Or(event.Reason, "?")
 	}
-	if object, ok := e.known.Get(about); ok {
+	if object, ok := e.objects.Get(key); ok {
 		return object, true
 	}
-	object, ok := e.lookUp(ctx, about)
+	object, ok := e.lookUp(ctx, key)
 	if ok && ref.Kind != "Node" {
-		e.known.Add(about, object)
+		e.objects.Add(key, object)
 	}
 	return object, ok
 }
 
-// tellsOfTrouble says whether an Event of a Pod may have a cause. That the kubelet puts
-// off a pull which has failed is of type Normal.
-func tellsOfTrouble(event *alarm.Event) bool {
+// mayHaveCause reports whether the diagnosis can explain an Event of a Pod. The kubelet
+// reports a delayed image pull as a BackOff of type Normal.
+func mayHaveCause(event *alarm.Event) bool {
 	return event.Type == corev1.EventTypeWarning || event.Reason == "BackOff"
 }
 
-func (e *Enricher) lookUp(ctx context.Context, about subject) (alarm.Object, bool) {
-	ref := about.Reference
+func (e *Enricher) lookUp(ctx context.Context, key cacheKey) (alarm.Object, bool) {
+	ref := key.Reference
 	group, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return alarm.Object{}, false
@@ -119,24 +119,22 @@ func (e *Enricher) lookUp(ctx context.Context, about subject) (alarm.Object, boo
 		return alarm.Object{}, false
 	case kind == corev1.SchemeGroupVersion.WithKind("Node"):
 		return e.node(ctx, ref)
-	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && about.trouble != "":
+	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && key.reason != "":
 		return e.pod(ctx, ref)
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
-	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	if err := e.live.Get(ctx, key, object); err != nil || !isMeant(ref, object) {
+	if err := e.live.Get(ctx, objectKey(ref), object); err != nil || !isSame(ref, object) {
 		return alarm.Object{}, false
 	}
 	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, true
 }
 
-// pod reads the Pod and why it does not run. Its Events are not read: there may be
-// many, and the one that matched is told of anyway.
+// pod reads the Pod and diagnoses why it does not run. It does not read the Pod's Events:
+// there can be many, and the message contains the one that matched.
 func (e *Enricher) pod(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
 	pod := &corev1.Pod{}
-	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	if err := e.live.Get(ctx, key, pod); err != nil || !isMeant(ref, pod) {
+	if err := e.live.Get(ctx, objectKey(ref), pod); err != nil || !isSame(ref, pod) {
 		return alarm.Object{}, false
 	}
 	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
@@ -146,31 +144,31 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference) (alarm.Object, 
 	return object, true
 }
 
-// node reads from the cache, and from the API server if the Event was quicker
-// than the cache.
+// node reads from the cache, and from the API server if the cache does not have the Node
+// yet.
 func (e *Enricher) node(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
 	node := &corev1.Node{}
-	err := e.cache.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
+	err := e.nodes.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
 	if apierrors.IsNotFound(err) {
 		err = e.live.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
 	}
-	if err != nil || !isMeant(ref, node) {
+	if err != nil || !isSame(ref, node) {
 		return alarm.Object{}, false
 	}
-	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(node), Node: describe(node)}, true
+	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(node), Node: nodeDetails(node)}, true
 }
 
 func (e *Enricher) countNodes(ctx context.Context) int64 {
 	var nodes corev1.NodeList
-	if err := e.cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := e.nodes.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return 0
 	}
 	return int64(len(nodes.Items))
 }
 
-// trusted says whether the Event's own namespace vouches for the object: anyone
-// who may create Events in a namespace can let one regard any object. Events of
-// objects without a namespace are kept in the default one.
+// trusted reports whether the Event is in the namespace that Events of the object belong
+// to. Otherwise, a tenant could get data about objects of other namespaces. Events of
+// objects without a namespace belong to the namespace default.
 func trusted(event *alarm.Event) bool {
 	if event.Regarding.Namespace == "" {
 		return event.Namespace == metav1.NamespaceDefault
@@ -178,10 +176,10 @@ func trusted(event *alarm.Event) bool {
 	return event.Namespace == event.Regarding.Namespace
 }
 
-// isMeant says whether the object is the one that is meant: neither a later one of
-// the same name, nor one without a namespace that an Event claims for its own. A
-// kubelet's Events carry the name of the Node as its UID.
-func isMeant(ref alarm.Reference, object client.Object) bool {
+// isSame reports whether the object is the one that the Event regards. It refuses another
+// object of the same name, and a cluster-scoped object that an Event claims for its
+// namespace. Kubelets use the name of the Node as its UID.
+func isSame(ref alarm.Reference, object client.Object) bool {
 	if object.GetNamespace() != ref.Namespace {
 		return false
 	}
@@ -189,7 +187,12 @@ func isMeant(ref alarm.Reference, object client.Object) bool {
 		(ref.Kind == "Node" && ref.UID == ref.Name)
 }
 
-func named(ref alarm.Reference) alarm.Object {
+func objectKey(ref alarm.Reference) client.ObjectKey {
+	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// namesOnly returns an object with the fields of the reference only.
+func namesOnly(ref alarm.Reference) alarm.Object {
 	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: alarm.ObjectMeta{
 		Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
 	}}
@@ -198,37 +201,37 @@ func named(ref alarm.Reference) alarm.Object {
 func metadata(o client.Object) alarm.ObjectMeta {
 	return alarm.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
-		Labels: bounded(o.GetLabels()), Annotations: bounded(o.GetAnnotations()),
+		Labels: limited(o.GetLabels()), Annotations: limited(o.GetAnnotations()),
 		CreationTimestamp: o.GetCreationTimestamp().Time,
 	}
 }
 
-// Bounds of labels and of annotations, each, in bytes: an object's may be 256 KiB
-// together, and thousands of objects are remembered.
+// Limits of labels, and of annotations, in bytes. An object's annotations can have 256
+// KiB, and the cache has thousands of objects.
 const (
-	maxValue    = 4 << 10
-	maxMetadata = 8 << 10
+	maxValueSize    = 4 << 10
+	maxMetadataSize = 8 << 10
 )
 
-// bounded returns what there is room for, in the order of the keys, and never the
-// last applied configuration. A value that is too long is left out.
-func bounded(m map[string]string) map[string]string {
+// limited returns the values that fit, in the order of the keys. It omits long values and
+// the last applied configuration.
+func limited(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
 	}
-	kept, room := make(map[string]string, len(m)), maxMetadata
+	kept, space := make(map[string]string, len(m)), maxMetadataSize
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		size := len(key) + len(m[key])
-		if key == corev1.LastAppliedConfigAnnotation || len(m[key]) > maxValue || size > room {
+		if key == corev1.LastAppliedConfigAnnotation || len(m[key]) > maxValueSize || size > space {
 			continue
 		}
-		room -= size
+		space -= size
 		kept[key] = m[key]
 	}
 	return kept
 }
 
-func describe(node *corev1.Node) alarm.Node {
+func nodeDetails(node *corev1.Node) alarm.Node {
 	capacity := make(map[string]string, len(node.Status.Capacity))
 	for name, quantity := range node.Status.Capacity {
 		capacity[string(name)] = quantity.String()
@@ -238,4 +241,35 @@ func describe(node *corev1.Node) alarm.Node {
 		Zone:         node.Labels[corev1.LabelTopologyZone],
 		Capacity:     capacity,
 	}
+}
+
+// TrimNode is the cache's transform for Nodes. It keeps the fields that alarms use, and
+// the resources that pods can get. These are a small part of a Node.
+func TrimNode(o any) (any, error) {
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil // a tombstone
+	}
+	annotations := node.Annotations
+	if _, found := annotations[corev1.LastAppliedConfigAnnotation]; found {
+		annotations = copyWithout(annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion,
+			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
+			Labels: node.Labels, Annotations: annotations,
+		},
+		Status: corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
+	}, nil
+}
+
+func copyWithout(annotations map[string]string, key string) map[string]string {
+	out := make(map[string]string, len(annotations))
+	for k, v := range annotations {
+		if k != key {
+			out[k] = v
+		}
+	}
+	return out
 }

@@ -15,30 +15,31 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 )
 
-// event is one of the namespace that regards an object.
+// event returns an Event in a namespace that regards an object.
 func event(namespace string, regarding alarm.Reference) *alarm.Event {
 	return &alarm.Event{Namespace: namespace, Regarding: regarding}
 }
 
-func (s *surroundings) web() alarm.Reference {
+func (s *fixture) web() alarm.Reference {
 	return alarm.Reference{
 		APIVersion: "v1", Kind: "Service", Namespace: s.namespace, Name: "web", UID: string(s.service.UID),
 	}
 }
 
-func TestAnObjectIsToldOfWithItsMetadata(t *testing.T) {
-	s := newSurroundings(t, nil)
+func TestContextHasTheMetadataOfTheObject(t *testing.T) {
+	s := newFixture(t, nil)
 	got := s.Context(t.Context(), event(s.namespace, s.web()))
 	want := alarm.Object{APIVersion: "v1", Kind: "Service", Metadata: alarm.ObjectMeta{
 		Namespace: s.namespace, Name: "web", UID: string(s.service.UID),
 		Labels:            map[string]string{"app": "web"},
-		Annotations:       map[string]string{"team": "shop"}, // and nothing of last-applied-configuration
+		Annotations:       map[string]string{"team": "shop"}, // without last-applied-configuration
 		CreationTimestamp: s.service.CreationTimestamp.Time,
 	}}
 	if diff := cmp.Diff(want, got.Object); diff != "" || !got.Resolved {
@@ -49,8 +50,8 @@ func TestAnObjectIsToldOfWithItsMetadata(t *testing.T) {
 	}
 }
 
-func TestOnlyTheObjectThatIsMeantIsToldOf(t *testing.T) {
-	s := newSurroundings(t, nil)
+func TestOnlyTheRegardedObjectIsResolved(t *testing.T) {
+	s := newFixture(t, nil)
 	other := s.cluster.Namespace(t, nil)
 	node := s.createNode(t, "trusted-node")
 	service := func(change func(*alarm.Reference)) alarm.Reference {
@@ -63,7 +64,7 @@ func TestOnlyTheObjectThatIsMeantIsToldOf(t *testing.T) {
 		ref.Namespace = namespace
 		return ref
 	}
-	NewWithT(t).Eventually(func() int64 { // until the cache knows the Node
+	NewWithT(t).Eventually(func() int64 { // until the cache has the Node
 		return s.Context(t.Context(), event(metav1.NamespaceDefault, worker)).Cluster.Nodes
 	}).Should(BeEquivalentTo(1))
 	withUID := func(ref alarm.Reference, uid string) alarm.Reference {
@@ -75,28 +76,28 @@ func TestOnlyTheObjectThatIsMeantIsToldOf(t *testing.T) {
 		regarding alarm.Reference
 		want      bool
 	}{
-		"of its own namespace":          {s.namespace, s.web(), true},
-		"whichever of its containers":   {s.namespace, service(func(r *alarm.Reference) { r.FieldPath = "spec.containers{app}" }), true},
-		"without API version":           {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "" }), true},
-		"of any version of its kind":    {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "v7" }), true},
-		"without UID":                   {s.namespace, withUID(s.web(), ""), true},
-		"of another namespace":          {other, s.web(), false},
-		"of the default namespace":      {metav1.NamespaceDefault, s.web(), false},
-		"a later one of the same name":  {s.namespace, withUID(s.web(), "3e0c4d6a-4b1c-4f0e-8f3e-000000000000"), false},
-		"its name as UID":               {s.namespace, withUID(s.web(), "web"), false},
-		"one that is gone":              {s.namespace, service(func(r *alarm.Reference) { r.Name = "gone" }), false},
-		"a kind that there is not":      {s.namespace, service(func(r *alarm.Reference) { r.APIVersion, r.Kind = "example.com/v1", "Widget" }), false},
-		"no kind":                       {s.namespace, service(func(r *alarm.Reference) { r.Kind = "" }), false},
-		"an impossible API version":     {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "a/b/c" }), false},
-		"a kind that may not be read":   {s.namespace, service(func(r *alarm.Reference) { r.Kind = "ConfigMap" }), false},
-		"a Node, as a kubelet says":     {metav1.NamespaceDefault, withUID(worker, node.Name), true},
-		"a Node without UID":            {metav1.NamespaceDefault, worker, true},
-		"a Node without API version":    {metav1.NamespaceDefault, alarm.Reference{Kind: "Node", Name: node.Name}, true},
-		"a Node with its UID":           {metav1.NamespaceDefault, withUID(worker, string(node.UID)), true},
-		"an earlier Node of that name":  {metav1.NamespaceDefault, withUID(worker, "3e0c4d6a-4b1c-4f0e-8f3e-000000000000"), false},
-		"a Node, says a tenant's Event": {s.namespace, worker, false},
-		"a Node of the tenant's own":    {s.namespace, ofNamespace(worker, s.namespace), false},
-		"a Namespace of the tenant's own": {
+		"in the same namespace":        {s.namespace, s.web(), true},
+		"of a container":               {s.namespace, service(func(r *alarm.Reference) { r.FieldPath = "spec.containers{app}" }), true},
+		"without API version":          {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "" }), true},
+		"of an unknown version":        {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "v7" }), true},
+		"without UID":                  {s.namespace, withUID(s.web(), ""), true},
+		"in another namespace":         {other, s.web(), false},
+		"in the default namespace":     {metav1.NamespaceDefault, s.web(), false},
+		"a later object of that name":  {s.namespace, withUID(s.web(), "3e0c4d6a-4b1c-4f0e-8f3e-000000000000"), false},
+		"the name as UID":              {s.namespace, withUID(s.web(), "web"), false},
+		"an object that is gone":       {s.namespace, service(func(r *alarm.Reference) { r.Name = "gone" }), false},
+		"a kind that does not exist":   {s.namespace, service(func(r *alarm.Reference) { r.APIVersion, r.Kind = "example.com/v1", "Widget" }), false},
+		"no kind":                      {s.namespace, service(func(r *alarm.Reference) { r.Kind = "" }), false},
+		"an invalid API version":       {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "a/b/c" }), false},
+		"a kind that is forbidden":     {s.namespace, service(func(r *alarm.Reference) { r.Kind = "ConfigMap" }), false},
+		"a Node, by its kubelet":       {metav1.NamespaceDefault, withUID(worker, node.Name), true},
+		"a Node without UID":           {metav1.NamespaceDefault, worker, true},
+		"a Node without API version":   {metav1.NamespaceDefault, alarm.Reference{Kind: "Node", Name: node.Name}, true},
+		"a Node with its UID":          {metav1.NamespaceDefault, withUID(worker, string(node.UID)), true},
+		"an earlier Node of that name": {metav1.NamespaceDefault, withUID(worker, "3e0c4d6a-4b1c-4f0e-8f3e-000000000000"), false},
+		"a Node, by a tenant":          {s.namespace, worker, false},
+		"a Node in a namespace":        {s.namespace, ofNamespace(worker, s.namespace), false},
+		"a Namespace in a namespace": {
 			s.namespace, alarm.Reference{APIVersion: "v1", Kind: "Namespace", Namespace: s.namespace, Name: other}, false,
 		},
 	} {
@@ -108,20 +109,19 @@ func TestOnlyTheObjectThatIsMeantIsToldOf(t *testing.T) {
 			if tc.want {
 				return
 			}
-			nothing := alarm.Object{APIVersion: tc.regarding.APIVersion, Kind: tc.regarding.Kind, Metadata: alarm.ObjectMeta{
+			namesOnly := alarm.Object{APIVersion: tc.regarding.APIVersion, Kind: tc.regarding.Kind, Metadata: alarm.ObjectMeta{
 				Namespace: tc.regarding.Namespace, Name: tc.regarding.Name, UID: tc.regarding.UID,
 			}}
-			if diff := cmp.Diff(nothing, got.Object); diff != "" {
-				t.Errorf("more is told than the Event says:\n%s", diff)
+			if diff := cmp.Diff(namesOnly, got.Object); diff != "" {
+				t.Errorf("the object has more than the names in the Event:\n%s", diff)
 			}
 		})
 	}
 }
 
-// Whoever owns an object may put 256 KiB into its annotations, and thousands of
-// objects are remembered.
-func TestOfMetadataNoMoreIsToldThanThereIsRoomFor(t *testing.T) {
-	s := newSurroundings(t, nil)
+// Annotations can have 256 KiB, and the cache has thousands of objects.
+func TestMetadataIsLimited(t *testing.T) {
+	s := newFixture(t, nil)
 	annotations := map[string]string{"a-short": "one", "long": strings.Repeat("x", 5<<10)}
 	for i := range 50 {
 		annotations[fmt.Sprintf("many-%02d", i)] = strings.Repeat("x", 1<<10)
@@ -136,18 +136,18 @@ func TestOfMetadataNoMoreIsToldThanThereIsRoomFor(t *testing.T) {
 	got := s.Context(t.Context(), event(s.namespace, alarm.Reference{
 		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: s.namespace, Name: "big",
 	}))
+	kept := got.Object.Metadata.Annotations
 	size := 0
-	for key, value := range got.Object.Metadata.Annotations {
+	for key, value := range kept {
 		size += len(key) + len(value)
 	}
-	told := got.Object.Metadata.Annotations
-	if size > 8<<10 || told["a-short"] != "one" || told["many-00"] == "" || told["long"] != "" {
-		t.Errorf("%d annotations of %d bytes are told", len(told), size)
+	if size > 8<<10 || kept["a-short"] != "one" || kept["many-00"] == "" || kept["long"] != "" {
+		t.Errorf("kept %d annotations with %d bytes", len(kept), size)
 	}
 }
 
 func TestSecretsAreNeverRead(t *testing.T) {
-	s := newSurroundings(t, nil)
+	s := newFixture(t, nil)
 	s.create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.namespace, Name: "password", Annotations: map[string]string{"note": "hunter2"},
 	}})
@@ -156,30 +156,30 @@ func TestSecretsAreNeverRead(t *testing.T) {
 			APIVersion: version, Kind: "Secret", Namespace: s.namespace, Name: "password",
 		}))
 		if got.Resolved || len(got.Object.Metadata.Annotations) > 0 {
-			t.Errorf("a Secret is told of: %+v", got.Object)
+			t.Errorf("the context contains a Secret: %+v", got.Object)
 		}
 	}
-	if asked := s.live.asked(); len(asked) > 0 {
-		t.Errorf("the API server was asked for %v", asked)
+	if reads := s.live.reads(); len(reads) > 0 {
+		t.Errorf("the API server got requests for %v", reads)
 	}
 }
 
-func TestANodeIsToldOfWithWhatANewcomerIsJudgedBy(t *testing.T) {
+func TestContextHasTheDetailsOfANode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cached fields.Selector
-		want   []string // asked of the API server
+		want   []string // reads from the API server
 	}{
 		"from the cache":       {nil, nil},
 		"newer than the cache": {fields.OneTermEqualSelector("metadata.name", "none"), []string{"Node"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := newSurroundings(t, tc.cached)
+			s := newFixture(t, tc.cached)
 			node := s.createNode(t, "worker-9")
 			about := event(metav1.NamespaceDefault, alarm.Reference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.Name})
 			if tc.cached == nil {
 				g.Eventually(func() int64 { return s.Context(t.Context(), about).Cluster.Nodes }).Should(BeEquivalentTo(1))
-				s.live.kinds = nil // of the time when the cache did not know it yet
+				s.live.kinds = nil // forget reads before the cache had the Node
 			}
 
 			got := s.Context(t.Context(), about)
@@ -195,15 +195,15 @@ func TestANodeIsToldOfWithWhatANewcomerIsJudgedBy(t *testing.T) {
 			if diff := cmp.Diff(want, got.Object); diff != "" || !got.Resolved {
 				t.Errorf("resolved=%v\n%s", got.Resolved, diff)
 			}
-			if diff := cmp.Diff(tc.want, s.live.asked()); diff != "" {
-				t.Errorf("asked of the API server:\n%s", diff)
+			if diff := cmp.Diff(tc.want, s.live.reads()); diff != "" {
+				t.Errorf("reads from the API server:\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAFloodThatRegardsOneObjectIsOneRequest(t *testing.T) {
-	s := newSurroundings(t, nil)
+func TestFloodAboutOneObjectCausesOneRequest(t *testing.T) {
+	s := newFixture(t, nil)
 	for _, container := range []string{"", "spec.containers{app}", "spec.containers{sidecar}"} {
 		ref := s.web()
 		ref.FieldPath = container
@@ -211,46 +211,46 @@ func TestAFloodThatRegardsOneObjectIsOneRequest(t *testing.T) {
 			t.Error("not resolved")
 		}
 	}
-	if diff := cmp.Diff([]string{"Service"}, s.live.asked()); diff != "" {
-		t.Errorf("asked of the API server:\n%s", diff)
+	if diff := cmp.Diff([]string{"Service"}, s.live.reads()); diff != "" {
+		t.Errorf("reads from the API server:\n%s", diff)
 	}
 }
 
-func TestAnObjectThatCameAfterItsEventIsFoundTheNextTime(t *testing.T) {
-	s := newSurroundings(t, nil)
+func TestMissingObjectIsNotCached(t *testing.T) {
+	s := newFixture(t, nil)
 	late := event(s.namespace, alarm.Reference{APIVersion: "v1", Kind: "Service", Namespace: s.namespace, Name: "late"})
 	if s.Context(t.Context(), late).Resolved {
-		t.Fatal("resolved before it exists")
+		t.Fatal("resolved before the object exists")
 	}
 	service := s.service.DeepCopy()
 	service.ObjectMeta = metav1.ObjectMeta{Namespace: s.namespace, Name: "late"}
 	service.Spec.ClusterIP, service.Spec.ClusterIPs = "", nil
 	s.create(t, service)
 	if !s.Context(t.Context(), late).Resolved {
-		t.Error("not resolved although it exists")
+		t.Error("not resolved although the object exists")
 	}
 }
 
-func TestAnAPIServerInTroubleHoldsAnAlarmUpForTwoSecondsAtMost(t *testing.T) {
+func TestSlowAPIServerDelaysAnAlarmByTwoSecondsAtMost(t *testing.T) {
 	hanging := hangingReader{}
 	e := enrich.New("test", hanging, hanging)
 	for _, kind := range []string{"Normal", "Warning"} {
 		synctest.Test(t, func(t *testing.T) {
-			begun := time.Now()
+			start := time.Now()
 			about := event("shop", alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0"})
 			about.Type = kind
 			got := e.Context(t.Context(), about)
-			if took := time.Since(begun); took != 2*time.Second {
-				t.Errorf("it took %v", took)
+			if took := time.Since(start); took != 2*time.Second {
+				t.Errorf("the call took %v", took)
 			}
 			if got.Resolved || got.Object.Metadata.Name != "web-0" {
-				t.Errorf("got %+v, want the names alone", got)
+				t.Errorf("got %+v, want the names only", got)
 			}
 		})
 	}
 }
 
-// hangingReader answers when its caller has given up.
+// hangingReader returns only when its context ends.
 type hangingReader struct{}
 
 func (hangingReader) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -263,15 +263,15 @@ func (hangingReader) List(ctx context.Context, _ client.ObjectList, _ ...client.
 	return ctx.Err()
 }
 
-// warning is an Event of a pod of the namespace, as a kubelet reports it.
-func (s *surroundings) warning(pod *corev1.Pod, kind, reason string) *alarm.Event {
+// warning returns an Event of a pod, as a kubelet reports it.
+func (s *fixture) warning(pod *corev1.Pod, kind, reason string) *alarm.Event {
 	e := event(s.namespace, alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: s.namespace, Name: pod.Name, UID: string(pod.UID)})
 	e.Type, e.Reason = kind, reason
 	return e
 }
 
-// createPod creates a pod that has run out of memory, as its kubelet says.
-func (s *surroundings) createPod(t *testing.T) *corev1.Pod {
+// createPod creates a pod with the status of one that exceeded its memory limit.
+func (s *fixture) createPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	s.create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"}})
 	limit := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
@@ -296,9 +296,9 @@ func (s *surroundings) createPod(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-func TestAWarningOfAPodIsToldWithItsCause(t *testing.T) {
+func TestWarningOfAPodHasItsCause(t *testing.T) {
 	const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or have it use less`
-	s := newSurroundings(t, nil)
+	s := newFixture(t, nil)
 	pod := s.createPod(t)
 	got := s.Context(t.Context(), s.warning(pod, "Warning", "BackOff"))
 	want := alarm.Object{APIVersion: "v1", Kind: "Pod", Cause: cause, Metadata: alarm.ObjectMeta{
@@ -313,14 +313,14 @@ func TestAWarningOfAPodIsToldWithItsCause(t *testing.T) {
 			t.Errorf("the cause is %q", got.Object.Cause)
 		}
 	}
-	if diff := cmp.Diff([]string{"whole Pod"}, s.live.asked()); diff != "" {
-		t.Errorf("asked of the API server:\n%s", diff)
+	if diff := cmp.Diff([]string{"whole Pod"}, s.live.reads()); diff != "" {
+		t.Errorf("reads from the API server:\n%s", diff)
 	}
 }
 
-// A kubelet has no Warning for a pull that it puts off.
-func TestAPullThatIsPutOffIsToldWithItsCause(t *testing.T) {
-	s := newSurroundings(t, nil)
+// The kubelet reports a delayed pull as a Normal Event.
+func TestDelayedImagePullHasItsCause(t *testing.T) {
+	s := newFixture(t, nil)
 	pod := s.createPod(t)
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 		Reason: "ImagePullBackOff", Message: `Back-off pulling image "example.com/hungry:1": ErrImagePull: dial tcp: connect: connection refused`,
@@ -334,11 +334,11 @@ func TestAPullThatIsPutOffIsToldWithItsCause(t *testing.T) {
 	}
 }
 
-func TestACauseIsOfTheMomentOfItsWarning(t *testing.T) {
-	s := newSurroundings(t, nil)
+func TestCauseIsReadForEachReason(t *testing.T) {
+	s := newFixture(t, nil)
 	pod := s.createPod(t)
 	if got := s.Context(t.Context(), s.warning(pod, "Normal", "Pulled")); got.Object.Cause != "" || !got.Resolved {
-		t.Errorf("nothing is wrong: %+v", got)
+		t.Errorf("a Normal Event has a cause: %+v", got)
 	}
 	before := s.Context(t.Context(), s.warning(pod, "Warning", "BackOff")).Object.Cause
 	pod.Status.ContainerStatuses[0].LastTerminationState = corev1.ContainerState{}
@@ -352,13 +352,13 @@ func TestACauseIsOfTheMomentOfItsWarning(t *testing.T) {
 	if !strings.Contains(before, "memory") || !strings.Contains(after, `ConfigMap "settings" does not exist`) {
 		t.Errorf("got %q, then %q", before, after)
 	}
-	if diff := cmp.Diff([]string{"Pod", "whole Pod", "whole Pod"}, s.live.asked()); diff != "" {
-		t.Errorf("asked of the API server:\n%s", diff)
+	if diff := cmp.Diff([]string{"Pod", "whole Pod", "whole Pod"}, s.live.reads()); diff != "" {
+		t.Errorf("reads from the API server:\n%s", diff)
 	}
 }
 
-func TestACauseIsOfThePodThatIsMeant(t *testing.T) {
-	s := newSurroundings(t, nil)
+func TestCauseIsOfTheRegardedPod(t *testing.T) {
+	s := newFixture(t, nil)
 	pod := s.createPod(t)
 	former := pod.DeepCopy()
 	former.UID = "3e0c4d6a-4b1c-4f0e-8f3e-000000000000"
@@ -369,5 +369,44 @@ func TestACauseIsOfThePodThatIsMeant(t *testing.T) {
 	foreign.Namespace = metav1.NamespaceDefault
 	if got := s.Context(t.Context(), foreign); got.Resolved || got.Object.Cause != "" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestTrimNodeKeepsTheUsedFields(t *testing.T) {
+	now := metav1.Now()
+	kept := metav1.ObjectMeta{
+		Name: "node-0", UID: "uid", ResourceVersion: "7", CreationTimestamp: now, DeletionTimestamp: &now,
+		Labels: map[string]string{"pool": "web"}, Annotations: map[string]string{"rack": "7"},
+	}
+	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	whole := &corev1.Node{
+		ObjectMeta: *kept.DeepCopy(),
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///i-1", Taints: []corev1.Taint{{Key: "a"}}},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: capacity,
+			Images:     []corev1.ContainerImage{{Names: []string{"example.com/a:1"}}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}},
+			Addresses:  []corev1.NodeAddress{{Address: "10.0.0.1"}},
+		},
+	}
+	whole.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
+	whole.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	whole.OwnerReferences = []metav1.OwnerReference{{Name: "a"}}
+	whole.Finalizers = []string{"a"}
+
+	got, err := enrich.TrimNode(whole.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &corev1.Node{ObjectMeta: kept, Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTrimNodeIgnoresOtherObjects(t *testing.T) {
+	want := cache.DeletedFinalStateUnknown{Key: "node-0"}
+	if got, err := enrich.TrimNode(want); err != nil || got != any(want) {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -2,8 +2,8 @@ package enrich
 
 import "time"
 
-// Patient lets a look-up take as long as a busy machine needs.
-func (e *Enricher) Patient() *Enricher {
+// WithLongTimeout allows for reads on a busy machine.
+func (e *Enricher) WithLongTimeout() *Enricher {
 	e.timeout = time.Minute
 	return e
 }

@@ -2,6 +2,7 @@ package enrich_test
 
 import (
 	"context"
+	"os"
 	"sync"
 	"testing"
 
@@ -17,24 +18,22 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// surroundings are an Enricher with the operator's own rights, and what it asked
-// the API server for.
-type surroundings struct {
+// fixture is an Enricher with the operator's permissions, and the requests that it made.
+type fixture struct {
 	*enrich.Enricher
 	cluster *cluster.Cluster
 	live    *recordingReader
-	// namespace has a Service web.
+	// namespace contains the Service web.
 	namespace string
 	service   *corev1.Service
 }
 
-// newSurroundings returns an Enricher whose cache holds all Nodes, or, with a
-// selector, those that it selects.
-func newSurroundings(t *testing.T, nodes fields.Selector) *surroundings {
+// newFixture returns a fixture whose cache contains the selected Nodes, or all of them.
+func newFixture(t *testing.T, nodes fields.Selector) *fixture {
 	t.Helper()
 	c := cluster.Shared(t)
 	config := c.OperatorConfig(t)
-	s := &surroundings{cluster: c, live: &recordingReader{Reader: newReader(t, config)}, namespace: c.Namespace(t, nil)}
+	s := &fixture{cluster: c, live: &recordingReader{Reader: newReader(t, config)}, namespace: c.Namespace(t, nil)}
 	s.service = &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.namespace, Name: "web", Labels: map[string]string{"app": "web"},
@@ -43,7 +42,7 @@ func newSurroundings(t *testing.T, nodes fields.Selector) *surroundings {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	s.create(t, s.service)
-	s.Enricher = enrich.New("test", startCache(t, config, nodes), s.live).Patient()
+	s.Enricher = enrich.New("test", startCache(t, config, nodes), s.live).WithLongTimeout()
 	return s
 }
 
@@ -56,7 +55,7 @@ func newReader(t *testing.T, config *rest.Config) client.Reader {
 	return reader
 }
 
-// startCache starts a cache like the operator's and returns when it is filled.
+// startCache starts a cache like the operator's and waits until it is filled.
 func startCache(t *testing.T, config *rest.Config, nodes fields.Selector) ctrlcache.Cache {
 	t.Helper()
 	c, err := ctrlcache.New(config, ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{
@@ -80,15 +79,15 @@ func startCache(t *testing.T, config *rest.Config, nodes fields.Selector) ctrlca
 	return c
 }
 
-func (s *surroundings) create(t *testing.T, o client.Object) {
+func (s *fixture) create(t *testing.T, o client.Object) {
 	t.Helper()
 	if err := s.cluster.Client.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// createNode creates a Node for the length of the test.
-func (s *surroundings) createNode(t *testing.T, name string) *corev1.Node {
+// createNode creates a Node and deletes it after the test.
+func (s *fixture) createNode(t *testing.T, name string) *corev1.Node {
 	t.Helper()
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -105,7 +104,7 @@ func (s *surroundings) createNode(t *testing.T, name string) *corev1.Node {
 	return node
 }
 
-// recordingReader remembers what it was asked for.
+// recordingReader records the kinds that were read.
 type recordingReader struct {
 	client.Reader
 	mu    sync.Mutex
@@ -114,7 +113,7 @@ type recordingReader struct {
 
 func (r *recordingReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	r.mu.Lock()
-	kind := o.GetObjectKind().GroupVersionKind().Kind
+	kind := o.GetObjectKind().GroupVersionKind().Kind // empty for typed objects
 	switch o.(type) {
 	case *corev1.Node:
 		kind = "Node"
@@ -126,8 +125,10 @@ func (r *recordingReader) Get(ctx context.Context, key client.ObjectKey, o clien
 	return r.Reader.Get(ctx, key, o, opts...)
 }
 
-func (r *recordingReader) asked() []string {
+func (r *recordingReader) reads() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.kinds
 }
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }

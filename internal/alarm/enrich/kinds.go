@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// These are the kinds that readable names.
+// These are the same kinds as in readable.
 //
-// Labels and annotations of what an Event regards are matched and told of, and the cause
-// that a Pod's status shows.
+// Alarms match the labels and annotations of objects. Messages show them, and the cause
+// in the status of a Pod.
 // +kubebuilder:rbac:groups="",resources=pods;services;persistentvolumeclaims;persistentvolumes;replicationcontrollers,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=daemonsets;deployments;replicasets;statefulsets,verbs=get
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get
@@ -18,17 +18,16 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get
 //
-// Of Nodes, a trimmed cache is kept.
+// Alarms use the details of Nodes, which are cached.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
-// readable are the kinds that are looked up, in the version that is asked for:
-// those of which the role lets the operator read metadata. Whatever version an
-// Event names: who may create Events can make up as many as they like, and finding
-// out whether there is one would cost a request.
+// readable are the kinds that the operator's role allows it to read, with the version that
+// it reads. It ignores the version in Events: a tenant can invent versions, and each
+// attempt to find one would cost a request.
 //
-// Whoever creates an alarm must be allowed to get the same kinds:
-// config/admission/alarms.yaml. Secrets are not among them, since their annotations
-// may hold their values.
+// The admission policy in config/admission/alarms.yaml requires that authors of alarms
+// can get the same kinds. Secrets are not included, because their annotations can contain
+// their values.
 var readable = versions(map[schema.GroupVersion][]string{
 	{Version: "v1"}:                             {"Node", "PersistentVolume", "PersistentVolumeClaim", "Pod", "ReplicationController", "Service"},
 	{Group: "apps", Version: "v1"}:              {"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"},
@@ -49,5 +48,5 @@ func versions(byGroup map[schema.GroupVersion][]string) map[schema.GroupKind]sch
 	return kinds
 }
 
-// Kinds returns the kinds that are looked up, in no particular order.
+// Kinds returns the kinds that an Enricher reads, in no particular order.
 func Kinds() []schema.GroupVersionKind { return slices.Collect(maps.Values(readable)) }

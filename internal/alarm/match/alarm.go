@@ -1,6 +1,13 @@
+// Package match compiles alarms, finds the alarms that an occurrence matches, and renders
+// their messages. It also has the pure parts of thresholds, groups and mutes.
+//
+// The package uses no Kubernetes client, no clock and no goroutine. Callers pass in all
+// data about the cluster. Table tests therefore reach every decision, and a replay of the
+// same Events gives the same messages.
 package match
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -10,21 +17,21 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/calendar"
+	"github.com/bongsu-io/bongsu/internal/glob"
 )
 
-// Definition is an alarm as the API has it.
+// Definition is an alarm as it is in the API.
 type Definition struct {
 	ID alarm.ID
-	// UID of the object; part of the idempotency key of its messages.
+	// UID is the UID of the object. It is part of the idempotency keys of its messages.
 	UID string
-	// CreatedAt is the object's creationTimestamp: what was observed before it
-	// does not match.
+	// CreatedAt is the object's creationTimestamp. Earlier occurrences do not match.
 	CreatedAt time.Time
 	Spec      v1alpha1.AlarmSpec
-	// NamespaceSelector is ClusterAlarmSpec.NamespaceSelector; nil means every
-	// namespace, and objects that have none.
+	// NamespaceSelector is ClusterAlarmSpec.NamespaceSelector. Nil selects every
+	// namespace, and objects without a namespace.
 	NamespaceSelector *metav1.LabelSelector
-	// Receivers are the keys of the receivers, opaque here.
+	// Receivers are the keys of the receivers. This package does not interpret them.
 	Receivers []string
 }
 
@@ -45,10 +52,11 @@ type Alarm struct {
 	text       *template // nil: the default
 }
 
-// Threshold returns what it takes for an occurrence to be sent; nil is nothing.
+// Threshold returns the alarm's threshold, or nil if it has none.
 func (a *Alarm) Threshold() *Threshold { return a.threshold }
 
-// Window is how far back the alarm looks to judge an occurrence.
+// Window returns how old the occurrences can be that influence the alarm's decision about
+// the present one.
 func (a *Alarm) Window() time.Duration {
 	var window time.Duration
 	if a.threshold != nil {
@@ -60,22 +68,21 @@ func (a *Alarm) Window() time.Duration {
 	return window
 }
 
-// Grouping returns what is put into one message; nil is nothing.
+// Grouping returns how the alarm groups its occurrences, or nil if it does not.
 func (a *Alarm) Grouping() *Grouping { return a.group }
 
-// Muted tells whether what happens at a time is not to be sent.
+// Muted reports whether the alarm is muted at a time.
 func (a *Alarm) Muted(at time.Time) bool {
 	return slices.ContainsFunc(a.mutes, func(w *calendar.Window) bool { return w.Contains(at) })
 }
 
-// sees tells whether the alarm's scope includes the occurrence, as far as that
-// does not depend on the labels of a namespace.
+// inScope reports whether the alarm's scope includes the occurrence. It does not check
+// the labels of the namespace.
 //
-// An Event's own namespace and that of its regarding object need not agree (the
-// API server does not force them to), and whoever may edit one namespace may
-// write Events that regard another: only where both agree is an Event of that
-// namespace.
-func (a *Alarm) sees(occ *alarm.Occurrence) bool {
+// An Event's own namespace and that of its regarding object can differ, because the API
+// server does not compare them. A tenant can therefore write Events that regard objects
+// of other namespaces. An Event counts as one of a namespace only if both agree.
+func (a *Alarm) inScope(occ *alarm.Occurrence) bool {
 	if occ.ObservedAt.Before(a.createdAt) {
 		return false
 	}
@@ -86,9 +93,64 @@ func (a *Alarm) sees(occ *alarm.Occurrence) bool {
 	return trusted && (a.ID.Kind == alarm.KindClusterAlarm || namespace == a.ID.Namespace)
 }
 
-// trustedNamespace is the namespace that the Event and its regarding object both
-// are in; false if they are not in one and the same.
+// trustedNamespace returns the namespace of the Event and of its regarding object. It
+// returns false if they differ, or if the object has none.
 func trustedNamespace(event *alarm.Event) (string, bool) {
 	namespace := event.Regarding.Namespace
 	return namespace, namespace != "" && namespace == event.Namespace
+}
+
+// entry is a compiled EventMatch. An empty or nil field accepts everything.
+type entry struct {
+	kinds, reasons, types []string
+	names                 []glob.Pattern
+	note                  glob.Pattern
+	objectSelector        labels.Selector
+	expression            *expression
+}
+
+// accepts checks the fields that need only the Event. It does not check the reason,
+// because the index has found the entry by it. It adds the steps that globs took to
+// steps.
+func (e *entry) accepts(event *alarm.Event, steps *int) bool {
+	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
+		anyOrOneOf(e.types, event.Type) &&
+		e.acceptsName(event.Regarding.Name, steps) &&
+		e.note.MatchCounting(event.Note, steps)
+}
+
+func anyOrOneOf(accepted []string, value string) bool {
+	return len(accepted) == 0 || slices.Contains(accepted, value)
+}
+
+func (e *entry) acceptsName(name string, steps *int) bool {
+	if len(e.names) == 0 {
+		return true
+	}
+	for _, g := range e.names {
+		if g.MatchCounting(name, steps) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *entry) needsContext() bool {
+	return e.objectSelector != nil || e.expression != nil && e.expression.needsContext
+}
+
+// evaluate decides on an Event that the entry accepts.
+func (e *entry) evaluate(ctx context.Context, vars *variables) Result {
+	if e.objectSelector != nil {
+		if !vars.context.Resolved {
+			return Result{Outcome: Unresolved}
+		}
+		if !e.objectSelector.Matches(labels.Set(vars.context.Object.Metadata.Labels)) {
+			return Result{Outcome: NotMatched}
+		}
+	}
+	if e.expression == nil {
+		return Result{Outcome: Matched}
+	}
+	return e.expression.evaluateCondition(ctx, vars)
 }

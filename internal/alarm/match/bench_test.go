@@ -8,9 +8,9 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// fleet is a realistic mix: of a hundred alarms one is a ClusterAlarm of Nodes,
-// one takes all Warnings of its namespace, the rest name kinds and reasons of
-// theirs; twenty to a namespace.
+// fleet returns a realistic mix with twenty alarms in each namespace. One in a hundred is
+// a ClusterAlarm for Nodes, and one matches all Warnings of its namespace. The others name
+// kinds and reasons.
 func fleet(t testing.TB, n int) []*Alarm {
 	reasons := []string{"BackOff", "Failed", "FailedScheduling", "Unhealthy", "Killing", "FailedMount"}
 	kinds := []string{"Pod", "Job", "Deployment", "ReplicaSet"}
@@ -33,7 +33,7 @@ func fleet(t testing.TB, n int) []*Alarm {
 	return alarms
 }
 
-// stream is what happens in a cluster: mostly what no alarm is about.
+// stream returns typical occurrences. No alarm matches most of them.
 func stream() []*alarm.Occurrence {
 	occurrences := make([]*alarm.Occurrence, 0, 1000)
 	for i := range cap(occurrences) {
@@ -49,7 +49,7 @@ func stream() []*alarm.Occurrence {
 	return occurrences
 }
 
-// BenchmarkMatch is one occurrence: candidates found and judged.
+// BenchmarkMatch finds and evaluates the candidates of one occurrence.
 func BenchmarkMatch(b *testing.B) {
 	occurrences, known := stream(), podContext()
 	for _, n := range []int{10, 1000, 10_000} {
@@ -97,7 +97,7 @@ func BenchmarkExpression(b *testing.B) {
 		"event":   `event.count > 3`,
 		"nested":  `event.regarding.name == "web-0"`,
 		"several": `event.regarding.kind == "Pod" && event.note.contains("off") && object.metadata.labels.app == "web"`,
-		"dear":    `object.metadata.annotations.all(k, object.metadata.annotations[k].contains("anna"))`,
+		"costly":  `object.metadata.annotations.all(k, object.metadata.annotations[k].contains("anna"))`,
 	} {
 		a := mustCompile(b, clusterAlarm(v1alpha1.EventMatch{Expression: text}))
 		candidate, known := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil, nil)[0], podContext()

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,23 +19,22 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Compiler makes Alarms of Definitions. It is safe for concurrent use.
+// Compiler compiles Definitions into Alarms. It is safe for concurrent use.
 type Compiler struct {
 	env *cel.Env
 }
 
-// NewCompiler returns a Compiler; it fails only if the environment of
-// expressions is itself wrong.
+// NewCompiler returns a Compiler. It fails only if the CEL environment is invalid.
 func NewCompiler() (*Compiler, error) {
 	env, err := newEnv()
 	if err != nil {
-		return nil, fmt.Errorf("environment of expressions: %w", err)
+		return nil, fmt.Errorf("create the CEL environment: %w", err)
 	}
 	return &Compiler{env: env}, nil
 }
 
-// Compile checks and compiles an alarm. Its error is a *CompileError: the user's
-// to correct.
+// Compile validates and compiles an alarm. Its error is a *CompileError, which the author
+// of the alarm must correct.
 func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 	a := &Alarm{
 		ID:        def.ID,
@@ -90,7 +91,7 @@ func (c *Compiler) compileEntry(field string, match *v1alpha1.EventMatch) (entry
 		e.names = append(e.names, glob.Pattern(name))
 	}
 	var err error
-	if e.object, err = compileSelector(field+".objectSelector", match.ObjectSelector); err != nil {
+	if e.objectSelector, err = compileSelector(field+".objectSelector", match.ObjectSelector); err != nil {
 		return entry{}, err
 	}
 	if match.Expression != "" {
@@ -99,8 +100,8 @@ func (c *Compiler) compileEntry(field string, match *v1alpha1.EventMatch) (entry
 	return e, err
 }
 
-// compileSelector returns nil for a selector that is not given, which is not the
-// same as one that selects everything.
+// compileSelector returns nil for a selector that is not set. An empty selector, in
+// contrast, selects everything.
 func compileSelector(field string, selector *metav1.LabelSelector) (labels.Selector, error) {
 	if selector == nil {
 		return nil, nil
@@ -125,14 +126,60 @@ func compileMutes(specs []v1alpha1.MuteWindow) ([]*calendar.Window, error) {
 		field := fmt.Sprintf("spec.mute[%d]", i)
 		for j := range specs[:i] {
 			if equality.Semantic.DeepEqual(specs[i], specs[j]) {
-				return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMute, Field: field, Message: fmt.Sprintf("it is the same as spec.mute[%d]", j)}
+				return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMute, Field: field, Message: fmt.Sprintf("duplicate of spec.mute[%d]: remove one of them", j)}
 			}
 		}
 		w, err := calendar.New(&specs[i])
-		if wrong, ok := errors.AsType[*calendar.Error](err); ok {
-			return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMute, Field: field + "." + wrong.Field, Message: wrong.Message}
+		if invalid, ok := errors.AsType[*calendar.Error](err); ok {
+			return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMute, Field: field + "." + invalid.Field, Message: invalid.Message}
 		}
 		windows = append(windows, w)
 	}
 	return windows, nil
+}
+
+// maxCompileMessage is the maximum length of an error message, in characters. The message
+// appears in a condition, together with the name of the field.
+const maxCompileMessage = 500
+
+// CompileError describes what is wrong with an alarm, and where.
+type CompileError struct {
+	// Reason is the reason of the Ready condition: v1alpha1.ReasonInvalidExpression,
+	// ReasonInvalidMatch, ReasonInvalidGroup or ReasonInvalidMute.
+	Reason string
+	// Field is the path of the field, for example spec.match[0].expression.
+	Field string
+	// Line and Column are the position in the text of the field. They start at 1 and
+	// count characters. They are 0 if the whole field is invalid.
+	Line, Column int
+	// Text is the whole text of the field, if Line and Column are set.
+	Text    string
+	Message string
+}
+
+// Error returns one sentence with the field, the position and the message.
+func (e *CompileError) Error() string {
+	switch {
+	case e.Line > 1:
+		return fmt.Sprintf("%s is invalid at line %d, column %d: %s", e.Field, e.Line, e.Column, e.Message)
+	case e.Column > 0:
+		return fmt.Sprintf("%s is invalid at column %d: %s", e.Field, e.Column, e.Message)
+	default:
+		return fmt.Sprintf("%s is invalid: %s", e.Field, e.Message)
+	}
+}
+
+// expressionError returns a CompileError for an offset, in bytes, in the text of the
+// field.
+func expressionError(field, text string, offset int, format string, args ...any) *CompileError {
+	before := text[:offset]
+	lastLine := before[strings.LastIndexByte(before, '\n')+1:]
+	return &CompileError{
+		Reason:  v1alpha1.ReasonInvalidExpression,
+		Field:   field,
+		Text:    text,
+		Line:    1 + strings.Count(before, "\n"),
+		Column:  1 + utf8.RuneCountInString(lastLine),
+		Message: plaintext.CutRunes(plaintext.Line(fmt.Sprintf(format, args...)), maxCompileMessage),
+	}
 }

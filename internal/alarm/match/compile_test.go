@@ -30,7 +30,7 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		def          Definition
 		reason       string
-		wantError    string // how the text begins
+		wantError    string // prefix of the text
 		line, column int
 	}{
 		"undeclared name": {
@@ -42,7 +42,7 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 		"on the second line": {
 			expression("true &&\n  evnt"), invalidExpression,
 			"spec.match[0].expression is invalid at line 2, column 3: undeclared reference to 'evnt'", 2, 3},
-		"after characters of several bytes": {
+		"after multi-byte characters": {
 			expression(`"봉수" == evnt`), invalidExpression,
 			"spec.match[0].expression is invalid at column 9: undeclared reference to 'evnt'", 1, 9},
 		"syntax": {
@@ -50,26 +50,26 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 			"spec.match[0].expression is invalid at column 14: Syntax error: ", 1, 14},
 		"not a bool": {
 			expression(`event.count`), invalidExpression,
-			"spec.match[0].expression is invalid at column 1: it is of type int and must be bool", 1, 1},
-		"not surely a bool": {
+			"spec.match[0].expression is invalid at column 1: the result is of type int: it must be bool", 1, 1},
+		"perhaps not a bool": {
 			expression(`dyn(true)`), invalidExpression,
-			"spec.match[0].expression is invalid at column 1: it is of type dyn and must be bool", 1, 1},
+			"spec.match[0].expression is invalid at column 1: the result is of type dyn: it must be bool", 1, 1},
 		"regular expression": {
 			expression(`event.note.matches("(")`), invalidExpression,
 			"spec.match[0].expression is invalid at column 20: ", 1, 20},
 		"cost too high": {
 			expression(`object.metadata.annotations.all(a, object.metadata.annotations.all(b, a == b))`), invalidExpression,
-			"spec.match[0].expression is invalid at column 1: its cost may reach ", 1, 1},
-		"cost without a bound": {
+			"spec.match[0].expression is invalid at column 1: the cost can reach ", 1, 1},
+		"unbounded cost": {
 			expression(`event.note.contains("%s".format([event.note]))`), invalidExpression,
-			"spec.match[0].expression is invalid at column 1: its cost has no bound; the limit is 100000", 1, 1},
-		"an object of its own": {
+			"spec.match[0].expression is invalid at column 1: the cost is unbounded, the limit is 100000: write a cheaper expression", 1, 1},
+		"constructed object": {
 			expression(`Event{note: "x"}.note == "x"`), invalidExpression,
-			"spec.match[0].expression is invalid at column 1: an expression can not make an object", 1, 1},
+			"spec.match[0].expression is invalid at column 1: an expression cannot construct an object", 1, 1},
 		"text that grows": {
 			expression(`event.note.replace("", event.note).replace("", event.note).size() > 3`), invalidExpression,
-			"spec.match[0].expression is invalid at column 1: its cost may reach ", 1, 1},
-		"the entry is named": {
+			"spec.match[0].expression is invalid at column 1: the cost can reach ", 1, 1},
+		"second entry": {
 			clusterAlarm(v1alpha1.EventMatch{}, v1alpha1.EventMatch{Expression: "x"}), invalidExpression,
 			"spec.match[1].expression is invalid at column 1: undeclared reference to 'x'", 1, 1},
 		"objectSelector": {
@@ -81,7 +81,7 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 		"title": {
 			message("a ${event.reason} b ${evnt.reason}", ""), invalidExpression,
 			"spec.message.title is invalid at column 23: undeclared reference to 'evnt'", 1, 23},
-		"text, second line, after $${ and several bytes": {
+		"text, second line, after $${ and multi-byte characters": {
 			message("", "first\n봉수 $${ ${ evnt }"), invalidExpression,
 			"spec.message.text is invalid at line 2, column 11: undeclared reference to 'evnt'", 2, 11},
 		"template without an end": {
@@ -93,12 +93,12 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 		"template with an empty expression": {
 			message("a${ }", ""), invalidExpression,
 			"spec.message.title is invalid at column 4: the expression is empty", 1, 4},
-		"value that can not be printed": {
+		"value that cannot be printed": {
 			message("${event.regarding}", ""), invalidExpression,
-			"spec.message.title is invalid at column 3: it is of type Reference, which can not be printed", 1, 3},
+			"spec.message.title is invalid at column 3: the value is of type Reference, which cannot be printed", 1, 3},
 		"template of too many costly parts": {
 			message("", strings.Repeat(`${event.note.split(" ").exists(w, w == "x")}`, 20)), invalidExpression,
-			"spec.message.text is invalid at column 575: its cost may reach ", 1, 575},
+			"spec.message.text is invalid at column 575: the cost can reach ", 1, 575},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := compile(t, tc.def)
@@ -107,7 +107,7 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 				t.Fatalf("got error %v, want a CompileError", err)
 			}
 			if !strings.HasPrefix(err.Error(), tc.wantError) {
-				t.Errorf("got %q, want it to begin with %q", err, tc.wantError)
+				t.Errorf("got %q, want the prefix %q", err, tc.wantError)
 			}
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("the error is not one line: %q", err)

@@ -12,30 +12,30 @@ import (
 	"github.com/bongsu-io/bongsu/internal/glob"
 )
 
-// Example makes up an occurrence, and an object for it, that the alarm's first entry
-// matches: a test can be sent before anything has happened. Whether its expression is
-// true of them nobody knows.
+// Example returns an invented occurrence, and its object, that the alarm's first entry
+// matches. You can send a test message with it before anything has happened. It does not
+// check whether the entry's expression is true.
 func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
 	var e entry
 	if len(a.entries) > 0 {
 		e = a.entries[0]
 	}
-	ref := alarm.Reference{APIVersion: "v1", Kind: first(e.kinds, "Pod"), Name: first(e.names, "example"), UID: "example"}
+	ref := alarm.Reference{APIVersion: "v1", Kind: exampleOf(e.kinds, "Pod"), Name: exampleOf(e.names, "example"), UID: "example"}
 	namespace := cmp.Or(a.ID.Namespace, "default")
 	if ref.Kind != "Node" || a.ID.Kind == alarm.KindAlarm {
 		ref.Namespace = namespace
 	}
 	event := alarm.Event{
 		Namespace: namespace, Name: "example", UID: "example",
-		Type: first(e.types, "Warning"), Reason: first(e.reasons, "Example"),
-		Note: first([]glob.Pattern{e.note}, "an example, made up to test this alarm"), Count: 1, FirstSeen: at, LastSeen: at,
+		Type: exampleOf(e.types, "Warning"), Reason: exampleOf(e.reasons, "Example"),
+		Note: exampleOf([]glob.Pattern{e.note}, "an example, invented to test this alarm"), Count: 1, FirstSeen: at, LastSeen: at,
 		Regarding: ref, ReportingController: "example",
 	}
 	known := alarm.Context{Resolved: true, Object: alarm.Object{
 		APIVersion: ref.APIVersion, Kind: ref.Kind,
 		Metadata: alarm.ObjectMeta{
 			Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
-			Labels: labelsFor(e.object), CreationTimestamp: at,
+			Labels: labelsMatching(e.objectSelector), CreationTimestamp: at,
 		},
 	}}
 	if ref.Kind == "Node" {
@@ -46,10 +46,11 @@ func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
 	return alarm.Occurrence{Event: event, Increase: 1, Position: 1, ObservedAt: at}, known
 }
 
-// first is a text that the first of the patterns matches, or another if there is none.
-func first[P ~string](patterns []P, otherwise string) string {
+// exampleOf returns a text that matches the first of the patterns, or the fallback if
+// there is none.
+func exampleOf[P ~string](patterns []P, fallback string) string {
 	if len(patterns) == 0 || patterns[0] == "" {
-		return otherwise
+		return fallback
 	}
 	if _, isGlob := any(patterns[0]).(glob.Pattern); isGlob {
 		return strings.NewReplacer("*", "example", "?", "x").Replace(string(patterns[0]))
@@ -57,21 +58,22 @@ func first[P ~string](patterns []P, otherwise string) string {
 	return string(patterns[0])
 }
 
-// labelsFor are labels that a selector selects, as far as it says what must be there.
-func labelsFor(selector labels.Selector) map[string]string {
+// labelsMatching returns labels that the selector selects, as far as it says which labels
+// must exist.
+func labelsMatching(selector labels.Selector) map[string]string {
 	if selector == nil {
 		return nil
 	}
 	requirements, _ := selector.Requirements()
-	made := map[string]string{}
+	matching := map[string]string{}
 	for _, r := range requirements {
 		switch r.Operator() {
 		case selection.In, selection.Equals, selection.DoubleEquals:
-			made[r.Key()] = r.ValuesUnsorted()[0]
+			matching[r.Key()] = r.ValuesUnsorted()[0]
 		case selection.Exists:
-			made[r.Key()] = "example"
-		default: // what must not be there is not
+			matching[r.Key()] = "example"
+		default: // the label must not exist
 		}
 	}
-	return made
+	return matching
 }

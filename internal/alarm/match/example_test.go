@@ -1,17 +1,15 @@
 package match
 
 import (
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
-func TestAnExampleIsWhatTheAlarmMatches(t *testing.T) {
+func TestExampleMatchesItsAlarm(t *testing.T) {
 	for name, match := range map[string]v1alpha1.EventMatch{
 		"anything": {},
 		"a node":   {Kinds: []string{"Node"}, Reasons: []string{"NodeReady"}},
@@ -33,20 +31,9 @@ func TestAnExampleIsWhatTheAlarmMatches(t *testing.T) {
 				occ, known := a.Example(lastSeen)
 				candidates := NewIndex([]*Alarm{a}).Candidates(&occ, nil, nil)
 				if len(candidates) != 1 || candidates[0].Match(t.Context(), &known).Outcome != Matched {
-					t.Errorf("it does not match %+v", occ.Event)
+					t.Errorf("the alarm does not match %+v", occ.Event)
 				}
 			})
 		}
-	}
-}
-
-func TestATestIsMarkedAndOfAnAlarmOfItsOwn(t *testing.T) {
-	m := message.Message{Alarm: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "crashes"}, Title: strings.Repeat("x", message.MaxTitleLength)}
-	got := m.AsTest()
-	if !strings.HasPrefix(got.Title, "[Test] xxx") || len([]rune(got.Title)) != message.MaxTitleLength {
-		t.Errorf("the title is %q", got.Title)
-	}
-	if got.Alarm.Name != "crashes-test" || m.Alarm.Name != "crashes" {
-		t.Errorf("of alarm %q and %q", got.Alarm.Name, m.Alarm.Name)
 	}
 }

@@ -12,11 +12,10 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Grouping says which occurrences are put into one message, and how often that is
-// sent.
+// Grouping defines which occurrences share a message, and how often it is sent.
 type Grouping struct {
-	// Wait is how long a group's first message waits for more, Interval the least
-	// time between two of its messages.
+	// Wait is how long the first message of a group waits for more occurrences. Interval
+	// is the minimum time between two messages of a group.
 	Wait, Interval time.Duration
 
 	keys []groupingKey
@@ -28,7 +27,7 @@ type groupingKey struct {
 	value func(event *alarm.Event, object *alarm.Object) string
 }
 
-// eventKeys are the keys that the Event alone tells.
+// eventKeys are the keys that need only the Event.
 var eventKeys = map[string]func(event *alarm.Event) string{
 	"regarding.kind":      func(e *alarm.Event) string { return e.Regarding.Kind },
 	"regarding.namespace": func(e *alarm.Event) string { return e.Regarding.Namespace },
@@ -38,7 +37,8 @@ var eventKeys = map[string]func(event *alarm.Event) string{
 	"reportingController": func(e *alarm.Event) string { return e.ReportingController },
 }
 
-// The defaults of spec.group, for who does not ask the API server for them.
+// Defaults of spec.group, in seconds. Manifests that did not pass through an API server
+// need them.
 const (
 	defaultWait     = 5
 	defaultInterval = 300
@@ -50,11 +50,11 @@ func compileGrouping(spec *v1alpha1.AlarmGroup) (*Grouping, error) {
 	}
 	g := &Grouping{Wait: seconds(spec.WaitSeconds, defaultWait), Interval: seconds(spec.IntervalSeconds, defaultInterval)}
 	for i, text := range spec.By {
-		value := valueOf(text)
+		value := valueFunc(text)
 		if value == nil {
 			return nil, &CompileError{
 				Reason: v1alpha1.ReasonInvalidGroup, Field: fmt.Sprintf("spec.group.by[%d]", i),
-				Message: fmt.Sprintf("there is no key %q", plaintext.CutRunes(text, message.MaxTitleLength)),
+				Message: fmt.Sprintf("unknown key %q: use a field of the Event, object.labels[NAME] or object.annotations[NAME]", plaintext.CutRunes(text, message.MaxTitleLength)),
 			}
 		}
 		g.keys = append(g.keys, groupingKey{text, value})
@@ -69,27 +69,28 @@ func seconds(n *int32, byDefault int32) time.Duration {
 	return time.Duration(*n) * time.Second
 }
 
-// valueOf returns what finds the value of a key, nil if there is no such key.
-func valueOf(key string) func(*alarm.Event, *alarm.Object) string {
+// valueFunc returns the function that returns the value of a key, or nil if the key does
+// not exist.
+func valueFunc(key string) func(*alarm.Event, *alarm.Object) string {
 	if value, ok := eventKeys[key]; ok {
 		return func(e *alarm.Event, _ *alarm.Object) string { return value(e) }
 	}
-	if name, ok := within(key, "object.labels["); ok {
+	if name, ok := bracketed(key, "object.labels["); ok {
 		return func(_ *alarm.Event, o *alarm.Object) string { return o.Metadata.Labels[name] }
 	}
-	if name, ok := within(key, "object.annotations["); ok {
+	if name, ok := bracketed(key, "object.annotations["); ok {
 		return func(_ *alarm.Event, o *alarm.Object) string { return o.Metadata.Annotations[name] }
 	}
 	return nil
 }
 
-func within(key, prefix string) (name string, ok bool) {
+func bracketed(key, prefix string) (name string, ok bool) {
 	name, begins := strings.CutPrefix(key, prefix)
 	name, ends := strings.CutSuffix(name, "]")
 	return name, begins && ends && name != ""
 }
 
-// Values are what an occurrence has in common with others of its group.
+// Values returns the values that all occurrences of the group share.
 func (g *Grouping) Values(event *alarm.Event, object *alarm.Object) []alarm.GroupValue {
 	values := make([]alarm.GroupValue, 0, len(g.keys))
 	for _, k := range g.keys {
@@ -98,14 +99,14 @@ func (g *Grouping) Values(event *alarm.Event, object *alarm.Object) []alarm.Grou
 	return values
 }
 
-// Resolves says whether an occurrence tells that what its group is about is over: a
-// node is ready again, or an object of ours has recovered. That can be said only of a
-// group that is about one object.
+// Resolves reports whether the Event means that the problem of its group is over: a Node
+// is ready again, or one of our objects recovered. This is true only for groups about one
+// object.
 func (g *Grouping) Resolves(event *alarm.Event) bool {
-	about := func(key string) bool {
+	has := func(key string) bool {
 		return slices.ContainsFunc(g.keys, func(k groupingKey) bool { return k.text == key })
 	}
-	if !about("regarding.kind") || !about("regarding.name") || event.Regarding.Namespace != "" && !about("regarding.namespace") {
+	if !has("regarding.kind") || !has("regarding.name") || event.Regarding.Namespace != "" && !has("regarding.namespace") {
 		return false
 	}
 	return event.Reason == v1alpha1.ReasonRecovered || event.Reason == "NodeReady" && event.Regarding.Kind == "Node"

@@ -12,14 +12,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// groupedBy is an alarm whose groups have keys in common.
+// groupedBy returns an alarm that groups by these keys.
 func groupedBy(keys ...string) Definition {
 	def := clusterAlarm(v1alpha1.EventMatch{})
 	def.Spec.Group = &v1alpha1.AlarmGroup{By: keys}
 	return def
 }
 
-func TestOccurrencesOfAGroupHaveItsKeysInCommon(t *testing.T) {
+func TestGroupValuesFollowTheKeys(t *testing.T) {
 	grouping := mustCompile(t, groupedBy("regarding.kind", "regarding.namespace", "regarding.name", "reason", "type",
 		"reportingController", "object.labels[app.kubernetes.io/name]", "object.annotations[team]", "object.labels[none]")).Grouping()
 	object := &alarm.Object{Metadata: alarm.ObjectMeta{
@@ -38,7 +38,7 @@ func TestOccurrencesOfAGroupHaveItsKeysInCommon(t *testing.T) {
 	}
 }
 
-func TestAGroupByWhatThereIsNotIsRefused(t *testing.T) {
+func TestUnknownGroupKeyIsRefused(t *testing.T) {
 	for _, key := range []string{"", "object.labels", "object.labels[]", "object.labels[a", "regarding.uid", "object.status[a]"} {
 		_, err := compile(t, groupedBy("reason", key))
 		var failure *CompileError
@@ -48,20 +48,20 @@ func TestAGroupByWhatThereIsNotIsRefused(t *testing.T) {
 	}
 }
 
-func TestAGroupWaitsAndComesAgainAsItSays(t *testing.T) {
+func TestGroupWaitAndIntervalHaveDefaults(t *testing.T) {
 	def := groupedBy("reason")
 	if a := mustCompile(t, def); a.Grouping().Wait != 5*time.Second || a.Grouping().Interval != 5*time.Minute || a.Window() != 305*time.Second {
-		t.Errorf("by default: %+v, looking back %s", a.Grouping(), a.Window())
+		t.Errorf("by default: %+v, window %s", a.Grouping(), a.Window())
 	}
 	def.Spec.Group.WaitSeconds, def.Spec.Group.IntervalSeconds = new(int32(0)), new(int32(60))
 	def.Spec.Threshold = &v1alpha1.AlarmThreshold{Count: 2, WithinSeconds: 600}
 	if a := mustCompile(t, def); a.Grouping().Wait != 0 || a.Grouping().Interval != time.Minute || a.Window() != 10*time.Minute {
-		t.Errorf("as it says: %+v, looking back %s", a.Grouping(), a.Window())
+		t.Errorf("explicitly: %+v, window %s", a.Grouping(), a.Window())
 	}
 }
 
-// What is over can be told only of a group that is about one object.
-func TestWhatResolvesAGroup(t *testing.T) {
+// Only a group about one object can be resolved.
+func TestGroupIsResolvedByTheRecoveryOfItsObject(t *testing.T) {
 	node := func(e *alarm.Event) { e.Regarding = alarm.Reference{Kind: "Node", Name: "node-0"} }
 	recovered := func(e *alarm.Event) { e.Reason = v1alpha1.ReasonRecovered }
 	ready := func(e *alarm.Event) { e.Reason = "NodeReady" }
@@ -70,15 +70,15 @@ func TestWhatResolvesAGroup(t *testing.T) {
 		change []func(*alarm.Event)
 		want   bool
 	}{
-		"a node is ready again":          {"regarding.kind regarding.name", []func(*alarm.Event){node, ready}, true},
-		"a node is not":                  {"regarding.kind regarding.name", []func(*alarm.Event){node}, false},
-		"some node is ready again":       {"regarding.kind", []func(*alarm.Event){node, ready}, false},
-		"something is ready again":       {"regarding.name", []func(*alarm.Event){node, ready}, false},
-		"a pod says it of a node":        {"regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){ready}, false},
-		"an object has recovered":        {"regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){recovered}, true},
-		"one of some namespace has":      {"regarding.kind regarding.name", []func(*alarm.Event){recovered}, false},
-		"one of those of a label has":    {"object.labels[app]", []func(*alarm.Event){recovered}, false},
-		"more than the object in common": {"reason regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){recovered}, true},
+		"a node is ready":             {"regarding.kind regarding.name", []func(*alarm.Event){node, ready}, true},
+		"another reason":              {"regarding.kind regarding.name", []func(*alarm.Event){node}, false},
+		"group of all nodes":          {"regarding.kind", []func(*alarm.Event){node, ready}, false},
+		"group without the kind":      {"regarding.name", []func(*alarm.Event){node, ready}, false},
+		"NodeReady of a pod":          {"regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){ready}, false},
+		"an object recovered":         {"regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){recovered}, true},
+		"group without the namespace": {"regarding.kind regarding.name", []func(*alarm.Event){recovered}, false},
+		"group by a label":            {"object.labels[app]", []func(*alarm.Event){recovered}, false},
+		"group by object and reason":  {"reason regarding.kind regarding.namespace regarding.name", []func(*alarm.Event){recovered}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			occ := podOccurrence()

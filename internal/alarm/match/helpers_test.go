@@ -11,7 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// The times of the occurrence that tests start from.
+// Times of the occurrence that tests start with.
 var (
 	firstSeen = time.Date(2026, 8, 3, 9, 14, 5, 0, time.UTC)
 	lastSeen  = firstSeen.Add(90 * time.Minute)
@@ -37,7 +37,7 @@ func compile(t testing.TB, def Definition) (*Alarm, error) {
 	return c.Compile(def)
 }
 
-// clusterAlarm is a Definition that sees everything.
+// clusterAlarm returns a Definition that can match everything.
 func clusterAlarm(match ...v1alpha1.EventMatch) Definition {
 	return Definition{
 		ID:        alarm.ID{Kind: alarm.KindClusterAlarm, Name: "test"},
@@ -47,14 +47,14 @@ func clusterAlarm(match ...v1alpha1.EventMatch) Definition {
 	}
 }
 
-// namespacedAlarm is a Definition of an Alarm in a namespace.
+// namespacedAlarm returns the Definition of an Alarm in a namespace.
 func namespacedAlarm(namespace string, match ...v1alpha1.EventMatch) Definition {
 	def := clusterAlarm(match...)
 	def.ID = alarm.ID{Kind: alarm.KindAlarm, Namespace: namespace, Name: "test"}
 	return def
 }
 
-// podOccurrence is the twelfth BackOff of a Pod; change alters it.
+// podOccurrence returns the twelfth BackOff of a Pod, modified by change.
 func podOccurrence(change ...func(*alarm.Occurrence)) *alarm.Occurrence {
 	occ := &alarm.Occurrence{
 		Increase:   1,
@@ -75,7 +75,7 @@ func podOccurrence(change ...func(*alarm.Occurrence)) *alarm.Occurrence {
 	return occ
 }
 
-// nodeOccurrence is a NodeReady as a kubelet writes it: stored in default.
+// nodeOccurrence returns a NodeReady as a kubelet writes it, in namespace default.
 func nodeOccurrence() *alarm.Occurrence {
 	return podOccurrence(func(occ *alarm.Occurrence) {
 		occ.Event.Namespace = "default"
@@ -86,7 +86,7 @@ func nodeOccurrence() *alarm.Occurrence {
 	})
 }
 
-// podContext is what is known of podOccurrence.
+// podContext returns the context of podOccurrence.
 func podContext() *alarm.Context {
 	return &alarm.Context{
 		Resolved: true,
@@ -103,7 +103,7 @@ func podContext() *alarm.Context {
 	}
 }
 
-// namespaceLabels is a Namespaces.
+// namespaceLabels implements Namespaces.
 type namespaceLabels map[string]map[string]string
 
 func (n namespaceLabels) Labels(namespace string) (map[string]string, bool) {
@@ -111,7 +111,7 @@ func (n namespaceLabels) Labels(namespace string) (map[string]string, bool) {
 	return labels, ok
 }
 
-// outcome is what becomes of one alarm and an occurrence, by the index.
+// outcome evaluates one alarm for an occurrence, through the index.
 func outcome(t testing.TB, def Definition, occ *alarm.Occurrence, known *alarm.Context) Result {
 	t.Helper()
 	namespaces := namespaceLabels{"shop": {"team": "shop"}, "default": {}}

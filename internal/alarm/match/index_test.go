@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +14,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/glob"
 )
 
-// few values, so that random alarms and occurrences meet often.
+// There are only a few values, so that random alarms and occurrences often match.
 var (
 	someNamespaces = []string{"", "default", "shop", "bank"}
 	someKinds      = []string{"", "Pod", "Node", "Job"}
@@ -23,7 +24,7 @@ var (
 	someGlobs      = []string{"web-*", "*b", "?????"}
 )
 
-// some picks up to two of the values; often none.
+// some picks up to two of the values, and often none.
 func some(r *rand.Rand, values []string) []string {
 	var picked []string
 	for range r.IntN(3) {
@@ -65,8 +66,8 @@ func randomOccurrence(r *rand.Rand) *alarm.Occurrence {
 	})
 }
 
-// plainly is the rule, written without an index.
-func plainly(def Definition, occ *alarm.Occurrence, namespaces namespaceLabels) bool {
+// matchesPlainly applies the rules without an index.
+func matchesPlainly(def Definition, occ *alarm.Occurrence, namespaces namespaceLabels) bool {
 	own, regarding := occ.Event.Namespace, occ.Event.Regarding.Namespace
 	if def.Spec.Suspend || occ.ObservedAt.Before(def.CreatedAt) {
 		return false
@@ -85,7 +86,7 @@ func plainly(def Definition, occ *alarm.Occurrence, namespaces namespaceLabels) 
 	})
 }
 
-func TestTheIndexFindsWhatMatchesAndNothingElse(t *testing.T) {
+func TestIndexFindsExactlyTheMatchingAlarms(t *testing.T) {
 	namespaces := namespaceLabels{"default": {"team": "default"}, "shop": {"team": "shop"}, "bank": {"team": "bank"}}
 	r := rand.New(rand.NewPCG(1, 2))
 	var found int
@@ -101,7 +102,7 @@ func TestTheIndexFindsWhatMatchesAndNothingElse(t *testing.T) {
 			occ := randomOccurrence(r)
 			var want, got []string
 			for _, def := range defs {
-				if plainly(def, occ, namespaces) {
+				if matchesPlainly(def, occ, namespaces) {
 					want = append(want, def.ID.Name)
 				}
 			}
@@ -117,11 +118,11 @@ func TestTheIndexFindsWhatMatchesAndNothingElse(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("nothing ever matched")
+		t.Error("no occurrence matched: the test shows nothing")
 	}
 }
 
-func TestNoCandidateAllocatesNothing(t *testing.T) {
+func TestCandidatesAllocateNothingIfNoneMatches(t *testing.T) {
 	def := clusterAlarm(v1alpha1.EventMatch{Names: []string{"db-*"}})
 	def.NamespaceSelector = labelSelector("team", "other")
 	selecting := clusterAlarm(v1alpha1.EventMatch{})
@@ -142,11 +143,56 @@ func TestNoCandidateAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestTheIndexKeepsNoHandOnItsArgument(t *testing.T) {
+func TestIndexDoesNotKeepItsArgument(t *testing.T) {
 	alarms := []*Alarm{mustCompile(t, clusterAlarm(v1alpha1.EventMatch{}))}
 	ix := NewIndex(alarms)
 	alarms[0] = nil
 	if got := len(ix.Candidates(podOccurrence(), nil, nil)); got != 1 {
 		t.Errorf("got %d candidates, want 1", got)
+	}
+}
+
+// slow is a glob that needs as many steps as possible.
+var slow = "*" + strings.Repeat("a", 120) + "b"
+
+func TestMeterLimitsTheCostOfANamespacesAlarms(t *testing.T) {
+	const alarms, limit = 1000, 20_000
+	expensive := v1alpha1.EventMatch{Names: []string{slow, slow + "b", slow + "bb", "web-0"}}
+	var all []*Alarm
+	for range alarms {
+		all = append(all, mustCompile(t, namespacedAlarm("shop", expensive)))
+	}
+	all = append(all, mustCompile(t, clusterAlarm(expensive)))
+	ix := NewIndex(all)
+	occ := podOccurrence(func(occ *alarm.Occurrence) { occ.Event.Regarding.Name = strings.Repeat("a", 253) })
+
+	meter := NewMeter(limit)
+	ix.Candidates(occ, nil, meter)
+	if !meter.Exhausted() || meter.Spent() > limit+4*16_000/stepsPerUnit {
+		t.Errorf("spent %d, the limit is %d", meter.Spent(), limit)
+	}
+	occ.Event.Regarding.Name = "web-0"
+	got := ix.Candidates(occ, nil, meter)
+	if len(got) != 1 || got[0].Alarm.ID.Kind != alarm.KindClusterAlarm {
+		t.Errorf("%d candidates, want only the ClusterAlarm", len(got))
+	}
+}
+
+func TestExpressionsCountAgainstTheMeter(t *testing.T) {
+	const limit = 200
+	ix := NewIndex([]*Alarm{mustCompile(t, namespacedAlarm("shop", v1alpha1.EventMatch{
+		Expression: `event.note.replace("a", "b").replace("b", "c") != ""`,
+	}))})
+	meter := NewMeter(limit)
+	for range limit {
+		for _, c := range ix.Candidates(podOccurrence(), nil, meter) {
+			c.Match(t.Context(), podContext())
+		}
+	}
+	if !meter.Exhausted() || meter.Spent() > limit+100 {
+		t.Errorf("spent %d, the limit is %d", meter.Spent(), limit)
+	}
+	if got := ix.Candidates(podOccurrence(), nil, nil)[0].Match(t.Context(), podContext()); got.Outcome != Matched {
+		t.Errorf("without a meter: %v", got)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// structs lets expressions read the fields of Go structs by their JSON names. It
-// is there for speed: cel-go's NativeTypes describes a struct anew at each
-// access, which cost more than all the rest of an expression.
+// structs lets expressions read the fields of Go structs by their JSON names. cel-go's
+// NativeTypes does the same but inspects the struct at each access, which costs more than
+// the rest of an expression.
 type structs struct {
 	types.Provider
 	types.Adapter
@@ -21,15 +21,15 @@ type structs struct {
 	byType map[reflect.Type]*structType
 }
 
-// structType is a struct as CEL sees it. Values are pointers to the struct.
+// structType describes a struct for CEL. Values are pointers to the struct.
 type structType struct {
 	*types.Type
 	fields map[string]*types.FieldType
 }
 
-// structTypes makes the types, and those of their fields, known to the
-// environment by their Go names. Fields are string, int64, time.Time,
-// map[string]string or another struct.
+// structTypes adds the types of these structs, and of their fields, to the environment
+// under their Go names. A field is a string, int64, time.Time, map[string]string or
+// struct.
 func structTypes(roots ...reflect.Type) cel.EnvOption {
 	return func(env *cel.Env) (*cel.Env, error) {
 		s := &structs{
@@ -97,7 +97,7 @@ func getFrom(field int) func(any) (any, error) {
 	return func(pointer any) (any, error) {
 		value := reflect.ValueOf(pointer).Elem().Field(field)
 		if t, ok := reflect.TypeAssert[*time.Time](value.Addr()); ok {
-			return knownTime(*t), nil
+			return epochIfZero(*t), nil
 		}
 		if value.Kind() == reflect.Struct {
 			return value.Addr().Interface(), nil
@@ -106,9 +106,9 @@ func getFrom(field int) func(any) (any, error) {
 	}
 }
 
-// knownTime is the epoch for a time that is not known: the year 1 is further
-// from any other time than a duration of CEL can be.
-func knownTime(t time.Time) time.Time {
+// epochIfZero returns the epoch for the zero time. A CEL duration cannot span the time
+// between the year 1 and other times.
+func epochIfZero(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Unix(0, 0)
 	}
@@ -140,8 +140,8 @@ func (s *structs) NativeToValue(value any) ref.Val {
 	return s.Adapter.NativeToValue(value)
 }
 
-// structValue is a struct as a value of its own. Its fields are read through
-// structType; beyond that it can only be compared.
+// structValue is a struct as a CEL value. structType reads its fields. Otherwise, it can
+// only be compared.
 type structValue struct {
 	structType *structType
 	pointer    any

@@ -7,82 +7,83 @@ import (
 	"time"
 )
 
-// Threshold is how many occurrences it takes, and within what time, for one to be
+// Threshold is the number of occurrences that must happen within a time before one is
 // sent.
 type Threshold struct {
 	Count  int64
 	Within time.Duration
 }
 
-// Burst is what a Threshold remembers: of the newest occurrences as many as it takes
-// to reach it, in order of time. The zero Burst is empty. A Burst is never changed.
-type Burst struct {
-	moments []moment
+// SlidingWindow is the state of a Threshold: the newest occurrences, only as many as the
+// Threshold needs, in order of time. The zero value is empty. A SlidingWindow is
+// immutable.
+type SlidingWindow struct {
+	buckets []bucket
 }
 
-// moment is n occurrences in one second.
-type moment struct{ at, n int64 }
+// bucket is the number of occurrences in one second.
+type bucket struct{ at, n int64 }
 
-// Add takes in n occurrences and tells whether there are enough within the window
-// that ends with the newest one known. What is older than the window counts for
-// nothing, also if it comes late.
-func (t *Threshold) Add(b Burst, at time.Time, n int64) (_ Burst, reached bool) {
-	moments := b.with(moment{at.Unix(), min(n, t.Count)})
-	oldest := moments[len(moments)-1].at - int64(t.Within/time.Second)
-	kept, sum := len(moments), int64(0)
-	for kept > 0 && moments[kept-1].at >= oldest && sum < t.Count {
+// Add returns the window with n more occurrences, and whether it reaches the threshold.
+// The window ends at its newest occurrence. Older occurrences than the window do not
+// count, even if they are added late.
+func (t *Threshold) Add(w SlidingWindow, at time.Time, n int64) (_ SlidingWindow, reached bool) {
+	buckets := w.with(bucket{at.Unix(), min(n, t.Count)})
+	oldest := buckets[len(buckets)-1].at - int64(t.Within/time.Second)
+	kept, sum := len(buckets), int64(0)
+	for kept > 0 && buckets[kept-1].at >= oldest && sum < t.Count {
 		kept--
-		sum += moments[kept].n
+		sum += buckets[kept].n
 	}
-	return Burst{moments[kept:]}, sum >= t.Count
+	return SlidingWindow{buckets[kept:]}, sum >= t.Count
 }
 
-// with returns the moments and one more, in their order.
-func (b Burst) with(m moment) []moment {
-	i, found := slices.BinarySearchFunc(b.moments, m, func(a, b moment) int { return int(a.at - b.at) })
+// with returns a copy of the buckets that includes one more, in order of time.
+func (w SlidingWindow) with(added bucket) []bucket {
+	i, found := slices.BinarySearchFunc(w.buckets, added, func(a, b bucket) int { return int(a.at - b.at) })
+	buckets := slices.Clone(w.buckets)
 	if !found {
-		return slices.Insert(slices.Clone(b.moments), i, m)
+		return slices.Insert(buckets, i, added)
 	}
-	moments := slices.Clone(b.moments)
-	moments[i].n += m.n
-	return moments
+	buckets[i].n += added.n
+	return buckets
 }
 
-// Until is when the newest occurrence ceases to count.
-func (t *Threshold) Until(b Burst) time.Time {
-	if len(b.moments) == 0 {
+// Expiry returns when the newest occurrence stops counting.
+func (t *Threshold) Expiry(w SlidingWindow) time.Time {
+	if len(w.buckets) == 0 {
 		return time.Time{}
 	}
-	return time.Unix(b.moments[len(b.moments)-1].at, 0).Add(t.Within)
+	return time.Unix(w.buckets[len(w.buckets)-1].at, 0).Add(t.Within)
 }
 
-// MarshalBinary is for the ledger: pairs of numbers, each time as what has passed
-// since the one before.
-func (b Burst) MarshalBinary() ([]byte, error) {
+// MarshalBinary encodes the window for the outbox as pairs of varints. Each time is the
+// difference from the time before it.
+func (w SlidingWindow) MarshalBinary() ([]byte, error) {
 	var data []byte
 	var last int64
-	for _, m := range b.moments {
-		data = binary.AppendVarint(data, m.at-last)
-		data = binary.AppendVarint(data, m.n)
-		last = m.at
+	for _, b := range w.buckets {
+		data = binary.AppendVarint(data, b.at-last)
+		data = binary.AppendVarint(data, b.n)
+		last = b.at
 	}
 	return data, nil
 }
 
-var errBurst = errors.New("what a threshold remembered cannot be read")
+var errSlidingWindow = errors.New("the stored state of a threshold is invalid")
 
-// UnmarshalBinary reads what MarshalBinary made.
-func (b *Burst) UnmarshalBinary(data []byte) error {
-	b.moments = nil
+// UnmarshalBinary decodes the result of MarshalBinary.
+func (w *SlidingWindow) UnmarshalBinary(data []byte) error {
+	w.buckets = nil
 	var last int64
 	for len(data) > 0 {
 		at, size := binary.Varint(data)
 		n, more := binary.Varint(data[max(size, 0):])
 		if size <= 0 || more <= 0 {
-			return errBurst
+			return errSlidingWindow
 		}
 		last += at
-		b.moments = append(b.moments, moment{last, n})
+		w.buckets = append(w.buckets, bucket{last, n})
 		data = data[size+more:]
 	}
 	return nil

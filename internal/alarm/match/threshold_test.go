@@ -9,28 +9,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// second is a time in seconds after some other.
+// second returns a time, in seconds after a fixed one.
 func second(s int64) time.Time { return time.Unix(1_800_000_000+s, 0) }
 
 func TestAThresholdCountsOccurrencesWithinItsWindow(t *testing.T) {
 	threshold := Threshold{Count: 3, Within: time.Minute}
 	for name, tc := range map[string]struct {
-		add  []moment // seconds, and by how much the count increased
+		add  []bucket // seconds, and the increase of the count
 		want []bool
 	}{
-		"one after the other":       {[]moment{{0, 1}, {1, 1}, {2, 1}}, []bool{false, false, true}},
-		"an increase of several":    {[]moment{{0, 1}, {1, 2}}, []bool{false, true}},
-		"one that is enough":        {[]moment{{0, 30}}, []bool{true}},
-		"all in a second":           {[]moment{{0, 1}, {0, 1}, {0, 1}}, []bool{false, false, true}},
-		"just within":               {[]moment{{0, 1}, {30, 1}, {60, 1}}, []bool{false, false, true}},
-		"just not within":           {[]moment{{0, 1}, {30, 1}, {61, 1}}, []bool{false, false, false}},
-		"the window slides":         {[]moment{{0, 1}, {30, 1}, {61, 1}, {90, 1}}, []bool{false, false, false, true}},
-		"as long as there are many": {[]moment{{0, 3}, {60, 1}, {61, 1}}, []bool{true, true, false}},
-		"late, but within":          {[]moment{{10, 1}, {60, 1}, {5, 1}}, []bool{false, false, true}},
-		"too late":                  {[]moment{{60, 2}, {100, 1}, {39, 3}, {161, 1}}, []bool{false, true, true, false}},
+		"single occurrences":       {[]bucket{{0, 1}, {1, 1}, {2, 1}}, []bool{false, false, true}},
+		"an increase of several":   {[]bucket{{0, 1}, {1, 2}}, []bool{false, true}},
+		"one large increase":       {[]bucket{{0, 30}}, []bool{true}},
+		"all in one second":        {[]bucket{{0, 1}, {0, 1}, {0, 1}}, []bool{false, false, true}},
+		"just within":              {[]bucket{{0, 1}, {30, 1}, {60, 1}}, []bool{false, false, true}},
+		"just not within":          {[]bucket{{0, 1}, {30, 1}, {61, 1}}, []bool{false, false, false}},
+		"the window slides":        {[]bucket{{0, 1}, {30, 1}, {61, 1}, {90, 1}}, []bool{false, false, false, true}},
+		"a large increase expires": {[]bucket{{0, 3}, {60, 1}, {61, 1}}, []bool{true, true, false}},
+		"late, but within":         {[]bucket{{10, 1}, {60, 1}, {5, 1}}, []bool{false, false, true}},
+		"too late":                 {[]bucket{{60, 2}, {100, 1}, {39, 3}, {161, 1}}, []bool{false, true, true, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var b Burst
+			var b SlidingWindow
 			var got []bool
 			for _, m := range tc.add {
 				var reached bool
@@ -44,35 +44,35 @@ func TestAThresholdCountsOccurrencesWithinItsWindow(t *testing.T) {
 	}
 }
 
-// A Burst that forgets what is not needed, and goes to disk and back each time,
-// decides as one that remembers everything.
-func TestAThresholdForgetsNothingThatCounts(t *testing.T) {
+// A SlidingWindow drops what it does not need, and is encoded each time. It must decide
+// like one that keeps everything.
+func TestSlidingWindowKeepsEverythingThatCounts(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		threshold := Threshold{Count: 2 + random.Int64N(9), Within: time.Duration(1+random.IntN(60)) * time.Second}
-		var all []moment
-		var b Burst
+		var all []bucket
+		var b SlidingWindow
 		now := int64(0)
 		for range 200 {
 			now += random.Int64N(10)
-			m := moment{now - random.Int64N(3), 1 + random.Int64N(3)}
+			m := bucket{now - random.Int64N(3), 1 + random.Int64N(3)}
 			all = append(all, m)
 			var reached bool
 			b, reached = threshold.Add(b, second(m.at), m.n)
 			if want := enough(all, threshold); reached != want {
 				t.Fatalf("seed %d, %+v: got %t after %v", seed, threshold, reached, all)
 			}
-			if int64(len(b.moments)) > threshold.Count {
-				t.Fatalf("seed %d: %d moments are kept for a count of %d", seed, len(b.moments), threshold.Count)
+			if int64(len(b.buckets)) > threshold.Count {
+				t.Fatalf("seed %d: %d buckets are kept for a count of %d", seed, len(b.buckets), threshold.Count)
 			}
-			b = throughLedger(t, b)
+			b = throughEncoding(t, b)
 		}
 	}
 }
 
-// enough counts what lies in the window that ends with the newest.
-func enough(all []moment, threshold Threshold) bool {
-	newest := slices.MaxFunc(all, func(a, b moment) int { return int(a.at - b.at) }).at
+// enough counts the occurrences in the window that ends with the newest one.
+func enough(all []bucket, threshold Threshold) bool {
+	newest := slices.MaxFunc(all, func(a, b bucket) int { return int(a.at - b.at) }).at
 	var sum int64
 	for _, m := range all {
 		if m.at >= newest-int64(threshold.Within/time.Second) {
@@ -82,7 +82,7 @@ func enough(all []moment, threshold Threshold) bool {
 	return sum >= threshold.Count
 }
 
-func throughLedger(t *testing.T, b Burst) (restored Burst) {
+func throughEncoding(t *testing.T, b SlidingWindow) (restored SlidingWindow) {
 	t.Helper()
 	data, err := b.MarshalBinary()
 	if err != nil {
@@ -94,22 +94,22 @@ func throughLedger(t *testing.T, b Burst) (restored Burst) {
 	return restored
 }
 
-func TestWhatIsNoBurstIsRefused(t *testing.T) {
+func TestInvalidSlidingWindowIsRefused(t *testing.T) {
 	for _, data := range [][]byte{{0x80}, {0x02}, {0x02, 0x80}} {
-		if err := new(Burst).UnmarshalBinary(data); err == nil {
+		if err := new(SlidingWindow).UnmarshalBinary(data); err == nil {
 			t.Errorf("%x was read", data)
 		}
 	}
 }
 
-func TestAThresholdDoesNotChangeTheBurstThatItIsGiven(t *testing.T) {
+func TestAddDoesNotChangeItsArgument(t *testing.T) {
 	threshold := Threshold{Count: 5, Within: time.Minute}
-	before, _ := threshold.Add(Burst{}, second(0), 1)
+	before, _ := threshold.Add(SlidingWindow{}, second(0), 1)
 	before, _ = threshold.Add(before, second(10), 1)
-	copied := slices.Clone(before.moments)
+	copied := slices.Clone(before.buckets)
 	threshold.Add(before, second(5), 1)
 	threshold.Add(before, second(10), 1)
-	if diff := cmp.Diff(copied, before.moments, cmp.AllowUnexported(moment{})); diff != "" {
+	if diff := cmp.Diff(copied, before.buckets, cmp.AllowUnexported(bucket{})); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -3,20 +3,172 @@ package message
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// maxNamed is how many objects a line of a digest names.
+// Limits of a Combiner's memory. Occurrences beyond them are counted, but they have no
+// line or name of their own.
+const (
+	maxKeptEvents = 1_000
+	maxGroups     = 1_000
+	maxObjects    = 100_000
+)
+
+// Combiner combines messages into one, in limited memory. You add them one at a time. The
+// result says how often each reason occurred, the most frequent first.
+type Combiner struct {
+	messages int
+	digest   Message
+	events   map[eventKey]*Event
+	groups   map[groupKey]*eventGroup
+	objects  int // in all groups
+	seed     maphash.Seed
+}
+
+// NewCombiner returns an empty Combiner.
+func NewCombiner() *Combiner {
+	return &Combiner{
+		events: map[eventKey]*Event{},
+		groups: map[groupKey]*eventGroup{},
+		seed:   maphash.MakeSeed(),
+	}
+}
+
+// eventKey is the identity of an Event in a digest. Events with equal keys are merged.
+type eventKey struct {
+	regarding    Reference
+	reason, note string
+}
+
+// Add adds a message, which can be a digest itself.
+func (c *Combiner) Add(m Message) {
+	if c.messages++; c.messages == 1 {
+		c.digest = m
+	} else {
+		c.addTotals(&m)
+	}
+	for i := range m.Events {
+		c.addToGroup(&m.Events[i])
+		c.keepEvent(&m.Events[i])
+	}
+}
+
+func (c *Combiner) addTotals(m *Message) {
+	d := &c.digest
+	d.Count += m.Count
+	d.FirstSeen = earlier(d.FirstSeen, m.FirstSeen)
+	d.LastSeen = later(d.LastSeen, m.LastSeen)
+	if m.Alarm != d.Alarm {
+		d.Alarm = alarm.ID{}
+	}
+}
+
+func (c *Combiner) keepEvent(e *Event) {
+	key := eventKey{regarding: e.Regarding, reason: e.Reason, note: e.Note}
+	kept, ok := c.events[key]
+	switch {
+	case ok:
+		kept.Count += e.Count
+		kept.FirstSeen = earlier(kept.FirstSeen, e.FirstSeen)
+		kept.LastSeen = later(kept.LastSeen, e.LastSeen)
+	case len(c.events) < maxKeptEvents:
+		kept := *e
+		c.events[key] = &kept
+	}
+}
+
+func (c *Combiner) addToGroup(e *Event) {
+	key := groupKey{reason: e.Reason, kind: e.Regarding.Kind}
+	g, ok := c.groups[key]
+	if !ok {
+		if len(c.groups) == maxGroups {
+			return
+		}
+		g = &eventGroup{groupKey: key, objects: map[uint64]struct{}{}}
+		c.groups[key] = g
+	}
+	g.count += e.Count
+	object := maphash.Comparable(c.seed, [2]string{e.Regarding.Namespace, e.Regarding.Name})
+	if _, ok := g.objects[object]; !ok && c.objects < maxObjects {
+		g.objects[object] = struct{}{}
+		c.objects++
+	}
+}
+
+// Message returns the combined message. A single message is returned unchanged, several
+// become a digest.
+func (c *Combiner) Message() Message {
+	if c.messages < 2 {
+		return c.digest
+	}
+	d := c.digest
+	d.Version = Version
+	d.Digest, d.Group = true, nil
+	events := c.sortedEvents()
+	for i := range events {
+		e := &events[i]
+		if g, ok := c.groups[groupKey{reason: e.Reason, kind: e.Regarding.Kind}]; ok {
+			g.addName(e)
+		}
+	}
+	d.Title, d.Text = digestText(d.Count, slices.SortedFunc(maps.Values(c.groups), compareGroups))
+	d.Events = events[:min(len(events), MaxListedEvents)]
+	return d
+}
+
+// sortedEvents returns the kept Events, the most frequent first.
+func (c *Combiner) sortedEvents() []Event {
+	events := make([]Event, 0, len(c.events))
+	for _, e := range c.events {
+		events = append(events, *e)
+	}
+	slices.SortFunc(events, compareEvents)
+	return events
+}
+
+func compareEvents(a, b Event) int {
+	return cmp.Or(
+		cmp.Compare(b.Count, a.Count),
+		strings.Compare(a.Reason, b.Reason),
+		strings.Compare(a.Regarding.Kind, b.Regarding.Kind),
+		strings.Compare(a.Regarding.Namespace, b.Regarding.Namespace),
+		strings.Compare(a.Regarding.Name, b.Regarding.Name),
+		strings.Compare(a.Regarding.UID, b.Regarding.UID),
+		strings.Compare(a.Regarding.APIVersion, b.Regarding.APIVersion),
+		strings.Compare(a.Note, b.Note),
+	)
+}
+
+// earlier and later ignore times that are not known.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// maxNamed is the maximum number of objects that a line of a digest names.
 const maxNamed = 3
 
-// maxLineLength of a line of a digest, in characters.
+// maxLineLength is the maximum length of a line of a digest, in characters.
 const maxLineLength = 500
 
-// Combine makes one message of several, as a Combiner does.
+// Combine combines messages with a Combiner.
 func Combine(messages []Message) Message {
 	c := NewCombiner()
 	for i := range messages {
@@ -25,39 +177,39 @@ func Combine(messages []Message) Message {
 	return c.Message()
 }
 
-// groupKey is what a line of a digest counts together.
+// groupKey is what all occurrences of a line share.
 type groupKey struct{ reason, kind string }
 
-// eventGroup is a line of a digest: what happened to objects of one kind.
+// eventGroup is a line of a digest: one reason for objects of one kind.
 type eventGroup struct {
 	groupKey
 	count int64
-	// objects are hashes of the different objects; named are the first of them.
+	// objects are hashes of the distinct objects; names are those of the first ones.
 	objects map[uint64]struct{}
-	named   []string
+	names   []string
 }
 
-// name has the group name the event's object, as long as there is room.
-func (g *eventGroup) name(e *Event) {
+// addName adds the name of the Event's object, up to maxNamed.
+func (g *eventGroup) addName(e *Event) {
 	name := objectName("", e.Regarding.Namespace, e.Regarding.Name)
-	if len(g.named) < maxNamed && !slices.Contains(g.named, name) {
-		g.named = append(g.named, name)
+	if len(g.names) < maxNamed && !slices.Contains(g.names, name) {
+		g.names = append(g.names, name)
 	}
 }
 
-// String is "37 × BackOff Pod".
+// String returns a text like "37 × BackOff Pod".
 func (g *eventGroup) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%d × %s %s", g.count, g.reason, g.kind))
 }
 
-// line is "37 × BackOff Pod: default/web-0, default/web-1 and 12 more".
+// line returns a line like "37 × BackOff Pod: default/web-0, default/web-1 and 12 more".
 func (g *eventGroup) line() string {
 	line := g.String()
-	if len(g.named) == 0 {
+	if len(g.names) == 0 {
 		return plaintext.CutRunes(line, maxLineLength)
 	}
-	line += ": " + strings.Join(g.named, ", ")
-	if more := len(g.objects) - len(g.named); more > 0 {
+	line += ": " + strings.Join(g.names, ", ")
+	if more := len(g.objects) - len(g.names); more > 0 {
 		line += fmt.Sprintf(" and %d more", more)
 	}
 	return plaintext.CutRunes(line, maxLineLength)
@@ -67,15 +219,15 @@ func compareGroups(a, b *eventGroup) int {
 	return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(a.reason, b.reason), strings.Compare(a.kind, b.kind))
 }
 
-// digestText returns the title, which names what is most frequent, and the text:
-// as many lines as fit, and how many occurrences no line speaks of.
+// digestText returns a title with the most frequent group, and a text with as many lines
+// as fit. The last line counts the occurrences that no other line includes.
 func digestText(count int64, groups []*eventGroup) (title, text string) {
 	var lines []string
-	rest, room := count, MaxTextLength-len("and 9223372036854775807 more")
+	rest, space := count, MaxTextLength-len("and 9223372036854775807 more")
 	for _, g := range groups {
 		line := g.line()
-		room -= utf8.RuneCountInString(line) + len("\n")
-		if room < 0 {
+		space -= utf8.RuneCountInString(line) + len("\n")
+		if space < 0 {
 			break
 		}
 		lines = append(lines, line)
@@ -96,4 +248,47 @@ func digestTitle(count int64, groups []*eventGroup) string {
 	default:
 		return fmt.Sprintf("%d occurrences: %s and %d more", count, groups[0], count-groups[0].count)
 	}
+}
+
+// Compose combines the messages of a group, the oldest first. count is the number of
+// occurrences in all of them, including those that are not in parts.
+func Compose(group Group, parts []Message, count int64) Message {
+	m := Combine(parts)
+	m.Digest, m.Group, m.Count = false, &group, count
+	lines := []string{m.Text}
+	if len(parts) > 1 {
+		newest := &parts[len(parts)-1]
+		if sameSubject(m.Events) { // the newest text is the best summary
+			m.Title, lines[0] = newest.Title, newest.Text
+		} else {
+			first, _, _ := strings.Cut(newest.Text, "\n")
+			lines = append(lines, "Latest: "+plaintext.CutRunes(first, maxLineLength))
+		}
+	}
+	if len(group.By) == 0 {
+		lines = append(lines, "Too many groups are open: this message covers all others.")
+	}
+	if group.Total > count {
+		lines = append(lines, joinTime(fmt.Sprintf("%d new, %d in all", count, group.Total), "since", group.Since))
+	}
+	m.Title = cmp.Or(m.Title, fmt.Sprintf("%d occurrences", count))
+	if group.Resolved {
+		m.Title = plaintext.CutRunes("Resolved: "+m.Title, MaxTitleLength)
+	}
+	m.Text = appendLines(lines[0], lines[1:])
+	return m
+}
+
+// sameSubject reports whether all Events have the same reason and object. Notes can
+// differ.
+func sameSubject(events []Event) bool {
+	return !slices.ContainsFunc(events, func(e Event) bool {
+		return e.Reason != events[0].Reason || e.Regarding != events[0].Regarding
+	})
+}
+
+// appendLines adds lines below a text, which it cuts to make them fit.
+func appendLines(text string, lines []string) string {
+	tail := strings.Join(lines, "\n")
+	return strings.TrimSpace(plaintext.CutRunes(text, MaxTextLength-len(tail)-1) + "\n" + tail)
 }

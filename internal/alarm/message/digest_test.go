@@ -3,6 +3,7 @@ package message
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,16 +13,16 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// messageOf is a message of one event.
 var (
 	seenFirst = time.Date(2026, 8, 3, 9, 14, 5, 0, time.UTC)
 	seenLast  = seenFirst.Add(90 * time.Minute)
 )
 
-func messageOf(alarm_, reason, kind, name string, count int64, seen time.Time) Message {
+// messageOf returns a message with one Event.
+func messageOf(alarmName, reason, kind, name string, count int64, seen time.Time) Message {
 	return Message{
 		Version: Version, Cluster: "prod",
-		Alarm: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: alarm_},
+		Alarm: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: alarmName},
 		Title: reason, Text: "text", Count: count, FirstSeen: seen, LastSeen: seen,
 		Events: []Event{{
 			Type: "Warning", Reason: reason, Note: "note", Count: count, FirstSeen: seen, LastSeen: seen,
@@ -30,7 +31,7 @@ func messageOf(alarm_, reason, kind, name string, count int64, seen time.Time) M
 	}
 }
 
-func TestCombineSaysHowManyOfWhat(t *testing.T) {
+func TestCombineCountsByReasonAndKind(t *testing.T) {
 	later := seenLast.Add(time.Minute)
 	got := Combine([]Message{
 		messageOf("crash", "Failed", "Pod", "web-1", 2, seenLast),
@@ -64,7 +65,7 @@ func TestCombineSaysHowManyOfWhat(t *testing.T) {
 	}
 }
 
-func TestCombineTitleOfOneSort(t *testing.T) {
+func TestCombineTitleOfOneReason(t *testing.T) {
 	got := Combine([]Message{
 		messageOf("a", "BackOff", "Pod", "web-0", 3, seenLast),
 		messageOf("a", "BackOff", "Pod", "web-1", 4, seenLast),
@@ -74,7 +75,7 @@ func TestCombineTitleOfOneSort(t *testing.T) {
 	}
 }
 
-func TestCombineOfSeveralAlarmsNamesNone(t *testing.T) {
+func TestDigestOfSeveralAlarmsNamesNone(t *testing.T) {
 	got := Combine([]Message{
 		messageOf("a", "BackOff", "Pod", "web-0", 1, seenLast),
 		messageOf("b", "BackOff", "Pod", "web-0", 1, seenLast),
@@ -85,22 +86,22 @@ func TestCombineOfSeveralAlarmsNamesNone(t *testing.T) {
 	}
 }
 
-func TestADigestIsOfNoGroup(t *testing.T) {
+func TestDigestHasNoGroup(t *testing.T) {
 	m := messageOf("a", "BackOff", "Pod", "web-0", 1, seenLast)
 	m.Group = &Group{Key: "a", Total: 9, Resolved: true}
 	if got := Combine([]Message{m, m}); got.Group != nil {
-		t.Errorf("a digest of group %+v", got.Group)
+		t.Errorf("the digest has group %+v", got.Group)
 	}
 }
 
-func TestCombineOfOneIsItself(t *testing.T) {
+func TestCombineReturnsASingleMessageUnchanged(t *testing.T) {
 	want := messageOf("a", "BackOff", "Pod", "web-0", 1, seenLast)
 	if diff := cmp.Diff(want, Combine([]Message{want})); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
 }
 
-// flood is many messages of many objects.
+// flood returns many messages of many objects.
 func flood(n int) []Message {
 	messages := make([]Message, 0, n)
 	for i := range n {
@@ -110,7 +111,7 @@ func flood(n int) []Message {
 	return messages
 }
 
-func TestCombineIsBoundedAndCountsTheWhole(t *testing.T) {
+func TestDigestIsLimitedAndCountsEverything(t *testing.T) {
 	messages := flood(2000)
 	var want int64
 	for _, m := range messages {
@@ -123,22 +124,22 @@ func TestCombineIsBoundedAndCountsTheWhole(t *testing.T) {
 	if len(got.Events) != MaxListedEvents {
 		t.Errorf("%d events are listed, want %d", len(got.Events), MaxListedEvents)
 	}
-	var said int64
+	var sum int64
 	for line := range strings.Lines(got.Text) {
 		var n int64
 		if _, err := fmt.Sscanf(line, "%d × ", &n); err != nil {
 			if _, err := fmt.Sscanf(line, "and %d more", &n); err != nil {
-				t.Errorf("line %q says no number", line)
+				t.Errorf("line %q has no number", line)
 			}
 		}
-		said += n
+		sum += n
 	}
-	if said != want {
-		t.Errorf("the lines sum up to %d, want %d", said, want)
+	if sum != want {
+		t.Errorf("the lines add up to %d, want %d", sum, want)
 	}
 }
 
-func TestCombineOfDigestsCountsTheWhole(t *testing.T) {
+func TestDigestOfDigestsCountsEverything(t *testing.T) {
 	messages := flood(2000)
 	whole := Combine(messages)
 	got := Combine([]Message{Combine(messages[:1500]), Combine(messages[1500:])})
@@ -146,7 +147,7 @@ func TestCombineOfDigestsCountsTheWhole(t *testing.T) {
 		t.Errorf("count is %d, want %d", got.Count, whole.Count)
 	}
 	if !strings.Contains(got.Text, "\nand ") {
-		t.Errorf("the text does not tell of events that the digests did not list: %q", got.Text)
+		t.Errorf("the text does not count Events that the digests did not list: %q", got.Text)
 	}
 }
 
@@ -161,13 +162,98 @@ func TestCombineDoesNotDependOnTheOrder(t *testing.T) {
 	}
 }
 
-func TestCombineLeavesItsArgumentAlone(t *testing.T) {
+func TestCombineDoesNotChangeItsArgument(t *testing.T) {
 	messages := []Message{
 		messageOf("a", "BackOff", "Pod", "web-0", 1, seenLast),
 		messageOf("a", "BackOff", "Pod", "web-0", 2, seenLast),
 	}
 	Combine(messages)
 	if messages[0].Events[0].Count != 1 || messages[1].Events[0].Count != 2 {
-		t.Errorf("messages were changed: %+v", messages)
+		t.Errorf("Combine changed its argument: %+v", messages)
+	}
+}
+
+func TestCombinerKeepsAFloodInLimitedMemory(t *testing.T) {
+	const flood, limit = 100_000, 20 << 20
+	before := heapInUse()
+	c := NewCombiner()
+	for i := range flood {
+		m := messageOf("a", "BackOff", "Pod", fmt.Sprintf("web-%06d", i), 1, seenLast)
+		m.Events[0].Note = strings.Repeat("n", 1000) + m.Events[0].Regarding.Name
+		c.Add(m)
+	}
+	if used := int64(heapInUse()) - int64(before); used > limit {
+		t.Errorf("%d messages use %d MiB", flood, used>>20)
+	}
+	got := c.Message()
+	if got.Count != flood || len(got.Events) != MaxListedEvents {
+		t.Errorf("count is %d, %d events listed", got.Count, len(got.Events))
+	}
+	if want := "100000 × BackOff Pod: shop/web-000000, shop/web-000001, shop/web-000002 and 99997 more"; got.Text != want {
+		t.Errorf("text is %q, want %q", got.Text, want)
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+func TestCombinerCountsOccurrencesBeyondItsLimits(t *testing.T) {
+	c := NewCombiner()
+	for i := range 3 * maxGroups {
+		c.Add(messageOf("a", fmt.Sprintf("Reason%05d", i), "Pod", "web-0", 1, seenLast))
+	}
+	got := c.Message()
+	if lines := strings.Count(got.Text, "\n"); got.Count != 3*maxGroups || !strings.HasSuffix(got.Text, fmt.Sprintf("and %d more", 3*maxGroups-lines)) {
+		t.Errorf("count is %d, text %q", got.Count, got.Text)
+	}
+}
+
+func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
+	again := messageOf("crash", "BackOff", "Pod", "web-0", 2, seenLast)
+	again.Title, again.Text, again.Events[0].Note = "web-0 again", "it restarts\nand restarts", "with another note"
+	one := messageOf("crash", "BackOff", "Pod", "web-0", 1, seenLast)
+	other := messageOf("crash", "Failed", "Pod", "web-1", 1, seenLast)
+	by := []alarm.GroupValue{{Key: "reason", Value: "BackOff"}}
+	for name, tc := range map[string]struct {
+		group       Group
+		parts       []Message
+		count       int64
+		title, text string
+	}{
+		"first":               {Group{By: by, Total: 1}, []Message{one}, 1, "BackOff", "text"},
+		"the same again":      {Group{By: by, Total: 3}, []Message{one, again}, 3, "web-0 again", "it restarts\nand restarts"},
+		"one more":            {Group{By: by, Total: 7, Since: seenFirst}, []Message{one}, 1, "BackOff", "text\n1 new, 7 in all since 2026-08-03 09:14:05 UTC"},
+		"several reasons":     {Group{By: by, Total: 4}, []Message{again, other, again}, 5, "5 occurrences: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts"},
+		"no readable part":    {Group{By: by, Total: 2}, nil, 2, "2 occurrences", ""},
+		"resolved":            {Group{By: by, Total: 1, Resolved: true}, []Message{one}, 1, "Resolved: BackOff", "text"},
+		"beyond the limit":    {Group{Total: 1}, []Message{one}, 1, "BackOff", "text\nToo many groups are open: this message covers all others."},
+		"more than the parts": {Group{By: by, Total: 5000}, []Message{again, again}, 5000, "web-0 again", "it restarts\nand restarts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Compose(tc.group, tc.parts, tc.count)
+			if diff := cmp.Diff([]string{tc.title, tc.text}, []string{m.Title, m.Text}); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(&tc.group, m.Group); diff != "" || m.Count != tc.count || m.Digest {
+				t.Errorf("count %d, digest %t, group: %s", m.Count, m.Digest, diff)
+			}
+		})
+	}
+}
+
+func TestGroupMessageShowsTotalsDespiteLongTexts(t *testing.T) {
+	var parts []Message
+	for i := range 1000 {
+		m := messageOf("crash", fmt.Sprint("Reason", i), "Pod", "web", 1, seenLast)
+		m.Title, m.Text = strings.Repeat("봉", 1000), strings.Repeat("수", 5000)
+		parts = append(parts, m)
+	}
+	m := Compose(Group{Total: 5000, Resolved: true}, parts, 1000)
+	if !strings.Contains(m.Text, "1000 new, 5000 in all") {
+		t.Errorf("the text does not show the totals: %q", m.Text)
 	}
 }

@@ -1,3 +1,6 @@
+// Package message defines the content of the messages that receivers get. It contains the
+// fields and their limits, the default texts, and the digests and group messages that
+// combine several messages.
 package message
 
 import (
@@ -7,60 +10,61 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// MessageVersion is the version of Message's JSON form, which webhooks receive.
+// Version is the version of a Message's JSON form, which webhooks receive.
 const Version = "v1"
 
-// MaxListedEvents bounds Message.Events; Count is always the whole.
+// MaxListedEvents is the maximum length of Message.Events. Message.Count counts all
+// occurrences, including those of Events that are not listed.
 const MaxListedEvents = 50
 
-// Message is what a receiver gets. Its JSON form is the documented body of a
+// Message is the content that a receiver gets. Its JSON form is the documented body of a
 // webhook (docs/webhook.schema.json).
 type Message struct {
 	Version string `json:"version"`
 	Cluster string `json:"cluster"`
-	// Alarm is the alarm that matched; of a digest of several alarms, empty.
+	// Alarm is the alarm that matched. It is empty in a digest of several alarms.
 	Alarm alarm.ID `json:"alarm"`
-	// Title and Text are plain text, not yet escaped for any sink.
+	// Title and Text are plain text. Each notifier escapes them for its receiver.
 	Title string `json:"title"`
 	Text  string `json:"text"`
-	// Count is how many occurrences this message stands for.
+	// Count is the number of occurrences that this message reports.
 	Count int64 `json:"count"`
-	// Digest says that this stands for several messages, held back by a rate limit.
+	// Digest is true if this message combines several that a rate limit delayed.
 	Digest bool `json:"digest"`
-	// Group is the group that this is a message of; nil if the alarm does not group,
-	// and of a digest.
+	// Group is the group of this message. It is nil for digests, and for alarms that do
+	// not group.
 	Group     *Group    `json:"group,omitempty"`
 	FirstSeen time.Time `json:"firstSeen"`
 	LastSeen  time.Time `json:"lastSeen"`
 	Events    []Event   `json:"events"`
 }
 
-// MessageGroup is what a receiver is told of a group besides what is new in it.
+// Group describes the group of a message.
 type Group struct {
-	// Key names the group among all groups of all alarms: 32 hexadecimal digits. What
-	// is over and comes again has it again.
+	// Key identifies the group among all groups of all alarms, with 32 hexadecimal
+	// digits. A group that starts again after it was over has the same key.
 	Key string `json:"key"`
-	// By is what its occurrences have in common, in the order of spec.group.by. Of a
-	// group that takes in what is beyond the bound of groups it is empty.
+	// By contains the values that the occurrences share, in the order of spec.group.by.
+	// It is empty for the group that collects all occurrences beyond the limit of groups.
 	By []alarm.GroupValue `json:"by,omitempty"`
-	// Total is how many occurrences the group had so far, those of this message
-	// included; Since is when the first of them was observed.
+	// Total is the number of occurrences of the group so far, including those of this
+	// message. Since is when the first of them was observed.
 	Total int64     `json:"total"`
 	Since time.Time `json:"since"`
-	// First says that the receiver was sent no message of this group before. A
-	// message that is tried again is still the first.
+	// First is true if the receiver got no earlier message of this group. A retried
+	// message keeps its value.
 	First bool `json:"first"`
-	// Resolved says that what the group is about is over, by its newest occurrence;
-	// what comes then begins the group anew.
+	// Resolved is true if the newest occurrence says that the problem is over. The next
+	// occurrence starts a new group.
 	Resolved bool `json:"resolved"`
 }
 
-// MessageEvent is one Event of a Message.
+// Event is an Event in a Message.
 type Event struct {
 	Type   string `json:"type"`
 	Reason string `json:"reason"`
 	Note   string `json:"note"`
-	// Count is how many occurrences of the Event this message stands for.
+	// Count is the number of occurrences of the Event that this message reports.
 	Count               int64     `json:"count"`
 	FirstSeen           time.Time `json:"firstSeen"`
 	LastSeen            time.Time `json:"lastSeen"`
@@ -69,7 +73,7 @@ type Event struct {
 	ReportingController string    `json:"reportingController"`
 }
 
-// MessageReference names the object that a MessageEvent regards.
+// Reference names the object that an Event regards.
 type Reference struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -78,16 +82,16 @@ type Reference struct {
 	UID        string `json:"uid,omitempty"`
 }
 
-// MessageObject is what is told of the regarding object.
+// Object describes the object that an Event regards.
 type Object struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Cause is why a Pod does not run, if it is known.
+	// Cause is the reason why a Pod does not run, if it is known.
 	Cause string `json:"cause,omitempty"`
 }
 
-// AsTest marks a message as a test. It is of an alarm of another name, so that what a
-// receiver makes of an alarm's messages, an incident for example, is not touched by it.
+// AsTest marks a message as a test. It also renames the alarm, so that the receiver does
+// not change what belongs to the real alarm, for example an incident.
 func (m Message) AsTest() Message {
 	m.Title = plaintext.CutRunes("[Test] "+m.Title, MaxTitleLength)
 	m.Alarm.Name += "-test"

@@ -16,18 +16,19 @@ import (
 const (
 	MaxTitleLength = 150
 	MaxTextLength  = 3000
-	// MaxFieldLength is of the other texts of a Message. It is the limit that the
-	// API server sets to a note, but not to that of an Event written through core/v1.
+	// MaxFieldLength is the limit of the other texts. It is also the API server's limit
+	// for notes, which it does not apply to Events written through core/v1.
 	MaxFieldLength = 1024
-	// maxFieldsLength is of an object's labels, or annotations, together, in bytes.
+	// maxFieldsLength is the limit of an object's labels, and of its annotations, in
+	// bytes.
 	maxFieldsLength = 8 << 10
 )
 
-// timeLayout of times in a default message.
+// timeLayout is the layout of times in default messages.
 const timeLayout = "2006-01-02 15:04:05 MST"
 
-// NewMessage returns the message of one occurrence. It cleans and shortens title and
-// text; an empty title becomes the default.
+// New returns the message of one occurrence. It cleans and cuts title and text. An empty
+// title becomes the default.
 func New(id alarm.ID, occ *alarm.Occurrence, known *alarm.Context, title, text string) Message {
 	return Message{
 		Version:   Version,
@@ -47,7 +48,7 @@ func DefaultTitle(event *alarm.Event) string {
 	return fmt.Sprintf("%s: %s", event.Reason, objectName(event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name))
 }
 
-// objectName is "Pod default/web-0", or "Node node-0".
+// objectName returns a name like "Pod default/web-0" or "Node node-0".
 func objectName(kind, namespace, name string) string {
 	if namespace != "" {
 		name = namespace + "/" + name
@@ -55,18 +56,18 @@ func objectName(kind, namespace, name string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// DefaultText is the Event's note, its cause if that is known, how often it occurred
-// since when, and further lines.
-func DefaultText(occ *alarm.Occurrence, object *alarm.Object, further ...string) string {
+// DefaultText contains the Event's note, its cause if known, how often it occurred, and
+// extra lines.
+func DefaultText(occ *alarm.Occurrence, object *alarm.Object, extra ...string) string {
 	lines := []string{occ.Event.Note}
 	if cause := field(object.Cause); cause != "" {
 		lines = append(lines, "Cause: "+cause)
 	}
-	lines = append(append(lines, frequency(occ)), further...)
+	lines = append(append(lines, frequencyLine(occ)), extra...)
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-func frequency(occ *alarm.Occurrence) string {
+func frequencyLine(occ *alarm.Occurrence) string {
 	event := &occ.Event
 	switch {
 	case event.Count <= 1:
@@ -79,7 +80,7 @@ func frequency(occ *alarm.Occurrence) string {
 	}
 }
 
-// joinTime leaves out a time that is not known.
+// joinTime omits a time that is not known.
 func joinTime(what, preposition string, t time.Time) string {
 	if t.IsZero() {
 		return what
@@ -112,29 +113,28 @@ func messageEvent(occ *alarm.Occurrence, object *alarm.Object) Event {
 	}
 }
 
-// field is a text of one line, bounded: the API server holds those who write
-// Events to few rules.
+// field returns a text as one line of limited length. The API server restricts few fields
+// of Events.
 func field(s string) string {
 	return plaintext.CutRunes(plaintext.Line(s), MaxFieldLength)
 }
 
-// fields copies labels or annotations, in the order of their keys, up to
-// maxFieldsLength: whoever owns an object may put 256 KiB into its annotations,
-// and each of a flood of messages would carry them. A value that is too long is
-// left out: it is configuration, of no use to who reads an alarm, and half of it
-// of none to a program.
+// fields copies labels or annotations, in the order of their keys, up to maxFieldsLength.
+// Annotations can have 256 KiB, and every message of a flood would contain them. Long
+// values are omitted, not cut: they are configuration that readers of an alarm do not
+// need.
 func fields(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
 	}
 	kept := make(map[string]string, len(m))
-	room := maxFieldsLength
+	space := maxFieldsLength
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		size := len(key) + len(m[key])
-		if len(m[key]) > MaxFieldLength || size > room {
+		if len(m[key]) > MaxFieldLength || size > space {
 			continue
 		}
-		room -= size
+		space -= size
 		kept[key] = plaintext.Clean(m[key])
 	}
 	return kept

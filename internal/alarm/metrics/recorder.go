@@ -1,6 +1,3 @@
-// Package accounting hears what became of occurrences and messages, and keeps
-// the three accounts of it: the metrics, which are exact; the counts in status;
-// and what owners must be told in an Event.
 package metrics
 
 import (
@@ -25,11 +22,11 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
-// Accountant keeps the accounts.
+// Recorder implements the interfaces through which the pipeline and notify report.
 type Recorder struct {
-	tally     *counters.Counters
+	counters  *counters.Counters
 	metrics   *Metrics
-	recorder  *events.Recorder
+	events    *events.Recorder
 	namespace string
 	clock     clock.PassiveClock
 	log       logr.Logger
@@ -40,125 +37,125 @@ var (
 	_ pipeline.Reporter = (*Recorder)(nil)
 )
 
-// New returns an Accountant. What concerns the operator itself becomes an Event on
-// the mirror, in the operator's namespace.
-func NewRecorder(t *counters.Counters, m *Metrics, recorder *events.Recorder, namespace string, clk clock.PassiveClock, log logr.Logger) *Recorder {
-	return &Recorder{tally: t, metrics: m, recorder: recorder, namespace: namespace, clock: clk, log: log}
+// NewRecorder returns a Recorder. It emits Events about the operator itself for the
+// checkpoint, in the operator's namespace.
+func NewRecorder(c *counters.Counters, m *Metrics, recorder *events.Recorder, namespace string, clk clock.PassiveClock, log logr.Logger) *Recorder {
+	return &Recorder{counters: c, metrics: m, events: recorder, namespace: namespace, clock: clk, log: log}
 }
 
-// Judged implements pipeline.Reporter.
-func (a *Recorder) Evaluated(id alarm.ID, outcome match.Outcome, err error, occurrences int64) {
+// Evaluated implements pipeline.Reporter.
+func (r *Recorder) Evaluated(id alarm.ID, outcome match.Outcome, err error, occurrences int64) {
 	subject := kube.Key(id).String()
-	now := a.clock.Now()
+	now := r.clock.Now()
 	switch outcome {
 	case match.Matched:
-		a.metrics.matched.Add(float64(occurrences))
-		a.tally.Add(subject, counters.Change{Matched: occurrences, At: now})
+		r.metrics.matched.Add(float64(occurrences))
+		r.counters.Add(subject, counters.Change{Matched: occurrences, At: now})
 	case match.Unresolved:
-		a.metrics.unresolved.Add(float64(occurrences))
-		a.tally.Add(subject, counters.Change{Unresolved: occurrences, At: now})
-	case match.NotMatched, match.Failed: // a failure is told below
+		r.metrics.unresolved.Add(float64(occurrences))
+		r.counters.Add(subject, counters.Change{Unresolved: occurrences, At: now})
+	case match.NotMatched, match.Failed: // failures are reported below
 	}
 	switch {
 	case errors.Is(err, match.ErrOverBudget):
-		a.metrics.overBudget.Inc()
-		a.tally.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonOverBudget, Text: err.Error(), Since: now})
+		r.metrics.overBudget.Inc()
+		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonOverBudget, Text: err.Error(), Since: now})
 	case err != nil:
-		a.metrics.expressionFailures.Inc()
-		a.tally.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: err.Error(), Since: now})
+		r.metrics.expressionFailures.Inc()
+		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: err.Error(), Since: now})
 	}
 }
 
 // Suppressed implements pipeline.Reporter.
-func (a *Recorder) Suppressed(id alarm.ID, why pipeline.Suppression, occurrences int64) {
-	a.metrics.suppressed.WithLabelValues(string(why)).Add(float64(occurrences))
-	a.tally.Add(kube.Key(id).String(), counters.Change{Suppressed: occurrences, At: a.clock.Now()})
+func (r *Recorder) Suppressed(id alarm.ID, why pipeline.Suppression, occurrences int64) {
+	r.metrics.suppressed.WithLabelValues(string(why)).Add(float64(occurrences))
+	r.counters.Add(kube.Key(id).String(), counters.Change{Suppressed: occurrences, At: r.clock.Now()})
 }
 
-// Merged implements pipeline.Reporter. In no status: what is told in another message
-// is told.
-func (a *Recorder) Merged(messages int64) {
-	a.metrics.suppressed.WithLabelValues(string(pipeline.SuppressedByGroup)).Add(float64(messages))
+// Merged implements pipeline.Reporter. The status does not count these messages as
+// suppressed, because other messages contain their occurrences.
+func (r *Recorder) Merged(messages int64) {
+	r.metrics.suppressed.WithLabelValues(string(pipeline.SuppressedByGroup)).Add(float64(messages))
 }
 
-// Folded implements pipeline.Reporter.
-func (a *Recorder) Folded(id alarm.ID) {
-	a.tally.Notify(kube.Key(id).String(), counters.Notice{
-		Reason: v1alpha1.ReasonTooManyGroups, Since: a.clock.Now(),
-		Text: "too many groups are open: what belongs to none of them is one group; group by something that has fewer values",
+// GroupLimitReached implements pipeline.Reporter.
+func (r *Recorder) GroupLimitReached(id alarm.ID) {
+	r.counters.Notify(kube.Key(id).String(), counters.Notice{
+		Reason: v1alpha1.ReasonTooManyGroups, Since: r.clock.Now(),
+		Text: "too many groups are open, so occurrences of further groups share one: group by a key with fewer values",
 	})
 }
 
 // Queued implements pipeline.Reporter.
-func (a *Recorder) Queued(receiver string, occurrences int64) {
-	a.tally.Add(receiver, counters.Change{Matched: occurrences, At: a.clock.Now()})
+func (r *Recorder) Queued(receiver string, occurrences int64) {
+	r.counters.Add(receiver, counters.Change{Matched: occurrences, At: r.clock.Now()})
 }
 
 // Reset implements pipeline.Reporter.
-func (a *Recorder) Reset(ctx context.Context, text string) {
-	a.metrics.resets.Inc()
-	a.tellOperator(ctx, v1alpha1.ReasonPositionReset, text)
+func (r *Recorder) Reset(ctx context.Context, text string) {
+	r.metrics.resets.Inc()
+	r.emitOperatorEvent(ctx, v1alpha1.ReasonEventPositionReset, text)
 }
 
-// LedgerReset tells that the ledger's file was set aside.
-func (a *Recorder) LedgerReset(ctx context.Context, r *outbox.Recovery) {
-	a.tellOperator(ctx, v1alpha1.ReasonOutboxReset,
-		fmt.Sprintf("the ledger could not be read and was set aside as %s (%v); alarms continue from the mirror in the cluster", r.Path, r.Cause))
+// OutboxReset reports that the file of the outbox was set aside.
+func (r *Recorder) OutboxReset(ctx context.Context, recovery *outbox.Recovery) {
+	r.emitOperatorEvent(ctx, v1alpha1.ReasonOutboxReset,
+		fmt.Sprintf("the outbox could not be read and was set aside as %s (%v): alarms continue from the checkpoint in the cluster", recovery.Path, recovery.Cause))
 }
 
-// tellOperator says something to whoever runs the operator.
-func (a *Recorder) tellOperator(ctx context.Context, reason, text string) {
-	a.log.Info(text, "reason", reason)
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: checkpoint.Name}}
-	err := a.recorder.Emit(ctx, object, events.Event{
-		Type: corev1.EventTypeWarning, Reason: reason, Action: "TakeOver", Note: text, Since: a.clock.Now(),
+// emitOperatorEvent logs a text and emits it as an Event for the administrator.
+func (r *Recorder) emitOperatorEvent(ctx context.Context, reason, text string) {
+	r.log.Info(text, "reason", reason)
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: checkpoint.Name}}
+	err := r.events.Emit(ctx, object, events.Event{
+		Type: corev1.EventTypeWarning, Reason: reason, Action: "TakeOver", Note: text, Since: r.clock.Now(),
 	})
 	if err != nil {
-		a.log.Error(err, "the event could not be created", "reason", reason)
+		r.log.Error(err, "the Event could not be created", "reason", reason)
 	}
 }
 
 // Delivered implements notify.Observer.
-func (a *Recorder) Delivered(receiver string, d notify.Delivery, alarms outbox.Counts) {
-	a.metrics.messages.WithLabelValues(string(d.Kind)).Inc()
-	a.metrics.latency.Observe(d.Latency.Seconds())
-	now := a.clock.Now()
+func (r *Recorder) Delivered(receiver string, d notify.Delivery, alarms outbox.Counts) {
+	r.metrics.messages.WithLabelValues(string(d.Kind)).Inc()
+	r.metrics.latency.Observe(d.Latency.Seconds())
+	now := r.clock.Now()
 	for subject, n := range alarms {
-		a.metrics.delivered.Add(float64(n))
-		a.tally.Add(subject, counters.Change{Delivered: n, At: now})
-		a.tally.Add(receiver, counters.Change{Delivered: n, At: now})
+		r.metrics.delivered.Add(float64(n))
+		r.counters.Add(subject, counters.Change{Delivered: n, At: now})
+		r.counters.Add(receiver, counters.Change{Delivered: n, At: now})
 	}
 }
 
 // Dropped implements notify.Observer.
-func (a *Recorder) Dropped(receiver string, alarms outbox.Counts, cause notify.DropCause, text string) {
-	now := a.clock.Now()
+func (r *Recorder) Dropped(receiver string, alarms outbox.Counts, cause notify.DropCause, text string) {
+	now := r.clock.Now()
 	notice := counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: text, Since: now}
 	for subject, n := range alarms {
-		a.metrics.dropped.WithLabelValues(string(cause)).Add(float64(n))
-		a.tally.Add(subject, counters.Change{Dropped: n, At: now})
-		a.tally.Add(receiver, counters.Change{Dropped: n, At: now})
-		a.tally.Notify(subject, notice)
+		r.metrics.dropped.WithLabelValues(string(cause)).Add(float64(n))
+		r.counters.Add(subject, counters.Change{Dropped: n, At: now})
+		r.counters.Add(receiver, counters.Change{Dropped: n, At: now})
+		r.counters.Notify(subject, notice)
 	}
-	a.tally.Notify(receiver, notice)
-	a.log.Info("messages dropped", "receiver", receiver, "cause", cause, "text", text)
+	r.counters.Notify(receiver, notice)
+	r.log.Info("messages dropped", "receiver", receiver, "cause", cause, "text", text)
 }
 
 // Failing implements notify.Observer.
-func (a *Recorder) Failing(receiver string, err *notify.SendError) {
-	a.metrics.failures.WithLabelValues(err.Class.String()).Inc()
-	a.tally.Touch(receiver)
-	a.log.Info("delivery fails", "receiver", receiver, "reason", err.Reason, "text", err.Text)
+func (r *Recorder) Failing(receiver string, err *notify.SendError) {
+	r.metrics.failures.WithLabelValues(err.Class.String()).Inc()
+	r.counters.MarkChanged(receiver)
+	r.log.Info("delivery fails", "receiver", receiver, "reason", err.Reason, "text", err.Text)
 }
 
 // Recovered implements notify.Observer.
-func (a *Recorder) Recovered(receiver string) {
-	a.tally.Touch(receiver)
-	a.log.Info("delivery works again", "receiver", receiver)
+func (r *Recorder) Recovered(receiver string) {
+	r.counters.MarkChanged(receiver)
+	r.log.Info("delivery works again", "receiver", receiver)
 }
 
 // ThreadLost implements notify.Observer.
-func (a *Recorder) ThreadLost(receiver, text string) {
-	a.tally.Notify(receiver, counters.Notice{Reason: v1alpha1.ReasonThreadLost, Text: text, Since: a.clock.Now()})
-	a.log.Info("thread lost", "receiver", receiver, "text", text)
+func (r *Recorder) ThreadLost(receiver, text string) {
+	r.counters.Notify(receiver, counters.Notice{Reason: v1alpha1.ReasonThreadLost, Text: text, Since: r.clock.Now()})
+	r.log.Info("thread lost", "receiver", receiver, "text", text)
 }

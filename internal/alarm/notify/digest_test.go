@@ -47,7 +47,7 @@ func TestADigestThatIsRefusedIsKeptAsGivenUp(t *testing.T) {
 		commit(t, l, ops, 0, 3)
 		h.Wake(ops)
 		after(time.Minute)
-		view, err := outbox.Look(t.Context(), dir, 0, func(string) bool { return true })
+		view, err := outbox.Inspect(t.Context(), dir, 0, func(string) bool { return true })
 		if err != nil || len(view.Receivers) != 1 || len(view.Receivers[0].Digested) != 2 {
 			t.Fatalf("%+v, %v", view, err)
 		}

@@ -22,7 +22,7 @@ func counts(n int) []EventCount {
 func BenchmarkCommit(b *testing.B) {
 	for _, size := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("entries=%d", size), func(b *testing.B) {
-			l, position := open(b, b.TempDir()), 1
+			s, position := open(b, b.TempDir()), 1
 			for b.Loop() {
 				batch := Batch{
 					Position: uint64(position + size - 1),
@@ -30,30 +30,30 @@ func BenchmarkCommit(b *testing.B) {
 					Counts:   counts(size),
 				}
 				position += size
-				must(b, l.Commit(context.Background(), batch))
+				must(b, s.Commit(context.Background(), batch))
 			}
 			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "entries/s")
 		})
 	}
 }
 
-// BenchmarkDeliver is what one message costs on its way out, with so many
-// receivers delivering at once.
+// BenchmarkDeliver measures the delivery of one message while several receivers deliver
+// at once.
 func BenchmarkDeliver(b *testing.B) {
 	for _, receivers := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("receivers=%d", receivers), func(b *testing.B) {
-			l := open(b, b.TempDir())
+			s := open(b, b.TempDir())
 			for position := 1; b.Loop(); position++ {
 				b.StopTimer()
 				batch := Batch{Position: uint64(position)}
 				for r := range receivers {
 					batch.Entries = append(batch.Entries, entries(strconv.Itoa(r), position, 1)...)
 				}
-				must(b, l.Commit(context.Background(), batch))
+				must(b, s.Commit(context.Background(), batch))
 				b.StartTimer()
 				var all errgroup.Group
 				for r := range receivers {
-					all.Go(func() error { return deliver(l, strconv.Itoa(r)) })
+					all.Go(func() error { return deliver(s, strconv.Itoa(r)) })
 				}
 				must(b, all.Wait())
 			}
@@ -62,56 +62,57 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// deliver takes all that is pending for a receiver through the ledger as one message.
-func deliver(l *Store, receiver string) error {
+// deliver prepares and acknowledges all pending entries of a receiver as one message.
+func deliver(s *Store, receiver string) error {
 	ctx := context.Background()
-	pending, err := l.Pending(ctx, receiver, 0, 10)
+	pending, err := s.Pending(ctx, receiver, 0, 10)
 	if err != nil {
 		return err
 	}
-	a, err := l.Prepare(ctx, receiver, pending[len(pending)-1].ID, pending[0].Key, payload)
+	a, err := s.Prepare(ctx, receiver, pending[len(pending)-1].ID, pending[0].Key, payload)
 	if err != nil {
 		return err
 	}
-	_, err = l.Acknowledge(ctx, a)
+	_, err = s.Acknowledge(ctx, a)
 	return err
 }
 
 func BenchmarkEachCount(b *testing.B) {
-	l := open(b, b.TempDir())
-	must(b, l.Commit(context.Background(), Batch{Counts: counts(100_000)}))
+	s := open(b, b.TempDir())
+	must(b, s.Commit(context.Background(), Batch{Counts: counts(100_000)}))
 	for b.Loop() {
-		must(b, l.EachCount(context.Background(), func(EventCount) error { return nil }))
+		must(b, s.EachCount(context.Background(), func(EventCount) error { return nil }))
 	}
 }
 
-// BenchmarkDigest freezes and settles 100,000 entries as one message.
+// BenchmarkDigest prepares and acknowledges 100,000 entries as one message.
 func BenchmarkDigest(b *testing.B) {
-	ctx, l := context.Background(), open(b, b.TempDir())
+	ctx, s := context.Background(), open(b, b.TempDir())
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
 		from := i*100_000 + 1
-		must(b, l.Commit(ctx, Batch{Position: uint64(from + 99_999), Entries: entries("r", from, 100_000)}))
+		must(b, s.Commit(ctx, Batch{Position: uint64(from + 99_999), Entries: entries("r", from, 100_000)}))
 		b.StartTimer()
-		a, err := l.Prepare(ctx, "r", 100_000*int64(i+1), "digest", nil)
+		a, err := s.Prepare(ctx, "r", 100_000*int64(i+1), "digest", nil)
 		must(b, err)
-		_, err = l.Acknowledge(ctx, a)
+		_, err = s.Acknowledge(ctx, a)
 		must(b, err)
 	}
 }
 
-// BenchmarkOpen opens a ledger of 100,000 entries of 5,000 receivers, and as many counts.
+// BenchmarkOpen opens an outbox with 100,000 entries of 5,000 receivers and 100,000
+// counts.
 func BenchmarkOpen(b *testing.B) {
 	ctx, dir := context.Background(), b.TempDir()
-	l := open(b, dir)
+	s := open(b, dir)
 	for r := range 5_000 {
-		must(b, l.Commit(ctx, Batch{Position: uint64(20*r + 20), Entries: entries(fmt.Sprintf("AlarmReceiver/shop/r%d", r), 20*r+1, 20)}))
+		must(b, s.Commit(ctx, Batch{Position: uint64(20*r + 20), Entries: entries(fmt.Sprintf("AlarmReceiver/shop/r%d", r), 20*r+1, 20)}))
 	}
-	must(b, l.Commit(ctx, Batch{Counts: counts(100_000)}))
-	must(b, l.Close())
+	must(b, s.Commit(ctx, Batch{Counts: counts(100_000)}))
+	must(b, s.Close())
 	for b.Loop() {
-		l, err := Open(ctx, dir)
+		s, err := Open(ctx, dir)
 		must(b, err)
-		must(b, l.Close())
+		must(b, s.Close())
 	}
 }

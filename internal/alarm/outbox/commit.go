@@ -2,75 +2,54 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 )
 
-// Entry is something that one receiver is to be told.
-type Entry struct {
-	// ID is set by the ledger; entries that were committed later have higher ones.
-	ID int64
-	// Receiver is who is to be told.
-	Receiver string
-	// Alarm is what the count is accounted to when the entry leaves the ledger.
-	Alarm string
-	// Key makes a replay harmless: while an entry of the same receiver and key is
-	// in the ledger, another is ignored.
-	Key string
-	// Position is where in the feed it happened.
-	Position uint64
-	// Count is how many occurrences the entry stands for.
-	Count int64
-	// CreatedAt is kept to the microsecond and returned in UTC.
-	CreatedAt time.Time
-	// Payload is what the message is made of.
-	Payload []byte
-	// Member makes the entry wait for others of its group: what becomes an entry
-	// then is made by Release. Nil is none.
-	Member *Membership
-}
-
-// Batch is what was made of a stretch of the feed.
+// Batch is what one batch of Events changes.
 type Batch struct {
-	// Position is the end of the stretch. It never lies before the last one's,
-	// unless there is a History.
+	// Position is the position after the batch. Without a History, it is never before the
+	// position of the last batch.
 	Position uint64
-	// Time is kept for the feed, to the microsecond, and returned in UTC.
+	// Time is kept for the event source, with microseconds, in UTC.
 	Time time.Time
-	// History, if not empty, names the history that positions are of from here on:
-	// floors, which are of the former one, are dropped, and what is still to be sent
-	// is as if it had happened at Position at the latest.
+	// History, if set, names a new history of positions. Commit then drops the delivered
+	// offsets, which belong to the former history. It also lowers the positions of
+	// pending entries to Position.
 	History string
-	// Entries to be sent; their IDs are ignored.
+	// Entries are new messages. Their IDs are ignored.
 	Entries []Entry
-	// Counts are stored in place of earlier ones of the same Events.
+	// Counts replace the earlier counts of the same Events.
 	Counts []EventCount
-	// Counted says that with these the counts of all live Events are known.
-	Counted bool
+	// CountsKnown is true if the counts of all live Events are known after this batch.
+	CountsKnown bool
 	// Forget names Events whose counts are no longer needed.
 	Forget []string
-	// Windows are stored in place of earlier ones of the same IDs.
+	// Windows replace the earlier windows of the same IDs.
 	Windows []Window
-	// Oldest and Newest are when the first and the last of what the batch was made
-	// of happened; the zero time if there was nothing. Windows that ended before
-	// Oldest are forgotten.
+	// Oldest and Newest are the times of the first and the last occurrence of the batch,
+	// zero if there is none. Windows that ended before Oldest are removed.
 	Oldest, Newest time.Time
 }
 
-// Commit stores a batch whole: entries, counts, windows and the position. On an error
-// nothing is changed: ErrBackwards if it lies before what was committed, ErrFull
-// if there is no space, also without what is kept of digests.
-func (l *Store) Commit(ctx context.Context, batch Batch) error {
-	err := l.commit(ctx, batch)
-	if errors.Is(err, ErrFull) && l.makeRoom(ctx) {
-		err = l.commit(ctx, batch)
+// Commit stores a batch in one transaction. If it fails, nothing changes: with ErrBackwards
+// for a position before the committed one, with ErrFull if there is no space. An entry is
+// ignored if its receiver already has one with the same key. If the file is full, Commit
+// removes entries of past digests and tries once more.
+func (s *Store) Commit(ctx context.Context, batch Batch) error {
+	err := s.commit(ctx, batch)
+	if errors.Is(err, ErrFull) && s.makeRoom(ctx) {
+		err = s.commit(ctx, batch)
 	}
 	return err
 }
 
-func (l *Store) commit(ctx context.Context, batch Batch) error {
-	return l.write(ctx, "committing a batch", func(ctx context.Context, tx *tx) error {
+func (s *Store) commit(ctx context.Context, batch Batch) error {
+	return s.write(ctx, "commit a batch", func(ctx context.Context, tx *tx) error {
 		if err := tx.advance(ctx, &batch); err != nil {
 			return err
 		}
@@ -88,39 +67,39 @@ func (l *Store) commit(ctx context.Context, batch Batch) error {
 		if err := tx.expireWindows(ctx, batch.Oldest); err != nil {
 			return err
 		}
-		if err := tx.endGroups(ctx, batch.Oldest); err != nil {
+		if err := tx.forgetGroups(ctx, batch.Oldest); err != nil {
 			return err
 		}
-		return tx.forget(ctx, batch.Forget)
+		return tx.forgetCounts(ctx, batch.Forget)
 	})
 }
 
 func (tx *tx) advance(ctx context.Context, batch *Batch) error {
-	s, err := tx.state(ctx)
+	state, err := tx.state(ctx)
 	if err != nil {
 		return err
 	}
-	if batch.Position < s.Position && batch.History == "" {
-		return fmt.Errorf("%w: %d is before %d", ErrBackwards, batch.Position, s.Position)
+	if batch.Position < state.Position && batch.History == "" {
+		return fmt.Errorf("%w: %d is before %d", ErrBackwards, batch.Position, state.Position)
 	}
 	if batch.History != "" {
-		s.History, s.Floors = batch.History, Floors{}
+		state.History, state.Delivered = batch.History, DeliveredOffsets{}
 		if err := tx.lowerPositions(ctx, batch.Position); err != nil {
 			return err
 		}
 	}
-	if s.Floors.passed(batch.Position) {
-		s.Floors = Floors{}
+	if state.Delivered.passedBy(batch.Position) {
+		state.Delivered = DeliveredOffsets{}
 	}
-	s.Position, s.Time, s.Counted = batch.Position, batch.Time, batch.Counted
-	if batch.Newest.After(s.Newest) {
-		s.Newest = batch.Newest.UTC().Truncate(time.Microsecond)
+	state.Position, state.Time, state.CountsKnown = batch.Position, batch.Time, batch.CountsKnown
+	if batch.Newest.After(state.Newest) {
+		state.Newest = batch.Newest.UTC().Truncate(time.Microsecond)
 	}
-	return tx.setState(ctx, s)
+	return tx.setState(ctx, state)
 }
 
-// lowerPositions brings what is still to be sent and lies beyond a position to it: a
-// receiver must not seem to be ahead of the feed.
+// lowerPositions lowers the positions of pending entries to a limit. Otherwise, a
+// receiver would seem to be ahead of the event source.
 func (tx *tx) lowerPositions(ctx context.Context, position uint64) error {
 	for _, table := range []string{"entry", "held"} {
 		if _, err := tx.exec(ctx, `UPDATE `+table+` SET position = ?1 WHERE position > ?1`, position); err != nil {
@@ -147,5 +126,145 @@ func (tx *tx) insert(ctx context.Context, e *Entry) error {
 	if inserted > 0 {
 		tx.after(func(m *memory) { m.added(e.Receiver, e.Position) })
 	}
+	return err
+}
+
+// EventCount is the last known count of an Event.
+type EventCount struct {
+	UID   string
+	Count int64
+	// Position is the resourceVersion at which the Event had that count.
+	Position uint64
+}
+
+const selectCounts = `SELECT uid, count, position FROM event_count`
+
+// EachCount calls fn with every count, in no order. It stops at the first error of fn and
+// returns it.
+func (s *Store) EachCount(ctx context.Context, fn func(EventCount) error) error {
+	rows, err := s.readers.QueryContext(ctx, selectCounts)
+	return s.read("read the counts", each(rows, err, func(rows *sql.Rows) error {
+		var c EventCount
+		if err := rows.Scan(uidColumn{&c.UID}, &c.Count, &c.Position); err != nil {
+			return err
+		}
+		return fn(c)
+	}))
+}
+
+func (tx *tx) putCounts(ctx context.Context, counts []EventCount) error {
+	for _, c := range counts {
+		_, err := tx.exec(ctx, `
+			INSERT INTO event_count (uid, count, position) VALUES (?, ?, ?)
+			ON CONFLICT (uid) DO UPDATE SET count = excluded.count, position = excluded.position`,
+			packUID(c.UID), c.Count, c.Position)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const deleteCount = `DELETE FROM event_count WHERE uid = ?`
+
+func (tx *tx) forgetCounts(ctx context.Context, uids []string) error {
+	for _, u := range uids {
+		if _, err := tx.exec(ctx, deleteCount, packUID(u)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packUID returns a UUID as 16 bytes, and any other text unchanged. It packs only the
+// form that the API server writes, because other forms would be read back differently.
+func packUID(s string) any {
+	u, err := uuid.Parse(s)
+	if err != nil || u.String() != s {
+		return s
+	}
+	return u[:]
+}
+
+// uidColumn scans a UID that packUID wrote.
+type uidColumn struct{ *string }
+
+func (u uidColumn) Scan(value any) error {
+	switch v := value.(type) {
+	case []byte:
+		parsed, err := uuid.FromBytes(v)
+		*u.string = parsed.String()
+		return err
+	default:
+		*u.string = v.(string)
+		return nil
+	}
+}
+
+// Window is the state of a threshold.
+type Window struct {
+	// ID identifies the window: 64 characters at most.
+	ID string
+	// Alarm is the alarm that owns the window.
+	Alarm string
+	// Until is the time after which the window can be removed: see Batch.Oldest.
+	Until time.Time
+	// State is opaque here.
+	State []byte
+}
+
+const selectWindow = `SELECT state FROM window WHERE id = ?`
+
+// Window returns the state of a window, or nil if there is none.
+func (s *Store) Window(ctx context.Context, id string) ([]byte, error) {
+	var state []byte
+	err := s.readers.QueryRowContext(ctx, selectWindow, id).Scan(&state)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return state, s.read("read a window", err)
+}
+
+// HasGroup reports whether a Window or a group of a Membership has the ID.
+func (s *Store) HasGroup(ctx context.Context, id string) (known bool, err error) {
+	err = s.readers.QueryRowContext(ctx, selectGroupExists, id).Scan(&known)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return known, s.read("look for a group", err)
+}
+
+const selectGroupExists = `SELECT 1 FROM window WHERE id = ?1 UNION ALL SELECT 1 FROM open_group WHERE id = ?1 LIMIT 1`
+
+func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
+	for _, w := range windows {
+		known, err := tx.exec(ctx, `UPDATE window SET until = ?, state = ? WHERE id = ?`, micros(w.Until), w.State, w.ID)
+		if known == 0 && err == nil {
+			_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state) VALUES (?, ?, ?, ?)`, w.ID, w.Alarm, micros(w.Until), w.State)
+			tx.after(func(m *memory) { m.windows.add(w.Alarm, 1) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm`
+
+// expireWindows removes windows that ended before a time, one chunk at most.
+func (tx *tx) expireWindows(ctx context.Context, before time.Time) error {
+	if before.IsZero() {
+		return nil
+	}
+	gone := Counts{}
+	rows, err := tx.query(ctx, deleteOldWindows, micros(before), chunk)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var alarm string
+		err := rows.Scan(&alarm)
+		gone[alarm]++
+		return err
+	})
+	tx.after(func(m *memory) { m.windows.subtract(gone) })
 	return err
 }

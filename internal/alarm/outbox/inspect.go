@@ -5,30 +5,156 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
 )
 
-// inspect reads the whole file for damage, and its version. It changes neither
-// the file nor its WAL, as a connection that may write does when it is closed.
-func inspect(ctx context.Context, path string) (err error) {
-	db, err := sql.Open("sqlite", dsn(path, "mode=ro"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+// View is the content of an outbox at one moment.
+type View struct {
+	State
+	// Receivers that have entries, sorted by name.
+	Receivers []ReceiverView
+}
 
+// ReceiverView contains the entries of a receiver that wait, and those of past digests.
+type ReceiverView struct {
+	Receiver string
+	// Entries and Count are the numbers of entries and occurrences that wait, including
+	// those in groups.
+	Entries, Count int64
+	// Waiting contains the oldest entries that wait. Those in groups come last.
+	Waiting []WaitingEntry
+	// Digested contains the newest entries of past digests, newest first.
+	Digested []DigestedEntry
+}
+
+// WaitingEntry is an entry that is not sent yet.
+type WaitingEntry struct {
+	Entry
+	// FirstTried is the time of the first attempt to send the message, zero before it.
+	FirstTried time.Time
+	// Due is the time at which the message of its group is made. It is zero if the entry
+	// has no group, or if the message is made.
+	Due time.Time
+}
+
+// Inspect reads the outbox in dir, which another process can have open. It takes no lock
+// and changes nothing. It reads the receivers for which wanted returns true, and at most
+// limit entries of each list; 0 is no limit. It fails with fs.ErrNotExist if there is no
+// outbox, and with ErrOlderSchema or ErrNewerSchema if another release wrote it.
+func Inspect(ctx context.Context, dir string, limit int, wanted func(receiver string) bool) (*View, error) {
+	path := filepath.Join(dir, FileName)
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	if limit <= 0 {
+		limit = -1 // no limit in SQLite
+	}
+	db, err := sql.Open("sqlite", dsn(path, readOnly(path), "query_only(1)", "busy_timeout(5000)", "temp_store(MEMORY)"))
+	if err != nil {
+		return nil, err
+	}
+	v, err := readView(ctx, db, limit, wanted)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, fmt.Errorf("read the outbox in %s: %w", dir, classify(err))
+	}
+	return v, nil
+}
+
+// readOnly returns the options that open a file without a change. If there is no WAL, no
+// process has the file open. immutable then keeps SQLite from creating files beside it.
+func readOnly(path string) string {
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		return "mode=ro&immutable=1"
+	}
+	return "mode=ro"
+}
+
+// readView reads all in one transaction, so that it shows one moment.
+func readView(ctx context.Context, db *sql.DB, limit int, wanted func(string) bool) (*View, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // it changed nothing
 	var version int
-	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+		return nil, err
+	}
+	if err := checkVersion(version); err != nil {
+		return nil, err
+	}
+	if version < len(migrations) {
+		return nil, fmt.Errorf("%w: its version is %d, and the version of this release is %d", ErrOlderSchema, version, len(migrations))
+	}
+	v := &View{}
+	if v.State, err = scanState(tx.QueryRowContext(ctx, selectState)); err != nil {
+		return nil, err
+	}
+	if v.Receivers, err = receiverViews(ctx, tx); err != nil {
+		return nil, err
+	}
+	kept := v.Receivers[:0]
+	for _, r := range v.Receivers {
+		if !wanted(r.Receiver) {
+			continue
+		}
+		if err := errors.Join(r.readWaiting(ctx, tx, limit), r.readDigested(ctx, tx, limit)); err != nil {
+			return nil, err
+		}
+		kept = append(kept, r)
+	}
+	v.Receivers = kept
+	return v, nil
+}
+
+// unacknowledged leaves out entries of an acknowledged message, which exist for a moment.
+const unacknowledged = `
+	FROM entry LEFT JOIN attempt a ON a.receiver = entry.receiver AND entry.id <= a.last WHERE coalesce(a.acknowledged, 0) = 0`
+
+func receiverViews(ctx context.Context, tx *sql.Tx) (all []ReceiverView, err error) {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT receiver, sum(entries), sum(occurrences) FROM (
+			SELECT entry.receiver, 1 AS entries, entry.count AS occurrences`+unacknowledged+`
+			UNION ALL SELECT receiver, 1, count FROM held WHERE entry IS NULL
+			UNION ALL SELECT receiver, 0, 0 FROM digested
+		) GROUP BY receiver ORDER BY receiver`)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var v ReceiverView
+		err := rows.Scan(&v.Receiver, &v.Entries, &v.Count)
+		all = append(all, v)
 		return err
-	}
-	if version > len(migrations) {
-		return fmt.Errorf("%w: its version is %d, the newest known is %d", ErrNewerSchema, version, len(migrations))
-	}
-	var finding string
-	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&finding); err != nil {
+	})
+	return all, err
+}
+
+func (v *ReceiverView) readWaiting(ctx context.Context, tx *sql.Tx, limit int) error {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT * FROM (
+			SELECT entry.alarm, entry.key, entry.position, entry.count, entry.created_at, entry.payload, coalesce(a.first_tried, 0), 0 AS due`+unacknowledged+`
+			AND entry.receiver = ?1 ORDER BY entry.id LIMIT ?2)
+		UNION ALL SELECT * FROM (
+			SELECT alarm, key, position, count, created_at, payload, 0, due FROM held
+			WHERE receiver = ?1 AND entry IS NULL ORDER BY due, position LIMIT ?2)
+		LIMIT ?2`, v.Receiver, limit)
+	return each(rows, err, func(rows *sql.Rows) error {
+		w := WaitingEntry{Entry: Entry{Receiver: v.Receiver}}
+		err := rows.Scan(&w.Alarm, &w.Key, &w.Position, &w.Count, timestamp{&w.CreatedAt}, &w.Payload, timestamp{&w.FirstTried}, timestamp{&w.Due})
+		v.Waiting = append(v.Waiting, w)
 		return err
-	}
-	if finding != "ok" {
-		return fmt.Errorf("%w: %s", ErrCorrupt, finding)
-	}
-	return nil
+	})
+}
+
+func (v *ReceiverView) readDigested(ctx context.Context, tx *sql.Tx, limit int) error {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT id, alarm, count, created_at, payload, digest, delivered, ended_at FROM digested
+		WHERE receiver = ?1 ORDER BY id DESC LIMIT ?2`, v.Receiver, limit)
+	return each(rows, err, func(rows *sql.Rows) error {
+		d := DigestedEntry{Entry: Entry{Receiver: v.Receiver}}
+		err := rows.Scan(&d.ID, &d.Alarm, &d.Count, timestamp{&d.CreatedAt}, &d.Payload, &d.Digest, &d.Delivered, timestamp{&d.EndedAt})
+		v.Digested = append(v.Digested, d)
+		return err
+	})
 }

@@ -2,64 +2,67 @@ package outbox
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestStateOutlivesTheProcess(t *testing.T) {
+func TestStateIsTheSameAfterARestart(t *testing.T) {
 	ctx := context.Background()
-	floors := Floors{Default: 9, Receivers: map[string]uint64{"r": 8}}
+	delivered := DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"r": 8}}
 	tests := map[string]struct {
 		change func(*Store) error
 		want   State
 	}{
 		"claimed": {
-			change: func(l *Store) error { return l.Claim(ctx, "second") },
+			change: func(s *Store) error { return s.Claim(ctx, "second") },
 			want:   State{ClusterUID: "cluster", Epoch: "first", NextEpoch: "second", Position: 7},
 		},
 		"confirmed": {
-			change: func(l *Store) error {
-				must(t, l.Claim(ctx, "second"))
-				return l.Confirm(ctx)
+			change: func(s *Store) error {
+				must(t, s.Claim(ctx, "second"))
+				return s.Confirm(ctx)
 			},
 			want: State{ClusterUID: "cluster", Epoch: "second", Position: 7},
 		},
 		"confirmed without a claim": {
-			change: func(l *Store) error { return l.Confirm(ctx) },
+			change: func(s *Store) error { return s.Confirm(ctx) },
 			want:   State{ClusterUID: "cluster", Epoch: "first", Position: 7},
 		},
 		"moved back": {
-			change: func(l *Store) error { return l.Replay(ctx, "", 2, floors) },
-			want:   State{ClusterUID: "cluster", Epoch: "first", Position: 2, Floors: floors},
+			change: func(s *Store) error { return s.Replay(ctx, "", 2, delivered) },
+			want:   State{ClusterUID: "cluster", Epoch: "first", Position: 2, Delivered: delivered},
 		},
 		"moved on in a replay": {
-			change: func(l *Store) error {
-				must(t, l.Replay(ctx, "", 2, floors))
-				return l.Commit(ctx, Batch{Position: 4, Time: day, Counted: true})
+			change: func(s *Store) error {
+				must(t, s.Replay(ctx, "", 2, delivered))
+				return s.Commit(ctx, Batch{Position: 4, Time: day, CountsKnown: true})
 			},
-			want: State{ClusterUID: "cluster", Epoch: "first", Position: 4, Time: day, Counted: true, Floors: floors},
+			want: State{ClusterUID: "cluster", Epoch: "first", Position: 4, Time: day, CountsKnown: true, Delivered: delivered},
 		},
 		"in another history": {
-			change: func(l *Store) error {
-				must(t, l.Replay(ctx, "", 2, floors))
-				return l.Commit(ctx, Batch{Position: 1, History: "restored", Counted: true})
+			change: func(s *Store) error {
+				must(t, s.Replay(ctx, "", 2, delivered))
+				return s.Commit(ctx, Batch{Position: 1, History: "restored", CountsKnown: true})
 			},
-			want: State{ClusterUID: "cluster", Epoch: "first", Position: 1, Counted: true, History: "restored"},
+			want: State{ClusterUID: "cluster", Epoch: "first", Position: 1, CountsKnown: true, History: "restored"},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			l := open(t, dir)
-			must(t, l.Reset(ctx, "cluster", 7))
-			must(t, l.Claim(ctx, "first"))
-			must(t, l.Confirm(ctx))
-			must(t, tc.change(l))
-			if diff := cmp.Diff(tc.want, l.State()); diff != "" {
+			s := open(t, dir)
+			must(t, s.Reset(ctx, "cluster", 7))
+			must(t, s.Claim(ctx, "first"))
+			must(t, s.Confirm(ctx))
+			must(t, tc.change(s))
+			if diff := cmp.Diff(tc.want, s.State()); diff != "" {
 				t.Error(diff)
 			}
-			must(t, l.Close())
+			must(t, s.Close())
 			if diff := cmp.Diff(tc.want, open(t, dir).State()); diff != "" {
 				t.Errorf("after opening again: %s", diff)
 			}
@@ -67,59 +70,105 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-func TestReplayForgetsTheCounts(t *testing.T) {
-	ctx, l := context.Background(), open(t, t.TempDir())
-	must(t, l.Commit(ctx, Batch{Position: 9, Counted: true, Counts: []EventCount{{UID: "e", Count: 1}}}))
-	must(t, l.Replay(ctx, "", 3, Floors{}))
-	if got := allCounts(t, l); len(got) != 0 || l.State().Counted {
-		t.Errorf("got counts %v and %+v, want none", got, l.State())
+func TestAReplayRemovesTheCounts(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	must(t, s.Commit(ctx, Batch{Position: 9, CountsKnown: true, Counts: []EventCount{{UID: "e", Count: 1}}}))
+	must(t, s.Replay(ctx, "", 3, DeliveredOffsets{}))
+	if got := allCounts(t, s); len(got) != 0 || s.State().CountsKnown {
+		t.Errorf("got counts %v and %+v, want none", got, s.State())
 	}
 }
 
-func TestEntriesOfAFormerHistoryAreNotAheadOfTheFeed(t *testing.T) {
+func TestANewHistoryLowersThePositionsOfEntries(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	l := open(t, dir)
-	commit(t, l, "r", 1000, 2)
-	commit(t, l, "other", 2000, 1)
-	must(t, l.Commit(ctx, Batch{Position: 5, History: "restored", Entries: entries("r", 4, 1)}))
+	s := open(t, dir)
+	commit(t, s, "r", 1000, 2)
+	commit(t, s, "other", 2000, 1)
+	must(t, s.Commit(ctx, Batch{Position: 5, History: "restored", Entries: entries("r", 4, 1)}))
 	want := map[string]Backlog{"r": {Entries: 3, Lowest: 4}, "other": {Entries: 1, Lowest: 5}}
-	if diff := cmp.Diff(want, l.Snapshot().Backlogs); diff != "" {
+	if diff := cmp.Diff(want, s.Snapshot().Backlogs); diff != "" {
 		t.Error(diff)
 	}
-	must(t, l.Close())
+	must(t, s.Close())
 	if diff := cmp.Diff(want, open(t, dir).Snapshot().Backlogs); diff != "" {
 		t.Errorf("after opening again: %s", diff)
 	}
 }
 
-func TestFloorIsTheReceiversOwnOrTheDefault(t *testing.T) {
-	floors := Floors{Default: 9, Receivers: map[string]uint64{"behind": 3}}
+func TestTheOffsetIsTheReceiversOwnOrTheDefault(t *testing.T) {
+	delivered := DeliveredOffsets{Default: 9, Receivers: map[string]uint64{"behind": 3}}
 	for receiver, want := range map[string]uint64{"behind": 3, "other": 9} {
-		if got := floors.Of(receiver); got != want {
+		if got := delivered.Offset(receiver); got != want {
 			t.Errorf("%s: got %d, want %d", receiver, got, want)
 		}
 	}
 }
 
-func TestResetDropsAll(t *testing.T) {
-	ctx, l := context.Background(), open(t, t.TempDir())
-	must(t, l.Claim(ctx, "epoch"))
-	commit(t, l, "r", 1, 3)
-	must(t, l.Commit(ctx, Batch{Position: 9, Counts: []EventCount{{UID: "e"}}}))
-	freeze(t, l, "r", 1)
+func TestResetRemovesEverything(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	must(t, s.Claim(ctx, "epoch"))
+	commit(t, s, "r", 1, 3)
+	must(t, s.Commit(ctx, Batch{Position: 9, Counts: []EventCount{{UID: "e"}}}))
+	prepare(t, s, "r", 1)
 
-	must(t, l.Reset(ctx, "cluster", 4))
+	must(t, s.Reset(ctx, "cluster", 4))
 	want := Snapshot{State: State{ClusterUID: "cluster", Position: 4}, Backlogs: map[string]Backlog{}}
-	if diff := cmp.Diff(want, l.Snapshot()); diff != "" {
+	if diff := cmp.Diff(want, s.Snapshot()); diff != "" {
 		t.Error(diff)
 	}
-	if got, err := l.Prepared(ctx, "r"); got != nil || err != nil {
-		t.Errorf("frozen: got %v, %v, want none", got, err)
+	if got, err := s.Prepared(ctx, "r"); got != nil || err != nil {
+		t.Errorf("prepared: got %v, %v, want none", got, err)
 	}
-	if got := pending(t, l, "r"); len(got) != 0 {
+	if got := pending(t, s, "r"); len(got) != 0 {
 		t.Errorf("pending: got %v, want none", got)
 	}
-	if got := allCounts(t, l); len(got) != 0 {
+	if got := allCounts(t, s); len(got) != 0 {
 		t.Errorf("counts: got %v, want none", got)
 	}
 }
+
+// The test compares memory and file after each of many random calls.
+func TestSnapshotAgreesWithTheFile(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	random := rand.New(rand.NewPCG(1, 2))
+	receiver := func() string { return fmt.Sprint("r", random.IntN(4)) }
+	now := day
+	actions := []func() error{
+		func() error {
+			now = now.Add(time.Minute)
+			batch := Batch{Position: s.State().Position + 3, Entries: entries(receiver(), int(s.State().Position)+1, 3)}
+			batch.Entries[0].CreatedAt = now
+			return s.Commit(ctx, batch)
+		},
+		func() error { // a replay: some entries exist already
+			position := s.State().Position
+			return s.Commit(ctx, Batch{Position: position, Entries: entries(receiver(), max(1, int(position)-10), 5)})
+		},
+		func() error { return ignore(s.Prepare(ctx, receiver(), random.Int64N(200), "key", nil)) },
+		func() error {
+			a, err := s.Prepared(ctx, receiver())
+			if a != nil {
+				_, err = s.Acknowledge(ctx, a)
+			}
+			return err
+		},
+		func() error { return second(s.DropOlderThan(ctx, receiver(), now.Add(-10*time.Minute))) },
+		func() error {
+			done := s.State().Position - min(s.State().Position, 20)
+			return second(s.DropAtOrBelow(ctx, done, map[string]uint64{receiver(): done / 2}))
+		},
+	}
+	for i := range 500 {
+		must(t, actions[random.IntN(len(actions))]())
+		var file memory
+		must(t, file.load(ctx, s.readers))
+		want := Snapshot{State: file.state, Backlogs: file.backlogs}
+		if diff := cmp.Diff(want, s.Snapshot()); diff != "" {
+			t.Fatalf("after %d actions: %s", i+1, diff)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func ignore[T any](T, error) error { return nil }

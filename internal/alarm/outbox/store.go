@@ -1,3 +1,20 @@
+// Package outbox stores messages until they are delivered. It also stores the position in
+// the stream of Events, the last count of each Event, and the state of thresholds and
+// groups. All of it is in one embedded SQLite file, so that matches and position change
+// in one transaction.
+//
+// The package knows neither Kubernetes nor receivers: a receiver is a string, and a
+// message is bytes. It does not decide about retries, rates or ages, and stores no
+// credentials.
+//
+// An [Entry] has these steps:
+//
+//	Commit       stores the entry together with the position
+//	Prepare      binds the oldest entries of a receiver to one message with a fixed body and key
+//	Acknowledge  removes the message and its entries after delivery, or after it was given up
+//
+// After a crash between Prepare and Acknowledge, [Store.Prepared] loads the same message
+// again. Entries of a digest can be read for a day after their removal: see [Inspect].
 package outbox
 
 import (
@@ -10,21 +27,23 @@ import (
 	"sync/atomic"
 
 	"k8s.io/utils/clock"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// FileName is the name of the database in the data directory. SQLite's own
-// files (-wal, -shm), the lock and what was set aside lie beside it.
-const FileName = "ledger.db"
+// FileName is the name of the database in the data directory. The lock, SQLite's own
+// files (-wal, -shm) and damaged files are beside it.
+const FileName = "outbox.db"
 
-// Ledger is an open ledger. All methods are safe for concurrent use; a write is
-// durable when its method returns without error: that of the feed and of terms
-// ([Ledger.Commit] and the like) against the loss of power too, that of a message
-// ([Ledger.Freeze], [Ledger.Settle], the Drop methods) against the death of the
-// process only, until the next one of the former kind. Writes that are asked for at the
-// same time share a transaction.
+// Store is an open outbox. All methods are safe for concurrent use.
+//
+// A write is durable when its method returns without an error. Commit and the methods
+// that change the [State] survive a loss of power. Prepare, Acknowledge and the methods
+// that drop entries survive the end of the process only, until the next write of the
+// first kind. Concurrent writes share a transaction.
 type Store struct {
 	clock     clock.PassiveClock
-	limit     int64 // of pages; 0 is none
+	limit     int64 // pages; 0 is no limit
 	lock      *os.File
 	writer    *writer
 	readers   *sql.DB
@@ -33,124 +52,171 @@ type Store struct {
 	recovered *Recovery
 }
 
-// Option changes how a Ledger is opened.
+// Option changes how Open opens a Store.
 type Option func(*Store)
 
-// WithClock sets the clock that stamps attempts and files set aside; by default
-// the real one.
+// WithClock sets the clock for the times of attempts and the names of damaged files. The
+// default is the real clock.
 func WithClock(c clock.PassiveClock) Option {
-	return func(l *Store) { l.clock = c }
+	return func(s *Store) { s.clock = c }
 }
 
-// WithMaxPages limits the file to that many pages of 4 KiB; beyond it a write
-// fails with ErrFull, as it does on a full disk. By default there is no limit.
+// WithMaxPages limits the file to a number of pages of 4 KiB. A write beyond the limit
+// fails with ErrFull, as on a full disk. The default is no limit.
 func WithMaxPages(pages int64) Option {
-	return func(l *Store) { l.limit = pages }
+	return func(s *Store) { s.limit = pages }
 }
 
-// Open opens the ledger in dir, and creates both where they are missing: the
-// directory with mode 0700, the files with 0600.
+// Open opens the outbox in dir. It creates the directory with mode 0700 and the files
+// with mode 0600 if they do not exist.
 //
-// A file that is no database, or a damaged one, is set aside under another name
-// and an empty ledger opened in its place: [Ledger.Recovered] tells. Open fails
-// with ErrLocked while another process has dir open, with ErrNewerSchema on a
-// newer release's file, which it leaves as it is, and with ErrFull.
+// A damaged file, or a file that is not a database, is renamed and replaced by an empty
+// outbox: see [Store.Recovered]. Open fails with ErrLocked if another process has dir
+// open. It fails with ErrNewerSchema, and changes nothing, if a newer release wrote the
+// file. It fails with ErrFull if there is no space.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
-	l := &Store{clock: clock.RealClock{}}
+	s := &Store{clock: clock.RealClock{}}
 	for _, opt := range opts {
-		opt(l)
+		opt(s)
 	}
-	if err := l.open(ctx, dir); err != nil {
-		return nil, fmt.Errorf("opening the ledger in %s: %w", dir, errors.Join(err, l.Close()))
+	if err := s.open(ctx, dir); err != nil {
+		return nil, fmt.Errorf("open the outbox in %s: %w", dir, errors.Join(err, s.Close()))
 	}
-	return l, nil
+	return s, nil
 }
 
-func (l *Store) open(ctx context.Context, dir string) (err error) {
+func (s *Store) open(ctx context.Context, dir string) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if l.lock, err = lockDir(dir); err != nil {
+	if s.lock, err = lockDir(dir); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, FileName)
-	err = l.openDatabase(ctx, path)
+	err = s.openDatabase(ctx, path)
 	if !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	if l.recovered, err = l.setAside(path, err); err != nil {
+	if s.recovered, err = s.setAside(path, err); err != nil {
 		return err
 	}
-	return l.openDatabase(ctx, path)
+	return s.openDatabase(ctx, path)
 }
 
-// openDatabase inspects, opens and migrates the file, and loads what is held in memory.
-func (l *Store) openDatabase(ctx context.Context, path string) (err error) {
-	if err := errors.Join(create(path), inspect(ctx, path)); err != nil {
+// openDatabase checks, opens and migrates the file, and loads the values that are kept in
+// memory.
+func (s *Store) openDatabase(ctx context.Context, path string) (err error) {
+	if err := errors.Join(create(path), checkFile(ctx, path)); err != nil {
 		return classify(err)
 	}
-	if l.writer, err = openWriter(ctx, path, l.limit, &l.memory); err != nil {
+	if s.writer, err = openWriter(ctx, path, s.limit, &s.memory); err != nil {
 		return classify(err)
 	}
-	if l.readers, err = openReaders(path); err != nil {
+	if s.readers, err = openReaders(path); err != nil {
 		return classify(err)
 	}
-	if err := l.memory.load(ctx, l.readers); err != nil {
+	if err := s.memory.load(ctx, s.readers); err != nil {
 		return classify(err)
 	}
-	return classify(l.acknowledgeRest(ctx))
+	return classify(s.acknowledgeRest(ctx))
 }
 
-// Close closes the ledger and lets go of its directory. It waits for a write
-// that has begun; a later call of any other method fails with ErrClosed.
-func (l *Store) Close() error {
-	if l.closed.Swap(true) {
+// Close closes the store and releases its directory. It waits for a write that has begun.
+// Later calls of other methods fail with ErrClosed.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
 		return nil
 	}
-	err := l.closeDatabase()
-	if l.lock != nil {
-		err = errors.Join(err, l.lock.Close())
+	err := s.closeDatabase()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
 	}
 	return err
 }
 
-// closeDatabase closes the readers first: the last connection to close moves the
-// WAL into the database and removes it.
-func (l *Store) closeDatabase() (err error) {
-	if l.readers != nil {
-		err = l.readers.Close()
+// closeDatabase closes the readers first. The last connection that closes moves the WAL
+// into the database and removes it.
+func (s *Store) closeDatabase() (err error) {
+	if s.readers != nil {
+		err = s.readers.Close()
 	}
-	if l.writer != nil {
-		err = errors.Join(err, l.writer.close())
+	if s.writer != nil {
+		err = errors.Join(err, s.writer.close())
 	}
 	return err
 }
 
-// write runs change in a transaction, durable when it returns.
-func (l *Store) write(ctx context.Context, what string, change change) error {
-	return l.do(ctx, what, &request{change: change})
+// write runs a change in a transaction, which is durable when write returns.
+func (s *Store) write(ctx context.Context, what string, change change) error {
+	return s.do(ctx, what, &request{change: change})
 }
 
-// writeLazily runs change in a transaction that does not wait for the disk: it is
-// durable with the next one that does.
-func (l *Store) writeLazily(ctx context.Context, what string, change change) error {
-	return l.do(ctx, what, &request{change: change, lazy: true})
+// writeLazily runs a change in a transaction that does not wait for the disk. It becomes
+// durable with the next transaction that does.
+func (s *Store) writeLazily(ctx context.Context, what string, change change) error {
+	return s.do(ctx, what, &request{change: change, lazy: true})
 }
 
-func (l *Store) do(ctx context.Context, what string, r *request) error {
-	if err := l.writer.do(ctx, r); err != nil {
+func (s *Store) do(ctx context.Context, what string, r *request) error {
+	if err := s.writer.do(ctx, r); err != nil {
 		return fmt.Errorf("%s: %w", what, classify(err))
 	}
 	return nil
 }
 
-// read explains the error of a read: of a closed Ledger it is ErrClosed.
-func (l *Store) read(what string, err error) error {
+// read adds context to the error of a read. If the store is closed, the error is
+// ErrClosed.
+func (s *Store) read(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if l.closed.Load() {
+	if s.closed.Load() {
 		err = ErrClosed
 	}
 	return fmt.Errorf("%s: %w", what, classify(err))
 }
+
+var (
+	// ErrFull reports that there is no space left. Nothing was changed. The same call
+	// succeeds when there is space again.
+	ErrFull = errors.New("no space left for the outbox: enlarge the volume or free space on it")
+	// ErrLocked reports that another process, or another Store, has the directory open.
+	ErrLocked = errors.New("the data directory is in use by another process: stop it or use another directory")
+	// ErrClosed reports that the Store was closed.
+	ErrClosed = errors.New("the outbox is closed")
+	// ErrNewerSchema reports that a newer release wrote the file.
+	ErrNewerSchema = errors.New("a newer release wrote the outbox")
+	// ErrOlderSchema reports that an older release wrote the file. A reader does not
+	// migrate it.
+	ErrOlderSchema = errors.New("an older release wrote the outbox")
+	// ErrCorrupt reports that the file is damaged. The next Open sets it aside.
+	ErrCorrupt = errors.New("the outbox is damaged")
+	// ErrBackwards reports that a Batch is before the committed position.
+	ErrBackwards = errors.New("the position is before the committed position")
+	// ErrUnacknowledged reports that the receiver has a prepared message that is not
+	// acknowledged.
+	ErrUnacknowledged = errors.New("the receiver has a prepared message that is not acknowledged")
+	// ErrNothingPending reports that there is no entry to prepare.
+	ErrNothingPending = errors.New("the receiver has no pending entries")
+)
+
+// classify adds the error of this package to an SQLite error that callers handle.
+func classify(err error) error {
+	var failure *sqlite.Error
+	if !errors.As(err, &failure) {
+		return err
+	}
+	switch {
+	case failure.Code()&primaryCode == sqlite3.SQLITE_FULL,
+		failure.Code() == sqlite3.SQLITE_IOERR_SHMSIZE: // a full disk while the index of the WAL grows
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	case failure.Code()&primaryCode == sqlite3.SQLITE_CORRUPT,
+		failure.Code()&primaryCode == sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
+// primaryCode masks the primary result code of an extended one
+// (https://www.sqlite.org/rescode.html).
+const primaryCode = 0xff

@@ -1,11 +1,23 @@
 package outbox
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 )
 
 var day = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -15,13 +27,13 @@ var payload = bytes.Repeat([]byte("0123456789abcdef"), 50)
 
 func open(t testing.TB, dir string, opts ...Option) *Store {
 	t.Helper()
-	l, err := Open(context.Background(), dir, opts...)
+	s, err := Open(context.Background(), dir, opts...)
 	must(t, err)
-	t.Cleanup(func() { must(t, l.Close()) })
-	return l
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
 }
 
-// entries returns n entries of a receiver, at one position after another.
+// entries returns n entries of a receiver at consecutive positions.
 func entries(receiver string, from, n int) []Entry {
 	entries := make([]Entry, n)
 	for i := range entries {
@@ -34,27 +46,28 @@ func entries(receiver string, from, n int) []Entry {
 	return entries
 }
 
-// commit commits n entries of a receiver that end at the batch's position.
-func commit(t testing.TB, l *Store, receiver string, from, n int) {
+// commit commits n entries of a receiver. The last of them is at the position of the
+// batch.
+func commit(t testing.TB, s *Store, receiver string, from, n int) {
 	t.Helper()
 	batch := Batch{Position: uint64(from + n - 1), Entries: entries(receiver, from, n)}
-	must(t, l.Commit(context.Background(), batch))
+	must(t, s.Commit(context.Background(), batch))
 }
 
-// freeze freezes the oldest n pending entries of a receiver.
-func freeze(t testing.TB, l *Store, receiver string, n int) *Attempt {
+// prepare prepares a message of the oldest n pending entries of a receiver.
+func prepare(t testing.TB, s *Store, receiver string, n int) *Attempt {
 	t.Helper()
-	pending, err := l.Pending(context.Background(), receiver, 0, n)
+	pending, err := s.Pending(context.Background(), receiver, 0, n)
 	must(t, err)
-	a, err := l.Prepare(context.Background(), receiver, pending[len(pending)-1].ID, "key", []byte("body"))
+	a, err := s.Prepare(context.Background(), receiver, pending[len(pending)-1].ID, "key", []byte("body"))
 	must(t, err)
 	return a
 }
 
-// pending returns the positions of what is pending for a receiver.
-func pending(t testing.TB, l *Store, receiver string) []uint64 {
+// pending returns the positions of the pending entries of a receiver.
+func pending(t testing.TB, s *Store, receiver string) []uint64 {
 	t.Helper()
-	entries, err := l.Pending(context.Background(), receiver, 0, 10_000)
+	entries, err := s.Pending(context.Background(), receiver, 0, 10_000)
 	must(t, err)
 	positions := []uint64{}
 	for _, e := range entries {
@@ -67,5 +80,203 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestOnlyTheOwnerCanReadTheFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "data?dir=%23#")
+	commit(t, open(t, dir), "r", 1, 1)
+	want := map[string]fs.FileMode{
+		".": fs.ModeDir | 0o700, "lock": 0o600, FileName: 0o600, FileName + "-wal": 0o600, FileName + "-shm": 0o600,
+	}
+	got := map[string]fs.FileMode{}
+	must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		must(t, err)
+		info, err := os.Stat(path)
+		must(t, err)
+		name, err := filepath.Rel(dir, path)
+		got[name] = info.Mode()
+		return err
+	}))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestASecondStoreOnADirectoryIsRefused(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	first := open(t, dir)
+	if _, err := Open(ctx, dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("got %v, want ErrLocked", err)
+	}
+	commit(t, first, "r", 1, 1)
+	must(t, first.Close())
+	open(t, dir)
+}
+
+func TestCallsOfAClosedStoreFail(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	must(t, s.Close())
+	calls := map[string]func() error{
+		"write":        func() error { return s.Commit(ctx, Batch{}) },
+		"read":         func() error { return second(s.Pending(ctx, "r", 0, 1)) },
+		"read one":     func() error { return second(s.Prepared(ctx, "r")) },
+		"read counts":  func() error { return s.EachCount(ctx, nil) },
+		"drop":         func() error { return second(s.DropReceiver(ctx, "r")) },
+		"lazily write": func() error { return second(s.Prepare(ctx, "r", 1, "", nil)) },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			if err := call(); !errors.Is(err, ErrClosed) {
+				t.Errorf("got %v, want ErrClosed", err)
+			}
+		})
+	}
+}
+
+const (
+	// victimEnv contains the data directory of the process to kill.
+	victimEnv = "OUTBOX_TEST_VICTIM"
+	// killed is the number of processes to kill.
+	killed = 20
+	// stretch is the number of entries in a commit of the victim. Acknowledging a digest
+	// of two commits takes more than one transaction.
+	stretch = 700
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(victimEnv); dir != "" {
+		fmt.Fprintln(os.Stderr, victim(dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// victim commits and delivers until it is killed. It prints each call that returned.
+func victim(dir string) error {
+	ctx := context.Background()
+	s, err := Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	var both errgroup.Group
+	both.Go(func() error {
+		for {
+			from := int(s.State().Position) + 1
+			end := from + stretch - 1
+			batch := Batch{
+				Position: uint64(end), Entries: entries("r", from, stretch),
+				Counts: []EventCount{{UID: plainUID, Count: int64(end)}},
+			}
+			if err := s.Commit(ctx, batch); err != nil {
+				return err
+			}
+			fmt.Println("committed", end)
+		}
+	})
+	both.Go(func() error {
+		for {
+			if err := victimDelivers(ctx, s); err != nil {
+				return err
+			}
+		}
+	})
+	return both.Wait()
+}
+
+func victimDelivers(ctx context.Context, s *Store) error {
+	a, err := s.Prepared(ctx, "r")
+	if a == nil && err == nil {
+		last := int64(s.State().Position) // IDs equal positions, because no entry was ignored
+		a, err = s.Prepare(ctx, "r", last, fmt.Sprint("up to ", last), []byte("body"))
+	}
+	if errors.Is(err, ErrNothingPending) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Println("prepared", a.Last)
+	if _, err := s.Acknowledge(ctx, a); err != nil {
+		return err
+	}
+	fmt.Println("acknowledged", a.Last)
+	return nil
+}
+
+func TestReturnedWritesSurviveSIGKILL(t *testing.T) {
+	dir, returned := t.TempDir(), map[string]uint64{}
+	for range killed {
+		killVictim(t, dir, returned)
+		s := open(t, dir)
+		checkSurvivor(t, s, returned)
+		must(t, s.Close())
+	}
+	t.Logf("killed %d times; last calls that returned: %v", killed, returned)
+}
+
+// killVictim starts a victim and kills it at a random moment after its first line. It
+// records the last position of each kind.
+func killVictim(t *testing.T, dir string, returned map[string]uint64) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), victimEnv+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewReader(out)
+	for first := true; ; first = false {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		if first {
+			time.AfterFunc(rand.N(300*time.Millisecond), func() { _ = cmd.Process.Kill() })
+		}
+		var what string
+		var position uint64
+		if _, err := fmt.Sscanln(line, &what, &position); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		returned[what] = position
+	}
+	if err := cmd.Wait(); cmd.ProcessState.Exited() {
+		t.Fatalf("the victim ended by itself: %v", err)
+	}
+}
+
+// checkSurvivor checks that the file contains at least what the calls that returned
+// wrote, and no transaction in part.
+func checkSurvivor(t *testing.T, s *Store, returned map[string]uint64) {
+	t.Helper()
+	if recovered := s.Recovered(); recovered != nil {
+		t.Fatalf("the file was damaged: %v", recovered.Cause)
+	}
+	position := s.State().Position
+	if position < returned["committed"] || position%stretch != 0 {
+		t.Fatalf("position: got %d, want at least %d and whole batches", position, returned["committed"])
+	}
+	if got := allCounts(t, s)[plainUID]; got != int64(position) {
+		t.Errorf("count: got %d, want that of the position, %d", got, position)
+	}
+	acknowledgedUpTo := position - uint64(s.Backlog("r").Entries)
+	if acknowledgedUpTo < returned["acknowledged"] || acknowledgedUpTo%stretch != 0 {
+		t.Fatalf("acknowledged: got up to %d, want at least %d and whole messages", acknowledgedUpTo, returned["acknowledged"])
+	}
+	first := acknowledgedUpTo + 1
+	if a, err := s.Prepared(context.Background(), "r"); err != nil || (a == nil && returned["prepared"] > acknowledgedUpTo) {
+		t.Fatalf("prepared: got %v, %v, want one up to %d", a, err, returned["prepared"])
+	} else if a != nil {
+		if a.Key != fmt.Sprint("up to ", a.Last) || string(a.Body) != "body" || uint64(a.Entries) != uint64(a.Last)-acknowledgedUpTo {
+			t.Errorf("prepared: got %+v after %d", a, acknowledgedUpTo)
+		}
+		first = uint64(a.Last) + 1
+	}
+	for i, got := range pending(t, s, "r") {
+		if want := first + uint64(i); got != want {
+			t.Fatalf("pending: got position %d, want %d", got, want)
+		}
 	}
 }

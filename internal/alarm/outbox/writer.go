@@ -3,43 +3,44 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
-// change is what one caller does in a transaction. It may run more than once, of
-// which only the last run counts: what it returns to its caller it must set anew.
+// change is the work of one caller in a transaction. It can run more than once, and only
+// the last run counts. It must therefore set all its results again in each run.
 type change func(ctx context.Context, tx *tx) error
 
-// writer runs changes on the one connection that writes. Those that wait for it
-// at the same time go into one transaction: the sync of the WAL, which is nearly
-// all of a small transaction's time, is then shared.
+// writer runs changes on the one connection that writes. Changes that wait at the same
+// time share a transaction, and so one sync of the WAL. The sync takes most of the time
+// of a small transaction.
 type writer struct {
 	db     *sql.DB
 	conn   *sql.Conn
 	stmts  map[string]*sql.Stmt
-	sync   string // the connection's mode of synchronous
+	sync   string // the mode of PRAGMA synchronous
 	memory *memory
 
 	waiting sync.Mutex // guards queue
 	queue   []*request
 
-	turn   sync.Mutex // guards all else; its holder writes for everyone in the queue
+	turn   sync.Mutex // guards all other fields; its holder runs all requests of the queue
 	closed bool
 }
 
 type request struct {
 	change change
-	lazy   bool // need not wait for the disk
+	lazy   bool // does not wait for the disk
 	done   bool
 	err    error
 }
 
-// do runs a change in a transaction and returns when it is durable or undone. A
-// change that has begun is not cut short: cancelling could not tell what became
-// of it.
+// do runs a change in a transaction and returns when it is durable or undone. It does not
+// cancel a change that has begun, because its outcome would be unknown.
 func (w *writer) do(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -56,8 +57,8 @@ func (w *writer) do(ctx context.Context, r *request) error {
 	return r.err
 }
 
-// flush settles every request in the queue: all in one transaction, or, should
-// that fail, each in its own, so that nobody fails for another's mistake.
+// flush runs all requests of the queue in one transaction. If that fails, each request
+// gets its own, so that no request fails because of another.
 func (w *writer) flush(ctx context.Context) {
 	w.waiting.Lock()
 	requests := w.queue
@@ -73,8 +74,8 @@ func (w *writer) flush(ctx context.Context) {
 	}
 }
 
-// transact runs the changes in one transaction and, once it is committed, makes
-// them visible in memory.
+// transact runs the changes in one transaction. After the commit, it applies them to the
+// memory.
 func (w *writer) transact(ctx context.Context, requests ...*request) error {
 	if w.closed {
 		return ErrClosed
@@ -88,8 +89,8 @@ func (w *writer) transact(ctx context.Context, requests ...*request) error {
 	}
 	err := tx.run(ctx, requests)
 	if err != nil {
-		// SQLite may have rolled back by itself, on a full disk for example: then
-		// there is nothing to roll back, and that is no error of ours.
+		// The error is ignored: SQLite can have rolled back already, for example on a
+		// full disk.
 		_, _ = tx.exec(ctx, `ROLLBACK`)
 		return err
 	}
@@ -100,7 +101,7 @@ func (w *writer) transact(ctx context.Context, requests ...*request) error {
 	return nil
 }
 
-// setSync has the transaction wait for the disk unless all the requests are lazy.
+// setSync makes the transaction wait for the disk, unless all requests are lazy.
 func (w *writer) setSync(ctx context.Context, requests []*request) error {
 	mode := "FULL"
 	if !slices.ContainsFunc(requests, func(r *request) bool { return !r.lazy }) {
@@ -109,7 +110,7 @@ func (w *writer) setSync(ctx context.Context, requests []*request) error {
 	if mode == w.sync {
 		return nil
 	}
-	// Not prepared: this pragma takes effect when it is prepared, not when it is run.
+	// Not a prepared statement: this pragma has its effect when it is prepared.
 	_, err := w.conn.ExecContext(ctx, `PRAGMA synchronous = `+mode)
 	if err == nil {
 		w.sync = mode
@@ -117,13 +118,13 @@ func (w *writer) setSync(ctx context.Context, requests []*request) error {
 	return err
 }
 
-// minFree is below how many free pages the file is left as it is, for the next
-// entries to use; maxShrink is how many are given back at a time, so that nobody
-// waits long.
+// minFree is the number of free pages that stay in the file for new entries. maxShrink
+// limits the pages that one shrink returns to the file system, so that other writes do
+// not wait long.
 const minFree, maxShrink = 1_000, 500
 
-// shrink gives pages back to the file system while most of the file is free.
-// That it fails harms nobody: it is tried again after the next removal.
+// shrink returns pages to the file system while most of the file is free. It ignores
+// errors, because the next removal tries again.
 func (w *writer) shrink(ctx context.Context) {
 	var free, pages int64
 	err := w.conn.QueryRowContext(ctx, `SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count`).Scan(&free, &pages)
@@ -150,7 +151,7 @@ func (w *writer) close() error {
 type tx struct {
 	*writer
 	changes []func(*memory)
-	freed   bool // whether pages may have become free
+	freed   bool // pages can have become free
 }
 
 func (tx *tx) run(ctx context.Context, requests []*request) error {
@@ -163,12 +164,13 @@ func (tx *tx) run(ctx context.Context, requests []*request) error {
 	return err
 }
 
-// after has change done to the memory once the transaction is committed.
+// after registers a change to the memory, applied after the commit.
 func (tx *tx) after(change func(*memory)) {
 	tx.changes = append(tx.changes, change)
 }
 
-// exec runs a statement, which is prepared once, and returns how many rows it changed.
+// exec runs a statement and returns how many rows it changed. Each statement is prepared
+// once.
 func (tx *tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	stmt, err := tx.prepare(ctx, query)
 	if err != nil {
@@ -184,7 +186,7 @@ func (tx *tx) exec(ctx context.Context, query string, args ...any) (int64, error
 func (tx *tx) row(ctx context.Context, query string, args ...any) scanner {
 	stmt, err := tx.prepare(ctx, query)
 	if err != nil {
-		return failed{err}
+		return errorRow{err}
 	}
 	return stmt.QueryRowContext(ctx, args...)
 }
@@ -206,4 +208,54 @@ func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 		w.stmts[query] = stmt
 	}
 	return stmt, err
+}
+
+// scanner is a row of a result.
+type scanner interface {
+	Scan(dest ...any) error
+}
+
+// errorRow is the row of a query that failed.
+type errorRow struct{ err error }
+
+func (f errorRow) Scan(...any) error { return f.err }
+
+// each calls fn for every row of a result and closes the result.
+func each(rows *sql.Rows, err error, fn func(*sql.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := fn(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// micros returns a time as it is stored: microseconds since 1970, 0 for the zero time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// timestamp scans a time that micros wrote.
+type timestamp struct{ *time.Time }
+
+func (s timestamp) Scan(value any) error {
+	*s.Time = time.Time{}
+	if micros := value.(int64); micros != 0 {
+		*s.Time = time.UnixMicro(micros).UTC()
+	}
+	return nil
+}
+
+// jsonColumn scans a column of JSON.
+type jsonColumn struct{ into any }
+
+func (d jsonColumn) Scan(value any) error {
+	return json.Unmarshal([]byte(value.(string)), d.into)
 }

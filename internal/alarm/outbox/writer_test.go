@@ -8,21 +8,21 @@ import (
 )
 
 func TestChangesThatWaitTogetherShareATransaction(t *testing.T) {
-	l := open(t, t.TempDir())
+	s := open(t, t.TempDir())
 	transactions := map[*tx]int{}
 	note := func(_ context.Context, tx *tx) error {
 		transactions[tx]++
 		return nil
 	}
-	l.writer.queue = []*request{{change: note}, {change: note}, {change: note}}
-	l.writer.flush(context.Background())
+	s.writer.queue = []*request{{change: note}, {change: note}, {change: note}}
+	s.writer.flush(context.Background())
 	if len(transactions) != 1 {
 		t.Errorf("got %d transactions, want 1", len(transactions))
 	}
 }
 
 func TestChangeThatFailsDoesNotFailOthers(t *testing.T) {
-	ctx, l := context.Background(), open(t, t.TempDir())
+	ctx, s := context.Background(), open(t, t.TempDir())
 	wrong := errors.New("wrong")
 	claim := func(epoch string) change {
 		return func(ctx context.Context, tx *tx) error { return tx.setState(ctx, State{Epoch: epoch}) }
@@ -32,14 +32,14 @@ func TestChangeThatFailsDoesNotFailOthers(t *testing.T) {
 		{change: func(ctx context.Context, tx *tx) error { return errors.Join(claim("broken")(ctx, tx), wrong) }},
 		{change: claim("last")},
 	}
-	l.writer.queue = requests
-	l.writer.flush(ctx)
+	s.writer.queue = requests
+	s.writer.flush(ctx)
 	for i, want := range []error{nil, wrong, nil} {
 		if !errors.Is(requests[i].err, want) {
 			t.Errorf("request %d: got %v, want %v", i, requests[i].err, want)
 		}
 	}
-	if got := l.State().Epoch; got != "last" {
+	if got := s.State().Epoch; got != "last" {
 		t.Errorf("epoch: got %q, want that of the last change", got)
 	}
 }
@@ -54,16 +54,16 @@ func TestOnlyALazyTransactionDoesNotWaitForTheDisk(t *testing.T) {
 		"lazy":              {lazy: []bool{true}, want: normal},
 		"lazy beside eager": {lazy: []bool{true, false, true}, want: full},
 	}
-	l := open(t, t.TempDir())
+	s := open(t, t.TempDir())
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got int
 			for _, lazy := range tc.lazy {
-				l.writer.queue = append(l.writer.queue, &request{lazy: lazy, change: func(ctx context.Context, tx *tx) error {
+				s.writer.queue = append(s.writer.queue, &request{lazy: lazy, change: func(ctx context.Context, tx *tx) error {
 					return tx.row(ctx, `PRAGMA synchronous`).Scan(&got)
 				}})
 			}
-			l.writer.flush(context.Background())
+			s.writer.flush(context.Background())
 			if got != tc.want {
 				t.Errorf("synchronous: got %d, want %d", got, tc.want)
 			}
@@ -71,21 +71,21 @@ func TestOnlyALazyTransactionDoesNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
-func TestWritersAndReadersAtOnce(t *testing.T) {
-	ctx, l := context.Background(), open(t, t.TempDir())
+func TestConcurrentWritersDeliverEverything(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
 	var all sync.WaitGroup
 	for _, receiver := range []string{"a", "b", "c", "d"} {
 		all.Go(func() {
 			for range 20 {
-				err := l.Commit(ctx, Batch{Entries: entries(receiver, 1, 2)})
-				if err = errors.Join(err, deliver(l, receiver)); err != nil {
+				err := s.Commit(ctx, Batch{Entries: entries(receiver, 1, 2)})
+				if err = errors.Join(err, deliver(s, receiver)); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	if got := l.Snapshot().Backlogs; len(got) != 0 {
+	if got := s.Snapshot().Backlogs; len(got) != 0 {
 		t.Errorf("got %v, want everything delivered", got)
 	}
 }
@@ -93,11 +93,11 @@ func TestWritersAndReadersAtOnce(t *testing.T) {
 func TestCancelledCallChangesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	l := open(t, t.TempDir())
-	if err := l.Commit(ctx, Batch{Position: 1}); !errors.Is(err, context.Canceled) {
+	s := open(t, t.TempDir())
+	if err := s.Commit(ctx, Batch{Position: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
-	if got := l.State().Position; got != 0 {
+	if got := s.State().Position; got != 0 {
 		t.Errorf("position: got %d, want 0", got)
 	}
 }

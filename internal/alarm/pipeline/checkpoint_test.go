@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -18,62 +21,62 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-// diary is a Mirror that notes what was written when. To wait for another goroutine
-// does not tell the race detector that what it does later comes later: hence the lock.
-type diary struct {
+// memoryCheckpoint is a CheckpointStore that records when it was written. It needs the lock
+// because the race detector does not understand synctest.Wait.
+type memoryCheckpoint struct {
 	mu      sync.Mutex
 	last    checkpoint.Checkpoint
 	written []time.Time
-	// refusal is what writes fail with.
-	refusal error
+	// err is returned by Write, if set.
+	err error
 }
 
-func (d *diary) Read(context.Context) (checkpoint.Checkpoint, bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last, len(d.written) > 0, nil
+func (m *memoryCheckpoint) Read(context.Context) (checkpoint.Checkpoint, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last, len(m.written) > 0, nil
 }
 
-func (d *diary) Write(_ context.Context, m checkpoint.Checkpoint) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.refusal != nil {
-		return d.refusal
+func (m *memoryCheckpoint) Write(_ context.Context, next checkpoint.Checkpoint) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return m.err
 	}
-	d.last, d.written = m, append(d.written, clock.RealClock{}.Now())
+	m.last, m.written = next, append(m.written, clock.RealClock{}.Now())
 	return nil
 }
 
-// times returns when it was written, and the position that was written last.
-func (d *diary) times() ([]time.Time, uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.written), d.last.Position
+// times returns the times of all writes, and the last written position.
+func (m *memoryCheckpoint) times() ([]time.Time, uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.written), m.last.Position
 }
 
-// refuse has writes fail, or succeed again.
-func (d *diary) refuse(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.refusal = err
+// fail sets the error of Write.
+func (m *memoryCheckpoint) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
 }
 
-// promised is how old the mirror may be.
-const promised = 5 * time.Second
+// maxAge is the documented maximum age of the checkpoint.
+const maxAge = 5 * time.Second
 
-// keeping tests a leader in a bubble, which has read up to position 1 and keeps its
-// mirror from then on: the first one is written at once.
-func keeping(t *testing.T, test func(*testing.T, *Pipeline, *diary)) {
+// withCheckpoints runs a test in a synctest bubble. Its leader has read up to position 1,
+// has written the first checkpoint, and keeps it current.
+func withCheckpoints(t *testing.T, test func(*testing.T, *Pipeline, *memoryCheckpoint)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		books, err := outbox.Open(t.Context(), dir)
+		store, err := outbox.Open(t.Context(), dir)
 		must(t, err)
-		defer func() { must(t, books.Close()) }()
-		d := &diary{}
+		defer func() { must(t, store.Close()) }()
+		m := &memoryCheckpoint{}
 		p := New(Config{
-			Hear:       func(context.Context, []alarm.Occurrence) {},
-			ClusterUID: "cluster", Ledger: books, Mirror: d, Dispatcher: silent{}, Alarms: NewAlarms(),
-			Enricher: silent{}, Reporter: silent{}, Clock: clock.RealClock{}, Log: logr.Discard(),
+			Observe:    func(context.Context, []alarm.Occurrence) {},
+			ClusterUID: "cluster", Outbox: store, Checkpoint: m, Dispatcher: noop{}, Alarms: NewAlarms(),
+			Enricher: noop{}, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),
 		})
 		_, err = p.takeOver(t.Context())
 		must(t, err)
@@ -81,59 +84,151 @@ func keeping(t *testing.T, test func(*testing.T, *Pipeline, *diary)) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer stop()
-		go func() { _ = p.keepMirror(ctx) }()
-		test(t, p, d)
+		go func() { _ = p.keepCheckpoint(ctx) }()
+		test(t, p, m)
 	})
 }
 
-func TestAMirrorThatCannotBeWrittenGetsOlderUntilItCan(t *testing.T) {
-	keeping(t, func(t *testing.T, p *Pipeline, d *diary) {
-		d.refuse(errors.New("the API server is away"))
+func TestCheckpointIsWrittenAsSoonAsTheAPIServerAnswers(t *testing.T) {
+	withCheckpoints(t, func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
+		m.fail(errors.New("the API server is unavailable"))
 		must(t, p.handle(t.Context(), source.Batch{Position: 2}))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if _, last := d.times(); last != 1 {
-			t.Errorf("position %d was written, want none but the first: the test does not test", last)
+		if _, last := m.times(); last != 1 {
+			t.Errorf("position %d was written although writes fail: the test shows nothing", last)
 		}
-		d.refuse(nil)
-		time.Sleep(promised)
+		m.fail(nil)
+		time.Sleep(maxAge)
 		synctest.Wait()
-		if _, last := d.times(); last != 2 {
-			t.Errorf("the mirror has position %d, want 2", last)
+		if _, last := m.times(); last != 2 {
+			t.Errorf("the checkpoint has position %d, want 2", last)
 		}
 	})
 }
 
-func TestTheMirrorIsWrittenEvery5SecondsWhileThereIsSomethingNew(t *testing.T) {
-	keeping(t, func(t *testing.T, p *Pipeline, d *diary) {
+func TestCheckpointIsWrittenEvery5SecondsWhileItChanges(t *testing.T) {
+	withCheckpoints(t, func(t *testing.T, p *Pipeline, m *memoryCheckpoint) {
 		position := uint64(1)
-		first, _ := d.times()
+		first, _ := m.times()
 		for range 300 {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
-			written, _ := d.times()
-			if age := time.Since(written[len(written)-1]); age > promised {
-				t.Fatalf("the mirror is %v old", age)
+			written, _ := m.times()
+			if age := time.Since(written[len(written)-1]); age > maxAge {
+				t.Fatalf("the checkpoint is %v old", age)
 			}
 			position++
 			must(t, p.handle(t.Context(), source.Batch{Position: position}))
 		}
-		written, _ := d.times()
+		written, _ := m.times()
 		written = written[len(first)-1:]
 		for i := range written[1:] {
-			if pause := written[i+1].Sub(written[i]); pause != promised {
-				t.Errorf("it was written again after %v", pause)
+			if pause := written[i+1].Sub(written[i]); pause != maxAge {
+				t.Errorf("the next write came after %v", pause)
 			}
 		}
 
-		time.Sleep(promised)
+		time.Sleep(maxAge)
 		synctest.Wait()
-		settled, _ := d.times()
+		before, _ := m.times()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if after, last := d.times(); last != position || len(after) != len(settled) {
-			t.Errorf("after an hour without news it was written %d times more, and has position %d, want %d",
-				len(after)-len(settled), last, position)
+		if after, last := m.times(); last != position || len(after) != len(before) {
+			t.Errorf("in an hour without changes it was written %d times and has position %d, want %d",
+				len(after)-len(before), last, position)
 		}
 	})
+}
+
+func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
+	replaying := outbox.State{Position: 50, Delivered: outbox.DeliveredOffsets{
+		Default: 90, Waiting: map[string]outbox.Held{"ops": {"passed": 50, "ahead": 60}, "other": {"ahead": 70}},
+	}}
+	for name, tc := range map[string]struct {
+		state         outbox.State
+		held          int
+		waits         map[string]map[string]uint64
+		behind, wants map[string]uint64 // positions of receivers that are behind, before and after
+	}{
+		"nothing": {waits: map[string]map[string]uint64{}},
+		"held in the outbox": {
+			held: 2, waits: map[string]map[string]uint64{"ops": {"k1": 1, "k2": 2}},
+		},
+		"also not yet reached by a replay": {
+			state: replaying, held: 1,
+			waits: map[string]map[string]uint64{"ops": {"k1": 1, "ahead": 60}, "other": {"ahead": 70}},
+		},
+		"too many": {
+			state: replaying, held: checkpoint.MaxWaiting,
+			behind: map[string]uint64{"other": 65}, wants: map[string]uint64{"ops": 0, "other": 65},
+		},
+		"too many, and already further behind": {
+			held: checkpoint.MaxWaiting + 1, behind: map[string]uint64{"ops": 0}, wants: map[string]uint64{"ops": 0},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := outbox.Open(t.Context(), t.TempDir())
+			must(t, err)
+			defer func() { must(t, store.Close()) }()
+			batch := outbox.Batch{Position: checkpoint.MaxWaiting + 10}
+			for i := range uint64(tc.held) {
+				batch.Entries = append(batch.Entries, outbox.Entry{
+					Receiver: "ops", Alarm: "ClusterAlarm//some", Key: fmt.Sprint("k", i+1), Position: i + 1, Count: 1,
+					Member: &outbox.Membership{Group: "g", At: time.Unix(1_800_000_000, 0), Wait: time.Hour},
+				})
+			}
+			must(t, store.Commit(t.Context(), batch))
+			c := checkpoint.Checkpoint{Position: 90, Behind: map[string]uint64{}}
+			maps.Copy(c.Behind, tc.behind)
+			p := &Pipeline{Config: Config{Outbox: store}}
+			must(t, p.addWaiting(t.Context(), &c, outbox.Snapshot{State: tc.state}))
+			if diff := cmp.Diff(tc.waits, c.Waiting); diff != "" {
+				t.Errorf("waits: %s", diff)
+			}
+			if tc.wants == nil {
+				tc.wants = map[string]uint64{}
+			}
+			if diff := cmp.Diff(tc.wants, c.Behind); diff != "" {
+				t.Errorf("behind: %s", diff)
+			}
+		})
+	}
+}
+
+func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
+	for name, tc := range map[string]struct {
+		snapshot outbox.Snapshot
+		want     checkpoint.Checkpoint
+	}{
+		"everything is sent": {
+			snapshot: outbox.Snapshot{State: outbox.State{Position: 100}},
+			want:     checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{}},
+		},
+		"one receiver has pending messages": {
+			snapshot: outbox.Snapshot{
+				State:    outbox.State{Position: 100},
+				Backlogs: map[string]outbox.Backlog{"slow": {Entries: 3, Lowest: 41}},
+			},
+			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 40}},
+		},
+		"a replay that is behind most receivers": {
+			snapshot: outbox.Snapshot{State: outbox.State{
+				Position: 60, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
+			}},
+			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
+		},
+		"a replay that has ended": {
+			snapshot: outbox.Snapshot{State: outbox.State{
+				Position: 130, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40}},
+			}},
+			want: checkpoint.Checkpoint{Position: 130, Behind: map[string]uint64{}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, newCheckpoint(tc.snapshot, "")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 }

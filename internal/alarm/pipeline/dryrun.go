@@ -16,98 +16,98 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-// Rehearsal is what an alarm would have made of occurrences.
+// DryRunResult is what an alarm would have done with past occurrences.
 type DryRunResult struct {
-	// Evaluations are those that the alarm has something to say about, in the order in
-	// which they were observed.
+	// Evaluations are the results for the occurrences that the alarm matches, or whose
+	// evaluation failed, in the order in which they were observed.
 	Evaluations []Evaluation
-	// Messages in the order in which they would have been sent.
+	// Messages are in the order in which they would have been sent.
 	Messages []DryRunMessage
-	// OverBudget: some occurrences were not looked at, for that would cost too much.
+	// OverBudget is true if some occurrences were not evaluated because the alarm is too
+	// expensive.
 	OverBudget bool
 }
 
-// Evaluation is what became of an occurrence.
+// Evaluation is the result for one occurrence.
 type Evaluation struct {
 	Occurrence alarm.Occurrence
 	Outcome    match.Outcome
 	// Err is the failure of an expression, if any.
 	Err error
-	// Suppressed says why what matched is not sent; empty if it is.
+	// Suppressed says why the occurrence is not sent; empty if it is.
 	Suppressed Suppression
-	// By is what its group has in common, if the alarm has groups.
+	// By contains the values of the occurrence's group, if the alarm has groups.
 	By []alarm.GroupValue
-	// Alone is what is sent of this occurrence if it matched and nothing holds it back
-	// or puts it together with others.
+	// Alone is the message that contains only this occurrence, if it matched.
 	Alone message.Message
-	// Message is the index in Rehearsal.Messages of the one that it is part of; -1 if
-	// it is part of none.
+	// Message is the index in DryRunResult.Messages of the message that contains the
+	// occurrence, or -1.
 	Message int
 }
 
-// Rehearsed is a message and when it would have been sent, but for rates and failures
-// of its receiver.
+// DryRunMessage is a message and the time at which it would have been sent, without rate
+// limits and failures of its receiver.
 type DryRunMessage struct {
 	At time.Time
 	message.Message
 }
 
-// Rehearse runs occurrences through the whole way of the pipeline but its ends: nothing
-// is sent. The clock is when they were observed, and never later than now. The alarm has
-// one receiver; dir is an empty directory for a ledger that is of no use afterwards.
+// DryRun passes occurrences through the pipeline without sending anything. Its clock
+// follows the times of the occurrences, but not beyond now. The alarm must have one
+// receiver. dir is an empty directory for a temporary outbox, which the caller deletes.
 func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm.Occurrence, namespaces match.Namespaces, enricher Enricher, now time.Time) (*DryRunResult, error) {
-	clk := &stoppedClock{}
-	books, err := outbox.Open(ctx, dir, outbox.WithClock(clk))
+	clk := &manualClock{}
+	store, err := outbox.Open(ctx, dir, outbox.WithClock(clk))
 	if err != nil {
 		return nil, err
 	}
 	alarms := NewAlarms()
-	alarms.Set("rehearsed", "1", a)
+	alarms.Set("dry-run", "1", a)
 	r := &dryRun{
-		DryRunResult: &DryRunResult{}, alarm: a, now: now, clock: clk, ledger: books,
+		DryRunResult: &DryRunResult{}, alarm: a, now: now, clock: clk, outbox: store,
 		matcher: matcher{alarms: alarms, namespaces: namespaces, enricher: enricher, budget: newBudget(clk)},
 		waiting: map[string][]int{},
 	}
 	occurrences = slices.Clone(occurrences)
-	_, _ = notInTheFuture(occurrences, now)
+	capObservedAt(occurrences, now)
 	slices.SortStableFunc(occurrences, func(a, b alarm.Occurrence) int {
 		return cmp.Or(a.ObservedAt.Compare(b.ObservedAt), cmp.Compare(a.Position, b.Position))
 	})
-	return r.DryRunResult, errors.Join(r.run(ctx, occurrences), books.Close())
+	return r.DryRunResult, errors.Join(r.run(ctx, occurrences), store.Close())
 }
 
-// stoppedClock stands until it is set.
-type stoppedClock struct{ time.Time }
+// manualClock is a clock that changes only when it is set.
+type manualClock struct{ time.Time }
 
-// Now returns what it was set to.
-func (c *stoppedClock) Now() time.Time { return c.Time }
+// Now returns the time of the clock.
+func (c *manualClock) Now() time.Time { return c.Time }
 
-// Since goes by that too.
-func (c *stoppedClock) Since(t time.Time) time.Duration { return c.Sub(t) }
+// Since returns the time since t by this clock.
+func (c *manualClock) Since(t time.Time) time.Duration { return c.Sub(t) }
 
 type dryRun struct {
 	*DryRunResult
 	alarm   *match.Alarm
 	now     time.Time
-	clock   *stoppedClock
-	ledger  *outbox.Store
+	clock   *manualClock
+	outbox  *outbox.Store
 	matcher matcher
 
 	position uint64
-	// waiting are the indices in Judged of what is in no message yet: by the key of
-	// the group, or, without groups, of the entry.
+	// waiting are the indexes of the Evaluations that are in no message yet: by the key
+	// of the group or, without groups, of the entry.
 	waiting map[string][]int
 }
 
-// atOnce is how many occurrences are judged together at most, as of the feed.
-const atOnce = 512
+// maxBatch is the maximum number of occurrences in a batch, like that of the source.
+const maxBatch = 512
 
 func (r *dryRun) run(ctx context.Context, occurrences []alarm.Occurrence) error {
 	for len(occurrences) > 0 {
 		if err := r.releaseUntil(ctx, occurrences[0].ObservedAt); err != nil {
 			return err
 		}
-		n, err := r.before(ctx, occurrences)
+		n, err := r.countBeforeDue(ctx, occurrences)
 		if err != nil {
 			return err
 		}
@@ -119,15 +119,15 @@ func (r *dryRun) run(ctx context.Context, occurrences []alarm.Occurrence) error 
 	return r.releaseUntil(ctx, time.Time{})
 }
 
-// before returns how many occurrences come before any message of a group is due, those
-// of groups that they open themselves included.
-func (r *dryRun) before(ctx context.Context, occurrences []alarm.Occurrence) (int, error) {
-	n := min(len(occurrences), atOnce)
+// countBeforeDue returns how many occurrences come before the next message of a group is
+// due. It considers groups that these occurrences themselves open.
+func (r *dryRun) countBeforeDue(ctx context.Context, occurrences []alarm.Occurrence) (int, error) {
+	n := min(len(occurrences), maxBatch)
 	g := r.alarm.Grouping()
 	if g == nil {
 		return n, nil
 	}
-	end, err := r.ledger.NextDue(ctx)
+	end, err := r.outbox.NextDue(ctx)
 	if first := occurrences[0].ObservedAt.Add(g.Wait + time.Second); end.IsZero() || first.Before(end) {
 		end = first
 	}
@@ -139,52 +139,52 @@ func (r *dryRun) before(ctx context.Context, occurrences []alarm.Occurrence) (in
 	return n, err
 }
 
-// handle is Pipeline.handle without receivers.
+// handle is like Pipeline.handle, without receivers.
 func (r *dryRun) handle(ctx context.Context, occurrences []alarm.Occurrence) error {
 	r.clock.Time = occurrences[0].ObservedAt
 	for i := range occurrences {
 		r.position = max(r.position, occurrences[i].Position)
 	}
-	j, err := r.matcher.judgeBatch(ctx, r.ledger, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.Floors{}, r.now)
+	d, err := r.matcher.decide(ctx, r.outbox, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.DeliveredOffsets{}, r.now)
 	if err != nil {
 		return err
 	}
-	if err := r.ledger.Commit(ctx, j.batch); err != nil {
+	if err := r.outbox.Commit(ctx, d.batch); err != nil {
 		return err
 	}
-	r.OverBudget = r.OverBudget || len(j.unasked) > 0
-	for i, verdicts := range j.verdicts {
-		for k := range verdicts {
-			r.note(&occurrences[i], &verdicts[k])
+	r.OverBudget = r.OverBudget || len(d.skipped) > 0
+	for i := range d.evaluations {
+		for j := range d.evaluations[i] {
+			r.record(&occurrences[i], &d.evaluations[i][j])
 		}
 	}
 	return r.drain(ctx)
 }
 
-func (r *dryRun) note(occ *alarm.Occurrence, v *evaluation) {
-	if v.outcome == match.Matched && v.suppressed == "" {
+func (r *dryRun) record(occ *alarm.Occurrence, e *evaluation) {
+	if e.outcome == match.Matched && e.suppressed == "" {
 		key := alarm.Key(r.alarm.Receivers[0], r.alarm.UID, occ)
 		if r.alarm.Grouping() != nil {
-			key = alarm.GroupKey(r.alarm.UID, v.by...)
+			key = alarm.GroupKey(r.alarm.UID, e.by...)
 		}
 		r.waiting[key] = append(r.waiting[key], len(r.Evaluations))
 	}
 	r.Evaluations = append(r.Evaluations, Evaluation{
-		Occurrence: *occ, Outcome: v.outcome, Err: v.err, Suppressed: v.suppressed,
-		By: v.by, Alone: v.message, Message: -1,
+		Occurrence: *occ, Outcome: e.outcome, Err: e.err, Suppressed: e.suppressed,
+		By: e.by, Alone: e.message, Message: -1,
 	})
 }
 
-// releaseUntil makes the messages of groups that are due up to a time; all of them, if
-// it is zero.
+// releaseUntil releases the messages of groups that are due until a time, or all of them
+// if the time is zero.
 func (r *dryRun) releaseUntil(ctx context.Context, until time.Time) error {
 	for {
-		due, err := r.ledger.NextDue(ctx)
+		due, err := r.outbox.NextDue(ctx)
 		if err != nil || due.IsZero() || !until.IsZero() && due.After(until) {
 			return err
 		}
 		r.clock.Time = due
-		if _, err := r.ledger.Release(ctx, composeGroup); err != nil {
+		if _, err := r.outbox.Release(ctx, composeGroup); err != nil {
 			return err
 		}
 		if err := r.drain(ctx); err != nil {
@@ -193,10 +193,10 @@ func (r *dryRun) releaseUntil(ctx context.Context, until time.Time) error {
 	}
 }
 
-// drain takes what is in the outbox for sent.
+// drain takes the messages in the outbox as sent.
 func (r *dryRun) drain(ctx context.Context) error {
 	receiver := r.alarm.Receivers[0]
-	entries, err := r.ledger.Pending(ctx, receiver, 0, maxBacklog)
+	entries, err := r.outbox.Pending(ctx, receiver, 0, maxBacklog)
 	if err != nil || len(entries) == 0 {
 		return err
 	}
@@ -218,6 +218,6 @@ func (r *dryRun) drain(ctx context.Context) error {
 		delete(r.waiting, key)
 		r.Messages = append(r.Messages, m)
 	}
-	_, err = r.ledger.DropOlderThan(ctx, receiver, r.clock.Add(time.Hour))
+	_, err = r.outbox.DropOlderThan(ctx, receiver, r.clock.Add(time.Hour))
 	return err
 }

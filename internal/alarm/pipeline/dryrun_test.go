@@ -22,8 +22,8 @@ import (
 
 var evening = time.Date(2026, 11, 20, 21, 55, 0, 0, time.UTC)
 
-// happened returns what happened to objects, at so many seconds each.
-func happened(times map[string][]int) []alarm.Occurrence {
+// occurrencesAt returns occurrences about objects, each at some seconds.
+func occurrencesAt(times map[string][]int) []alarm.Occurrence {
 	var all []alarm.Occurrence
 	for name, seconds := range times {
 		for _, s := range seconds {
@@ -39,9 +39,9 @@ func happened(times map[string][]int) []alarm.Occurrence {
 	return all
 }
 
-func rehearsed(t *testing.T, spec v1alpha1.AlarmSpec, occurrences []alarm.Occurrence) *DryRunResult {
+func dryRunOf(t *testing.T, spec v1alpha1.AlarmSpec, occurrences []alarm.Occurrence) *DryRunResult {
 	t.Helper()
-	r, err := DryRun(t.Context(), t.TempDir(), compiledOf(t, spec), occurrences, nil, silent{}, evening.Add(time.Hour))
+	r, err := DryRun(t.Context(), t.TempDir(), compiledOf(t, spec), occurrences, nil, noop{}, evening.Add(time.Hour))
 	must(t, err)
 	return r
 }
@@ -58,13 +58,14 @@ func compiledOf(t *testing.T, spec v1alpha1.AlarmSpec) *match.Alarm {
 	return a
 }
 
-// line is what became of an occurrence: "web-0 at 5: message 1", or why it is not sent.
-func lines(r *DryRunResult) []string {
+// describe returns a line for each occurrence, with its message or why it is not sent, and
+// a line for each message.
+func describe(r *DryRunResult) []string {
 	var all []string
-	for _, j := range r.Evaluations {
-		line := fmt.Sprintf("%s %s: message %d", j.Occurrence.Event.Regarding.Name, j.Occurrence.Event.Note, j.Message+1)
-		if j.Suppressed != "" {
-			line = fmt.Sprintf("%s %s: %s", j.Occurrence.Event.Regarding.Name, j.Occurrence.Event.Note, j.Suppressed)
+	for _, e := range r.Evaluations {
+		line := fmt.Sprintf("%s %s: message %d", e.Occurrence.Event.Regarding.Name, e.Occurrence.Event.Note, e.Message+1)
+		if e.Suppressed != "" {
+			line = fmt.Sprintf("%s %s: %s", e.Occurrence.Event.Regarding.Name, e.Occurrence.Event.Note, e.Suppressed)
 		}
 		all = append(all, line)
 	}
@@ -74,13 +75,13 @@ func lines(r *DryRunResult) []string {
 	return all
 }
 
-func TestARehearsalShowsWhatIsGroupedAndWhatIsHeldBack(t *testing.T) {
+func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec  v1alpha1.AlarmSpec
 		times map[string][]int
 		want  []string
 	}{
-		"each by itself": {
+		"single messages": {
 			times: map[string][]int{"web-0": {30, 5}},
 			want:  []string{"web-0 at 5: message 1", "web-0 at 30: message 2", "5s BackOff: Pod shop/web-0", "30s BackOff: Pod shop/web-0"},
 		},
@@ -106,16 +107,15 @@ func TestARehearsalShowsWhatIsGroupedAndWhatIsHeldBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, lines(rehearsed(t, tc.spec, happened(tc.times)))); diff != "" {
+			if diff := cmp.Diff(tc.want, describe(dryRunOf(t, tc.spec, occurrencesAt(tc.times)))); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// What a rehearsal shows is what an operator sends that reads the same one by one, by
-// its own clock.
-func TestARehearsalIsTrue(t *testing.T) {
+// A dry run must show what an operator sends that reads the same occurrences one by one.
+func TestDryRunSendsWhatAnOperatorSends(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		spec := v1alpha1.AlarmSpec{Group: &v1alpha1.AlarmGroup{
@@ -129,54 +129,55 @@ func TestARehearsalIsTrue(t *testing.T) {
 			name := fmt.Sprint("web-", random.IntN(4))
 			times[name] = append(times[name], at)
 		}
-		occurrences := happened(times)
+		occurrences := occurrencesAt(times)
 		var want []string
-		r := rehearsed(t, spec, occurrences)
+		r := dryRunOf(t, spec, occurrences)
 		for _, m := range r.Messages {
 			text, err := json.Marshal(m.Message)
 			must(t, err)
 			want = append(want, m.At.String()+string(text))
 		}
 		sorted := make([]alarm.Occurrence, 0, len(r.Evaluations))
-		for _, j := range r.Evaluations {
-			sorted = append(sorted, j.Occurrence)
+		for _, e := range r.Evaluations {
+			sorted = append(sorted, e.Occurrence)
 		}
-		if got := operated(t, compiledOf(t, spec), sorted); len(sorted) != len(occurrences) || cmp.Diff(want, got) != "" {
+		if got := operatorRun(t, compiledOf(t, spec), sorted); len(sorted) != len(occurrences) || cmp.Diff(want, got) != "" {
 			t.Fatalf("seed %d, %d of %d occurrences: %s", seed, len(sorted), len(occurrences), cmp.Diff(want, got))
 		}
 	}
 }
 
-// operated is what an operator sends of the occurrences: when, and the messages.
-func operated(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) []string {
+// operatorRun returns the messages that an operator sends for the occurrences, with their
+// times.
+func operatorRun(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) []string {
 	t.Helper()
 	ctx, clk := t.Context(), clocktesting.NewFakeClock(evening)
-	books, err := outbox.Open(ctx, t.TempDir(), outbox.WithClock(clk))
+	store, err := outbox.Open(ctx, t.TempDir(), outbox.WithClock(clk))
 	must(t, err)
-	defer func() { must(t, books.Close()) }()
+	defer func() { must(t, store.Close()) }()
 	alarms := NewAlarms()
 	alarms.Set("some", "1", a)
 	p := New(Config{
-		Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &mirrorStore{w: &world{}}, Dispatcher: silent{},
-		Alarms: alarms, Enricher: silent{}, Reporter: silent{}, Clock: clk, Log: logr.Discard(),
+		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &simulatedCheckpoint{s: &simulation{}}, Dispatcher: noop{},
+		Alarms: alarms, Enricher: noop{}, Reporter: noop{}, Clock: clk, Log: logr.Discard(),
 	})
 	var sent []string
 	send := func() {
-		entries, err := books.Pending(ctx, "ops", 0, 1000)
+		entries, err := store.Pending(ctx, "ops", 0, 1000)
 		must(t, err)
 		for _, e := range entries {
 			sent = append(sent, clk.Now().String()+string(e.Payload))
-			frozen, err := books.Prepare(ctx, "ops", e.ID, e.Key, e.Payload)
+			attempt, err := store.Prepare(ctx, "ops", e.ID, e.Key, e.Payload)
 			must(t, err)
-			_, err = books.Acknowledge(ctx, frozen)
+			_, err = store.Acknowledge(ctx, attempt)
 			must(t, err)
 		}
 	}
 	releaseUntil := func(end time.Time) {
-		for due, err := books.NextDue(ctx); !due.IsZero() && !due.After(end); due, err = books.NextDue(ctx) {
+		for due, err := store.NextDue(ctx); !due.IsZero() && !due.After(end); due, err = store.NextDue(ctx) {
 			must(t, err)
 			clk.SetTime(due)
-			_, err = p.release(ctx)
+			_, err = p.releaseDue(ctx)
 			must(t, err)
 			send()
 		}

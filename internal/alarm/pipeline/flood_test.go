@@ -25,12 +25,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// threads is a webhook that answers as if it kept a thread for each group.
+// threads is a webhook that answers like a receiver with a thread for each group.
 type threads struct {
 	notify.Notifier
 
 	mu sync.Mutex
-	// continued are the threads that each group's messages were sent to, by the pod's name.
+	// continued are the threads to which the messages of each group were sent, by pod.
 	continued map[string][]string
 }
 
@@ -44,7 +44,7 @@ func (n *threads) SendInGroup(ctx context.Context, key string, body []byte, refe
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	pod := "a digest, which is of no group"
+	pod := "digest"
 	if m.Group != nil {
 		pod = m.Group.By[0].Value
 	}
@@ -61,14 +61,14 @@ func (n *threads) last(pod string) (reference string, messages int) {
 	return n.continued[pod][messages-1], messages
 }
 
-// flooded is an operator with an alarm that groups by pod, and a receiver by HTTP that is
-// spoken to once a second.
+// flooded is an operator with an alarm that groups by pod, and an HTTP receiver with a limit
+// of one message in a second.
 type flooded struct {
 	t        *testing.T
 	sink     *sink.Sink
 	threads  *threads
-	ledger   *outbox.Store
-	feed     chan source.Batch
+	outbox   *outbox.Store
+	batches  chan source.Batch
 	position uint64
 }
 
@@ -76,11 +76,11 @@ func startFlooded(t *testing.T) *flooded {
 	t.Helper()
 	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
 	t.Cleanup(client.Close)
-	f := &flooded{t: t, sink: sink.New(t), feed: make(chan source.Batch)}
+	f := &flooded{t: t, sink: sink.New(t), batches: make(chan source.Batch)}
 	hook, err := webhook.New(client, webhook.Config{URL: f.sink.URL(), Clock: clock.RealClock{}})
 	must(t, err)
 	f.threads = &threads{Notifier: hook, continued: map[string][]string{}}
-	f.ledger, err = outbox.Open(t.Context(), t.TempDir())
+	f.outbox, err = outbox.Open(t.Context(), t.TempDir())
 	must(t, err)
 	compiler, err := match.NewCompiler()
 	must(t, err)
@@ -94,17 +94,17 @@ func startFlooded(t *testing.T) *flooded {
 	must(t, err)
 	alarms := NewAlarms()
 	alarms.Set("crashes", "1", compiled)
-	dispatcher := notify.NewDispatcher(f.ledger, silent{}, clock.RealClock{}, logr.Discard(), notify.Options{})
+	dispatcher := notify.NewDispatcher(f.outbox, noop{}, clock.RealClock{}, logr.Discard(), notify.Options{})
 	dispatcher.Configure(notify.Receiver{Key: "ops", Notifier: f.threads, Limit: notify.Limit{Every: time.Second}})
 	p := New(Config{
-		ClusterUID: "cluster", Ledger: f.ledger, Mirror: &diary{}, Dispatcher: dispatcher, Alarms: alarms,
-		Enricher: silent{}, Reporter: silent{}, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Hear:  func(context.Context, []alarm.Occurrence) {},
-		Prime: func(context.Context) error { return nil },
-		Feed: feedFunc(func(ctx context.Context, handle source.Handler) {
+		ClusterUID: "cluster", Outbox: f.outbox, Checkpoint: &memoryCheckpoint{}, Dispatcher: dispatcher, Alarms: alarms,
+		Enricher: noop{}, Reporter: noop{}, Clock: clock.RealClock{}, Log: logr.Discard(),
+		Observe:    func(context.Context, []alarm.Occurrence) {},
+		LoadAlarms: func(context.Context) error { return nil },
+		Source: sourceFunc(func(ctx context.Context, handle source.Handler) {
 			for {
 				select {
-				case b := <-f.feed:
+				case b := <-f.batches:
 					must(t, handle(ctx, b))
 				case <-ctx.Done():
 					return
@@ -118,12 +118,12 @@ func startFlooded(t *testing.T) *flooded {
 	t.Cleanup(func() {
 		stop()
 		must(t, <-done)
-		must(t, f.ledger.Close())
+		must(t, f.outbox.Close())
 	})
 	return f
 }
 
-// crash has pods crash twice each, all at the same time.
+// crash sends a batch in which each of the pods crashed twice.
 func (f *flooded) crash(pods ...string) {
 	var b source.Batch
 	now := clock.RealClock{}.Now()
@@ -138,12 +138,12 @@ func (f *flooded) crash(pods ...string) {
 		})
 	}
 	b.Position = f.position
-	f.feed <- b
+	f.batches <- b
 }
 
-// got waits until the receiver was told of so many occurrences and all of that is
-// settled, and returns the messages.
-func (f *flooded) got(occurrences int64) (messages []message.Message) {
+// await waits until the receiver got this number of occurrences and the outbox is empty. It
+// returns all messages.
+func (f *flooded) await(occurrences int64) (messages []message.Message) {
 	f.t.Helper()
 	if !f.sink.Wait(2*time.Minute, func([]sink.Request) bool {
 		var sum int64
@@ -157,56 +157,56 @@ func (f *flooded) got(occurrences int64) (messages []message.Message) {
 	}) {
 		f.t.Fatalf("not all of %d occurrences arrived: %+v", occurrences, messages)
 	}
-	gomega.NewWithT(f.t).Eventually(func() outbox.Size { return f.ledger.Size() }, "2m", "10ms").Should(
+	gomega.NewWithT(f.t).Eventually(func() outbox.Size { return f.outbox.Size() }, "2m", "10ms").Should(
 		gomega.And(gomega.HaveField("Entries", int64(0)), gomega.HaveField("Held", int64(0))))
 	return messages
 }
 
-func TestAFloodAcrossManyGroupsIsOneDigestAndTheGroupsGoOn(t *testing.T) {
+func TestFloodOfGroupsIsOneDigestAndTheGroupsContinue(t *testing.T) {
 	begin := clock.RealClock{}.Now()
 	f := startFlooded(t)
 	f.crash("web-0")
-	f.got(2)
+	f.await(2)
 
 	var pods []string
 	for i := range 1_000 {
 		pods = append(pods, fmt.Sprint("web-", i))
 	}
 	f.crash(pods...)
-	messages := f.got(2 + 2_000)
+	messages := f.await(2 + 2_000)
 	if len(messages) != 3 || !messages[2].Digest {
-		t.Fatalf("%d messages, want that of before, the first of the flood and a digest", len(messages))
+		t.Fatalf("%d messages, want one before the flood, the first of the flood and a digest", len(messages))
 	}
 	digest := messages[2]
 	if digest.Count != 1_998 || digest.Title != "1998 × BackOff Pod" || digest.Group != nil || digest.Alarm.Name != "crashes" {
-		t.Errorf("a digest %q of %d, of group %+v of alarm %v", digest.Title, digest.Count, digest.Group, digest.Alarm)
+		t.Errorf("digest %q: count %d, group %+v, alarm %v", digest.Title, digest.Count, digest.Group, digest.Alarm)
 	}
 	if !strings.HasPrefix(digest.Text, "1998 × BackOff Pod: shop/web-") || !strings.HasSuffix(digest.Text, " and 996 more") {
-		t.Errorf("the digest says %q", digest.Text)
+		t.Errorf("the text of the digest is %q", digest.Text)
 	}
 
 	first := messages[1].Group.By[0].Value
-	never := "web-1" // has no thread: it was in nothing but the digest
-	if first == never {
-		never = "web-2"
+	threadless := "web-1" // only the digest contains it
+	if first == threadless {
+		threadless = "web-2"
 	}
-	for i, pod := range []string{"web-0", never, never} {
+	for i, pod := range []string{"web-0", threadless, threadless} {
 		f.crash(pod)
-		messages = f.got(2 + 2_000 + 2*int64(i+1))
+		messages = f.await(2 + 2_000 + 2*int64(i+1))
 		if last := messages[len(messages)-1]; last.Group == nil || last.Group.First || last.Group.By[0].Value != pod {
 			t.Errorf("after the digest: %+v", last.Group)
 		}
 	}
-	if _, n := f.threads.last("a digest, which is of no group"); n > 0 {
+	if _, n := f.threads.last("digest"); n > 0 {
 		t.Error("the digest was sent to a thread")
 	}
 	if reference, _ := f.threads.last("web-0"); reference != "thread of web-0" {
-		t.Errorf("web-0, of which there was a thread before, went on in %q", reference)
+		t.Errorf("web-0, which had a thread before, continued in %q", reference)
 	}
-	if reference, n := f.threads.last(never); n != 2 || reference != "thread of "+never {
-		t.Errorf("%s, which was in the digest first, went on in %q with message %d", never, reference, n)
+	if reference, n := f.threads.last(threadless); n != 2 || reference != "thread of "+threadless {
+		t.Errorf("%s, first sent in the digest, continued in %q with message %d", threadless, reference, n)
 	}
 	if most := 1 + int(clock.RealClock{}.Since(begin)/time.Second); len(f.sink.Requests()) > most {
-		t.Errorf("%d requests, want at most %d by then", len(f.sink.Requests()), most)
+		t.Errorf("%d requests, want at most %d", len(f.sink.Requests()), most)
 	}
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-// folds notes of which alarms groups are put together.
-type folds struct {
-	silent
-	of map[alarm.ID]bool
+// limitReporter records the alarms with too many groups.
+type limitReporter struct {
+	noop
+	alarms map[alarm.ID]bool
 }
 
-func (f folds) Folded(id alarm.ID) { f.of[id] = true }
+func (r limitReporter) GroupLimitReached(id alarm.ID) { r.alarms[id] = true }
 
-// namespaceOf is a namespace with so many alarms that group by the object's name.
-func namespaceOf(t *testing.T, alarms int) *Alarms {
+// groupingAlarms returns n alarms of a namespace that group by the name of the object.
+func groupingAlarms(t *testing.T, n int) *Alarms {
 	t.Helper()
 	compiler, err := match.NewCompiler()
 	must(t, err)
 	all := NewAlarms()
-	for i := range alarms {
+	for i := range n {
 		compiled, err := compiler.Compile(match.Definition{
 			ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: fmt.Sprint("alarm-", i)}, UID: fmt.Sprint(i),
 			Receivers: []string{"ops", "team"}, Spec: v1alpha1.AlarmSpec{
@@ -46,26 +46,26 @@ func namespaceOf(t *testing.T, alarms int) *Alarms {
 	return all
 }
 
-// Whoever may create Events chooses how many groups there are.
-func TestThereAreOnlySoManyGroupsAndTheRestIsOne(t *testing.T) {
+// Tenants can create Events for any number of groups.
+func TestGroupsBeyondTheLimitAreOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		alarms, objects int
-		want            int64 // groups that wait, of one receiver
-		folded          int   // alarms
+		want            int64 // messages for each receiver
+		limited         int   // alarms that reach the limit
 	}{
-		"as many as an alarm may have": {alarms: 1, objects: maxGroupsOfAlarm, want: maxGroupsOfAlarm},
-		"one alarm has too many":       {alarms: 2, objects: maxGroupsOfAlarm + 10, want: 2 * (maxGroupsOfAlarm + 1), folded: 2},
-		"a namespace's alarms have":    {alarms: 21, objects: maxGroupsOfNamespace / 2 / 20, want: maxGroupsOfNamespace/2 + 21, folded: 21},
+		"at the limit of an alarm":          {alarms: 1, objects: maxGroupsOfAlarm, want: maxGroupsOfAlarm},
+		"beyond the limit of an alarm":      {alarms: 2, objects: maxGroupsOfAlarm + 10, want: 2 * (maxGroupsOfAlarm + 1), limited: 2},
+		"beyond the limit of the namespace": {alarms: 21, objects: maxGroupsOfNamespace / 2 / 20, want: maxGroupsOfNamespace/2 + 21, limited: 21},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
-			books, err := outbox.Open(t.Context(), t.TempDir(), outbox.WithClock(clock))
+			store, err := outbox.Open(t.Context(), t.TempDir(), outbox.WithClock(clock))
 			must(t, err)
-			defer func() { must(t, books.Close()) }()
-			reported := folds{of: map[alarm.ID]bool{}}
+			defer func() { must(t, store.Close()) }()
+			reporter := limitReporter{alarms: map[alarm.ID]bool{}}
 			p := New(Config{
-				Hear: func(context.Context, []alarm.Occurrence) {}, Ledger: books, Mirror: &diary{}, Alarms: namespaceOf(t, tc.alarms),
-				Dispatcher: silent{}, Enricher: silent{}, Reporter: reported, Clock: clock, Log: logr.Discard(),
+				Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: groupingAlarms(t, tc.alarms),
+				Dispatcher: noop{}, Enricher: noop{}, Reporter: reporter, Clock: clock, Log: logr.Discard(),
 			})
 			batch := source.Batch{Position: 1}
 			for i := range tc.objects * tc.alarms {
@@ -79,15 +79,15 @@ func TestThereAreOnlySoManyGroupsAndTheRestIsOne(t *testing.T) {
 			}
 			must(t, p.handle(t.Context(), batch))
 			clock.Step(time.Hour)
-			made, err := books.Release(t.Context(), composeGroup)
+			released, err := store.Release(t.Context(), composeGroup)
 			must(t, err)
 			for _, receiver := range []string{"ops", "team"} {
-				if got := made[receiver].Messages; got != tc.want {
+				if got := released[receiver].Messages; got != tc.want {
 					t.Errorf("%d messages to %s, want %d", got, receiver, tc.want)
 				}
 			}
-			if len(reported.of) != tc.folded {
-				t.Errorf("told of %v, want %d alarms", slices.Collect(maps.Keys(reported.of)), tc.folded)
+			if len(reporter.alarms) != tc.limited {
+				t.Errorf("reported %v, want %d alarms", slices.Collect(maps.Keys(reporter.alarms)), tc.limited)
 			}
 		})
 	}

@@ -1,3 +1,10 @@
+// Package pipeline connects the parts that lead from an Event to the receivers. It
+// decides where a new leader continues, and matches the occurrences that the source
+// yields. It stores their messages in the outbox, together with the position of the
+// source. It also writes the progress of delivery into the checkpoint in the cluster.
+//
+// The parts themselves are in other packages: source, match, enrich, outbox, checkpoint
+// and notify.
 package pipeline
 
 import (
@@ -8,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
@@ -20,101 +26,97 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-// finalFlush bounds the last write of the mirror, when the process is ending.
-const finalFlush = 2 * time.Second
+// finalWriteTimeout limits the last write of the checkpoint, when the process ends.
+const finalWriteTimeout = 2 * time.Second
 
-// Feed is the stream of occurrences.
+// Source yields occurrences.
 type Source interface {
 	Run(ctx context.Context, start source.Start, handle source.Handler) error
 }
 
-// Dispatcher sends what is in the outbox.
+// Dispatcher sends the messages in the outbox.
 type Dispatcher interface {
 	Run(ctx context.Context) error
 	Wake(receivers ...string)
 }
 
-// Mirror is where the cluster keeps how far delivery has come. Write returns
-// mirror.ErrDeposed if another process wrote since it was last read or written.
-type Checkpoint interface {
-	Read(ctx context.Context) (m checkpoint.Checkpoint, found bool, err error)
-	Write(ctx context.Context, m checkpoint.Checkpoint) error
+// CheckpointStore stores the progress of delivery in the cluster. Write returns
+// checkpoint.ErrDeposed if another process wrote after the last Read or Write.
+type CheckpointStore interface {
+	Read(ctx context.Context) (last checkpoint.Checkpoint, found bool, err error)
+	Write(ctx context.Context, next checkpoint.Checkpoint) error
 }
 
-// Reporter is told what users must hear of.
+// Reporter records what users must know.
 type Reporter interface {
-	// Evaluated: what became of an alarm and an occurrence; err is the failure of an
+	// Evaluated: an alarm was evaluated for occurrences; err is the failure of an
 	// expression, if any.
 	Evaluated(id alarm.ID, outcome match.Outcome, err error, occurrences int64)
-	// Suppressed: occurrences that matched are not sent.
+	// Suppressed: occurrences matched, but are not sent.
 	Suppressed(id alarm.ID, why Suppression, occurrences int64)
-	// Merged: so many messages were not made, for what they would have told is in
-	// another of their group.
+	// Merged: this many messages were saved, because other messages of their groups
+	// contain their occurrences.
 	Merged(messages int64)
-	// Folded: the alarm has more groups open than are kept apart.
-	Folded(id alarm.ID)
+	// GroupLimitReached: the alarm has too many open groups, and some are merged.
+	GroupLimitReached(id alarm.ID)
 	// Queued: occurrences were put into the outbox for a receiver.
 	Queued(receiver string, occurrences int64)
-	// Dropped: there was no room for occurrences in the outbox, by alarm.
+	// Dropped: occurrences of these alarms were dropped.
 	Dropped(receiver string, alarms outbox.Counts, cause notify.DropCause, text string)
-	// Reset: positions were found not to be of this cluster's history.
+	// Reset: the stored position does not belong to this cluster's history.
 	Reset(ctx context.Context, text string)
 }
 
-// Config is what a Pipeline is made of; all of it is required.
+// Config configures a Pipeline. All fields are required.
 type Config struct {
-	// ClusterUID names the cluster.
+	// ClusterUID identifies the cluster.
 	ClusterUID string
-	Feed       Source
-	Ledger     *outbox.Store
-	Mirror     Checkpoint
+	Source     Source
+	Outbox     *outbox.Store
+	Checkpoint CheckpointStore
 	Dispatcher Dispatcher
 	Alarms     *Alarms
 	Namespaces match.Namespaces
 	Enricher   Enricher
 	Reporter   Reporter
-	// Hear is told what happened, before anything is decided about it. The same may be
-	// told twice.
-	Hear func(ctx context.Context, occurrences []alarm.Occurrence)
-	// Prime puts the alarms that exist in force: it is called before the first
-	// Event is consumed, so that a restart misses none.
-	Prime func(ctx context.Context) error
-	Clock clock.WithTicker
-	Log   logr.Logger
+	// Observe gets all occurrences before they are matched. It can get the same ones
+	// twice.
+	Observe func(ctx context.Context, occurrences []alarm.Occurrence)
+	// LoadAlarms adds the existing alarms to Alarms. It is called before the first Event
+	// is read, so that a restart misses none.
+	LoadAlarms func(ctx context.Context) error
+	Clock      clock.WithTicker
+	Log        logr.Logger
 }
 
-// Pipeline is the way of an Event to the outbox and from there to the receivers.
-// One runs in a cluster at a time: the leader's.
+// Pipeline leads Events to the receivers. Only one runs in a cluster at a time: that of
+// the leader.
 type Pipeline struct {
 	Config
-	clock   clock.WithTicker
-	log     logr.Logger
-	ledger  *outbox.Store
-	mirror  Checkpoint
 	matcher matcher
 
-	// held is told that something was put into a group.
-	held chan struct{}
+	// groupAdded receives a value after occurrences were added to a group.
+	groupAdded chan struct{}
 
-	epoch    string
-	mirrorMu sync.Mutex
-	mirrored checkpoint.Checkpoint
+	epoch          string
+	checkpointMu   sync.Mutex
+	lastCheckpoint checkpoint.Checkpoint
 }
 
 // New returns a Pipeline.
 func New(c Config) *Pipeline {
 	return &Pipeline{
-		held:   make(chan struct{}, 1),
-		Config: c, clock: c.Clock, log: c.Log, ledger: c.Ledger, mirror: c.Mirror,
-		matcher: matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
+		Config:     c,
+		matcher:    matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
+		groupAdded: make(chan struct{}, 1),
 	}
 }
 
-// Start takes over and runs until ctx ends. It is a manager.Runnable; it needs
-// leader election.
+// Start takes over from the last leader and runs until ctx ends. It is a
+// manager.Runnable and needs leader election.
 func (p *Pipeline) Start(ctx context.Context) error {
-	if err := p.Prime(ctx); err != nil {
-		return fmt.Errorf("put the alarms in force: %w", err)
+	if err := p.LoadAlarms(ctx); err != nil {
+		return fmt.Errorf("load the alarms: %w", err)
 	}
 	start, err := p.takeOver(ctx)
 	if err != nil {
@@ -122,20 +124,20 @@ func (p *Pipeline) Start(ctx context.Context) error {
 	}
 	err = p.run(ctx, start)
 
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlush)
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalWriteTimeout)
 	defer cancel()
-	return errors.Join(err, p.flushMirror(flush))
+	return errors.Join(err, p.writeCheckpoint(final))
 }
 
-// run ends with the first part that fails. A damaged ledger is such a failure:
-// nothing but opening it anew, which sets it aside, helps.
+// run ends when the first part fails. A damaged outbox also ends it, because only opening
+// it again repairs it: the damaged file is then set aside.
 func (p *Pipeline) run(ctx context.Context, start source.Start) error {
 	group, ctx := errgroup.WithContext(ctx)
 	damaged := make(chan error, 1)
 	group.Go(func() error { return p.Dispatcher.Run(ctx) })
-	group.Go(func() error { return p.Feed.Run(ctx, start, notingDamage(p.handle, damaged)) })
-	group.Go(func() error { return p.keepMirror(ctx) })
-	group.Go(func() error { return p.keepReleasing(ctx) })
+	group.Go(func() error { return p.Source.Run(ctx, start, reportingDamage(p.handle, damaged)) })
+	group.Go(func() error { return p.keepCheckpoint(ctx) })
+	group.Go(func() error { return p.releaseGroups(ctx) })
 	group.Go(func() error {
 		select {
 		case err := <-damaged:
@@ -147,8 +149,9 @@ func (p *Pipeline) run(ctx context.Context, start source.Start) error {
 	return group.Wait()
 }
 
-// notingDamage tells of a ledger that turned out to be damaged, once.
-func notingDamage(handle source.Handler, damaged chan<- error) source.Handler {
+// reportingDamage sends the first error about a damaged outbox to damaged. The source only
+// retries such errors.
+func reportingDamage(handle source.Handler, damaged chan<- error) source.Handler {
 	return func(ctx context.Context, b source.Batch) error {
 		err := handle(ctx, b)
 		if errors.Is(err, outbox.ErrCorrupt) {
@@ -159,147 +162,4 @@ func notingDamage(handle source.Handler, damaged chan<- error) source.Handler {
 		}
 		return err
 	}
-}
-
-// takeOver brings ledger and mirror to where this term begins. Each step may be
-// the last one before a crash: the next start then decides the same again.
-func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
-	last, found, err := p.mirror.Read(ctx)
-	if err != nil {
-		return source.Start{}, err
-	}
-	plan := planTakeover(p.ClusterUID, p.ledger.State(), last, found, p.Alarms.Window())
-	if last.ClusterUID == p.ClusterUID {
-		p.mirrored = checkpoint.Checkpoint{History: last.History, Trail: last.Trail}
-	}
-	if err := p.prepareLedger(ctx, plan); err != nil {
-		return source.Start{}, fmt.Errorf("prepare the ledger: %w", err)
-	}
-	if err := p.beginTerm(ctx); err != nil {
-		return source.Start{}, err
-	}
-	if plan.reset != "" {
-		p.Reporter.Reset(ctx, plan.reset)
-	}
-	state := p.ledger.State()
-	p.log.Info("delivery taken over", "position", state.Position, "trustedLedger", plan.trusted)
-	return source.Start{
-		Position: state.Position, Time: state.Time,
-		Counts: p.counts(ctx), CountsKnown: state.Counted,
-	}, nil
-}
-
-func (p *Pipeline) prepareLedger(ctx context.Context, plan takeover) error {
-	if plan.trusted {
-		return nil
-	}
-	if p.ledger.State().ClusterUID != p.ClusterUID {
-		if err := p.ledger.Reset(ctx, p.ClusterUID, 0); err != nil {
-			return err
-		}
-	}
-	if _, err := p.ledger.DropAtOrBelow(ctx, plan.served.Default, plan.served.Receivers); err != nil {
-		return err
-	}
-	if err := p.ledger.DropHeld(ctx, plan.served); err != nil {
-		return err
-	}
-	return p.ledger.Replay(ctx, plan.history, plan.position, plan.floors)
-}
-
-// beginTerm publishes a token that ties the mirror to this ledger. The ledger
-// knows it first: see ownsTerm.
-func (p *Pipeline) beginTerm(ctx context.Context) error {
-	p.epoch = uuid.NewString()
-	if err := p.ledger.Claim(ctx, p.epoch); err != nil {
-		return fmt.Errorf("claim the ledger: %w", err)
-	}
-	if err := p.flushMirror(ctx); err != nil {
-		return err
-	}
-	return p.ledger.Confirm(ctx)
-}
-
-// handle commits one batch. Nothing is counted or sent before that.
-func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
-	p.Hear(ctx, b.Occurrences)
-	floors := p.ledger.State().Floors
-	if b.Reset != nil {
-		floors = outbox.Floors{} // they are of the history that ended
-	}
-	j, err := p.matcher.judgeBatch(ctx, p.ledger, b, floors, p.clock.Now())
-	if err != nil {
-		return err
-	}
-	if err := p.commit(ctx, b, j.batch); err != nil {
-		return err
-	}
-	p.report(b.Occurrences, j.verdicts, j.intake)
-	for id := range j.gate.groups.folded {
-		p.Reporter.Folded(id)
-	}
-	for _, a := range j.unasked {
-		p.Reporter.Evaluated(a.ID, match.Failed, match.ErrOverBudget, 0)
-	}
-	return nil
-}
-
-// judgement is what is made of a batch of the feed. It changes nothing yet.
-type judgement struct {
-	verdicts [][]evaluation
-	unasked  []*match.Alarm
-	gate     *gate
-	intake   *intake
-	// batch is what is to be stored.
-	batch outbox.Batch
-}
-
-// judgeBatch decides what is sent of a batch, and what is to be remembered of it.
-func (m *matcher) judgeBatch(ctx context.Context, l *outbox.Store, b source.Batch, floors outbox.Floors, now time.Time) (*judgement, error) {
-	j := &judgement{batch: batchOf(b), gate: newGate(l), intake: newIntake(floors, l.Waiting)}
-	j.batch.Oldest, j.batch.Newest = notInTheFuture(b.Occurrences, now)
-	var err error
-	if j.verdicts, j.unasked, err = m.match(ctx, b.Occurrences, floors); err != nil {
-		return nil, err
-	}
-	if j.batch.Windows, err = suppress(ctx, j.gate, b.Occurrences, j.verdicts); err != nil {
-		return nil, err
-	}
-	if err := j.intake.addAll(b.Occurrences, j.verdicts); err != nil {
-		return nil, err
-	}
-	j.batch.Entries = j.intake.entries
-	return j, nil
-}
-
-// batchOf is what the feed wants to have stored.
-func batchOf(b source.Batch) outbox.Batch {
-	batch := outbox.Batch{
-		Position: b.Position, Time: b.Time, Counted: b.CountsKnown, Forget: b.Forget,
-		Counts: make([]outbox.EventCount, 0, len(b.Counts)), // at first as many as there are Events
-	}
-	for _, c := range b.Counts {
-		batch.Counts = append(batch.Counts, outbox.EventCount(c))
-	}
-	if b.Reset != nil {
-		batch.History = uuid.NewString()
-	}
-	return batch
-}
-
-// suppress marks what matched and is not sent, and returns what is to be remembered.
-func suppress(ctx context.Context, g *gate, occurrences []alarm.Occurrence, verdicts [][]evaluation) ([]outbox.Window, error) {
-	for i := range verdicts {
-		for j := range verdicts[i] {
-			v := &verdicts[i][j]
-			if v.outcome != match.Matched {
-				continue
-			}
-			var err error
-			if v.suppressed, err = g.judge(ctx, &occurrences[i], v); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return g.changed()
 }

@@ -22,18 +22,17 @@ import (
 
 const replayedEvents, replayingAlarms = 100_000, 1_000
 
-// The same Events, read in other batches and by an operator that is restarted again
-// and again, make the same messages.
+// The same Events must give the same messages, in any batches and despite restarts.
 func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
-	events := recorded(replayedEvents)
-	alarms := replaying(t, replayingAlarms)
-	want := (&reading{t: t, alarms: alarms, size: func() int { return 512 }, restarts: 0}).messages(events)
+	events := randomOccurrences(replayedEvents)
+	alarms := randomAlarms(t, replayingAlarms)
+	want := (&reader{t: t, alarms: alarms, size: func() int { return 512 }, restarts: 0}).messages(events)
 	random := rand.New(rand.NewPCG(5, 6))
 	sizes := func() int { return 1 + random.IntN(1+random.IntN(512)) }
-	got := (&reading{t: t, alarms: alarms, size: sizes, restarts: 40}).messages(events)
+	got := (&reader{t: t, alarms: alarms, size: sizes, restarts: 40}).messages(events)
 	grouped := 0
-	for _, message := range want {
-		if strings.Contains(message, `"group":`) {
+	for _, body := range want {
+		if strings.Contains(body, `"group":`) {
 			grouped++
 		}
 	}
@@ -52,9 +51,8 @@ func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
 	}
 }
 
-// recorded are Events in the shapes that components write them, of 50 namespaces,
-// over some hours.
-func recorded(n int) []alarm.Occurrence {
+// randomOccurrences returns occurrences of typical Events in 50 namespaces, over some hours.
+func randomOccurrences(n int) []alarm.Occurrence {
 	random := rand.New(rand.NewPCG(7, 8))
 	shapes := []struct{ eventType, reason, kind, note, controller string }{
 		{"Warning", "BackOff", "Pod", "Back-off restarting failed container app in pod %s", "kubelet"},
@@ -85,8 +83,8 @@ func recorded(n int) []alarm.Occurrence {
 	return events
 }
 
-// replaying are Alarms of those namespaces, as developers write them.
-func replaying(t *testing.T, n int) *Alarms {
+// randomAlarms returns typical Alarms of these namespaces.
+func randomAlarms(t *testing.T, n int) *Alarms {
 	t.Helper()
 	compiler, err := match.NewCompiler()
 	must(t, err)
@@ -121,63 +119,62 @@ func replaying(t *testing.T, n int) *Alarms {
 	return alarms
 }
 
-// reading is how an operator reads the Events: in batches of what size, and how often
-// it is restarted meanwhile.
-type reading struct {
+// reader is an operator that reads Events in batches of some size, with restarts.
+type reader struct {
 	t        *testing.T
 	alarms   *Alarms
 	size     func() int
 	restarts int
 }
 
-// messages returns what is sent, by receiver and key.
-func (o *reading) messages(events []alarm.Occurrence) map[string]string {
-	dir, messages := o.t.TempDir(), map[string]string{}
-	life := len(events)/(o.restarts+1) + 1
+// messages returns the bodies of all messages, by receiver and key.
+func (r *reader) messages(events []alarm.Occurrence) map[string]string {
+	dir, messages := r.t.TempDir(), map[string]string{}
+	perProcess := len(events)/(r.restarts+1) + 1
 	for len(events) > 0 {
-		n := min(life, len(events))
-		o.live(dir, events[:n], messages)
+		n := min(perProcess, len(events))
+		r.run(dir, events[:n], messages)
 		events = events[n:]
 	}
 	return messages
 }
 
-// live is one life of the operator's process.
-func (o *reading) live(dir string, events []alarm.Occurrence, messages map[string]string) {
-	ctx, clock := o.t.Context(), clocktesting.NewFakeClock(events[0].ObservedAt)
-	books, err := outbox.Open(ctx, dir, outbox.WithClock(clock))
-	must(o.t, err)
-	defer func() { must(o.t, books.Close()) }()
+// run runs one process of the operator.
+func (r *reader) run(dir string, events []alarm.Occurrence, messages map[string]string) {
+	ctx, clock := r.t.Context(), clocktesting.NewFakeClock(events[0].ObservedAt)
+	store, err := outbox.Open(ctx, dir, outbox.WithClock(clock))
+	must(r.t, err)
+	defer func() { must(r.t, store.Close()) }()
 	p := New(Config{
-		Hear: func(context.Context, []alarm.Occurrence) {}, ClusterUID: "cluster", Ledger: books, Mirror: &diary{},
-		Dispatcher: silent{}, Alarms: o.alarms, Enricher: silent{}, Reporter: silent{}, Clock: clock, Log: logr.Discard(),
+		Observe: func(context.Context, []alarm.Occurrence) {}, ClusterUID: "cluster", Outbox: store, Checkpoint: &memoryCheckpoint{},
+		Dispatcher: noop{}, Alarms: r.alarms, Enricher: noop{}, Reporter: noop{}, Clock: clock, Log: logr.Discard(),
 	})
 	for len(events) > 0 {
-		n := min(o.size(), len(events))
+		n := min(r.size(), len(events))
 		clock.SetTime(events[n-1].ObservedAt)
-		must(o.t, p.handle(ctx, source.Batch{Position: events[n-1].Position, Occurrences: events[:n:n]}))
+		must(r.t, p.handle(ctx, source.Batch{Position: events[n-1].Position, Occurrences: events[:n:n]}))
 		events = events[n:]
-		_, err := books.Release(ctx, composeGroup)
-		must(o.t, err)
-		o.drain(ctx, books, messages)
+		_, err := store.Release(ctx, composeGroup)
+		must(r.t, err)
+		r.drain(ctx, store, messages)
 	}
 }
 
-// drain takes out all that is to be sent now.
-func (o *reading) drain(ctx context.Context, books *outbox.Store, messages map[string]string) {
-	for receiver := range books.Snapshot().Backlogs {
-		entries, err := books.Pending(ctx, receiver, 0, 1_000_000)
-		must(o.t, err)
+// drain acknowledges all messages that can be sent now.
+func (r *reader) drain(ctx context.Context, store *outbox.Store, messages map[string]string) {
+	for receiver := range store.Snapshot().Backlogs {
+		entries, err := store.Pending(ctx, receiver, 0, 1_000_000)
+		must(r.t, err)
 		for _, e := range entries {
 			if _, twice := messages[e.Receiver+e.Key]; twice {
-				o.t.Errorf("%s was sent twice", e.Payload)
+				r.t.Errorf("%s was sent twice", e.Payload)
 			}
 			messages[e.Receiver+e.Key] = string(e.Payload)
 		}
 		last := entries[len(entries)-1]
-		attempt, err := books.Prepare(ctx, receiver, last.ID, last.Key, nil)
-		must(o.t, err)
-		_, err = books.Acknowledge(ctx, attempt)
-		must(o.t, err)
+		attempt, err := store.Prepare(ctx, receiver, last.ID, last.Key, nil)
+		must(r.t, err)
+		_, err = store.Acknowledge(ctx, attempt)
+		must(r.t, err)
 	}
 }

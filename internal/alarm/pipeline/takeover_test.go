@@ -10,7 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
+func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 	const here, elsewhere = "here", "elsewhere"
 	behind := map[string]uint64{"slow": 40}
 	waits := map[string]map[string]uint64{"grouped": {"k": 30, "l": 80}}
@@ -18,168 +18,131 @@ func TestTakeoverTrustsOnlyTheLastLeadersOwnLedger(t *testing.T) {
 		return map[string]map[string]uint64{"grouped": {key: waits["grouped"][key]}}
 	}
 	for name, tc := range map[string]struct {
-		ledger outbox.State
-		mirror checkpoint.Checkpoint
+		outbox outbox.State
+		last   checkpoint.Checkpoint
 		found  bool
 		window time.Duration
-		want   takeover
+		want   takeoverPlan
 	}{
-		"the first start ever begins from now": {
-			want: takeover{},
+		"the first start in the cluster": {
+			want: takeoverPlan{},
 		},
-		"the same process again": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
-			want: takeover{trusted: true, position: 120},
+		"a restart of the leader": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
+			want: takeoverPlan{trusted: true, position: 120},
 		},
-		"a crash after the mirror was written and before the ledger confirmed": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", NextEpoch: "b", Position: 120},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100}, found: true,
-			want: takeover{trusted: true, position: 120},
+		"a crash between the checkpoint and the confirmation": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", NextEpoch: "b", Position: 120},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100}, found: true,
+			want: takeoverPlan{trusted: true, position: 120},
 		},
-		"somebody removed the mirror": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
-			want:   takeover{trusted: true, position: 120},
+		"the checkpoint was deleted": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
+			want:   takeoverPlan{trusted: true, position: 120},
 		},
 		"the disk was lost": {
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
-			want: takeover{
-				position: 40, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: behind},
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
+			want: takeoverPlan{
+				position: 40, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				handled: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
 			},
 		},
-		"another replica led meanwhile": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
-			want: takeover{
-				position: 50, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 50}},
+		"another replica led since": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			want: takeoverPlan{
+				position: 50, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				handled: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 50}},
 			},
 		},
 		"another replica led, but not as far": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
-			want: takeover{
-				position: 120, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 120},
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			want: takeoverPlan{
+				position: 120, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				handled: outbox.DeliveredOffsets{Default: 120},
 			},
 		},
-		"another replica led through a restore of the store": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
-			want: takeover{
-				position: 100, history: "restored", served: outbox.Floors{Default: 100},
-				floors: outbox.Floors{Default: 100},
+		"another replica led after a restore of etcd": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100}, found: true,
+			want: takeoverPlan{
+				position: 100, history: "restored", delivered: outbox.DeliveredOffsets{Default: 100},
+				handled: outbox.DeliveredOffsets{Default: 100},
 			},
 		},
-		"a threshold looks back": {
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind, Trail: []checkpoint.Offset{
+		"a threshold has a window": {
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind, PositionHistory: []checkpoint.TimedPosition{
 				{Position: 5, Time: 100}, {Position: 12, Time: 200}, {Position: 39, Time: 300}, {Position: 90, Time: 400},
 			}},
 			found: true, window: 99 * time.Second,
-			want: takeover{
-				position: 12, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 100, Receivers: behind},
+			want: takeoverPlan{
+				position: 12, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				handled: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
 			},
 		},
-		"a replay that was cut short": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Floors: outbox.Floors{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
-			want: takeover{
-				position: 110, served: outbox.Floors{Default: 100, Receivers: behind},
-				floors: outbox.Floors{Default: 110},
+		"a replay was interrupted": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Delivered: outbox.DeliveredOffsets{Default: 120, Receivers: map[string]uint64{"slow": 110}}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Behind: behind}, found: true,
+			want: takeoverPlan{
+				position: 110, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				handled: outbox.DeliveredOffsets{Default: 110},
 			},
 		},
-		"the disk was lost, and something waited in groups": {
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Waiting: waits}, found: true,
-			want: takeover{
-				position: 29, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: waits},
+		"the disk was lost, with occurrences in groups": {
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Waiting: waits}, found: true,
+			want: takeoverPlan{
+				position: 29, delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				handled: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
 			},
 		},
-		"what waits in groups is held here, or was sent from here": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
-			want: takeover{
-				position: 79, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: only("l")},
+		"this outbox holds or has sent the occurrences in groups": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
+			want: takeoverPlan{
+				position: 79, delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				handled: outbox.DeliveredOffsets{Default: 100, Waiting: only("l")},
 			},
 		},
-		"a replay that was cut short before it came to what waits in groups": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Floors: outbox.Floors{Default: 120, Waiting: only("k")}},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
-			want: takeover{
-				position: 29, served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 120, Waiting: only("k")},
+		"a replay was interrupted before the occurrences in groups": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 20, Delivered: outbox.DeliveredOffsets{Default: 120, Waiting: only("k")}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", Position: 100, Waiting: waits}, found: true,
+			want: takeoverPlan{
+				position: 29, delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				handled: outbox.DeliveredOffsets{Default: 120, Waiting: only("k")},
 			},
 		},
-		"what waits in groups is of another history": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
-			want: takeover{
-				position: 29, history: "restored", served: outbox.Floors{Default: 100, Waiting: waits},
-				floors: outbox.Floors{Default: 100, Waiting: waits},
+		"the occurrences in groups are of another history": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 5000},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "b", History: "restored", Position: 100, Waiting: waits}, found: true,
+			want: takeoverPlan{
+				position: 29, history: "restored", delivered: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
+				handled: outbox.DeliveredOffsets{Default: 100, Waiting: waits},
 			},
 		},
 		"an empty epoch matches nothing": {
-			ledger: outbox.State{ClusterUID: here, Position: 50},
-			mirror: checkpoint.Checkpoint{ClusterUID: here, Position: 100}, found: true,
-			want: takeover{position: 100, served: outbox.Floors{Default: 100}, floors: outbox.Floors{Default: 100}},
+			outbox: outbox.State{ClusterUID: here, Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Position: 100}, found: true,
+			want: takeoverPlan{position: 100, delivered: outbox.DeliveredOffsets{Default: 100}, handled: outbox.DeliveredOffsets{Default: 100}},
 		},
-		"the ledger is of another cluster": {
-			ledger: outbox.State{ClusterUID: elsewhere, Epoch: "a", Position: 50},
-			want:   takeover{reset: resetReason},
+		"the outbox is of another cluster": {
+			outbox: outbox.State{ClusterUID: elsewhere, Epoch: "a", Position: 50},
+			want:   takeoverPlan{reset: resetReason},
 		},
-		"the mirror is of another cluster": {
-			mirror: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "a", Position: 50}, found: true,
-			want: takeover{reset: resetReason},
+		"the checkpoint is of another cluster": {
+			last: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "a", Position: 50}, found: true,
+			want: takeoverPlan{reset: resetReason},
 		},
-		"only the mirror is of another cluster": {
-			ledger: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
-			mirror: checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "z", Position: 900}, found: true,
-			want: takeover{trusted: true, position: 50},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := planTakeover(here, tc.ledger, tc.mirror, tc.found, tc.window)
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(takeover{})); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestMirrorNamesOnlyTheReceiversThatAreBehind(t *testing.T) {
-	for name, tc := range map[string]struct {
-		snapshot outbox.Snapshot
-		want     checkpoint.Checkpoint
-	}{
-		"all is sent": {
-			snapshot: outbox.Snapshot{State: outbox.State{Position: 100}},
-			want:     checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{}},
-		},
-		"one has messages pending": {
-			snapshot: outbox.Snapshot{
-				State:    outbox.State{Position: 100},
-				Backlogs: map[string]outbox.Backlog{"slow": {Entries: 3, Lowest: 41}},
-			},
-			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 40}},
-		},
-		"a replay, at a position that most have passed": {
-			snapshot: outbox.Snapshot{State: outbox.State{
-				Position: 60, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
-			}},
-			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
-		},
-		"a replay that is over": {
-			snapshot: outbox.Snapshot{State: outbox.State{
-				Position: 130, Floors: outbox.Floors{Default: 100, Receivers: map[string]uint64{"slow": 40}},
-			}},
-			want: checkpoint.Checkpoint{Position: 130, Behind: map[string]uint64{}},
+		"only the checkpoint is of another cluster": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: elsewhere, Epoch: "z", Position: 900}, found: true,
+			want: takeoverPlan{trusted: true, position: 50},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, mirrorOf(tc.snapshot, "")); diff != "" {
+			got := planTakeover(here, tc.outbox, tc.last, tc.found, tc.window)
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(takeoverPlan{})); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -19,7 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// apiServer is a real one.
+// apiServer is a real API server.
 type apiServer struct {
 	*localcluster.Cluster
 	tb     testing.TB
@@ -45,8 +45,8 @@ func startAPIServer(t *testing.T, ttl time.Duration) *apiServer {
 	return &apiServer{Cluster: c, tb: t, client: client}
 }
 
-// feed returns a feed of the server.
-func (s *apiServer) feed() *Source {
+// source returns a source for the server.
+func (s *apiServer) source() *Source {
 	s.tb.Helper()
 	return quick(s.tb, s.RESTConfig())
 }
@@ -54,7 +54,7 @@ func (s *apiServer) feed() *Source {
 // begin commits a first position to m.
 func (s *apiServer) begin(m *memory) {
 	s.tb.Helper()
-	stop := run(s.tb, s.feed(), Start{}, m.commit)
+	stop := run(s.tb, s.source(), Start{}, m.commit)
 	eventually(s.tb, m.at).Should(gomega.BeNumerically(">", 0))
 	stop()
 }
@@ -77,7 +77,7 @@ func (s *apiServer) create(name string, count int32) *eventsv1.Event {
 	return e
 }
 
-// count patches the count of an Event.
+// count sets the count of an Event with a patch.
 func (s *apiServer) count(name string, count int32) *eventsv1.Event {
 	s.tb.Helper()
 	patch := fmt.Appendf(nil, `{"series":{"count":%d,"lastObservedTime":%q}}`, count, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
@@ -95,7 +95,7 @@ func (s *apiServer) delete(name string) {
 	}
 }
 
-// ours drops the Events that the API server makes of itself.
+// ours removes the Events of the API server itself.
 func ours(sums map[string]int64) map[string]int64 {
 	maps.DeleteFunc(sums, func(name string, _ int64) bool { return len(name) < 6 || name[:6] != "event-" })
 	return sums
@@ -119,8 +119,8 @@ func (s *apiServer) in(test func(*testing.T, *apiServer)) func(*testing.T) {
 	}
 }
 
-// testStampsEachUpdate verifies what observedAt builds upon: the same manager
-// makes the same change again and again, by PATCH and by PUT.
+// testStampsEachUpdate verifies the assumption of observedAt: the same manager repeats
+// the same change, by PATCH and by PUT.
 func testStampsEachUpdate(t *testing.T, s *apiServer) {
 	last := observedAt(s.create("stamped", 1))
 	for i := range int32(2) {
@@ -146,8 +146,7 @@ func testStampsEachUpdate(t *testing.T, s *apiServer) {
 	}
 }
 
-// awaitNextSecond waits for a time that the API server's stamps, in whole
-// seconds, tell from t.
+// awaitNextSecond waits until a time of the API server, in whole seconds, differs from t.
 func (s *apiServer) awaitNextSecond(t time.Time) {
 	eventually(s.tb, time.Now).Should(gomega.BeTemporally(">=", t.Add(time.Second)))
 }
@@ -157,7 +156,7 @@ func testResumes(t *testing.T, s *apiServer) {
 	s.begin(m)
 	const rounds, events = 10, 100
 	for round := range rounds {
-		stop := run(t, s.feed(), m.start(), m.commit)
+		stop := run(t, s.source(), m.start(), m.commit)
 		for i := range events {
 			name := fmt.Sprintf("event-resume-%d-%d", round, i)
 			s.create(name, int32(1+i%3))
@@ -167,11 +166,11 @@ func testResumes(t *testing.T, s *apiServer) {
 				want[old] += 4
 			}
 			if i == events/2 {
-				stop() // amid the flood
+				stop() // during the flood
 			}
 		}
 	}
-	stop := run(t, s.feed(), m.start(), m.commit)
+	stop := run(t, s.source(), m.start(), m.commit)
 	eventually(t, m.ours).Should(gomega.Equal(want))
 	stop()
 	if m.start().Position == 0 || len(m.resets) != 0 {
@@ -188,18 +187,18 @@ func testCompacted(t *testing.T, s *apiServer) {
 	s.count("event-compacted-old", 5)
 	s.create("event-compacted-new", 3)
 	s.delete("event-compacted-gone")
-	s.create("event-compacted-unread", 2) // nobody knows of it any more
+	s.create("event-compacted-unread", 2) // no client has seen it
 	s.delete("event-compacted-unread")
 	if err := s.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	live := len(m.counts)
-	feed := s.feed()
-	run(t, feed, m.start(), m.commit)
+	source := s.source()
+	run(t, source, m.start(), m.commit)
 	want := map[string]int64{"event-compacted-old": 3, "event-compacted-new": 3}
-	eventually(t, func() int { return len(m.start().asMap()) }).Should(gomega.Equal(live)) // one came, one went
+	eventually(t, func() int { return len(m.start().asMap()) }).Should(gomega.Equal(live)) // one was created, one deleted
 	eventually(t, m.ours).Should(gomega.Equal(want))
-	if got := feed.State().Relists; got != 1 {
+	if got := source.State().Relists; got != 1 {
 		t.Errorf("%d relists, want 1", got)
 	}
 	s.count("event-compacted-new", 4)
@@ -212,7 +211,7 @@ func (s Start) asMap() map[string]int64 {
 	all := map[string]int64{}
 	for c, err := range s.Counts {
 		if err != nil {
-			panic(err) // they come from a map
+			panic(err) // the counts come from a map
 		}
 		all[c.UID] = c.Count
 	}
@@ -226,10 +225,10 @@ func testCountsAtPosition(t *testing.T, s *apiServer) {
 	s.count("event-then-old", 7)
 	s.create("event-then-new", 2)
 	lost := newMemory()
-	feed := s.feed()
-	run(t, feed, Start{Position: m.at()}, lost.commit)
+	source := s.source()
+	run(t, source, Start{Position: m.at()}, lost.commit)
 	eventually(t, lost.ours).Should(gomega.Equal(map[string]int64{"event-then-old": 1, "event-then-new": 2}))
-	if got := feed.State().Relists; got != 0 {
+	if got := source.State().Relists; got != 0 {
 		t.Errorf("%d relists, want the counts as they stood at the position", got)
 	}
 }
@@ -237,8 +236,8 @@ func testCountsAtPosition(t *testing.T, s *apiServer) {
 func testKilled(t *testing.T, s *apiServer) {
 	m := newMemory()
 	s.begin(m)
-	feed := s.feed()
-	run(t, feed, m.start(), m.commit)
+	source := s.source()
+	run(t, source, m.start(), m.commit)
 	want := map[string]int64{}
 	for round := range 3 {
 		for i := range 20 {
@@ -251,7 +250,7 @@ func testKilled(t *testing.T, s *apiServer) {
 		}
 	}
 	eventually(t, m.ours).Should(gomega.Equal(want))
-	eventually(t, feed.Healthy).Should(gomega.Succeed())
+	eventually(t, source.Healthy).Should(gomega.Succeed())
 }
 
 func testRestored(t *testing.T, s *apiServer) {
@@ -263,38 +262,38 @@ func testRestored(t *testing.T, s *apiServer) {
 	if err := s.SnapshotSave(t.Context(), snapshot); err != nil {
 		t.Fatal(err)
 	}
-	feed := s.feed()
-	run(t, feed, m.start(), m.commit)
+	source := s.source()
+	run(t, source, m.start(), m.commit)
 	s.count("event-restored-old", 9)
 	s.delete("event-restored-expired")
 	for i := range 50 {
 		s.create(fmt.Sprintf("event-undone-%d", i), 1)
 	}
 	eventually(t, func() int { return len(m.ours()) }).Should(gomega.Equal(51))
-	s.awaitNextSecond(m.start().Time) // or what is old could not be told from new
+	s.awaitNextSecond(m.start().Time) // otherwise, old and new Events would have the same time
 	s.create("event-undone-last", 1)
 	eventually(t, func() int { return len(m.ours()) }).Should(gomega.Equal(52))
 	before := m.at()
 	if err := s.SnapshotRestore(t.Context(), snapshot); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() int64 { return feed.State().Resets }).Should(gomega.Equal(int64(1)))
+	eventually(t, func() int64 { return source.State().Resets }).Should(gomega.Equal(int64(1)))
 	eventually(t, func() error {
 		_, err := s.client.EventsV1().Events("default").Get(t.Context(), "event-restored-old", metav1.GetOptions{})
 		return err
 	}).Should(gomega.Succeed())
 	s.count("event-restored-old", 10)
 	s.create("event-restored-new", 3)
-	eventually(t, m.ours).Should(gomega.And( // which a list tells in another order
+	eventually(t, m.ours).Should(gomega.And( // a list has another order
 		gomega.HaveKeyWithValue("event-restored-new", int64(3)),
 		gomega.HaveKeyWithValue("event-restored-old", gomega.BeNumerically(">", 7)),
 	))
 	sums := m.ours()
 	if _, again := sums["event-restored-expired"]; again || len(sums) != 53 {
-		t.Errorf("%d Events reported, want none again: %v", len(sums), sums)
+		t.Errorf("%d Events reported, want none repeated: %v", len(sums), sums)
 	}
-	// From 2 to 9 in the history that was undone, then from 2 to 10 at once: the
-	// list may have seen the 2 and taken it over, or only the 10.
+	// The count rose from 2 to 9 in the former history, then from 2 to 10. The list
+	// contains either the 2 or the 10.
 	if got := sums["event-restored-old"]; got != 7+8 && got != 7+1 {
 		t.Errorf("increase of the Event that was set back: %d", got)
 	}
@@ -303,21 +302,21 @@ func testRestored(t *testing.T, s *apiServer) {
 	}
 }
 
-func TestEventThatExpiresIsForgotten(t *testing.T) {
+func TestAnExpiredEventIsForgotten(t *testing.T) {
 	s := startAPIServer(t, 5*time.Second)
 	m := newMemory()
 	s.begin(m)
-	feed := s.feed()
-	run(t, feed, m.start(), m.commit)
+	source := s.source()
+	run(t, source, m.start(), m.commit)
 	uid := string(s.create("event-short-lived", 2).UID)
-	// It may be gone already, on a busy machine, but was seen.
+	// On a busy machine it can be gone already.
 	eventually(t, m.ours).Should(gomega.HaveKeyWithValue("event-short-lived", int64(2)))
 	eventually(t, func() bool {
 		_, err := s.client.EventsV1().Events("default").Get(t.Context(), "event-short-lived", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	}).Should(gomega.BeTrue())
 	eventually(t, func() map[string]int64 { return m.start().asMap() }).ShouldNot(gomega.HaveKey(uid))
-	if got := feed.State().Relists; got != 0 {
-		t.Errorf("%d relists, want the watch to tell", got)
+	if got := source.State().Relists; got != 0 {
+		t.Errorf("%d relists, want the deletion from the watch", got)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 const benchEvents = 10_000
 
-// streamServer serves the same watch to everyone who asks.
+// streamServer serves the same watch to every client.
 func streamServer(tb testing.TB) *rest.Config {
 	stream := eventstream.Added(benchEvents)
 	return eventstream.New(tb, eventstream.Empty("999"), func(_ url.Values, s *eventstream.Stream) {
@@ -32,8 +32,8 @@ func reportRate(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkDecode is the floor that BenchmarkFeed is compared with: client-go's
-// own watch, and nothing done with what it brings.
+// BenchmarkDecode is the baseline for BenchmarkSource: the watch of client-go, without
+// any processing.
 func BenchmarkDecode(b *testing.B) {
 	cfg := streamServer(b)
 	cfg.ContentType, cfg.AcceptContentTypes = contenttype.ContentTypeProtobuf, contenttype.ContentTypeProtobuf
@@ -54,17 +54,17 @@ func BenchmarkDecode(b *testing.B) {
 	reportRate(b)
 }
 
-// BenchmarkFeed is the same stream through the feed, to a handler that does
+// BenchmarkSource reads the same stream through a source, with a handler that does
 // nothing.
-func BenchmarkFeed(b *testing.B) {
-	feed, err := New(streamServer(b), clock.RealClock{}, logr.Discard())
+func BenchmarkSource(b *testing.B) {
+	source, err := New(streamServer(b), clock.RealClock{}, logr.Discard())
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(b.Context())
 		seen := 0
-		_ = feed.Run(ctx, Start{Position: eventstream.First - 1, CountsKnown: true}, func(_ context.Context, batch Batch) error {
+		_ = source.Run(ctx, Start{Position: eventstream.First - 1, CountsKnown: true}, func(_ context.Context, batch Batch) error {
 			if seen += len(batch.Occurrences); seen == benchEvents {
 				cancel()
 			}
@@ -75,7 +75,7 @@ func BenchmarkFeed(b *testing.B) {
 	reportRate(b)
 }
 
-// BenchmarkCounts measures what a live Event costs.
+// BenchmarkCounts measures the memory for each live Event.
 func BenchmarkCounts(b *testing.B) {
 	const live = 100_000
 	uids := make([]string, live)

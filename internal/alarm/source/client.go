@@ -1,7 +1,12 @@
 package source
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -9,11 +14,12 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
-// client asks for the Events of all namespaces.
+// client requests the Events of all namespaces.
 type client struct {
 	rest rest.Interface
 }
@@ -34,7 +40,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 	return &client{rest: r}, nil
 }
 
-// request leaves retries to the feed, which knows what else to do meanwhile.
+// request does not retry. The reader does, because it can also list instead.
 func (c *client) request(opts *metav1.ListOptions) *rest.Request {
 	return c.rest.Get().Resource("events").VersionedParams(opts, scheme.ParameterCodec).MaxRetries(0)
 }
@@ -44,8 +50,8 @@ func (c *client) page(ctx context.Context, opts *metav1.ListOptions) (*eventsv1.
 	return list, c.request(opts).Timeout(listTimeout).Do(ctx).Into(list)
 }
 
-// list hands every Event to each, one page in memory, and returns the position
-// at which all of them stood.
+// list calls each with every Event, one page in memory, and returns the position of the
+// list.
 func (c *client) list(ctx context.Context, opts metav1.ListOptions, each func(*eventsv1.Event) error) (uint64, error) {
 	opts.Limit = pageSize
 	for {
@@ -65,7 +71,7 @@ func (c *client) list(ctx context.Context, opts metav1.ListOptions, each func(*e
 	}
 }
 
-// current returns the API server's newest position.
+// current returns the newest position of the API server.
 func (c *client) current(ctx context.Context) (uint64, error) {
 	page, err := c.page(ctx, &metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -74,12 +80,12 @@ func (c *client) current(ctx context.Context) (uint64, error) {
 	return parsePosition(page.ResourceVersion)
 }
 
-// resumeAt are the options of a watch of what comes after position.
+// resumeAt returns the options of a watch that begins after a position.
 func resumeAt(position uint64) metav1.ListOptions {
 	return metav1.ListOptions{ResourceVersion: formatPosition(position)}
 }
 
-// streamingList are the options of a watch that begins with all there is.
+// streamingList returns the options of a watch that begins with all existing Events.
 func streamingList() metav1.ListOptions {
 	return metav1.ListOptions{
 		SendInitialEvents:    new(true),
@@ -87,8 +93,8 @@ func streamingList() metav1.ListOptions {
 	}
 }
 
-// watch opens a watch and returns its bytes. It ends on its own after an hour at
-// the latest, also if the API server is no longer there to end it.
+// watch opens a watch and returns its bytes. The watch ends after about an hour at most,
+// even if the API server does not end it.
 func (c *client) watch(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
 	lasts := watchTimeout + rand.N(watchTimeout)
 	opts.Watch = true
@@ -112,4 +118,92 @@ type watchBody struct {
 func (b *watchBody) Close() error {
 	b.cancel()
 	return b.ReadCloser.Close()
+}
+
+// maxFrame limits one entry of a watch. The limit of etcd for a request, 1.5 MiB, is far
+// below.
+const maxFrame = 16 << 20
+
+// errMalformed reports an entry that cannot be decoded. The stream can still be read.
+var errMalformed = errors.New("malformed watch entry")
+
+var (
+	errFrameTooLarge = errors.New("watch entry is larger than 16 MiB")
+	errNoEnvelope    = errors.New("object has no protobuf envelope")
+)
+
+// protobufMagic is the prefix of every object that the API server encodes as protobuf.
+var protobufMagic = []byte("k8s\x00")
+
+// decoder reads a protobuf watch, like the decoder of client-go. It uses the same memory
+// for every entry and looks up no kinds.
+type decoder struct {
+	in       *bufio.Reader
+	frame    []byte
+	envelope metav1.WatchEvent
+	object   runtime.Unknown
+	event    eventsv1.Event
+	status   metav1.Status
+}
+
+func newDecoder(r io.Reader) *decoder {
+	return &decoder{in: bufio.NewReaderSize(r, 64<<10)}
+}
+
+// next reads the next entry into event, or into status if the entry is an error.
+func (d *decoder) next() (watch.EventType, error) {
+	if err := d.readFrame(); err != nil {
+		return "", err
+	}
+	if err := d.decodeFrame(); err != nil {
+		return "", fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	return watch.EventType(d.envelope.Type), nil
+}
+
+// readFrame reads a length (4 bytes, big-endian) and that number of bytes.
+func (d *decoder) readFrame() error {
+	var header [4]byte
+	if _, err := io.ReadFull(d.in, header[:]); err != nil {
+		return err
+	}
+	size := binary.BigEndian.Uint32(header[:])
+	if size > maxFrame {
+		return errFrameTooLarge
+	}
+	if uint32(cap(d.frame)) < size {
+		d.frame = make([]byte, size)
+	}
+	d.frame = d.frame[:size]
+	_, err := io.ReadFull(d.in, d.frame)
+	return err
+}
+
+func (d *decoder) decodeFrame() error {
+	d.envelope = metav1.WatchEvent{Object: runtime.RawExtension{Raw: d.envelope.Object.Raw[:0]}}
+	if err := d.envelope.Unmarshal(d.frame); err != nil {
+		return err
+	}
+	object, ok := bytes.CutPrefix(d.envelope.Object.Raw, protobufMagic)
+	if !ok {
+		return errNoEnvelope
+	}
+	d.object = runtime.Unknown{Raw: d.object.Raw[:0]}
+	if err := d.object.Unmarshal(object); err != nil {
+		return err
+	}
+	return d.decodeObject()
+}
+
+func (d *decoder) decodeObject() error {
+	switch watch.EventType(d.envelope.Type) {
+	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
+		d.event.Reset()
+		return d.event.Unmarshal(d.object.Raw)
+	case watch.Error:
+		d.status.Reset()
+		return d.status.Unmarshal(d.object.Raw)
+	default:
+		return fmt.Errorf("unknown type %q", d.envelope.Type)
+	}
 }

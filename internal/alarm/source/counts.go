@@ -3,24 +3,25 @@ package source
 import (
 	"encoding/hex"
 	"iter"
+	"time"
 )
 
-// uuid is a UID in 16 bytes instead of 52: the API server issues no other kind.
+// uuid is a UID in 16 bytes instead of 52. The API server creates only UUIDs.
 type uuid [16]byte
 
-// known is what is remembered of a live Event.
+// known is the state of a live Event.
 type known struct {
 	position uint64
 	count    int32
-	// seen is the generation of the list that it was last part of, or the one
-	// that was current when it came.
-	seen uint8
+	// generation is that of the last list that contained the Event, or the current one
+	// when the Event was first seen.
+	generation uint8
 }
 
-// counts remembers the live Events. Its memory is measured by BenchmarkCounts.
+// counts remembers the live Events. BenchmarkCounts measures its memory.
 type counts struct {
 	byUUID map[uuid]known
-	// other holds the UIDs that are no UUID in canonical form.
+	// other contains UIDs that are not UUIDs in canonical form.
 	other      map[string]known
 	generation uint8
 }
@@ -38,9 +39,9 @@ func (c *counts) get(uid string) (known, bool) {
 	return k, ok
 }
 
-// set remembers k as seen now.
+// set remembers k in the current generation.
 func (c *counts) set(uid string, k known) {
-	k.seen = c.generation
+	k.generation = c.generation
 	if id, ok := parseUUID(uid); ok {
 		c.byUUID[id] = k
 		return
@@ -56,21 +57,21 @@ func (c *counts) remove(uid string) {
 	delete(c.other, uid)
 }
 
-// beginList starts the list of which sweep tells what was missing.
+// beginList starts a new generation. sweep then finds what the list does not contain.
 func (c *counts) beginList() {
 	c.generation++
 }
 
-// sweep removes and returns what was not set since beginList.
+// sweep removes and returns the UIDs that were not set since beginList.
 func (c *counts) sweep() []string {
 	var gone []string
-	for id, k := range c.byUUID { // not all: most are not gone, and need no text
-		if k.seen != c.generation {
+	for id, k := range c.byUUID { // only for these: String allocates
+		if k.generation != c.generation {
 			gone = append(gone, id.String())
 		}
 	}
 	for uid, k := range c.other {
-		if k.seen != c.generation {
+		if k.generation != c.generation {
 			gone = append(gone, uid)
 		}
 	}
@@ -80,7 +81,8 @@ func (c *counts) sweep() []string {
 	return gone
 }
 
-// forgetPositions makes every position the lowest: they are of another history.
+// forgetPositions sets every position to the lowest one, because they belong to another
+// history.
 func (c *counts) forgetPositions() {
 	for id, k := range c.byUUID {
 		k.position = 0
@@ -111,13 +113,13 @@ func (c *counts) all() iter.Seq2[string, known] {
 	}
 }
 
-// uuidGroups are the offsets of the hexadecimal groups of a UUID's text, and of
-// their bytes.
+// uuidGroups are the offsets of the groups in a UUID's text and in its bytes.
 var uuidGroups = [...]struct{ text, textEnd, raw, rawEnd int }{
 	{0, 8, 0, 4}, {9, 13, 4, 6}, {14, 18, 6, 8}, {19, 23, 8, 10}, {24, 36, 10, 16},
 }
 
-// parseUUID refuses what String would not give back: upper case, other dashes.
+// parseUUID accepts only texts that String returns: lower case, with dashes in their
+// place.
 func parseUUID(s string) (uuid, bool) {
 	var id uuid
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
@@ -154,4 +156,47 @@ func (id uuid) String() string {
 		hex.Encode(text[g.text:g.textEnd], id[g.raw:g.rawEnd])
 	}
 	return string(text)
+}
+
+// observation is what one entry shows of an Event.
+type observation struct {
+	position uint64
+	count    int32
+	created  time.Time
+}
+
+// progress is how far the reader is. An Event without a remembered count is compared with
+// it.
+type progress struct {
+	// position is the last position that was read. time is the creation time of the
+	// newest Event up to it, zero if it is unknown.
+	position uint64
+	time     time.Time
+	// complete is true if all Events that were live at position are remembered.
+	complete bool
+	// reset is true after a restore of etcd. Events created before time were read before,
+	// in the former history.
+	reset bool
+}
+
+// firstIncrease returns the increase of the count of an Event that is not remembered.
+//
+// If the count as of position is lost, an Event that existed then has changed since. The
+// increase is unknown and counts as one, so that nothing is lost. For the same reason, an
+// Event created in the same second as time counts as new.
+func (p progress) firstIncrease(o observation) int32 {
+	older := o.created.Before(p.time)
+	switch {
+	case o.position <= p.position, p.reset && older:
+		return 0
+	case !p.complete && older:
+		return 1
+	default:
+		return o.count
+	}
+}
+
+// increase returns the increase of the count of a remembered Event, 0 if the count fell.
+func (k known) increase(o observation) int32 {
+	return max(o.count-k.count, 0)
 }

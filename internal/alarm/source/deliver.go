@@ -7,65 +7,66 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// change is what one entry of a watch or list amounts to.
+// change is what one entry of a watch or a list changes.
 type change struct {
-	// position is where to resume once this and all before it are committed; time
-	// is Batch.Time.
+	// position is where to resume after this change and all earlier ones are committed.
+	// time is Batch.Time.
 	position uint64
 	time     time.Time
-	// since is when it happened, as far as that is known, or when it was read.
+	// since is the time of the occurrence if it is known, else the time at which the
+	// entry was read.
 	since time.Time
 	// complete is Batch.CountsKnown.
 	complete bool
 
 	occurrence *alarm.Occurrence
-	// count is what is now known of an Event; without UID it is nothing new.
+	// count is the new count of an Event. Without a UID, the count is unchanged.
 	count Count
-	// forget is the UID of an Event that is gone.
+	// forget is the UID of a deleted Event.
 	forget string
 	reset  *Reset
-	// baseline is what a first list found; it is not divided.
+	// baseline is the result of a first list. It is never split.
 	baseline *baseline
 }
 
-// baseline is the state from which increases are told.
+// baseline contains the counts from which increases are computed.
 type baseline struct {
 	counts []Count
 	forget []string
 }
 
-// deliver hands out batches until ctx ends or in is closed.
-func (f *Source) deliver(ctx context.Context, in <-chan change, handle Handler) {
+// deliver calls the handler with batches until ctx ends or in is closed.
+func (s *Source) deliver(ctx context.Context, in <-chan change, handle Handler) {
 	for {
 		g, ok := gather(ctx, in)
 		if !ok {
 			return
 		}
-		f.taken(g.oldest, len(in))
-		f.commit(ctx, g.batch, handle)
+		s.batchTaken(g.oldest, len(in))
+		s.commit(ctx, g.batch, handle)
 	}
 }
 
-// commit offers b until the handler takes it or ctx ends.
-func (f *Source) commit(ctx context.Context, b Batch, handle Handler) {
-	backoff := f.backoff
+// commit offers a batch until the handler accepts it or ctx ends.
+func (s *Source) commit(ctx context.Context, b Batch, handle Handler) {
+	backoff := s.backoff
 	for ctx.Err() == nil {
 		err := handle(ctx, b)
 		if err == nil {
-			f.committed(b)
+			s.committed(b)
 			return
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		f.refused(err)
-		f.sleep(ctx, backoff.Step())
+		s.commitFailed(err)
+		s.sleep(ctx, backoff.Step())
 	}
 }
 
-// gather waits for a change and takes with it what else is there.
-func gather(ctx context.Context, in <-chan change) (gathering, bool) {
-	g := gathering{counted: map[string]int{}}
+// gather waits for a change and adds the changes that already wait.
+func gather(ctx context.Context, in <-chan change) (gathered, bool) {
+	g := gathered{counted: map[string]int{}}
 	select {
 	case <-ctx.Done():
 		return g, false
@@ -89,23 +90,23 @@ func gather(ctx context.Context, in <-chan change) (gathering, bool) {
 	return g, true
 }
 
-// gathering is a batch that grows.
-type gathering struct {
+// gathered is a batch that is being built.
+type gathered struct {
 	batch Batch
-	// oldest is when the first of it happened.
+	// oldest is the time of the first change.
 	oldest time.Time
-	// changes is how many it is made of; whole, that it takes no other.
+	// changes is the number of changes. sealed is true if no more can be added.
 	changes int
-	whole   bool
-	// counted is where in batch.Counts a UID stands.
+	sealed  bool
+	// counted is the index of each UID in batch.Counts.
 	counted map[string]int
 }
 
-func (g *gathering) full() bool {
-	return g.whole || g.changes >= maxChanges || len(g.batch.Occurrences) >= maxOccurrences
+func (g *gathered) full() bool {
+	return g.sealed || g.changes >= maxChanges || len(g.batch.Occurrences) >= maxOccurrences
 }
 
-func (g *gathering) add(c change) {
+func (g *gathered) add(c change) {
 	g.changes++
 	if g.oldest.IsZero() || c.since.Before(g.oldest) {
 		g.oldest = c.since
@@ -126,11 +127,11 @@ func (g *gathering) add(c change) {
 	}
 	if c.baseline != nil {
 		b.Counts, b.Forget = c.baseline.counts, c.baseline.forget
-		g.whole = true
+		g.sealed = true
 	}
 }
 
-func (g *gathering) count(c Count) {
+func (g *gathered) count(c Count) {
 	if at, ok := g.counted[c.UID]; ok {
 		g.batch.Counts[at] = c
 		return
@@ -139,8 +140,8 @@ func (g *gathering) count(c Count) {
 	g.batch.Counts = append(g.batch.Counts, c)
 }
 
-// forget keeps the promise that what is forgotten is not counted as well.
-func (g *gathering) forget(uid string) {
+// forget removes the count of a deleted Event from the batch.
+func (g *gathered) forget(uid string) {
 	counts := g.batch.Counts
 	if at, ok := g.counted[uid]; ok {
 		last := len(counts) - 1

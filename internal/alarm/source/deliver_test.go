@@ -19,17 +19,17 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
-func TestRefusedBatchIsOfferedAgainAndNothingElse(t *testing.T) {
+func TestARefusedBatchIsOfferedAgainUnchanged(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 1)), added(event(2, 22, 1))))
 	clock := clocktesting.NewFakeClock(eventstream.Epoch)
 	var lines atomic.Int32
-	feed, err := New(cfg, clock, funcr.New(func(string, string) { lines.Add(1) }, funcr.Options{}))
+	source, err := New(cfg, clock, funcr.New(func(string, string) { lines.Add(1) }, funcr.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	full := errors.New("disk full")
 	m, offered := newMemory(), make(chan Batch, 10)
-	run(t, feed, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
+	run(t, source, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
 		offered <- b
 		if len(offered) < 3 {
 			return full
@@ -38,7 +38,7 @@ func TestRefusedBatchIsOfferedAgainAndNothingElse(t *testing.T) {
 	})
 	for range 2 {
 		eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
-		if got := feed.Healthy(); !errors.Is(got, full) || !feed.State().HandlerFailing {
+		if got := source.Healthy(); !errors.Is(got, full) || !source.State().HandlerFailing {
 			t.Errorf("Healthy() = %v amid the failure, want %v", got, full)
 		}
 		clock.Step(30 * time.Second)
@@ -50,15 +50,15 @@ func TestRefusedBatchIsOfferedAgainAndNothingElse(t *testing.T) {
 			t.Errorf("another batch was offered: %s", diff)
 		}
 	}
-	eventually(t, feed.Healthy).Should(gomega.Succeed())
-	eventually(t, lines.Load).Should(gomega.Equal(int32(2))) // failing, and no longer
+	eventually(t, source.Healthy).Should(gomega.Succeed())
+	eventually(t, lines.Load).Should(gomega.Equal(int32(2))) // the failure and the recovery
 }
 
-func TestBackoffGrowsFromOneSecondToThirty(t *testing.T) {
-	feed := &Source{backoff: defaultBackoff}
+func TestTheBackoffGrowsFromOneSecondToThirty(t *testing.T) {
+	source := &Source{backoff: defaultBackoff}
 	last := time.Duration(0)
 	for range 20 {
-		last = feed.backoff.Step()
+		last = source.backoff.Step()
 		if last < time.Second || last > 30*time.Second {
 			t.Errorf("back-off of %v", last)
 		}
@@ -68,14 +68,14 @@ func TestBackoffGrowsFromOneSecondToThirty(t *testing.T) {
 	}
 }
 
-func TestAPIServerIsLeftAloneForAsLongAsItAsks(t *testing.T) {
+func TestRetryWaitsAsLongAsTheAPIServerAsks(t *testing.T) {
 	script, cfg := serve(t, 20, fails(apierrors.NewTooManyRequests("slow down", 7)), stays)
 	clock := clocktesting.NewFakeClock(eventstream.Epoch)
-	feed, err := New(cfg, clock, logr.Discard())
+	source, err := New(cfg, clock, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, feed, Start{Position: 20, CountsKnown: true}, newMemory().commit)
+	run(t, source, Start{Position: 20, CountsKnown: true}, newMemory().commit)
 	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
 	clock.Step(7*time.Second - 1)
 	if !clock.HasWaiters() {
@@ -85,11 +85,11 @@ func TestAPIServerIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	eventually(t, script.asked).Should(gomega.HaveLen(2))
 }
 
-func TestSlowHandlerHoldsBackTheWatch(t *testing.T) {
+func TestASlowHandlerPausesTheWatch(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, eventstream.Added(5*maxChanges)))
 	release, first := make(chan struct{}), make(chan int64, 1)
-	m, feed := newMemory(), quick(t, cfg)
-	stop := run(t, feed, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
+	m, source := newMemory(), quick(t, cfg)
+	stop := run(t, source, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
 		select {
 		case first <- int64(len(b.Counts)):
 		default:
@@ -100,11 +100,11 @@ func TestSlowHandlerHoldsBackTheWatch(t *testing.T) {
 		}
 		return m.commit(ctx, b)
 	})
-	// What is handled, what waits, and the one for which there is no room.
+	// The batch of the handler, the full channel, and the change that waits for space.
 	held := <-first + maxChanges + 1
-	eventually(t, func() int64 { return feed.State().Events }).Should(gomega.Equal(held))
+	eventually(t, func() int64 { return source.State().Events }).Should(gomega.Equal(held))
 	close(release)
-	eventually(t, func() int64 { return feed.State().Occurrences }).Should(gomega.Equal(int64(5 * maxChanges)))
+	eventually(t, func() int64 { return source.State().Occurrences }).Should(gomega.Equal(int64(5 * maxChanges)))
 	stop()
 	for _, b := range m.batches {
 		if len(b.Occurrences) > maxOccurrences {
@@ -113,7 +113,7 @@ func TestSlowHandlerHoldsBackTheWatch(t *testing.T) {
 	}
 }
 
-func TestGatheringKeepsTheLastCountOfAnEventUnlessItIsGone(t *testing.T) {
+func TestABatchKeepsTheLastCountOfEachLiveEvent(t *testing.T) {
 	in := make(chan change, 10)
 	in <- change{position: 1, count: Count{UID: "a", Count: 1}, occurrence: &alarm.Occurrence{Position: 1}}
 	in <- change{position: 2, count: Count{UID: "b", Count: 1}}
@@ -134,7 +134,7 @@ func TestGatheringKeepsTheLastCountOfAnEventUnlessItIsGone(t *testing.T) {
 	}
 }
 
-func TestGatheringIsBounded(t *testing.T) {
+func TestABatchIsLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change change
 		want   int
@@ -156,26 +156,26 @@ func TestGatheringIsBounded(t *testing.T) {
 	}
 }
 
-func TestMetricsTellTheState(t *testing.T) {
+func TestMetricsShowTheState(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 3))))
-	feed := quick(t, cfg)
-	run(t, feed, Start{Position: 20, CountsKnown: true}, newMemory().commit)
-	eventually(t, func() uint64 { return feed.State().Position }).Should(gomega.Equal(uint64(21)))
-	got := numbers(t, feed)
+	source := quick(t, cfg)
+	run(t, source, Start{Position: 20, CountsKnown: true}, newMemory().commit)
+	eventually(t, func() uint64 { return source.State().Position }).Should(gomega.Equal(uint64(21)))
+	got := numbers(t, source)
 	for name, want := range map[string]float64{
-		"position": 21, "occurrences_total": 3, "live_events": 1, "connects_total": 1, "commit_failing": 0, "behind_seconds": 0, "lag_seconds": 1,
+		"position": 21, "occurrences_total": 3, "live": 1, "connects_total": 1, "commit_failing": 0, "behind_seconds": 0, "lag_seconds": 1,
 	} {
-		if got, ok := got["bongsu_eventfeed_"+name]; got != want || !ok {
+		if got, ok := got["bongsu_events_"+name]; got != want || !ok {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
 }
 
-// numbers are the feed's metrics; of a histogram, how much it observed.
-func numbers(t *testing.T, feed *Source) map[string]float64 {
+// numbers returns the metrics of a source. The number of a histogram is its sample count.
+func numbers(t *testing.T, source *Source) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(feed)
+	registry.MustRegister(source)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -188,38 +188,38 @@ func numbers(t *testing.T, feed *Source) map[string]float64 {
 	return got
 }
 
-// An alert must be able to tell of it while nothing is committed at all.
-func TestItFallsBehindUntilTheOldestChangeIsCommitted(t *testing.T) {
+// An alert must see it while nothing can be committed.
+func TestBehindGrowsUntilTheOldestChangeIsCommitted(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(30, 21, 1)), added(event(0, 22, 1))))
 	clock := clocktesting.NewFakeClock(eventstream.Epoch.Add(time.Minute))
-	feed, err := New(cfg, clock, logr.Discard())
+	source, err := New(cfg, clock, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var full atomic.Bool
 	full.Store(true)
 	m := newMemory()
-	run(t, feed, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
+	run(t, source, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
 		if full.Load() {
 			return errors.New("disk full")
 		}
 		return m.commit(ctx, b)
 	})
 	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
-	before := feed.State().Behind
-	if before != time.Minute && before != 30*time.Second { // one of them, or both, are in the batch
+	before := source.State().Behind
+	if before != time.Minute && before != 30*time.Second { // the batch contains one of them or both
 		t.Errorf("behind by %v", before)
 	}
 	clock.Step(30 * time.Second) // the back-off is over
 	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
-	if got := feed.State().Behind; got != before+30*time.Second {
+	if got := source.State().Behind; got != before+30*time.Second {
 		t.Errorf("behind by %v, want 30 s more than %v", got, before)
 	}
 	full.Store(false)
 	clock.Step(30 * time.Second)
 	eventually(t, m.at).Should(gomega.Equal(uint64(22)))
-	eventually(t, func() time.Duration { return feed.State().Behind }).Should(gomega.BeZero())
-	if got := numbers(t, feed)["bongsu_eventfeed_lag_seconds"]; got != 2 {
-		t.Errorf("the lag of %v occurrences is known, want 2", got)
+	eventually(t, func() time.Duration { return source.State().Behind }).Should(gomega.BeZero())
+	if got := numbers(t, source)["bongsu_events_lag_seconds"]; got != 2 {
+		t.Errorf("the lag histogram has %v samples, want 2", got)
 	}
 }

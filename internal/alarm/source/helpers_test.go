@@ -3,6 +3,8 @@ package source
 import (
 	"context"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,7 +14,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -20,7 +24,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
-// memory is a ledger that forgets nothing but what it is told to.
+// memory is an outbox in memory that records every batch.
 type memory struct {
 	mu          sync.Mutex
 	batches     []Batch
@@ -53,7 +57,7 @@ func (m *memory) commit(_ context.Context, b Batch) error {
 	return nil
 }
 
-// start resumes where the memory ends.
+// start resumes after the last batch.
 func (m *memory) start() Start {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +71,7 @@ func (m *memory) start() Start {
 	}}
 }
 
-// increases sums the occurrences of each Event by its name.
+// increases returns the sum of the occurrences of each Event, by name.
 func (m *memory) increases() map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +82,7 @@ func (m *memory) increases() map[string]int64 {
 	return sums
 }
 
-// countsKnown is what the last batch said of it.
+// countsKnown returns the CountsKnown of the last batch.
 func (m *memory) countsKnown() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,24 +95,24 @@ func (m *memory) at() uint64 {
 	return m.position
 }
 
-// quick returns a feed that retries at once.
+// quick returns a source that retries at once.
 func quick(tb testing.TB, cfg *rest.Config) *Source {
 	tb.Helper()
-	f, err := New(cfg, clock.RealClock{}, logr.Discard())
+	source, err := New(cfg, clock.RealClock{}, logr.Discard())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f.backoff.Duration, f.backoff.Cap = time.Millisecond, 20*time.Millisecond
-	f.earlyClose = time.Hour // however slow the machine is
-	return f
+	source.backoff.Duration, source.backoff.Cap = time.Millisecond, 20*time.Millisecond
+	source.earlyClose = time.Hour // even on a slow machine
+	return source
 }
 
-// run runs the feed until the returned function, or the end of the test, stops it.
-func run(tb testing.TB, f *Source, start Start, handle Handler) (stop func()) {
+// run runs the source until the returned function is called, or until the test ends.
+func run(tb testing.TB, source *Source, start Start, handle Handler) (stop func()) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- f.Run(ctx, start, handle) }()
+	go func() { done <- source.Run(ctx, start, handle) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -124,7 +128,7 @@ func eventually(tb testing.TB, f any) gomega.AsyncAssertion {
 	return gomega.NewWithT(tb).Eventually(f, "60s", "10ms")
 }
 
-// event is an Event of which only what matters is set: name n has UID(n).
+// event returns an Event with only the fields that matter. Event n has the UID UID(n).
 func event(n int, position uint64, count int32) *eventsv1.Event {
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
@@ -136,3 +140,107 @@ func event(n int, position uint64, count int32) *eventsv1.Event {
 }
 
 func nameOf(n int) string { return "event-" + strconv.Itoa(n) }
+
+// script is the behavior of a fake API server for each watch. The last one is repeated.
+type script struct {
+	list    eventstream.Lister
+	watches []eventstream.Watcher
+
+	mu   sync.Mutex
+	seen []url.Values
+}
+
+// serve runs a script. position is the current position of the server.
+func serve(tb testing.TB, position uint64, watches ...eventstream.Watcher) (*script, *rest.Config) {
+	tb.Helper()
+	return serveList(tb, holds(position), watches...)
+}
+
+func serveList(tb testing.TB, list eventstream.Lister, watches ...eventstream.Watcher) (*script, *rest.Config) {
+	tb.Helper()
+	s := &script{list: list, watches: watches}
+	return s, eventstream.New(tb, list, s.watch)
+}
+
+func (s *script) watch(query url.Values, stream *eventstream.Stream) {
+	s.mu.Lock()
+	next := s.watches[min(len(s.seen), len(s.watches)-1)]
+	s.seen = append(s.seen, query)
+	s.mu.Unlock()
+	next(query, stream)
+}
+
+// asked returns the queries of the watches so far.
+func (s *script) asked() []url.Values {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// holds lists events as of a position.
+func holds(position uint64, events ...*eventsv1.Event) eventstream.Lister {
+	return func(url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		list := &eventsv1.EventList{ListMeta: metav1.ListMeta{ResourceVersion: formatPosition(position)}}
+		for _, e := range events {
+			list.Items = append(list.Items, *e)
+		}
+		return list, nil
+	}
+}
+
+// brings sends entries and continues with then.
+func brings(then eventstream.Watcher, frames ...[]byte) eventstream.Watcher {
+	return func(query url.Values, s *eventstream.Stream) {
+		for _, f := range frames {
+			s.Write(f)
+		}
+		then(query, s)
+	}
+}
+
+func added(e *eventsv1.Event) []byte { return eventstream.Frame(watch.Added, e) }
+
+func modified(e *eventsv1.Event) []byte { return eventstream.Frame(watch.Modified, e) }
+
+func deleted(e *eventsv1.Event) []byte { return eventstream.Frame(watch.Deleted, e) }
+
+// bookmark ends the initial Events of a streaming list.
+func bookmark(position uint64, annotations map[string]string) []byte {
+	return eventstream.Frame(watch.Bookmark, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: formatPosition(position), Annotations: annotations,
+	}})
+}
+
+func listEnd(position uint64) []byte {
+	return bookmark(position, map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+}
+
+// The ways in which a watch may go on.
+var (
+	stays  eventstream.Watcher = func(_ url.Values, s *eventstream.Stream) { s.Wait() }
+	closes eventstream.Watcher = func(_ url.Values, s *eventstream.Stream) { s.Write(nil) }
+	aborts eventstream.Watcher = func(_ url.Values, s *eventstream.Stream) { s.Abort() }
+)
+
+// fails answers with an error instead of a stream.
+func fails(err *apierrors.StatusError) eventstream.Watcher {
+	return func(_ url.Values, s *eventstream.Stream) {
+		if after := apierrors.IsTooManyRequests(err); after {
+			s.Header().Set("Retry-After", strconv.Itoa(int(err.ErrStatus.Details.RetryAfterSeconds)))
+		}
+		s.Fail(err)
+	}
+}
+
+// status sends an error within the stream, which then ends.
+func status(err *apierrors.StatusError) eventstream.Watcher {
+	return brings(closes, eventstream.Frame(watch.Error, &err.ErrStatus))
+}
+
+var (
+	expired  = apierrors.NewResourceExpired("too old resource version")
+	internal = &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "etcd event received with PrevKv=nil",
+	}}
+	errNoStreamingList = apierrors.NewInvalid(eventsv1.SchemeGroupVersion.WithKind("Event").GroupKind(), "", nil)
+)

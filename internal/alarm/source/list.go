@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// resetPosition says that a reset has begun and not ended. It is below every
-// Event: etcd's first revision is of an empty store.
+// resetPosition is the position during a reset. It is before every Event, because the
+// first revision of etcd is an empty store.
 const resetPosition = 1
 
-// seedNow takes the counts as they stand, and begins there.
-func (r *reader) seedNow(ctx context.Context) error {
+// seedFromNow loads the present counts and begins at their position.
+func (r *reader) seedFromNow(ctx context.Context) error {
 	position, err := r.seed(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -24,9 +24,9 @@ func (r *reader) seedNow(ctx context.Context) error {
 	return r.endSeed(ctx)
 }
 
-// seedThen takes the counts as they stood at the position. If the API server no
-// longer has them, a list must tell what it can.
-func (r *reader) seedThen(ctx context.Context) error {
+// seedAtPosition loads the counts as of the position. If the API server no longer has
+// them, the next watch begins with a list.
+func (r *reader) seedAtPosition(ctx context.Context) error {
 	opts := resumeAt(r.position)
 	opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	_, err := r.seed(ctx, opts)
@@ -40,7 +40,7 @@ func (r *reader) seedThen(ctx context.Context) error {
 	return r.endSeed(ctx)
 }
 
-// seed remembers what is listed and tells of none of it.
+// seed lists the Events and remembers their counts. It reports no occurrences.
 func (r *reader) seed(ctx context.Context, opts metav1.ListOptions) (uint64, error) {
 	r.counts.beginList()
 	return r.client.list(ctx, opts, func(e *eventsv1.Event) error {
@@ -54,7 +54,8 @@ func (r *reader) seed(ctx context.Context, opts metav1.ListOptions) (uint64, err
 	})
 }
 
-// endSeed hands over all counts at once: half of them would be mistaken for all.
+// endSeed sends all counts in one batch. A part of them must not be committed as
+// complete.
 func (r *reader) endSeed(ctx context.Context) error {
 	b := &baseline{forget: r.counts.sweep(), counts: make([]Count, 0, r.counts.len())}
 	for uid, k := range r.counts.all() {
@@ -65,33 +66,33 @@ func (r *reader) endSeed(ctx context.Context) error {
 	return r.emit(ctx, change{baseline: b})
 }
 
-// startOver begins anew with an API server that is behind the position.
+// startOver begins again if the API server is behind the position.
 func (r *reader) startOver(ctx context.Context, current uint64) error {
-	reason := fmt.Sprintf("The API server is at resourceVersion %d, although Events were read up to %d: it was restored from an older copy.", current, r.position)
-	r.feed.log.Info("Events are read anew", "reason", reason)
-	r.feed.update(func(s *State) { s.Resets++ })
+	reason := fmt.Sprintf("The API server is at resourceVersion %d, but Events were read up to %d: it was restored from an older copy.", current, r.position)
+	r.source.log.Info("Events are read again from the start", "reason", reason)
+	r.source.update(func(s *State) { s.Resets++ })
 	r.rewind()
 	return r.emit(ctx, change{reset: &Reset{Reason: reason}})
 }
 
-// rewind forgets where it was, but not the counts.
+// rewind forgets the position and keeps the counts.
 func (r *reader) rewind() {
 	r.counts.forgetPositions()
 	r.position = resetPosition
-	r.vantage.reset = true
+	r.progress.reset = true
 	r.relist = true
 }
 
-// beginList expects a list. What an unfinished one left in the window stays: it
-// is remembered as told.
+// beginList starts a list. Changes of an unfinished list stay in the window, because
+// their counts are already remembered.
 func (r *reader) beginList() {
-	r.feed.log.Info("Events are listed", "position", r.position)
-	r.feed.update(func(s *State) { s.Relists++ })
+	r.source.log.Info("Events are listed", "position", r.position)
+	r.source.update(func(s *State) { s.Relists++ })
 	r.counts.beginList()
 	r.listing = true
 }
 
-// listPages is a list without a watch.
+// listPages lists without a watch.
 func (r *reader) listPages(ctx context.Context) error {
 	position, err := r.client.list(ctx, metav1.ListOptions{}, func(e *eventsv1.Event) error {
 		position, ok := r.locate(e)
@@ -106,8 +107,8 @@ func (r *reader) listPages(ctx context.Context) error {
 	return r.endList(ctx, position)
 }
 
-// keep puts c into the window, which is handed over when it is full.
-func (r *reader) keep(ctx context.Context, c change) error {
+// buffer adds a change to the window, and sends the window when it is full.
+func (r *reader) buffer(ctx context.Context, c change) error {
 	r.window = append(r.window, c)
 	if len(r.window) < listWindow {
 		return nil
@@ -115,7 +116,7 @@ func (r *reader) keep(ctx context.Context, c change) error {
 	return r.flush(ctx)
 }
 
-// flush hands over the window in order of position: a list is in order of names.
+// flush sends the window in order of position. The API server lists by name.
 func (r *reader) flush(ctx context.Context) error {
 	slices.SortStableFunc(r.window, func(a, b change) int {
 		return cmp.Compare(a.eventPosition(), b.eventPosition())
@@ -129,7 +130,7 @@ func (r *reader) flush(ctx context.Context) error {
 	return nil
 }
 
-// eventPosition is where the Event that changed stands.
+// eventPosition is the position of the changed Event.
 func (c change) eventPosition() uint64 {
 	if c.occurrence != nil {
 		return c.occurrence.Position
@@ -137,8 +138,8 @@ func (c change) eventPosition() uint64 {
 	return c.count.Position
 }
 
-// endList hands over the rest, drops what the list did not hold, and only then
-// moves on to position.
+// endList sends the rest of the window, forgets Events that the list did not contain, and
+// then sets the position.
 func (r *reader) endList(ctx context.Context, position uint64) error {
 	if err := r.flush(ctx); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (r *reader) endList(ctx context.Context, position uint64) error {
 			return err
 		}
 	}
-	r.relist, r.listing, r.vantage.reset = false, false, false
+	r.relist, r.listing, r.progress.reset = false, false, false
 	r.complete = true
-	return r.tell(ctx, change{}, position)
+	return r.record(ctx, change{}, position)
 }

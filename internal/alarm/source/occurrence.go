@@ -13,9 +13,9 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// countOf returns how often e has occurred so far. client-go's recorders count in
-// series (a new series begins at 2), the older ones in deprecatedCount; some
-// count nowhere, which is once.
+// countOf returns the number of occurrences of e. Recorders of client-go count in series,
+// where a new series begins at 2. Older recorders use deprecatedCount. Without either, it
+// is one.
 func countOf(e *eventsv1.Event) int32 {
 	if e.Series != nil {
 		return max(e.Series.Count, 1)
@@ -23,8 +23,8 @@ func countOf(e *eventsv1.Event) int32 {
 	return max(e.DeprecatedCount, 1)
 }
 
-// lastSeen returns when e last occurred. Recorders of events.k8s.io may leave
-// deprecatedLastTimestamp empty.
+// lastSeen returns the time of the last occurrence of e. Recorders of events.k8s.io can
+// leave deprecatedLastTimestamp empty.
 func lastSeen(e *eventsv1.Event) time.Time {
 	if e.Series != nil && !e.Series.LastObservedTime.IsZero() {
 		return e.Series.LastObservedTime.Time
@@ -32,14 +32,14 @@ func lastSeen(e *eventsv1.Event) time.Time {
 	return firstSet(e.EventTime.Time, e.DeprecatedLastTimestamp.Time, e.CreationTimestamp.Time)
 }
 
-// firstSeen returns when e first occurred.
+// firstSeen returns the time of the first occurrence of e.
 func firstSeen(e *eventsv1.Event) time.Time {
 	return firstSet(e.DeprecatedFirstTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
 }
 
-// observedAt returns when the API server last changed e, by its own clock. It
-// stamps the entry of the manager that makes a change, also if the same manager
-// makes the same change again.
+// observedAt returns the time of the last change of e, by the API server's clock. The API
+// server updates the time in managedFields even if the same manager repeats the same
+// change.
 func observedAt(e *eventsv1.Event) time.Time {
 	newest := e.CreationTimestamp.Time
 	for i := range e.ManagedFields {
@@ -59,7 +59,7 @@ func firstSet(times ...time.Time) time.Time {
 	return time.Time{}
 }
 
-// parsePosition returns the position that a resourceVersion stands for.
+// parsePosition returns a resourceVersion as a number.
 func parsePosition(version string) (uint64, error) {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return 0, err
@@ -71,7 +71,7 @@ func formatPosition(position uint64) string {
 	return strconv.FormatUint(position, 10)
 }
 
-// newOccurrence returns what happened to e when it came to position.
+// newOccurrence returns the occurrence of e at a position.
 func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Occurrence {
 	return &alarm.Occurrence{
 		Increase:   int64(increase),
@@ -81,9 +81,9 @@ func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Oc
 	}
 }
 
-// Whole returns an Event as one occurrence that stands for as many as it counts: how
-// it came to be what it is now, the API server does not keep.
-func Whole(e *eventsv1.Event) (alarm.Occurrence, error) {
+// FullOccurrence returns an Event as one occurrence with its whole count. The API server
+// does not keep how the count grew.
+func FullOccurrence(e *eventsv1.Event) (alarm.Occurrence, error) {
 	position, err := parsePosition(e.ResourceVersion)
 	if err != nil {
 		return alarm.Occurrence{}, err
@@ -91,8 +91,8 @@ func Whole(e *eventsv1.Event) (alarm.Occurrence, error) {
 	return *newOccurrence(e, position, countOf(e)), nil
 }
 
-// Event returns what is read of an Event of the API server: its texts are bounded,
-// and its times and counts found where its recorder puts them.
+// Event converts an Event of the API server. Long texts are cut. Times and counts come
+// from the fields that the recorder sets.
 func Event(e *eventsv1.Event) alarm.Event {
 	return alarm.Event{
 		Namespace:           e.Namespace,
@@ -122,16 +122,16 @@ func newReference(r *corev1.ObjectReference) alarm.Reference {
 	}
 }
 
-// firstName returns name, or the one that core/v1 recorders fill instead.
+// firstName returns name, or the field that recorders of core/v1 set instead.
 func firstName(name, deprecated string) string {
 	return plaintext.Cut(cmp.Or(name, deprecated), maxName)
 }
 
-// The longest texts of an Event, in bytes. The API server holds the Events of
-// events.k8s.io/v1 to as much or less, but one written through core/v1 may have
-// any of them as long as a whole request, and many of them wait in memory.
+// Limits of the texts of an Event, in bytes. The API server has similar limits for
+// events.k8s.io/v1. An Event of core/v1 can have texts as long as a request, and many
+// Events wait in memory.
 const (
 	maxNote = 1024
-	maxName = 253 // of objects
-	maxWord = 128 // of reasons and actions
+	maxName = 253 // names of objects
+	maxWord = 128 // reasons and actions
 )

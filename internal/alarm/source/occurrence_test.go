@@ -19,7 +19,7 @@ func second(n int64) time.Time           { return time.Unix(n, 0).UTC() }
 func metaTime(n int64) metav1.Time       { return metav1.NewTime(second(n)) }
 func microTime(n int64) metav1.MicroTime { return metav1.NewMicroTime(second(n)) }
 
-func TestCountIsOfTheSeriesBeforeTheDeprecatedOneAndUnknownIsOnce(t *testing.T) {
+func TestTheCountOfTheSeriesComesFirstAndAMissingCountIsOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		event eventsv1.Event
 		want  int32
@@ -87,7 +87,7 @@ func TestObservedAtIsTheNewestTimeThatTheAPIServerStamped(t *testing.T) {
 	}
 }
 
-func TestOccurrenceTellsOfAnEventOfEitherAPI(t *testing.T) {
+func TestAnOccurrenceContainsAnEventOfEitherAPI(t *testing.T) {
 	regarding := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "p", UID: "u", FieldPath: "f"}
 	reference := alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "p", UID: "u", FieldPath: "f"}
 	meta := metav1.ObjectMeta{Namespace: "a", Name: "e", UID: "id", CreationTimestamp: metaTime(1)}
@@ -139,8 +139,8 @@ func TestPositionIsAWellFormedResourceVersion(t *testing.T) {
 	}
 }
 
-// Whoever may write Events through core/v1 could otherwise fill the memory.
-func TestTextsAreBoundedWhateverWasWritten(t *testing.T) {
+// Writers of Events through core/v1 could otherwise fill the memory.
+func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("봉", 100_000)
 	e := newOccurrence(&eventsv1.Event{
 		Type: long, Reason: long, Action: long, Note: long, ReportingController: long, ReportingInstance: long,

@@ -1,7 +1,35 @@
+// Package source reads the Events of the API server as an ordered, resumable stream of
+// occurrences. An occurrence is an increase of the count of an Event. The source watches
+// events.k8s.io/v1 as protobuf without an informer cache and resumes at a position. If
+// the position has expired, it lists the Events.
+//
+// The source evaluates no alarms and stores nothing. The handler commits each batch,
+// together with the position, before it gets the next one.
+//
+// # State
+//
+// For each live Event, the source remembers its UID, its count, and the position at which
+// it had that count: about 55 bytes. The API server reports an expired Event as deleted.
+// The next list finds those whose deletion was not seen.
+//
+// # Limits of a list
+//
+// A list shows only the present Events. Several increases of one Event become one, and an
+// Event that was created and deleted in between is lost. A broken watch is therefore
+// resumed first. A position counts as expired only if the watch brings nothing: it ends
+// with an error, or closes at once.
+//
+// # Changes of the history
+//
+// If the newest position of the API server is before the known one, etcd was restored
+// from an older copy. The counts stay the baseline: only increases of known Events are
+// reported. An unknown Event is reported if it is not older than the newest Event that
+// was read.
 package source
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 
@@ -10,30 +38,97 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// Feed reads the Events of one API server. It is safe for concurrent use, but
-// Run may be under way only once at a time.
+// The source watches all Events, and lists them if a position has expired.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=list;watch
+
+// Start is where the source begins to read.
+type Start struct {
+	// Position is the last committed position. 0 begins now: earlier occurrences are not
+	// reported.
+	Position uint64
+	// Time is the last committed Batch.Time, zero if it is unknown. It matters only if a
+	// count is missing: an Event that is older was read before. If it is too early, more
+	// occurrences are reported. It must not be too late.
+	Time time.Time
+	// Counts are the counts as committed with Position, in any order; nil is none. They
+	// are read once, when Run begins. Run returns their error.
+	Counts iter.Seq2[Count, error]
+	// CountsKnown is true if Counts is complete as of Position. Otherwise, the source
+	// lists the Events as of that position.
+	CountsKnown bool
+}
+
+// Count is the last known count of a live Event.
+type Count struct {
+	// UID of the Event.
+	UID string
+	// Count is the number of its occurrences.
+	Count int64
+	// Position is the resourceVersion at which it had that count.
+	Position uint64
+}
+
+// Batch contains the next changes. Commit all of it in one transaction.
+type Batch struct {
+	// Position is where to resume after the commit. It grows with each batch, except with
+	// a Reset. It stays the same during a list, so that an unfinished list is repeated.
+	Position uint64
+	// Time is the creation time of the newest Event that was read, by the API server's
+	// clock.
+	Time time.Time
+	// Occurrences are in order of position, 512 at most. Occurrences of a list are in
+	// order within windows of 10,000. The API server lists by name, and a list is too large
+	// for memory.
+	Occurrences []alarm.Occurrence
+	// Counts are the counts that changed, each UID once. The first list returns all
+	// counts in one batch. Otherwise, there are 4,096 at most.
+	Counts []Count
+	// CountsKnown is true if all counts as of Position are known after this batch. It
+	// becomes the next Start.CountsKnown.
+	CountsKnown bool
+	// Forget contains the UIDs of deleted Events. None of them is in Counts.
+	Forget []string
+	// Reset is set if Position belongs to another history than the position before.
+	Reset *Reset
+}
+
+// Reset reports that the former position does not belong to the history of the API
+// server.
+type Reset struct {
+	// Reason is a text for users.
+	Reason string
+}
+
+// Handler commits a batch, which must be durable when Handler returns nil. After an
+// error, it gets the same batch again after a backoff, until it succeeds. The handler can
+// keep the batch.
+type Handler func(ctx context.Context, b Batch) error
+
+// Source reads the Events of one API server. It is safe for concurrent use, but only one
+// call of Run can be active.
 type Source struct {
 	client  *client
 	clock   clock.Clock
 	log     logr.Logger
 	backoff wait.Backoff
-	// earlyClose is the constant of that name, except in tests.
+	// earlyClose is the constant of the same name, except in tests.
 	earlyClose time.Duration
 	lag        prometheus.Histogram
 
 	mu    sync.Mutex
 	state State
-	// uncommitted is when the oldest of the batch happened that is being committed.
+	// uncommitted is the time of the oldest change in the batch that is being committed.
 	uncommitted time.Time
-	// failure is the handler's last error, nil once it has succeeded.
+	// failure is the last error of the handler, nil after a success.
 	failure error
 }
 
-// New returns a feed of the API server that cfg describes. The configuration's
-// content type and rate limit are overridden: protobuf, and no limit, since API
-// Priority and Fairness governs.
+// New returns a source for the API server of cfg. It sets the content type to protobuf
+// and removes the client's rate limit, because API Priority and Fairness limits requests.
 func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 	c, err := newClient(cfg)
 	if err != nil {
@@ -49,17 +144,16 @@ func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 	}, nil
 }
 
-// defaultBackoff waits from 1 s to 20 s, and each time up to half as long again.
+// defaultBackoff waits 1 s to 20 s, plus a random part of up to a half.
 var defaultBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 20 * time.Second}
 
-// Run reads from start on and hands each batch to handle, one at a time, until
-// ctx ends; then it returns nil and has left no goroutine behind. The first batch
-// may hold no occurrence: it carries the position to commit before anything is
-// consumed. Failures of the API server and of the handler are retried inside. An
-// error is one of start.Counts.
-func (f *Source) Run(ctx context.Context, start Start, handle Handler) error {
+// Run reads Events and calls handle with one batch after another until ctx ends. It then
+// returns nil and leaves no goroutine. The first batch can be without occurrences: its
+// position must be committed first. Run retries failures of the API server and of the
+// handler. It only returns errors of start.Counts.
+func (s *Source) Run(ctx context.Context, start Start, handle Handler) error {
 	changes := make(chan change, maxChanges)
-	r, err := newReader(f, start, changes)
+	r, err := newReader(s, start, changes)
 	if err != nil {
 		return err
 	}
@@ -68,18 +162,42 @@ func (f *Source) Run(ctx context.Context, start Start, handle Handler) error {
 		defer close(changes)
 		r.run(ctx)
 	})
-	f.deliver(ctx, changes, handle)
+	s.deliver(ctx, changes, handle)
 	reading.Wait()
-	f.stopped()
+	s.stopped()
 	return nil
 }
 
 // sleep waits for d, or until ctx ends.
-func (f *Source) sleep(ctx context.Context, d time.Duration) {
-	timer := f.clock.NewTimer(d)
+func (s *Source) sleep(ctx context.Context, d time.Duration) {
+	timer := s.clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C():
 	}
 }
+
+const (
+	// maxOccurrences limits the occurrences of a batch, and maxChanges all its changes.
+	// maxChanges is also the number of changes that can wait for the handler before the
+	// watch pauses.
+	maxOccurrences = 512
+	maxChanges     = 4096
+	// listWindow is the number of occurrences of a list that are sorted together.
+	listWindow = 10_000
+	// pageSize is the number of Events in a page of a list.
+	pageSize = 500
+	// listTimeout limits the request for one page.
+	listTimeout = time.Minute
+	// watchTimeout is the minimum duration of a watch. The maximum is twice that. The
+	// default of the API server is the same (--min-request-timeout).
+	watchTimeout = 30 * time.Minute
+	// watchGrace is the time after which the client ends a watch that the server did not
+	// end.
+	watchGrace = 30 * time.Second
+	// earlyClose is the minimum duration of a watch that brings nothing. Some API servers
+	// close the watch of an expired position without an error (kubernetes#104171,
+	// kubernetes#137089).
+	earlyClose = 5 * time.Second
+)

@@ -43,9 +43,9 @@ func TestBeginningNowForgetsTheCountsOfAnotherCluster(t *testing.T) {
 func TestOnlyAnIncreaseOfTheCountIsAnOccurrence(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays,
 		added(event(1, 21, 2)),    // a series begins at 2
-		modified(event(1, 22, 2)), // a change of something else
+		modified(event(1, 22, 2)), // a change of another field
 		modified(event(1, 23, 6)),
-		modified(event(1, 24, 4)), // set back: taken over
+		modified(event(1, 24, 4)), // lowered: remembered, not reported
 		modified(event(1, 25, 5)),
 		added(event(2, 26, 1)),
 		deleted(event(2, 27, 1)),
@@ -66,7 +66,6 @@ func TestOnlyAnIncreaseOfTheCountIsAnOccurrence(t *testing.T) {
 	}
 }
 
-// Whatever breaks a watch, each increase arrives once.
 func TestNothingIsLostOrRepeatedWhen(t *testing.T) {
 	resumed := brings(stays, modified(event(1, 23, 4)), added(event(3, 24, 1)))
 	for name, tc := range map[string]struct {
@@ -101,17 +100,17 @@ func TestNothingIsLostOrRepeatedWhen(t *testing.T) {
 	}
 }
 
-// listed is a streaming list of what the other watches bring, and more.
+// listed is a streaming list of the Events of the other watches, and of one more.
 func listed() eventstream.Watcher {
 	return func(query url.Values, s *eventstream.Stream) {
 		if query.Get("sendInitialEvents") == "" {
-			s.Wait() // as an API server that no longer has the position may
+			s.Wait() // an API server that no longer has the position can do so
 		}
 		brings(stays, added(event(3, 24, 1)), added(event(2, 22, 1)), added(event(1, 23, 4)), listEnd(24))(query, s)
 	}
 }
 
-func TestHistoryReadAgainAfterAnUnfinishedListRepeatsNothing(t *testing.T) {
+func TestReadingAgainAfterAnUnfinishedListRepeatsNothing(t *testing.T) {
 	_, cfg := serve(t, 24, brings(stays, modified(event(1, 22, 3)), modified(event(1, 23, 4)), modified(event(1, 24, 5))))
 	m := newMemory()
 	m.position = 20
@@ -124,7 +123,7 @@ func TestHistoryReadAgainAfterAnUnfinishedListRepeatsNothing(t *testing.T) {
 	}
 }
 
-func TestListTakesOverWithoutAStreamingList(t *testing.T) {
+func TestAPagedListReplacesAStreamingList(t *testing.T) {
 	list := holds(24, event(3, 24, 1), event(2, 22, 1), event(1, 23, 4))
 	_, cfg := serveList(t, list, status(expired), fails(errNoStreamingList), brings(stays, added(event(4, 25, 1))))
 	m := newMemory()
@@ -135,7 +134,7 @@ func TestListTakesOverWithoutAStreamingList(t *testing.T) {
 func TestPositionStaysUntilTheListIsComplete(t *testing.T) {
 	proceed := make(chan struct{})
 	frames := make([][]byte, 0, listWindow+1)
-	for n := listWindow; n >= 0; n-- { // in order of names, not of positions
+	for n := listWindow; n >= 0; n-- { // sorted by name, not by position
 		frames = append(frames, added(event(n, uint64(100+n), 1)))
 	}
 	half := brings(func(query url.Values, s *eventstream.Stream) {
@@ -147,7 +146,7 @@ func TestPositionStaysUntilTheListIsComplete(t *testing.T) {
 	run(t, quick(t, cfg), Start{Position: 20, CountsKnown: true}, m.commit)
 	eventually(t, func() int { return len(m.increases()) }).Should(gomega.Equal(listWindow))
 	if got := m.at(); got != 20 {
-		t.Errorf("position %d amid the list, want 20", got)
+		t.Errorf("position %d during the list, want 20", got)
 	}
 	for i, o := range m.occurrences {
 		if want := uint64(101 + i); o.Position != want {
@@ -167,22 +166,22 @@ func TestPositionOfAnotherHistoryIsReset(t *testing.T) {
 		uid := string(eventstream.UID(n))
 		m.counts[uid] = Count{UID: uid, Count: count, Position: 400}
 	}
-	feed := quick(t, cfg)
-	run(t, feed, m.start(), m.commit)
+	source := quick(t, cfg)
+	run(t, source, m.start(), m.commit)
 	eventually(t, m.at).Should(gomega.Equal(uint64(15)))
-	// Of 2 two more, 90 is new; 3 is older than what was read before.
+	// Event 2 increased by 2, and 90 is new. 3 is older than the newest Event read before.
 	if diff := cmp.Diff(map[string]int64{nameOf(2): 2, nameOf(90): 1}, m.increases()); diff != "" {
 		t.Error(diff)
 	}
 	if len(m.resets) != 1 || !strings.Contains(m.resets[0], "restored") {
 		t.Errorf("resets %q, want one that says why", m.resets)
 	}
-	if _, ok := m.counts[string(eventstream.UID(4))]; ok || feed.State().Resets != 1 {
-		t.Errorf("counts %v, %d resets: want what is gone forgotten, and one reset", m.counts, feed.State().Resets)
+	if _, ok := m.counts[string(eventstream.UID(4))]; ok || source.State().Resets != 1 {
+		t.Errorf("counts %v, %d resets: want the deleted Event forgotten, and one reset", m.counts, source.State().Resets)
 	}
 }
 
-func TestUnfinishedResetGoesOn(t *testing.T) {
+func TestAnUnfinishedResetContinues(t *testing.T) {
 	restored := brings(stays, added(event(1, 12, 2)), added(event(2, 14, 3)), listEnd(15))
 	script, cfg := serve(t, 15, restored)
 	m := newMemory()
@@ -199,7 +198,7 @@ func TestUnfinishedResetGoesOn(t *testing.T) {
 	}
 }
 
-func TestLostCountsAreAskedForAsTheyStoodThen(t *testing.T) {
+func TestMissingCountsAreListedAtThePosition(t *testing.T) {
 	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
 		if query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) && query.Get("resourceVersion") == "20" {
 			return holds(20, event(1, 12, 5))(query)
@@ -215,7 +214,7 @@ func TestLostCountsAreAskedForAsTheyStoodThen(t *testing.T) {
 	}
 }
 
-func TestCountsLostForGoodAreTakenFromAList(t *testing.T) {
+func TestCountsThatTheAPIServerNoLongerHasComeFromAList(t *testing.T) {
 	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
 		if query.Get("resourceVersion") != "" {
 			return nil, expired
@@ -228,14 +227,14 @@ func TestCountsLostForGoodAreTakenFromAList(t *testing.T) {
 	run(t, quick(t, cfg), start, m.commit)
 	eventually(t, m.at).Should(gomega.Equal(uint64(30)))
 	if diff := cmp.Diff(map[string]int64{nameOf(1): 1, nameOf(60): 4}, m.increases()); diff != "" {
-		t.Errorf("what is older changed once, what is newer is whole: %s", diff)
+		t.Errorf("want one change of the older Event and the whole count of the newer: %s", diff)
 	}
 	if got := len(m.counts); got != 3 {
 		t.Errorf("%d counts committed, want all 3", got)
 	}
 }
 
-// A crash amid the list must not leave half of the counts behind as all of them.
+// A crash during the list must not leave a part of the counts as the complete counts.
 func TestCountsAreNotKnownUntilTheListIsComplete(t *testing.T) {
 	gone := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
 		if query.Get("resourceVersionMatch") != "" {
@@ -256,27 +255,27 @@ func TestCountsAreNotKnownUntilTheListIsComplete(t *testing.T) {
 	run(t, quick(t, cfg), Start{Position: 20}, m.commit)
 	eventually(t, func() int { return len(m.increases()) }).Should(gomega.Equal(listWindow))
 	if m.countsKnown() {
-		t.Error("the counts are said to be known amid the list")
+		t.Error("the counts are said to be known during the list")
 	}
 	close(proceed)
 	eventually(t, m.countsKnown).Should(gomega.BeTrue())
 }
 
-func TestEventThatCannotBeUnderstoodIsLeftOut(t *testing.T) {
+func TestAMalformedEventIsSkipped(t *testing.T) {
 	bad := eventstream.Frame(watch.Added, event(1, 21, 1))
 	copy(bad[len(bad)-12:], "\xff\xff\xff\xff\xff\xff\xff\xff")
 	nowhere := event(2, 0, 1)
 	_, cfg := serve(t, 20, brings(stays, bad, added(nowhere), added(event(3, 23, 1))))
 	m := newMemory()
-	feed := quick(t, cfg)
-	run(t, feed, Start{Position: 20, CountsKnown: true}, m.commit)
+	source := quick(t, cfg)
+	run(t, source, Start{Position: 20, CountsKnown: true}, m.commit)
 	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(3): 1}))
-	if got := feed.State().Malformed; got != 2 {
+	if got := source.State().Malformed; got != 2 {
 		t.Errorf("%d malformed, want 2", got)
 	}
 }
 
-func TestErrorOfTheCountsEndsTheRun(t *testing.T) {
+func TestRunReturnsTheErrorOfTheCounts(t *testing.T) {
 	_, cfg := serve(t, 20, stays)
 	lost := errors.New("disk lost")
 	start := Start{Position: 20, Counts: func(yield func(Count, error) bool) { yield(Count{}, lost) }}
@@ -290,7 +289,7 @@ func TestRunLeavesNoGoroutine(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 1))))
 	ctx, cancel := context.WithCancel(t.Context())
 	handling := func(ctx context.Context, _ Batch) error {
-		cancel() // amid a batch, which is then refused
+		cancel() // during a batch, which is then refused
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -299,7 +298,7 @@ func TestRunLeavesNoGoroutine(t *testing.T) {
 	}
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, part := range []string{"eventfeed.(*Feed)", "eventfeed.(*reader)"} {
+	for _, part := range []string{"source.(*Source)", "source.(*reader)"} {
 		if strings.Contains(string(stacks), part) {
 			t.Errorf("still running: %s", stacks)
 		}

@@ -80,8 +80,8 @@ func (q *inquiry) tellHealth(a *v1alpha1.AppService) {
 func checkFailed(n *v1alpha1.PodStatus) *diagnosis.Cause {
 	return &diagnosis.Cause{
 		Reason: n.Reason, Object: diagnosis.Object{Kind: kindPod, Name: n.Name}, Time: n.LastTransitionTime.Time,
-		Message: "the health check finds the pod unhealthy: " + plaintext.Line(n.Message),
-		Advice:  "see what keeps the app from answering, or correct spec.healthCheck; with remedy Restart, the operator replaces such pods",
-		Passing: true, Count: n.ConsecutiveFailures,
+		Message:   "the health check finds the pod unhealthy: " + plaintext.Line(n.Message),
+		Advice:    "see what keeps the app from answering, or correct spec.healthCheck; with remedy Restart, the operator replaces such pods",
+		Transient: true, Count: n.ConsecutiveFailures,
 	}
 }

@@ -110,6 +110,6 @@ func backupFailed(a *v1alpha1.AppService) *diagnosis.Cause {
 	}
 	return &diagnosis.Cause{
 		Reason: v1alpha1.ReasonBackupFailed, Object: diagnosis.Object{Kind: v1alpha1.KindAppService, Name: a.Name},
-		Message: "the backup failed: " + b.Message, Advice: advice, Passing: a.Spec.Backup.Exec != nil, Count: b.Attempts,
+		Message: "the backup failed: " + b.Message, Advice: advice, Transient: a.Spec.Backup.Exec != nil, Count: b.Attempts,
 	}
 }

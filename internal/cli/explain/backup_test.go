@@ -151,7 +151,7 @@ func TestACommandThatBacksUpNeedsOnePodAlone(t *testing.T) {
 	set := p.appDeployment(a, nil)
 	p.appPod("web-1-a", set, outOfMemory)
 	user := p.user(everything()...)
-	checkCause(t, p.explain(user, app, "web"), "OOMKilled", explain.Object{Kind: "Pod", Name: "web-1-a"}, "memory ran out")
+	checkCause(t, p.explain(user, app, "web"), "OOMKilled", explain.Object{Kind: "Pod", Name: "web-1-a"}, "ran out of memory")
 	p.appPod("web-1-b", set, running)
 	checkState(t, p.explain(user, app, "web"), explain.Stopped, "")
 }

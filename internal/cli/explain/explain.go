@@ -124,7 +124,7 @@ func (q *inquiry) found(kind string, state State, summary string) {
 // conclude has the diagnosis judge what was read.
 func (q *inquiry) conclude() *Explanation {
 	x := &q.explanation
-	x.LastCrash = causeOf(diagnosis.Crashed(q.workload.Pods))
+	x.LastCrash = causeOf(diagnosis.LastCrash(q.workload.Pods))
 	if q.held || x.State != Stopped && x.State != Completed {
 		q.diagnose()
 	}

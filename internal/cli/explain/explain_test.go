@@ -53,7 +53,7 @@ func TestWhatMayNotBeReadIsNamedAndTheRestExplained(t *testing.T) {
 		t.Error(diff)
 	}
 	checkText(t, x, "Pod "+p.ns+"/web does not run as it should: 0 of 1 container ready\n", "Cause: FailedScheduling in Pod web (last ",
-		"  What to do: ask for less cpu", "could not read nodes: you may not list them\n")
+		"  What to do: request less cpu", "could not read nodes: you may not list them\n")
 }
 
 func TestAnObjectThatMayNotBeReadIsExplainedFromItsEvents(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAPodThatIsGoneIsExplainedFromItsEvents(t *testing.T) {
 	}
 	p.event("Pod", "web", "", "Evicted", "The node was low on resource: memory. ")
 	x := p.explain(p.user(everything()...), "pods", "web")
-	checkCause(t, x, "Evicted", explain.Object{Kind: "Pod", Name: "web"}, "the node was short of memory")
+	checkCause(t, x, "Evicted", explain.Object{Kind: "Pod", Name: "web"}, "the node ran low on memory")
 	checkText(t, x, "it is gone; its Events tell what became of it")
 }
 
@@ -153,7 +153,7 @@ func TestADeploymentThatMayNotHavePodsNamesTheQuota(t *testing.T) {
 		{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "pods \"web-1-x\" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4"}]}}`)
 	want := func(x *explain.Explanation, object explain.Object) {
 		t.Helper()
-		checkCause(t, x, "QuotaExceeded", object, `ResourceQuota "team" has no room: pods asked 1, used 4 of 4`)
+		checkCause(t, x, "QuotaExceeded", object, `ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4`)
 	}
 	want(p.explain(p.user(everything()...), "deployments.apps", "web"), explain.Object{Kind: "Deployment", Name: "web"})
 	p.event("ReplicaSet", "web-1", "", "FailedCreate", `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
@@ -174,7 +174,7 @@ func TestAStatefulSetWhosePodIsRefused(t *testing.T) {
 	p.create(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("9")}}})
 	p.event("StatefulSet", "db", "", "FailedCreate", `create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
 	x := p.explain(p.user(everything()...), "statefulsets.apps", "db")
-	checkCause(t, x, "QuotaExceeded", explain.Object{Kind: "StatefulSet", Name: "db"}, `ResourceQuota "team" has no room`)
+	checkCause(t, x, "QuotaExceeded", explain.Object{Kind: "StatefulSet", Name: "db"}, `ResourceQuota "team" is exceeded`)
 	pod := newPod("db-0", s, "StatefulSet")
 	p.create(pod)
 	p.status(pod, unschedulable)

@@ -109,7 +109,7 @@ func causeOf(c *diagnosis.Cause) *Cause {
 	}
 	told := &Cause{
 		Reason: c.Reason, Object: Object(c.Object), Container: c.Container, ExitCode: c.ExitCode,
-		Message: c.Message, Advice: c.Advice, Passing: c.Passing, Count: c.Count,
+		Message: c.Message, Advice: c.Advice, Passing: c.Transient, Count: c.Count,
 	}
 	if !c.Time.IsZero() {
 		at := c.Time.UTC()

@@ -135,13 +135,13 @@ func (q *inquiry) deploymentConditions(d *appsv1.Deployment) {
 	for _, c := range d.Status.Conditions {
 		switch {
 		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && q.missing:
-			cause := diagnosis.NotCreated(object, c.Message)
+			cause := diagnosis.FromCreateFailure(object, c.Message)
 			cause.Time = c.LastTransitionTime.Time
 			q.fallback = &cause
 		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && q.fallback == nil:
 			q.fallback = &diagnosis.Cause{
 				Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: object, Time: c.LastTransitionTime.Time,
-				Message: "the rollout takes longer than progressDeadlineSeconds", Advice: "nothing says why; look at its pods", Passing: true,
+				Message: "the rollout takes longer than progressDeadlineSeconds", Advice: "nothing says why; look at its pods", Transient: true,
 			}
 		}
 	}

@@ -124,6 +124,6 @@ func (q *inquiry) readNodes() {
 	var list corev1.NodeList
 	var nodes []corev1.Node
 	if q.list("nodes", &list, func() { nodes = append(nodes, list.DeepCopy().Items...) }) {
-		q.workload.Nodes = diagnosis.SumUp(nodes)
+		q.workload.Nodes = diagnosis.SummarizeNodes(nodes)
 	}
 }

@@ -77,6 +77,7 @@ func versions(t *testing.T, c *cluster.Cluster, objects chart.Manifests) map[str
 // What is printed needs no order of its own, no second try, and no apply on the
 // server's side.
 func TestKubectlInstallsWhatIsPrintedInOneGo(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t, cluster.Whole(2))
 	var printed bytes.Buffer
@@ -109,6 +110,7 @@ func running(t *testing.T, c *cluster.Cluster) []corev1.Pod {
 }
 
 func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t, cluster.Whole(2))
 	g.Expect(upgrade(t, c, render(t))).To(And(ContainSubstring("created"), ContainSubstring("ready: 2 of 2")))
@@ -138,6 +140,7 @@ func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
 }
 
 func TestAnInstallationThatDoesNotBecomeReadySaysWhy(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t, cluster.Whole(1))
 	installer, err := install.New(c.RESTConfig(), func(string) {})

@@ -36,6 +36,9 @@ type run struct {
 
 func start(t *testing.T, change func(*local.Config)) *run {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{cancel: cancel, ended: make(chan struct{})}
 	c := local.Config{
@@ -123,6 +126,7 @@ func processes(t *testing.T, dir string) []string {
 }
 
 func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := filepath.Join(t.TempDir(), "a")
 	r := start(t, func(c *local.Config) { c.Dir = dir })
@@ -156,6 +160,7 @@ func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
 }
 
 func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	parent := t.TempDir()
 	a := start(t, func(c *local.Config) { c.Dir, c.NoOperator = filepath.Join(parent, "a"), true })
@@ -177,6 +182,7 @@ func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.
 }
 
 func TestAChildThatCrashesEndsAllAndIsReportedWithItsLog(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
 	r := start(t, func(c *local.Config) { c.Dir = dir })
@@ -187,7 +193,7 @@ func TestAChildThatCrashesEndsAllAndIsReportedWithItsLog(t *testing.T) {
 	g.Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 
 	g.Eventually(r.over).WithTimeout(2 * time.Minute).Should(BeTrue())
-	child, ok := errors.AsType[*localcluster.ChildError](r.err)
+	child, ok := errors.AsType[*localcluster.ComponentError](r.err)
 	g.Expect(ok).To(BeTrue(), "%v", r.err)
 	g.Expect(child.Component).To(Equal(localcluster.Etcd))
 	g.Expect(r.err.Error()).To(ContainSubstring(filepath.Join(dir, "logs", "etcd.log")))

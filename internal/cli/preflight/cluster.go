@@ -13,12 +13,12 @@ const (
 	// https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/.
 	oldest = "1.30"
 	// Tested is the version that the tests run.
-	Tested = "1.36"
+	Tested = "1.37"
 	// maxSkew is how far clocks may be apart before times mislead whoever compares them.
 	maxSkew = 10 * time.Second
 )
 
-// Server judges the API server's version, such as "v1.36.3".
+// Server judges the API server's version, such as "v1.37.2".
 func Server(git string) Finding {
 	const check = "API server"
 	v, err := version.ParseGeneric(git)

@@ -19,7 +19,7 @@ func TestEachFindingSaysHowBadItIsAndWhatToDo(t *testing.T) {
 		level preflight.Level
 		says  string
 	}{
-		"the version that is tested":    {preflight.Server("v1.36.3"), preflight.OK, "v1.36.3"},
+		"the version that is tested":    {preflight.Server("v1.37.2"), preflight.OK, "v1.37.2"},
 		"a provider's version":          {preflight.Server("v1.31.4-gke.100"), preflight.OK, "1.30 or later"},
 		"the first version":             {preflight.Server("v1.30.0"), preflight.OK, ""},
 		"an old version":                {preflight.Server("v1.29.9"), preflight.Fail, "upgrade to 1.30"},

@@ -132,6 +132,7 @@ func (s *scene) roles() []string {
 }
 
 func TestWhatUsersHaveMadeStaysAndCanBeDeletedWithoutTheOperator(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	foreign := s.foreign()
 	said, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DryRun = true })
@@ -151,7 +152,7 @@ func TestWhatUsersHaveMadeStaysAndCanBeDeletedWithoutTheOperator(t *testing.T) {
 	s.Expect(s.exists(&corev1.PersistentVolumeClaim{}, "shop", "ana")).To(BeTrue())
 	s.Expect(s.app().Finalizers).To(BeEmpty())
 	s.Expect(s.roles()).To(ConsistOf(foreign.Name))
-	for _, name := range []string{"bongsu-mirror", options.DefaultsName} {
+	for _, name := range []string{"bongsu-checkpoint", options.DefaultsName} {
 		s.Expect(s.exists(&corev1.ConfigMap{}, namespace, name)).To(BeFalse(), name)
 	}
 	s.Expect(s.exists(&corev1.Namespace{}, "", namespace)).To(BeTrue())
@@ -165,6 +166,7 @@ func TestWhatUsersHaveMadeStaysAndCanBeDeletedWithoutTheOperator(t *testing.T) {
 }
 
 func TestNothingIsLeftWhenTheDataIsToGoAsWell(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	foreign := s.foreign()
 	said, err := s.uninstall(s.drain(), func(c *uninstall.Config) { c.DeleteData = true })
@@ -184,6 +186,7 @@ func TestNothingIsLeftWhenTheDataIsToGoAsWell(t *testing.T) {
 }
 
 func TestDataIsNotDeletedWhileNobodyCleansUpBehindIt(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.Expect(s.operator.Stop()).To(Succeed())
 	_, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DeleteData = true })

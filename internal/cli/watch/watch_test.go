@@ -108,6 +108,7 @@ func TestWhatExistsIsShownFirstUnlessOnlyChangesAreWanted(t *testing.T) {
 }
 
 func TestADisconnectTellsWhatHasChangedAndNothingElse(t *testing.T) {
+	t.Parallel()
 	for name, interlude := range map[string]func(*testing.T, *cluster.Cluster){
 		"the watch goes on where it was": func(*testing.T, *cluster.Cluster) {},
 		// Which has the server forget what happened: the watch has to list again.
@@ -118,6 +119,7 @@ func TestADisconnectTellsWhatHasChangedAndNothingElse(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := cluster.Start(t)
 			createAccount(t, c, "default")
 			config, cable := connect(t, c.RESTConfig())

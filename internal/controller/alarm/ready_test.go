@@ -95,7 +95,7 @@ func TestWhatIsWrongWithAnAlarmIsToldAndHealsWhenCorrected(t *testing.T) {
 				return "match: [{}]\nmute: [{timeZone: Asia/Soul, times: [{start: '22:00', end: '06:00'}]}]" + tail
 			},
 			reason:  v1alpha1.ReasonInvalidMute,
-			message: `spec.mute[0].timeZone is invalid: there is no time zone "Asia/Soul"; name one of the IANA database`,
+			message: `spec.mute[0].timeZone is invalid: unknown time zone "Asia/Soul": use a name of the IANA database`,
 			heal: func(s *scene) {
 				s.patch(s.alarm("it"), `{"spec":{"mute":[{"timeZone":"Asia/Seoul","months":[{"start":2}]}]}}`)
 			},
@@ -105,7 +105,7 @@ func TestWhatIsWrongWithAnAlarmIsToldAndHealsWhenCorrected(t *testing.T) {
 				return "match: [{}]\nmute: [{months: [{start: 1}]}, {months: [{start: 1}]}]" + tail
 			},
 			reason:  v1alpha1.ReasonInvalidMute,
-			message: "spec.mute[1] is invalid: it is the same as spec.mute[0]",
+			message: "spec.mute[1] is invalid: duplicate of spec.mute[0]",
 			heal:    func(s *scene) { s.patch(s.alarm("it"), `{"spec":{"mute":[]}}`) },
 		},
 		"a receiver that does not exist": {

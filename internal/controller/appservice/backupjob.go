@@ -62,7 +62,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *app, wanted *batchv1.Job) 
 		r.failBackup(a, conflict.Error(), true)
 		return nil
 	}
-	cause, terminal := diagnosis.Refusal(diagnosis.Object{Kind: "Job", Name: wanted.Name}, err)
+	cause, terminal := diagnosis.FromAPIError(diagnosis.Object{Kind: "Job", Name: wanted.Name}, err)
 	if !terminal {
 		return err
 	}

@@ -102,14 +102,14 @@ func (a *app) failedRollout() []diagnosis.Cause {
 	}
 	var causes []diagnosis.Cause
 	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		causes = append(causes, diagnosis.NotCreated(deploymentOf(a), c.Message))
+		causes = append(causes, diagnosis.FromCreateFailure(deploymentOf(a), c.Message))
 	}
 	c := deploymentCondition(d, appsv1.DeploymentProgressing)
 	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == diagnosis.ReasonProgressDeadlineExceeded {
 		causes = append(causes, diagnosis.Cause{
 			Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: deploymentOf(a),
 			Message: "the pods are not ready in the time that the Deployment gives them", Advice: "see the Events of its pods",
-			Passing: true, Count: 1,
+			Transient: true, Count: 1,
 		})
 	}
 	return causes

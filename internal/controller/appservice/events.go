@@ -67,11 +67,15 @@ func checkFailed(n *v1alpha1.PodStatus) events.Event {
 }
 
 func notChecked(n *v1alpha1.PodStatus) events.Event {
-	return events.Event{
+	e := events.Event{
 		Type: corev1.EventTypeWarning, Reason: n.Reason, Action: "Check",
 		Note:     fmt.Sprintf("Pod %s cannot be checked: %s", n.Name, n.Message),
 		Identity: n.PodUID, Since: n.LastTransitionTime.Time,
 	}
+	if n.Reason == v1alpha1.ReasonExecForbidden {
+		e.Identity = n.Reason // of the app: pods that turn in the same second are one Event
+	}
+	return e
 }
 
 func checkRecovered(n *v1alpha1.PodStatus) events.Event {

@@ -58,7 +58,7 @@ func New(d Dependencies) *Reconciler {
 }
 
 // Secrets is to hear of all Secrets: some hold the tokens of notebooks.
-func (r *Reconciler) Secrets() kube.SecretListener { return r.secrets }
+func (r *Reconciler) Secrets() kube.SecretHandler { return r.secrets }
 
 // secretChanged has the token that a Secret holds looked at again.
 func (r *Reconciler) secretChanged(ctx context.Context, secret types.NamespacedName) {

@@ -179,8 +179,8 @@ func (r *Reconciler) isOverdue(n *notebook) bool {
 func overdue(n *notebook) *diagnosis.Cause {
 	return &diagnosis.Cause{
 		Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: n.Self(),
-		Message: fmt.Sprintf("the notebook is not ready after %v, and nothing says why", n.Spec.ProgressDeadline()),
-		Advice:  "see whether its image serves on port 8888, and the Events of pod " + podName(n.Jupyter),
-		Passing: true, Count: 1,
+		Message:   fmt.Sprintf("the notebook is not ready after %v, and nothing says why", n.Spec.ProgressDeadline()),
+		Advice:    "see whether its image serves on port 8888, and the Events of pod " + podName(n.Jupyter),
+		Transient: true, Count: 1,
 	}
 }

@@ -164,6 +164,7 @@ var theFaulty = map[string]struct {
 // Whatever the API server refuses or does not confirm, and when: what is asked for
 // comes about, once, and what is somebody else's stays as it is.
 func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Whole(1))
 	s := sceneIn(t, c)
 	foreign := []client.Object{

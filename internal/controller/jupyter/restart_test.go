@@ -25,6 +25,7 @@ var theFailing = map[string]struct{ spec, reason string }{
 
 // What failed before the operator was restarted has been told.
 func TestARestartTellsNothingAgainAndRewritesNoStatus(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t)
 	s := &scene{Cluster: c, t: t, g: NewWithT(t), namespace: c.Namespace(t, nil)}
 	first := c.StartOperator(t)

@@ -1,6 +1,7 @@
 package jupyter_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -104,7 +105,7 @@ func (s *scene) see(kind string, status metav1.ConditionStatus, reason string) *
 	s.g.Eventually(func() metav1.Condition {
 		j = s.now()
 		return conditionOf(j, kind)
-	}).Should(And(HaveField("Status", status), HaveField("Reason", reason)))
+	}).Should(And(HaveField("Status", status), HaveField("Reason", reason)), func() string { return fmt.Sprintf("%+v", j.Status) })
 	return j
 }
 

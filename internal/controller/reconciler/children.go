@@ -41,7 +41,7 @@ func (u *Helpers) Classify(p *State, wanted, found client.Object, err error) err
 		return nil
 	default:
 		gvk, unknown := apiutil.GVKForObject(wanted, u.Client.Scheme())
-		cause, terminal := diagnosis.Refusal(diagnosis.Object{Kind: gvk.Kind, Name: wanted.GetName()}, err)
+		cause, terminal := diagnosis.FromAPIError(diagnosis.Object{Kind: gvk.Kind, Name: wanted.GetName()}, err)
 		if unknown != nil || !terminal {
 			return errors.Join(err, unknown)
 		}

@@ -8,15 +8,15 @@ import (
 )
 
 // Steady returns the cause that is reported after the last failure; see
-// [diagnosis.Cause.Steady].
+// [diagnosis.Cause.Stabilize].
 func Steady(c *diagnosis.Cause, last *v1alpha1.LastFailure) *diagnosis.Cause {
-	steady := c.Steady(fromStatus(last))
+	steady := c.Stabilize(fromStatus(last))
 	return &steady
 }
 
-// Remember adds a cause to the last failure of a status; see [diagnosis.Remember].
+// Remember adds a cause to the last failure of a status; see [diagnosis.RecordFailure].
 func Remember(last *v1alpha1.LastFailure, c *diagnosis.Cause, now time.Time) *v1alpha1.LastFailure {
-	return toStatus(diagnosis.Remember(fromStatus(last), c, now))
+	return toStatus(diagnosis.RecordFailure(fromStatus(last), c, now))
 }
 
 func fromStatus(l *v1alpha1.LastFailure) *diagnosis.Failure {

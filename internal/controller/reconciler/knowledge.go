@@ -34,15 +34,15 @@ func (u *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload) error {
 	if err := u.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	w.Nodes = diagnosis.SumUp(nodes.Items)
+	w.Nodes = diagnosis.SummarizeNodes(nodes.Items)
 	return nil
 }
 
 // LookBack finds a crash that was over before anyone looked. failure is the last that
 // was told.
 func (u *Helpers) LookBack(p *State, failure *v1alpha1.LastFailure, pods ...*corev1.Pod) {
-	crash := diagnosis.Crashed(pods)
-	if crash != nil && diagnosis.IsNews(fromStatus(failure), crash, u.Clock.Now()) {
+	crash := diagnosis.LastCrash(pods)
+	if crash != nil && diagnosis.HappenedAfter(fromStatus(failure), crash, u.Clock.Now()) {
 		p.Crash = crash
 	}
 }

@@ -78,12 +78,12 @@ var otherChanges = map[string]change{
 			s.Keys = oneOf(rng, [][]v1alpha1.SecretKeyMapping{nil, {{From: password, To: "pass"}}})
 		})
 	},
-	"change what the rule shares": func(ctx context.Context, m *Model, rng *rand.Rand) error {
+	"change the sources": func(ctx context.Context, m *Model, rng *rand.Rand) error {
 		return m.changeRule(ctx, func(source *v1alpha1.ClusterSecretSource, _ *v1alpha1.SecretCopySpec) {
 			if m.Kind == v1alpha1.KindClusterSecretShare {
 				source.Namespace = oneOf(rng, m.Sources)
 			}
-			source.Names, source.Selector = nil, oneOf(rng, []*metav1.LabelSelector{{MatchLabels: shareLabel}, wrongSelector})
+			source.Names, source.Selector = nil, oneOf(rng, []*metav1.LabelSelector{{MatchLabels: shareLabel}, invalidSelector})
 			if rng.IntN(2) > 0 {
 				source.Names, source.Selector = secretNames[:1+rng.IntN(2)], nil
 			}
@@ -105,7 +105,7 @@ var otherChanges = map[string]change{
 	},
 	"change the selector of the targets": func(ctx context.Context, m *Model, rng *rand.Rand) error {
 		return m.changeRule(ctx, func(_ *v1alpha1.ClusterSecretSource, s *v1alpha1.SecretCopySpec) {
-			s.Targets.NamespaceSelector = oneOf(rng, []*metav1.LabelSelector{m.anyTarget(), m.labelledTarget(), wrongSelector})
+			s.Targets.NamespaceSelector = oneOf(rng, []*metav1.LabelSelector{m.anyTarget(), m.labelledTarget(), invalidSelector})
 		})
 	},
 	"label or unlabel a namespace": func(ctx context.Context, m *Model, rng *rand.Rand) error {
@@ -127,10 +127,10 @@ var otherChanges = map[string]change{
 	"delete a grant": func(ctx context.Context, m *Model, rng *rand.Rand) error {
 		return m.Client.Delete(ctx, m.newGrant(oneOf(rng, m.Targets)))
 	},
-	"delete what is in a slot": func(ctx context.Context, m *Model, rng *rand.Rand) error {
+	"delete the Secret in a slot": func(ctx context.Context, m *Model, rng *rand.Rand) error {
 		return m.inSlot(ctx, rng, func(secret *corev1.Secret) error { return m.Client.Delete(ctx, secret) })
 	},
-	"edit what is in a slot": func(ctx context.Context, m *Model, rng *rand.Rand) error {
+	"edit the Secret in a slot": func(ctx context.Context, m *Model, rng *rand.Rand) error {
 		return m.inSlot(ctx, rng, func(secret *corev1.Secret) error {
 			return m.update(ctx, secret, func(s *corev1.Secret) { s.Data = m.newData(true) })
 		})
@@ -143,16 +143,15 @@ var otherChanges = map[string]change{
 	},
 }
 
-// password is the key that the rule may ask for.
+// password is the key that the rule may require.
 const password = "password"
 
 var (
-	shareLabel    = map[string]string{"share": "yes"}
-	wrongSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "In"}}}
+	shareLabel      = map[string]string{"share": "yes"}
+	invalidSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "In"}}}
 )
 
-// Change makes one random change and describes it. A change that is not possible now
-// has no effect.
+// Change makes one random change and describes it. An impossible change has no effect.
 func (m *Model) Change(ctx context.Context, rng *rand.Rand) (string, error) {
 	if rng.IntN(3) == 0 {
 		return m.changeOneOf(ctx, rng, sourceChanges)
@@ -225,7 +224,7 @@ func sourceOf(rule Object) *v1alpha1.SecretSource {
 	return &rule.(*v1alpha1.SecretShare).Spec.Source
 }
 
-// changeRule changes the rule, whatever the operator writes to it meanwhile.
+// changeRule changes the rule. It retries if the operator writes it at the same time.
 func (m *Model) changeRule(ctx context.Context, change func(*v1alpha1.ClusterSecretSource, *v1alpha1.SecretCopySpec)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		rule := m.newRule()
@@ -242,7 +241,7 @@ func (m *Model) changeRule(ctx context.Context, change func(*v1alpha1.ClusterSec
 	})
 }
 
-// update changes a Secret, whatever the operator writes to it meanwhile.
+// update changes a Secret. It retries if the operator writes it at the same time.
 func (m *Model) update(ctx context.Context, secret *corev1.Secret, change func(*corev1.Secret)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
@@ -253,7 +252,7 @@ func (m *Model) update(ctx context.Context, secret *corev1.Secret, change func(*
 	})
 }
 
-// inSlot changes what is in a slot, and starts again from there.
+// inSlot changes the content of a slot, which becomes its start.
 func (m *Model) inSlot(ctx context.Context, rng *rand.Rand, change func(*corev1.Secret) error) error {
 	key := types.NamespacedName{Namespace: oneOf(rng, m.Targets), Name: oneOf(rng, secretNames)}
 	if err := change(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}); err != nil {
@@ -278,7 +277,7 @@ func (m *Model) labelledTarget() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{labelKey: m.Rule, "labelled": "yes"}}
 }
 
-// labelTarget adds or removes the label that some rules ask for.
+// labelTarget adds or removes the label that some rules select.
 func (m *Model) labelTarget(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{}
 	if err := m.Client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {

@@ -2,19 +2,22 @@ package secretshare_test
 
 import (
 	"context"
+	"encoding/base64"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// foreign puts a Secret of the same name into a target.
+// foreign creates a Secret with the name of the copy.
 func (s *scene) foreign(namespace string, annotations map[string]string) *corev1.Secret {
 	s.t.Helper()
 	secret := &corev1.Secret{
@@ -25,14 +28,14 @@ func (s *scene) foreign(namespace string, annotations map[string]string) *corev1
 	return secret
 }
 
-func (s *scene) expectUntouched(secret *corev1.Secret) {
+func (s *scene) expectUnchanged(secret *corev1.Secret) {
 	s.t.Helper()
 	now, err := s.get(secret.Namespace, secret.Name)
 	s.g.Expect(err).NotTo(HaveOccurred())
-	s.g.Expect(now.ResourceVersion).To(Equal(secret.ResourceVersion), "a foreign Secret was touched")
+	s.g.Expect(now.ResourceVersion).To(Equal(secret.ResourceVersion), "a foreign Secret was changed")
 }
 
-func TestASecretOfSomebodyElseIsNeverTouched(t *testing.T) {
+func TestAForeignSecretIsNeverChanged(t *testing.T) {
 	s := newScene(t, 3)
 	blocker := s.foreign(s.targets[1], nil)
 	source := s.secret()
@@ -42,17 +45,17 @@ func TestASecretOfSomebodyElseIsNeverTouched(t *testing.T) {
 	s.g.Eventually(func() v1alpha1.SecretShareStatus { s.ready(rule)(); return rule.Status }).
 		Should(And(HaveField("Synced", int32(2)), HaveField("Conflicted", int32(1)), HaveField("Desired", int32(3))))
 	s.g.Expect(rule.Status.Failing).To(ConsistOf(And(
-		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("deleted to get the copy")),
+		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("delete it to get the copy")),
 	)))
 	s.ExpectWarning(t, rule, v1alpha1.ReasonConflict, "clustersecretshare-controller")
 	s.ExpectWarning(t, blocker, v1alpha1.ReasonConflict, "clustersecretshare-controller")
 
 	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("hunter3") })
 	s.g.Eventually(s.data(s.targets[0], "shared")).Should(HaveKeyWithValue("password", []byte("hunter3")))
-	s.expectUntouched(blocker)
+	s.expectUnchanged(blocker)
 	s.patch(rule.DeepCopy(), `{"spec":{"targets":{"names":["`+s.targets[0]+`"]}}}`)
 	s.expectNone(s.targets[2], "shared")
-	s.expectUntouched(blocker)
+	s.expectUnchanged(blocker)
 	s.patch(rule.DeepCopy(), `{"spec":{"targets":{"names":null}}}`)
 	s.expectNotReady(rule, v1alpha1.ReasonConflict)
 
@@ -69,10 +72,10 @@ func TestASecretOfSomebodyElseIsNeverTouched(t *testing.T) {
 	s.expectNone(s.targets[0], "shared")
 	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
 	s.g.Eventually(s.ready(rule)).Should(BeZero())
-	s.expectUntouched(other)
+	s.expectUnchanged(other)
 }
 
-func TestTwoRulesForOneNameLeaveEachOtherAlone(t *testing.T) {
+func TestTwoRulesForTheSameCopyDoNotOverwriteEachOther(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret()
 	first := s.share("")
@@ -88,7 +91,7 @@ func TestTwoRulesForOneNameLeaveEachOtherAlone(t *testing.T) {
 	second.expectCopies(map[string][]byte{"password": []byte("other")})
 }
 
-// newSceneOf is another source for the targets of a scene.
+// newSceneOf returns another source for the targets of a scene.
 func newSceneOf(s *scene) *scene {
 	s.t.Helper()
 	other := *s
@@ -96,15 +99,15 @@ func newSceneOf(s *scene) *scene {
 	for _, namespace := range s.targets {
 		s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, `{"metadata":{"labels":{"`+team+`":"`+other.source+`"}}}`)
 	}
-	// Both select them from here on.
+	// From here on, both rules select the targets.
 	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: s.source}}
 	s.patch(rule, `{"spec":{"targets":{"namespaceSelector":{"matchLabels":{"`+team+`":"`+other.source+`"}}}}}`)
-	s.expectServed(rule, int32(len(s.targets)))
+	s.expectSynced(rule, int32(len(s.targets)))
 	return &other
 }
 
-// Whoever may write Secrets in a namespace can write our marks too.
-func TestForgedMarksHarmNothingElsewhere(t *testing.T) {
+// A tenant who can write Secrets can also write the annotations of copies.
+func TestForgedAnnotationsAffectOnlyTheirOwnSecret(t *testing.T) {
 	s := newScene(t, 1)
 	source := s.secret()
 	rule := s.share("")
@@ -116,10 +119,10 @@ func TestForgedMarksHarmNothingElsewhere(t *testing.T) {
 		share.AnnotationRuleUID: string(rule.UID), share.AnnotationSourceUID: string(source.UID),
 		share.AnnotationSource: bystander + "/shared", share.AnnotationRule: "ClusterSecretShare/\x1b[31mforged",
 	})
-	s.expectNone(forger, "shared") // it said that it is the rule's, which does not want it
-	s.expectUntouched(theirs)
+	s.expectNone(forger, "shared") // the annotations claim that it is a copy of the rule, which does not want it
+	s.expectUnchanged(theirs)
 	s.expectCopies(hunter2)
-	s.expectUntouched(source)
+	s.expectUnchanged(source)
 	s.expectReady(rule)
 }
 
@@ -128,7 +131,7 @@ func TestCopiesOfCopiesAreRefused(t *testing.T) {
 	s.secret()
 	first := s.share("")
 	s.expectReady(first)
-	// The target shares what it got, back to where it came from.
+	// The target shares its copy with the source namespace.
 	ring := cluster.Manifest(t, "ClusterSecretShare", "", s.targets[0],
 		"source: {namespace: "+s.targets[0]+", names: [shared]}\ntargets: {names: ["+s.source+"]}")
 	s.g.Expect(s.Client.Create(t.Context(), ring)).To(Succeed())
@@ -138,7 +141,7 @@ func TestCopiesOfCopiesAreRefused(t *testing.T) {
 	s.expectReady(first)
 }
 
-func TestWhatIsNeverCopiedIsSaidSo(t *testing.T) {
+func TestASourceOfARefusedTypeIsReported(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret(func(o *corev1.Secret) { o.Type = "helm.sh/release.v1" })
 	rule := s.share("")
@@ -147,16 +150,132 @@ func TestWhatIsNeverCopiedIsSaidSo(t *testing.T) {
 	s.expectNone(s.targets[0], "shared")
 }
 
-// A copy that cannot be removed keeps its rule: the rule says why.
-func TestARuleThatCannotGoSaysWhy(t *testing.T) {
+// A rule stays until its copies are removed.
+func TestARuleThatCannotBeDeletedReportsWhy(t *testing.T) {
 	s := newScene(t, 1)
 	s.secret()
 	rule := s.share("")
-	s.expectServed(rule, 1)
+	s.expectSynced(rule, 1)
 	lift := s.Deny(t, s.targets[0], "secrets", "'nothing is deleted here'", admissionv1.Delete)
 	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
 	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring("nothing is deleted here"))
 	lift()
 	s.expectNone(s.targets[0], "shared")
 	s.g.Eventually(s.ready(rule)).Should(BeZero())
+}
+
+// A policy sees the new and the former values of a Secret in base64, and can put both into
+// its message.
+func TestSecretValuesInAPolicyMessageAreRedacted(t *testing.T) {
+	const former, present = "correct-horse", "battery-staple"
+	holds := func(value string) func(*corev1.Secret) {
+		return func(o *corev1.Secret) { o.Data = map[string][]byte{"password": []byte(value)} }
+	}
+	for name, tc := range map[string]struct {
+		operation admissionv1.OperationType
+		message   string
+		change    func(*scene, client.Object)
+		quoted    string
+	}{
+		"when the copy is created": {
+			admissionv1.Create, "'is ' + string(object.data.password)",
+			func(s *scene, _ client.Object) { s.deleteSecret(s.targets[0], "shared") }, "is [redacted]",
+		},
+		"when it is changed": {
+			admissionv1.Update, "'was ' + string(oldObject.data.password) + ', is ' + string(object.data.password)",
+			func(s *scene, _ client.Object) { s.update(s.source, "shared", holds(present)) }, "was [redacted], is [redacted]",
+		},
+		"when it is removed": {
+			admissionv1.Delete, "'was ' + string(oldObject.data.password)",
+			func(s *scene, rule client.Object) { removeRule(s, rule) }, "was [redacted]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, 1)
+			_, operator := cluster.SharedOperator(t)
+			s.secret(holds(former))
+			rule := s.share("")
+			s.expectSynced(rule, 1)
+			s.Deny(t, s.targets[0], "secrets", tc.message, tc.operation)
+			tc.change(s, rule.DeepCopy())
+
+			s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring(tc.quoted))
+			s.ExpectWarning(t, rule, v1alpha1.ReasonCopyFailed, "clustersecretshare-controller")
+			output := operator.Log.String()
+			for _, failing := range rule.Status.Failing {
+				output += failing.Message
+			}
+			for _, event := range s.EventsOn(t.Context(), rule, v1alpha1.ReasonCopyFailed) {
+				output += event.Note
+			}
+			for _, value := range []string{former, present} {
+				for _, form := range []string{value, base64.StdEncoding.EncodeToString([]byte(value))} {
+					s.g.Expect(strings.Contains(output, form)).To(BeFalse(), "%s was shown", form)
+				}
+			}
+		})
+	}
+}
+
+// To write the copy again would change nothing, and the user must know that the copy is
+// different.
+func TestACopyThatAPolicyChangesIsReportedAndNotRewritten(t *testing.T) {
+	s := newScene(t, 2)
+	s.secret()
+	lift := s.mutateSecrets(s.targets[0])
+	rule := s.share("")
+	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(ContainSubstring("an admission webhook or policy changes copy shared"))
+	s.g.Expect(rule.Status.Failing).To(ConsistOf(HaveField("Namespace", s.targets[0])))
+	s.g.Eventually(s.data(s.targets[1], "shared")).Should(Equal(hunter2))
+	version := func() string {
+		altered, err := s.get(s.targets[0], "shared")
+		s.g.Expect(err).NotTo(HaveOccurred())
+		return altered.ResourceVersion
+	}
+	s.g.Consistently(version, "2s").Should(Equal(version()), "the copy is written again and again")
+	lift()
+	s.expectCopies(hunter2)
+	s.expectReady(rule)
+}
+
+// mutateSecrets creates an admission policy that adds a key to all Secrets of a namespace.
+// It returns when the policy is in force.
+func (s *scene) mutateSecrets(namespace string) (lift func()) {
+	s.t.Helper()
+	policy := &admissionv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
+				}}},
+			},
+			Mutations: []admissionv1.Mutation{{
+				PatchType: admissionv1.PatchTypeJSONPatch,
+				JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "add", path: "/data/added", value: "eA=="}]`},
+			}},
+		},
+	}
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec:       admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: namespace},
+	}
+	lift = func() {
+		for _, o := range []client.Object{binding, policy} {
+			s.g.Expect(client.IgnoreNotFound(s.Client.Delete(context.Background(), o))).To(Succeed())
+		}
+	}
+	s.t.Cleanup(lift)
+	for _, o := range []client.Object{policy, binding} {
+		s.g.Expect(s.Client.Create(s.t.Context(), o)).To(Succeed())
+	}
+	s.g.Eventually(func() map[string][]byte {
+		probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}, StringData: map[string]string{"a": "b"}}
+		s.g.Expect(s.Client.Create(s.t.Context(), probe, client.DryRunAll)).To(Succeed())
+		return probe.Data
+	}).Should(HaveKey("added"))
+	return lift
 }

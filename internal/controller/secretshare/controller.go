@@ -1,10 +1,30 @@
+// Package secretshare copies Secrets to other namespaces and keeps the copies up to
+// date, as SecretShares and ClusterSecretShares demand. Both kinds are called rules.
+//
+// It works in two steps. The [Reconciler] of a rule makes a plan: which Secrets to copy
+// to which namespaces. The syncer then applies the plan, many namespaces at a time. A
+// namespace that fails does not stop the others. The results go into the rule's status.
+//
+// The store is between the two steps. It keeps every plan, and the owner and version of
+// every copy. It learns these from the metadata of Secrets that the API server sends,
+// and is empty at every start.
+//
+// Package share decides what a copy contains and which rule owns a Secret. Never write
+// to a Secret that is not a copy of the rule.
 package secretshare
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -12,21 +32,99 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
-// Finalizer keeps a rule until its copies are gone, or let go.
+// Finalizer blocks the deletion of a rule until its copies are deleted or released.
 const Finalizer = share.Domain + "copies"
 
-// gatherFor is how long results are gathered before a rule's status is written.
-const gatherFor = 200 * time.Millisecond
+const (
+	// maxConcurrentSyncs limits how many namespaces are synced at the same time.
+	maxConcurrentSyncs = 16
+	// statusDelay collects results, so that they share one write of the rule's status.
+	statusDelay = 200 * time.Millisecond
+)
+
+// Dependencies are the parameters of [New]. All are required.
+type Dependencies struct {
+	Client client.Client
+	// Live reads Secrets from the API server, because no cache contains them.
+	Live client.Reader
+	// Clock gives the times of Events and conditions.
+	Clock clock.PassiveClock
+	// Metrics registers the metrics.
+	Metrics prometheus.Registerer
+}
+
+// Controllers are the reconcilers of both kinds, and the syncer that they share.
+type Controllers struct {
+	rules  []*Reconciler
+	syncer *syncer
+	store  *store
+}
+
+// New returns the controllers.
+func New(d Dependencies) *Controllers {
+	s := newStore()
+	recorders := map[string]*events.Recorder{}
+	for kind, controller := range map[string]string{
+		v1alpha1.KindSecretShare: "secretshare-controller", v1alpha1.KindClusterSecretShare: "clustersecretshare-controller",
+	} {
+		recorders[kind] = events.NewRecorder(d.Client, d.Clock, controller)
+	}
+	rule := func(kind string, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
+		return &Reconciler{
+			kind: kind, newEmpty: newEmpty, newList: newList,
+			client: d.Client, live: d.Live, store: s, clock: d.Clock, recorder: recorders[kind],
+		}
+	}
+	return &Controllers{
+		store: s,
+		rules: []*Reconciler{
+			rule(v1alpha1.KindSecretShare,
+				func() Object { return &v1alpha1.SecretShare{} }, func() client.ObjectList { return &v1alpha1.SecretShareList{} }),
+			rule(v1alpha1.KindClusterSecretShare,
+				func() Object { return &v1alpha1.ClusterSecretShare{} }, func() client.ObjectList { return &v1alpha1.ClusterSecretShareList{} }),
+		},
+		syncer: &syncer{
+			client: d.Client, live: d.Live, store: s, metrics: newMetrics(d.Metrics, s),
+			recorder: func(kind string) *events.Recorder { return recorders[kind] },
+		},
+	}
+}
+
+// Secrets returns the handler that must receive the changes of all Secrets.
+func (c *Controllers) Secrets() kube.SecretHandler { return c.store }
+
+// SetUp registers the controllers.
+func (c *Controllers) SetUp(mgr ctrl.Manager) error {
+	for _, r := range c.rules {
+		if err := r.SetUp(mgr); err != nil {
+			return err
+		}
+	}
+	return builder.TypedControllerManagedBy[workItem](mgr).
+		Named("secretcopy").
+		WithOptions(controller.TypedOptions[workItem]{MaxConcurrentReconciles: maxConcurrentSyncs}).
+		WatchesRawSource(source.TypedFunc[workItem](c.watchStore)).
+		Complete(c.syncer)
+}
+
+// watchStore adds the store's work items to the queue of the syncer.
+func (c *Controllers) watchStore(_ context.Context, queue workqueue.TypedRateLimitingInterface[workItem]) error {
+	c.store.setSyncQueue(queue.Add)
+	return nil
+}
 
 // Object is a SecretShare or a ClusterSecretShare.
 type Object interface {
@@ -36,7 +134,7 @@ type Object interface {
 	ShareStatus() *v1alpha1.SecretShareStatus
 }
 
-// Reconciler makes plans of the rules of one kind, and tells how they fare.
+// Reconciler makes plans for the rules of one kind, and writes their status.
 type Reconciler struct {
 	kind     string
 	newEmpty func() Object
@@ -44,7 +142,7 @@ type Reconciler struct {
 
 	client   client.Client
 	live     client.Reader
-	book     *book
+	store    *store
 	clock    clock.PassiveClock
 	recorder *events.Recorder
 }
@@ -55,42 +153,90 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Named(r.kind).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		For(r.newEmpty(), builder.WithPredicates(ruleChanged)).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(namespaceChanged)).
-		WatchesRawSource(source.Func(r.hear))
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.allRules), builder.WithPredicates(namespaceChanged)).
+		WatchesRawSource(source.Func(r.watchStore))
 	if r.kind == v1alpha1.KindSecretShare {
-		b = b.Watches(&v1alpha1.SecretShareGrant{}, handler.EnqueueRequestsFromMapFunc(r.granted))
+		b = b.Watches(&v1alpha1.SecretShareGrant{}, handler.EnqueueRequestsFromMapFunc(r.grantedRules))
 	}
 	return b.Complete(r)
 }
 
-// hear has the book's rules of this kind reconciled.
-func (r *Reconciler) hear(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.book.listen(r.kind, func(key kube.Key) {
-		queue.AddAfter(reconcile.Request{NamespacedName: key.NamespacedName()}, gatherFor)
+// watchStore enqueues the rules of this kind that the store reports.
+func (r *Reconciler) watchStore(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.store.setRuleQueue(r.kind, func(key kube.Key) {
+		queue.AddAfter(reconcile.Request{NamespacedName: key.NamespacedName()}, statusDelay)
 	})
 	return nil
 }
 
-// Rules are read, and bear a finalizer from before their first copy to after their last.
+// ruleChanged accepts changes of a rule's spec, its deletion, and changes of its
+// finalizers.
+var ruleChanged = predicate.Or(kube.SpecChanged, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers())
+	},
+})
+
+// namespaceChanged accepts the changes that can make a namespace a target or not.
+var namespaceChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero() ||
+			!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
+	},
+}
+
+// allRules maps a namespace to all rules.
+func (r *Reconciler) allRules(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.listRules(ctx)
+}
+
+// grantedRules maps a grant to the rules of the namespaces that it names.
+func (r *Reconciler) grantedRules(ctx context.Context, o client.Object) []reconcile.Request {
+	grant, ok := o.(*v1alpha1.SecretShareGrant)
+	if !ok {
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, from := range grant.Spec.From {
+		requests = append(requests, r.listRules(ctx, client.InNamespace(from.Namespace))...)
+	}
+	return requests
+}
+
+func (r *Reconciler) listRules(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	list := r.newList()
+	if err := r.client.List(ctx, list, opts...); err != nil {
+		return nil // only if the cache was stopped
+	}
+	var requests []reconcile.Request
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o.(client.Object))})
+		return nil
+	})
+	return requests
+}
+
+// The operator reads rules. Their finalizer is set before the first copy is created and
+// removed after the last copy is deleted.
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretshares,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=list;watch;patch
 //
-// The rule secretsync is made at the first start in a cluster, and a ConfigMap remembers
-// that it was.
+// The first start in a cluster creates the rule secretsync and records that in a
+// ConfigMap.
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=create
 // +kubebuilder:rbac:groups="",namespace=bongsu-system,resources=configmaps,verbs=get;create
 //
-// The status tells their owners how the copies fare.
+// The status of a rule shows the state of its copies.
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretshares/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares/status,verbs=update
 //
-// A grant is a namespace's consent to be written to.
+// A grant allows SecretShares of other namespaces to copy to its namespace.
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretsharegrants,verbs=list;watch
 //
 // The names and labels of namespaces decide which of them get copies.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
-// Reconcile makes a plan of one rule and writes its status.
+// Reconcile makes a plan for one rule and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
@@ -99,42 +245,45 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case client.IgnoreNotFound(err) != nil:
 		return reconcile.Result{}, err
 	case err != nil:
-		r.book.forget(key)
+		r.store.forget(key)
 		return reconcile.Result{}, nil
 	case !object.GetDeletionTimestamp().IsZero():
-		return r.withdraw(ctx, key, object)
+		return r.reconcileDeletion(ctx, key, object)
 	case !controllerutil.ContainsFinalizer(object, Finalizer):
-		// Before the first copy: none may outlive its rule.
-		return again(r.patchFinalizer(ctx, object, controllerutil.AddFinalizer))
+		// Set it before the first copy, because no copy may outlive its rule.
+		return requeueOnConflict(r.patchFinalizer(ctx, object, controllerutil.AddFinalizer))
 	}
-	verdict, err := r.plan(ctx, key, object)
+	state, err := r.updatePlan(ctx, key, object)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.report(ctx, key, object, verdict)
+	return r.updateStatus(ctx, key, object, state)
 }
 
-// plan gives the book the plan of the rule. The verdict reports what the user must
-// correct. Until then no copy is written, and those that the rule may still want stay
-// as they are.
-func (r *Reconciler) plan(ctx context.Context, key kube.Key, object Object) (verdict, error) {
+// updatePlan stores the plan of the rule. The result reports what the user must
+// correct. Until then no copy is written, and copies that may still be wanted stay as
+// they are.
+func (r *Reconciler) updatePlan(ctx context.Context, key kube.Key, object Object) (readiness, error) {
 	if object.CopySpec().Suspend {
-		r.book.forget(key)
-		return verdict{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true; copies stay as they are"}, nil
+		r.store.forget(key)
+		return readiness{
+			Reason:  v1alpha1.ReasonSuspended,
+			Message: "spec.suspend is true, so the copies stay as they are: set it to false to resume",
+		}, nil
 	}
-	rule, wrong := share.Compile(definitionOf(key, object))
-	sources, unread := r.sources(ctx, key, object, rule)
-	v := verdictOf(rule, sources, wrong, unread)
-	if v.held {
+	rule, invalid := share.Compile(definitionOf(key, object))
+	sources, unread := r.readSources(ctx, key, object, rule)
+	state := evaluate(rule, sources, invalid, unread)
+	if state.held {
 		sources = sources.hold()
 	}
 	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), sources: sources}
 	var err error
-	if p.targets, p.ungranted, err = r.targets(ctx, rule); err != nil {
-		return verdict{}, err
+	if p.targets, p.ungranted, err = r.readTargets(ctx, rule); err != nil {
+		return readiness{}, err
 	}
-	r.book.put(p)
-	return v, nil
+	r.store.setPlan(p)
+	return state, nil
 }
 
 func definitionOf(key kube.Key, object Object) share.Definition {
@@ -149,47 +298,48 @@ func definitionOf(key kube.Key, object Object) share.Definition {
 	}
 }
 
-// withdraw has all copies of a rule that is deleted removed, or let go, and then
-// lets the rule go.
-func (r *Reconciler) withdraw(ctx context.Context, key kube.Key, object Object) (reconcile.Result, error) {
+// reconcileDeletion stores a plan without copies, and removes the finalizer when no
+// copy is left.
+func (r *Reconciler) reconcileDeletion(ctx context.Context, key kube.Key, object Object) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(object, Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	rule, _ := share.Compile(definitionOf(key, object)) // its selectors no longer matter
-	r.book.put(&plan{key: key, rule: rule, generation: object.GetGeneration()})
+	rule, _ := share.Compile(definitionOf(key, object)) // an invalid selector no longer matters
+	r.store.setPlan(&plan{key: key, rule: rule, generation: object.GetGeneration()})
 	var err error
-	left, known := r.book.countCopies(key, string(object.GetUID()))
+	left, known := r.store.countCopies(key, string(object.GetUID()))
 	if known && left == 0 {
-		left, err = r.countLive(ctx, string(object.GetUID()))
+		left, err = r.countLiveCopies(ctx, string(object.GetUID()))
 	}
 	if err != nil || !known || left > 0 {
-		return r.reportWithdrawal(ctx, key, object, err)
+		return r.reportDeletion(ctx, key, object, err)
 	}
-	r.book.forget(key)
-	return again(client.IgnoreNotFound(r.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer)))
+	r.store.forget(key)
+	return requeueOnConflict(client.IgnoreNotFound(r.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer)))
 }
 
-// reportWithdrawal says why a rule that is deleted is still there, and looks again.
-func (r *Reconciler) reportWithdrawal(ctx context.Context, key kube.Key, object Object, err error) (reconcile.Result, error) {
+// reportDeletion writes into the status why the rule still exists, and requeues it.
+func (r *Reconciler) reportDeletion(ctx context.Context, key kube.Key, object Object, err error) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	_, err = r.report(ctx, key, object, verdict{Reason: v1alpha1.ReasonCopying, Message: "the copies are being removed"})
+	_, err = r.updateStatus(ctx, key, object, readiness{Reason: v1alpha1.ReasonCopying, Message: "the copies are being removed"})
 	return reconcile.Result{RequeueAfter: time.Second}, err
 }
 
-// patchFinalizer writes nothing but the finalizers: a write of the whole object
-// would take what is empty in it for what is not given, and have it defaulted.
+// patchFinalizer writes only the finalizers. An update of the whole object would leave
+// out its empty fields, and the API server would set their defaults.
 func (r *Reconciler) patchFinalizer(ctx context.Context, object Object, change func(client.Object, string) bool) error {
 	patch := client.MergeFromWithOptions(object.DeepCopyObject().(Object), client.MergeFromWithOptimisticLock{})
 	change(object, Finalizer)
 	return r.client.Patch(ctx, object, patch)
 }
 
-// countLive asks the API server itself whether there is a copy: what was created in
-// the very last moment may not have been told yet.
-func (r *Reconciler) countLive(ctx context.Context, ruleUID string) (int, error) {
-	list := secretMetadataList()
+// countLiveCopies counts the copies in the API server. The watch may not have delivered
+// the newest ones yet.
+func (r *Reconciler) countLiveCopies(ctx context.Context, ruleUID string) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	err := r.live.List(ctx, list, client.MatchingLabels{share.LabelRuleUID: ruleUID})
 	n := 0
 	for i := range list.Items {
@@ -198,4 +348,40 @@ func (r *Reconciler) countLive(ctx context.Context, ruleUID string) (int, error)
 		}
 	}
 	return n, err
+}
+
+// The default rule copies every Secret of one type from one namespace to all others.
+const (
+	defaultRule = "secretsync"
+	defaultType = v1alpha1.Group + "/secretsync"
+)
+
+// EnsureDefault creates the ClusterSecretShare secretsync at the operator's first
+// start in a cluster.
+func EnsureDefault(ctx context.Context, c client.Client, namespace string) error {
+	key := client.ObjectKey{Namespace: namespace, Name: options.DefaultsName}
+	var created corev1.ConfigMap
+	err := c.Get(ctx, key, &created)
+	if err == nil || !apierrors.IsNotFound(err) {
+		return err
+	}
+	rule := &v1alpha1.ClusterSecretShare{
+		ObjectMeta: metav1.ObjectMeta{Name: defaultRule},
+		Spec: v1alpha1.ClusterSecretShareSpec{Source: v1alpha1.ClusterSecretSource{
+			Namespace: defaultRule, SecretSource: v1alpha1.SecretSource{Type: defaultType},
+		}},
+	}
+	if err := c.Create(ctx, rule); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create ClusterSecretShare %s: %w", defaultRule, err)
+	}
+	// Create the ConfigMap last: if the operator stops before, its next start creates the
+	// rule again or finds it.
+	created = corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Data:       map[string]string{"clustersecretshare." + defaultRule: "created"},
+	}
+	if err := c.Create(ctx, &created); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create ConfigMap %s: %w", key, err)
+	}
+	return nil
 }

@@ -1,138 +1,249 @@
 package secretshare
 
 import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// copyOf is what is known of a copy.
-type copyOf struct {
+// copyState is what the store knows about a copy.
+type copyState struct {
 	rule string // its UID
-	// source is NAMESPACE/NAME of its source, as its annotation says.
+	// source is the NAMESPACE/NAME of the source, from the copy's annotation.
 	source    string
 	sourceUID types.UID
 
 	uid     types.UID
 	version string
-	// content is what of its plan it holds in that version; empty if that is not
-	// known.
+	// content is the content of the [wantedCopy] that this version was written from. It
+	// is empty if that is not known.
 	content string
-	// bare says that others have put nothing on it in that version.
-	bare bool
+	// exact means that this version has no metadata of others; see [share.IsExact].
+	exact bool
 }
 
-// writing of a copy is under way.
-type writing struct {
+// pendingWrite counts the running writes of a copy.
+type pendingWrite struct {
 	writers int
-	// told is the version that was last heard of since it began, gone that there was
-	// none; nil that nothing was heard.
-	told *string
+	// observed is the last version from the watch since the first of these writes began.
+	// It is nil if there was none.
+	observed *string
 }
 
-// gone is the version of a Secret that there is not.
-const gone = ""
+// observation is a change of a Secret that can be a source.
+type observation struct {
+	name    string
+	version string // absent after a deletion
+	labels  labels.Set
+}
 
-// copyIn returns a copy with these marks.
-func copyIn(annotations map[string]string, uid types.UID, version string) copyOf {
-	return copyOf{
+// absent is the version of a Secret that does not exist.
+const absent = ""
+
+// versionOf identifies the state of a Secret, also if it is deleted and created again.
+func versionOf(uid types.UID, version string) string { return string(uid) + "/" + version }
+
+// newCopyState returns the state of a Secret that has the annotations of a copy.
+func newCopyState(annotations map[string]string, uid types.UID, version string) copyState {
+	return copyState{
 		rule: share.RuleOf(annotations), source: annotations[share.AnnotationSource],
 		sourceUID: types.UID(annotations[share.AnnotationSourceUID]), uid: uid, version: version,
 	}
 }
 
-// unwantedIn returns the copies in a namespace that the plan does not keep there.
-func (b *book) unwantedIn(p *plan, namespace string) map[types.NamespacedName]copyOf {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.unwanted(p, namespace)
+var _ kube.SecretHandler = (*store)(nil)
+
+// OnUpdate implements kube.SecretHandler.
+func (s *store) OnUpdate(_ context.Context, secret kube.SecretMeta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.observe(secret.NamespacedName, versionOf(secret.UID, secret.Version), secret.Labels)
+	before, wasCopy := s.copies[secret.NamespacedName]
+	if wasCopy && before.uid == secret.UID && before.version == secret.Version {
+		return // the operator wrote this version
+	}
+	if rule := share.RuleOf(secret.Annotations); rule != "" {
+		s.addCopy(secret.NamespacedName, newCopyState(secret.Annotations, secret.UID, secret.Version))
+		s.enqueueCopiesOf(rule, secret.Namespace)
+	} else {
+		s.dropCopy(secret.NamespacedName)
+	}
+	if wasCopy {
+		s.enqueueCopiesOf(before.rule, secret.Namespace)
+	}
+	s.enqueueWanted(secret.NamespacedName)
 }
 
-// unwanted is unwantedIn with b.mu held.
-func (b *book) unwanted(p *plan, namespace string) map[types.NamespacedName]copyOf {
-	found := map[types.NamespacedName]copyOf{}
-	for name := range b.byRule[p.rule.UID][namespace] {
-		if c := b.copies[name]; !p.keeps(name, c) {
+// OnDelete implements kube.SecretHandler.
+func (s *store) OnDelete(_ context.Context, name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handleDelete(name)
+}
+
+func (s *store) handleDelete(name types.NamespacedName) {
+	if c, ok := s.copies[name]; ok {
+		s.dropCopy(name)
+		s.enqueueCopiesOf(c.rule, name.Namespace)
+	}
+	s.enqueueWanted(name)
+	s.observe(name, absent, nil)
+}
+
+// OnList implements kube.SecretHandler.
+func (s *store) OnList(_ context.Context, exists func(types.NamespacedName) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Collect(maps.Keys(s.copies)) {
+		if !exists(name) {
+			s.handleDelete(name)
+		}
+	}
+	s.synced = true
+	for key, state := range s.rules {
+		s.markStale(key, state) // the watch may have missed the deletion of a source
+		s.enqueueOutOfSync(state)
+	}
+	for _, r := range s.reading {
+		r.outdated = true
+	}
+}
+
+// observe records a version of a Secret. It enqueues the rules that have the Secret as
+// a source or may select it. The caller holds s.mu.
+func (s *store) observe(name types.NamespacedName, version string, set labels.Set) {
+	if w, ok := s.writes[name]; ok {
+		w.observed = &version
+	}
+	o := observation{name: name.Name, version: version, labels: set}
+	for key := range s.rulesBySource[name.Namespace] {
+		if state := s.rules[key]; state.plan.isAffectedBy(o) {
+			s.markStale(key, state)
+		}
+	}
+	for _, r := range s.reading {
+		if r.namespace == name.Namespace {
+			r.outdated = true
+		}
+	}
+}
+
+// enqueueCopiesOf enqueues the copies of a rule in a namespace. The caller holds s.mu.
+func (s *store) enqueueCopiesOf(ruleUID, namespace string) {
+	if key, ok := s.ruleKeys[ruleUID]; ok && s.synced {
+		s.syncQueue(workItem{key, namespace})
+	}
+}
+
+// enqueueWanted enqueues the namespace of a Secret for all rules that want a copy with
+// its name there. The caller holds s.mu.
+func (s *store) enqueueWanted(name types.NamespacedName) {
+	for key := range s.rulesByCopy[name.Name] {
+		if _, ok := s.rules[key].plan.targets[name.Namespace]; ok && s.synced {
+			s.syncQueue(workItem{key, name.Namespace})
+		}
+	}
+}
+
+// unwantedCopies returns the copies in a namespace that the plan does not keep.
+func (s *store) unwantedCopies(p *plan, namespace string) map[types.NamespacedName]copyState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unwantedCopiesLocked(p, namespace)
+}
+
+// unwantedCopiesLocked is unwantedCopies for callers that hold s.mu.
+func (s *store) unwantedCopiesLocked(p *plan, namespace string) map[types.NamespacedName]copyState {
+	found := map[types.NamespacedName]copyState{}
+	for name := range s.copiesByRule[p.rule.UID][namespace] {
+		if c := s.copies[name]; !p.keeps(name, c) {
 			found[name] = c
 		}
 	}
 	return found
 }
 
-// countCopies returns how many copies of a rule there are; false if that is not
-// known yet, or about to change.
-func (b *book) countCopies(key kube.Key, ruleUID string) (int, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// countCopies returns how many copies of a rule exist. It returns false before the first
+// list of all Secrets, and while a sync of the rule runs.
+func (s *store) countCopies(key kube.Key, ruleUID string) (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	n := 0
-	for _, names := range b.byRule[ruleUID] {
+	for _, names := range s.copiesByRule[ruleUID] {
 		n += len(names)
 	}
-	return n, b.synced && b.busy[key] == 0
+	return n, s.synced && s.inProgress[key] == 0
 }
 
-// copyAt returns what is known of the copy of that name.
-func (b *book) copyAt(name types.NamespacedName) (copyOf, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c, ok := b.copies[name]
+// copyAt returns the state of the copy with this name.
+func (s *store) copyAt(name types.NamespacedName) (copyState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.copies[name]
 	return c, ok
 }
 
-// write notes that a copy is read and written from now on, until the function that
-// it returns is called.
-func (b *book) write(name types.NamespacedName) (end func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.written[name] == nil {
-		b.written[name] = &writing{}
+// beginWrite records the versions of a copy that the watch delivers while the copy is
+// read and written. Call end afterwards.
+func (s *store) beginWrite(name types.NamespacedName) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writes[name] == nil {
+		s.writes[name] = &pendingWrite{}
 	}
-	b.written[name].writers++
+	s.writes[name].writers++
 	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.written[name].writers--; b.written[name].writers == 0 {
-			delete(b.written, name)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.writes[name].writers--; s.writes[name].writers == 0 {
+			delete(s.writes, name)
 		}
 	}
 }
 
-// wrote notes a copy as it was just written or found; unless more was heard of it
-// meanwhile, for which it is looked at again.
-func (b *book) wrote(name types.NamespacedName, c copyOf) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if w := b.written[name]; w == nil || w.told == nil || *w.told == versionOf(c.uid, c.version) {
-		b.note(name, c)
+// recordWrite stores the state of a copy that was just written or read. It ignores the
+// state if the watch has delivered another version meanwhile, because the watch event has
+// enqueued the copy already.
+func (s *store) recordWrite(name types.NamespacedName, c copyState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.writes[name]; w == nil || w.observed == nil || *w.observed == versionOf(c.uid, c.version) {
+		s.addCopy(name, c)
 	}
 }
 
-// removed notes that there is no copy of that name.
-func (b *book) removed(name types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.drop(name)
+// recordRemoval removes a copy that was deleted or released.
+func (s *store) recordRemoval(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropCopy(name)
 }
 
-// note and drop keep copies and byRule alike. b.mu is held.
-func (b *book) note(name types.NamespacedName, c copyOf) {
-	b.drop(name)
-	b.copies[name] = c
-	if b.byRule[c.rule] == nil {
-		b.byRule[c.rule] = map[string]map[types.NamespacedName]struct{}{}
+// addCopy adds or replaces a copy. The caller holds s.mu.
+func (s *store) addCopy(name types.NamespacedName, c copyState) {
+	s.dropCopy(name)
+	s.copies[name] = c
+	if s.copiesByRule[c.rule] == nil {
+		s.copiesByRule[c.rule] = map[string]map[types.NamespacedName]struct{}{}
 	}
-	put(b.byRule[c.rule], name.Namespace, name)
+	insert(s.copiesByRule[c.rule], name.Namespace, name)
 }
 
-func (b *book) drop(name types.NamespacedName) {
-	c, ok := b.copies[name]
+// dropCopy removes a copy. The caller holds s.mu.
+func (s *store) dropCopy(name types.NamespacedName) {
+	c, ok := s.copies[name]
 	if !ok {
 		return
 	}
-	delete(b.copies, name)
-	take(b.byRule[c.rule], name.Namespace, name)
-	if len(b.byRule[c.rule]) == 0 {
-		delete(b.byRule, c.rule)
+	delete(s.copies, name)
+	discard(s.copiesByRule[c.rule], name.Namespace, name)
+	if len(s.copiesByRule[c.rule]) == 0 {
+		delete(s.copiesByRule, c.rule)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 )
 
-// Model predicts the copies of one rule. It knows no order of requests: it records
-// what the rule demanded since the last check, and accepts every result that the
+// Model predicts the copies of one rule. It does not predict the order of requests. It
+// records all demands of the rule since the last check, and accepts every state that the
 // operator can reach from there. The demand at the time of a check must be met.
 type Model struct {
 	Client client.Client
@@ -35,21 +35,20 @@ type Model struct {
 // secretNames are the Secrets that the rule may share.
 var secretNames = []string{"first", "second"}
 
-// slot is a place for a copy: what was there at the last check, and what was demanded
-// since.
+// slot is a place for a copy: its content at the last check, and all demands since.
 type slot struct {
 	start   occupant
 	demands map[demand]struct{}
 }
 
-// occupant is what is in a slot: nothing, a copy, or a Secret that is no copy.
+// occupant is the content of a slot: nothing, a copy, or a Secret that is not a copy.
 type occupant struct {
 	exists, isCopy bool
 	// source is NAMESPACE/NAME of the copy's source.
 	source, sourceUID, data string
 }
 
-// action is what the rule demands of a slot.
+// action is what the rule demands for a slot.
 type action string
 
 const (
@@ -66,7 +65,7 @@ type demand struct {
 	retain                  bool
 }
 
-// meet returns what is in the slot when the demand is met.
+// meet returns the content of a slot after the demand is met.
 func (d demand) meet(o occupant) occupant {
 	switch {
 	case d.action == ignore, o.exists && !o.isCopy:
@@ -83,7 +82,7 @@ func (d demand) meet(o occupant) occupant {
 	return occupant{}
 }
 
-// reachable returns all that may be in the slot once the last demand is met.
+// reachable returns all possible contents of the slot after the last demand is met.
 func (s *slot) reachable(last demand) map[occupant]struct{} {
 	before := map[occupant]struct{}{s.start: {}}
 	for n := 0; n < len(before); {
@@ -101,7 +100,7 @@ func (s *slot) reachable(last demand) map[occupant]struct{} {
 	return after
 }
 
-// state is what the model reads from the API server.
+// state is the state of the API server that the model reads.
 type state struct {
 	rule    Object // nil if there is none
 	secrets map[string]*corev1.Secret
@@ -109,7 +108,7 @@ type state struct {
 	grants  map[string]v1alpha1.SecretShareGrantSpec
 }
 
-// Observe records what the rule demands now. Call it after every change.
+// Observe records the present demands. Call it after every change.
 func (m *Model) Observe(ctx context.Context) error {
 	now, err := m.read(ctx)
 	if err != nil {
@@ -125,15 +124,15 @@ func (m *Model) Observe(ctx context.Context) error {
 				m.slots[key] = &slot{demands: map[demand]struct{}{}}
 			}
 			m.slots[key].demands[m.demandIn(now, key)] = struct{}{}
-			// The operator may learn of a change of the source later than of a change
-			// of the targets.
+			// The operator may observe a change of the source later than a change of the
+			// targets.
 			m.slots[key].demands[m.demandOf(now, name)] = struct{}{}
 		}
 	}
 	return nil
 }
 
-// Check compares all slots with what the rule demands now.
+// Check compares all slots with the present demands.
 func (m *Model) Check(ctx context.Context) error {
 	now, err := m.read(ctx)
 	if err != nil {
@@ -142,7 +141,7 @@ func (m *Model) Check(ctx context.Context) error {
 	if now.rule != nil && !now.rule.GetDeletionTimestamp().IsZero() {
 		return fmt.Errorf("the rule is being deleted and still exists")
 	}
-	var wrong []string
+	var errs []string
 	for key, s := range m.slots {
 		got, err := m.occupant(ctx, key)
 		if err != nil {
@@ -150,24 +149,24 @@ func (m *Model) Check(ctx context.Context) error {
 		}
 		last := m.demandIn(now, key)
 		if want := s.reachable(last); !contains(want, got) {
-			wrong = append(wrong, fmt.Sprintf("%s: got %+v, demanded %+v, want one of %+v", key, got, last, slices.Collect(maps.Keys(want))))
+			errs = append(errs, fmt.Sprintf("%s: got %+v, demanded %+v, want one of %+v", key, got, last, slices.Collect(maps.Keys(want))))
 		}
 	}
-	slices.Sort(wrong)
-	if wrong != nil {
-		return fmt.Errorf("%s", strings.Join(wrong, "\n"))
+	slices.Sort(errs)
+	if errs != nil {
+		return fmt.Errorf("%s", strings.Join(errs, "\n"))
 	}
 	return nil
 }
 
-// Settled makes the present state the start of the next check.
-func (m *Model) Settled(ctx context.Context) error {
+// StartRound makes the present state the start of the next check.
+func (m *Model) StartRound(ctx context.Context) error {
 	for key, s := range m.slots {
 		var err error
 		if s.start, err = m.occupant(ctx, key); err != nil {
 			return err
 		}
-		if !m.Unreadable { // else the operator may still know what it read before
+		if !m.Unreadable { // the operator may still know what it read before
 			clear(s.demands)
 		}
 	}
@@ -176,7 +175,7 @@ func (m *Model) Settled(ctx context.Context) error {
 
 func contains(set map[occupant]struct{}, o occupant) bool { _, ok := set[o]; return ok }
 
-// demandIn is what the rule demands of a slot.
+// demandIn returns the demand for a slot.
 func (m *Model) demandIn(now state, key types.NamespacedName) demand {
 	d := m.demandOf(now, key.Name)
 	if d.action != ignore && now.rule != nil && !m.targets(now, key) {
@@ -185,7 +184,7 @@ func (m *Model) demandIn(now state, key types.NamespacedName) demand {
 	return d
 }
 
-// demandOf is what the rule demands of all targets.
+// demandOf returns the demand for a Secret in all targets.
 func (m *Model) demandOf(now state, name string) demand {
 	if now.rule == nil {
 		return demand{action: remove}
@@ -211,15 +210,16 @@ func (m *Model) demandOf(now state, name string) demand {
 	return d
 }
 
-// isValidTarget reports whether the targets of a rule are usable.
+// isValidTarget reports whether the targets of a rule are valid.
 func isValidTarget(t v1alpha1.SecretTargets, source string) bool {
 	return isValid(t.NamespaceSelector) && !slices.Contains(t.Names, v1alpha1.NamespaceGlob(source))
 }
 
-// isValid reports whether a selector is usable: those with expressions are not here.
+// isValid reports whether a selector is valid. In these tests, only invalid selectors have
+// expressions.
 func isValid(s *metav1.LabelSelector) bool { return s == nil || len(s.MatchExpressions) == 0 }
 
-// matches reports whether labels may match a selector. An invalid one may match any.
+// matches reports whether labels may match a selector. An invalid selector may match any.
 func matches(s *metav1.LabelSelector, labels map[string]string) bool {
 	if s == nil || !isValid(s) {
 		return true
@@ -232,7 +232,7 @@ func matches(s *metav1.LabelSelector, labels map[string]string) bool {
 	return true
 }
 
-// targets reports whether the rule wants a copy in a slot, as far as the rule says.
+// targets reports whether the rule and its grants want a copy in a slot.
 func (m *Model) targets(now state, key types.NamespacedName) bool {
 	t := now.rule.CopySpec().Targets
 	namespace := v1alpha1.NamespaceGlob(key.Namespace)
@@ -263,7 +263,7 @@ func mapped(data map[string][]byte, keys []v1alpha1.SecretKeyMapping) (map[strin
 	return found, true
 }
 
-// occupant reads what is in a slot.
+// occupant reads the content of a slot.
 func (m *Model) occupant(ctx context.Context, key types.NamespacedName) (occupant, error) {
 	var secret corev1.Secret
 	if err := m.Client.Get(ctx, key, &secret); err != nil {

@@ -20,10 +20,11 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// maxNames is how many Secrets a source may name.
+// maxNames is the maximum number of names in a source.
 const maxNames = 16
 
-// sharer is a user who may write shares, and what else the rules say in a namespace.
+// sharer returns the client of a user who can write shares, and has these rules in a
+// namespace.
 func sharer(t *testing.T, c *cluster.Cluster, namespace string, rules ...rbacv1.PolicyRule) client.Client {
 	t.Helper()
 	g := NewWithT(t)
@@ -43,18 +44,18 @@ func sharer(t *testing.T, c *cluster.Cluster, namespace string, rules ...rbacv1.
 	})).To(Succeed())
 	probe := cluster.Manifest(t, "ClusterSecretShare", "", "probe", "targets: {}")
 	g.Eventually(func() error { return user.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) }).
-		Should(MatchError(apierrors.IsInvalid, "IsInvalid"), "the API server has heard of the user's rights")
+		Should(MatchError(apierrors.IsInvalid, "IsInvalid"), "the API server does not know the user's permissions yet")
 	return user
 }
 
-// mayGet allows to get Secrets: all, or those that are named.
+// mayGet allows to get all Secrets, or only those with these names.
 func mayGet(names ...string) rbacv1.PolicyRule {
 	rule := cluster.Rule("", "secrets", "get")
 	rule.ResourceNames = names
 	return rule
 }
 
-// shareIn is a share of Secrets of a namespace, of either kind.
+// shareIn returns a share of either kind for Secrets of a namespace.
 func shareIn(t *testing.T, kind, namespace, source string) *unstructured.Unstructured {
 	t.Helper()
 	if kind == "SecretShare" {
@@ -75,8 +76,8 @@ func forbidden(text string) gomegatypes.GomegaMatcher {
 	return And(MatchError(ContainSubstring(text)), WithTransform(apierrors.IsForbidden, BeTrue()))
 }
 
-// A share makes the operator read Secrets for its author.
-func TestWhoeverMayNotGetASecretCannotShareIt(t *testing.T) {
+// A share reads Secrets on behalf of its author.
+func TestAUserWhoCannotGetASecretCannotShareIt(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
 	names := make([]string, maxNames)
@@ -115,7 +116,7 @@ func TestWhoeverMayNotGetASecretCannotShareIt(t *testing.T) {
 		}
 		g.Expect(try(all, named("theirs"))).To(Succeed())
 	})
-	// Rights in another namespace than the source's are worth nothing.
+	// Permissions in another namespace than that of the source do not help.
 	g := NewWithT(t)
 	g.Expect(stranger.Create(t.Context(), shareIn(t, "ClusterSecretShare", namespace, "names: [a]"))).
 		To(forbidden("spec.source.names[0]: you must be allowed to get Secret " + namespace + "/a to share it"))
@@ -123,8 +124,8 @@ func TestWhoeverMayNotGetASecretCannotShareIt(t *testing.T) {
 		To(forbidden("you must be allowed to get all Secrets of namespace " + namespace))
 }
 
-// Whoever may write to a share that somebody else made must not make it share more.
-func TestAShareIsChangedByThoseOnlyWhoMayGetItsSecrets(t *testing.T) {
+// A user who can write the share of another user must not make it share more.
+func TestAUserWhoCannotGetItsSecretsCannotChangeAShare(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
 	strong := sharer(t, c, namespace, mayGet("a"))
@@ -151,14 +152,14 @@ func TestAShareIsChangedByThoseOnlyWhoMayGetItsSecrets(t *testing.T) {
 			g.Expect(patch(strong, `{"spec":{"source":{"namespace":"`+elsewhere+`"}}}`)).To(forbidden("spec.source.names[0]: you must be allowed to get Secret " + elsewhere + "/a"))
 		}
 
-		// What does not change what is asked for needs no right to Secrets.
+		// Changes of metadata and status need no permission for Secrets.
 		g.Expect(patch(weak, `{"metadata":{"labels":{"a":"b"}}}`)).To(Succeed())
 		g.Expect(patch(c.Client, `{"status":{"sources":1}}`, &client.SubResourcePatchOptions{})).To(Succeed())
 	})
 }
 
-// A grant lets others have Secrets created in its namespace.
-func TestWhoeverMayNotCreateSecretsCannotGrantIt(t *testing.T) {
+// A grant allows others to create Secrets in its namespace.
+func TestAUserWhoCannotCreateSecretsCannotCreateAGrant(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
 	g := NewWithT(t)
@@ -178,8 +179,8 @@ func TestWhoeverMayNotCreateSecretsCannotGrantIt(t *testing.T) {
 	g.Expect(patch(strong, `{"spec":{"to":[{"name":"a"}]}}`)).To(Succeed())
 }
 
-// The policies ask for one right a name: a name more would be nobody's to check.
-func TestEachNameOfASourceIsCheckedByThePolicies(t *testing.T) {
+// A policy has one check for each name. No check would apply to an additional name.
+func TestThePoliciesCheckEveryNameOfASource(t *testing.T) {
 	objects, err := config.Objects(feature.All())
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -203,8 +204,8 @@ func TestEachNameOfASourceIsCheckedByThePolicies(t *testing.T) {
 	}
 }
 
-// checks are the expressions of a policy that check a name, each of which must be
-// about the next one.
+// checks returns the expressions of a policy that check a name. Each must check the next
+// name.
 func checks(t *testing.T, policy *unstructured.Unstructured) []string {
 	t.Helper()
 	g := NewWithT(t)

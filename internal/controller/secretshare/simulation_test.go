@@ -30,20 +30,20 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// simulation runs the controllers without an API server, one step at a time and in
-// any order. Its faults interrupt their requests.
+// simulation runs the controllers step by step, in any order, without an API server. Its
+// faults interrupt their requests.
 type simulation struct {
 	*Model
 	t   *testing.T
 	rng *rand.Rand
-	// store is the API server, and requests is how the controllers see it.
-	store, requests client.WithWatch
-	controllers     *Controllers
-	// rules and items wait to be reconciled, lateRules and lateItems only after a delay.
-	rules, lateRules map[ruleRequest]struct{}
-	items, lateItems map[Item]struct{}
+	// server is the API server. requests is the client of the controllers.
+	server, requests client.WithWatch
+	controllers      *Controllers
+	// rules and workItems are the queues. lateRules and lateWorkItems are due after a delay.
+	rules, lateRules         map[ruleRequest]struct{}
+	workItems, lateWorkItems map[workItem]struct{}
 	// watch are the watch events of Secrets that the controllers have not received yet.
-	watch []func(kube.SecretListener)
+	watch []func(kube.SecretHandler)
 	// calm means that there are no faults.
 	calm bool
 	// planning means that the rule is being reconciled.
@@ -67,18 +67,18 @@ func newSimulation(t *testing.T, kind string, seed uint64) *simulation {
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
 		s.must(add(scheme))
 	}
-	s.store = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
+	s.server = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
 		// Without managed fields, which cost most of the time.
 		WithObjectTracker(clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())).
-		WithStatusSubresource(&v1alpha1.ClusterSecretShare{}, &v1alpha1.SecretShare{}).Build(), s.apiServer())
-	s.requests = interceptor.NewClient(s.store, s.faults())
-	s.Client = s.store
+		WithStatusSubresource(&v1alpha1.ClusterSecretShare{}, &v1alpha1.SecretShare{}).Build(), s.serverBehavior())
+	s.requests = interceptor.NewClient(s.server, s.faults())
+	s.Client = s.server
 	s.start()
 	for _, name := range s.Sources {
-		s.must(s.store.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		s.must(s.server.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	for _, name := range s.Targets {
-		s.must(s.store.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: s.TargetLabels()}}))
+		s.must(s.server.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: s.TargetLabels()}}))
 	}
 	s.must(s.Observe(t.Context()))
 	return s
@@ -91,25 +91,25 @@ func (s *simulation) must(err error) {
 	}
 }
 
-// apiServer does what the fake client does not: it sets UIDs and generations, checks
+// serverBehavior adds what the fake client lacks: it sets UIDs and generations, checks
 // UIDs, and notifies the controllers.
-func (s *simulation) apiServer() interceptor.Funcs {
+func (s *simulation) serverBehavior() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			s.created++
 			o.SetUID(types.UID(fmt.Sprint("uid-", s.created)))
 			o.SetGeneration(1)
-			return s.after(c.Create(ctx, o, opts...), o, false)
+			return s.notify(c.Create(ctx, o, opts...), o, false)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			if err := s.checkUID(ctx, c, o, o.GetUID()); err != nil {
 				return err
 			}
 			o.SetGeneration(o.GetGeneration() + 1)
-			return s.after(c.Update(ctx, o, opts...), o, false)
+			return s.notify(c.Update(ctx, o, opts...), o, false)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			return s.after(c.Patch(ctx, o, patch, opts...), o, false)
+			return s.notify(c.Patch(ctx, o, patch, opts...), o, false)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			var asked client.DeleteOptions
@@ -119,7 +119,7 @@ func (s *simulation) apiServer() interceptor.Funcs {
 					return err
 				}
 			}
-			return s.after(c.Delete(ctx, o, opts...), o, true)
+			return s.notify(c.Delete(ctx, o, opts...), o, true)
 		},
 	}
 }
@@ -129,11 +129,11 @@ func (s *simulation) checkUID(ctx context.Context, c client.Client, o client.Obj
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil || now.GetUID() == uid {
 		return err
 	}
-	return apierrors.NewConflict(corev1.Resource("secrets"), o.GetName(), errors.New("the UID is another"))
+	return apierrors.NewConflict(corev1.Resource("secrets"), o.GetName(), errors.New("the UID is different"))
 }
 
-// after notifies the controllers of a change.
-func (s *simulation) after(err error, o client.Object, deleted bool) error {
+// notify notifies the controllers of a change.
+func (s *simulation) notify(err error, o client.Object, deleted bool) error {
 	if err != nil {
 		return err
 	}
@@ -141,9 +141,9 @@ func (s *simulation) after(err error, o client.Object, deleted bool) error {
 	case *corev1.Secret:
 		if deleted {
 			name := client.ObjectKeyFromObject(o)
-			s.watch = append(s.watch, func(l kube.SecretListener) { l.Gone(s.t.Context(), name) })
+			s.watch = append(s.watch, func(l kube.SecretHandler) { l.OnDelete(s.t.Context(), name) })
 		} else {
-			s.watch = append(s.watch, seen(s.t.Context(), o))
+			s.watch = append(s.watch, updateOf(s.t.Context(), o))
 		}
 	case *corev1.Namespace, *v1alpha1.SecretShareGrant, Object:
 		s.rules[s.request()] = struct{}{}
@@ -151,12 +151,12 @@ func (s *simulation) after(err error, o client.Object, deleted bool) error {
 	return nil
 }
 
-func seen(ctx context.Context, o *corev1.Secret) func(kube.SecretListener) {
+func updateOf(ctx context.Context, o *corev1.Secret) func(kube.SecretHandler) {
 	meta := kube.SecretMeta{
 		NamespacedName: client.ObjectKeyFromObject(o), UID: o.UID, Version: o.ResourceVersion,
 		Labels: maps.Clone(o.Labels), Annotations: maps.Clone(o.Annotations),
 	}
-	return func(l kube.SecretListener) { l.Seen(ctx, meta) }
+	return func(l kube.SecretHandler) { l.OnUpdate(ctx, meta) }
 }
 
 func (s *simulation) request() ruleRequest {
@@ -204,7 +204,7 @@ func (s *simulation) faults() interceptor.Funcs {
 
 var errFault = apierrors.NewInternalError(errors.New("a fault"))
 
-// interrupt is what happens in the middle of a request: an error, or something else.
+// interrupt returns an error in the middle of a request, or makes a change.
 func (s *simulation) interrupt() error {
 	if s.calm || s.rng.IntN(8) > 0 {
 		return nil
@@ -217,7 +217,7 @@ func (s *simulation) interrupt() error {
 	case 1:
 		s.deliver()
 	default:
-		// A rule that is being read must not change: the model knows no plan of two states.
+		// A rule must not change while it is read: the model has no plan of two states.
 		if s.planning {
 			s.change(sourceChanges)
 		} else {
@@ -228,32 +228,32 @@ func (s *simulation) interrupt() error {
 	return nil
 }
 
-// start starts the controllers, which know nothing but what they read and receive.
+// start starts new controllers. They know only what they read and receive.
 func (s *simulation) start() {
 	s.log("start the operator")
 	s.rules, s.lateRules = map[ruleRequest]struct{}{s.request(): {}}, map[ruleRequest]struct{}{}
-	s.items, s.lateItems = map[Item]struct{}{}, map[Item]struct{}{}
+	s.workItems, s.lateWorkItems = map[workItem]struct{}{}, map[workItem]struct{}{}
 	s.controllers = New(Dependencies{Client: s.requests, Live: s.requests, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
-	s.controllers.book.obey(func(i Item) { s.items[i] = struct{}{} })
+	s.controllers.store.setSyncQueue(func(i workItem) { s.workItems[i] = struct{}{} })
 	for _, r := range s.controllers.rules {
-		s.controllers.book.listen(r.kind, func(key kube.Key) { s.rules[ruleRequest{r.kind, key.NamespacedName()}] = struct{}{} })
+		s.controllers.store.setRuleQueue(r.kind, func(key kube.Key) { s.rules[ruleRequest{r.kind, key.NamespacedName()}] = struct{}{} })
 	}
 	s.list()
 }
 
-// list begins the watch again: what it had not delivered is lost.
+// list starts the watch again. Undelivered events are lost.
 func (s *simulation) list() {
 	s.log("list the Secrets")
 	var list corev1.SecretList
-	s.must(s.store.List(s.t.Context(), &list))
+	s.must(s.server.List(s.t.Context(), &list))
 	s.watch = nil
 	exists := map[types.NamespacedName]bool{}
 	for i := range list.Items {
 		exists[client.ObjectKeyFromObject(&list.Items[i])] = true
-		s.watch = append(s.watch, seen(s.t.Context(), &list.Items[i]))
+		s.watch = append(s.watch, updateOf(s.t.Context(), &list.Items[i]))
 	}
-	s.watch = append(s.watch, func(l kube.SecretListener) {
-		l.Listed(s.t.Context(), func(name types.NamespacedName) bool { return exists[name] })
+	s.watch = append(s.watch, func(l kube.SecretHandler) {
+		l.OnList(s.t.Context(), func(name types.NamespacedName) bool { return exists[name] })
 	})
 }
 
@@ -261,7 +261,7 @@ func (s *simulation) log(format string, args ...any) {
 	s.history = append(s.history, fmt.Sprintf(format, args...))
 }
 
-// step does one random thing.
+// step makes one random step.
 func (s *simulation) step() {
 	switch n := s.rng.IntN(100); { // in percent
 	case n < 35:
@@ -279,11 +279,11 @@ func (s *simulation) step() {
 	case n < 80:
 		s.reconcileRule()
 	default:
-		s.reconcileItem()
+		s.reconcileWorkItem()
 	}
 }
 
-// change makes one of the changes, or any.
+// change makes one of these changes, or any change.
 func (s *simulation) change(changes map[string]change) {
 	s.t.Helper()
 	what, err := "", error(nil)
@@ -301,7 +301,7 @@ func (s *simulation) deliver() {
 		event := s.watch[0]
 		s.watch = s.watch[1:]
 		s.log("deliver a watch event")
-		event(s.controllers.book)
+		event(s.controllers.store)
 	}
 }
 
@@ -324,16 +324,16 @@ func (s *simulation) reconcileRule() {
 	}
 }
 
-func (s *simulation) reconcileItem() {
-	item, ok := takeAny(s.rng, s.items, func(a, b Item) int { return cmp.Compare(a.Namespace, b.Namespace) })
+func (s *simulation) reconcileWorkItem() {
+	item, ok := takeAny(s.rng, s.workItems, func(a, b workItem) int { return cmp.Compare(a.Namespace, b.Namespace) })
 	if !ok {
 		return
 	}
 	s.log("reconcile the copies in %s", item.Namespace)
-	result, err := s.controllers.copier.Reconcile(s.t.Context(), item)
+	result, err := s.controllers.syncer.Reconcile(s.t.Context(), item)
 	s.must(err)
-	if result.RequeueAfter > 0 && result.RequeueAfter <= lastRetry {
-		s.lateItems[item] = struct{}{}
+	if result.RequeueAfter > 0 && result.RequeueAfter <= maxRetry {
+		s.lateWorkItems[item] = struct{}{}
 	}
 }
 
@@ -348,37 +348,36 @@ func takeAny[T comparable](rng *rand.Rand, set map[T]struct{}, compare func(a, b
 	return chosen, true
 }
 
-// settle runs everything that waits, without faults, and compares the result with the
-// model.
-func (s *simulation) settle() {
+// converge processes all queues without faults, and compares the result with the model.
+func (s *simulation) converge() {
 	s.t.Helper()
 	s.calm = true
 	defer func() { s.calm = false }()
-	s.log("settle")
+	s.log("converge")
 	for range 10 {
-		for len(s.watch)+len(s.rules)+len(s.items) > 0 {
+		for len(s.watch)+len(s.rules)+len(s.workItems) > 0 {
 			s.deliver()
 			s.reconcileRule()
-			s.reconcileItem()
+			s.reconcileWorkItem()
 		}
 		maps.Copy(s.rules, s.lateRules)
-		maps.Copy(s.items, s.lateItems)
+		maps.Copy(s.workItems, s.lateWorkItems)
 		clear(s.lateRules)
-		clear(s.lateItems)
+		clear(s.lateWorkItems)
 	}
 	s.must(s.Observe(s.t.Context()))
 	s.must(s.Check(s.t.Context()))
-	s.must(s.Settled(s.t.Context()))
+	s.must(s.StartRound(s.t.Context()))
 }
 
-// sequences is how many random sequences are tried. Each has rounds of changes, and a
-// check after each round.
+// The test runs this number of random sequences. Each has rounds of changes, with a check
+// after each round.
 const (
 	sequences = 300
 	rounds    = 8
 )
 
-func TestCopiesAreAsDemandedAfterAnySequenceOfChanges(t *testing.T) {
+func TestCopiesConvergeAfterAnySequenceOfChanges(t *testing.T) {
 	for seed := range uint64(sequences) {
 		kind := []string{v1alpha1.KindSecretShare, v1alpha1.KindClusterSecretShare}[seed%2]
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -389,7 +388,7 @@ func TestCopiesAreAsDemandedAfterAnySequenceOfChanges(t *testing.T) {
 				for range 1 + s.rng.IntN(10) {
 					s.step()
 				}
-				s.settle()
+				s.converge()
 			}
 		})
 	}
@@ -399,5 +398,5 @@ func TestCopiesAreAsDemandedAfterAnySequenceOfChanges(t *testing.T) {
 func (s *simulation) prepare() {
 	s.t.Helper()
 	s.must(s.Prepare(s.t.Context()))
-	s.settle()
+	s.converge()
 }

@@ -20,28 +20,28 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// maxFailing is how many namespaces a status names, maxMessage how much of a
-// sentence it takes, in bytes.
 const (
+	// maxFailing limits how many namespaces a status lists.
 	maxFailing = 20
+	// maxMessage limits each of their messages, in bytes.
 	maxMessage = 500
 )
 
-// retryUnreadable is when sources that could not be read are read again.
+// retryUnreadable is the delay until sources that could not be read are read again.
 const retryUnreadable = 5 * time.Second
 
-// verdict is how a rule fares. The zero verdict is well.
-type verdict struct {
+// readiness is the reason why a rule is not Ready. The zero value means Ready.
+type readiness struct {
 	Reason, Message string
 	// held means that no copy is written, so the counts of copies stay as they are.
 	held bool
-	// retry says that nobody will tell when to look again.
+	// retry means that no watch enqueues the rule when the cause is gone.
 	retry bool
 }
 
-// isQuiet tells whether the owner of a rule need not be told of a reason: it is what
-// they asked for, or under way, or that a set of Secrets is empty.
-func isQuiet(object Object, reason string) bool {
+// isExpected reports whether a reason needs no Warning. The user asked for it, it is
+// temporary, or no Secret matches a type or selector.
+func isExpected(object Object, reason string) bool {
 	switch reason {
 	case "", v1alpha1.ReasonReady, v1alpha1.ReasonSuspended, v1alpha1.ReasonCopying:
 		return true
@@ -51,64 +51,58 @@ func isQuiet(object Object, reason string) bool {
 	return false
 }
 
-// verdictOf reports what is wrong with the rule or its sources: first the errors of
-// compiling the rule and of reading the sources.
-func verdictOf(rule *share.Rule, s sources, wrong, unread error) verdict {
-	held := func(reason, message string) verdict {
-		return verdict{Reason: reason, Message: message, held: true, retry: unread != nil}
+// evaluate returns the first problem of the rule or its sources. invalid is the error of
+// compiling the rule, unread the error of reading the sources.
+func evaluate(rule *share.Rule, s sources, invalid, unread error) readiness {
+	held := func(reason, message string) readiness {
+		return readiness{Reason: reason, Message: message, held: true, retry: unread != nil}
 	}
 	switch {
-	case wrong != nil:
-		return held(v1alpha1.ReasonInvalidSelector, wrong.Error())
+	case invalid != nil:
+		return held(v1alpha1.ReasonInvalidSelector, invalid.Error())
 	case rule.TargetsItself():
-		return held(v1alpha1.ReasonInvalidTarget, "spec.targets.names: the rule's own namespace cannot be a target")
+		return held(v1alpha1.ReasonInvalidTarget, "spec.targets.names contains the rule's own namespace: remove it")
 	case unread != nil:
-		return held(v1alpha1.ReasonSourceUnreadable, unreadable(unread))
+		// The error cannot contain values of a Secret, because none was read.
+		return held(v1alpha1.ReasonSourceUnreadable, fmt.Sprintf("the sources cannot be read, so no copy is written until a retry succeeds: %v", unread))
 	case len(s.refused) > 0:
-		return verdict{Reason: s.refused[0].Reason, Message: s.refused[0].Message}
-	case len(s.wants) == 0:
-		return verdict{
+		return readiness{Reason: s.refused[0].Reason, Message: s.refused[0].Message}
+	case len(s.wanted) == 0:
+		return readiness{
 			Reason:  v1alpha1.ReasonSourceNotFound,
-			Message: fmt.Sprintf("no Secret of namespace %s is what spec.source selects: create it, or correct spec.source", rule.Namespace),
+			Message: fmt.Sprintf("spec.source selects no Secret in namespace %s: create the Secret or correct spec.source", rule.Namespace),
 		}
 	}
-	return verdict{}
+	return readiness{}
 }
 
-// unreadable words an error of the API server, which says nothing of a Secret's
-// values: none was read.
-func unreadable(err error) string {
-	return fmt.Sprintf("the sources could not be read, so no copy is written: %v", err)
-}
-
-// report writes the status of the rule, if it changed, and says what there is to
-// say.
-func (r *Reconciler) report(ctx context.Context, key kube.Key, object Object, v verdict) (reconcile.Result, error) {
-	p, known := r.book.planOf(key)
-	if !known && v.Reason == "" {
-		return reconcile.Result{}, nil // to be looked at again when it is known which copies there are
+// updateStatus writes the status of the rule, if it changed, and emits Events.
+func (r *Reconciler) updateStatus(ctx context.Context, key kube.Key, object Object, state readiness) (reconcile.Result, error) {
+	p, known := r.store.planOf(key)
+	if !known && state.Reason == "" {
+		return reconcile.Result{}, nil // the first list of all Secrets enqueues the rule again
 	}
 	before := object.DeepCopyObject().(Object)
 	status := object.ShareStatus()
 	status.ObservedGeneration = object.GetGeneration()
 	if known {
-		v = r.count(status, p, v)
+		state = r.setCounts(status, p, state)
 	}
-	condition.Set(&status.Conditions, v.condition(object.GetGeneration()), r.clock)
+	condition.Set(&status.Conditions, state.condition(object.GetGeneration()), r.clock)
 	if err := condition.UpdateStatus(ctx, r.client, before, object); err != nil {
-		return again(err)
+		return requeueOnConflict(err)
 	}
-	return r.tell(ctx, object, before, v)
+	return r.emitEvent(ctx, object, before, state)
 }
 
-// count sets the counts of status, and returns what is amiss with the copies if
-// nothing else is.
-func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdict) verdict {
-	results := r.book.resultsOf(p.key)
+// setCounts sets the counts of the status. It returns the problem of the copies if the
+// rule has no other.
+func (r *Reconciler) setCounts(status *v1alpha1.SecretShareStatus, p *plan, state readiness) readiness {
+	results := r.store.resultsOf(p.key)
 	for _, namespace := range p.ungranted {
-		results[namespace] = result{
-			failed: len(p.wants), reason: v1alpha1.ReasonNotGranted, done: true,
-			message: "the namespace has no SecretShareGrant for this one: have its owner create one that names " + p.rule.Namespace + " in spec.from",
+		results[namespace] = syncResult{
+			failed: len(p.wanted), reason: v1alpha1.ReasonNotGranted, done: true,
+			message: "the namespace has no SecretShareGrant for this SecretShare: ask its owner to create one with " + p.rule.Namespace + " in spec.from",
 		}
 	}
 	status.Conflicted, status.Failed, status.Failing = 0, 0, nil
@@ -118,12 +112,12 @@ func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdic
 		synced += found.synced
 		status.Conflicted += int32(found.conflicted)
 		status.Failed += int32(found.failed)
-		if !found.well() {
+		if !found.ok() {
 			failing = append(failing, namespace)
 		}
 	}
-	if !v.held {
-		status.Sources, status.Desired, status.Synced = int32(len(p.wants)), int32(p.desired()), int32(synced)
+	if !state.held {
+		status.Sources, status.Desired, status.Synced = int32(len(p.wanted)), int32(p.desired()), int32(synced)
 	}
 	slices.Sort(failing)
 	for _, namespace := range failing[:min(len(failing), maxFailing)] {
@@ -132,70 +126,72 @@ func (r *Reconciler) count(status *v1alpha1.SecretShareStatus, p *plan, v verdic
 			Namespace: namespace, Reason: found.reason, Message: plaintext.Cut(found.message, maxMessage),
 		})
 	}
-	found := amiss(status, pending)
-	if v.Reason == "" || v.Reason == v1alpha1.ReasonCopying && len(status.Failing) > 0 {
+	found := evaluateCopies(status, pending)
+	if state.Reason == "" || state.Reason == v1alpha1.ReasonCopying && len(status.Failing) > 0 {
 		return found
 	}
-	return v
+	return state
 }
 
-// amiss says what is wrong with the copies; pending that some were not yet looked at.
-func amiss(status *v1alpha1.SecretShareStatus, pending bool) verdict {
+// evaluateCopies returns the first problem of the copies. pending means that some
+// namespaces are not synced yet.
+func evaluateCopies(status *v1alpha1.SecretShareStatus, pending bool) readiness {
 	switch {
 	case len(status.Failing) > 0:
 		first := status.Failing[0]
-		return verdict{Reason: first.Reason, Message: fmt.Sprintf("%d of %d copies are as they should be; namespace %s: %s",
+		return readiness{Reason: first.Reason, Message: fmt.Sprintf("%d of %d copies are up to date; namespace %s: %s",
 			status.Synced, status.Desired, first.Namespace, first.Message)}
 	case pending || status.Synced < status.Desired:
-		return verdict{Reason: v1alpha1.ReasonCopying, Message: "copies are being written"}
+		return readiness{Reason: v1alpha1.ReasonCopying, Message: "copies are being written"}
 	}
-	return verdict{}
+	return readiness{}
 }
 
-func (v verdict) condition(generation int64) metav1.Condition {
+func (state readiness) condition(generation int64) metav1.Condition {
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue,
-		Reason: v1alpha1.ReasonReady, Message: "all copies are as they should be", ObservedGeneration: generation,
+		Reason: v1alpha1.ReasonReady, Message: "all copies are up to date", ObservedGeneration: generation,
 	}
-	if v.Reason != "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v.Reason, v.Message
+	if state.Reason != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, state.Reason, state.Message
 	}
 	return c
 }
 
-// tell emits what the owner must know, and asks to come back when it is to be said
-// again.
-func (r *Reconciler) tell(ctx context.Context, object, before Object, v verdict) (reconcile.Result, error) {
+// emitEvent emits a Warning about the problem of a rule, or its recovery. It requeues the
+// rule when the Warning must be repeated.
+func (r *Reconciler) emitEvent(ctx context.Context, object, before Object, state readiness) (reconcile.Result, error) {
 	ready := meta.FindStatusCondition(object.ShareStatus().Conditions, v1alpha1.ConditionReady)
 	since := ready.LastTransitionTime.Time
-	if isQuiet(object, v.Reason) {
-		return reconcile.Result{}, r.tellRecovery(ctx, object, before, v, since)
+	if isExpected(object, state.Reason) {
+		return reconcile.Result{}, r.emitRecovery(ctx, object, before, state, since)
 	}
 	err := r.recorder.Emit(ctx, object, events.Event{
-		Type: corev1.EventTypeWarning, Reason: v.Reason, Action: "Copy", Note: v.Message, Since: since,
+		Type: corev1.EventTypeWarning, Reason: state.Reason, Action: "Copy", Note: state.Message, Since: since,
 	})
 	next := r.recorder.NextRepeat(since)
-	if v.retry {
+	if state.retry {
 		next = min(next, retryUnreadable)
 	}
 	return reconcile.Result{RequeueAfter: next}, err
 }
 
-// tellRecovery says that a rule is well of which a Warning said that it was not.
-func (r *Reconciler) tellRecovery(ctx context.Context, object, before Object, v verdict, since time.Time) error {
+// emitRecovery emits an Event if the rule is Ready after a Warning.
+func (r *Reconciler) emitRecovery(ctx context.Context, object, before Object, state readiness, since time.Time) error {
 	old := meta.FindStatusCondition(before.ShareStatus().Conditions, v1alpha1.ConditionReady)
-	if v.Reason != "" || old == nil || isQuiet(object, old.Reason) {
+	if state.Reason != "" || old == nil || isExpected(object, old.Reason) {
 		return nil
 	}
 	return r.recorder.Emit(ctx, object, events.Event{
-		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonRecovered, Action: "Copy", Note: "all copies are as they should be", Since: since,
+		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonRecovered, Action: "Copy", Note: "all copies are up to date", Since: since,
 	})
 }
 
-// again takes it for no error that the object was newer than the cache.
-func again(err error) (reconcile.Result, error) {
+// requeueOnConflict requeues the rule if the cache was older than the object, and returns
+// all other errors.
+func requeueOnConflict(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: gatherFor}, nil
+		return reconcile.Result{RequeueAfter: statusDelay}, nil
 	}
 	return reconcile.Result{}, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// list is a YAML list of n different entries.
+// list returns a YAML list of n different entries.
 func list(n int, format string) string {
 	items := make([]string, n)
 	for i := range items {
@@ -21,12 +21,12 @@ func list(n int, format string) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// strict refuses fields that there are not, as kubectl does.
+// strict returns a client whose requests fail on unknown fields, as with kubectl.
 func strict(c *cluster.Cluster) client.Client {
 	return client.WithFieldValidation(c.Client, metav1.FieldValidationStrict)
 }
 
-func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
+func TestTheAPIServerRefusesAnInvalidShareAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	const (
 		selectSomething = "no Secrets selected: set names, type or a selector that is not empty"
@@ -41,7 +41,7 @@ func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, want string }{
 		"no spec":                     {"", "spec: Required value"},
 		"no source":                   {"targets: {}", "spec.source: Required value"},
-		"a source of nothing":         {"source: {namespace: here}\ntargets: {}", "spec.source: Invalid value: " + selectSomething},
+		"a source without selection":  {"source: {namespace: here}\ntargets: {}", "spec.source: Invalid value: " + selectSomething},
 		"no names":                    {source("names: []"), "spec.source: Invalid value: " + selectSomething},
 		"an empty selector":           {source("selector: {}"), "spec.source: Invalid value: " + selectSomething},
 		"a selector of no labels":     {source("selector: {matchLabels: {}, matchExpressions: []}"), "spec.source: Invalid value: " + selectSomething},
@@ -54,9 +54,9 @@ func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
 		"too many names":              {source("names: " + list(17, "a%d")), "spec.source.names: Too many: 17: must have at most 16 items"},
 		"an empty type":               {source(`type: ""`), "spec.source.type: Invalid value"},
 		"a long type":                 {source("type: " + long), "spec.source.type: Too long: may not be more than 253 bytes"},
-		"a service account's token":   {source("type: kubernetes.io/service-account-token"), `spec.source.type: Invalid value: "kubernetes.io/service-account-token` + neverCopied},
+		"a service account token":     {source("type: kubernetes.io/service-account-token"), `spec.source.type: Invalid value: "kubernetes.io/service-account-token` + neverCopied},
 		"a bootstrap token":           {source("type: bootstrap.kubernetes.io/token"), `spec.source.type: Invalid value: "bootstrap.kubernetes.io/token` + neverCopied},
-		"a release of Helm":           {source("type: helm.sh/release.v1"), `spec.source.type: Invalid value: "helm.sh/release.v1` + neverCopied},
+		"a Helm release":              {source("type: helm.sh/release.v1"), `spec.source.type: Invalid value: "helm.sh/release.v1` + neverCopied},
 		"no targets":                  {"source: {namespace: here, names: [a]}", "spec.targets: Required value"},
 		"a misspelt target":           {targets("namespaces: [a]"), `unknown field "spec.targets.namespaces"`},
 		"an empty target":             {targets(`names: [""]`), "spec.targets.names[0]: Invalid value"},
@@ -67,14 +67,14 @@ func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
 		"a target twice":              {targets("names: [a, a]"), `spec.targets.names[1]: Duplicate value: "a"`},
 		"too many targets":            {targets("names: " + list(65, "a%d")), "spec.targets.names: Too many: 65: must have at most 64 items"},
 		"an empty exclusion":          {targets(`exclude: [""]`), "spec.targets.exclude[0]: Invalid value"},
-		"a wrong exclusion":           {targets(`exclude: ["!a"]`), "spec.targets.exclude[0]: Invalid value"},
+		"an invalid exclusion":        {targets(`exclude: ["!a"]`), "spec.targets.exclude[0]: Invalid value"},
 		"an exclusion twice":          {targets("exclude: [a, a]"), `spec.targets.exclude[1]: Duplicate value: "a"`},
 		"too many exclusions":         {targets("exclude: " + list(65, "a%d")), "spec.targets.exclude: Too many: 65: must have at most 64 items"},
 		"a system namespace":          {targets("names: [a, kube-system]"), "spec.targets: Invalid value: " + systemNamespace},
 		"all system namespaces":       {targets(`names: ["kube-*"]`), "spec.targets: Invalid value: " + systemNamespace},
 		"system namespaces as a bool": {targets("systemNamespaces: true"), "spec.targets.systemNamespaces: Invalid value"},
 		"unknown system namespaces":   {targets("systemNamespaces: Some"), `spec.targets.systemNamespaces: Unsupported value: "Some": supported values: "Exclude", "Include"`},
-		"a key of no name":            {with("keys: [{to: a}]"), "spec.keys[0].from: Required value"},
+		"a key without from":          {with("keys: [{to: a}]"), "spec.keys[0].from: Required value"},
 		"an empty key":                {with(`keys: [{from: ""}]`), "spec.keys[0].from: Invalid value"},
 		"a key with a slash":          {with("keys: [{from: a/b}]"), "spec.keys[0].from: Invalid value"},
 		"a long key":                  {with("keys: [{from: " + long + "}]"), "spec.keys[0].from: Too long: may not be more than 253 bytes"},
@@ -82,7 +82,7 @@ func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
 		"a new name with a space":     {with(`keys: [{from: a, to: "b c"}]`), "spec.keys[0].to: Invalid value"},
 		"a long new name":             {with("keys: [{from: a, to: " + long + "}]"), "spec.keys[0].to: Too long: may not be more than 253 bytes"},
 		"a key twice":                 {with("keys: [{from: a}, {from: a, to: b}]"), `spec.keys[1]: Duplicate value: {"from":"a"}`},
-		"two keys of one name":        {with("keys: [{from: a, to: c}, {from: b, to: c}]"), "spec.keys: Invalid value: " + sameName},
+		"two keys with one name":      {with("keys: [{from: a, to: c}, {from: b, to: c}]"), "spec.keys: Invalid value: " + sameName},
 		"a key renamed to another":    {with("keys: [{from: a}, {from: b, to: a}]"), "spec.keys: Invalid value: " + sameName},
 		"too many keys":               {with("keys: " + list(33, "{from: a%d}")), "spec.keys: Too many: 33: must have at most 32 items"},
 		"an empty label":              {with(`copyLabels: [""]`), "spec.copyLabels[0]: Invalid value"},
@@ -91,11 +91,11 @@ func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
 		"a label twice":               {with("copyLabels: [a, a]"), `spec.copyLabels[1]: Duplicate value: "a"`},
 		"too many labels":             {with("copyLabels: " + list(33, "a%d")), "spec.copyLabels: Too many: 33: must have at most 32 items"},
 		"an empty annotation":         {with(`copyAnnotations: [""]`), "spec.copyAnnotations[0]: Invalid value"},
-		"a wrong annotation":          {with(`copyAnnotations: ["a b"]`), "spec.copyAnnotations[0]: Invalid value"},
+		"an invalid annotation":       {with(`copyAnnotations: ["a b"]`), "spec.copyAnnotations[0]: Invalid value"},
 		"an annotation twice":         {with("copyAnnotations: [a, a]"), `spec.copyAnnotations[1]: Duplicate value: "a"`},
 		"too many annotations":        {with("copyAnnotations: " + list(33, "a%d")), "spec.copyAnnotations: Too many: 33: must have at most 32 items"},
 		"an unknown policy":           {with("deletionPolicy: Orphan"), `spec.deletionPolicy: Unsupported value: "Orphan": supported values: "Delete", "Retain"`},
-		"a suspend that is a text":    {with(`suspend: "yes"`), "spec.suspend: Invalid value"},
+		"a suspend that is a string":  {with(`suspend: "yes"`), "spec.suspend: Invalid value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -108,7 +108,7 @@ func TestTheAPIServerRefusesAWrongShareAndNamesTheField(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerRefusesAWrongSourceNamespace(t *testing.T) {
+func TestTheAPIServerRefusesAnInvalidSourceNamespace(t *testing.T) {
 	c := cluster.Shared(t)
 	for name, tc := range map[string]struct{ kind, namespace, spec, want string }{
 		"none": {"ClusterSecretShare", "", "source: {names: [a]}\ntargets: {}", "spec.source.namespace: Required value"},
@@ -122,11 +122,11 @@ func TestTheAPIServerRefusesAWrongSourceNamespace(t *testing.T) {
 			"ClusterSecretShare", "", "source: {namespace: " + strings.Repeat("a", 64) + ", names: [a]}\ntargets: {}",
 			"spec.source.namespace: Too long: may not be more than 63 bytes",
 		},
-		"one that is a target": {
+		"a namespace that is a target": {
 			"ClusterSecretShare", "", "source: {namespace: here, names: [a]}\ntargets: {names: [there, here]}",
 			"spec.targets.names: the source's own namespace cannot be a target",
 		},
-		"another than its own, of a SecretShare": {
+		"another namespace than its own, in a SecretShare": {
 			"SecretShare", metav1.NamespaceDefault, "source: {namespace: here, names: [a]}\ntargets: {}",
 			`unknown field "spec.source.namespace"`,
 		},
@@ -138,29 +138,29 @@ func TestTheAPIServerRefusesAWrongSourceNamespace(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerRefusesAWrongGrantAndNamesTheField(t *testing.T) {
+func TestTheAPIServerRefusesAnInvalidGrantAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	long := strings.Repeat("a", 254)
 	to := func(name string) string { return "from: [{namespace: a}]\nto: [{name: " + name + "}]" }
 	for name, tc := range map[string]struct{ spec, want string }{
-		"no spec":                 {"", "spec: Required value"},
-		"no from":                 {"to: [{name: a}]", "spec.from: Required value"},
-		"an empty from":           {"from: []", "spec.from: Invalid value: 0: spec.from in body should have at least 1 items"},
-		"too many from":           {"from: " + list(65, "{namespace: a%d}"), "spec.from: Too many: 65: must have at most 64 items"},
-		"a from of nobody":        {"from: [{}]", "spec.from[0].namespace: Required value"},
-		"an empty namespace":      {"from: [{namespace: ''}]", "spec.from[0].namespace: Invalid value"},
-		"a namespace that globs":  {"from: [{namespace: '*'}]", "spec.from[0].namespace: Invalid value"},
-		"a long namespace":        {"from: [{namespace: " + long + "}]", "spec.from[0].namespace: Too long: may not be more than 63 bytes"},
-		"a namespace twice":       {"from: [{namespace: a}, {namespace: a}]", `spec.from[1]: Duplicate value: {"namespace":"a"}`},
-		"a kind, as Gateway API":  {"from: [{kind: SecretShare, namespace: a}]", `unknown field "spec.from[0].kind"`},
-		"a to of no name":         {"from: [{namespace: a}]\nto: [{}]", "spec.to[0].name: Required value"},
-		"an empty name":           {to("''"), "spec.to[0].name: Invalid value"},
-		"a name in capitals":      {to("A"), "spec.to[0].name: Invalid value"},
-		"a name with a class":     {to("'[ab]'"), "spec.to[0].name: Invalid value"},
-		"a long name":             {to(long), "spec.to[0].name: Too long: may not be more than 253 bytes"},
-		"a name twice":            {"from: [{namespace: a}]\nto: [{name: a}, {name: a}]", `spec.to[1]: Duplicate value: {"name":"a"}`},
-		"too many names":          {"from: [{namespace: a}]\nto: " + list(65, "{name: a%d}"), "spec.to: Too many: 65: must have at most 64 items"},
-		"a field that is not one": {"from: [{namespace: a}]\nkeys: [a]", `unknown field "spec.keys"`},
+		"no spec":                    {"", "spec: Required value"},
+		"no from":                    {"to: [{name: a}]", "spec.from: Required value"},
+		"an empty from":              {"from: []", "spec.from: Invalid value: 0: spec.from in body should have at least 1 items"},
+		"too many from":              {"from: " + list(65, "{namespace: a%d}"), "spec.from: Too many: 65: must have at most 64 items"},
+		"a from without a namespace": {"from: [{}]", "spec.from[0].namespace: Required value"},
+		"an empty namespace":         {"from: [{namespace: ''}]", "spec.from[0].namespace: Invalid value"},
+		"a namespace that globs":     {"from: [{namespace: '*'}]", "spec.from[0].namespace: Invalid value"},
+		"a long namespace":           {"from: [{namespace: " + long + "}]", "spec.from[0].namespace: Too long: may not be more than 63 bytes"},
+		"a namespace twice":          {"from: [{namespace: a}, {namespace: a}]", `spec.from[1]: Duplicate value: {"namespace":"a"}`},
+		"a kind, as in Gateway API":  {"from: [{kind: SecretShare, namespace: a}]", `unknown field "spec.from[0].kind"`},
+		"a to without a name":        {"from: [{namespace: a}]\nto: [{}]", "spec.to[0].name: Required value"},
+		"an empty name":              {to("''"), "spec.to[0].name: Invalid value"},
+		"a name in capitals":         {to("A"), "spec.to[0].name: Invalid value"},
+		"a name with a class":        {to("'[ab]'"), "spec.to[0].name: Invalid value"},
+		"a long name":                {to(long), "spec.to[0].name: Too long: may not be more than 253 bytes"},
+		"a name twice":               {"from: [{namespace: a}]\nto: [{name: a}, {name: a}]", `spec.to[1]: Duplicate value: {"name":"a"}`},
+		"too many names":             {"from: [{namespace: a}]\nto: " + list(65, "{name: a%d}"), "spec.to: Too many: 65: must have at most 64 items"},
+		"an unknown field":           {"from: [{namespace: a}]\nkeys: [a]", `unknown field "spec.keys"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(strict(c).Create(t.Context(), cluster.Manifest(t, "SecretShareGrant", metav1.NamespaceDefault, "wrong", tc.spec))).
@@ -169,8 +169,7 @@ func TestTheAPIServerRefusesAWrongGrantAndNamesTheField(t *testing.T) {
 	}
 }
 
-// What a manifest leaves out has the value that the reference says.
-func TestTheLeastManifestIsAcceptedWithItsDefaults(t *testing.T) {
+func TestAMinimalManifestGetsTheDefaults(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	for name, tc := range map[string]struct {

@@ -17,11 +17,11 @@ import (
 type Options struct {
 	// Controllers names the capabilities that run: see package capability.
 	Controllers []string
-	// DataDir holds the ledger.
+	// DataDir contains the outbox.
 	DataDir string
 	// LeaderElect makes the operator wait until no other is at work.
 	LeaderElect bool
-	// Namespace is where the operator's own objects are: lease and mirror.
+	// Namespace contains the operator's own objects: Lease and checkpoint.
 	Namespace string
 	// ClusterName is told in each message; empty is derived from the cluster's UID.
 	ClusterName string
@@ -58,11 +58,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
 		"`capabilities` that run; the operator then needs the rights of these alone")
 	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
-		"`directory` of the ledger: what is still to be sent and how far Events were read")
+		"`directory` of the outbox: messages to send, and the position in the stream of Events")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
 		"wait until no other replica is at work; needed with more than one")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
-		"`namespace` of the operator's own objects (lease, mirror)")
+		"`namespace` of the operator's own objects (Lease, checkpoint)")
 	flags.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
 		"`name` of the cluster in messages (default: derived from the cluster's UID)")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress,

@@ -1,7 +1,7 @@
 package options
 
 // Names of objects that the operator makes for itself in its namespace, besides the
-// mirror.
+// checkpoint.
 const (
 	// LeaseName is of the Lease that says which replica leads.
 	LeaseName = "bongsu"

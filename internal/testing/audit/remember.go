@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // folder names the environment variable that says where to Remember.
@@ -49,6 +50,10 @@ func kinds(requests []Request) map[Request]bool {
 	return found
 }
 
+// longAgo is the modification time of every file. `go test` does not cache the result
+// of a test that used a new file, nor use a cached one if a file has changed.
+var longAgo = time.Unix(0, 0)
+
 // write names the file by what is in it: run again, a test adds nothing.
 func write(dir string, requests map[Request]bool) error {
 	lines := make([]string, 0, len(requests))
@@ -61,7 +66,11 @@ func write(dir string, requests map[Request]bool) error {
 	}
 	slices.Sort(lines)
 	content := []byte(strings.Join(lines, "\n"))
-	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256(content))), content, 0o600)
+	path := filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256(content)))
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return err
+	}
+	return os.Chtimes(path, longAgo, longAgo)
 }
 
 // Remembered returns what was kept in a folder.

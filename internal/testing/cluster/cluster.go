@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
@@ -62,6 +61,7 @@ func StartBare(t testing.TB, opts ...Option) *Cluster {
 
 func lasting(t testing.TB, start func(context.Context, ...Option) (*Cluster, error), opts []Option) *Cluster {
 	t.Helper()
+	skipIfShort(t)
 	c, err := start(t.Context(), append([]Option{In(t.TempDir())}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -74,15 +74,24 @@ func lasting(t testing.TB, start func(context.Context, ...Option) (*Cluster, err
 	return c
 }
 
+// skipIfShort leaves out tests that need a control plane: see make test-unit.
+func skipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+}
+
 func start(ctx context.Context, opts ...Option) (*Cluster, error) {
-	c, err := startBare(ctx, opts...)
+	assets, err := localcluster.DefaultAssets()
 	if err != nil {
 		return nil, err
 	}
-	if err := install.Install(ctx, c.RESTConfig()); err != nil {
-		return nil, errors.Join(fmt.Errorf("install: %w", err), c.Stop(context.WithoutCancel(ctx)))
+	dir, err := template(ctx, assets)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a cluster: %w", err)
 	}
-	return c, nil
+	return startBare(ctx, append([]Option{func(c *localcluster.Config) { c.Template = dir }}, opts...)...)
 }
 
 func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {

@@ -15,7 +15,7 @@ import (
 
 // How long tests wait: the machine may be busy.
 const (
-	eventually = 30 * time.Second
+	eventually = time.Minute
 	polling    = 25 * time.Millisecond
 )
 
@@ -79,6 +79,7 @@ func startOperator() (*Operator, error) {
 // the first of them. Each test works in a Namespace of its own.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
+	skipIfShort(t)
 	if shared.cluster == nil {
 		t.Fatal("the package's TestMain does not call cluster.Main")
 	}

@@ -30,13 +30,14 @@ type process struct {
 	exited chan struct{}
 }
 
-// startComponent starts a part of Kubernetes, with its log below a directory.
+// startComponent starts kubelet or kube-proxy, with its log below a directory.
+// `make node` builds them into a directory below the control plane's binaries.
 func startComponent(name, dir string, args ...string) (*process, error) {
 	assets, err := localcluster.DefaultAssets()
 	if err != nil {
 		return nil, err
 	}
-	return spawn(name, dir, filepath.Join(assets, name), args...)
+	return spawn(name, dir, filepath.Join(assets, "node", name), args...)
 }
 
 // spawn starts a program, with its log below a directory.

@@ -20,7 +20,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
-	"github.com/bongsu-io/bongsu/internal/testing/summary"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -73,7 +72,6 @@ var checkedApps = map[string]app{
 
 func TestSettledAppsAreLeftAloneThoughTheirPodsAreChecked(t *testing.T) {
 	t.Parallel()
-	told := summary.New(t)
 	c := cluster.Start(t, cluster.Whole(2))
 	c.StartOperator(t)
 	createNamespace(t, c, appsNamespace)
@@ -98,8 +96,8 @@ func TestSettledAppsAreLeftAloneThoughTheirPodsAreChecked(t *testing.T) {
 	if least := int64(window/time.Second) / 2; checks < least {
 		t.Errorf("a pod was checked %d times, want %d at least", checks, least)
 	}
-	told.Printf("%d apps, two sorts of them failing, and %d that are checked: %d requests in %v, and %d checks of one pod",
-		len(all), len(checkedApps), requests, window, checks)
+	t.Attr("summary", fmt.Sprintf("%d apps, two sorts of them failing, and %d that are checked: %d requests in %v, and %d checks of one pod",
+		len(all), len(checkedApps), requests, window, checks))
 }
 
 func writeApps(t *testing.T, c *cluster.Cluster, all map[string]app) {

@@ -17,7 +17,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kubelet"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
-	"github.com/bongsu-io/bongsu/internal/testing/summary"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -55,7 +54,6 @@ func kindOf(i int) int {
 
 func TestSettledNotebooksAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	told := summary.New(t)
 	c := cluster.Start(t, cluster.Whole(5))
 	c.StartOperator(t)
 	createNamespace(t, c, "notebooks")
@@ -65,7 +63,7 @@ func TestSettledNotebooksAreLeftAlone(t *testing.T) {
 	if err := progress.UntilNoneIsLeft(patience, func() int { return unsettled(t, c) }); err != nil {
 		t.Fatalf("notebooks are not as they should be: %v", err)
 	}
-	told.Printf("%d notebooks, %d of them failing: %d requests in %v", notebooks, failing, watchIdle(t, c), window)
+	t.Attr("summary", fmt.Sprintf("%d notebooks, %d of them failing: %d requests in %v", notebooks, failing, watchIdle(t, c), window))
 }
 
 // createNamespace creates a namespace in which pods can be made.

@@ -20,7 +20,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
-	"github.com/bongsu-io/bongsu/internal/testing/summary"
 )
 
 const (
@@ -37,7 +36,6 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 func TestASettledClusterIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	told := summary.New(t)
 	c := cluster.Start(t)
 	good, parked := sink.New(t), sink.New(t)
 	parked.Always(sink.Status(404, "gone"))
@@ -50,7 +48,7 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 	g.Eventually(parked.Requests).ShouldNot(gomega.BeEmpty())
 	awaitShares(t, c)
 
-	told.Printf("%d requests in %v", watchIdle(t, c), window)
+	t.Attr("summary", fmt.Sprintf("%d requests in %v", watchIdle(t, c), window))
 }
 
 // watchIdle fails for what the operator asks for when all is settled, and returns how

@@ -41,7 +41,7 @@ func newFrom(t testing.TB, config webhook.Config) *webhook.Notifier {
 }
 
 // cause is why the Pod of the example does not run.
-const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or have it use less`
+const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or reduce its memory use`
 
 // example is what docs/webhook.md shows.
 func example() message.Message {

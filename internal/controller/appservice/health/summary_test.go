@@ -197,6 +197,11 @@ func TestTransitions(t *testing.T) {
 			after:     []health.Pod{pod("a", row("PX")), pod("b", row("PX")), pod("c", row("PX"))},
 			unchecked: []string{"a ExecForbidden"},
 		},
+		"the first one stands for those that are forbidden": {
+			before:    []health.Pod{pod("a", row("PP")), pod("b", row("P"))},
+			after:     []health.Pod{pod("a", row("PPX")), pod("b", row("PX"))},
+			unchecked: []string{"b ExecForbidden"},
+		},
 		"another is forbidden": {
 			before: []health.Pod{pod("a", row("PX")), pod("b", row("P"))},
 			after:  []health.Pod{pod("a", row("PX")), pod("b", row("PX"))},

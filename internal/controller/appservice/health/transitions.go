@@ -11,8 +11,8 @@ import (
 type Transitions struct {
 	// Failed became unhealthy, or are for another reason.
 	Failed []v1alpha1.PodStatus
-	// Unchecked can no longer be checked. Of those that the operator may not check, one
-	// stands for the app.
+	// Unchecked can no longer be checked. Of those that the operator may not check, the
+	// first one stands for the app: it is the same after a retry that finds more of them.
 	Unchecked []v1alpha1.PodStatus
 	// Recovered were said to be unhealthy, and are healthy: what was said of them last.
 	Recovered []v1alpha1.PodStatus
@@ -21,6 +21,7 @@ type Transitions struct {
 func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Transitions {
 	var t Transitions
 	forbidden := says(was, v1alpha1.ReasonExecForbidden)
+	first := firstForbidden(now)
 	newest := newestWhere(was)
 	for _, e := range now.PodStatuses {
 		former := listed(was, e.Name)
@@ -28,9 +29,8 @@ func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Trans
 		case former != nil && turnedNot(former, &e), former == nil && !e.LastTransitionTime.After(newest):
 		case e.Health == v1alpha1.PodUnhealthy:
 			t.Failed = append(t.Failed, e)
-		case e.Reason == v1alpha1.ReasonNotChecked, e.Reason == v1alpha1.ReasonExecForbidden && forbidden:
+		case e.Reason == v1alpha1.ReasonNotChecked, e.Reason == v1alpha1.ReasonExecForbidden && (forbidden || e.Name != first):
 		default:
-			forbidden = forbidden || e.Reason == v1alpha1.ReasonExecForbidden
 			t.Unchecked = append(t.Unchecked, e)
 		}
 	}
@@ -40,6 +40,18 @@ func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Trans
 		}
 	}
 	return t
+}
+
+// firstForbidden returns the name of the pod that the operator may not check since the
+// earliest time.
+func firstForbidden(now *Summary) (name string) {
+	var since time.Time
+	for _, e := range now.PodStatuses {
+		if t := e.LastTransitionTime.Time; e.Reason == v1alpha1.ReasonExecForbidden && (name == "" || t.Before(since)) {
+			name, since = e.Name, t
+		}
+	}
+	return name
 }
 
 func says(status *v1alpha1.AppServiceStatus, reason string) bool {

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,34 +11,87 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/glob"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Refusal says why a Secret is not copied.
+// Domain is the prefix of the operator's labels and annotations.
+const Domain = "bongsu.io/"
+
+// A Secret is a copy if it has both annotations RuleUID and SourceUID. The label only
+// helps to find copies.
+const (
+	// LabelRuleUID is the label by which the API server selects the copies of a rule.
+	LabelRuleUID = Domain + "rule-uid"
+	// AnnotationRuleUID is the UID of the rule that owns the copy.
+	AnnotationRuleUID = Domain + "rule-uid"
+	// AnnotationSourceUID is the UID of the source.
+	AnnotationSourceUID = Domain + "source-uid"
+	// AnnotationRule names the rule for users: KIND/NAMESPACE/NAME, or KIND/NAME.
+	AnnotationRule = Domain + "rule"
+	// AnnotationSource names the source for users: NAMESPACE/NAME.
+	AnnotationSource = Domain + "source"
+	// AnnotationCopied lists the labels and annotations that were copied from the source.
+	// They are removed when the source no longer has them. All others stay.
+	AnnotationCopied = Domain + "copied"
+)
+
+// RuleOf returns the UID of the rule that owns a Secret with these annotations. It is
+// empty if the Secret is not a copy.
+func RuleOf(annotations map[string]string) string {
+	if annotations[AnnotationSourceUID] == "" {
+		return ""
+	}
+	return annotations[AnnotationRuleUID]
+}
+
+// maxPrintable limits the result of Printable, in bytes.
+const maxPrintable = 253 + 1 + 253
+
+// Printable returns the value of AnnotationRule or AnnotationSource, safe for a message.
+// A tenant who can write the Secret can set any value.
+func Printable(s *corev1.Secret, annotation string) string {
+	text := plaintext.Line(s.Annotations[annotation])
+	return strings.ToValidUTF8(text[:min(len(text), maxPrintable)], "")
+}
+
+// Unmark makes a copy an ordinary Secret.
+func Unmark(s *corev1.Secret) {
+	delete(s.Labels, LabelRuleUID)
+	for _, key := range []string{AnnotationRuleUID, AnnotationSourceUID, AnnotationRule, AnnotationSource, AnnotationCopied} {
+		delete(s.Annotations, key)
+	}
+}
+
+// Refusal is the reason why a Secret is not copied.
 type Refusal struct {
 	// Reason is a v1alpha1.Reason constant.
 	Reason string
-	// Message is a sentence for the rule's owner.
+	// Message is for the author of the rule.
 	Message string
 }
 
-// neverCopied are the types of Secrets that are worth nothing, or too much, in
-// another place.
+// neverCopied are the types of Secrets that are useless or dangerous in another
+// namespace.
 var neverCopied = map[corev1.SecretType]string{
-	corev1.SecretTypeServiceAccountToken: "a token of a service account, which is of its own namespace",
-	"bootstrap.kubernetes.io/token":      "a token by which nodes join the cluster",
-	"helm.sh/release.v1":                 "Helm's record of a release",
+	corev1.SecretTypeServiceAccountToken: "a service account token, which belongs to one namespace",
+	"bootstrap.kubernetes.io/token":      "a bootstrap token, by which nodes join the cluster",
+	"helm.sh/release.v1":                 "a record of a Helm release",
 }
 
-// Copy returns what a copy of the source looks like, without a namespace; or why
-// there is none.
+// Copy returns the copy of a source, without a namespace, or the reason why there is
+// none.
 func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
 	if what, ok := neverCopied[source.Type]; ok {
-		return nil, &Refusal{v1alpha1.ReasonSourceRefused, fmt.Sprintf("Secret %s is %s: it is never copied", describe(source), what)}
+		return nil, &Refusal{
+			v1alpha1.ReasonSourceRefused,
+			fmt.Sprintf("Secret %s is never copied because it is %s: remove it from spec.source", nameOf(source), what),
+		}
 	}
 	if RuleOf(source.Annotations) != "" {
 		return nil, &Refusal{
 			v1alpha1.ReasonSourceRefused,
-			fmt.Sprintf("Secret %s is a copy of %s itself: share that one", describe(source), Named(source, AnnotationSource)),
+			fmt.Sprintf("Secret %s is a copy of %s: share the original instead", nameOf(source), Printable(source, AnnotationSource)),
 		}
 	}
 	data, refusal := r.data(source)
@@ -48,7 +102,7 @@ func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
 	annotations := allowed(source.Annotations, r.Spec.CopyAnnotations)
 	marks := map[string]string{
 		AnnotationRuleUID: r.UID, AnnotationSourceUID: string(source.UID),
-		AnnotationRule: r.Name, AnnotationSource: describe(source), AnnotationCopied: copied(set, annotations),
+		AnnotationRule: r.Name, AnnotationSource: nameOf(source), AnnotationCopied: copiedKeys(set, annotations),
 	}
 	set[LabelRuleUID] = r.UID
 	maps.Copy(annotations, marks)
@@ -58,7 +112,10 @@ func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
 	}, nil
 }
 
-// data returns what the copy holds.
+// nameOf returns NAMESPACE/NAME.
+func nameOf(s *corev1.Secret) string { return s.Namespace + "/" + s.Name }
+
+// data returns the data of the copy.
 func (r *Rule) data(source *corev1.Secret) (map[string][]byte, *Refusal) {
 	data := source.Data
 	if keys := r.Spec.Keys; len(keys) > 0 {
@@ -68,32 +125,31 @@ func (r *Rule) data(source *corev1.Secret) (map[string][]byte, *Refusal) {
 			if !ok {
 				return nil, &Refusal{
 					v1alpha1.ReasonKeyNotFound,
-					fmt.Sprintf("Secret %s has no key %q: add it, or take it out of spec.keys", describe(source), key.From),
+					fmt.Sprintf("Secret %s has no key %q: add it, or remove it from spec.keys", nameOf(source), key.From),
 				}
 			}
-			data[calledIn(key)] = value
+			data[keyInCopy(key)] = value
 		}
 	}
 	if missing := missingKeys(source.Type, data); missing != "" {
 		return nil, &Refusal{
 			v1alpha1.ReasonKeyNotFound,
-			fmt.Sprintf("a copy of Secret %s is of type %s and needs %s: add it to spec.keys", describe(source), source.Type, missing),
+			fmt.Sprintf("a copy of Secret %s would lack %s, which the type %s requires: add it to spec.keys", nameOf(source), missing, source.Type),
 		}
 	}
 	return data, nil
 }
 
-// calledIn is how a copy calls the key.
-func calledIn(key v1alpha1.SecretKeyMapping) string {
+func keyInCopy(key v1alpha1.SecretKeyMapping) string {
 	if key.To != "" {
 		return key.To
 	}
 	return key.From
 }
 
-// requiredKeys are those that the API server demands of a type: in each list any
-// one of them
-// (https://kubernetes.io/docs/concepts/configuration/secret/#secret-types).
+// requiredKeys are the keys that the API server requires for a type. The Secret must have
+// at least one key of each list. See
+// https://kubernetes.io/docs/concepts/configuration/secret/#secret-types.
 var requiredKeys = map[corev1.SecretType][][]string{
 	corev1.SecretTypeDockercfg:        {{corev1.DockerConfigKey}},
 	corev1.SecretTypeDockerConfigJson: {{corev1.DockerConfigJsonKey}},
@@ -109,4 +165,77 @@ func missingKeys(kind corev1.SecretType, data map[string][]byte) string {
 		}
 	}
 	return ""
+}
+
+// toolMetadata are the labels and annotations by which deployment tools find their
+// objects. A tool would take a copy with them for its own, and delete or overwrite it.
+var toolMetadata = []glob.Pattern{
+	Domain + "*",
+	"kubectl.kubernetes.io/*",
+	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", // defaults of Argo CD and Helm
+	"argocd.argoproj.io/*",
+	"meta.helm.sh/*", "helm.sh/*",
+	"*fluxcd.io/*",
+	"kapp.k14s.io/*",
+	"config.k8s.io/*", "config.kubernetes.io/*", "cli-utils.sigs.k8s.io/*", // kpt, kustomize
+	"objectset.rio.cattle.io/*", "fleet.cattle.io/*",
+	"kustomize.config.k8s.io/*",
+	"skaffold.dev/*", "pulumi.com/*", "app.terraform.io/*",
+	"velero.io/*",
+}
+
+// allowed returns the entries that match a pattern and are not metadata of a tool.
+func allowed(m map[string]string, patterns []v1alpha1.MetadataGlob) map[string]string {
+	kept := map[string]string{}
+	for key, value := range m {
+		if glob.MatchAny(patterns, key) && !glob.MatchAny(toolMetadata, key) {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// The prefixes of the entries of AnnotationCopied.
+const (
+	copiedLabel      = "label:"
+	copiedAnnotation = "annotation:"
+)
+
+// copiedKeys returns the value of AnnotationCopied.
+func copiedKeys(set, annotations map[string]string) string {
+	var keys []string
+	for key := range set {
+		keys = append(keys, copiedLabel+key)
+	}
+	for key := range annotations {
+		keys = append(keys, copiedAnnotation+key)
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, " ")
+}
+
+// redacted replaces a value.
+const redacted = "[redacted]"
+
+// minRedacted is the length, in bytes, from which values are redacted. Shorter values
+// occur in any text and reveal nothing.
+const minRedacted = 4
+
+// Redact replaces the values of Secrets in a text, plain or in base64. A webhook or
+// policy that refuses a request can quote the new and the present Secret.
+func Redact(text string, secrets ...*corev1.Secret) string {
+	var forms []string
+	for _, s := range secrets {
+		for _, value := range s.Data {
+			forms = append(forms, string(value), strings.TrimSpace(string(value)), base64.StdEncoding.EncodeToString(value))
+		}
+	}
+	// Replace the longest first, because a value can contain another one.
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	for _, form := range forms {
+		if len(form) >= minRedacted {
+			text = strings.ReplaceAll(text, form, redacted)
+		}
+	}
+	return text
 }

@@ -1,3 +1,8 @@
+// Package share decides what a copy of a Secret contains and which rule owns a Secret. It
+// also decides what to do with an existing Secret that has the name of a wanted copy.
+//
+// The package is pure: it has no Kubernetes client and no clock. Never put a value of a
+// Secret into an error or a message.
 package share
 
 import (
@@ -14,9 +19,10 @@ import (
 	"github.com/bongsu-io/bongsu/internal/glob"
 )
 
-// Definition is a SecretShare or a ClusterSecretShare as the API has it.
+// Definition is the definition of a rule: a SecretShare or a ClusterSecretShare.
 type Definition struct {
-	// UID of the rule, and how it is called: KIND/NAMESPACE/NAME, or KIND/NAME.
+	// UID is the UID of the rule. Name is KIND/NAMESPACE/NAME, or KIND/NAME without a
+	// namespace.
 	UID, Name string
 	// Namespace of the sources.
 	Namespace string
@@ -27,12 +33,12 @@ type Definition struct {
 // Rule is a compiled Definition. It is immutable and safe for concurrent use.
 type Rule struct {
 	Definition
-	source, namespaces labels.Selector // nil: wrong
+	source, namespaces labels.Selector // nil if invalid
 }
 
-// Compile checks what the API server cannot. Its error is a sentence for the
-// rule's owner. It returns a Rule even then: a wrong selector matches everything, so
-// the rule still reports what it cannot mean.
+// Compile parses the selectors, which the API server does not validate. The error is a
+// message for the author of the rule. Compile also returns a Rule with the error: its
+// invalid selectors match everything.
 func Compile(def Definition) (*Rule, error) {
 	r := &Rule{Definition: def}
 	var errSource, errTargets error
@@ -52,27 +58,27 @@ func selector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
 	return compiled, nil
 }
 
-// SourceSelector returns what the labels of a source must match; false if the
-// selector is wrong.
+// SourceSelector returns the selector for the labels of sources. It returns false if the
+// selector is invalid.
 func (r *Rule) SourceSelector() (labels.Selector, bool) { return r.source, r.source != nil }
 
-// MayName reports whether a source may have this name.
-func (r *Rule) MayName(name string) bool {
+// AllowsName reports whether a source may have this name.
+func (r *Rule) AllowsName(name string) bool {
 	return len(r.Source.Names) == 0 || slices.Contains(r.Source.Names, name)
 }
 
-// MaySelect tells whether a Secret of the source's namespace may be a source, as
-// far as name and labels tell.
+// MaySelect reports whether a Secret in the namespace of the sources may be a source. It
+// does not check the type.
 func (r *Rule) MaySelect(name string, set labels.Set) bool {
-	return r.MayName(name) && mayMatch(r.source, set)
+	return r.AllowsName(name) && mayMatch(r.source, set)
 }
 
-// Selects tells whether a Secret of the source's namespace is a source.
+// Selects reports whether a Secret in the namespace of the sources is a source.
 func (r *Rule) Selects(s *corev1.Secret) bool {
 	return (r.Source.Type == "" || r.Source.Type == string(s.Type)) && r.MaySelect(s.Name, s.Labels)
 }
 
-// Targets tells whether a namespace is to get copies.
+// Targets reports whether a namespace is a target.
 func (r *Rule) Targets(namespace string, set labels.Set) bool {
 	t := &r.Spec.Targets
 	return namespace != r.Namespace &&
@@ -95,8 +101,8 @@ func mayMatch(selector labels.Selector, set labels.Set) bool {
 	return selector == nil || selector.Matches(set)
 }
 
-// NamedTargets returns the namespaces that the rule names without a glob and does
-// not exclude.
+// NamedTargets returns the namespaces that the rule names without a glob and does not
+// exclude.
 func (r *Rule) NamedTargets() []string {
 	var names []string
 	for _, name := range r.Spec.Targets.Names {
@@ -107,54 +113,5 @@ func (r *Rule) NamedTargets() []string {
 	return names
 }
 
-// TargetsItself tells whether the rule names its own namespace as a target.
+// TargetsItself reports whether the rule names its own namespace as a target.
 func (r *Rule) TargetsItself() bool { return slices.Contains(r.NamedTargets(), r.Namespace) }
-
-// describe names a source for people.
-func describe(s *corev1.Secret) string { return s.Namespace + "/" + s.Name }
-
-// trackers are the labels and annotations by which tools know what they deployed.
-// A copy that bore them would be taken for theirs, and removed or fought over.
-var trackers = []glob.Pattern{
-	Domain + "*",
-	"kubectl.kubernetes.io/*",
-	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", // Argo CD's default, Helm's
-	"argocd.argoproj.io/*",
-	"meta.helm.sh/*", "helm.sh/*",
-	"*fluxcd.io/*",
-	"kapp.k14s.io/*",
-	"config.k8s.io/*", "config.kubernetes.io/*", "cli-utils.sigs.k8s.io/*", // kpt, kustomize
-	"objectset.rio.cattle.io/*", "fleet.cattle.io/*",
-	"kustomize.config.k8s.io/*",
-	"skaffold.dev/*", "pulumi.com/*", "app.terraform.io/*",
-	"velero.io/*",
-}
-
-// allowed returns the entries of m that an allow-list names and no tool tracks.
-func allowed(m map[string]string, patterns []v1alpha1.MetadataGlob) map[string]string {
-	kept := map[string]string{}
-	for key, value := range m {
-		if glob.MatchAny(patterns, key) && !glob.MatchAny(trackers, key) {
-			kept[key] = value
-		}
-	}
-	return kept
-}
-
-// copied lists keys for AnnotationCopied.
-func copied(set, annotations map[string]string) string {
-	var keys []string
-	for key := range set {
-		keys = append(keys, copiedLabel+key)
-	}
-	for key := range annotations {
-		keys = append(keys, copiedAnnotation+key)
-	}
-	slices.Sort(keys)
-	return strings.Join(keys, " ")
-}
-
-const (
-	copiedLabel      = "label:"
-	copiedAnnotation = "annotation:"
-)

@@ -1,0 +1,147 @@
+// Package alarm contains the plain types of the packages below it: occurrences, Events,
+// regarded objects, and the identities of alarms, groups and messages. Its only logic
+// computes keys.
+package alarm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// Occurrence is one increase of an Event's count: the Event happened Increase times since
+// it was last seen.
+type Occurrence struct {
+	// Event is the Event after the increase.
+	Event Event
+	// Increase is how many times the Event happened; at least 1.
+	Increase int64
+	// Position is the resourceVersion of the Event after the increase. Positions of one
+	// cluster are ordered (KEP-5504: comparable resource versions).
+	Position uint64
+	// ObservedAt is when the API server stored the increase, by its own clock, in whole
+	// seconds.
+	ObservedAt time.Time
+}
+
+// Event is the part of an events.k8s.io/v1 Event that expressions, templates and
+// receivers can use.
+type Event struct {
+	// Namespace, Name and UID are those of the Event itself.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+
+	Type   string `json:"type"`
+	Reason string `json:"reason"`
+	Action string `json:"action"`
+	Note   string `json:"note"`
+	// Count is the number of occurrences so far.
+	Count     int64     `json:"count"`
+	FirstSeen time.Time `json:"firstSeen"`
+	LastSeen  time.Time `json:"lastSeen"`
+
+	Regarding           Reference `json:"regarding"`
+	ReportingController string    `json:"reportingController"`
+	ReportingInstance   string    `json:"reportingInstance"`
+}
+
+// Reference names the object that an Event regards.
+type Reference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	// UID may be empty. In a kubelet's Events about its Node, it is the name of the Node.
+	UID       string `json:"uid"`
+	FieldPath string `json:"fieldPath"`
+}
+
+// Object describes the object that an Event regards. If the object is gone or must not be
+// read, only the fields of the Event's own reference are set.
+type Object struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Metadata   ObjectMeta `json:"metadata"`
+	// Node is set for Nodes only.
+	Node Node `json:"node"`
+	// Cause is a sentence that says why a Pod does not run. It is set only for Warnings
+	// and BackOffs that regard a Pod, and only if the cause is known.
+	Cause string `json:"cause"`
+}
+
+// ObjectMeta is the part of an object's metadata that alarms can use.
+type ObjectMeta struct {
+	Namespace         string            `json:"namespace"`
+	Name              string            `json:"name"`
+	UID               string            `json:"uid"`
+	Labels            map[string]string `json:"labels"`
+	Annotations       map[string]string `json:"annotations"`
+	CreationTimestamp time.Time         `json:"creationTimestamp"`
+}
+
+// Node describes a Node beyond its metadata.
+type Node struct {
+	InstanceType string `json:"instanceType"`
+	Zone         string `json:"zone"`
+	// Capacity is what the Node reports, for example cpu: "4", memory: "16Gi".
+	Capacity map[string]string `json:"capacity"`
+}
+
+// Cluster describes the cluster.
+type Cluster struct {
+	Name string `json:"name"`
+	// Nodes is the number of Nodes.
+	Nodes int64 `json:"nodes"`
+}
+
+// Context is the data about an occurrence that is not in its Event.
+type Context struct {
+	Object Object
+	// Resolved is true if the object was found. Otherwise, conditions on its labels
+	// cannot be evaluated.
+	Resolved bool
+	Cluster  Cluster
+}
+
+// Values of ID.Kind. The kind decides the scope: a ClusterAlarm can match every Event, an
+// Alarm only those of its own namespace.
+const (
+	KindAlarm        = "Alarm"
+	KindClusterAlarm = "ClusterAlarm"
+)
+
+// ID names an alarm.
+type ID struct {
+	// Kind is Alarm or ClusterAlarm.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// GroupValue is one of the values that all occurrences of a group share.
+type GroupValue struct {
+	// Key is an entry of spec.group.by, for example regarding.name.
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Key returns the idempotency key of the message that an alarm sends to a receiver about
+// an occurrence: 32 hexadecimal digits. It uses only data that another leader also gets
+// when it reads the same Event.
+func Key(receiver, alarmUID string, occ *Occurrence) string {
+	identity := fmt.Sprintf("%q %q %q %d", receiver, alarmUID, occ.Event.UID, occ.Event.Count)
+	return shortHash(identity)
+}
+
+// GroupKey identifies the group of an alarm's occurrences that share these values, with
+// 32 hexadecimal digits. Without values, the group contains all occurrences of the alarm.
+func GroupKey(alarmUID string, by ...GroupValue) string {
+	return shortHash(fmt.Sprintf("%q %q", alarmUID, by))
+}
+
+func shortHash(identity string) string {
+	sum := sha256.Sum256([]byte(identity))
+	return hex.EncodeToString(sum[:16])
+}

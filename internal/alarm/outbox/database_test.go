@@ -1,0 +1,310 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+func TestOlderFileIsMigratedAndNewerOneLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	commit(t, s, "r", 1, 2)
+	must(t, s.Close())
+
+	known := migrations
+	t.Cleanup(func() { migrations = known })
+	migrations = append(slices.Clone(known), `ALTER TABLE entry ADD COLUMN note TEXT NOT NULL DEFAULT 'new'`)
+	s = open(t, dir)
+	var note string
+	must(t, s.readers.QueryRow(`SELECT note FROM entry WHERE id = 1`).Scan(&note))
+	if note != "new" || s.Backlog("r").Entries != 2 {
+		t.Errorf("migrated: got note %q and %+v, want the new column and both entries", note, s.Backlog("r"))
+	}
+	must(t, s.Close())
+
+	migrations = known
+	if _, err := Open(context.Background(), dir); !errors.Is(err, ErrNewerSchema) {
+		t.Errorf("newer: got %v, want ErrNewerSchema", err)
+	}
+	if got := asides(t, dir); len(got) != 0 {
+		t.Errorf("newer: it was set aside as %v", got)
+	}
+}
+
+// released contains the hashes of the migrations. A file that was made with an edited
+// migration would lack the edit.
+var released = []string{"56c18bb06606"}
+
+func TestAMigrationIsNeverEdited(t *testing.T) {
+	var got []string
+	for _, script := range migrations {
+		got = append(got, fmt.Sprintf("%x", sha256.Sum256([]byte(script)))[:12])
+	}
+	if diff := cmp.Diff(released, got); diff != "" {
+		t.Errorf("a migration was edited: append a new one and add its hash here: %s", diff)
+	}
+}
+
+// asides lists the damaged files in dir.
+func asides(t testing.TB, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, FileName+setAsideInfix+"*"))
+	must(t, err)
+	return names
+}
+
+func TestDamagedFileIsSetAside(t *testing.T) {
+	tests := map[string]func(file []byte) []byte{
+		"garbage":             func(file []byte) []byte { return bytes.Repeat([]byte("garbage!"), len(file)/8) },
+		"short garbage":       func([]byte) []byte { return []byte("garbage") },
+		"header overwritten":  func(file []byte) []byte { return append(make([]byte, 100), file[100:]...) },
+		"truncated":           func(file []byte) []byte { return file[:len(file)/2] },
+		"truncated in a page": func(file []byte) []byte { return file[:len(file)-1000] },
+		"page flipped": func(file []byte) []byte {
+			for i := len(file) / 8192 * 4096; i < len(file)/8192*4096+4096; i++ {
+				file[i] ^= 0xff
+			}
+			return file
+		},
+	}
+	for name, damage := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			commit(t, s, "r", 1, 500)
+			must(t, s.Close())
+			path := filepath.Join(dir, FileName)
+			file, err := os.ReadFile(path)
+			must(t, err)
+			damaged := damage(file)
+			must(t, os.WriteFile(path, damaged, 0o600))
+
+			s = open(t, dir)
+			recovered := s.Recovered()
+			if recovered == nil || !errors.Is(recovered.Cause, ErrCorrupt) {
+				t.Fatalf("recovered: got %v, want ErrCorrupt as the cause", recovered)
+			}
+			if got, err := os.ReadFile(recovered.Path); err != nil || !bytes.Equal(damaged, got) {
+				t.Errorf("the file set aside is not the damaged one (%v)", err)
+			}
+			if diff := cmp.Diff(Snapshot{Backlogs: map[string]Backlog{}}, s.Snapshot()); diff != "" {
+				t.Error(diff)
+			}
+			commit(t, s, "r", 1, 10)
+			if err := deliver(s, "r"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestSoundFileIsNotSetAside(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		s := open(t, dir)
+		commit(t, s, "r", 1, 10)
+		if got := s.Recovered(); got != nil {
+			t.Errorf("recovered: got %v, want nil", got)
+		}
+		must(t, s.Close())
+	}
+}
+
+func TestWALIsSetAsideWithItsFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	must(t, os.WriteFile(path, []byte("garbage"), 0o600))
+	must(t, os.WriteFile(path+"-wal", []byte("its WAL"), 0o600))
+	recovered := open(t, dir).Recovered()
+	if got, err := os.ReadFile(recovered.Path + "-wal"); string(got) != "its WAL" {
+		t.Errorf("got %q, %v, want the WAL beside %s", got, err, recovered.Path)
+	}
+}
+
+func TestOnlyTheNewestDamagedFilesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	clock := testingclock.NewFakePassiveClock(day)
+	var want []string
+	for range maxSetAside + 2 {
+		must(t, os.WriteFile(filepath.Join(dir, FileName), []byte("garbage"), 0o600))
+		s, err := Open(context.Background(), dir, WithClock(clock))
+		must(t, err)
+		want = append(want, s.Recovered().Path)
+		must(t, s.Close())
+		clock.SetTime(clock.Now().Add(time.Second))
+	}
+	if diff := cmp.Diff(want[2:], asides(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// fill commits until there is no space. It checks that the failed commit changed nothing.
+func fill(t *testing.T, s *Store) {
+	t.Helper()
+	for {
+		before := s.Snapshot()
+		from := int(before.Position) + 1
+		err := s.Commit(context.Background(), Batch{Position: before.Position + 10, Entries: entries("r", from, 10)})
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, ErrFull) {
+			t.Fatalf("got %v, want ErrFull", err)
+		}
+		if diff := cmp.Diff(before, s.Snapshot()); diff != "" {
+			t.Error(diff)
+		}
+		if got := pending(t, s, "r"); int64(len(got)) != before.Backlogs["r"].Entries {
+			t.Errorf("got %d pending, want %d", len(got), before.Backlogs["r"].Entries)
+		}
+		return
+	}
+}
+
+func TestAFullFileLosesNothingAndWorksAgain(t *testing.T) {
+	s := open(t, t.TempDir(), WithMaxPages(100))
+	fill(t, s)
+	_, err := s.Acknowledge(context.Background(), prepare(t, s, "r", 20))
+	must(t, err)
+	commit(t, s, "r", int(s.State().Position)+1, 10)
+}
+
+// Entries of past digests must not take the space of entries that wait.
+func TestAFullFileDropsPastDigestsFirst(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, WithMaxPages(200))
+	fill(t, s)
+	n := len(pending(t, s, "r"))
+	_, err := s.Acknowledge(context.Background(), prepare(t, s, "r", n))
+	must(t, err)
+	kept := len(inspectReceiver(t, dir, "r", 0).Digested)
+	for range n / 10 {
+		commit(t, s, "r", int(s.State().Position)+1, 10)
+	}
+	if left := len(inspectReceiver(t, dir, "r", 0).Digested); kept == 0 || left >= kept {
+		t.Errorf("%d of %d are kept in a full file", left, kept)
+	}
+}
+
+func TestFullDiskLosesNothingAndWorksAgain(t *testing.T) {
+	mount := t.TempDir()
+	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here (it takes root): %v", err)
+	}
+	t.Cleanup(func() { must(t, syscall.Unmount(mount, 0)) })
+	ballast := filepath.Join(mount, "ballast")
+	must(t, os.WriteFile(ballast, make([]byte, 512<<10), 0o600))
+
+	s := open(t, filepath.Join(mount, "data"))
+	fill(t, s)
+	must(t, os.Remove(ballast))
+	want := s.State().Position + 10
+	commit(t, s, "r", int(want)-9, 10)
+	must(t, s.Close())
+	s = open(t, filepath.Join(mount, "data"))
+	if got := s.State().Position; got != want || s.Recovered() != nil {
+		t.Errorf("after opening again: got position %d, recovered %v, want %d", got, s.Recovered(), want)
+	}
+	must(t, s.Close())
+}
+
+func TestTheFileShrinksAfterRemovals(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	s := open(t, dir)
+	commit(t, s, "r", 1, 10*chunk)
+	must(t, s.Close())
+	large := size(t, dir)
+
+	s = open(t, dir)
+	_, err := s.DropReceiver(ctx, "r")
+	must(t, err)
+	must(t, s.Close())
+	if small := size(t, dir); small > large/2 {
+		t.Errorf("got %d bytes of %d before, want less than half", small, large)
+	}
+}
+
+func size(t *testing.T, dir string) int64 {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, FileName))
+	must(t, err)
+	return info.Size()
+}
+
+// The cost of an operation must not depend on how much else the outbox contains. Every
+// query uses an index that returns the entries of a receiver in the wanted order.
+func TestNoQueryReadsMoreThanItReturns(t *testing.T) {
+	const inOrderOfAge = "SEARCH entry USING COVERING INDEX entry_by_age (receiver=? AND id"
+	tests := map[string]struct {
+		query string
+		want  string
+	}{
+		"pending":        {selectPending, "SEARCH entry USING INDEX entry_by_age (receiver=? AND id>?)"},
+		"old":            {selectOld, inOrderOfAge},
+		"preparable":     {selectPreparable, inOrderOfAge},
+		"nth by id":      {byID.nth(), inOrderOfAge},
+		"nth unprepared": {unprepared.nth(), inOrderOfAge},
+		"nth position":   {byPosition.nth(), "SEARCH entry USING COVERING INDEX entry_by_position (receiver=? AND position<?)"},
+		"by id":          {deleteEntries(byID), "SEARCH entry USING INDEX entry_by_age (receiver=? AND id<?)"},
+		"unprepared":     {deleteEntries(unprepared), "SEARCH entry USING COVERING INDEX entry_by_age (receiver=? AND id>? AND id<?)"},
+		"by position":    {deleteEntries(byPosition), "SEARCH entry USING INDEX entry_by_position (receiver=? AND position<?)"},
+		"alarm counts":   {selectAlarmCounts(byID), "SEARCH entry USING INDEX entry_by_age (receiver=? AND id<?)"},
+		"lowest":         {selectLowest, "SEARCH entry USING COVERING INDEX entry_by_position (receiver=?)"},
+		"attempt":        {selectAttempt, "SEARCH attempt USING INDEX sqlite_autoindex_attempt_1 (receiver=?)"},
+		"event count":    {deleteCount, "SEARCH event_count USING PRIMARY KEY (uid=?)"},
+		"group":          {selectGroup, "SEARCH open_group USING PRIMARY KEY (receiver=? AND id=?)"},
+		"old groups":     {selectOldGroups, "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=?"},
+		"next due":       {selectNextDue, "SEARCH held USING INDEX held_by_due (due>?)"},
+		"parts":          {selectParts, "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=?"},
+		"parts released": {updateParts, "SEARCH held USING INDEX held_by_group (receiver=? AND group_id=? AND due=?)"},
+		"group exists":   {selectGroupExists, "SEARCH open_group USING COVERING INDEX group_by_id (id=?)"},
+		"reference":      {selectReference, "SEARCH open_group USING PRIMARY KEY (receiver=? AND id=?)"},
+		"parts by id":    {deleteParts(byID), "SEARCH held USING INDEX held_by_entry (entry=?)"},
+		"window":         {selectWindow, "SEARCH window USING PRIMARY KEY (id=?)"},
+		"digest limit":   {selectDigestedFloor, inOrderOfAge},
+		"of a digest":    {selectDigestedEntries, "SEARCH entry USING INDEX entry_by_age (receiver=? AND id>? AND id<?)"},
+		"digested":       {deleteDigestedOf, "SEARCH digested USING COVERING INDEX digested_by_receiver (receiver=? AND id<?)"},
+		"old windows":    {deleteOldWindows, "SEARCH window USING COVERING INDEX window_by_end (until<?)"},
+	}
+	s := open(t, t.TempDir())
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			plan := explain(t, s, tc.query)
+			if !strings.Contains(plan, tc.want) {
+				t.Errorf("got\n%s\nwant %s", plan, tc.want)
+			}
+			if strings.Contains(plan, "SCAN") || strings.Contains(plan, "ORDER BY") {
+				t.Errorf("it scans or sorts:\n%s", plan)
+			}
+		})
+	}
+}
+
+func explain(t *testing.T, s *Store, query string) string {
+	t.Helper()
+	var plan strings.Builder
+	parameters := make([]any, 1+strings.Count(query, "?2")+strings.Count(query, "?3")+strings.Count(query, "?4"))
+	rows, err := s.readers.QueryContext(context.Background(), `EXPLAIN QUERY PLAN `+query, parameters...)
+	must(t, each(rows, err, func(rows *sql.Rows) error {
+		var id, parent, unused int
+		var detail string
+		err := rows.Scan(&id, &parent, &unused, &detail)
+		plan.WriteString(detail + "\n")
+		return err
+	}))
+	return plan.String()
+}

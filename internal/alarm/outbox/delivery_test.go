@@ -1,0 +1,227 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+func TestAPreparedMessageIsTheSameAfterARestart(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	s := open(t, dir, WithClock(testingclock.NewFakePassiveClock(day)))
+	commit(t, s, "r", 1, 5)
+	want := prepare(t, s, "r", 3)
+	if want.Entries != 3 || want.Count != 3 || want.Oldest != day || want.FirstTried != day {
+		t.Errorf("got %+v, want 3 entries, 3 occurrences, both times %v", want, day)
+	}
+	must(t, s.Close())
+
+	got, err := open(t, dir).Prepared(ctx, "r")
+	must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPreparedEntriesAreNotPending(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	commit(t, s, "r", 1, 4)
+	prepare(t, s, "r", 2)
+	if diff := cmp.Diff([]uint64{3, 4}, pending(t, s, "r")); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := s.Prepare(ctx, "r", 4, "second", nil); !errors.Is(err, ErrUnacknowledged) {
+		t.Errorf("a second attempt: got %v, want ErrFrozen", err)
+	}
+}
+
+func TestPrepareWithoutEntriesFails(t *testing.T) {
+	s := open(t, t.TempDir())
+	if _, err := s.Prepare(context.Background(), "r", 4, "key", nil); !errors.Is(err, ErrNothingPending) {
+		t.Errorf("got %v, want ErrNothingPending", err)
+	}
+}
+
+func TestAcknowledgeRemovesOnlyTheEntriesOfTheMessage(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	batch := Batch{Position: 3, Entries: entries("r", 1, 3)}
+	batch.Entries[0].Alarm, batch.Entries[0].Count = "Alarm/shop/other", 7
+	must(t, s.Commit(ctx, batch))
+	a := prepare(t, s, "r", 3)
+	commit(t, s, "r", 4, 1)
+	commit(t, s, "other", 5, 1)
+
+	counts, err := s.Acknowledge(ctx, a)
+	must(t, err)
+	if diff := cmp.Diff(Counts{"Alarm/shop/other": 7, "Alarm/shop/rollouts": 2}, counts); diff != "" {
+		t.Error(diff)
+	}
+	want := map[string]Backlog{"r": {Entries: 1, Lowest: 4}, "other": {Entries: 1, Lowest: 5}}
+	if diff := cmp.Diff(want, s.Snapshot().Backlogs); diff != "" {
+		t.Error(diff)
+	}
+
+	counts, err = s.Acknowledge(ctx, a)
+	must(t, err)
+	if diff := cmp.Diff(Counts{}, counts); diff != "" {
+		t.Errorf("acknowledged twice: %s", diff)
+	}
+	if diff := cmp.Diff([]uint64{4}, pending(t, s, "r")); diff != "" {
+		t.Errorf("acknowledged twice: %s", diff)
+	}
+}
+
+func TestAcknowledgeRemovesALargeDigestCompletely(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	commit(t, s, "r", 1, 3*chunk+1)
+	counts, err := s.Acknowledge(ctx, prepare(t, s, "r", 3*chunk))
+	must(t, err)
+	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3 * chunk}, counts); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]uint64{3*chunk + 1}, pending(t, s, "r")); diff != "" {
+		t.Error(diff)
+	}
+	prepare(t, s, "r", 1)
+}
+
+// A crash between two chunks leaves a part of a delivered message.
+func TestAMessageIsNotSentAgainAfterACrashInAcknowledge(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	s := open(t, dir)
+	commit(t, s, "r", 1, 2*chunk)
+	a := prepare(t, s, "r", 2*chunk-1)
+	must(t, s.write(ctx, "acknowledge the first chunk", func(ctx context.Context, tx *tx) error {
+		_, _, err := tx.acknowledge(ctx, a, time.Time{})
+		return err
+	}))
+	if got, err := s.Prepared(ctx, "r"); got != nil || err != nil {
+		t.Errorf("prepared: got %v, %v, want none", got, err)
+	}
+	if diff := cmp.Diff([]uint64{2 * chunk}, pending(t, s, "r")); diff != "" {
+		t.Error(diff)
+	}
+	must(t, s.Close())
+
+	s = open(t, dir)
+	if got := s.Backlog("r"); got != (Backlog{Entries: 1, Lowest: 2 * chunk}) {
+		t.Errorf("after opening again: got %+v, want the one entry that was not prepared", got)
+	}
+	prepare(t, s, "r", 1)
+}
+
+func TestEntriesOfADigestCanBeInspected(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	clk := testingclock.NewFakePassiveClock(day)
+	s := open(t, dir, WithClock(clk))
+	commit(t, s, "r", 1, 4)
+	digest := prepare(t, s, "r", 3)
+	clk.SetTime(day.Add(time.Minute))
+	_, err := s.Acknowledge(ctx, digest)
+	must(t, err)
+	_, err = s.Acknowledge(ctx, prepare(t, s, "r", 1))
+	must(t, err)
+
+	got := inspectReceiver(t, dir, "r", 0)
+	if got.Entries != 0 || len(got.Waiting) != 0 {
+		t.Errorf("%+v waits", got.Waiting)
+	}
+	var want []DigestedEntry
+	for _, id := range []int64{3, 2, 1} {
+		want = append(want, DigestedEntry{
+			Entry:  Entry{ID: id, Receiver: "r", Alarm: "Alarm/shop/rollouts", Count: 1, CreatedAt: day, Payload: payload},
+			Digest: "key", Delivered: true, EndedAt: day.Add(time.Minute),
+		})
+	}
+	if diff := cmp.Diff(want, got.Digested); diff != "" {
+		t.Error(diff)
+	}
+
+	_, err = s.DropReceiver(ctx, "r")
+	must(t, err)
+	if got := inspectReceiver(t, dir, "r", 0); len(got.Digested) > 0 {
+		t.Error("it is kept though the receiver is gone")
+	}
+}
+
+func TestInspectShowsThatADigestWasGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	commit(t, s, "r", 1, 2)
+	a := prepare(t, s, "r", 2)
+	a.GivenUp = true
+	_, err := s.Acknowledge(context.Background(), a)
+	must(t, err)
+	got := inspectReceiver(t, dir, "r", 0)
+	if len(got.Digested) != 2 || got.Digested[0].Delivered {
+		t.Errorf("got %+v", got.Digested)
+	}
+}
+
+func TestEntriesOfDigestsAreKeptUpToALimit(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	clk := testingclock.NewFakePassiveClock(day)
+	s := open(t, dir, WithClock(clk))
+	settle := func(receiver string, from, n int) {
+		t.Helper()
+		commit(t, s, receiver, from, n)
+		_, err := s.Acknowledge(ctx, prepare(t, s, receiver, n))
+		must(t, err)
+	}
+	settle("r", 1, 2*chunk+500)
+	got := inspectReceiver(t, dir, "r", 0).Digested
+	if len(got) != maxDigested || got[0].ID != 2*chunk+500 || got[maxDigested-1].ID != chunk+501 {
+		t.Errorf("kept %d, from %d on, of the newest %d", len(got), got[len(got)-1].ID, maxDigested)
+	}
+	settle("r", 3_001, 10)
+	if got := inspectReceiver(t, dir, "r", 0).Digested; len(got) != maxDigested || got[0].ID != 2*chunk+510 {
+		t.Errorf("kept %d, %d the newest", len(got), got[0].ID)
+	}
+
+	clk.SetTime(day.Add(digestedLife))
+	settle("other", 4_001, 2)
+	if got := inspectReceiver(t, dir, "r", 0).Digested; len(got) != 0 {
+		t.Errorf("%d are kept after a day", len(got))
+	}
+	for i := range maxDigestedAll/maxDigested + 1 {
+		clk.SetTime(clk.Now().Add(time.Second))
+		settle(fmt.Sprint("flooded-", i), 5_000+i*maxDigested, maxDigested)
+	}
+	all := 0
+	v, err := Inspect(ctx, dir, 0, everyReceiver)
+	must(t, err)
+	for _, o := range v.Receivers {
+		all += len(o.Digested)
+	}
+	if all == 0 || all > maxDigestedAll {
+		t.Errorf("%d are kept of all receivers", all)
+	}
+}
+
+// The next start continues the removal.
+func TestEntriesOfADigestAreKeptAfterACrashInAcknowledge(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	clk := WithClock(testingclock.NewFakePassiveClock(day))
+	s := open(t, dir, clk)
+	commit(t, s, "r", 1, chunk+10)
+	a := prepare(t, s, "r", chunk+10)
+	a.GivenUp = true
+	must(t, s.write(ctx, "acknowledge a part", func(ctx context.Context, tx *tx) error {
+		_, _, err := tx.acknowledge(ctx, a, day)
+		return err
+	}))
+	if got := inspectReceiver(t, dir, "r", 0); got.Entries != 0 {
+		t.Errorf("%d acknowledged entries are shown as waiting", got.Entries)
+	}
+	must(t, s.Close())
+	must(t, open(t, dir, clk).Close())
+	got := inspectReceiver(t, dir, "r", 0).Digested
+	if len(got) != maxDigested || got[0].ID != chunk+10 || got[0].Delivered || got[maxDigested-1].Delivered {
+		t.Errorf("kept %d, %+v the newest", len(got), got[0].EndedAt)
+	}
+}

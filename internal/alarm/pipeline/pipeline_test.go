@@ -1,0 +1,103 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
+)
+
+func TestAlarmsAreLoadedBeforeEventsAreRead(t *testing.T) {
+	store, err := outbox.Open(t.Context(), t.TempDir())
+	must(t, err)
+	defer func() { must(t, store.Close()) }()
+	s := newSimulation(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	loaded, read := false, false
+	p := New(Config{
+		ClusterUID: "cluster", Outbox: store, Checkpoint: &simulatedCheckpoint{s: s},
+		Source: sourceFunc(func(context.Context, source.Handler) {
+			read = true
+			if !loaded {
+				t.Error("the alarms are not loaded")
+			}
+			cancel()
+		}),
+		Dispatcher: noop{}, Alarms: NewAlarms(), Enricher: noop{}, Reporter: noop{},
+		LoadAlarms: func(context.Context) error { loaded = true; return nil },
+		Observe:    func(context.Context, []alarm.Occurrence) {},
+		Clock:      s.clock, Log: logr.Discard(),
+	})
+	must(t, p.Start(ctx))
+	if !read {
+		t.Error("the source was not started")
+	}
+}
+
+// A damaged outbox is set aside when it is opened the next time. The operator must therefore
+// end, and not retry forever.
+func TestDamagedOutboxEndsTheRun(t *testing.T) {
+	dir := t.TempDir()
+	store, err := outbox.Open(t.Context(), dir)
+	must(t, err)
+	defer func() { _ = store.Close() }() // can fail, because it is damaged
+	s := newSimulation(t, 1)
+	events := sourceFunc(func(ctx context.Context, handle source.Handler) {
+		counts := manyCounts()
+		must(t, handle(ctx, source.Batch{Position: 1, Counts: counts}))
+		damage(t, dir)
+		for ctx.Err() == nil { // as the source does
+			_ = handle(ctx, source.Batch{Position: 2, Counts: counts})
+		}
+	})
+	p := New(Config{
+		ClusterUID: "cluster", Source: events, Outbox: store, Checkpoint: &simulatedCheckpoint{s: s},
+		Dispatcher: noop{}, Alarms: NewAlarms(), Enricher: noop{}, Reporter: noop{},
+		LoadAlarms: func(context.Context) error { return nil },
+		Observe:    func(context.Context, []alarm.Occurrence) {},
+		Clock:      clocktesting.NewFakeClock(s.clock.Now()), Log: logr.Discard(),
+	})
+	if err := p.Start(t.Context()); !errors.Is(err, outbox.ErrCorrupt) {
+		t.Errorf("Start returned %v", err)
+	}
+}
+
+// manyCounts returns more counts than SQLite keeps in memory, so that it must read the disk.
+func manyCounts() []source.Count {
+	counts := make([]source.Count, 250_000)
+	for i := range counts {
+		counts[i] = source.Count{UID: uuid.NewString(), Count: 1, Position: 1}
+	}
+	return counts
+}
+
+type sourceFunc func(ctx context.Context, handle source.Handler)
+
+func (f sourceFunc) Run(ctx context.Context, _ source.Start, handle source.Handler) error {
+	f(ctx, handle)
+	return nil
+}
+
+// damage overwrites the files of the outbox, like a failing disk.
+func damage(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{outbox.FileName, outbox.FileName + "-wal"} {
+		file, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
+		must(t, err)
+		info, err := file.Stat()
+		must(t, err)
+		_, err = file.WriteAt(bytes.Repeat([]byte("x"), int(info.Size())), 0)
+		must(t, err)
+		must(t, file.Close())
+	}
+}

@@ -1,0 +1,281 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
+)
+
+// simulation is everything outside of a replica: the API server's Events, the checkpoint,
+// and what receivers got.
+type simulation struct {
+	t         *testing.T
+	rand      *rand.Rand
+	clock     *clocktesting.FakeClock
+	compiled  *match.Alarm
+	receivers []string
+	// quickOnly: all receivers are quick, so that only windows make a replay start earlier.
+	quickOnly bool
+	// often is an alarm with a threshold and the receiver "often".
+	often *match.Alarm
+	// grouped is an alarm with groups and the receiver "grouped".
+	grouped *match.Alarm
+
+	events     []alarm.Occurrence
+	checkpoint checkpoint.Checkpoint
+	writes     int
+	// got counts the accepted occurrences, by receiver and key.
+	got map[string]int
+	// again is how often each of them can have been repeated.
+	again map[string]int
+	// notInCheckpoint were accepted since the checkpoint was last written.
+	notInCheckpoint map[string]bool
+}
+
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	t.Helper()
+	s := &simulation{
+		quickOnly: seed%2 == 1,
+		t:         t, rand: rand.New(rand.NewPCG(seed, 1)), receivers: []string{"quick", "slow", "dead"},
+		clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)),
+		got:   map[string]int{}, again: map[string]int{}, notInCheckpoint: map[string]bool{},
+	}
+	compiler, err := match.NewCompiler()
+	must(t, err)
+	s.compiled, err = compiler.Compile(match.Definition{
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "all"}, UID: "alarm",
+		Spec:      v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{}}},
+		Receivers: s.receivers,
+	})
+	must(t, err)
+	s.often, err = compiler.Compile(match.Definition{
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "often"}, UID: "often",
+		Spec: v1alpha1.AlarmSpec{
+			Match:     []v1alpha1.EventMatch{{}},
+			Threshold: &v1alpha1.AlarmThreshold{Count: oftenCount, WithinSeconds: oftenWithin},
+		},
+		Receivers: []string{"often"},
+	})
+	must(t, err)
+	s.grouped, err = compiler.Compile(match.Definition{
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "grouped"}, UID: "grouped",
+		Spec: v1alpha1.AlarmSpec{
+			Match: []v1alpha1.EventMatch{{}},
+			Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32(5)), IntervalSeconds: new(int32(60))},
+		},
+		Receivers: []string{"grouped"},
+	})
+	must(t, err)
+	return s
+}
+
+// The threshold of the alarm often.
+const oftenCount, oftenWithin = 10, 120
+
+// addEvents adds Events to the API server. Positions have gaps, because the source does not
+// see other writes.
+func (s *simulation) addEvents(n int) {
+	for range n {
+		position := uint64(10)
+		if len(s.events) > 0 {
+			position = s.events[len(s.events)-1].Position + 1 + s.rand.Uint64N(3)
+		}
+		s.clock.Step(time.Duration(s.rand.IntN(20)) * time.Second)
+		s.events = append(s.events, alarm.Occurrence{
+			Event:    alarm.Event{UID: fmt.Sprint("event-", position), Count: 1, Namespace: "shop", Regarding: alarm.Reference{Name: fmt.Sprint("web-", s.rand.IntN(3))}},
+			Increase: 1 + s.rand.Int64N(2), Position: position, ObservedAt: s.clock.Now(),
+		})
+	}
+}
+
+// simulatedCheckpoint is a CheckpointStore that detects other writers, like checkpoint.Store.
+type simulatedCheckpoint struct {
+	s    *simulation
+	seen int
+}
+
+func (c *simulatedCheckpoint) Read(context.Context) (checkpoint.Checkpoint, bool, error) {
+	c.seen = c.s.writes
+	return c.s.checkpoint, c.s.writes > 0, nil
+}
+
+func (c *simulatedCheckpoint) Write(_ context.Context, value checkpoint.Checkpoint) error {
+	if c.seen != c.s.writes {
+		return checkpoint.ErrDeposed
+	}
+	c.s.writes++
+	c.seen = c.s.writes
+	c.s.checkpoint = value
+	clear(c.s.notInCheckpoint)
+	return nil
+}
+
+// replica is one process with a disk.
+type replica struct {
+	s   *simulation
+	dir string
+}
+
+// term is the leadership of a replica until it crashes.
+type term struct {
+	*Pipeline
+	s     *simulation
+	start source.Start
+}
+
+func (r *replica) lead(ctx context.Context) *term {
+	r.s.t.Helper()
+	store, err := outbox.Open(ctx, r.dir, outbox.WithClock(r.s.clock))
+	must(r.s.t, err)
+	alarms := NewAlarms()
+	alarms.Set("all", "1", r.s.compiled)
+	alarms.Set("often", "1", r.s.often)
+	alarms.Set("grouped", "1", r.s.grouped)
+	p := New(Config{
+		Observe:    func(context.Context, []alarm.Occurrence) {},
+		ClusterUID: "cluster", Outbox: store, Checkpoint: &simulatedCheckpoint{s: r.s},
+		Dispatcher: noop{}, Alarms: alarms, Enricher: noop{}, Reporter: noop{},
+		Clock: r.s.clock, Log: logr.Discard(),
+	})
+	last := r.s.checkpoint.Epoch
+	state := store.State()
+	if last != state.Epoch && last != state.NextEpoch {
+		for key := range r.s.notInCheckpoint {
+			r.s.again[key]++
+		}
+	}
+	start, err := p.takeOver(ctx)
+	must(r.s.t, err)
+	return &term{Pipeline: p, s: r.s, start: start}
+}
+
+// crash ends the term. Nothing is written after it.
+func (t *term) crash() { must(t.s.t, t.Outbox.Close()) }
+
+// read reads at most n Events in batches of random sizes.
+func (t *term) read(ctx context.Context, n int) {
+	position := t.Outbox.State().Position
+	if position == 0 && t.start.Position == 0 {
+		must(t.s.t, t.handle(ctx, source.Batch{Position: 1})) // what a source that starts from now does first
+		return
+	}
+	var batch source.Batch
+	for _, occ := range t.s.events {
+		if occ.Position <= position || n == 0 {
+			continue
+		}
+		n--
+		batch.Occurrences = append(batch.Occurrences, occ)
+		batch.Position = occ.Position
+		if t.s.rand.IntN(3) == 0 {
+			must(t.s.t, t.handle(ctx, batch))
+			batch = source.Batch{}
+		}
+	}
+	if len(batch.Occurrences) > 0 {
+		must(t.s.t, t.handle(ctx, batch))
+	}
+}
+
+// deliver sends at most n messages to a receiver. With crash, the last one is sent and not
+// acknowledged, because the process crashes between the two.
+func (t *term) deliver(ctx context.Context, receiver string, n int, crash bool) {
+	for i := range n {
+		attempt, err := t.Outbox.Prepared(ctx, receiver)
+		must(t.s.t, err)
+		if attempt == nil {
+			entries, err := t.Outbox.Pending(ctx, receiver, 0, 1)
+			must(t.s.t, err)
+			if len(entries) == 0 {
+				return
+			}
+			attempt, err = t.Outbox.Prepare(ctx, receiver, entries[0].ID, entries[0].Key, entries[0].Payload)
+			must(t.s.t, err)
+		}
+		last := crash && i == n-1
+		for _, key := range deliveredKeys(receiver, attempt) {
+			t.s.got[key]++
+			t.s.notInCheckpoint[key] = true
+			if last {
+				t.s.again[key]++
+			}
+		}
+		if last {
+			return
+		}
+		_, err = t.Outbox.Acknowledge(ctx, attempt)
+		must(t.s.t, err)
+	}
+}
+
+// deliveredKeys returns the keys of the occurrences in a message, with the receiver.
+func deliveredKeys(receiver string, a *outbox.Attempt) []string {
+	var parts []string
+	if a.Group == "" {
+		return []string{receiver + "/" + a.Key}
+	}
+	for part := range strings.FieldsSeq(string(a.Body)) {
+		parts = append(parts, receiver+"/"+part)
+	}
+	return parts
+}
+
+// deliverGroups sends at most n messages of groups that are due.
+func (t *term) deliverGroups(ctx context.Context, n int, crash bool) {
+	_, err := t.Outbox.Release(ctx, func(_ outbox.Group, parts []outbox.Entry, _ int64) (string, []byte, error) {
+		var keys []byte
+		for i := range parts {
+			keys = append(append(keys, parts[i].Key...), ' ')
+		}
+		return "+" + parts[0].Key, keys, nil
+	})
+	must(t.s.t, err)
+	t.deliver(ctx, "grouped", n, crash)
+}
+
+// deliverAll sends all pending messages.
+func (t *term) deliverAll(ctx context.Context) {
+	for _, receiver := range append(t.s.receivers, "often") {
+		t.deliver(ctx, receiver, 1000, false)
+	}
+	t.deliverGroups(ctx, 1000, false)
+}
+
+// noop implements the parts of a pipeline that a test does not need.
+type noop struct{}
+
+func (noop) Run(context.Context) error                               { return nil }
+func (noop) Wake(...string)                                          {}
+func (noop) Context(context.Context, *alarm.Event) alarm.Context     { return alarm.Context{} }
+func (noop) Evaluated(alarm.ID, match.Outcome, error, int64)         {}
+func (noop) Queued(string, int64)                                    {}
+func (noop) GroupLimitReached(alarm.ID)                              {}
+func (noop) Merged(int64)                                            {}
+func (noop) Suppressed(alarm.ID, Suppression, int64)                 {}
+func (noop) Dropped(string, outbox.Counts, notify.DropCause, string) {}
+func (noop) Reset(context.Context, string)                           {}
+func (noop) Delivered(string, notify.Delivery, outbox.Counts)        {}
+func (noop) Failing(string, *notify.SendError)                       {}
+func (noop) Recovered(string)                                        {}
+func (noop) ThreadLost(string, string)                               {}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,242 @@
+package secretshare
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+var copyKey = types.NamespacedName{Namespace: "target", Name: "shared"}
+
+// newSyncedFixture returns a fixture whose copy is up to date.
+func newSyncedFixture(t *testing.T) *fixture {
+	t.Helper()
+	r := newFixture(t)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
+	r.expectCopy("first")
+	r.expectReady(v1alpha1.ReasonReady)
+	return r
+}
+
+func (r *fixture) secret(namespace string) *corev1.Secret {
+	r.t.Helper()
+	secret := &corev1.Secret{}
+	r.must(r.Get(r.t.Context(), client.ObjectKey{Namespace: namespace, Name: "shared"}, secret))
+	return secret
+}
+
+// Every change of a namespace reconciles the rule, and a new watch repeats known versions.
+func TestARuleInSyncSendsNoRequests(t *testing.T) {
+	r := newSyncedFixture(t)
+	source, copied := r.secret("source"), r.secret("target")
+	r.requests = nil
+	r.observe(source)
+	r.observe(copied)
+	r.converge()
+	if len(r.requests) > 0 {
+		t.Errorf("requests: %q, want none", r.requests)
+	}
+}
+
+func TestNoCopyIsMadeBeforeItsRuleHasAFinalizer(t *testing.T) {
+	r := newFixture(t)
+	rule, err := r.rule()
+	r.must(err)
+	rule.Finalizers = nil
+	r.must(r.Update(t.Context(), rule))
+	r.putSource("first")
+	r.patchError = apierrors.NewConflict(corev1.Resource("clustersecretshares"), "rule", nil)
+	r.converge()
+	r.expectNoCopy()
+	r.patchError = nil
+	r.converge()
+	r.expectCopy("first")
+}
+
+// Before the first list of all Secrets, the store does not know the existing copies.
+func TestNothingIsWrittenBeforeTheFirstListOfSecrets(t *testing.T) {
+	r := newSyncedFixture(t)
+	copied := r.secret("target")
+	r.startUnlisted()
+	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.CopyLabels = []v1alpha1.MetadataGlob{"*"} })
+	r.requests = nil
+	r.reconcileRule()
+	r.queue = append(r.queue, workItem{Rule: kube.Key{Kind: v1alpha1.KindClusterSecretShare, Name: "rule"}, Namespace: "target"})
+	r.sync()
+	r.reconcileRule()
+	if len(r.requests) != 1 || r.requests[0] != "get source/shared" {
+		t.Errorf("requests: %q, want only a read of the source", r.requests)
+	}
+	r.observe(copied)
+	r.store().OnList(t.Context(), func(types.NamespacedName) bool { return true })
+	r.converge()
+	r.expectReady(v1alpha1.ReasonReady)
+	if rule, err := r.rule(); err != nil || rule.Status.ObservedGeneration != rule.Generation {
+		t.Errorf("the status has generation %d: %v", rule.Status.ObservedGeneration, err)
+	}
+}
+
+// A watch that was interrupted for too long begins with a new list.
+func TestAMissedDeletionIsNoticedAtTheNextList(t *testing.T) {
+	t.Run("a source", func(t *testing.T) {
+		r := newSyncedFixture(t)
+		r.must(r.Delete(t.Context(), r.secret("source")))
+		r.store().OnList(t.Context(), func(name types.NamespacedName) bool { return name == copyKey })
+		r.converge()
+		r.expectNoCopy()
+		r.expectReady(v1alpha1.ReasonSourceNotFound)
+	})
+	t.Run("a copy", func(t *testing.T) {
+		r := newSyncedFixture(t)
+		r.must(r.Delete(t.Context(), r.secret("target")))
+		r.store().OnList(t.Context(), func(name types.NamespacedName) bool { return name != copyKey })
+		r.converge()
+		r.expectCopy("first")
+	})
+}
+
+func TestACopyIsCreatedWhenTheConflictingSecretIsDeleted(t *testing.T) {
+	r := newFixture(t)
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "shared"}, Data: map[string][]byte{"key": []byte("foreign")}}
+	r.must(r.Create(t.Context(), foreign))
+	r.observe(foreign)
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
+	r.expectCopy("foreign")
+	r.expectReady(v1alpha1.ReasonConflict)
+	r.must(r.Delete(t.Context(), foreign))
+	r.store().OnDelete(t.Context(), copyKey)
+	r.converge()
+	r.expectCopy("first")
+	r.expectReady(v1alpha1.ReasonReady)
+}
+
+func TestASuspendedRuleKeepsItsCopies(t *testing.T) {
+	r := newSyncedFixture(t)
+	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Suspend = true })
+	r.converge()
+	r.putSource("second")
+	r.converge()
+	r.expectCopy("first")
+	r.expectReady(v1alpha1.ReasonSuspended)
+}
+
+func TestTheStatusListsTwentyNamespacesAndCountsAll(t *testing.T) {
+	r := newFixture(t)
+	rule := r.controllers.rules[0]
+	targets := map[string]target{}
+	for i := range 25 {
+		targets[fmt.Sprint("target-", i)] = target{}
+	}
+	p := &plan{
+		key: kube.Key{Kind: rule.kind, Name: "many"}, rule: &share.Rule{}, targets: targets,
+		sources: sources{wanted: map[string]wantedCopy{"shared": {}}},
+	}
+	r.store().setPlan(p)
+	for namespace := range targets {
+		item := workItem{p.key, namespace}
+		r.store().beginSync(item)
+		r.store().endSync(item, p, syncResult{failed: 1, reason: v1alpha1.ReasonCopyFailed, done: true})
+	}
+	var status v1alpha1.SecretShareStatus
+	rule.setCounts(&status, p, readiness{})
+	if status.Desired != 25 || status.Failed != 25 || len(status.Failing) != 20 {
+		t.Errorf("%d of %d have failed, %d are listed", status.Failed, status.Desired, len(status.Failing))
+	}
+}
+
+// The source exists, and the key may be added again.
+func TestNoCopyIsRemovedWhileItsSourceLacksAKey(t *testing.T) {
+	r := newFixture(t)
+	r.change(func(spec *v1alpha1.ClusterSecretShareSpec) { spec.Keys = []v1alpha1.SecretKeyMapping{{From: "key"}} })
+	r.putSource("first")
+	r.reconcileRule()
+	r.converge()
+	r.expectCopy("first")
+	source := r.secret("source")
+	source.Data = map[string][]byte{"other": []byte("x")}
+	r.must(r.Update(t.Context(), source))
+	r.observe(source)
+	r.reconcileRule()
+	r.converge()
+	r.expectReady(v1alpha1.ReasonKeyNotFound)
+	r.expectCopy("first")
+}
+
+// A later start does not revert what an administrator has changed or deleted.
+func TestTheDefaultRuleIsCreatedAtTheFirstStartOnly(t *testing.T) {
+	r := newFixture(t)
+	key := client.ObjectKey{Name: defaultRule}
+	start := func() { r.must(EnsureDefault(t.Context(), r, "bongsu-system")) }
+	start()
+	var rule v1alpha1.ClusterSecretShare
+	r.must(r.Get(t.Context(), key, &rule))
+	rule.Spec.Source.Type = "example.com/other"
+	r.must(r.Update(t.Context(), &rule))
+	start()
+	r.must(r.Get(t.Context(), key, &rule))
+	if rule.Spec.Source.Type != "example.com/other" {
+		t.Errorf("the type is %q again", rule.Spec.Source.Type)
+	}
+	r.must(r.Delete(t.Context(), &rule))
+	start()
+	if err := r.Get(t.Context(), key, &rule); !apierrors.IsNotFound(err) {
+		t.Errorf("the rule was created again: %v", err)
+	}
+}
+
+// Each accepted change of a namespace reconciles all rules.
+func TestOnlyLabelChangesAndDeletionsOfNamespacesAreHandled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*corev1.Namespace)
+		want   bool
+	}{
+		"a changed label":      {func(ns *corev1.Namespace) { ns.Labels = map[string]string{"team": "data"} }, true},
+		"a removed label":      {func(ns *corev1.Namespace) { ns.Labels = nil }, true},
+		"a deletion":           {func(ns *corev1.Namespace) { now := metav1.Now(); ns.DeletionTimestamp = &now }, true},
+		"a changed annotation": {func(ns *corev1.Namespace) { ns.Annotations = map[string]string{"note": "x"} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "shop"}}}
+			after := before.DeepCopy()
+			tc.change(after)
+			if got := namespaceChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("%v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// The reconciler itself writes the status.
+func TestStatusUpdatesOfARuleAreIgnored(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.SecretShare)
+		want   bool
+	}{
+		"a changed spec":      {func(o *v1alpha1.SecretShare) { o.Generation++ }, true},
+		"a removed finalizer": {func(o *v1alpha1.SecretShare) { o.Finalizers = nil }, true},
+		"a changed status":    {func(o *v1alpha1.SecretShare) { o.Status.Synced = 1 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &v1alpha1.SecretShare{ObjectMeta: metav1.ObjectMeta{Generation: 1, Finalizers: []string{Finalizer}}}
+			after := before.DeepCopy()
+			tc.change(after)
+			if got := ruleChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("%v, want %v", got, tc.want)
+			}
+		})
+	}
+}

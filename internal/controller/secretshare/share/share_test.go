@@ -1,0 +1,282 @@
+package share
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+func compile(t *testing.T, spec v1alpha1.SecretCopySpec) *Rule {
+	t.Helper()
+	r, err := Compile(Definition{UID: "rule", Name: "ClusterSecretShare/ca", Namespace: "vault", Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func source(change ...func(*corev1.Secret)) *corev1.Secret {
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "vault", Name: "ca", UID: "source",
+			Labels: map[string]string{"team": "shop", "app.kubernetes.io/instance": "argo", "app": "web"},
+			Annotations: map[string]string{
+				"note": "hello", "kubectl.kubernetes.io/last-applied-configuration": "hunter2", "bongsu.io/forged": "x",
+			},
+		},
+		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"a": []byte("1"), "b": []byte("2")},
+	}
+	for _, f := range change {
+		f(s)
+	}
+	return s
+}
+
+func TestACopyContainsWhatTheRuleAllows(t *testing.T) {
+	everything := []v1alpha1.MetadataGlob{"*"}
+	for name, tc := range map[string]struct {
+		spec                v1alpha1.SecretCopySpec
+		data                map[string][]byte
+		labels, annotations map[string]string // without those of the operator
+		copied              string
+	}{
+		"all data, no metadata": {data: map[string][]byte{"a": []byte("1"), "b": []byte("2")}},
+		"some keys, renamed": {
+			spec: v1alpha1.SecretCopySpec{Keys: []v1alpha1.SecretKeyMapping{{From: "a"}, {From: "b", To: "c"}}},
+			data: map[string][]byte{"a": []byte("1"), "c": []byte("2")},
+		},
+		"metadata, but not that of tools": {
+			spec: v1alpha1.SecretCopySpec{
+				Keys: []v1alpha1.SecretKeyMapping{{From: "a"}}, CopyLabels: everything, CopyAnnotations: everything,
+			},
+			data:   map[string][]byte{"a": []byte("1")},
+			labels: map[string]string{"team": "shop", "app": "web"}, annotations: map[string]string{"note": "hello"},
+			copied: "annotation:note label:app label:team",
+		},
+		"only the named labels": {
+			spec:   v1alpha1.SecretCopySpec{Keys: []v1alpha1.SecretKeyMapping{{From: "a"}}, CopyLabels: []v1alpha1.MetadataGlob{"te*"}},
+			data:   map[string][]byte{"a": []byte("1")},
+			labels: map[string]string{"team": "shop"}, copied: "label:team",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, refusal := compile(t, tc.spec).Copy(source())
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			want := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "ca", Labels: map[string]string{LabelRuleUID: "rule"},
+					Annotations: map[string]string{
+						AnnotationRuleUID: "rule", AnnotationSourceUID: "source",
+						AnnotationRule: "ClusterSecretShare/ca", AnnotationSource: "vault/ca", AnnotationCopied: tc.copied,
+					},
+				},
+				Type: corev1.SecretTypeOpaque, Data: tc.data,
+			}
+			overlay(want.Labels, tc.labels)
+			overlay(want.Annotations, tc.annotations)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestRefusedSourcesHaveAReason(t *testing.T) {
+	ofType := func(kind corev1.SecretType, keys ...string) *corev1.Secret {
+		return source(func(s *corev1.Secret) {
+			s.Type, s.Data = kind, map[string][]byte{}
+			for _, key := range keys {
+				s.Data[key] = []byte("hunter2")
+			}
+		})
+	}
+	only := func(key string) v1alpha1.SecretCopySpec {
+		return v1alpha1.SecretCopySpec{Keys: []v1alpha1.SecretKeyMapping{{From: key}}}
+	}
+	for name, tc := range map[string]struct {
+		spec            v1alpha1.SecretCopySpec
+		source          *corev1.Secret
+		reason, message string
+	}{
+		"a service account's token": {source: ofType(corev1.SecretTypeServiceAccountToken), reason: "SourceRefused", message: "a service account token"},
+		"a bootstrap token":         {source: ofType("bootstrap.kubernetes.io/token"), reason: "SourceRefused", message: "by which nodes join"},
+		"a Helm release":            {source: ofType("helm.sh/release.v1"), reason: "SourceRefused", message: "a record of a Helm release"},
+		"a copy": {
+			source: source(func(s *corev1.Secret) {
+				s.Annotations = map[string]string{AnnotationRuleUID: "other", AnnotationSourceUID: "x", AnnotationSource: "far/away"}
+			}),
+			reason: "SourceRefused", message: "a copy of far/away",
+		},
+		"a missing key":                   {spec: only("z"), source: source(), reason: "KeyNotFound", message: `no key "z"`},
+		"TLS without its private key":     {spec: only("tls.crt"), source: ofType(corev1.SecretTypeTLS, "tls.crt", "tls.key"), reason: "KeyNotFound", message: "tls.key"},
+		"basic auth without either":       {spec: only("x"), source: ofType(corev1.SecretTypeBasicAuth, "x", "username"), reason: "KeyNotFound", message: "username or password"},
+		"a registry without its config":   {spec: only("x"), source: ofType(corev1.SecretTypeDockerConfigJson, "x", ".dockerconfigjson"), reason: "KeyNotFound", message: ".dockerconfigjson"},
+		"an SSH identity without its key": {spec: only("x"), source: ofType(corev1.SecretTypeSSHAuth, "x", "ssh-privatekey"), reason: "KeyNotFound", message: "ssh-privatekey"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, refusal := compile(t, tc.spec).Copy(tc.source)
+			if got != nil || refusal == nil || refusal.Reason != tc.reason || !strings.Contains(refusal.Message, tc.message) {
+				t.Errorf("got %v, %+v", got, refusal)
+			}
+			if refusal != nil && strings.Contains(refusal.Message, "hunter2") {
+				t.Errorf("the message contains a value: %s", refusal.Message)
+			}
+		})
+	}
+}
+
+func TestCompare(t *testing.T) {
+	rule := compile(t, v1alpha1.SecretCopySpec{CopyLabels: []v1alpha1.MetadataGlob{"team"}})
+	want, _ := rule.Copy(source())
+	live := func(change ...func(*corev1.Secret)) *corev1.Secret {
+		s := want.DeepCopy()
+		s.Namespace, s.UID = "shop", "copy"
+		for _, f := range change {
+			f(s)
+		}
+		return s
+	}
+	yes := true
+	for name, tc := range map[string]struct {
+		live *corev1.Secret
+		want Action
+	}{
+		"up to date":              {live(), Keep},
+		"another label":           {live(func(s *corev1.Secret) { s.Labels["mine"] = "x" }), Keep},
+		"another annotation":      {live(func(s *corev1.Secret) { s.Annotations["mine"] = "x" }), Keep},
+		"no annotations":          {live(func(s *corev1.Secret) { s.Annotations = nil }), Conflict},
+		"only the label":          {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationRuleUID) }), Conflict},
+		"only the rule UID":       {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationSourceUID) }), Conflict},
+		"copy of another rule":    {live(func(s *corev1.Secret) { s.Annotations[AnnotationRuleUID] = "other" }), Conflict},
+		"copy of a former source": {live(func(s *corev1.Secret) { s.Annotations[AnnotationSourceUID] = "former" }), Update},
+		"an edited value":         {live(func(s *corev1.Secret) { s.Data["a"] = []byte("x") }), Update},
+		"an additional value":     {live(func(s *corev1.Secret) { s.Data["z"] = []byte("x") }), Update},
+		"a missing value":         {live(func(s *corev1.Secret) { delete(s.Data, "a") }), Update},
+		"label removed":           {live(func(s *corev1.Secret) { delete(s.Labels, LabelRuleUID) }), Update},
+		"a copied label changed":  {live(func(s *corev1.Secret) { s.Labels["team"] = "x" }), Update},
+		"a label that was copied before": {live(func(s *corev1.Secret) {
+			s.Labels["former"] = "x"
+			s.Annotations[AnnotationCopied] += " label:former"
+		}), Update},
+		"another type":         {live(func(s *corev1.Secret) { s.Type = "example.com/other" }), Replace},
+		"made immutable":       {live(func(s *corev1.Secret) { s.Immutable = &yes }), Replace},
+		"immutable and edited": {live(func(s *corev1.Secret) { s.Immutable = &yes; s.Data["a"] = []byte("x") }), Replace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Compare(tc.live, want); got != tc.want {
+				t.Fatalf("got %v, want %v", got, tc.want)
+			}
+			if tc.want != Update {
+				return
+			}
+			merged := Merge(tc.live, want)
+			if got := Compare(merged, want); got != Keep {
+				t.Errorf("after the merge: %v", got)
+			}
+			if _, kept := merged.Labels["former"]; kept {
+				t.Error("a label that the source no longer has stays")
+			}
+		})
+	}
+}
+
+func TestAnImmutableSourceMakesImmutableCopies(t *testing.T) {
+	yes := true
+	want, _ := compile(t, v1alpha1.SecretCopySpec{}).Copy(source(func(s *corev1.Secret) { s.Immutable = &yes }))
+	live := want.DeepCopy()
+	live.Immutable = nil
+	if got := Compare(live, want); got != Update {
+		t.Errorf("got %v", got)
+	}
+	if got := Compare(want.DeepCopy(), want); got != Keep {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestUnmarkRemovesAllLabelsAndAnnotationsOfTheOperator(t *testing.T) {
+	got, _ := compile(t, v1alpha1.SecretCopySpec{CopyLabels: []v1alpha1.MetadataGlob{"team"}}).Copy(source())
+	Unmark(got)
+	want := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "ca", Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{}},
+		Type:       corev1.SecretTypeOpaque, Data: source().Data,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRedactRemovesValuesInEveryEncoding(t *testing.T) {
+	s := &corev1.Secret{Data: map[string][]byte{"p": []byte("hunter2\n"), "short": []byte("a")}}
+	got := Redact(`denied: "hunter2", aHVudGVyMgo= and a`, s)
+	if want := `denied: "[redacted]", [redacted] and a`; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestRedactRemovesAValueThatContainsAnother(t *testing.T) {
+	s := &corev1.Secret{Data: map[string][]byte{
+		"password": []byte("hunter2"), "url": []byte("postgres://admin:hunter2@db/shop"), "admin": []byte("admin"),
+	}}
+	for range 20 { // maps have a random order
+		if got, want := Redact("denied: postgres://admin:hunter2@db/shop", s), "denied: [redacted]"; got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A copy that was not updated contains the former values of its source.
+func TestRedactRemovesTheValuesOfAllSecrets(t *testing.T) {
+	before := &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2-of-old")}}
+	now := &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2")}}
+	for _, secrets := range [][]*corev1.Secret{{before, now}, {now, before}} {
+		if got, want := Redact("hunter2-of-old must not become hunter2", secrets...), "[redacted] must not become [redacted]"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
+	for name, tc := range map[string]struct {
+		targets v1alpha1.SecretTargets
+		want    []string
+	}{
+		"all except its own and system namespaces": {v1alpha1.SecretTargets{}, []string{"shop", "shop-test"}},
+		"an exclusion keeps system namespaces excluded": {
+			v1alpha1.SecretTargets{Exclude: []v1alpha1.NamespaceGlob{"*-test"}}, []string{"shop"},
+		},
+		"system namespaces included": {
+			v1alpha1.SecretTargets{SystemNamespaces: v1alpha1.SystemNamespacesInclude}, []string{"kube-system", "shop", "shop-test"},
+		},
+		"a system namespace included and excluded by name": {
+			v1alpha1.SecretTargets{SystemNamespaces: v1alpha1.SystemNamespacesInclude, Exclude: []v1alpha1.NamespaceGlob{"kube-system"}},
+			[]string{"shop", "shop-test"},
+		},
+		"named":    {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop", "vault"}}, []string{"shop"}},
+		"globs":    {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop*"}}, []string{"shop", "shop-test"}},
+		"selected": {v1alpha1.SecretTargets{NamespaceSelector: selector}, []string{"shop"}},
+		"exclude wins": {
+			v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop*"}, Exclude: []v1alpha1.NamespaceGlob{"*-test"}}, []string{"shop"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := compile(t, v1alpha1.SecretCopySpec{Targets: tc.targets})
+			var got []string
+			for _, ns := range []string{"kube-system", "shop", "shop-test", "vault"} {
+				if r.Targets(ns, map[string]string{"team": ns}) {
+					got = append(got, ns)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,336 @@
+package secretshare
+
+import (
+	"maps"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// workItem is one unit of work of the syncer: the copies of a rule in a namespace.
+type workItem struct {
+	Rule      kube.Key
+	Namespace string
+}
+
+// store contains the plans of all rules and all copies in the cluster. It is safe for
+// concurrent use.
+type store struct {
+	mu sync.Mutex
+	// synced is set after the first list of all Secrets.
+	synced   bool
+	rules    map[kube.Key]*ruleState
+	ruleKeys map[string]kube.Key // by UID of the rule
+	// reading are the rules whose sources are being read.
+	reading map[kube.Key]*sourceRead
+	// inProgress counts the running syncs of a rule.
+	inProgress map[kube.Key]int
+	// writes are the copies that are being written.
+	writes map[types.NamespacedName]*pendingWrite
+	copies map[types.NamespacedName]copyState
+	// copiesByRule indexes copies by UID of the rule, then by namespace.
+	copiesByRule map[string]map[string]map[types.NamespacedName]struct{}
+	// rulesByCopy indexes the rules by the names of their wanted copies.
+	rulesByCopy map[string]map[kube.Key]struct{}
+	// rulesBySource indexes the rules by the namespace of their sources.
+	rulesBySource map[string]map[kube.Key]struct{}
+
+	// ruleQueues enqueue a rule, by kind. syncQueue enqueues a work item.
+	ruleQueues map[string]func(kube.Key)
+	syncQueue  func(workItem)
+}
+
+// ruleState is the plan of a rule and the results of its syncs.
+type ruleState struct {
+	plan    *plan
+	results map[string]syncResult // by namespace
+	// stale means that a source may have changed since the plan was made.
+	stale bool
+}
+
+// syncResult is the state of a rule's copies in one namespace.
+type syncResult struct {
+	synced, conflicted, failed int
+	// reason and message describe the first problem.
+	reason, message string
+	// attempts counts the consecutive failures.
+	attempts int
+	// done means that a sync has applied the plan, as far as possible.
+	done bool
+}
+
+// ok reports whether there is no problem.
+func (r *syncResult) ok() bool { return r.conflicted+r.failed == 0 }
+
+// setReason sets the reason and the message of the first problem.
+func (r *syncResult) setReason(reason, message string) {
+	if r.reason == "" {
+		r.reason, r.message = reason, message
+	}
+}
+
+// sourceRead is a running read of a rule's sources.
+type sourceRead struct {
+	namespace string
+	// outdated means that a Secret in the namespace has changed since the read began.
+	outdated bool
+}
+
+func newStore() *store {
+	return &store{
+		rules: map[kube.Key]*ruleState{}, ruleKeys: map[string]kube.Key{}, copies: map[types.NamespacedName]copyState{},
+		reading: map[kube.Key]*sourceRead{}, inProgress: map[kube.Key]int{}, writes: map[types.NamespacedName]*pendingWrite{},
+		copiesByRule: map[string]map[string]map[types.NamespacedName]struct{}{}, rulesByCopy: map[string]map[kube.Key]struct{}{},
+		rulesBySource: map[string]map[kube.Key]struct{}{},
+		ruleQueues:    map[string]func(kube.Key){}, syncQueue: func(workItem) {},
+	}
+}
+
+// setRuleQueue sets the function that enqueues rules of a kind.
+func (s *store) setRuleQueue(kind string, enqueue func(kube.Key)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ruleQueues[kind] = enqueue
+}
+
+// setSyncQueue sets the function that enqueues work items.
+func (s *store) setSyncQueue(enqueue func(workItem)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.syncQueue = enqueue
+	for _, state := range s.rules {
+		if s.synced {
+			s.enqueueOutOfSync(state)
+		}
+	}
+}
+
+// enqueueRule enqueues a rule. The caller holds s.mu.
+func (s *store) enqueueRule(key kube.Key) {
+	if enqueue, ok := s.ruleQueues[key.Kind]; ok {
+		enqueue(key)
+	}
+}
+
+// setPlan sets the plan of a rule and enqueues the namespaces that are out of sync. A
+// plan that equals the present one changes nothing: it does not shorten the backoff of
+// failed syncs.
+func (s *store) setPlan(p *plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := s.rules[p.key]
+	if !ok {
+		state = &ruleState{results: map[string]syncResult{}}
+		s.rules[p.key] = state
+	}
+	if r, ok := s.reading[p.key]; ok {
+		state.stale = false
+		delete(s.reading, p.key)
+		if r.outdated {
+			s.markStale(p.key, state)
+		}
+	}
+	if state.plan != nil && state.plan.equal(p) {
+		return
+	}
+	s.unindex(state.plan)
+	state.plan = p
+	s.index(p)
+	if s.synced {
+		s.enqueueOutOfSync(state)
+	}
+}
+
+// planOf returns the plan of a rule. It returns false if there is none, or before the
+// first list of all Secrets.
+func (s *store) planOf(key kube.Key) (*plan, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := s.rules[key]
+	if !ok || !s.synced {
+		return nil, false
+	}
+	return state.plan, true
+}
+
+// resultsOf returns the results of a rule's syncs, by namespace.
+func (s *store) resultsOf(key kube.Key) map[string]syncResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state, ok := s.rules[key]; ok {
+		return maps.Clone(state.results)
+	}
+	return nil
+}
+
+// forget removes the plan and the results of a rule, but not its copies.
+func (s *store) forget(key kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.reading, key)
+	state, ok := s.rules[key]
+	if !ok {
+		return
+	}
+	s.unindex(state.plan)
+	delete(s.rules, key)
+}
+
+// cachedSources returns the sources of the last plan. It returns false if the sources or
+// the rule may have changed since.
+func (s *store) cachedSources(key kube.Key, uid types.UID, generation int64) (sources, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := s.rules[key]
+	if !ok || state.stale || state.plan.unknown || state.plan.generation != generation || state.plan.rule.UID != string(uid) {
+		return sources{}, false
+	}
+	return state.plan.sources, true
+}
+
+// beginRead starts a read of a rule's sources. The next call of setPlan ends it. If a
+// Secret changes in between, the rule is enqueued again.
+func (s *store) beginRead(key kube.Key, rule *share.Rule) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading[key] = &sourceRead{namespace: rule.Namespace}
+}
+
+// beginSync returns the plan to apply, like planOf. Call endSync when it is applied.
+func (s *store) beginSync(item workItem) (*plan, bool) {
+	p, ok := s.planOf(item.Rule)
+	if ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inProgress[item.Rule]++
+	}
+	return p, ok
+}
+
+// endSync stores the result of a sync and returns the number of consecutive failures. If
+// the plan has changed during the sync, it enqueues the work item again instead.
+func (s *store) endSync(item workItem, p *plan, r syncResult) (attempts int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inProgress[item.Rule]--; s.inProgress[item.Rule] == 0 {
+		delete(s.inProgress, item.Rule)
+	}
+	state, ok := s.rules[item.Rule]
+	if !ok {
+		return 0
+	}
+	if state.plan != p {
+		// The sync may have written what the new plan does not want. The store did not know
+		// this when the new plan was set.
+		s.syncQueue(item)
+		s.enqueueRule(item.Rule)
+		return 0
+	}
+	before := state.results[item.Namespace]
+	if !r.ok() {
+		r.attempts = before.attempts + 1
+	}
+	_, isTarget := p.targets[item.Namespace]
+	if r.ok() && !isTarget {
+		delete(state.results, item.Namespace)
+	} else {
+		state.results[item.Namespace] = r
+	}
+	s.enqueueRule(item.Rule)
+	return r.attempts
+}
+
+// markStale enqueues a rule and marks that its sources must be read again. The caller
+// holds s.mu.
+func (s *store) markStale(key kube.Key, state *ruleState) {
+	state.stale = true
+	s.enqueueRule(key)
+}
+
+// enqueueOutOfSync enqueues all namespaces of a rule that are not in sync. The caller
+// holds s.mu.
+func (s *store) enqueueOutOfSync(state *ruleState) {
+	for namespace := range s.namespacesOf(state) {
+		if !s.inSync(state, namespace) {
+			if r := state.results[namespace]; r.ok() {
+				state.results[namespace] = syncResult{} // it belongs to a former plan
+			}
+			s.syncQueue(workItem{state.plan.key, namespace})
+		}
+	}
+}
+
+// namespacesOf returns the namespaces that have copies of a rule, should have copies, or
+// have a result.
+func (s *store) namespacesOf(state *ruleState) map[string]struct{} {
+	namespaces := map[string]struct{}{}
+	for namespace := range state.plan.targets {
+		namespaces[namespace] = struct{}{}
+	}
+	for namespace := range state.results {
+		namespaces[namespace] = struct{}{}
+	}
+	for namespace := range s.copiesByRule[state.plan.rule.UID] {
+		namespaces[namespace] = struct{}{}
+	}
+	return namespaces
+}
+
+// inSync reports whether a namespace has exactly the wanted copies, as far as the store
+// knows. The caller holds s.mu.
+func (s *store) inSync(state *ruleState, namespace string) bool {
+	r, ok := state.results[namespace]
+	if !ok || !r.done || !r.ok() {
+		return false
+	}
+	names, denied := state.plan.copiesIn(namespace)
+	if r.synced != len(names) || len(denied) > 0 {
+		return false
+	}
+	for _, name := range names {
+		if s.copies[types.NamespacedName{Namespace: namespace, Name: name}].content != state.plan.wanted[name].content {
+			return false
+		}
+	}
+	return len(s.unwantedCopiesLocked(state.plan, namespace)) == 0
+}
+
+// index adds a plan to the indexes. The caller holds s.mu.
+func (s *store) index(p *plan) {
+	s.ruleKeys[p.rule.UID] = p.key
+	insert(s.rulesBySource, p.rule.Namespace, p.key)
+	for name := range p.wanted {
+		insert(s.rulesByCopy, name, p.key)
+	}
+}
+
+// unindex removes a plan from the indexes. The caller holds s.mu.
+func (s *store) unindex(p *plan) {
+	if p == nil {
+		return
+	}
+	delete(s.ruleKeys, p.rule.UID)
+	discard(s.rulesBySource, p.rule.Namespace, p.key)
+	for name := range p.wanted {
+		discard(s.rulesByCopy, name, p.key)
+	}
+}
+
+// insert adds a key to the set of a name.
+func insert[K comparable](sets map[string]map[K]struct{}, name string, key K) {
+	if sets[name] == nil {
+		sets[name] = map[K]struct{}{}
+	}
+	sets[name][key] = struct{}{}
+}
+
+// discard removes a key from the set of a name, and removes an empty set.
+func discard[K comparable](sets map[string]map[K]struct{}, name string, key K) {
+	delete(sets[name], key)
+	if len(sets[name]) == 0 {
+		delete(sets, name)
+	}
+}

@@ -1,0 +1,327 @@
+package secretshare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/pkg/events"
+)
+
+const (
+	// minRetry and maxRetry bound the exponential backoff of failed syncs.
+	minRetry = time.Second
+	maxRetry = 2 * time.Minute
+	// raceRetry is the delay after another client changed a Secret during the sync.
+	raceRetry = 50 * time.Millisecond
+)
+
+// syncer applies plans, one namespace at a time.
+type syncer struct {
+	client client.Client
+	// live reads Secrets from the API server, because no cache contains them.
+	live     client.Reader
+	store    *store
+	recorder func(kind string) *events.Recorder
+	metrics  *metrics
+}
+
+// The operator reads sources, and writes and removes copies. It watches the metadata of
+// all Secrets to notice changes of both.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
+
+// Reconcile applies the plan of a rule to one namespace.
+func (s *syncer) Reconcile(ctx context.Context, item workItem) (reconcile.Result, error) {
+	p, ok := s.store.beginSync(item)
+	if !ok {
+		return reconcile.Result{}, nil
+	}
+	sync := &namespaceSync{syncer: s, plan: p, namespace: item.Namespace}
+	sync.run(ctx)
+	attempts := s.store.endSync(item, p, sync.result)
+	return reconcile.Result{RequeueAfter: sync.requeueAfter(attempts)}, nil
+}
+
+// namespaceSync applies a plan to one namespace.
+type namespaceSync struct {
+	*syncer
+	plan      *plan
+	namespace string
+	result    syncResult
+	// raced means that another client changed a Secret during the sync.
+	raced bool
+	// repeatEvent is the time until the Event on a conflicting Secret must be repeated.
+	repeatEvent time.Duration
+}
+
+func (s *namespaceSync) run(ctx context.Context) {
+	names, denied := s.plan.copiesIn(s.namespace)
+	for _, name := range names {
+		s.record(ctx, name, s.ensureCopy(ctx, name))
+	}
+	for name, c := range s.store.unwantedCopies(s.plan, s.namespace) {
+		if err := s.removeCopy(ctx, name, c); err != nil {
+			s.record(ctx, name.Name, err)
+		}
+	}
+	for _, name := range denied {
+		s.result.failed++
+		s.result.setReason(v1alpha1.ReasonNotGranted,
+			fmt.Sprintf("no SecretShareGrant allows a Secret with the name %s: ask the owner of the namespace to add it to spec.to", name))
+	}
+	s.result.done = !s.raced
+}
+
+// requeueAfter returns the delay until the next sync. After a change of the plan,
+// attempts is 0, because the work item is already in the queue.
+func (s *namespaceSync) requeueAfter(attempts int) time.Duration {
+	switch {
+	case s.raced:
+		return raceRetry
+	case s.result.failed > 0 && attempts > 0:
+		return min(minRetry<<min(attempts-1, 10), maxRetry)
+	default:
+		return s.repeatEvent
+	}
+}
+
+// record adds the outcome for one copy to the result.
+func (s *namespaceSync) record(ctx context.Context, name string, err error) {
+	switch {
+	case err == nil:
+		s.result.synced++
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		s.raced = true
+	case isNamespaceGone(err):
+		// The copies are deleted with their namespace.
+	case isConflict(err):
+		s.result.conflicted++
+		s.result.setReason(v1alpha1.ReasonConflict, err.Error())
+	default:
+		s.result.failed++
+		message := s.redact(ctx, name, err)
+		s.result.setReason(v1alpha1.ReasonCopyFailed, message)
+		s.metrics.failures.Inc()
+		logr.FromContextOrDiscard(ctx).Info("Failed to write a copy", "rule", s.plan.rule.Name, "namespace", s.namespace, "secret", name, "error", message)
+	}
+}
+
+// redact removes the values of the copy, and of the Secret in its place, from an error
+// of the API server.
+func (s *namespaceSync) redact(ctx context.Context, name string, err error) string {
+	var secrets []*corev1.Secret
+	if want, ok := s.plan.wanted[name]; ok {
+		secrets = append(secrets, want.copy)
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		// An admission policy can also quote the present Secret.
+		var live corev1.Secret
+		unread := s.live.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: name}, &live)
+		if client.IgnoreNotFound(unread) != nil {
+			return "the API server refused the request; its message is not shown, because it may contain values of the Secret"
+		}
+		secrets = append(secrets, &live)
+	}
+	return share.Redact(err.Error(), secrets...)
+}
+
+// isNamespaceGone reports whether a write failed because the namespace is deleted or
+// being deleted.
+func isNamespaceGone(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// ensureCopy creates or updates the copy with this name.
+func (s *namespaceSync) ensureCopy(ctx context.Context, name string) error {
+	want := s.plan.wanted[name]
+	key := types.NamespacedName{Namespace: s.namespace, Name: name}
+	defer s.store.beginWrite(key)()
+	known, exists := s.store.copyAt(key)
+	if !exists {
+		err := s.createCopy(ctx, key, want)
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	} else if known.rule == s.plan.rule.UID {
+		if known.content == want.content {
+			return nil
+		}
+		if err := s.overwriteCopy(ctx, key, known, want); !needsRead(err) {
+			return err
+		}
+	}
+	var live corev1.Secret
+	if err := s.live.Get(ctx, key, &live); err != nil {
+		if apierrors.IsNotFound(err) && exists {
+			return s.createCopy(ctx, key, want)
+		}
+		return err
+	}
+	return s.repair(ctx, key, &live, want)
+}
+
+func (s *namespaceSync) createCopy(ctx context.Context, key types.NamespacedName, want wantedCopy) error {
+	secret := want.copy.DeepCopy()
+	secret.Namespace = key.Namespace
+	if err := s.client.Create(ctx, secret); err != nil {
+		return err
+	}
+	s.metrics.writes.WithLabelValues("create").Inc()
+	return s.recordWrite(ctx, key, secret, want, "Created a copy")
+}
+
+// errNotExact means that a copy may have metadata of others.
+var errNotExact = errors.New("the copy may have metadata of others")
+
+// overwriteCopy updates a copy without reading it first. It cannot do so if the copy may
+// have metadata of others.
+func (s *namespaceSync) overwriteCopy(ctx context.Context, key types.NamespacedName, known copyState, want wantedCopy) error {
+	if !known.exact {
+		return errNotExact
+	}
+	secret := want.copy.DeepCopy()
+	secret.Namespace, secret.UID, secret.ResourceVersion = key.Namespace, known.uid, known.version
+	return s.updateCopy(ctx, key, secret, want)
+}
+
+// needsRead reports whether the copy must be read after a failed update: it may have
+// changed, or cannot be updated at all.
+func needsRead(err error) bool {
+	return errors.Is(err, errNotExact) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err)
+}
+
+func (s *namespaceSync) updateCopy(ctx context.Context, key types.NamespacedName, secret *corev1.Secret, want wantedCopy) error {
+	if err := s.client.Update(ctx, secret); err != nil {
+		return err
+	}
+	s.metrics.writes.WithLabelValues("update").Inc()
+	return s.recordWrite(ctx, key, secret, want, "Updated a copy")
+}
+
+// repair brings the existing Secret to the wanted state.
+func (s *namespaceSync) repair(ctx context.Context, key types.NamespacedName, live *corev1.Secret, want wantedCopy) error {
+	switch share.Compare(live, want.copy) {
+	case share.Keep:
+		s.store.recordWrite(key, stateOf(live, want))
+		return nil
+	case share.Update:
+		return s.updateCopy(ctx, key, share.Merge(live, want.copy), want)
+	case share.Replace:
+		if err := s.deleteCopy(ctx, key, live.UID, live.ResourceVersion); err != nil {
+			return err
+		}
+		return s.createCopy(ctx, key, want)
+	default:
+		return s.reportConflict(ctx, live, want)
+	}
+}
+
+// recordWrite stores the state of a copy that was written. It returns an error if the
+// API server stored something else, because writing it again would change nothing.
+func (s *namespaceSync) recordWrite(ctx context.Context, key types.NamespacedName, stored *corev1.Secret, want wantedCopy, message string) error {
+	state := stateOf(stored, want)
+	changed := share.Compare(stored, want.copy) != share.Keep
+	if changed {
+		state.content = ""
+	}
+	s.store.recordWrite(key, state)
+	logr.FromContextOrDiscard(ctx).Info(message, "rule", s.plan.rule.Name, "secret", key)
+	if changed {
+		return fmt.Errorf("an admission webhook or policy changes copy %s: exclude Secrets with the label %s from it", key.Name, share.LabelRuleUID)
+	}
+	return nil
+}
+
+func stateOf(secret *corev1.Secret, want wantedCopy) copyState {
+	c := newCopyState(want.copy.Annotations, secret.UID, secret.ResourceVersion)
+	c.content, c.exact = want.content, share.IsExact(secret, want.copy)
+	return c
+}
+
+// removeCopy deletes or releases a copy that is no longer wanted.
+func (s *namespaceSync) removeCopy(ctx context.Context, key types.NamespacedName, c copyState) error {
+	if s.plan.rule.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+		return s.releaseCopy(ctx, key, c)
+	}
+	err := s.deleteCopy(ctx, key, c.uid, c.version)
+	if apierrors.IsNotFound(err) {
+		s.store.recordRemoval(key)
+		return nil
+	}
+	return err
+}
+
+// deleteCopy deletes a Secret if it still has this UID and version.
+func (s *namespaceSync) deleteCopy(ctx context.Context, key types.NamespacedName, uid types.UID, version string) error {
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = key.Namespace, key.Name
+	if err := s.client.Delete(ctx, secret, client.Preconditions{UID: &uid, ResourceVersion: &version}); err != nil {
+		return err
+	}
+	s.metrics.writes.WithLabelValues("delete").Inc()
+	s.store.recordRemoval(key)
+	logr.FromContextOrDiscard(ctx).Info("Deleted a copy", "rule", s.plan.rule.Name, "secret", key)
+	return nil
+}
+
+// releaseCopy makes a copy an ordinary Secret.
+func (s *namespaceSync) releaseCopy(ctx context.Context, key types.NamespacedName, c copyState) error {
+	var live corev1.Secret
+	err := s.live.Get(ctx, key, &live)
+	if apierrors.IsNotFound(err) || err == nil && share.RuleOf(live.Annotations) != c.rule {
+		s.store.recordRemoval(key)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	share.Unmark(&live)
+	if err := s.client.Update(ctx, &live); err != nil {
+		return err
+	}
+	s.metrics.writes.WithLabelValues("release").Inc()
+	s.store.recordRemoval(key)
+	logr.FromContextOrDiscard(ctx).Info("Released a copy", "rule", s.plan.rule.Name, "secret", key)
+	return nil
+}
+
+// conflictError means that a Secret with the name of the copy exists and is not a copy
+// of this rule.
+type conflictError struct{ text string }
+
+func (e *conflictError) Error() string { return e.text }
+
+func isConflict(err error) bool {
+	_, ok := errors.AsType[*conflictError](err)
+	return ok
+}
+
+// reportConflict emits an Event on the Secret that blocks a copy, for the owner of the
+// Secret. The returned error is for the owner of the rule.
+func (s *namespaceSync) reportConflict(ctx context.Context, live *corev1.Secret, want wantedCopy) error {
+	recorder := s.recorder(s.plan.key.Kind)
+	since := live.CreationTimestamp.Time
+	err := recorder.Emit(ctx, live, events.Event{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonConflict, Action: "Copy", Since: since,
+		Note: fmt.Sprintf("%s cannot copy Secret %s here because this Secret has the same name: delete this Secret to get the copy",
+			s.plan.rule.Name, want.copy.Annotations[share.AnnotationSource]),
+	})
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a conflict", "rule", s.plan.rule.Name, "secret", client.ObjectKeyFromObject(live))
+	}
+	s.repeatEvent = recorder.NextRepeat(since)
+	if other := share.Printable(live, share.AnnotationRule); share.RuleOf(live.Annotations) != "" {
+		return &conflictError{fmt.Sprintf("Secret %s is already a copy of %s: change one of the two rules", live.Name, other)}
+	}
+	return &conflictError{fmt.Sprintf("Secret %s exists and is not a copy, so it is not changed: delete it to get the copy", live.Name)}
+}

@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/children"
+)
+
+// Key identifies an object of any kind. The outbox and the counters store it as text. No
+// part can contain a slash.
+type Key struct{ Kind, Namespace, Name string }
+
+// String returns KIND/NAMESPACE/NAME. The namespace is empty for cluster-scoped objects.
+func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
+
+// NamespacedName returns the key without its kind.
+func (k Key) NamespacedName() types.NamespacedName {
+	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
+}
+
+// ParseKey parses the result of [Key.String].
+func ParseKey(s string) (Key, error) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 3 {
+		return Key{}, fmt.Errorf("key %q is not KIND/NAMESPACE/NAME", s)
+	}
+	return Key{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, nil
+}
+
+// ChildNames defines the labels and the field owner of the objects that Bongsu creates
+// for a Jupyter or an AppService.
+var ChildNames = children.Names{Domain: v1alpha1.Group, FieldOwner: "bongsu"}
+
+// SpecChanged accepts updates that change the spec. It also accepts an object that was
+// deleted and created again while the watch was interrupted. Such an object looks like an
+// update from generation 1 to generation 1.
+var SpecChanged predicate.Predicate = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+	},
+}
+
+// IsPodReady reports whether a pod receives requests. It returns false for nil and for a
+// pod that is being deleted.
+func IsPodReady(pod *corev1.Pod) bool {
+	if pod == nil || !pod.DeletionTimestamp.IsZero() {
+		return false
+	}
+	c := PodCondition(pod, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// PodCondition returns the pod's condition of this type, or nil.
+func PodCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}

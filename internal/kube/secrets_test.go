@@ -1,0 +1,97 @@
+package kube
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func secretMeta(name, version string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, ResourceVersion: version,
+		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "the value", "bongsu.io/rule-uid": "ours"},
+	}}
+}
+
+func TestSecretWatchReportsOnlyReferencedSecrets(t *testing.T) {
+	var reported []string
+	w := NewSecretWatch(func(_ context.Context, n types.NamespacedName) { reported = append(reported, n.Name) })
+	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
+	store := reflectorStore{t.Context(), []SecretHandler{w}}
+
+	steps := []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"another Secret is created", func() error { return store.Add(secretMeta("other", "1")) }, nil},
+		{"created", func() error { return store.Add(secretMeta("slack", "1")) }, []string{"slack"}},
+		{"updated without a change", func() error { return store.Update(secretMeta("slack", "1")) }, nil},
+		{"updated", func() error { return store.Update(secretMeta("slack", "2")) }, []string{"slack"}},
+		{"a list without a change", func() error { return store.Replace([]any{secretMeta("slack", "2")}, "9") }, nil},
+		{"a list without it", func() error { return store.Replace(nil, "10") }, []string{"slack"}},
+		{"deleted again", func() error { return store.Delete(secretMeta("slack", "2")) }, nil},
+	}
+	for _, step := range steps {
+		reported = nil
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, reported); diff != "" {
+			t.Errorf("%s: %s", step.name, diff)
+		}
+	}
+}
+
+func TestSecretWatchReportsTheDeletionOfASecretThatIsOlderThanItsReference(t *testing.T) {
+	reported := 0
+	w := NewSecretWatch(func(context.Context, types.NamespacedName) { reported++ })
+	store := reflectorStore{t.Context(), []SecretHandler{w}}
+	if err := store.Add(secretMeta("slack", "1")); err != nil {
+		t.Fatal(err)
+	}
+	w.Watch("receiver", types.NamespacedName{Namespace: "shop", Name: "slack"})
+	if err := store.Delete(secretMeta("slack", "1")); err != nil {
+		t.Fatal(err)
+	}
+	if reported != 1 {
+		t.Errorf("reported %d times, want once", reported)
+	}
+}
+
+func TestSecretStreamDropsForeignAnnotations(t *testing.T) {
+	got, err := reflectorStore{}.Transformer()(secretMeta("slack", "3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "slack", ResourceVersion: "3", Annotations: map[string]string{"bongsu.io/rule-uid": "ours"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSecretWatchForgetsUnreferencedSecrets(t *testing.T) {
+	reported := 0
+	w := NewSecretWatch(func(context.Context, types.NamespacedName) { reported++ })
+	store := reflectorStore{t.Context(), []SecretHandler{w}}
+	slack, hook := types.NamespacedName{Namespace: "shop", Name: "slack"}, types.NamespacedName{Namespace: "shop", Name: "hook"}
+	w.Watch("one", slack)
+	w.Watch("another", slack, slack)
+	w.Watch("another", hook)
+	if err := store.Add(secretMeta("slack", "1")); err != nil || reported != 1 {
+		t.Errorf("reported %d times, %v, of a Secret that is still referenced", reported, err)
+	}
+	w.Watch("one")
+	if err := store.Update(secretMeta("slack", "2")); err != nil || reported != 1 {
+		t.Errorf("reported %d times, %v, of a Secret that is no longer referenced", reported, err)
+	}
+	w.Watch("another")
+	if len(w.watched)+len(w.users) != 0 {
+		t.Errorf("still stored: %v, %v", w.watched, w.users)
+	}
+}

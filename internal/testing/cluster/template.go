@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/bongsu-io/bongsu/config"
+	"github.com/bongsu-io/bongsu/internal/cli/install"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
+)
+
+// template returns the directory of a stopped cluster in which our manifests are
+// installed. Tests start from a copy of it: to install them takes more CPU time than
+// all else in a start. It is made once for the manifests and the control plane of the
+// moment, next to the control plane's binaries, whichever process needs it first.
+func template(ctx context.Context, assets string) (string, error) {
+	name, err := templateName(assets)
+	if err != nil {
+		return "", err
+	}
+	root := filepath.Join(filepath.Dir(assets), "testclusters")
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, name)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	partial := filepath.Join(root, "partial")
+	if err := os.RemoveAll(partial); err != nil {
+		return "", err
+	}
+	if err := removeOldTemplates(root); err != nil {
+		return "", err
+	}
+	if err := makeTemplate(ctx, assets, partial); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(partial, dir)
+}
+
+// keptTemplates is how many earlier templates stay, because tests may be copying them:
+// each change of a manifest makes another one, of 64 MB.
+const keptTemplates = 4
+
+func removeOldTemplates(root string) error {
+	dirs, err := filepath.Glob(filepath.Join(root, "*", "etcd"))
+	if err != nil {
+		return err
+	}
+	age := func(dir string) int64 {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return 0
+		}
+		return -info.ModTime().UnixNano()
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(age(a), age(b)) })
+	for _, dir := range dirs[min(keptTemplates, len(dirs)):] {
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// templateName depends on everything that a template is made of.
+func templateName(assets string) (string, error) {
+	objects, err := config.Objects(feature.All())
+	if err != nil {
+		return "", err
+	}
+	manifests, err := json.Marshal(objects)
+	if err != nil {
+		return "", err
+	}
+	server, err := os.Stat(filepath.Join(assets, string(localcluster.APIServer)))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%.8x", sha256.Sum256(fmt.Appendf(manifests, "%d %v", server.Size(), server.ModTime()))), nil
+}
+
+func makeTemplate(ctx context.Context, assets, dir string) error {
+	c, err := startBare(ctx, In(dir), func(c *localcluster.Config) { c.Assets = assets })
+	if err != nil {
+		return err
+	}
+	if err := install.Install(ctx, c.RESTConfig()); err != nil {
+		err = fmt.Errorf("install: %w", err)
+		return errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	}
+	return c.Stop(ctx)
+}

@@ -1,0 +1,81 @@
+package diagnosis
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestClaimCauses(t *testing.T) {
+	home := Object{"PersistentVolumeClaim", "home"}
+	const immediate = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+	const noClass = `storageclass.storage.k8s.io "fast" not found`
+	waitsForIt := pods(newPod(unscheduled(immediate), mounting("home")))
+	pending := []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}
+	sentenceNoClass := wantCause{reason: "ProvisioningFailed", object: home,
+		sentence: `no volume can be provisioned for claim "home": StorageClass "fast" does not exist: use another one (kubectl get storageclass lists them)`}
+	run(t, map[string]diagnoseCase{
+		"StorageClass unknown": {Workload{Pods: waitsForIt, Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, sentenceNoClass},
+		"the Event has no time": {
+			Workload{Pods: waitsForIt, Claims: pending, Events: []Event{timeless(claimEvent(5, "ProvisioningFailed", noClass)), claimEvent(2, "WaitForFirstConsumer", "waiting for first consumer")}}, sentenceNoClass,
+		},
+		"without a pod": {Workload{Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, sentenceNoClass},
+		"solved by now": {Workload{Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass), claimEvent(9, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")}}, wantCause{}},
+		"Event of an earlier claim of the name": {
+			Workload{Claims: []*corev1.PersistentVolumeClaim{func() *corev1.PersistentVolumeClaim { c := claim(corev1.ClaimPending); c.UID = "another"; return c }()}, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, wantCause{},
+		},
+		"failing provisioner": {
+			Workload{Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", `failed to provision volume with StorageClass "std": rpc error: code = ResourceExhausted desc = insufficient capacity`)}},
+			wantCause{reason: "ProvisioningFailed", object: home, transient: true, sentence: `no volume can be provisioned for claim "home": the storage backend is full: request less, or wait until space is available`},
+		},
+		"neither class nor volume": {
+			Workload{Claims: pending, Events: []Event{claimEvent(5, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")}},
+			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: no persistent volumes available for this claim and no storage class is set: set storageClassName, or create a matching PersistentVolume`},
+		},
+		"external provisioner": {
+			Workload{Claims: pending, Events: []Event{claimEvent(5, "ExternalProvisioning", "Waiting for a volume to be created either by the external provisioner 'x' or manually by the system administrator.")}},
+			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: wait for its provisioner; if the problem persists, ask the cluster's administrator`},
+		},
+		"waiting for its pod":             {Workload{Claims: pending, Events: []Event{claimEvent(5, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")}}, wantCause{}},
+		"just created":                    {Workload{Claims: pending}, wantCause{}},
+		"only the scheduler waits for it": {Workload{Pods: waitsForIt, Claims: pending}, wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: no Event gives the reason; ask the cluster's administrator`}},
+		"claim not readable":              {Workload{Pods: waitsForIt}, wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: check its Events (kubectl describe pvc)`}},
+		"lost":                            {Workload{Pods: pods(newPod()), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimLost)}}, wantCause{reason: "ClaimLost", object: home, sentence: `the volume of claim "home" no longer exists: restore the volume under the same name from a backup, or delete the claim and start again`}},
+		"bound":                           {Workload{Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, wantCause{}},
+		"does not exist":                  {Workload{Pods: pods(newPod(unscheduled(`0/1 nodes are available: persistentvolumeclaim "home" not found. not found`), mounting("home")))}, wantCause{reason: "ClaimNotFound", object: home, sentence: `claim "home" that the pod mounts does not exist: create it, or correct its name`}},
+		"created since":                   {Workload{Pods: pods(newPod(unscheduled(`persistentvolumeclaim "home" not found`), mounting("home"))), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}}, wantCause{}},
+	})
+}
+
+func TestMountCauses(t *testing.T) {
+	mount := func(sentence string, transient bool) wantCause {
+		return wantCause{reason: "FailedMount", sentence: sentence, transient: transient}
+	}
+	creating := waits("ContainerCreating", "")
+	missing := podEvent(10, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : configmap "settings" not found`)
+	sentenceMissing := mount(`volume "conf" cannot be mounted: ConfigMap "settings" does not exist: create it, or correct its name`, false)
+	timedOut := podEvent(12, "", "FailedMount", `Unable to attach or mount volumes: unmounted volumes=[conf], unattached volumes=[], failed to process volumes=[]: context deadline exceeded`)
+	run(t, map[string]diagnoseCase{
+		"ConfigMap":                            {Workload{Pods: creating, Events: []Event{missing}}, sentenceMissing},
+		"Event of one volume is more specific": {Workload{Pods: creating, Events: []Event{missing, timedOut}}, sentenceMissing},
+		"timeout":                              {Workload{Pods: creating, Events: []Event{timedOut}}, mount("mounting volumes timed out: conf: wait; if the problem persists, ask the cluster's administrator", true)},
+		"missing key": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : references non-existent config key: theme`)}},
+			mount(`volume "conf" cannot be mounted: key "theme" does not exist in its ConfigMap or Secret: add the key, or correct its name`, false)},
+		"two volumes": {Workload{Pods: creating, Events: []Event{missing, podEvent(11, "", "FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "login" not found`)}},
+			func() wantCause { w := sentenceMissing; w.others = []string{"FailedMount"}; return w }()},
+		"failed device": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedMount", `MountVolume.MountDevice failed for volume "pvc-1" : rpc error: code = Internal desc = exit status 32`)}},
+			mount(`volume "pvc-1" cannot be mounted: exit status 32: check the volume; if it is correct, ask the cluster's administrator`, true)},
+		"attached to another node": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can't be attached to another`)}},
+			wantCause{reason: "FailedAttachVolume", transient: true, sentence: `volume "pvc-1" cannot be attached: it is attached to another node: wait until the pod that uses it ends, or stop that pod`}},
+		"attached by now":                          {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" x`), podEvent(70, "", "SuccessfulAttachVolume", "x")}}, wantCause{}},
+		"mounted: a container waits for its image": {Workload{Pods: waits("ErrImagePull", textNotFound), Events: []Event{missing}}, imageCause("ErrImagePull", sentenceNotFound, false)},
+		"mounted: a container runs":                {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: runningSince(20)}))), Events: []Event{missing}}, wantCause{}},
+		"mounted: an init container has run": {
+			Workload{Pods: pods(newPod(initStatus(corev1.ContainerStatus{Name: "prepare", State: ended("Completed", 0, 15)}, false), status(corev1.ContainerStatus{State: waiting("PodInitializing", "")}))), Events: []Event{missing}}, wantCause{},
+		},
+		"mounted: the sandbox exists":       {Workload{Pods: pods(newPod(setCondition(corev1.PodReadyToStartContainers, corev1.ConditionTrue, 11))), Events: []Event{missing}}, wantCause{}},
+		"mounted: an image is being pulled": {Workload{Pods: creating, Events: []Event{missing, podEvent(20, "notebook", "Pulling", "Pulling image")}}, wantCause{}},
+		"no network": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed`)}},
+			wantCause{reason: "CreateContainerError", transient: true, sentence: `the node cannot prepare the pod: failed to create pod sandbox: failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed: wait; if the problem persists, ask the cluster's administrator`}},
+	})
+}
