@@ -135,7 +135,7 @@ func (h *history) write(t *testing.T, news bool) {
 		t.Fatalf("written without news: %s", cmp.Diff(h.status, after))
 	}
 	h.status = after
-	if int(s.Healthy+s.Unhealthy+s.Unknown) != len(h.pods) || int(s.Unhealthy+s.Unknown) != len(s.NodeStatuses) {
+	if int(s.Healthy+s.Unhealthy+s.Unknown) != len(h.pods) || int(s.Unhealthy+s.Unknown) != len(s.PodStatuses) {
 		t.Fatalf("the counts do not sum up: %+v", s)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Healthy is the health of a pod that a status does not list.
 const Healthy v1alpha1.PodHealth = "Healthy"
 
-// maxMessage is the limit of a message in status.nodeStatuses, in bytes.
+// maxMessage is the limit of a message in status.podStatuses, in bytes.
 const maxMessage = 512
 
 // Record is what the checks of one pod came to. It is a value: it is kept by whoever

@@ -23,7 +23,7 @@ func Restore(status *v1alpha1.AppServiceStatus, pod string, uid types.UID) Recor
 	return unchecked()
 }
 
-func restoreListed(e *v1alpha1.NodeStatus, uid types.UID) Record {
+func restoreListed(e *v1alpha1.PodStatus, uid types.UID) Record {
 	if e.PodUID != string(uid) {
 		return unchecked()
 	}
@@ -41,16 +41,16 @@ func restoreListed(e *v1alpha1.NodeStatus, uid types.UID) Record {
 
 // truncated says whether pods that are not healthy are missing in the list.
 func truncated(status *v1alpha1.AppServiceStatus) bool {
-	return int(status.Unhealthy+status.Unknown) > len(status.NodeStatuses)
+	return int(status.Unhealthy+status.Unknown) > len(status.PodStatuses)
 }
 
 // listed returns what the status says of a pod; nil if nothing.
-func listed(status *v1alpha1.AppServiceStatus, pod string) *v1alpha1.NodeStatus {
-	i, found := slices.BinarySearchFunc(status.NodeStatuses, pod, func(e v1alpha1.NodeStatus, name string) int {
+func listed(status *v1alpha1.AppServiceStatus, pod string) *v1alpha1.PodStatus {
+	i, found := slices.BinarySearchFunc(status.PodStatuses, pod, func(e v1alpha1.PodStatus, name string) int {
 		return strings.Compare(e.Name, name)
 	})
 	if !found {
 		return nil
 	}
-	return &status.NodeStatuses[i]
+	return &status.PodStatuses[i]
 }

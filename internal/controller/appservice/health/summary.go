@@ -15,7 +15,7 @@ const (
 	// heartbeat is how often counts and messages are brought up to date while nothing
 	// else changes.
 	heartbeat = 5 * time.Minute
-	// maxListed is the limit of status.nodeStatuses.
+	// maxListed is the limit of status.podStatuses.
 	maxListed = 50
 )
 
@@ -32,7 +32,7 @@ type Pod struct {
 // Summary is how the pods of an app fare, as a status says it.
 type Summary struct {
 	Healthy, Unhealthy, Unknown int32
-	NodeStatuses                []v1alpha1.NodeStatus
+	PodStatuses                 []v1alpha1.PodStatus
 	// Condition is that of type Healthy.
 	Condition Condition
 	// Transitions are what to tell once the status is written.
@@ -54,8 +54,8 @@ func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.T
 		s.Refreshed = now
 	}
 	s.count(pods)
-	s.NodeStatuses = list(was, pods, refresh, now)
-	if slices.ContainsFunc(s.NodeStatuses, ages) {
+	s.PodStatuses = list(was, pods, refresh, now)
+	if slices.ContainsFunc(s.PodStatuses, ages) {
 		s.Next = s.Refreshed.Add(heartbeat)
 	}
 	s.Condition = conditionOf(pods)
@@ -66,7 +66,7 @@ func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.T
 // Write puts the summary into a status. The condition is left to the caller.
 func (s *Summary) Write(status *v1alpha1.AppServiceStatus) {
 	status.Healthy, status.Unhealthy, status.Unknown = s.Healthy, s.Unhealthy, s.Unknown
-	status.NodeStatuses = s.NodeStatuses
+	status.PodStatuses = s.PodStatuses
 }
 
 // known returns the pods in order of their names, each with a record.
@@ -95,11 +95,11 @@ func (s *Summary) count(pods []Pod) {
 }
 
 // ages says whether what is said of a pod goes out of date.
-func ages(e v1alpha1.NodeStatus) bool { return e.Reason != v1alpha1.ReasonNotChecked }
+func ages(e v1alpha1.PodStatus) bool { return e.Reason != v1alpha1.ReasonNotChecked }
 
 // list lists the pods that are not healthy. If there are too many, those whose health
 // is unknown are left out first.
-func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Time) []v1alpha1.NodeStatus {
+func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Time) []v1alpha1.PodStatus {
 	var chosen []*Pod
 	for _, health := range []v1alpha1.PodHealth{v1alpha1.PodUnhealthy, v1alpha1.PodHealthUnknown} {
 		for i := range pods {
@@ -109,7 +109,7 @@ func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Tim
 		}
 	}
 	slices.SortFunc(chosen, func(a, b *Pod) int { return strings.Compare(a.Name, b.Name) })
-	var all []v1alpha1.NodeStatus
+	var all []v1alpha1.PodStatus
 	for _, p := range chosen {
 		all = append(all, entry(was, p, refresh, now))
 	}
@@ -118,7 +118,7 @@ func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Tim
 
 // entry says how a pod fares. Of one that has not turned since, it says what was said,
 // unless that is to be brought up to date.
-func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) v1alpha1.NodeStatus {
+func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) v1alpha1.PodStatus {
 	former := listed(was, p.Name)
 	same := former != nil && p.isAsIn(former)
 	if same && !refresh {
@@ -131,7 +131,7 @@ func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) 
 	case since.IsZero():
 		since = now.Truncate(time.Second)
 	}
-	return v1alpha1.NodeStatus{
+	return v1alpha1.PodStatus{
 		Name: p.Name, PodUID: string(p.UID),
 		Health: p.Record.Health, Reason: p.Record.Reason, Message: p.Record.Message,
 		ConsecutiveFailures: p.Record.Count(), LastTransitionTime: metav1.NewTime(since),
@@ -139,7 +139,7 @@ func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) 
 }
 
 // isAsIn says whether the pod has not turned since that was said of it.
-func (p *Pod) isAsIn(e *v1alpha1.NodeStatus) bool {
+func (p *Pod) isAsIn(e *v1alpha1.PodStatus) bool {
 	r := &p.Record
 	return e.PodUID == string(p.UID) && e.Health == r.Health && e.Reason == r.Reason &&
 		(r.Since.IsZero() || r.Since.Equal(e.LastTransitionTime.Time))

@@ -10,12 +10,12 @@ import (
 // no room for is not told of.
 type Transitions struct {
 	// Failed became unhealthy, or are for another reason.
-	Failed []v1alpha1.NodeStatus
+	Failed []v1alpha1.PodStatus
 	// Unchecked can no longer be checked. Of those that the operator may not check, the
 	// first one stands for the app: it is the same after a retry that finds more of them.
-	Unchecked []v1alpha1.NodeStatus
+	Unchecked []v1alpha1.PodStatus
 	// Recovered were said to be unhealthy, and are healthy: what was said of them last.
-	Recovered []v1alpha1.NodeStatus
+	Recovered []v1alpha1.PodStatus
 }
 
 func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Transitions {
@@ -23,7 +23,7 @@ func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Trans
 	forbidden := says(was, v1alpha1.ReasonExecForbidden)
 	first := firstForbidden(now)
 	newest := newestWhere(was)
-	for _, e := range now.NodeStatuses {
+	for _, e := range now.PodStatuses {
 		former := listed(was, e.Name)
 		switch {
 		case former != nil && turnedNot(former, &e), former == nil && !e.LastTransitionTime.After(newest):
@@ -46,7 +46,7 @@ func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Trans
 // earliest time.
 func firstForbidden(now *Summary) (name string) {
 	var since time.Time
-	for _, e := range now.NodeStatuses {
+	for _, e := range now.PodStatuses {
 		if t := e.LastTransitionTime.Time; e.Reason == v1alpha1.ReasonExecForbidden && (name == "" || t.Before(since)) {
 			name, since = e.Name, t
 		}
@@ -55,8 +55,8 @@ func firstForbidden(now *Summary) (name string) {
 }
 
 func says(status *v1alpha1.AppServiceStatus, reason string) bool {
-	for i := range status.NodeStatuses {
-		if status.NodeStatuses[i].Reason == reason {
+	for i := range status.PodStatuses {
+		if status.PodStatuses[i].Reason == reason {
 			return true
 		}
 	}
@@ -70,19 +70,19 @@ func newestWhere(status *v1alpha1.AppServiceStatus) (newest time.Time) {
 	if !truncated(status) {
 		return newest
 	}
-	for i := range status.NodeStatuses {
-		if t := status.NodeStatuses[i].LastTransitionTime.Time; t.After(newest) {
+	for i := range status.PodStatuses {
+		if t := status.PodStatuses[i].LastTransitionTime.Time; t.After(newest) {
 			newest = t
 		}
 	}
 	return newest
 }
 
-func turnedNot(a, b *v1alpha1.NodeStatus) bool {
+func turnedNot(a, b *v1alpha1.PodStatus) bool {
 	return a.PodUID == b.PodUID && a.Health == b.Health && a.Reason == b.Reason &&
 		a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-func recovered(e *v1alpha1.NodeStatus, p *Pod) bool {
+func recovered(e *v1alpha1.PodStatus, p *Pod) bool {
 	return e.Health == v1alpha1.PodUnhealthy && p.Record.Health == Healthy && e.PodUID == string(p.UID)
 }

@@ -50,9 +50,6 @@ func For(spec *v1alpha1.HealthCheck, pod *corev1.Pod) (Check, error) {
 	}
 	if spec.Exec != nil {
 		c.Exec = &Exec{Container: spec.Exec.Container, Command: spec.Exec.Command}
-		if c.Exec.Container == "" {
-			c.Exec.Container = v1alpha1.AppContainer
-		}
 		return c, nil
 	}
 	if spec.HTTPGet == nil {
