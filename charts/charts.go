@@ -1,10 +1,10 @@
-// Package charts embeds the Helm chart, without its folder files: that is a copy of
-// manifests in config, which are embedded there.
+// Package charts embeds the Helm chart without its directory files, which is a copy of the
+// manifests that package config embeds.
 package charts
 
 import "embed"
 
-// Bongsu holds the folder bongsu.
+// Bongsu contains the directory bongsu.
 //
 //go:embed bongsu/Chart.yaml bongsu/values.yaml bongsu/values.schema.json all:bongsu/templates
 var Bongsu embed.FS

@@ -1,14 +1,17 @@
-// Package config embeds the manifests that every install needs, in the order in
-// which they must be applied: kinds, rights, admission policies.
+// Package config embeds the manifests of every installation: kinds, roles and admission
+// policies, in the order in which they must be applied.
 package config
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
 )
@@ -19,25 +22,25 @@ var files embed.FS
 // commonRole is the name of the generated roles that every replica needs.
 const commonRole = "bongsu"
 
-// RoleOf returns the name of the generated roles of a capability, and of their bindings.
-func RoleOf(c feature.Feature) string { return commonRole + "-" + string(c) }
+// RoleOf returns the name of the generated roles of a feature, and of their bindings.
+func RoleOf(f feature.Feature) string { return commonRole + "-" + string(f) }
 
-// Roles returns the names of the generated roles that an operator with these
-// capabilities needs.
+// Roles returns the names of the generated roles that an operator with these features
+// needs.
 func Roles(chosen []feature.Feature) []string {
 	names := []string{commonRole}
-	for _, c := range chosen {
-		names = append(names, RoleOf(c))
+	for _, f := range chosen {
+		names = append(names, RoleOf(f))
 	}
 	return names
 }
 
-// order puts what others refer to first; within a folder, names are sorted, and
-// rbac/operator.yaml, with the namespace, comes before the roles.
+// order is the order of the directories. An object is applied before those that refer to
+// it. In a directory, files are sorted: rbac/operator.yaml, with the namespace, comes first.
 var order = []string{"crd", "rbac", "admission"}
 
-// Objects returns the manifests of an install without the operator's workload. All kinds
-// and policies are among them, but only the rights of the capabilities that were chosen.
+// Objects returns the manifests of an installation, without the operator's workload. They
+// include all kinds and policies, but only the roles of the chosen features.
 func Objects(chosen []feature.Feature) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, dir := range order {
@@ -50,19 +53,19 @@ func Objects(chosen []feature.Feature) ([]*unstructured.Unstructured, error) {
 	return without(objects, chosen), nil
 }
 
-// RBAC returns the manifests of rights, of the chosen capabilities alone. It reads no
-// others: those of the kinds are large.
+// RBAC returns the roles and bindings of the chosen features. It does not parse the other
+// manifests, because the CRDs are large.
 func RBAC(chosen []feature.Feature) ([]*unstructured.Unstructured, error) {
 	objects, err := in("rbac")
 	return without(objects, chosen), err
 }
 
-// without leaves out roles and bindings of capabilities that were not chosen.
+// without removes the roles and bindings of features that were not chosen.
 func without(objects []*unstructured.Unstructured, chosen []feature.Feature) []*unstructured.Unstructured {
 	var unwanted []string
-	for _, c := range feature.All() {
-		if !slices.Contains(chosen, c) {
-			unwanted = append(unwanted, RoleOf(c))
+	for _, f := range feature.All() {
+		if !slices.Contains(chosen, f) {
+			unwanted = append(unwanted, RoleOf(f))
 		}
 	}
 	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
@@ -93,4 +96,25 @@ func decode(name string) ([]*unstructured.Unstructured, error) {
 	}
 	defer func() { _ = f.Close() }()
 	return Decode(f)
+}
+
+// Files returns the files of the directories crd, rbac, admission and monitoring.
+func Files() fs.FS { return files }
+
+// Decode returns the objects of a YAML stream. It skips empty documents.
+func Decode(r io.Reader) ([]*unstructured.Unstructured, error) {
+	decoder := utilyaml.NewYAMLOrJSONDecoder(r, 4096)
+	var objects []*unstructured.Unstructured
+	for {
+		u := &unstructured.Unstructured{}
+		err := decoder.Decode(&u.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, err
+		case len(u.Object) > 0:
+			objects = append(objects, u)
+		}
+	}
 }

@@ -6,25 +6,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AlarmSpec returns what the alarm has in common with a ClusterAlarm.
+// AlarmSpec returns the fields that Alarm and ClusterAlarm share.
 func (a *Alarm) AlarmSpec() *AlarmSpec { return &a.Spec.AlarmSpec }
 
-// AlarmSpec returns what the alarm has in common with an Alarm.
+// AlarmSpec returns the fields that Alarm and ClusterAlarm share.
 func (a *ClusterAlarm) AlarmSpec() *AlarmSpec { return &a.Spec.AlarmSpec }
 
-// AlarmStatus returns the status, to be read and changed.
+// AlarmStatus returns the status. Changes of it change the object.
 func (a *Alarm) AlarmStatus() *AlarmStatus { return &a.Status }
 
-// AlarmStatus returns the status, to be read and changed.
+// AlarmStatus returns the status. Changes of it change the object.
 func (a *ClusterAlarm) AlarmStatus() *AlarmStatus { return &a.Status }
 
-// AlarmStatus returns the status, to be read and changed.
+// AlarmStatus returns the status. Changes of it change the object.
 func (r *AlarmReceiver) AlarmStatus() *AlarmStatus { return &r.Status }
 
-// AlarmStatus returns the status, to be read and changed.
+// AlarmStatus returns the status. Changes of it change the object.
 func (r *ClusterAlarmReceiver) AlarmStatus() *AlarmStatus { return &r.Status }
 
-// NamespaceSelector is nil: an Alarm sees its own namespace.
+// NamespaceSelector returns nil: an Alarm selects Events of its own namespace.
 func (a *Alarm) NamespaceSelector() *metav1.LabelSelector { return nil }
 
 // NamespaceSelector returns spec.namespaceSelector.
@@ -33,7 +33,7 @@ func (a *ClusterAlarm) NamespaceSelector() *metav1.LabelSelector { return a.Spec
 // ReceiverReferences returns spec.receivers.
 func (a *Alarm) ReceiverReferences() []ReceiverReference { return a.Spec.Receivers }
 
-// ReceiverReferences returns spec.receivers in the form that an Alarm has.
+// ReceiverReferences returns spec.receivers in the form of an Alarm.
 func (a *ClusterAlarm) ReceiverReferences() []ReceiverReference {
 	refs := make([]ReceiverReference, len(a.Spec.Receivers))
 	for i, r := range a.Spec.Receivers {
@@ -42,13 +42,13 @@ func (a *ClusterAlarm) ReceiverReferences() []ReceiverReference {
 	return refs
 }
 
-// CopySpec returns what the copies are to be.
+// CopySpec returns the fields that SecretShare and ClusterSecretShare share.
 func (s *SecretShare) CopySpec() *SecretCopySpec { return &s.Spec.SecretCopySpec }
 
-// CopySpec returns what the copies are to be.
+// CopySpec returns the fields that SecretShare and ClusterSecretShare share.
 func (s *ClusterSecretShare) CopySpec() *SecretCopySpec { return &s.Spec.SecretCopySpec }
 
-// ClusterSource returns spec.source with the rule's own namespace.
+// ClusterSource returns spec.source with the namespace of the SecretShare.
 func (s *SecretShare) ClusterSource() ClusterSecretSource {
 	return ClusterSecretSource{Namespace: s.Namespace, SecretSource: s.Spec.Source}
 }
@@ -56,24 +56,24 @@ func (s *SecretShare) ClusterSource() ClusterSecretSource {
 // ClusterSource returns spec.source.
 func (s *ClusterSecretShare) ClusterSource() ClusterSecretSource { return s.Spec.Source }
 
-// ShareStatus returns the status, to be read and changed.
+// ShareStatus returns the status. Changes of it change the object.
 func (s *SecretShare) ShareStatus() *SecretShareStatus { return &s.Status }
 
-// ShareStatus returns the status, to be read and changed.
+// ShareStatus returns the status. Changes of it change the object.
 func (s *ClusterSecretShare) ShareStatus() *SecretShareStatus { return &s.Status }
 
-// Defaults of JupyterSpec, for one that was not written through an API server.
+// The schema's defaults, for a JupyterSpec that was not read from an API server.
 const (
 	defaultProgressDeadline = 10 * time.Minute
 	defaultSchedulingGrace  = time.Minute
 )
 
-// ProgressDeadline is how long a start may take.
+// ProgressDeadline returns how long a start can take.
 func (s *JupyterSpec) ProgressDeadline() time.Duration {
 	return seconds(s.ProgressDeadlineSeconds, defaultProgressDeadline)
 }
 
-// SchedulingGracePeriod is how long a pod may wait for a node.
+// SchedulingGracePeriod returns how long a pod can wait for a node.
 func (s *JupyterSpec) SchedulingGracePeriod() time.Duration {
 	return seconds(s.SchedulingGracePeriodSeconds, defaultSchedulingGrace)
 }

@@ -4,11 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EventMatch selects Events. All given fields must match; within a list any
-// entry may.
+// EventMatch selects Events. An Event matches if it matches every field that is set. It
+// matches a list if it matches one of the entries.
 type EventMatch struct {
-	// kinds of the object that the Event regards, for example Pod or Node.
-	// Default: any.
+	// kinds of the regarding object, for example Pod or Node. If unset, any kind matches.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -17,7 +16,8 @@ type EventMatch struct {
 	// +kubebuilder:validation:items:Pattern=`^[A-Z][A-Za-z0-9]*$`
 	Kinds []string `json:"kinds,omitempty"`
 
-	// reasons of the Event, verbatim, for example BackOff. Default: any.
+	// reasons of the Event, for example BackOff. They are case-sensitive. If unset, any
+	// reason matches.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -25,14 +25,14 @@ type EventMatch struct {
 	// +kubebuilder:validation:items:MaxLength=128
 	Reasons []string `json:"reasons,omitempty"`
 
-	// types of the Event. Default: both.
+	// types of the Event: Normal or Warning. If unset, both match.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2
 	Types []EventType `json:"types,omitempty"`
 
-	// names are globs on the name of the object that the Event regards. "*" is
-	// any text, "?" any one character. Default: any.
+	// names are globs for the name of the regarding object. "*" matches any text, "?" one
+	// character. If unset, any name matches.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -40,20 +40,21 @@ type EventMatch struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	Names []string `json:"names,omitempty"`
 
-	// note is a glob on the whole text of the Event. Default: any.
+	// note is a glob for the whole text of the Event. If unset, any text matches.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Note string `json:"note,omitempty"`
 
-	// objectSelector selects by the labels of the object that the Event regards.
-	// An object that is gone does not match and is counted in status.unresolved.
-	// Default: any object, also one that is gone.
+	// objectSelector selects the regarding object by its labels. An object that no longer
+	// exists does not match, and is counted in status.unresolved. If unset, any object
+	// matches, whether it exists or not.
 	// +optional
 	ObjectSelector *metav1.LabelSelector `json:"objectSelector,omitempty"`
 
-	// expression is CEL over event, object and cluster; it must yield a bool.
-	// It is type-checked and its cost bounded when the alarm is accepted.
+	// expression is a CEL expression with the variables event, object and cluster. It must
+	// return a bool. The operator checks its types and limits its cost. If unset, there is
+	// no further condition.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -70,107 +71,110 @@ const (
 	EventTypeWarning EventType = "Warning"
 )
 
-// AlarmMessage says how a message reads. ${...} holds CEL over event, object
-// and cluster; $${ is a literal ${.
+// AlarmMessage contains the templates of a message. ${...} contains a CEL expression with
+// the variables event, object and cluster. Write $${ for a literal ${.
 type AlarmMessage struct {
-	// title is the first line. Default: reason, kind and name of the object.
-	// At most 150 characters are sent.
+	// title is the first line. It is cut at 150 characters. If unset, it consists of the
+	// reason, and of the kind and name of the regarding object.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Title string `json:"title,omitempty"`
 
-	// text is the body. Default: the Event's note, how often and since when.
-	// At most 3,000 characters are sent.
+	// text is the body. It is cut at 3,000 characters. If unset, it consists of the Event's
+	// note, its count and the time of its first occurrence.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Text string `json:"text,omitempty"`
 }
 
-// AlarmSpec is what Alarm and ClusterAlarm have in common.
+// AlarmSpec contains the fields that Alarm and ClusterAlarm share.
 type AlarmSpec struct {
-	// suspend stops the alarm: what happens meanwhile is not sent later.
+	// suspend stops the alarm. Events that occur while it is suspended are not sent later.
 	// Default: false.
 	// +optional
+	// +default=false
 	Suspend bool `json:"suspend,omitempty"`
 
-	// match selects the Events: one that matches any entry.
+	// match selects the Events. An Event is selected if it matches one of the entries.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Match []EventMatch `json:"match"`
 
-	// threshold holds what matches back until there is enough of it, in each group by
-	// itself if there is a group; what is not
-	// sent is counted in status.suppressed. Default: every occurrence is sent.
+	// threshold suppresses occurrences until there are enough of them. If group is set,
+	// each group is counted on its own. Suppressed occurrences are counted in
+	// status.suppressed. If unset, every occurrence is sent.
 	// +optional
 	Threshold *AlarmThreshold `json:"threshold,omitempty"`
 
-	// group puts what has something in common into one message. Default: every
-	// occurrence is a message of its own.
+	// group sends occurrences that have something in common as one message. If unset, each
+	// occurrence is a message.
 	// +optional
 	Group *AlarmGroup `json:"group,omitempty"`
 
-	// mute are the times at which nothing is sent: what happens in any of them is
-	// counted in status.suppressed, and not sent later. What is on its way when one
-	// begins still arrives. Default: none.
+	// mute contains the times when nothing is sent. Occurrences within them are counted in
+	// status.suppressed, and not sent later. Messages that wait for delivery when a window
+	// begins are still delivered.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Mute []MuteWindow `json:"mute,omitempty"`
 
-	// message says how a message reads. Default: a good one, which holds the
-	// reason verbatim.
+	// message contains the templates of a message. If unset, a message contains the reason,
+	// the regarding object and the Event's note.
 	// +optional
 	Message AlarmMessage `json:"message,omitzero"`
 }
 
-// AlarmStatus tells whether an alarm or receiver is in force and what it did.
-// The counts are written within 5 seconds of a change and are approximate after
-// a crash; the metrics are exact.
+// AlarmStatus shows whether an alarm or receiver works, and what it has sent. The counts
+// are written within 5 seconds of a change. After a crash of the operator they are
+// approximate, unlike the metrics.
 type AlarmStatus struct {
-	// observedGeneration is the generation that conditions speak of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready, and Degraded while something went wrong lately.
+	// conditions: Ready, and Degraded if a single message or Event recently failed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	Summary `json:",inline"`
 
-	// matched counts the occurrences that matched.
+	// matched is the number of occurrences that matched.
 	// +optional
 	Matched int64 `json:"matched"`
 
-	// delivered counts the occurrences that a receiver accepted; one that goes to
-	// two receivers counts twice.
+	// delivered is the number of occurrences that receivers accepted. An occurrence that is
+	// sent to two receivers counts twice.
 	// +optional
 	Delivered int64 `json:"delivered"`
 
-	// suppressed counts the occurrences that matched and were not sent, because they
-	// did not reach spec.threshold or fell into spec.mute.
+	// suppressed is the number of occurrences that matched but were not sent, because of
+	// spec.threshold or spec.mute.
 	// +optional
 	Suppressed int64 `json:"suppressed,omitempty"`
 
-	// dropped counts the occurrences that were given up, per receiver.
+	// dropped is the number of occurrences that could not be delivered and were given up.
+	// One that was sent to two receivers can count twice.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
 
-	// unresolved counts the occurrences that could not be judged because the
-	// object that they regard is gone.
+	// unresolved is the number of occurrences that could not be evaluated, because their
+	// regarding object no longer exists.
 	// +optional
 	Unresolved int64 `json:"unresolved,omitempty"`
 
-	// lastMatchTime is when the last occurrence matched.
+	// lastMatchTime is the time of the last match.
 	// +optional
 	LastMatchTime *metav1.Time `json:"lastMatchTime,omitempty"`
 
-	// lastDeliveryTime is when a receiver last accepted a message.
+	// lastDeliveryTime is the last time that a receiver accepted a message.
 	// +optional
 	LastDeliveryTime *metav1.Time `json:"lastDeliveryTime,omitempty"`
 
@@ -182,8 +186,8 @@ type AlarmStatus struct {
 
 // ReceiverReference names a receiver of an Alarm.
 type ReceiverReference struct {
-	// kind is AlarmReceiver, in the Alarm's own namespace (the default), or
-	// ClusterAlarmReceiver, which must allow that namespace.
+	// kind is AlarmReceiver, for a receiver in the Alarm's namespace, or
+	// ClusterAlarmReceiver, which must allow the Alarm's namespace. Default: AlarmReceiver.
 	// +optional
 	// +default="AlarmReceiver"
 	// +kubebuilder:validation:Enum=AlarmReceiver;ClusterAlarmReceiver
@@ -197,11 +201,11 @@ type ReceiverReference struct {
 	Name string `json:"name"`
 }
 
-// NamespacedAlarmSpec is what is asked of an Alarm.
+// NamespacedAlarmSpec is the spec of an Alarm.
 type NamespacedAlarmSpec struct {
 	AlarmSpec `json:",inline"`
 
-	// receivers get the messages.
+	// receivers are the receivers of the messages.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -209,10 +213,10 @@ type NamespacedAlarmSpec struct {
 	Receivers []ReceiverReference `json:"receivers"`
 }
 
-// Alarm sends the Events of its own namespace that match to its receivers.
+// Alarm sends matching Events of its namespace to its receivers.
 //
-// It sees only Events that are stored in its namespace and regard an object of
-// its namespace; Events of Nodes are for ClusterAlarms.
+// It selects among the Events of its namespace that regard an object in this namespace.
+// For Events of Nodes, use a ClusterAlarm.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -227,10 +231,10 @@ type Alarm struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +required
 	Spec NamespacedAlarmSpec `json:"spec"`
-	// status is what is.
+	// status is the observed state.
 	// +optional
 	Status AlarmStatus `json:"status,omitempty"`
 }

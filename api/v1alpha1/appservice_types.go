@@ -6,101 +6,104 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KindAppService is the kind of apps of so many replicas.
+// KindAppService is the kind of apps.
 const KindAppService = "AppService"
 
-// LabelAppService, with the name of an AppService, is on its children and its pods.
+// LabelAppService is the label of an AppService's objects and pods. Its value is the name
+// of the AppService.
 const LabelAppService = Group + "/appservice"
 
-// FinalizerBackup is on an AppService with spec.backup: it goes when the backup has
-// ended.
+// FinalizerBackup is the finalizer of an AppService with spec.backup. It is removed when
+// the backup has ended.
 const FinalizerBackup = Group + "/backup"
 
-// AppContainer is the name of the container that runs the app: a container of that
-// name in spec.template is merged with it.
+// AppContainer is the name of the container that runs the app. A container of this name in
+// spec.template is merged with it.
 const AppContainer = "app"
 
-// AppServicePort is a port that the app serves on.
+// AppServicePort is a port of the app.
 type AppServicePort struct {
-	// name of the port; the Service's port bears it too.
+	// name of the port in the pod and in the Service, at most 15 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// containerPort is where the app listens.
+	// containerPort is the port of the container, from 1 to 65535.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	ContainerPort int32 `json:"containerPort"`
 
-	// servicePort is where the Service listens. Default: containerPort.
+	// servicePort is the port of the Service, from 1 to 65535. If unset, it is the same as
+	// containerPort.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	ServicePort int32 `json:"servicePort,omitempty"`
 
-	// protocol of the port.
+	// protocol of the port: TCP, UDP or SCTP. Default: TCP.
 	// +optional
 	// +default="TCP"
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 }
 
-// AppServiceServiceType says what the Service of an app is.
+// ServiceType is the type of an app's Service.
 //
 // +kubebuilder:validation:Enum=None;ClusterIP;Headless
-type AppServiceServiceType string
+type ServiceType string
 
-// Values of AppServiceServiceType.
+// Values of ServiceType.
 const (
-	// AppServiceServiceNone: there is no Service.
-	AppServiceServiceNone AppServiceServiceType = "None"
-	// AppServiceServiceClusterIP: one address for all replicas.
-	AppServiceServiceClusterIP AppServiceServiceType = "ClusterIP"
-	// AppServiceServiceHeadless: the name stands for the addresses of all replicas.
-	AppServiceServiceHeadless AppServiceServiceType = "Headless"
+	// ServiceTypeNone: there is no Service.
+	ServiceTypeNone ServiceType = "None"
+	// ServiceTypeClusterIP: one address for all replicas.
+	ServiceTypeClusterIP ServiceType = "ClusterIP"
+	// ServiceTypeHeadless: the DNS name resolves to the addresses of all replicas.
+	ServiceTypeHeadless ServiceType = "Headless"
 )
 
-// AppServiceService says how the app is reached.
-type AppServiceService struct {
-	// type of the Service. Default: ClusterIP if there are ports, otherwise None.
+// ServiceSpec determines the Service of an app.
+type ServiceSpec struct {
+	// type of the Service: None, ClusterIP or Headless. If unset, ClusterIP if spec.ports
+	// is set, otherwise None.
 	// +optional
-	Type AppServiceServiceType `json:"type,omitempty"`
+	Type ServiceType `json:"type,omitempty"`
 }
 
-// HealthCheckTransport says which way an HTTP check takes.
+// HealthCheckTransport is the path of an HTTP check.
 //
 // +kubebuilder:validation:Enum=PodIP;APIServer
 type HealthCheckTransport string
 
 // Values of HealthCheckTransport.
 const (
-	// HealthCheckTransportPodIP: straight to the pod.
+	// HealthCheckTransportPodIP: directly to the pod.
 	HealthCheckTransportPodIP HealthCheckTransport = "PodIP"
-	// HealthCheckTransportAPIServer: through the API server's proxy, where the operator
-	// cannot reach pods.
+	// HealthCheckTransportAPIServer: through the proxy of the API server, for networks in
+	// which the operator cannot reach pods.
 	HealthCheckTransportAPIServer HealthCheckTransport = "APIServer"
 )
 
-// HealthCheckRemedy says what is done about an unhealthy pod.
+// HealthCheckRemedy is the reaction to an unhealthy pod.
 //
 // +kubebuilder:validation:Enum=None;Restart
 type HealthCheckRemedy string
 
 // Values of HealthCheckRemedy.
 const (
-	// HealthCheckRemedyNone: it is told, and nothing is done.
+	// HealthCheckRemedyNone: conditions and Events show it, and nothing else happens.
 	HealthCheckRemedyNone HealthCheckRemedy = "None"
-	// HealthCheckRemedyRestart: the pod is deleted, so that another takes its place.
+	// HealthCheckRemedyRestart: the pod is evicted, and a new pod replaces it.
 	HealthCheckRemedyRestart HealthCheckRemedy = "Restart"
 )
 
 // ExecCheck runs a command in a container.
 type ExecCheck struct {
-	// command and its arguments. It is not run in a shell. Exit code 0 is healthy,
-	// whatever it prints.
+	// command and its arguments, from 1 to 64 with at most 4,096 characters each. It does
+	// not run in a shell. Exit code 0 means success.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -108,245 +111,258 @@ type ExecCheck struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	Command []string `json:"command"`
 
-	// container that it runs in. Default: app.
+	// container that the command runs in, at most 63 characters. Default: app.
 	// +optional
+	// +default="app"
 	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container,omitempty"`
 }
 
-// HealthCheck looks after each pod of an app from outside, beyond what its kubelet
-// sees.
+// HealthCheck is a check of each pod of an app. The operator runs it, in addition to the
+// probes of the kubelet.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.exec) != has(self.httpGet)",message="give exactly one of exec and httpGet"
-// +kubebuilder:validation:XValidation:rule="!has(self.httpGet) || !has(self.httpGet.host) || self.httpGet.host.size() == 0",message="httpGet.host is refused: a check goes to the pod and nowhere else"
-// +kubebuilder:validation:XValidation:rule="!has(self.transport) || self.transport == 'PodIP' || has(self.httpGet)",message="transport is for httpGet: leave it out"
+// +kubebuilder:validation:XValidation:rule="has(self.exec) != has(self.httpGet)",message="set exactly one of exec and httpGet"
+// +kubebuilder:validation:XValidation:rule="!has(self.httpGet) || !has(self.httpGet.host) || self.httpGet.host.size() == 0",message="httpGet.host is not supported, because a check always connects to the pod: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.transport) || self.transport == 'PodIP' || has(self.httpGet)",message="transport is for httpGet only: remove it"
 // +kubebuilder:validation:XValidation:rule="self.timeoutSeconds <= self.periodSeconds",message="timeoutSeconds must not be more than periodSeconds"
-// +kubebuilder:validation:XValidation:rule="!has(self.maxRestartsPerHour) || has(self.remedy) && self.remedy == 'Restart'",message="maxRestartsPerHour is for remedy Restart: leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxRestartsPerHour) || has(self.remedy) && self.remedy == 'Restart'",message="maxRestartsPerHour is for remedy Restart only: remove it, or set remedy"
 type HealthCheck struct {
-	// exec runs a command in the pod. Whoever creates or changes the AppService must be
-	// allowed to create pods/exec.
+	// exec runs a command in the pod. You must be allowed to create pods/exec.
 	// +optional
 	Exec *ExecCheck `json:"exec,omitempty"`
 
-	// httpGet asks the pod by HTTP. Any answer from 200 to 399 is healthy; redirects
-	// are not followed, and host must be left out.
+	// httpGet sends an HTTP GET request to the pod. A status from 200 to 399 means healthy.
+	// Redirects are not followed. You cannot set host.
 	// +optional
 	HTTPGet *corev1.HTTPGetAction `json:"httpGet,omitempty"`
 
-	// transport says which way an HTTP check takes.
+	// transport is the path of an HTTP check: PodIP, or APIServer for the proxy of the API
+	// server. Default: PodIP.
 	// +optional
+	// +default="PodIP"
 	Transport HealthCheckTransport `json:"transport,omitempty"`
 
-	// initialDelaySeconds is how long after a container's start it is first checked.
+	// initialDelaySeconds is the time between the start of a container and its first check,
+	// in seconds. From 0 to 3,600. Default: 0.
 	// +optional
 	// +default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
 
-	// periodSeconds is how often a pod is checked.
+	// periodSeconds is the interval between two checks of a pod, in seconds. From 1 to
+	// 3,600. Default: 10.
 	// +optional
 	// +default=10
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 
-	// timeoutSeconds is how long a check may take.
+	// timeoutSeconds is the longest duration of a check, in seconds. From 1 to 300, and not
+	// more than periodSeconds. Default: 1.
 	// +optional
 	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=300
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// successThreshold is how many checks in a row make an unhealthy pod healthy.
+	// successThreshold is the number of consecutive successes after which an unhealthy pod
+	// is healthy again. From 1 to 100. Default: 1.
 	// +optional
 	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	SuccessThreshold int32 `json:"successThreshold,omitempty"`
 
-	// failureThreshold is how many failures in a row make a pod unhealthy.
+	// failureThreshold is the number of consecutive failures after which a pod is
+	// unhealthy. From 1 to 100. Default: 3.
 	// +optional
 	// +default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	FailureThreshold int32 `json:"failureThreshold,omitempty"`
 
-	// remedy says what is done about an unhealthy pod.
+	// remedy is the reaction to an unhealthy pod: None, or Restart to evict it. Default:
+	// None.
 	// +optional
 	// +default="None"
 	Remedy HealthCheckRemedy `json:"remedy,omitempty"`
 
-	// maxRestartsPerHour bounds the remedy, over all pods of the app: a check that is
-	// wrong must not keep the app from running. Default: 3.
+	// maxRestartsPerHour is the largest number of pods of the app that remedy Restart
+	// evicts per hour. It limits the damage of a wrong check. From 1 to 60. If unset, 3.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=60
 	MaxRestartsPerHour *int32 `json:"maxRestartsPerHour,omitempty"`
 }
 
-// BackupFailurePolicy says what becomes of a deletion whose backup fails.
+// BackupFailurePolicy determines what happens to a deletion whose backup fails.
 //
 // +kubebuilder:validation:Enum=Block;Abandon
 type BackupFailurePolicy string
 
 // Values of BackupFailurePolicy.
 const (
-	// BackupBlock: the deletion waits until the backup succeeds, or the annotation
-	// bongsu.io/abandon-backup releases it. A command is run again and again, with
-	// growing pauses; a Job that failed is made again when somebody deletes it.
+	// BackupBlock: the deletion waits until the backup succeeds, or until you set the
+	// annotation bongsu.io/abandon-backup. A command is retried with increasing delays. If
+	// a Job failed, delete it to run it again.
 	BackupBlock BackupFailurePolicy = "Block"
-	// BackupAbandon: the deletion goes on without a backup.
+	// BackupAbandon: the deletion continues without a backup.
 	BackupAbandon BackupFailurePolicy = "Abandon"
 )
 
-// AnnotationAbandonBackup, with the value "true", releases an AppService whose
-// deletion waits for its backup.
+// AnnotationAbandonBackup, with the value "true", makes a deletion continue without its
+// backup.
 const AnnotationAbandonBackup = Group + "/abandon-backup"
 
-// Backup runs when the AppService is deleted, before anything of it is removed.
+// Backup runs when the AppService is deleted, before any of its objects is removed.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.exec) != has(self.jobTemplate)",message="give exactly one of exec and jobTemplate"
+// +kubebuilder:validation:XValidation:rule="has(self.exec) != has(self.jobTemplate)",message="set exactly one of exec and jobTemplate"
 type Backup struct {
-	// exec runs a command in one of the pods, at least once. Whoever creates or changes
-	// the AppService must be allowed to create pods/exec.
+	// exec runs a command in one of the pods, at least once. You must be allowed to create
+	// pods/exec.
 	// +optional
 	Exec *ExecCheck `json:"exec,omitempty"`
 
-	// jobTemplate is the Job that is run, once. Its pod is confined as that of
-	// template is.
+	// jobTemplate is the template of a Job that runs once. Its pod has the same
+	// restrictions as spec.template.
 	// +optional
 	JobTemplate *batchv1.JobTemplateSpec `json:"jobTemplate,omitempty"`
 
-	// deadlineSeconds is how long the Job, or one run of the command, may take, and how
-	// long a pod to run the command in is waited for.
+	// deadlineSeconds is the longest duration of the Job, or of one run of the command, in
+	// seconds. It also limits the wait for a pod that can run the command. From 1 to
+	// 86,400. Default: 600.
 	// +optional
 	// +default=600
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	DeadlineSeconds int32 `json:"deadlineSeconds,omitempty"`
 
-	// onFailure says what becomes of the deletion if the backup fails: a command that
-	// fails is run three times before it is abandoned.
+	// onFailure determines what happens to the deletion if the backup fails: Block, or
+	// Abandon to continue without it. A command runs three times before it is abandoned.
+	// Default: Block.
 	// +optional
 	// +default="Block"
 	OnFailure BackupFailurePolicy `json:"onFailure,omitempty"`
 }
 
-// AppServiceSpec is what is asked of an AppService.
+// AppServiceSpec is the spec of an AppService.
 type AppServiceSpec struct {
-	// size is how many replicas there are.
+	// size is the number of replicas, from 0 to 1,000.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Size int32 `json:"size"`
 
-	// suspend stops all replicas; size stays. Default: false.
+	// suspend stops all replicas. It does not change size. Default: false.
 	// +optional
+	// +default=false
 	Suspend bool `json:"suspend,omitempty"`
 
-	// image of the app's container. Default: memcached, or what the operator's
-	// --appservice-image says.
+	// image of the app container, at most 1,024 characters. If unset, the image that the
+	// operator's option --appservice-image names.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
 
-	// ports that the app serves on.
+	// ports of the app, at most 16.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Ports []AppServicePort `json:"ports,omitempty"`
 
-	// serviceAccountName that the pods run as. Another than "default" needs the right
-	// to create tokens for it, from whoever creates or changes the AppService; its token
-	// is then mounted. Default: "default", without a token.
+	// serviceAccountName is the service account of the pods, at most 253 characters. If it
+	// is not "default", you must be allowed to create tokens for it, and its token is
+	// mounted. Default: default.
 	// +optional
+	// +default="default"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// resources of the app's container. Default: none asked for, no limit.
+	// resources of the app container. If unset, it has no requests and no limits.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// template is merged into the pods that are made: lists by the names of their
-	// entries, the app's container being named "app". The result must keep to the Pod
-	// Security Standard "restricted", and can neither choose its node by name nor mount
-	// a token of its service account.
+	// template is merged into the pods of the app. Entries of lists are merged by name: the
+	// name of the app container is "app". The result must meet the Pod Security Standard
+	// "restricted". It cannot set nodeName, nor mount a token of its service account. If
+	// unset, nothing is merged.
 	// +optional
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
-	// service says how the app is reached.
+	// service determines the Service of the app.
 	// +optional
-	Service AppServiceService `json:"service,omitzero"`
+	Service ServiceSpec `json:"service,omitzero"`
 
-	// healthCheck looks after each pod. Default: none.
+	// healthCheck checks each pod. If unset, pods are not checked.
 	// +optional
 	HealthCheck *HealthCheck `json:"healthCheck,omitempty"`
 
-	// backup runs before the app is removed. Default: none.
+	// backup runs before the objects of the app are removed. If unset, there is no backup.
 	// +optional
 	Backup *Backup `json:"backup,omitempty"`
 
-	// deletionPolicy says what becomes of the app when the AppService is deleted. An
-	// AppService of the same name takes up what was retained.
+	// deletionPolicy determines what happens to the objects of the app when the AppService
+	// is deleted: Delete or Retain. A new AppService of the same name adopts retained
+	// objects. Default: Delete.
 	// +optional
 	// +default="Delete"
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// PodHealth says how a pod fares by its health check.
+// PodHealth is the result of a pod's health check.
 //
 // +kubebuilder:validation:Enum=Unhealthy;Unknown
 type PodHealth string
 
 // Values of PodHealth. A healthy pod is not listed.
 const (
-	// PodUnhealthy: the check failed as often as failureThreshold says.
+	// PodUnhealthy: the check failed failureThreshold times in a row.
 	PodUnhealthy PodHealth = "Unhealthy"
-	// PodHealthUnknown: the check could not be made, or not yet.
+	// PodHealthUnknown: the check could not run, or has not run yet.
 	PodHealthUnknown PodHealth = "Unknown"
 )
 
-// NodeStatus says how a pod fares that is not healthy.
-type NodeStatus struct {
+// PodStatus is the status of a pod that is not healthy.
+type PodStatus struct {
 	// name of the pod.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// podUID of the pod.
+	// podUID is the UID of the pod.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	PodUID string `json:"podUID"`
 
-	// health of the pod.
+	// health of the pod: Unhealthy or Unknown.
 	// +required
 	Health PodHealth `json:"health"`
 
-	// consecutiveFailures of its check.
+	// consecutiveFailures is how many times in a row the check failed.
 	// +optional
 	ConsecutiveFailures int32 `json:"consecutiveFailures"`
 
-	// lastTransitionTime is when it came to fare so.
+	// lastTransitionTime is when health last changed.
 	// +required
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 
-	// reason is one of those of the Healthy condition.
+	// reason is a reason of the Healthy condition.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
 
-	// message says what the check came to.
+	// message describes the result of the check.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 }
 
-// BackupPhase says how far a backup is.
+// BackupPhase is the progress of a backup.
 //
 // +kubebuilder:validation:Enum=Running;Succeeded;Failed;Abandoned;Skipped
 type BackupPhase string
@@ -360,33 +376,33 @@ const (
 	BackupSkipped   BackupPhase = "Skipped"
 )
 
-// BackupStatus tells how the backup fares.
+// BackupStatus is the status of the backup.
 type BackupStatus struct {
 	// phase of the backup.
 	// +required
 	Phase BackupPhase `json:"phase"`
 
-	// attempts that were made.
+	// attempts is the number of attempts so far.
 	// +optional
 	Attempts int32 `json:"attempts"`
 
-	// startTime is when the first attempt was made.
+	// startTime is when the first attempt started.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when it ended, well or not.
+	// completionTime is when the backup ended, whether it succeeded or not.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// message says what it came to.
+	// message describes the result.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// AppServiceStatus tells how an app fares.
+// AppServiceStatus is the status of an app.
 type AppServiceStatus struct {
-	// observedGeneration is the generation that conditions speak of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -421,55 +437,53 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
 
-	// nodes are the names of the app's pods that are not terminating, in order.
+	// nodes lists the names of the app's pods that are not terminating, in order.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=253
 	Nodes []string `json:"nodes,omitempty"`
 
-	// healthy is how many pods pass their health check.
+	// healthy is the number of pods whose health check succeeds.
 	// +optional
 	Healthy int32 `json:"healthy"`
 
-	// unhealthy is how many pods fail it.
+	// unhealthy is the number of pods whose health check fails.
 	// +optional
 	Unhealthy int32 `json:"unhealthy"`
 
-	// unknown is of how many pods that cannot be told.
+	// unknown is the number of pods whose health is unknown.
 	// +optional
 	Unknown int32 `json:"unknown"`
 
-	// nodeStatuses are the pods that are not healthy, in order of their names; of many,
-	// the first 50.
+	// podStatuses lists the pods that are not healthy, in order of their names, at most 50.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=50
-	NodeStatuses []NodeStatus `json:"nodeStatuses,omitempty"`
+	PodStatuses []PodStatus `json:"podStatuses,omitempty"`
 
-	// restartTimes are when unhealthy pods were replaced within the last hour, by
-	// healthCheck.remedy.
+	// restartTimes lists when healthCheck.remedy evicted pods within the last hour.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=60
 	RestartTimes []metav1.Time `json:"restartTimes,omitempty"`
 
-	// lastFailure is why a pod last did not run. It stays when it runs again.
+	// lastFailure is the last reason why a pod did not run. It stays after a recovery.
 	// +optional
 	LastFailure *LastFailure `json:"lastFailure,omitempty"`
 
-	// backup tells how the backup fares, once the AppService is being deleted.
+	// backup is the status of the backup, once the AppService is being deleted.
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
 }
 
-// AppService is an app of so many replicas that is looked after.
+// AppService is an app with a number of replicas, health checks and a backup.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:scope=Namespaced,path=appservices,shortName=app,categories={bongsu,all}
+// +kubebuilder:resource:scope=Namespaced,path=appservices,shortName=appsvc,categories={bongsu,all}
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="SIZE",type=integer,JSONPath=`.spec.size`
@@ -477,15 +491,15 @@ type AppServiceStatus struct {
 // +kubebuilder:printcolumn:name="UP-TO-DATE",type=integer,JSONPath=`.status.updatedReplicas`
 // +kubebuilder:printcolumn:name="UNHEALTHY",type=integer,priority=1,JSONPath=`.status.unhealthy`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters that begins with a letter: its Deployment and Service bear the same name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters that begins with a letter: choose another name"
 type AppService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +required
 	Spec AppServiceSpec `json:"spec"`
-	// status is what is.
+	// status is the observed state.
 	// +optional
 	Status AppServiceStatus `json:"status,omitempty"`
 }

@@ -4,15 +4,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KindClusterAlarmReceiver is the kind of the receivers of the whole cluster.
+// KindClusterAlarmReceiver is the kind of cluster-scoped receivers.
 const KindClusterAlarmReceiver = "ClusterAlarmReceiver"
 
-// KindAlarmReceiver is the kind of the receivers of one namespace.
+// KindAlarmReceiver is the kind of namespaced receivers.
 const KindAlarmReceiver = "AlarmReceiver"
 
 // ClusterReceiverReference names a receiver of a ClusterAlarm.
 type ClusterReceiverReference struct {
-	// kind is ClusterAlarmReceiver.
+	// kind is ClusterAlarmReceiver. Default: ClusterAlarmReceiver.
 	// +optional
 	// +default="ClusterAlarmReceiver"
 	// +kubebuilder:validation:Enum=ClusterAlarmReceiver
@@ -26,17 +26,17 @@ type ClusterReceiverReference struct {
 	Name string `json:"name"`
 }
 
-// ClusterAlarmSpec is what is asked of a ClusterAlarm.
+// ClusterAlarmSpec is the spec of a ClusterAlarm.
 type ClusterAlarmSpec struct {
 	AlarmSpec `json:",inline"`
 
-	// namespaceSelector selects the namespaces whose Events are looked at, by
-	// their labels. Default: all, and the Events of Nodes and other objects
-	// without a namespace. With a selector, the latter are left out.
+	// namespaceSelector selects, by their labels, the namespaces whose Events can match. If
+	// set, Events of Nodes and other cluster-scoped objects do not match. If unset, all
+	// Events of the cluster can match.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// receivers get the messages.
+	// receivers are the receivers of the messages.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -44,8 +44,8 @@ type ClusterAlarmSpec struct {
 	Receivers []ClusterReceiverReference `json:"receivers"`
 }
 
-// ClusterAlarm sends the Events of the whole cluster that match to its
-// receivers. It is for administrators.
+// ClusterAlarm sends matching Events of the whole cluster to its receivers. It is for
+// administrators.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -60,10 +60,10 @@ type ClusterAlarm struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +required
 	Spec ClusterAlarmSpec `json:"spec"`
-	// status is what is.
+	// status is the observed state.
 	// +optional
 	Status AlarmStatus `json:"status,omitempty"`
 }

@@ -4,60 +4,64 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterAlarmReceiverSpec says where messages go and who may send them there.
+// ClusterAlarmReceiverSpec is the spec of a ClusterAlarmReceiver.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log must be set"
+// +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="set exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log"
 type ClusterAlarmReceiverSpec struct {
-	// slack posts to a Slack channel, at most one message a second; what is
-	// beyond that comes as a digest.
+	// slack posts to a Slack channel. It sends at most one message per second, and
+	// combines further messages into a digest.
 	// +optional
 	Slack *ClusterSlackReceiver `json:"slack,omitempty"`
 
-	// teams posts to a channel or chat of Microsoft Teams through a workflow's webhook,
-	// at most one message a second; what is beyond that comes as a digest.
+	// teams posts to a channel or chat of Microsoft Teams, through the webhook of a
+	// workflow. It sends at most one message per second, and combines further messages
+	// into a digest.
 	// +optional
 	Teams *ClusterChatReceiver `json:"teams,omitempty"`
 
-	// discord posts to a Discord channel, at most one message in 2 s; what is beyond
-	// that comes as a digest.
+	// discord posts to a Discord channel. It sends at most one message every 2 seconds, and
+	// combines further messages into a digest.
 	// +optional
 	Discord *ClusterChatReceiver `json:"discord,omitempty"`
 
-	// telegram has a bot send to a chat of Telegram, at most one message in 3 s; what
-	// is beyond that comes as a digest.
+	// telegram posts to a Telegram chat as a bot. It sends at most one message every 3
+	// seconds, and combines further messages into a digest.
 	// +optional
 	Telegram *ClusterTelegramReceiver `json:"telegram,omitempty"`
 
-	// pagerDuty makes incidents of PagerDuty: one for each group of an alarm, resolved
-	// with it; of an alarm without groups, one for each object and reason.
+	// pagerDuty triggers PagerDuty incidents. Each group of an alarm is an incident, which
+	// is resolved when the group ends. Without groups, each pair of object and reason is
+	// an incident.
 	// +optional
 	PagerDuty *ClusterPagerDutyReceiver `json:"pagerDuty,omitempty"`
 
-	// alertmanager makes alerts of an Alertmanager: one for each group of an alarm,
-	// resolved with it; of an alarm without groups, one for each object and reason.
+	// alertmanager sends alerts to an Alertmanager. Each group of an alarm is an alert,
+	// which is resolved when the group ends. Without groups, each pair of object and
+	// reason is an alert.
 	// +optional
 	Alertmanager *ClusterAlertmanagerReceiver `json:"alertmanager,omitempty"`
 
-	// email sends e-mail, at most one in 10 s; what is beyond that comes as a digest.
+	// email sends emails, at most one every 10 seconds. It combines further messages into
+	// a digest.
 	// +optional
 	Email *ClusterEmailReceiver `json:"email,omitempty"`
 
-	// webhook posts JSON to an HTTP server.
+	// webhook posts JSON to an HTTP server. It has no rate limit.
 	// +optional
 	Webhook *ClusterWebhookReceiver `json:"webhook,omitempty"`
 
-	// log writes to the operator's standard output.
+	// log writes to the standard output of the operator. It has no rate limit.
 	// +optional
 	Log *LogReceiver `json:"log,omitempty"`
 
-	// allowedNamespaces selects, by their labels, the namespaces whose Alarms may
-	// use this receiver; {} is all. Default: none, only ClusterAlarms.
+	// allowedNamespaces selects, by their labels, the namespaces whose Alarms can use this
+	// receiver. {} selects all. If unset, only ClusterAlarms can use it.
 	// +optional
 	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
 }
 
-// ClusterAlarmReceiver is where ClusterAlarms, and the Alarms of the namespaces
-// that it allows, send their messages.
+// ClusterAlarmReceiver is a destination for the messages of ClusterAlarms, and of Alarms
+// in the namespaces that it allows.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -72,10 +76,10 @@ type ClusterAlarmReceiver struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +required
 	Spec ClusterAlarmReceiverSpec `json:"spec"`
-	// status is what is.
+	// status is the observed state.
 	// +optional
 	Status AlarmStatus `json:"status,omitempty"`
 }

@@ -5,16 +5,14 @@ package v1alpha1
 // condition.
 const ConditionReady = "Ready"
 
-// ConditionDegraded is True when something is wrong while the object as such is in
-// force. Of alarms and receivers: something went wrong lately with a single message or
-// Event, an expression failed, a message was dropped, a thread was lost; it goes fifty
-// minutes after the last. Of an AppService: a pod is unhealthy, or it is Stalled. Reason and message say
-// what.
+// ConditionDegraded is True when the object works, but not completely. For an alarm or
+// receiver, a single message or Event failed within the last fifty minutes. For an
+// AppService, a pod is unhealthy, or the condition Stalled is True.
 const ConditionDegraded = "Degraded"
 
 // Reasons of the Ready condition of every kind.
 const (
-	// ReasonReady: the object is in force.
+	// ReasonReady: the object works as its spec requires.
 	ReasonReady = "Ready"
 	// ReasonSuspended: spec.suspend is true.
 	ReasonSuspended = "Suspended"
@@ -22,129 +20,126 @@ const (
 
 // Reasons of the Ready condition of Alarm and ClusterAlarm.
 const (
-	// ReasonInvalidExpression: a CEL expression of match or message does not
-	// compile, or could cost too much. The message names the field and column.
+	// ReasonInvalidExpression: a CEL expression in match or message does not compile, or
+	// is too expensive. The message names the field and the column.
 	ReasonInvalidExpression = "InvalidExpression"
-	// ReasonInvalidMatch: a label selector cannot be used.
+	// ReasonInvalidMatch: a label selector is not valid.
 	ReasonInvalidMatch = "InvalidMatch"
-	// ReasonInvalidGroup: spec.group.by has a key that there is not.
+	// ReasonInvalidGroup: spec.group.by contains an unknown key.
 	ReasonInvalidGroup = "InvalidGroup"
-	// ReasonInvalidMute: a window of spec.mute cannot be used: there is no such time
-	// zone, or it says the same twice.
+	// ReasonInvalidMute: a window in spec.mute is not valid: its time zone is unknown, or
+	// it contains an entry twice.
 	ReasonInvalidMute = "InvalidMute"
-	// ReasonReceiverNotFound: a receiver that spec.receivers names does not
-	// exist. What matches meanwhile waits for it, up to the delivery's maximum age.
+	// ReasonReceiverNotFound: a receiver in spec.receivers does not exist. Messages wait
+	// for it until their maximum age.
 	ReasonReceiverNotFound = "ReceiverNotFound"
-	// ReasonNotAllowed: a ClusterAlarmReceiver does not allow the Alarm's namespace.
+	// ReasonNotAllowed: a ClusterAlarmReceiver does not allow the namespace of the Alarm.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonReceiverNotReady: a receiver exists but is not Ready; see its status.
+	// ReasonReceiverNotReady: a receiver is not ready. Its status says why.
 	ReasonReceiverNotReady = "ReceiverNotReady"
 )
 
 // Reasons of the Ready condition of AlarmReceiver and ClusterAlarmReceiver.
 const (
-	// ReasonSecretNotFound: a Secret that the receiver names does not exist, or
-	// lacks the key.
+	// ReasonSecretNotFound: a Secret that the receiver names does not exist, or does not
+	// contain the key.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonInvalidSecret: the Secret's value is not what is needed, for example
-	// no URL.
+	// ReasonInvalidSecret: the value in the Secret is not valid, for example not a URL.
 	ReasonInvalidSecret = "InvalidSecret"
-	// ReasonAddressNotAllowed: the address resolves to a range that namespaced
-	// receivers may not reach.
+	// ReasonAddressNotAllowed: the address belongs to a range that namespaced receivers
+	// cannot use.
 	ReasonAddressNotAllowed = "AddressNotAllowed"
-	// ReasonDeliveryFailing: the last attempt failed; it is being retried, or,
-	// where retrying cannot help, waits for the receiver or its Secret to change.
+	// ReasonDeliveryFailing: the last attempt failed. The operator retries it. If a retry
+	// cannot help, the message waits until the receiver or its Secret changes.
 	ReasonDeliveryFailing = "DeliveryFailing"
 )
 
-// Reasons of the Ready condition of SecretShare and ClusterSecretShare, and of what
-// is amiss in a namespace.
+// Reasons of the Ready condition of SecretShare and ClusterSecretShare, and of problems in
+// a namespace.
 const (
 	// ReasonCopying: copies are being written or removed.
 	ReasonCopying = "Copying"
-	// ReasonInvalidSelector: a label selector of spec.source or spec.targets cannot
-	// be used. No copy is written.
+	// ReasonInvalidSelector: a label selector in spec.source or spec.targets is not valid.
+	// No copy is written.
 	ReasonInvalidSelector = "InvalidSelector"
-	// ReasonSourceNotFound: no Secret is what spec.source selects. There are no
-	// copies until there is one.
+	// ReasonSourceNotFound: spec.source selects no Secret. No copy exists until it does.
 	ReasonSourceNotFound = "SourceNotFound"
-	// ReasonSourceUnreadable: the sources could not be read. No copy is written until
-	// a retry succeeds.
+	// ReasonSourceUnreadable: the sources could not be read. No copy is written until a
+	// retry succeeds.
 	ReasonSourceUnreadable = "SourceUnreadable"
-	// ReasonSourceRefused: a Secret that spec.source selects is of a type that is
-	// never copied, or is a copy itself.
+	// ReasonSourceRefused: spec.source selects a Secret that is itself a copy, or has a
+	// type that is never copied.
 	ReasonSourceRefused = "SourceRefused"
-	// ReasonKeyNotFound: a source lacks a key that spec.keys names, or its copy would
-	// lack one that its type needs. Its copies stay as they are.
+	// ReasonKeyNotFound: a source does not contain a key in spec.keys, or its copy would
+	// lack a key that its type requires. Its copies stay as they are.
 	ReasonKeyNotFound = "KeyNotFound"
-	// ReasonInvalidTarget: spec.targets names the source's own namespace. No copy is
-	// written.
+	// ReasonInvalidTarget: spec.targets names the source's namespace. No copy is written.
 	ReasonInvalidTarget = "InvalidTarget"
-	// ReasonNotGranted: the namespace has no SecretShareGrant for this one, or none
-	// for a Secret of this name.
+	// ReasonNotGranted: the namespace has no SecretShareGrant for this SecretShare, or
+	// none that allows the name of the Secret.
 	ReasonNotGranted = "NotGranted"
-	// ReasonConflict: a Secret of the same name is somebody else's. It is left as it
-	// is; the copy is written when it is gone.
+	// ReasonConflict: a Secret of the same name exists and does not belong to the share.
+	// It stays as it is. The copy is written when that Secret is deleted.
 	ReasonConflict = "Conflict"
-	// ReasonCopyFailed: the API server refused to write or to remove a copy; it is
-	// tried again.
+	// ReasonCopyFailed: the API server refused to write or remove a copy. The operator
+	// retries.
 	ReasonCopyFailed = "CopyFailed"
 )
 
-// Reasons of the Degraded condition of alarms and receivers, and of Events that tell
-// of something that happened rather than of a state.
+// Reasons of the Degraded condition of alarms and receivers, and of Events that report a
+// single occurrence.
 const (
-	// ReasonMessageDropped: messages were given up: refused by the receiver, or
-	// older than the maximum age.
+	// ReasonMessageDropped: messages were given up, because the receiver refused them or
+	// they reached their maximum age.
 	ReasonMessageDropped = "MessageDropped"
-	// ReasonExpressionFailed: an expression of the alarm failed for an Event, for
-	// example because it took too long. If it was a condition, its entry did not match
-	// that Event; if it was of the message, the error stands in its place there.
+	// ReasonExpressionFailed: an expression failed for an Event, for example because it
+	// took too long. A condition that failed did not match. A template that failed was
+	// replaced by the error.
 	ReasonExpressionFailed = "ExpressionFailed"
-	// ReasonOverBudget: the Alarms of the namespace cost too much together to match;
-	// some Events were not looked at for them.
+	// ReasonOverBudget: the Alarms of the namespace are too expensive together. They were
+	// not evaluated for some Events.
 	ReasonOverBudget = "OverBudget"
-	// ReasonTooManyGroups: the alarm has more groups open than are kept apart; what is
-	// beyond them is one group.
+	// ReasonTooManyGroups: the alarm has too many open groups. Further occurrences share
+	// one group.
 	ReasonTooManyGroups = "TooManyGroups"
-	// ReasonThreadLost: the message of a group that a receiver goes on with was
-	// deleted, or may not be edited; the group's message was posted anew.
+	// ReasonThreadLost: the message of a group was deleted, or cannot be edited. The
+	// group's message was posted again.
 	ReasonThreadLost = "ThreadLost"
-	// ReasonRecovered: the object is Ready again after a Warning.
+	// ReasonRecovered: the object is ready again after a Warning.
 	ReasonRecovered = "Recovered"
-	// ReasonEventPositionReset: the recorded position did not belong to this cluster's
-	// history (an etcd restore, a new cluster) and was set again.
+	// ReasonEventPositionReset: the position in the Events does not belong to this cluster's
+	// history, for example after an etcd restore. Reading continues from now.
 	ReasonEventPositionReset = "EventPositionReset"
-	// ReasonOutboxReset: the file of the outbox could not be read and was set aside;
-	// delivery resumed from the checkpoint in the cluster.
+	// ReasonOutboxReset: the file of the outbox was damaged and was set aside. Delivery
+	// continues from the checkpoint in the cluster.
 	ReasonOutboxReset = "OutboxReset"
 )
 
-// Conditions of Jupyter and AppService besides Ready. kstatus, and so kubectl's and the deploy
-// tools' waiting, reads Ready and Stalled.
+// Conditions of Jupyter and AppService besides Ready. kstatus evaluates Ready and Stalled.
 const (
-	// ConditionProgressing is True while something is being brought about.
+	// ConditionProgressing is True while the operator or the cluster works towards the
+	// spec.
 	ConditionProgressing = "Progressing"
-	// ConditionStalled is True when it does not run and waiting alone is not expected
-	// to help, or took longer than it was given.
+	// ConditionStalled is True when the object does not run, and waiting is not expected to
+	// help, or a deadline has passed.
 	ConditionStalled = "Stalled"
 	// ConditionPodScheduled is True when the pod has a node.
 	ConditionPodScheduled = "PodScheduled"
-	// ConditionStorageReady is True when the claim is bound, or none is asked for.
+	// ConditionStorageReady is True when the claim is bound, or no storage is requested.
 	ConditionStorageReady = "StorageReady"
-	// ConditionAccessReady is True when the Service, and the Ingress if one is asked
-	// for, is as it should be.
+	// ConditionAccessReady is True when the Service and, if requested, the Ingress match
+	// the spec.
 	ConditionAccessReady = "AccessReady"
-	// ConditionServerResponding is True when the server in the pod answered the last
-	// probe, Unknown when it is not asked.
+	// ConditionServerResponding is True when the server answered the last probe. It is
+	// Unknown when the server is not probed.
 	ConditionServerResponding = "ServerResponding"
-	// ConditionIdle is True when nobody uses the notebook, Unknown when that cannot be
-	// told.
+	// ConditionIdle is True when the notebook is not used. It is Unknown when the activity
+	// is unknown.
 	ConditionIdle = "Idle"
-	// ConditionSuspended is True when spec.suspend is.
+	// ConditionSuspended is True when spec.suspend is true.
 	ConditionSuspended = "Suspended"
-	// ConditionUpdatePending is True when the pod that runs is older than what is asked
-	// for, and will be replaced when it is restarted.
+	// ConditionUpdatePending is True when the running pod does not have the latest spec. A
+	// restart applies it.
 	ConditionUpdatePending = "UpdatePending"
 )
 
@@ -152,66 +147,65 @@ const (
 const (
 	// ReasonStarting: the notebook is being started.
 	ReasonStarting = "Starting"
-	// ReasonRecovering: what was in the way is gone, and the notebook is being started.
+	// ReasonRecovering: the cause of a failure is gone, and the notebook is being started.
 	ReasonRecovering = "Recovering"
 	// ReasonStopping: the notebook is being stopped.
 	ReasonStopping = "Stopping"
-	// ReasonCulled: nobody used the notebook for spec.culling.idleTimeoutSeconds; set
-	// spec.suspend to false to start it again.
+	// ReasonCulled: the notebook was idle for spec.culling.idleTimeoutSeconds. To start it
+	// again, set spec.suspend to false.
 	ReasonCulled = "Culled"
 	// ReasonNotSuspended: spec.suspend is false.
 	ReasonNotSuspended = "NotSuspended"
-	// ReasonNotStalled: nothing blocks progress.
+	// ReasonNotStalled: nothing blocks the object.
 	ReasonNotStalled = "NotStalled"
-	// ReasonNoPod: there is no pod.
+	// ReasonNoPod: the pod does not exist.
 	ReasonNoPod = "NoPod"
 	// ReasonScheduled: the pod has a node.
 	ReasonScheduled = "Scheduled"
 	// ReasonBound: the claim has its volume.
 	ReasonBound = "Bound"
-	// ReasonNotRequested: spec does not ask for it.
+	// ReasonNotRequested: the spec does not request it.
 	ReasonNotRequested = "NotRequested"
-	// ReasonUpToDate: the pod is what is asked for.
+	// ReasonUpToDate: the pod has the latest spec.
 	ReasonUpToDate = "UpToDate"
-	// ReasonRestartNeeded: the pod runs as it was asked for earlier, and is replaced
-	// when it is restarted.
+	// ReasonRestartNeeded: the pod has an earlier spec. A restart applies the latest.
 	ReasonRestartNeeded = "RestartNeeded"
-	// ReasonReplacing: the pod is being replaced by one that is what is asked for.
+	// ReasonReplacing: the pod is being replaced by one with the latest spec.
 	ReasonReplacing = "Replacing"
 )
 
-// Reasons of Jupyter's conditions Idle and ServerResponding, and of the Events that
-// tell of culling.
+// Reasons of Jupyter's conditions Idle and ServerResponding, and of the Events about
+// culling.
 const (
 	// ReasonResponding: the server answered the last probe.
 	ReasonResponding = "Responding"
-	// ReasonActive: the notebook was used not long ago.
+	// ReasonActive: the notebook was used recently.
 	ReasonActive = "Active"
-	// ReasonKernelBusy: nobody used the notebook for long, but a kernel of it is still
-	// at work.
+	// ReasonKernelBusy: the notebook was not used for long, but one of its kernels is busy.
 	ReasonKernelBusy = "KernelBusy"
-	// ReasonNoActivity: nobody uses the notebook; it is stopped at status.cullTime
-	// unless somebody does until then.
+	// ReasonNoActivity: the notebook is idle. It is stopped at status.cullTime unless it
+	// is used before.
 	ReasonNoActivity = "NoActivity"
-	// ReasonProbeFailing: the server does not tell whether it is used; the notebook is
-	// not culled.
+	// ReasonProbeFailing: the server does not report its activity. The notebook is not
+	// culled.
 	ReasonProbeFailing = "ProbeFailing"
-	// ReasonNotProbed: the server is not asked, or was not yet: there is no
-	// spec.culling, or the notebook does not run.
+	// ReasonNotProbed: the server is not probed, or not yet: spec.culling is not set, or
+	// the notebook does not run.
 	ReasonNotProbed = "NotProbed"
-	// ReasonIdleWarning: the notebook will be culled soon. It stands in Events alone.
+	// ReasonIdleWarning: the notebook will be culled soon. Only Events have this reason.
 	ReasonIdleWarning = "IdleWarning"
 )
 
-// Conditions of AppService besides those that Jupyter has too.
+// Conditions of AppService that Jupyter does not have.
 const (
-	// ConditionAvailable is True when enough pods are ready, as the Deployment counts.
+	// ConditionAvailable is True when enough pods are available. It is that of the
+	// Deployment.
 	ConditionAvailable = "Available"
-	// ConditionHealthy is False when the health check of a pod fails, Unknown when that
-	// cannot be told of all, or there is no check.
+	// ConditionHealthy is False when the health check of a pod fails. It is Unknown when
+	// the health of some pods is unknown, or there is no check.
 	ConditionHealthy = "Healthy"
-	// ConditionBackupSucceeded is there once the AppService is being deleted: True when
-	// the backup succeeded, Unknown while it runs.
+	// ConditionBackupSucceeded exists once the AppService is being deleted. It is True
+	// when the backup succeeded, and Unknown while it runs.
 	ConditionBackupSucceeded = "BackupSucceeded"
 )
 
@@ -221,40 +215,39 @@ const (
 	ReasonRollingOut = "RollingOut"
 	// ReasonPodsNotReady: some pods are not ready yet.
 	ReasonPodsNotReady = "PodsNotReady"
-	// ReasonHealthy: the health check passes in every pod.
+	// ReasonHealthy: the health check of every pod succeeds.
 	ReasonHealthy = "Healthy"
-	// ReasonNotDegraded: all pods are ready and none is unhealthy.
+	// ReasonNotDegraded: all pods are ready, and none is unhealthy.
 	ReasonNotDegraded = "NotDegraded"
-	// ReasonNotChecked: no pod was checked yet.
+	// ReasonNotChecked: no pod has been checked yet.
 	ReasonNotChecked = "NotChecked"
-	// ReasonHealthCheckFailed: the health check failed as often in a row as its
+	// ReasonHealthCheckFailed: the health check failed as many times in a row as
 	// failureThreshold says.
 	ReasonHealthCheckFailed = "HealthCheckFailed"
-	// ReasonHealthCheckRecovered: the health check passes again.
+	// ReasonHealthCheckRecovered: the health check succeeds again.
 	ReasonHealthCheckRecovered = "HealthCheckRecovered"
-	// ReasonHealthCheckUnreachable: the check could not be made, as often in a row as
-	// its failureThreshold says; whether the app is healthy is not known.
+	// ReasonHealthCheckUnreachable: the check could not run as many times in a row as
+	// failureThreshold says. The health of the pod is unknown.
 	ReasonHealthCheckUnreachable = "HealthCheckUnreachable"
-	// ReasonExecForbidden: the operator may not run commands in the pod.
+	// ReasonExecForbidden: the operator is not allowed to run commands in the pod.
 	ReasonExecForbidden = "ExecForbidden"
-	// ReasonExecLeaked: a command did not end in time and could not be ended; no other
-	// is run in the pod until it has.
+	// ReasonExecLeaked: a command exceeded its time and could not be stopped. No other
+	// command runs in the pod until it ends.
 	ReasonExecLeaked = "ExecLeaked"
-	// ReasonRestartedUnhealthyPod: an unhealthy pod was evicted, to be replaced.
+	// ReasonRestartedUnhealthyPod: an unhealthy pod was evicted, and a new pod replaces it.
 	ReasonRestartedUnhealthyPod = "RestartedUnhealthyPod"
 	// ReasonScalingReplicaSet: the number of pods changes.
 	ReasonScalingReplicaSet = "ScalingReplicaSet"
-	// ReasonBackupStarted: the backup runs; nothing is removed until it has ended.
+	// ReasonBackupStarted: the backup runs. Nothing is removed until it has ended.
 	ReasonBackupStarted = "BackupStarted"
-	// ReasonBackupSucceeded: the backup is done.
+	// ReasonBackupSucceeded: the backup succeeded.
 	ReasonBackupSucceeded = "BackupSucceeded"
-	// ReasonBackupFailed: the backup failed; the deletion waits.
+	// ReasonBackupFailed: the backup failed. The deletion waits.
 	ReasonBackupFailed = "BackupFailed"
-	// ReasonBackupAbandoned: the deletion goes on without a backup.
+	// ReasonBackupAbandoned: the deletion continues without a backup.
 	ReasonBackupAbandoned = "BackupAbandoned"
-	// ReasonBackupSkipped: there is nothing to back up, or the namespace is being
-	// deleted.
+	// ReasonBackupSkipped: there is nothing to back up, or the namespace is being deleted.
 	ReasonBackupSkipped = "BackupSkipped"
-	// ReasonCleanupComplete: what the AppService was made of is removed.
+	// ReasonCleanupComplete: all objects of the AppService are removed.
 	ReasonCleanupComplete = "CleanupComplete"
 )

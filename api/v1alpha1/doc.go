@@ -1,8 +1,7 @@
-// Package v1alpha1 holds the kinds of the API group bongsu.io: their fields,
-// the rules that the API server enforces on them, and the condition types and
-// reasons that their status may carry.
+// Package v1alpha1 contains the kinds of the API group bongsu.io: their fields, their
+// validation rules, and the types and reasons of their conditions.
 //
-// It must not import anything of internal/: clients depend on it alone.
+// It imports no other package of this module, so that clients depend on it alone.
 //
 // +kubebuilder:object:generate=true
 // +groupName=bongsu.io

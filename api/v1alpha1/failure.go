@@ -4,55 +4,55 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FailureObject names the object that a failure lies in. It is in the namespace of
-// whoever tells of it, or in none.
+// FailureObject names the object that failed. It is in the namespace of the object that
+// reports the failure, or is cluster-scoped.
 type FailureObject struct {
-	// kind of the object, for example Pod.
+	// kind of the object, for example Pod. At most 63 characters.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
 
-	// name of the object.
+	// name of the object, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// LastFailure is why something last did not run. It stays when it runs again.
+// LastFailure is the last reason why a workload did not run. It stays after a recovery.
 type LastFailure struct {
-	// reason is one of those of the Ready condition.
+	// reason is a reason of the Ready condition.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
 
-	// message is a sentence that says what is wrong and what to do.
+	// message describes the problem and what to do.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message"`
 
-	// object that the failure lies in.
+	// object that failed.
 	// +required
 	Object FailureObject `json:"object"`
 
-	// container that failed, if it was one.
+	// container that failed, if the failure is that of a container.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container,omitempty"`
 
-	// exitCode of the container, if it ended.
+	// exitCode of the container, if it exited.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
-	// firstTime is when this failure was first seen.
+	// firstTime is when this failure was first observed.
 	// +required
 	FirstTime metav1.Time `json:"firstTime"`
 
-	// lastTime is when it was last seen to happen anew.
+	// lastTime is when this failure last occurred.
 	// +required
 	LastTime metav1.Time `json:"lastTime"`
 
-	// count is how often it was seen to happen: a container that crashes again, the
-	// same failure after a recovery.
+	// count is how often this failure occurred. Each crash of a container counts, and each
+	// return of the failure after a recovery.
 	// +required
 	Count int32 `json:"count"`
 }

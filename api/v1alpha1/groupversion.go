@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Group is the API group of every kind of Bongsu.
+// Group is the API group of all kinds of Bongsu.
 const Group = "bongsu.io"
 
 // SchemeGroupVersion is the group and version of the kinds of this package.

@@ -9,62 +9,65 @@ import (
 // KindJupyter is the kind of notebook servers.
 const KindJupyter = "Jupyter"
 
-// NotebookContainer is the name of the container that serves the notebook: a
-// container of that name in spec.template is merged with it.
+// NotebookContainer is the name of the container that runs the notebook server. A container
+// of this name in spec.template is merged with it.
 const NotebookContainer = "notebook"
 
-// LabelJupyter, with the name of a Jupyter, is on its children and its pod.
+// LabelJupyter is the label of a Jupyter's objects and pod. Its value is the name of the
+// Jupyter.
 const LabelJupyter = Group + "/jupyter"
 
-// AnnotationOwnerUID, with a UID, is on what was made for an object and outlives it: an
-// owner reference would have it deleted.
+// AnnotationOwnerUID contains the UID of the owner of an object that outlives its owner. An
+// owner reference would cause its deletion.
 const AnnotationOwnerUID = Group + "/owner-uid"
 
-// AnnotationCulledAt is on a Jupyter that was suspended because nobody used it: when,
-// in RFC 3339. It goes when the Jupyter is resumed.
+// AnnotationCulledAt contains the time when a Jupyter was suspended because it was idle, in
+// RFC 3339. It is removed when the Jupyter is resumed.
 const AnnotationCulledAt = Group + "/culled-at"
 
-// WhenDeleted says what becomes of a claim with its owner.
+// WhenDeleted determines what happens to a claim when its owner is deleted.
 //
 // +kubebuilder:validation:Enum=Retain;Delete
 type WhenDeleted string
 
 // Values of WhenDeleted.
 const (
-	// WhenDeletedRetain: the claim stays. A Jupyter that is later created under the
-	// same name takes it up again.
+	// WhenDeletedRetain: the claim stays. A new Jupyter of the same name uses it again.
 	WhenDeletedRetain WhenDeleted = "Retain"
-	// WhenDeletedDelete: the claim goes with the Jupyter.
+	// WhenDeletedDelete: the claim is deleted with the Jupyter.
 	WhenDeletedDelete WhenDeleted = "Delete"
 )
 
-// ClaimRetentionPolicy says what becomes of the claim.
+// ClaimRetentionPolicy determines what happens to the claim.
 type ClaimRetentionPolicy struct {
-	// whenDeleted says what becomes of the claim when the Jupyter is deleted.
+	// whenDeleted determines what happens to the claim when the Jupyter is deleted: Retain
+	// or Delete. Default: Retain.
 	// +optional
 	// +default="Retain"
 	WhenDeleted WhenDeleted `json:"whenDeleted,omitempty"`
 }
 
-// JupyterStorage is where the files of a notebook are kept.
+// JupyterStorage is the persistent volume claim for the files of a notebook.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.existingClaim) != has(self.size)",message="give size for a claim of the Jupyter's own, or existingClaim for one that there is"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingClaim) || !has(self.storageClassName) && !has(self.accessModes) && !has(self.retentionPolicy)",message="storageClassName, accessModes and retentionPolicy are for a claim of the Jupyter's own: leave them out with existingClaim"
+// +kubebuilder:validation:XValidation:rule="has(self.existingClaim) != has(self.size)",message="set either size, to create a claim, or existingClaim, to use one that exists"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingClaim) || !has(self.storageClassName) && !has(self.accessModes) && !has(self.retentionPolicy)",message="storageClassName, accessModes and retentionPolicy are for a claim that the Jupyter creates: remove them, or remove existingClaim"
 type JupyterStorage struct {
-	// size of a claim that is made for the Jupyter and bears its name. It can grow
-	// where the storage class allows it. A claim neither shrinks nor changes otherwise:
-	// what cannot be done is told, and the claim stays as it is.
+	// size of the claim that is created for the Jupyter with its name, for example 10Gi.
+	// You can increase it if the storage class allows that. You cannot decrease it, nor
+	// change the other fields of the claim. If you try, the claim stays as it is, and the
+	// status shows what is wrong.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity greater than 0, such as 10Gi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity greater than 0: write for example 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// storageClassName of the claim. Default: the cluster's default class.
+	// storageClassName of the claim, at most 253 characters. If unset, the cluster's
+	// default storage class is used.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
 	StorageClassName *string `json:"storageClassName,omitempty"`
 
-	// accessModes of the claim. Default: ReadWriteOnce.
+	// accessModes of the claim. If unset, ReadWriteOnce.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -72,15 +75,16 @@ type JupyterStorage struct {
 	// +kubebuilder:validation:items:Enum=ReadWriteOnce;ReadWriteMany;ReadWriteOncePod
 	AccessModes []corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
 
-	// existingClaim is the name of a claim of the namespace that is used instead of
-	// one of the Jupyter's own. It is never changed or deleted.
+	// existingClaim is the name of an existing claim in the namespace. It is never changed
+	// or deleted. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	ExistingClaim string `json:"existingClaim,omitempty"`
 
-	// mountPath is where the files are in the notebook's container.
+	// mountPath is the path of the files in the notebook container, from 2 to 1,024
+	// characters. Default: /home/jovyan.
 	// +optional
 	// +default="/home/jovyan"
 	// +kubebuilder:validation:MinLength=2
@@ -88,51 +92,54 @@ type JupyterStorage struct {
 	// +kubebuilder:validation:Pattern=`^/[^:]+$`
 	MountPath string `json:"mountPath,omitempty"`
 
-	// retentionPolicy says what becomes of a claim of the Jupyter's own.
+	// retentionPolicy determines what happens to the claim that was created for the
+	// Jupyter. If unset, the claim is retained.
 	// +optional
 	RetentionPolicy *ClaimRetentionPolicy `json:"retentionPolicy,omitempty"`
 }
 
-// AccessType says how a notebook is reached from outside of the cluster.
+// AccessType determines how users reach a notebook from outside the cluster.
 //
 // +kubebuilder:validation:Enum=None;Ingress
 type AccessType string
 
 // Values of AccessType.
 const (
-	// AccessTypeNone: through its Service alone, by `kubectl port-forward` for example.
+	// AccessTypeNone: only through its Service, for example with `kubectl port-forward`.
 	AccessTypeNone AccessType = "None"
 	// AccessTypeIngress: through an Ingress.
 	AccessTypeIngress AccessType = "Ingress"
 )
 
-// JupyterAccess says how a notebook is reached.
+// JupyterAccess determines how users reach a notebook.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.type) && self.type == 'Ingress' ? has(self.host) : !has(self.host) && !has(self.ingressClassName) && !has(self.tlsSecretName)",message="type Ingress needs host; without it, leave out host, ingressClassName and tlsSecretName"
+// +kubebuilder:validation:XValidation:rule="has(self.type) && self.type == 'Ingress' ? has(self.host) : !has(self.host) && !has(self.ingressClassName) && !has(self.tlsSecretName)",message="host is required for type Ingress, and host, ingressClassName and tlsSecretName are for type Ingress only: set type and host, or remove these fields"
 type JupyterAccess struct {
-	// type of access. With Ingress, whoever creates or changes the Jupyter must be
-	// allowed to create Ingresses.
+	// type of access from outside the cluster: None or Ingress. For Ingress, you must be
+	// allowed to create Ingresses. Default: None.
 	// +optional
 	// +default="None"
 	Type AccessType `json:"type,omitempty"`
 
-	// host is the DNS name under which the notebook is reached.
+	// host is the DNS name of the notebook, at most 253 characters. It is required for type
+	// Ingress.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Host string `json:"host,omitempty"`
 
-	// ingressClassName of the Ingress. Default: the cluster's default class.
+	// ingressClassName of the Ingress, at most 253 characters. If unset, the cluster's
+	// default class is used.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	IngressClassName *string `json:"ingressClassName,omitempty"`
 
-	// tlsSecretName is the Secret of type kubernetes.io/tls with the host's
-	// certificate. Whoever creates or changes the Jupyter must be allowed to get it.
-	// Default: no TLS.
+	// tlsSecretName is the name of a Secret of type kubernetes.io/tls with the certificate
+	// of the host. You must be allowed to get this Secret. If unset, TLS is not used. At
+	// most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -140,16 +147,16 @@ type JupyterAccess struct {
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
 }
 
-// TokenSecretReference names the Secret and key that hold a notebook's token.
+// TokenSecretReference names the Secret and the key that contain the token of a notebook.
 type TokenSecretReference struct {
-	// name of the Secret, in the namespace of the Jupyter.
+	// name of the Secret in the namespace of the Jupyter, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// key in the Secret's data.
+	// key in the data of the Secret, at most 253 characters. Default: token.
 	// +optional
 	// +default="token"
 	// +kubebuilder:validation:MinLength=1
@@ -158,53 +165,57 @@ type TokenSecretReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// JupyterAuth says what a visitor must show.
+// JupyterAuth determines how users authenticate to a notebook.
 type JupyterAuth struct {
-	// tokenSecretRef names the Secret and key that hold the token. It must not be
-	// empty. Whoever creates or changes the Jupyter must be allowed to get the
-	// Secret. Default: key "token" of a Secret NAME-token with a random token, which
-	// is made for the Jupyter.
+	// tokenSecretRef names the Secret and the key that contain the token. The token must
+	// not be empty. You must be allowed to get this Secret. If unset, the operator creates
+	// a Secret NAME-token whose key "token" contains a random token.
 	// +optional
 	TokenSecretRef *TokenSecretReference `json:"tokenSecretRef,omitempty"`
 }
 
-// JupyterCulling stops a notebook that nobody uses, by setting spec.suspend. Its
-// claim stays. Given, culling is on.
+// JupyterCulling stops an idle notebook by setting spec.suspend. Its claim stays. If this
+// object is set, even to {}, culling is on.
 //
 // +kubebuilder:validation:XValidation:rule="self.timeoutSeconds < self.periodSeconds",message="timeoutSeconds must be less than periodSeconds"
 // +kubebuilder:validation:XValidation:rule="self.warningSeconds < self.idleTimeoutSeconds",message="warningSeconds must be less than idleTimeoutSeconds"
 type JupyterCulling struct {
-	// idleTimeoutSeconds is how long a notebook is idle before it is stopped: no
-	// request, no busy kernel, no terminal in use.
+	// idleTimeoutSeconds is how long a notebook must be idle before it is stopped, in
+	// seconds. Idle means no request, no busy kernel and no terminal in use. From 60 to
+	// 2,592,000 (30 days). Default: 3600.
 	// +optional
 	// +default=3600
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=2592000
 	IdleTimeoutSeconds int32 `json:"idleTimeoutSeconds,omitempty"`
 
-	// warningSeconds is how long before that a Warning Event says so.
+	// warningSeconds is how long before the stop a Warning Event announces it, in seconds.
+	// From 0 to 86,400, and less than idleTimeoutSeconds. Default: 300.
 	// +optional
 	// +default=300
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	WarningSeconds *int32 `json:"warningSeconds,omitempty"`
 
-	// periodSeconds is how often the notebook is asked whether it is used.
+	// periodSeconds is the interval between two probes of the activity, in seconds. From 10
+	// to 3,600. Default: 60.
 	// +optional
 	// +default=60
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=3600
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 
-	// timeoutSeconds is how long an answer may take.
+	// timeoutSeconds is how long a probe waits for the answer, in seconds. From 1 to 60,
+	// and less than periodSeconds. Default: 5.
 	// +optional
 	// +default=5
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=60
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// failureThreshold is after how many failures in a row the server is said not to
-	// respond. A notebook that does not respond is never culled.
+	// failureThreshold is the number of consecutive failures after which the condition
+	// ServerResponding is False. A notebook that does not respond is never culled. From 1
+	// to 100. Default: 3.
 	// +optional
 	// +default=3
 	// +kubebuilder:validation:Minimum=1
@@ -212,121 +223,126 @@ type JupyterCulling struct {
 	FailureThreshold int32 `json:"failureThreshold,omitempty"`
 }
 
-// JupyterUpdateType says when a change reaches a notebook that runs.
+// JupyterUpdateType determines when a change is applied to a running notebook.
 //
 // +kubebuilder:validation:Enum=OnRestart;Recreate
 type JupyterUpdateType string
 
 // Values of JupyterUpdateType.
 const (
-	// JupyterUpdateOnRestart: when it is next restarted, by its user, by suspending
-	// and resuming it, or because it failed. UpdatePending says that it waits.
+	// JupyterUpdateOnRestart: at its next restart, by its user, by suspending and resuming
+	// it, or after a failure. Until then, the condition UpdatePending is True.
 	JupyterUpdateOnRestart JupyterUpdateType = "OnRestart"
-	// JupyterUpdateRecreate: at once; what runs in it is lost. That is so too when a new
-	// version of the operator makes pods otherwise.
+	// JupyterUpdateRecreate: at once. Running kernels are lost. This also happens when a
+	// new version of the operator creates different pods.
 	JupyterUpdateRecreate JupyterUpdateType = "Recreate"
 )
 
-// JupyterUpdateStrategy says how changes reach a notebook that runs.
+// JupyterUpdateStrategy determines how changes are applied to a running notebook.
 type JupyterUpdateStrategy struct {
-	// type of the strategy.
+	// type of the strategy: OnRestart or Recreate. Default: OnRestart.
 	// +optional
 	// +default="OnRestart"
 	Type JupyterUpdateType `json:"type,omitempty"`
 }
 
-// JupyterSpec is what is asked of a Jupyter.
+// JupyterSpec is the spec of a Jupyter.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage) || !has(oldSelf.storage) || has(oldSelf.storage.existingClaim)",message="storage cannot be removed: the notebook's files would be out of reach"
+// +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage) || !has(oldSelf.storage) || has(oldSelf.storage.existingClaim)",message="storage cannot be removed, because the files would become unreachable: restore it, or create another Jupyter"
 type JupyterSpec struct {
 	// suspend stops the notebook and keeps its claim. Culling sets it. Default: false.
 	// +optional
+	// +default=false
 	Suspend bool `json:"suspend,omitempty"`
 
-	// image of the notebook's container. Default: the Jupyter project's minimal
-	// notebook, or what the operator's --jupyter-image says.
+	// image of the notebook container, at most 1,024 characters. If unset, the image that
+	// the operator's option --jupyter-image names.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
 
-	// resources of the notebook's container. Default: none asked for, no limit.
+	// resources of the notebook container. If unset, it has no requests and no limits.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// serviceAccountName that the notebook runs as. Another than "default" needs the
-	// right to create tokens for it, from whoever creates or changes the Jupyter; its
-	// token is then mounted. Default: "default", without a token.
+	// serviceAccountName is the service account of the pod, at most 253 characters. If it
+	// is not "default", you must be allowed to create tokens for it, and its token is
+	// mounted. Default: default.
 	// +optional
+	// +default="default"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// template is merged into the pod that is made for the notebook: lists by the
-	// names of their entries, the notebook's container being named "notebook". The
-	// result must keep to the Pod Security Standard "restricted", and can neither
-	// choose its node by name nor mount a token of its service account.
+	// template is merged into the pod of the notebook. Entries of lists are merged by name:
+	// the name of the notebook container is "notebook". The result must meet the Pod
+	// Security Standard "restricted". It cannot set nodeName, nor mount a token of its
+	// service account. If unset, nothing is merged.
 	// +optional
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
-	// storage of the notebook's files. Default: none; files are lost with the pod.
+	// storage for the files of the notebook. If unset, files are lost with the pod.
 	// +optional
 	Storage *JupyterStorage `json:"storage,omitempty"`
 
-	// access says how the notebook is reached.
+	// access determines how users reach the notebook.
 	// +optional
+	// +default={}
 	Access JupyterAccess `json:"access,omitzero"`
 
-	// auth says what a visitor must show.
+	// auth determines how users authenticate.
 	// +optional
 	Auth JupyterAuth `json:"auth,omitzero"`
 
-	// progressDeadlineSeconds is how long a start may take before the Jupyter is
-	// Stalled, where no cause is found earlier.
+	// progressDeadlineSeconds is how long a start can take before the condition Stalled is
+	// True, in seconds, if no cause is found earlier. From 1 to 86,400. Default: 600.
 	// +optional
 	// +default=600
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// schedulingGracePeriodSeconds is how long a pod that no node has room for is
-	// Progressing before it is Stalled: an autoscaler may be adding a node.
+	// schedulingGracePeriodSeconds is how long a pod can wait for a suitable node before
+	// the condition Stalled is True, in seconds. An autoscaler needs this time to add a
+	// node. From 0 to 86,400. Default: 60.
 	// +optional
 	// +default=60
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	SchedulingGracePeriodSeconds *int32 `json:"schedulingGracePeriodSeconds,omitempty"`
 
-	// culling stops the notebook when nobody uses it. Default: off.
+	// culling stops the notebook when it is idle. If unset, culling is off.
 	// +optional
 	Culling *JupyterCulling `json:"culling,omitempty"`
 
-	// updateStrategy says when a change reaches a notebook that runs.
+	// updateStrategy determines when a change is applied to a running notebook.
 	// +optional
+	// +default={}
 	UpdateStrategy JupyterUpdateStrategy `json:"updateStrategy,omitzero"`
 }
 
-// ProbeResult is what the last probe of a server came to.
+// ProbeResult is the result of the last probe of a server.
 type ProbeResult struct {
-	// time of the last probe that is told of; of many alike, not every one is.
+	// time of the probe. If the result does not change, it is not updated each time.
 	// +required
 	Time metav1.Time `json:"time"`
 
-	// result: Success or Failure.
+	// result is Success or Failure.
 	// +required
 	// +kubebuilder:validation:Enum=Success;Failure
 	Result string `json:"result"`
 
-	// message says what was found, or why nothing was.
+	// message describes the activity, or why it is unknown.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 }
 
-// JupyterStatus tells how a notebook fares.
+// JupyterStatus is the status of a notebook.
 type JupyterStatus struct {
-	// observedGeneration is the generation that conditions speak of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -345,45 +361,47 @@ type JupyterStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// url under which the notebook is reached: from outside if access says so, from
-	// within the cluster otherwise.
+	// url of the notebook: the external one if spec.access.type is Ingress, otherwise the
+	// one within the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	URL string `json:"url,omitempty"`
 
-	// podName is the notebook's pod, if there is one.
+	// podName is the name of the notebook's pod, if it exists.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PodName string `json:"podName,omitempty"`
 
-	// nodeName is where the pod runs.
+	// nodeName is the name of the node that the pod runs on.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName,omitempty"`
 
-	// readyReplicas is 1 if the notebook's pod is ready, else 0.
+	// readyReplicas is 1 if the notebook's pod is ready, otherwise 0.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// lastActivityTime is when the notebook was last seen to be used; it is written
-	// about every five minutes, and only with culling.
+	// lastActivityTime is when the notebook was last used. It is updated about every five
+	// minutes, and only if spec.culling is set.
 	// +optional
 	LastActivityTime *metav1.Time `json:"lastActivityTime,omitempty"`
 
-	// cullTime is when the notebook is stopped if nobody uses it until then, or was.
+	// cullTime is when the notebook will be stopped unless it is used before, or was
+	// stopped.
 	// +optional
 	CullTime *metav1.Time `json:"cullTime,omitempty"`
 
-	// lastProbe is what asking the server whether it is used came to.
+	// lastProbe is the result of the last probe of the server's activity.
 	// +optional
 	LastProbe *ProbeResult `json:"lastProbe,omitempty"`
 
-	// lastFailure is why the notebook last did not run. It stays when it runs again.
+	// lastFailure is the last reason why the notebook did not run. It stays after a
+	// recovery.
 	// +optional
 	LastFailure *LastFailure `json:"lastFailure,omitempty"`
 }
 
-// Jupyter is a notebook server of one user.
+// Jupyter is a notebook server for one user.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -395,16 +413,16 @@ type JupyterStatus struct {
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="NODE",type=string,priority=1,JSONPath=`.status.nodeName`
 // +kubebuilder:printcolumn:name="CULL TIME",type=string,priority=1,JSONPath=`.status.cullTime`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters that begins with a letter: its StatefulSet and Service bear the same name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters that begins with a letter: choose another name"
 type Jupyter struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +optional
 	// +kubebuilder:default={}
 	Spec JupyterSpec `json:"spec,omitzero"`
-	// status is what is.
+	// status is the observed state.
 	// +optional
 	Status JupyterStatus `json:"status,omitempty"`
 }

@@ -1,19 +1,19 @@
 package v1alpha1
 
-// ChatReceiver posts to a channel through a webhook of the chat.
+// ChatReceiver posts to a channel through an incoming webhook.
 type ChatReceiver struct {
-	// webhookURLSecretRef names the webhook's URL. Whoever creates or changes the
-	// receiver must be allowed to get this Secret.
+	// webhookURLSecretRef names the Secret and the key that contain the webhook's URL. You
+	// must be allowed to get this Secret.
 	// +required
-	WebhookURLSecretRef SecretKeyReference `json:"webhookURLSecretRef"`
+	WebhookURLSecretRef SecretURLReference `json:"webhookURLSecretRef"`
 }
 
-// ClusterChatReceiver posts to a channel through a webhook of the chat.
+// ClusterChatReceiver posts to a channel through an incoming webhook.
 type ClusterChatReceiver struct {
-	// webhookURLSecretRef names the webhook's URL. Whoever creates or changes the
-	// receiver must be allowed to get this Secret.
+	// webhookURLSecretRef names the Secret and the key that contain the webhook's URL. You
+	// must be allowed to get this Secret.
 	// +required
-	WebhookURLSecretRef ClusterSecretKeyReference `json:"webhookURLSecretRef"`
+	WebhookURLSecretRef ClusterSecretURLReference `json:"webhookURLSecretRef"`
 }
 
 func (c *ChatReceiver) in(namespace string) *ClusterChatReceiver {
@@ -23,44 +23,44 @@ func (c *ChatReceiver) in(namespace string) *ClusterChatReceiver {
 	return &ClusterChatReceiver{WebhookURLSecretRef: *c.WebhookURLSecretRef.in(namespace)}
 }
 
-// TelegramChat is a chat of Telegram.
+// TelegramChat is a Telegram chat.
 type TelegramChat struct {
-	// chatID is the chat's number, negative for a group, or the @name of a public
-	// channel or group.
+	// chatID is the number of the chat, which is negative for a group, or the @name of a
+	// public channel or group. At most 33 characters.
 	// +required
 	// +kubebuilder:validation:MaxLength=33
 	// +kubebuilder:validation:Pattern=`^(-?[0-9]{1,19}|@[A-Za-z0-9_]{4,32})$`
 	ChatID string `json:"chatID"`
 
-	// threadID is the number of a topic of the chat. Default: none.
+	// threadID is the number of a topic in the chat. If unset, messages have no topic.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ThreadID int64 `json:"threadID,omitempty"`
 
-	// apiURL is where the Bot API is served. Default: https://api.telegram.org.
+	// apiURL is the URL of the Bot API. Default: https://api.telegram.org.
 	// +optional
 	// +default="https://api.telegram.org"
 	APIURL ServerURL `json:"apiURL,omitempty"`
 }
 
-// TelegramReceiver has a bot send to a chat of Telegram.
+// TelegramReceiver posts to a Telegram chat as a bot.
 type TelegramReceiver struct {
 	TelegramChat `json:",inline"`
 
-	// tokenSecretRef names the bot's token. Whoever creates or changes the receiver
-	// must be allowed to get this Secret.
+	// tokenSecretRef names the Secret and the key that contain the bot's token. You must be
+	// allowed to get this Secret.
 	// +required
-	TokenSecretRef SecretValueReference `json:"tokenSecretRef"`
+	TokenSecretRef SecretKeyReference `json:"tokenSecretRef"`
 }
 
-// ClusterTelegramReceiver has a bot send to a chat of Telegram.
+// ClusterTelegramReceiver posts to a Telegram chat as a bot.
 type ClusterTelegramReceiver struct {
 	TelegramChat `json:",inline"`
 
-	// tokenSecretRef names the bot's token. Whoever creates or changes the receiver
-	// must be allowed to get this Secret.
+	// tokenSecretRef names the Secret and the key that contain the bot's token. You must be
+	// allowed to get this Secret.
 	// +required
-	TokenSecretRef ClusterSecretValueReference `json:"tokenSecretRef"`
+	TokenSecretRef ClusterSecretKeyReference `json:"tokenSecretRef"`
 }
 
 func (t *TelegramReceiver) in(namespace string) *ClusterTelegramReceiver {

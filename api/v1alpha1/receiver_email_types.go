@@ -1,52 +1,53 @@
 package v1alpha1
 
-// MailTLS is how a connection to a mail server is encrypted.
+// MailTLS determines how the connection to a mail server is encrypted.
 //
 // +kubebuilder:validation:Enum=StartTLS;Implicit;None
 type MailTLS string
 
 const (
-	// MailStartTLS encrypts after the greeting, and sends nothing if the server does
-	// not offer it.
+	// MailStartTLS encrypts the connection after the greeting. If the server does not
+	// offer this, nothing is sent.
 	MailStartTLS MailTLS = "StartTLS"
-	// MailImplicitTLS encrypts from the beginning.
+	// MailImplicitTLS encrypts the connection from the beginning.
 	MailImplicitTLS MailTLS = "Implicit"
-	// MailNoTLS does not encrypt.
+	// MailNoTLS does not encrypt the connection.
 	MailNoTLS MailTLS = "None"
 )
 
-// MailAddress is an e-mail address without a name.
+// MailAddress is an email address without a display name, at most 254 characters.
 //
 // +kubebuilder:validation:MaxLength=254
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]+@[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`
 type MailAddress string
 
-// MailServer is a mail server, and who writes to whom through it.
+// MailServer is a mail server with the sender and recipients of the messages.
 type MailServer struct {
-	// host of the mail server: a name or an IP address.
+	// host is the name or IP address of the mail server, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9.:-]+$`
 	Host string `json:"host"`
 
-	// port of the mail server. Default: 587 with StartTLS, 465 with Implicit, 25
-	// without TLS.
+	// port of the mail server, from 1 to 65535. If unset, 587 for tls StartTLS, 465 for
+	// Implicit, and 25 for None.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// tls is StartTLS, Implicit or None. Default: StartTLS.
+	// tls determines how the connection is encrypted: StartTLS, Implicit or None. Default:
+	// StartTLS.
 	// +optional
 	// +default="StartTLS"
 	TLS MailTLS `json:"tls,omitempty"`
 
-	// from is the sender's address.
+	// from is the address of the sender.
 	// +required
 	From MailAddress `json:"from"`
 
-	// to are the addresses that each message goes to, at most 20.
+	// to are the addresses of the recipients, from 1 to 20.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -54,44 +55,40 @@ type MailServer struct {
 	To []MailAddress `json:"to"`
 }
 
-// EmailReceiver sends e-mail.
+// EmailReceiver sends emails.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.credentialsSecretRef) || self.tls != 'None'",message="credentialsSecretRef needs tls: a password is not sent without encryption"
+// +kubebuilder:validation:XValidation:rule="!has(self.credentialsSecretRef) || self.tls != 'None'",message="credentialsSecretRef needs encryption: set tls to StartTLS or Implicit"
 type EmailReceiver struct {
 	MailServer `json:",inline"`
 
-	// credentialsSecretRef names a Secret with the keys username and password, with
-	// which to log in. Whoever creates or changes the receiver must be allowed to get
-	// this Secret. Default: no login.
+	// credentialsSecretRef names a Secret with the keys username and password. You must be
+	// allowed to get this Secret. If unset, the operator does not log in.
 	// +optional
 	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
 
-	// caSecretRef names the certificates of the authorities, in PEM, that may sign
-	// the server's certificate. Whoever creates or changes the receiver must be
-	// allowed to get this Secret. Default: the authorities that the operator's image
-	// trusts.
+	// caSecretRef names the Secret and the key that contain the trusted CA certificates in
+	// PEM. You must be allowed to get this Secret. If unset, the operator trusts the CAs
+	// in its image.
 	// +optional
-	CASecretRef *SecretValueReference `json:"caSecretRef,omitempty"`
+	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
 }
 
-// ClusterEmailReceiver sends e-mail.
+// ClusterEmailReceiver sends emails.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.credentialsSecretRef) || self.tls != 'None'",message="credentialsSecretRef needs tls: a password is not sent without encryption"
+// +kubebuilder:validation:XValidation:rule="!has(self.credentialsSecretRef) || self.tls != 'None'",message="credentialsSecretRef needs encryption: set tls to StartTLS or Implicit"
 type ClusterEmailReceiver struct {
 	MailServer `json:",inline"`
 
-	// credentialsSecretRef names a Secret with the keys username and password, with
-	// which to log in. Whoever creates or changes the receiver must be allowed to get
-	// this Secret. Default: no login.
+	// credentialsSecretRef names a Secret with the keys username and password. You must be
+	// allowed to get this Secret. If unset, the operator does not log in.
 	// +optional
 	CredentialsSecretRef *ClusterSecretReference `json:"credentialsSecretRef,omitempty"`
 
-	// caSecretRef names the certificates of the authorities, in PEM, that may sign
-	// the server's certificate. Whoever creates or changes the receiver must be
-	// allowed to get this Secret. Default: the authorities that the operator's image
-	// trusts.
+	// caSecretRef names the Secret and the key that contain the trusted CA certificates in
+	// PEM. You must be allowed to get this Secret. If unset, the operator trusts the CAs
+	// in its image.
 	// +optional
-	CASecretRef *ClusterSecretValueReference `json:"caSecretRef,omitempty"`
+	CASecretRef *ClusterSecretKeyReference `json:"caSecretRef,omitempty"`
 }
 
 func (e *EmailReceiver) in(namespace string) *ClusterEmailReceiver {

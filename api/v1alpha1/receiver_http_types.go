@@ -1,65 +1,63 @@
 package v1alpha1
 
-// ServerURL is the address of an HTTP server.
+// ServerURL is an http or https URL, at most 2,048 characters.
 //
 // +kubebuilder:validation:MaxLength=2048
-// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && size(url(self).getHostname()) > 0",message="must be an absolute http or https URL, for example https://alarms.example.com/bongsu"
-// +kubebuilder:validation:XValidation:rule="!self.matches('^[a-z]+://[^/?#]*@')",message="must not hold a user or password; put the URL in a Secret and name it in urlSecretRef"
-// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="must not have a fragment: remove # and what follows"
+// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && size(url(self).getHostname()) > 0",message="not an absolute http or https URL: write for example https://alarms.example.com/bongsu"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[a-z]+://[^/?#]*@')",message="contains a user or password: put the URL into a Secret and name it in urlSecretRef"
+// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="contains a fragment: remove # and the text after it"
 type ServerURL string
 
-// HTTPServer is a server of the user's own, and how to speak to it.
+// HTTPServer is an HTTP server and the Secrets for requests to it.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.urlSecretRef)",message="exactly one of url and urlSecretRef must be set"
+// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.urlSecretRef)",message="set exactly one of url and urlSecretRef"
 type HTTPServer struct {
-	// url of the server, http or https, without user or fragment.
+	// url of the server: http or https, without a user, a password or a fragment.
 	// +optional
 	URL ServerURL `json:"url,omitempty"`
 
-	// urlSecretRef names the URL in a Secret. Whoever creates or changes the
-	// receiver must be allowed to get this Secret.
+	// urlSecretRef names the Secret and the key that contain the URL. You must be allowed
+	// to get this Secret.
 	// +optional
-	URLSecretRef *SecretKeyReference `json:"urlSecretRef,omitempty"`
+	URLSecretRef *SecretURLReference `json:"urlSecretRef,omitempty"`
 
-	// headersSecretRef names a Secret of which each entry is sent as a header,
-	// for example Authorization. Whoever creates or changes the receiver must be
-	// allowed to get this Secret.
+	// headersSecretRef names a Secret whose entries are sent as HTTP headers, for example
+	// Authorization. You must be allowed to get this Secret. If unset, no headers are
+	// added.
 	// +optional
 	HeadersSecretRef *SecretReference `json:"headersSecretRef,omitempty"`
 
-	// caSecretRef names the certificates of the authorities, in PEM, that may sign
-	// the server's certificate, for example the key ca.crt of a Secret of
-	// cert-manager's. Whoever creates or changes the receiver must be allowed to get
-	// this Secret. Default: the authorities that the operator's image trusts.
+	// caSecretRef names the Secret and the key that contain the trusted CA certificates in
+	// PEM, for example the key ca.crt of a cert-manager Secret. You must be allowed to get
+	// this Secret. If unset, the operator trusts the CAs in its image.
 	// +optional
-	CASecretRef *SecretValueReference `json:"caSecretRef,omitempty"`
+	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
 }
 
-// ClusterHTTPServer is a server of the user's own, and how to speak to it.
+// ClusterHTTPServer is an HTTP server and the Secrets for requests to it.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.urlSecretRef)",message="exactly one of url and urlSecretRef must be set"
+// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.urlSecretRef)",message="set exactly one of url and urlSecretRef"
 type ClusterHTTPServer struct {
-	// url of the server, http or https, without user or fragment.
+	// url of the server: http or https, without a user, a password or a fragment.
 	// +optional
 	URL ServerURL `json:"url,omitempty"`
 
-	// urlSecretRef names the URL in a Secret. Whoever creates or changes the
-	// receiver must be allowed to get this Secret.
+	// urlSecretRef names the Secret and the key that contain the URL. You must be allowed
+	// to get this Secret.
 	// +optional
-	URLSecretRef *ClusterSecretKeyReference `json:"urlSecretRef,omitempty"`
+	URLSecretRef *ClusterSecretURLReference `json:"urlSecretRef,omitempty"`
 
-	// headersSecretRef names a Secret of which each entry is sent as a header,
-	// for example Authorization. Whoever creates or changes the receiver must be
-	// allowed to get this Secret.
+	// headersSecretRef names a Secret whose entries are sent as HTTP headers, for example
+	// Authorization. You must be allowed to get this Secret. If unset, no headers are
+	// added.
 	// +optional
 	HeadersSecretRef *ClusterSecretReference `json:"headersSecretRef,omitempty"`
 
-	// caSecretRef names the certificates of the authorities, in PEM, that may sign
-	// the server's certificate, for example the key ca.crt of a Secret of
-	// cert-manager's. Whoever creates or changes the receiver must be allowed to get
-	// this Secret. Default: the authorities that the operator's image trusts.
+	// caSecretRef names the Secret and the key that contain the trusted CA certificates in
+	// PEM, for example the key ca.crt of a cert-manager Secret. You must be allowed to get
+	// this Secret. If unset, the operator trusts the CAs in its image.
 	// +optional
-	CASecretRef *ClusterSecretValueReference `json:"caSecretRef,omitempty"`
+	CASecretRef *ClusterSecretKeyReference `json:"caSecretRef,omitempty"`
 }
 
 func (s *HTTPServer) in(namespace string) ClusterHTTPServer {

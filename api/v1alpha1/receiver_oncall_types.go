@@ -1,42 +1,43 @@
 package v1alpha1
 
-// PagerDutySeverity is a severity of PagerDuty's.
+// PagerDutySeverity is the severity of a PagerDuty incident.
 //
 // +kubebuilder:validation:Enum=critical;error;warning;info
 type PagerDutySeverity string
 
-// PagerDutyService is where incidents of PagerDuty are made.
+// PagerDutyService contains the settings for PagerDuty incidents.
 type PagerDutyService struct {
-	// severity of all incidents. Default: warning if an Event is a Warning, else info.
+	// severity of all incidents: critical, error, warning or info. If unset, warning for
+	// Events of type Warning, and info for others.
 	// +optional
 	Severity PagerDutySeverity `json:"severity,omitempty"`
 
-	// apiURL is where PagerDuty takes events. Default:
-	// https://events.pagerduty.com/v2/enqueue; for accounts of its European region
-	// https://events.eu.pagerduty.com/v2/enqueue.
+	// apiURL is the URL of the Events API. In the European service region, set it to
+	// https://events.eu.pagerduty.com/v2/enqueue. Default:
+	// https://events.pagerduty.com/v2/enqueue.
 	// +optional
 	// +default="https://events.pagerduty.com/v2/enqueue"
 	APIURL ServerURL `json:"apiURL,omitempty"`
 }
 
-// PagerDutyReceiver makes incidents of PagerDuty.
+// PagerDutyReceiver triggers and resolves PagerDuty incidents.
 type PagerDutyReceiver struct {
 	PagerDutyService `json:",inline"`
 
-	// routingKeySecretRef names the key of an Events API v2 integration. Whoever
-	// creates or changes the receiver must be allowed to get this Secret.
+	// routingKeySecretRef names the Secret and the key that contain the integration key of
+	// an Events API v2 integration. You must be allowed to get this Secret.
 	// +required
-	RoutingKeySecretRef SecretValueReference `json:"routingKeySecretRef"`
+	RoutingKeySecretRef SecretKeyReference `json:"routingKeySecretRef"`
 }
 
-// ClusterPagerDutyReceiver makes incidents of PagerDuty.
+// ClusterPagerDutyReceiver triggers and resolves PagerDuty incidents.
 type ClusterPagerDutyReceiver struct {
 	PagerDutyService `json:",inline"`
 
-	// routingKeySecretRef names the key of an Events API v2 integration. Whoever
-	// creates or changes the receiver must be allowed to get this Secret.
+	// routingKeySecretRef names the Secret and the key that contain the integration key of
+	// an Events API v2 integration. You must be allowed to get this Secret.
 	// +required
-	RoutingKeySecretRef ClusterSecretValueReference `json:"routingKeySecretRef"`
+	RoutingKeySecretRef ClusterSecretKeyReference `json:"routingKeySecretRef"`
 }
 
 func (p *PagerDutyReceiver) in(namespace string) *ClusterPagerDutyReceiver {
@@ -46,26 +47,26 @@ func (p *PagerDutyReceiver) in(namespace string) *ClusterPagerDutyReceiver {
 	return &ClusterPagerDutyReceiver{PagerDutyService: p.PagerDutyService, RoutingKeySecretRef: *p.RoutingKeySecretRef.in(namespace)}
 }
 
-// AlertmanagerReceiver makes alerts of an Alertmanager.
+// AlertmanagerReceiver sends alerts to an Alertmanager.
 type AlertmanagerReceiver struct {
 	HTTPServer `json:",inline"`
 
-	// resolveAfterSeconds is how long after it was last seen an alert ends that is not
-	// resolved before, in seconds, from 60 to 604800. Default: Alertmanager's own
-	// resolve_timeout.
+	// resolveAfterSeconds is the time after its last occurrence when an alert ends, in
+	// seconds, unless it is resolved before. From 60 to 604,800. If unset, Alertmanager's
+	// resolve_timeout applies.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800
 	ResolveAfterSeconds int32 `json:"resolveAfterSeconds,omitempty"`
 }
 
-// ClusterAlertmanagerReceiver makes alerts of an Alertmanager.
+// ClusterAlertmanagerReceiver sends alerts to an Alertmanager.
 type ClusterAlertmanagerReceiver struct {
 	ClusterHTTPServer `json:",inline"`
 
-	// resolveAfterSeconds is how long after it was last seen an alert ends that is not
-	// resolved before, in seconds, from 60 to 604800. Default: Alertmanager's own
-	// resolve_timeout.
+	// resolveAfterSeconds is the time after its last occurrence when an alert ends, in
+	// seconds, unless it is resolved before. From 60 to 604,800. If unset, Alertmanager's
+	// resolve_timeout applies.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800

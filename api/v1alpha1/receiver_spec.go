@@ -1,7 +1,7 @@
 package v1alpha1
 
-// ClusterSpec returns the spec in the form of a ClusterAlarmReceiver, with the
-// receiver's own namespace as that of each Secret.
+// ClusterSpec returns the spec in the form of a ClusterAlarmReceiver. The namespace of
+// each Secret is that of the receiver.
 func (r *AlarmReceiver) ClusterSpec() ClusterAlarmReceiverSpec {
 	return ClusterAlarmReceiverSpec{
 		Slack:        r.Spec.Slack.in(r.Namespace),

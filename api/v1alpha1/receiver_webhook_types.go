@@ -1,18 +1,18 @@
 package v1alpha1
 
-// WebhookFormat is what a webhook is posted.
+// WebhookFormat is the format of the requests to a webhook.
 //
 // +kubebuilder:validation:Enum=JSON;CloudEvents;CloudEventsBinary
 type WebhookFormat string
 
 const (
-	// WebhookJSON is the message alone, as docs/webhook.schema.json describes it.
+	// WebhookJSON: the body is the message, as docs/webhook.schema.json describes it.
 	WebhookJSON WebhookFormat = "JSON"
-	// WebhookCloudEvents is a CloudEvent 1.0 in structured mode: one JSON object, of
-	// which the message is the data.
+	// WebhookCloudEvents: the body is a CloudEvent 1.0 in structured mode, and its data is
+	// the message.
 	WebhookCloudEvents WebhookFormat = "CloudEvents"
-	// WebhookCloudEventsBinary is a CloudEvent 1.0 in binary mode: the message is the
-	// body, and the attributes are headers.
+	// WebhookCloudEventsBinary: a CloudEvent 1.0 in binary mode. The body is the message,
+	// and the attributes are HTTP headers.
 	WebhookCloudEventsBinary WebhookFormat = "CloudEventsBinary"
 )
 
@@ -20,34 +20,34 @@ const (
 type WebhookReceiver struct {
 	HTTPServer `json:",inline"`
 
-	// format is JSON, CloudEvents (1.0, structured mode) or CloudEventsBinary (binary
-	// mode). Default: JSON.
+	// format of the requests: JSON, CloudEvents (1.0, structured mode) or CloudEventsBinary
+	// (1.0, binary mode). Default: JSON.
 	// +optional
 	// +default="JSON"
 	Format WebhookFormat `json:"format,omitempty"`
 
-	// signingKeySecretRef names a key of 24 to 64 bytes, in base64, with which each
-	// request is signed by the rules of Standard Webhooks 1.0. Whoever creates or
-	// changes the receiver must be allowed to get this Secret. Default: no signature.
+	// signingKeySecretRef names the Secret and the key that contain a signing key of 24 to
+	// 64 bytes in base64. Requests are signed according to Standard Webhooks 1.0. You must
+	// be allowed to get this Secret. If unset, requests are not signed.
 	// +optional
-	SigningKeySecretRef *SecretValueReference `json:"signingKeySecretRef,omitempty"`
+	SigningKeySecretRef *SecretKeyReference `json:"signingKeySecretRef,omitempty"`
 }
 
 // ClusterWebhookReceiver posts JSON to an HTTP server.
 type ClusterWebhookReceiver struct {
 	ClusterHTTPServer `json:",inline"`
 
-	// format is JSON, CloudEvents (1.0, structured mode) or CloudEventsBinary (binary
-	// mode). Default: JSON.
+	// format of the requests: JSON, CloudEvents (1.0, structured mode) or CloudEventsBinary
+	// (1.0, binary mode). Default: JSON.
 	// +optional
 	// +default="JSON"
 	Format WebhookFormat `json:"format,omitempty"`
 
-	// signingKeySecretRef names a key of 24 to 64 bytes, in base64, with which each
-	// request is signed by the rules of Standard Webhooks 1.0. Whoever creates or
-	// changes the receiver must be allowed to get this Secret. Default: no signature.
+	// signingKeySecretRef names the Secret and the key that contain a signing key of 24 to
+	// 64 bytes in base64. Requests are signed according to Standard Webhooks 1.0. You must
+	// be allowed to get this Secret. If unset, requests are not signed.
 	// +optional
-	SigningKeySecretRef *ClusterSecretValueReference `json:"signingKeySecretRef,omitempty"`
+	SigningKeySecretRef *ClusterSecretKeyReference `json:"signingKeySecretRef,omitempty"`
 }
 
 func (w *WebhookReceiver) in(namespace string) *ClusterWebhookReceiver {

@@ -1,23 +1,24 @@
 package v1alpha1
 
-// SecretReference names a whole Secret in the receiver's namespace.
+// SecretReference names a Secret in the namespace of the receiver.
 type SecretReference struct {
-	// name of the Secret.
+	// name of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// SecretKeyReference names one value of a Secret in the receiver's namespace.
-type SecretKeyReference struct {
-	// name of the Secret.
+// SecretURLReference names a key of a Secret in the namespace of the receiver. The key is
+// url by default.
+type SecretURLReference struct {
+	// name of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// key in the Secret's data. Default: url.
+	// key in the data of the Secret, at most 253 characters. Default: url.
 	// +optional
 	// +default="url"
 	// +kubebuilder:validation:MinLength=1
@@ -25,25 +26,24 @@ type SecretKeyReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// SecretValueReference names one value, whose key has no default, of a Secret in the
-// receiver's namespace.
-type SecretValueReference struct {
-	// name of the Secret.
+// SecretKeyReference names a key of a Secret in the namespace of the receiver.
+type SecretKeyReference struct {
+	// name of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// key in the Secret's data.
+	// key in the data of the Secret, at most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
 }
 
-// ClusterSecretReference names a whole Secret in any namespace.
+// ClusterSecretReference names a Secret in any namespace.
 type ClusterSecretReference struct {
-	// namespace of the Secret.
+	// namespace of the Secret, at most 63 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -52,9 +52,21 @@ type ClusterSecretReference struct {
 	SecretReference `json:",inline"`
 }
 
-// ClusterSecretKeyReference names one value of a Secret in any namespace.
+// ClusterSecretURLReference names a key of a Secret in any namespace. The key is url by
+// default.
+type ClusterSecretURLReference struct {
+	// namespace of the Secret, at most 63 characters.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	SecretURLReference `json:",inline"`
+}
+
+// ClusterSecretKeyReference names a key of a Secret in any namespace.
 type ClusterSecretKeyReference struct {
-	// namespace of the Secret.
+	// namespace of the Secret, at most 63 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -63,19 +75,7 @@ type ClusterSecretKeyReference struct {
 	SecretKeyReference `json:",inline"`
 }
 
-// ClusterSecretValueReference names one value, whose key has no default, of a Secret
-// in any namespace.
-type ClusterSecretValueReference struct {
-	// namespace of the Secret.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace"`
-
-	SecretValueReference `json:",inline"`
-}
-
-// in is the reference as seen from outside of the namespace; nil stays nil.
+// in adds the namespace to the reference. It returns nil for nil.
 func (r *SecretReference) in(namespace string) *ClusterSecretReference {
 	if r == nil {
 		return nil
@@ -83,16 +83,16 @@ func (r *SecretReference) in(namespace string) *ClusterSecretReference {
 	return &ClusterSecretReference{Namespace: namespace, SecretReference: *r}
 }
 
+func (r *SecretURLReference) in(namespace string) *ClusterSecretURLReference {
+	if r == nil {
+		return nil
+	}
+	return &ClusterSecretURLReference{Namespace: namespace, SecretURLReference: *r}
+}
+
 func (r *SecretKeyReference) in(namespace string) *ClusterSecretKeyReference {
 	if r == nil {
 		return nil
 	}
 	return &ClusterSecretKeyReference{Namespace: namespace, SecretKeyReference: *r}
-}
-
-func (r *SecretValueReference) in(namespace string) *ClusterSecretValueReference {
-	if r == nil {
-		return nil
-	}
-	return &ClusterSecretValueReference{Namespace: namespace, SecretValueReference: *r}
 }

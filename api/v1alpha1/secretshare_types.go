@@ -4,29 +4,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KindSecretShare is the kind of the rules of one namespace.
+// KindSecretShare is the kind of namespaced shares.
 const KindSecretShare = "SecretShare"
 
-// NamespaceGlob matches names of namespaces: "*" is any text, "?" any one
-// character.
+// NamespaceGlob is a glob for the names of namespaces, at most 63 characters. "*" matches
+// any text, "?" one character.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:Pattern=`^[-a-z0-9*?]+$`
 type NamespaceGlob string
 
-// MetadataGlob matches keys of labels or annotations: "*" is any text, "?" any
-// one character.
+// MetadataGlob is a glob for the keys of labels or annotations, at most 317 characters.
+// "*" matches any text, "?" one character.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=317
 // +kubebuilder:validation:Pattern=`^[-A-Za-z0-9._/*?]+$`
 type MetadataGlob string
 
-// SecretSource selects Secrets. All given fields must match, and one must be
-// given.
+// SecretSource selects Secrets. A Secret is selected if it matches every field that is
+// set. Set at least one.
 type SecretSource struct {
-	// names of the Secrets. Default: any.
+	// names of the Secrets. If unset, any name matches.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -35,53 +35,72 @@ type SecretSource struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Names []string `json:"names,omitempty"`
 
-	// selector selects Secrets by their labels. Default: any.
+	// selector selects Secrets by their labels. If unset, any labels match.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// type of the Secrets, for example kubernetes.io/dockerconfigjson. Default:
-	// any. Tokens of service accounts, bootstrap tokens and the records of Helm
-	// releases are never copied.
+	// type of the Secrets, for example kubernetes.io/dockerconfigjson. If unset, any type
+	// matches. Tokens of service accounts, bootstrap tokens and Helm releases are never
+	// copied.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="!(self in ['kubernetes.io/service-account-token', 'bootstrap.kubernetes.io/token', 'helm.sh/release.v1'])",message="Secrets of this type are never copied: name another type"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['kubernetes.io/service-account-token', 'bootstrap.kubernetes.io/token', 'helm.sh/release.v1'])",message="Secrets of this type are never copied: set another type"
 	Type string `json:"type,omitempty"`
 }
 
-// SecretTargets selects namespaces. All given fields must match; the source's
-// own namespace is never a target.
+// SystemNamespaces determines whether the namespaces of Kubernetes get copies.
+//
+// +kubebuilder:validation:Enum=Exclude;Include
+type SystemNamespaces string
+
+// Values of SystemNamespaces.
+const (
+	// SystemNamespacesExclude: no namespace whose name begins with kube- gets copies.
+	SystemNamespacesExclude SystemNamespaces = "Exclude"
+	// SystemNamespacesInclude: these namespaces get copies if the other fields select them.
+	SystemNamespacesInclude SystemNamespaces = "Include"
+)
+
+// SecretTargets selects namespaces. A namespace is selected if it matches every field that
+// is set. The source's namespace is never a target.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.names) || self.systemNamespaces == 'Include' || !self.names.exists(n, n.startsWith('kube-'))",message="names contains a system namespace, which is excluded: remove it, or set systemNamespaces to Include"
 type SecretTargets struct {
-	// namespaceSelector selects namespaces by their labels. Default: any.
+	// namespaceSelector selects namespaces by their labels. If unset, any labels match.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// names of namespaces, or globs. Default: any.
+	// names of the namespaces, or globs. If unset, any name matches.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	Names []NamespaceGlob `json:"names,omitempty"`
 
-	// exclude are names of namespaces, or globs, that are left out whatever else
-	// selects them; [] leaves out none.
-	// Default: those of Kubernetes itself.
+	// exclude lists the names of namespaces, or globs, that get no copies even if the other
+	// fields select them. If unset, none are excluded but system namespaces.
 	// +optional
-	// +default=["kube-*"]
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
-	Exclude []NamespaceGlob `json:"exclude,omitzero"` // [] must not become the default when it is written
+	Exclude []NamespaceGlob `json:"exclude,omitempty"`
+
+	// systemNamespaces determines whether namespaces whose name begins with kube- can get
+	// copies: Exclude or Include. Default: Exclude.
+	// +optional
+	// +default="Exclude"
+	SystemNamespaces SystemNamespaces `json:"systemNamespaces,omitempty"`
 }
 
-// SecretKeyMapping names an entry of a Secret's data and how the copy calls it.
+// SecretKeyMapping selects a key of a Secret's data and names it in the copy.
 type SecretKeyMapping struct {
-	// from is the key in the source. It must be there.
+	// from is the key in the source. The source must have it. At most 253 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
 	From string `json:"from"`
 
-	// to is the key in the copy. Default: from.
+	// to is the key in the copy. If unset, it is the same as from. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -89,77 +108,78 @@ type SecretKeyMapping struct {
 	To string `json:"to,omitempty"`
 }
 
-// DeletionPolicy says what becomes of a copy that is no longer wanted.
+// DeletionPolicy determines what happens to an object that is no longer wanted.
 //
 // +kubebuilder:validation:Enum=Delete;Retain
 type DeletionPolicy string
 
 // Values of DeletionPolicy.
 const (
-	// DeletionPolicyDelete: the copy is deleted.
+	// DeletionPolicyDelete: the object is deleted.
 	DeletionPolicyDelete DeletionPolicy = "Delete"
-	// DeletionPolicyRetain: the copy stays, as a Secret of its namespace that
-	// nobody keeps the same any more.
+	// DeletionPolicyRetain: the object stays, and the operator no longer changes it.
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 )
 
-// SecretCopySpec says what a copy looks like and what becomes of it.
+// SecretCopySpec determines the namespaces and the content of copies, and their deletion.
 type SecretCopySpec struct {
-	// suspend stops all copying, repairing and removing. Default: false.
+	// suspend stops the operator from writing, repairing and removing copies. Default:
+	// false.
 	// +optional
+	// +default=false
 	Suspend bool `json:"suspend,omitempty"`
 
-	// targets are the namespaces that get copies.
+	// targets selects the namespaces that get copies.
 	// +required
 	Targets SecretTargets `json:"targets"`
 
-	// keys are the entries that are copied, and what the copies call them. A
-	// Secret whose type asks for certain keys must have them in the copy too.
-	// Default: all, as they are.
+	// keys selects the keys that are copied, and names them in the copies. If the type of a
+	// Secret requires certain keys, the copy must have them too. If unset, all keys are
+	// copied with their names.
 	// +optional
 	// +listType=map
 	// +listMapKey=from
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, self.exists_one(o, (has(o.to) ? o.to : o.from) == (has(k.to) ? k.to : k.from)))",message="two keys would have the same name in the copy: give each its own to"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, self.exists_one(o, (has(o.to) ? o.to : o.from) == (has(k.to) ? k.to : k.from)))",message="two keys have the same name in the copy: set a different to for each"
 	Keys []SecretKeyMapping `json:"keys,omitempty"`
 
-	// copyLabels are the labels of the source, or globs, that the copies bear too.
-	// Marks of deploy tools are never copied. Default: none.
+	// copyLabels are the keys of labels, or globs, that are copied from the source. Labels
+	// that deployment tools use for tracking are never copied. If unset, none are copied.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	CopyLabels []MetadataGlob `json:"copyLabels,omitempty"`
 
-	// copyAnnotations are the annotations of the source, or globs, that the copies
-	// bear too. Marks of deploy tools and kubectl are never copied. Default: none.
+	// copyAnnotations are the keys of annotations, or globs, that are copied from the
+	// source. Annotations of kubectl and those that deployment tools use for tracking are
+	// never copied. If unset, none are copied.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	CopyAnnotations []MetadataGlob `json:"copyAnnotations,omitempty"`
 
-	// deletionPolicy says what becomes of a copy when its source, its namespace's
-	// selection or this rule goes.
+	// deletionPolicy determines what happens to a copy that is no longer wanted: Delete or
+	// Retain. This is the case when its source or this object is deleted, or its namespace
+	// is no longer selected. Default: Delete.
 	// +optional
 	// +default="Delete"
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// SecretShareSpec is what is asked of a SecretShare.
+// SecretShareSpec is the spec of a SecretShare.
 type SecretShareSpec struct {
-	// source selects Secrets of the rule's own namespace. Whoever creates or
-	// changes the rule must be allowed to get them: those that names lists, or,
-	// without names, all Secrets of the namespace.
+	// source selects Secrets in the namespace of the SecretShare. You must be allowed to
+	// get the Secrets in names or, without names, all Secrets of the namespace.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="has(self.names) && self.names.size() > 0 || has(self.type) || has(self.selector) && (has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0 || has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0)",message="select Secrets by names, type or a selector that is not empty"
+	// +kubebuilder:validation:XValidation:rule="has(self.names) && self.names.size() > 0 || has(self.type) || has(self.selector) && (has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0 || has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0)",message="no Secrets selected: set names, type or a selector that is not empty"
 	Source SecretSource `json:"source"`
 
 	SecretCopySpec `json:",inline"`
 }
 
-// SecretShareStatus tells whether the copies are everywhere and, if not, where
-// not and why.
+// SecretShareStatus shows how many copies are up to date, and the namespaces with problems.
 type SecretShareStatus struct {
-	// observedGeneration is the generation that conditions speak of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -167,35 +187,35 @@ type SecretShareStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	Summary `json:",inline"`
 
-	// sources is how many Secrets are shared.
+	// sources is the number of Secrets that are shared.
 	// +optional
 	Sources int32 `json:"sources"`
 
-	// desired is how many copies there should be: one of each Secret in each
-	// target namespace.
+	// desired is the number of copies that must exist: one of each Secret in each target
+	// namespace.
 	// +optional
 	Desired int32 `json:"desired"`
 
-	// synced is how many of them are as they should be.
+	// synced is the number of desired copies that are up to date.
 	// +optional
 	Synced int32 `json:"synced"`
 
-	// conflicted is how many are not, because a Secret of the same name is
-	// somebody else's.
+	// conflicted is the number of desired copies that cannot be written, because another
+	// Secret has the same name.
 	// +optional
 	Conflicted int32 `json:"conflicted"`
 
-	// failed is how many could not be written, or not be removed, for any other
+	// failed is the number of copies that could not be written or removed for another
 	// reason.
 	// +optional
 	Failed int32 `json:"failed"`
 
-	// failing are the namespaces where something is amiss, in order of their
-	// names; of many, the first 20.
+	// failing lists the namespaces with problems, in order of their names, at most 20.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
@@ -203,30 +223,30 @@ type SecretShareStatus struct {
 	Failing []SecretShareFailure `json:"failing,omitempty"`
 }
 
-// SecretShareFailure says what is amiss in a namespace.
+// SecretShareFailure describes a problem in a namespace.
 type SecretShareFailure struct {
-	// namespace where it is.
+	// namespace with the problem.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 
-	// reason is one of those of the Ready condition.
+	// reason is a reason of the Ready condition.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
 
-	// message is a sentence that says what to do.
+	// message describes the problem and what to do.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message"`
 }
 
-// SecretShare keeps Secrets of its own namespace the same in other namespaces:
-// those that have a SecretShareGrant for it.
+// SecretShare copies Secrets of its namespace to other namespaces, and keeps the copies up
+// to date. Each of these namespaces needs a SecretShareGrant for it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Namespaced,shortName=ss,categories={bongsu,all}
+// +kubebuilder:resource:scope=Namespaced,shortName=sshare,categories={bongsu,all}
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=`.status.desired`
@@ -238,10 +258,10 @@ type SecretShare struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +required
 	Spec SecretShareSpec `json:"spec"`
-	// status is what is.
+	// status is the observed state.
 	// +optional
 	Status SecretShareStatus `json:"status,omitempty"`
 }

@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SecretShareGrantFrom names whose SecretShares may write.
+// SecretShareGrantFrom names a namespace whose SecretShares are allowed.
 type SecretShareGrantFrom struct {
-	// namespace of the SecretShares.
+	// namespace of the SecretShares, at most 63 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -14,9 +14,10 @@ type SecretShareGrantFrom struct {
 	Namespace string `json:"namespace"`
 }
 
-// SecretShareGrantTo names what they may write.
+// SecretShareGrantTo names Secrets that are allowed.
 type SecretShareGrantTo struct {
-	// name of the Secret, or a glob: "*" is any text, "?" any one character.
+	// name of the Secret, or a glob. "*" matches any text, "?" one character. At most 253
+	// characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -24,9 +25,9 @@ type SecretShareGrantTo struct {
 	Name string `json:"name"`
 }
 
-// SecretShareGrantSpec is what a SecretShareGrant allows.
+// SecretShareGrantSpec is the spec of a SecretShareGrant.
 type SecretShareGrantSpec struct {
-	// from are the namespaces whose SecretShares may put copies here.
+	// from lists the namespaces whose SecretShares can write copies into this namespace.
 	// +required
 	// +listType=map
 	// +listMapKey=namespace
@@ -34,7 +35,7 @@ type SecretShareGrantSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	From []SecretShareGrantFrom `json:"from"`
 
-	// to are the names that the copies may have. Default: any.
+	// to lists the names that the copies can have. If unset, any name is allowed.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -42,12 +43,12 @@ type SecretShareGrantSpec struct {
 	To []SecretShareGrantTo `json:"to,omitempty"`
 }
 
-// SecretShareGrant lets the SecretShares of other namespaces put copies into its
-// own. Without it, none may. It has the shape of Gateway API's ReferenceGrant.
-// Deleting it withdraws the copies.
+// SecretShareGrant allows SecretShares of other namespaces to write copies into its
+// namespace. Its form is that of the Gateway API's ReferenceGrant. If you delete it, the
+// copies are removed.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Namespaced,shortName=ssg,categories={bongsu,all}
+// +kubebuilder:resource:scope=Namespaced,shortName=ssgrant,categories={bongsu,all}
 // +kubebuilder:printcolumn:name="FROM",type=string,JSONPath=`.spec.from[*].namespace`
 // +kubebuilder:printcolumn:name="TO",type=string,JSONPath=`.spec.to[*].name`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -55,7 +56,7 @@ type SecretShareGrant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is allowed.
+	// spec is the desired state.
 	// +required
 	Spec SecretShareGrantSpec `json:"spec"`
 }

@@ -1,6 +1,5 @@
-// Package samples embeds the sample alarms, a file each; the sample receivers, of
-// which one is to be applied: every alarm sends to the same name; and the sample
-// shares of Secrets, notebooks and apps.
+// Package samples embeds sample alarms, receivers, shares, notebooks and apps. Apply one of
+// the receivers: they all have the name that the alarms send to.
 package samples
 
 import (
@@ -16,24 +15,27 @@ import (
 //go:embed *.yaml receivers/*.yaml secrets/*.yaml jupyter/*.yaml appservice/*.yaml
 var files embed.FS
 
-// Receiver is the name of the ClusterAlarmReceiver that the samples send to.
+// Receiver is the name of the ClusterAlarmReceiver that the sample alarms send to.
 const Receiver = "ops"
 
-// Alarms returns all sample alarms, with what they need but Receiver.
+// Alarms returns all sample alarms and the objects they need, except the receiver.
 func Alarms() ([]*unstructured.Unstructured, error) { return decode("*.yaml") }
 
-// ReceiverOf returns the sample receiver of a type, for example log, slack or webhook.
+// ReceiverOf returns the sample receiver of a type, for example log, slack or webhook, and
+// the objects it needs.
 func ReceiverOf(sink string) ([]*unstructured.Unstructured, error) {
 	return decode("receivers/" + sink + ".yaml")
 }
 
-// Shares returns all sample shares of Secrets, with what they need but the Secrets.
+// Shares returns all sample shares and the objects they need, except the source Secrets.
 func Shares() ([]*unstructured.Unstructured, error) { return decode("secrets/*.yaml") }
 
-// Jupyters returns all sample notebooks, in no namespace, without what they refer to.
+// Jupyters returns all sample notebooks, without a namespace and without the objects that
+// they refer to.
 func Jupyters() ([]*unstructured.Unstructured, error) { return decode("jupyter/*.yaml") }
 
-// AppServices returns all sample apps, in no namespace, without what they refer to.
+// AppServices returns all sample apps, without a namespace and without the objects that
+// they refer to.
 func AppServices() ([]*unstructured.Unstructured, error) { return decode("appservice/*.yaml") }
 
 func decode(pattern string) ([]*unstructured.Unstructured, error) {

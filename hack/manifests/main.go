@@ -1,6 +1,5 @@
-// Manifests writes what follows from config and from the Helm chart: the chart's copies
-// of config, and the kustomize base. Run by `make generate` from the root of the
-// repository:
+// Manifests copies config into the Helm chart, and writes the kustomize base from both.
+// `make generate` runs it in the root of the repository:
 //
 //	go run ./hack/manifests
 package main
@@ -21,9 +20,9 @@ import (
 const (
 	chartFiles = "charts/bongsu/files"
 	base       = "config"
-	// workload is the part of the base that only the chart has.
+	// workload is the part of the base that is rendered from the chart.
 	workload = "workload/bongsu.yaml"
-	// namespace is that of config's own manifests.
+	// namespace is the namespace in the manifests of config.
 	namespace = "bongsu-system"
 )
 
@@ -34,7 +33,7 @@ func main() {
 	}
 }
 
-// copyConfig makes the chart complete: Helm packs a folder as it is.
+// copyConfig copies the manifests into the chart, because Helm packs only its directory.
 func copyConfig() error {
 	if err := os.RemoveAll(chartFiles); err != nil {
 		return err
@@ -42,7 +41,7 @@ func copyConfig() error {
 	return os.CopyFS(chartFiles, config.Files())
 }
 
-// writeBase writes what config lacks to be a kustomize base.
+// writeBase writes the files that make config a kustomize base.
 func writeBase() error {
 	values, err := chart.Values(nil, nil)
 	if err != nil {
@@ -61,10 +60,10 @@ func writeBase() error {
 	return errors.Join(err, write(workload, text.Bytes()), write("kustomization.yaml", list))
 }
 
-// kustomization lists all files of the base: kustomize knows no patterns.
+// kustomization lists all files of the base, because kustomize has no globs.
 func kustomization() ([]byte, error) {
 	var text bytes.Buffer
-	text.WriteString(`# Generated. All of an installation: kubectl apply -k config
+	text.WriteString(`# Generated. To install everything: kubectl apply -k config
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 labels:

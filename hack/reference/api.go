@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,9 +15,9 @@ import (
 
 const apiIntroduction = `# API reference
 
-The fields of each kind, their defaults and limits, and the rules that the API
-server enforces; below them, the reasons that conditions and Events carry.
-` + "`kubectl explain`" + ` shows the same of fields.
+This page lists the fields of each kind with their defaults, limits and validation rules. At
+the end are the conditions, and the reasons of conditions and Events. For a field in your
+cluster, run ` + "`kubectl explain`" + `, for example ` + "`kubectl explain jupyter.spec.culling`" + `.
 
 `
 
@@ -70,4 +71,144 @@ func writeKind(w *bytes.Buffer, definition crd) {
 		}
 	}
 	fmt.Fprintln(w)
+}
+
+type schema = apiextensionsv1.JSONSchemaProps
+
+// field is a row of a kind's table.
+type field struct{ path, kind, meaning string }
+
+// fieldsOf returns a row for each field of a schema, beginning with the field itself. Fields
+// without a description and rules, such as metadata, have no row.
+func fieldsOf(path string, s schema, required bool) []field {
+	var fields []field
+	if s.Description != "" || len(s.XValidations) > 0 {
+		fields = append(fields, field{path, typeOf(s), meaningOf(s, required)})
+	}
+	if wellKnown(s) != "" {
+		return fields
+	}
+	for element := s.Items; element != nil && element.Schema != nil; element = s.Items {
+		path, s = path+"[]", *element.Schema
+		if wellKnown(s) != "" {
+			return fields
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		fields = append(fields, fieldsOf(path+"."+name, s.Properties[name], slices.Contains(s.Required, name))...)
+	}
+	return fields
+}
+
+// wellKnownTypes are types of Kubernetes, which are documented there, by properties that
+// only they have.
+var wellKnownTypes = []struct {
+	name       string
+	properties []string
+}{
+	{"LabelSelector", []string{"matchExpressions"}},
+	{"Condition", []string{"lastTransitionTime", "status"}},
+	{"ResourceRequirements", []string{"claims", "limits", "requests"}},
+	{"HTTPGetAction", []string{"httpHeaders"}},
+	{"PodTemplateSpec", []string{"metadata", "spec"}},
+}
+
+// wellKnown returns the name of a schema's type if it is a type of Kubernetes, or "".
+func wellKnown(s schema) string {
+	if _, isJob := s.Properties["spec"].Properties["template"]; isJob {
+		return "JobTemplateSpec"
+	}
+	for _, t := range wellKnownTypes {
+		if !slices.ContainsFunc(t.properties, func(name string) bool { _, found := s.Properties[name]; return !found }) {
+			return t.name
+		}
+	}
+	return ""
+}
+
+func typeOf(s schema) string {
+	switch {
+	case wellKnown(s) != "":
+		return wellKnown(s)
+	case s.Items != nil && s.Items.Schema != nil:
+		return "list of " + typeOf(*s.Items.Schema)
+	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
+		return "map to " + typeOf(*s.AdditionalProperties.Schema)
+	case s.Format == "date-time":
+		return "time"
+	}
+	return s.Type
+}
+
+// meaningOf returns the description, which contains the default, whether the field is
+// required, its limits, and the messages of its rules.
+func meaningOf(s schema, required bool) string {
+	parts := []string{escape(s.Description)}
+	if required {
+		parts = append(parts, "**Required.**")
+	}
+	if limits := limitsOf(s); len(limits) > 0 {
+		parts = append(parts, "Limits: "+strings.Join(limits, ", ")+".")
+	}
+	for _, rule := range s.XValidations {
+		parts = append(parts, "Rule: "+escape(rule.Message)+".")
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "<br>")
+}
+
+func limitsOf(s schema) []string {
+	limits := slices.Concat(
+		between("entries", s.MinItems, s.MaxItems),
+		between("characters", s.MinLength, s.MaxLength),
+	)
+	if s.Minimum != nil {
+		limits = append(limits, fmt.Sprintf("at least %v", *s.Minimum))
+	}
+	if s.Maximum != nil {
+		limits = append(limits, fmt.Sprintf("at most %v", *s.Maximum))
+	}
+	if s.Pattern != "" {
+		limits = append(limits, "matches "+code(s.Pattern))
+	}
+	if len(s.Enum) > 0 {
+		limits = append(limits, "one of "+enumOf(s))
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		for _, limit := range limitsOf(*s.Items.Schema) {
+			limits = append(limits, "each "+limit)
+		}
+	}
+	return limits
+}
+
+func between(unit string, least, most *int64) []string {
+	switch {
+	case least != nil && most != nil:
+		return []string{fmt.Sprintf("%d to %d %s", *least, *most, unit)}
+	case least != nil:
+		return []string{fmt.Sprintf("at least %d %s", *least, unit)}
+	case most != nil:
+		return []string{fmt.Sprintf("at most %d %s", *most, unit)}
+	}
+	return nil
+}
+
+func enumOf(s schema) string {
+	var values []string
+	for _, v := range s.Enum {
+		values = append(values, code(strings.Trim(string(v.Raw), `"`)))
+	}
+	return strings.Join(values, ", ")
+}
+
+// code formats text as code in a table.
+func code(text string) string {
+	return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
+}
+
+var forTable = strings.NewReplacer("|", `\|`, "<", "&lt;", "\n\n", "<br>", "\n", " ")
+
+// escape formats the text of a comment for a cell of a Markdown table.
+func escape(text string) string {
+	return forTable.Replace(strings.TrimSpace(text))
 }

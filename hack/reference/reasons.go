@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// reasonFiles declare the condition types and reasons, below the root of the repository.
+// reasonFiles declare the condition types and reasons. They are relative to the root of the
+// repository.
 var reasonFiles = []string{"api/v1alpha1/conditions.go", "pkg/diagnosis/reasons.go"}
 
-// writeReasons lists the constants of Go files, block by block, with their comments.
+// writeReasons writes the constants of Go files with their comments, block by block.
 func writeReasons(w *bytes.Buffer, paths ...string) error {
 	fmt.Fprint(w, "## Conditions and reasons\n\n")
 	blocks, err := constantsIn(paths...)
@@ -61,7 +62,7 @@ func writeBlock(w *bytes.Buffer, block *ast.GenDecl) error {
 	return nil
 }
 
-// writeSingle shows a constant by its value, which is what users see.
+// writeSingle writes the comment of a constant, with its value instead of its name.
 func writeSingle(w *bytes.Buffer, block *ast.GenDecl) error {
 	name, value, err := constantOf(block.Specs[0])
 	if err != nil {
@@ -74,7 +75,7 @@ func writeSingle(w *bytes.Buffer, block *ast.GenDecl) error {
 func constantOf(spec ast.Spec) (name, value string, err error) {
 	constant, ok := spec.(*ast.ValueSpec)
 	if !ok || len(constant.Names) != 1 || len(constant.Values) != 1 {
-		return "", "", fmt.Errorf("not one constant: %v", spec)
+		return "", "", fmt.Errorf("not a single constant: %v", spec)
 	}
 	name = constant.Names[0].Name
 	literal, ok := constant.Values[0].(*ast.BasicLit)

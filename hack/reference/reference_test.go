@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-func TestASchemaBecomesOneLineAField(t *testing.T) {
+func TestASchemaBecomesOneRowPerField(t *testing.T) {
 	text := schema{Type: "string", Description: "name of it.", MinLength: new(int64(1)), MaxLength: new(int64(9)), Pattern: "a|b"}
 	entry := schema{Type: "object", Properties: map[string]schema{"name": text}, Required: []string{"name"}}
 	s := schema{Type: "object", Properties: map[string]schema{
@@ -32,7 +33,7 @@ func TestASchemaBecomesOneLineAField(t *testing.T) {
 	}
 }
 
-func TestReasonsAreListedByWhatUsersSee(t *testing.T) {
+func TestReasonsAreListedByTheirValues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "conditions.go")
 	const source = `package x
 
@@ -62,13 +63,13 @@ func unrelated() {}
 	}
 }
 
-func TestEveryCommandIsDescribedUnlessHidden(t *testing.T) {
+func TestThePageContainsAllCommandsThatAreNotHidden(t *testing.T) {
 	nothing := func(*cobra.Command, []string) {}
 	root := &cobra.Command{Use: "tool", Long: "Tool does things."}
 	run := &cobra.Command{Use: "run FILE", Short: "Run it", Example: "  tool run a", Run: nothing}
 	run.Flags().Int("times", 1, "how often")
 	root.AddCommand(run, &cobra.Command{Use: "secret", Hidden: true, Run: nothing})
-	const want = "# Command line reference\n\nThe same is shown by `tool COMMAND --help`.\n\n" +
+	const want = "# Command line reference\n\n`tool COMMAND --help` shows the same.\n\n" +
 		"## tool\n\nTool does things.\n\n" +
 		"## tool run\n\nRun it.\n\n```\ntool run FILE [flags]\n```\n\n" +
 		"Example:\n\n```\n  tool run a\n```\n\n" +
@@ -82,7 +83,7 @@ func TestEveryCommandIsDescribedUnlessHidden(t *testing.T) {
 	}
 }
 
-func TestEveryRightHasTheReasonThatStandsAboveIt(t *testing.T) {
+func TestAMarkerHasTheReasonAboveIt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		comment string
 		want    []grant
@@ -103,12 +104,12 @@ func TestEveryRightHasTheReasonThatStandsAboveIt(t *testing.T) {
 		"of another only": {"// To see them.\n//\n// +kubebuilder:rbac:groups=a,resources=b,verbs=get", nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
+			dir := t.TempDir()
 			source := "package x\n\n" + tc.comment + "\n\nfunc f() {}\n"
-			if err := os.WriteFile(filepath.Join(folder, "x.go"), []byte(source), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte(source), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, err := grantsIn(folder)
+			got, err := grantsIn(dir)
 			for i := range got {
 				got[i].file = ""
 			}
@@ -116,5 +117,36 @@ func TestEveryRightHasTheReasonThatStandsAboveIt(t *testing.T) {
 				t.Errorf("error %v\n%s", err, d)
 			}
 		})
+	}
+}
+
+func TestTheOperationsPageContainsEveryReason(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Conditions and reasons")
+	blocks, err := constantsIn("../../"+reasonFiles[0], "../../"+reasonFiles[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := 0
+	for _, block := range blocks {
+		for _, spec := range block.Specs {
+			name, value, err := constantOf(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(name, "Reason") {
+				continue
+			}
+			reasons++
+			if !strings.Contains(table, "`"+value+"`") {
+				t.Errorf("docs/operations.md does not say what to do about %s", value)
+			}
+		}
+	}
+	if reasons == 0 {
+		t.Error("no reasons found")
 	}
 }

@@ -1,7 +1,7 @@
-// Trimcrd makes the generated CRDs fit for use. Where a user's pod template is in
-// one, it removes the descriptions, which would not fit into the annotation of a
-// client-side apply (256 KiB), and lets `containers` be left out, since the template
-// is merged into a pod that has them. Run by `make generate`:
+// Trimcrd changes the pod templates in generated CRDs. It removes their descriptions,
+// because the CRD must fit into the annotation of a client-side apply (256 KiB). It makes
+// `containers` optional, because the template is merged into a pod that has some. `make
+// generate` runs it:
 //
 //	go run ./hack/trimcrd config/crd
 package main
@@ -32,7 +32,7 @@ func run(args []string) error {
 		return err
 	}
 	if len(paths) == 0 {
-		return fmt.Errorf("there is no CRD in %s", args[0])
+		return fmt.Errorf("no CRD in %s", args[0])
 	}
 	for _, path := range paths {
 		if err := trimFile(path); err != nil {
@@ -42,7 +42,7 @@ func run(args []string) error {
 	return nil
 }
 
-// trimFile writes a file only if there is a pod template in it.
+// trimFile writes a file if it contains a pod template.
 func trimFile(path string) error {
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -55,7 +55,7 @@ func trimFile(path string) error {
 	return os.WriteFile(path, after, 0o644)
 }
 
-// trim returns a CRD trimmed, and one without a pod template as it is.
+// trim returns the trimmed CRD. A CRD without a pod template is not changed.
 func trim(before []byte) ([]byte, error) {
 	var crd map[string]any
 	if err := yaml.Unmarshal(before, &crd); err != nil {

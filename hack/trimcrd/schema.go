@@ -2,8 +2,8 @@ package main
 
 import "slices"
 
-// trimTemplates trims every schema of a pod template below node, and tells whether
-// there was one.
+// trimTemplates trims the schemas of pod templates in node, and reports whether there are
+// any.
 func trimTemplates(node any) bool {
 	found := false
 	switch node := node.(type) {
@@ -24,8 +24,8 @@ func trimTemplates(node any) bool {
 	return found
 }
 
-// isPodTemplate knows a PodTemplateSpec by its shape: metadata, and a spec that has
-// containers.
+// isPodTemplate reports whether a schema is that of a PodTemplateSpec: it has metadata, and
+// a spec with containers.
 func isPodTemplate(schema map[string]any) bool {
 	_, hasMetadata := properties(schema)["metadata"]
 	_, hasContainers := properties(podSpec(schema))["containers"]
@@ -42,7 +42,8 @@ func properties(schema map[string]any) map[string]any {
 	return found
 }
 
-// allowNoContainers also allows null, which is what Go's type writes for none.
+// allowNoContainers makes containers optional and nullable, because Go writes an empty list
+// as null.
 func allowNoContainers(template map[string]any) {
 	spec := podSpec(template)
 	required, _ := spec["required"].([]any)
@@ -57,7 +58,8 @@ func allowNoContainers(template map[string]any) {
 	}
 }
 
-// removeDescriptions removes those of schemas, and leaves a property of that name.
+// removeDescriptions removes the descriptions of the schemas, but not a property with the
+// name description.
 func removeDescriptions(properties map[string]any) {
 	for _, schema := range properties {
 		removeDescription(schema)

@@ -12,15 +12,15 @@ import (
 
 func TestTrim(t *testing.T) {
 	for name, tc := range map[string]struct{ schema, want string }{
-		"a schema without a template stays as it is": {
+		"a schema without a template is not changed": {
 			`{description: kept, properties: {spec: {description: kept, properties: {image: {type: string, description: kept}}}}}`,
 			`{description: kept, properties: {spec: {description: kept, properties: {image: {type: string, description: kept}}}}}`,
 		},
-		"what has containers and no metadata is no template": {
+		"a schema with containers and without metadata is not a template": {
 			`{properties: {spec: {required: [containers], properties: {containers: {description: kept}}}}}`,
 			`{properties: {spec: {required: [containers], properties: {containers: {description: kept}}}}}`,
 		},
-		"a template may have no containers, and keeps its own description alone": {
+		"containers become optional, and only the description of the template stays": {
 			`{description: kept, properties: {template: {description: kept, properties: {
 				metadata: {description: gone, type: object},
 				spec: {description: gone, required: [containers], properties: {containers: {description: gone, type: array, items: {
@@ -29,19 +29,19 @@ func TestTrim(t *testing.T) {
 				metadata: {type: object},
 				spec: {properties: {containers: {type: array, nullable: true, items: {required: [name], properties: {name: {type: string}}}}}}}}}}`,
 		},
-		"what else is required stays so": {
+		"other required properties stay required": {
 			`{properties: {metadata: {}, spec: {required: [os, containers], properties: {containers: {}}}}}`,
 			`{properties: {metadata: {}, spec: {required: [os], properties: {containers: {nullable: true}}}}}`,
 		},
-		"a property called description is no description": {
+		"a property with the name description stays": {
 			`{properties: {metadata: {}, spec: {properties: {containers: {}, description: {type: string, description: gone}}}}}`,
 			`{properties: {metadata: {}, spec: {properties: {containers: {nullable: true}, description: {type: string}}}}}`,
 		},
-		"maps are trimmed too": {
+		"the values of maps are trimmed": {
 			`{properties: {metadata: {}, spec: {properties: {containers: {}, nodeSelector: {description: gone, additionalProperties: {type: string, description: gone}}}}}}`,
 			`{properties: {metadata: {}, spec: {properties: {containers: {nullable: true}, nodeSelector: {additionalProperties: {type: string}}}}}}`,
 		},
-		"limits stay the numbers that they are": {
+		"large numbers keep their form": {
 			`{properties: {metadata: {}, spec: {properties: {containers: {maxItems: 2592000}}}}}`,
 			`{properties: {metadata: {}, spec: {properties: {containers: {maxItems: 2592000, nullable: true}}}}}`,
 		},
@@ -58,7 +58,7 @@ func TestTrim(t *testing.T) {
 			}
 			again, err := trim(after)
 			if err != nil || string(again) != string(after) {
-				t.Errorf("trimmed again it differs (%v):\n%s", err, cmp.Diff(string(after), string(again)))
+				t.Errorf("a second trim changes it (%v):\n%s", err, cmp.Diff(string(after), string(again)))
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestOnlyFilesWithATemplateAreWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsSaid(t *testing.T) {
+func TestErrorsNameTheProblem(t *testing.T) {
 	broken := t.TempDir()
 	if err := os.WriteFile(filepath.Join(broken, "a.yaml"), []byte("a: ["), 0o600); err != nil {
 		t.Fatal(err)
@@ -107,9 +107,9 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no directory":            {nil, "usage: trimcrd DIRECTORY"},
-		"a directory without any": {[]string{t.TempDir()}, "there is no CRD in "},
-		"a file that is no YAML":  {[]string{broken}, "a.yaml: "},
+		"no directory":             {nil, "usage: trimcrd DIRECTORY"},
+		"a directory without CRDs": {[]string{t.TempDir()}, "no CRD in "},
+		"a file that is not YAML":  {[]string{broken}, "a.yaml: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := run(tc.args); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -51,7 +51,7 @@ The exit code is 0 if the object could be explained, however it fares.`, typeLis
 		Example: `  bongsu explain pod/web-5d9c7b6f4-x2x8p
   bongsu explain deploy/web -n shop
   bongsu explain jupyter anna -n lab
-  bongsu explain app/web -n shop
+  bongsu explain appsvc/web -n shop
   bongsu explain job/import -o json | jq -r .cause.reason`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeTypes(&o.kubeconfig, func(name string) bool { return slices.Contains(explain.Types(), name) }),

@@ -64,7 +64,7 @@ func TestExplainKnowsAnAppServiceByAllItsNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeconfig := inContext(t, c, ns)
-	for _, name := range []string{"app", "appservice", "appservices", "AppService", "appservices.bongsu.io"} {
+	for _, name := range []string{"appsvc", "appservice", "appservices", "AppService", "appservices.bongsu.io"} {
 		code, out, errOut := runs(t, "explain", "--kubeconfig", kubeconfig, name+"/web")
 		if code != exitOK || !strings.HasPrefix(out, "AppService "+ns+"/web is not running yet") {
 			t.Errorf("%q: exit code %d: %s%s", name, code, out, errOut)

@@ -49,7 +49,7 @@ var states = map[string]struct{ fires, quiet []string }{
 		fires: []string{``, `leader_election_master_status{name="bongsu",pod="a"} 1 0x30`, `leader_election_master_status{name="other"} 1x30`},
 		quiet: []string{"leader_election_master_status{name=\"bongsu\",pod=\"a\"} 0x30\nleader_election_master_status{name=\"bongsu\",pod=\"b\"} 1x30"},
 	},
-	"BongsuLacksRights": {
+	"BongsuLacksPermissions": {
 		fires: []string{`bongsu_rights_missing{namespace="n",group="",resource="pods",verb="list"} 1x30`},
 		quiet: []string{``, `bongsu_rights_missing{namespace="n",group="",resource="pods",verb="list"} _x27 1x2`},
 	},

@@ -119,10 +119,10 @@ func (s *stage) secretReceivers(name, url string) {
 	headers := metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-headers"}
 	s.create(&corev1.Secret{ObjectMeta: headers, Data: map[string][]byte{"Authorization": []byte(header)}})
 	clusterMeta := metav1.ObjectMeta{Name: s.namespace + "-" + name}
-	key := v1alpha1.SecretKeyReference{Name: name, Key: "url"}
+	key := v1alpha1.SecretURLReference{Name: name, Key: "url"}
 	s.create(&v1alpha1.ClusterAlarmReceiver{ObjectMeta: clusterMeta, Spec: v1alpha1.ClusterAlarmReceiverSpec{
 		Webhook: &v1alpha1.ClusterWebhookReceiver{ClusterHTTPServer: v1alpha1.ClusterHTTPServer{
-			URLSecretRef:     &v1alpha1.ClusterSecretKeyReference{Namespace: s.namespace, SecretKeyReference: key},
+			URLSecretRef:     &v1alpha1.ClusterSecretURLReference{Namespace: s.namespace, SecretURLReference: key},
 			HeadersSecretRef: &v1alpha1.ClusterSecretReference{Namespace: s.namespace, SecretReference: v1alpha1.SecretReference{Name: headers.Name}},
 		}},
 	}})

@@ -104,7 +104,7 @@ func (s *stage) grouped(slack *slackserver.Workspace) *receiver {
 	s.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "slack"}, StringData: map[string]string{"token": slackserver.Token},
 	})
-	token := &v1alpha1.ClusterSecretValueReference{Namespace: s.namespace, SecretValueReference: v1alpha1.SecretValueReference{Name: "slack", Key: "token"}}
+	token := &v1alpha1.ClusterSecretKeyReference{Namespace: s.namespace, SecretKeyReference: v1alpha1.SecretKeyReference{Name: "slack", Key: "token"}}
 	s.create(&v1alpha1.ClusterAlarmReceiver{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
 		Spec: v1alpha1.ClusterAlarmReceiverSpec{Slack: &v1alpha1.ClusterSlackReceiver{

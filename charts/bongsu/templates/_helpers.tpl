@@ -3,7 +3,7 @@ app.kubernetes.io/name: bongsu
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* The labels of all that the chart makes: part-of tells `bongsu uninstall` whose it is. */}}
+{{/* Labels of all objects. `bongsu uninstall` selects by part-of. */}}
 {{- define "bongsu.labels" -}}
 app.kubernetes.io/name: bongsu
 app.kubernetes.io/part-of: bongsu
@@ -15,8 +15,8 @@ app.kubernetes.io/part-of: bongsu
 {{- end }}
 {{- end }}
 
-{{/* Names of roles that nobody needs, because their capability was not chosen: a JSON list. */}}
-{{- define "bongsu.needless" -}}
+{{/* Names of the roles of features that are not chosen, as a JSON list. */}}
+{{- define "bongsu.unusedRoles" -}}
 {{- $names := list }}
 {{- range list "alarm" "secretshare" "jupyter" "appservice" }}
   {{- if not (has . $.Values.controllers) }}{{ $names = append $names (printf "bongsu-%s" .) }}{{ end }}
@@ -25,16 +25,16 @@ app.kubernetes.io/part-of: bongsu
 {{- end }}
 
 {{/*
-The manifests in the file .path of the chart .root, labelled, and in the namespace of
-the release. Roles and bindings of capabilities that were not chosen are left out; so
-are Namespace and ServiceAccount, which have templates of their own.
+Manifests in the file .path of the chart .root, with labels and the namespace of the
+release. Roles and bindings of features that are not chosen are omitted. So are Namespace
+and ServiceAccount, which have their own templates.
 */}}
 {{- define "bongsu.manifests" -}}
 {{- $root := .root }}
-{{- $needless := include "bongsu.needless" $root | fromJsonArray }}
+{{- $unused := include "bongsu.unusedRoles" $root | fromJsonArray }}
 {{- range regexSplit "(?m)^---$" ($root.Files.Get .path) -1 }}
 {{- with fromYaml . }}
-{{- $role := and (hasPrefix "rbac." .apiVersion) (has .metadata.name $needless) }}
+{{- $role := and (hasPrefix "rbac." .apiVersion) (has .metadata.name $unused) }}
 {{- if not (or $role (has .kind (list "Namespace" "ServiceAccount"))) }}
   {{- $_ := set .metadata "labels" (merge (dict) (.metadata.labels | default dict) (include "bongsu.labels" $root | fromYaml)) }}
   {{- if .metadata.namespace }}{{ $_ := set .metadata "namespace" $root.Release.Namespace }}{{ end }}

@@ -56,12 +56,12 @@ func (q *inquiry) readApp(a *v1alpha1.AppService) {
 // judgeApp says of one that is ready what its being ready does not.
 func (q *inquiry) judgeApp(a *v1alpha1.AppService) {
 	x := &q.explanation
-	unhealthy := slices.IndexFunc(a.Status.NodeStatuses, func(n v1alpha1.NodeStatus) bool { return n.Health == v1alpha1.PodUnhealthy })
+	unhealthy := slices.IndexFunc(a.Status.PodStatuses, func(n v1alpha1.PodStatus) bool { return n.Health == v1alpha1.PodUnhealthy })
 	switch {
 	case unhealthy >= 0:
 		x.Summary += fmt.Sprintf(", %d unhealthy", a.Status.Unhealthy)
 		if q.fallback == nil {
-			q.fallback = checkFailed(&a.Status.NodeStatuses[unhealthy])
+			q.fallback = checkFailed(&a.Status.PodStatuses[unhealthy])
 		}
 	case x.State == Running && a.Spec.Size == 0:
 		q.found(v1alpha1.KindAppService, Stopped, "it is scaled to 0 pods")
@@ -70,14 +70,14 @@ func (q *inquiry) judgeApp(a *v1alpha1.AppService) {
 
 // tellHealth takes over which pods are not healthy.
 func (q *inquiry) tellHealth(a *v1alpha1.AppService) {
-	for _, n := range a.Status.NodeStatuses {
+	for _, n := range a.Status.PodStatuses {
 		n.Message = plaintext.Line(n.Message)
-		q.explanation.NodeStatuses = append(q.explanation.NodeStatuses, n)
+		q.explanation.PodStatuses = append(q.explanation.PodStatuses, n)
 	}
 }
 
 // checkFailed is the cause where pods are ready that their health check finds unwell.
-func checkFailed(n *v1alpha1.NodeStatus) *diagnosis.Cause {
+func checkFailed(n *v1alpha1.PodStatus) *diagnosis.Cause {
 	return &diagnosis.Cause{
 		Reason: n.Reason, Object: diagnosis.Object{Kind: kindPod, Name: n.Name}, Time: n.LastTransitionTime.Time,
 		Message:   "the health check finds the pod unhealthy: " + plaintext.Line(n.Message),

@@ -94,7 +94,7 @@ func TestAppServicesAreExplainedByWhatTheySayOfThemselves(t *testing.T) {
 			"Cause: ImagePullBackOff in AppService web (last ", `image "x" cannot be pulled: [31mno`, "Conditions:\n  Ready False: ImagePullBackOff: image",
 			"Last failure: ImagePullBackOff in Pod web-1-a (2 times, last ", "could not read deployments: you may not get them",
 		}},
-		"unhealthy": {"size: 2", `{"status": {"readyReplicas": 2, "unhealthy": 1, "unknown": 1, "conditions": [` + appReady + `], "nodeStatuses": [
+		"unhealthy": {"size: 2", `{"status": {"readyReplicas": 2, "unhealthy": 1, "unknown": 1, "conditions": [` + appReady + `], "podStatuses": [
 			{"name": "web-1-a", "podUID": "a", "health": "Unknown", "lastTransitionTime": "2026-03-01T09:00:00Z", "reason": "NotChecked"},
 			{"name": "web-1-b", "podUID": "b", "health": "Unhealthy", "consecutiveFailures": 4, "lastTransitionTime": "2026-03-01T09:00:00Z", "reason": "HealthCheckFailed", "message": "HTTP \u001b[31m503"}]}}`,
 			explain.Failing, "HealthCheckFailed", []string{

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -61,9 +60,9 @@ func waitsFor(a *v1alpha1.AppService) string {
 	case !isPending(a):
 		return "the operator, which has no backup to make any more; is it running?"
 	}
-	how := "by a command in container " + workload.ContainerOf(cmp.Or(a.Spec.Backup.Exec, &v1alpha1.ExecCheck{}))
-	if a.Spec.Backup.JobTemplate != nil {
-		how = "by Job " + workload.BackupJobName(a)
+	how := "by Job " + workload.BackupJobName(a)
+	if a.Spec.Backup.Exec != nil {
+		how = "by a command in container " + a.Spec.Backup.Exec.Container
 	}
 	switch phaseOf(a) {
 	case v1alpha1.BackupRunning:

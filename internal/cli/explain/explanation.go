@@ -48,9 +48,9 @@ type Explanation struct {
 	// Conditions and LastFailure are those of an object of ours.
 	Conditions  []metav1.Condition    `json:"conditions,omitempty"`
 	LastFailure *v1alpha1.LastFailure `json:"lastFailure,omitempty"`
-	// NodeStatuses are the pods of an AppService that are not healthy by its health
+	// PodStatuses are the pods of an AppService that are not healthy by its health
 	// check, as its status lists them.
-	NodeStatuses []v1alpha1.NodeStatus `json:"nodeStatuses,omitempty"`
+	PodStatuses []v1alpha1.PodStatus `json:"podStatuses,omitempty"`
 	// Deletion is what the deletion of an AppService waits for.
 	Deletion *Deletion `json:"deletion,omitempty"`
 	// Unread is what could not be read, and why.

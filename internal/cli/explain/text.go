@@ -43,7 +43,7 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	}
 	p.log(x.Log)
 	p.deletion(x.Deletion, now)
-	p.nodeStatuses(x.NodeStatuses, now)
+	p.podStatuses(x.PodStatuses, now)
 	p.conditions(x.Conditions)
 	p.lastFailure(x.LastFailure, now)
 	if len(x.Unread) > 0 {
@@ -152,7 +152,7 @@ func backup(b *v1alpha1.BackupStatus, now time.Time) string {
 	return s
 }
 
-func (p *page) nodeStatuses(pods []v1alpha1.NodeStatus, now time.Time) {
+func (p *page) podStatuses(pods []v1alpha1.PodStatus, now time.Time) {
 	if len(pods) == 0 {
 		return
 	}

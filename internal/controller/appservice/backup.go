@@ -408,7 +408,7 @@ func (b *backups) forget(name types.NamespacedName) {
 // podToBackUp is the first ready pod, or else the first running pod.
 func (a *app) podToBackUp() *corev1.Pod {
 	var found *corev1.Pod
-	container := workload.ContainerOf(a.service.Spec.Backup.Exec)
+	container := a.service.Spec.Backup.Exec.Container
 	for _, pod := range a.pods {
 		if running(pod, container) == nil {
 			continue
@@ -424,7 +424,7 @@ func (a *app) podToBackUp() *corev1.Pod {
 }
 
 func targetIn(pod *corev1.Pod, check *v1alpha1.ExecCheck) podexec.Target {
-	return podexec.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Container: workload.ContainerOf(check)}
+	return podexec.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Container: check.Container}
 }
 
 // outputOf is the first line of a command's output, for a message.

@@ -52,7 +52,7 @@ func TestACommandChecksWhetherAPodIsHealthy(t *testing.T) {
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
 	s.touch(broken)
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonHealthCheckFailed)
-	s.g.Expect(s.now().Status.NodeStatuses).To(ConsistOf(HaveField("Message", ContainSubstring("exit code"))))
+	s.g.Expect(s.now().Status.PodStatuses).To(ConsistOf(HaveField("Message", ContainSubstring("exit code"))))
 	s.g.Expect(os.Remove(broken)).To(Succeed())
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
 	s.g.Eventually(s.eventCount(v1alpha1.ReasonHealthCheckFailed)).Should(Equal(1))
@@ -88,7 +88,7 @@ func TestForbiddenCommandsAreReportedOnce(t *testing.T) {
 	s.create("size: 3" + runs("true", 1))
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionUnknown, v1alpha1.ReasonExecForbidden)
 	s.g.Eventually(func() int32 { return s.now().Status.Unknown }).WithTimeout(patience).Should(BeEquivalentTo(3))
-	s.g.Eventually(func() []v1alpha1.NodeStatus { return s.now().Status.NodeStatuses }).WithTimeout(patience).
+	s.g.Eventually(func() []v1alpha1.PodStatus { return s.now().Status.PodStatuses }).WithTimeout(patience).
 		Should(HaveEach(HaveField("Reason", v1alpha1.ReasonExecForbidden)))
 	s.g.Expect(s.eventCount(v1alpha1.ReasonExecForbidden)()).To(Equal(1))
 	s.g.Expect(s.now().Status.Unhealthy).To(BeZero())

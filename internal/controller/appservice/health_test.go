@@ -76,7 +76,7 @@ func TestAFailedCheckAndItsRecoveryAreReportedOnce(t *testing.T) {
 	s.g.Expect(c.Message).To(ContainSubstring(pods[1].Name))
 	a = s.now()
 	s.g.Expect([]int32{a.Status.Healthy, a.Status.Unhealthy, a.Status.Unknown}).To(Equal([]int32{2, 1, 0}))
-	s.g.Expect(a.Status.NodeStatuses).To(ConsistOf(And(
+	s.g.Expect(a.Status.PodStatuses).To(ConsistOf(And(
 		HaveField("Name", pods[1].Name), HaveField("PodUID", string(pods[1].UID)), HaveField("Health", v1alpha1.PodUnhealthy),
 		HaveField("Message", ContainSubstring("500")), HaveField("ConsecutiveFailures", BeNumerically(">=", 3)),
 	)))
@@ -93,7 +93,7 @@ func TestAFailedCheckAndItsRecoveryAreReportedOnce(t *testing.T) {
 	servers[1].code.Store(http.StatusFound) // a redirect is an answer
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
 	s.g.Eventually(s.eventCount(v1alpha1.ReasonHealthCheckRecovered)).Should(Equal(1))
-	s.g.Expect(s.now().Status.NodeStatuses).To(BeEmpty())
+	s.g.Expect(s.now().Status.PodStatuses).To(BeEmpty())
 }
 
 func TestFewerFailuresThanTheThresholdAreNotReported(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAPodThatHangsDelaysNoOtherCheck(t *testing.T) {
 	s.serve(pods[0], hanging)
 	s.serve(pods[1], other.Server)
 	s.await(v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonHealthCheckFailed)
-	s.g.Expect(s.now().Status.NodeStatuses).To(ConsistOf(And(HaveField("Name", pods[0].Name), HaveField("Message", ContainSubstring("within 1 s")))))
+	s.g.Expect(s.now().Status.PodStatuses).To(ConsistOf(And(HaveField("Name", pods[0].Name), HaveField("Message", ContainSubstring("within 1 s")))))
 	asked := other.asked.Load()
 	s.g.Eventually(other.asked.Load).WithTimeout(patience).Should(BeNumerically(">", asked+3))
 }
@@ -244,5 +244,5 @@ func TestAChangedCheckStartsAgain(t *testing.T) {
 	asked := servers[0].asked.Load()
 	time.Sleep(2 * time.Second) // for nothing to happen
 	s.g.Expect(servers[0].asked.Load()).To(BeNumerically("<=", asked+1))
-	s.g.Expect(s.now().Status.NodeStatuses).To(BeEmpty())
+	s.g.Expect(s.now().Status.PodStatuses).To(BeEmpty())
 }

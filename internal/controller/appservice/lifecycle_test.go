@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
@@ -34,7 +35,7 @@ func TestTheSmallestManifestBecomesAnApp(t *testing.T) {
 	} {
 		s.g.Expect(conditionOf(a, kind).Status).To(Equal(status), kind)
 	}
-	s.g.Expect(s.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal("memcached"))
+	s.g.Expect(s.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal(options.Default().AppServiceImage))
 	s.g.Expect(s.isGone(&corev1.Service{}, "web")()).To(BeTrue(), "there are no ports")
 	s.g.Eventually(s.eventCount(v1alpha1.ReasonScalingReplicaSet)).Should(Equal(1))
 }
@@ -135,14 +136,14 @@ func TestAServiceIsRecreatedWhenItBecomesHeadless(t *testing.T) {
 		return service.Spec.ClusterIP
 	}
 	s.g.Expect(ip()).NotTo(Or(BeEmpty(), Equal(corev1.ClusterIPNone)))
-	set := func(kind v1alpha1.AppServiceServiceType) {
+	set := func(kind v1alpha1.ServiceType) {
 		s.change(func(a *v1alpha1.AppService) { a.Spec.Service.Type = kind })
 	}
-	set(v1alpha1.AppServiceServiceHeadless)
+	set(v1alpha1.ServiceTypeHeadless)
 	s.g.Eventually(ip).WithTimeout(patience).Should(Equal(corev1.ClusterIPNone))
-	set(v1alpha1.AppServiceServiceNone)
+	set(v1alpha1.ServiceTypeNone)
 	s.g.Eventually(s.isGone(&corev1.Service{}, "web")).WithTimeout(patience).Should(BeTrue())
-	set(v1alpha1.AppServiceServiceClusterIP)
+	set(v1alpha1.ServiceTypeClusterIP)
 	s.g.Eventually(ip).WithTimeout(patience).ShouldNot(Or(BeEmpty(), Equal(corev1.ClusterIPNone)))
 }
 

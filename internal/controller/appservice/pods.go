@@ -24,7 +24,6 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
-	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/probe"
@@ -195,7 +194,7 @@ func (c *checks) register(a *app) {
 
 func checkedContainer(check *v1alpha1.HealthCheck) string {
 	if check.Exec != nil {
-		return workload.ContainerOf(check.Exec)
+		return check.Exec.Container
 	}
 	return v1alpha1.AppContainer
 }

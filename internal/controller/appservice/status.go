@@ -253,7 +253,7 @@ func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionTy
 // healthEvents are the Events about pods whose health changed.
 func healthEvents(turned health.Transitions) []events.Event {
 	var all []events.Event
-	add := func(n *v1alpha1.NodeStatus, kind, reason, note string) {
+	add := func(n *v1alpha1.PodStatus, kind, reason, note string) {
 		identity := n.PodUID
 		if reason == v1alpha1.ReasonExecForbidden {
 			identity = reason // one Event for all pods of the app

@@ -16,8 +16,8 @@ func TestTheAPIServerRefusesAWrongAppServiceAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict)
 	const (
-		oneCheck  = "give exactly one of exec and httpGet"
-		oneBackup = "give exactly one of exec and jobTemplate"
+		oneCheck  = "set exactly one of exec and httpGet"
+		oneBackup = "set exactly one of exec and jobTemplate"
 		get       = "httpGet: {port: 80}"
 	)
 	job := "backup: {jobTemplate: {spec: {template: {spec: {containers: [{name: a, image: b}]}}}}, "
@@ -36,7 +36,7 @@ func TestTheAPIServerRefusesAWrongAppServiceAndNamesTheField(t *testing.T) {
 		"a check of nothing":              {"size: 1\nhealthCheck: {}", oneCheck},
 		"a check of both":                 {"size: 1\nhealthCheck: {exec: {command: [a]}, " + get + "}", oneCheck},
 		"a command of nothing":            {"size: 1\nhealthCheck: {exec: {command: []}}", "spec.healthCheck.exec.command: Invalid value"},
-		"a host":                          {"size: 1\nhealthCheck: {httpGet: {port: 80, host: example.org}}", "httpGet.host is refused"},
+		"a host":                          {"size: 1\nhealthCheck: {httpGet: {port: 80, host: example.org}}", "httpGet.host is not supported"},
 		"a transport of a command":        {"size: 1\nhealthCheck: {exec: {command: [a]}, transport: APIServer}", "transport is for httpGet"},
 		"an unknown transport":            {"size: 1\nhealthCheck: {transport: Tunnel, " + get + "}", "spec.healthCheck.transport: Unsupported value"},
 		"checked without a pause":         {"size: 1\nhealthCheck: {periodSeconds: 0, " + get + "}", "spec.healthCheck.periodSeconds: Invalid value"},

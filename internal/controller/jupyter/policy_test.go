@@ -70,13 +70,13 @@ func TestAJupyterNeedsTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 	for lacking, tc := range map[string]struct{ with, without, want string }{
 		"pods":        {`{}`, "", "you must be allowed to create pods in namespace " + namespace + " to create or change a Jupyter"},
 		"services":    {`{}`, "", "you must be allowed to create services in namespace " + namespace + " to create or change a Jupyter"},
-		"claims":      {`storage: {size: 1Gi}`, `storage: {existingClaim: mine}`, "spec.storage.size: you must be allowed to create persistentvolumeclaims in namespace " + namespace + " to have one made; or name one in spec.storage.existingClaim"},
-		"growth":      {`storage: {size: 1Gi}`, `storage: {existingClaim: mine}`, "spec.storage.size: you must be allowed to patch persistentvolumeclaims in namespace " + namespace + " to have one take this size; or name one in spec.storage.existingClaim"},
-		"deletion":    {`storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}`, `storage: {size: 1Gi, retentionPolicy: {whenDeleted: Retain}}`, "spec.storage.retentionPolicy: you must be allowed to delete persistentvolumeclaims in namespace " + namespace + " to have one deleted; leave out whenDeleted: Delete"},
-		"ingress":     {`access: {type: Ingress, host: a.b}`, `access: {type: None}`, "spec.access.type: you must be allowed to create ingresses.networking.k8s.io in namespace " + namespace + " to have one made; leave out spec.access"},
+		"claims":      {`storage: {size: 1Gi}`, `storage: {existingClaim: mine}`, "spec.storage.size: you must be allowed to create persistentvolumeclaims in namespace " + namespace + " to create the claim, or name one in spec.storage.existingClaim"},
+		"growth":      {`storage: {size: 1Gi}`, `storage: {existingClaim: mine}`, "spec.storage.size: you must be allowed to patch persistentvolumeclaims in namespace " + namespace + " to set this size, or name a claim in spec.storage.existingClaim"},
+		"deletion":    {`storage: {size: 1Gi, retentionPolicy: {whenDeleted: Delete}}`, `storage: {size: 1Gi, retentionPolicy: {whenDeleted: Retain}}`, "spec.storage.retentionPolicy: you must be allowed to delete persistentvolumeclaims in namespace " + namespace + " to delete the claim, or remove whenDeleted: Delete"},
+		"ingress":     {`access: {type: Ingress, host: a.b}`, `access: {type: None}`, "spec.access.type: you must be allowed to create ingresses.networking.k8s.io in namespace " + namespace + " to create the Ingress, or remove spec.access"},
 		"certificate": {`access: {type: Ingress, host: a.b, tlsSecretName: certificate}`, `access: {type: Ingress, host: a.b}`, "spec.access.tlsSecretName: you must be allowed to get Secret " + namespace + "/certificate to use it in a Jupyter"},
-		"password":    {`auth: {tokenSecretRef: {name: password}}`, `auth: {}`, "spec.auth.tokenSecretRef: you must be allowed to get Secret " + namespace + "/password to use it in a Jupyter; leave it out to have a token made"},
-		"account":     {`serviceAccountName: trainer`, `serviceAccountName: default`, "spec.serviceAccountName: you must be allowed to create tokens (serviceaccounts/token) for service account " + namespace + "/trainer to run as it"},
+		"password":    {`auth: {tokenSecretRef: {name: password}}`, `auth: {}`, "spec.auth.tokenSecretRef: you must be allowed to get Secret " + namespace + "/password to use it in a Jupyter, or remove this field to use a random token"},
+		"account":     {`serviceAccountName: trainer`, `serviceAccountName: default`, "spec.serviceAccountName: you must be allowed to create tokens (serviceaccounts/token) for service account " + namespace + "/trainer to use it"},
 	} {
 		t.Run("without the right to "+lacking, func(t *testing.T) {
 			g := NewWithT(t)

@@ -26,10 +26,10 @@ func strict(c *cluster.Cluster) client.Client {
 func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	const (
-		quantity = "spec.storage.size: Invalid value: ... size must be a quantity greater than 0, such as 10Gi"
-		oneClaim = "spec.storage: Invalid value: ... give size for a claim of the Jupyter's own, or existingClaim for one that there is"
-		ownClaim = "spec.storage: Invalid value: ... storageClassName, accessModes and retentionPolicy are for a claim of the Jupyter's own: leave them out with existingClaim"
-		access   = "spec.access: Invalid value: ... type Ingress needs host; without it, leave out host, ingressClassName and tlsSecretName"
+		quantity = "spec.storage.size: Invalid value: ... size must be a quantity greater than 0: write for example 10Gi"
+		oneClaim = "spec.storage: Invalid value: ... set either size, to create a claim, or existingClaim, to use one that exists"
+		ownClaim = "spec.storage: Invalid value: ... storageClassName, accessModes and retentionPolicy are for a claim that the Jupyter creates: remove them, or remove existingClaim"
+		access   = "spec.access: Invalid value: ... host is required for type Ingress, and host, ingressClassName and tlsSecretName are for type Ingress only: set type and host, or remove these fields"
 	)
 	long := strings.Repeat("a", 254)
 	for name, tc := range map[string]struct{ spec, want string }{
@@ -114,7 +114,7 @@ func expectSaid(t *testing.T, err error, want string) {
 
 func TestTheAPIServerRefusesANameThatChildrenCannotHave(t *testing.T) {
 	c := cluster.Shared(t)
-	const want = "metadata.name must be a DNS label of at most 52 characters that begins with a letter: its StatefulSet and Service bear the same name"
+	const want = "metadata.name must be a DNS label of at most 52 characters that begins with a letter: choose another name"
 	for name, ok := range map[string]bool{
 		"a": true, "lab-1": true, strings.Repeat("a", 52): true,
 		strings.Repeat("a", 53): false, "lab.mine": false, "1lab": false,
@@ -144,6 +144,9 @@ func TestTheAPIServerAcceptsOmittedFields(t *testing.T) {
 	minimal := create("").Spec
 	g.Expect(minimal.ProgressDeadlineSeconds).To(Equal(new(int32(600))))
 	g.Expect(minimal.SchedulingGracePeriodSeconds).To(Equal(new(int32(60))))
+	g.Expect(minimal.ServiceAccountName).To(Equal("default"))
+	g.Expect(minimal.Access.Type).To(Equal(v1alpha1.AccessTypeNone))
+	g.Expect(minimal.UpdateStrategy.Type).To(Equal(v1alpha1.JupyterUpdateOnRestart))
 	g.Expect(minimal.Storage).To(BeNil())
 	g.Expect(minimal.Culling).To(BeNil())
 
@@ -175,7 +178,7 @@ updateStrategy: {}
 func TestTheAPIServerRefusesToTakeStorageAway(t *testing.T) {
 	c := cluster.Shared(t)
 	const (
-		withdraw = "spec: Invalid value: ... storage cannot be removed: the notebook's files would be out of reach"
+		withdraw = "spec: Invalid value: ... storage cannot be removed, because the files would become unreachable: restore it, or create another Jupyter"
 	)
 	const claim = "storage: {size: 10Gi, storageClassName: slow, accessModes: [ReadWriteOnce]}"
 	for name, tc := range map[string]struct{ before, patch, want string }{
@@ -197,7 +200,7 @@ func TestTheAPIServerRefusesToTakeStorageAway(t *testing.T) {
 		"another's claim is exchanged": {"storage: {existingClaim: a}", `{"spec":{"storage":{"existingClaim":"b"}}}`, ""},
 		"one's own after another's":    {"storage: {existingClaim: a}", `{"spec":{"storage":{"existingClaim":null,"size":"1Gi","storageClassName":"fast","accessModes":["ReadWriteMany"]}}}`, ""},
 		"another's after one's own":    {"storage: {size: 1Gi}", `{"spec":{"storage":{"existingClaim":"a","size":null}}}`, ""},
-		"a claim and another's":        {claim, `{"spec":{"storage":{"existingClaim":"a"}}}`, "give size for a claim of the Jupyter's own, or existingClaim for one that there is"},
+		"a claim and another's":        {claim, `{"spec":{"storage":{"existingClaim":"a"}}}`, "set either size, to create a claim, or existingClaim, to use one that exists"},
 		"everything but the storage":   {claim, `{"spec":{"image":"b","serviceAccountName":"c","culling":{}}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

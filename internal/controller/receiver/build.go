@@ -121,7 +121,7 @@ func checkAllowedNamespaces(selector *metav1.LabelSelector) error {
 }
 
 // chat builds a notifier that posts to the webhook of a chat.
-func chat[N limited](ctx context.Context, b *construction, ref *v1alpha1.ClusterSecretKeyReference, newNotifier func(*httppost.Client, string) (N, error)) error {
+func chat[N limited](ctx context.Context, b *construction, ref *v1alpha1.ClusterSecretURLReference, newNotifier func(*httppost.Client, string) (N, error)) error {
 	from := urlIn(ref)
 	raw, err := b.value(ctx, from)
 	if err != nil {

@@ -78,14 +78,14 @@ type secretKey struct {
 	key string
 }
 
-func urlIn(r *v1alpha1.ClusterSecretKeyReference) secretKey {
+func urlIn(r *v1alpha1.ClusterSecretURLReference) secretKey {
 	if r == nil {
 		return secretKey{}
 	}
 	return secretKey{types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.Key}
 }
 
-func valueIn(r *v1alpha1.ClusterSecretValueReference) secretKey {
+func valueIn(r *v1alpha1.ClusterSecretKeyReference) secretKey {
 	if r == nil {
 		return secretKey{}
 	}

@@ -16,10 +16,10 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	strict := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict) // as kubectl does
 	const (
-		oneSink = "exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log must be set"
-		oneURL  = "spec.webhook: Invalid value: exactly one of url and urlSecretRef must be set"
-		badURL  = "spec.webhook.url: Invalid value: ... must be an absolute http or https URL, for example https://alarms.example.com/bongsu"
-		userURL = "spec.webhook.url: Invalid value: ... must not hold a user or password; put the URL in a Secret and name it in urlSecretRef"
+		oneSink = "set exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log"
+		oneURL  = "spec.webhook: Invalid value: set exactly one of url and urlSecretRef"
+		badURL  = "spec.webhook.url: Invalid value: ... not an absolute http or https URL: write for example https://alarms.example.com/bongsu"
+		userURL = "spec.webhook.url: Invalid value: ... contains a user or password: put the URL into a Secret and name it in urlSecretRef"
 	)
 	for name, tc := range map[string]struct{ spec, want string }{
 		"no spec":             {"", "spec: Required value"},
@@ -34,10 +34,10 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"words for a URL":     {"webhook: {url: my server}", badURL},
 		"an empty URL":        {"webhook: {url: ''}", badURL},
 		"a URL with password": {"webhook: {url: 'https://me:secret@a.example/'}", userURL},
-		"a URL with fragment": {"webhook: {url: 'https://a.example/#b'}", "spec.webhook.url: Invalid value: ... must not have a fragment: remove # and what follows"},
+		"a URL with fragment": {"webhook: {url: 'https://a.example/#b'}", "spec.webhook.url: Invalid value: ... contains a fragment: remove # and the text after it"},
 		"a URL with user":     {"webhook: {url: 'https://me@a.example'}", userURL},
 		"a long URL":          {"webhook: {url: https://a.example/" + strings.Repeat("a", 2048) + "}", "spec.webhook.url: Too long: may not be more than 2048 bytes"},
-		"slack of no Secret":  {"slack: {}", "spec.slack: Invalid value: exactly one of webhookURLSecretRef and tokenSecretRef must be set"},
+		"slack of no Secret":  {"slack: {}", "spec.slack: Invalid value: set exactly one of webhookURLSecretRef and tokenSecretRef"},
 		"a Secret of no name": {"slack: {webhookURLSecretRef: {namespace: a}}", "spec.slack.webhookURLSecretRef.name: Required value"},
 		"an empty Secret name": {
 			"slack: {webhookURLSecretRef: {namespace: a, name: ''}}", "spec.slack.webhookURLSecretRef.name: Invalid value",
@@ -57,13 +57,13 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 			"webhook: {url: https://a.example, caSecretRef: {namespace: a, key: ca.crt}}", "spec.webhook.caSecretRef.name: Required value",
 		},
 		"a bot without channel": {
-			"slack: {tokenSecretRef: {namespace: a, name: a, key: a}}", "channel must be set with tokenSecretRef, and with it alone",
+			"slack: {tokenSecretRef: {namespace: a, name: a, key: a}}", "set channel together with tokenSecretRef only",
 		},
 		"a channel for a webhook": {
-			"slack: {channel: C0123, webhookURLSecretRef: {namespace: a, name: a}}", "channel must be set with tokenSecretRef, and with it alone",
+			"slack: {channel: C0123, webhookURLSecretRef: {namespace: a, name: a}}", "set channel together with tokenSecretRef only",
 		},
 		"an API for a webhook": {
-			"slack: {apiURL: https://a.example, webhookURLSecretRef: {namespace: a, name: a}}", "apiURL can be set with tokenSecretRef alone",
+			"slack: {apiURL: https://a.example, webhookURLSecretRef: {namespace: a, name: a}}", "apiURL is for bots: set it together with tokenSecretRef only",
 		},
 		"a channel that is none": {
 			"slack: {channel: general, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.slack.channel: Invalid value",
@@ -73,12 +73,12 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 			"telegram: {chatID: my chat, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.telegram.chatID: Invalid value",
 		},
 		"a bot whose server is no URL": {
-			"telegram: {chatID: '1', apiURL: x, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.telegram.apiURL: Invalid value: ... must be an absolute http or https URL",
+			"telegram: {chatID: '1', apiURL: x, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.telegram.apiURL: Invalid value: ... not an absolute http or https URL",
 		},
 		"an unknown severity": {
 			"pagerDuty: {severity: high, routingKeySecretRef: {namespace: a, name: a, key: a}}", `spec.pagerDuty.severity: Unsupported value: "high"`,
 		},
-		"an Alertmanager without URL": {"alertmanager: {}", "exactly one of url and urlSecretRef must be set"},
+		"an Alertmanager without URL": {"alertmanager: {}", "set exactly one of url and urlSecretRef"},
 		"an alert that ends at once": {
 			"alertmanager: {url: http://a.example, resolveAfterSeconds: 1}", "spec.alertmanager.resolveAfterSeconds: Invalid value",
 		},
@@ -91,7 +91,7 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		},
 		"a password without encryption": {
 			"email: {host: a.example, from: a@a.example, to: [b@a.example], tls: None, credentialsSecretRef: {namespace: a, name: a}}",
-			"a password is not sent without encryption",
+			"credentialsSecretRef needs encryption",
 		},
 		"headers of no Secret": {
 			"webhook: {url: https://a.example, headersSecretRef: {namespace: a}}", "spec.webhook.headersSecretRef.name: Required value",

@@ -105,7 +105,7 @@ func TestAUserWhoCannotGetASecretCannotShareIt(t *testing.T) {
 		g.Expect(try(some, named(names[0])+", type: Opaque")).To(Succeed())
 		g.Expect(try(lister, named(names[0]))).To(forbidden("spec.source.names[0]: you must be allowed to get Secret"))
 
-		ofAll := "spec.source: you must be allowed to get all Secrets of namespace " + namespace + " to share them by type or selector; or list their names"
+		ofAll := "spec.source: you must be allowed to get all Secrets of namespace " + namespace + " to share them by type or selector, or list their names"
 		for _, source := range []string{
 			"type: Opaque", "selector: {matchLabels: {a: b}}", "selector: {matchExpressions: [{key: a, operator: Exists}]}",
 			"type: Opaque, names: []",
@@ -163,7 +163,7 @@ func TestAUserWhoCannotCreateSecretsCannotCreateAGrant(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace, elsewhere := c.Namespace(t, nil), c.Namespace(t, nil)
 	g := NewWithT(t)
-	want := "you must be allowed to create Secrets in namespace " + namespace + " to let others put theirs there"
+	want := "you must be allowed to create Secrets in namespace " + namespace + " to allow copies there"
 	grant := cluster.Manifest(t, "SecretShareGrant", namespace, "mine", "from: [{namespace: "+elsewhere+"}]")
 	weak := sharer(t, c, namespace, cluster.Rule("", "secrets", "get", "list", "watch", "update", "patch", "delete"))
 	strong := sharer(t, c, namespace, cluster.Rule("", "secrets", "create"))

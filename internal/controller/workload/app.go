@@ -66,8 +66,8 @@ func restrictedUser() *corev1.PodSecurityContext {
 func unknownContainers(a *v1alpha1.AppService, pod *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	look := func(check *v1alpha1.ExecCheck, at *field.Path) {
-		if check != nil && !hasContainer(pod, ContainerOf(check)) {
-			errs = append(errs, field.NotFound(at.Child("exec", "container"), ContainerOf(check)))
+		if check != nil && !hasContainer(pod, check.Container) {
+			errs = append(errs, field.NotFound(at.Child("exec", "container"), check.Container))
 		}
 	}
 	spec := field.NewPath("spec")
@@ -103,14 +103,6 @@ func hasContainer(pod *corev1.PodSpec, name string) bool {
 	return false
 }
 
-// ContainerOf is the container in which a command runs.
-func ContainerOf(check *v1alpha1.ExecCheck) string {
-	if check.Container != "" {
-		return check.Container
-	}
-	return v1alpha1.AppContainer
-}
-
 // AppDeployment is the Deployment of an app.
 func AppDeployment(a *v1alpha1.AppService, pod corev1.PodTemplateSpec) *appsv1.Deployment {
 	replicas := a.Spec.Size
@@ -142,27 +134,27 @@ func appMeta(a *v1alpha1.AppService) metav1.ObjectMeta {
 }
 
 // AppServiceType is the type of an app's Service: None if it has none.
-func AppServiceType(a *v1alpha1.AppService) v1alpha1.AppServiceServiceType {
+func AppServiceType(a *v1alpha1.AppService) v1alpha1.ServiceType {
 	switch {
 	case a.Spec.Service.Type != "":
 		return a.Spec.Service.Type
 	case len(a.Spec.Ports) > 0:
-		return v1alpha1.AppServiceServiceClusterIP
+		return v1alpha1.ServiceTypeClusterIP
 	}
-	return v1alpha1.AppServiceServiceNone
+	return v1alpha1.ServiceTypeNone
 }
 
 // AppNetworkService is the Service of an app; nil if it has none.
 func AppNetworkService(a *v1alpha1.AppService) *corev1.Service {
 	kind := AppServiceType(a)
-	if kind == v1alpha1.AppServiceServiceNone {
+	if kind == v1alpha1.ServiceTypeNone {
 		return nil
 	}
 	service := &corev1.Service{
 		ObjectMeta: appMeta(a),
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: Selector(a)},
 	}
-	if kind == v1alpha1.AppServiceServiceHeadless {
+	if kind == v1alpha1.ServiceTypeHeadless {
 		service.Spec.ClusterIP = corev1.ClusterIPNone
 	}
 	for _, port := range a.Spec.Ports {
@@ -179,7 +171,7 @@ func AppNetworkService(a *v1alpha1.AppService) *corev1.Service {
 
 // AppURL is the URL of an app in the cluster; empty without a Service.
 func AppURL(a *v1alpha1.AppService) string {
-	if AppServiceType(a) == v1alpha1.AppServiceServiceNone {
+	if AppServiceType(a) == v1alpha1.ServiceTypeNone {
 		return ""
 	}
 	return fmt.Sprintf("%s.%s.svc", a.Name, a.Namespace)

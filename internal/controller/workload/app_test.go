@@ -146,8 +146,8 @@ func TestServicesOfAnApp(t *testing.T) {
 		And(HaveField("Name", "admin"), HaveField("Port", BeEquivalentTo(9090)), HaveField("TargetPort.IntVal", BeEquivalentTo(9090))),
 	))
 	g.Expect(s.Spec.ClusterIP).To(BeEmpty())
-	a.Spec.Service.Type = v1alpha1.AppServiceServiceHeadless
+	a.Spec.Service.Type = v1alpha1.ServiceTypeHeadless
 	g.Expect(AppNetworkService(a).Spec.ClusterIP).To(Equal(corev1.ClusterIPNone))
-	a.Spec.Service.Type = v1alpha1.AppServiceServiceNone
+	a.Spec.Service.Type = v1alpha1.ServiceTypeNone
 	g.Expect(AppNetworkService(a)).To(BeNil())
 }

@@ -414,8 +414,8 @@ func TestATemplateMayHaveAsManyPartsAsAreAllowed(t *testing.T) {
 	}
 }
 
-// What any pod may have in the namespace, an author who may create pods there may
-// have through us.
+// An author who may create pods in the namespace may use in a template what any pod may
+// have there.
 const anyPod = `
 template:
   spec:

@@ -104,7 +104,7 @@ func TestATemplateIsMergedByNames(t *testing.T) {
 			"image: ours\ntemplate: {spec: {containers: [{name: notebook, image: theirs}]}}",
 			func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "ours" },
 		},
-		"resources of both, of which the spec's win": {
+		"resources of both: the spec wins": {
 			"resources: {limits: {cpu: 2}, requests: {cpu: 1}, claims: [{name: gpu}]}\n" +
 				"template: {spec: {containers: [{name: notebook, resources: {limits: {cpu: 1, nvidia.com/gpu: 1}, claims: [{name: old}]}}]}}",
 			func(p *corev1.PodTemplateSpec) {
@@ -118,7 +118,7 @@ func TestATemplateIsMergedByNames(t *testing.T) {
 				p.Spec.Containers[0].VolumeMounts[0].Name = "mine"
 			},
 		},
-		"what restricted allows": {
+		"fields that restricted allows": {
 			`template: {spec: {securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: "1"}], seccompProfile: {type: Localhost, localhostProfile: a}},
 			 containers: [{name: notebook, securityContext: {capabilities: {add: [NET_BIND_SERVICE]}}}]}}`,
 			func(p *corev1.PodTemplateSpec) {

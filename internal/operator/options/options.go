@@ -48,8 +48,8 @@ func Default() Options {
 		MetricsAddress:  "0",
 		HealthAddress:   "0",
 		DeliveryMaxAge:  24 * time.Hour,
-		JupyterImage:    "jupyter/minimal-notebook",
-		AppServiceImage: "memcached",
+		JupyterImage:    "quay.io/jupyter/minimal-notebook:2026-07-28",
+		AppServiceImage: "docker.io/library/memcached:1.6.39-alpine",
 	}
 }
 

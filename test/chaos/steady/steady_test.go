@@ -85,8 +85,8 @@ func populate(t *testing.T, c *cluster.Cluster, good, parked string) {
 		receiver("good", webhook(good)),
 		receiver("parked", webhook(parked)),
 		receiver("secret-missing", v1alpha1.ClusterAlarmReceiverSpec{Slack: &v1alpha1.ClusterSlackReceiver{
-			WebhookURLSecretRef: &v1alpha1.ClusterSecretKeyReference{
-				Namespace: "default", SecretKeyReference: v1alpha1.SecretKeyReference{Name: "missing", Key: "url"},
+			WebhookURLSecretRef: &v1alpha1.ClusterSecretURLReference{
+				Namespace: "default", SecretURLReference: v1alpha1.SecretURLReference{Name: "missing", Key: "url"},
 			},
 		}}),
 		alarm("good", everything, v1alpha1.ClusterReceiverReference{Name: "good"}),

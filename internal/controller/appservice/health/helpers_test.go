@@ -65,8 +65,8 @@ func written(t testing.TB, s health.Summary, pods []health.Pod) *v1alpha1.AppSer
 		status.Nodes = append(status.Nodes, p.Name)
 	}
 	s.Write(status)
-	for i := range status.NodeStatuses {
-		e := &status.NodeStatuses[i]
+	for i := range status.PodStatuses {
+		e := &status.PodStatuses[i]
 		if !e.LastTransitionTime.Equal(new(e.LastTransitionTime.Rfc3339Copy())) {
 			t.Errorf("%s turned at %s, which a status does not keep", e.Name, e.LastTransitionTime.Format(time.RFC3339Nano))
 		}

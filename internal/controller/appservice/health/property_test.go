@@ -77,7 +77,7 @@ func (h *history) live(t *testing.T, step byte) {
 	p.Record = before.Add(o, h.thresholds)
 	h.last[i] = append(h.last[i], o.Outcome)
 	if p.Record.Health != before.Health {
-		h.judge(t, h.last[i], before, p.Record)
+		h.verify(t, h.last[i], before, p.Record)
 	}
 	if p.Record.Health != before.Health || p.Record.Reason != before.Reason {
 		h.last[i] = nil
@@ -88,8 +88,8 @@ func (h *history) live(t *testing.T, step byte) {
 	h.write(t, health.IsNews(before, p.Record))
 }
 
-// judge looks at the checks since the pod turned last.
-func (h *history) judge(t *testing.T, last []health.Outcome, before, after health.Record) {
+// verify examines the checks since the health of the pod changed last.
+func (h *history) verify(t *testing.T, last []health.Outcome, before, after health.Record) {
 	row := map[health.Outcome]int32{}
 	for _, o := range slices.Backward(last) {
 		if breaks(after.Health, o) {
@@ -124,8 +124,8 @@ func breaks(to v1alpha1.PodHealth, o health.Outcome) bool {
 	}
 }
 
-// write summarizes, and writes what is not the same. What was no news must not be
-// written, but for the heartbeat.
+// write summarizes, and writes the status if it differs. Without news, only the heartbeat
+// may cause a write.
 func (h *history) write(t *testing.T, news bool) {
 	s := health.Summarize(h.status, h.pods, h.refreshed, h.now)
 	beat := h.now.Sub(h.refreshed) >= 5*time.Minute
@@ -135,7 +135,7 @@ func (h *history) write(t *testing.T, news bool) {
 		t.Fatalf("written without news: %s", cmp.Diff(h.status, after))
 	}
 	h.status = after
-	if int(s.Healthy+s.Unhealthy+s.Unknown) != len(h.pods) || int(s.Unhealthy+s.Unknown) != len(s.NodeStatuses) {
+	if int(s.Healthy+s.Unhealthy+s.Unknown) != len(h.pods) || int(s.Unhealthy+s.Unknown) != len(s.PodStatuses) {
 		t.Fatalf("the counts do not sum up: %+v", s)
 	}
 }

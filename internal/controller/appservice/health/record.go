@@ -96,7 +96,7 @@ func ThresholdsOf(c *v1alpha1.HealthCheck) Thresholds {
 // Healthy is the health of a pod that the status does not list.
 const Healthy v1alpha1.PodHealth = "Healthy"
 
-// maxMessage is the limit of a message in status.nodeStatuses, in bytes.
+// maxMessage is the limit of a message in status.podStatuses, in bytes.
 const maxMessage = 512
 
 // Record is the history of one pod's checks. It is a value, so that an old and a new one
@@ -261,7 +261,7 @@ func Restore(status *v1alpha1.AppServiceStatus, pod string, uid types.UID) Recor
 	return unchecked()
 }
 
-func restoreListed(e *v1alpha1.NodeStatus, uid types.UID) Record {
+func restoreListed(e *v1alpha1.PodStatus, uid types.UID) Record {
 	if e.PodUID != string(uid) {
 		return unchecked()
 	}
@@ -279,16 +279,16 @@ func restoreListed(e *v1alpha1.NodeStatus, uid types.UID) Record {
 
 // truncated reports whether the list lacks pods that are not healthy.
 func truncated(status *v1alpha1.AppServiceStatus) bool {
-	return int(status.Unhealthy+status.Unknown) > len(status.NodeStatuses)
+	return int(status.Unhealthy+status.Unknown) > len(status.PodStatuses)
 }
 
 // listed returns the entry of a pod in the status; nil if there is none.
-func listed(status *v1alpha1.AppServiceStatus, pod string) *v1alpha1.NodeStatus {
-	i, found := slices.BinarySearchFunc(status.NodeStatuses, pod, func(e v1alpha1.NodeStatus, name string) int {
+func listed(status *v1alpha1.AppServiceStatus, pod string) *v1alpha1.PodStatus {
+	i, found := slices.BinarySearchFunc(status.PodStatuses, pod, func(e v1alpha1.PodStatus, name string) int {
 		return strings.Compare(e.Name, name)
 	})
 	if !found {
 		return nil
 	}
-	return &status.NodeStatuses[i]
+	return &status.PodStatuses[i]
 }

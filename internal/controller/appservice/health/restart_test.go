@@ -38,11 +38,11 @@ func TestRestart(t *testing.T) {
 		want   string
 		next   float64
 	}{
-		"all healthy":                           {pods: []health.Pod{pod("a", row("P"))}},
-		"no pods":                               {},
-		"one fails":                             {pods: []health.Pod{pod("a", row("P")), pod("b", failing)}, want: "b"},
-		"who has failed for the longest":        {pods: []health.Pod{pod("a", later), pod("b", failing), pod("c", failing)}, want: "b"},
-		"what is unknown":                       {pods: []health.Pod{pod("a", row("PUUU")), pod("b", row("X"))}},
+		"all healthy": {pods: []health.Pod{pod("a", row("P"))}},
+		"no pods":     {},
+		"one fails":   {pods: []health.Pod{pod("a", row("P")), pod("b", failing)}, want: "b"},
+		"the one that failed for the longest time": {pods: []health.Pod{pod("a", later), pod("b", failing), pod("c", failing)}, want: "b"},
+		"unknown health":                        {pods: []health.Pod{pod("a", row("PUUU")), pod("b", row("X"))}},
 		"unhealthy, but the last was not made":  {pods: []health.Pod{pod("a", row("FFFU"))}},
 		"unhealthy, but the last one passed":    {pods: []health.Pod{pod("a", row("FFFP"))}},
 		"unhealthy, and failed only once since": {pods: []health.Pod{pod("a", row("FFFPF"))}},

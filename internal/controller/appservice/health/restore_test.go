@@ -68,7 +68,7 @@ func TestAPodThatIsNotListedWasHealthyOnlyIfTheListWasNotFull(t *testing.T) {
 	})
 }
 
-// A leader that knows nothing but the status makes the same status of it.
+// A new leader computes the same status from the status.
 func TestATakeoverChangesNothing(t *testing.T) {
 	pods := append(many(900, 20, 10), pod("d", health.Record{}), pod("e", row("LLL")), pod("f", row("FFFP")))
 	status := written(t, health.Summarize(&v1alpha1.AppServiceStatus{}, pods, time.Time{}, at(100.9)), pods)

@@ -16,7 +16,7 @@ const (
 	// heartbeat is how often counts and messages are updated while the health stays the
 	// same.
 	heartbeat = 5 * time.Minute
-	// maxListed is the limit of status.nodeStatuses.
+	// maxListed is the limit of status.podStatuses.
 	maxListed = 50
 )
 
@@ -33,7 +33,7 @@ type Pod struct {
 // Summary is the health of the pods of an app, for its status.
 type Summary struct {
 	Healthy, Unhealthy, Unknown int32
-	NodeStatuses                []v1alpha1.NodeStatus
+	PodStatuses                 []v1alpha1.PodStatus
 	// Condition is the condition Healthy.
 	Condition Condition
 	// Transitions are the changes to report.
@@ -55,8 +55,8 @@ func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.T
 		s.Refreshed = now
 	}
 	s.count(pods)
-	s.NodeStatuses = list(was, pods, refresh, now)
-	if slices.ContainsFunc(s.NodeStatuses, ages) {
+	s.PodStatuses = list(was, pods, refresh, now)
+	if slices.ContainsFunc(s.PodStatuses, ages) {
 		s.Next = s.Refreshed.Add(heartbeat)
 	}
 	s.Condition = conditionOf(pods)
@@ -67,7 +67,7 @@ func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.T
 // Write copies the summary into a status, except for the condition.
 func (s *Summary) Write(status *v1alpha1.AppServiceStatus) {
 	status.Healthy, status.Unhealthy, status.Unknown = s.Healthy, s.Unhealthy, s.Unknown
-	status.NodeStatuses = s.NodeStatuses
+	status.PodStatuses = s.PodStatuses
 }
 
 // known returns the pods in the order of their names, each with a record.
@@ -96,11 +96,11 @@ func (s *Summary) count(pods []Pod) {
 }
 
 // ages reports whether the entry of a pod becomes outdated.
-func ages(e v1alpha1.NodeStatus) bool { return e.Reason != v1alpha1.ReasonNotChecked }
+func ages(e v1alpha1.PodStatus) bool { return e.Reason != v1alpha1.ReasonNotChecked }
 
 // list lists the pods that are not healthy. If there are too many, it leaves out pods with
 // unknown health first.
-func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Time) []v1alpha1.NodeStatus {
+func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Time) []v1alpha1.PodStatus {
 	var chosen []*Pod
 	for _, health := range []v1alpha1.PodHealth{v1alpha1.PodUnhealthy, v1alpha1.PodHealthUnknown} {
 		for i := range pods {
@@ -110,7 +110,7 @@ func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Tim
 		}
 	}
 	slices.SortFunc(chosen, func(a, b *Pod) int { return strings.Compare(a.Name, b.Name) })
-	var all []v1alpha1.NodeStatus
+	var all []v1alpha1.PodStatus
 	for _, p := range chosen {
 		all = append(all, entry(was, p, refresh, now))
 	}
@@ -119,7 +119,7 @@ func list(was *v1alpha1.AppServiceStatus, pods []Pod, refresh bool, now time.Tim
 
 // entry is the entry of a pod. If its health has not changed, it is the former one, unless
 // that must be updated.
-func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) v1alpha1.NodeStatus {
+func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) v1alpha1.PodStatus {
 	former := listed(was, p.Name)
 	same := former != nil && p.isAsIn(former)
 	if same && !refresh {
@@ -132,7 +132,7 @@ func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) 
 	case since.IsZero():
 		since = now.Truncate(time.Second)
 	}
-	return v1alpha1.NodeStatus{
+	return v1alpha1.PodStatus{
 		Name: p.Name, PodUID: string(p.UID),
 		Health: p.Record.Health, Reason: p.Record.Reason, Message: p.Record.Message,
 		ConsecutiveFailures: p.Record.Count(), LastTransitionTime: metav1.NewTime(since),
@@ -140,7 +140,7 @@ func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) 
 }
 
 // isAsIn reports whether the health of the pod is still the one of the entry.
-func (p *Pod) isAsIn(e *v1alpha1.NodeStatus) bool {
+func (p *Pod) isAsIn(e *v1alpha1.PodStatus) bool {
 	r := &p.Record
 	return e.PodUID == string(p.UID) && e.Health == r.Health && e.Reason == r.Reason &&
 		(r.Since.IsZero() || r.Since.Equal(e.LastTransitionTime.Time))
@@ -216,12 +216,12 @@ func Names(names []string) string {
 // into the status are left out.
 type Transitions struct {
 	// Failed became unhealthy, or have another reason.
-	Failed []v1alpha1.NodeStatus
+	Failed []v1alpha1.PodStatus
 	// Unchecked can no longer be checked. If the operator may not check several pods, the
 	// first stands for the app. It stays the same when a retry finds more.
-	Unchecked []v1alpha1.NodeStatus
+	Unchecked []v1alpha1.PodStatus
 	// Recovered were unhealthy and are healthy. The entries are the former ones.
-	Recovered []v1alpha1.NodeStatus
+	Recovered []v1alpha1.PodStatus
 }
 
 func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Transitions {
@@ -229,7 +229,7 @@ func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Trans
 	forbidden := says(was, v1alpha1.ReasonExecForbidden)
 	first := firstForbidden(now)
 	newest := newestWhere(was)
-	for _, e := range now.NodeStatuses {
+	for _, e := range now.PodStatuses {
 		former := listed(was, e.Name)
 		switch {
 		case former != nil && turnedNot(former, &e), former == nil && !e.LastTransitionTime.After(newest):
@@ -252,7 +252,7 @@ func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Trans
 // earliest time.
 func firstForbidden(now *Summary) (name string) {
 	var since time.Time
-	for _, e := range now.NodeStatuses {
+	for _, e := range now.PodStatuses {
 		if t := e.LastTransitionTime.Time; e.Reason == v1alpha1.ReasonExecForbidden && (name == "" || t.Before(since)) {
 			name, since = e.Name, t
 		}
@@ -261,8 +261,8 @@ func firstForbidden(now *Summary) (name string) {
 }
 
 func says(status *v1alpha1.AppServiceStatus, reason string) bool {
-	for i := range status.NodeStatuses {
-		if status.NodeStatuses[i].Reason == reason {
+	for i := range status.PodStatuses {
+		if status.PodStatuses[i].Reason == reason {
 			return true
 		}
 	}
@@ -275,19 +275,19 @@ func newestWhere(status *v1alpha1.AppServiceStatus) (newest time.Time) {
 	if !truncated(status) {
 		return newest
 	}
-	for i := range status.NodeStatuses {
-		if t := status.NodeStatuses[i].LastTransitionTime.Time; t.After(newest) {
+	for i := range status.PodStatuses {
+		if t := status.PodStatuses[i].LastTransitionTime.Time; t.After(newest) {
 			newest = t
 		}
 	}
 	return newest
 }
 
-func turnedNot(a, b *v1alpha1.NodeStatus) bool {
+func turnedNot(a, b *v1alpha1.PodStatus) bool {
 	return a.PodUID == b.PodUID && a.Health == b.Health && a.Reason == b.Reason &&
 		a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-func recovered(e *v1alpha1.NodeStatus, p *Pod) bool {
+func recovered(e *v1alpha1.PodStatus, p *Pod) bool {
 	return e.Health == v1alpha1.PodUnhealthy && p.Record.Health == Healthy && e.PodUID == string(p.UID)
 }

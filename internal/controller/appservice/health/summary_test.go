@@ -20,7 +20,7 @@ func TestASummaryCountsAllPodsAndListsThoseThatAreNotHealthy(t *testing.T) {
 		t.Errorf("counts %v", got)
 	}
 	var got []string
-	for _, e := range s.NodeStatuses {
+	for _, e := range s.PodStatuses {
 		got = append(got, fmt.Sprint(e.Name, " ", e.PodUID, " ", e.Health, " ", e.Reason, " ", e.ConsecutiveFailures, " ",
 			e.LastTransitionTime.Sub(noon), " ", e.Message))
 	}
@@ -33,7 +33,8 @@ func TestASummaryCountsAllPodsAndListsThoseThatAreNotHealthy(t *testing.T) {
 	}
 }
 
-// many are pods of which so many are unhealthy and, first by name, unknown.
+// many returns pods with these numbers of each health. Those with unknown health come first
+// by name.
 func many(healthyOnes, unhealthyOnes, unknownOnes int) []health.Pod {
 	var pods []health.Pod
 	for i := range unknownOnes {
@@ -56,7 +57,7 @@ func TestFiftyPodsAreListedTheUnhealthyFirst(t *testing.T) {
 		"room for all":    {20, 30, 20, 30},
 		"one too many":    {20, 31, 20, 30},
 		"all unhealthy":   {800, 100, 50, 0},
-		"nobody unwell":   {0, 0, 0, 0},
+		"all are healthy": {0, 0, 0, 0},
 		"all are unknown": {0, 900, 0, 50},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -64,7 +65,7 @@ func TestFiftyPodsAreListedTheUnhealthyFirst(t *testing.T) {
 			slices.Reverse(pods)
 			s := health.Summarize(&v1alpha1.AppServiceStatus{}, pods, time.Time{}, at(100))
 			var got [2]int
-			for _, e := range s.NodeStatuses {
+			for _, e := range s.PodStatuses {
 				if e.Health == unhealthy {
 					got[0]++
 				} else {
@@ -74,7 +75,7 @@ func TestFiftyPodsAreListedTheUnhealthyFirst(t *testing.T) {
 			if want := [2]int{tc.wantUnhealthy, tc.wantUnknown}; got != want {
 				t.Errorf("%v unhealthy and unknown are listed, want %v", got, want)
 			}
-			if !slices.IsSortedFunc(s.NodeStatuses, func(a, b v1alpha1.NodeStatus) int { return cmpNames(a.Name, b.Name) }) {
+			if !slices.IsSortedFunc(s.PodStatuses, func(a, b v1alpha1.PodStatus) int { return cmpNames(a.Name, b.Name) }) {
 				t.Error("they are not in order of their names")
 			}
 			if int(s.Healthy) != 50 || int(s.Unhealthy) != tc.unhealthy || int(s.Unknown) != tc.unknown {
@@ -112,7 +113,7 @@ func TestASettledFailureIsWrittenEveryFiveMinutes(t *testing.T) {
 	if writes < 12 || writes > 14 { // not checked, unhealthy, and every five minutes
 		t.Errorf("%d writes in an hour", writes)
 	}
-	if e := status.NodeStatuses[0]; e.ConsecutiveFailures < 320 || e.Message == "no 2" || e.LastTransitionTime.Sub(noon) != 20*time.Second {
+	if e := status.PodStatuses[0]; e.ConsecutiveFailures < 320 || e.Message == "no 2" || e.LastTransitionTime.Sub(noon) != 20*time.Second {
 		t.Errorf("after an hour the status says %+v", e)
 	}
 }
@@ -125,10 +126,10 @@ func TestOnlyPodsWhoseHealthChangedAreUpdated(t *testing.T) {
 		pod("b", observed(before[1].Record, at(40), "FFF")),
 	}
 	s := health.Summarize(status, after, at(40), at(70))
-	if diff := cmp.Diff(status.NodeStatuses[0], s.NodeStatuses[0]); diff != "" {
+	if diff := cmp.Diff(status.PodStatuses[0], s.PodStatuses[0]); diff != "" {
 		t.Error(diff)
 	}
-	if got := s.NodeStatuses[1]; got.Name != "b" || got.ConsecutiveFailures != 3 {
+	if got := s.PodStatuses[1]; got.Name != "b" || got.ConsecutiveFailures != 3 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -138,7 +139,7 @@ func TestAPodThatChangedTwiceSinceTheLastWriteIsUpdated(t *testing.T) {
 	status := written(t, health.Summarize(&v1alpha1.AppServiceStatus{}, before, time.Time{}, at(40)), before)
 	after := []health.Pod{pod("a", observed(before[0].Record, at(40), "PPFFF"))}
 	s := health.Summarize(status, after, at(40), at(90))
-	if got := s.NodeStatuses[0].LastTransitionTime.Sub(noon); got != 80*time.Second {
+	if got := s.PodStatuses[0].LastTransitionTime.Sub(noon); got != 80*time.Second {
 		t.Errorf("unhealthy since %s after noon", got)
 	}
 	if len(s.Transitions.Failed) != 1 {
@@ -147,7 +148,7 @@ func TestAPodThatChangedTwiceSinceTheLastWriteIsUpdated(t *testing.T) {
 }
 
 func TestTransitions(t *testing.T) {
-	names := func(all []v1alpha1.NodeStatus) (names []string) {
+	names := func(all []v1alpha1.PodStatus) (names []string) {
 		for _, e := range all {
 			names = append(names, e.Name+" "+e.Reason)
 		}

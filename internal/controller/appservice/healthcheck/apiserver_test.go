@@ -36,7 +36,7 @@ func ownAddress(t *testing.T) string {
 	return ""
 }
 
-// serveAt has a server play the pod at an address.
+// serveAt starts a server that acts as the pod at an address.
 func serveAt(t *testing.T, ip string) (port int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
@@ -59,7 +59,7 @@ func TestAnswersOfTheAPIServerAreDistinguishedFromThoseOfTheApp(t *testing.T) {
 	c := cluster.Shared(t)
 	ns, ip := c.Namespace(t, nil), ownAddress(t)
 	open := serveAt(t, ip)
-	closed := serveAt(t, "127.0.0.1") // nobody listens at the address that is asked
+	closed := serveAt(t, "127.0.0.1") // no server listens at the requested address
 	may := c.User(t, ns, cluster.Rule("", "pods/proxy", "get"))
 	mayNot := c.User(t, ns, cluster.Rule("", "pods", "get"))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}}
@@ -77,15 +77,15 @@ func TestAnswersOfTheAPIServerAreDistinguishedFromThoseOfTheApp(t *testing.T) {
 		header [2]string
 		want   string
 	}{
-		"200":          {config: may, port: open, path: "/?code=200", want: "Passed"},
-		"302":          {config: may, port: open, path: "/?code=302", want: "Passed"},
-		"500":          {config: may, port: open, path: "/a/b?code=500", want: "Failed answered 500 Internal Server Error: /a/b Authorization="},
-		"503":          {config: may, port: open, path: "/?code=503", want: "Failed answered 503 Service Unavailable: / Authorization="},
-		"403":          {config: may, port: open, path: "/?code=403", want: "Failed answered 403 Forbidden: / Authorization="},
-		"nobody there": {config: may, port: closed, want: "Unreachable the API server could not reach the pod, or the pod refused the connection"},
-		"no address":   {config: may, pod: "starting", port: open, want: "Unreachable the API server answered 400 instead of the pod"},
-		"no pod":       {config: may, pod: "gone", port: open, want: "Unreachable the API server does not know the pod"},
-		"forbidden":    {config: mayNot, port: open, want: "Forbidden the operator may not get pods/proxy here"},
+		"200":        {config: may, port: open, path: "/?code=200", want: "Passed"},
+		"302":        {config: may, port: open, path: "/?code=302", want: "Passed"},
+		"500":        {config: may, port: open, path: "/a/b?code=500", want: "Failed answered 500 Internal Server Error: /a/b Authorization="},
+		"503":        {config: may, port: open, path: "/?code=503", want: "Failed answered 503 Service Unavailable: / Authorization="},
+		"403":        {config: may, port: open, path: "/?code=403", want: "Failed answered 403 Forbidden: / Authorization="},
+		"no server":  {config: may, port: closed, want: "Unreachable the API server could not reach the pod, or the pod refused the connection"},
+		"no address": {config: may, pod: "starting", port: open, want: "Unreachable the API server answered 400 instead of the pod"},
+		"no pod":     {config: may, pod: "gone", port: open, want: "Unreachable the API server does not know the pod"},
+		"forbidden":  {config: mayNot, port: open, want: "Forbidden the operator may not get pods/proxy here"},
 		"a page is wanted": {
 			config: mayNot, port: open, header: [2]string{"Accept", "text/html"}, want: "Forbidden the operator may not get pods/proxy here",
 		},

@@ -24,7 +24,7 @@ func BenchmarkHTTP(b *testing.B) {
 			}
 		}
 	})
-	// What it would be if connections were kept: the measure of what that would save.
+	// For comparison: the cost if connections were kept.
 	b.Run("connection_kept", func(b *testing.B) {
 		transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return dialTo(s.Listener.Addr().String())(ctx, network, "")

@@ -47,8 +47,7 @@ func TestTheSpecSelectsTheCheck(t *testing.T) {
 		"a port by its name":   {spec: httpGet(intstr.FromString("http")), want: asks(8080)},
 		"of another name":      {spec: httpGet(intstr.FromString("grpc")), error: `container app has no port of the name "grpc"`},
 		"no port":              {spec: httpGet(intstr.FromInt32(0)), error: "0 is not the number of a port"},
-		"a command":            {spec: &v1alpha1.HealthCheck{Exec: &v1alpha1.ExecCheck{Command: []string{"true"}}}, want: runs("app")},
-		"in a container":       {spec: &v1alpha1.HealthCheck{Exec: &v1alpha1.ExecCheck{Command: []string{"true"}, Container: "proxy"}}, want: runs("proxy")},
+		"a command":            {spec: &v1alpha1.HealthCheck{Exec: &v1alpha1.ExecCheck{Command: []string{"true"}, Container: "proxy"}}, want: runs("proxy")},
 		"nothing":              {spec: &v1alpha1.HealthCheck{}, error: "the health check has neither exec nor httpGet"},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -7,7 +7,7 @@
 // most 512 bytes with the answer of the pod. It contains no headers, arguments or
 // addresses.
 //
-// An HTTP check means the same as for the kubelet: 200 to 399 is healthy, the certificate
+// An HTTP check means the same as for the kubelet. 200 to 399 is healthy, the certificate
 // is not verified, and the Host header is used. There are two differences. No redirect is
 // followed, not even to the same pod. Headers that belong to a connection are refused.
 //
@@ -159,9 +159,6 @@ func For(spec *v1alpha1.HealthCheck, pod *corev1.Pod) (Check, error) {
 	}
 	if spec.Exec != nil {
 		c.Exec = &Exec{Container: spec.Exec.Container, Command: spec.Exec.Command}
-		if c.Exec.Container == "" {
-			c.Exec.Container = v1alpha1.AppContainer
-		}
 		return c, nil
 	}
 	if spec.HTTPGet == nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 )
 
-// podIP is nobody's: what plays the pod is dialed instead.
+// podIP is a documentation address: the test dials a local server instead.
 const podIP = "192.0.2.7"
 
-// secret is what no message may tell.
+// secret must not appear in any message.
 const secret = "s3cret"
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

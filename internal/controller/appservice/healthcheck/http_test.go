@@ -37,7 +37,7 @@ func serve(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// askServer has a check ask a server that plays the pod.
+// askServer runs a check against a server that acts as the pod.
 func askServer(t *testing.T, s *httptest.Server, check healthcheck.Check) string {
 	t.Helper()
 	return brief(run(t, checker(t, "http://unused.invalid", nil, dialTo(s.Listener.Addr().String())), check))
@@ -134,7 +134,7 @@ func TestAnswersThatAreNotHTTP(t *testing.T) {
 	}
 }
 
-// listen has a function play the server.
+// listen serves connections with a function.
 func listen(t *testing.T, play func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -245,7 +245,7 @@ func TestACheckConnectsOnlyToThePod(t *testing.T) {
 		"a node's agent":  {"169.254.169.254", ""},
 		"link-local":      {"fe80::1", ""},
 		"everybody":       {"224.0.0.1", ""},
-		"nobody":          {"0.0.0.0", ""},
+		"unspecified":     {"0.0.0.0", ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dialed := ""

@@ -109,7 +109,7 @@ func TestTheRequestToTheAPIServer(t *testing.T) {
 	}
 }
 
-// The operator's rights must not be lent to whoever writes a health check.
+// The author of a health check must not be able to use the operator's permissions.
 func TestPathsThatMustNotReachTheAPIServer(t *testing.T) {
 	for what, tc := range map[string]struct {
 		check healthcheck.Check

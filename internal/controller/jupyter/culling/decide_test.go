@@ -165,7 +165,7 @@ func TestDecide(t *testing.T) {
 			status: warned(0, 60), record: record(failed(599), failed(600), failed(601), failed(602)), now: 602,
 			want: want{notKnown, failing, 0, ""},
 		},
-		"it answers again: the warning is given anew": {
+		"it answers again: the warning is repeated": {
 			status: culling.Memory{LastActivity: at(0)},
 			record: record(failed(59), failed(60), failed(61), unused(62, 0)), now: 62,
 			want: want{idle, responding, 67, "warn"},
@@ -182,7 +182,7 @@ func TestDecide(t *testing.T) {
 			status: warned(0, 60), record: record(unused(57, 0), unused(62, 0)), now: 62,
 			want: want{idle, responding, 67, "warn"},
 		},
-		"it was resumed: its time begins anew": {
+		"it was resumed: its time begins again": {
 			started: 500, status: warned(0, 60), record: record(unused(501, 0)), now: 501,
 			want: want{active, responding, 0, ""},
 		},
@@ -190,15 +190,15 @@ func TestDecide(t *testing.T) {
 			started: 500, status: warned(0, 60), now: 501,
 			want: want{unknown, unknown, 0, ""},
 		},
-		"a probe of before its container was started anew": {
+		"a probe from before its container was restarted": {
 			started: 500, status: warned(0, 60), record: record(unused(499, 0)), now: 501,
 			want: want{unknown, unknown, 0, ""},
 		},
-		"what is remembered is of a clock that was wrong": {
+		"the status comes from a clock that was wrong": {
 			status: culling.Memory{LastActivity: at(1e6)}, record: record(unused(55, 0)), now: 55,
 			want: want{idle, responding, 60, "warn"},
 		},
-		"what is remembered is later than what the server says": {
+		"the status is later than the answer of the server": {
 			status: culling.Memory{LastActivity: at(30)}, record: record(unused(55, 0)), now: 55,
 			want: want{active, responding, 0, ""},
 		},

@@ -178,8 +178,8 @@ func (h *history) write(d culling.Decision) {
 	h.status = next
 }
 
-// judge says what is wrong with culling now.
-func (h *history) judge() error {
+// verify returns why culling would be wrong now.
+func (h *history) verify() error {
 	const slack = 2 * time.Second // a status keeps seconds
 	unused := h.now - max(h.usedAt, h.startedAt)
 	switch {
@@ -211,7 +211,7 @@ func TestNeverCulledUnlessIdleAndWarned(t *testing.T) {
 			if !h.probe().Cull {
 				continue
 			}
-			if err := h.judge(); err != nil {
+			if err := h.verify(); err != nil {
 				t.Fatalf("history %d (%+v): %v\n%s", seed, h.settings, err, tail(h.log))
 			}
 			culled++

@@ -27,7 +27,7 @@ func kernel(state string, lastActivity time.Time) jupyterserver.Kernel {
 
 func kernels(all ...jupyterserver.Kernel) []jupyterserver.Kernel { return all }
 
-// ask asks a server, and fails if an error tells what it must not.
+// ask asks a server. The test fails if an error contains the token or the address.
 func ask(t *testing.T, address string) (server.Activity, error) {
 	t.Helper()
 	return askWith(t, server.New(clock.RealClock{}, nil), server.Target{Address: address, Token: token})

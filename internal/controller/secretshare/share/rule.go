@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,8 +83,18 @@ func (r *Rule) Targets(namespace string, set labels.Set) bool {
 	t := &r.Spec.Targets
 	return namespace != r.Namespace &&
 		(len(t.Names) == 0 || glob.MatchAny(t.Names, namespace)) &&
-		!glob.MatchAny(t.Exclude, namespace) &&
+		!r.excludes(namespace) &&
 		mayMatch(r.namespaces, set)
+}
+
+// systemPrefix is how the names of the namespaces of Kubernetes begin.
+const systemPrefix = "kube-"
+
+// excludes reports whether a namespace gets no copies, whatever else selects it.
+func (r *Rule) excludes(namespace string) bool {
+	t := &r.Spec.Targets
+	return t.SystemNamespaces != v1alpha1.SystemNamespacesInclude && strings.HasPrefix(namespace, systemPrefix) ||
+		glob.MatchAny(t.Exclude, namespace)
 }
 
 func mayMatch(selector labels.Selector, set labels.Set) bool {
@@ -95,7 +106,7 @@ func mayMatch(selector labels.Selector, set labels.Set) bool {
 func (r *Rule) NamedTargets() []string {
 	var names []string
 	for _, name := range r.Spec.Targets.Names {
-		if glob.Pattern(name).IsLiteral() && !glob.MatchAny(r.Spec.Targets.Exclude, string(name)) {
+		if glob.Pattern(name).IsLiteral() && !r.excludes(string(name)) {
 			names = append(names, string(name))
 		}
 	}

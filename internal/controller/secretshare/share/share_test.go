@@ -248,11 +248,20 @@ func TestTargets(t *testing.T) {
 		targets v1alpha1.SecretTargets
 		want    []string
 	}{
-		"all except its own": {v1alpha1.SecretTargets{}, []string{"kube-system", "shop", "shop-test"}},
-		"excluded":           {v1alpha1.SecretTargets{Exclude: []v1alpha1.NamespaceGlob{"kube-*"}}, []string{"shop", "shop-test"}},
-		"named":              {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop", "vault"}}, []string{"shop"}},
-		"globs":              {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop*"}}, []string{"shop", "shop-test"}},
-		"selected":           {v1alpha1.SecretTargets{NamespaceSelector: selector}, []string{"shop"}},
+		"all except its own and system namespaces": {v1alpha1.SecretTargets{}, []string{"shop", "shop-test"}},
+		"an exclusion keeps system namespaces excluded": {
+			v1alpha1.SecretTargets{Exclude: []v1alpha1.NamespaceGlob{"*-test"}}, []string{"shop"},
+		},
+		"system namespaces included": {
+			v1alpha1.SecretTargets{SystemNamespaces: v1alpha1.SystemNamespacesInclude}, []string{"kube-system", "shop", "shop-test"},
+		},
+		"a system namespace included and excluded by name": {
+			v1alpha1.SecretTargets{SystemNamespaces: v1alpha1.SystemNamespacesInclude, Exclude: []v1alpha1.NamespaceGlob{"kube-system"}},
+			[]string{"shop", "shop-test"},
+		},
+		"named":    {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop", "vault"}}, []string{"shop"}},
+		"globs":    {v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop*"}}, []string{"shop", "shop-test"}},
+		"selected": {v1alpha1.SecretTargets{NamespaceSelector: selector}, []string{"shop"}},
 		"exclude wins": {
 			v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"shop*"}, Exclude: []v1alpha1.NamespaceGlob{"*-test"}}, []string{"shop"},
 		},
