@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -183,7 +184,7 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
 		return claim.Status.Phase, err
 	}).Should(Equal(corev1.ClaimBound))
-	before := s.versions(foreign)
+	before := s.contents(foreign)
 
 	f := &faults{met: map[string]int{}}
 	c.StartOperatorThrough(t, f.wrap)
@@ -211,8 +212,8 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	}
 	slices.Sort(expected)
 	s.g.Eventually(s.children).WithTimeout(patience).Should(Equal(expected))
-	s.g.Expect(s.versions(foreign)).To(Equal(before), "what is foreign was touched")
-	s.g.Eventually(s.toldOfAll).Should(And(
+	s.g.Expect(s.contents(foreign)).To(Equal(before), "an object of another owner was changed")
+	s.g.Eventually(s.allEvents).Should(And(
 		HaveKeyWithValue("taken "+diagnosis.ReasonResourceConflict, 1),
 		HaveKeyWithValue("unschedulable "+diagnosis.ReasonFailedScheduling, 1),
 		HaveKeyWithValue("changed ReplacedPod", 1),
@@ -310,19 +311,28 @@ func (s *scene) children() []string {
 	return found
 }
 
-// versions are those of objects as they are now.
-func (s *scene) versions(objects []client.Object) []string {
+// contents returns the objects as JSON, without their statuses: the controller manager
+// changes the status of a claim.
+func (s *scene) contents(objects []client.Object) []string {
 	s.t.Helper()
-	var versions []string
+	var contents []string
 	for _, o := range objects {
 		s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
-		versions = append(versions, o.GetName()+" "+string(o.GetUID())+" "+o.GetResourceVersion())
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		s.g.Expect(err).NotTo(HaveOccurred())
+		u := &unstructured.Unstructured{Object: content}
+		u.SetManagedFields(nil)
+		u.SetResourceVersion("")
+		delete(content, "status")
+		text, err := u.MarshalJSON()
+		s.g.Expect(err).NotTo(HaveOccurred())
+		contents = append(contents, string(text))
 	}
-	return versions
+	return contents
 }
 
-// toldOfAll counts the Events on all Jupyters, by Jupyter and reason.
-func (s *scene) toldOfAll() map[string]int {
+// allEvents counts the Events on all Jupyters, by Jupyter and reason.
+func (s *scene) allEvents() map[string]int {
 	counts := map[string]int{}
 	for _, e := range s.events() {
 		counts[e.InvolvedObject.Name+" "+e.Reason]++

@@ -37,7 +37,7 @@ func TestARestartRepeatsNoEventAndRewritesNoStatus(t *testing.T) {
 		failing = append(failing, &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}})
 		expected[name+" "+n.reason] = 1
 	}
-	s.g.Eventually(s.toldOfAll).Should(Equal(expected))
+	s.g.Eventually(s.allEvents).Should(Equal(expected))
 	s.g.Expect(first.Stop()).To(Succeed())
 	before := s.versions(failing)
 
@@ -45,7 +45,7 @@ func TestARestartRepeatsNoEventAndRewritesNoStatus(t *testing.T) {
 	c.StartOperator(t)
 	s.g.Eventually(func() int { return len(s.attemptsToTell(restarted)) }).Should(BeNumerically(">=", len(theFailing)))
 	s.g.Expect(s.attemptsToTell(restarted)).To(HaveEach(HaveField("Code", http.StatusConflict)))
-	s.g.Expect(s.toldOfAll()).To(Equal(expected))
+	s.g.Expect(s.allEvents()).To(Equal(expected))
 	s.g.Expect(s.versions(failing)).To(Equal(before))
 }
 
@@ -58,4 +58,15 @@ func (s *scene) attemptsToTell(since time.Time) []audit.Request {
 		}
 	}
 	return attempts
+}
+
+// versions returns the present resource versions of objects.
+func (s *scene) versions(objects []client.Object) []string {
+	s.t.Helper()
+	var versions []string
+	for _, o := range objects {
+		s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+		versions = append(versions, o.GetName()+" "+string(o.GetUID())+" "+o.GetResourceVersion())
+	}
+	return versions
 }
