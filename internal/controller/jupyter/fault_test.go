@@ -178,11 +178,12 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	for _, o := range foreign {
 		s.make(o)
 	}
-	s.g.Eventually(func() (corev1.PersistentVolumeClaimPhase, error) {
+	// Afterwards, Kubernetes changes the claim no more.
+	s.g.Eventually(func() (corev1.PersistentVolumeClaim, error) {
 		claim := foreign[2].(*corev1.PersistentVolumeClaim)
 		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
-		return claim.Status.Phase, err
-	}).Should(Equal(corev1.ClaimBound))
+		return *claim, err
+	}).Should(And(HaveField("Status.Phase", corev1.ClaimBound), HaveField("Finalizers", Not(BeEmpty()))))
 	before := s.versions(foreign)
 
 	f := &faults{met: map[string]int{}}
