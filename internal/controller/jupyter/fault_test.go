@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -184,7 +186,7 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
 		return *claim, err
 	}).Should(And(HaveField("Status.Phase", corev1.ClaimBound), HaveField("Finalizers", Not(BeEmpty()))))
-	before := s.versions(foreign)
+	before := s.contents(foreign)
 
 	f := &faults{met: map[string]int{}}
 	c.StartOperatorThrough(t, f.wrap)
@@ -212,7 +214,7 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	}
 	slices.Sort(expected)
 	s.g.Eventually(s.children).WithTimeout(patience).Should(Equal(expected))
-	s.g.Expect(s.versions(foreign)).To(Equal(before), "what is foreign was touched")
+	s.g.Expect(s.contents(foreign)).To(Equal(before), "what is foreign was touched")
 	s.g.Eventually(s.toldOfAll).Should(And(
 		HaveKeyWithValue("taken "+diagnosis.ReasonResourceConflict, 1),
 		HaveKeyWithValue("unschedulable "+diagnosis.ReasonFailedScheduling, 1),
@@ -323,6 +325,25 @@ func (s *scene) versions(objects []client.Object) []string {
 		versions = append(versions, o.GetName()+" "+string(o.GetUID())+" "+o.GetResourceVersion())
 	}
 	return versions
+}
+
+// contents are those of objects as they are now. Kubernetes changes the status of a claim
+// when a pod uses it, so the status does not count.
+func (s *scene) contents(objects []client.Object) []string {
+	s.t.Helper()
+	var contents []string
+	for _, o := range objects {
+		u := &unstructured.Unstructured{}
+		gvk, err := s.Client.GroupVersionKindFor(o)
+		s.g.Expect(err).NotTo(HaveOccurred())
+		u.SetGroupVersionKind(gvk)
+		s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(o), u)).To(Succeed())
+		u.SetResourceVersion("")
+		u.SetManagedFields(nil)
+		delete(u.Object, "status")
+		contents = append(contents, fmt.Sprint(u.Object))
+	}
+	return contents
 }
 
 // toldOfAll counts the Events on all Jupyters, by Jupyter and reason.
