@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -178,12 +180,13 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	for _, o := range foreign {
 		s.make(o)
 	}
-	s.g.Eventually(func() (corev1.PersistentVolumeClaimPhase, error) {
+	// Afterwards, Kubernetes changes the claim no more.
+	s.g.Eventually(func() (corev1.PersistentVolumeClaim, error) {
 		claim := foreign[2].(*corev1.PersistentVolumeClaim)
 		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
-		return claim.Status.Phase, err
-	}).Should(Equal(corev1.ClaimBound))
-	before := s.versions(foreign)
+		return *claim, err
+	}).Should(And(HaveField("Status.Phase", corev1.ClaimBound), HaveField("Finalizers", Not(BeEmpty()))))
+	before := s.contents(foreign)
 
 	f := &faults{met: map[string]int{}}
 	c.StartOperatorThrough(t, f.wrap)
@@ -211,7 +214,7 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	}
 	slices.Sort(expected)
 	s.g.Eventually(s.children).WithTimeout(patience).Should(Equal(expected))
-	s.g.Expect(s.versions(foreign)).To(Equal(before), "what is foreign was touched")
+	s.g.Expect(s.contents(foreign)).To(Equal(before), "what is foreign was touched")
 	s.g.Eventually(s.toldOfAll).Should(And(
 		HaveKeyWithValue("taken "+diagnosis.ReasonResourceConflict, 1),
 		HaveKeyWithValue("unschedulable "+diagnosis.ReasonFailedScheduling, 1),
@@ -319,6 +322,25 @@ func (s *scene) versions(objects []client.Object) []string {
 		versions = append(versions, o.GetName()+" "+string(o.GetUID())+" "+o.GetResourceVersion())
 	}
 	return versions
+}
+
+// contents are those of objects as they are now. Kubernetes changes the status of a claim
+// when a pod uses it, so the status does not count.
+func (s *scene) contents(objects []client.Object) []string {
+	s.t.Helper()
+	var contents []string
+	for _, o := range objects {
+		u := &unstructured.Unstructured{}
+		gvk, err := s.Client.GroupVersionKindFor(o)
+		s.g.Expect(err).NotTo(HaveOccurred())
+		u.SetGroupVersionKind(gvk)
+		s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(o), u)).To(Succeed())
+		u.SetResourceVersion("")
+		u.SetManagedFields(nil)
+		delete(u.Object, "status")
+		contents = append(contents, fmt.Sprint(u.Object))
+	}
+	return contents
 }
 
 // toldOfAll counts the Events on all Jupyters, by Jupyter and reason.
