@@ -144,6 +144,8 @@ type AlarmStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	Summary `json:",inline"`
+
 	// matched is the number of occurrences that matched.
 	// +optional
 	Matched int64 `json:"matched"`
@@ -175,6 +177,11 @@ type AlarmStatus struct {
 	// lastDeliveryTime is the last time that a receiver accepted a message.
 	// +optional
 	LastDeliveryTime *metav1.Time `json:"lastDeliveryTime,omitempty"`
+
+	// lastProblemTime is when something last went wrong with a single message or Event.
+	// The condition Degraded shows it for fifty minutes.
+	// +optional
+	LastProblemTime *metav1.Time `json:"lastProblemTime,omitempty"`
 }
 
 // ReceiverReference names a receiver of an Alarm.
@@ -214,12 +221,12 @@ type NamespacedAlarmSpec struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,shortName=al,categories={bongsu,all}
-// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="MATCHED",type=integer,JSONPath=`.status.matched`
 // +kubebuilder:printcolumn:name="DELIVERED",type=integer,JSONPath=`.status.delivered`
 // +kubebuilder:printcolumn:name="LAST",type=date,JSONPath=`.status.lastDeliveryTime`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="REASON",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 type Alarm struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -414,6 +414,8 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	Summary `json:",inline"`
+
 	// replicas is how many pods there are.
 	// +optional
 	Replicas int32 `json:"replicas"`
@@ -421,6 +423,14 @@ type AppServiceStatus struct {
 	// readyReplicas is how many of them are ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// updatedReplicas is how many of them have the current template.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+
+	// availableReplicas is how many of them are available, as the Deployment counts.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas"`
 
 	// selector selects the pods, for a HorizontalPodAutoscaler.
 	// +optional
@@ -474,10 +484,12 @@ type AppServiceStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:scope=Namespaced,path=appservices,shortName=appsvc,categories={bongsu,all}
+// +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="SIZE",type=integer,JSONPath=`.spec.size`
-// +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=`.status.readyReplicas`
-// +kubebuilder:printcolumn:name="UNHEALTHY",type=integer,JSONPath=`.status.unhealthy`
-// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="AVAILABLE",type=integer,JSONPath=`.status.availableReplicas`
+// +kubebuilder:printcolumn:name="UP-TO-DATE",type=integer,JSONPath=`.status.updatedReplicas`
+// +kubebuilder:printcolumn:name="UNHEALTHY",type=integer,priority=1,JSONPath=`.status.unhealthy`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters that begins with a letter: choose another name"
 type AppService struct {

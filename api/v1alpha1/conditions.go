@@ -1,7 +1,8 @@
 package v1alpha1
 
-// ConditionReady is True when the object works as its spec requires. If it is False or
-// Unknown, its reason says why.
+// ConditionReady is True when the object does what its spec asks for. The reason of a
+// False or Unknown Ready is one of the Reason constants. A suspended object has no such
+// condition.
 const ConditionReady = "Ready"
 
 // ConditionDegraded is True when the object works, but not completely. For an alarm or
@@ -13,7 +14,7 @@ const ConditionDegraded = "Degraded"
 const (
 	// ReasonReady: the object works as its spec requires.
 	ReasonReady = "Ready"
-	// ReasonSuspended: spec.suspend is true. The operator does nothing for the object.
+	// ReasonSuspended: spec.suspend is true.
 	ReasonSuspended = "Suspended"
 )
 

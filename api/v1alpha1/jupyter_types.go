@@ -354,6 +354,13 @@ type JupyterStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	Summary `json:",inline"`
+
+	// startTime is when the present start began, or when what blocked it was removed.
+	// Absent if the notebook is not starting.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
 	// url of the notebook: the external one if spec.access.type is Ingress, otherwise the
 	// one within the cluster.
 	// +optional
@@ -399,12 +406,13 @@ type JupyterStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,path=jupyters,shortName=jup,categories={bongsu,all}
-// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="IDLE",type=date,JSONPath=`.status.lastActivityTime`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="NODE",type=string,priority=1,JSONPath=`.status.nodeName`
-// +kubebuilder:printcolumn:name="ACTIVE",type=date,priority=1,JSONPath=`.status.lastActivityTime`
+// +kubebuilder:printcolumn:name="CULL TIME",type=string,priority=1,JSONPath=`.status.cullTime`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters that begins with a letter: choose another name"
 type Jupyter struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -190,6 +190,8 @@ type SecretShareStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	Summary `json:",inline"`
+
 	// sources is the number of Secrets that are shared.
 	// +optional
 	Sources int32 `json:"sources"`
@@ -245,13 +247,13 @@ type SecretShareFailure struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,shortName=sshare,categories={bongsu,all}
-// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=`.status.desired`
 // +kubebuilder:printcolumn:name="SYNCED",type=integer,JSONPath=`.status.synced`
 // +kubebuilder:printcolumn:name="CONFLICTED",type=integer,JSONPath=`.status.conflicted`
 // +kubebuilder:printcolumn:name="FAILED",type=integer,JSONPath=`.status.failed`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="REASON",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 type SecretShare struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

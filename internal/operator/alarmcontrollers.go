@@ -49,11 +49,11 @@ func (a *App) addAlarmControllers(as *assembly, counts *counters.Counters, inFor
 	watch := kube.NewSecretWatch(secrets.all)
 	as.secrets = append(as.secrets, watch)
 	cl := a.manager.GetClient()
-	reporter := func(kind string) *status.Recorder { return status.New(cl, realClock, counts, kind) }
-	forAlarms := alarm.Dependencies{Client: cl, Compiler: compiler, Alarms: inForce, Reporter: reporter}
+	recorder := func(kind string) *status.Recorder { return status.New(cl, realClock, counts, kind) }
+	forAlarms := alarm.Dependencies{Client: cl, Compiler: compiler, Alarms: inForce, Recorder: recorder}
 	forReceivers := receiver.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Dispatcher: dispatcher,
-		Reporter: reporter, Sinks: sinks,
+		Recorder: recorder, Sinks: sinks,
 	}
 	all := &alarms{
 		alarm: alarm.NewAlarm(forAlarms), clusterAlarm: alarm.NewClusterAlarm(forAlarms),

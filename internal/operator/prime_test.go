@@ -38,7 +38,7 @@ func TestAlarmsOfBothKindsAreInForceOncePrimed(t *testing.T) {
 			&v1alpha1.Alarm{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: v1alpha1.NamespacedAlarmSpec{AlarmSpec: spec}},
 			&v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1alpha1.ClusterAlarmSpec{AlarmSpec: spec}},
 		).Build(),
-		Compiler: compiler, Alarms: set, Reporter: func(string) *status.Recorder { return nil },
+		Compiler: compiler, Alarms: set, Recorder: func(string) *status.Recorder { return nil },
 	}
 	all := alarms{alarm: alarm.NewAlarm(d), clusterAlarm: alarm.NewClusterAlarm(d)}
 	if err := all.prime(t.Context()); err != nil {

@@ -1,3 +1,4 @@
+// Package condition sets conditions and writes statuses.
 package condition
 
 import (
@@ -13,29 +14,18 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// maxConditionMessage is the limit of metav1.Condition's message.
-const maxConditionMessage = 32768
+// maxMessage is the limit of a condition's message in the API server, in bytes.
+const maxMessage = 32768
 
-// SetCondition sets a condition, and its transition time when the status or the
-// reason changes: a new reason is news to whoever reads it.
+// Set sets a condition. Its lastTransitionTime changes only with its status.
 func Set(conditions *[]metav1.Condition, c metav1.Condition, clk clock.PassiveClock) {
-	c.Message = plaintext.Cut(c.Message, maxConditionMessage)
-	old := meta.FindStatusCondition(*conditions, c.Type)
-	if old != nil && old.Status == c.Status && old.Reason == c.Reason {
-		c.LastTransitionTime = old.LastTransitionTime
-	} else {
-		c.LastTransitionTime = metav1.NewTime(clk.Now().Truncate(time.Second))
-	}
-	if old != nil {
-		*old = c
-		return
-	}
-	*conditions = append(*conditions, c)
+	c.Message = plaintext.Cut(c.Message, maxMessage)
+	c.LastTransitionTime = metav1.NewTime(clk.Now().Truncate(time.Second))
+	meta.SetStatusCondition(conditions, c)
 }
 
-// UpdateStatus writes the status of object if it differs from before's, and does
-// nothing otherwise. The write fails on a conflict, so that a decision made on an
-// old state is made again.
+// UpdateStatus writes the status of an object if the object differs from before. It
+// returns the error of the API server if another client has changed the object.
 func UpdateStatus[T client.Object](ctx context.Context, c client.Client, before, object T) error {
 	if apiequality.Semantic.DeepEqual(before, object) {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 var begun = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-func TestTransitionTimeMovesWithStatusAndReasonOnly(t *testing.T) {
+func TestLastTransitionTimeChangesOnlyWithTheStatus(t *testing.T) {
 	base := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "SecretNotFound", Message: "a"}
 	for name, tc := range map[string]struct {
 		next  metav1.Condition
@@ -21,7 +21,7 @@ func TestTransitionTimeMovesWithStatusAndReasonOnly(t *testing.T) {
 	}{
 		"the same":        {base, false},
 		"another message": {metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "SecretNotFound", Message: "b"}, false},
-		"another reason":  {metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeliveryFailing", Message: "a"}, true},
+		"another reason":  {metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeliveryFailing", Message: "a"}, false},
 		"another status":  {metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "SecretNotFound", Message: "a"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,8 +95,8 @@ func (s *stage) unshared() []string {
 		if err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: name}, &rule); err != nil {
 			s.t.Fatal(err)
 		}
-		if ready := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Reason != share.want {
-			open = append(open, fmt.Sprintf("%s: %v", name, ready))
+		if reason := cluster.Reason(&rule); reason != share.want {
+			open = append(open, fmt.Sprintf("%s: %s", name, reason))
 		}
 	}
 	return open

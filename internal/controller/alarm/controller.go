@@ -1,10 +1,12 @@
-// Package alarm brings Alarms and ClusterAlarms into force: it compiles them,
-// resolves their receivers, hands both to the pipeline, and tells the owner what
-// is wrong. It sends nothing itself.
+// Package alarm puts Alarms and ClusterAlarms into force. It compiles them, resolves their
+// receivers, gives both to the pipeline, and reports problems in the status. It sends
+// nothing itself.
 package alarm
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,45 +30,45 @@ import (
 
 // Object is an Alarm or a ClusterAlarm.
 type Object interface {
-	status.Object
+	status.AlarmObject
 	AlarmSpec() *v1alpha1.AlarmSpec
 	NamespaceSelector() *metav1.LabelSelector
 	ReceiverReferences() []v1alpha1.ReceiverReference
 }
 
-// Alarms is where compiled alarms come into force.
+// Alarms contains the compiled alarms that are in force.
 type Alarms interface {
 	Has(key, version string) bool
 	Set(key, version string, compiled *match.Alarm)
 	Delete(key string)
 }
 
-// workers bounds the status writes under way.
+// workers limits how many statuses are written at the same time.
 const workers = 4
 
-// Reconciler brings the alarms of one kind into force.
+// Reconciler puts the alarms of one kind into force.
 type Reconciler struct {
 	kind     string
 	newEmpty func() Object
 	newList  func() client.ObjectList
 
-	// priming keeps Prime, which works on a list, from putting a former state of an
-	// alarm in the place of what Reconcile has read since.
+	// priming is held by Prime, which works on a list. Otherwise Prime could replace a newer
+	// state that Reconcile has read.
 	priming sync.RWMutex
 
 	client   client.Client
 	compiler *match.Compiler
 	alarms   Alarms
-	reporter *status.Recorder
+	recorder *status.Recorder
 }
 
-// Dependencies are what both kinds' reconcilers need.
+// Dependencies of the reconcilers of both kinds.
 type Dependencies struct {
 	Client   client.Client
 	Compiler *match.Compiler
 	Alarms   Alarms
-	// Reporter makes that of a kind.
-	Reporter func(kind string) *status.Recorder
+	// Recorder returns the recorder of a kind.
+	Recorder func(kind string) *status.Recorder
 }
 
 // NewAlarm returns the Reconciler of Alarms.
@@ -86,11 +88,11 @@ func NewClusterAlarm(d Dependencies) *Reconciler {
 func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 	return &Reconciler{
 		kind: kind, newEmpty: newEmpty, newList: newList,
-		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, reporter: d.Reporter(kind),
+		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, recorder: d.Recorder(kind),
 	}
 }
 
-// SetUp registers the reconciler. changed brings the alarms whose counts changed.
+// SetUp registers the reconciler. changed receives the alarms whose counts changed.
 func (r *Reconciler) SetUp(mgr ctrl.Manager, changed <-chan event.GenericEvent) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), r.newEmpty(), receiversField, receiverKeysOf); err != nil {
 		return err
@@ -109,32 +111,32 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed <-chan event.GenericEvent) 
 		Complete(r)
 }
 
-// Alarms are compiled and brought into force.
+// Alarms are compiled and put into force.
 // +kubebuilder:rbac:groups=bongsu.io,resources=alarms,verbs=get;list;watch
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarms,verbs=get;list;watch
 //
-// The status tells their owners what is wrong, and how much matched.
+// The status shows problems and counts.
 // +kubebuilder:rbac:groups=bongsu.io,resources=alarms/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarms/status,verbs=update
 //
-// The labels of namespaces decide which of them an alarm and a receiver are for; the UID
-// of kube-system names the cluster.
+// The labels of namespaces decide which alarms and receivers apply to them. The UID of
+// kube-system identifies the cluster.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
-// Reconcile brings one alarm into force, or takes it out.
+// Reconcile puts one alarm into force, or removes it.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	r.priming.RLock()
 	defer r.priming.RUnlock()
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
-	return r.reporter.Reconcile(ctx, key, object, r.alarms.Delete,
+	return r.recorder.Reconcile(ctx, key, object, r.alarms.Delete,
 		func(ctx context.Context, key string) (status.Result, error) {
-			return r.bringIntoForce(ctx, object, key)
+			return r.apply(ctx, object, key)
 		})
 }
 
-// Prime brings all alarms that exist into force, without telling of it: before
-// the first Event is consumed, none may be missing.
+// Prime puts all existing alarms into force without writing a status. None may be missing
+// when the first Event is handled.
 func (r *Reconciler) Prime(ctx context.Context) error {
 	r.priming.Lock()
 	defer r.priming.Unlock()
@@ -144,7 +146,7 @@ func (r *Reconciler) Prime(ctx context.Context) error {
 	}
 	for _, object := range objectsOf(list) {
 		key := kube.Key{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
-		if _, err := r.bringIntoForce(ctx, object, key.String()); err != nil {
+		if _, err := r.apply(ctx, object, key.String()); err != nil {
 			return err
 		}
 	}
@@ -165,4 +167,45 @@ func objectsOf(list client.ObjectList) []Object {
 		}
 	}
 	return objects
+}
+
+// apply gives the compiled alarm to the pipeline, or removes it from there if it cannot
+// be used. The result contains what the user must correct. An error comes from the API
+// server.
+func (r *Reconciler) apply(ctx context.Context, object Object, key string) (status.Result, error) {
+	if object.AlarmSpec().Suspend {
+		r.alarms.Delete(key)
+		return status.Result{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}, nil
+	}
+	receivers, err := r.resolveReceivers(ctx, object)
+	if err != nil {
+		return status.Result{}, err
+	}
+	version := fmt.Sprint(object.GetUID(), object.GetGeneration(), receivers.keys)
+	if r.alarms.Has(key, version) {
+		return receivers.result, nil
+	}
+	compiled, err := r.compiler.Compile(Definition(r.kind, object, receivers.keys))
+	if invalid, ok := errors.AsType[*match.CompileError](err); ok {
+		r.alarms.Delete(key)
+		return status.Result{Reason: invalid.Reason, Message: invalid.Error()}, nil
+	}
+	if err != nil {
+		return status.Result{}, err
+	}
+	r.alarms.Set(key, version, compiled)
+	return receivers.result, nil
+}
+
+// Definition returns the input of the compiler for an Alarm or ClusterAlarm that sends to
+// the receivers with these keys.
+func Definition(kind string, object Object, receivers []string) match.Definition {
+	return match.Definition{
+		ID:                alarm.ID{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
+		UID:               string(object.GetUID()),
+		CreatedAt:         object.GetCreationTimestamp().Time,
+		Spec:              *object.AlarmSpec(),
+		NamespaceSelector: object.NamespaceSelector(),
+		Receivers:         receivers,
+	}
 }

@@ -171,7 +171,7 @@ func TestWhatIsWrongWithAnAlarmIsToldAndHealsWhenCorrected(t *testing.T) {
 func TestASuspendedAlarmSaysSoAndWarnsOfNothing(t *testing.T) {
 	s := newScene(t)
 	s.create("Alarm", "it", "suspend: true\nmatch: [{}]"+tail)
-	s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonSuspended)
+	s.ExpectSuspended(t, s.alarm("it"), v1alpha1.StateSuspended)
 	s.patch(s.alarm("it"), `{"spec":{"suspend":false}}`)
 	it := s.alarm("it")
 	s.ExpectReady(t, it)

@@ -10,36 +10,42 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// receivers are those that an alarm may send to, and what is wrong with the first
-// that is not as it should be.
+// receivers are those to which an alarm may send.
 type receivers struct {
-	keys    []string
-	verdict status.Result
+	keys []string
+	// result is the problem of the first receiver that has one.
+	result status.Result
 }
 
-// resolveReceivers finds what spec.receivers names. A receiver that does not
-// exist is sent to all the same, since it may come: but not one of the cluster
-// that has not allowed the namespace.
+// resolveReceivers finds the receivers in spec.receivers. Messages wait for a receiver
+// that does not exist, but not for a ClusterAlarmReceiver that has not allowed the
+// namespace.
 func (r *Reconciler) resolveReceivers(ctx context.Context, object Object) (receivers, error) {
 	var out receivers
 	for _, ref := range object.ReceiverReferences() {
 		key := referenceKey(ref, object.GetNamespace())
-		allowed, verdict, err := r.resolve(ctx, key, object.GetNamespace())
+		allowed, result, err := r.resolve(ctx, key, object.GetNamespace())
 		if err != nil {
 			return receivers{}, err
 		}
 		if allowed && !slices.Contains(out.keys, key.String()) {
 			out.keys = append(out.keys, key.String())
 		}
-		if out.verdict.Ready() {
-			out.verdict = verdict
+		if out.result.Ready() {
+			out.result = result
 		}
 	}
 	return out, nil
@@ -52,11 +58,11 @@ func referenceKey(ref v1alpha1.ReceiverReference, namespace string) kube.Key {
 	return kube.Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
 }
 
-// resolve says whether the alarm, of a namespace or of the cluster, may use the
-// receiver, and what is wrong with it.
+// resolve returns whether an alarm of the namespace may use the receiver, and the problem
+// of the receiver. The namespace of a ClusterAlarm is empty.
 func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string) (bool, status.Result, error) {
 	cluster := key.Kind == v1alpha1.KindClusterAlarmReceiver
-	var object status.Object = &v1alpha1.AlarmReceiver{}
+	var object status.AlarmObject = &v1alpha1.AlarmReceiver{}
 	if cluster {
 		object = &v1alpha1.ClusterAlarmReceiver{}
 	}
@@ -79,7 +85,7 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 	return true, unready(key, object.AlarmStatus()), nil
 }
 
-// allows says whether the receiver lets the Alarms of a namespace use it.
+// allows reports whether the Alarms of a namespace may use the receiver.
 func (r *Reconciler) allows(ctx context.Context, receiver *v1alpha1.ClusterAlarmReceiver, namespace string) (bool, error) {
 	if receiver.Spec.AllowedNamespaces == nil {
 		return false, nil
@@ -92,14 +98,14 @@ func (r *Reconciler) allows(ctx context.Context, receiver *v1alpha1.ClusterAlarm
 	return Allows(receiver, ns.Labels), nil
 }
 
-// Allows says whether the receiver lets the Alarms of a namespace with these labels use
-// it. By a selector that is invalid, which is told of on the receiver, it allows none.
+// Allows reports whether the Alarms of a namespace with these labels may use the receiver.
+// An invalid selector, which the receiver's status shows, allows none.
 func Allows(receiver *v1alpha1.ClusterAlarmReceiver, namespace map[string]string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(receiver.Spec.AllowedNamespaces)
 	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
-// NotAllowed says that a receiver does not let the Alarms of a namespace use it.
+// NotAllowed is the result for a receiver that the Alarms of a namespace may not use.
 func NotAllowed(key kube.Key, namespace string) status.Result {
 	return status.Result{
 		Reason: v1alpha1.ReasonNotAllowed,
@@ -109,8 +115,8 @@ func NotAllowed(key kube.Key, namespace string) status.Result {
 	}
 }
 
-// unready passes on that a receiver is not Ready. Of one of the cluster only the
-// reason: its message is for administrators.
+// unready is the result for a receiver that is not Ready. It leaves out the message of a
+// ClusterAlarmReceiver, which is for administrators.
 func unready(key kube.Key, st *v1alpha1.AlarmStatus) status.Result {
 	ready := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
@@ -121,4 +127,73 @@ func unready(key kube.Key, st *v1alpha1.AlarmStatus) status.Result {
 		message += ": " + ready.Message
 	}
 	return status.Result{Reason: v1alpha1.ReasonReceiverNotReady, Message: message}
+}
+
+// receiversField indexes alarms by the keys of their receivers.
+const receiversField = "spec.receivers"
+
+func receiverKeysOf(o client.Object) []string {
+	object, ok := o.(Object)
+	if !ok {
+		return nil
+	}
+	var keys []string
+	for _, ref := range object.ReceiverReferences() {
+		keys = append(keys, referenceKey(ref, object.GetNamespace()).String())
+	}
+	return keys
+}
+
+// receiverChanged admits changes on which the condition of an alarm depends. It leaves
+// out the counts in a receiver's status.
+var receiverChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			readiness(e.ObjectOld) != readiness(e.ObjectNew)
+	},
+}
+
+type readinessOf struct{ status, reason, message string }
+
+func readiness(o client.Object) readinessOf {
+	object, ok := o.(status.AlarmObject)
+	if !ok {
+		return readinessOf{}
+	}
+	c := meta.FindStatusCondition(object.AlarmStatus().Conditions, v1alpha1.ConditionReady)
+	if c == nil {
+		return readinessOf{}
+	}
+	return readinessOf{string(c.Status), c.Reason, c.Message}
+}
+
+// usersOf maps a receiver to the alarms that name it.
+func (r *Reconciler) usersOf(kind string) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		key := kube.Key{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+		return r.requests(ctx, client.MatchingFields{receiversField: key.String()})
+	}
+}
+
+// inNamespace maps a namespace to its Alarms: ClusterAlarmReceivers may allow them by its
+// labels.
+func (r *Reconciler) inNamespace(ctx context.Context, o client.Object) []reconcile.Request {
+	if r.kind != alarm.KindAlarm {
+		return nil // ClusterAlarms read the labels with each Event
+	}
+	return r.requests(ctx, client.InNamespace(o.GetName()))
+}
+
+func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	list := r.newList()
+	if err := r.client.List(ctx, list, opts...); err != nil {
+		return nil // only if the cache was stopped
+	}
+	var requests []reconcile.Request
+	for _, object := range objectsOf(list) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{
+			Namespace: object.GetNamespace(), Name: object.GetName(),
+		}})
+	}
+	return requests
 }

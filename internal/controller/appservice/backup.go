@@ -1,70 +1,108 @@
 package appservice
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/children"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+	"github.com/bongsu-io/bongsu/pkg/podexec"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// abandonAfter is how often a command is run before its backup is abandoned.
-const abandonAfter = 3
+const (
+	// maxAttempts is how often a command runs before its backup is abandoned.
+	maxAttempts = 3
 
-// isOver tells whether nothing more is to be done for a backup.
+	// minRetry and maxRetry limit the pauses between the runs of a command that fails.
+	minRetry = 10 * time.Second
+	maxRetry = 10 * time.Minute
+
+	// maxMessage is the limit of messages in status.backup, in bytes.
+	maxMessage = 1024
+)
+
+func cutMessage(s string) string { return plaintext.Cut(s, maxMessage) }
+
+// isOver reports whether a backup has ended, with or without success.
 func isOver(b *v1alpha1.BackupStatus) bool {
 	return b != nil && (b.Phase == v1alpha1.BackupSucceeded || b.Phase == v1alpha1.BackupAbandoned || b.Phase == v1alpha1.BackupSkipped)
 }
 
-// backUp brings the backup of an app that is being deleted a step further.
-func (r *Reconciler) backUp(ctx context.Context, a *app) error {
-	if a.DeletionTimestamp.IsZero() {
-		a.Status.Backup = nil
-		return nil
+// backUp continues the backup of an app that is being deleted.
+func (r *Reconciler) backUp(ctx context.Context, a *app) (step.Result, error) {
+	if !a.deleting() {
+		a.service.Status.Backup = nil
+		return step.Result{}, nil
 	}
-	going, err := r.isNamespaceGoing(ctx, a)
+	terminating, err := r.namespaceTerminates(ctx, a)
+	backup := a.service.Spec.Backup
 	switch {
 	case err != nil:
-		return err
-	case isOver(a.Status.Backup):
-		return nil
-	case a.Spec.Backup == nil:
+		return step.Result{}, err
+	case isOver(a.service.Status.Backup):
+	case backup == nil:
 		r.endBackup(a, v1alpha1.BackupSkipped, "there is no spec.backup")
-	case going:
-		logr.FromContextOrDiscard(ctx).Info("backup skipped: the namespace is being deleted")
+	case terminating:
+		logr.FromContextOrDiscard(ctx).Info("skipped a backup: the namespace is being deleted")
 		r.endBackup(a, v1alpha1.BackupSkipped, "the namespace is being deleted")
-	case a.Annotations[v1alpha1.AnnotationAbandonBackup] == "true":
-		r.endBackup(a, v1alpha1.BackupAbandoned, "annotation "+v1alpha1.AnnotationAbandonBackup+" says so")
-	case a.Spec.Backup.JobTemplate != nil:
+	case a.service.Annotations[v1alpha1.AnnotationAbandonBackup] == "true":
+		r.endBackup(a, v1alpha1.BackupAbandoned, "annotation "+v1alpha1.AnnotationAbandonBackup+" is set")
+	case backup.JobTemplate != nil:
 		return r.backUpByJob(ctx, a)
 	default:
-		r.backUpByCommand(a)
+		return step.Result{RequeueAfter: r.backUpByCommand(a)}, nil
 	}
-	return nil
+	return step.Result{}, nil
 }
 
-// backupStatus is how far the backup is; it begins now if it has not.
-func (r *Reconciler) backupStatus(a *app) *v1alpha1.BackupStatus {
-	if a.Status.Backup == nil {
-		a.Status.Backup = &v1alpha1.BackupStatus{StartTime: new(r.now())}
+// namespaceTerminates reports whether the app's namespace is being deleted.
+func (r *Reconciler) namespaceTerminates(ctx context.Context, a *app) (bool, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Client.Get(ctx, types.NamespacedName{Name: a.name.Namespace}, namespace, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return true, nil
 	}
-	return a.Status.Backup
+	return !namespace.DeletionTimestamp.IsZero(), err
+}
+
+// backupStatus returns the status of the backup. The backup begins if it has not.
+func (r *Reconciler) backupStatus(a *app) *v1alpha1.BackupStatus {
+	if a.service.Status.Backup == nil {
+		a.service.Status.Backup = &v1alpha1.BackupStatus{StartTime: new(r.now())}
+	}
+	return a.service.Status.Backup
 }
 
 func (r *Reconciler) now() metav1.Time { return metav1.NewTime(r.Clock.Now().Truncate(time.Second)) }
 
-func (r *Reconciler) startBackup(a *app) {
+func (r *Reconciler) startBackup(a *app, message string) {
 	b := r.backupStatus(a)
-	b.Phase, b.Message = v1alpha1.BackupRunning, ""
+	b.Phase, b.Message = v1alpha1.BackupRunning, message
 }
 
-// failBackup notes a failure, which abandons the backup once it is the last that
-// matters.
+// failBackup records a failure. The last attempt abandons the backup if the spec says so.
 func (r *Reconciler) failBackup(a *app, message string, last bool) {
-	if last && a.Spec.Backup.OnFailure == v1alpha1.BackupAbandon {
+	if last && a.service.Spec.Backup.OnFailure == v1alpha1.BackupAbandon {
 		r.endBackup(a, v1alpha1.BackupAbandoned, message)
 		return
 	}
@@ -77,55 +115,322 @@ func (r *Reconciler) endBackup(a *app, phase v1alpha1.BackupPhase, message strin
 	b.Phase, b.Message, b.CompletionTime = phase, cutMessage(message), new(r.now())
 }
 
-// backUpByCommand has the command run in a pod: at least once, for it is run again if
-// the operator ends meanwhile.
-func (r *Reconciler) backUpByCommand(a *app) {
-	b := r.backupStatus(a)
-	limit := time.Duration(a.Spec.Backup.DeadlineSeconds) * time.Second
-	run, known := r.backups.look(a.name, a.UID)
+// backUpByCommand runs the command in a pod. After a restart of the operator, it runs
+// again. It returns when to continue.
+func (r *Reconciler) backUpByCommand(a *app) time.Duration {
+	b, spec := r.backupStatus(a), a.service.Spec.Backup
+	limit := time.Duration(spec.DeadlineSeconds) * time.Second
+	run, known := r.backups.last(a.name, a.service.UID)
 	switch {
 	case known && run.ended.IsZero():
-		r.startBackup(a)
-		return
+		r.startBackup(a, "")
+		return 0
 	case known && !run.counted:
-		r.judgeCommand(a, run)
-		return
+		return r.countCommand(a, run)
 	}
 	if wait := run.retryAt(b.Attempts).Sub(r.Clock.Now()); known && wait > 0 {
-		a.RequeueAfter(wait)
-		return
+		return wait
 	}
-	pod := a.podToBackUp()
-	if pod == nil {
-		r.awaitPod(a, limit)
-		return
+	if pod := a.podToBackUp(); pod != nil {
+		r.startBackup(a, "")
+		r.backups.begin(a.name, a.service.UID, targetIn(pod, spec.Exec), spec.Exec.Command, limit)
+		return 0
 	}
-	r.startBackup(a)
-	r.backups.begin(a.name, a.UID, targetIn(pod, a.Spec.Backup.Exec), a.Spec.Backup.Exec.Command, limit)
+	// A missing pod may take as long as a run.
+	if left := limit - r.Clock.Since(a.service.DeletionTimestamp.Time); left > 0 {
+		r.startBackup(a, "there is no pod yet to run the command in")
+		return left
+	}
+	r.failBackup(a, fmt.Sprintf("for %v there was no pod to run the command in", limit), true)
+	return 0
 }
 
-// judgeCommand says what a run came to. The run counts once the status says so, or a
-// status that could not be written would have it run again, though it succeeded.
-func (r *Reconciler) judgeCommand(a *app, run commandRun) {
-	b := a.Status.Backup
-	a.commandJudged = true
+// countCommand records the result of a run. The run is counted when the status is
+// written: otherwise a failed write would repeat a command that succeeded.
+func (r *Reconciler) countCommand(a *app, run commandRun) time.Duration {
+	b := a.service.Status.Backup
+	a.commandCounted = true
 	b.Attempts++
 	if run.err == nil {
 		r.endBackup(a, v1alpha1.BackupSucceeded, run.message)
-		return
+		return 0
 	}
-	r.failBackup(a, run.message, b.Attempts >= abandonAfter)
-	a.RequeueAfter(run.retryAt(b.Attempts).Sub(r.Clock.Now()))
+	r.failBackup(a, run.message, b.Attempts >= maxAttempts)
+	return run.retryAt(b.Attempts).Sub(r.Clock.Now())
 }
 
-// awaitPod waits for a pod to run the command in, for as long as a run may take.
-func (r *Reconciler) awaitPod(a *app, limit time.Duration) {
-	left := limit - r.Clock.Since(a.DeletionTimestamp.Time)
-	if left > 0 {
-		r.startBackup(a)
-		a.Status.Backup.Message = "there is no pod yet to run the command in"
-		a.RequeueAfter(left)
+// backUpByJob runs the Job. Its name follows from the AppService, so that a restart of the
+// operator creates no second one. A Job that failed and was deleted is recreated.
+func (r *Reconciler) backUpByJob(ctx context.Context, a *app) (step.Result, error) {
+	wanted, refused := workload.BackupJob(a.service)
+	if len(refused) > 0 {
+		r.failBackup(a, refused.ToAggregate().Error(), true)
+		return step.Result{}, nil
+	}
+	var job batchv1.Job
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), &job)
+	if apierrors.IsNotFound(err) { // the cache may be late
+		err = r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), &job)
+	}
+	b := r.backupStatus(a)
+	switch {
+	case apierrors.IsNotFound(err) && b.Phase == v1alpha1.BackupRunning && b.Attempts > 0:
+		r.failBackup(a, fmt.Sprintf("Job %s was deleted before it ended", wanted.Name), true)
+	case apierrors.IsNotFound(err):
+		return r.createJob(ctx, a, wanted)
+	case err != nil:
+		return step.Result{}, err
+	case !kube.ChildNames.IsOurs(wanted, &job):
+		r.failBackup(a, children.NewConflict("Job", &job).Error(), true)
+	default:
+		b.Attempts = max(b.Attempts, 1)
+		r.readJob(a, &job)
+	}
+	return step.Result{}, nil
+}
+
+func (r *Reconciler) createJob(ctx context.Context, a *app, wanted *batchv1.Job) (step.Result, error) {
+	err := r.Children.Make(ctx, wanted, &batchv1.Job{})
+	if err == nil {
+		r.startBackup(a, "")
+		a.service.Status.Backup.Attempts++
+		return step.Result{}, nil
+	}
+	if conflict, ok := errors.AsType[*children.ConflictError](err); ok {
+		r.failBackup(a, conflict.Error(), true)
+		return step.Result{}, nil
+	}
+	cause, refused := diagnosis.FromAPIError(diagnosis.Object{Kind: "Job", Name: wanted.Name}, err)
+	if !refused {
+		return step.Result{}, err
+	}
+	r.failBackup(a, cause.Sentence(), true)
+	return step.Result{RequeueAfter: r.RetryAfter(a.before)}, nil
+}
+
+// readJob takes the result of the Job.
+func (r *Reconciler) readJob(a *app, job *batchv1.Job) {
+	if c := jobCondition(job, batchv1.JobComplete); c != nil {
+		r.endBackup(a, v1alpha1.BackupSucceeded, fmt.Sprintf("Job %s is complete", job.Name))
 		return
 	}
-	r.failBackup(a, fmt.Sprintf("for %v there was no pod to run the command in", limit), true)
+	if c := jobCondition(job, batchv1.JobFailed); c != nil {
+		r.failBackup(a, fmt.Sprintf("Job %s failed: %s; delete the Job to run it again", job.Name, cmp.Or(c.Message, c.Reason)), true)
+		return
+	}
+	r.startBackup(a, "")
+}
+
+// jobCondition returns a condition that is True, else nil.
+func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// deletion describes what the deletion waits for.
+func (a *app) deletion() (reason, message string) {
+	release := fmt.Sprintf("; to delete the app without it, annotate it with %s=true", v1alpha1.AnnotationAbandonBackup)
+	if b := a.service.Status.Backup; b != nil && b.Phase == v1alpha1.BackupFailed {
+		return v1alpha1.ReasonBackupFailed, "the deletion waits for the backup, which failed: " + b.Message + release
+	}
+	return v1alpha1.ReasonBackupStarted, "the deletion waits for the backup" + release
+}
+
+func (r *Reconciler) setBackedUp(a *app) {
+	b := a.service.Status.Backup
+	if b == nil {
+		return
+	}
+	c := condition(v1alpha1.ConditionBackupSucceeded, metav1.ConditionFalse, "", cmp.Or(b.Message, "the backup is running"))
+	switch b.Phase {
+	case v1alpha1.BackupSucceeded:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded
+	case v1alpha1.BackupFailed:
+		c.Reason = v1alpha1.ReasonBackupFailed
+	case v1alpha1.BackupAbandoned:
+		c.Reason = v1alpha1.ReasonBackupAbandoned
+	case v1alpha1.BackupSkipped:
+		c.Reason = v1alpha1.ReasonBackupSkipped
+	default:
+		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonBackupStarted
+	}
+	r.Writer.SetCondition(a.service, c)
+}
+
+// backupEvents are the Events about changes of the backup. Their time is that of the
+// deletion, which a restart of the operator does not change.
+func (a *app) backupEvents() []events.Event {
+	b, was := a.service.Status.Backup, a.before.Status.Backup
+	if b == nil {
+		return nil
+	}
+	var all []events.Event
+	add := func(kind, reason, note string) {
+		all = append(all, events.Event{Type: kind, Reason: reason, Action: "BackUp", Note: note, Since: a.service.DeletionTimestamp.Time})
+	}
+	if was == nil && b.Phase == v1alpha1.BackupRunning {
+		add(corev1.EventTypeNormal, v1alpha1.ReasonBackupStarted, "nothing is deleted until the backup has ended")
+	}
+	if was != nil && was.Phase == b.Phase && was.Attempts == b.Attempts {
+		return all
+	}
+	switch b.Phase {
+	case v1alpha1.BackupSucceeded:
+		add(corev1.EventTypeNormal, v1alpha1.ReasonBackupSucceeded, b.Message)
+	case v1alpha1.BackupFailed:
+		_, message := a.deletion()
+		add(corev1.EventTypeWarning, v1alpha1.ReasonBackupFailed, message)
+	case v1alpha1.BackupAbandoned:
+		add(corev1.EventTypeWarning, v1alpha1.ReasonBackupAbandoned, "the deletion continues without a backup: "+b.Message)
+	case v1alpha1.BackupSkipped:
+		add(corev1.EventTypeNormal, v1alpha1.ReasonBackupSkipped, b.Message)
+	case v1alpha1.BackupRunning:
+	}
+	return all
+}
+
+// runner runs commands in pods.
+type runner interface {
+	Run(ctx context.Context, t podexec.Target, command []string, limit time.Duration) (podexec.Result, error)
+}
+
+// backups runs the commands of backups, outside of every reconcile. It enqueues an app
+// when its command has ended.
+type backups struct {
+	clock   clock.PassiveClock
+	runner  runner
+	enqueue func(ctx context.Context, name types.NamespacedName)
+
+	mu   sync.Mutex
+	ctx  context.Context //nolint:containedctx // the context of Start, which limits runs
+	runs map[types.NamespacedName]*commandRun
+	all  sync.WaitGroup
+}
+
+// commandRun is the current or the last run of a command.
+type commandRun struct {
+	uid types.UID
+	// ended is zero while it runs.
+	ended   time.Time
+	message string
+	err     error
+	// counted: the status contains the result.
+	counted bool
+	cancel  context.CancelFunc
+}
+
+// retryAt is when a command may run again after that many attempts.
+func (c commandRun) retryAt(attempts int32) time.Time {
+	pause := minRetry << min(max(attempts-1, 0), 6)
+	return c.ended.Add(min(pause, maxRetry))
+}
+
+func newBackups(clk clock.PassiveClock, r runner, enqueue func(context.Context, types.NamespacedName)) *backups {
+	return &backups{clock: clk, runner: r, enqueue: enqueue, runs: map[types.NamespacedName]*commandRun{}}
+}
+
+// Start implements manager.Runnable. Commands run until the context ends.
+func (b *backups) Start(ctx context.Context) error {
+	b.mu.Lock()
+	b.ctx = ctx
+	b.mu.Unlock()
+	<-ctx.Done()
+	b.all.Wait()
+	return nil
+}
+
+// last returns the last run of an AppService's command, if there was one.
+func (b *backups) last(name types.NamespacedName, uid types.UID) (commandRun, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if run := b.runs[name]; run != nil && run.uid == uid {
+		return *run, true
+	}
+	return commandRun{}, false
+}
+
+// count records that the status contains the result of the last run.
+func (b *backups) count(name types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if run := b.runs[name]; run != nil {
+		run.counted = true
+	}
+}
+
+// begin runs a command. No other command of that AppService may be running.
+func (b *backups) begin(name types.NamespacedName, uid types.UID, t podexec.Target, command []string, limit time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx == nil || b.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(b.ctx)
+	run := &commandRun{uid: uid, cancel: cancel}
+	b.runs[name] = run
+	b.all.Go(func() {
+		defer cancel()
+		result, err := b.runner.Run(ctx, t, command, limit)
+		b.end(run, result, err)
+		b.enqueue(ctx, name)
+	})
+}
+
+func (b *backups) end(run *commandRun, result podexec.Result, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	run.ended = b.clock.Now()
+	switch {
+	case err != nil:
+		run.err, run.message = err, err.Error()
+	case result.ExitCode != 0:
+		run.err = fmt.Errorf("exit code %d", result.ExitCode)
+		run.message = run.err.Error() + outputOf(result)
+	default:
+		run.message = "the command ended with exit code 0"
+	}
+}
+
+// forget ends the run of an AppService that was deleted.
+func (b *backups) forget(name types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if run := b.runs[name]; run != nil {
+		run.cancel()
+		delete(b.runs, name)
+	}
+}
+
+// podToBackUp is the first ready pod, or else the first running pod.
+func (a *app) podToBackUp() *corev1.Pod {
+	var found *corev1.Pod
+	container := a.service.Spec.Backup.Exec.Container
+	for _, pod := range a.pods {
+		if running(pod, container) == nil {
+			continue
+		}
+		if kube.IsPodReady(pod) {
+			return pod
+		}
+		if found == nil {
+			found = pod
+		}
+	}
+	return found
+}
+
+func targetIn(pod *corev1.Pod, check *v1alpha1.ExecCheck) podexec.Target {
+	return podexec.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Container: check.Container}
+}
+
+// outputOf is the first line of a command's output, for a message.
+func outputOf(result podexec.Result) string {
+	if line := plaintext.Cut(plaintext.Line(result.Output), maxMessage/2); line != "" {
+		return ": " + line
+	}
+	return ""
 }

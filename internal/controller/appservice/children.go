@@ -8,65 +8,115 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// expect has the Events kept of a Deployment that is yet to be made.
-func (r *Reconciler) expect(ctx context.Context, a *app) error {
-	err := r.Client.Get(ctx, a.name, &a.deployment)
-	if apierrors.IsNotFound(err) {
-		r.EventCache.Expect(a.name, deploymentOf(a))
+// appChanged admits what kube.SpecChanged admits, and the annotation that abandons a
+// backup.
+var appChanged = predicate.Or(kube.SpecChanged, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationAbandonBackup] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationAbandonBackup]
+	},
+})
+
+// holdForBackup adds the finalizer before children lose their owner reference. An app
+// that is already being deleted gets none: a user removed it.
+func (r *Reconciler) holdForBackup(ctx context.Context, a *app) (step.Result, error) {
+	if a.service.Spec.Backup == nil || a.deleting() {
+		return step.Result{}, nil
 	}
-	a.letGo()
-	return client.IgnoreNotFound(err)
+	return step.Result{}, r.setFinalizer(ctx, a, true)
 }
 
-// letGo has a Deployment of somebody else's counted for nothing.
-func (a *app) letGo() {
+// releaseFromBackup removes the finalizer of an app without a backup, after its children
+// have an owner reference again.
+func (r *Reconciler) releaseFromBackup(ctx context.Context, a *app) (step.Result, error) {
+	if a.service.Spec.Backup != nil || a.deleting() {
+		return step.Result{}, nil
+	}
+	return step.Result{}, r.setFinalizer(ctx, a, false)
+}
+
+func (r *Reconciler) setFinalizer(ctx context.Context, a *app, wanted bool) error {
+	if controllerutil.ContainsFinalizer(a.service, v1alpha1.FinalizerBackup) == wanted {
+		return nil
+	}
+	status := a.service.Status
+	before := a.service.DeepCopy()
+	if wanted {
+		controllerutil.AddFinalizer(a.service, v1alpha1.FinalizerBackup)
+	} else {
+		controllerutil.RemoveFinalizer(a.service, v1alpha1.FinalizerBackup)
+	}
+	if err := r.Client.Patch(ctx, a.service, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	a.before = a.service.DeepCopy()
+	a.service.Status = status // the answer of the API server has the former status
+	return nil
+}
+
+// findDeployment reads the Deployment. If there is none, it registers it with the event
+// cache before it is created.
+func (r *Reconciler) findDeployment(ctx context.Context, a *app) (step.Result, error) {
+	err := r.Client.Get(ctx, a.name, &a.deployment)
+	if apierrors.IsNotFound(err) {
+		r.EventCache.Expect(a.name, a.deploymentObject())
+	}
+	a.ignoreForeign()
+	return step.Result{}, client.IgnoreNotFound(err)
+}
+
+// ignoreForeign clears a Deployment that does not belong to the app.
+func (a *app) ignoreForeign() {
 	if a.deployment.UID != "" && !a.owns(&a.deployment) {
 		a.deployment = appsv1.Deployment{}
 	}
 }
 
-func deploymentOf(a *app) diagnosis.Object { return diagnosis.Object{Kind: "Deployment", Name: a.Name} }
-
-// ensureDeployment makes the Deployment, unless the pod that is asked for is refused:
-// then it stays as it is, but for its size.
-func (r *Reconciler) ensureDeployment(ctx context.Context, a *app) error {
-	pod, refused := workload.AppPod(a.AppService, r.image)
-	if len(refused) > 0 {
-		a.Found(diagnosis.Cause{
-			Reason: diagnosis.ReasonInvalidSpec, Object: a.Self(), Message: refused.ToAggregate().Error(),
-			Advice: "correct the field; what runs stays as it is", Count: 1,
-		})
-	}
-	wanted := workload.AppDeployment(a.AppService, pod)
-	from := sizeOf(&a.deployment)
-	if a.deployment.UID != "" {
-		// Before it is changed: afterwards, a retry could not tell what it was.
-		if err := r.tellScaling(ctx, a, from, *wanted.Spec.Replicas); err != nil {
-			return err
-		}
-	}
-	if a.Stop {
-		return r.scale(ctx, a, *wanted.Spec.Replicas)
-	}
-	if err := r.Ensure(ctx, a.State, wanted, &a.deployment); err != nil {
-		return err
-	}
-	a.letGo()
-	if a.deployment.UID == "" {
-		return nil
-	}
-	return r.tellScaling(ctx, a, from, *wanted.Spec.Replicas)
+func (a *app) deploymentObject() diagnosis.Object {
+	return diagnosis.Object{Kind: "Deployment", Name: a.name.Name}
 }
 
-// sizeOf is how many pods a Deployment is to have; none if there is no Deployment.
+// ensureDeployment creates or updates the Deployment. If the pod template is refused,
+// only the size is updated.
+func (r *Reconciler) ensureDeployment(ctx context.Context, a *app) (step.Result, error) {
+	pod, refused := workload.AppPod(a.service, r.image)
+	wanted := workload.AppDeployment(a.service, pod)
+	from, to := sizeOf(&a.deployment), *wanted.Spec.Replicas
+	if a.deployment.UID != "" {
+		// Before the change: after it, a retry could not know the former size.
+		if err := r.emitScaling(ctx, a, from, to); err != nil {
+			return step.Result{}, err
+		}
+	}
+	if len(refused) > 0 {
+		a.findings.Add(diagnosis.Cause{
+			Reason: diagnosis.ReasonInvalidSpec, Object: a.findings.Self(), Message: refused.ToAggregate().Error(),
+			Advice: "correct the field; what runs stays as it is", Count: 1,
+		})
+		return step.Result{Stop: true}, r.scale(ctx, a, to)
+	}
+	result, err := r.Ensure(ctx, &a.findings, wanted, &a.deployment)
+	if err != nil {
+		return result, err
+	}
+	if a.ignoreForeign(); a.deployment.UID == "" {
+		return result, nil
+	}
+	return result, r.emitScaling(ctx, a, from, to)
+}
+
+// sizeOf is the number of pods that a Deployment asks for.
 func sizeOf(d *appsv1.Deployment) int32 {
 	switch {
 	case d.UID == "":
@@ -77,14 +127,10 @@ func sizeOf(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// scale changes nothing of the Deployment but its size: down to none if the app is
-// suspended, to what is asked for otherwise.
+// scale changes only the size of the Deployment.
 func (r *Reconciler) scale(ctx context.Context, a *app, replicas int32) error {
 	d := &a.deployment
-	if d.UID == "" {
-		return nil
-	}
-	if d.Spec.Replicas != nil && *d.Spec.Replicas == replicas {
+	if d.UID == "" || d.Spec.Replicas != nil && *d.Spec.Replicas == replicas {
 		return nil
 	}
 	before := d.DeepCopy()
@@ -92,43 +138,64 @@ func (r *Reconciler) scale(ctx context.Context, a *app, replicas int32) error {
 	return r.Client.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// ensureService makes what the app is reached through, or removes it. A Service cannot
-// become headless, nor cease to be: it is made anew.
-func (r *Reconciler) ensureService(ctx context.Context, a *app) error {
-	if a.Stop {
-		return nil
-	}
-	wanted := workload.AppNetworkService(a.AppService)
+// ensureService creates, updates or deletes the Service. A Service cannot become
+// headless or stop being so: it is deleted and recreated.
+func (r *Reconciler) ensureService(ctx context.Context, a *app) (step.Result, error) {
+	wanted := workload.AppNetworkService(a.service)
 	var found corev1.Service
 	err := r.Client.Get(ctx, a.name, &found)
 	if client.IgnoreNotFound(err) != nil {
-		return err
+		return step.Result{}, err
 	}
 	if err == nil && a.owns(&found) && (wanted == nil || isHeadless(wanted) != isHeadless(&found)) {
-		return r.Remove(ctx, &found) // that it is gone is told by its watch
+		return step.Result{}, r.Delete(ctx, &found) // the watch shows when it is gone
 	}
 	if wanted == nil {
-		return nil
+		return step.Result{}, nil
 	}
-	return r.Ensure(ctx, a.State, wanted, &corev1.Service{})
+	return r.Ensure(ctx, &a.findings, wanted, &corev1.Service{})
 }
 
 func isHeadless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }
 
-// tellScaling tells that the number of pods changes. Told twice, it is one Event.
-func (r *Reconciler) tellScaling(ctx context.Context, a *app, from, to int32) error {
+// emitScaling reports a new number of pods, once.
+func (r *Reconciler) emitScaling(ctx context.Context, a *app, from, to int32) error {
 	if from == to {
 		return nil
 	}
-	return r.Recorder.Emit(ctx, a.AppService, events.Event{
+	return r.Writer.Emit(ctx, a.service, events.Event{
 		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonScalingReplicaSet, Action: "Scale",
 		Note:     fmt.Sprintf("the app is scaled from %d to %d pods", from, to),
-		Identity: fmt.Sprintf("%s/%d/%d/%d", a.UID, a.Generation, from, to), Since: a.CreationTimestamp.Time,
+		Identity: fmt.Sprintf("%s/%d/%d/%d", a.service.UID, a.service.Generation, from, to), Since: a.service.CreationTimestamp.Time,
 	})
 }
 
-// removeChildren deletes what the app is made of.
-func (r *Reconciler) removeChildren(ctx context.Context, a *app) error {
+// owns reports whether a Deployment or Service belongs to the app.
+func (a *app) owns(o client.Object) bool {
+	return kube.ChildNames.IsOurs(workload.AppDeployment(a.service, corev1.PodTemplateSpec{}), o)
+}
+
+// cleanUp deletes the children after the backup, and removes the finalizer.
+func (r *Reconciler) cleanUp(ctx context.Context, a *app) error {
+	note := "the Deployment and the Service are kept, as spec.deletionPolicy says"
+	if a.service.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain {
+		note = "the Deployment and the Service are deleted"
+		if err := r.deleteChildren(ctx, a); err != nil {
+			return err
+		}
+	}
+	err := r.Writer.Emit(ctx, a.service, events.Event{
+		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonCleanupComplete, Action: "Delete", Note: note,
+		Since: a.service.DeletionTimestamp.Time,
+	})
+	if err != nil {
+		return err
+	}
+	r.forget(a.name)
+	return r.setFinalizer(ctx, a, false)
+}
+
+func (r *Reconciler) deleteChildren(ctx context.Context, a *app) error {
 	for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
 		err := r.Live.Get(ctx, a.name, child)
 		if apierrors.IsNotFound(err) || err == nil && !a.owns(child) {
@@ -137,14 +204,9 @@ func (r *Reconciler) removeChildren(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Remove(ctx, child); err != nil {
+		if err := r.Delete(ctx, child); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// owns tells whether a Deployment or Service is the app's.
-func (a *app) owns(o client.Object) bool {
-	return kube.ChildNames.IsOurs(workload.AppDeployment(a.AppService, corev1.PodTemplateSpec{}), o)
 }

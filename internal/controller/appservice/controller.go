@@ -1,7 +1,16 @@
+// Package appservice runs the pods of each AppService: a Deployment and a Service, health
+// checks of each pod, and a backup before anything is deleted. Everything that keeps an
+// app from running appears on the AppService as a condition and a Warning.
+//
+// Package workload decides what the children look like, package diagnosis why they do
+// not run, package health whether a pod is healthy. Checks run outside of every
+// reconcile. Apart from its checks, an app whose state does not change causes no requests.
 package appservice
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,36 +24,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/pkg/podexec"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// Dependencies are what a Reconciler needs; all of them.
+// Dependencies of a Reconciler. All are required, except DialPod.
 type Dependencies struct {
 	// Client reads from the caches, Live from the API server.
 	Client  client.Client
 	Live    client.Reader
 	Clock   clock.WithTicker
 	Metrics prometheus.Registerer
-	// REST is how commands are run in pods, and pods reached through the API server.
+	// REST runs commands in pods, and reaches pods through the API server.
 	REST *rest.Config
 	// Image of apps that name none.
 	Image string
-	// DialPod is how pods are reached. Nil, which is allowed here alone, is the
-	// network's way.
+	// DialPod connects to pods. The default is a direct connection.
 	DialPod healthcheck.DialFunc
 }
 
-// Reconciler makes apps run and tells how they fare.
+// Reconciler runs apps and reports their status.
 type Reconciler struct {
 	*reconciler.Helpers
 	image   string
@@ -56,7 +65,7 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(d Dependencies) (*Reconciler, error) {
-	upkeep := reconciler.New(d.Client, d.Live, d.Clock, "appservice-controller")
+	helpers := reconciler.New(d.Client, d.Live, d.Clock, "appservice-controller")
 	runner, err := podexec.New(d.REST)
 	if err != nil {
 		return nil, err
@@ -65,11 +74,11 @@ func New(d Dependencies) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	checks := newChecks(d.Clock, checker, upkeep.Enqueue)
+	checks := newChecks(d.Clock, checker, helpers.Enqueue)
 	checks.metrics = newMetrics(d.Metrics, checks.pool.Len)
 	return &Reconciler{
-		Helpers: upkeep, image: d.Image, runner: runner, checks: checks, metrics: checks.metrics,
-		backups: newBackups(d.Clock, runner, upkeep.Enqueue),
+		Helpers: helpers, image: d.Image, runner: runner, checks: checks, metrics: checks.metrics,
+		backups: newBackups(d.Clock, runner, helpers.Enqueue),
 	}, nil
 }
 
@@ -83,65 +92,72 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 			return err
 		}
 	}
-	ofApp := handler.EnqueueRequestsFromMapFunc(reconciler.Labelled(v1alpha1.LabelAppService))
+	ofApp := reconciler.ByLabel(v1alpha1.LabelAppService)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(v1alpha1.KindAppService).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reconciler.Concurrent}).
-		For(&v1alpha1.AppService{}, builder.WithPredicates(lifeChanged)).
+		For(&v1alpha1.AppService{}, builder.WithPredicates(appChanged)).
 		Watches(&appsv1.Deployment{}, ofApp).
-		Watches(&appsv1.ReplicaSet{}, ofApp, builder.OnlyMetadata, builder.WithPredicates(isNewOrGone)).
+		Watches(&appsv1.ReplicaSet{}, ofApp, builder.OnlyMetadata, builder.WithPredicates(createdOrDeleted)).
 		Watches(&corev1.Service{}, ofApp).
 		Watches(&corev1.Pod{}, ofApp).
 		Watches(&batchv1.Job{}, ofApp).
-		WatchesRawSource(r.Changes()).
+		WatchesRawSource(r.Enqueued()).
 		Complete(r)
 }
 
-// app is one AppService while it is reconciled. Steps change its status in memory and
-// add what they find; nothing but the end writes it.
+// app is the state of one reconcile. Steps change the status of service in memory.
 type app struct {
-	*reconciler.State
-	*v1alpha1.AppService
-	before *v1alpha1.AppService
-	name   types.NamespacedName
+	service *v1alpha1.AppService
+	// before is the AppService as it was read.
+	before   *v1alpha1.AppService
+	name     types.NamespacedName
+	findings reconciler.Findings
+	// blocked: a child could not be created.
+	blocked bool
 
-	// deployment is empty if there is none of the app's.
+	// deployment is empty if the app has none.
 	deployment appsv1.Deployment
 	// sets are the UIDs and names of the Deployment's ReplicaSets.
 	sets map[types.UID]string
 	// pods are those of the Deployment that are not terminating, by name.
 	pods []*corev1.Pod
-	// turned are the pods that came to fare otherwise, by their checks.
-	turned health.Transitions
-	// commandJudged: the status says what the last run of the backup's command came to.
-	commandJudged bool
-	// toRestart is the pod to be replaced; empty for none.
+	// commandCounted: the status contains the result of the last backup command.
+	commandCounted bool
+	// toRestart is the pod to evict; empty for none.
 	toRestart types.UID
+	report    status.Report
 }
 
-// step is one step of the way to an app that runs.
-type step func(ctx context.Context, a *app) error
+func newApp(service *v1alpha1.AppService) *app {
+	return &app{
+		service: service, before: service.DeepCopy(), name: client.ObjectKeyFromObject(service),
+		findings: reconciler.Findings{Kind: v1alpha1.KindAppService, Owner: service},
+	}
+}
 
-// AppServices are read; a patch adds and takes off the finalizer of a backup.
+func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
+
+// AppServices are read. A patch adds and removes the finalizer of a backup.
 // +kubebuilder:rbac:groups=bongsu.io,resources=appservices,verbs=list;watch;patch
 //
-// The status tells their owners how they fare.
+// The status is written.
 // +kubebuilder:rbac:groups=bongsu.io,resources=appservices/status,verbs=update
 //
-// These are what an app is made of; those without an owner are removed after its backup.
+// The children of an app. Those without an owner are deleted after its backup.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
 //
-// The ReplicaSets of the Deployment prove whose a pod is.
+// The ReplicaSets of the Deployment prove which pods belong to the app.
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch
 //
-// The app's pods are looked at, and checked if they run.
+// The pods are read, and checked while they run.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 //
 // Checks and backups by command run in the app's containers.
 // +kubebuilder:rbac:groups="",resources=pods/exec,verbs=get;create
 //
-// Checks by HTTP reach pods through the API server where that is asked for.
+// HTTP checks can reach pods through the API server.
 // +kubebuilder:rbac:groups="",resources=pods/proxy,verbs=get
 //
 // An unhealthy pod is evicted, so that disruption budgets count.
@@ -150,16 +166,16 @@ type step func(ctx context.Context, a *app) error
 // A backup is a Job, which outlives its app.
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 //
-// A backup never holds up a namespace that is being deleted.
+// A backup must not delay the deletion of a namespace.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 //
-// A quota may be why there is no pod.
+// Quotas explain why there is no pod.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
 //
-// Nodes may be why a pod is not scheduled; they are summed up from a trimmed cache.
+// Nodes explain why a pod is not scheduled. The cache contains a summary.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
-// Reconcile brings one app a step further and writes how it fares.
+// Reconcile brings one app closer to its spec and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	service := &v1alpha1.AppService{}
 	err := r.Client.Get(ctx, req.NamespacedName, service)
@@ -170,31 +186,79 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	a := &app{
-		State:      reconciler.NewState(v1alpha1.KindAppService, service, &service.Status.Conditions),
-		AppService: service, before: service.DeepCopy(), name: req.NamespacedName,
-	}
-	if !a.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(a.AppService, v1alpha1.FinalizerBackup) {
-		r.forget(req.NamespacedName) // its children go with it
+	a := newApp(service)
+	if a.deleting() && !controllerutil.ContainsFinalizer(service, v1alpha1.FinalizerBackup) {
+		r.forget(req.NamespacedName) // the garbage collector deletes its children
 		return reconcile.Result{}, nil
 	}
-	if !a.DeletionTimestamp.IsZero() && isOver(a.Status.Backup) {
-		return reconciler.RequeueOnConflict(r.cleanUp(ctx, a))
+	if a.deleting() && isOver(service.Status.Backup) {
+		return step.Finish(0, r.cleanUp(ctx, a))
 	}
-	for _, step := range []step{
-		r.holdForBackup, r.expect, r.ensureDeployment, r.ensureService, r.releaseFromBackup,
-		r.findPods, r.check, r.backUp, r.diagnose,
-	} {
-		if err := step(ctx, a); err != nil {
-			return reconciler.RequeueOnConflict(err)
-		}
+	next, err := r.runSteps(ctx, a)
+	a.report.Changes = append(a.report.Changes, a.backupEvents()...)
+	repeat, writeErr := r.Writer.Write(ctx, a.before, service, a.report)
+	if writeErr != nil {
+		return step.Finish(0, errors.Join(err, writeErr))
 	}
-	r.setStatus(a)
-	return r.report(ctx, a)
+	if a.commandCounted {
+		r.backups.count(a.name)
+	}
+	if a.deleting() && isOver(service.Status.Backup) {
+		r.metrics.backups.WithLabelValues(string(service.Status.Backup.Phase)).Inc()
+		return step.Finish(0, r.cleanUp(ctx, a))
+	}
+	if err != nil {
+		return step.Finish(0, err)
+	}
+	evict, err := r.restart(ctx, a)
+	return step.Finish(step.Sooner(next, repeat, evict), err)
 }
 
+// runSteps changes children, and the status in memory. It returns when to reconcile
+// again if nothing changes.
+func (r *Reconciler) runSteps(ctx context.Context, a *app) (time.Duration, error) {
+	children, err := step.Run(ctx, a,
+		r.holdForBackup, r.findDeployment, r.ensureDeployment, r.ensureService, r.releaseFromBackup)
+	if err != nil {
+		return 0, err
+	}
+	a.blocked = children.Stop
+	if a.service.Spec.Suspend {
+		// What is wrong is reported when the app is resumed.
+		children.RequeueAfter, a.findings.Known = 0, nil
+	}
+	observed, err := step.Run(ctx, a, r.findPods, r.check, r.backUp, r.diagnose)
+	if err != nil {
+		return 0, err
+	}
+	return step.Sooner(children.RequeueAfter, observed.RequeueAfter, r.setStatus(a)), nil
+}
+
+// forget releases what is held in memory for an app.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.EventCache.Forget(name)
 	r.checks.forget(name)
 	r.backups.forget(name)
+}
+
+// metrics of apps. No label contains the name of an app or namespace.
+type metrics struct {
+	observations *prometheus.CounterVec
+	restarts     prometheus.Counter
+	backups      *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer, checked func() int) *metrics {
+	factory := promauto.With(registry)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "bongsu", Subsystem: "appservice", Name: "checked_pods", Help: "Pods that are checked.",
+	}, func() float64 { return float64(checked()) })
+	counter := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "bongsu", Subsystem: "appservice", Name: name, Help: help}
+	}
+	return &metrics{
+		observations: factory.NewCounterVec(counter("checks_total", "Health checks, by outcome."), []string{"outcome"}),
+		restarts:     factory.NewCounter(counter("restarts_total", "Unhealthy pods evicted to be replaced.")),
+		backups:      factory.NewCounterVec(counter("backups_total", "Backups that ended, by phase."), []string{"phase"}),
+	}
 }

@@ -187,7 +187,7 @@ func TestAnAppThatIsBeingDeletedIsNotHeld(t *testing.T) {
 	u := cluster.Manifest(t, v1alpha1.KindAppService, s.namespace, "web", "size: 1\nsuspend: true")
 	u.SetFinalizers([]string{"example.org/theirs"})
 	s.g.Expect(s.Client.Create(t.Context(), u)).To(Succeed())
-	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
+	s.ExpectSuspended(t, s.now(), v1alpha1.StateSuspended)
 	s.remove()
 	s.change(func(a *v1alpha1.AppService) { a.Spec.Backup = backupBy("true") })
 	s.g.Consistently(func() []string { return s.now().Finalizers }, "2s").Should(ConsistOf("example.org/theirs"))

@@ -4,63 +4,62 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
 const (
-	// maxExamined is how many pods that are not ready are examined: a thousand of them
-	// hardly fail for more reasons.
+	// maxExamined is how many pods that are not ready are examined. More pods hardly
+	// show more causes.
 	maxExamined = 20
-	// maxFollowed is of how many of these the Events are read.
+	// maxFollowed is for how many of these pods Events are read.
 	maxFollowed = 3
 )
 
-// diagnose says why the app does not run as it should. What is read for it besides the
-// caches is read only while it does not.
-func (r *Reconciler) diagnose(ctx context.Context, a *app) error {
-	if (a.isComplete() || a.Spec.Suspend) && len(a.Known) == 0 {
+// diagnose finds out why the app is not complete. Only then does it read more than the
+// caches.
+func (r *Reconciler) diagnose(ctx context.Context, a *app) (step.Result, error) {
+	last := a.service.Status.LastFailure
+	if a.service.Spec.Suspend || a.isComplete() && len(a.findings.Known) == 0 {
 		r.EventCache.Forget(a.name)
-		r.LookBack(a.State, a.Status.LastFailure, a.pods...)
-		return nil
+		a.findings.FindCrash(last, r.Clock.Now(), a.pods...)
+		return step.Result{}, nil
 	}
-	found, err := r.examine(ctx, a)
-	if err != nil || found.Cause == nil {
-		return err
+	found, next, err := r.examine(ctx, a)
+	if err == nil {
+		a.findings.SetCause(found, last)
 	}
-	a.Cause, a.Others = found.Cause, found.Others
-	if _, failed := a.FailedSince(); failed {
-		a.Cause = reconciler.Steady(found.Cause, a.Status.LastFailure)
-	}
-	return nil
+	return step.Result{RequeueAfter: next}, err
 }
 
-func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, error) {
+func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, time.Duration, error) {
 	w := diagnosis.Workload{Controllers: []types.UID{}}
 	if a.deployment.UID != "" {
 		w.Controllers = append(slices.Collect(maps.Keys(a.sets)), a.deployment.UID)
 	}
 	w.Pods = a.notReady()
-	if err := r.EventCache.Follow(ctx, a.name, append(r.toFollow(a, w.Pods), deploymentOf(a))...); err != nil {
-		return diagnosis.Diagnosis{}, err
+	objects, next := r.observedObjects(a, w.Pods)
+	if err := r.EventCache.Follow(ctx, a.name, objects...); err != nil {
+		return diagnosis.Diagnosis{}, 0, err
 	}
-	w.Events = slices.DeleteFunc(r.EventCache.Events(a.name), a.isOfReadyPod)
-	w.Known = slices.Concat(a.Known, a.failedRollout())
+	w.Events = slices.DeleteFunc(r.EventCache.Events(a.name), a.regardsReadyPod)
+	w.Known = slices.Concat(a.findings.Known, a.failedRollout())
 	if slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
 		if err := r.ReadNodes(ctx, &w); err != nil {
-			return diagnosis.Diagnosis{}, err
+			return diagnosis.Diagnosis{}, 0, err
 		}
 	}
-	return diagnosis.Diagnose(w), nil
+	return diagnosis.Diagnose(w), next, nil
 }
 
-// notReady are the first pods that are not ready.
+// notReady returns the first pods that are not ready.
 func (a *app) notReady() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range a.pods {
@@ -71,30 +70,32 @@ func (a *app) notReady() []*corev1.Pod {
 	return pods
 }
 
-// toFollow are the pods whose Events are read: a few, and none that was just made, for
-// to read them of every app that starts is dear, and what they tell is not news yet.
-func (r *Reconciler) toFollow(a *app, pods []*corev1.Pod) []diagnosis.Object {
-	var objects []diagnosis.Object
+// observedObjects are the objects whose Events are read: the Deployment and a few pods.
+// New pods are left out, because a read for every app that starts is expensive.
+// observedObjects returns when they are no longer new.
+func (r *Reconciler) observedObjects(a *app, pods []*corev1.Pod) ([]diagnosis.Object, time.Duration) {
+	objects := []diagnosis.Object{a.deploymentObject()}
+	var next time.Duration
 	for _, pod := range pods {
 		if left := mountGrace - r.Clock.Since(pod.CreationTimestamp.Time); left > 0 {
-			a.RequeueAfter(left)
-		} else if len(objects) < maxFollowed {
+			next = step.Sooner(next, left)
+		} else if len(objects) <= maxFollowed {
 			objects = append(objects, diagnosis.Object{Kind: "Pod", Name: pod.Name})
 		}
 	}
-	return objects
+	return objects, next
 }
 
-// isOfReadyPod tells whether an Event regards a pod that is ready: of which there is
-// nothing to explain, and which diagnosis does not see.
-func (a *app) isOfReadyPod(e diagnosis.Event) bool {
+// regardsReadyPod reports whether an Event regards a ready pod, which needs no
+// explanation and is not in the diagnosis.
+func (a *app) regardsReadyPod(e diagnosis.Event) bool {
 	return e.Regarding.Kind == "Pod" && slices.ContainsFunc(a.pods, func(p *corev1.Pod) bool {
 		return p.Name == e.Regarding.Name && kube.IsPodReady(p)
 	})
 }
 
-// failedRollout is what the Deployment says of itself: what its ReplicaSets could not
-// create, for one.
+// failedRollout returns what the Deployment itself reports, for example what its
+// ReplicaSets could not create.
 func (a *app) failedRollout() []diagnosis.Cause {
 	d := &a.deployment
 	if d.Status.ObservedGeneration != d.Generation {
@@ -102,12 +103,12 @@ func (a *app) failedRollout() []diagnosis.Cause {
 	}
 	var causes []diagnosis.Cause
 	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		causes = append(causes, diagnosis.FromCreateFailure(deploymentOf(a), c.Message))
+		causes = append(causes, diagnosis.FromCreateFailure(a.deploymentObject(), c.Message))
 	}
 	c := deploymentCondition(d, appsv1.DeploymentProgressing)
 	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == diagnosis.ReasonProgressDeadlineExceeded {
 		causes = append(causes, diagnosis.Cause{
-			Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: deploymentOf(a),
+			Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: a.deploymentObject(),
 			Message: "the pods are not ready in the time that the Deployment gives them", Advice: "see the Events of its pods",
 			Transient: true, Count: 1,
 		})

@@ -1,195 +1,220 @@
 package appservice
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
-	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/pkg/condition"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
-	"github.com/bongsu-io/bongsu/pkg/plaintext"
+	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// setStatus says in memory how the app fares.
-func (r *Reconciler) setStatus(a *app) {
+// setStatus sets the status in memory, and decides what is reported. It returns when to
+// reconcile again if nothing changes.
+func (r *Reconciler) setStatus(a *app) time.Duration {
 	a.setCounts()
-	r.setHealth(a)
-	stalled := a.Cause != nil && !r.isInGrace(a)
-	for _, c := range []metav1.Condition{a.ready(), a.available(), a.progressing(stalled), a.degraded(stalled)} {
-		condition.Set(&a.Status.Conditions, c, r.Clock)
+	turned, next := r.setHealth(a)
+	grace := r.graceLeft(a)
+	stalled := a.findings.Cause != nil && grace == 0
+	for _, c := range []metav1.Condition{
+		a.available(), a.progressing(stalled), a.degraded(stalled), a.findings.Stalled(stalled),
+	} {
+		r.Writer.SetCondition(a.service, c)
 	}
-	r.Stalled(a.State, stalled)
+	r.setReady(a, stalled)
 	r.setBackedUp(a)
-	failure := a.Crash
-	if stalled {
-		failure = a.Cause
-	}
-	a.Status.LastFailure = reconciler.Remember(a.Status.LastFailure, failure, r.Clock.Now())
-}
-
-func (a *app) setCounts() {
-	a.Status.ObservedGeneration = a.Generation
-	a.Status.Replicas, a.Status.ReadyReplicas = a.deployment.Status.Replicas, a.deployment.Status.ReadyReplicas
-	a.Status.Selector = labels.FormatLabels(workload.Selector(a.AppService))
-	a.Status.Nodes = nil
-	for _, pod := range a.pods[:min(len(a.pods), maxNodes)] {
-		a.Status.Nodes = append(a.Status.Nodes, pod.Name)
-	}
+	a.service.Status.LastFailure = a.findings.Remember(a.service.Status.LastFailure, stalled, r.Clock.Now())
+	a.report = a.findings.Report(stalled, a.howMany())
+	a.report.Changes = append(a.report.Changes, healthEvents(turned)...)
+	return step.Sooner(next, grace)
 }
 
 // maxNodes is the limit of status.nodes: during a rollout there may be more pods than
 // spec.size.
 const maxNodes = 1000
 
-// setHealth says what the checks came to.
-func (r *Reconciler) setHealth(a *app) {
-	cond := health.NoCheck()
-	if a.Spec.HealthCheck != nil {
-		pods, refreshed := r.checks.records(a)
-		s := health.Summarize(&a.before.Status, pods, refreshed, r.Clock.Now())
-		s.Write(&a.Status)
-		r.checks.refreshed(a.name, s.Refreshed)
-		a.turned, cond = s.Transitions, s.Condition
-		r.chooseRestart(a, pods)
-		if !s.Next.IsZero() {
-			a.RequeueAfter(s.Next.Sub(r.Clock.Now()))
-		}
-	} else {
-		none := health.Summary{}
-		none.Write(&a.Status)
+func (a *app) setCounts() {
+	s, d := &a.service.Status, &a.deployment.Status
+	s.Replicas, s.ReadyReplicas = d.Replicas, d.ReadyReplicas
+	s.UpdatedReplicas, s.AvailableReplicas = d.UpdatedReplicas, d.AvailableReplicas
+	s.Selector = labels.FormatLabels(workload.Selector(a.service))
+	s.Nodes = nil
+	for _, pod := range a.pods[:min(len(a.pods), maxNodes)] {
+		s.Nodes = append(s.Nodes, pod.Name)
 	}
-	condition.Set(&a.Status.Conditions, a.Condition(v1alpha1.ConditionHealthy, cond.Status, cond.Reason, cond.Message), r.Clock)
 }
 
-// wanted is how many pods there are to be.
+// setHealth sets the results of the health checks. It returns the pods whose health
+// changed, and when to reconcile again.
+func (r *Reconciler) setHealth(a *app) (health.Transitions, time.Duration) {
+	var s health.Summary
+	var next time.Duration
+	c := health.NoCheck()
+	if a.service.Spec.HealthCheck != nil {
+		pods, refreshed := r.checks.records(a)
+		s = health.Summarize(&a.before.Status, pods, refreshed, r.Clock.Now())
+		r.checks.setRefreshed(a.name, s.Refreshed)
+		c = s.Condition
+		next = step.Sooner(r.chooseRestart(a, pods), r.until(s.Next))
+	}
+	s.Write(&a.service.Status)
+	r.Writer.SetCondition(a.service, condition(v1alpha1.ConditionHealthy, c.Status, c.Reason, c.Message))
+	return s.Transitions, next
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// wanted is the number of pods that the app asks for.
 func (a *app) wanted() int32 {
-	if a.Spec.Suspend {
+	if a.service.Spec.Suspend {
 		return 0
 	}
-	return a.Spec.Size
+	return a.service.Spec.Size
 }
 
-// isComplete tells whether all pods are there, ready, and what is asked for.
+// isComplete reports whether all pods exist, are available, and have the current
+// template.
 func (a *app) isComplete() bool {
 	d := &a.deployment
-	return d.UID != "" && !a.Stop && d.Status.ObservedGeneration == d.Generation &&
+	return d.UID != "" && !a.blocked && d.Status.ObservedGeneration == d.Generation &&
 		d.Status.UpdatedReplicas == a.wanted() && d.Status.Replicas == a.wanted() && d.Status.AvailableReplicas == a.wanted()
 }
 
+// isStopped reports whether the app is suspended and has no pods.
+func (a *app) isStopped() bool {
+	return a.service.Spec.Suspend && a.deployment.Status.Replicas == 0 && len(a.pods) == 0
+}
+
 func (a *app) howMany() string {
-	return fmt.Sprintf("%d of %d pods are ready", a.Status.ReadyReplicas, a.wanted())
+	return fmt.Sprintf("%d of %d pods are ready", a.service.Status.ReadyReplicas, a.wanted())
 }
 
-func (a *app) ready() metav1.Condition {
-	status, reason, message := metav1.ConditionFalse, v1alpha1.ReasonPodsNotReady, a.howMany()
-	switch {
-	case !a.DeletionTimestamp.IsZero():
-		reason, message = a.deletion()
-	case a.Spec.Suspend:
-		reason, message = v1alpha1.ReasonSuspended, "set spec.suspend to false to start the app"
-	case a.Cause != nil:
-		reason, message = a.Cause.Reason, a.Sentence()
+// setReady sets Ready and the state. A suspended app has no condition Ready.
+func (r *Reconciler) setReady(a *app, stalled bool) {
+	state, ready := a.summarize(stalled)
+	if ready.Type == "" {
+		meta.RemoveStatusCondition(&a.service.Status.Conditions, v1alpha1.ConditionReady)
+		r.Writer.SetState(a.service, state, "", stalled)
+		return
+	}
+	r.Writer.SetCondition(a.service, ready)
+	reason := ready.Reason
+	if state == v1alpha1.StateReady && a.service.Status.Unhealthy > 0 {
+		state, reason = v1alpha1.StateDegraded, v1alpha1.ReasonHealthCheckFailed
+	}
+	r.Writer.SetState(a.service, state, reason, stalled)
+}
+
+// summarize returns the state and the condition Ready, which is empty if the app is
+// suspended.
+func (a *app) summarize(stalled bool) (v1alpha1.State, metav1.Condition) {
+	ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPodsNotReady, a.howMany())
+	state := v1alpha1.StateStarting
+	if a.isAvailable() {
+		state = v1alpha1.StateUpdating
+	}
+	switch cause := a.findings.Cause; {
+	case a.deleting():
+		state = v1alpha1.StateDeleting
+		ready.Reason, ready.Message = a.deletion()
+	case a.isStopped():
+		return v1alpha1.StateSuspended, metav1.Condition{}
+	case a.service.Spec.Suspend:
+		return v1alpha1.StateStopping, metav1.Condition{}
+	case cause != nil:
+		ready.Reason, ready.Message = cause.Reason, a.findings.Sentence()
+		if stalled && a.isAvailable() {
+			state = v1alpha1.StateDegraded
+		} else if stalled {
+			state = v1alpha1.StateFailing
+		}
 	case a.isComplete():
-		status, reason = metav1.ConditionTrue, v1alpha1.ReasonReady
-	case a.Status.ReadyReplicas >= a.wanted():
-		reason = v1alpha1.ReasonRollingOut
+		state = v1alpha1.StateReady
+		ready.Status, ready.Reason = metav1.ConditionTrue, v1alpha1.ReasonReady
+	case a.service.Status.ReadyReplicas >= a.wanted():
+		ready.Reason = v1alpha1.ReasonRollingOut
 	}
-	return a.Condition(v1alpha1.ConditionReady, status, reason, message)
+	return state, ready
 }
 
-// available follows the Deployment, which counts how many pods it may do without.
-func (a *app) available() metav1.Condition {
+// isAvailable is the Deployment's opinion: enough pods are ready.
+func (a *app) isAvailable() bool {
 	c := deploymentCondition(&a.deployment, appsv1.DeploymentAvailable)
-	switch {
-	case a.Spec.Suspend:
-		return a.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "spec.suspend is true")
-	case c != nil && c.Status == corev1.ConditionTrue && a.deployment.Status.ObservedGeneration == a.deployment.Generation:
-		return a.Condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonReady, "enough pods are ready")
-	case a.Cause != nil:
-		return a.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, a.Cause.Reason, a.Sentence())
+	return c != nil && c.Status == corev1.ConditionTrue && a.deployment.Status.ObservedGeneration == a.deployment.Generation
+}
+
+func (a *app) available() metav1.Condition {
+	available := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionAvailable, status, reason, message)
 	}
-	return a.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonPodsNotReady, a.howMany())
+	switch cause := a.findings.Cause; {
+	case a.service.Spec.Suspend:
+		return available(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "spec.suspend is true")
+	case a.isAvailable():
+		return available(metav1.ConditionTrue, v1alpha1.ReasonReady, "enough pods are ready")
+	case cause != nil:
+		return available(metav1.ConditionFalse, cause.Reason, a.findings.Sentence())
+	}
+	return available(metav1.ConditionFalse, v1alpha1.ReasonPodsNotReady, a.howMany())
 }
 
 func (a *app) progressing(stalled bool) metav1.Condition {
-	status, reason, message := metav1.ConditionTrue, v1alpha1.ReasonRollingOut, a.howMany()
-	_, failed := a.FailedSince()
-	switch {
-	case a.isComplete() && a.Spec.Suspend:
-		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonSuspended, "the app is stopped"
-	case a.isComplete():
-		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonReady, "the app is what is asked for"
-	case stalled:
-		status, reason, message = metav1.ConditionFalse, a.Cause.Reason, "see condition Stalled"
-	case failed:
-		reason = v1alpha1.ReasonRecovering
+	progress := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionProgressing, status, reason, message)
 	}
-	return a.Condition(v1alpha1.ConditionProgressing, status, reason, message)
+	switch {
+	case a.isStopped():
+		return progress(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "the app is stopped")
+	case a.isComplete() && !a.service.Spec.Suspend:
+		return progress(metav1.ConditionFalse, v1alpha1.ReasonReady, "the app is up to date")
+	case stalled:
+		return progress(metav1.ConditionFalse, a.findings.Cause.Reason, "see condition Stalled")
+	case !status.FailingSince(a.before).IsZero():
+		return progress(metav1.ConditionTrue, v1alpha1.ReasonRecovering, a.howMany())
+	}
+	return progress(metav1.ConditionTrue, v1alpha1.ReasonRollingOut, a.howMany())
 }
 
-// degraded tells of an app that serves, but not as well as it should.
+// degraded is True for an app that works, but not as it should.
 func (a *app) degraded(stalled bool) metav1.Condition {
 	switch {
-	case a.Status.Unhealthy > 0:
-		return a.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonHealthCheckFailed, "see condition Healthy")
+	case a.service.Status.Unhealthy > 0:
+		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonHealthCheckFailed, "see condition Healthy")
 	case stalled:
-		return a.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, a.Cause.Reason, "see condition Stalled")
+		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, a.findings.Cause.Reason, "see condition Stalled")
 	}
-	return a.Condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonNotDegraded, "nothing is known to be wrong")
+	return condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonNotDegraded, "no problem is known")
 }
 
-// deletion says what the deletion waits for.
-func (a *app) deletion() (reason, message string) {
-	release := fmt.Sprintf("; to delete the app without it, annotate it with %s=true", v1alpha1.AnnotationAbandonBackup)
-	if b := a.Status.Backup; b != nil && b.Phase == v1alpha1.BackupFailed {
-		return v1alpha1.ReasonBackupFailed, "the deletion waits for the backup, which failed: " + b.Message + release
-	}
-	return v1alpha1.ReasonBackupStarted, "the deletion waits for the backup" + release
-}
-
-func (r *Reconciler) setBackedUp(a *app) {
-	b := a.Status.Backup
-	if b == nil {
-		return
-	}
-	c := a.Condition(v1alpha1.ConditionBackupSucceeded, metav1.ConditionFalse, "", cmp.Or(b.Message, "the backup runs"))
-	switch b.Phase {
-	case v1alpha1.BackupSucceeded:
-		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded
-	case v1alpha1.BackupFailed:
-		c.Reason = v1alpha1.ReasonBackupFailed
-	case v1alpha1.BackupAbandoned:
-		c.Reason = v1alpha1.ReasonBackupAbandoned
-	case v1alpha1.BackupSkipped:
-		c.Reason = v1alpha1.ReasonBackupSkipped
-	default:
-		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonBackupStarted
-	}
-	condition.Set(&a.Status.Conditions, c, r.Clock)
-}
-
-// Times within which what is in the way is nothing out of the ordinary.
 const (
-	schedulingGrace = time.Minute      // an autoscaler may be adding a node
-	probeGrace      = time.Minute      // the app is starting, or busy
-	mountGrace      = 10 * time.Second // a kubelet's caches have not seen what is mounted
+	// schedulingGrace is how long an autoscaler may need to add a node.
+	schedulingGrace = time.Minute
+	// probeGrace is how long a starting or busy app may fail its probe.
+	probeGrace = time.Minute
+	// mountGrace is how long a kubelet's caches may lack what a pod mounts.
+	mountGrace = 10 * time.Second
 )
 
-// isInGrace tells whether it is too early to call for help, and has the app looked at
-// when it no longer is.
-func (r *Reconciler) isInGrace(a *app) bool {
+// graceLeft returns how long the cause may still be a normal part of a start.
+func (r *Reconciler) graceLeft(a *app) time.Duration {
+	if a.findings.Cause == nil {
+		return 0
+	}
 	var grace time.Duration
-	switch a.Cause.Reason {
+	switch a.findings.Cause.Reason {
 	case diagnosis.ReasonFailedScheduling, diagnosis.ReasonClaimPending:
 		grace = schedulingGrace
 	case diagnosis.ReasonUnhealthy:
@@ -197,18 +222,14 @@ func (r *Reconciler) isInGrace(a *app) bool {
 	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume:
 		grace = mountGrace
 	}
-	left := grace - r.Clock.Since(a.waitingSince())
-	if left <= 0 {
-		return false
-	}
-	a.RequeueAfter(left)
-	return true
+	return max(0, grace-r.Clock.Since(a.waitingSince()))
 }
 
-// waitingSince is when what is in the way could first be.
+// waitingSince is the earliest time at which the cause could have occurred.
 func (a *app) waitingSince() time.Time {
+	object := a.findings.Cause.Object
 	for _, pod := range a.pods {
-		if a.Cause.Object.Kind != "Pod" || pod.Name != a.Cause.Object.Name {
+		if object.Kind != "Pod" || pod.Name != object.Name {
 			continue
 		}
 		since := pod.CreationTimestamp.Time
@@ -229,7 +250,27 @@ func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionTy
 	return nil
 }
 
-// maxMessage is the limit of messages in status.backup, in bytes.
-const maxMessage = 1024
-
-func cutMessage(s string) string { return plaintext.Cut(s, maxMessage) }
+// healthEvents are the Events about pods whose health changed.
+func healthEvents(turned health.Transitions) []events.Event {
+	var all []events.Event
+	add := func(n *v1alpha1.PodStatus, kind, reason, note string) {
+		identity := n.PodUID
+		if reason == v1alpha1.ReasonExecForbidden {
+			identity = reason // one Event for all pods of the app
+		}
+		all = append(all, events.Event{
+			Type: kind, Reason: reason, Action: "Check", Note: note, Identity: identity, Since: n.LastTransitionTime.Time,
+		})
+	}
+	for _, n := range turned.Failed {
+		add(&n, corev1.EventTypeWarning, n.Reason,
+			fmt.Sprintf("Pod %s is unhealthy: the check failed %d times in a row: %s", n.Name, n.ConsecutiveFailures, n.Message))
+	}
+	for _, n := range turned.Unchecked {
+		add(&n, corev1.EventTypeWarning, n.Reason, fmt.Sprintf("Pod %s cannot be checked: %s", n.Name, n.Message))
+	}
+	for _, n := range turned.Recovered {
+		add(&n, corev1.EventTypeNormal, v1alpha1.ReasonHealthCheckRecovered, fmt.Sprintf("Pod %s is healthy again", n.Name))
+	}
+	return all
+}

@@ -2,79 +2,201 @@ package jupyter
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// ensureClaim makes the claim for the notebook's files.
-func (r *Reconciler) ensureClaim(ctx context.Context, n *notebook) error {
-	wanted := workload.NotebookClaim(n.Jupyter)
-	if wanted == nil || n.Stop {
-		return nil
-	}
-	return r.Ensure(ctx, n.State, wanted, &n.claim)
-}
-
-// ensureAccess makes what the notebook is reached through.
-func (r *Reconciler) ensureAccess(ctx context.Context, n *notebook) error {
-	if n.Stop {
-		return nil
-	}
-	if err := r.Ensure(ctx, n.State, workload.NotebookService(n.Jupyter), &corev1.Service{}); err != nil {
-		return err
-	}
-	if wanted := workload.NotebookIngress(n.Jupyter); wanted != nil {
-		return r.Ensure(ctx, n.State, wanted, &networkingv1.Ingress{})
-	}
-	return r.removeIngress(ctx, n)
-}
-
-// removeIngress deletes an Ingress that was ours and is asked for no longer.
-func (r *Reconciler) removeIngress(ctx context.Context, n *notebook) error {
-	var ingress networkingv1.Ingress
-	err := r.Client.Get(ctx, n.name, &ingress)
-	if err != nil || !metav1.IsControlledBy(&ingress, n.Jupyter) {
-		return client.IgnoreNotFound(err)
-	}
-	return client.IgnoreNotFound(r.Client.Delete(ctx, &ingress, client.Preconditions{UID: &ingress.UID}))
-}
-
-// ensureSet makes the StatefulSet, unless something that its pod needs is missing or
-// the pod that is asked for is refused: then it stays as it is, but for being
-// suspended.
-func (r *Reconciler) ensureSet(ctx context.Context, n *notebook) error {
-	pod, refused := workload.NotebookPod(n.Jupyter, r.image)
-	if len(refused) > 0 {
-		n.Found(diagnosis.Cause{
-			Reason: diagnosis.ReasonInvalidSpec, Object: n.Self(), Message: refused.ToAggregate().Error(),
+// renderPod merges the pod template. A refused template changes nothing that runs.
+func (r *Reconciler) renderPod(_ context.Context, n *notebook) (step.Result, error) {
+	template, refused := workload.NotebookPod(n.jupyter, r.image)
+	if n.template = template; len(refused) > 0 {
+		n.templateRefused = true
+		n.findings.Add(diagnosis.Cause{
+			Reason: diagnosis.ReasonInvalidSpec, Object: n.findings.Self(), Message: refused.ToAggregate().Error(),
 			Advice: "correct the field; what runs stays as it is", Count: 1,
 		})
 	}
-	if n.Stop {
-		return r.scaleDown(ctx, n)
-	}
-	return r.Ensure(ctx, n.State, workload.NotebookStatefulSet(n.Jupyter, pod), &n.set)
+	return step.Result{}, nil
 }
 
-// scaleDown reads the StatefulSet as it is, and stops it if the notebook is
-// suspended.
-func (r *Reconciler) scaleDown(ctx context.Context, n *notebook) error {
-	err := r.Client.Get(ctx, n.name, &n.set)
-	if err != nil || !metav1.IsControlledBy(&n.set, n.Jupyter) {
-		n.set = appsv1.StatefulSet{}
-		return client.IgnoreNotFound(err)
+// tokens remembers which notebooks have a token that is not empty, so that it is not
+// read in every reconcile. It contains no token.
+type tokens struct {
+	mu    sync.Mutex
+	valid map[types.NamespacedName]tokenOf
+	// changes counts the changes of a notebook's Secret.
+	changes map[types.NamespacedName]int
+}
+
+// tokenOf names the token of a Jupyter.
+type tokenOf struct {
+	owner types.UID
+	ref   v1alpha1.SecretKeyReference
+}
+
+func newTokens() *tokens {
+	return &tokens{valid: map[types.NamespacedName]tokenOf{}, changes: map[types.NamespacedName]int{}}
+}
+
+func (t *tokens) isValid(name types.NamespacedName, token tokenOf) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.valid[name] == token
+}
+
+// revision is read before a token. If it differs afterwards, the token may be outdated.
+func (t *tokens) revision(name types.NamespacedName) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changes[name]
+}
+
+func (t *tokens) setValid(name types.NamespacedName, token tokenOf, revision int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changes[name] == revision {
+		t.valid[name] = token
 	}
-	if !n.Spec.Suspend || n.set.Spec.Replicas != nil && *n.set.Spec.Replicas == 0 {
-		return nil
+}
+
+// changed records a change of a notebook's Secret.
+func (t *tokens) changed(name types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changes[name]++
+	delete(t.valid, name)
+}
+
+func (t *tokens) forget(name types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.changes, name)
+	delete(t.valid, name)
+}
+
+// ensureToken creates a token if the notebook names none. It stops if the token is
+// empty: a server without a token admits every user.
+func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) (step.Result, error) {
+	ref := workload.TokenRef(n.jupyter)
+	name := types.NamespacedName{Namespace: n.name.Namespace, Name: ref.Name}
+	r.secrets.Watch(keyOf(n.name), name)
+	token := tokenOf{owner: n.jupyter.UID, ref: ref}
+	if r.tokens.isValid(n.name, token) {
+		return step.Result{}, nil
+	}
+	revision := r.tokens.revision(n.name)
+	var secret corev1.Secret
+	err := r.Live.Get(ctx, name, &secret)
+	if client.IgnoreNotFound(err) != nil {
+		return step.Result{}, err
+	}
+	var result step.Result
+	if n.jupyter.Spec.Auth.TokenSecretRef != nil {
+		result = checkToken(n, ref, &secret, err == nil)
+	} else if result, err = r.createToken(ctx, n, ref, &secret); err != nil {
+		return step.Result{}, err
+	}
+	if !result.Stop {
+		r.tokens.setValid(n.name, token, revision)
+	}
+	return result, nil
+}
+
+// checkToken checks a token that the user provides.
+func checkToken(n *notebook, ref v1alpha1.SecretKeyReference, secret *corev1.Secret, exists bool) step.Result {
+	switch {
+	case !exists:
+		n.findings.Add(noToken(v1alpha1.ReasonSecretNotFound, ref, "does not exist"))
+	case len(secret.Data[ref.Key]) == 0:
+		n.findings.Add(noToken(v1alpha1.ReasonInvalidSecret, ref, "has no value under key "+ref.Key))
+	default:
+		return step.Result{}
+	}
+	return step.Result{Stop: true}
+}
+
+// createToken creates a token where there is none.
+func (r *Reconciler) createToken(ctx context.Context, n *notebook, ref v1alpha1.SecretKeyReference, secret *corev1.Secret) (step.Result, error) {
+	if metav1.IsControlledBy(secret, n.jupyter) && len(secret.Data[ref.Key]) > 0 {
+		return step.Result{}, nil
+	}
+	wanted := workload.NotebookToken(n.jupyter, rand.Text())
+	if secret.UID == "" {
+		return r.Classify(&n.findings, wanted, secret, r.Children.Make(ctx, wanted, secret))
+	}
+	return r.Ensure(ctx, &n.findings, wanted, secret)
+}
+
+func noToken(reason string, ref v1alpha1.SecretKeyReference, problem string) diagnosis.Cause {
+	return diagnosis.Cause{
+		Reason: reason, Object: diagnosis.Object{Kind: "Secret", Name: ref.Name},
+		Message: fmt.Sprintf("Secret %s for the notebook's token %s", ref.Name, problem),
+		Advice:  "put a token there, or remove spec.auth.tokenSecretRef to have one created", Count: 1,
+	}
+}
+
+// ensureClaim creates the claim for the notebook's files.
+func (r *Reconciler) ensureClaim(ctx context.Context, n *notebook) (step.Result, error) {
+	wanted := workload.NotebookClaim(n.jupyter)
+	if wanted == nil {
+		return step.Result{}, nil
+	}
+	return r.Ensure(ctx, &n.findings, wanted, &n.claim)
+}
+
+func (r *Reconciler) ensureService(ctx context.Context, n *notebook) (step.Result, error) {
+	return r.Ensure(ctx, &n.findings, workload.NotebookService(n.jupyter), &corev1.Service{})
+}
+
+// ensureIngress creates the Ingress, or deletes one that the Jupyter no longer asks for.
+func (r *Reconciler) ensureIngress(ctx context.Context, n *notebook) (step.Result, error) {
+	if wanted := workload.NotebookIngress(n.jupyter); wanted != nil {
+		return r.Ensure(ctx, &n.findings, wanted, &networkingv1.Ingress{})
+	}
+	var ingress networkingv1.Ingress
+	err := r.Client.Get(ctx, n.name, &ingress)
+	if err != nil || !metav1.IsControlledBy(&ingress, n.jupyter) {
+		return step.Result{}, client.IgnoreNotFound(err)
+	}
+	return step.Result{}, r.Delete(ctx, &ingress)
+}
+
+func (r *Reconciler) ensureStatefulSet(ctx context.Context, n *notebook) (step.Result, error) {
+	if n.templateRefused {
+		return step.Result{Stop: true}, nil
+	}
+	return r.Ensure(ctx, &n.findings, workload.NotebookStatefulSet(n.jupyter, n.template), &n.set)
+}
+
+// findStatefulSet reads the StatefulSet of a notebook that is blocked.
+func (r *Reconciler) findStatefulSet(ctx context.Context, n *notebook) error {
+	err := r.Client.Get(ctx, n.name, &n.set)
+	if err != nil || !metav1.IsControlledBy(&n.set, n.jupyter) {
+		n.set = appsv1.StatefulSet{}
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// stopStatefulSet removes the pod of a suspended notebook whose StatefulSet could not be
+// updated.
+func (r *Reconciler) stopStatefulSet(ctx context.Context, n *notebook) (step.Result, error) {
+	if n.set.UID == "" || n.set.Spec.Replicas != nil && *n.set.Spec.Replicas == 0 {
+		return step.Result{}, nil
 	}
 	before := n.set.DeepCopy()
 	n.set.Spec.Replicas = new(int32(0))
-	return r.Client.Patch(ctx, &n.set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return step.Result{}, r.Client.Patch(ctx, &n.set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

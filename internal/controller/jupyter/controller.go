@@ -1,7 +1,15 @@
+// Package jupyter runs a notebook server for each Jupyter: a StatefulSet with one pod, a
+// Service, a claim, a token, and an Ingress. Everything that keeps a notebook from
+// running appears on the Jupyter as a condition and a Warning.
+//
+// Package workload decides what the children look like, package diagnosis why they do
+// not run. A notebook whose state does not change causes no requests.
 package jupyter
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,17 +22,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/culling"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/server"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// Dependencies are what a Reconciler needs; all of them.
+// Dependencies of a Reconciler. All are required, except DialPod.
 type Dependencies struct {
 	// Client reads from the caches, Live from the API server.
 	Client client.Client
@@ -32,12 +41,11 @@ type Dependencies struct {
 	Clock  clock.WithTicker
 	// Image of notebooks that name none.
 	Image string
-	// DialPod is how pods are reached. Nil, which is allowed here alone, is the
-	// network's way.
+	// DialPod connects to pods. The default is a direct connection.
 	DialPod server.DialFunc
 }
 
-// Reconciler makes notebooks run and tells how they fare.
+// Reconciler runs notebooks and reports their status.
 type Reconciler struct {
 	*reconciler.Helpers
 	image   string
@@ -48,19 +56,19 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(d Dependencies) *Reconciler {
-	upkeep := reconciler.New(d.Client, d.Live, d.Clock, "jupyter-controller")
+	helpers := reconciler.New(d.Client, d.Live, d.Clock, "jupyter-controller")
 	r := &Reconciler{
-		Helpers: upkeep, image: d.Image, tokens: newTokens(),
-		prober: newProber(d.Clock, d.DialPod, upkeep.Enqueue),
+		Helpers: helpers, image: d.Image, tokens: newTokens(),
+		prober: newProber(d.Clock, d.DialPod, helpers.Enqueue),
 	}
 	r.secrets = kube.NewSecretWatch(r.secretChanged)
 	return r
 }
 
-// Secrets is to hear of all Secrets: some hold the tokens of notebooks.
+// Secrets receives changes of all Secrets: some contain the tokens of notebooks.
 func (r *Reconciler) Secrets() kube.SecretHandler { return r.secrets }
 
-// secretChanged has the token that a Secret holds looked at again.
+// secretChanged enqueues the notebooks whose token is in a Secret.
 func (r *Reconciler) secretChanged(ctx context.Context, secret types.NamespacedName) {
 	for _, user := range r.secrets.Users(secret) {
 		if key, err := kube.ParseKey(user); err == nil {
@@ -83,94 +91,127 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&corev1.Service{}).
 		Owns(&networkingv1.Ingress{}).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(reconciler.Labelled(v1alpha1.LabelJupyter))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(reconciler.Labelled(v1alpha1.LabelJupyter))).
-		WatchesRawSource(r.Changes()).
+		Watches(&corev1.PersistentVolumeClaim{}, reconciler.ByLabel(v1alpha1.LabelJupyter)).
+		Watches(&corev1.Pod{}, reconciler.ByLabel(v1alpha1.LabelJupyter)).
+		WatchesRawSource(r.Enqueued()).
 		Complete(r)
 }
 
-// notebook is one Jupyter while it is reconciled. Steps change its status in memory
-// and add what they find; nothing but the end writes it.
+// notebook is the state of one reconcile. Steps change the status of jupyter in memory.
 type notebook struct {
-	*reconciler.State
-	*v1alpha1.Jupyter
-	before *v1alpha1.Jupyter
-	name   types.NamespacedName
+	jupyter *v1alpha1.Jupyter
+	// before is the Jupyter as it was read.
+	before   *v1alpha1.Jupyter
+	name     types.NamespacedName
+	findings reconciler.Findings
+	// template is the pod that the Jupyter asks for. It is not used if it is refused.
+	template        corev1.PodTemplateSpec
+	templateRefused bool
+	// blocked: a child that later ones need is missing.
+	blocked bool
 
 	set   appsv1.StatefulSet
 	claim corev1.PersistentVolumeClaim
 	// pod is nil if there is none.
 	pod *corev1.Pod
-	// updatePending tells whether the pod is older than what is asked for.
+	// updatePending tells whether the pod has an older template.
 	updatePending metav1.Condition
-	// use is what was decided about whether it is used.
-	use culling.Decision
+	// use is the decision whether the notebook is used.
+	use    culling.Decision
+	report status.Report
 }
 
-func keyOf(name types.NamespacedName) kube.Key {
-	return kube.Key{Kind: v1alpha1.KindJupyter, Namespace: name.Namespace, Name: name.Name}
+func newNotebook(j *v1alpha1.Jupyter) *notebook {
+	return &notebook{
+		jupyter: j, before: j.DeepCopy(), name: client.ObjectKeyFromObject(j),
+		findings:      reconciler.Findings{Kind: v1alpha1.KindJupyter, Owner: j},
+		updatePending: condition(v1alpha1.ConditionUpdatePending, metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "the pod has the current template"),
+	}
 }
 
-func (n *notebook) key() kube.Key { return keyOf(n.name) }
+func keyOf(name types.NamespacedName) string {
+	return kube.Key{Kind: v1alpha1.KindJupyter, Namespace: name.Namespace, Name: name.Name}.String()
+}
 
-// step is one step of the way to a notebook that runs.
-type step func(ctx context.Context, n *notebook) error
-
-// Jupyters are read; culling stops one, by a patch of its spec.
+// Jupyters are read. Culling patches the spec.
 // +kubebuilder:rbac:groups=bongsu.io,resources=jupyters,verbs=list;watch;patch
 //
-// The status tells their owners how they fare.
+// The status is written.
 // +kubebuilder:rbac:groups=bongsu.io,resources=jupyters/status,verbs=update
 //
-// These are what a notebook is made of; they go with it.
+// The children of a notebook. The garbage collector deletes them.
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
 //
-// An Ingress is a notebook's own, and removed when it is not asked for any more.
+// An Ingress is deleted when the Jupyter no longer asks for it.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;patch;delete
 //
-// A token is made for a notebook that names none, and read to ask its server whether it is
-// used; the metadata of all Secrets is watched, to notice when a token changes.
+// A notebook that names no token gets one. The token is read to ask the server whether
+// the notebook is used. The metadata of all Secrets is watched for changes of tokens.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
 //
-// The notebook's pod is looked at, and deleted if it is older than what is asked for and
-// may be replaced.
+// The pod is read. It is deleted if its template is outdated and it may be replaced.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
 //
-// A quota may be why there is no pod.
+// Quotas explain why there is no pod.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
 //
-// Nodes may be why a pod is not scheduled; they are summed up from a trimmed cache.
+// Nodes explain why a pod is not scheduled. The cache contains a summary.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
-// Reconcile brings one notebook a step further and writes how it fares.
+// Reconcile brings one notebook closer to its spec and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	jupyter := &v1alpha1.Jupyter{}
 	err := r.Client.Get(ctx, req.NamespacedName, jupyter)
 	if apierrors.IsNotFound(err) || err == nil && !jupyter.DeletionTimestamp.IsZero() {
-		r.forget(req.NamespacedName) // its children go with it
+		r.forget(req.NamespacedName) // the garbage collector deletes its children
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	n := &notebook{
-		State:   reconciler.NewState(v1alpha1.KindJupyter, jupyter, &jupyter.Status.Conditions),
-		Jupyter: jupyter, before: jupyter.DeepCopy(), name: req.NamespacedName,
+	n := newNotebook(jupyter)
+	next, err := r.runSteps(ctx, n)
+	repeat, writeErr := r.Writer.Write(ctx, n.before, jupyter, n.report)
+	if err = errors.Join(err, writeErr); err != nil {
+		return step.Finish(0, err)
 	}
-	for _, step := range []step{r.resume, r.expect, r.ensureToken, r.ensureClaim, r.ensureAccess, r.ensureSet, r.findPod, r.update, r.ask, r.diagnose} {
-		if err := step(ctx, n); err != nil {
-			return reconciler.RequeueOnConflict(err)
-		}
-	}
-	r.setStatus(n)
-	return r.report(ctx, n)
+	warned, err := r.cull(ctx, n)
+	return step.Finish(step.Sooner(next, repeat, warned), errors.Join(err, r.emitCreatedPod(ctx, n)))
 }
 
+// runSteps changes children, and the status in memory. It returns when to reconcile
+// again if nothing changes.
+func (r *Reconciler) runSteps(ctx context.Context, n *notebook) (time.Duration, error) {
+	children, err := step.Run(ctx, n,
+		r.resume, r.expectEvents, r.renderPod, r.ensureToken, r.ensureClaim, r.ensureService, r.ensureIngress, r.ensureStatefulSet)
+	if err != nil {
+		return 0, err
+	}
+	if n.blocked = children.Stop; n.blocked {
+		if err := r.findStatefulSet(ctx, n); err != nil {
+			return 0, err
+		}
+	}
+	if n.jupyter.Spec.Suspend {
+		// Nothing else is requeued: what is wrong is reported when the notebook is resumed.
+		if _, err := step.Run(ctx, n, r.stopStatefulSet, r.findPod, r.stopObserving); err != nil {
+			return 0, err
+		}
+		return r.setStatus(n), nil
+	}
+	observed, err := step.Run(ctx, n, r.findPod, r.replacePod, r.probe, r.diagnose)
+	if err != nil {
+		return 0, err
+	}
+	return step.Sooner(children.RequeueAfter, observed.RequeueAfter, r.setStatus(n)), nil
+}
+
+// forget releases what is held in memory for a notebook.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.EventCache.Forget(name)
-	r.secrets.Watch(keyOf(name).String())
+	r.secrets.Watch(keyOf(name))
 	r.tokens.forget(name)
 	r.prober.forget(name)
 }

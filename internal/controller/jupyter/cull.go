@@ -5,81 +5,83 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter/culling"
+	"github.com/bongsu-io/bongsu/internal/controller/jupyter/server"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
-	"github.com/bongsu-io/bongsu/pkg/condition"
 	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/probe"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// resume takes the mark of culling off a notebook that was resumed.
-func (r *Reconciler) resume(ctx context.Context, n *notebook) error {
-	if _, culled := n.Annotations[v1alpha1.AnnotationCulledAt]; !culled || n.Spec.Suspend {
-		return nil
+// resume removes the mark of culling from a notebook that was started again.
+func (r *Reconciler) resume(ctx context.Context, n *notebook) (step.Result, error) {
+	if _, culled := n.jupyter.Annotations[v1alpha1.AnnotationCulledAt]; !culled || n.jupyter.Spec.Suspend {
+		return step.Result{}, nil
 	}
-	before := n.DeepCopy()
-	delete(n.Annotations, v1alpha1.AnnotationCulledAt)
-	if err := r.patch(ctx, before, n.Jupyter); err != nil {
-		return err
+	delete(n.jupyter.Annotations, v1alpha1.AnnotationCulledAt)
+	if err := r.patch(ctx, n.before, n.jupyter); err != nil {
+		return step.Result{}, err
 	}
-	n.before = n.DeepCopy()
-	return nil
+	n.before = n.jupyter.DeepCopy()
+	return step.Result{}, nil
 }
 
-// patch writes what differs, unless somebody else wrote meanwhile.
+// patch writes the differences. It fails if another client has changed the object.
 func (r *Reconciler) patch(ctx context.Context, before, after *v1alpha1.Jupyter) error {
 	return r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// ask has a notebook that runs asked whether it is used, if it is to be culled.
-func (r *Reconciler) ask(ctx context.Context, n *notebook) error {
-	if n.Spec.Culling == nil || n.runningSince().IsZero() || n.pod.Status.PodIP == "" {
+// probe registers the server of a running notebook with the pool if the notebook has
+// culling.
+func (r *Reconciler) probe(ctx context.Context, n *notebook) (step.Result, error) {
+	if n.jupyter.Spec.Culling == nil || n.runningSince().IsZero() || n.pod.Status.PodIP == "" {
 		r.prober.forget(n.name)
-		return nil
+		return step.Result{}, nil
 	}
-	who := whom{
-		pod:     n.pod.UID,
-		address: net.JoinHostPort(n.pod.Status.PodIP, strconv.Itoa(workload.NotebookPort)),
-		token:   workload.TokenRef(n.Jupyter),
-		rhythm:  culling.SettingsOf(*n.Spec.Culling),
+	t := target{
+		pod:      n.pod.UID,
+		address:  net.JoinHostPort(n.pod.Status.PodIP, strconv.Itoa(workload.NotebookPort)),
+		token:    workload.TokenRef(n.jupyter),
+		settings: culling.SettingsOf(*n.jupyter.Spec.Culling),
 	}
-	if r.prober.asks(n.name, who) {
-		return nil
+	if r.prober.probes(n.name, t) {
+		return step.Result{}, nil
 	}
-	look := r.tokens.look(n.name)
-	token, err := r.readToken(ctx, n, who.token)
-	if err != nil {
-		return err
-	}
-	if r.tokens.look(n.name) != look {
-		return nil // it was changed meanwhile; whoever said so has the notebook looked at again
-	}
-	if token == "" { // ensureToken says so
+	revision := r.tokens.revision(n.name)
+	token, err := r.readToken(ctx, n, t.token)
+	switch {
+	case err != nil:
+		return step.Result{}, err
+	case r.tokens.revision(n.name) != revision: // the change has enqueued the notebook
+		return step.Result{}, nil
+	case token == "": // ensureToken reports it
 		r.prober.forget(n.name)
-		return nil
+	default:
+		r.prober.put(n.name, t, token)
 	}
-	r.prober.ask(n.name, who, token)
-	return nil
+	return step.Result{}, nil
 }
 
-// readToken reads the notebook's token from the API server; it is empty if there is
-// none. One that was not made for the notebook is sent to it only if the notebook
-// names it.
+// readToken reads the token from the API server; it is empty if there is none. A Secret
+// that was not created for the notebook is used only if the notebook names it.
 func (r *Reconciler) readToken(ctx context.Context, n *notebook, ref v1alpha1.SecretKeyReference) (string, error) {
 	var secret corev1.Secret
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.Namespace, Name: ref.Name}, &secret)
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: n.name.Namespace, Name: ref.Name}, &secret)
 	if err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	if n.Spec.Auth.TokenSecretRef == nil && !metav1.IsControlledBy(&secret, n.Jupyter) {
+	if n.jupyter.Spec.Auth.TokenSecretRef == nil && !metav1.IsControlledBy(&secret, n.jupyter) {
 		return "", nil
 	}
 	return string(secret.Data[ref.Key]), nil
@@ -87,47 +89,46 @@ func (r *Reconciler) readToken(ctx context.Context, n *notebook, ref v1alpha1.Se
 
 // runningSince is when the notebook's server was started; zero if it does not run.
 func (n *notebook) runningSince() time.Time {
-	if n.Spec.Suspend || n.pod == nil || !n.pod.DeletionTimestamp.IsZero() || n.pod.Status.Phase != corev1.PodRunning {
-		return time.Time{}
-	}
-	if !isRunning(n.pod) {
+	if n.jupyter.Spec.Suspend || n.pod == nil || !n.pod.DeletionTimestamp.IsZero() ||
+		n.pod.Status.Phase != corev1.PodRunning || !isRunning(n.pod) {
 		return time.Time{}
 	}
 	return serverOf(n.pod).State.Running.StartedAt.Time
 }
 
-// setUse says in memory whether the notebook is used, and decides what follows.
-func (r *Reconciler) setUse(n *notebook) {
-	in := culling.Input{Remembered: culling.MemoryOf(&n.Status), Now: r.Clock.Now()}
-	if n.Spec.Culling == nil {
-		in.Remembered = culling.Memory{}
-	} else {
-		in.Settings = culling.SettingsOf(*n.Spec.Culling)
+// setUse sets in memory whether the notebook is used, and decides what follows. It
+// returns when to reconcile again if a probe has ended meanwhile.
+func (r *Reconciler) setUse(n *notebook) time.Duration {
+	status := &n.jupyter.Status
+	in := culling.Input{Now: r.Clock.Now()}
+	if spec := n.jupyter.Spec.Culling; spec != nil {
+		in.Remembered, in.Settings = culling.MemoryOf(status), culling.SettingsOf(*spec)
 		in.Started, in.Culled = n.runningSince(), n.isCulled()
 		in.Record = r.prober.record(n.name)
 	}
 	n.use = culling.Decide(in)
-	n.setCondition(r, v1alpha1.ConditionServerResponding, n.use.Responding)
-	n.setCondition(r, v1alpha1.ConditionIdle, n.use.Idle)
-	n.Status.LastActivityTime, n.Status.CullTime = inSeconds(n.use.LastActivity), inSeconds(n.use.CullTime)
-	n.Status.LastProbe = n.use.Probe
-	in.Remembered = culling.MemoryOf(&n.Status)
+	r.Writer.SetCondition(n.jupyter, conditionOf(v1alpha1.ConditionServerResponding, n.use.Responding))
+	r.Writer.SetCondition(n.jupyter, conditionOf(v1alpha1.ConditionIdle, n.use.Idle))
+	status.LastActivityTime, status.CullTime = inSeconds(n.use.LastActivity), inSeconds(n.use.CullTime)
+	status.LastProbe = n.use.Probe
+	in.Remembered = culling.MemoryOf(status)
 	if r.prober.decided(n.name, in) {
-		n.RequeueAfter(time.Second)
+		return time.Second
 	}
+	return 0
 }
 
-func (n *notebook) setCondition(r *Reconciler, kind string, c culling.Condition) {
-	condition.Set(&n.Status.Conditions, n.Condition(kind, c.Status, c.Reason, c.Message), r.Clock)
+func conditionOf(kind string, c culling.Condition) metav1.Condition {
+	return condition(kind, c.Status, c.Reason, c.Message)
 }
 
-// isCulled says whether it is culling that the notebook is suspended by.
+// isCulled reports whether culling has suspended the notebook.
 func (n *notebook) isCulled() bool {
-	return n.Spec.Suspend && n.Annotations[v1alpha1.AnnotationCulledAt] != ""
+	return n.jupyter.Spec.Suspend && n.jupyter.Annotations[v1alpha1.AnnotationCulledAt] != ""
 }
 
-// inSeconds is a time as the API server keeps it: otherwise it would differ from
-// itself when it is read back.
+// inSeconds is a time with the precision of the API server, so that it equals itself
+// when it is read.
 func inSeconds(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
@@ -135,57 +136,200 @@ func inSeconds(t time.Time) *metav1.Time {
 	return new(metav1.NewTime(t.Truncate(time.Second)))
 }
 
-// cull warns of culling, culls, and tells that it has. What it acts upon has been
-// written to the status.
-func (r *Reconciler) cull(ctx context.Context, n *notebook) error {
+// cull warns before it culls, culls, and reports that. The status that it relies on is
+// written. It returns when to repeat the warning.
+func (r *Reconciler) cull(ctx context.Context, n *notebook) (time.Duration, error) {
 	if n.isCulled() {
-		return r.tellCulled(ctx, n)
+		return 0, r.emitCulled(ctx, n.jupyter)
 	}
-	idle := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionIdle)
-	if n.Status.CullTime == nil || idle == nil || idle.Status != metav1.ConditionTrue {
-		return nil
+	idle := meta.FindStatusCondition(n.jupyter.Status.Conditions, v1alpha1.ConditionIdle)
+	if n.jupyter.Status.CullTime == nil || idle == nil || idle.Status != metav1.ConditionTrue {
+		return 0, nil
 	}
 	since := idle.LastTransitionTime.Time
-	if err := r.Recorder.Emit(ctx, n.Jupyter, idleWarning(n, since)); err != nil {
-		return err
+	if err := r.Writer.Emit(ctx, n.jupyter, idleWarning(n.jupyter.Status.CullTime.Time, since)); err != nil {
+		return 0, err
 	}
-	n.RequeueAfter(r.Recorder.NextRepeat(since))
 	if !n.use.Cull {
-		return nil
+		return r.Writer.NextRepeat(since), nil
 	}
-	culled := n.DeepCopy()
+	culled := n.jupyter.DeepCopy()
 	culled.Spec.Suspend = true
 	if culled.Annotations == nil {
 		culled.Annotations = map[string]string{}
 	}
 	culled.Annotations[v1alpha1.AnnotationCulledAt] = r.Clock.Now().UTC().Format(time.RFC3339)
-	return r.patch(ctx, n.Jupyter, culled)
+	return 0, r.patch(ctx, n.jupyter, culled)
 }
 
-// tellCulled tells of it for as long as it is news, in case that the operator was
-// restarted in between.
-func (r *Reconciler) tellCulled(ctx context.Context, n *notebook) error {
-	at, err := time.Parse(time.RFC3339, n.Annotations[v1alpha1.AnnotationCulledAt])
-	if age := r.Clock.Since(at); err != nil || age < 0 || age > news {
-		return nil //nolint:nilerr // somebody else wrote it
+// emitCulled reports a recent culling.
+func (r *Reconciler) emitCulled(ctx context.Context, j *v1alpha1.Jupyter) error {
+	at, err := time.Parse(time.RFC3339, j.Annotations[v1alpha1.AnnotationCulledAt])
+	if age := r.Clock.Since(at); err != nil || age < 0 || age > reportFor {
+		return nil //nolint:nilerr // a user wrote it
 	}
-	return r.Recorder.Emit(ctx, n.Jupyter, wasCulled(n, at))
+	return r.Writer.Emit(ctx, j, events.Event{
+		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonCulled, Action: "Suspend",
+		Note:     "the notebook was unused, so it was stopped; its claim stays; to start it again, set spec.suspend to false",
+		Identity: string(j.UID), Since: at,
+	})
 }
 
-func idleWarning(n *notebook, since time.Time) events.Event {
-	at := n.Status.CullTime.Time
+func idleWarning(at, since time.Time) events.Event {
 	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonIdleWarning, Action: "Warn",
-		Note: fmt.Sprintf("nobody uses the notebook: it is stopped at %s unless somebody does; its claim stays",
-			at.UTC().Format(time.RFC3339)),
+		Note:     fmt.Sprintf("the notebook is unused: it stops at %s unless you use it; its claim stays", at.UTC().Format(time.RFC3339)),
 		Identity: at.UTC().Format(time.RFC3339), Since: since,
 	}
 }
 
-func wasCulled(n *notebook, at time.Time) events.Event {
-	return events.Event{
-		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonCulled, Action: "Suspend",
-		Note:     "nobody used the notebook, so it was stopped; its claim stays; set spec.suspend to false to start it again",
-		Identity: string(n.UID), Since: at,
+// maxProbes is how many notebooks are probed at the same time. A server that does not
+// answer occupies a place until its timeout.
+const maxProbes = 64
+
+// prober asks servers whether notebooks are used, outside of every reconcile. It
+// enqueues a notebook if the answer changes the decision.
+type prober struct {
+	pool    *probe.Pool[culling.Observation]
+	client  *server.Client
+	clock   clock.PassiveClock
+	enqueue func(ctx context.Context, name types.NamespacedName)
+
+	mu     sync.Mutex
+	probed map[types.NamespacedName]*probed
+}
+
+// probed is a notebook that is probed.
+type probed struct {
+	target target
+	record culling.Record
+	// last is the input of the last decision.
+	last culling.Input
+}
+
+// target is a server to probe. It does not contain the token.
+type target struct {
+	pod      types.UID
+	address  string
+	token    v1alpha1.SecretKeyReference
+	settings culling.Settings
+}
+
+func newProber(clk clock.WithTicker, dial server.DialFunc, enqueue func(context.Context, types.NamespacedName)) *prober {
+	p := &prober{
+		client: server.New(clk, dial), clock: clk, enqueue: enqueue,
+		probed: map[types.NamespacedName]*probed{},
 	}
+	p.pool = probe.NewPool(maxProbes, clk, p.report)
+	return p
+}
+
+// probes reports whether the notebook is probed at that target.
+func (p *prober) probes(name types.NamespacedName, t target) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.probed[name]
+	return n != nil && n.target == t
+}
+
+// put probes a notebook from now on. Results of another pod are forgotten. Only the
+// check in the pool contains the token.
+func (p *prober) put(name types.NamespacedName, t target, token string) {
+	p.mu.Lock()
+	n := p.probed[name]
+	if n == nil || n.target.pod != t.pod {
+		n = &probed{last: culling.Input{Settings: t.settings}}
+		p.probed[name] = n
+	}
+	n.target = t
+	p.mu.Unlock()
+	at := server.Target{Address: t.address, Token: token}
+	p.pool.Put(probe.Check[culling.Observation]{
+		Key: name, PodUID: t.pod, Period: t.settings.Period, Timeout: t.settings.Timeout,
+		Run:     func(ctx context.Context) culling.Observation { return p.observe(ctx, at) },
+		Overdue: p.overdue,
+	})
+}
+
+func (p *prober) overdue() culling.Observation {
+	return culling.Observation{At: p.clock.Now(), Failure: "the probe does not end"}
+}
+
+// observe asks a server once. The answer covers only the time before the request.
+func (p *prober) observe(ctx context.Context, at server.Target) culling.Observation {
+	o := culling.Observation{At: p.clock.Now()}
+	activity, err := p.client.Ask(ctx, at)
+	if err != nil {
+		o.Failure = err.Error()
+		return o
+	}
+	o.Last, o.Busy, o.Detail = activity.Last, activity.Busy, activity.Detail
+	return o
+}
+
+// forget stops probing a notebook.
+func (p *prober) forget(name types.NamespacedName) {
+	p.pool.Remove(name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.probed, name)
+}
+
+// forgetToken makes the next reconcile read the token of a notebook again.
+func (p *prober) forgetToken(name types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.probed[name]; n != nil {
+		n.target.token = v1alpha1.SecretKeyReference{}
+	}
+}
+
+// report records the result of a probe.
+func (p *prober) report(ctx context.Context, name types.NamespacedName, pod types.UID, o culling.Observation) {
+	if p.add(name, pod, o) {
+		p.enqueue(ctx, name)
+	}
+}
+
+// add reports whether an observation changes the decision.
+func (p *prober) add(name types.NamespacedName, pod types.UID, o culling.Observation) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.probed[name]
+	if n == nil || n.target.pod != pod {
+		return false
+	}
+	n.record = n.record.Add(o, n.last.Settings)
+	return n.changesDecision(p.clock.Now())
+}
+
+func (n *probed) changesDecision(now time.Time) bool {
+	in := n.last
+	in.Record, in.Now = n.record, now
+	d := culling.Decide(in)
+	return d.Changes(in.Remembered)
+}
+
+// record returns the results of a notebook's probes.
+func (p *prober) record(name types.NamespacedName) culling.Record {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.probed[name]; n != nil {
+		return n.record
+	}
+	return culling.Record{}
+}
+
+// decided stores the input of a decision. It reports whether a probe that ended since
+// changes the decision.
+func (p *prober) decided(name types.NamespacedName, in culling.Input) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.probed[name]
+	if n == nil {
+		return false
+	}
+	newer := n.record != in.Record
+	n.last = in
+	return newer && n.changesDecision(p.clock.Now())
 }

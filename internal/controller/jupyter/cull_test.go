@@ -90,7 +90,7 @@ func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 	s.g.Eventually(func() *metav1.Time { return s.now().Status.CullTime }).Should(HaveValue(Equal(*warned.Status.CullTime)))
 	s.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed)
 
-	s.g.Eventually(s.now).WithTimeout(patience).Should(HaveField("Status.PodName", BeEmpty()))
+	s.ExpectSuspended(t, s.now(), v1alpha1.StateCulled)
 	asked := server.Questions()
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = false })
 	s.g.Eventually(s.now).Should(And(

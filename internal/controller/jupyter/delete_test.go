@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
 // What the cache shows may have been made anew by others meanwhile.
@@ -49,15 +49,10 @@ func TestNothingIsDeletedButWhatWasSeen(t *testing.T) {
 		},
 	})
 	r := New(Dependencies{Client: c, Live: c, Clock: testingclock.NewFakeClock(time.Unix(0, 0))})
-	n := &notebook{
-		State:   reconciler.NewState(v1alpha1.KindJupyter, j, &j.Status.Conditions),
-		Jupyter: j, before: j, name: client.ObjectKeyFromObject(j), pod: pod,
-	}
-	n.set.Status.UpdateRevision = "latest"
-	for _, step := range []step{r.removeIngress, r.update} {
-		if err := step(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+	n := newNotebook(j)
+	n.pod, n.set.Status.UpdateRevision = pod, "latest"
+	if _, err := step.Run(t.Context(), n, r.ensureIngress, r.replacePod); err != nil {
+		t.Fatal(err)
 	}
 	if deleted["nb"] != ingress.UID || deleted["nb-0"] != pod.UID {
 		t.Errorf("deleted by these UIDs: %v", deleted)

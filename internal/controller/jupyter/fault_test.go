@@ -268,17 +268,14 @@ func (s *scene) interfere() {
 	}).WithTimeout(patience).ShouldNot(BeEmpty())
 }
 
-// reasonOf is that of a notebook's condition Ready, of its present generation.
+// reasonOf is the reason of a notebook's state, or else the state, of its present
+// generation.
 func (s *scene) reasonOf(name string) string {
 	var j v1alpha1.Jupyter
 	if err := s.Client.Get(s.t.Context(), keyOf(s.namespace, name), &j); err != nil {
 		return err.Error()
 	}
-	c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionReady)
-	if c == nil || c.ObservedGeneration != j.Generation {
-		return ""
-	}
-	return c.Reason
+	return cluster.Reason(&j)
 }
 
 // children are what belongs to the notebooks, by kind and notebook. What is not called

@@ -19,16 +19,14 @@ func TestANotebookIsLookedAtAgainWhenTheGraceEnds(t *testing.T) {
 	clock := testingclock.NewFakeClock(created.Add(40 * time.Second))
 	r := &Reconciler{Helpers: &reconciler.Helpers{Clock: clock}}
 	j := &v1alpha1.Jupyter{Spec: v1alpha1.JupyterSpec{SchedulingGracePeriodSeconds: new(int32(60))}}
-	n := &notebook{
-		State: reconciler.NewState(v1alpha1.KindJupyter, j, &j.Status.Conditions), Jupyter: j,
-		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)}},
-	}
-	n.Cause = &diagnosis.Cause{Reason: diagnosis.ReasonFailedScheduling}
-	if !r.isInGrace(n) || n.Next != 20*time.Second {
-		t.Errorf("after 40 s of 60 it is looked at in %v", n.Next)
+	n := newNotebook(j)
+	n.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)}}
+	n.findings.Cause = &diagnosis.Cause{Reason: diagnosis.ReasonFailedScheduling}
+	if got := r.graceLeft(n); got != 20*time.Second {
+		t.Errorf("after 40 s of 60, %v are left", got)
 	}
 	clock.Step(20 * time.Second)
-	if r.isInGrace(n) {
-		t.Error("the grace does not end")
+	if got := r.graceLeft(n); got != 0 {
+		t.Errorf("after 60 s, %v are left", got)
 	}
 }

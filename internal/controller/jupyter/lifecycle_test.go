@@ -164,8 +164,8 @@ func TestAChangeWaitsForARestart(t *testing.T) {
 	s.g.Expect(s.pod().UID).To(Equal(first))
 
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = true })
-	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
-	s.g.Eventually(func() string { return s.now().Status.PodName }).Should(BeEmpty())
+	s.ExpectSuspended(t, s.now(), v1alpha1.StateSuspended)
+	s.g.Expect(s.now().Status.PodName).To(BeEmpty())
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = false })
 	s.awaitReady()
 	s.g.Expect(s.pod().Spec.Containers[0].Image).To(Equal("example.org/nb:2"))

@@ -2,11 +2,13 @@ package jupyter
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,44 +16,45 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/pkg/children"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// findPod reads the notebook's pod: the one that its StatefulSet controls. The cache
-// holds it by its labels, which anyone who may change pods can take off; the
-// StatefulSet then knows of one more pod than the cache.
-func (r *Reconciler) findPod(ctx context.Context, n *notebook) error {
+// findPod reads the pod that the StatefulSet controls. The cache selects pods by labels,
+// which users can remove. The StatefulSet then counts a pod that the cache lacks.
+func (r *Reconciler) findPod(ctx context.Context, n *notebook) (step.Result, error) {
 	var pod corev1.Pod
-	err := r.Client.Get(ctx, podKey(n.Jupyter), &pod)
+	err := r.Client.Get(ctx, podKey(n.jupyter), &pod)
 	if apierrors.IsNotFound(err) && n.set.Status.Replicas > 0 {
-		err = r.Live.Get(ctx, podKey(n.Jupyter), &pod)
+		err = r.Live.Get(ctx, podKey(n.jupyter), &pod)
 	}
 	if err == nil && n.set.UID != "" && metav1.IsControlledBy(&pod, &n.set) {
 		n.pod = &pod
 	}
-	return client.IgnoreNotFound(err)
+	return step.Result{}, client.IgnoreNotFound(err)
 }
 
-// podAwaited is how long a pod is waited for before somebody looks what is in its
-// place: a StatefulSet's controller says nothing of a pod of that name.
-const podAwaited = 5 * time.Second
+// conflictAfter is how long a pod may be missing before its name is checked: the
+// StatefulSet controller does not report that another pod has it.
+const conflictAfter = 5 * time.Second
 
-// findIntruder returns the conflict with a pod of somebody else's in the notebook's
-// place, if there is one.
-func (r *Reconciler) findIntruder(ctx context.Context, n *notebook) (*diagnosis.Cause, error) {
-	if n.pod != nil || n.set.UID == "" || n.Stop {
-		return nil, nil
+// findPodConflict returns the conflict with another pod that has the name of the
+// notebook's; nil if there is none.
+func (r *Reconciler) findPodConflict(ctx context.Context, n *notebook) (*diagnosis.Cause, time.Duration, error) {
+	if n.pod != nil || n.set.UID == "" || n.blocked {
+		return nil, 0, nil
 	}
-	if left := podAwaited - r.Clock.Since(r.StartedAt(n.State)); left > 0 && n.StalledBefore() == nil {
-		n.RequeueAfter(left)
-		return nil, nil
+	stalled := meta.IsStatusConditionTrue(n.before.Status.Conditions, v1alpha1.ConditionStalled)
+	if left := conflictAfter - r.Clock.Since(r.startedAt(n)); left > 0 && !stalled {
+		return nil, left, nil
 	}
 	var pod corev1.Pod
-	err := r.Live.Get(ctx, podKey(n.Jupyter), &pod)
+	err := r.Live.Get(ctx, podKey(n.jupyter), &pod)
 	if err != nil || metav1.IsControlledBy(&pod, &n.set) {
-		return nil, client.IgnoreNotFound(err)
+		return nil, 0, client.IgnoreNotFound(err)
 	}
-	n.RequeueAfter(r.RetryRefused(n.State)) // no watch tells of it
-	return new(n.Conflict(children.NewConflict("Pod", &pod))), nil
+	// No watch shows the pod.
+	return new(n.findings.Conflict(children.NewConflict("Pod", &pod))), r.RetryAfter(n.before), nil
 }
 
 func podKey(j *v1alpha1.Jupyter) types.NamespacedName {
@@ -60,35 +63,34 @@ func podKey(j *v1alpha1.Jupyter) types.NamespacedName {
 
 func podName(j *v1alpha1.Jupyter) string { return j.Name + "-0" }
 
-// update replaces a pod that is older than what is asked for: at once if the user
-// wants that, and otherwise only if nothing runs in it that could be lost.
-func (r *Reconciler) update(ctx context.Context, n *notebook) error {
-	pending := func(status metav1.ConditionStatus, reason, message string) {
-		n.updatePending = n.Condition(v1alpha1.ConditionUpdatePending, status, reason, message)
+// replacePod deletes a pod with an older template: at once if the user wants that, and
+// otherwise only if nothing runs in it that could be lost.
+func (r *Reconciler) replacePod(ctx context.Context, n *notebook) (step.Result, error) {
+	pending := func(reason, message string) {
+		n.updatePending = condition(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, reason, message)
 	}
 	switch {
-	case n.Spec.Suspend || !isOutdated(n):
-		pending(metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "the pod is what is asked for")
-		return nil
-	case n.Spec.UpdateStrategy.Type != v1alpha1.JupyterUpdateRecreate && isRunning(n.pod):
-		pending(metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded,
-			"the notebook runs as it was asked for earlier: restart it for the change, by suspending and resuming it for example")
-		return nil
+	case !isOutdated(n):
+		return step.Result{}, nil
+	case n.jupyter.Spec.UpdateStrategy.Type != v1alpha1.JupyterUpdateRecreate && isRunning(n.pod):
+		pending(v1alpha1.ReasonRestartNeeded,
+			"the notebook runs with an older template: to apply the change, restart it, for example by suspending and resuming it")
+		return step.Result{}, nil
 	}
-	pending(metav1.ConditionTrue, v1alpha1.ReasonReplacing, "the pod is being replaced")
+	pending(v1alpha1.ReasonReplacing, "the pod is being replaced")
 	if !n.pod.DeletionTimestamp.IsZero() {
-		return nil
+		return step.Result{}, nil
 	}
-	// Before the pod is deleted: afterwards, a retry could not tell who did it.
-	if err := r.Recorder.Emit(ctx, n.Jupyter, replacedPod(n)); err != nil {
-		return err
+	// Before the deletion: after it, a retry could not know who deleted the pod.
+	if err := r.Writer.Emit(ctx, n.jupyter, replacedPod(n.pod)); err != nil {
+		return step.Result{}, err
 	}
 	err := r.Client.Delete(ctx, n.pod, client.Preconditions{UID: &n.pod.UID, ResourceVersion: &n.pod.ResourceVersion})
-	return client.IgnoreNotFound(err)
+	return step.Result{}, client.IgnoreNotFound(err)
 }
 
-// isOutdated tells whether the pod was made of an earlier template. The StatefulSet's
-// controller says so, as soon as it has seen the latest.
+// isOutdated reports whether the pod has an older template, as the StatefulSet
+// controller says when it has seen the latest.
 func isOutdated(n *notebook) bool {
 	if n.pod == nil || n.set.Status.ObservedGeneration != n.set.Generation || n.set.Status.UpdateRevision == "" {
 		return false
@@ -96,7 +98,7 @@ func isOutdated(n *notebook) bool {
 	return n.pod.Labels[appsv1.ControllerRevisionHashLabelKey] != n.set.Status.UpdateRevision
 }
 
-// serverOf returns what is known of the notebook's container; nil if nothing is.
+// serverOf returns the status of the notebook's container; nil if there is none.
 func serverOf(pod *corev1.Pod) *corev1.ContainerStatus {
 	if pod == nil {
 		return nil
@@ -109,14 +111,37 @@ func serverOf(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// isRunning tells whether there is a process that a user may have work in.
+// isRunning reports whether there is a process in which a user may have work.
 func isRunning(pod *corev1.Pod) bool {
 	server := serverOf(pod)
 	return server != nil && server.State.Running != nil
 }
 
-// hasStarted tells whether the server has passed its startup probe.
+// hasStarted reports whether the server has passed its startup probe.
 func hasStarted(pod *corev1.Pod) bool {
 	server := serverOf(pod)
 	return server != nil && server.Started != nil && *server.Started
+}
+
+// reportFor is how long the creation of a pod or a culling is reported, in case the
+// operator was restarted in between. It is shorter than the life of an Event, so that the
+// API server refuses a second one.
+const reportFor = 10 * time.Minute
+
+func (r *Reconciler) emitCreatedPod(ctx context.Context, n *notebook) error {
+	if n.pod == nil || r.Clock.Since(n.pod.CreationTimestamp.Time) > reportFor {
+		return nil
+	}
+	return r.Writer.Emit(ctx, n.jupyter, events.Event{
+		Type: corev1.EventTypeNormal, Reason: "CreatedPod", Action: "CreatePod",
+		Note: fmt.Sprintf("Pod %s was created", n.pod.Name), Identity: string(n.pod.UID), Since: n.pod.CreationTimestamp.Time,
+	})
+}
+
+func replacedPod(pod *corev1.Pod) events.Event {
+	return events.Event{
+		Type: corev1.EventTypeNormal, Reason: "ReplacedPod", Action: "DeletePod",
+		Note:     fmt.Sprintf("Pod %s is deleted, to be recreated with the current template", pod.Name),
+		Identity: string(pod.UID), Since: pod.CreationTimestamp.Time,
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -39,9 +40,6 @@ func TestAFailureThatLastsIsToldOnce(t *testing.T) {
 			},
 			reason: diagnosis.ReasonResourceConflict,
 		},
-		"a field that is refused while it is suspended": {
-			spec: "{suspend: true, template: {spec: {hostNetwork: true}}}", reason: diagnosis.ReasonInvalidSpec,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,6 +53,44 @@ func TestAFailureThatLastsIsToldOnce(t *testing.T) {
 			version := s.now().ResourceVersion
 			s.g.Consistently(func() string { return s.now().ResourceVersion }).WithTimeout(settled).Should(Equal(version))
 			s.g.Expect(s.warnings()).To(Equal(map[string]int{tc.reason: 1}))
+		})
+	}
+}
+
+func TestASuspendedNotebookReportsItsProblemsWhenItIsResumed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spec    string
+		prepare func(*scene)
+		reason  string
+	}{
+		"a refused template": {
+			spec: "{suspend: true, template: {spec: {hostNetwork: true}}}", reason: diagnosis.ReasonInvalidSpec,
+		},
+		"a name that is taken": {
+			spec: "{suspend: true}", reason: diagnosis.ReasonResourceConflict,
+			prepare: func(s *scene) {
+				s.make(&corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{Name: "nb"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+				})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			if tc.prepare != nil {
+				tc.prepare(s)
+			}
+			s.create(tc.spec)
+			s.ExpectSuspended(t, s.now(), v1alpha1.StateSuspended)
+			version := s.now().ResourceVersion
+			s.g.Consistently(func() string { return s.now().ResourceVersion }).WithTimeout(settled).Should(Equal(version))
+			s.g.Expect(s.events()).To(BeEmpty())
+			s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = false })
+			s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, tc.reason)
+			s.g.Eventually(s.warnings).Should(Equal(map[string]int{tc.reason: 1}))
+			s.g.Expect(kstatus.Of(t, s.now())).To(BeEquivalentTo("Failed"))
 		})
 	}
 }

@@ -9,74 +9,73 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/pkg/condition"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-// setStatus says in memory how the notebook fares.
-func (r *Reconciler) setStatus(n *notebook) {
-	n.Status.ObservedGeneration = n.Generation
-	n.Status.URL = workload.NotebookURL(n.Jupyter)
-	n.Status.PodName, n.Status.NodeName, n.Status.ReadyReplicas = "", "", 0
+// setStatus sets the status in memory, and decides what is reported. It returns when to
+// reconcile again if nothing changes.
+func (r *Reconciler) setStatus(n *notebook) time.Duration {
+	s := &n.jupyter.Status
+	s.URL = workload.NotebookURL(n.jupyter)
+	s.PodName, s.NodeName, s.ReadyReplicas = "", "", 0
 	if n.pod != nil {
-		n.Status.PodName, n.Status.NodeName = n.pod.Name, n.pod.Spec.NodeName
+		s.PodName, s.NodeName = n.pod.Name, n.pod.Spec.NodeName
 	}
 	if kube.IsPodReady(n.pod) {
-		n.Status.ReadyReplicas = 1
+		s.ReadyReplicas = 1
 	}
-	stalled := n.Cause != nil && !r.isInGrace(n)
-	condition.Set(&n.Status.Conditions, n.ready(), r.Clock)
-	r.Stalled(n.State, stalled)
+	grace := r.graceLeft(n)
+	stalled := n.findings.Cause != nil && grace == 0
+	s.StartTime = r.startTime(n, stalled)
 	for _, c := range []metav1.Condition{
-		n.progressing(stalled), n.scheduled(), n.storage(), n.access(), n.updatePending,
+		n.findings.Stalled(stalled), n.progressing(stalled), n.scheduled(), n.storage(), n.access(), n.updatePending,
 	} {
-		condition.Set(&n.Status.Conditions, c, r.Clock)
+		r.Writer.SetCondition(n.jupyter, c)
 	}
 	r.setSuspended(n)
-	r.setUse(n)
-	failure := n.Crash
-	if stalled {
-		failure = n.Cause
-	}
-	n.Status.LastFailure = reconciler.Remember(n.Status.LastFailure, failure, r.Clock.Now())
+	r.setReady(n, stalled)
+	again := r.setUse(n)
+	s.LastFailure = n.findings.Remember(s.LastFailure, stalled, r.Clock.Now())
+	n.report = n.findings.Report(stalled, "the notebook serves at "+s.URL)
+	return step.Sooner(grace, again)
 }
 
-// Times within which what is in the way is nothing out of the ordinary.
 const (
-	probeGrace = time.Minute      // the server is busy
-	mountGrace = 10 * time.Second // a kubelet's caches have not seen what is mounted
+	// probeGrace is how long a busy server may fail its probe.
+	probeGrace = time.Minute
+	// mountGrace is how long a kubelet's caches may lack what a pod mounts.
+	mountGrace = 10 * time.Second
 )
 
-// isInGrace tells whether it is too early to call for help, and has the notebook
-// looked at when it no longer is.
-func (r *Reconciler) isInGrace(n *notebook) bool {
+// graceLeft returns how long the cause may still be a normal part of a start.
+func (r *Reconciler) graceLeft(n *notebook) time.Duration {
+	if n.findings.Cause == nil {
+		return 0
+	}
+	spec := &n.jupyter.Spec
 	var grace time.Duration
-	switch n.Cause.Reason {
+	switch n.findings.Cause.Reason {
 	case diagnosis.ReasonFailedScheduling, diagnosis.ReasonClaimPending:
-		grace = n.Spec.SchedulingGracePeriod()
+		grace = spec.SchedulingGracePeriod()
 	case diagnosis.ReasonUnhealthy:
-		grace = min(probeGrace, n.Spec.ProgressDeadline())
+		grace = min(probeGrace, spec.ProgressDeadline())
 		if !hasStarted(n.pod) {
-			grace = min(workload.NotebookStartup, n.Spec.ProgressDeadline())
+			grace = min(workload.NotebookStartup, spec.ProgressDeadline())
 		}
 	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume:
 		grace = mountGrace
 	}
-	left := grace - r.Clock.Since(r.waitingSince(n))
-	if left <= 0 {
-		return false
-	}
-	n.RequeueAfter(left)
-	return true
+	return max(0, grace-r.Clock.Since(r.waitingSince(n)))
 }
 
-// waitingSince is when what is in the way could first be.
+// waitingSince is the earliest time at which the cause could have occurred.
 func (r *Reconciler) waitingSince(n *notebook) time.Time {
 	if n.pod == nil {
-		return r.StartedAt(n.State)
+		return r.startedAt(n)
 	}
 	since := n.pod.CreationTimestamp.Time
 	after := func(t metav1.Time) {
@@ -84,7 +83,7 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 			since = t.Time
 		}
 	}
-	switch n.Cause.Reason {
+	switch n.findings.Cause.Reason {
 	case diagnosis.ReasonUnhealthy:
 		if c := kube.PodCondition(n.pod, corev1.PodReady); c != nil {
 			after(c.LastTransitionTime)
@@ -100,102 +99,161 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 	return since
 }
 
-// ready follows the readiness of the pod.
-func (n *notebook) ready() metav1.Condition {
-	status, reason, message := metav1.ConditionFalse, v1alpha1.ReasonStarting, "the notebook is being started"
+// startedAt returns when the present start began. It is zero if the start has already
+// exceeded its deadline.
+func (r *Reconciler) startedAt(n *notebook) time.Time {
+	before := &n.before.Status
+	stalled := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionStalled)
 	switch {
-	case n.Spec.Suspend:
-		reason, message = v1alpha1.ReasonSuspended, "set spec.suspend to false to start the notebook"
-	case kube.IsPodReady(n.pod):
-		status, reason, message = metav1.ConditionTrue, v1alpha1.ReasonReady, "the notebook serves at "+n.Status.URL
-	case n.Cause != nil:
-		reason, message = n.Cause.Reason, n.Sentence()
+	case stalled != nil && stalled.Status == metav1.ConditionTrue &&
+		stalled.Reason == diagnosis.ReasonProgressDeadlineExceeded && stalled.ObservedGeneration == n.jupyter.Generation:
+		return time.Time{}
+	case before.StartTime != nil:
+		return before.StartTime.Time
 	}
-	return n.Condition(v1alpha1.ConditionReady, status, reason, message)
+	return r.Clock.Now()
+}
+
+// startTime is nil if the notebook is not starting.
+func (r *Reconciler) startTime(n *notebook, stalled bool) *metav1.Time {
+	if n.jupyter.Spec.Suspend || stalled || kube.IsPodReady(n.pod) {
+		return nil
+	}
+	if start := n.before.Status.StartTime; start != nil {
+		return start
+	}
+	return inSeconds(r.Clock.Now())
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// setReady sets Ready and the state. A suspended notebook has no condition Ready.
+func (r *Reconciler) setReady(n *notebook, stalled bool) {
+	ready := kube.IsPodReady(n.pod)
+	set := func(state v1alpha1.State, reason string) { r.Writer.SetState(n.jupyter, state, reason, stalled) }
+	switch {
+	case n.jupyter.Spec.Suspend:
+		meta.RemoveStatusCondition(&n.jupyter.Status.Conditions, v1alpha1.ConditionReady)
+		switch {
+		case n.pod != nil:
+			set(v1alpha1.StateStopping, n.suspended().Reason)
+		case n.isCulled():
+			set(v1alpha1.StateCulled, "")
+		default:
+			set(v1alpha1.StateSuspended, "")
+		}
+		return
+	case ready && stalled:
+		set(v1alpha1.StateDegraded, n.findings.Cause.Reason)
+	case ready:
+		set(v1alpha1.StateReady, "")
+	case stalled:
+		set(v1alpha1.StateFailing, n.findings.Cause.Reason)
+	case n.findings.Cause != nil:
+		set(v1alpha1.StateStarting, n.findings.Cause.Reason)
+	default:
+		set(v1alpha1.StateStarting, "")
+	}
+	c := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonStarting, "the notebook is starting")
+	if ready {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonReady, "the notebook serves at "+n.jupyter.Status.URL
+	} else if n.findings.Cause != nil {
+		c.Reason, c.Message = n.findings.Cause.Reason, n.findings.Sentence()
+	}
+	r.Writer.SetCondition(n.jupyter, c)
 }
 
 func (n *notebook) progressing(stalled bool) metav1.Condition {
-	status, reason, message := metav1.ConditionFalse, v1alpha1.ReasonReady, "the notebook is what is asked for"
-	switch {
-	case n.Spec.Suspend && n.pod != nil:
-		status, reason, message = metav1.ConditionTrue, v1alpha1.ReasonStopping, "the notebook is being stopped"
-	case n.Spec.Suspend:
-		reason, message = v1alpha1.ReasonSuspended, "the notebook is stopped"
-	case stalled:
-		reason, message = n.Cause.Reason, "see condition Stalled"
-	case kube.IsPodReady(n.pod):
-	default:
-		status, reason, message = metav1.ConditionTrue, v1alpha1.ReasonStarting, "the notebook is being started"
-		if _, failed := n.FailedSince(); failed {
-			reason, message = v1alpha1.ReasonRecovering, "what was in the way is gone; the notebook is being started"
-		}
+	progress := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionProgressing, status, reason, message)
 	}
-	return n.Condition(v1alpha1.ConditionProgressing, status, reason, message)
+	switch {
+	case n.jupyter.Spec.Suspend && n.pod != nil:
+		return progress(metav1.ConditionTrue, v1alpha1.ReasonStopping, "the notebook is stopping")
+	case n.jupyter.Spec.Suspend:
+		return progress(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "the notebook is stopped")
+	case stalled:
+		return progress(metav1.ConditionFalse, n.findings.Cause.Reason, "see condition Stalled")
+	case kube.IsPodReady(n.pod):
+		return progress(metav1.ConditionFalse, v1alpha1.ReasonReady, "the notebook is up to date")
+	case !status.FailingSince(n.before).IsZero():
+		return progress(metav1.ConditionTrue, v1alpha1.ReasonRecovering, "the cause of the failure is gone; the notebook is starting")
+	}
+	return progress(metav1.ConditionTrue, v1alpha1.ReasonStarting, "the notebook is starting")
 }
 
 func (n *notebook) scheduled() metav1.Condition {
+	scheduled := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionPodScheduled, status, reason, message)
+	}
 	if n.pod == nil {
-		return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "there is no pod")
+		return scheduled(metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "there is no pod")
 	}
 	c := kube.PodCondition(n.pod, corev1.PodScheduled)
 	switch {
 	case n.pod.Spec.NodeName != "":
-		return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "on node "+n.pod.Spec.NodeName)
+		return scheduled(metav1.ConditionTrue, v1alpha1.ReasonScheduled, "on node "+n.pod.Spec.NodeName)
 	case c != nil && c.Status == corev1.ConditionFalse:
-		return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionFalse,
-			cmp.Or(c.Reason, corev1.PodReasonUnschedulable), c.Message)
+		return scheduled(metav1.ConditionFalse, cmp.Or(c.Reason, corev1.PodReasonUnschedulable), c.Message)
 	}
-	return n.Condition(v1alpha1.ConditionPodScheduled, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "the scheduler has not seen the pod yet")
+	return scheduled(metav1.ConditionUnknown, v1alpha1.ReasonStarting, "the scheduler has not handled the pod yet")
 }
 
 func (n *notebook) storage() metav1.Condition {
-	name := claimName(n.Jupyter)
-	if name == "" {
-		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonNotRequested, "no storage is asked for")
+	storage := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionStorageReady, status, reason, message)
 	}
-	if c := n.CauseAt("PersistentVolumeClaim", name); c != nil {
-		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, c.Reason, c.Sentence())
+	name := claimName(n.jupyter)
+	if name == "" {
+		return storage(metav1.ConditionTrue, v1alpha1.ReasonNotRequested, "no storage is requested")
+	}
+	if c := n.findings.CauseAt("PersistentVolumeClaim", name); c != nil {
+		return storage(metav1.ConditionFalse, c.Reason, c.Sentence())
 	}
 	switch {
-	case n.claim.UID == "" && !kube.IsPodReady(n.pod) && (n.Stop || n.Spec.Suspend):
-		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "claim "+name+" was not looked at")
+	case n.claim.UID == "" && !kube.IsPodReady(n.pod) && (n.blocked || n.jupyter.Spec.Suspend):
+		return storage(metav1.ConditionUnknown, v1alpha1.ReasonNoPod, "claim "+name+" was not checked")
 	case n.claim.Status.Phase == corev1.ClaimLost:
-		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, diagnosis.ReasonClaimLost, "the volume of claim "+name+" is gone")
-	case n.claim.Status.Phase == corev1.ClaimBound, kube.IsPodReady(n.pod): // a pod that is ready mounts the claim
-		return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
+		return storage(metav1.ConditionFalse, diagnosis.ReasonClaimLost, "the volume of claim "+name+" is gone")
+	case n.claim.Status.Phase == corev1.ClaimBound, kube.IsPodReady(n.pod): // a ready pod has mounted the claim
+		return storage(metav1.ConditionTrue, v1alpha1.ReasonBound, "claim "+name+" is bound")
 	}
-	return n.Condition(v1alpha1.ConditionStorageReady, metav1.ConditionFalse, diagnosis.ReasonClaimPending, "claim "+name+" waits for a volume")
+	return storage(metav1.ConditionFalse, diagnosis.ReasonClaimPending, "claim "+name+" waits for a volume")
 }
 
 func (n *notebook) access() metav1.Condition {
+	access := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionAccessReady, status, reason, message)
+	}
 	for _, kind := range []string{"Service", "Ingress"} {
-		if c := n.CauseAt(kind, n.Name); c != nil {
-			return n.Condition(v1alpha1.ConditionAccessReady, metav1.ConditionFalse, c.Reason, c.Sentence())
+		if c := n.findings.CauseAt(kind, n.name.Name); c != nil {
+			return access(metav1.ConditionFalse, c.Reason, c.Sentence())
 		}
 	}
-	if n.Stop {
-		return n.Condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, v1alpha1.ReasonStarting, "something else is in the way")
+	if n.blocked {
+		return access(metav1.ConditionUnknown, v1alpha1.ReasonStarting, "another cause blocks the start")
 	}
-	return n.Condition(v1alpha1.ConditionAccessReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "reached at "+n.Status.URL)
+	return access(metav1.ConditionTrue, v1alpha1.ReasonReady, "reached at "+n.jupyter.Status.URL)
 }
 
-// setSuspended says of a notebook that never was suspended that it is not since it was
-// created, and not since it was first looked at: what was told of it in between is of
-// this run too.
+// setSuspended dates the condition of a notebook that never was suspended to its
+// creation, not to its first reconcile: earlier Events belong to the first run.
 func (r *Reconciler) setSuspended(n *notebook) {
-	condition.Set(&n.Status.Conditions, n.suspended(), r.Clock)
-	if !n.Spec.Suspend && n.Before(v1alpha1.ConditionSuspended) == nil {
-		meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionSuspended).LastTransitionTime = n.CreationTimestamp
+	r.Writer.SetCondition(n.jupyter, n.suspended())
+	if !n.jupyter.Spec.Suspend && meta.FindStatusCondition(n.before.Status.Conditions, v1alpha1.ConditionSuspended) == nil {
+		meta.FindStatusCondition(n.jupyter.Status.Conditions, v1alpha1.ConditionSuspended).LastTransitionTime = n.jupyter.CreationTimestamp
 	}
 }
 
 func (n *notebook) suspended() metav1.Condition {
 	switch {
-	case !n.Spec.Suspend:
-		return n.Condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "spec.suspend is false")
-	case n.Annotations[v1alpha1.AnnotationCulledAt] != "":
-		return n.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulled,
-			"nobody used the notebook: set spec.suspend to false to start it again")
+	case !n.jupyter.Spec.Suspend:
+		return condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "spec.suspend is false")
+	case n.isCulled():
+		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonCulled,
+			"the notebook was unused: set spec.suspend to false to start it again")
 	}
-	return n.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended, "spec.suspend is true")
+	return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended, "set spec.suspend to false to start the notebook")
 }

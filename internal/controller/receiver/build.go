@@ -1,8 +1,14 @@
 package receiver
 
 import (
+	"cmp"
 	"context"
+	"crypto/x509"
 	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -10,96 +16,351 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/alertmanager"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/discord"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/email"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/log"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/pagerduty"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/teams"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/telegram"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 )
 
-// Sinks are what notifiers are made of, shared by all receivers.
+// Sinks are the parts of notifiers that all receivers share.
 type Sinks struct {
-	// Guarded posts for receivers of a namespace, Open for those of the cluster.
+	// Guarded posts for AlarmReceivers, Open for ClusterAlarmReceivers.
 	Guarded, Open *httppost.Client
-	// Guard is what Guarded dials through.
+	// Guard limits the addresses to which Guarded connects.
 	Guard *dialguard.Guard
 	Log   *log.Notifier
-	// Clock tells when a request is signed.
+	// Clock is for the times of signatures.
 	Clock clock.PassiveClock
 }
 
-// construction is a receiver in the making.
+// construction builds one receiver.
 type construction struct {
-	*Reconciler
-	notify.Receiver
-	// read are the versions of what it is made of.
-	read []string
+	kind     string
+	live     client.Reader
+	sinks    Sinks
+	receiver notify.Receiver
+	// versions are those of the Secrets that were read.
+	versions []string
 }
 
-// build makes the notifier of a receiver. What is the user's to correct is in the
-// verdict.
+// build builds a receiver. The result contains what the user must correct.
 func (r *Reconciler) build(ctx context.Context, object Object, key string) (notify.Receiver, status.Result, error) {
+	b := &construction{kind: r.kind, live: r.Live, sinks: r.Sinks, receiver: notify.Receiver{Key: key}}
+	return b.build(ctx, object)
+}
+
+func (b *construction) build(ctx context.Context, object Object) (notify.Receiver, status.Result, error) {
 	spec := object.ClusterSpec()
-	c := &construction{Reconciler: r, Receiver: notify.Receiver{Key: key}}
 	err := checkAllowedNamespaces(spec.AllowedNamespaces)
 	if err == nil {
-		err = c.sink(ctx, &spec)
+		err = b.notifier(ctx, &spec)
 	}
-	c.Fingerprint = fmt.Sprint(object.GetUID(), object.GetGeneration(), c.read)
-	verdict, err := verdictOf(err)
-	return c.Receiver, verdict, err
+	b.receiver.Fingerprint = fmt.Sprint(object.GetUID(), object.GetGeneration(), b.versions)
+	result, err := resultOf(err)
+	return b.receiver, result, err
 }
 
-// Build makes the notifier of one receiver, apart from any operator: it reads Secrets
-// with the rights of live. What is wrong with the receiver or its Secrets is in the
-// verdict; an error is the API server's.
+// Build builds the notifier of one receiver without an operator. It reads Secrets with the
+// permissions of live. The result contains what the user must correct. An error comes from
+// the API server.
 func Build(ctx context.Context, live client.Reader, sinks Sinks, object Object) (notify.Notifier, status.Result, error) {
 	kind := v1alpha1.KindClusterAlarmReceiver
 	if object.GetNamespace() != "" {
 		kind = v1alpha1.KindAlarmReceiver
 	}
-	r := &Reconciler{kind: kind, Dependencies: Dependencies{Live: live, Sinks: sinks}}
-	receiver, verdict, err := r.build(ctx, object, "")
-	return receiver.Notifier, verdict, err
+	receiver, result, err := (&construction{kind: kind, live: live, sinks: sinks}).build(ctx, object)
+	return receiver.Notifier, result, err
 }
 
-// sink makes what speaks to the one sink that the spec names.
-func (c *construction) sink(ctx context.Context, spec *v1alpha1.ClusterAlarmReceiverSpec) error {
+// notifier builds the notifier of the one type that the spec has.
+func (b *construction) notifier(ctx context.Context, spec *v1alpha1.ClusterAlarmReceiverSpec) error {
 	switch {
 	case spec.Slack != nil:
-		return c.slack(ctx, spec.Slack)
+		return b.slack(ctx, spec.Slack)
 	case spec.Teams != nil:
-		return chat(ctx, c, &spec.Teams.WebhookURLSecretRef, teams.New)
+		return chat(ctx, b, &spec.Teams.WebhookURLSecretRef, teams.New)
 	case spec.Discord != nil:
-		return chat(ctx, c, &spec.Discord.WebhookURLSecretRef, discord.New)
+		return chat(ctx, b, &spec.Discord.WebhookURLSecretRef, discord.New)
 	case spec.Telegram != nil:
-		return c.telegram(ctx, spec.Telegram)
+		return b.telegram(ctx, spec.Telegram)
 	case spec.PagerDuty != nil:
-		return c.pagerDuty(ctx, spec.PagerDuty)
+		return b.pagerDuty(ctx, spec.PagerDuty)
 	case spec.Alertmanager != nil:
-		return c.alertmanager(ctx, spec.Alertmanager)
+		return b.alertmanager(ctx, spec.Alertmanager)
 	case spec.Email != nil:
-		return c.email(ctx, spec.Email)
+		return b.email(ctx, spec.Email)
 	case spec.Webhook != nil:
-		return c.webhook(ctx, spec.Webhook)
+		return b.webhook(ctx, spec.Webhook)
 	default:
-		c.Notifier = c.Sinks.Log
+		b.receiver.Notifier = b.sinks.Log
 		return nil
 	}
 }
 
-// limited is a Notifier that knows how often it may be used.
+// limited is a Notifier with a rate limit.
 type limited interface {
 	notify.Notifier
 	Limit() notify.Limit
 }
 
-func (c *construction) use(n limited) { c.Notifier, c.Limit = n, n.Limit() }
+func (b *construction) use(n limited) { b.receiver.Notifier, b.receiver.Limit = n, n.Limit() }
 
 func checkAllowedNamespaces(selector *metav1.LabelSelector) error {
 	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
 		return fault(v1alpha1.ReasonInvalidMatch, "spec.allowedNamespaces: %v", err)
 	}
 	return nil
+}
+
+// chat builds a notifier that posts to the webhook of a chat.
+func chat[N limited](ctx context.Context, b *construction, ref *v1alpha1.ClusterSecretURLReference, newNotifier func(*httppost.Client, string) (N, error)) error {
+	from := urlIn(ref)
+	raw, err := b.value(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := b.checkURL(raw, from); err != nil {
+		return err
+	}
+	notifier, err := newNotifier(b.client(), raw)
+	if err != nil {
+		return invalidSecret(from, err)
+	}
+	b.use(notifier)
+	return nil
+}
+
+func (b *construction) slack(ctx context.Context, spec *v1alpha1.ClusterSlackReceiver) error {
+	if spec.WebhookURLSecretRef != nil {
+		return chat(ctx, b, spec.WebhookURLSecretRef, slack.New)
+	}
+	from := valueIn(spec.TokenSecretRef)
+	token, err := b.value(ctx, from)
+	if err != nil {
+		return err
+	}
+	api := cmp.Or(string(spec.APIURL), slack.DefaultAPI)
+	if err := b.checkAddress(api); err != nil {
+		return err
+	}
+	bot, err := slack.NewBot(b.client(), slack.BotConfig{API: api, Token: token, Channel: spec.Channel, Clock: b.sinks.Clock})
+	if err != nil {
+		return invalidSecret(from, err)
+	}
+	b.use(bot)
+	return nil
+}
+
+func (b *construction) telegram(ctx context.Context, spec *v1alpha1.ClusterTelegramReceiver) error {
+	from := valueIn(&spec.TokenSecretRef)
+	token, err := b.value(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := b.checkAddress(string(spec.APIURL)); err != nil {
+		return err
+	}
+	notifier, err := telegram.New(b.client(), telegram.Config{
+		URL: string(spec.APIURL), Token: token, ChatID: spec.ChatID, ThreadID: spec.ThreadID,
+	})
+	if err != nil {
+		return invalidSecret(from, err)
+	}
+	b.use(notifier)
+	return nil
+}
+
+func (b *construction) pagerDuty(ctx context.Context, spec *v1alpha1.ClusterPagerDutyReceiver) error {
+	from := valueIn(&spec.RoutingKeySecretRef)
+	key, err := b.value(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := b.checkAddress(string(spec.APIURL)); err != nil {
+		return err
+	}
+	b.receiver.Notifier, err = pagerduty.New(b.client(), pagerduty.Config{
+		URL: string(spec.APIURL), RoutingKey: key, Severity: string(spec.Severity),
+	})
+	if err != nil {
+		return invalidSecret(from, err)
+	}
+	return nil
+}
+
+func (b *construction) alertmanager(ctx context.Context, spec *v1alpha1.ClusterAlertmanagerReceiver) error {
+	server, err := b.server(ctx, &spec.ClusterHTTPServer)
+	if err != nil {
+		return err
+	}
+	b.receiver.Notifier, err = alertmanager.New(server.client, alertmanager.Config{
+		URL: server.url, Headers: server.headers, ResolveAfter: time.Duration(spec.ResolveAfterSeconds) * time.Second,
+	})
+	return err // URL and headers were checked before
+}
+
+func (b *construction) email(ctx context.Context, spec *v1alpha1.ClusterEmailReceiver) error {
+	from := allOf(spec.CredentialsSecretRef)
+	credentials, err := b.all(ctx, from)
+	if err != nil {
+		return err
+	}
+	client, err := b.clientFor(ctx, valueIn(spec.CASecretRef))
+	if err != nil {
+		return err
+	}
+	if err := b.checkHost(spec.Host); err != nil {
+		return err
+	}
+	config := email.Config{
+		Host: spec.Host, Port: spec.Port, TLS: spec.TLS, From: string(spec.From),
+		Username: string(credentials["username"]), Password: string(credentials["password"]),
+	}
+	for _, to := range spec.To {
+		config.To = append(config.To, string(to))
+	}
+	if from.Name != "" && (config.Username == "" || config.Password == "") {
+		return fault(v1alpha1.ReasonInvalidSecret, "Secret %s must have the keys username and password", from.NamespacedName)
+	}
+	notifier, err := email.New(client, config)
+	if err != nil {
+		return fault(v1alpha1.ReasonInvalidSecret, "spec.email: %v", err)
+	}
+	b.use(notifier)
+	return nil
+}
+
+func (b *construction) webhook(ctx context.Context, spec *v1alpha1.ClusterWebhookReceiver) error {
+	server, err := b.server(ctx, &spec.ClusterHTTPServer)
+	if err != nil {
+		return err
+	}
+	from := valueIn(spec.SigningKeySecretRef)
+	key, err := b.value(ctx, from)
+	if err != nil {
+		return err
+	}
+	b.receiver.Notifier, err = webhook.New(server.client, webhook.Config{
+		URL: server.url, Headers: server.headers, Format: spec.Format,
+		Sign: spec.SigningKeySecretRef != nil, SigningKey: key, Clock: b.sinks.Clock,
+	})
+	if err != nil {
+		return invalidSecret(from, err) // URL and headers were checked before
+	}
+	return nil
+}
+
+// server is a ClusterHTTPServer with the values of its Secrets.
+type server struct {
+	client  *httppost.Client
+	url     string
+	headers map[string][]byte
+}
+
+func (b *construction) server(ctx context.Context, spec *v1alpha1.ClusterHTTPServer) (*server, error) {
+	raw, err := b.value(ctx, urlIn(spec.URLSecretRef))
+	if err != nil {
+		return nil, err
+	}
+	raw = cmp.Or(raw, string(spec.URL))
+	if err := b.checkURL(raw, urlIn(spec.URLSecretRef)); err != nil {
+		return nil, err
+	}
+	headers, err := b.headers(ctx, allOf(spec.HeadersSecretRef))
+	if err != nil {
+		return nil, err
+	}
+	client, err := b.clientFor(ctx, valueIn(spec.CASecretRef))
+	if err != nil {
+		return nil, err
+	}
+	return &server{client: client, url: raw, headers: headers}, nil
+}
+
+// checkURL checks a URL. An error names the Secret that contains it.
+func (b *construction) checkURL(raw string, from secretKey) error {
+	if err := b.checkAddress(raw); err != nil {
+		return err
+	}
+	if err := httppost.CheckURL(strings.TrimSpace(raw)); err != nil {
+		return invalidSecret(from, err)
+	}
+	return nil
+}
+
+func (b *construction) headers(ctx context.Context, ref secretKey) (map[string][]byte, error) {
+	headers, err := b.all(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := httppost.NewHeader(headers); err != nil {
+		return nil, invalidSecret(ref, err)
+	}
+	return headers, nil
+}
+
+// clientFor returns the client for this kind of receiver. If the receiver names
+// certificate authorities, the client trusts only these.
+func (b *construction) clientFor(ctx context.Context, ca secretKey) (*httppost.Client, error) {
+	roots, err := b.roots(ctx, ca)
+	if err != nil || roots == nil {
+		return b.client(), err
+	}
+	return b.client().WithRoots(roots), nil
+}
+
+// roots returns the named certificate authorities; nil if there are none.
+func (b *construction) roots(ctx context.Context, ref secretKey) (*x509.CertPool, error) {
+	pem, err := b.value(ctx, ref)
+	if err != nil || ref.Name == "" {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(pem)) {
+		return nil, fault(v1alpha1.ReasonInvalidSecret,
+			"Secret %s: the key %q holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----", ref.NamespacedName, ref.key)
+	}
+	return pool, nil
+}
+
+// client returns the client that can connect to the addresses that this kind of receiver
+// may use.
+func (b *construction) client() *httppost.Client {
+	if b.kind == v1alpha1.KindAlarmReceiver {
+		return b.sinks.Guarded
+	}
+	return b.sinks.Open
+}
+
+// checkAddress refuses a URL with an IP address that the guard would refuse at the first
+// message.
+func (b *construction) checkAddress(raw string) error {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil {
+		return nil // checkURL reports it
+	}
+	return b.checkHost(u.Hostname())
+}
+
+func (b *construction) checkHost(host string) error {
+	addr, err := netip.ParseAddr(host)
+	if b.kind != v1alpha1.KindAlarmReceiver || err != nil || b.sinks.Guard.Check(addr) == nil {
+		return nil
+	}
+	return fault(v1alpha1.ReasonAddressNotAllowed, "the address is in a range that receivers of a namespace may not reach: "+
+		"use a public address, or ask an administrator to allow the range or to create a ClusterAlarmReceiver")
+}
+
+// invalidSecret is the error for a Secret whose values a notifier refuses. The message of
+// a notifier contains no values.
+func invalidSecret(ref secretKey, err error) error {
+	return fault(v1alpha1.ReasonInvalidSecret, "Secret %s: %v", ref.NamespacedName, err)
 }

@@ -1,6 +1,6 @@
-// Package receiver makes AlarmReceivers and ClusterAlarmReceivers ready to be
-// sent to: it reads the Secrets that they name, builds the notifier, and tells
-// the owner how delivery fares. It sends nothing itself.
+// Package receiver configures AlarmReceivers and ClusterAlarmReceivers. It reads their
+// Secrets, builds the notifier, and reports problems of the configuration and of
+// deliveries in the status. It sends nothing itself.
 package receiver
 
 import (
@@ -24,11 +24,11 @@ import (
 
 // Object is an AlarmReceiver or a ClusterAlarmReceiver.
 type Object interface {
-	status.Object
+	status.AlarmObject
 	ClusterSpec() v1alpha1.ClusterAlarmReceiverSpec
 }
 
-// Dispatcher is told of receivers and tells how they fare.
+// Dispatcher sends to the configured receivers and returns the failure of the last delivery.
 type Dispatcher interface {
 	Configure(notify.Receiver)
 	Disable(key string)
@@ -36,31 +36,31 @@ type Dispatcher interface {
 	Failure(key string) *notify.SendError
 }
 
-// SecretWatcher is told which Secrets a receiver depends on, none if it is gone.
+// SecretWatcher watches the Secrets of a receiver: none if it was deleted.
 type SecretWatcher interface {
 	Watch(receiver string, secrets ...types.NamespacedName)
 }
 
-// workers bounds the Secrets read and the status writes under way.
+// workers limits how many Secrets are read and statuses written at the same time.
 const workers = 4
 
-// Reconciler makes the receivers of one kind ready.
+// Reconciler configures the receivers of one kind.
 type Reconciler struct {
 	kind     string
 	newEmpty func() Object
-	reporter *status.Recorder
+	recorder *status.Recorder
 	Dependencies
 }
 
-// Dependencies are what both kinds' reconcilers need.
+// Dependencies of the reconcilers of both kinds.
 type Dependencies struct {
 	Client client.Client
-	// Live reads Secrets from the API server: no cache holds them.
+	// Live reads Secrets from the API server: they are not cached.
 	Live       client.Reader
 	Secrets    SecretWatcher
 	Dispatcher Dispatcher
-	// Reporter makes that of a kind.
-	Reporter func(kind string) *status.Recorder
+	// Recorder returns the recorder of a kind.
+	Recorder func(kind string) *status.Recorder
 	Sinks    Sinks
 }
 
@@ -75,11 +75,11 @@ func NewClusterAlarmReceiver(d Dependencies) *Reconciler {
 }
 
 func newReconciler(kind string, d Dependencies, newEmpty func() Object) *Reconciler {
-	return &Reconciler{kind: kind, newEmpty: newEmpty, reporter: d.Reporter(kind), Dependencies: d}
+	return &Reconciler{kind: kind, newEmpty: newEmpty, recorder: d.Recorder(kind), Dependencies: d}
 }
 
-// SetUp registers the reconciler. changed brings the receivers whose counts or
-// health changed, secrets those Secrets that a receiver may depend on.
+// SetUp registers the reconciler. changed receives the receivers whose counts or
+// deliveries changed, secrets the Secrets that changed.
 func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.GenericEvent) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), r.newEmpty(), secretsField, secretsOf); err != nil {
 		return err
@@ -93,24 +93,24 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.Gener
 		Complete(r)
 }
 
-// Receivers are made ready to be sent to.
+// Receivers are read.
 // +kubebuilder:rbac:groups=bongsu.io,resources=alarmreceivers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarmreceivers,verbs=get;list;watch
 //
-// The status tells their owners how delivery fares.
+// The status shows problems and counts.
 // +kubebuilder:rbac:groups=bongsu.io,resources=alarmreceivers/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clusteralarmreceivers/status,verbs=update
 //
-// Receivers name Secrets with their addresses and tokens: these are read one by one, and
-// the metadata of all is watched for changes. A role cannot be bounded to names that are
-// not known beforehand.
+// Receivers name Secrets with addresses and tokens. These are read one by one. The metadata
+// of all Secrets is watched for changes. A role cannot list names that are not known in
+// advance.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 
-// Reconcile makes one receiver ready, or says why it is not.
+// Reconcile configures one receiver and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
-	return r.reporter.Reconcile(ctx, key, object, r.forget,
+	return r.recorder.Reconcile(ctx, key, object, r.forget,
 		func(ctx context.Context, key string) (status.Result, error) { return r.configure(ctx, object, key) })
 }
 
@@ -119,17 +119,17 @@ func (r *Reconciler) forget(key string) {
 	r.Dispatcher.Forget(key)
 }
 
-// configure hands the receiver to the dispatcher and judges how it fares. Its
-// Secrets are watched from before they are read.
+// configure gives the receiver to the dispatcher. Its Secrets are watched before they are
+// read, so that no change is missed.
 func (r *Reconciler) configure(ctx context.Context, object Object, key string) (status.Result, error) {
 	r.Secrets.Watch(key, namedIn(object.ClusterSpec())...)
-	receiver, verdict, err := r.build(ctx, object, key)
+	receiver, result, err := r.build(ctx, object, key)
 	if err != nil {
 		return status.Result{}, err
 	}
-	if !verdict.Ready() {
+	if !result.Ready() {
 		r.Dispatcher.Disable(key)
-		return verdict, nil
+		return result, nil
 	}
 	r.Dispatcher.Configure(receiver)
 	if failure := r.Dispatcher.Failure(key); failure != nil {

@@ -2,12 +2,17 @@ package receiver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 )
 
 // secretsField indexes receivers by the Secrets that they name.
@@ -66,8 +71,8 @@ func serverSecrets(s *v1alpha1.ClusterHTTPServer) []secretKey {
 	return []secretKey{urlIn(s.URLSecretRef), allOf(s.HeadersSecretRef), valueIn(s.CASecretRef)}
 }
 
-// secretKey is a Secret, of which one key is of interest or all are. Its zero value
-// is none.
+// secretKey names one key of a Secret, or all keys if key is empty. The zero value names
+// none.
 type secretKey struct {
 	types.NamespacedName
 	key string
@@ -116,4 +121,51 @@ func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconc
 		add(&list.Items[i])
 	}
 	return requests
+}
+
+// faultError is a problem that the user must correct before a receiver can be built.
+type faultError struct {
+	result status.Result
+}
+
+// Error implements error.
+func (e *faultError) Error() string { return e.result.Message }
+
+func fault(reason, format string, args ...any) error {
+	return &faultError{status.Result{Reason: reason, Message: fmt.Sprintf(format, args...)}}
+}
+
+// resultOf separates problems that the user must correct from other errors.
+func resultOf(err error) (status.Result, error) {
+	if f, ok := errors.AsType[*faultError](err); ok {
+		return f.result, nil
+	}
+	return status.Result{}, err
+}
+
+// all reads a Secret and records its version. It returns nil if the receiver names none.
+func (b *construction) all(ctx context.Context, ref secretKey) (map[string][]byte, error) {
+	if ref.Name == "" {
+		return nil, nil
+	}
+	var secret corev1.Secret
+	err := b.live.Get(ctx, ref.NamespacedName, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fault(v1alpha1.ReasonSecretNotFound, "Secret %s does not exist: create it, or correct the reference", ref.NamespacedName)
+	}
+	b.versions = append(b.versions, string(secret.UID)+"/"+secret.ResourceVersion)
+	return secret.Data, err
+}
+
+// value reads one key of a Secret. It is empty if the receiver names none.
+func (b *construction) value(ctx context.Context, ref secretKey) (string, error) {
+	data, err := b.all(ctx, ref)
+	if err != nil || ref.Name == "" {
+		return "", err
+	}
+	value, ok := data[ref.key]
+	if !ok {
+		return "", fault(v1alpha1.ReasonSecretNotFound, "Secret %s has no key %q: add it, or name another in the reference", ref.NamespacedName, ref.key)
+	}
+	return string(value), nil
 }

@@ -40,9 +40,11 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
 // Finalizer blocks the deletion of a rule until its copies are deleted or released.
@@ -78,19 +80,21 @@ type Controllers struct {
 // New returns the controllers.
 func New(d Dependencies) *Controllers {
 	s := newStore()
-	recorders := map[string]*events.Recorder{}
+	writers := map[string]*status.Writer{}
 	for kind, controller := range map[string]string{
 		v1alpha1.KindSecretShare: "secretshare-controller", v1alpha1.KindClusterSecretShare: "clustersecretshare-controller",
 	} {
-		recorders[kind] = events.NewRecorder(d.Client, d.Clock, controller)
+		writers[kind] = status.NewWriter(d.Client, d.Clock, controller)
 	}
 	rule := func(kind string, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 		return &Reconciler{
 			kind: kind, newEmpty: newEmpty, newList: newList,
-			client: d.Client, live: d.Live, store: s, clock: d.Clock, recorder: recorders[kind],
+			client: d.Client, live: d.Live, store: s, writer: writers[kind],
 		}
 	}
-	grants := &grantReconciler{client: d.Client, store: s, clock: d.Clock}
+	grants := &grantReconciler{
+		client: d.Client, store: s, writer: status.NewWriter(d.Client, d.Clock, "secretsharegrant-controller"),
+	}
 	secretShares := rule(v1alpha1.KindSecretShare,
 		func() Object { return &v1alpha1.SecretShare{} }, func() client.ObjectList { return &v1alpha1.SecretShareList{} })
 	secretShares.enqueueGrants = grants.enqueue
@@ -104,7 +108,7 @@ func New(d Dependencies) *Controllers {
 		},
 		syncer: &syncer{
 			client: d.Client, live: d.Live, store: s, metrics: newMetrics(d.Metrics, s),
-			recorder: func(kind string) *events.Recorder { return recorders[kind] },
+			recorder: func(kind string) *events.Recorder { return writers[kind].Recorder },
 		},
 	}
 }
@@ -137,7 +141,7 @@ func (c *Controllers) watchStore(_ context.Context, queue workqueue.TypedRateLim
 
 // Object is a SecretShare or a ClusterSecretShare.
 type Object interface {
-	client.Object
+	status.Object
 	CopySpec() *v1alpha1.SecretCopySpec
 	ClusterSource() v1alpha1.ClusterSecretSource
 	ShareStatus() *v1alpha1.SecretShareStatus
@@ -149,11 +153,10 @@ type Reconciler struct {
 	newEmpty func() Object
 	newList  func() client.ObjectList
 
-	client   client.Client
-	live     client.Reader
-	store    *store
-	clock    clock.PassiveClock
-	recorder *events.Recorder
+	client client.Client
+	live   client.Reader
+	store  *store
+	writer *status.Writer
 	// enqueueGrants enqueues the grants for the SecretShares of a namespace. It is nil for
 	// ClusterSecretShares, which need no grant.
 	enqueueGrants func(ctx context.Context, namespace string)
@@ -268,7 +271,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return r.reconcileDeletion(ctx, key, object)
 	case !controllerutil.ContainsFinalizer(object, Finalizer):
 		// Set it before the first copy, because no copy may outlive its rule.
-		return requeueOnConflict(r.patchFinalizer(ctx, object, controllerutil.AddFinalizer))
+		return step.Finish(0, r.patchFinalizer(ctx, object, controllerutil.AddFinalizer))
 	}
 	state, err := r.updatePlan(ctx, key, object)
 	if err != nil {
@@ -331,7 +334,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, key kube.Key, object
 		return r.reportDeletion(ctx, key, object, err)
 	}
 	r.store.forget(key)
-	return requeueOnConflict(client.IgnoreNotFound(r.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer)))
+	return step.Finish(0, client.IgnoreNotFound(r.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer)))
 }
 
 // reportDeletion writes into the status why the rule still exists, and requeues it.

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
 var copyKey = types.NamespacedName{Namespace: "target", Name: "shared"}
@@ -122,6 +126,17 @@ func TestACopyIsCreatedWhenTheConflictingSecretIsDeleted(t *testing.T) {
 	r.converge()
 	r.expectCopy("first")
 	r.expectReady(v1alpha1.ReasonReady)
+	var events eventsv1.EventList
+	r.must(r.List(t.Context(), &events))
+	got := map[string]int{}
+	for _, e := range events.Items {
+		if e.Regarding.Kind == v1alpha1.KindClusterSecretShare {
+			got[e.Reason]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{v1alpha1.ReasonConflict: 1, v1alpha1.ReasonRecovered: 1}, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestASuspendedRuleKeepsItsCopies(t *testing.T) {
@@ -131,7 +146,17 @@ func TestASuspendedRuleKeepsItsCopies(t *testing.T) {
 	r.putSource("second")
 	r.converge()
 	r.expectCopy("first")
-	r.expectReady(v1alpha1.ReasonSuspended)
+	rule, err := r.rule()
+	r.must(err)
+	if got := rule.Status.Summary; got != (v1alpha1.Summary{State: v1alpha1.StateSuspended}) {
+		t.Errorf("the summary is %v", got)
+	}
+	if ready := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		t.Errorf("there is a condition Ready: %v", ready)
+	}
+	if got := kstatus.Of(t, rule); got != "Current" {
+		t.Errorf("kstatus says %s", got)
+	}
 }
 
 func TestTheStatusListsTwentyNamespacesAndCountsAll(t *testing.T) {

@@ -370,7 +370,7 @@ func TestASuspendedRuleDoesNothingUntilItIsResumed(t *testing.T) {
 	rule := s.share("")
 	s.expectSynced(rule, 1)
 	s.patch(rule.DeepCopy(), `{"spec":{"suspend":true}}`)
-	s.expectNotReady(rule, "Suspended")
+	s.ExpectSuspended(t, rule, v1alpha1.StateSuspended)
 	s.update(s.targets[0], "shared", func(o *corev1.Secret) { o.Data["password"] = []byte("x") })
 	s.g.Consistently(s.data(s.targets[0], "shared"), "1s").Should(HaveKeyWithValue("password", []byte("x")))
 	s.patch(rule.DeepCopy(), `{"spec":{"suspend":false}}`)

@@ -7,17 +7,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/pkg/condition"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
+	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
 const (
@@ -26,6 +26,8 @@ const (
 	// maxMessage limits each of their messages, in bytes.
 	maxMessage = 500
 )
+
+const copiesUpToDate = "all copies are up to date"
 
 // retryUnreadable is the delay until sources that could not be read are read again.
 const retryUnreadable = 5 * time.Second
@@ -83,21 +85,25 @@ func (r *Reconciler) updateStatus(ctx context.Context, key kube.Key, object Obje
 		return reconcile.Result{}, nil // the first list of all Secrets enqueues the rule again
 	}
 	before := object.DeepCopyObject().(Object)
-	status := object.ShareStatus()
-	status.ObservedGeneration = object.GetGeneration()
 	if known {
-		state = r.setCounts(status, p, state)
+		state = r.setCounts(object.ShareStatus(), p, state)
 	}
-	condition.Set(&status.Conditions, state.condition(object.GetGeneration()), r.clock)
-	if err := condition.UpdateStatus(ctx, r.client, before, object); err != nil {
-		return requeueOnConflict(err)
+	failing := !isExpected(object, state.Reason)
+	r.setState(object, state, failing)
+	report := status.Report{Recovered: events.Event{Action: "Copy", Note: copiesUpToDate}}
+	if failing {
+		report.Failure = &events.Event{Type: corev1.EventTypeWarning, Reason: state.Reason, Action: "Copy", Note: state.Message}
 	}
-	return r.emitEvent(ctx, object, before, state)
+	next, err := r.writer.Write(ctx, before, object, report)
+	if state.retry {
+		next = step.Sooner(next, retryUnreadable)
+	}
+	return step.Finish(next, err)
 }
 
 // setCounts sets the counts of the status. It returns the problem of the copies if the
 // rule has no other.
-func (r *Reconciler) setCounts(status *v1alpha1.SecretShareStatus, p *plan, state readiness) readiness {
+func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state readiness) readiness {
 	results := r.store.resultsOf(p.key)
 	for _, namespace := range p.ungranted {
 		results[namespace] = syncResult{
@@ -105,29 +111,29 @@ func (r *Reconciler) setCounts(status *v1alpha1.SecretShareStatus, p *plan, stat
 			message: "the namespace has no SecretShareGrant for this SecretShare: ask its owner to create one with " + p.rule.Namespace + " in spec.from",
 		}
 	}
-	status.Conflicted, status.Failed, status.Failing = 0, 0, nil
+	s.Conflicted, s.Failed, s.Failing = 0, 0, nil
 	synced, pending, failing := 0, false, []string(nil)
 	for namespace, found := range results {
 		pending = pending || !found.done
 		synced += found.synced
-		status.Conflicted += int32(found.conflicted)
-		status.Failed += int32(found.failed)
+		s.Conflicted += int32(found.conflicted)
+		s.Failed += int32(found.failed)
 		if !found.ok() {
 			failing = append(failing, namespace)
 		}
 	}
 	if !state.held {
-		status.Sources, status.Desired, status.Synced = int32(len(p.wanted)), int32(p.desired()), int32(synced)
+		s.Sources, s.Desired, s.Synced = int32(len(p.wanted)), int32(p.desired()), int32(synced)
 	}
 	slices.Sort(failing)
 	for _, namespace := range failing[:min(len(failing), maxFailing)] {
 		found := results[namespace]
-		status.Failing = append(status.Failing, v1alpha1.SecretShareFailure{
+		s.Failing = append(s.Failing, v1alpha1.SecretShareFailure{
 			Namespace: namespace, Reason: found.reason, Message: plaintext.Cut(found.message, maxMessage),
 		})
 	}
-	found := evaluateCopies(status, pending)
-	if state.Reason == "" || state.Reason == v1alpha1.ReasonCopying && len(status.Failing) > 0 {
+	found := evaluateCopies(s, pending)
+	if state.Reason == "" || state.Reason == v1alpha1.ReasonCopying && len(s.Failing) > 0 {
 		return found
 	}
 	return state
@@ -135,63 +141,43 @@ func (r *Reconciler) setCounts(status *v1alpha1.SecretShareStatus, p *plan, stat
 
 // evaluateCopies returns the first problem of the copies. pending means that some
 // namespaces are not synced yet.
-func evaluateCopies(status *v1alpha1.SecretShareStatus, pending bool) readiness {
+func evaluateCopies(s *v1alpha1.SecretShareStatus, pending bool) readiness {
 	switch {
-	case len(status.Failing) > 0:
-		first := status.Failing[0]
+	case len(s.Failing) > 0:
+		first := s.Failing[0]
 		return readiness{Reason: first.Reason, Message: fmt.Sprintf("%d of %d copies are up to date; namespace %s: %s",
-			status.Synced, status.Desired, first.Namespace, first.Message)}
-	case pending || status.Synced < status.Desired:
+			s.Synced, s.Desired, first.Namespace, first.Message)}
+	case pending || s.Synced < s.Desired:
 		return readiness{Reason: v1alpha1.ReasonCopying, Message: "copies are being written"}
 	}
 	return readiness{}
 }
 
-func (state readiness) condition(generation int64) metav1.Condition {
-	c := metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue,
-		Reason: v1alpha1.ReasonReady, Message: "all copies are up to date", ObservedGeneration: generation,
+// setState sets the condition Ready and the state. A suspended rule has no such condition.
+func (r *Reconciler) setState(object Object, state readiness, failing bool) {
+	ready := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: copiesUpToDate,
 	}
 	if state.Reason != "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, state.Reason, state.Message
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, state.Reason, state.Message
 	}
-	return c
-}
-
-// emitEvent emits a Warning about the problem of a rule, or its recovery. It requeues the
-// rule when the Warning must be repeated.
-func (r *Reconciler) emitEvent(ctx context.Context, object, before Object, state readiness) (reconcile.Result, error) {
-	ready := meta.FindStatusCondition(object.ShareStatus().Conditions, v1alpha1.ConditionReady)
-	since := ready.LastTransitionTime.Time
-	if isExpected(object, state.Reason) {
-		return reconcile.Result{}, r.emitRecovery(ctx, object, before, state, since)
+	if state.Reason == v1alpha1.ReasonSuspended {
+		meta.RemoveStatusCondition(&object.ShareStatus().Conditions, v1alpha1.ConditionReady)
+	} else {
+		r.writer.SetCondition(object, ready)
 	}
-	err := r.recorder.Emit(ctx, object, events.Event{
-		Type: corev1.EventTypeWarning, Reason: state.Reason, Action: "Copy", Note: state.Message, Since: since,
-	})
-	next := r.recorder.NextRepeat(since)
-	if state.retry {
-		next = min(next, retryUnreadable)
+	name := v1alpha1.StateReady
+	switch {
+	case !object.GetDeletionTimestamp().IsZero():
+		name = v1alpha1.StateDeleting
+	case state.Reason == v1alpha1.ReasonSuspended:
+		name = v1alpha1.StateSuspended
+	case failing:
+		name = v1alpha1.StateFailing
+	case state.Reason == v1alpha1.ReasonCopying:
+		name = v1alpha1.StateCopying
+	case state.Reason != "":
+		name = v1alpha1.StateWaiting
 	}
-	return reconcile.Result{RequeueAfter: next}, err
-}
-
-// emitRecovery emits an Event if the rule is Ready after a Warning.
-func (r *Reconciler) emitRecovery(ctx context.Context, object, before Object, state readiness, since time.Time) error {
-	old := meta.FindStatusCondition(before.ShareStatus().Conditions, v1alpha1.ConditionReady)
-	if state.Reason != "" || old == nil || isExpected(object, old.Reason) {
-		return nil
-	}
-	return r.recorder.Emit(ctx, object, events.Event{
-		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonRecovered, Action: "Copy", Note: "all copies are up to date", Since: since,
-	})
-}
-
-// requeueOnConflict requeues the rule if the cache was older than the object, and returns
-// all other errors.
-func requeueOnConflict(err error) (reconcile.Result, error) {
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: statusDelay}, nil
-	}
-	return reconcile.Result{}, err
+	r.writer.SetState(object, name, ready.Reason, failing)
 }

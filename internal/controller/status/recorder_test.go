@@ -11,19 +11,21 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
 func TestAFailureIsToldOnceAsConditionAndAsEvent(t *testing.T) {
 	name := metav1.ObjectMeta{Name: "told"}
 	inDefault := metav1.ObjectMeta{Name: "told", Namespace: metav1.NamespaceDefault}
 	match := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Kinds: []string{"Pod"}}}}
-	for kind, object := range map[string]status.Object{
+	for kind, object := range map[string]status.AlarmObject{
 		"Alarm": &v1alpha1.Alarm{ObjectMeta: inDefault, Spec: v1alpha1.NamespacedAlarmSpec{
 			AlarmSpec: match, Receivers: []v1alpha1.ReceiverReference{{Name: "ops"}},
 		}},
@@ -83,9 +85,6 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 				if _, writes := w.reconcile(t, verdict); writes != 0 {
 					t.Errorf("%d requests were written", writes)
 				}
-			}
-			if got := w.ready(t).LastTransitionTime; !got.Equal(new(metav1.NewTime(noon))) {
-				t.Errorf("the transition is said to have been at %v", got)
 			}
 		})
 	}
@@ -155,6 +154,69 @@ func TestAFailureThatLastsIsToldAgainEveryFiftyMinutes(t *testing.T) {
 		if got := len(w.events(t)); got != tc.want {
 			t.Errorf("after %v there are %d Events, want %d", tc.after, got, tc.want)
 		}
+	}
+}
+
+// An Event of the first cause must not be repeated when the cause returns, also if the
+// operator was restarted.
+func TestAlternatingCausesOfOneFailureAreReportedOnceEach(t *testing.T) {
+	w := newWorld(t)
+	other := status.Result{Reason: v1alpha1.ReasonReceiverNotReady, Message: "AlarmReceiver ops is not ready"}
+	for i := range 6 {
+		w.clock.SetTime(noon.Add(time.Duration(i) * time.Minute))
+		w.reconcile(t, []status.Result{fails, other}[i%2])
+		w.restart(t)
+	}
+	if diff := cmp.Diff(map[string]int{"Warning ReceiverNotFound": 1, "Warning ReceiverNotReady": 1}, w.told(t)); diff != "" {
+		t.Error(diff)
+	}
+	if got := w.ready(t).LastTransitionTime; !got.Equal(new(metav1.NewTime(noon))) {
+		t.Errorf("lastTransitionTime of Ready is %v, want the time of the first failure", got)
+	}
+	if got := w.status(t).FailingSince; got == nil || !got.Equal(new(metav1.NewTime(noon))) {
+		t.Errorf("failingSince is %v", got)
+	}
+}
+
+func TestTheStateSummarizesTheStatusAndKstatusAgrees(t *testing.T) {
+	notice := counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: "refused: 400", Since: noon}
+	for name, tc := range map[string]struct {
+		result  status.Result
+		notice  bool
+		want    v1alpha1.Summary
+		ready   bool
+		kstatus string
+	}{
+		"ready":     {result: well, want: v1alpha1.Summary{State: v1alpha1.StateReady}, ready: true, kstatus: "Current"},
+		"suspended": {result: suspended, want: v1alpha1.Summary{State: v1alpha1.StateSuspended}, kstatus: "Current"},
+		"degraded": {
+			result: well, notice: true, want: v1alpha1.Summary{State: v1alpha1.StateDegraded, Reason: notice.Reason},
+			ready: true, kstatus: "Current",
+		},
+		"failing": {
+			result: fails, want: v1alpha1.Summary{State: v1alpha1.StateFailing, Reason: fails.Reason, FailingSince: new(metav1.NewTime(noon.Local()))},
+			ready: true, kstatus: "InProgress",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.reconcile(t, fails) // every state follows a failure
+			w.reconcile(t, tc.result)
+			if tc.notice {
+				w.tally.Notify(w.key.String(), notice)
+				w.reconcile(t, tc.result)
+			}
+			got := w.status(t)
+			if diff := cmp.Diff(tc.want, got.Summary); diff != "" {
+				t.Error(diff)
+			}
+			if exists := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady) != nil; exists != tc.ready {
+				t.Errorf("there is a Ready condition: %v", exists)
+			}
+			if got := kstatus.Of(t, w.object); string(got) != tc.kstatus {
+				t.Errorf("kstatus says %s, want %s", got, tc.kstatus)
+			}
+		})
 	}
 }
 
@@ -240,10 +302,22 @@ func TestDegradedGoesAfterFiftyMinutesAlsoIfTheOperatorWasStartedAnew(t *testing
 			if w.degraded(t) == nil || result.RequeueAfter != 30*time.Minute {
 				t.Errorf("after 20 minutes it is %v and comes back in %v", w.degraded(t), result.RequeueAfter)
 			}
+			// The time of the condition stays, whatever happens meanwhile.
+			w.clock.SetTime(noon.Add(30 * time.Minute))
+			w.tally.Notify(w.key.String(), counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: "no such key", Since: noon.Add(30 * time.Minute)})
+			w.reconcile(t, well)
+			if restart {
+				w.restart(t)
+			}
 			w.clock.SetTime(noon.Add(50 * time.Minute))
 			result, _ = w.reconcile(t, well)
+			if got := w.degraded(t); got == nil || !got.LastTransitionTime.Equal(new(metav1.NewTime(noon))) || result.RequeueAfter != 30*time.Minute {
+				t.Errorf("20 minutes after the second it is %v and comes back in %v", got, result.RequeueAfter)
+			}
+			w.clock.SetTime(noon.Add(80 * time.Minute))
+			result, _ = w.reconcile(t, well)
 			if got := w.degraded(t); got != nil || result.RequeueAfter != 0 {
-				t.Errorf("after 50 minutes it is %v and comes back in %v", got, result.RequeueAfter)
+				t.Errorf("50 minutes after the last it is %v and comes back in %v", got, result.RequeueAfter)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ var (
 // world has an object, and an operator that reports on it with its own rights.
 type world struct {
 	cluster  *cluster.Cluster
-	object   status.Object
+	object   status.AlarmObject
 	key      kube.Key
 	clock    *clocktesting.FakePassiveClock
 	tally    *counters.Counters
@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldOf(t, "Alarm", alarm)
 }
 
-func newWorldOf(t *testing.T, kind string, object status.Object) *world {
+func newWorldOf(t *testing.T, kind string, object status.AlarmObject) *world {
 	t.Helper()
 	w := &world{
 		cluster: cluster.Shared(t), object: object, clock: clocktesting.NewFakePassiveClock(noon),
@@ -107,7 +107,7 @@ func (w *world) reconcile(t *testing.T, v status.Result) (reconcile.Result, int6
 
 func (w *world) try(t *testing.T, judge func(context.Context, string) (status.Result, error)) (reconcile.Result, error) {
 	t.Helper()
-	empty := w.object.DeepCopyObject().(status.Object)
+	empty := w.object.DeepCopyObject().(status.AlarmObject)
 	gone := func(key string) { t.Errorf("%s is said to be gone", key) }
 	return w.reporter.Reconcile(t.Context(), w.key, empty, gone, judge)
 }

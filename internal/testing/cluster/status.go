@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega" //nolint:staticcheck // reads as in the tests
 	eventsv1 "k8s.io/api/events/v1"
@@ -11,9 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
-// Object is one of our kinds.
+// Summarized is an object of any of our kinds.
+type Summarized interface {
+	client.Object
+	CommonStatus() v1alpha1.CommonStatus
+}
+
+// Object is an alarm or a receiver.
 type Object interface {
 	client.Object
 	AlarmStatus() *v1alpha1.AlarmStatus
@@ -49,6 +58,38 @@ func (c *Cluster) ExpectNotReady(t testing.TB, o Object, reason string) string {
 		return ready
 	}).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", reason)))
 	return ready.Message
+}
+
+// Reason returns why the present generation of an object is in its state, or else the
+// state. It is empty if the operator has not handled the generation yet.
+func Reason(o Summarized) string {
+	common := o.CommonStatus()
+	if *common.ObservedGeneration != o.GetGeneration() {
+		return ""
+	}
+	return cmp.Or(common.Summary.Reason, string(common.Summary.State))
+}
+
+// ExpectState waits until the present generation of an object is in a state.
+func (c *Cluster) ExpectState(t testing.TB, o Summarized, state v1alpha1.State) {
+	t.Helper()
+	NewWithT(t).Eventually(func() v1alpha1.State {
+		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+		common := o.CommonStatus()
+		if err != nil || *common.ObservedGeneration != o.GetGeneration() {
+			return ""
+		}
+		return common.Summary.State
+	}).WithTimeout(time.Minute).Should(Equal(state))
+}
+
+// ExpectSuspended waits until an object is in a state without work to do: it has no
+// Ready condition and is Current for kstatus.
+func (c *Cluster) ExpectSuspended(t testing.TB, o Summarized, state v1alpha1.State) {
+	t.Helper()
+	c.ExpectState(t, o, state)
+	NewWithT(t).Expect(meta.FindStatusCondition(*o.CommonStatus().Conditions, v1alpha1.ConditionReady)).To(BeNil())
+	NewWithT(t).Expect(kstatus.Of(t, o)).To(BeEquivalentTo("Current"))
 }
 
 // EventsOn returns the Events with the reason that regard an object.

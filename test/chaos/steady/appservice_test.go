@@ -45,7 +45,7 @@ var (
 		{"size: 1\nports: [{name: http, containerPort: 8080}]", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
 		{"size: 2\ndeletionPolicy: Retain", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
 		{"size: 1\nbackup: {exec: {command: [save]}}", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
-		{"size: 2\nsuspend: true", v1alpha1.ConditionReady, v1alpha1.ReasonSuspended},
+		{"size: 2\nsuspend: true", v1alpha1.ConditionAvailable, v1alpha1.ReasonSuspended},
 	}
 )
 

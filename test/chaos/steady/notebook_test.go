@@ -9,7 +9,6 @@ import (
 	"github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -118,8 +117,7 @@ func unsettled(t *testing.T, c *cluster.Cluster) int {
 		if _, err := fmt.Sscanf(j.Name, "nb-%03d", &i); err != nil {
 			t.Fatal(err)
 		}
-		ready := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionReady)
-		return ready != nil && ready.Reason == kinds[kindOf(i)].reason
+		return cluster.Reason(&j) == kinds[kindOf(i)].reason
 	})
 	return len(left)
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,10 +65,7 @@ func awaitShare(t *testing.T, c *cluster.Cluster, rule secretshare.Object, want 
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(rule), rule); err != nil {
 			return "", err
 		}
-		if ready := meta.FindStatusCondition(rule.ShareStatus().Conditions, v1alpha1.ConditionReady); ready != nil {
-			return ready.Reason, nil
-		}
-		return "", nil
+		return cluster.Reason(rule), nil
 	}).Should(gomega.Equal(want), "%T %s", rule, rule.GetName())
 }
 

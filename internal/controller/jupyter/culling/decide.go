@@ -65,7 +65,7 @@ func Decide(in Input) Decision {
 	case in.failing():
 		d.Idle = Condition{metav1.ConditionUnknown, v1alpha1.ReasonProbeFailing, messageUnknown}
 	case !in.fresh():
-		d.Idle, d.CullTime = in.Remembered.Idle.Condition, in.Remembered.CullTime
+		d.Idle, d.CullTime = in.Remembered.Idle, in.Remembered.CullTime
 	default:
 		judge(in, &d)
 	}
@@ -89,12 +89,13 @@ func stopped(in Input) Decision {
 	return d
 }
 
-// forget drops what is of a former start of the notebook, or of a clock that was
+// forget drops what comes from a former start of the notebook, or from a clock that was
 // wrong.
 func (in *Input) forget() {
 	m := &in.Remembered
-	m.Idle.forget(in.Started)
-	m.Responding.forget(in.Started)
+	if m.Probe == nil || m.Probe.Time.Time.Before(in.Started) {
+		m.Idle, m.Responding = notProbed(), notProbed()
+	}
 	if m.CullTime.Before(in.Started) {
 		m.CullTime = time.Time{}
 	}
@@ -132,14 +133,14 @@ func responding(in Input) Condition {
 	case in.Record.failures == 0 && !in.Record.latest.At.IsZero():
 		return Condition{metav1.ConditionTrue, v1alpha1.ReasonResponding, messageResponding}
 	default:
-		return in.Remembered.Responding.Condition
+		return in.Remembered.Responding
 	}
 }
 
 // steady keeps the message of a condition that was written a short while ago: a
 // server that fails now in one way, now in another, must not have each written.
 func (in *Input) steady(c Condition) Condition {
-	was, probe := in.Remembered.Responding.Condition, in.Remembered.Probe
+	was, probe := in.Remembered.Responding, in.Remembered.Probe
 	if was.Status == c.Status && was.Reason == c.Reason && probe != nil && in.Now.Sub(probe.Time.Time).Abs() < heartbeat {
 		return was
 	}

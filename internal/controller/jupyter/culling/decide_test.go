@@ -48,14 +48,9 @@ func record(all ...culling.Observation) culling.Record {
 // warned is what the status says five minutes before culling at a minute.
 func warned(used, cull float64) culling.Memory {
 	return culling.Memory{
-		Idle: culling.Remembered{
-			Condition: culling.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNoActivity, Message: "idle"},
-			Since:     at(cull - 5),
-		},
-		Responding: culling.Remembered{
-			Condition: culling.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResponding, Message: "ok"},
-			Since:     at(1),
-		},
+		Idle:         culling.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNoActivity, Message: "idle"},
+		Responding:   culling.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResponding, Message: "ok"},
+		Probe:        &v1alpha1.ProbeResult{Time: metav1.NewTime(at(cull - 5)), Result: "Success"},
 		LastActivity: at(used),
 		CullTime:     at(cull),
 	}
@@ -299,13 +294,14 @@ func TestWhatIsRememberedChangesSeldom(t *testing.T) {
 			in := culling.Input{Settings: settings, Started: noon, Record: record(unused(40, tc.used)), Now: at(40)}
 			in.Remembered = orNotProbed(culling.Memory{LastActivity: at(30)})
 			first := culling.Decide(in)
-			in.Remembered.Idle = culling.Remembered{Condition: first.Idle, Since: at(2)}
-			in.Remembered.Responding = culling.Remembered{Condition: first.Responding, Since: at(2)}
+			in.Remembered.Idle = first.Idle
+			in.Remembered.Responding = first.Responding
+			in.Remembered.Probe = &v1alpha1.ProbeResult{Time: metav1.NewTime(at(30)), Result: "Success"}
 			got := culling.Decide(in)
 			if minutes(got.LastActivity) != tc.want {
 				t.Errorf("last used at minute %v, want %v", minutes(got.LastActivity), tc.want)
 			}
-			if written := got.Probe != nil; written != (tc.want != 30) {
+			if written := got.Probe != in.Remembered.Probe; written != (tc.want != 30) {
 				t.Errorf("the probe is told of: %v", got.Probe)
 			}
 		})
@@ -319,8 +315,8 @@ func TestAServerThatFailsInManyWaysIsNotWrittenOfEachTime(t *testing.T) {
 	if first.Probe == nil || first.Probe.Result != "Failure" || !strings.Contains(first.Responding.Message, "in time") {
 		t.Fatalf("got %+v", first)
 	}
-	in.Remembered.Responding = culling.Remembered{Condition: first.Responding, Since: at(3)}
-	in.Remembered.Idle = culling.Remembered{Condition: first.Idle, Since: at(3)}
+	in.Remembered.Responding = first.Responding
+	in.Remembered.Idle = first.Idle
 	in.Remembered.Probe = first.Probe
 	other := culling.Observation{Failure: "GET /api/status: the server refused the connection"}
 	for minute := 4; minute < 12; minute++ {

@@ -10,39 +10,32 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Memory is what a status remembers.
+// Memory is what the status contains.
 type Memory struct {
-	Idle, Responding Remembered
+	Idle, Responding Condition
 	// LastActivity and CullTime are zero if there is none.
 	LastActivity, CullTime time.Time
-	Probe                  *v1alpha1.ProbeResult
-}
-
-// Remembered is a condition of a status.
-type Remembered struct {
-	Condition
-
-	// Since is when it last changed its status.
-	Since time.Time
+	// Probe is the one that led to the conditions; nil if there was none.
+	Probe *v1alpha1.ProbeResult
 }
 
 // MemoryOf reads a status.
 func MemoryOf(status *v1alpha1.JupyterStatus) Memory {
 	return Memory{
-		Idle:         rememberedOf(status, v1alpha1.ConditionIdle),
-		Responding:   rememberedOf(status, v1alpha1.ConditionServerResponding),
+		Idle:         conditionOf(status, v1alpha1.ConditionIdle),
+		Responding:   conditionOf(status, v1alpha1.ConditionServerResponding),
 		LastActivity: timeOf(status.LastActivityTime),
 		CullTime:     timeOf(status.CullTime),
 		Probe:        status.LastProbe,
 	}
 }
 
-func rememberedOf(status *v1alpha1.JupyterStatus, kind string) Remembered {
+func conditionOf(status *v1alpha1.JupyterStatus, kind string) Condition {
 	c := meta.FindStatusCondition(status.Conditions, kind)
 	if c == nil {
-		return Remembered{Condition: notProbed()}
+		return notProbed()
 	}
-	return Remembered{Condition{c.Status, c.Reason, c.Message}, c.LastTransitionTime.Time}
+	return Condition{c.Status, c.Reason, c.Message}
 }
 
 func timeOf(t *metav1.Time) time.Time {
@@ -52,20 +45,13 @@ func timeOf(t *metav1.Time) time.Time {
 	return t.Time
 }
 
-// forget drops a condition that speaks of a time before the notebook was started.
-func (r *Remembered) forget(started time.Time) {
-	if r.Since.Before(started) {
-		r.Condition = notProbed()
-	}
-}
-
 // remember says what else the status should keep: with any change all that is known,
 // and otherwise what it has.
 func remember(in Input, d *Decision) {
 	m := in.Remembered
 	d.LastActivity, d.Probe = m.LastActivity, m.Probe
 	used := in.lastUse()
-	changed := d.Idle != m.Idle.Condition || d.Responding != m.Responding.Condition || !d.CullTime.Equal(m.CullTime)
+	changed := d.Idle != m.Idle || d.Responding != m.Responding || !d.CullTime.Equal(m.CullTime)
 	if !changed && !in.stale(used) {
 		return
 	}
@@ -95,6 +81,6 @@ func probeResult(o Observation) *v1alpha1.ProbeResult {
 // remembered.
 func (d *Decision) Changes(m Memory) bool {
 	return d.Warn || d.Cull ||
-		d.Idle != m.Idle.Condition || d.Responding != m.Responding.Condition ||
+		d.Idle != m.Idle || d.Responding != m.Responding ||
 		!d.CullTime.Equal(m.CullTime) || !d.LastActivity.Equal(m.LastActivity)
 }

@@ -161,8 +161,8 @@ func (h *history) probe() culling.Decision {
 // write is the status, to which times are seconds.
 func (h *history) write(d culling.Decision) {
 	next := culling.Memory{
-		Idle:         h.remember(h.status.Idle, d.Idle),
-		Responding:   h.remember(h.status.Responding, d.Responding),
+		Idle:         d.Idle,
+		Responding:   d.Responding,
 		LastActivity: d.LastActivity.Truncate(time.Second),
 		CullTime:     d.CullTime.Truncate(time.Second),
 		Probe:        d.Probe,
@@ -176,13 +176,6 @@ func (h *history) write(d culling.Decision) {
 		h.writes++
 	}
 	h.status = next
-}
-
-func (h *history) remember(was culling.Remembered, c culling.Condition) culling.Remembered {
-	if was.Status == c.Status && was.Reason == c.Reason {
-		return culling.Remembered{Condition: c, Since: was.Since}
-	}
-	return culling.Remembered{Condition: c, Since: h.clock().Truncate(time.Second)}
 }
 
 // judge says what is wrong with culling now.

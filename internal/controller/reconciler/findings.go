@@ -1,0 +1,161 @@
+package reconciler
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
+	"github.com/bongsu-io/bongsu/pkg/children"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/events"
+)
+
+// maxOthers is how many further causes a message names.
+const maxOthers = 5
+
+// Findings are the causes that one reconcile found.
+type Findings struct {
+	// Kind and Owner are of the object that is reconciled.
+	Kind  string
+	Owner status.Object
+	// Known are the causes that steps found before the diagnosis.
+	Known []diagnosis.Cause
+	// Cause is the main reason why the object does not work; nil if nothing is wrong.
+	Cause *diagnosis.Cause
+	// Others are further causes.
+	Others []diagnosis.Cause
+	// Crash is a new crash from which the object has recovered; nil if there is none.
+	Crash *diagnosis.Cause
+}
+
+// Add adds a cause that a step found.
+func (f *Findings) Add(c diagnosis.Cause) { f.Known = append(f.Known, c) }
+
+// Self is the object as diagnosis names it.
+func (f *Findings) Self() diagnosis.Object {
+	return diagnosis.Object{Kind: f.Kind, Name: f.Owner.GetName()}
+}
+
+// Conflict is the cause for a child whose name another object has.
+func (f *Findings) Conflict(c *children.ConflictError) diagnosis.Cause {
+	return diagnosis.Cause{
+		Reason: diagnosis.ReasonResourceConflict, Object: diagnosis.Object{Kind: c.Kind, Name: c.Name},
+		Message: c.Error(), Advice: fmt.Sprintf("rename or delete it, or create the %s under another name", f.Kind), Count: 1,
+	}
+}
+
+// SetCause takes the result of a diagnosis. During a failure, the cause keeps the later
+// of its stages; see [diagnosis.Cause.Stabilize].
+func (f *Findings) SetCause(found diagnosis.Diagnosis, last *v1alpha1.LastFailure) {
+	f.Cause, f.Others = found.Cause, found.Others
+	if f.Cause != nil && !status.FailingSince(f.Owner).IsZero() {
+		f.Cause = new(f.Cause.Stabilize(fromStatus(last)))
+	}
+}
+
+// FindCrash finds a crash that was over before a reconcile could see it. last is the
+// last failure that was reported.
+func (f *Findings) FindCrash(last *v1alpha1.LastFailure, now time.Time, pods ...*corev1.Pod) {
+	crash := diagnosis.LastCrash(pods)
+	if crash != nil && diagnosis.HappenedAfter(fromStatus(last), crash, now) {
+		f.Crash = crash
+	}
+}
+
+// Sentence describes the cause and names the others. There must be a cause.
+func (f *Findings) Sentence() string {
+	text := f.Cause.Sentence()
+	if len(f.Others) == 0 {
+		return text
+	}
+	named := f.Others[:min(len(f.Others), maxOthers)]
+	others := make([]string, len(named), maxOthers+1)
+	for i, c := range named {
+		others[i] = strings.TrimSpace(fmt.Sprintf("%s of %s %s %s", c.Reason, c.Object.Kind, c.Object.Name, c.Container))
+	}
+	if more := len(f.Others) - len(named); more > 0 {
+		others = append(others, fmt.Sprintf("and %d more", more))
+	}
+	return text + " (besides: " + strings.Join(others, ", ") + ")"
+}
+
+// CauseAt returns the cause in an object; nil if there is none.
+func (f *Findings) CauseAt(kind, name string) *diagnosis.Cause {
+	object := diagnosis.Object{Kind: kind, Name: name}
+	if f.Cause != nil && f.Cause.Object == object {
+		return f.Cause
+	}
+	for i := range f.Others {
+		if f.Others[i].Object == object {
+			return &f.Others[i]
+		}
+	}
+	return nil
+}
+
+// Stalled returns the condition of that type.
+func (f *Findings) Stalled(stalled bool) metav1.Condition {
+	if stalled {
+		return metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: f.Cause.Reason, Message: f.Sentence()}
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionStalled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotStalled, Message: "nothing blocks progress",
+	}
+}
+
+// Remember returns the last failure after this reconcile; see [diagnosis.RecordFailure].
+func (f *Findings) Remember(last *v1alpha1.LastFailure, stalled bool, now time.Time) *v1alpha1.LastFailure {
+	failure := f.Crash
+	if stalled {
+		failure = f.Cause
+	}
+	return toStatus(diagnosis.RecordFailure(fromStatus(last), failure, now))
+}
+
+// Report returns the Events for the findings. recovered is the note of the Event that
+// the object works again.
+func (f *Findings) Report(stalled bool, recovered string) status.Report {
+	r := status.Report{Recovered: events.Event{Action: "Start", Note: recovered}}
+	if f.Crash != nil {
+		e := warning(f.Crash)
+		e.Since = f.Crash.Time
+		r.Changes = append(r.Changes, e)
+	}
+	if stalled {
+		r.Failure = new(warning(f.Cause))
+	}
+	return r
+}
+
+func warning(c *diagnosis.Cause) events.Event {
+	reason := c.Reason
+	if reason == diagnosis.ReasonFailedCreate && c.Object.Kind == "StatefulSet" {
+		reason = "FailedToCreatePod"
+	}
+	return events.Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "Start", Note: c.Sentence(), Identity: c.Identity()}
+}
+
+func fromStatus(l *v1alpha1.LastFailure) *diagnosis.Failure {
+	if l == nil {
+		return nil
+	}
+	return &diagnosis.Failure{
+		Reason: l.Reason, Message: l.Message, Object: diagnosis.Object(l.Object), Container: l.Container, ExitCode: l.ExitCode,
+		FirstTime: l.FirstTime, LastTime: l.LastTime, Count: l.Count,
+	}
+}
+
+func toStatus(f *diagnosis.Failure) *v1alpha1.LastFailure {
+	if f == nil {
+		return nil
+	}
+	return &v1alpha1.LastFailure{
+		Reason: f.Reason, Message: f.Message, Object: v1alpha1.FailureObject(f.Object), Container: f.Container, ExitCode: f.ExitCode,
+		FirstTime: f.FirstTime, LastTime: f.LastTime, Count: f.Count,
+	}
+}
