@@ -60,6 +60,8 @@ type SecretShareGrantStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	Summary `json:",inline"`
+
 	// synced is the number of copies that are up to date.
 	// +optional
 	Synced int32 `json:"synced"`
@@ -118,8 +120,8 @@ type WaitingCopy struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,shortName=ssgrant,categories={bongsu,all}
-// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="FROM",type=string,JSONPath=`.spec.from[*].namespace`
 // +kubebuilder:printcolumn:name="TO",type=string,JSONPath=`.spec.to[*].name`
 // +kubebuilder:printcolumn:name="SYNCED",type=integer,JSONPath=`.status.synced`

@@ -2049,6 +2049,7 @@ func (in *SecretShareGrantStatus) DeepCopyInto(out *SecretShareGrantStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	in.Summary.DeepCopyInto(&out.Summary)
 	if in.SyncedCopies != nil {
 		in, out := &in.SyncedCopies, &out.SyncedCopies
 		*out = make([]GrantedCopy, len(*in))

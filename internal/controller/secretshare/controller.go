@@ -92,7 +92,9 @@ func New(d Dependencies) *Controllers {
 			client: d.Client, live: d.Live, store: s, writer: writers[kind],
 		}
 	}
-	grants := &grantReconciler{client: d.Client, store: s, clock: d.Clock}
+	grants := &grantReconciler{
+		client: d.Client, store: s, writer: status.NewWriter(d.Client, d.Clock, "secretsharegrant-controller"),
+	}
 	secretShares := rule(v1alpha1.KindSecretShare,
 		func() Object { return &v1alpha1.SecretShare{} }, func() client.ObjectList { return &v1alpha1.SecretShareList{} })
 	secretShares.enqueueGrants = grants.enqueue

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,9 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/pkg/condition"
+	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -32,7 +33,7 @@ const maxListedCopies = 50
 type grantReconciler struct {
 	client client.Client
 	store  *store
-	clock  clock.PassiveClock
+	writer *status.Writer
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
@@ -85,9 +86,20 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	before := grant.DeepCopy()
-	setCopies(&grant, copies)
-	condition.Set(&grant.Status.Conditions, grantCondition(&grant, copies), r.clock)
-	return step.Finish(0, condition.UpdateStatus(ctx, r.client, before, &grant))
+	setCopies(&grant.Status, copies)
+	ready := grantCondition(&grant.Status, copies)
+	r.writer.SetCondition(&grant, ready)
+	report := status.Report{Recovered: events.Event{Action: "Copy", Note: copiesUpToDate}}
+	switch {
+	case ready.Status == metav1.ConditionTrue:
+		r.writer.SetState(&grant, v1alpha1.StateReady, ready.Reason, false)
+	case ready.Reason == v1alpha1.ReasonCopying:
+		r.writer.SetState(&grant, v1alpha1.StateCopying, ready.Reason, false)
+	default:
+		r.writer.SetState(&grant, v1alpha1.StateFailing, ready.Reason, true)
+		report.Failure = &events.Event{Type: corev1.EventTypeWarning, Reason: ready.Reason, Action: "Copy", Note: ready.Message}
+	}
+	return step.Finish(r.writer.Write(ctx, before, &grant, report))
 }
 
 // readCopies returns the copies that concern a grant, in order of their names. It returns
@@ -211,21 +223,19 @@ func (s *store) problemOf(state *ruleState, result syncResult, name types.Namesp
 }
 
 // setCopies sets the counts and lists of the status.
-func setCopies(grant *v1alpha1.SecretShareGrant, copies []grantedCopy) {
-	status := &grant.Status
-	status.ObservedGeneration = grant.Generation
-	status.Synced, status.Waiting, status.SyncedCopies, status.WaitingCopies = 0, 0, nil, nil
+func setCopies(s *v1alpha1.SecretShareGrantStatus, copies []grantedCopy) {
+	s.Synced, s.Waiting, s.SyncedCopies, s.WaitingCopies = 0, 0, nil, nil
 	for _, c := range copies {
 		if c.problem.reason == "" {
-			status.Synced++
-			if len(status.SyncedCopies) < maxListedCopies {
-				status.SyncedCopies = append(status.SyncedCopies, c.GrantedCopy)
+			s.Synced++
+			if len(s.SyncedCopies) < maxListedCopies {
+				s.SyncedCopies = append(s.SyncedCopies, c.GrantedCopy)
 			}
 			continue
 		}
-		status.Waiting++
-		if len(status.WaitingCopies) < maxListedCopies {
-			status.WaitingCopies = append(status.WaitingCopies, v1alpha1.WaitingCopy{
+		s.Waiting++
+		if len(s.WaitingCopies) < maxListedCopies {
+			s.WaitingCopies = append(s.WaitingCopies, v1alpha1.WaitingCopy{
 				GrantedCopy: c.GrantedCopy, Reason: c.problem.reason, Message: plaintext.Cut(c.problem.message, maxMessage),
 			})
 		}
@@ -234,12 +244,11 @@ func setCopies(grant *v1alpha1.SecretShareGrant, copies []grantedCopy) {
 
 // grantCondition returns the Ready condition of a grant. Copies that the owner of the grant
 // or of the SecretShare has excluded do not make it False.
-func grantCondition(grant *v1alpha1.SecretShareGrant, copies []grantedCopy) metav1.Condition {
+func grantCondition(s *v1alpha1.SecretShareGrantStatus, copies []grantedCopy) metav1.Condition {
 	c := metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: grant.Generation,
-		Reason: v1alpha1.ReasonReady, Message: "all copies that the grant allows are up to date",
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: copiesUpToDate,
 	}
-	if grant.Status.Synced == 0 {
+	if s.Synced == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonUnused, "no SecretShare of the namespaces in spec.from has written a copy that the grant allows"
 	}
 	for _, found := range copies {
@@ -248,7 +257,7 @@ func grantCondition(grant *v1alpha1.SecretShareGrant, copies []grantedCopy) meta
 		default:
 			c.Status, c.Reason = metav1.ConditionFalse, found.problem.reason
 			c.Message = fmt.Sprintf("%d copies are not up to date; Secret %s of SecretShare %s: %s",
-				grant.Status.Waiting, found.Name, found.SecretShare, found.problem.message)
+				s.Waiting, found.Name, found.SecretShare, found.problem.message)
 			return c
 		}
 	}

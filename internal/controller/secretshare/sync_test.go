@@ -541,9 +541,8 @@ func TestTheStatusOfAGrantCountsAllCopiesAndListsTheFirst(t *testing.T) {
 		}
 		copies = append(copies, c)
 	}
-	var grant v1alpha1.SecretShareGrant
-	setCopies(&grant, copies)
-	status := grant.Status
+	var status v1alpha1.SecretShareGrantStatus
+	setCopies(&status, copies)
 	if status.Synced != 60 || status.Waiting != 60 || len(status.SyncedCopies) != maxListedCopies || len(status.WaitingCopies) != maxListedCopies {
 		t.Errorf("%d synced and %d waiting, %d and %d listed", status.Synced, status.Waiting, len(status.SyncedCopies), len(status.WaitingCopies))
 	}
