@@ -89,7 +89,7 @@ func TestAlarmSendHoldsAnAlarmReceiverToPublicAddresses(t *testing.T) {
 	file, kubeconfig := manifest(t, "Alarm", "crashes", crashes), inContext(t, c, ns)
 	for _, name := range []string{"literal", "AlarmReceiver/named"} {
 		code, out, errOut := runs(t, "alarm", "send", "-f", file, "--to", name, "--kubeconfig", kubeconfig)
-		if code != exitError || !strings.Contains(errOut, "receivers of a namespace may not reach") || out != "" || len(to.Requests()) > 0 {
+		if code != exitError || !strings.Contains(errOut, "may not use addresses in this range") || out != "" || len(to.Requests()) > 0 {
 			t.Errorf("%s: exit code %d: %s%s", name, code, out, errOut)
 		}
 	}

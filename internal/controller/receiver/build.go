@@ -355,8 +355,8 @@ func (b *construction) checkHost(host string) error {
 	if b.kind != v1alpha1.KindAlarmReceiver || err != nil || b.sinks.Guard.Check(addr) == nil {
 		return nil
 	}
-	return fault(v1alpha1.ReasonAddressNotAllowed, "the address is in a range that an AlarmReceiver may not use: "+
-		"use a public address, or ask an administrator for a ClusterAlarmReceiver or to allow the range")
+	return fault(v1alpha1.ReasonAddressNotAllowed, "AlarmReceivers may not use addresses in this range: "+
+		"use a public one, or ask an administrator to allow the range or to create a ClusterAlarmReceiver")
 }
 
 // invalidSecret is the error for a Secret whose values a notifier refuses. The message of

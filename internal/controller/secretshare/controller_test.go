@@ -154,7 +154,7 @@ func TestASuspendedRuleKeepsItsCopies(t *testing.T) {
 	if ready := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		t.Errorf("there is a condition Ready: %v", ready)
 	}
-	if got := kstatus.Of(t, rule); got != "Current" {
+	if got := kstatus.Compute(t, rule); got != "Current" {
 		t.Errorf("kstatus says %s", got)
 	}
 }

@@ -213,7 +213,7 @@ func TestTheStateSummarizesTheStatusAndKstatusAgrees(t *testing.T) {
 			if exists := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady) != nil; exists != tc.ready {
 				t.Errorf("there is a Ready condition: %v", exists)
 			}
-			if got := kstatus.Of(t, w.object); string(got) != tc.kstatus {
+			if got := kstatus.Compute(t, w.object); string(got) != tc.kstatus {
 				t.Errorf("kstatus says %s, want %s", got, tc.kstatus)
 			}
 		})

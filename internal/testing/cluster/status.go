@@ -89,7 +89,7 @@ func (c *Cluster) ExpectSuspended(t testing.TB, o Summarized, state v1alpha1.Sta
 	t.Helper()
 	c.ExpectState(t, o, state)
 	NewWithT(t).Expect(meta.FindStatusCondition(*o.CommonStatus().Conditions, v1alpha1.ConditionReady)).To(BeNil())
-	NewWithT(t).Expect(kstatus.Of(t, o)).To(BeEquivalentTo("Current"))
+	NewWithT(t).Expect(kstatus.Compute(t, o)).To(BeEquivalentTo("Current"))
 }
 
 // EventsOn returns the Events with the reason that regard an object.

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Of computes the status of an object.
-func Of(t testing.TB, o client.Object) status.Status {
+// Compute returns the status of an object.
+func Compute(t testing.TB, o client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
