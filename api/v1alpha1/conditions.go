@@ -86,6 +86,12 @@ const (
 	ReasonCopyFailed = "CopyFailed"
 )
 
+// Reasons of the Ready condition of SecretShareGrant that SecretShare does not have.
+const (
+	// ReasonUnused: no SecretShare wants to write a copy that the grant allows.
+	ReasonUnused = "Unused"
+)
+
 // Reasons of the Degraded condition of alarms and receivers, and of Events that report a
 // single occurrence.
 const (

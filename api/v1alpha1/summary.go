@@ -9,18 +9,18 @@ type State string
 
 // States. Each kind has some of them.
 const (
-	// StateReady: the object does what its spec asks for.
+	// StateReady: the object works as its spec requires.
 	StateReady State = "Ready"
-	// StateDegraded: the object works, but something is wrong.
+	// StateDegraded: the object works, but not completely.
 	StateDegraded State = "Degraded"
 	// StateStarting: a notebook or app is starting.
 	StateStarting State = "Starting"
-	// StateUpdating: enough pods of an app are available; others are being replaced,
-	// created or removed.
+	// StateUpdating: enough pods of an app are available. Others are being replaced, created
+	// or removed.
 	StateUpdating State = "Updating"
 	// StateCopying: copies of Secrets are being written or removed.
 	StateCopying State = "Copying"
-	// StateWaiting: there is no Secret to share yet.
+	// StateWaiting: no Secret to share exists yet.
 	StateWaiting State = "Waiting"
 	// StateFailing: the object does not work. The reason says why.
 	StateFailing State = "Failing"
@@ -28,7 +28,7 @@ const (
 	StateStopping State = "Stopping"
 	// StateSuspended: spec.suspend is true.
 	StateSuspended State = "Suspended"
-	// StateCulled: a notebook was stopped because it was unused.
+	// StateCulled: a notebook was stopped because it was idle.
 	StateCulled State = "Culled"
 	// StateDeleting: the object is being deleted.
 	StateDeleting State = "Deleting"
@@ -41,14 +41,14 @@ type Summary struct {
 	// +optional
 	State State `json:"state,omitempty"`
 
-	// reason why the object is in this state: the reason of one of its conditions. Empty
-	// if the state says it all.
+	// reason for the state: the reason of one of the conditions. It is empty if the state
+	// needs no reason.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 
-	// failingSince is when the object began to fail. Absent if it does not fail. It
-	// stays while the cause changes and while the object recovers.
+	// failingSince is when the object began to fail. It stays while the cause changes and
+	// while the object recovers. It is absent if the object does not fail.
 	// +optional
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
 }
@@ -87,6 +87,11 @@ func (s *SecretShare) CommonStatus() CommonStatus { return s.Status.common() }
 
 // CommonStatus returns the fields of the status that every kind has.
 func (s *ClusterSecretShare) CommonStatus() CommonStatus { return s.Status.common() }
+
+// CommonStatus returns the fields of the status that every kind has.
+func (g *SecretShareGrant) CommonStatus() CommonStatus {
+	return CommonStatus{&g.Status.ObservedGeneration, &g.Status.Conditions, &g.Status.Summary}
+}
 
 // CommonStatus returns the fields of the status that every kind has.
 func (j *Jupyter) CommonStatus() CommonStatus {

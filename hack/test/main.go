@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	command := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...) //nolint:gosec // the developer's own flags
+	command := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...) //nolint:noctx // an interrupt in the terminal reaches it too
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()
 	if err == nil {
@@ -141,7 +141,7 @@ func (r *results) endPackage(e event) {
 				r.failed = append(r.failed, e.Package+" "+name)
 			}
 		}
-		if len(r.failed) == 0 || !strings.HasPrefix(r.failed[len(r.failed)-1], e.Package+" ") {
+		if !slices.ContainsFunc(r.failed, func(f string) bool { return strings.HasPrefix(f, e.Package+" ") }) {
 			r.failed = append(r.failed, e.Package)
 		}
 		r.print(whole + "\n")

@@ -25,11 +25,11 @@ func TestOutput(t *testing.T) {
 			in: `
 {"Action":"output","Package":"a.io/p","Test":"TestA","Output":"    a_test.go:1: lost\n"}
 {"Action":"fail","Package":"a.io/p","Test":"TestA","Elapsed":0.2}
-{"Action":"output","Package":"a.io/p","Output":"FAIL\n"}
+{"Action":"output","Package":"a.io/p","Output":"exit status 1\n"}
 {"Action":"output","Package":"a.io/p","Output":"FAIL\ta.io/p\t1.6s\n"}
 {"Action":"fail","Package":"a.io/p","Elapsed":1.6}
 `,
-			want: "    a_test.go:1: lost\nFAIL\nFAIL\ta.io/p\t1.6s\n\nFailed:\n  a.io/p TestA\n",
+			want: "    a_test.go:1: lost\nexit status 1\nFAIL\ta.io/p\t1.6s\n\nFailed:\n  a.io/p TestA\n",
 		},
 		"a test that does not end shows its output": {
 			in: `

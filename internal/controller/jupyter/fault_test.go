@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -179,11 +180,12 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	for _, o := range foreign {
 		s.make(o)
 	}
-	s.g.Eventually(func() (corev1.PersistentVolumeClaimPhase, error) {
+	// Afterwards, Kubernetes changes the claim no more.
+	s.g.Eventually(func() (corev1.PersistentVolumeClaim, error) {
 		claim := foreign[2].(*corev1.PersistentVolumeClaim)
 		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
-		return claim.Status.Phase, err
-	}).Should(Equal(corev1.ClaimBound))
+		return *claim, err
+	}).Should(And(HaveField("Status.Phase", corev1.ClaimBound), HaveField("Finalizers", Not(BeEmpty()))))
 	before := s.contents(foreign)
 
 	f := &faults{met: map[string]int{}}
@@ -212,7 +214,7 @@ func TestNotebooksConvergeThroughFaultsOfEveryOperation(t *testing.T) {
 	}
 	slices.Sort(expected)
 	s.g.Eventually(s.children).WithTimeout(patience).Should(Equal(expected))
-	s.g.Expect(s.contents(foreign)).To(Equal(before), "an object of another owner was changed")
+	s.g.Expect(s.contents(foreign)).To(Equal(before), "what is foreign was touched")
 	s.g.Eventually(s.allEvents).Should(And(
 		HaveKeyWithValue("taken "+diagnosis.ReasonResourceConflict, 1),
 		HaveKeyWithValue("unschedulable "+diagnosis.ReasonFailedScheduling, 1),
@@ -311,22 +313,32 @@ func (s *scene) children() []string {
 	return found
 }
 
-// contents returns the objects as JSON, without their statuses: the controller manager
-// changes the status of a claim.
+// versions are those of objects as they are now.
+func (s *scene) versions(objects []client.Object) []string {
+	s.t.Helper()
+	var versions []string
+	for _, o := range objects {
+		s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+		versions = append(versions, o.GetName()+" "+string(o.GetUID())+" "+o.GetResourceVersion())
+	}
+	return versions
+}
+
+// contents are those of objects as they are now. Kubernetes changes the status of a claim
+// when a pod uses it, so the status does not count.
 func (s *scene) contents(objects []client.Object) []string {
 	s.t.Helper()
 	var contents []string
 	for _, o := range objects {
-		s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		u := &unstructured.Unstructured{}
+		gvk, err := s.Client.GroupVersionKindFor(o)
 		s.g.Expect(err).NotTo(HaveOccurred())
-		u := &unstructured.Unstructured{Object: content}
-		u.SetManagedFields(nil)
+		u.SetGroupVersionKind(gvk)
+		s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(o), u)).To(Succeed())
 		u.SetResourceVersion("")
-		delete(content, "status")
-		text, err := u.MarshalJSON()
-		s.g.Expect(err).NotTo(HaveOccurred())
-		contents = append(contents, string(text))
+		u.SetManagedFields(nil)
+		delete(u.Object, "status")
+		contents = append(contents, fmt.Sprint(u.Object))
 	}
 	return contents
 }

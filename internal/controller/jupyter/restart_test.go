@@ -59,14 +59,3 @@ func (s *scene) attemptsToTell(since time.Time) []audit.Request {
 	}
 	return attempts
 }
-
-// versions returns the present resource versions of objects.
-func (s *scene) versions(objects []client.Object) []string {
-	s.t.Helper()
-	var versions []string
-	for _, o := range objects {
-		s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
-		versions = append(versions, o.GetName()+" "+string(o.GetUID())+" "+o.GetResourceVersion())
-	}
-	return versions
-}

@@ -68,9 +68,11 @@ type Dependencies struct {
 	Metrics prometheus.Registerer
 }
 
-// Controllers are the reconcilers of both kinds, and the syncer that they share.
+// Controllers are the reconcilers of both kinds, the syncer that they share, and the
+// reconciler of grants.
 type Controllers struct {
 	rules  []*Reconciler
+	grants *grantReconciler
 	syncer *syncer
 	store  *store
 }
@@ -90,11 +92,17 @@ func New(d Dependencies) *Controllers {
 			client: d.Client, live: d.Live, store: s, writer: writers[kind],
 		}
 	}
+	grants := &grantReconciler{
+		client: d.Client, store: s, writer: status.NewWriter(d.Client, d.Clock, "secretsharegrant-controller"),
+	}
+	secretShares := rule(v1alpha1.KindSecretShare,
+		func() Object { return &v1alpha1.SecretShare{} }, func() client.ObjectList { return &v1alpha1.SecretShareList{} })
+	secretShares.enqueueGrants = grants.enqueue
 	return &Controllers{
-		store: s,
+		store:  s,
+		grants: grants,
 		rules: []*Reconciler{
-			rule(v1alpha1.KindSecretShare,
-				func() Object { return &v1alpha1.SecretShare{} }, func() client.ObjectList { return &v1alpha1.SecretShareList{} }),
+			secretShares,
 			rule(v1alpha1.KindClusterSecretShare,
 				func() Object { return &v1alpha1.ClusterSecretShare{} }, func() client.ObjectList { return &v1alpha1.ClusterSecretShareList{} }),
 		},
@@ -114,6 +122,9 @@ func (c *Controllers) SetUp(mgr ctrl.Manager) error {
 		if err := r.SetUp(mgr); err != nil {
 			return err
 		}
+	}
+	if err := c.grants.SetUp(mgr); err != nil {
+		return err
 	}
 	return builder.TypedControllerManagedBy[workItem](mgr).
 		Named("secretcopy").
@@ -146,6 +157,9 @@ type Reconciler struct {
 	live   client.Reader
 	store  *store
 	writer *status.Writer
+	// enqueueGrants enqueues the grants for the SecretShares of a namespace. It is nil for
+	// ClusterSecretShares, which need no grant.
+	enqueueGrants func(ctx context.Context, namespace string)
 }
 
 // SetUp registers the reconciler.
@@ -157,7 +171,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.allRules), builder.WithPredicates(namespaceChanged)).
 		WatchesRawSource(source.Func(r.watchStore))
 	if r.kind == v1alpha1.KindSecretShare {
-		b = b.Watches(&v1alpha1.SecretShareGrant{}, handler.EnqueueRequestsFromMapFunc(r.grantedRules))
+		b = b.Watches(&v1alpha1.SecretShareGrant{}, handler.EnqueueRequestsFromMapFunc(r.grantedRules), builder.WithPredicates(kube.SpecChanged))
 	}
 	return b.Complete(r)
 }
@@ -231,14 +245,19 @@ func (r *Reconciler) listRules(ctx context.Context, opts ...client.ListOption) [
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretshares/status,verbs=update
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares/status,verbs=update
 //
-// A grant allows SecretShares of other namespaces to copy to its namespace.
+// A grant allows SecretShares of other namespaces to copy to its namespace. Its status shows
+// the state of the copies.
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretsharegrants,verbs=list;watch
+// +kubebuilder:rbac:groups=bongsu.io,resources=secretsharegrants/status,verbs=update
 //
 // The names and labels of namespaces decide which of them get copies.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // Reconcile makes a plan for one rule and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if r.enqueueGrants != nil {
+		defer r.enqueueGrants(ctx, req.Namespace)
+	}
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
 	err := r.client.Get(ctx, req.NamespacedName, object)
@@ -279,8 +298,7 @@ func (r *Reconciler) updatePlan(ctx context.Context, key kube.Key, object Object
 		sources = sources.hold()
 	}
 	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), sources: sources}
-	var err error
-	if p.targets, p.ungranted, err = r.readTargets(ctx, rule); err != nil {
+	if err := r.setTargets(ctx, p); err != nil {
 		return readiness{}, err
 	}
 	r.store.setPlan(p)

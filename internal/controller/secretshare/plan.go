@@ -31,6 +31,8 @@ type plan struct {
 	targets map[string]target
 	// ungranted are the namespaces that the rule names and that have no grant for it.
 	ungranted []string
+	// grants are the generations of the grants that the plan was made with.
+	grants map[types.UID]int64
 }
 
 // equal reports whether two plans are the same. The versions of the sources stand for
@@ -38,7 +40,7 @@ type plan struct {
 func (p *plan) equal(other *plan) bool {
 	return p.rule.UID == other.rule.UID && p.generation == other.generation && p.unknown == other.unknown &&
 		maps.Equal(p.versions, other.versions) &&
-		slices.Equal(p.ungranted, other.ungranted) &&
+		slices.Equal(p.ungranted, other.ungranted) && maps.Equal(p.grants, other.grants) &&
 		maps.EqualFunc(p.targets, other.targets, target.equal)
 }
 
@@ -218,42 +220,41 @@ func (r *Reconciler) eachNamedSource(ctx context.Context, rule *share.Rule, each
 	return nil
 }
 
-// readTargets returns the namespaces that get copies, and the namespaces that the rule
-// names without a grant. Other namespaces without a grant are in neither: the author of
-// the rule must not learn that they exist.
-func (r *Reconciler) readTargets(ctx context.Context, rule *share.Rule) (map[string]target, []string, error) {
+// setTargets sets the namespaces that get copies, and the namespaces that the rule names
+// without a grant. Other namespaces without a grant are in neither: the author of the rule
+// must not learn that they exist.
+func (r *Reconciler) setTargets(ctx context.Context, p *plan) error {
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := r.client.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, err
+		return err
 	}
-	granted, err := r.readGrants(ctx, rule)
+	granted, err := r.readGrants(ctx, p)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	targets := map[string]target{}
+	p.targets = map[string]target{}
 	for i := range namespaces.Items {
 		ns := &namespaces.Items[i]
-		if !ns.DeletionTimestamp.IsZero() || !rule.Targets(ns.Name, labels.Set(ns.Labels)) {
+		if !ns.DeletionTimestamp.IsZero() || !p.rule.Targets(ns.Name, labels.Set(ns.Labels)) {
 			continue
 		}
 		if t, ok := granted(ns.Name); ok {
 			t.uid = ns.UID
-			targets[ns.Name] = t
+			p.targets[ns.Name] = t
 		}
 	}
-	var ungranted []string
-	for _, name := range rule.NamedTargets() {
+	for _, name := range p.rule.NamedTargets() {
 		if _, ok := granted(name); !ok {
-			ungranted = append(ungranted, name)
+			p.ungranted = append(p.ungranted, name)
 		}
 	}
-	return targets, ungranted, nil
+	return nil
 }
 
-// readGrants returns a function that reports what a namespace allows the rule to copy.
-// A ClusterSecretShare needs no grant.
-func (r *Reconciler) readGrants(ctx context.Context, rule *share.Rule) (func(namespace string) (target, bool), error) {
+// readGrants sets the grants of the plan. It returns a function that reports what a
+// namespace allows the rule to copy. A ClusterSecretShare needs no grant.
+func (r *Reconciler) readGrants(ctx context.Context, p *plan) (func(namespace string) (target, bool), error) {
 	if r.kind == v1alpha1.KindClusterSecretShare {
 		return func(string) (target, bool) { return target{}, true }, nil
 	}
@@ -261,12 +262,14 @@ func (r *Reconciler) readGrants(ctx context.Context, rule *share.Rule) (func(nam
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
+	p.grants = map[types.UID]int64{}
 	granted := map[string]target{}
 	for i := range list.Items {
 		g := &list.Items[i]
-		if !slices.Contains(g.Spec.From, v1alpha1.SecretShareGrantFrom{Namespace: rule.Namespace}) {
+		if !isFrom(g, p.rule.Namespace) {
 			continue
 		}
+		p.grants[g.UID] = g.Generation
 		before, ok := granted[g.Namespace]
 		granted[g.Namespace] = addGrant(before, ok, g.Spec.To)
 	}

@@ -56,6 +56,8 @@ type syncResult struct {
 	synced, conflicted, failed int
 	// reason and message describe the first problem.
 	reason, message string
+	// problems are the problems of single copies, by their names.
+	problems map[string]problem
 	// attempts counts the consecutive failures.
 	attempts int
 	// done means that a sync has applied the plan, as far as possible.
@@ -65,11 +67,18 @@ type syncResult struct {
 // ok reports whether there is no problem.
 func (r *syncResult) ok() bool { return r.conflicted+r.failed == 0 }
 
-// setReason sets the reason and the message of the first problem.
-func (r *syncResult) setReason(reason, message string) {
+// problem is the reason why a copy is not up to date.
+type problem struct{ reason, message string }
+
+// addProblem adds the problem of a copy. The first one describes the namespace.
+func (r *syncResult) addProblem(name, reason, message string) {
 	if r.reason == "" {
 		r.reason, r.message = reason, message
 	}
+	if r.problems == nil {
+		r.problems = map[string]problem{}
+	}
+	r.problems[name] = problem{reason, message}
 }
 
 // sourceRead is a running read of a rule's sources.

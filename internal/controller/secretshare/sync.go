@@ -76,7 +76,7 @@ func (s *namespaceSync) run(ctx context.Context) {
 	}
 	for _, name := range denied {
 		s.result.failed++
-		s.result.setReason(v1alpha1.ReasonNotGranted,
+		s.result.addProblem(name, v1alpha1.ReasonNotGranted,
 			fmt.Sprintf("no SecretShareGrant allows a Secret with the name %s: ask the owner of the namespace to add it to spec.to", name))
 	}
 	s.result.done = !s.raced
@@ -106,11 +106,11 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 		// The copies are deleted with their namespace.
 	case isConflict(err):
 		s.result.conflicted++
-		s.result.setReason(v1alpha1.ReasonConflict, err.Error())
+		s.result.addProblem(name, v1alpha1.ReasonConflict, err.Error())
 	default:
 		s.result.failed++
 		message := s.redact(ctx, name, err)
-		s.result.setReason(v1alpha1.ReasonCopyFailed, message)
+		s.result.addProblem(name, v1alpha1.ReasonCopyFailed, message)
 		s.metrics.failures.Inc()
 		logr.FromContextOrDiscard(ctx).Info("Failed to write a copy", "rule", s.plan.rule.Name, "namespace", s.namespace, "secret", name, "error", message)
 	}
