@@ -13,6 +13,7 @@ COPY charts charts
 COPY cmd cmd
 COPY config config
 COPY internal internal
+COPY pkg pkg
 ARG VERSION=unknown
 ARG TARGETOS TARGETARCH
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \

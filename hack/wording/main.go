@@ -38,7 +38,7 @@ func main() {
 	case errors.Is(err, errFindings):
 		os.Exit(1)
 	default:
-		fmt.Fprintln(os.Stderr, "wording:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "wording:", err)
 		os.Exit(2)
 	}
 }
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 func printUsage(flags *flag.FlagSet) {
 	out := flags.Output()
-	fmt.Fprint(out, `usage: go run ./hack/wording [flags] [path...]
+	_, _ = fmt.Fprint(out, `usage: go run ./hack/wording [flags] [path...]
 
 Checks the wording of Markdown, of comments and messages in Go, shell scripts,
 Makefiles, YAML and Helm templates, and of the names of test cases. Run it in the
@@ -88,7 +88,7 @@ there are findings.
 Flags:
 `)
 	flags.PrintDefaults()
-	fmt.Fprintf(out, `
+	_, _ = fmt.Fprintf(out, `
 Rules:
   - A sentence has at most %d words. Code and addresses count as one word.
   - No statement opens with What, That, Of or Who. A question ends with "?".
@@ -96,9 +96,9 @@ Rules:
   - Words that are not used, as regular expressions, and what to write instead:
 `, maxWords, causativeInstead)
 	for _, t := range terms {
-		fmt.Fprintf(out, "      %s\n          %s\n", t.pattern, t.instead)
+		_, _ = fmt.Fprintf(out, "      %s\n          %s\n", t.pattern, t.instead)
 	}
-	fmt.Fprint(out, `
+	_, _ = fmt.Fprint(out, `
 Exceptions: put a comment "wording:ok REASON" at the end of the line, or add an
 entry to hack/wording/exceptions.txt.
 `)
@@ -106,7 +106,7 @@ entry to hack/wording/exceptions.txt.
 
 func printFindings(out io.Writer, found []finding) {
 	for _, f := range found {
-		fmt.Fprintln(out, f)
+		_, _ = fmt.Fprintln(out, f)
 	}
 }
 
@@ -120,9 +120,9 @@ func printCounts(out io.Writer, found []finding) {
 		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
 	})
 	for _, dir := range dirs {
-		fmt.Fprintf(out, "%6d %s\n", counts[dir], dir)
+		_, _ = fmt.Fprintf(out, "%6d %s\n", counts[dir], dir)
 	}
-	fmt.Fprintf(out, "%6d in total\n", len(found))
+	_, _ = fmt.Fprintf(out, "%6d in total\n", len(found))
 }
 
 var (

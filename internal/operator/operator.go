@@ -1,6 +1,5 @@
-// Package app puts the operator together: New builds it, Start runs it until its
-// context ends. What there is to build is decided here and nowhere else; what the
-// parts do is decided in them.
+// Package operator builds the operator from its parts: New builds it, Start runs it until
+// its context ends. No other package decides which parts run.
 package operator
 
 import (

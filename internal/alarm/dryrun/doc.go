@@ -1,5 +1,5 @@
-// Package rehearse tries alarms out before they are applied: which of a cluster's Events
-// they match, what is sent of them, and whether a receiver takes it. It compiles,
-// matches and renders with what the operator is made of, reads with the rights of
-// whoever asks, and changes nothing in the cluster.
+// Package dryrun tests alarms before they are applied: which Events of a cluster they
+// match, which messages result, and whether a receiver accepts one. It compiles, matches
+// and renders with the code of the operator, reads with the permissions of the caller,
+// and changes nothing in the cluster.
 package dryrun

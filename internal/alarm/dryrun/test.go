@@ -19,7 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-// Stage is a cluster to try alarms out on, and how.
+// Environment is a cluster to test alarms on, and how.
 type Environment struct {
 	// Client reads as whoever asks.
 	Client client.Client

@@ -1,6 +1,6 @@
-// Package fitness judges whether a cluster is fit for Bongsu and whether Bongsu fares
-// well in it: a finding for each question, in a sentence that says what to do. It is
-// handed what is known of the cluster and must not ask for anything itself.
+// Package preflight evaluates whether a cluster can run Bongsu and whether an installation
+// is healthy. Each finding is one sentence that says what to do. The package is pure: its
+// caller reads the cluster.
 package preflight
 
 import (

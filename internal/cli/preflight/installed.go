@@ -17,7 +17,8 @@ func Objects(check string, missing, different []string) Finding {
 	}
 }
 
-// Rights judges which rights the operator's account lacks, each such as "list pods".
+// Permissions reports which permissions the operator's account lacks, each such as
+// "list pods".
 func Permissions(account string, missing []string) Finding {
 	const check = "operator's rights"
 	if len(missing) > 0 {

@@ -117,8 +117,8 @@ func running(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 // occupies a place until its timeout.
 const maxChecks = 1024
 
-// checks checks the pods of apps, outside of every reconcile. It enqueues an app if a
-// result changes its status.
+// checks runs the health checks of the pods of apps, outside of every reconcile. It
+// enqueues an app if a result changes its status.
 type checks struct {
 	pool    *probe.Pool[health.Observation]
 	clock   clock.PassiveClock

@@ -136,8 +136,8 @@ func inSeconds(t time.Time) *metav1.Time {
 	return new(metav1.NewTime(t.Truncate(time.Second)))
 }
 
-// cull warns before it culls, culls, and reports that. The status that it relies on is
-// written. It returns when to repeat the warning.
+// cull warns first, later stops the notebook, and reports both. The status that it relies
+// on is written. It returns when to repeat the warning.
 func (r *Reconciler) cull(ctx context.Context, n *notebook) (time.Duration, error) {
 	if n.isCulled() {
 		return 0, r.emitCulled(ctx, n.jupyter)

@@ -113,30 +113,38 @@ func (r *grantReconciler) readCopies(ctx context.Context, grant *v1alpha1.Secret
 			return nil, false, err
 		}
 		for i := range shares.Items {
-			rule := &shares.Items[i]
-			if !rule.DeletionTimestamp.IsZero() {
-				continue // its copies are being removed
-			}
-			key := kube.Key{Kind: v1alpha1.KindSecretShare, Namespace: rule.Namespace, Name: rule.Name}
-			copies, known := r.store.copiesFor(grant, key, rule)
+			copies, known := r.copiesOf(&shares.Items[i], grant)
 			if !known {
 				return nil, false, nil
 			}
-			for _, c := range copies {
-				c.SecretShare = rule.Namespace + "/" + rule.Name
-				if c.held {
-					c.problem = heldProblem(rule, c.SecretShare)
-				}
-				if c.isDenied || allows(grant, c.Name) {
-					found = append(found, c)
-				}
-			}
+			found = append(found, copies...)
 		}
 	}
 	slices.SortFunc(found, func(a, b grantedCopy) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.SecretShare, b.SecretShare))
 	})
 	return found, true, nil
+}
+
+// copiesOf returns the copies of one SecretShare that concern a grant; false while their
+// state is unknown.
+func (r *grantReconciler) copiesOf(rule *v1alpha1.SecretShare, grant *v1alpha1.SecretShareGrant) ([]grantedCopy, bool) {
+	if !rule.DeletionTimestamp.IsZero() {
+		return nil, true // its copies are being removed
+	}
+	key := kube.Key{Kind: v1alpha1.KindSecretShare, Namespace: rule.Namespace, Name: rule.Name}
+	copies, known := r.store.copiesFor(grant, key, rule)
+	var found []grantedCopy
+	for _, c := range copies {
+		c.SecretShare = rule.Namespace + "/" + rule.Name
+		if c.held {
+			c.problem = heldProblem(rule, c.SecretShare)
+		}
+		if c.isDenied || allows(grant, c.Name) {
+			found = append(found, c)
+		}
+	}
+	return found, known
 }
 
 // allows reports whether a grant allows copies with this name.

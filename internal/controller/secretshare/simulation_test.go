@@ -286,7 +286,8 @@ func (s *simulation) step() {
 // change makes one of these changes, or any change.
 func (s *simulation) change(changes map[string]change) {
 	s.t.Helper()
-	what, err := "", error(nil)
+	var what string
+	var err error
 	if changes == nil {
 		what, err = s.Change(s.t.Context(), s.rng)
 	} else {

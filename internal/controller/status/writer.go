@@ -66,8 +66,9 @@ func endsFailure(state v1alpha1.State) bool {
 	switch state {
 	case v1alpha1.StateStarting, v1alpha1.StateUpdating, v1alpha1.StateCopying, v1alpha1.StateDeleting:
 		return false
+	default:
+		return true
 	}
-	return true
 }
 
 func works(state v1alpha1.State) bool {

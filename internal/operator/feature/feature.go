@@ -1,6 +1,6 @@
-// Package capability names what the operator can be chosen to do. Each capability has
-// controllers and a role of its own; what it takes is said where it is put together
-// (internal/operator) and where its rights are (config/rbac). It must not know either.
+// Package feature names the features of the operator. Users choose features at
+// installation. Each feature has its own controllers (internal/operator) and its own role
+// (config/rbac).
 package feature
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Capability is something that the operator does for users, with or without the others.
+// Feature is a part of the operator that users can choose separately.
 type Feature string
 
 // What there is to choose.

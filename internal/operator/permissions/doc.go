@@ -1,8 +1,8 @@
-// Package rights asks the API server, when the operator starts, whether the operator
-// may do all that it needs, and says what is missing: without a right, some of its
-// work stays undone, and often nothing is to be seen of that.
+// Package permissions asks the API server whether the operator has the permissions that it
+// needs, and reports those that are missing. Without a permission, the operator silently
+// does less.
 //
-// What it needs is what the generated roles say that it was built with; there is no
-// second list. It must not stop anything: with what rights there are, the operator
-// goes on. Once all are there it asks no more.
+// The needed permissions are those of the generated roles in the binary; there is no
+// second list. A missing permission never stops the operator. The checks end once all
+// permissions are granted.
 package permissions

@@ -12,7 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
 )
 
-// Right is one verb on one resource.
+// Permission is one verb on one resource.
 type Permission struct {
 	// Role says which role should hold it, for example "ClusterRole bongsu".
 	Role string

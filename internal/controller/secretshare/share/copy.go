@@ -73,7 +73,7 @@ type Refusal struct {
 
 // neverCopied are the types of Secrets that are useless or dangerous in another
 // namespace.
-var neverCopied = map[corev1.SecretType]string{
+var neverCopied = map[corev1.SecretType]string{ //nolint:gosec // sentences, no tokens
 	corev1.SecretTypeServiceAccountToken: "a service account token, which belongs to one namespace",
 	"bootstrap.kubernetes.io/token":      "a bootstrap token, by which nodes join the cluster",
 	"helm.sh/release.v1":                 "a record of a Helm release",
