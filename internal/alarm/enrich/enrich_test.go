@@ -297,7 +297,7 @@ func (s *fixture) createPod(t *testing.T) *corev1.Pod {
 }
 
 func TestWarningOfAPodHasItsCause(t *testing.T) {
-	const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or have it use less`
+	const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or reduce its memory use`
 	s := newFixture(t, nil)
 	pod := s.createPod(t)
 	got := s.Context(t.Context(), s.warning(pod, "Warning", "BackOff"))

@@ -23,7 +23,7 @@ func actor(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "actor")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "github.com/bongsu-io/bongsu/internal/testing/node/actor")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "github.com/bongsu-io/bongsu/internal/testing/node/testimage")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the actor: %v\n%s", err, out)
