@@ -37,7 +37,7 @@ func New(registry prometheus.Registerer, load Load) *Metrics {
 		delivered:          counter("occurrences_delivered_total", "Occurrences that a receiver accepted, once for each receiver."),
 		expressionFailures: counter("expression_failures_total", "Expressions that failed during evaluation."),
 		overBudget:         counter("alarms_over_budget_total", "Alarms not evaluated for some Events, because the Alarms of their namespace are too expensive together."),
-		resets:             counter("feed_resets_total", "Positions that do not belong to this cluster's history."),
+		resets:             counter("events_resets_total", "Positions that do not belong to this cluster's history."),
 		messages:           vector("messages_delivered_total", "Messages that receivers accepted.", "kind"),
 		dropped:            vector("occurrences_dropped_total", "Occurrences that were dropped, once for each receiver.", "cause"),
 		suppressed:         vector("occurrences_suppressed_total", "Occurrences that matched and were not sent, once for each alarm. For the cause group: messages saved, once for each receiver.", "cause"),
