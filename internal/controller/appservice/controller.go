@@ -149,7 +149,7 @@ func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
 //
 // The ReplicaSets of the Deployment prove which pods belong to the app.
-// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=list;watch
 //
 // The pods are read, and checked while they run.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
