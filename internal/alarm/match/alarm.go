@@ -141,6 +141,9 @@ func (e *entry) needsContext() bool {
 
 // evaluate decides on an Event that the entry accepts.
 func (e *entry) evaluate(ctx context.Context, vars *variables) Result {
+	if err := vars.context.ReadError; err != nil && e.needsContext() {
+		return Result{Outcome: Failed, Err: err}
+	}
 	if e.objectSelector != nil {
 		if !vars.context.Resolved {
 			return Result{Outcome: Unresolved}

@@ -229,9 +229,12 @@ type Candidate struct {
 	meter    *Meter    // nil: unlimited
 }
 
-// NeedsContext reports whether Match needs more than the Event. If it does not, you can
-// pass an empty Context to Match.
+// NeedsContext reports whether the decision needs more than the Event: the match, or the
+// group. If it does not, you can pass an empty Context to Match.
 func (c Candidate) NeedsContext() bool {
+	if c.Alarm.group.needsObject() {
+		return true
+	}
 	for _, p := range c.postings {
 		if c.Alarm.entries[p.entry].needsContext() {
 			return true

@@ -106,8 +106,11 @@ type Pipeline struct {
 // New returns a Pipeline.
 func New(c Config) *Pipeline {
 	return &Pipeline{
-		Config:     c,
-		matcher:    matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
+		Config: c,
+		matcher: matcher{
+			alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock),
+			patience: readPatience, clock: c.Clock, log: c.Log,
+		},
 		groupAdded: make(chan struct{}, 1),
 	}
 }
