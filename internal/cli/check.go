@@ -70,25 +70,25 @@ func (o *checkOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	findings, err := checker.Run(ctx)
+	results, err := checker.Run(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.print(out, findings); err != nil {
+	if err := o.print(out, results); err != nil {
 		return err
 	}
-	if n := preflight.Failed(findings); n > 0 {
-		return fmt.Errorf("%d of %d checks failed", n, len(findings))
+	if n := preflight.Failed(results); n > 0 {
+		return fmt.Errorf("%d of %d checks failed", n, len(results))
 	}
 	return nil
 }
 
-func (o *checkOptions) print(out io.Writer, findings []preflight.Finding) error {
+func (o *checkOptions) print(out io.Writer, results []preflight.Result) error {
 	if o.output == outputJSON {
-		return printJSON(out, findings)
+		return printJSON(out, results)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, f := range findings {
+	for _, f := range results {
 		// A receiver's status holds what others wrote.
 		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", f.Level, f.Check, plaintext.Line(f.Message)); err != nil {
 			return err

@@ -21,8 +21,8 @@ func TestCheckFailsByItsExitCodeAndSaysWhy(t *testing.T) {
 	}
 
 	code, out, _ = runs(t, "check", "--kubeconfig", c.Kubeconfig(), "-o", "json")
-	var findings []preflight.Finding
-	if err := json.Unmarshal([]byte(out), &findings); err != nil || code != exitError || preflight.Failed(findings) != 1 {
+	var results []preflight.Result
+	if err := json.Unmarshal([]byte(out), &results); err != nil || code != exitError || preflight.Failed(results) != 1 {
 		t.Errorf("exit code %d, error %v, printed:\n%s", code, err, out)
 	}
 	if code, _, _ := runs(t, "check", "--kubeconfig", c.Kubeconfig(), "-o", "yaml"); code != exitUsage {

@@ -36,7 +36,7 @@ it. Everything it has is in one directory: a second start there finds the same
 cluster, and two directories are two clusters.
 
 It is ready when it prints a line "ready: KUBECONFIG=<path>". It runs until it is
-told to stop (SIGINT, SIGTERM); then nothing of it is left running.`,
+expected to stop (SIGINT, SIGTERM); then nothing of it is left running.`,
 		Example: `  bongsu local --demo
   bongsu local --dir /tmp/a --nodes 5 --no-operator`,
 		Args: cobra.NoArgs,
@@ -91,7 +91,7 @@ func (o *localOptions) config(out, errOut io.Writer) (local.Config, error) {
 		c.Main = func(ctx context.Context, cluster *localcluster.Cluster) error {
 			return demo.Show(ctx, cluster,
 				demo.Config{Out: out, SlackWebhookURL: os.Getenv(slackEnv)},
-				demo.Audience{Leaves: o.exit, Kubectl: filepath.Join(assets, "kubectl"), Kubeconfig: cluster.Kubeconfig()})
+				demo.ShowOptions{Exit: o.exit, Kubectl: filepath.Join(assets, "kubectl"), Kubeconfig: cluster.Kubeconfig()})
 		}
 	}
 	return c, nil

@@ -306,9 +306,9 @@ func TestMissingPermissionsAreNamed(t *testing.T) {
 	c := cluster.Shared(t)
 	ns := namespace(t, c)
 	for name, verbs := range map[string][]string{
-		"none":             {"get"},
-		"list alone":       {"list"},
-		"in a namespace":   nil,
+		"none":           {"get"},
+		"list alone":     {"list"},
+		"in a namespace": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			user := c.User(t, ns, cluster.Rule("", "pods", append(verbs, "get")...))
