@@ -12,9 +12,9 @@ import (
 
 // Difference is one difference between two states of an object.
 type Difference struct {
-	// What is the name of the changed property: "phase", "image app", or a path such as
+	// Name is the changed property: "phase", "image app", or a path such as
 	// "spec.suspend".
-	What string `json:"what"`
+	Name string `json:"what"`
 	// From and To are the former and the present value; nil if there is none. They are
 	// equal if only Note has changed.
 	From any `json:"from,omitempty"`
@@ -36,7 +36,7 @@ func Differences(from, to *Object) []Difference {
 		if !views.cover(p.at) {
 			rank, what = classify(p.at)
 		}
-		ranks[rank] = append(ranks[rank], Difference{What: what, From: p.from, To: p.to})
+		ranks[rank] = append(ranks[rank], Difference{Name: what, From: p.from, To: p.to})
 	}
 	ranks[rankHidden] = differencesOfHidden(from.hidden, to.hidden)
 	if important := slices.Concat(ranks[:rankBookkeeping]...); len(important) > 0 {
@@ -59,11 +59,11 @@ func differencesOfHidden(from, to map[string]digest) []Difference {
 		present, has := to[name]
 		switch {
 		case !had:
-			all = append(all, Difference{What: name, Note: wasAdded})
+			all = append(all, Difference{Name: name, Note: wasAdded})
 		case !has:
-			all = append(all, Difference{What: name, Note: wasRemoved})
+			all = append(all, Difference{Name: name, Note: wasRemoved})
 		case former != present:
-			all = append(all, Difference{What: name, Note: wasChanged})
+			all = append(all, Difference{Name: name, Note: wasChanged})
 		}
 	}
 	return all
@@ -124,12 +124,12 @@ func differencesOfFacts(from, to []fact) []Difference {
 	var all []Difference
 	for _, f := range to {
 		if was := former[f.what]; was != f {
-			all = append(all, Difference{What: f.what, From: was.value, To: f.value, Note: f.note})
+			all = append(all, Difference{Name: f.what, From: was.value, To: f.value, Note: f.note})
 		}
 	}
 	gone := sets.KeySet(former).Difference(sets.KeySet(present))
 	for _, what := range slices.Sorted(maps.Keys(gone)) {
-		all = append(all, Difference{What: what, From: former[what].value})
+		all = append(all, Difference{Name: what, From: former[what].value})
 	}
 	return all
 }

@@ -148,9 +148,9 @@ func TestDifferencesKeepTheTypesOfValues(t *testing.T) {
 		kept(t, `{kind: Thing, spec: {replicas: 1, a: {b: [x]}}}`),
 		kept(t, `{kind: Thing, spec: {replicas: 3}, status: {conditions: [{type: Ready, status: "True", reason: Done}]}}`))
 	want := []Difference{
-		{What: "replicas", From: int64(1), To: int64(3)},
-		{What: "Ready", To: "True", Note: "Done"},
-		{What: "spec.a.b", From: []any{"x"}},
+		{Name: "replicas", From: int64(1), To: int64(3)},
+		{Name: "Ready", To: "True", Note: "Done"},
+		{Name: "spec.a.b", From: []any{"x"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

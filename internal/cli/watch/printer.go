@@ -83,11 +83,11 @@ func summary(all []Difference) string {
 func (d Difference) String() string {
 	switch {
 	case d.From == nil && d.To == nil:
-		return d.What + " " + d.Note
+		return d.Name + " " + d.Note
 	case reflect.DeepEqual(d.From, d.To):
-		return fmt.Sprintf("%s %s%s", d.What, brief(d.To), inBrackets(d.Note))
+		return fmt.Sprintf("%s %s%s", d.Name, brief(d.To), inBrackets(d.Note))
 	}
-	return fmt.Sprintf("%s %s -> %s%s", d.What, brief(d.From), brief(d.To), inBrackets(d.Note))
+	return fmt.Sprintf("%s %s -> %s%s", d.Name, brief(d.From), brief(d.To), inBrackets(d.Note))
 }
 
 func inBrackets(note string) string {

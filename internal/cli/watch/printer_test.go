@@ -66,7 +66,7 @@ func TestDiffDoesNotChangeTheObject(t *testing.T) {
 
 func TestLongValuesAreCut(t *testing.T) {
 	long := strings.Repeat("봉", maxValue+1)
-	got := Difference{What: "a", From: long, To: map[string]any{"b": long}, Note: long}.String()
+	got := Difference{Name: "a", From: long, To: map[string]any{"b": long}, Note: long}.String()
 	if n := strings.Count(got, "봉"); n > 3*maxValue || n < 2*maxValue || strings.Count(got, "…") != 3 {
 		t.Errorf("%d characters of %q", n, got)
 	}

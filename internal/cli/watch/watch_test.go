@@ -47,7 +47,7 @@ func TestObjectsOfACustomType(t *testing.T) {
 	patch(t, c, alarm, `{"spec":{"suspend":true}}`)
 	remove(t, c, alarm)
 
-	s.shows("ADDED "+ns+"/crashes", "MODIFIED "+ns+"/crashes: suspend <none> -> true", "DELETED "+ns+"/crashes")
+	s.shows("ADDED "+ns+"/crashes", "MODIFIED "+ns+"/crashes: suspend false -> true", "DELETED "+ns+"/crashes")
 }
 
 func TestObjectsWithoutANamespace(t *testing.T) {
