@@ -56,7 +56,7 @@ command runs until you stop it (SIGINT, SIGTERM). Then it stops all its processe
 	flags.IntVar(&o.nodes, "nodes", o.nodes, "minimum `number` of simulated nodes")
 	flags.BoolVar(&o.noOperator, "no-operator", false, "do not run the operator; its credentials are in DIR/operator.kubeconfig")
 	flags.BoolVar(&o.demo, "demo", false, "demonstrate alarms: nodes join and fail, a Deployment scales, a pod crashes")
-	flags.BoolVar(&o.exit, "exit", false, "exit after the demo, with exit code 1 if an alarm is not delivered or a receiver fails")
+	flags.BoolVar(&o.exit, "exit", false, "with --demo: exit after the demo, with exit code 1 if an alarm is not delivered or a receiver fails")
 	flags.BoolVar(&o.logToStderr, "log-to-stderr", false, "write the operator's log to standard error instead of DIR/logs/operator.log")
 	o.logs.addFlags(flags)
 	return c

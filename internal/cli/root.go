@@ -47,7 +47,7 @@ func New() *cobra.Command {
 		Use:   "bongsu",
 		Short: "Kubernetes operator that explains a shared cluster to its users",
 		Long: `Bongsu is a Kubernetes operator for shared clusters. It sends the Events that matter
-to the people who need them, and runs apps, notebooks and copies of Secrets.`,
+to the people who need them. It also copies Secrets, and runs notebooks and apps.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version.String(),

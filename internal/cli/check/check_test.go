@@ -100,7 +100,7 @@ func TestEachProblemOfAnInstallationIsNamed(t *testing.T) {
 		},
 		"a receiver fails": {
 			func(t *testing.T) { failingReceiver(t, c) },
-			"receivers", level(preflight.Warn, "AlarmReceiver default/broken is not Ready: SecretNotFound: it is gone"),
+			"receivers", level(preflight.Warn, "AlarmReceiver default/broken is not Ready: SecretNotFound: it does not exist"),
 		},
 		"no replica leads": {
 			func(t *testing.T) { lease(t, c, time.Now().Add(-time.Hour)) },
@@ -231,7 +231,7 @@ func failingReceiver(t *testing.T, c *cluster.Cluster) {
 	r := &v1alpha1.AlarmReceiver{}
 	g.Expect(c.Client.Get(t.Context(), client.ObjectKeyFromObject(o), r)).To(Succeed())
 	meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretNotFound, Message: "it is gone",
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretNotFound, Message: "it does not exist",
 	})
 	g.Expect(c.Client.Status().Update(t.Context(), r)).To(Succeed())
 }

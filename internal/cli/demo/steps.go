@@ -154,7 +154,7 @@ func (d *Demo) clean(ctx context.Context) error {
 	return d.remove(ctx, nodes)
 }
 
-// remove deletes objects and returns when they are gone.
+// remove deletes objects and waits until they no longer exist.
 func (d *Demo) remove(ctx context.Context, objects []client.Object) error {
 	for _, o := range objects {
 		if err := d.client.Delete(ctx, o); client.IgnoreNotFound(err) != nil {

@@ -279,7 +279,7 @@ func TestAReadyButStalledJupyterNamesTheCause(t *testing.T) {
 	p := newNamespace(t)
 	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}
 	p.create(j)
-	for reason, message := range map[string]string{"ResourceConflict": "Service anna is somebody else's", "SecretNotFound": "Secret token does not exist"} {
+	for reason, message := range map[string]string{"ResourceConflict": "Service anna has another owner", "SecretNotFound": "Secret token does not exist"} {
 		p.status(j, fmt.Sprintf(`{"status": {"readyReplicas": 1, "conditions": [
 			{"type": "Ready", "status": "True", "reason": "Ready", "message": "it is ready", "lastTransitionTime": "2026-03-01T09:00:00Z"},
 			{"type": "Stalled", "status": "True", "reason": %q, "message": %q, "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`, reason, message))

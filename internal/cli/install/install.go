@@ -237,8 +237,8 @@ func causeOf(ctx context.Context, explainer *explain.Explainer, o *unstructured.
 
 // rollout is the progress of a Deployment or a StatefulSet.
 type rollout struct {
-	observed                      bool
-	wanted, made, updated, active int64
+	observed                        bool
+	wanted, current, updated, ready int64
 }
 
 func rolloutOf(o *unstructured.Unstructured) rollout {
@@ -248,19 +248,19 @@ func rolloutOf(o *unstructured.Unstructured) rollout {
 	}
 	return rollout{
 		observed: number("status", "observedGeneration") >= o.GetGeneration(),
-		wanted:   number("spec", "replicas"), made: number("status", "replicas"),
-		updated: number("status", "updatedReplicas"), active: number("status", "readyReplicas"),
+		wanted:   number("spec", "replicas"), current: number("status", "replicas"),
+		updated: number("status", "updatedReplicas"), ready: number("status", "readyReplicas"),
 	}
 }
 
 func (r rollout) done() bool {
-	return r.observed && r.updated == r.wanted && r.made == r.wanted && r.active == r.wanted
+	return r.observed && r.updated == r.wanted && r.current == r.wanted && r.ready == r.wanted
 }
 
 // String implements fmt.Stringer.
 func (r rollout) String() string {
-	line := fmt.Sprintf("ready: %d of %d", r.active, r.wanted)
-	if former := r.made - r.updated; former > 0 {
+	line := fmt.Sprintf("ready: %d of %d", r.ready, r.wanted)
+	if former := r.current - r.updated; former > 0 {
 		line += fmt.Sprintf(", %d pods of the former version left", former)
 	}
 	return line

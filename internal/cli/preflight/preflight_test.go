@@ -66,10 +66,10 @@ func TestEachFailingReceiverIsNamed(t *testing.T) {
 	results := preflight.Receivers([]preflight.Receiver{
 		{Name: "a", Ready: true, Processed: true},
 		{Name: "b", Suspended: true, Processed: true, Reason: "Suspended"},
-		{Name: "c", Processed: true, Reason: "SecretNotFound", Message: "it is gone"},
+		{Name: "c", Processed: true, Reason: "SecretNotFound", Message: "it does not exist"},
 		{Name: "d"},
 	})
-	if len(results) != 2 || results[0].Message != "c is not Ready: SecretNotFound: it is gone" || !strings.HasPrefix(results[1].Message, "d has not been processed") {
+	if len(results) != 2 || results[0].Message != "c is not Ready: SecretNotFound: it does not exist" || !strings.HasPrefix(results[1].Message, "d has not been processed") {
 		t.Errorf("got %+v", results)
 	}
 	if preflight.Failed(results) != 0 {

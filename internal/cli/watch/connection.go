@@ -34,8 +34,8 @@ type connection struct {
 	synced bool
 	// lost is true while the connection is lost. The loss has been reported then.
 	lost bool
-	// refusedSince is the time of the first refusal; zero if the last request was not
-	// refused.
+	// refusedSince is the time of the first refusal since the last success; zero if there
+	// is none.
 	refusedSince time.Time
 }
 
