@@ -2,20 +2,44 @@ package demo
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bongsu-io/bongsu/config/samples"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// The terminal gets every alarm, so that each counts as seen; Slack gets none.
-func TestSlackThatRefusesEverythingIsAFailureOfTheDemo(t *testing.T) {
+func TestEverySampleAlarmIsRaisedByOneStep(t *testing.T) {
+	objects, err := samples.Alarms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, o := range objects {
+		if o.GetKind() == "Alarm" || o.GetKind() == "ClusterAlarm" {
+			want = append(want, o.GetName())
+		}
+	}
+	for _, s := range steps {
+		got = append(got, s.raises...)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("alarms of the samples (-) and of the demo (+):\n%s", diff)
+	}
+}
+
+// The terminal accepts every alarm, so each counts as delivered. Slack accepts none.
+func TestARejectingSlackReceiverFailsTheDemo(t *testing.T) {
 	c := cluster.Start(t)
 	c.StartOperator(t)
 	slack := sink.New(t)
@@ -34,21 +58,21 @@ func TestSlackThatRefusesEverythingIsAFailureOfTheDemo(t *testing.T) {
 		t.Fatalf("not seen: %v; %v", missing, err)
 	}
 
-	d.seen.patience = time.Millisecond
+	d.seen.timeout = time.Millisecond
 	NewWithT(t).Eventually(func() error {
 		err = d.conclude(t.Context(), missing)
 		return err
 	}).Should(MatchError(And(ContainSubstring("ClusterAlarmReceiver slack: "), ContainSubstring("403"))))
 	failure, ok := errors.AsType[*MissingError](err)
 	if !ok || len(failure.Receivers) != 1 {
-		t.Errorf("got %v, want that Slack alone answered 403", failure)
+		t.Errorf("got %v, want only Slack with status 403", failure)
 	}
 	if strings.Contains(out.String(), "Every kind of alarm was seen") {
-		t.Errorf("all is said to be well:\n%s", out.String())
+		t.Errorf("the demo reports success:\n%s", out.String())
 	}
 }
 
-// createContainer tells of a container as a kubelet would.
+// createContainer creates the Event of a created container, like a kubelet.
 func createContainer(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	event := &corev1.Event{

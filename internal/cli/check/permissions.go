@@ -16,10 +16,10 @@ func kindIs(kind string) func(metav1.APIResource) bool {
 	return func(r metav1.APIResource) bool { return r.Kind == kind }
 }
 
-// caller asks whether the caller may create and change what an installation consists of.
-// Of roles, that takes escalate, or all that they hold.
-func (c *Checker) caller(ctx context.Context, objects []*unstructured.Unstructured, installed bool) preflight.Finding {
-	const check = "your rights"
+// callerPermissions checks whether the user may create and change the objects of an
+// installation. For roles it requires escalate and bind.
+func (c *Checker) callerPermissions(ctx context.Context, objects []*unstructured.Unstructured, installed bool) preflight.Result {
+	const check = "your permissions"
 	asked := map[authorizationv1.ResourceAttributes]bool{}
 	var missing []string
 	ask := func(a authorizationv1.ResourceAttributes) error {
@@ -31,12 +31,12 @@ func (c *Checker) caller(ctx context.Context, objects []*unstructured.Unstructur
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
 		}, metav1.CreateOptions{})
 		if err == nil && !review.Status.Allowed {
-			missing = append(missing, words(a))
+			missing = append(missing, describe(a))
 		}
 		return err
 	}
 	for _, o := range objects {
-		resource := strings.ToLower(o.GetKind()) + "s" // as for all of ours
+		resource := strings.ToLower(o.GetKind()) + "s" // valid for all kinds of the manifests
 		if strings.HasSuffix(o.GetKind(), "Policy") {
 			resource = strings.TrimSuffix(strings.ToLower(o.GetKind()), "y") + "ies"
 		}
@@ -60,8 +60,8 @@ func verbsFor(kind string) []string {
 	}
 }
 
-// words is such as "create roles in bongsu-system".
-func words(a authorizationv1.ResourceAttributes) string {
+// describe returns a text such as "create roles in bongsu-system".
+func describe(a authorizationv1.ResourceAttributes) string {
 	text := a.Verb + " " + a.Resource
 	if a.Subresource != "" {
 		text += "/" + a.Subresource
@@ -75,11 +75,11 @@ func words(a authorizationv1.ResourceAttributes) string {
 	return text
 }
 
-// operatorRights asks for the operator's account what the operator asks for itself when
-// it starts.
-func (c *Checker) operatorRights(ctx context.Context, w *workload) preflight.Finding {
-	const check = "operator's rights"
-	chosen, err := w.capabilities()
+// operatorPermissions checks the permissions of the operator's service account. The
+// operator checks the same permissions when it starts.
+func (c *Checker) operatorPermissions(ctx context.Context, w *workload) preflight.Result {
+	const check = "operator permissions"
+	chosen, err := w.features()
 	if err != nil {
 		return preflight.Unknown(check, err)
 	}
@@ -103,7 +103,7 @@ func (c *Checker) operatorRights(ctx context.Context, w *workload) preflight.Fin
 			return preflight.Unknown(check, err)
 		}
 		if !review.Status.Allowed {
-			missing = append(missing, words(a))
+			missing = append(missing, describe(a))
 		}
 	}
 	return preflight.Permissions(account, missing)

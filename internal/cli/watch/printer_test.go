@@ -11,7 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-func TestTextIsALineForEachChange(t *testing.T) {
+func TestTextPrintsALinePerChange(t *testing.T) {
 	var out strings.Builder
 	p := TextPrinter{Out: &out}
 	one, two := kept(t, `{kind: Pod, metadata: {name: kuard, namespace: default}, status: {phase: Pending}}`),
@@ -34,7 +34,7 @@ func print1(t *testing.T, p Printer, changes ...*Change) {
 	}
 }
 
-func TestTheWholeDifferenceIsIndented(t *testing.T) {
+func TestDiffIsIndented(t *testing.T) {
 	var out strings.Builder
 	print1(t, TextPrinter{Out: &out, Diff: true}, &Change{
 		Type:   Modified,
@@ -54,7 +54,7 @@ func TestTheWholeDifferenceIsIndented(t *testing.T) {
 	}
 }
 
-func TestADifferenceLeavesTheObjectAsItIs(t *testing.T) {
+func TestDiffDoesNotChangeTheObject(t *testing.T) {
 	o := kept(t, `{kind: Pod, metadata: {name: a, resourceVersion: "1"}}`)
 	if _, err := Diff(o, o); err != nil {
 		t.Fatal(err)
@@ -66,19 +66,19 @@ func TestADifferenceLeavesTheObjectAsItIs(t *testing.T) {
 
 func TestLongValuesAreCut(t *testing.T) {
 	long := strings.Repeat("봉", maxValue+1)
-	got := Difference{What: "a", From: long, To: map[string]any{"b": long}, Note: long}.String()
+	got := Difference{Name: "a", From: long, To: map[string]any{"b": long}, Note: long}.String()
 	if n := strings.Count(got, "봉"); n > 3*maxValue || n < 2*maxValue || strings.Count(got, "…") != 3 {
 		t.Errorf("%d characters of %q", n, got)
 	}
 	if s := strings.Repeat("봉", maxValue); cut(s) != s {
-		t.Error("a text that is short enough is cut")
+		t.Error("a text of the maximum length is cut")
 	}
 }
 
-// hostile ends the line, begins another, and plays with the terminal.
+// hostile contains line breaks and control characters.
 const hostile = "x\nDELETED default/web\r\x1b[31m\u009b2J\u202e\u2028y\x00\x7f"
 
-func TestJSONTellsAllOfItInALine(t *testing.T) {
+func TestJSONPrintsAnObjectPerLine(t *testing.T) {
 	var out strings.Builder
 	p := JSONPrinter{Out: &out, Diff: true}
 	former, present := kept(t, `{kind: Node, metadata: {name: no-1}}`), kept(t, `{kind: Node, metadata: {name: no-1, labels: {a: <b>}}}`)
@@ -95,7 +95,7 @@ func TestJSONTellsAllOfItInALine(t *testing.T) {
 	}
 }
 
-func TestJSONKeepsWhatATerminalWouldActOn(t *testing.T) {
+func TestJSONEscapesControlCharacters(t *testing.T) {
 	former, present := named("web", "1", "1"), named("web", "1", "2")
 	present.Object["status"] = map[string]any{"message": hostile}
 	var out strings.Builder
@@ -112,7 +112,8 @@ func TestJSONKeepsWhatATerminalWouldActOn(t *testing.T) {
 	}
 }
 
-// FuzzText demands that a line is a line, whatever the object says.
+// FuzzText checks that no content of an object adds lines or control characters to the
+// output.
 func FuzzText(f *testing.F) {
 	f.Add(`{"status":{"phase":"a"}}`, `{"status":{"phase":"\u001b[31m\nDELETED x","conditions":[{"type":"\u202e"}]}}`)
 	f.Add(`{"kind":"Pod","spec":{"containers":[{"name":"a"}]}}`, `{"kind":"Pod","status":{"containerStatuses":[{"name":"a\n","state":{"waiting":{"reason":"\u009b"}}}]}}`)
