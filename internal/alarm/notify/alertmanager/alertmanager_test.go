@@ -86,7 +86,7 @@ func only(t testing.TB, raw []byte) alert {
 	return alerts[0]
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	for name, m := range messages.Kinds() {
 		t.Run(name, func(t *testing.T) {
 			body := render(t, m)
@@ -125,7 +125,7 @@ func TestAGroupByTypeHasTheTypesSeverity(t *testing.T) {
 	}
 }
 
-func TestAnAlertEndsByItselfIfTheReceiverSaysSo(t *testing.T) {
+func TestResolveAfterEndsAnAlert(t *testing.T) {
 	body, err := newNotifier(t, "http://alertmanager.example", time.Hour).Render(messages.New("a", ""))
 	if err != nil {
 		t.Fatal(err)

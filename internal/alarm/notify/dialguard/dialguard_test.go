@@ -94,7 +94,7 @@ func TestCheckAllowsTheAdministratorsRangesOnly(t *testing.T) {
 	}
 }
 
-func TestControlRefusesWhatIsNoTCPAddress(t *testing.T) {
+func TestControlRefusesOtherThanTCPAddresses(t *testing.T) {
 	guard := dialguard.New(netip.MustParsePrefix("127.0.0.0/8"))
 	for _, tc := range []struct{ network, address string }{
 		{"udp4", "127.0.0.1:53"}, {"unix", "/run/docker.sock"}, {"tcp4", "localhost:80"},

@@ -87,7 +87,7 @@ func escaped(text string) error {
 	return nil
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	messages.LookAsTheyShould(t, render, check)
 }
 

@@ -72,7 +72,7 @@ func parse(t testing.TB, raw []byte) (header mail.Header, subject, text string) 
 	return m.Header, subject, strings.ReplaceAll(string(body), "\r\n", "\n")
 }
 
-func TestALetterArrivesHoweverTheConnectionIsEncrypted(t *testing.T) {
+func TestAMailArrivesWithEveryEncryption(t *testing.T) {
 	cert, roots := certificate(t)
 	for _, encryption := range []v1alpha1.MailTLS{v1alpha1.MailStartTLS, v1alpha1.MailImplicitTLS, v1alpha1.MailNoTLS} {
 		t.Run(string(encryption), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestALetterArrivesHoweverTheConnectionIsEncrypted(t *testing.T) {
 	}
 }
 
-func TestALetterThatIsSentAgainIsTheSame(t *testing.T) {
+func TestARetriedMailIsIdentical(t *testing.T) {
 	box := &mailbox{}
 	n := newNotifier(t, httppost.Config{}, config(box.start(t, nil, false), v1alpha1.MailNoTLS))
 	for range 2 {
@@ -123,7 +123,7 @@ func TestALetterThatIsSentAgainIsTheSame(t *testing.T) {
 	}
 }
 
-func TestTheLettersOfAGroupAreOneConversation(t *testing.T) {
+func TestTheMailsOfAGroupAreOneConversation(t *testing.T) {
 	box := &mailbox{}
 	n := newNotifier(t, httppost.Config{}, config(box.start(t, nil, false), v1alpha1.MailNoTLS))
 	other := messages.Grouped(4, false)
@@ -146,7 +146,7 @@ func TestTheLettersOfAGroupAreOneConversation(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentWithoutTheEncryptionThatWasAskedFor(t *testing.T) {
+func TestNothingIsSentWithoutTheConfiguredEncryption(t *testing.T) {
 	cert, _ := certificate(t)
 	untrusted := &tls.Config{Certificates: []tls.Certificate{cert}}
 	for what, tc := range map[string]struct {
@@ -212,7 +212,7 @@ func TestAGuardedReceiverDoesNotReachAForbiddenMailServer(t *testing.T) {
 	}
 }
 
-func TestAServerThatHangsIsGivenUp(t *testing.T) {
+func TestAHangingServerTimesOut(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestAServerThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	n := newNotifier(t, httppost.Config{}, config(0, v1alpha1.MailStartTLS))
 	for name, m := range messages.Kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -272,7 +272,7 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-func TestTheRenderedLetterHoldsNoPassword(t *testing.T) {
+func TestTheRenderedMailHoldsNoPassword(t *testing.T) {
 	c := config(0, v1alpha1.MailStartTLS)
 	c.Username, c.Password = username, password
 	n := newNotifier(t, httppost.Config{}, c)

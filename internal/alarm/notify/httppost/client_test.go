@@ -142,7 +142,7 @@ func TestPostReadsRetryAfter(t *testing.T) {
 	}
 }
 
-func TestPostRetriesWhatBreaks(t *testing.T) {
+func TestPostRetriesConnectionErrors(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	noTLS := sink.New(t)
@@ -167,7 +167,7 @@ func TestPostRetriesWhatBreaks(t *testing.T) {
 	}
 }
 
-func TestPostRetriesWhatHangs(t *testing.T) {
+func TestPostRetriesTimeouts(t *testing.T) {
 	server := sink.New(t)
 	server.Always(sink.Hang())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -178,7 +178,7 @@ func TestPostRetriesWhatHangs(t *testing.T) {
 	}
 }
 
-func TestPostIsAcceptedOnceTheStatusIsThereEvenIfTheRestBreaksOff(t *testing.T) {
+func TestPostSucceedsAfterA2xxStatusEvenIfTheBodyBreaksOff(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		if err := http.NewResponseController(w).Flush(); err != nil {
@@ -194,7 +194,7 @@ func TestPostIsAcceptedOnceTheStatusIsThereEvenIfTheRestBreaksOff(t *testing.T) 
 
 // The time is up while the body is read. A machine may be so busy that it is up
 // before the status has come: then there was too little of it.
-func TestPostIsAcceptedOnceTheStatusIsThereHoweverSlowTheRest(t *testing.T) {
+func TestPostSucceedsAfterA2xxStatusEvenIfTheBodyNeverEnds(t *testing.T) {
 	server := sink.New(t)
 	server.Always(sink.Drip(time.Hour))
 	var err *notify.SendError

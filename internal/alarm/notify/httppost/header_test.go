@@ -7,7 +7,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 )
 
-func TestNewHeaderRefusesWhatCannotBeSent(t *testing.T) {
+func TestNewHeaderRefusesInvalidAndReservedHeaders(t *testing.T) {
 	for what, tc := range map[string]struct {
 		headers map[string][]byte
 		want    string

@@ -10,7 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
 )
 
-func TestAClientWithRootsTrustsTheseAndKeepsItsGuard(t *testing.T) {
+func TestAClientWithRootsTrustsOnlyThemAndKeepsItsGuard(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	roots := x509.NewCertPool()

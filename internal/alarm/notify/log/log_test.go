@@ -55,7 +55,7 @@ func TestSendWritesReadableLines(t *testing.T) {
 	}
 }
 
-func TestBodiesWithColourAreAnotherFormat(t *testing.T) {
+func TestColouredBodiesHaveAnotherFormat(t *testing.T) {
 	plain, coloured := log.New(&bytes.Buffer{}), log.NewColoured(&bytes.Buffer{})
 	body, err := coloured.Render(newMessage("a", "b"))
 	if err != nil || !bytes.Contains(body, []byte("\x1b[")) {
@@ -89,7 +89,7 @@ func (h *halves) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestSendRetriesWhenTheOutputIsGone(t *testing.T) {
+func TestSendRetriesWhenTheOutputIsClosed(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)

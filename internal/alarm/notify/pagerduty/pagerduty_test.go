@@ -108,7 +108,7 @@ func decode(t testing.TB, raw []byte) event {
 	return e
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	for name, m := range messages.Kinds() {
 		t.Run(name, func(t *testing.T) {
 			body := render(t, m)
@@ -141,7 +141,7 @@ func TestAGroupIsOneIncidentThatIsResolved(t *testing.T) {
 	}
 }
 
-func TestWithoutGroupsAnIncidentIsOfOneObject(t *testing.T) {
+func TestWithoutGroupsEachObjectHasItsOwnIncident(t *testing.T) {
 	a, again, b := messages.New("a", ""), messages.New("again", ""), messages.New("a", "")
 	again.Count, again.LastSeen = 9, again.LastSeen.Add(time.Hour)
 	b.Events[0].Regarding.UID = "another"
@@ -155,7 +155,7 @@ func TestWithoutGroupsAnIncidentIsOfOneObject(t *testing.T) {
 	}
 }
 
-func TestTheSeverityIsTheReceiversIfItSaysSo(t *testing.T) {
+func TestTheReceiversSeverityOverridesTheEvents(t *testing.T) {
 	body, err := newNotifier(t, pagerduty.DefaultURL, "critical").Render(messages.New("a", ""))
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestSendSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestNewDoesNotTellTheKey(t *testing.T) {
+func TestNewDoesNotRevealTheKey(t *testing.T) {
 	for _, key := range []string{"", "secret", secret + "x"} {
 		if _, err := pagerduty.New(nil, pagerduty.Config{URL: pagerduty.DefaultURL, RoutingKey: key}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", key, err)

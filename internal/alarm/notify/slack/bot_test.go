@@ -106,7 +106,7 @@ func TestAGroupIsOneMessageThatIsEditedWithRepliesInItsThread(t *testing.T) {
 	}
 }
 
-func TestThereIsOneReplyInThirtySeconds(t *testing.T) {
+func TestAThreadGetsAtMostOneReplyIn30Seconds(t *testing.T) {
 	w, h := newThread(t)
 	for i := range 60 {
 		h.send(time.Duration(i).String(), messages.Grouped(int64(i+4), false))
@@ -121,7 +121,7 @@ func TestThereIsOneReplyInThirtySeconds(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsRepeatedRepliesOnce(t *testing.T) {
+func TestARetriedMessageRepliesOnce(t *testing.T) {
 	w, h := newThread(t)
 	for _, key := range []string{"a", "a", "b", "b"} {
 		h.send(key, messages.Grouped(map[string]int64{"a": 4, "b": 8}[key], false))
@@ -133,7 +133,7 @@ func TestAMessageThatIsRepeatedRepliesOnce(t *testing.T) {
 }
 
 // What came to pass before the answer was lost, or the operator died, is done once more.
-func TestAMessageWhoseReplyFailedIsFinishedWhenItIsTriedAgain(t *testing.T) {
+func TestARetryAfterAFailedReplyCompletesTheMessage(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	h.wait(time.Minute)
@@ -151,7 +151,7 @@ func TestAMessageWhoseReplyFailedIsFinishedWhenItIsTriedAgain(t *testing.T) {
 
 // In each case there is a group's message in a channel, of which something is not as it
 // was when the next comes.
-func TestALostThreadIsBegunAnewAndTold(t *testing.T) {
+func TestALostThreadStartsAgainAndIsReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lose func(*slackserver.Workspace, *thread)
 		want string
@@ -205,7 +205,7 @@ func TestALostThreadIsBegunAnewAndTold(t *testing.T) {
 	}
 }
 
-func TestAReplyThatCannotBeIsLeftOut(t *testing.T) {
+func TestAReplyThatSlackRefusesIsLeftOut(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	h.wait(time.Minute)
@@ -216,7 +216,7 @@ func TestAReplyThatCannotBeIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestAReferenceOfAnotherSinkBeginsAnew(t *testing.T) {
+func TestAnUnknownReferenceStartsANewThread(t *testing.T) {
 	w, h := newThread(t)
 	for _, h.reference = range []string{"", "no JSON", `{"receiver":"C9","channel":"C9","ts":"1"}`, `{"receiver":"C0123"}`} {
 		h.send("a", messages.Grouped(8, false))
@@ -226,7 +226,7 @@ func TestAReferenceOfAnotherSinkBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestAChannelThatIsNotTheReceiversAnyMoreIsLeftAlone(t *testing.T) {
+func TestAMessageInAFormerChannelIsNotEdited(t *testing.T) {
 	w, h := newThread(t)
 	w.AddChannel("C9")
 	h.send("a", messages.Grouped(4, false))
@@ -239,7 +239,7 @@ func TestAChannelThatIsNotTheReceiversAnyMoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAGroupThatBeginsAnewLeavesItsFormerMessageAlone(t *testing.T) {
+func TestAGroupThatStartsAgainPostsANewMessage(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	h.send("b", messages.Grouped(9, true))
@@ -254,7 +254,7 @@ func TestAGroupThatBeginsAnewLeavesItsFormerMessageAlone(t *testing.T) {
 	}
 }
 
-func TestABotSaysWhatToDo(t *testing.T) {
+func TestBotErrorsSayWhatToDo(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	body, err := h.bot.Render(messages.Grouped(8, false))
@@ -290,7 +290,7 @@ func TestABotSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestTooManyEditsWaitAsLongAsSlackSays(t *testing.T) {
+func TestEditsHonourSlacksRetryAfter(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	w.TooMany("chat.update", 30)
@@ -300,7 +300,7 @@ func TestTooManyEditsWaitAsLongAsSlackSays(t *testing.T) {
 	}
 }
 
-func TestABotsMessagesLookAsTheyShouldAndAreTaken(t *testing.T) {
+func TestBotMessagesMatchTheGoldenFilesAndAreAccepted(t *testing.T) {
 	w, h := newThread(t)
 	all := messages.Kinds()
 	for name, m := range all {
@@ -325,7 +325,7 @@ func TestABotsMessagesLookAsTheyShouldAndAreTaken(t *testing.T) {
 	}
 }
 
-func TestNewBotDoesNotTellTheToken(t *testing.T) {
+func TestNewBotDoesNotRevealTheToken(t *testing.T) {
 	for _, token := range []string{"", "secret", "xoxb-secret\r\nX: 1"} {
 		if _, err := slack.NewBot(nil, slack.BotConfig{API: slack.DefaultAPI, Token: token}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", token, err)

@@ -35,7 +35,7 @@ func render(t testing.TB, m message.Message) []byte {
 	return body
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	for name, m := range messages.Kinds() {
 		t.Run(name, func(t *testing.T) { messages.Golden(t, name, render(t, m)) })
 	}

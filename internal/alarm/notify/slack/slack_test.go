@@ -59,7 +59,7 @@ func TestReceiversOfOneWebhookShareALimitOfOneMessageASecond(t *testing.T) {
 	}
 }
 
-func TestNewDoesNotTellAnInvalidURL(t *testing.T) {
+func TestNewDoesNotRevealAnInvalidURL(t *testing.T) {
 	_, err := slack.New(nil, "hooks.slack.example/services/secret")
 	if !errors.Is(err, httppost.ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)

@@ -53,7 +53,7 @@ func asForm(t *testing.T, to *slacktest.Server) *httptest.Server {
 }
 
 // What slacktest takes it tells to whoever listens, as slack-go understands it.
-func TestSlacksOwnTypesReadWhatABotPosts(t *testing.T) {
+func TestSlackGoReadsTheBotsMessages(t *testing.T) {
 	server := slacktest.NewTestServer()
 	server.Start()
 	t.Cleanup(server.Stop)
@@ -105,7 +105,7 @@ func awaitMessage(t *testing.T, listener *slackgo.RTM) *slackgo.MessageEvent {
 }
 
 // slacktest knows no edits: it answers that there is no such page.
-func TestAServerThatIsNotSlacksIsToldApart(t *testing.T) {
+func TestAServerWithoutChatUpdateParksTheReceiver(t *testing.T) {
 	server := slacktest.NewTestServer()
 	server.Start()
 	t.Cleanup(server.Stop)

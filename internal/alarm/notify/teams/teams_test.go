@@ -85,7 +85,7 @@ func check(raw []byte) error {
 	return nil
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	messages.LookAsTheyShould(t, render, check)
 }
 
@@ -99,7 +99,7 @@ func FuzzRender(f *testing.F) {
 	messages.Fuzz(f, render, check)
 }
 
-func TestSendIsTakenAndTellsNoURL(t *testing.T) {
+func TestSendIsAcceptedAndDoesNotRevealTheURL(t *testing.T) {
 	server := sink.New(t)
 	n := newNotifier(t, server.URL())
 	server.Script(sink.Status(http.StatusAccepted, ""), sink.Redirect(302, "http://127.0.0.1/secret"))

@@ -85,7 +85,7 @@ func check(raw []byte) error {
 	return nil
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	messages.LookAsTheyShould(t, render, check)
 }
 
@@ -145,7 +145,7 @@ func TestSendSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestNewDoesNotTellTheToken(t *testing.T) {
+func TestNewDoesNotRevealTheToken(t *testing.T) {
 	for _, token := range []string{"", "secret", "1:secret/../x", "1:secret?x"} {
 		if _, err := telegram.New(nil, telegram.Config{URL: telegram.DefaultURL, Token: token, ChatID: "1"}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", token, err)

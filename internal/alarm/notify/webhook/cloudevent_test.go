@@ -47,7 +47,7 @@ func send(t testing.TB, format v1alpha1.WebhookFormat, m message.Message) sink.R
 	return server.Accepted()[0]
 }
 
-func TestTheSDKReadsWhatIsSent(t *testing.T) {
+func TestTheCloudEventsSDKReadsTheRequest(t *testing.T) {
 	contentType := map[v1alpha1.WebhookFormat]string{
 		v1alpha1.WebhookCloudEvents: "application/cloudevents+json", v1alpha1.WebhookCloudEventsBinary: "application/json",
 	}
@@ -77,7 +77,7 @@ func TestTheSDKReadsWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestADigestIsOfTheClusterAndHasNoSubject(t *testing.T) {
+func TestADigestHasTheClusterAsSourceAndNoSubject(t *testing.T) {
 	several := digest()
 	several.Events[1].Regarding.Name = "web-1"
 	event := read(t, send(t, v1alpha1.WebhookCloudEventsBinary, several))
@@ -86,7 +86,7 @@ func TestADigestIsOfTheClusterAndHasNoSubject(t *testing.T) {
 	}
 }
 
-func TestWhatIsSentAgainIsTheSame(t *testing.T) {
+func TestARetriedRequestIsIdentical(t *testing.T) {
 	for _, format := range cloudEventFormats {
 		server := sink.New(t)
 		n := newFrom(t, webhook.Config{URL: server.URL(), Format: format})

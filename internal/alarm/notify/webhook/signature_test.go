@@ -48,7 +48,7 @@ func TestARequestIsSignedAsStandardWebhooksVerifies(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAKeyThatIsTooWeakAndDoesNotTellIt(t *testing.T) {
+func TestNewRefusesAWeakKeyAndDoesNotRevealIt(t *testing.T) {
 	for what, key := range map[string]string{
 		"empty": "", "no base64": "secret, surely", "short": "c2VjcmV0", "long": base64.StdEncoding.EncodeToString(make([]byte, 65)),
 	} {

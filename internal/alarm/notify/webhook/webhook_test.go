@@ -91,7 +91,7 @@ func TestRenderedBodiesFollowTheSchema(t *testing.T) {
 	}
 }
 
-func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
+func TestTheSchemaRefusesInvalidBodies(t *testing.T) {
 	schema := compileSchema(t)
 	for what, change := range map[string]func(map[string]any){
 		"no count":         func(m map[string]any) { delete(m, "count") },
@@ -117,9 +117,9 @@ func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
 	}
 }
 
-// TestTheSchemaKnowsEveryField keeps the schema and Message together: with no
+// TestTheSchemaDescribesEveryField keeps the schema and Message together: with no
 // further properties allowed it must still accept a full body.
-func TestTheSchemaKnowsEveryField(t *testing.T) {
+func TestTheSchemaDescribesEveryField(t *testing.T) {
 	raw, err := os.ReadFile("../../../../docs/webhook.schema.json")
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestSendAddsTheSecretsHeaders(t *testing.T) {
 	}
 }
 
-func TestNewDoesNotTellAnInvalidURL(t *testing.T) {
+func TestNewDoesNotRevealAnInvalidURL(t *testing.T) {
 	_, err := webhook.New(nil, webhook.Config{URL: "ftp://secret"})
 	if !errors.Is(err, httppost.ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
