@@ -40,6 +40,11 @@ type Failure struct {
 	RetryAfter time.Duration
 }
 
+// OnStatus returns the failure that must follow from a status and a response body.
+func OnStatus(code int, answer string, class notify.Class, text string) Failure {
+	return Failure{Answer: sink.Status(code, answer), Class: class, Text: text}
+}
+
 // ExpectFailures sends the body once for each failure and checks the error. The error
 // must not contain "secret", which is part of the URL of a sink.
 func ExpectFailures(t *testing.T, n notify.Notifier, server *sink.Sink, body []byte, failures ...Failure) {

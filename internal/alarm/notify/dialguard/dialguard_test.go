@@ -83,7 +83,7 @@ func TestCheckAllowsTheAdministratorsRangesOnly(t *testing.T) {
 		"private by NAT64, all IPv6":          {"::/0", "64:ff9b::10.0.0.1", false},
 		"IPv4-mapped private, all IPv6":       {"::/0", "::ffff:10.0.0.1", false},
 		"NAT64 of local use, its own prefix":  {"64:ff9b:1::/48", "64:ff9b:1::10.0.0.1", true},
-		"link-local with a zone, in an range": {"fe80::/10", "fe80::1%lo", true},
+		"link-local with a zone, in a range": {"fe80::/10", "fe80::1%lo", true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			guard := dialguard.New(netip.MustParsePrefix(tc.allowed))

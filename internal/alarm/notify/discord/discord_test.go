@@ -99,9 +99,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	n := newNotifier(t, server.URL())
 	const deleted = "create a new one and put its URL into the Secret"
 	notifiers.ExpectFailures(t, n, server, []byte("{}"),
-		notifiers.Failure{Answer: sink.Status(404, `{"message": "Unknown Webhook", "code": 10015}`), Class: notify.Park, Text: deleted},
-		notifiers.Failure{Answer: sink.Status(401, `{"message": "Invalid Webhook Token", "code": 50027}`), Class: notify.Park, Text: deleted},
-		notifiers.Failure{Answer: sink.Status(400, `{"message": "Invalid Form Body secret"}`), Class: notify.Reject, Text: "refuses this message"},
+		notifiers.OnStatus(404, `{"message": "Unknown Webhook", "code": 10015}`, notify.Park, deleted),
+		notifiers.OnStatus(401, `{"message": "Invalid Webhook Token", "code": 50027}`, notify.Park, deleted),
+		notifiers.OnStatus(400, `{"message": "Invalid Form Body secret"}`, notify.Reject, "refuses this message"),
 		notifiers.Failure{Answer: sink.TooMany(3), Class: notify.Retry, Text: "fewer messages", RetryAfter: 3 * time.Second},
 		notifiers.Failure{Answer: sink.Redirect(302, "http://127.0.0.1/secret"), Class: notify.Park, Text: "redirects are not followed"},
 	)

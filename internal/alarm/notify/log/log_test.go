@@ -55,19 +55,19 @@ func TestSendWritesReadableLines(t *testing.T) {
 	}
 }
 
-func TestColouredBodiesHaveAnotherFormat(t *testing.T) {
-	plain, coloured := log.New(&bytes.Buffer{}), log.NewColoured(&bytes.Buffer{})
-	body, err := coloured.Render(newMessage("a", "b"))
+func TestColoredBodiesHaveAnotherFormat(t *testing.T) {
+	plain, colored := log.New(&bytes.Buffer{}), log.NewColored(&bytes.Buffer{})
+	body, err := colored.Render(newMessage("a", "b"))
 	if err != nil || !bytes.Contains(body, []byte("\x1b[")) {
-		t.Errorf("no colour in %q, %v", body, err)
+		t.Errorf("no color in %q, %v", body, err)
 	}
-	if plain.Format() == coloured.Format() {
+	if plain.Format() == colored.Format() {
 		t.Errorf("both formats are %q", plain.Format())
 	}
 }
 
 func TestMessagesOfManyGoroutinesDoNotMix(t *testing.T) {
-	out := &halves{}
+	out := &slowly{}
 	n := log.New(out)
 	var senders sync.WaitGroup
 	for range 8 {
@@ -79,12 +79,12 @@ func TestMessagesOfManyGoroutinesDoNotMix(t *testing.T) {
 	}
 }
 
-// halves writes in two steps and notices if another write comes in between.
-type halves struct{ bytes.Buffer }
+// slowly writes byte by byte, so that concurrent writes would be interleaved.
+type slowly struct{ bytes.Buffer }
 
-func (h *halves) Write(p []byte) (int, error) {
+func (s *slowly) Write(p []byte) (int, error) {
 	for _, b := range p {
-		h.WriteByte(b)
+		s.WriteByte(b)
 	}
 	return len(p), nil
 }

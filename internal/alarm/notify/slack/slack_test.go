@@ -163,19 +163,16 @@ func FuzzRender(f *testing.F) {
 func TestErrorsOfSlackSayWhatToDo(t *testing.T) {
 	server := sink.New(t)
 	n := newNotifier(t, server.URL())
-	failure := func(code int, answer string, class notify.Class, text string) notifiers.Failure {
-		return notifiers.Failure{Answer: sink.Status(code, answer), Class: class, Text: text}
-	}
 	notifiers.ExpectFailures(t, n, server, []byte("{}"),
-		failure(400, "invalid_payload", notify.Reject, "Slack does not understand this message: it is dropped (HTTP 400 Bad Request)"),
-		failure(403, "action_prohibited", notify.Park, "the workspace's administrator (HTTP 403 Forbidden)"),
-		failure(403, "invalid_token", notify.Park, "put the one that Slack shows"),
-		failure(404, "no_service", notify.Park, "put its URL into the Secret (HTTP 404 Not Found)"),
-		failure(404, "no_service\n", notify.Park, "the webhook was removed"),
-		failure(404, "channel_not_found", notify.Park, "the channel does not exist"),
-		failure(410, "channel_is_archived", notify.Park, "the channel is archived"),
-		failure(500, "rollup_error", notify.Retry, "Slack has an internal error"),
-		failure(403, "xoxb-secret-token", notify.Park, "the receiver refuses the credentials: correct the Secret (HTTP 403 Forbidden)"),
+		notifiers.OnStatus(400, "invalid_payload", notify.Reject, "Slack does not understand this message: it is dropped (HTTP 400 Bad Request)"),
+		notifiers.OnStatus(403, "action_prohibited", notify.Park, "the workspace's administrator (HTTP 403 Forbidden)"),
+		notifiers.OnStatus(403, "invalid_token", notify.Park, "put the one that Slack shows"),
+		notifiers.OnStatus(404, "no_service", notify.Park, "put its URL into the Secret (HTTP 404 Not Found)"),
+		notifiers.OnStatus(404, "no_service\n", notify.Park, "the webhook was removed"),
+		notifiers.OnStatus(404, "channel_not_found", notify.Park, "the channel does not exist"),
+		notifiers.OnStatus(410, "channel_is_archived", notify.Park, "the channel is archived"),
+		notifiers.OnStatus(500, "rollup_error", notify.Retry, "Slack has an internal error"),
+		notifiers.OnStatus(403, "xoxb-secret-token", notify.Park, "the receiver refuses the credentials: correct the Secret (HTTP 403 Forbidden)"),
 	)
 	if err := n.Send(t.Context(), "key", []byte("{}")); err != nil {
 		t.Errorf("200 ok: %v", err)

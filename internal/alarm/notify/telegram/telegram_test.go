@@ -112,21 +112,18 @@ func TestSendAddressesTheChat(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	server := sink.New(t)
-	failure := func(code int, answer string, class notify.Class, text string) notifiers.Failure {
-		return notifiers.Failure{Answer: sink.Status(code, answer), Class: class, Text: text}
-	}
-	tooMany := failure(429, `{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 5","parameters":{"retry_after":5}}`, notify.Retry, "fewer messages")
+	tooMany := notifiers.OnStatus(429, `{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 5","parameters":{"retry_after":5}}`, notify.Retry, "fewer messages")
 	tooMany.RetryAfter = 5 * time.Second
-	tooLong := failure(429, `{"ok":false,"parameters":{"retry_after":9223372036854775807}}`, notify.Retry, "fewer messages")
+	tooLong := notifiers.OnStatus(429, `{"ok":false,"parameters":{"retry_after":9223372036854775807}}`, notify.Retry, "fewer messages")
 	tooLong.RetryAfter = 24 * time.Hour
 	notifiers.ExpectFailures(t, newNotifier(t, server.URL()), server, render(t, messages.New("a", "b")), tooMany, tooLong,
-		failure(400, `{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}`, notify.Park, "correct spec.telegram.chatID"),
-		failure(400, `{"ok":false,"description":"Bad Request: group chat was upgraded to a supergroup chat"}`, notify.Park, "became a supergroup"),
-		failure(400, `{"ok":false,"description":"Bad Request: message is too long, secret"}`, notify.Reject, "refuses this message"),
-		failure(401, `{"ok":false,"error_code":401,"description":"Unauthorized"}`, notify.Park, "token is not valid"),
-		failure(404, `{"ok":false,"error_code":404,"description":"Not Found"}`, notify.Park, "token is not valid"),
-		failure(403, `{"ok":false,"description":"Forbidden: bot was kicked from the supergroup chat"}`, notify.Park, "the bot was removed"),
-		failure(500, `no JSON secret`, notify.Retry, "internal error"),
+		notifiers.OnStatus(400, `{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}`, notify.Park, "correct spec.telegram.chatID"),
+		notifiers.OnStatus(400, `{"ok":false,"description":"Bad Request: group chat was upgraded to a supergroup chat"}`, notify.Park, "became a supergroup"),
+		notifiers.OnStatus(400, `{"ok":false,"description":"Bad Request: message is too long, secret"}`, notify.Reject, "refuses this message"),
+		notifiers.OnStatus(401, `{"ok":false,"error_code":401,"description":"Unauthorized"}`, notify.Park, "token is not valid"),
+		notifiers.OnStatus(404, `{"ok":false,"error_code":404,"description":"Not Found"}`, notify.Park, "token is not valid"),
+		notifiers.OnStatus(403, `{"ok":false,"description":"Forbidden: bot was kicked from the supergroup chat"}`, notify.Park, "the bot was removed"),
+		notifiers.OnStatus(500, `no JSON secret`, notify.Retry, "internal error"),
 	)
 }
 

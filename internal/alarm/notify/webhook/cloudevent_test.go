@@ -13,12 +13,13 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
 var cloudEventFormats = []v1alpha1.WebhookFormat{v1alpha1.WebhookCloudEvents, v1alpha1.WebhookCloudEventsBinary}
 
-// read has the SDK read a request as a consumer would.
+// read parses a request with the SDK, as a consumer does.
 func read(t testing.TB, r sink.Request) *cloudevents.Event {
 	t.Helper()
 	message := cehttp.NewMessage(r.Header, io.NopCloser(bytes.NewReader(r.Body)))
@@ -37,11 +38,7 @@ func send(t testing.TB, format v1alpha1.WebhookFormat, m message.Message) sink.R
 	server := sink.Start()
 	t.Cleanup(server.Close)
 	n := newFrom(t, webhook.Config{URL: server.URL(), Format: format})
-	body, err := n.Render(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Send(t.Context(), "key-1", body); err != nil {
+	if err := n.Send(t.Context(), "key-1", notifiers.Render(t, n, m)); err != nil {
 		t.Fatal(err)
 	}
 	return server.Accepted()[0]
@@ -90,10 +87,7 @@ func TestARetriedRequestIsIdentical(t *testing.T) {
 	for _, format := range cloudEventFormats {
 		server := sink.New(t)
 		n := newFrom(t, webhook.Config{URL: server.URL(), Format: format})
-		body, err := n.Render(example())
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := notifiers.Render(t, n, example())
 		for range 2 {
 			if err := n.Send(t.Context(), "key-1", body); err != nil {
 				t.Fatal(err)
