@@ -435,7 +435,7 @@ func TestAnUnknownErrorIsRetriedAndItsTextHidden(t *testing.T) {
 		h.Wake(ops)
 		after(time.Minute)
 		failures, _ := h.observer.statusChanges()
-		if diff := cmp.Diff([]string{"the message could not be sent"}, failures); diff != "" || len(n.all()) != 2 {
+		if diff := cmp.Diff([]string{"the message could not be sent: the operator retries it"}, failures); diff != "" || len(n.all()) != 2 {
 			t.Errorf("%d attempts, failures:\n%s", len(n.all()), diff)
 		}
 	})

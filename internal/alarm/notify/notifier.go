@@ -107,5 +107,5 @@ func asSendError(err error) *SendError {
 	if e, ok := errors.AsType[*SendError](err); ok {
 		return e
 	}
-	return &SendError{Class: Retry, Reason: v1alpha1.ReasonDeliveryFailing, Text: "the message could not be sent"}
+	return &SendError{Class: Retry, Reason: v1alpha1.ReasonDeliveryFailing, Text: "the message could not be sent: the operator retries it"}
 }

@@ -178,7 +178,7 @@ func (w *worker) expirePending(before time.Time) (waiting bool, err error) {
 }
 
 func (w *worker) expiredText() string {
-	return fmt.Sprintf("not delivered within %s", w.opts.MaxAge.Round(time.Second))
+	return fmt.Sprintf("not delivered within %s: check the receiver's Ready condition", w.opts.MaxAge.Round(time.Second))
 }
 
 // dropAll drops the messages of a deleted receiver.
