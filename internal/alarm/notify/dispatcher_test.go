@@ -91,11 +91,11 @@ func TestAFailedRequestIsRetriedAfter1To30SecondsWithTheSameBodyAndKey(t *testin
 }
 
 func TestRetryAfterIsHonouredUpToFiveMinutes(t *testing.T) {
-	for what, tc := range map[string]struct{ asked, want time.Duration }{
+	for name, tc := range map[string]struct{ asked, want time.Duration }{
 		"two minutes": {2 * time.Minute, 2 * time.Minute},
 		"a day":       {24 * time.Hour, 5 * time.Minute},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 				n := &fake{answer: answers(&notify.SendError{Class: notify.Retry, RetryAfter: tc.asked})}
 				h.Configure(notify.Receiver{Key: ops, Notifier: n})
@@ -234,7 +234,7 @@ func TestPendingMessagesWaitForAMissingOrDisabledReceiver(t *testing.T) {
 }
 
 func TestExpiredMessagesAreDropped(t *testing.T) {
-	for what, prepare := range map[string]func(h *harness){
+	for name, prepare := range map[string]func(h *harness){
 		"receiver missing": func(*harness) {},
 		"receiver parked": func(h *harness) {
 			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: answers(failure(notify.Park, "401"))}})
@@ -244,7 +244,7 @@ func TestExpiredMessagesAreDropped(t *testing.T) {
 			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: always}})
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 				prepare(h)
 				commit(t, store, ops, 0, 3)
@@ -354,14 +354,14 @@ func TestThousandsOfReceiversEndTheirGoroutines(t *testing.T) {
 }
 
 func TestRunFinishesRequestsInFlightWithinTheGracePeriod(t *testing.T) {
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		takes time.Duration
 		left  int64
 	}{
 		"within the grace": {2 * time.Second, 1},
 		"beyond the grace": {8 * time.Second, 2},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 				n := &fake{answer: func(ctx context.Context, _ int) error {
 					select {

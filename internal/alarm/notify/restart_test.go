@@ -55,8 +55,8 @@ func changing() func(message.Message) string {
 func failAll(context.Context, int) error { return failure(notify.Retry, "500") }
 
 func TestAnAttemptedMessageIsTheSameAfterARestart(t *testing.T) {
-	for what, limit := range map[string]notify.Limit{"message": {}, "digest": everySecond} {
-		t.Run(what, func(t *testing.T) {
+	for name, limit := range map[string]notify.Limit{"message": {}, "digest": everySecond} {
+		t.Run(name, func(t *testing.T) {
 			first := &fake{answer: failAll, render: changing()}
 			if limit != (notify.Limit{}) {
 				first.answer = func(_ context.Context, attempt int) error {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckRefusesEveryFormOfASpecialAddress(t *testing.T) {
-	for what, addr := range map[string]string{
+	for name, addr := range map[string]string{
 		"unspecified":              "0.0.0.0",
 		"this network":             "0.1.2.3",
 		"loopback":                 "127.0.0.1",
@@ -47,7 +47,7 @@ func TestCheckRefusesEveryFormOfASpecialAddress(t *testing.T) {
 		"6to4 public":              "2002:808:808::1",
 		"Teredo":                   "2001:0:4136:e378:8000:63bf:3fff:fdd2",
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if err := dialguard.New().Check(netip.MustParseAddr(addr)); !errors.Is(err, dialguard.ErrNotAllowed) {
 				t.Errorf("Check(%s) = %v, want ErrNotAllowed", addr, err)
 			}
@@ -64,7 +64,7 @@ func TestCheckAllowsPublicAddresses(t *testing.T) {
 }
 
 func TestCheckAllowsTheAdministratorsRangesOnly(t *testing.T) {
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		allowed string
 		addr    string
 		want    bool
@@ -85,7 +85,7 @@ func TestCheckAllowsTheAdministratorsRangesOnly(t *testing.T) {
 		"NAT64 of local use, its own prefix":  {"64:ff9b:1::/48", "64:ff9b:1::10.0.0.1", true},
 		"link-local with a zone, in a range": {"fe80::/10", "fe80::1%lo", true},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			guard := dialguard.New(netip.MustParsePrefix(tc.allowed))
 			if err := guard.Check(netip.MustParseAddr(tc.addr)); (err == nil) != tc.want {
 				t.Errorf("allowing %s, Check(%s) = %v, want allowed %t", tc.allowed, tc.addr, err, tc.want)

@@ -146,7 +146,7 @@ func TestTheMailsOfAGroupAreOneConversation(t *testing.T) {
 func TestNothingIsSentWithoutTheConfiguredEncryption(t *testing.T) {
 	cert, _ := certificate(t)
 	untrusted := &tls.Config{Certificates: []tls.Certificate{cert}}
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		server     *tls.Config
 		encryption v1alpha1.MailTLS
 		class      notify.Class
@@ -155,7 +155,7 @@ func TestNothingIsSentWithoutTheConfiguredEncryption(t *testing.T) {
 		"no STARTTLS offered": {nil, v1alpha1.MailStartTLS, notify.Park, "does not offer STARTTLS"},
 		"untrusted":           {untrusted, v1alpha1.MailStartTLS, notify.Retry, "unknown authority"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			box := &mailbox{}
 			c := config(box.start(t, tc.server, false), tc.encryption)
 			c.Username, c.Password = username, password
@@ -169,7 +169,7 @@ func TestNothingIsSentWithoutTheConfiguredEncryption(t *testing.T) {
 
 func TestSendSaysWhatToDo(t *testing.T) {
 	cert, roots := certificate(t)
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		box      *mailbox
 		password string
 		class    notify.Class
@@ -183,7 +183,7 @@ func TestSendSaysWhatToDo(t *testing.T) {
 		"full":                {&mailbox{data: reply(452)}, password, notify.Retry, "the operator retries it"},
 		"too many, try later": {&mailbox{mail: reply(421)}, password, notify.Retry, "the operator retries it"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			c := config(tc.box.start(t, &tls.Config{Certificates: []tls.Certificate{cert}}, false), v1alpha1.MailStartTLS)
 			c.Username, c.Password = username, tc.password
 			e, ok := errors.AsType[*notify.SendError](send(t, newNotifier(t, httppost.Config{Roots: roots}, c), messages.New("a", "b")))

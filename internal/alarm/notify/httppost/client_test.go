@@ -114,7 +114,7 @@ func TestPostClassifiesEveryStatus(t *testing.T) {
 }
 
 func TestPostReadsRetryAfter(t *testing.T) {
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		retryAfter, date string
 		want             time.Duration
 	}{
@@ -126,7 +126,7 @@ func TestPostReadsRetryAfter(t *testing.T) {
 		"nonsense":         {"soon", "", 0},
 		"too large":        {"99999999999999999999", "", 0},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if tc.date != "" {
 					w.Header().Set("Date", tc.date)
@@ -151,14 +151,14 @@ func TestPostRetriesConnectionErrors(t *testing.T) {
 	resetting := sink.New(t)
 	resetting.Always(sink.Reset())
 	resolver := dns.NewResolver(t, nil)
-	for what, tc := range map[string]struct{ url, want string }{
+	for name, tc := range map[string]struct{ url, want string }{
 		"refused":   {closed.URL, "refused the connection"},
 		"reset":     {resetting.URL(), "broke off"},
 		"no TLS":    {strings.Replace(noTLS.URL(), "http:", "https:", 1), "does not speak TLS"},
 		"untrusted": {untrusted.URL, "unknown authority"},
 		"no name":   {"http://nowhere.example/secret", "host name does not exist"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			err := post(t, newClient(t, nil, resolver), tc.url)
 			if err == nil || err.Class != notify.Retry || !strings.Contains(err.Text, tc.want) {
 				t.Errorf("got %+v, want a Retry with the text %q", err, tc.want)
@@ -267,7 +267,7 @@ func TestGuardedClientRefusesForbiddenAddresses(t *testing.T) {
 		"internal.example": "127.0.0.1", "mapped.example": "::ffff:127.0.0.1", "metadata.example": "169.254.169.254",
 	})
 	guarded := newClient(t, dialguard.New(), resolver)
-	for what, url := range map[string]string{
+	for name, url := range map[string]string{
 		"address":             server.URL(),
 		"IPv4-mapped address": "http://[::ffff:127.0.0.1]:" + port,
 		"NAT64 address":       "http://[64:ff9b::7f00:1]:" + port,
@@ -277,7 +277,7 @@ func TestGuardedClientRefusesForbiddenAddresses(t *testing.T) {
 		"name, metadata":      "http://metadata.example/latest/meta-data",
 		"name, HTTPS":         "https://internal.example:" + port,
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			err := post(t, guarded, url)
 			if err == nil || err.Class != notify.Park || err.Reason != v1alpha1.ReasonAddressNotAllowed {
 				t.Errorf("got %+v, want Park with AddressNotAllowed", err)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestNewHeaderRefusesInvalidAndReservedHeaders(t *testing.T) {
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		headers map[string][]byte
 		want    string
 	}{
@@ -22,7 +22,7 @@ func TestNewHeaderRefusesInvalidAndReservedHeaders(t *testing.T) {
 		"injected line":   {map[string][]byte{"X-A": []byte("secret\r\nHost: b")}, "the value of the header X-A contains an invalid character"},
 		"twice":           {map[string][]byte{"X-a": []byte("secret"), "x-A": []byte("secret")}, "the header X-A twice"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			_, err := httppost.NewHeader(tc.headers)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)

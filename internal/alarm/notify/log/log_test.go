@@ -28,7 +28,7 @@ func newMessage(title, text string) message.Message {
 func TestSendWritesReadableLines(t *testing.T) {
 	normal := newMessage("NodeReady: Node node-7", "")
 	normal.Events[0].Type, normal.Alarm = "Normal", alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		message message.Message
 		want    string
 	}{
@@ -38,7 +38,7 @@ func TestSendWritesReadableLines(t *testing.T) {
 		"forgery":  {newMessage("a\n2026-11-20 12:00:00Z * forged", "\x1b[2Jb\r\n2026 forged\x00"), "2026-11-20 12:00:00Z ! a 2026-11-20 12:00:00Z * forged  (prod, Alarm shop/crashes)\n    [2Jb\n    2026 forged\n"},
 		"no title": {newMessage(" ", ""), "2026-11-20 12:00:00Z ! Alarm  (prod, Alarm shop/crashes)\n"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			n := log.New(&out)
 			body, err := n.Render(tc.message)

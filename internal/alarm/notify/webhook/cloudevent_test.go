@@ -55,7 +55,7 @@ func TestTheCloudEventsSDKReadsTheRequest(t *testing.T) {
 				t.Errorf("Content-Type is %q, Idempotency-Key %q", got, r.Key)
 			}
 			event := read(t, r)
-			for what, pair := range map[string][2]string{
+			for name, pair := range map[string][2]string{
 				"id":         {event.ID(), "key-1"},
 				"type":       {event.Type(), "io.bongsu.alarm.v1"},
 				"source":     {event.Source(), "/clusters/prod/namespaces/shop/alarms/crashes"},
@@ -64,7 +64,7 @@ func TestTheCloudEventsSDKReadsTheRequest(t *testing.T) {
 				"dataschema": {event.DataSchema(), "https://bongsu.io/schemas/webhook/v1.json"},
 			} {
 				if pair[0] != pair[1] {
-					t.Errorf("%s is %q, want %q", what, pair[0], pair[1])
+					t.Errorf("%s is %q, want %q", name, pair[0], pair[1])
 				}
 			}
 			if err := validate(t, compileSchema(t), event.Data()); err != nil {

@@ -77,11 +77,11 @@ func TestRenderedBodiesFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	others := messages.Grouped(4, false)
 	others.Group.By = nil
-	for what, m := range map[string]message.Message{
+	for name, m := range map[string]message.Message{
 		"one": example(), "digest": digest(), "without events": {Version: message.Version},
 		"of a group": messages.Grouped(4, false), "resolved": messages.Grouped(9, true), "of all other groups": others,
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			body := notifiers.Render(t, newNotifier(t, "http://a.example", nil), m)
 			if err := validate(t, schema, body); err != nil {
 				t.Errorf("%v\n%s", err, body)
@@ -92,7 +92,7 @@ func TestRenderedBodiesFollowTheSchema(t *testing.T) {
 
 func TestTheSchemaRefusesInvalidBodies(t *testing.T) {
 	schema := compileSchema(t)
-	for what, change := range map[string]func(map[string]any){
+	for name, change := range map[string]func(map[string]any){
 		"no count":         func(m map[string]any) { delete(m, "count") },
 		"another version":  func(m map[string]any) { m["version"] = "v2" },
 		"a text for count": func(m map[string]any) { m["count"] = "1" },
@@ -101,7 +101,7 @@ func TestTheSchemaRefusesInvalidBodies(t *testing.T) {
 		"no time":          func(m map[string]any) { m["lastSeen"] = "yesterday" },
 		"a group of none":  func(m map[string]any) { m["group"] = map[string]any{"total": 1} },
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			body := map[string]any{}
 			remarshal(t, example(), &body)
 			change(body)
@@ -259,10 +259,10 @@ func TestARequestIsSignedAsStandardWebhooksVerifies(t *testing.T) {
 }
 
 func TestNewRefusesAWeakKeyAndDoesNotRevealIt(t *testing.T) {
-	for what, key := range map[string]string{
+	for name, key := range map[string]string{
 		"empty": "", "not base64": "secret, surely", "short": "c2VjcmV0", "long": base64.StdEncoding.EncodeToString(make([]byte, 65)),
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			_, err := webhook.New(nil, webhook.Config{URL: "https://a.example", Sign: true, SigningKey: key})
 			if err == nil || !strings.Contains(err.Error(), "24 to 64 random bytes") {
 				t.Fatalf("got %v", err)
