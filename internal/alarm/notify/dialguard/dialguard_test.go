@@ -69,20 +69,20 @@ func TestCheckAllowsTheAdministratorsRangesOnly(t *testing.T) {
 		addr    string
 		want    bool
 	}{
-		"in an IPv4 range":                    {"10.0.0.0/8", "10.1.2.3", true},
-		"its IPv4-mapped form":                {"10.0.0.0/8", "::ffff:10.1.2.3", true},
-		"its NAT64 form":                      {"10.0.0.0/8", "64:ff9b::10.1.2.3", true},
-		"beside it":                           {"10.0.0.0/8", "11.0.0.1", true}, // public anyway
-		"another private one":                 {"10.0.0.0/8", "192.168.0.1", false},
-		"a single address":                    {"127.0.0.1/32", "127.0.0.1", true},
-		"beside a single address":             {"127.0.0.1/32", "127.0.0.2", false},
-		"an IPv4-mapped range":                {"::ffff:10.0.0.0/104", "10.1.2.3", true},
-		"in an IPv6 range":                    {"fd00::/8", "fd00::1", true},
-		"beside an IPv6 range":                {"fd00::/16", "fd01::1", false},
-		"private by NAT64, its prefix":        {"64:ff9b::/96", "64:ff9b::10.0.0.1", false},
-		"private by NAT64, all IPv6":          {"::/0", "64:ff9b::10.0.0.1", false},
-		"IPv4-mapped private, all IPv6":       {"::/0", "::ffff:10.0.0.1", false},
-		"NAT64 of local use, its own prefix":  {"64:ff9b:1::/48", "64:ff9b:1::10.0.0.1", true},
+		"in an IPv4 range":                   {"10.0.0.0/8", "10.1.2.3", true},
+		"its IPv4-mapped form":               {"10.0.0.0/8", "::ffff:10.1.2.3", true},
+		"its NAT64 form":                     {"10.0.0.0/8", "64:ff9b::10.1.2.3", true},
+		"beside it":                          {"10.0.0.0/8", "11.0.0.1", true}, // public anyway
+		"another private one":                {"10.0.0.0/8", "192.168.0.1", false},
+		"a single address":                   {"127.0.0.1/32", "127.0.0.1", true},
+		"beside a single address":            {"127.0.0.1/32", "127.0.0.2", false},
+		"an IPv4-mapped range":               {"::ffff:10.0.0.0/104", "10.1.2.3", true},
+		"in an IPv6 range":                   {"fd00::/8", "fd00::1", true},
+		"beside an IPv6 range":               {"fd00::/16", "fd01::1", false},
+		"private by NAT64, its prefix":       {"64:ff9b::/96", "64:ff9b::10.0.0.1", false},
+		"private by NAT64, all IPv6":         {"::/0", "64:ff9b::10.0.0.1", false},
+		"IPv4-mapped private, all IPv6":      {"::/0", "::ffff:10.0.0.1", false},
+		"NAT64 of local use, its own prefix": {"64:ff9b:1::/48", "64:ff9b:1::10.0.0.1", true},
 		"link-local with a zone, in a range": {"fe80::/10", "fe80::1%lo", true},
 	} {
 		t.Run(name, func(t *testing.T) {

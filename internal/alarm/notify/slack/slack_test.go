@@ -112,10 +112,10 @@ func assertElement(t testing.TB, e object) {
 	}
 }
 
-func assertText(t testing.TB, what, text string, limit int) {
+func assertText(t testing.TB, field, text string, limit int) {
 	t.Helper()
 	if n := len(utf16.Encode([]rune(text))); n == 0 || n > limit {
-		t.Errorf("%s has %d characters, of at least 1 and at most %d", what, n, limit)
+		t.Errorf("%s has %d characters, of at least 1 and at most %d", field, n, limit)
 	}
 	if !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError) && limit == 0 {
 		t.Errorf("%s is not valid UTF-8", field)
