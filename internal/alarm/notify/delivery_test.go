@@ -53,8 +53,7 @@ func TestEveryMessageArrivesOnceAtASinkThatFailsInEveryWay(t *testing.T) {
 	n, err := webhook.New(guardedClient(t, netip.MustParsePrefix("127.0.0.0/8")), webhook.Config{URL: server.URL()})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	h.Configure(notify.Receiver{Key: shop, Notifier: n})
-	commit(t, store, shop, 0, messages)
-	h.Wake(shop)
+	h.submit(t, store, shop, 0, messages)
 
 	g.Expect(progress.UntilNoneIsLeft(patience, func() int { return requestsUntilItHangs - len(server.Requests()) })).To(gomega.Succeed())
 	close(release)
@@ -94,8 +93,7 @@ func TestAReceiverAtAForbiddenAddressIsParked(t *testing.T) {
 	n, err := slack.New(guardedClient(t), server.URL())
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	h.Configure(notify.Receiver{Key: shop, Notifier: n, Limit: n.Limit()})
-	commit(t, store, shop, 0, 1)
-	h.Wake(shop)
+	h.submit(t, store, shop, 0, 1)
 
 	g.Eventually(func() *notify.SendError { return h.Failure(shop) }).WithTimeout(patience).ShouldNot(gomega.BeNil())
 	failure := h.Failure(shop)

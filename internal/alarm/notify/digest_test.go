@@ -21,11 +21,9 @@ func TestMessagesHeldBackByTheLimitAreOneDigest(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commit(t, store, ops, 0, 10)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 10)
 		after(500 * time.Millisecond)
-		commit(t, store, ops, 10, 5)
-		h.Wake(ops)
+		h.submit(t, store, ops, 10, 5)
 		after(time.Minute)
 		if diff := cmp.Diff([]string{"node-0", "digest of 14"}, n.bodies()); diff != "" {
 			t.Error(diff)
@@ -44,8 +42,7 @@ func TestARejectedDigestIsRecordedAsNotDelivered(t *testing.T) {
 	inDirectory(t, func(t *testing.T, dir string, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(nil, failure(notify.Reject, "no"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commit(t, store, ops, 0, 3)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 3)
 		after(time.Minute)
 		view, err := outbox.Inspect(t.Context(), dir, 0, func(string) bool { return true })
 		if err != nil || len(view.Receivers) != 1 || len(view.Receivers[0].Digested) != 2 {
@@ -61,8 +58,7 @@ func TestASingleMessageHeldBackIsNoDigest(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commit(t, store, ops, 0, 2)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 2)
 		after(time.Minute)
 		if diff := cmp.Diff([]string{"node-0", "node-1"}, n.bodies()); diff != "" {
 			t.Error(diff)
@@ -77,8 +73,7 @@ func TestWithoutALimitEachOccurrenceIsAMessage(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 300)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 300)
 		wait()
 		if got := len(n.all()); got != 300 {
 			t.Errorf("%d messages for 300 occurrences", got)
@@ -115,8 +110,7 @@ func TestARejectedDigestIsDroppedWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(nil, failure(notify.Reject, "400"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commit(t, store, ops, 0, 10)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 10)
 		after(time.Minute)
 		if got := h.observer.dropped(notify.DropRejected); got != 9 || len(n.all()) != 2 {
 			t.Errorf("%d dropped after %d attempts, want 9 after 2", got, len(n.all()))

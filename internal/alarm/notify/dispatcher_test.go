@@ -20,11 +20,9 @@ func TestMessagesAreSentInOrderAndLeaveTheOutbox(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 3)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 3)
 		wait()
-		commit(t, store, ops, 3, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 3, 1)
 		wait()
 		if diff := cmp.Diff([]string{"node-0", "node-1", "node-2", "node-3"}, n.bodies()); diff != "" {
 			t.Error(diff)
@@ -67,8 +65,7 @@ func TestAFailedRequestIsRetriedAfter1To30SecondsWithTheSameBodyAndKey(t *testin
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(slices.Repeat([]error{failure(notify.Retry, "500")}, 12)...)}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 2)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 2)
 		after(10 * time.Minute)
 		attempts := n.all()
 		if len(attempts) != 14 {
@@ -99,8 +96,7 @@ func TestRetryAfterIsHonouredUpToFiveMinutes(t *testing.T) {
 			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 				n := &fake{answer: answers(&notify.SendError{Class: notify.Retry, RetryAfter: tc.asked})}
 				h.Configure(notify.Receiver{Key: ops, Notifier: n})
-				commit(t, store, ops, 0, 1)
-				h.Wake(ops)
+				h.submit(t, store, ops, 0, 1)
 				after(time.Hour)
 				attempts := n.all()
 				if got := attempts[1].At.Sub(attempts[0].At); got != tc.want {
@@ -121,8 +117,7 @@ func TestAHangingRequestIsCanceledAndRetried(t *testing.T) {
 			return nil
 		}}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 1)
 		after(13 * time.Second)
 		if got := len(n.all()); got != 2 {
 			t.Errorf("%d attempts 13 s after one began to hang, want 2", got)
@@ -137,8 +132,7 @@ func TestARejectDropsOnlyThatMessage(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(nil, failure(notify.Reject, "400"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 4)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 4)
 		wait()
 		if got := len(n.all()); got != 4 {
 			t.Errorf("%d attempts, want each message once", got)
@@ -153,8 +147,7 @@ func TestAReceiverStaysParkedUntilItChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(failure(notify.Park, "404"))}
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
-		commit(t, store, ops, 0, 2)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 2)
 		after(time.Hour)
 		h.Wake(ops)
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
@@ -182,8 +175,7 @@ func TestAReceiverChangedDuringAnAttemptIsNotParkedByItsResult(t *testing.T) {
 		former := &fake{answer: func(context.Context, int) error { <-release; return failure(notify.Park, "401") }}
 		now := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: former})
-		commit(t, store, ops, 0, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 1)
 		wait()
 		h.Configure(notify.Receiver{Key: ops, Notifier: now})
 		close(release)
@@ -198,8 +190,7 @@ func TestConfigureEndsABackOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(&notify.SendError{Class: notify.Retry, RetryAfter: time.Minute})}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 1)
 		wait()
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
 		wait()
@@ -212,15 +203,13 @@ func TestConfigureEndsABackOff(t *testing.T) {
 func TestPendingMessagesWaitForAMissingOrDisabledReceiver(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
-		commit(t, store, ops, 0, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 1)
 		h.Forget(ops) // as the controller does for a receiver that it does not find
 		after(time.Hour)
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
 		wait()
 		h.Disable(ops)
-		commit(t, store, ops, 1, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 1, 1)
 		after(time.Hour)
 		if got := len(n.all()); got != 1 {
 			t.Fatalf("%d attempts, want only the one before Disable", got)
@@ -247,11 +236,9 @@ func TestExpiredMessagesAreDropped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 				prepare(h)
-				commit(t, store, ops, 0, 3)
-				h.Wake(ops)
+				h.submit(t, store, ops, 0, 3)
 				after(23 * time.Hour)
-				commit(t, store, ops, 3, 1)
-				h.Wake(ops)
+				h.submit(t, store, ops, 3, 1)
 				after(59 * time.Minute)
 				if got := h.observer.dropped(notify.DropExpired); got != 0 {
 					t.Errorf("%d dropped before 24 h", got)
@@ -272,8 +259,7 @@ func TestForgetDropsPendingMessagesAndReportsIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(failure(notify.Park, "404"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 3)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 3)
 		wait()
 		h.Forget(ops)
 		wait()
@@ -372,8 +358,7 @@ func TestRunFinishesRequestsInFlightWithinTheGracePeriod(t *testing.T) {
 					}
 				}}
 				h.Configure(notify.Receiver{Key: ops, Notifier: n})
-				commit(t, store, ops, 0, 2)
-				h.Wake(ops)
+				h.submit(t, store, ops, 0, 2)
 				wait()
 				h.stop()
 				if left := store.Backlog(ops).Entries; left != tc.left || len(n.all()) != 1 {
@@ -408,8 +393,7 @@ func TestASentMessageIsNotSentAgainWhileAcknowledgeFails(t *testing.T) {
 		h := start(t, &flaky{Store: store, failures: 5}, notify.Options{})
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 2)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 2)
 		after(time.Second / 2)
 		if diff := cmp.Diff([]string{"node-0"}, n.bodies()); diff != "" {
 			t.Errorf("while the disk is full:\n%s", diff)
@@ -431,8 +415,7 @@ func TestAnUnknownErrorIsRetriedAndItsTextHidden(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(errBroken)}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 1)
 		after(time.Minute)
 		failures, _ := h.observer.statusChanges()
 		if diff := cmp.Diff([]string{"the message could not be sent: the operator retries it"}, failures); diff != "" || len(n.all()) != 2 {

@@ -90,6 +90,13 @@ func start(t testing.TB, outbox notify.Outbox, opts notify.Options) *harness {
 	return h
 }
 
+// submit stores entries like commit, and wakes the Dispatcher.
+func (h *harness) submit(t testing.TB, store *outbox.Store, receiver string, first, n int) {
+	t.Helper()
+	commit(t, store, receiver, first, n)
+	h.Wake(receiver)
+}
+
 // inBubble runs a test with an outbox and a Dispatcher in a synctest bubble.
 func inBubble(t *testing.T, test func(t *testing.T, store *outbox.Store, h *harness)) {
 	t.Helper()

@@ -69,8 +69,7 @@ func TestAnAttemptedMessageIsTheSameAfterARestart(t *testing.T) {
 			second := &fake{render: changing()}
 			acrossRestart(t, func(store *outbox.Store, h *harness) {
 				h.Configure(notify.Receiver{Key: ops, Notifier: first, Limit: limit})
-				commit(t, store, ops, 0, 3)
-				h.Wake(ops)
+				h.submit(t, store, ops, 0, 3)
 				after(2 * time.Second)
 				commit(t, store, ops, 3, 3)
 			}, func(_ *outbox.Store, h *harness) {
@@ -96,8 +95,7 @@ func TestAReceiverOfAnotherFormatGetsTheSameMessageUnderTheSameKey(t *testing.T)
 	webhook := &fake{format: "webhook", render: func(m message.Message) string { return "webhook: " + m.Title }, answer: answers(failure(notify.Retry, "500"))}
 	acrossRestart(t, func(store *outbox.Store, h *harness) {
 		h.Configure(notify.Receiver{Key: ops, Notifier: slack})
-		commit(t, store, ops, 0, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 1)
 		wait()
 	}, func(_ *outbox.Store, h *harness) {
 		h.Configure(notify.Receiver{Key: ops, Notifier: webhook})
@@ -125,8 +123,7 @@ func TestAKillBeforeAcknowledgeSendsOneDuplicateWithTheSameKey(t *testing.T) {
 		store := openOutbox(t, dir)
 		h := start(t, killed{store}, notify.Options{})
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, store, ops, 0, 3)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 3)
 		wait()
 		h.stop()
 		store = reopen(t, store, dir)
