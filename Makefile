@@ -24,7 +24,7 @@ PKG        ?= $(filter-out $(shell go list $(E2E_PKG) ./test/e2e),$(shell go lis
 BENCH      ?= .
 FUZZTIME   ?= 10s
 
-# What the linker is told, wherever bongsu is built.
+# The linker flags for every build of bongsu.
 LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
 
 include controlplane/build.mk
@@ -88,8 +88,8 @@ bench: controlplane ## Measure, in Go's benchmark format (BENCH=Match for some);
 fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
 	@sh hack/fuzz.sh $(FUZZTIME)
 
-# The packages whose RBAC markers make the role of every replica, and the roles of the
-# features: an installation has the roles of the features that it chose.
+# The packages whose RBAC markers make up the role of every replica, and the role of
+# each feature. An installation has the roles of the features that it enables.
 RBAC_common      := internal/operator internal/kube pkg/events
 RBAC_alarm       := internal/controller/alarm internal/controller/receiver internal/alarm/enrich internal/alarm/source internal/alarm/checkpoint
 RBAC_secretshare := internal/controller/secretshare

@@ -25,25 +25,25 @@ const (
 	nodes = "ClusterAlarm//nodes"
 )
 
-// openLedger opens a real ledger, which the test closes when it closes the
-// harness, for it must be closed within a synctest bubble.
-func openLedger(t testing.TB, dir string) *outbox.Store {
+// openOutbox opens a real outbox. The caller closes it, within the synctest bubble in
+// which it was opened.
+func openOutbox(t testing.TB, dir string) *outbox.Store {
 	t.Helper()
-	l, err := outbox.Open(t.Context(), dir)
+	store, err := outbox.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l
+	return store
 }
 
-// commit puts entries named "first" to "first+n-1" before a receiver.
-func commit(t testing.TB, l *outbox.Store, receiver string, first, n int) {
+// commit stores entries for a receiver, with the names "node-FIRST" to "node-FIRST+N-1".
+func commit(t testing.TB, store *outbox.Store, receiver string, first, n int) {
 	t.Helper()
-	batch := outbox.Batch{Position: l.State().Position + 1}
+	batch := outbox.Batch{Position: store.State().Position + 1}
 	for i := first; i < first+n; i++ {
 		batch.Entries = append(batch.Entries, entry(t, receiver, i, batch.Position))
 	}
-	if err := l.Commit(t.Context(), batch); err != nil {
+	if err := store.Commit(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -71,8 +71,8 @@ type harness struct {
 	stop     func()
 }
 
-// start runs a Dispatcher on the outbox, with defaults for production. stop ends
-// it and waits; it may be called once or never.
+// start runs a Dispatcher on the outbox, with the default options of production. stop
+// ends it and waits for the end. The cleanup calls stop as well.
 func start(t testing.TB, outbox notify.Outbox, opts notify.Options) *harness {
 	t.Helper()
 	h := &harness{observer: &observer{}}
@@ -90,47 +90,54 @@ func start(t testing.TB, outbox notify.Outbox, opts notify.Options) *harness {
 	return h
 }
 
-// inBubble runs a test of timers with a ledger and a Dispatcher.
-func inBubble(t *testing.T, test func(t *testing.T, l *outbox.Store, h *harness)) {
+// submit stores entries like commit, and wakes the Dispatcher.
+func (h *harness) submit(t testing.TB, store *outbox.Store, receiver string, first, n int) {
+	t.Helper()
+	commit(t, store, receiver, first, n)
+	h.Wake(receiver)
+}
+
+// inBubble runs a test with an outbox and a Dispatcher in a synctest bubble.
+func inBubble(t *testing.T, test func(t *testing.T, store *outbox.Store, h *harness)) {
 	t.Helper()
 	inBubbleWith(t, notify.Options{}, test)
 }
 
-// inDirectory is inBubble for who looks at the ledger's file too.
-func inDirectory(t *testing.T, test func(t *testing.T, dir string, l *outbox.Store, h *harness)) {
+// inDirectory is inBubble for tests that also need the outbox's directory.
+func inDirectory(t *testing.T, test func(t *testing.T, dir string, store *outbox.Store, h *harness)) {
 	t.Helper()
 	dir := t.TempDir()
-	inBubbleAt(t, dir, notify.Options{}, func(t *testing.T, l *outbox.Store, h *harness) { test(t, dir, l, h) })
+	inBubbleAt(t, dir, notify.Options{}, func(t *testing.T, store *outbox.Store, h *harness) { test(t, dir, store, h) })
 }
 
-func inBubbleWith(t *testing.T, opts notify.Options, test func(t *testing.T, l *outbox.Store, h *harness)) {
+func inBubbleWith(t *testing.T, opts notify.Options, test func(t *testing.T, store *outbox.Store, h *harness)) {
 	t.Helper()
 	inBubbleAt(t, t.TempDir(), opts, test)
 }
 
-func inBubbleAt(t *testing.T, dir string, opts notify.Options, test func(t *testing.T, l *outbox.Store, h *harness)) {
+func inBubbleAt(t *testing.T, dir string, opts notify.Options, test func(t *testing.T, store *outbox.Store, h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := openLedger(t, dir)
-		h := start(t, l, opts)
-		test(t, l, h)
+		store := openOutbox(t, dir)
+		h := start(t, store, opts)
+		test(t, store, h)
 		h.stop()
-		if err := l.Close(); err != nil {
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// settle lets everything happen that happens without the clock.
-func settle() { synctest.Wait() }
+// wait returns when all goroutines wait for the clock.
+func wait() { synctest.Wait() }
 
-// after lets a time pass, and what happens by then.
+// after advances the clock by d, and waits.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// observer counts what it is told.
+// observer records all calls.
 type observer struct {
 	mu                   sync.Mutex
 	delivered            int64
@@ -184,13 +191,13 @@ func (o *observer) dropped(cause notify.DropCause) int64 {
 	return o.droppedBy[cause]
 }
 
-func (o *observer) told() (failures, recoveries []string) {
+func (o *observer) statusChanges() (failures, recoveries []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.failures), slices.Clone(o.recoveries)
 }
 
-// sent is a request that a fake was asked to make.
+// sent is one call of a fake's Send.
 type sent struct {
 	Key, Body string
 	At        time.Time
@@ -199,9 +206,9 @@ type sent struct {
 // fake is a Notifier without a network.
 type fake struct {
 	format string
-	// answer is asked for each attempt, counted from 0; nil accepts all.
+	// answer returns the result of an attempt, counted from 0; nil accepts all.
 	answer func(ctx context.Context, attempt int) error
-	// render makes the body; nil is the title, and "digest of N" of a digest.
+	// render returns the body; by default the title, or "digest of N" for a digest.
 	render func(m message.Message) string
 
 	mu       sync.Mutex
@@ -245,7 +252,7 @@ func (f *fake) bodies() []string {
 	return bodies
 }
 
-// answers gives one answer after the other, and then accepts.
+// answers returns the errors one after the other, and then accepts.
 func answers(errs ...error) func(context.Context, int) error {
 	return func(_ context.Context, attempt int) error {
 		if attempt < len(errs) {
