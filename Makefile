@@ -49,7 +49,7 @@ bongsu:
 ##@ Develop
 
 # These record what the operator asks of the API server, for make rights.
-test e2e-cluster e2e-node: export BONGSU_TEST_RIGHTS := $(CURDIR)/bin/rights
+test e2e-cluster e2e-node: export BONGSU_TEST_PERMISSIONS := $(CURDIR)/bin/permissions
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane (PKG=./internal/alarm/... for some)
@@ -57,7 +57,7 @@ test-unit: ## Run the tests that need no control plane (PKG=./internal/alarm/...
 
 .PHONY: test
 test: controlplane ## Run what a change needs before review: all tests but those of make test-e2e (PKG=./internal/alarm/... for some)
-	@mkdir -p $(BONGSU_TEST_RIGHTS)
+	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	go build ./...
 	cd controlplane && go test ./internal/...
 	cd hack/image && go test ./...
@@ -68,7 +68,7 @@ test-e2e: e2e-cluster e2e-demo e2e-helm e2e-node ## Run chaos, steady state, gui
 
 .PHONY: rights
 rights: ## Say which rights nothing uses, after make test and make e2e-node: make clean first, if roles have changed
-	go run ./test/rights bin/rights
+	go run ./test/permissions bin/permissions
 
 .PHONY: race
 race: export CGO_ENABLED := 1

@@ -1,6 +1,11 @@
 package docs
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -70,4 +75,59 @@ func noticed(mutant string, tests map[string]bool) bool {
 		}
 	}
 	return false
+}
+
+var claimed = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`")
+
+// What protects, or is promised, is not true because it is written.
+func TestEveryTestThatAPageNamesIsThere(t *testing.T) {
+	there := map[string]bool{}
+	for _, names := range testsByFile(t) {
+		maps.Copy(there, names)
+	}
+	naming := map[string]bool{}
+	for _, page := range pages(t) {
+		for _, claim := range claimed.FindAllStringSubmatch(read(t, page), -1) {
+			naming[filepath.Base(page)] = true
+			if !there[claim[1]] {
+				t.Errorf("%s names %s, and there is no such test", page, claim[1])
+			}
+		}
+	}
+	for _, page := range []string{"security.md", "alarms.md"} {
+		if !naming[page] {
+			t.Errorf("%s names no test", page)
+		}
+	}
+}
+
+// testsByFile are the names of the tests in each file that has any.
+func testsByFile(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	found := map[string]map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		found[path] = testsOf(file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func testsOf(file *ast.File) map[string]bool {
+	names := map[string]bool{}
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+			names[f.Name.Name] = true
+		}
+	}
+	return names
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -109,4 +111,82 @@ func Compare(t *testing.T, file string, got []byte) {
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s differs (run with -update to accept):\n%s", file, diff)
 	}
+}
+
+// Renderer makes a body of a message.
+type Renderer func(t testing.TB, m message.Message) []byte
+
+// Checker holds a body against the rules of who is to take it.
+type Checker func(body []byte) error
+
+// LookAsTheyShould has a message of each kind rendered and checked, and compares the
+// bodies with the golden files.
+func LookAsTheyShould(t *testing.T, render Renderer, check Checker) {
+	t.Helper()
+	for name, m := range Kinds() {
+		t.Run(name, func(t *testing.T) {
+			body := render(t, m)
+			if err := check(body); err != nil {
+				t.Error(err)
+			}
+			Golden(t, name, body)
+		})
+	}
+}
+
+// KeepLimits has messages of long texts rendered and checked, also some of other units
+// than Units.
+func KeepLimits(t *testing.T, render Renderer, check Checker, units ...string) {
+	t.Helper()
+	for _, unit := range append(Units(), units...) {
+		if err := check(render(t, Long(unit))); err != nil {
+			t.Errorf("%q: %v", unit, err)
+		}
+	}
+}
+
+// Fuzz has messages of any text rendered and checked. Title, text and cluster are to be
+// added as seeds before.
+func Fuzz(f *testing.F, render Renderer, check Checker) {
+	f.Helper()
+	f.Fuzz(func(t *testing.T, title, text, cluster string) {
+		m := New(title, text)
+		m.Cluster = cluster
+		if err := check(render(t, m)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// WithinLimits checks the limits that hold for every message.
+func WithinLimits(t *testing.T, m message.Message) {
+	t.Helper()
+	bounded := map[string]int{m.Title: message.MaxTitleLength, m.Text: message.MaxTextLength, m.Cluster: message.MaxFieldLength}
+	for i := range m.Events {
+		e := &m.Events[i]
+		for _, s := range []string{e.Note, e.Reason, e.Type, e.Regarding.Name, e.Regarding.Kind, e.ReportingController} {
+			bounded[s] = max(bounded[s], message.MaxFieldLength)
+		}
+	}
+	for s, limit := range bounded {
+		if !utf8.ValidString(s) {
+			t.Errorf("not valid UTF-8: %q", s)
+		}
+		if n := utf8.RuneCountInString(s); n > limit {
+			t.Errorf("%d characters, limit %d: %q", n, limit, s)
+		}
+		if i := strings.IndexFunc(s, forbidden); i >= 0 {
+			t.Errorf("character %q at %d of %q", s[i:], i, s)
+		}
+	}
+	if m.Title == "" || strings.Contains(m.Title, "\n") {
+		t.Errorf("title is not one line: %q", m.Title)
+	}
+	if len(m.Events) > message.MaxListedEvents {
+		t.Errorf("%d events are listed", len(m.Events))
+	}
+}
+
+func forbidden(r rune) bool {
+	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }

@@ -10,11 +10,31 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
+
+// Manifest returns an object of one of our kinds with a spec in YAML, as a user
+// would write it: nothing stops it from being wrong.
+func Manifest(t testing.TB, kind, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	var value any
+	if err := yaml.Unmarshal([]byte(spec), &value); err != nil {
+		t.Fatal(err)
+	}
+	if value != nil {
+		u.Object["spec"] = value
+	}
+	return u
+}
 
 // Summarized is an object of any of our kinds.
 type Summarized interface {

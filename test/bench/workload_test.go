@@ -249,3 +249,60 @@ func (r *readiness) timed(b *testing.B, c *cluster.Cluster, namespace string, n 
 		return 0
 	}
 }
+
+const notebookImage = "example.org/notebook:1"
+
+// BenchmarkNotebooks measures how long it takes from the first request that creates
+// one of 1,000 Jupyters until all are Ready, beside a program that does nothing but
+// create the same objects, token, Service and StatefulSet, 16 requests at a time,
+// until their pods are ready.
+func BenchmarkNotebooks(b *testing.B) {
+	u := bringUp{
+		name: "notebook", watched: []client.Object{&corev1.Pod{}, &v1alpha1.Jupyter{}},
+		object: newNotebook, made: madeOfNotebook, requestsLimit: 10,
+	}
+	u.run(b)
+}
+
+func newNotebook(namespace, name string) client.Object {
+	return &v1alpha1.Jupyter{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.JupyterSpec{Image: notebookImage},
+	}
+}
+
+func madeOfNotebook(namespace, name string) ([]client.Object, error) {
+	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "of-nobody"}}
+	pod, refused := workload.NotebookPod(j, notebookImage)
+	delete(pod.Labels, workload.LabelManagedBy)
+	return []client.Object{
+		workload.NotebookToken(j, "floor"), workload.NotebookService(j), workload.NotebookStatefulSet(j, pod),
+	}, refused.ToAggregate()
+}
+
+const appImage = "example.org/app:1"
+
+// BenchmarkAppServices measures how long it takes from the first request that creates
+// one of 1,000 AppServices of one pod until all are Available, beside a program that
+// does nothing but create the same Deployments, 16 requests at a time, until these are.
+func BenchmarkAppServices(b *testing.B) {
+	u := bringUp{
+		name: "app", watched: []client.Object{&appsv1.Deployment{}, &v1alpha1.AppService{}},
+		object: func(namespace, name string) client.Object { return newApp(namespace, name) },
+		made:   madeOfApp, requestsLimit: 10,
+	}
+	u.run(b)
+}
+
+func newApp(namespace, name string) *v1alpha1.AppService {
+	return &v1alpha1.AppService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.AppServiceSpec{Size: 1, Image: appImage},
+	}
+}
+
+func madeOfApp(namespace, name string) ([]client.Object, error) {
+	a := newApp(namespace, name)
+	a.UID = "of-nobody"
+	pod, refused := workload.AppPod(a, appImage)
+	delete(pod.Labels, workload.LabelManagedBy)
+	return []client.Object{workload.AppDeployment(a, pod)}, refused.ToAggregate()
+}
