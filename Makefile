@@ -48,7 +48,7 @@ bongsu:
 
 ##@ Develop
 
-# These record what the operator asks of the API server, for make rights.
+# These record the requests of the operator, for make permissions.
 test e2e-cluster e2e-node: export BONGSU_TEST_PERMISSIONS := $(CURDIR)/bin/permissions
 
 .PHONY: test-unit
@@ -66,8 +66,8 @@ test: controlplane ## Run what a change needs before review: all tests but those
 .PHONY: test-e2e
 test-e2e: e2e-cluster e2e-demo e2e-helm e2e-node ## Run chaos, steady state, guides, cookbook, demo, Helm and a real node: needs Linux, root and Debian's apt
 
-.PHONY: rights
-rights: ## Say which rights nothing uses, after make test and make e2e-node: make clean first, if roles have changed
+.PHONY: permissions
+permissions: ## List the permissions that no test uses, after make test and make e2e-node: make clean first if roles have changed
 	go run ./test/permissions bin/permissions
 
 .PHONY: race

@@ -98,8 +98,8 @@ spec:
   containers: [%s]
 `, name, container))
 	}
-	pod("crash", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [crash]}`, node.ActorImage))
-	pod("greedy", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [oom], resources: {limits: {memory: 48Mi}}}`, node.ActorImage))
+	pod("crash", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [crash]}`, node.TestImage))
+	pod("greedy", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [oom], resources: {limits: {memory: 48Mi}}}`, node.TestImage))
 	pod("typo", `{name: app, image: "127.0.0.1:1/nothing:v1"}`) // nobody listens there
 
 	w.expectAlarm(t, "crash", regarding("crash", HaveField("Object.Cause", ContainSubstring("ended with exit code 3"))))

@@ -50,7 +50,7 @@ func (w *world) rightsSuffice(t *testing.T) {
 		t.Fatal("the audit log tells of no request of the operator's")
 	}
 	NewWithT(t).Expect(audit.Denied(requests)).To(BeEmpty(), "what the operator asked for and has no right to")
-	NewWithT(t).Expect(audit.Remember(w.AuditLog())).To(Succeed())
+	NewWithT(t).Expect(audit.Save(w.AuditLog())).To(Succeed())
 }
 
 func TestMain(m *testing.M) { node.Main(m) }

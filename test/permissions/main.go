@@ -30,7 +30,7 @@ func main() {
 }
 
 func run(out io.Writer, folder string) error {
-	requests, err := audit.Remembered(folder)
+	requests, err := audit.Load(folder)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-// Package audit reads what a user asked of the API server, from its audit log.
+// Package audit reads the requests of a user from the API server's audit log. It also
+// finds the permissions of the operator that no test uses.
 package audit
 
 import (
@@ -21,24 +22,24 @@ import (
 // Operator is the operator's own user.
 const Operator = "system:serviceaccount:bongsu-system:bongsu"
 
-// Request is one request that was answered, or a watch that has begun.
+// Request is one finished request, or one watch that has started.
 type Request struct {
 	Verb, Group, Resource, Subresource, Namespace, Name string
 	// Code is the HTTP status.
 	Code int
-	// Forbidden says that the user has no right to it. A 403 alone can have other
-	// causes: a namespace that is being deleted, an admission policy.
+	// Forbidden reports that RBAC denied the request. A 403 alone can have other causes,
+	// such as a terminating namespace or an admission policy.
 	Forbidden bool
-	// Received is when, by the API server's clock.
+	// Received is the time of arrival, by the API server's clock.
 	Received time.Time
 }
 
-// String is for a test's output.
+// String returns the request on one line, for the output of a test.
 func (r Request) String() string {
 	return fmt.Sprintf("%d %s %s.%s/%s %s/%s", r.Code, r.Verb, r.Resource, r.Group, r.Subresource, r.Namespace, r.Name)
 }
 
-// decision is the annotation that says what the authorizers did.
+// decision is the annotation that contains the decision of the authorizers.
 const decision = "authorization.k8s.io/decision"
 
 // entry is a line of the log.
@@ -53,8 +54,8 @@ type entry struct {
 	Annotations              map[string]string
 }
 
-// Requests returns all requests of a user, each once: when it was answered in
-// full, or, for a watch, when it began.
+// Requests returns all requests of a user. A request appears when its response is
+// complete, and a watch when it starts.
 func Requests(t testing.TB, path, user string) []Request {
 	t.Helper()
 	requests, err := read(path, user)
@@ -94,10 +95,9 @@ func (e *entry) request() Request {
 	}
 }
 
-// Unused returns the rights that none of the requests made use of. What was forbidden,
-// or refused before it was looked at, is no use of a right. Where the API server asks for
-// a second right to the same request, as it does for create on pods/exec, the log knows
-// only of the first.
+// Unused returns the permissions that no request used. Forbidden requests do not count.
+// Some requests need two permissions, such as create on pods/exec. The log contains only
+// the first of them.
 func Unused(held []permissions.Permission, requests []Request) []permissions.Permission {
 	type use struct{ verb, group, resource, subresource, namespace string }
 	used := map[use]bool{}
@@ -115,28 +115,28 @@ func Unused(held []permissions.Permission, requests []Request) []permissions.Per
 	})
 }
 
-// Denied returns the requests that were refused for want of a right.
+// Denied returns the requests that RBAC denied.
 func Denied(requests []Request) []Request {
 	return slices.DeleteFunc(slices.Clone(requests), func(r Request) bool { return !r.Forbidden })
 }
 
-// folder names the environment variable that says where to Remember.
-const folder = "BONGSU_TEST_RIGHTS"
+// saveDirEnv is the environment variable with the directory for Save.
+const saveDirEnv = "BONGSU_TEST_PERMISSIONS"
 
-// system is the operator's own namespace: its Role is for that alone.
+// system is the operator's namespace. Its Role applies only there.
 const system = "bongsu-system"
 
-// Remember keeps what the operator has asked for, by the log of an API server that is
-// about to go, where the environment says: so that all tests together tell which rights
-// nothing makes use of. Where it says nothing, nothing is kept.
-func Remember(log string) error {
-	dir := os.Getenv(folder)
+// Save writes the operator's requests from an audit log to the directory that the
+// environment names. `make permissions` evaluates the requests of all tests together.
+// Without the environment variable, Save does nothing.
+func Save(log string) error {
+	dir := os.Getenv(saveDirEnv)
 	if dir == "" {
 		return nil
 	}
 	requests, err := read(log, Operator)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no API server came so far
+		return nil // the API server has not started
 	}
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func Remember(log string) error {
 	return write(dir, kinds(requests))
 }
 
-// kinds are requests that differ by the right that they need.
+// kinds returns the requests, reduced to the fields that determine the permission.
 func kinds(requests []Request) map[Request]bool {
 	found := map[Request]bool{}
 	for _, r := range requests {
@@ -157,11 +157,11 @@ func kinds(requests []Request) map[Request]bool {
 	return found
 }
 
-// longAgo is the modification time of every file. `go test` does not cache the result
-// of a test that used a new file, nor use a cached one if a file has changed.
+// longAgo is the modification time of every file. Otherwise `go test` would not cache the
+// result of a test that wrote a file, or would discard a cached result.
 var longAgo = time.Unix(0, 0)
 
-// write names the file by what is in it: run again, a test adds nothing.
+// write names the file after the hash of its content, so a second run adds no file.
 func write(dir string, requests map[Request]bool) error {
 	lines := make([]string, 0, len(requests))
 	for r := range requests {
@@ -180,8 +180,8 @@ func write(dir string, requests map[Request]bool) error {
 	return os.Chtimes(path, longAgo, longAgo)
 }
 
-// Remembered returns what was kept in a folder.
-func Remembered(dir string) ([]Request, error) {
+// Load returns the requests that Save wrote to a directory.
+func Load(dir string) ([]Request, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err

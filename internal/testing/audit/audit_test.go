@@ -11,7 +11,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 )
 
-// log is of the shape that the API server writes.
+// log has the format of the API server.
 const log = `
 {"stage":"ResponseComplete","verb":"get","user":{"username":"me"},"objectRef":{"resource":"secrets","namespace":"a","name":"s"},"responseStatus":{"code":404}}
 {"stage":"ResponseStarted","verb":"watch","user":{"username":"me"},"objectRef":{"resource":"events","apiGroup":"events.k8s.io"},"responseStatus":{"code":200}}
@@ -21,7 +21,7 @@ const log = `
 {"stage":"ResponseComplete","verb":"list","user":{"username":"another"},"objectRef":{"resource":"nodes"},"responseStatus":{"code":200}}
 `
 
-func TestARightIsUsedByARequestOfTheUserThatWasAllowed(t *testing.T) {
+func TestAnAllowedRequestOfTheUserUsesAPermission(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
 		t.Fatal(err)
@@ -31,8 +31,8 @@ func TestARightIsUsedByARequestOfTheUserThatWasAllowed(t *testing.T) {
 		{Resource: "secrets", Verb: "list"},                              // another verb
 		{Group: "", Resource: "events", Verb: "watch"},                   // another group
 		{Resource: "pods", Verb: "create"},                               // the resource itself
-		{Resource: "pods", Verb: "delete"},                               // refused
-		{Resource: "nodes", Verb: "list"},                                // somebody else's request
+		{Resource: "pods", Verb: "delete"},                               // forbidden
+		{Resource: "nodes", Verb: "list"},                                // request of another user
 		{Namespace: "elsewhere", Resource: "configmaps", Verb: "update"}, // another namespace
 	}
 	held := append([]permissions.Permission{
@@ -42,39 +42,39 @@ func TestARightIsUsedByARequestOfTheUserThatWasAllowed(t *testing.T) {
 		{Namespace: "bongsu-system", Resource: "configmaps", Verb: "update"},
 	}, unused...)
 	if diff := cmp.Diff(unused, audit.Unused(held, requests)); diff != "" {
-		t.Error(diff)
+		t.Errorf("Unused (-want +got):\n%s", diff)
 	}
 	denied := audit.Denied(requests)
 	if len(denied) != 1 || denied[0].Verb != "delete" {
-		t.Errorf("denied: %v, want the deletion alone", denied)
+		t.Errorf("Denied = %v, want only the deletion", denied)
 	}
 }
 
-func TestWhatTestsHaveSeenIsRememberedTogether(t *testing.T) {
+func TestSavedRequestsOfSeveralClustersAreLoadedTogether(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("BONGSU_TEST_RIGHTS", dir)
+	t.Setenv("BONGSU_TEST_PERMISSIONS", dir)
 	for i, verb := range []string{"get", "get", "delete"} {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		line := `{"stage":"ResponseComplete","verb":"` + verb + `","user":{"username":"` + audit.Operator + `"},"objectRef":{"resource":"secrets","namespace":"n` + string(rune('0'+i)) + `"}}`
 		if err := os.WriteFile(path, []byte(line+"\n"+line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := audit.Remember(path); err != nil {
+		if err := audit.Save(path); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := audit.Remember(filepath.Join(dir, "never-written")); err != nil {
-		t.Errorf("a cluster that never came up is an error: %v", err)
+	if err := audit.Save(filepath.Join(dir, "never-written")); err != nil {
+		t.Errorf("Save without a log: got error %v, want none", err)
 	}
-	requests, err := audit.Remembered(dir)
+	requests, err := audit.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	held := []permissions.Permission{{Resource: "secrets", Verb: "get"}, {Resource: "secrets", Verb: "delete"}, {Resource: "secrets", Verb: "list"}}
 	if diff := cmp.Diff(held[2:], audit.Unused(held, requests)); diff != "" {
-		t.Errorf("unused, want (-) and got (+):\n%s", diff)
+		t.Errorf("Unused (-want +got):\n%s", diff)
 	}
 	if len(requests) != 2 { // each once
-		t.Errorf("%d requests are remembered, want 2", len(requests))
+		t.Errorf("got %d saved requests, want 2", len(requests))
 	}
 }

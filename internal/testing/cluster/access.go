@@ -23,7 +23,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// Namespace creates a namespace of the test's own, with labels if any are given.
+// Namespace creates a namespace for a test. labels may be nil.
 func (c *Cluster) Namespace(t testing.TB, labels map[string]string) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: labels}}
@@ -40,8 +40,8 @@ func Rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 
 var users atomic.Int64
 
-// User returns the configuration of a new user who may do what the rules say: in a
-// namespace, or everywhere if that is empty.
+// User creates a user with these permissions and returns its configuration. They apply in
+// the namespace, or in all namespaces if it is empty.
 func (c *Cluster) User(t testing.TB, namespace string, rules ...rbacv1.PolicyRule) *rest.Config {
 	t.Helper()
 	name := fmt.Sprintf("user-%d", users.Add(1))
@@ -62,7 +62,7 @@ func (c *Cluster) User(t testing.TB, namespace string, rules ...rbacv1.PolicyRul
 			t.Fatal(err)
 		}
 	}
-	c.awaitRights(t, name, namespace, rules)
+	c.awaitRules(t, name, namespace, rules)
 	config, err := c.ClientConfigFor(name)
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +70,8 @@ func (c *Cluster) User(t testing.TB, namespace string, rules ...rbacv1.PolicyRul
 	return config
 }
 
-// awaitRights returns when the API server has heard of what a user may do.
-func (c *Cluster) awaitRights(t testing.TB, user, namespace string, rules []rbacv1.PolicyRule) {
+// awaitRules waits until the API server allows a user what the rules say.
+func (c *Cluster) awaitRules(t testing.TB, user, namespace string, rules []rbacv1.PolicyRule) {
 	t.Helper()
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {
@@ -82,7 +82,7 @@ func (c *Cluster) awaitRights(t testing.TB, user, namespace string, rules []rbac
 				attributes.Name = rule.ResourceNames[0]
 			}
 			if err := c.awaitAllowed(t.Context(), user, attributes); err != nil {
-				t.Fatalf("%s is not allowed to %s %s: %v", user, verb, rule.Resources[0], err)
+				t.Fatalf("%s is still not allowed to %s %s: %v", user, verb, rule.Resources[0], err)
 			}
 		}
 	}
@@ -98,8 +98,8 @@ func (c *Cluster) awaitAllowed(ctx context.Context, user string, attributes *aut
 	})
 }
 
-// Kubectl returns a function that runs kubectl as whom a configuration is of, and
-// returns what it printed.
+// Kubectl returns a function that runs kubectl with a configuration and returns its
+// output.
 func (c *Cluster) Kubectl(t testing.TB, config *rest.Config) func(args ...string) (string, error) {
 	t.Helper()
 	path := Kubeconfig(t, config)
@@ -116,7 +116,7 @@ func (c *Cluster) Kubectl(t testing.TB, config *rest.Config) func(args ...string
 	}
 }
 
-// Kubeconfig writes a configuration to a file for other programs, and returns its path.
+// Kubeconfig writes a configuration to a kubeconfig file and returns its path.
 func Kubeconfig(t testing.TB, config *rest.Config) string {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -132,23 +132,23 @@ func Kubeconfig(t testing.TB, config *rest.Config) string {
 
 func kubeconfigOf(config *rest.Config) clientcmdapi.Config {
 	const name = "test"
-	made := clientcmdapi.NewConfig()
-	made.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	made.AuthInfos[name] = &clientcmdapi.AuthInfo{
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	kubeconfig.AuthInfos[name] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
 	}
-	made.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	made.CurrentContext = name
-	return *made
+	kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	kubeconfig.CurrentContext = name
+	return *kubeconfig
 }
 
-// denied is the ConfigMap that a policy of Deny refuses as well, so that any policy
-// can be seen to be in force.
+// denied is the name of a ConfigMap that every policy of Deny also refuses. It shows
+// whether the policy is active.
 const denied = "denied"
 
-// Deny has an admission policy refuse what is done to a resource of the core group
-// in a namespace, and returns when it is in force. The message is a CEL expression,
-// which may quote the object. It is refused until the test ends or lift is called.
+// Deny creates an admission policy that refuses operations on a resource of the core group
+// in a namespace. It returns when the policy is active. message is a CEL expression, which
+// may quote the object. The policy is removed when the test ends or lift is called.
 func (c *Cluster) Deny(t testing.TB, namespace, resource, message string, operations ...admissionv1.OperationType) (lift func()) {
 	t.Helper()
 	g := NewWithT(t)

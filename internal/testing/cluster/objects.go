@@ -18,8 +18,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
-// Manifest returns an object of one of our kinds with a spec in YAML, as a user
-// would write it: nothing stops it from being wrong.
+// Manifest returns an object of one of the project's kinds with a spec in YAML. The spec
+// may be invalid.
 func Manifest(t testing.TB, kind, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{}}
@@ -36,7 +36,7 @@ func Manifest(t testing.TB, kind, namespace, name, spec string) *unstructured.Un
 	return u
 }
 
-// Summarized is an object of any of our kinds.
+// Summarized is an object of any of the project's kinds.
 type Summarized interface {
 	client.Object
 	CommonStatus() v1alpha1.CommonStatus
@@ -48,8 +48,8 @@ type Object interface {
 	AlarmStatus() *v1alpha1.AlarmStatus
 }
 
-// Ready returns the Ready condition of an object as it is now, zero if it has none
-// of its present generation.
+// Ready reads an object and returns its Ready condition. It returns a zero condition if
+// there is none for the current generation.
 func (c *Cluster) Ready(ctx context.Context, o Object) metav1.Condition {
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		return metav1.Condition{}
@@ -68,8 +68,8 @@ func (c *Cluster) ExpectReady(t testing.TB, o Object) {
 		Should(HaveField("Status", metav1.ConditionTrue))
 }
 
-// ExpectNotReady waits until the object is not Ready for the reason, and returns
-// what its condition says.
+// ExpectNotReady waits until the object is not Ready for this reason, and returns the
+// message of the condition.
 func (c *Cluster) ExpectNotReady(t testing.TB, o Object, reason string) string {
 	t.Helper()
 	var ready metav1.Condition
@@ -80,8 +80,9 @@ func (c *Cluster) ExpectNotReady(t testing.TB, o Object, reason string) string {
 	return ready.Message
 }
 
-// Reason returns why the present generation of an object is in its state, or else the
-// state. It is empty if the operator has not handled the generation yet.
+// Reason returns the reason for the state of the object's current generation, or the state
+// itself if there is no reason. It is empty if the operator has not handled the generation
+// yet.
 func Reason(o Summarized) string {
 	common := o.CommonStatus()
 	if *common.ObservedGeneration != o.GetGeneration() {
@@ -90,7 +91,7 @@ func Reason(o Summarized) string {
 	return cmp.Or(common.Summary.Reason, string(common.Summary.State))
 }
 
-// ExpectState waits until the present generation of an object is in a state.
+// ExpectState waits until the current generation of an object is in this state.
 func (c *Cluster) ExpectState(t testing.TB, o Summarized, state v1alpha1.State) {
 	t.Helper()
 	NewWithT(t).Eventually(func() v1alpha1.State {
@@ -103,8 +104,8 @@ func (c *Cluster) ExpectState(t testing.TB, o Summarized, state v1alpha1.State) 
 	}).WithTimeout(time.Minute).Should(Equal(state))
 }
 
-// ExpectSuspended waits until an object is in a state without work to do: it has no
-// Ready condition and is Current for kstatus.
+// ExpectSuspended waits until an object is in a state without work to do. It then has no
+// Ready condition, and kstatus reports it as Current.
 func (c *Cluster) ExpectSuspended(t testing.TB, o Summarized, state v1alpha1.State) {
 	t.Helper()
 	c.ExpectState(t, o, state)
@@ -131,7 +132,7 @@ func (c *Cluster) EventsOn(ctx context.Context, o client.Object, reason string) 
 	return events
 }
 
-// ExpectWarning waits for a Warning on the object, from the controller.
+// ExpectWarning waits for a Warning of the controller on the object.
 func (c *Cluster) ExpectWarning(t testing.TB, o client.Object, reason, controller string) {
 	t.Helper()
 	NewWithT(t).Eventually(func() []eventsv1.Event { return c.EventsOn(t.Context(), o, reason) }).

@@ -13,29 +13,28 @@ import (
 	"testing"
 )
 
-// WantedEnv says, set to anything, that the tests are to run: it is an error then if
-// they cannot.
+// WantedEnv requests the tests if it is not empty. It is then an error if they cannot run.
 const WantedEnv = "BONGSU_E2E_NODE"
 
-// stageEnv tells a process of the tests' binary which of its parts it is to play.
-const stageEnv = "BONGSU_NODE_STAGE"
+// roleEnv is the role of a process that runs the test binary.
+const roleEnv = "BONGSU_NODE_ROLE"
 
 const (
-	stageInit = "init" // the first process in the namespaces
-	stageTest = "test" // runs the tests
+	roleInit = "init" // the first process in the namespaces
+	roleTest = "test" // runs the tests
 )
 
-// Main runs a package's tests in namespaces of their own, and ends the process. Call it
-// from TestMain. If the tests were not asked for it says so and succeeds.
+// Main runs a package's tests in their own namespaces and exits. Call it from TestMain. If
+// WantedEnv is not set, it runs no test and exits with 0.
 func Main(m *testing.M) {
-	switch os.Getenv(stageEnv) {
-	case stageTest:
+	switch os.Getenv(roleEnv) {
+	case roleTest:
 		os.Exit(m.Run())
-	case stageInit:
-		os.Exit(beInit())
+	case roleInit:
+		os.Exit(runInit())
 	}
 	if os.Getenv(WantedEnv) == "" {
-		fmt.Printf("skipped: tests on a real node need root and Debian's packages; `make e2e-node` runs them\n")
+		fmt.Println("skipped: tests on a real node need root and Debian packages: run `make e2e-node`")
 		os.Exit(0)
 	}
 	code, err := runInside()
@@ -46,8 +45,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// runInside runs this process again as the first one in new namespaces, and cleans up
-// after it.
+// runInside runs the test binary again as the first process of new namespaces, and cleans
+// up when it has ended.
 func runInside() (code int, err error) {
 	if err := checkMachine(); err != nil {
 		return 0, err
@@ -55,17 +54,17 @@ func runInside() (code int, err error) {
 	if err := removeLeftovers(); err != nil {
 		return 0, err
 	}
-	h, err := newHouse()
+	s, err := createSandbox()
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, h.remove()) }()
+	defer func() { err = errors.Join(err, s.remove()) }()
 
-	// The kernel ends the child when the thread that started it ends.
+	// The kernel kills the child when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), stageEnv+"="+stageInit, houseEnv+"="+h.dir)
+	cmd.Env = append(os.Environ(), roleEnv+"="+roleInit, sandboxEnv+"="+s.dir)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
@@ -75,12 +74,12 @@ func runInside() (code int, err error) {
 		return 0, fmt.Errorf("make namespaces: %w", err)
 	}
 	go killOnSignal(cmd.Process)
-	_ = cmd.Wait() // how it ended is in ProcessState
+	_ = cmd.Wait() // the result is in ProcessState
 	return max(cmd.ProcessState.ExitCode(), -cmd.ProcessState.ExitCode()), nil
 }
 
-// killOnSignal ends the tests when this process is to end. All that runs in their
-// namespaces ends with them.
+// killOnSignal kills the tests when this process receives a signal. The kernel then kills
+// all processes in their namespaces.
 func killOnSignal(p *os.Process) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
@@ -88,13 +87,13 @@ func killOnSignal(p *os.Process) {
 	_ = p.Kill()
 }
 
-// cniPlugins is where Debian has them.
+// cniPlugins is the directory of the Debian package.
 const cniPlugins = "/usr/lib/cni"
 
-// checkMachine tells what this machine lacks.
+// checkMachine returns an error that names the requirements this machine does not meet.
 func checkMachine() error {
 	if os.Geteuid() != 0 {
-		return errors.New("they need root")
+		return errors.New("not root: run them as root")
 	}
 	var missing []string
 	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "ip", "iptables", "conntrack"} {
@@ -106,100 +105,101 @@ func checkMachine() error {
 		missing = append(missing, cniPlugins+"/bridge")
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("this machine has no %s: `make e2e-node` installs the Debian packages containerd, runc, iptables, iproute2, conntrack and containernetworking-plugins",
+		return fmt.Errorf("%s not found: run `make e2e-node`, which installs the Debian packages containerd, runc, iptables, iproute2, conntrack and containernetworking-plugins",
 			strings.Join(missing, ", "))
 	}
 	return nil
 }
 
-// houseEnv tells the processes inside where their directory is.
-const houseEnv = "BONGSU_NODE_HOUSE"
+// sandboxEnv passes the directory of the sandbox to the processes inside.
+const sandboxEnv = "BONGSU_NODE_SANDBOX"
 
-// housePrefix begins the names of the directories, and so of the cgroups.
-const housePrefix = "bongsu-node-"
+// sandboxPrefix is the prefix of the names of directories and cgroups.
+const sandboxPrefix = "bongsu-node-"
 
-// house is all that a run has outside of its namespaces: a directory, and cgroups of
-// the same name.
-type house struct {
+// sandbox is what a run has outside of its namespaces: a directory, and cgroups of the same
+// name.
+type sandbox struct {
 	dir string
-	// lock is held for as long as anybody is in.
+	// lock is held until the run ends.
 	lock *os.File
 }
 
-func houseOf(dir string) house { return house{dir: dir} }
+func newSandbox(dir string) sandbox { return sandbox{dir: dir} }
 
-func (h house) path(elem ...string) string {
-	return filepath.Join(append([]string{h.dir}, elem...)...)
+func (s sandbox) path(elem ...string) string {
+	return filepath.Join(append([]string{s.dir}, elem...)...)
 }
 
-// newHouse makes a directory, which overlay mounts are to be possible in.
-func newHouse() (house, error) {
-	dir, err := os.MkdirTemp("", housePrefix)
+// createSandbox creates and locks a directory. Its file system must allow overlay mounts.
+func createSandbox() (sandbox, error) {
+	dir, err := os.MkdirTemp("", sandboxPrefix)
 	if err != nil {
-		return house{}, err
+		return sandbox{}, err
 	}
-	h := houseOf(dir)
-	if h.lock, err = lockHouse(h); err != nil {
-		return house{}, err
+	s := newSandbox(dir)
+	if s.lock, err = lockSandbox(s); err != nil {
+		return sandbox{}, err
 	}
-	return h, nil
+	return s, nil
 }
 
-// cgroup is the cgroup of a node's pods. It is at the top, where all controllers are.
-func (h house) cgroup(node string) string { return filepath.Base(h.dir) + "." + node }
+// cgroup returns the cgroup of a node's pods. It is at the top level, where all controllers
+// are.
+func (s sandbox) cgroup(node string) string { return filepath.Base(s.dir) + "." + node }
 
-// errOccupied says that a run still has a house.
-var errOccupied = errors.New("somebody is in")
+// errInUse means that the run of a sandbox has not ended.
+var errInUse = errors.New("the sandbox is in use")
 
-func lockHouse(h house) (*os.File, error) {
-	f, err := os.OpenFile(h.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+func lockSandbox(s sandbox) (*os.File, error) {
+	f, err := os.OpenFile(s.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, errOccupied
+		return nil, errInUse
 	}
 	return f, nil
 }
 
-// remove removes what there is, once nobody is in.
-func (h house) remove() error {
-	err := errors.Join(removeCgroups(h.cgroup("*")), os.RemoveAll(h.dir))
+// remove deletes the cgroups and the directory. No process may be left in the sandbox.
+func (s sandbox) remove() error {
+	err := errors.Join(removeCgroups(s.cgroup("*")), os.RemoveAll(s.dir))
 	if err != nil {
-		return fmt.Errorf("clean up %s: %w", h.dir, err)
+		return fmt.Errorf("clean up %s: %w", s.dir, err)
 	}
 	return nil
 }
 
-// removeLeftovers removes the houses of runs that were killed.
+// removeLeftovers removes the sandboxes of runs that were killed.
 func removeLeftovers() error {
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), housePrefix+"*"))
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), sandboxPrefix+"*"))
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		h := houseOf(dir)
-		if h.lock, err = lockHouse(h); errors.Is(err, errOccupied) {
+		s := newSandbox(dir)
+		if s.lock, err = lockSandbox(s); errors.Is(err, errInUse) {
 			continue
 		}
-		if err := errors.Join(err, h.remove()); err != nil {
-			return fmt.Errorf("a former run: %w", err)
+		if err := errors.Join(err, s.remove()); err != nil {
+			return fmt.Errorf("remove an earlier run: %w", err)
 		}
-		_ = h.lock.Close()
+		_ = s.lock.Close()
 	}
 	return nil
 }
 
-// beInit is the first process in the namespaces: it makes them habitable, starts the
-// tests, and inherits orphans. When it ends, the kernel ends all others.
-func beInit() int {
-	h := houseOf(os.Getenv(houseEnv))
-	if err := h.furnish(); err != nil {
-		fmt.Fprintln(os.Stderr, "FAIL: make the namespaces habitable:", err)
+// runInit is the first process in the namespaces. It mounts their file systems, starts the
+// tests, and adopts orphans. When it exits, the kernel kills all other processes.
+func runInit() int {
+	s := newSandbox(os.Getenv(sandboxEnv))
+	if err := s.mountAll(); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL: mount the file systems of the sandbox:", err)
 		return 1
 	}
-	if err := os.Setenv(stageEnv, stageTest); err != nil {
+	if err := os.Setenv(roleEnv, roleTest); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
 		return 1
 	}
@@ -213,8 +213,8 @@ func beInit() int {
 	return reapUntil(pid)
 }
 
-// reapUntil waits for whatever process ends, as nobody else does for orphans, until one
-// does, and returns its exit code.
+// reapUntil reaps all processes that end, including orphans, until pid ends. It returns the
+// exit code of pid.
 func reapUntil(pid int) int {
 	for {
 		var status syscall.WaitStatus
@@ -225,7 +225,7 @@ func reapUntil(pid int) int {
 			fmt.Fprintln(os.Stderr, "FAIL: wait for the tests:", err)
 			return 1
 		case status.Signaled():
-			fmt.Fprintln(os.Stderr, "FAIL: the tests were ended:", status.Signal())
+			fmt.Fprintln(os.Stderr, "FAIL: the tests were killed:", status.Signal())
 			return 1
 		default:
 			return status.ExitStatus()
@@ -233,29 +233,29 @@ func reapUntil(pid int) int {
 	}
 }
 
-// furnish makes mounts that only the processes inside see.
-func (h house) furnish() error {
+// mountAll mounts file systems that only the processes inside see.
+func (s sandbox) mountAll() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// Sockets of shims, names of network namespaces, the lock of iptables.
+	// /run contains sockets of shims, names of network namespaces, and the lock of iptables.
 	if err := syscall.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("mount /run: %w", err)
 	}
-	for _, dir := range []string{"/var/log", "/var/lib"} { // where kubelet and CNI write, whatever they are told
-		if err := h.cover(dir); err != nil {
+	for _, dir := range []string{"/var/log", "/var/lib"} { // kubelet and CNI always write here
+		if err := s.overlay(dir); err != nil {
 			return err
 		}
 	}
-	return h.shadowTunables()
+	return s.replaceSysctls()
 }
 
-// cover has what is written to a directory of the machine's go to the house.
-func (h house) cover(dir string) error {
-	upper, work := h.path("covers", dir), h.path("covers", dir+".work")
+// overlay redirects writes to a directory of the machine to the sandbox.
+func (s sandbox) overlay(dir string) error {
+	upper, work := s.path("overlays", dir), s.path("overlays", dir+".work")
 	for _, d := range []string{upper, work} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
@@ -263,31 +263,32 @@ func (h house) cover(dir string) error {
 	}
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", dir, upper, work)
 	if err := syscall.Mount("overlay", dir, "overlay", 0, options); err != nil {
-		return fmt.Errorf("cover %s: %w (the directory for temporary files must not be on an overlay itself: see TMPDIR)", dir, err)
+		return fmt.Errorf("mount an overlay on %s: %w: set TMPDIR to a directory that is not on an overlay", dir, err)
 	}
 	return nil
 }
 
-// tunables are of the whole kernel, and the kubelet sets them.
-var tunables = []string{
+// sysctls are settings of the whole kernel that the kubelet changes.
+var sysctls = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// shadowTunables has the kubelet set files of the house instead.
-func (h house) shadowTunables() error {
-	for _, name := range tunables {
-		tunable := filepath.Join("/proc/sys", name)
-		value, err := os.ReadFile(tunable)
+// replaceSysctls mounts files of the sandbox over the sysctls, so that the kubelet changes
+// only these files.
+func (s sandbox) replaceSysctls() error {
+	for _, name := range sysctls {
+		sysctl := filepath.Join("/proc/sys", name)
+		value, err := os.ReadFile(sysctl)
 		if err != nil {
 			return err
 		}
-		own := h.path(strings.ReplaceAll(name, "/", "."))
+		own := s.path(strings.ReplaceAll(name, "/", "."))
 		if err := os.WriteFile(own, value, 0o600); err != nil {
 			return err
 		}
-		if err := syscall.Mount(own, tunable, "", syscall.MS_BIND, ""); err != nil {
-			return fmt.Errorf("shadow %s: %w", tunable, err)
+		if err := syscall.Mount(own, sysctl, "", syscall.MS_BIND, ""); err != nil {
+			return fmt.Errorf("shadow %s: %w", sysctl, err)
 		}
 	}
 	return nil
