@@ -1,4 +1,4 @@
-// Package docs checks the documentation as a reader would stumble over it.
+// Package docs checks the documentation: its links, and the tests that it cites.
 package docs
 
 import (
@@ -27,7 +27,7 @@ func TestEveryLinkHasATarget(t *testing.T) {
 		text := read(t, page)
 		for _, m := range link.FindAllStringSubmatch(inline.ReplaceAllString(fence.ReplaceAllString(text, ""), ""), -1) {
 			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
-				continue // elsewhere
+				continue // another site
 			}
 			path, anchor, _ := strings.Cut(m[1], "#")
 			target := page
@@ -47,15 +47,15 @@ func TestAnchorsAreFormedAsGitHubDoes(t *testing.T) {
 	got := anchors("# A `code` & more\n```\n# a comment\n```\n## What's new, here?\n")
 	for _, want := range []string{"a-code--more", "whats-new-here"} {
 		if !got[want] {
-			t.Errorf("no anchor %q in %v", want, got)
+			t.Errorf("anchors = %v, want %q among them", got, want)
 		}
 	}
 	if len(got) != 2 {
-		t.Errorf("%d anchors, want 2: %v", len(got), got)
+		t.Errorf("got %d anchors, want 2: %v", len(got), got)
 	}
 }
 
-// pages are the Markdown files of the repository.
+// pages returns the paths of the repository's Markdown files.
 func pages(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(root, "*.md"))
@@ -72,14 +72,14 @@ func pages(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	if len(found) < 2 {
-		t.Fatalf("found %d pages: looked in the wrong place?", len(found))
+		t.Fatalf("found %d pages in %s, want at least 2", len(found), root)
 	}
 	return found
 }
 
 var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 
-// anchors are the headings of a page, as they are linked to.
+// anchors returns the anchors of the headings of a page.
 func anchors(text string) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
@@ -99,7 +99,7 @@ func read(t *testing.T, path string) string {
 }
 
 var (
-	requirement  = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // what is indirect says so behind
+	requirement  = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // direct dependencies: others end with a comment
 	majorVersion = regexp.MustCompile(`/v[0-9]+$`)
 	row          = regexp.MustCompile(`(?m)^\| ([a-z0-9]+\.[^|]*) \|`)
 )

@@ -22,14 +22,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// messages are those that a receiver has accepted, of one alarm.
+// messages returns the messages of an alarm that the receiver has accepted.
 func (w *world) messages(t *testing.T, name string) []message.Message {
 	t.Helper()
 	var found []message.Message
 	for _, r := range w.alarms.Accepted() {
 		var m message.Message
 		if err := json.Unmarshal(r.Body, &m); err != nil {
-			t.Fatalf("the body of a message is no JSON: %v", err)
+			t.Fatalf("the body of a message is not JSON: %v", err)
 		}
 		if m.Alarm.Name == name {
 			found = append(found, m)
@@ -44,7 +44,7 @@ func (w *world) expectAlarm(t *testing.T, name string, msg types.GomegaMatcher) 
 	NewWithT(t).Eventually(func() []message.Message { return w.messages(t, name) }).Should(ContainElement(msg))
 }
 
-// sample applies a sample alarm as it is: it sends to the receiver "ops".
+// sample applies a sample alarm unchanged. It uses the receiver "ops".
 func (w *world) sample(t *testing.T, name string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", name+".yaml"))
@@ -55,7 +55,7 @@ func (w *world) sample(t *testing.T, name string) {
 	w.await(t, "clusteralarm/"+name, "", condition("Ready"), "True")
 }
 
-// nodeJoins starts a second node, and has its kubelet die.
+// nodeJoins adds a second node, and then kills its kubelet.
 func (w *world) nodeJoins(t *testing.T) {
 	w.apply(t, fmt.Sprintf(`
 apiVersion: bongsu.io/v1alpha1
@@ -75,17 +75,17 @@ spec:
 	w.joiner.KillKubelet()
 }
 
-// nodeDies waits until the controller manager finds that the kubelet is dead.
+// nodeDies waits for the alarm that the second node is not ready.
 func (w *world) nodeDies(t *testing.T) {
 	w.expectAlarm(t, "node-not-ready", regarding("joiner", HaveField("Note", ContainSubstring("NodeNotReady"))))
 }
 
-// regarding is a message of one Event, which regards an object of that name.
+// regarding matches a message with an Event that regards an object of this name.
 func regarding(name string, event types.GomegaMatcher) types.GomegaMatcher {
 	return HaveField("Events", ContainElement(And(HaveField("Regarding.Name", name), event)))
 }
 
-// podsFail has pods fail for real, and demands that the true cause is told.
+// podsFail creates pods that fail, and checks that the messages contain the cause.
 func (w *world) podsFail(t *testing.T) {
 	w.apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 	pod := func(name, container string) {
@@ -100,7 +100,7 @@ spec:
 	}
 	pod("crash", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [crash]}`, node.TestImage))
 	pod("greedy", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [oom], resources: {limits: {memory: 48Mi}}}`, node.TestImage))
-	pod("typo", `{name: app, image: "127.0.0.1:1/nothing:v1"}`) // nobody listens there
+	pod("typo", `{name: app, image: "127.0.0.1:1/nothing:v1"}`) // nothing listens there
 
 	w.expectAlarm(t, "crash", regarding("crash", HaveField("Object.Cause", ContainSubstring("ended with exit code 3"))))
 	w.expectAlarm(t, "crash", regarding("greedy", HaveField("Object.Cause",
@@ -108,7 +108,7 @@ spec:
 	w.expectAlarm(t, "image-pull", regarding("typo", HaveField("Object.Cause", ContainSubstring("127.0.0.1:1/nothing:v1"))))
 }
 
-// floodReason is that of all Events of floods.
+// floodReason is the reason of all Events of a flood.
 const floodReason = "Flood"
 
 const floodManifests = `
@@ -128,7 +128,7 @@ spec:
   receivers: [{name: flood}]
 `
 
-// evictLeader has a drain take the replica that is at work, while Events come.
+// evictLeader evicts the leader during a flood, as a drain does.
 func (w *world) evictLeader(t *testing.T) {
 	w.survive(t, func(t *testing.T) {
 		leader := w.leader(t)
@@ -142,7 +142,7 @@ func (w *world) evictLeader(t *testing.T) {
 	w.kubectl(t, "rollout", "status", "deployment/bongsu", "-n", system, "--timeout=3m")
 }
 
-// upgrade rolls the operator over to another image, while Events come.
+// upgrade changes the operator's image during a flood.
 func (w *world) upgrade(t *testing.T) {
 	w.survive(t, func(t *testing.T) {
 		w.apply(t, w.bongsu(t, append([]string{"install"}, values(secondTag)...)...))
@@ -152,39 +152,39 @@ func (w *world) upgrade(t *testing.T) {
 		strings.Join([]string{operatorRepository + ":" + secondTag, operatorRepository + ":" + secondTag}, " "))
 }
 
-// leader is the pod that has the lease.
+// leader returns the name of the pod that holds the lease.
 func (w *world) leader(t *testing.T) string {
 	t.Helper()
 	name, _, _ := strings.Cut(w.get(t, "lease/bongsu", system, "{.spec.holderIdentity}"), "_")
 	return name
 }
 
-// survive demands that no Event is lost while something happens to the operator.
+// survive checks that no Event is lost while disturb runs.
 func (w *world) survive(t *testing.T, disturb func(*testing.T)) {
 	t.Helper()
 	received := sink.NewAt(t, node.Address)
 	w.apply(t, fmt.Sprintf(floodManifests, received.URL()))
 	w.await(t, "clusteralarm/flood", "", condition("Ready"), "True")
 	done := make(chan struct{})
-	poured := make(chan []string)
-	go func() { poured <- w.pour(t, done) }()
+	flooded := make(chan []string)
+	go func() { flooded <- w.flood(t, done) }()
 	disturb(t)
 	close(done)
-	expected := <-poured
+	expected := <-flooded
 	var report sink.Report
 	err := progress.UntilNoneIsLeft(patience, func() int {
 		report = received.Audit(expected, sink.ByEvent)
 		return len(report.Lost)
 	})
 	if err != nil {
-		t.Errorf("of %d Events: %v: %v", len(expected), report, err)
+		t.Errorf("%d Events: %v, want none lost: %v", len(expected), report, err)
 	}
-	t.Logf("of %d Events: %v", len(expected), report)
+	t.Logf("%d Events: %v", len(expected), report)
 }
 
-// pour creates Events, some hundred before and after something is done, and returns
-// what receivers call them.
-func (w *world) pour(t *testing.T, done <-chan struct{}) (created []string) {
+// flood creates Events until 200 more were created after done is closed. It returns the
+// names by which receivers identify them.
+func (w *world) flood(t *testing.T, done <-chan struct{}) (created []string) {
 	const pause = 5 * time.Millisecond
 	for left := 200; left > 0; time.Sleep(pause) {
 		select {

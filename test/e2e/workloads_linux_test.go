@@ -40,8 +40,8 @@ spec:
       containers: [{name: notebook, imagePullPolicy: Never}]
 `
 
-// startNotebook makes a notebook, asks its server as its user would, and leaves a file
-// behind. From then on nobody uses it.
+// startNotebook creates a notebook, sends requests to its server as a user does, and creates
+// a file. After that, the notebook is idle.
 func (w *world) startNotebook(t *testing.T) {
 	volume, err := w.worker.MakeVolume("lab")
 	if err != nil {
@@ -59,7 +59,7 @@ func (w *world) startNotebook(t *testing.T) {
 	g.Expect(status).To(Equal(http.StatusCreated), body)
 }
 
-// cullNotebook waits until the notebook is stopped, and starts it again.
+// cullNotebook waits until the notebook is stopped, starts it again, and checks the file.
 func (w *world) cullNotebook(t *testing.T) {
 	w.await(t, "jupyter/research", "lab", "{.spec.suspend}", "true")
 	w.await(t, "pods", "lab", "{.items[*].metadata.name}", "")
@@ -72,17 +72,17 @@ func (w *world) cullNotebook(t *testing.T) {
 	}).Should(ContainSubstring("as it was"))
 }
 
-// token is that of the Secret which was made for the notebook.
+// token returns the notebook's token.
 func (w *world) token(t *testing.T) string {
 	t.Helper()
 	token, err := base64.StdEncoding.DecodeString(w.get(t, "secret/research-token", "lab", "{.data.token}"))
 	if err != nil || len(token) == 0 {
-		t.Fatalf("the notebook's token cannot be read: %v", err)
+		t.Fatalf("cannot decode the notebook's token: %v", err)
 	}
 	return string(token)
 }
 
-// ask asks the server at the address of its Service, by kube-proxy. No answer is 0.
+// ask sends a request to the server through its Service. status is 0 if there is no response.
 func (w *world) ask(t *testing.T, method, path, token, body string) (status int, answer string) {
 	t.Helper()
 	service := w.get(t, "service/research", "lab", "{.spec.clusterIP}")
@@ -103,21 +103,21 @@ func (w *world) ask(t *testing.T, method, path, token, body string) (status int,
 	return response.StatusCode, string(text)
 }
 
-// checkApps has three apps checked: memcached by a command that asks it for its
-// statistics, a server by HTTP, and one by a command that never ends.
+// checkApps creates three apps with health checks: memcached by a command, a server by HTTP,
+// and an app whose check command never ends.
 func (w *world) checkApps(t *testing.T) {
 	w.apply(t, fmt.Sprintf(apps, memcachedImage, memcachedImage, memcachedImage))
-	t.Run("memcached is asked by a command", w.checkMemcached)
-	t.Run("a server is asked by HTTP", func(t *testing.T) {
+	t.Run("memcached is checked by a command", w.checkMemcached)
+	t.Run("a server is checked by HTTP", func(t *testing.T) {
 		w.await(t, "appservice/web", "apps", condition("Healthy"), "True")
 	})
-	t.Run("a command that hangs is ended in the container", w.endHungCheck)
+	t.Run("a command that hangs is killed in the container", w.endHungCheck)
 }
 
 const apps = `
 {apiVersion: v1, kind: Namespace, metadata: {name: apps}}
 ---
-# A shell stays when memcached is killed, so that no kubelet notices.
+# The shell continues after memcached is killed, so that the kubelet does not notice.
 apiVersion: bongsu.io/v1alpha1
 kind: AppService
 metadata: {name: cache, namespace: apps}
@@ -175,7 +175,7 @@ func (w *world) checkMemcached(t *testing.T) {
 	w.await(t, "appservice/cache", "apps", condition("Healthy"), "True")
 	pods := strings.Fields(w.get(t, "appservice/cache", "apps", "{.status.nodes[*]}"))
 	if len(pods) != 2 {
-		t.Fatalf("the app is of the pods %v, want two", pods)
+		t.Fatalf("status.nodes = %v, want two pods", pods)
 	}
 	victim := pods[0]
 	w.kubectl(t, "exec", victim, "-n", "apps", "--", "sh", "-c", "kill -9 $(pidof memcached)")
@@ -196,8 +196,8 @@ func (w *world) endHungCheck(t *testing.T) {
 	w.await(t, "appservice/hung", "apps", condition("Healthy"), "False")
 }
 
-// processes counts those of a command line, in whatever container: all of them are in
-// the namespace of the tests' processes.
+// processes returns the number of processes with this command line. The processes of all
+// containers are visible, because they share the PID namespace of the tests.
 func processes(t *testing.T, commandLine string) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -207,14 +207,14 @@ func processes(t *testing.T, commandLine string) int {
 	count := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err == nil && bytes.Equal(text, []byte(commandLine)) { // else it is gone
+		if err == nil && bytes.Equal(text, []byte(commandLine)) { // otherwise the process has exited
 			count++
 		}
 	}
 	return count
 }
 
-// shareSecrets shares a Secret in the way of docs/secrets.md.
+// shareSecrets shares a Secret as docs/secrets.md shows.
 func (w *world) shareSecrets(t *testing.T) {
 	w.kubectl(t, "create", "namespace", "secretsync")
 	w.kubectl(t, "create", "secret", "generic", "supersecret", "-n", "secretsync", "--from-literal=ziwon=awesome", "--type=bongsu.io/secretsync")

@@ -1,6 +1,5 @@
-// Package guide follows the guides in docs/ to the letter, as somebody would who
-// reads one for the first time: it runs what is written there, in the order in
-// which it is written, and looks whether what the guide promises comes about.
+// Package guide runs the guides in docs/ as written. It enters their commands in order, and
+// checks that the output is as shown.
 package guide
 
 import (
@@ -18,61 +17,59 @@ import (
 )
 
 const (
-	// building is the only line that is not run: the test has built it already, and
-	// has the control plane's binaries from whoever runs it.
+	// building is the only line that is not run. The test has already built the binary, and
+	// uses the binaries of the control plane from the checkout.
 	building = "make build\n"
-	// patience is how long a block, or a message, may take.
+	// patience is the time limit for a block or a message.
 	patience = 2 * time.Minute
 )
 
-// staying are the commands that do not end by themselves, with what they say when
-// they are at work. A block that ends with one is entered in a terminal of its own.
-var staying = []struct{ command, atWork string }{
+// staying are the commands that do not end, with their output when they are ready. A block
+// that ends with one runs in its own terminal.
+var staying = []struct{ command, ready string }{
 	{"bin/bongsu local", "ready: KUBECONFIG="},
 	{"bin/bongsu watch", "cache synced"},
 }
 
-// follow runs a guide and returns when all that it shows has been seen: the terminal
-// in which commands were entered, and those in which something stays running, named
-// by their blocks.
+// follow runs a guide and waits for all output that it shows. It returns the terminal for
+// commands, and a terminal for each command that does not end, by its block.
 //
-// A block of text is what is then to be read in the terminal that was opened last;
-// one of console is what the commands before it have shown, or what it left of that.
-func follow(t *testing.T, guide string, environment ...string) (hands *terminal, screens map[string]*terminal) {
+// A text block is output of the terminal that was opened last. A console block is output of
+// the commands before it; a guide may leave out lines.
+func follow(t *testing.T, guide string, environment ...string) (shell *terminal, terminals map[string]*terminal) {
 	t.Helper()
 	dir, blocks := workingDirectory(t), blocksOf(t, guide)
 	open := func() *terminal { return openTerminal(t, guide, dir, environment...) }
-	hands, screens = open(), map[string]*terminal{}
+	shell, terminals = open(), map[string]*terminal{}
 	var latest *terminal
 	var before block
 	for _, b := range blocks {
-		switch atWork, stays := b.stays(); {
+		switch ready, stays := b.stays(); {
 		case b.kind == "text":
 			latest.awaitLines(b.text)
 		case b.kind == "console":
-			hands.awaitShown(before.text, b.text)
+			shell.awaitShown(before.text, b.text)
 		case stays:
 			latest = open()
-			screens[b.text] = latest
+			terminals[b.text] = latest
 			latest.enter(b.text)
-			latest.await(b.text, atWork)
+			latest.await(b.text, ready)
 		default:
-			hands.run(b.text)
+			shell.run(b.text)
 			before = b
 		}
 	}
-	return hands, screens
+	return shell, terminals
 }
 
-// block is a piece of code in a guide: what is entered (sh), or what is then shown
-// (text, console).
+// block is a code block of a guide: commands (sh), or output (text, console).
 type block struct{ kind, text string }
 
-func (b block) stays() (atWork string, stays bool) {
+func (b block) stays() (ready string, stays bool) {
 	lines := strings.Split(strings.TrimSpace(b.text), "\n")
 	for _, s := range staying {
 		if strings.HasPrefix(lines[len(lines)-1], s.command) {
-			return s.atWork, true
+			return s.ready, true
 		}
 	}
 	return "", false
@@ -80,7 +77,7 @@ func (b block) stays() (atWork string, stays bool) {
 
 var fenced = regexp.MustCompile("(?ms)^```(sh|text|console)\n(.*?)^```$")
 
-// blocksOf returns what is to be run of a guide, in its order.
+// blocksOf returns the blocks of a guide, in order.
 func blocksOf(t *testing.T, guide string) []block {
 	t.Helper()
 	content, err := os.ReadFile(guide)
@@ -92,7 +89,7 @@ func blocksOf(t *testing.T, guide string) []block {
 		blocks = append(blocks, block{kind: m[1], text: m[2]})
 	}
 	if len(blocks) < 2 {
-		t.Fatalf("%s has %d blocks", guide, len(blocks))
+		t.Fatalf("%s has %d blocks, want at least 2", guide, len(blocks))
 	}
 	start, found := strings.CutPrefix(blocks[0].text, building)
 	if !found {
@@ -102,7 +99,7 @@ func blocksOf(t *testing.T, guide string) []block {
 	return blocks
 }
 
-// workingDirectory is laid out like a checkout after `make build`.
+// workingDirectory returns a directory with the files of a checkout after `make build`.
 func workingDirectory(t *testing.T) string {
 	t.Helper()
 	assets, err := localcluster.DefaultAssets()
@@ -122,7 +119,7 @@ func workingDirectory(t *testing.T) string {
 }
 
 func TestTheGuideToInstallingWorksAsWritten(t *testing.T) {
-	hands, _ := follow(t, "../../docs/install.md")
+	shell, _ := follow(t, "../../docs/install.md")
 	for _, text := range []string{
 		"ready: 2 of 2",
 		"removed ClusterRole bongsu-jupyter",
@@ -130,25 +127,25 @@ func TestTheGuideToInstallingWorksAsWritten(t *testing.T) {
 		"would remove StatefulSet bongsu-system/bongsu",
 		"removed ClusterRole bongsu-alarm",
 	} {
-		hands.await("everything so far", text)
+		shell.await("all blocks", text)
 	}
 }
 
 func TestTheGuideToAlarmsWorksAsWritten(t *testing.T) {
 	slack := sink.New(t)
-	_, screens := follow(t, "../../docs/alarms.md", "SLACK_WEBHOOK_URL="+slack.URL())
+	_, terminals := follow(t, "../../docs/alarms.md", "SLACK_WEBHOOK_URL="+slack.URL())
 
 	awaitMessage(t, slack, "worker-9 joined local", "m7g.large in zone-b, 2 CPUs, 8Gi", "the cluster has 2 nodes now")
 	awaitMessage(t, slack, "BackOff", "shop/broken", "used more memory than its limit of 64Mi")
-	for command, screen := range screens {
-		screen.await(command, "BackOff: Pod shop/broken")
+	for command, term := range terminals {
+		term.await(command, "BackOff: Pod shop/broken")
 	}
 	for _, request := range slack.Requests() {
 		checkSlack(t, request.Body)
 	}
 }
 
-// awaitMessage returns when a message has arrived that holds all the texts.
+// awaitMessage waits for a message that contains all the texts.
 func awaitMessage(t *testing.T, slack *sink.Sink, texts ...string) {
 	t.Helper()
 	holds := func(body string) bool {
@@ -170,14 +167,14 @@ func awaitMessage(t *testing.T, slack *sink.Sink, texts ...string) {
 	if arrived {
 		return
 	}
-	t.Errorf("no message with %q; received were:", texts)
+	t.Errorf("got no message that contains %q; received:", texts)
 	for _, r := range slack.Requests() {
 		t.Logf("%s", r.Body)
 	}
 }
 
-// checkSlack demands what Slack demands: a text, and blocks within its limits; and
-// that what was not escaped is a date, the only markup of ours.
+// checkSlack checks that Slack would accept the message, and that its text is escaped. The
+// only allowed markup is a date.
 func checkSlack(t *testing.T, body []byte) {
 	t.Helper()
 	var message struct {
@@ -192,7 +189,7 @@ func checkSlack(t *testing.T, body []byte) {
 		return
 	}
 	if message.Text == "" || len(message.Blocks) == 0 || len(message.Blocks) > 50 {
-		t.Errorf("Slack would not take it: %s", body)
+		t.Errorf("message without text, or not with 1 to 50 blocks: %s", body)
 	}
 	texts := []string{message.Text}
 	for _, block := range message.Blocks {
@@ -203,7 +200,7 @@ func checkSlack(t *testing.T, body []byte) {
 	}
 	for _, text := range texts {
 		if strings.ContainsAny(date.ReplaceAllString(text, ""), "<>") {
-			t.Errorf("not escaped: %q", text)
+			t.Errorf("text is not escaped: %q", text)
 		}
 	}
 }
@@ -211,54 +208,54 @@ func checkSlack(t *testing.T, body []byte) {
 var date = regexp.MustCompile(`<!date\^[0-9]+\^[^|<>]*\|[^<>]*>`)
 
 func TestTheGuideToWatchingWorksAsWritten(t *testing.T) {
-	_, screens := follow(t, "../../docs/watch.md")
-	for command, screen := range screens {
+	_, terminals := follow(t, "../../docs/watch.md")
+	for command, term := range terminals {
 		for _, value := range []string{"s3cret", "czNjcmV0", "n3w", "bjN3"} {
-			if strings.Contains(screen.output.String(), value) {
-				t.Errorf("%s prints a value of a Secret:\n%s", command, screen.output)
+			if strings.Contains(term.output.String(), value) {
+				t.Errorf("%s prints the Secret value %q:\n%s", command, value, term.output)
 			}
 		}
 	}
 }
 
 func TestTheGuideToExplainingWorksAsWritten(t *testing.T) {
-	hands, _ := follow(t, "../../docs/explain.md")
+	shell, _ := follow(t, "../../docs/explain.md")
 	for _, text := range []string{
 		"(the largest node has 4 CPU; the pod requests 64)\n  What to do: request less cpu",
 		"container \"app\" was killed because it used more memory than its limit of 64Mi\n  What to do: raise resources.limits.memory",
 		`"reason": "OOMKilled"`,
 	} {
-		hands.await("everything so far", text)
+		shell.await("all blocks", text)
 	}
 }
 
 func TestTheGuideToNotebooksWorksAsWritten(t *testing.T) {
-	hands, _ := follow(t, "../../docs/jupyter.md")
+	shell, _ := follow(t, "../../docs/jupyter.md")
 	for _, text := range []string{
-		"4Gi", // the limit that was raised, after the restart
+		"4Gi", // the new limit, after the restart
 		"container \"notebook\" was killed because it used more memory than its limit of 1Gi",
 	} {
-		hands.await("everything so far", text)
+		shell.await("all blocks", text)
 	}
 	for _, secret := range []string{"correct-horse", "battery-staple"} {
-		if strings.Contains(hands.output.String(), secret) {
-			t.Errorf("%q was shown", secret)
+		if strings.Contains(shell.output.String(), secret) {
+			t.Errorf("the output contains the Secret value %q", secret)
 		}
 	}
 }
 
 func TestTheGuideToAppsWorksAsWritten(t *testing.T) {
-	hands, _ := follow(t, "../../docs/appservice.md")
+	shell, _ := follow(t, "../../docs/appservice.md")
 	for _, text := range []string{
-		"orders-backup-", // the Job that stays
+		"orders-backup-", // the Job is kept
 		`deployment.apps "stranded" deleted`,
 	} {
-		hands.await("everything so far", text)
+		shell.await("all blocks", text)
 	}
 }
 
 func TestTheGuideToSecretsWorksAsWritten(t *testing.T) {
-	hands, _ := follow(t, "../../docs/secrets.md")
+	shell, _ := follow(t, "../../docs/secrets.md")
 	for _, text := range []string{
 		"namespace shop: the namespace has no SecretShareGrant for this SecretShare",
 		"bongsu.io/rule: SecretShare/data/orders-db",
@@ -266,11 +263,11 @@ func TestTheGuideToSecretsWorksAsWritten(t *testing.T) {
 		"namespace legacy: Secret registry exists and is not a copy",
 		"ClusterSecretShare/registry cannot copy Secret platform/registry here",
 	} {
-		hands.await("everything so far", text)
+		shell.await("all blocks", text)
 	}
 	for _, secret := range []string{"correct-horse", "battery-staple"} {
-		if strings.Contains(hands.output.String(), secret) {
-			t.Errorf("%q was shown", secret)
+		if strings.Contains(shell.output.String(), secret) {
+			t.Errorf("the output contains the Secret value %q", secret)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// terminal is a shell in which lines are entered. It ends with the first command
-// that fails, and with the test at the latest.
+// terminal is a shell that runs the commands of a guide. It exits at the first command that
+// fails, or when the test ends.
 type terminal struct {
 	t      *testing.T
 	guide  string
@@ -24,15 +24,15 @@ type terminal struct {
 	output *cluster.Buffer
 	ended  chan struct{}
 	blocks int
-	// shown is how much of the output is older than the last block.
+	// shown is the length of the output before the last block.
 	shown int
 }
 
-// openTerminal opens a terminal in dir for somebody who follows a guide. It knows
-// nothing of a cluster that whoever runs the test may be using.
+// openTerminal starts a terminal in dir. It hides the cluster that the user of this machine
+// may have configured.
 func openTerminal(t *testing.T, guide, dir string, environment ...string) *terminal {
 	t.Helper()
-	shell := exec.Command("sh", "-eu") // on a fresh machine there may be no other
+	shell := exec.Command("sh", "-eu") // every machine has it
 	shell.Dir = dir
 	shell.Env = append(os.Environ(), "KUBECONFIG=", "BONGSU_ASSETS=")
 	shell.Env = append(shell.Env, environment...)
@@ -49,17 +49,17 @@ func openTerminal(t *testing.T, guide, dir string, environment ...string) *termi
 	}
 	go func() {
 		defer close(term.ended)
-		_ = shell.Wait() // how it ended shows in what it wrote
+		_ = shell.Wait() // the output shows its errors
 	}()
 	t.Cleanup(func() {
-		// All that runs in it, as closing a window does.
+		// Stop all its processes, as closing a window does.
 		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGTERM)
 		<-term.ended
 	})
 	return term
 }
 
-// enter enters a block and does not wait for it.
+// enter writes a block to the shell and does not wait for it.
 func (term *terminal) enter(block string) {
 	term.t.Helper()
 	if _, err := io.WriteString(term.lines, block); err != nil {
@@ -67,7 +67,7 @@ func (term *terminal) enter(block string) {
 	}
 }
 
-// run enters a block and returns when every command in it has succeeded.
+// run writes a block to the shell and waits until all its commands have succeeded.
 func (term *terminal) run(block string) {
 	term.t.Helper()
 	term.blocks++
@@ -77,14 +77,14 @@ func (term *terminal) run(block string) {
 	term.await(block, done)
 }
 
-// await returns when the text was written.
+// await waits until the output contains the text.
 func (term *terminal) await(block, text string) {
 	term.t.Helper()
 	term.awaitMatch(block, regexp.MustCompile(regexp.QuoteMeta(text)))
 }
 
-// awaitLines returns when each of the lines was written. In a line, ... stands for
-// anything.
+// awaitLines waits until the output contains each of the lines. In a line, ... matches any
+// text.
 func (term *terminal) awaitLines(block string) {
 	term.t.Helper()
 	for line := range strings.SplitSeq(strings.TrimSuffix(block, "\n"), "\n") {
@@ -93,32 +93,31 @@ func (term *terminal) awaitLines(block string) {
 	}
 }
 
-// awaitShown returns when the block that was run last has shown these lines, in this
-// order. Columns may be of another width, and times and ages are others. What was not
-// there yet may be later: the last line of the block is entered again, as a reader
-// would who looks again.
+// awaitShown waits until the output of the last block contains these lines in this order. It
+// ignores the width of columns, times and ages. While a line is missing, it runs the last
+// line of the block again.
 func (term *terminal) awaitShown(block, lines string) {
 	term.t.Helper()
-	const apart = 500 * time.Millisecond
+	const interval = 500 * time.Millisecond
 	commands := strings.Split(strings.TrimSpace(block), "\n")
 	missing := term.notShown(lines)
 	for over := time.Now().Add(patience); missing != "" && time.Now().Before(over); {
-		time.Sleep(apart)
+		time.Sleep(interval)
 		term.run(commands[len(commands)-1] + "\n")
 		missing = term.notShown(lines)
 	}
 	if missing != "" {
-		term.fail(block, "it does not show: "+missing)
+		term.fail(block, "this line is missing: "+missing)
 	}
 }
 
-// notShown returns the first of the lines that the last block has not shown after
-// those before it. A line of ... stands for any number of lines.
+// notShown returns the first line that is missing in the output of the last block, or "". A
+// line of ... matches any number of lines.
 func (term *terminal) notShown(lines string) string {
 	shown := strings.Split(term.output.String()[term.shown:], "\n")
 	for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
-		pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(settled(line)), `\.\.\.`, ".*") + "$")
-		i := slices.IndexFunc(shown, func(s string) bool { return pattern.MatchString(settled(s)) })
+		pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(normalize(line)), `\.\.\.`, ".*") + "$")
+		i := slices.IndexFunc(shown, func(s string) bool { return pattern.MatchString(normalize(s)) })
 		if strings.TrimSpace(line) != "..." && i < 0 {
 			return line
 		}
@@ -139,8 +138,8 @@ var changing = []struct {
 	{regexp.MustCompile(`\s+`), " "},
 }
 
-// settled is a line without what differs each time that it is shown.
-func settled(line string) string {
+// normalize replaces the parts of a line that change from run to run.
+func normalize(line string) string {
 	for _, c := range changing {
 		line = c.text.ReplaceAllString(line, c.with)
 	}
@@ -158,12 +157,12 @@ func (term *terminal) awaitMatch(block string, text *regexp.Regexp) {
 		case <-term.ended:
 			term.fail(block, "a command failed")
 		case <-over:
-			term.fail(block, fmt.Sprintf("after %v, still no %s", patience, text))
+			term.fail(block, fmt.Sprintf("after %v, no output matches %q", patience, text))
 		}
 	}
 }
 
 func (term *terminal) fail(block, reason string) {
 	term.t.Helper()
-	term.t.Fatalf("%s: this block does not work as written:\n%s\n%s; the terminal shows:\n%s", term.guide, block, reason, term.output)
+	term.t.Fatalf("%s: this block failed:\n%s\n%s; the output is:\n%s", term.guide, block, reason, term.output)
 }

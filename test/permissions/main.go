@@ -1,10 +1,10 @@
-// Command rights demands that the operator makes use of every right that its roles hold,
-// or that it is said here why it does not: a right that nobody needs is one for a thief.
+// Command permissions fails if the operator's roles contain a permission that no test uses.
+// A permission without use helps only an attacker. Exceptions need a reason in this file.
 //
-//	go run ./test/rights FOLDER
+//	go run ./test/permissions DIR
 //
-// FOLDER holds what tests have seen the operator ask for (BONGSU_TEST_RIGHTS): all tests
-// and the one on a real node, or it complains of what was not run.
+// DIR contains the operator's requests during all tests, including those on a real node
+// (BONGSU_TEST_PERMISSIONS). If some tests did not run, their permissions count as unused.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./test/rights FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: go run ./test/permissions DIR")
 		os.Exit(2)
 	}
 	if err := run(os.Stdout, os.Args[1]); err != nil {
@@ -29,39 +29,40 @@ func main() {
 	}
 }
 
-func run(out io.Writer, folder string) error {
-	requests, err := audit.Load(folder)
+func run(out io.Writer, dir string) error {
+	requests, err := audit.Load(dir)
 	if err != nil {
 		return err
 	}
 	if len(requests) == 0 {
-		return fmt.Errorf("there is nothing in %s: run the tests first", folder)
+		return fmt.Errorf("no requests in %s: run the tests first", dir)
 	}
 	held, err := permissions.Needed("bongsu-system", feature.All())
 	if err != nil {
 		return err
 	}
-	return judge(out, held, audit.Unused(held, requests))
+	return evaluate(out, held, audit.Unused(held, requests))
 }
 
-// judge tells of the rights that were not used, and fails if no reason is known of one.
-func judge(out io.Writer, held, unused []permissions.Permission) error {
-	var needless []error
-	for _, right := range unused {
-		reason, known := reasonOf(right)
+// evaluate prints the unused permissions with their reasons. It returns an error if one has
+// no reason.
+func evaluate(out io.Writer, held, unused []permissions.Permission) error {
+	var unexplained []error
+	for _, p := range unused {
+		reason, known := reasonOf(p)
 		if !known {
-			needless = append(needless, fmt.Errorf("nothing makes use of %s: take it from the role, or say in test/rights/reasons.go what it is for", words(right)))
+			unexplained = append(unexplained, fmt.Errorf("no test uses %s: remove it from the role, or add a reason to test/permissions", describe(p)))
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "%s: %s\n", words(right), reason); err != nil {
+		if _, err := fmt.Fprintf(out, "%s: %s\n", describe(p), reason); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(out, "%d of %d rights were used, of %d it is known why not\n", len(held)-len(unused), len(held), len(unused)-len(needless))
-	return errors.Join(append(needless, err)...)
+	_, err := fmt.Fprintf(out, "%d of %d permissions are used, %d are unused for a known reason\n", len(held)-len(unused), len(held), len(unused)-len(unexplained))
+	return errors.Join(append(unexplained, err)...)
 }
 
-func words(r permissions.Permission) string {
+func describe(r permissions.Permission) string {
 	resource := r.Resource
 	if r.Subresource != "" {
 		resource += "/" + r.Subresource
@@ -72,32 +73,32 @@ func words(r permissions.Permission) string {
 	return fmt.Sprintf("%s: %s %s", r.Role, r.Verb, resource)
 }
 
-// reasons say why the operator holds rights that no test sees it use.
+// reasons explain why the operator has permissions that no test uses.
 var reasons = []struct {
 	of  func(permissions.Permission) bool
 	why string
 }{
 	{
 		func(r permissions.Permission) bool { return r.Verb == "list" },
-		"caches begin with a watch that streams what there is; where an API server cannot do that, they list",
+		"caches start with a watch that streams existing objects; they list if an API server does not support that",
 	},
 	{
 		func(r permissions.Permission) bool { return r.Verb == "create" && r.Subresource == "exec" },
-		"asked of an exec over WebSocket besides get; the audit log knows of the first alone",
+		"exec over WebSocket needs get and create; the audit log contains only get",
 	},
 	{
 		func(r permissions.Permission) bool {
 			return r.Verb == "patch" && r.Resource == "events" && r.Group == ""
 		},
-		"leader election counts up an Event that it repeats",
+		"leader election increases the count of an Event that it repeats",
 	},
 	{
 		func(r permissions.Permission) bool { return r.Role == "ClusterRole bongsu-alarm" && r.Verb == "get" },
-		"Events may regard objects of any kind that package enrich lists; tests have some of them only",
+		"Events may regard objects of any kind in package enrich; tests use only some of them",
 	},
 	{
 		func(r permissions.Permission) bool { return r.Subresource == "proxy" },
-		"checks with transport: APIServer; simulated pods cannot be reached, so that tests ask as somebody else",
+		"for checks with transport: APIServer; simulated pods are not reachable, so tests use another user",
 	},
 }
 

@@ -7,35 +7,35 @@ import (
 	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 )
 
-func TestARightThatNothingUsesNeedsAReason(t *testing.T) {
+func TestAnUnusedPermissionNeedsAReason(t *testing.T) {
 	list := permissions.Permission{Role: "ClusterRole bongsu", Verb: "list", Resource: "nodes"}
 	escalate := permissions.Permission{Role: "ClusterRole bongsu", Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "roles"}
 	held := []permissions.Permission{list, escalate}
 	for name, tc := range map[string]struct {
 		unused []permissions.Permission
 		err    string
-		says   string
+		want   string
 	}{
-		"all are used":       {nil, "", "2 of 2 rights were used"},
+		"all are used":       {nil, "", "2 of 2 permissions are used"},
 		"one has a reason":   {[]permissions.Permission{list}, "", "ClusterRole bongsu: list nodes: "},
-		"one has none":       {[]permissions.Permission{escalate}, "nothing makes use of ClusterRole bongsu: escalate roles.rbac.authorization.k8s.io", "1 of 2 rights were used"},
-		"one has, the other": {held, "escalate roles", "0 of 2 rights were used, of 1 it is known why not"},
+		"one has none":       {[]permissions.Permission{escalate}, "no test uses ClusterRole bongsu: escalate roles.rbac.authorization.k8s.io", "1 of 2 permissions are used"},
+		"one has, the other": {held, "escalate roles", "0 of 2 permissions are used, 1 are unused for a known reason"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			err := judge(&out, held, tc.unused)
+			err := evaluate(&out, held, tc.unused)
 			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
-				t.Errorf("error %v, want %q", err, tc.err)
+				t.Errorf("got error %v, want one that contains %q", err, tc.err)
 			}
-			if !strings.Contains(out.String(), tc.says) {
-				t.Errorf("it does not say %q:\n%s", tc.says, out.String())
+			if !strings.Contains(out.String(), tc.want) {
+				t.Errorf("output does not contain %q:\n%s", tc.want, out.String())
 			}
 		})
 	}
 }
 
-func TestWithoutTestsNothingIsJudged(t *testing.T) {
+func TestADirectoryWithoutRequestsIsAnError(t *testing.T) {
 	if err := run(&strings.Builder{}, t.TempDir()); err == nil {
-		t.Error("no request was seen, and nothing is said of it")
+		t.Error("got no error, want one")
 	}
 }
