@@ -25,45 +25,47 @@ import (
 )
 
 const (
-	// broughtUp is how many are brought up, of which the floor has as many.
-	broughtUp, shortBroughtUp = 1000, 100
-	// bringUpWriters is how many requests whoever creates them has under way.
-	bringUpWriters = 16
-	// bringUpLimit is how many times as long as the floor the operator may take.
-	bringUpLimit = 2.0
-	podsOfANode  = 100
+	// startedObjects is the number of objects that the operator starts, and as many for the
+	// baseline.
+	startedObjects, shortStartedObjects = 1000, 100
+	// startWriters is the number of parallel create requests.
+	startWriters = 16
+	// startLimit is the limit for the operator's time, as a multiple of the baseline's.
+	startLimit  = 2.0
+	podsPerNode = 100
 )
 
-// bringUp is a kind of ours, each object of which comes to one pod.
-type bringUp struct {
-	// name of one, in figures.
+// startup describes a kind whose objects have one pod each.
+type startup struct {
+	// name of one object, in units of metrics.
 	name string
-	// watched are the kinds that tell that the floor's objects and ours are ready.
+	// watched are the kinds whose status shows that objects of the baseline and of the
+	// operator are ready.
 	watched []client.Object
-	// object is one of ours, made what the floor makes instead of it.
-	object func(namespace, name string) client.Object
-	made   func(namespace, name string) ([]client.Object, error)
-	// requestsLimit is how much the operator may ask of the API server for each.
+	// object returns an object of the operator. children returns what the baseline creates
+	// instead.
+	object   func(namespace, name string) client.Object
+	children func(namespace, name string) ([]client.Object, error)
+	// requestsLimit is the limit for the operator's requests per object.
 	requestsLimit float64
 }
 
-// run measures how long it takes until all that is created is ready, beside a program
-// that does nothing but create what that is made of: in the same run, on the same
-// cluster with its controllers and simulated nodes. The operator is a process of its
-// own. It also measures what that asks of the API server for each until nothing more
-// happens, and what it occupies then.
-func (u *bringUp) run(b *testing.B) {
-	n := broughtUp
+// run measures the time until all objects are ready. The baseline is a program that only
+// creates their children, on the same cluster with its controllers and simulated nodes. The
+// operator runs as a separate process. run also measures the operator's requests per object
+// until it is idle, and its memory.
+func (u *startup) run(b *testing.B) {
+	n := startedObjects
 	if testing.Short() {
-		n = shortBroughtUp
+		n = shortStartedObjects
 	}
-	c := cluster.Start(b, cluster.Whole(2*n/podsOfANode+1))
+	c := cluster.Start(b, cluster.Whole(2*n/podsPerNode+1))
 	ready := watchReady(b, c, u.watched...)
 	for b.Loop() {
-		floor := ready.timed(b, c, "floor", n, u.floor(b, c))
+		baseline := ready.timed(b, c, "floor", n, u.baseline(b, c))
 
 		bongsu := startOperator(b, c, binary.Build(b, b.TempDir()), b.TempDir())
-		await(b, "the operator is at work", func() bool { return readMirror(b, c).Position > 0 })
+		await(b, "the operator is ready", func() bool { return readCheckpoint(b, c).Position > 0 })
 		time.Sleep(settled)
 		before, began := bongsu.memory(b), time.Now()
 		operator := ready.timed(b, c, "operator", n, u.operator(b, c))
@@ -72,41 +74,41 @@ func (u *bringUp) run(b *testing.B) {
 		requests := requestsSince(b, c, began)
 
 		b.ReportMetric(float64(n)/operator.Seconds(), u.name+"s/s")
-		b.ReportMetric(float64(n)/floor.Seconds(), "floor/s")
+		b.ReportMetric(float64(n)/baseline.Seconds(), "floor/s")
 		b.ReportMetric(float64(after.resident)/(1<<20), "MB")
 		b.ReportMetric(float64(after.peak)/(1<<20), "peak-MB")
 		b.ReportMetric(float64(after.resident-before.resident)/(1<<20)*1000/float64(n), "MB/1000")
 		b.ReportMetric(0, "ns/op")
-		u.judge(b, operator.Seconds()/floor.Seconds(), float64(requests)/float64(n))
+		u.checkLimits(b, operator.Seconds()/baseline.Seconds(), float64(requests)/float64(n))
 	}
 }
 
-// judge reports what has a limit.
-func (u *bringUp) judge(b *testing.B, ratio, forEach float64) {
+// checkLimits reports the metrics that have a limit, and fails beyond it.
+func (u *startup) checkLimits(b *testing.B, ratio, perObject float64) {
 	b.Helper()
 	b.ReportMetric(ratio, "times-floor")
-	b.ReportMetric(bringUpLimit, "limit")
-	b.ReportMetric(forEach, "requests/"+u.name)
+	b.ReportMetric(startLimit, "limit")
+	b.ReportMetric(perObject, "requests/"+u.name)
 	b.ReportMetric(u.requestsLimit, "requests-limit")
-	if ratio > bringUpLimit {
-		b.Errorf("the operator takes %.2f times as long as the floor, beyond the limit of %v", ratio, bringUpLimit)
+	if ratio > startLimit {
+		b.Errorf("the operator takes %.2f times as long as the baseline, want at most %v", ratio, startLimit)
 	}
-	if forEach > u.requestsLimit {
-		b.Errorf("it asks the API server %.1f times for each %s, beyond the limit of %v", forEach, u.name, u.requestsLimit)
+	if perObject > u.requestsLimit {
+		b.Errorf("the operator sends %.1f requests per %s, want at most %v", perObject, u.name, u.requestsLimit)
 	}
 }
 
-// floor creates what objects of ours are made of, as nobody's.
-func (u *bringUp) floor(b *testing.B, c *cluster.Cluster) func(namespace, name string) error {
+// baseline returns a function that creates the children of an object, without an owner.
+func (u *startup) baseline(b *testing.B, c *cluster.Cluster) func(namespace, name string) error {
 	b.Helper()
 	writer, err := cluster.ClientFor(c.RESTConfig())
 	must(b, err)
 	return func(namespace, name string) error {
-		made, err := u.made(namespace, name)
+		children, err := u.children(namespace, name)
 		if err != nil {
 			return err
 		}
-		for _, o := range made {
+		for _, o := range children {
 			o.SetOwnerReferences(nil)
 			delete(o.GetLabels(), workload.LabelManagedBy)
 			if err := writer.Create(b.Context(), o); err != nil {
@@ -117,14 +119,14 @@ func (u *bringUp) floor(b *testing.B, c *cluster.Cluster) func(namespace, name s
 	}
 }
 
-func (u *bringUp) operator(b *testing.B, c *cluster.Cluster) func(namespace, name string) error {
+func (u *startup) operator(b *testing.B, c *cluster.Cluster) func(namespace, name string) error {
 	b.Helper()
 	writer, err := cluster.ClientFor(c.RESTConfig())
 	must(b, err)
 	return func(namespace, name string) error { return writer.Create(b.Context(), u.object(namespace, name)) }
 }
 
-// requestsSince counts what the operator asked, and tells of what.
+// requestsSince returns the number of the operator's requests, and logs it by kind.
 func requestsSince(b *testing.B, c *cluster.Cluster, since time.Time) (sum int) {
 	b.Helper()
 	counts := map[string]int{}
@@ -144,17 +146,17 @@ func requestsSince(b *testing.B, c *cluster.Cluster, since time.Time) (sum int) 
 	return sum
 }
 
-// readiness is what watches tell of objects that are ready.
+// readiness records which objects are ready, as seen by watches.
 type readiness struct {
 	mu    sync.Mutex
 	ready map[string]bool
-	// left are how many of a namespace are awaited yet.
+	// left is the number of objects in namespace that are not ready yet.
 	namespace string
 	left      int
 	done      chan time.Time
 }
 
-// watchReady begins to watch some kinds, for the length of the benchmark.
+// watchReady watches some kinds until the benchmark ends.
 func watchReady(b *testing.B, c *cluster.Cluster, kinds ...client.Object) *readiness {
 	b.Helper()
 	r := &readiness{ready: map[string]bool{}}
@@ -164,7 +166,7 @@ func watchReady(b *testing.B, c *cluster.Cluster, kinds ...client.Object) *readi
 		informer, err := objects.GetInformer(b.Context(), o, cache.BlockUntilSynced(false))
 		must(b, err)
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: r.see, UpdateFunc: func(_, o any) { r.see(o) },
+			AddFunc: r.observe, UpdateFunc: func(_, o any) { r.observe(o) },
 		})
 		must(b, err)
 	}
@@ -178,12 +180,12 @@ func watchReady(b *testing.B, c *cluster.Cluster, kinds ...client.Object) *readi
 		}
 	})
 	if !objects.WaitForCacheSync(ctx) {
-		b.Fatal("the watches do not begin")
+		b.Fatal("the watches did not sync")
 	}
 	return r
 }
 
-func (r *readiness) see(o any) {
+func (r *readiness) observe(o any) {
 	var ready bool
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -210,7 +212,7 @@ func (r *readiness) see(o any) {
 	}
 }
 
-// isOurs says whether the operator answers for an object.
+// isOurs reports whether the operator manages an object.
 func isOurs(o client.Object) bool {
 	return o.GetLabels()[workload.LabelManagedBy] == workload.ManagedBy
 }
@@ -224,11 +226,11 @@ func hasCondition(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 	return false
 }
 
-// timed is how long it takes until n are ready in a new namespace.
+// timed returns the time until n objects are ready in a new namespace.
 func (r *readiness) timed(b *testing.B, c *cluster.Cluster, namespace string, n int, create func(namespace, name string) error) time.Duration {
 	b.Helper()
 	must(b, c.Client.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	await(b, "pods can be made", func() bool {
+	await(b, "pods can be created", func() bool {
 		return c.Client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{}) == nil
 	})
 	names := make([]string, n)
@@ -240,26 +242,25 @@ func (r *readiness) timed(b *testing.B, c *cluster.Cluster, namespace string, n 
 	r.namespace, r.left, r.done = namespace, n, done
 	r.mu.Unlock()
 	began := time.Now()
-	each(b, bringUpWriters, names, func(name string) error { return create(namespace, name) })
+	each(b, startWriters, names, func(name string) error { return create(namespace, name) })
 	select {
 	case at := <-done:
 		return at.Sub(began)
 	case <-time.After(2 * patience):
-		b.Fatalf("%v have passed, and not all are ready in %s", 2*patience, namespace)
+		b.Fatalf("not all objects in %s are ready after %v", namespace, 2*patience)
 		return 0
 	}
 }
 
 const notebookImage = "example.org/notebook:1"
 
-// BenchmarkNotebooks measures how long it takes from the first request that creates
-// one of 1,000 Jupyters until all are Ready, beside a program that does nothing but
-// create the same objects, token, Service and StatefulSet, 16 requests at a time,
-// until their pods are ready.
+// BenchmarkNotebooks measures the time from the first create request for 1,000 Jupyters
+// until all are Ready. The baseline creates their tokens, Services and StatefulSets with 16
+// parallel requests, until the pods are ready.
 func BenchmarkNotebooks(b *testing.B) {
-	u := bringUp{
+	u := startup{
 		name: "notebook", watched: []client.Object{&corev1.Pod{}, &v1alpha1.Jupyter{}},
-		object: newNotebook, made: madeOfNotebook, requestsLimit: 10,
+		object: newNotebook, children: childrenOfNotebook, requestsLimit: 10,
 	}
 	u.run(b)
 }
@@ -270,8 +271,8 @@ func newNotebook(namespace, name string) client.Object {
 	}
 }
 
-func madeOfNotebook(namespace, name string) ([]client.Object, error) {
-	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "of-nobody"}}
+func childrenOfNotebook(namespace, name string) ([]client.Object, error) {
+	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "no-owner"}}
 	pod, refused := workload.NotebookPod(j, notebookImage)
 	delete(pod.Labels, workload.LabelManagedBy)
 	return []client.Object{
@@ -281,14 +282,14 @@ func madeOfNotebook(namespace, name string) ([]client.Object, error) {
 
 const appImage = "example.org/app:1"
 
-// BenchmarkAppServices measures how long it takes from the first request that creates
-// one of 1,000 AppServices of one pod until all are Available, beside a program that
-// does nothing but create the same Deployments, 16 requests at a time, until these are.
+// BenchmarkAppServices measures the time from the first create request for 1,000
+// AppServices with one pod each until all are Available. The baseline creates their
+// Deployments with 16 parallel requests, until these are available.
 func BenchmarkAppServices(b *testing.B) {
-	u := bringUp{
+	u := startup{
 		name: "app", watched: []client.Object{&appsv1.Deployment{}, &v1alpha1.AppService{}},
-		object: func(namespace, name string) client.Object { return newApp(namespace, name) },
-		made:   madeOfApp, requestsLimit: 10,
+		object:   func(namespace, name string) client.Object { return newApp(namespace, name) },
+		children: childrenOfApp, requestsLimit: 10,
 	}
 	u.run(b)
 }
@@ -299,9 +300,9 @@ func newApp(namespace, name string) *v1alpha1.AppService {
 	}
 }
 
-func madeOfApp(namespace, name string) ([]client.Object, error) {
+func childrenOfApp(namespace, name string) ([]client.Object, error) {
 	a := newApp(namespace, name)
-	a.UID = "of-nobody"
+	a.UID = "no-owner"
 	pod, refused := workload.AppPod(a, appImage)
 	delete(pod.Labels, workload.LabelManagedBy)
 	return []client.Object{workload.AppDeployment(a, pod)}, refused.ToAggregate()

@@ -207,7 +207,7 @@ spec:
     spec: {containers: [{name: app, image: "registry.example.com/home:2"}]}
 `)},
 	},
-	"A quota is in the way": {
+	"A quota blocks pods": {
 		before: both(applied(noPods("small")), counted("small", "none")),
 		nearMiss: recorded(happening{
 			by: "replicaset-controller", kind: "ReplicaSet", on: "small/", eventType: "Warning", reason: "FailedCreate", note: `Error creating: pods "web-" is forbidden: violates PodSecurity "restricted:latest"`,
@@ -269,7 +269,7 @@ spec:
 			deleted("ResourceQuota", "v1", "desk", "none"),
 		},
 	},
-	"A Secret stands in the way of a copy": {
+	"A Secret blocks a copy": {
 		before: applied(`
 apiVersion: v1
 kind: Namespace
