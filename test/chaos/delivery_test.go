@@ -20,9 +20,9 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-func TestABurstThroughAFailingSinkArrivesWholeAndOnce(t *testing.T) {
+func TestABurstToAFailingReceiverArrivesCompletelyAndOnce(t *testing.T) {
 	const events = 5000
-	s := newStage(t, cluster.Shared(t), "hook")
+	s := newFixture(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
 	accept := slices.Repeat([]sink.Behaviour{sink.Accept()}, 400)
 	hook.Script(accept...)
@@ -31,43 +31,43 @@ func TestABurstThroughAFailingSinkArrivesWholeAndOnce(t *testing.T) {
 	hook.Script(sink.Status(500, "down"), sink.Status(500, "down"))
 	hook.Script(accept...)
 	hook.Script(sink.Hang())
-	newManager(s).startAtWork()
+	newManager(s).startReady()
 
 	begin := time.Now()
 	expected := s.burst(events)
 	created := time.Since(begin)
 	s.awaitAll(hook, expected)
 	t.Logf("created in %v, delivered in %v", created.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
-	s.conclude(0, expected)
+	s.summarize(0, expected)
 	s.assertOnce()
 	if refused := len(hook.Requests()) - len(hook.Accepted()); refused != 5 {
-		t.Errorf("the sink failed %d times, want 5: the test did not test", refused)
+		t.Errorf("the receiver refused %d requests, want 5: the failure was not tested", refused)
 	}
 }
 
 func TestASlowReceiverDelaysNoOther(t *testing.T) {
-	s := newStage(t, cluster.Shared(t), "slow", "quick")
+	s := newFixture(t, cluster.Shared(t), "slow", "quick")
 	slow, quick := s.receivers[0], s.receivers[1]
 	slow.Always(sink.Hang())
-	newManager(s).startAtWork()
+	newManager(s).startReady()
 	expected := s.burst(500)
 	s.awaitAll(quick, expected)
 	if n := len(slow.Accepted()); n != 0 {
-		t.Errorf("the slow receiver accepted %d: the test did not test", n)
+		t.Errorf("the slow receiver accepted %d requests, want 0: the failure was not tested", n)
 	}
 	slow.Always(sink.Accept())
 	s.awaitAll(slow, expected)
-	s.conclude(0, expected)
+	s.summarize(0, expected)
 	s.assertOnce()
 }
 
 func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {
 	const kills = 3
-	s := newStage(t, cluster.Shared(t), "hook")
+	s := newFixture(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
 	m := newManager(s)
-	m.startAtWork()
-	flood := s.pour(150)
+	m.startReady()
+	flood := s.floodAt(150)
 	for range kills {
 		hook.awaitMore(t, 100)
 		if err := s.Restart(t.Context(), localcluster.APIServer); err != nil {
@@ -77,15 +77,15 @@ func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {
 	hook.awaitMore(t, 100)
 	expected := flood.end()
 	s.awaitAll(hook, expected)
-	s.conclude(kills, expected)
+	s.summarize(kills, expected)
 	s.assertOnce()
 }
 
 func TestACompactionWhileTheManagerIsDownLosesNothing(t *testing.T) {
-	s := newStage(t, cluster.Shared(t), "hook")
+	s := newFixture(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
 	m := newManager(s)
-	m.startAtWork()
+	m.startReady()
 	expected := s.burst(200)
 	s.awaitAll(hook, expected)
 	m.kill()
@@ -96,23 +96,23 @@ func TestACompactionWhileTheManagerIsDownLosesNothing(t *testing.T) {
 	m.start()
 	expected = append(expected, s.burst(100)...)
 	s.awaitAll(hook, expected)
-	s.conclude(len(m.killed), expected)
+	s.summarize(len(m.killed), expected)
 	s.assertOnce(m.killed...)
 }
 
 func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
-	s := newStage(t, cluster.Shared(t), "hook")
+	s := newFixture(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
 	m := newManager(s)
-	m.startAtWork()
+	m.startReady()
 	expected := s.burst(200)
 	s.awaitAll(hook, expected)
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
 	if err := s.SnapshotSave(t.Context(), snapshot); err != nil {
 		t.Fatal(err)
 	}
-	// Delivered, and then undone. They are many: were the API server at the same
-	// position again before anybody looks, nobody could tell.
+	// These Events are delivered and then lost by the restore. They are so many that the API
+	// server cannot reach its old position before the operator detects the restore.
 	expected = append(expected, s.burst(1000)...)
 	s.awaitAll(hook, expected)
 	if err := s.SnapshotRestore(t.Context(), snapshot); err != nil {
@@ -122,19 +122,19 @@ func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
 	s.awaitOperatorEvent(v1alpha1.ReasonEventPositionReset)
 	expected = append(expected, s.burst(200)...)
 	s.awaitAll(hook, expected)
-	s.conclude(0, expected)
+	s.summarize(0, expected)
 	s.assertOnce()
 }
 
 const kills = 10
 
 func TestKillsLoseNothingAndRepeatOneMessageEachAtMost(t *testing.T) {
-	s := newStage(t, cluster.Shared(t), "hook", "other")
+	s := newFixture(t, cluster.Shared(t), "hook", "other")
 	m := newManager(s)
-	m.startAtWork()
-	flood := s.pour(150)
+	m.startReady()
+	flood := s.floodAt(150)
 	for range kills {
-		// Also where nothing was sent yet: while it starts.
+		// May be 0, to kill the operator while it starts.
 		s.receivers[0].awaitMore(t, rand.IntN(250))
 		m.kill()
 		m.start()
@@ -143,54 +143,54 @@ func TestKillsLoseNothingAndRepeatOneMessageEachAtMost(t *testing.T) {
 	for _, r := range s.receivers {
 		s.awaitAll(r, expected)
 	}
-	s.conclude(len(m.killed), expected)
+	s.summarize(len(m.killed), expected)
 	s.assertOnce(m.killed...)
 }
 
 func TestAKillExplainsOneRepetition(t *testing.T) {
 	at := func(second int) time.Time { return time.Unix(int64(second), 0) }
 	killed := func(begun, gone int) kill { return kill{begun: at(begun), gone: at(gone)} }
-	came := func(id string, first, again int) repetition {
+	repeated := func(id string, first, again int) repetition {
 		return repetition{id: id, first: at(first), again: at(again)}
 	}
 	kills := []kill{killed(10, 12), killed(20, 22)}
 	for name, tc := range map[string]struct {
-		came []repetition
-		want []string
+		repetitions []repetition
+		want        []string
 	}{
-		"one at each kill":              {[]repetition{came("a", 9, 15), came("b", 19, 25)}, nil},
-		"recorded after the kill":       {[]repetition{came("a", 11, 15)}, nil},
-		"between the kills":             {[]repetition{came("a", 13, 15)}, []string{"a"}},
-		"two at one kill":               {[]repetition{came("a", 8, 15), came("b", 9, 16)}, []string{"b"}},
-		"twice, at a kill each":         {[]repetition{came("a", 9, 15), came("a", 15, 25)}, nil},
-		"one that either kill explains": {[]repetition{came("a", 8, 25), came("b", 9, 15)}, nil},
+		"one at each kill":              {[]repetition{repeated("a", 9, 15), repeated("b", 19, 25)}, nil},
+		"recorded after the kill":       {[]repetition{repeated("a", 11, 15)}, nil},
+		"between the kills":             {[]repetition{repeated("a", 13, 15)}, []string{"a"}},
+		"two at one kill":               {[]repetition{repeated("a", 8, 15), repeated("b", 9, 16)}, []string{"b"}},
+		"twice, at a kill each":         {[]repetition{repeated("a", 9, 15), repeated("a", 15, 25)}, nil},
+		"one that either kill explains": {[]repetition{repeated("a", 8, 25), repeated("b", 9, 15)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, again := range unexplained(tc.came, kills) {
+			for _, again := range unexplained(tc.repetitions, kills) {
 				got = append(got, again.id)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Error(diff)
+				t.Errorf("unexplained repetitions (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestKillsThatCostTheDiskLoseNothingAndRepeatTheLastSecondsAtMost(t *testing.T) {
-	s := newStage(t, cluster.Shared(t), "hook", "dead")
+func TestKillsWithDiskLossLoseNothingAndRepeatOnlyTheLastSeconds(t *testing.T) {
+	s := newFixture(t, cluster.Shared(t), "hook", "dead")
 	hook, dead := s.receivers[0], s.receivers[1]
 	dead.Always(sink.Hang())
 	m := newManager(s)
-	m.startAtWork()
+	m.startReady()
 	const perSecond = 60
-	flood := s.pour(perSecond)
+	flood := s.floodAt(perSecond)
 	for i := range kills {
-		fresh := rand.IntN(5 * perSecond)
+		count := rand.IntN(5 * perSecond)
 		if i == kills-1 {
-			fresh = 13 * perSecond // a life that is longer than the mirror may be old
+			count = 13 * perSecond // longer than the interval of the checkpoint
 		}
-		hook.awaitFresh(t, fresh)
+		hook.awaitNew(t, count)
 		m.kill()
 		m.loseDisk()
 		m.start()
@@ -198,26 +198,26 @@ func TestKillsThatCostTheDiskLoseNothingAndRepeatTheLastSecondsAtMost(t *testing
 	expected := flood.end()
 	s.awaitAll(hook, expected)
 	if n := len(dead.Accepted()); n != 0 {
-		t.Fatalf("the receiver that never answers accepted %d: the test did not test", n)
+		t.Fatalf("the receiver that never answers accepted %d requests, want 0: the failure was not tested", n)
 	}
 	dead.Always(sink.Accept())
 	s.awaitAll(dead, expected)
-	s.conclude(len(m.killed), expected)
+	s.summarize(len(m.killed), expected)
 	s.assertExplained(hook, m.killed)
 	s.assertExplained(dead, nil)
 }
 
-// assertExplained fails if something was sent twice without a kill that explains it:
-// one before which the mirror was not yet written. That this is done every 5 s is
-// tested in internal/alarm/pipeline.
-func (s *stage) assertExplained(r *receiver, kills []kill) {
+// assertExplained fails if an Event was sent twice and no kill explains it. A kill explains
+// Events after the position of the last checkpoint. A test in internal/alarm/pipeline checks
+// that the checkpoint is written every 5 s.
+func (s *fixture) assertExplained(r *receiver, kills []kill) {
 	s.t.Helper()
 	var left []repetition
 	var longest time.Duration
 	for _, again := range r.repetitions() {
 		position, known := positions.Load(again.id)
 		if !known {
-			s.t.Errorf("nobody knows the position of %s", again.id)
+			s.t.Errorf("the position of Event %s is unknown", again.id)
 			continue
 		}
 		i := slices.IndexFunc(kills, func(k kill) bool { return k.explains(again, r.key, position.(uint64)) })
@@ -227,52 +227,50 @@ func (s *stage) assertExplained(r *receiver, kills []kill) {
 		}
 		longest = max(longest, kills[i].begun.Sub(again.first))
 	}
-	s.t.Logf("%s: what was repeated had come %v before a kill at most", r.name, longest.Round(time.Millisecond))
+	s.t.Logf("receiver %s: repeated Events arrived at most %v before a kill", r.name, longest.Round(time.Millisecond))
 	s.assertNone(r, left)
 }
 
-// takeover is how long it may take until another replica delivers. It waits for the
-// lease for 15 s at most, which is tested in internal/operator; the rest is for a busy
-// machine.
+// takeover is the time limit until another replica delivers. It waits at most 15 s for the
+// lease, which a test in internal/operator checks. The rest is for a busy machine.
 const takeover = time.Minute
 
 func TestAnotherReplicaTakesOverAndTheFirstOneTakesBack(t *testing.T) {
-	s := newStage(t, cluster.Shared(t), "hook")
+	s := newFixture(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
 	leader := newManager(s, "--leader-elect", logElection)
-	leader.startAtWork()
+	leader.startReady()
 	standby := newReplica(s, "--leader-elect", logElection)
-	campaigns := standby.saidOnceMore(leaseIsHeld)
+	standbySeesLease := standby.logsAgain(leaseIsHeld)
 	standby.start()
-	flood := s.pour(50)
+	flood := s.floodAt(50)
 	var killed []kill
 	for range 3 {
 		hook.awaitMore(t, 150)
-		gomega.NewWithT(t).Eventually(campaigns).WithTimeout(patience).Should(gomega.BeTrue(), "the standby campaigns")
+		gomega.NewWithT(t).Eventually(standbySeesLease).WithTimeout(patience).Should(gomega.BeTrue(), "the standby has seen the lease of the leader")
 		leader.endTerm()
 		last := leader.killed[len(leader.killed)-1]
 		killed = append(killed, last)
 		assertDeliversAgain(t, hook, last)
 		leader, standby = standby, leader
-		campaigns = standby.saidOnceMore(leaseIsHeld)
+		standbySeesLease = standby.logsAgain(leaseIsHeld)
 		standby.start()
 	}
 	expected := flood.end()
 	s.awaitAll(hook, expected)
-	s.conclude(len(killed), expected)
+	s.summarize(len(killed), expected)
 	s.assertExplained(hook, killed)
 }
 
-// logElection makes a replica say leaseIsHeld each time that it has looked at the
-// lease of another.
+// logElection makes a replica log leaseIsHeld each time it has read the lease of another
+// replica.
 const (
 	logElection = "-vvvv"
 	leaseIsHeld = "Lease is held by and has not yet expired"
 )
 
-// endTerm kills a leader. If the machine stood still for so long that it lost its
-// lease and ended by itself, that stands for the kill: nobody knows then what the
-// mirror was.
+// endTerm kills a leader. A stalled machine may already have cost the leader its lease. This
+// then counts as the kill, with an unknown checkpoint.
 func (m *manager) endTerm() {
 	m.t.Helper()
 	if m.alive() || !strings.Contains(m.log.String(), "leader election lost") {
@@ -281,11 +279,10 @@ func (m *manager) endTerm() {
 	}
 	m.t.Log("the leader lost its lease by itself")
 	m.end()
-	m.killed = append(m.killed, kill{begun: m.life.over.Add(-takeover), gone: time.Now()})
+	m.killed = append(m.killed, kill{begun: m.process.endedAt.Add(-takeover), gone: time.Now()})
 }
 
-// assertDeliversAgain waits for the first request that comes from another than who
-// was killed.
+// assertDeliversAgain waits for the first request after a kill.
 func assertDeliversAgain(t *testing.T, r *receiver, last kill) {
 	t.Helper()
 	var took time.Duration
@@ -293,21 +290,21 @@ func assertDeliversAgain(t *testing.T, r *receiver, last kill) {
 		took = requests[len(requests)-1].Received.Sub(last.begun)
 		return requests[len(requests)-1].Received.After(last.gone)
 	}) {
-		t.Fatal("nobody took over")
+		t.Fatalf("no request within %v after the kill", patience)
 	}
 	t.Logf("delivered again after %v", took.Round(time.Millisecond))
 	if took > takeover {
-		t.Errorf("nothing was delivered for %v, want %v at most", took, takeover)
+		t.Errorf("the first delivery came %v after the kill, want at most %v", took, takeover)
 	}
 }
 
-func TestACorruptLedgerIsSetAsideAndTheMirrorGoesOn(t *testing.T) {
-	s := newStage(t, cluster.Shared(t), "hook")
+func TestACorruptOutboxIsSetAsideAndDeliveryContinuesFromTheCheckpoint(t *testing.T) {
+	s := newFixture(t, cluster.Shared(t), "hook")
 	hook := s.receivers[0]
 	m := newManager(s)
-	m.startAtWork()
-	flood := s.pour(100)
-	hook.awaitMore(t, 800) // long enough for a mirror amid the flood
+	m.startReady()
+	flood := s.floodAt(100)
+	hook.awaitMore(t, 800) // enough for a checkpoint during the flood
 	m.kill()
 	corrupt(t, filepath.Join(m.dataDir, outbox.FileName))
 	m.start()
@@ -315,15 +312,15 @@ func TestACorruptLedgerIsSetAsideAndTheMirrorGoesOn(t *testing.T) {
 	expected := flood.end()
 	s.awaitAll(hook, expected)
 	s.awaitOperatorEvent(v1alpha1.ReasonOutboxReset)
-	if aside, err := filepath.Glob(filepath.Join(m.dataDir, "*corrupt*")); err != nil || len(aside) == 0 {
-		t.Errorf("nothing was set aside: %q %v", aside, err)
+	if kept, err := filepath.Glob(filepath.Join(m.dataDir, "*corrupt*")); err != nil || len(kept) == 0 {
+		t.Errorf("got damaged files %q, error %v, want at least one file", kept, err)
 	}
-	s.conclude(len(m.killed), expected)
+	s.summarize(len(m.killed), expected)
 	s.assertExplained(hook, m.killed)
 }
 
-// corrupt overwrites a database with what is none; the log beside it would
-// otherwise mend it.
+// corrupt overwrites a database with text. It also deletes the write-ahead log, which could
+// repair the database.
 func corrupt(t *testing.T, file string) {
 	t.Helper()
 	info, err := os.Stat(file)

@@ -13,9 +13,9 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// disk is one that can be full.
+// disk is a disk that can become full.
 type disk interface {
-	// Prepare is called before the manager's first start.
+	// prepare is called before the first start of the manager.
 	prepare(*testing.T, *manager)
 	fill(*testing.T, *manager)
 	free(*testing.T, *manager)
@@ -24,31 +24,30 @@ type disk interface {
 func TestAFullDiskLosesNothing(t *testing.T) {
 	for name, d := range map[string]disk{"file system": &smallDisk{}, "limit of the process": &limitedFiles{}} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, cluster.Shared(t), "hook")
+			s := newFixture(t, cluster.Shared(t), "hook")
 			hook := s.receivers[0]
 			m := newManager(s, "--log-format", "text")
 			d.prepare(t, m)
-			m.startAtWork()
+			m.startReady()
 			expected := s.burst(200)
 			s.awaitAll(hook, expected)
 
-			// The receiver takes nothing, so that the ledger must grow: what the file
-			// has of free pages, and the log beside it, would hold many Events.
+			// The receiver accepts nothing, so that the outbox must grow. Otherwise free pages of
+			// the file and its log could hold many Events.
 			hook.Always(sink.TooMany(1))
 			d.fill(t, m)
-			expected = append(expected, s.burstUntil(m.saidOnceMore("Events could not be committed"))...)
+			expected = append(expected, s.burstUntil(m.logsAgain("Events could not be committed"))...)
 			hook.Always(sink.Accept())
 			d.free(t, m)
 			expected = append(expected, s.burst(100)...)
 			s.awaitAll(hook, expected)
-			s.conclude(0, expected)
+			s.summarize(0, expected)
 			s.assertOnce()
 		})
 	}
 }
 
-// smallDisk is a file system of its own, of which a big file takes all that is
-// left.
+// smallDisk is a separate file system. A large file fills it.
 type smallDisk struct{ ballast string }
 
 func (d *smallDisk) prepare(t *testing.T, m *manager) {
@@ -64,7 +63,7 @@ func (d *smallDisk) prepare(t *testing.T, m *manager) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		m.end() // before its own turn: it has files open there
+		m.end() // it has open files there
 		if err := unix.Unmount(dir, 0); err != nil {
 			t.Error(err)
 		}
@@ -93,8 +92,8 @@ func (d *smallDisk) free(t *testing.T, _ *manager) {
 	}
 }
 
-// limitedFiles lets the process write no more than the first page of a file, which
-// needs no root. What it says of itself goes through a pipe.
+// limitedFiles limits the files of the process to one page. This needs no root. The log of the
+// process goes through a pipe, so it has no limit.
 type limitedFiles struct{}
 
 func (*limitedFiles) prepare(*testing.T, *manager) {}
@@ -106,7 +105,7 @@ func (*limitedFiles) free(t *testing.T, m *manager) { limitFiles(t, m, unix.RLIM
 func limitFiles(t *testing.T, m *manager, size uint64) {
 	t.Helper()
 	limit := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
-	if err := unix.Prlimit(m.life.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+	if err := unix.Prlimit(m.process.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
 		t.Fatal(err)
 	}
 }

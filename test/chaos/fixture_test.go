@@ -24,27 +24,26 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
 )
 
-// patience is how long what must happen is waited for: the machine may be busy. Of
-// what takes many steps it is the time for one.
+// patience is the time limit for each step. The machine may be busy.
 const patience = 90 * time.Second
 
-// stage is a namespace whose Events a ClusterAlarm sends to all receivers of the
+// fixture is a namespace, and a ClusterAlarm that sends its Events to all receivers of the
 // test.
-type stage struct {
+type fixture struct {
 	*cluster.Cluster
 	t         *testing.T
 	namespace string
 	receivers []*receiver
 	managers  []*manager
-	// regarding names the Pod that an Event of a flood regards; nil names it as the Event.
+	// regarding returns the Pod that an Event regards. If nil, the Pod has the Event's name.
 	regarding func(event string) string
 }
 
-// newStage sets the stage with a receiver for each name, and without an alarm if
-// there is none.
-func newStage(t *testing.T, c *cluster.Cluster, names ...string) *stage {
+// newFixture creates a fixture with a receiver for each name. It creates no alarm if there
+// are no names.
+func newFixture(t *testing.T, c *cluster.Cluster, names ...string) *fixture {
 	t.Helper()
-	s := &stage{Cluster: c, t: t, namespace: c.Namespace(t, nil)}
+	s := &fixture{Cluster: c, t: t, namespace: c.Namespace(t, nil)}
 	var references []v1alpha1.ClusterReceiverReference
 	for _, name := range names {
 		r := newReceiver(t, name)
@@ -71,8 +70,8 @@ func newStage(t *testing.T, c *cluster.Cluster, names ...string) *stage {
 	return s
 }
 
-// create creates an object for the length of the test.
-func (s *stage) create(o client.Object) {
+// create creates an object that is deleted when the test ends.
+func (s *fixture) create(o client.Object) {
 	s.t.Helper()
 	if err := s.Client.Create(s.t.Context(), o); err != nil {
 		s.t.Fatal(err)
@@ -84,85 +83,84 @@ func (s *stage) create(o client.Object) {
 	})
 }
 
-// awaitAll returns when a receiver has accepted all that was created.
-func (s *stage) awaitAll(r *receiver, expected []string) {
+// awaitAll waits until a receiver has accepted all expected Events.
+func (s *fixture) awaitAll(r *receiver, expected []string) {
 	s.t.Helper()
 	if err := progress.UntilNoneIsLeft(patience, func() int { return r.missing(expected) }); err != nil {
-		s.t.Fatalf("missing at receiver %s: %v", r.name, err)
+		s.t.Fatalf("receiver %s did not accept all %d Events: %v", r.name, len(expected), err)
 	}
 }
 
-// mirror is what the operator keeps in the cluster, zero if there is nothing yet.
-func (s *stage) mirror() (checkpoint.Checkpoint, error) {
-	m, _, err := checkpoint.NewStore(s.Client, operatorNamespace).Read(s.t.Context())
-	return m, err
+// checkpoint returns the operator's checkpoint, which is empty before the first write.
+func (s *fixture) checkpoint() (checkpoint.Checkpoint, error) {
+	c, _, err := checkpoint.NewStore(s.Client, operatorNamespace).Read(s.t.Context())
+	return c, err
 }
 
-// awaitOperatorEvent returns when the operator has told its administrator of
-// something.
-func (s *stage) awaitOperatorEvent(reason string) {
+// awaitOperatorEvent waits for an Event with this reason in the operator's namespace.
+func (s *fixture) awaitOperatorEvent(reason string) {
 	s.t.Helper()
 	gomega.NewWithT(s.t).Eventually(func() (int, error) {
 		var events eventsv1.EventList
 		err := s.Client.List(s.t.Context(), &events, client.InNamespace(operatorNamespace), client.MatchingFields{"reason": reason})
 		return len(events.Items), err
-	}).WithTimeout(patience).Should(gomega.BeNumerically(">", 0), "Events %s", reason)
+	}).WithTimeout(patience).Should(gomega.BeNumerically(">", 0), "number of Events with reason %s", reason)
 }
 
-// conclude tells what became of what was created, and fails if a receiver lost
-// something or got what is not of this stage.
-func (s *stage) conclude(kills int, expected []string) {
+// summarize reports what was delivered. It fails if a receiver lost an expected Event or got
+// another one.
+func (s *fixture) summarize(kills int, expected []string) {
 	s.t.Helper()
-	told := fmt.Sprintf("%d Events, %d kills", len(expected), kills)
+	summary := fmt.Sprintf("%d Events, %d kills", len(expected), kills)
 	for _, r := range s.receivers {
 		report := r.Audit(expected, identify)
-		told += fmt.Sprintf("; %s: %s", r.name, report)
+		summary += fmt.Sprintf("; %s: %s", r.name, report)
 		if len(report.Lost)+len(report.Unexpected) > 0 {
-			s.t.Errorf("%s lost %.10q, got unexpected %.10q", r.name, report.Lost, report.Unexpected)
+			s.t.Errorf("receiver %s: lost %.10q, unexpected %.10q, want none of both", r.name, report.Lost, report.Unexpected)
 		}
 	}
-	s.t.Attr("summary", told)
+	s.t.Attr("summary", summary)
 }
 
-// assertOnce fails if a receiver got an Event more than once, but for one Event at
-// each of the kills: the one that was under way.
-func (s *stage) assertOnce(butAt ...kill) {
+// assertOnce fails if a receiver got an Event more than once. Each kill may repeat one Event:
+// the one whose request was in flight.
+func (s *fixture) assertOnce(kills ...kill) {
 	s.t.Helper()
 	for _, r := range s.receivers {
-		s.assertNone(r, unexplained(r.repetitions(), butAt))
+		s.assertNone(r, unexplained(r.repetitions(), kills))
 	}
 }
 
-// assertNone fails if there are repetitions, those aside that come of a machine that
-// stood still.
-func (s *stage) assertNone(r *receiver, again []repetition) {
+// assertNone fails if there are repetitions. It tolerates one for each request that timed out,
+// because the machine may have stalled.
+func (s *fixture) assertNone(r *receiver, again []repetition) {
 	s.t.Helper()
-	stoodStill := 0
+	timeouts := 0
 	for _, m := range s.managers {
-		stoodStill += m.gaveUp(r)
+		timeouts += m.timeouts(r)
 	}
-	if len(again) > 0 && stoodStill > 0 {
-		s.t.Logf("%s gave no answer in time on %d occasions", r.name, stoodStill)
+	if len(again) > 0 && timeouts > 0 {
+		s.t.Logf("%d requests to receiver %s timed out", timeouts, r.name)
 	}
-	if len(again) > stoodStill {
-		s.t.Errorf("%s got %d once more without a reason: %v", r.name, len(again), again[:min(len(again), 10)])
+	if len(again) > timeouts {
+		s.t.Errorf("receiver %s got %d Events again without a reason, want none: %v", r.name, len(again), again[:min(len(again), 10)])
 	}
 }
 
-// world is a cluster of a test's own in which pods run, simulated.
-type world struct {
-	*stage
+// simulation is a cluster of the test's own, in which simulated pods run.
+type simulation struct {
+	*fixture
 	g *gomega.WithT
 }
 
-func newWorld(t *testing.T) *world {
+func newSimulation(t *testing.T) *simulation {
 	t.Helper()
 	c := cluster.Start(t, cluster.Whole(3))
-	return &world{stage: &stage{Cluster: c, t: t}, g: gomega.NewWithT(t)}
+	return &simulation{fixture: &fixture{Cluster: c, t: t}, g: gomega.NewWithT(t)}
 }
 
-// newNamespace is one in which pods can be made.
-func (w *world) newNamespace() string {
+// newNamespace creates a namespace and waits until pods can be created in it.
+func (w *simulation) newNamespace() string {
 	w.t.Helper()
 	namespace := w.Namespace(w.t, nil)
 	w.g.Eventually(func() error {
@@ -171,8 +169,8 @@ func (w *world) newNamespace() string {
 	return namespace
 }
 
-// each does something for numbers, eight at a time.
-func (w *world) each(from, to int, do func(i int) error) {
+// each calls do for all numbers, eight at a time.
+func (w *simulation) each(from, to int, do func(i int) error) {
 	w.t.Helper()
 	var group errgroup.Group
 	group.SetLimit(8)
@@ -184,32 +182,32 @@ func (w *world) each(from, to int, do func(i int) error) {
 	}
 }
 
-// requests are the operator's since then.
-func (w *world) requests(since time.Time) []audit.Request {
+// requests returns the operator's requests since a time.
+func (w *simulation) requests(since time.Time) []audit.Request {
 	w.t.Helper()
 	return slices.DeleteFunc(audit.Requests(w.t, w.AuditLog(), audit.Operator), func(r audit.Request) bool {
 		return r.Received.Before(since)
 	})
 }
 
-func count(requests []audit.Request, of func(audit.Request) bool) int {
+func count(requests []audit.Request, matches func(audit.Request) bool) int {
 	found := 0
 	for _, r := range requests {
-		if of(r) {
+		if matches(r) {
 			found++
 		}
 	}
 	return found
 }
 
-// child is a kind of what an object of ours is made of.
+// child is a kind of object that the operator creates, or its children.
 type child struct {
 	suffix string
 	list   func() client.ObjectList
 }
 
-// childrenOf lists those of a kind in a namespace.
-func (w *world) childrenOf(namespace string, c child) []client.Object {
+// childrenOf returns the operator's objects of a kind in a namespace.
+func (w *simulation) childrenOf(namespace string, c child) []client.Object {
 	w.t.Helper()
 	list := c.list()
 	err := w.Client.List(w.t.Context(), list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": "bongsu"})
