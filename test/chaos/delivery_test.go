@@ -277,7 +277,7 @@ func (m *manager) endTerm() {
 		m.kill()
 		return
 	}
-	m.t.Log("the leader lost its lease by itself")
+	m.t.Log("the leader lost its lease before the kill")
 	m.end()
 	m.killed = append(m.killed, kill{begun: m.process.endedAt.Add(-takeover), gone: time.Now()})
 }

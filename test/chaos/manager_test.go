@@ -95,7 +95,8 @@ func (m *manager) start() {
 	m.process, m.ended = p, false
 }
 
-// startAtWork returns when no Event escapes it any more. It is for the first start.
+// startReady starts the manager and waits until it has read the position of Events, so that it
+// misses no later one. Use it for the first start.
 func (m *manager) startReady() {
 	m.t.Helper()
 	m.start()
@@ -141,7 +142,7 @@ func (m *manager) kill() {
 		m.t.Fatal(err)
 	}
 	if !m.alive() {
-		m.t.Fatalf("the manager exited by itself: %v", m.process.cmd.ProcessState)
+		m.t.Fatalf("the manager exited unexpectedly: %v", m.process.cmd.ProcessState)
 	}
 	k := kill{begun: time.Now(), checkpoint: last}
 	m.end()
@@ -186,7 +187,7 @@ func (m *manager) cleanUp() {
 		return
 	}
 	if !m.alive() && !m.ended {
-		m.t.Errorf("the manager exited by itself: %v", m.process.cmd.ProcessState)
+		m.t.Errorf("the manager exited unexpectedly: %v", m.process.cmd.ProcessState)
 	}
 	m.end()
 	if m.t.Failed() {

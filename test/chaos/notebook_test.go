@@ -37,7 +37,7 @@ const (
 	startedNotebooks = 100
 	// upgraded is the number of notebooks that run during an upgrade.
 	upgraded = 20
-	// quiet is the time without requests after which the operator has finished its work.
+	// quiet is the time without writes after which the operator has finished its work.
 	quiet = 10 * time.Second
 )
 

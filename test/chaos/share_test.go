@@ -154,9 +154,10 @@ func (s *share) killDuring(m *manager, change func()) {
 	m.start()
 }
 
-// awaitWrites waits for more writes. It returns false if there are none for a while: the change
-// may need fewer, and a watch that is interrupted may miss some. The first write is that of the
-// source. For the second one, the manager has more time, because it may be starting.
+// awaitWrites waits until there are more writes than this. It returns false if there are none
+// for a while: the change may need fewer, and a watch that is interrupted may miss some. The
+// first write is that of the source. The wait for the second one is longer, because the manager
+// may be starting.
 func (s *share) awaitWrites(more int64) bool {
 	s.t.Helper()
 	first, since := s.writes.Load(), time.Now()
@@ -181,7 +182,7 @@ func (s *share) change() {
 		fmt.Sprintf(`{"stringData":{"value":"%d"}}`, s.value))
 }
 
-// narrow limits the rule to one half of the namespaces, or to none of both halves if to is "".
+// narrow limits the rule to one half of the namespaces, or removes this limit if to is "".
 func (s *share) narrow(to string) {
 	s.t.Helper()
 	value := `"` + to + `"`
@@ -349,7 +350,7 @@ func TestKillsDuringAFanOutLeaveNoOrphanAndChangeNoForeignSecret(t *testing.T) {
 		fanOut, foreigners, len(m.killed), strings.Trim(fmt.Sprint(s.writesAtKill), "[]")))
 }
 
-// deleteDuring deletes the rule when some more was written.
+// deleteDuring deletes the rule after some more writes.
 func (s *share) deleteDuring() {
 	s.t.Helper()
 	s.awaitWrites(s.writes.Load() + rand.Int64N(fanOut/4))

@@ -16,7 +16,8 @@ import (
 // nodeLabel is metadata of Nodes that a tenant must not see.
 const nodeLabel = "known-to-administrators"
 
-// The test writes all Events that the API server accepts, in both API groups, with consistent
+// TestATenantReceivesNoEventsOfOtherNamespaces writes all Events that the API server
+// accepts: in both API groups, with consistent
 // and with inconsistent namespaces.
 func TestATenantReceivesNoEventsOfOtherNamespaces(t *testing.T) {
 	s := newFixture(t, cluster.Shared(t), "administrator")
