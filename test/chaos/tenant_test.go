@@ -17,8 +17,7 @@ import (
 const nodeLabel = "known-to-administrators"
 
 // TestATenantReceivesNoEventsOfOtherNamespaces writes all Events that the API server
-// accepts: in both API groups, with consistent
-// and with inconsistent namespaces.
+// accepts, in both API groups, with consistent and with inconsistent namespaces.
 func TestATenantReceivesNoEventsOfOtherNamespaces(t *testing.T) {
 	s := newFixture(t, cluster.Shared(t), "administrator")
 	tenant := s.tenant(s.namespace)
