@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,13 +91,17 @@ func (a *apps) all() []v1alpha1.AppService {
 // awaitReady waits until all AppServices are ready.
 func (a *apps) awaitReady() {
 	a.t.Helper()
-	left := func() int {
-		return len(slices.DeleteFunc(a.all(), func(app v1alpha1.AppService) bool {
-			return meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) && app.Status.ObservedGeneration == app.Generation
-		}))
+	notReady := func() []string {
+		var names []string
+		for _, app := range a.all() {
+			if !meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) || app.Status.ObservedGeneration != app.Generation {
+				names = append(names, app.Name+": "+cluster.Reason(&app))
+			}
+		}
+		return names
 	}
-	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
-		a.t.Fatalf("not all AppServices are ready: %v", err)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(notReady()) }); err != nil {
+		a.t.Fatalf("AppServices that are not ready, with their reasons: %v: %q", err, head(notReady()))
 	}
 }
 

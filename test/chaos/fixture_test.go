@@ -116,11 +116,15 @@ func (s *fixture) summarize(kills int, expected []string) {
 		report := r.Audit(expected, identify)
 		summary += fmt.Sprintf("; %s: %s", r.name, report)
 		if len(report.Lost)+len(report.Unexpected) > 0 {
-			s.t.Errorf("receiver %s: lost %.10q, unexpected %.10q, want none of both", r.name, report.Lost, report.Unexpected)
+			s.t.Errorf("receiver %s: %d Events lost, %d unexpected, want none of both; the first are %q and %q",
+				r.name, len(report.Lost), len(report.Unexpected), head(report.Lost), head(report.Unexpected))
 		}
 	}
 	s.t.Attr("summary", summary)
 }
+
+// head returns the first elements, for messages.
+func head[T any](all []T) []T { return all[:min(len(all), 10)] }
 
 // assertOnce fails if a receiver got an Event more than once. Each kill may repeat one Event:
 // the one whose request was in flight.
@@ -143,7 +147,7 @@ func (s *fixture) assertNone(r *receiver, again []repetition) {
 		s.t.Logf("%d requests to receiver %s timed out", timeouts, r.name)
 	}
 	if len(again) > timeouts {
-		s.t.Errorf("receiver %s got %d Events again without a reason, want none: %v", r.name, len(again), again[:min(len(again), 10)])
+		s.t.Errorf("receiver %s got %d Events again without a reason, want none: %v", r.name, len(again), head(again))
 	}
 }
 

@@ -69,14 +69,18 @@ func (n *notebooks) all(namespace string) []v1alpha1.Jupyter {
 // awaitAllOf waits until all Jupyters of a namespace have the condition.
 func (n *notebooks) awaitAllOf(namespace, kind string, status metav1.ConditionStatus, reason string) {
 	n.t.Helper()
-	left := func() int {
-		return len(slices.DeleteFunc(n.all(namespace), func(j v1alpha1.Jupyter) bool {
+	others := func() []string {
+		var names []string
+		for _, j := range n.all(namespace) {
 			c := meta.FindStatusCondition(j.Status.Conditions, kind)
-			return c != nil && c.Status == status && c.Reason == reason && c.ObservedGeneration == j.Generation
-		}))
+			if c == nil || c.Status != status || c.Reason != reason || c.ObservedGeneration != j.Generation {
+				names = append(names, fmt.Sprintf("%s: %v", j.Name, c))
+			}
+		}
+		return names
 	}
-	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
-		n.t.Fatalf("not all Jupyters in %q have %s=%s with reason %s: %v", namespace, kind, status, reason, err)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(others()) }); err != nil {
+		n.t.Fatalf("Jupyters in %q without %s=%s, reason %s: %v: %q", namespace, kind, status, reason, err, head(others()))
 	}
 }
 

@@ -256,7 +256,7 @@ func (s *share) problems(namespaces ...string) []string {
 func (s *share) expect(namespaces ...string) {
 	s.t.Helper()
 	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.problems(namespaces...)) }); err != nil {
-		s.t.Fatalf("the copies do not converge: %v; missing, outdated or unexpected in %.10q", err, s.problems(namespaces...))
+		s.t.Fatalf("the copies do not converge: %v; missing, outdated or unexpected in %q", err, head(s.problems(namespaces...)))
 	}
 }
 
@@ -297,7 +297,7 @@ func (s *share) expectRuleGone() {
 		s.t.Fatalf("the rule is not deleted: %v", err)
 	}
 	if orphans := s.problems(); len(orphans) > 0 {
-		s.t.Fatalf("the rule is deleted and copies remain in %.10q, want none", orphans)
+		s.t.Fatalf("the rule is deleted and copies remain in %d namespaces, want none: %q", len(orphans), head(orphans))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -117,21 +116,32 @@ func writeApps(t *testing.T, c *cluster.Cluster, all map[string]app) {
 // awaitApps waits until all apps have the expected condition.
 func awaitApps(t *testing.T, c *cluster.Cluster, all map[string]app) {
 	t.Helper()
-	left := func() int {
-		var list v1alpha1.AppServiceList
-		if err := c.Client.List(t.Context(), &list, client.InNamespace(appsNamespace)); err != nil {
-			t.Fatal(err)
-		}
-		settled := slices.DeleteFunc(list.Items, func(a v1alpha1.AppService) bool {
-			want, known := all[a.Name]
-			now := meta.FindStatusCondition(a.Status.Conditions, want.condition)
-			return !known || now == nil || now.Reason != want.reason
-		})
-		return len(all) - len(settled)
-	}
+	left := func() int { return len(unsettledApps(t, c, all)) }
 	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
-		t.Fatalf("apps without the expected condition: %v", err)
+		t.Fatalf("apps without the expected condition: %v: %q", err, unsettledApps(t, c, all))
 	}
+}
+
+// unsettledApps returns the apps without the expected reason in their condition.
+func unsettledApps(t *testing.T, c *cluster.Cluster, all map[string]app) []string {
+	t.Helper()
+	var list v1alpha1.AppServiceList
+	if err := c.Client.List(t.Context(), &list, client.InNamespace(appsNamespace)); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, a := range list.Items {
+		if now := meta.FindStatusCondition(a.Status.Conditions, all[a.Name].condition); now != nil {
+			got[a.Name] = now.Reason
+		}
+	}
+	var unsettled []string
+	for name, want := range all {
+		if got[name] != want.reason {
+			unsettled = append(unsettled, fmt.Sprintf("%s: got %s %q, want %q", name, want.condition, got[name], want.reason))
+		}
+	}
+	return unsettled
 }
 
 // podsOf waits until all pods of an app are scheduled and returns them.

@@ -2,7 +2,6 @@ package steady
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -59,8 +58,8 @@ func TestTheOperatorSendsNoRequestsForSettledNotebooks(t *testing.T) {
 	write(t, c, 0, failing)
 	failPods(t, c) // before the scheduler has hundreds of pods
 	write(t, c, failing, notebooks)
-	if err := progress.UntilNoneIsLeft(patience, func() int { return unsettled(t, c) }); err != nil {
-		t.Fatalf("notebooks without the expected reason: %v", err)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(unsettled(t, c)) }); err != nil {
+		t.Fatalf("notebooks without the expected reason: %v: %q", err, unsettled(t, c))
 	}
 	t.Attr("summary", fmt.Sprintf("%d notebooks, %d of them failing: %d requests in %v", notebooks, failing, watchIdle(t, c), window))
 }
@@ -105,19 +104,22 @@ func failPods(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// unsettled returns the number of notebooks without the expected reason.
-func unsettled(t *testing.T, c *cluster.Cluster) int {
+// unsettled returns the notebooks without the expected reason.
+func unsettled(t *testing.T, c *cluster.Cluster) []string {
 	t.Helper()
 	var all v1alpha1.JupyterList
 	if err := c.Client.List(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
-	left := slices.DeleteFunc(all.Items, func(j v1alpha1.Jupyter) bool {
+	var left []string
+	for _, j := range all.Items {
 		var i int
 		if _, err := fmt.Sscanf(j.Name, "nb-%03d", &i); err != nil {
 			t.Fatal(err)
 		}
-		return cluster.Reason(&j) == kinds[kindOf(i)].reason
-	})
-	return len(left)
+		if got, want := cluster.Reason(&j), kinds[kindOf(i)].reason; got != want {
+			left = append(left, fmt.Sprintf("%s: got %q, want %q", j.Name, got, want))
+		}
+	}
+	return left
 }
