@@ -2,8 +2,8 @@
 #
 #	docker build --tag bongsu --build-arg VERSION=$(git describe --tags --always) .
 #
-# `make image` makes one without an engine, for two platforms, with a list of what it
-# is made of, and the same one each time.
+# `make image` builds it without an engine, for two platforms, reproducibly, and adds a
+# software bill of materials.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./

@@ -24,7 +24,7 @@ PKG        ?= $(filter-out $(shell go list $(E2E_PKG) ./test/e2e),$(shell go lis
 BENCH      ?= .
 FUZZTIME   ?= 10s
 
-# What the linker is told, wherever bongsu is built.
+# The linker flags for every build of bongsu.
 LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
 
 include controlplane/build.mk
@@ -48,8 +48,8 @@ bongsu:
 
 ##@ Develop
 
-# These record what the operator asks of the API server, for make rights.
-test e2e-cluster e2e-node: export BONGSU_TEST_RIGHTS := $(CURDIR)/bin/rights
+# These record the requests of the operator, for make permissions.
+test e2e-cluster e2e-node: export BONGSU_TEST_PERMISSIONS := $(CURDIR)/bin/permissions
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane (PKG=./internal/alarm/... for some)
@@ -57,7 +57,7 @@ test-unit: ## Run the tests that need no control plane (PKG=./internal/alarm/...
 
 .PHONY: test
 test: controlplane ## Run what a change needs before review: all tests but those of make test-e2e (PKG=./internal/alarm/... for some)
-	@mkdir -p $(BONGSU_TEST_RIGHTS)
+	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	go build ./...
 	cd controlplane && go test ./internal/...
 	cd hack/image && go test ./...
@@ -66,9 +66,9 @@ test: controlplane ## Run what a change needs before review: all tests but those
 .PHONY: test-e2e
 test-e2e: e2e-cluster e2e-demo e2e-helm e2e-node ## Run chaos, steady state, guides, cookbook, demo, Helm and a real node: needs Linux, root and Debian's apt
 
-.PHONY: rights
-rights: ## Say which rights nothing uses, after make test and make e2e-node: make clean first, if roles have changed
-	go run ./test/rights bin/rights
+.PHONY: permissions
+permissions: ## List the permissions that no test uses, after make test and make e2e-node: make clean first if roles have changed
+	go run ./test/permissions bin/permissions
 
 .PHONY: race
 race: export CGO_ENABLED := 1
@@ -88,8 +88,8 @@ bench: controlplane ## Measure, in Go's benchmark format (BENCH=Match for some);
 fuzz: ## Run each fuzz target for a short while (FUZZTIME=10s)
 	@sh hack/fuzz.sh $(FUZZTIME)
 
-# The packages whose RBAC markers make the role of every replica, and the roles of the
-# features: an installation has the roles of the features that it chose.
+# The packages whose RBAC markers make up the role of every replica, and the role of
+# each feature. An installation has the roles of the features that it enables.
 RBAC_common      := internal/operator internal/kube pkg/events
 RBAC_alarm       := internal/controller/alarm internal/controller/receiver internal/alarm/enrich internal/alarm/source internal/alarm/checkpoint
 RBAC_secretshare := internal/controller/secretshare

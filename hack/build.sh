@@ -1,8 +1,10 @@
 #!/bin/sh
-# Builds a command and shows how far the compiler has come, because a first build
-# keeps every core busy for minutes: sh hack/build.sh OUTPUT PACKAGE [FLAG...],
-# in the directory of the module. The Makefile exports the flags that all builds
-# share. Needs Go and a POSIX shell.
+# Builds a command and shows the compiler's progress, because a first build keeps
+# every core busy for minutes. Run it in the directory of the module:
+#
+#	sh hack/build.sh OUTPUT PACKAGE [FLAG...]
+#
+# The Makefile exports the flags that all builds share. Needs Go and a POSIX shell.
 set -eu
 
 output=$1 package=$2
@@ -49,4 +51,4 @@ mkdir -p "$(dirname "$output")"
 # collection unless it may use up to 1 GiB first.
 { GOGC=off GOMEMLIMIT=1GiB go build -v -o "$output.new" "$@" "$package" 2>&1 && echo "$built"; } | progress "$((stale))"
 touch "$output.new"
-mv -f "$output.new" "$output" # at once, so that nobody starts half a binary
+mv -f "$output.new" "$output" # atomic: no process can start a partial binary

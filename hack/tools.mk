@@ -8,7 +8,7 @@ $(CONTROLLER_GEN): hack/controller-gen/go.mod hack/controller-gen/go.sum
 	@echo "Building $@."
 	@cd hack/controller-gen && sh ../build.sh ../../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
 
-# In a module of its own, as its dependencies go with nobody else's.
+# In its own module, because its dependencies conflict with those of other modules.
 $(GOLANGCI_LINT): hack/golangci-lint/go.mod hack/golangci-lint/go.sum
 	@echo "Building $@."
 	@cd hack/golangci-lint && sh ../build.sh ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint -ldflags '-s -w'

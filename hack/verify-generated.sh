@@ -1,8 +1,9 @@
 #!/bin/sh
-# Fails if `make generate` changes anything, and shows what: sh
-# hack/verify-generated.sh, from the root of the repository. What is compared is
-# the working directory before and after, so that it holds for changes that are
-# not committed yet as well.
+# Fails if `make generate` changes anything, and shows the difference. It compares the
+# working directory before and after, so that it also works with uncommitted changes.
+# Run it from the root of the repository:
+#
+#	sh hack/verify-generated.sh
 set -eu
 
 generated="api config charts docs/reference"

@@ -21,9 +21,9 @@ import (
 func newAlarm() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "alarm",
-		Short: "Try alarms out before they are applied, and look up what waits to be sent",
-		Long: `Try alarms out on the Events that the cluster has now, send a message that is marked
-as a test, and look up what waits to be sent or was put together into digests.`,
+		Short: "Test alarms before you apply them, and list pending messages",
+		Long: `Test alarms on the present Events of the cluster. Send a message that is marked as a
+test. List the messages that wait to be sent, and the entries of digests.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -31,7 +31,7 @@ as a test, and look up what waits to be sent or was put together into digests.`,
 	return c
 }
 
-// alarmFile are the flags of what reads alarms from a file and tries them out.
+// alarmFile holds the flags of the commands that read alarms from a file.
 type alarmFile struct {
 	file        string
 	kubeconfig  string
@@ -44,23 +44,23 @@ func (f *alarmFile) addFlags(c *cobra.Command) {
 	flags := c.Flags()
 	addKubeconfig(flags, &f.kubeconfig)
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the alarms, in YAML or JSON; - is standard input")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of Alarms that name none, instead of the context's own")
-	flags.StringVar(&f.clusterName, "cluster-name", "", "`name` of the cluster in messages, as the operator is told it (default: derived from the cluster's UID)")
-	flags.DurationVar(&f.since, "since", time.Hour, "how old Events may be")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of Alarms without one, instead of the namespace of the context")
+	flags.StringVar(&f.clusterName, "cluster-name", "", "`name` of the cluster in messages, as in the operator's --cluster-name (default: derived from the cluster's UID)")
+	flags.DurationVar(&f.since, "since", time.Hour, "maximum age of Events")
 	completeFlag(c, "file", cobra.FixedCompletions([]string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt))
 }
 
 func (f *alarmFile) validate() error {
 	switch {
 	case f.file == "":
-		return errors.New("give the file with the alarms: -f FILE, or -f - for standard input")
+		return errors.New("the file with the alarms is missing: use -f FILE, or -f - for standard input")
 	case f.since <= 0:
-		return fmt.Errorf("--since is %v; it must be positive", f.since)
+		return fmt.Errorf("--since is %v: use a positive duration", f.since)
 	}
 	return nil
 }
 
-// load reads the alarms and compiles them, before anything is asked of a cluster.
+// load reads and compiles the alarms. It sends no requests to the cluster.
 func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error) {
 	name := "standard input"
 	if f.file != "-" {
@@ -69,7 +69,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = file.Close() }() // it is only read
+		defer func() { _ = file.Close() }() // opened for reading only
 		in = file
 	}
 	manifests, others, err := dryrun.Read(in)
@@ -80,7 +80,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(others) > 0 {
-		_, _ = fmt.Fprintf(errOut, "left out, for it is no alarm: %s\n", strings.Join(others, ", "))
+		_, _ = fmt.Fprintf(errOut, "ignored, because it is not an alarm: %s\n", strings.Join(others, ", "))
 	}
 	namespace := f.namespace
 	if namespace == "" {
@@ -94,9 +94,9 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 	return dryrun.Compile(manifests)
 }
 
-// stage is the cluster, as whoever calls may see it.
-func (f *alarmFile) stage(errOut io.Writer) (*dryrun.Environment, error) {
-	klog.SetLogger(logr.Discard()) // what users need to know is told below
+// environment returns the cluster with the permissions of the user.
+func (f *alarmFile) environment(errOut io.Writer) (*dryrun.Environment, error) {
+	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(f.kubeconfig)
 	if err != nil {
 		return nil, err

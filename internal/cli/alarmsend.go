@@ -26,20 +26,19 @@ func newAlarmSend() *cobra.Command {
 	var o alarmSendOptions
 	c := &cobra.Command{
 		Use:   "send -f FILE --to RECEIVER",
-		Short: "Send one message of an alarm to a receiver, marked as a test",
-		Long: `Send one message of the alarm in a file to a receiver, marked "[Test]" in its title,
-and say what is answered. The message is of the newest Event that the alarm matches, or,
-if there is none, of one that is made up. Threshold, group and mute are left aside. It
-comes from an alarm whose name ends in -test, so that the incidents of the alarm itself
-are left alone.
+		Short: "Send a test message of an alarm to a receiver",
+		Long: `Send one message of the alarm in a file to a receiver, and print the result. The title
+of the message starts with "[Test]". The message is about the newest Event that the
+alarm matches. If no Event matches, it is about an example Event. The command ignores
+threshold, group and mute. The name of the alarm in the message ends in -test, so that
+the message does not change incidents of the alarm itself.
 
-It is sent from here, not by the operator, and with your own rights: you must be allowed
-to get the receiver and the Secrets that it names. A receiver that this machine cannot
-reach may be one that the operator can, and the other way round. A log receiver writes
-here.
+The command sends the message itself, with your own permissions. You must be allowed to
+get the receiver and the Secrets that it refers to. Network policies and proxies may
+differ between your machine and the operator. A log receiver writes to standard output.
 
-An AlarmReceiver is held to public addresses, as by the operator; tell which ranges your
-operator allows besides with the flag that tells it.`,
+An AlarmReceiver may only use public addresses, as in the operator. If your operator
+allows more ranges, repeat them in --allowed-receiver-addresses.`,
 		Example: `  bongsu alarm send -f alarm.yaml --to ops
   bongsu alarm send -f alarm.yaml --to ClusterAlarmReceiver/ops -n shop`,
 		Args: cobra.NoArgs,
@@ -53,14 +52,14 @@ operator allows besides with the flag that tells it.`,
 	o.addFlags(c)
 	c.Flags().StringVar(&o.to, "to", "", "`receiver`: NAME, AlarmReceiver/NAME or ClusterAlarmReceiver/NAME")
 	c.Flags().StringSliceVar(&o.allowed, "allowed-receiver-addresses", nil,
-		"`ranges` (CIDR) that AlarmReceivers may reach though they are loopback, link-local or private")
+		"loopback, link-local or private `ranges` (CIDR) that AlarmReceivers may reach")
 	completeFlag(c, "to", o.completeReceivers)
 	return c
 }
 
 func (o *alarmSendOptions) validate() error {
 	if o.to == "" {
-		return errors.New("give the receiver: --to NAME")
+		return errors.New("the receiver is missing: use --to NAME")
 	}
 	return o.alarmFile.validate()
 }
@@ -76,38 +75,38 @@ func (o *alarmSendOptions) run(ctx context.Context, in io.Reader, out, errOut io
 		return err
 	}
 	if len(alarms) != 1 {
-		return fmt.Errorf("%s holds %d alarms: give one with the alarm alone that is to be tried", o.file, len(alarms))
+		return fmt.Errorf("%s contains %d alarms: use a file with one alarm", o.file, len(alarms))
 	}
 	to, err := alarms[0].Receiver(o.to)
 	if err != nil {
 		return usage(fmt.Errorf("--to: %w", err))
 	}
-	stage, err := o.stage(errOut)
+	env, err := o.environment(errOut)
 	if err != nil {
 		return err
 	}
-	sent, err := stage.Send(ctx, alarms[0], to, operator.NewSinks(allowed, out))
+	sent, err := env.Send(ctx, alarms[0], to, operator.NewSinks(allowed, out))
 	if err != nil {
 		return err
 	}
-	return tellSent(sent, out, errOut)
+	return printSent(sent, out, errOut)
 }
 
-func tellSent(sent *dryrun.Sent, out, errOut io.Writer) error {
+func printSent(sent *dryrun.Sent, out, errOut io.Writer) error {
 	for _, note := range sent.Notes {
 		_, _ = fmt.Fprintf(errOut, "note: %s\n", plaintext.Line(note))
 	}
 	about := "the newest Event that matches"
 	if sent.Example {
-		about = "a made-up Event, for none matches"
+		about = "an example Event, because no Event matches"
 	}
 	_, err := fmt.Fprintf(out, "%s accepted the message %q, of %s.\n", sent.Receiver, sent.Message.Title, about)
 	return err
 }
 
-// completeReceivers offers the receivers that there are, by KIND/NAME.
+// completeReceivers completes the existing receivers as KIND/NAME.
 func (o *alarmSendOptions) completeReceivers(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	stage, err := o.stage(io.Discard)
+	env, err := o.environment(io.Discard)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -117,5 +116,5 @@ func (o *alarmSendOptions) completeReceivers(c *cobra.Command, _ []string, _ str
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()
-	return stage.Receivers(ctx, namespace), cobra.ShellCompDirectiveNoFileComp
+	return env.Receivers(ctx, namespace), cobra.ShellCompDirectiveNoFileComp
 }

@@ -16,7 +16,7 @@ import (
 
 const hunter = "hunter2-is-a-secret"
 
-// withSecret makes a namespace with a Secret in it, of the header that a webhook wants.
+// withSecret creates a namespace with a Secret that contains a header for a webhook.
 func withSecret(t *testing.T, c *cluster.Cluster, labels map[string]string) string {
 	t.Helper()
 	ns := c.Namespace(t, labels)
@@ -27,7 +27,7 @@ func withSecret(t *testing.T, c *cluster.Cluster, labels map[string]string) stri
 	return ns
 }
 
-// accepted is the only message that a sink has accepted.
+// accepted returns the only message that a sink has accepted.
 func accepted(t *testing.T, s *sink.Sink) message.Message {
 	t.Helper()
 	requests := s.Accepted()
@@ -41,7 +41,7 @@ func accepted(t *testing.T, s *sink.Sink) message.Message {
 	return m
 }
 
-func TestAlarmSendSendsTheNewestMatchMarkedAsATest(t *testing.T) {
+func TestAlarmSendSendsTheNewestMatchAsATest(t *testing.T) {
 	c, to := cluster.Shared(t), sink.New(t)
 	ns := withSecret(t, c, nil)
 	create(t, c, "ClusterAlarmReceiver", "", ns, "webhook: {url: '"+to.URL()+"', headersSecretRef: {namespace: "+ns+", name: hook}}\nallowedNamespaces: {}")
@@ -64,7 +64,7 @@ receivers: [{kind: ClusterAlarmReceiver, name: `+ns+`}]`)
 	}
 }
 
-func TestAlarmSendMakesUpAnEventWhereNoneMatches(t *testing.T) {
+func TestAlarmSendUsesAnExampleEventIfNoneMatches(t *testing.T) {
 	c, to := cluster.Shared(t), sink.New(t)
 	ns := c.Namespace(t, nil)
 	create(t, c, "ClusterAlarmReceiver", "", ns, "webhook: {url: '"+to.URL()+"'}")
@@ -73,7 +73,7 @@ match: [{kinds: [Node], reasons: [NoSuchReason], names: ["ip-*"]}]
 message: {title: "${object.metadata.name} has ${object.node.capacity['cpu']} CPUs", text: "${object.metadata.labels['zone']}"}
 receivers: [{name: `+ns+`}]`)
 	code, out, errOut := runs(t, "alarm", "send", "-f", file, "--to", "clusteralarmreceiver/"+ns, "--kubeconfig", c.Kubeconfig())
-	if code != exitOK || !strings.Contains(out, "of a made-up Event, for none matches") || !strings.Contains(errOut, "note: of the made-up Event an expression fails: spec.message.text") {
+	if code != exitOK || !strings.Contains(out, "of an example Event, because no Event matches") || !strings.Contains(errOut, "note: of the made-up Event an expression fails: spec.message.text") {
 		t.Fatalf("exit code %d: %s%s", code, out, errOut)
 	}
 	if m := accepted(t, to); m.Title != "[Test] ip-example has 4 CPUs" || m.Events[0].Reason != "NoSuchReason" {
@@ -99,7 +99,7 @@ func TestAlarmSendHoldsAnAlarmReceiverToPublicAddresses(t *testing.T) {
 	}
 }
 
-func TestAlarmSendSaysWhyItCouldNot(t *testing.T) {
+func TestAlarmSendExplainsItsErrors(t *testing.T) {
 	c, to := cluster.Shared(t), sink.New(t)
 	to.Always(sink.Status(403, hunter))
 	ns := withSecret(t, c, map[string]string{"alarms": "ops"})
@@ -113,11 +113,11 @@ func TestAlarmSendSaysWhyItCouldNot(t *testing.T) {
 		args []string
 		says string
 	}{
-		"refused":               {[]string{"--to", "ClusterAlarmReceiver/" + ns, "--kubeconfig", admin}, "ClusterAlarmReceiver " + ns + " did not accept the message: "},
-		"a Secret not to read":  {[]string{"--to", "ClusterAlarmReceiver/" + ns, "--kubeconfig", user, "-n", ns}, "you may not read a Secret that ClusterAlarmReceiver " + ns + " names: ask for the right"},
-		"a Secret that is none": {[]string{"--to", "broken", "--kubeconfig", admin}, "AlarmReceiver " + ns + "/broken: Secret " + ns + "/none does not exist"},
-		"no receiver":           {[]string{"--to", "none", "--kubeconfig", admin}, "AlarmReceiver " + ns + "/none does not exist: create it, or name another"},
-		"a receiver not to read": {
+		"refused":              {[]string{"--to", "ClusterAlarmReceiver/" + ns, "--kubeconfig", admin}, "ClusterAlarmReceiver " + ns + " did not accept the message: "},
+		"an unreadable Secret": {[]string{"--to", "ClusterAlarmReceiver/" + ns, "--kubeconfig", user, "-n", ns}, "you may not read a Secret that ClusterAlarmReceiver " + ns + " names: ask for the right"},
+		"a missing Secret":     {[]string{"--to", "broken", "--kubeconfig", admin}, "AlarmReceiver " + ns + "/broken: Secret " + ns + "/none does not exist"},
+		"no receiver":          {[]string{"--to", "none", "--kubeconfig", admin}, "AlarmReceiver " + ns + "/none does not exist: create it, or name another"},
+		"an unreadable receiver": {
 			[]string{"--to", "AlarmReceiver/broken", "--kubeconfig", user, "-n", ns}, "you may not read AlarmReceiver " + ns + "/broken",
 		},
 		"a namespace that is not allowed": {

@@ -19,26 +19,27 @@ func newAlarmTest() *cobra.Command {
 	o := alarmTestOptions{output: outputTable}
 	c := &cobra.Command{
 		Use:   "test -f FILE",
-		Short: "Say which Events alarms match, and what they would send; nothing is sent",
-		Long: `Say of the Alarms and ClusterAlarms in a file which of the cluster's Events they
-match, how these are grouped, what a threshold or a mute holds back, and how each
-message reads. Nothing is sent and nothing is written.
+		Short: "Show which Events alarms match, and which messages they would send",
+		Long: `Show which Events of the cluster the Alarms and ClusterAlarms in a file match. Show
+also their groups, the Events that a threshold or a mute holds back, and the text of
+each message. The command sends no message and changes nothing.
 
-What is wrong with an alarm is said before the cluster is asked: of an expression with
-a caret under the place, of a field that there is not by its name. Then the API server
-is asked, by a dry run, whether it would take it.
+First the command checks the alarms without the cluster. It names unknown fields, and
+marks errors in expressions with a caret. Then it asks the API server in a dry run
+whether it would accept the alarms.
 
-It reads with your own rights: an Alarm's Events of its namespace, a ClusterAlarm's of
-all, and what alarms ask of the objects. What you may not read it says.
+The command reads with your own permissions. It reads the Events of an Alarm's
+namespace, or all Events for a ClusterAlarm, and the objects that the alarms refer to.
+It lists the objects that you may not read.
 
-The clock is when the Events occurred. The API server keeps of an Event only how often
-it occurred so far and when it last did: that is taken for as many occurrences then.
-What a receiver's rate limit puts together into a digest is not foreseen.
+The test uses the times of the Events as its clock. The API server stores only the
+count and the last time of an Event. So the test assumes that all its occurrences
+happened at that time. It does not simulate the rate limits of receivers.
 
--o json and -o yaml print a list "alarms", each with "matches", the Events, and
-"messages", whose "message" is what a webhook would get.
+-o json and -o yaml print the list "alarms". Each alarm has the lists "matches" with
+Events, and "messages", whose field "message" is the body for a webhook.
 
-The exit code is 1 if an alarm is invalid, whatever it matches.`,
+The exit code is 1 if an alarm is invalid.`,
 		Example: `  bongsu alarm test -f alarm.yaml
   kubectl get alarm crashes -n shop -o yaml | bongsu alarm test -f - --since 10m
   bongsu alarm test -f alarm.yaml -o json | jq -r '.alarms[].messages[].message.title'`,
@@ -64,11 +65,11 @@ func (o *alarmTestOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	if err != nil {
 		return err
 	}
-	stage, err := o.stage(errOut)
+	env, err := o.environment(errOut)
 	if err != nil {
 		return err
 	}
-	report, err := stage.Test(ctx, alarms)
+	report, err := env.Test(ctx, alarms)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func manifest(t *testing.T, kind, name, spec string) string {
 	return path
 }
 
-// happen makes an Event of a namespace that regards a Pod of one.
+// happen creates an Event in a namespace about a Pod in the namespace "of".
 func happen(t *testing.T, c *cluster.Cluster, namespace, of, pod string, count int32) {
 	t.Helper()
 	err := c.Client.Create(t.Context(), &corev1.Event{
@@ -39,8 +39,7 @@ func happen(t *testing.T, c *cluster.Cluster, namespace, of, pod string, count i
 		Type:           corev1.EventTypeWarning, Reason: "BackOff", Message: "Back-off of " + pod, Count: count,
 		FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(),
 	})
-	// The API server holds Events of namespaces to what they regard; those written
-	// otherwise are of no concern to this test.
+	// The API server may reject an Event about an object in another namespace.
 	if err != nil && namespace == of {
 		t.Fatal(err)
 	}
@@ -48,7 +47,7 @@ func happen(t *testing.T, c *cluster.Cluster, namespace, of, pod string, count i
 
 const crashes = "match: [{reasons: [BackOff]}]\nreceivers: [{name: ops}]"
 
-func TestAlarmTestShowsWhatWouldBeSentAndSendsNothing(t *testing.T) {
+func TestAlarmTestShowsMessagesWithoutSendingThem(t *testing.T) {
 	c, to := cluster.Shared(t), sink.New(t)
 	ns := c.Namespace(t, map[string]string{"watched": "yes"})
 	create(t, c, "ClusterAlarmReceiver", "", ns, "webhook: {url: '"+to.URL()+"'}\nallowedNamespaces: {}")
@@ -84,7 +83,7 @@ receivers: [{kind: ClusterAlarmReceiver, name: `+ns+`}]`)
 	}
 }
 
-// create makes an object of one of our kinds.
+// create creates an object of a Bongsu kind.
 func create(t *testing.T, c *cluster.Cluster, kind, namespace, name, spec string) {
 	t.Helper()
 	if err := c.Client.Create(t.Context(), cluster.Manifest(t, kind, namespace, name, spec)); err != nil {
@@ -92,7 +91,7 @@ func create(t *testing.T, c *cluster.Cluster, kind, namespace, name, spec string
 	}
 }
 
-// A developer, who may read no more than this, is shown what the Alarm would see.
+// A developer who may only list the Events of a namespace can test an Alarm there.
 func TestAlarmTestOfAnAlarmSeesItsOwnNamespaceOnly(t *testing.T) {
 	c := cluster.Shared(t)
 	own, another := c.Namespace(t, nil), c.Namespace(t, nil)
@@ -121,7 +120,7 @@ func TestAlarmTestOfAnAlarmSeesItsOwnNamespaceOnly(t *testing.T) {
 	}
 }
 
-func TestAlarmTestPrintsWhatProgramsRead(t *testing.T) {
+func TestAlarmTestPrintsJSONAndYAML(t *testing.T) {
 	c := cluster.Shared(t)
 	ns := c.Namespace(t, nil)
 	happen(t, c, ns, ns, "web-0", 2)
@@ -162,7 +161,7 @@ func TestAlarmTestReadsStandardInput(t *testing.T) {
 	}
 }
 
-func TestAlarmTestSaysWhatIsWrongWithAnAlarm(t *testing.T) {
+func TestAlarmTestExplainsInvalidAlarms(t *testing.T) {
 	c := cluster.Shared(t)
 	inside := inContext(t, c, c.Namespace(t, nil))
 	for name, tc := range map[string]struct{ spec, kubeconfig, says string }{
@@ -172,7 +171,7 @@ func TestAlarmTestSaysWhatIsWrongWithAnAlarm(t *testing.T) {
 		},
 		"a field, without a cluster":  {strings.Replace(crashes, "match", "macth", 1), "none", `unknown field "spec.macth"`},
 		"a window, without a cluster": {crashes + "\nmute: [{timeZone: Mars/Olympus}]", "none", "spec.mute[0].timeZone is invalid"},
-		"what only the API server checks": {
+		"a violation that only the API server finds": {
 			strings.Replace(crashes, "reasons: [BackOff]", "kinds: [pod]", 1), inside, "the API server refuses it: ",
 		},
 		"no cluster": {crashes, "none", "no cluster configuration found: use --kubeconfig"},
@@ -186,23 +185,23 @@ func TestAlarmTestSaysWhatIsWrongWithAnAlarm(t *testing.T) {
 	}
 }
 
-func TestAlarmSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
+func TestAlarmExplainsInvalidCommandLines(t *testing.T) {
 	good := manifest(t, "Alarm", "crashes", crashes)
 	for name, tc := range map[string]struct {
 		args []string
 		code int
 		says string
 	}{
-		"no file":                {[]string{"test"}, exitUsage, "give the file with the alarms: -f FILE"},
-		"a file that is not":     {[]string{"test", "-f", "none.yaml"}, exitError, "none.yaml"},
-		"a format that is not":   {[]string{"test", "-f", good, "-o", "text"}, exitUsage, "must be table, json or yaml"},
-		"no time":                {[]string{"test", "-f", good, "--since", "0s"}, exitUsage, "--since is 0s"},
-		"nobody":                 {[]string{"send", "-f", good}, exitUsage, "give the receiver: --to NAME"},
-		"no kind of a receiver":  {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, exitUsage, `"Pod/a" is no receiver`},
-		"no range":               {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, exitUsage, "is not a range"},
-		"a negative limit":       {[]string{"pending", "--limit", "-1"}, exitUsage, "--limit is -1"},
-		"no outbox":              {[]string{"pending", "--data-dir", t.TempDir()}, exitError, "no outbox in"},
-		"a command that is none": {[]string{"tset"}, exitUsage, `unknown command "tset"`},
+		"no file":             {[]string{"test"}, exitUsage, "the file with the alarms is missing: use -f FILE"},
+		"a missing file":      {[]string{"test", "-f", "none.yaml"}, exitError, "none.yaml"},
+		"an unknown format":   {[]string{"test", "-f", good, "-o", "text"}, exitUsage, "use table, json or yaml"},
+		"no duration":         {[]string{"test", "-f", good, "--since", "0s"}, exitUsage, "--since is 0s"},
+		"no receiver":         {[]string{"send", "-f", good}, exitUsage, "the receiver is missing: use --to NAME"},
+		"not a receiver kind": {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, exitUsage, `"Pod/a" is no receiver`},
+		"not a range":         {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, exitUsage, "is not a range"},
+		"a negative limit":    {[]string{"pending", "--limit", "-1"}, exitUsage, "--limit is -1"},
+		"no outbox":           {[]string{"pending", "--data-dir", t.TempDir()}, exitError, "no outbox in"},
+		"an unknown command":  {[]string{"tset"}, exitUsage, `unknown command "tset"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, append([]string{"alarm"}, tc.args...)...)

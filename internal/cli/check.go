@@ -30,17 +30,19 @@ func newCheck() *cobra.Command {
 	o := checkOptions{output: outputText, namespace: options.Default().Namespace}
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether the cluster is fit for Bongsu, and how an installation fares",
-		Long: `Ask the cluster, with your own rights, for what Bongsu needs of it: its version and
-APIs, your rights to install, clocks. If Bongsu is installed, also whether its kinds
-and admission policies are those of this version, whether the operator has its rights
-and who leads, and which receivers are not Ready. Where nothing is installed, it says
-so.
+		Short: "Check whether the cluster can run Bongsu, and whether an installation is healthy",
+		Long: `Check whether the cluster can run Bongsu: its version and APIs, its clock, and your
+permissions to install.
 
-Each line is ok, warn or fail, with a sentence that says what to do. It changes
-nothing, and reads no Secret. What you may not read is a warning.
+If Bongsu is installed, check also the installation. Its kinds and admission policies
+must match this version, and the operator must have its permissions. A replica must
+lead, and receivers must be Ready.
 
-The exit code is 1 if a line is a failure; warnings do not count.`,
+Each line is ok, warn or fail, with a sentence that says what to do. The command uses
+your own permissions, changes nothing and reads no Secret. It prints a warning for
+objects that you may not read.
+
+The exit code is 1 if a check fails; warnings do not count.`,
 		Example: `  bongsu check
   bongsu check -o json | jq -r '.[] | select(.level != "ok") | .message'`,
 		Args: cobra.NoArgs,
@@ -59,7 +61,7 @@ The exit code is 1 if a line is a failure; warnings do not count.`,
 }
 
 func (o *checkOptions) run(ctx context.Context, out, errOut io.Writer) error {
-	klog.SetLogger(logr.Discard()) // what users need to know is told below
+	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err
@@ -70,27 +72,27 @@ func (o *checkOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	findings, err := checker.Run(ctx)
+	results, err := checker.Run(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.print(out, findings); err != nil {
+	if err := o.print(out, results); err != nil {
 		return err
 	}
-	if n := preflight.Failed(findings); n > 0 {
-		return fmt.Errorf("%d of %d checks failed", n, len(findings))
+	if n := preflight.Failed(results); n > 0 {
+		return fmt.Errorf("%d of %d checks failed", n, len(results))
 	}
 	return nil
 }
 
-func (o *checkOptions) print(out io.Writer, findings []preflight.Finding) error {
+func (o *checkOptions) print(out io.Writer, results []preflight.Result) error {
 	if o.output == outputJSON {
-		return printJSON(out, findings)
+		return printJSON(out, results)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, f := range findings {
-		// A receiver's status holds what others wrote.
-		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", f.Level, f.Check, plaintext.Line(f.Message)); err != nil {
+	for _, r := range results {
+		// Users can write the status of a receiver.
+		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", r.Level, r.Check, plaintext.Line(r.Message)); err != nil {
 			return err
 		}
 	}

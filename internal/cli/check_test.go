@@ -9,8 +9,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// The cluster of the tests has no workload of ours.
-func TestCheckFailsByItsExitCodeAndSaysWhy(t *testing.T) {
+// The test cluster has no workload of the operator, so one check fails.
+func TestCheckReportsFailuresByItsExitCode(t *testing.T) {
 	c := cluster.Shared(t)
 	code, out, errOut := runs(t, "check", "--kubeconfig", c.Kubeconfig())
 	if code != exitError || !strings.Contains(errOut, "checks failed") {
@@ -21,11 +21,11 @@ func TestCheckFailsByItsExitCodeAndSaysWhy(t *testing.T) {
 	}
 
 	code, out, _ = runs(t, "check", "--kubeconfig", c.Kubeconfig(), "-o", "json")
-	var findings []preflight.Finding
-	if err := json.Unmarshal([]byte(out), &findings); err != nil || code != exitError || preflight.Failed(findings) != 1 {
+	var results []preflight.Result
+	if err := json.Unmarshal([]byte(out), &results); err != nil || code != exitError || preflight.Failed(results) != 1 {
 		t.Errorf("exit code %d, error %v, printed:\n%s", code, err, out)
 	}
 	if code, _, _ := runs(t, "check", "--kubeconfig", c.Kubeconfig(), "-o", "yaml"); code != exitUsage {
-		t.Errorf("exit code %d for a format that there is not", code)
+		t.Errorf("exit code %d for an unknown format", code)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
-// requestTimeout is how long a single answer of the API server may take.
+// requestTimeout limits a single request to the API server.
 const requestTimeout = 30 * time.Second
 
 // explainOptions are the arguments and flags of `bongsu explain`.
@@ -35,19 +35,20 @@ func newExplain() *cobra.Command {
 	o := explainOptions{output: outputText}
 	c := &cobra.Command{
 		Use:   "explain TYPE[.VERSION][.GROUP]/NAME",
-		Short: "Say why an object does not run, and what to do",
-		Long: fmt.Sprintf(`Say whether an object runs and, if it does not, why, and what to do about it: from
-the object, what belongs to it, their Events and, of a container that crashed, the
-end of its log.
+		Short: "Explain why an object does not run, and what to do",
+		Long: fmt.Sprintf(`Show whether an object runs. If it does not, show the cause and what to do. The command
+reads the object, the objects that belong to it, and their Events. If a container
+crashed, the command also shows the end of its log.
 
-The type is one of %s,
-by any name that kubectl knows it by; TYPE NAME does as well. The namespace is that
-of the kubeconfig's context, or of the pod that this runs in.
+The type is one of %s.
+All names that kubectl accepts are valid, and so is TYPE NAME instead of TYPE/NAME. The
+namespace is the namespace of the kubeconfig's context, or of the pod in which the
+command runs.
 
-It reads with your own rights. What you may not read it names, and explains the
-object from the rest. It changes nothing.
+The command uses your own permissions and changes nothing. It lists the objects that
+you may not read, and explains the object without them.
 
-The exit code is 0 if the object could be explained, however it fares.`, typeList()),
+The exit code is 0 if the object could be explained, even if it does not run.`, typeList()),
 		Example: `  bongsu explain pod/web-5d9c7b6f4-x2x8p
   bongsu explain deploy/web -n shop
   bongsu explain jupyter anna -n lab
@@ -63,13 +64,13 @@ The exit code is 0 if the object could be explained, however it fares.`, typeLis
 		},
 	}
 	addKubeconfig(c.Flags(), &o.kubeconfig)
-	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the object, instead of the context's own")
+	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the object, instead of the namespace of the context")
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")
 	completeOutput(c)
 	return c
 }
 
-// typeList is for a text of lines that are not too long.
+// typeList returns the types for the help text, in two lines.
 func typeList() string {
 	types := explain.Types()
 	last := len(types) - 1
@@ -86,14 +87,14 @@ func (o *explainOptions) parse(args []string) error {
 	}
 	const typeAndName = 2
 	if len(args) != typeAndName || args[0] == "" || args[1] == "" || strings.Contains(args[0]+args[1], "/") {
-		return errors.New("give TYPE/NAME, such as pod/web-0")
+		return errors.New("the object is missing or invalid: use TYPE/NAME, such as pod/web-0")
 	}
 	o.typeName, o.name = args[0], args[1]
 	return nil
 }
 
 func (o *explainOptions) run(ctx context.Context, out, errOut io.Writer) error {
-	klog.SetLogger(logr.Discard()) // what users need to know is told below
+	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err

@@ -14,12 +14,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// runs executes a command and returns its exit code and what it has written.
+// runs executes a command and returns its exit code and output.
 func runs(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
-	var shown, told cluster.Buffer
-	code = Run(t.Context(), args, &shown, &told)
-	return code, shown.String(), told.String()
+	var stdout, stderr cluster.Buffer
+	code = Run(t.Context(), args, &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
 }
 
 func pendingClaim(t *testing.T, c *cluster.Cluster, namespace string) {
@@ -36,7 +36,7 @@ func pendingClaim(t *testing.T, c *cluster.Cluster, namespace string) {
 	}
 }
 
-func TestExplainUnderstandsTheNamesThatKubectlDoes(t *testing.T) {
+func TestExplainAcceptsTheNamesThatKubectlAccepts(t *testing.T) {
 	c := cluster.Shared(t)
 	ns := c.Namespace(t, nil)
 	pendingClaim(t, c, ns)
@@ -56,7 +56,7 @@ func TestExplainUnderstandsTheNamesThatKubectlDoes(t *testing.T) {
 	}
 }
 
-func TestExplainKnowsAnAppServiceByAllItsNames(t *testing.T) {
+func TestExplainAcceptsEveryNameOfAnAppService(t *testing.T) {
 	c := cluster.Shared(t)
 	ns := c.Namespace(t, nil)
 	a := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: v1alpha1.AppServiceSpec{Size: 1}}
@@ -72,7 +72,7 @@ func TestExplainKnowsAnAppServiceByAllItsNames(t *testing.T) {
 	}
 }
 
-func TestExplainSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
+func TestExplainExplainsInvalidCommandLines(t *testing.T) {
 	c := cluster.Shared(t)
 	kubeconfig := inContext(t, c, c.Namespace(t, nil))
 	for name, tc := range map[string]struct {
@@ -80,15 +80,15 @@ func TestExplainSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
 		code int
 		says string
 	}{
-		"nothing":               {nil, exitUsage, "arg(s)"},
-		"no name":               {[]string{"pods"}, exitUsage, "give TYPE/NAME"},
-		"an empty name":         {[]string{"pods/"}, exitUsage, "give TYPE/NAME"},
-		"too many parts":        {[]string{"pods/a/b"}, exitUsage, "give TYPE/NAME"},
-		"both forms":            {[]string{"pods/a", "b"}, exitUsage, "give TYPE/NAME"},
-		"no such format":        {[]string{"pods/a", "-o", "xml"}, exitUsage, "must be text or json"},
-		"another type":          {[]string{"secrets/a"}, exitUsage, "secrets cannot be explained: give one of appservices.bongsu.io, deployments.apps,"},
-		"a type that is none":   {[]string{"widgets/a"}, exitError, `the server has no type "widgets"`},
-		"an object that is not": {[]string{"pods/a"}, exitError, `pods "a" not found`},
+		"no arguments":        {nil, exitUsage, "arg(s)"},
+		"no name":             {[]string{"pods"}, exitUsage, "use TYPE/NAME"},
+		"an empty name":       {[]string{"pods/"}, exitUsage, "use TYPE/NAME"},
+		"too many parts":      {[]string{"pods/a/b"}, exitUsage, "use TYPE/NAME"},
+		"both forms":          {[]string{"pods/a", "b"}, exitUsage, "use TYPE/NAME"},
+		"an unknown format":   {[]string{"pods/a", "-o", "xml"}, exitUsage, "use text or json"},
+		"an unsupported type": {[]string{"secrets/a"}, exitUsage, "secrets cannot be explained: use one of appservices.bongsu.io, deployments.apps,"},
+		"an unknown type":     {[]string{"widgets/a"}, exitError, `the server has no type "widgets"`},
+		"a missing object":    {[]string{"pods/a"}, exitError, `pods "a" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, append([]string{"explain", "--kubeconfig", kubeconfig}, tc.args...)...)
@@ -99,7 +99,7 @@ func TestExplainSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
 	}
 }
 
-func TestExplainCompletesTheTypesThatItExplains(t *testing.T) {
+func TestExplainCompletesItsTypes(t *testing.T) {
 	c := cluster.Shared(t)
 	_, out, _ := runs(t, "__complete", "explain", "--kubeconfig", c.Kubeconfig(), "")
 	lines := strings.Fields(out)

@@ -32,13 +32,13 @@ func newInstall() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install",
 		Short: "Print the manifests of an installation, or apply them",
-		Long: `Print all that the operator needs in a cluster: namespace, kinds, rights, admission
-policies and the operator itself, in the order in which they must be applied. They
-are those of the Helm chart, charts/bongsu, whose values.yaml tells what can be set.
+		Long: `Print the manifests of an installation in the order in which they must be applied:
+the namespace, kinds, permissions, admission policies and the operator. They equal the
+manifests of the Helm chart charts/bongsu, whose values.yaml lists the settings.
 
-With --apply they are applied, and it is waited until the operator is ready. A second
-time upgrades: what has not changed is not written, and what an earlier --apply made
-and these manifests have no longer is removed. Kinds are never removed.`,
+With --apply, apply the manifests and wait until the operator is ready. Run the command
+again to upgrade. An upgrade writes only objects that have changed. It removes objects
+that an earlier --apply created and that are no longer needed, but never kinds.`,
 		Example: `  bongsu install | kubectl apply -f -
   bongsu install --apply --set image.repository=registry.example/bongsu
   bongsu install --apply --set 'controllers={alarm,secretshare}' --set replicas=1
@@ -52,8 +52,8 @@ and these manifests have no longer is removed. Kinds are never removed.`,
 	addKubeconfig(flags, &o.kubeconfig)
 	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	flags.StringVarP(&o.output, "output", "o", o.output, "`format` to print: yaml or json")
-	flags.StringArrayVar(&o.settings, "set", nil, "`value` of the chart, such as replicas=1; may be given again")
-	flags.StringArrayVarP(&o.files, "values", "f", nil, "`file` with values of the chart; may be given again")
+	flags.StringArrayVar(&o.settings, "set", nil, "`value` of the chart, such as replicas=1; can be repeated")
+	flags.StringArrayVarP(&o.files, "values", "f", nil, "`file` with values of the chart; can be repeated")
 	flags.BoolVar(&o.apply, "apply", false, "apply the manifests instead of printing them")
 	flags.DurationVar(&o.timeout, "timeout", o.timeout, "how long --apply waits until the operator is ready")
 	return c
@@ -61,7 +61,7 @@ and these manifests have no longer is removed. Kinds are never removed.`,
 
 func (o *installOptions) run(ctx context.Context, out io.Writer) error {
 	if o.output != outputYAML && o.output != outputJSON {
-		return usage(fmt.Errorf("--output is %q; it must be yaml or json", o.output))
+		return usage(fmt.Errorf("--output is %q: use yaml or json", o.output))
 	}
 	values, err := chart.Values(o.files, o.settings)
 	if err != nil {
@@ -73,15 +73,15 @@ func (o *installOptions) run(ctx context.Context, out io.Writer) error {
 	}
 	switch {
 	case o.apply:
-		return o.bringAbout(ctx, out, objects)
+		return o.applyManifests(ctx, out, objects)
 	case o.output == outputJSON:
 		return chart.WriteJSON(out, objects)
 	}
 	return chart.WriteYAML(out, objects)
 }
 
-func (o *installOptions) bringAbout(ctx context.Context, out io.Writer, objects chart.Manifests) error {
-	klog.SetLogger(logr.Discard()) // what users need to know is told below
+func (o *installOptions) applyManifests(ctx context.Context, out io.Writer, objects chart.Manifests) error {
+	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err
@@ -95,12 +95,12 @@ func (o *installOptions) bringAbout(ctx context.Context, out io.Writer, objects 
 	}
 	err = installer.Upgrade(ctx, o.namespace, objects)
 	if errors.Is(err, install.ErrNotReady) {
-		return fmt.Errorf("after %v %w; it is installed, and `bongsu install --apply` again goes on waiting", o.timeout, err)
+		return fmt.Errorf("after %v %w: the manifests are applied; to wait longer, run `bongsu install --apply` again", o.timeout, err)
 	}
 	return err
 }
 
-// lines writes a line at a time for whoever waits.
+// lines returns a function that writes a line to out.
 func lines(out io.Writer) func(string) {
 	return func(line string) { _, _ = fmt.Fprintln(out, line) }
 }

@@ -30,13 +30,13 @@ func newLocal() *cobra.Command {
 	o := localOptions{dir: ".bongsu", nodes: 1}
 	c := &cobra.Command{
 		Use:   "local",
-		Short: "Run a whole cluster on this machine, with the operator in it",
-		Long: `Run a real control plane on this machine, with simulated nodes, and the operator in
-it. Everything it has is in one directory: a second start there finds the same
-cluster, and two directories are two clusters.
+		Short: "Run a local cluster with the operator",
+		Long: `Run a real control plane with simulated nodes and the operator on this machine. One
+directory contains all data of the cluster. To use the same cluster again, start it with
+the same directory. Different directories are different clusters.
 
-It is ready when it prints a line "ready: KUBECONFIG=<path>". It runs until it is
-told to stop (SIGINT, SIGTERM); then nothing of it is left running.`,
+The cluster is ready when the command prints the line "ready: KUBECONFIG=<path>". The
+command runs until you stop it (SIGINT, SIGTERM). Then it stops all its processes.`,
 		Example: `  bongsu local --demo
   bongsu local --dir /tmp/a --nodes 5 --no-operator`,
 		Args: cobra.NoArgs,
@@ -52,11 +52,11 @@ told to stop (SIGINT, SIGTERM); then nothing of it is left running.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&o.dir, "dir", o.dir, "`directory` that holds the cluster")
-	flags.IntVar(&o.nodes, "nodes", o.nodes, "`number` of simulated nodes to make sure of")
-	flags.BoolVar(&o.noOperator, "no-operator", false, "leave the operator out; its credentials are in DIR/operator.kubeconfig")
-	flags.BoolVar(&o.demo, "demo", false, "show alarms: nodes come and go, a Deployment scales, a pod crashes")
-	flags.BoolVar(&o.exit, "exit", false, "with --demo: end when every kind of alarm was seen, with exit code 1 if one was not or a receiver fails")
+	flags.StringVar(&o.dir, "dir", o.dir, "`directory` of the cluster's data")
+	flags.IntVar(&o.nodes, "nodes", o.nodes, "minimum `number` of simulated nodes")
+	flags.BoolVar(&o.noOperator, "no-operator", false, "do not run the operator; its credentials are in DIR/operator.kubeconfig")
+	flags.BoolVar(&o.demo, "demo", false, "demonstrate alarms: nodes join and fail, a Deployment scales, a pod crashes")
+	flags.BoolVar(&o.exit, "exit", false, "with --demo: exit after the demo, with exit code 1 if an alarm is not delivered or a receiver fails")
 	flags.BoolVar(&o.logToStderr, "log-to-stderr", false, "write the operator's log to standard error instead of DIR/logs/operator.log")
 	o.logs.addFlags(flags)
 	return c
@@ -67,13 +67,13 @@ func (o *localOptions) validate() error {
 	case o.dir == "":
 		return errors.New("--dir must not be empty")
 	case o.nodes < 0:
-		return fmt.Errorf("--nodes is %d; it must not be negative", o.nodes)
+		return fmt.Errorf("--nodes is %d: use 0 or more", o.nodes)
 	case o.exit && !o.demo:
-		return errors.New("--exit needs --demo")
+		return errors.New("--exit works only with --demo: add --demo")
 	case o.demo && o.noOperator:
-		return errors.New("--demo needs the operator: leave --no-operator out")
+		return errors.New("--demo needs the operator: remove --no-operator")
 	}
-	_, err := o.logs.logger(io.Discard) // before anything starts
+	_, err := o.logs.logger(io.Discard) // checks the flags before the cluster starts
 	return err
 }
 
@@ -91,17 +91,17 @@ func (o *localOptions) config(out, errOut io.Writer) (local.Config, error) {
 		c.Main = func(ctx context.Context, cluster *localcluster.Cluster) error {
 			return demo.Show(ctx, cluster,
 				demo.Config{Out: out, SlackWebhookURL: os.Getenv(slackEnv)},
-				demo.Audience{Leaves: o.exit, Kubectl: filepath.Join(assets, "kubectl"), Kubeconfig: cluster.Kubeconfig()})
+				demo.ShowOptions{Exit: o.exit, Kubectl: filepath.Join(assets, "kubectl"), Kubeconfig: cluster.Kubeconfig()})
 		}
 	}
 	return c, nil
 }
 
-// slackEnv names the environment variable with the URL of an incoming webhook,
-// to which the demo sends as well.
+// slackEnv is the environment variable with the URL of a Slack webhook. If it is set, the
+// demo also sends its alarms there.
 const slackEnv = "SLACK_WEBHOOK_URL"
 
-// openLog keeps the operator's log out of the terminal, which is for alarms.
+// openLog opens the operator's log file, because the terminal shows the alarms.
 func (o *localOptions) openLog(dir string, errOut io.Writer) (logr.Logger, io.Closer, error) {
 	if o.logToStderr {
 		log, err := o.logs.logger(errOut)

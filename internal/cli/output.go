@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The formats of the output.
+// The output formats.
 const (
 	outputText  = "text"
 	outputJSON  = "json"
 	outputTable = "table"
 )
 
-// completeOutput has the shell complete --output.
+// completeOutput completes the values of --output in the shell.
 func completeOutput(c *cobra.Command) { completeFormats(c, outputText, outputJSON) }
 
 func completeFormats(c *cobra.Command, formats ...string) {
@@ -25,24 +25,24 @@ func completeFormats(c *cobra.Command, formats ...string) {
 
 func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // the flag does not exist
 	}
 }
 
 func checkOutput(format string) error {
 	if format != outputText && format != outputJSON {
-		return fmt.Errorf("--output is %q; it must be text or json", format)
+		return fmt.Errorf("--output is %q: use text or json", format)
 	}
 	return nil
 }
 
-// checkTable is checkOutput for what is a table for people.
+// checkTable is checkOutput for commands that print tables.
 func checkTable(format string) error {
 	switch format {
 	case outputTable, outputJSON, outputYAML:
 		return nil
 	}
-	return fmt.Errorf("--output is %q; it must be table, json or yaml", format)
+	return fmt.Errorf("--output is %q: use table, json or yaml", format)
 }
 
 // printTable prints a value in one of the formats of checkTable.
@@ -60,7 +60,7 @@ func printTable[T any](out io.Writer, format string, value T, table func(io.Writ
 	return table(out, value)
 }
 
-// printJSON prints a value for programs and readers.
+// printJSON prints a value as indented JSON.
 func printJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")

@@ -1,5 +1,5 @@
-// Package cli holds the commands of bongsu: what they are called, what they take
-// and how they speak to a person. What they do is done elsewhere.
+// Package cli defines the commands of bongsu: names, arguments, flags, help texts and
+// output formats. The packages below it implement the commands.
 package cli
 
 import (
@@ -20,12 +20,12 @@ const (
 	exitUsage = 2
 )
 
-// Run executes the command line and returns the process's exit code: 2 if the
-// command line itself is wrong. It ends early, and in order, when ctx does.
+// Run executes a command line and returns the exit code of the process. 0 means success, 1
+// an error, 2 an invalid command line. Run shuts down when ctx ends.
 func Run(ctx context.Context, args []string, out, errOut io.Writer) int {
-	understood := false
+	parsed := false
 	root := New()
-	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
+	root.PersistentPreRun = func(*cobra.Command, []string) { parsed = true }
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
@@ -34,20 +34,20 @@ func Run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return exitOK
 	}
 	_, _ = fmt.Fprintf(errOut, "error: %v\n", err)
-	if _, ok := errors.AsType[usageError](err); !understood || ok {
+	if _, ok := errors.AsType[usageError](err); !parsed || ok {
 		_, _ = fmt.Fprintf(errOut, "see '%s --help'\n", command.CommandPath())
 		return exitUsage
 	}
 	return exitError
 }
 
-// New returns the root command with all others below it.
+// New returns the root command with all subcommands.
 func New() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bongsu",
-		Short: "Makes a shared Kubernetes cluster explain itself",
-		Long: `Bongsu is a Kubernetes operator for clusters that a team shares.
-The Events that matter reach the channel of the person who cares.`,
+		Short: "Kubernetes operator that explains a shared cluster to its users",
+		Long: `Bongsu is a Kubernetes operator for shared clusters. It sends the Events that matter
+to the people who need them. It also copies Secrets, and runs notebooks and apps.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version.String(),
@@ -56,7 +56,7 @@ The Events that matter reach the channel of the person who cares.`,
 	return root
 }
 
-// usageError is an error of the command line that only the command could tell.
+// usageError is an error of the command line that the command found itself.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

@@ -6,27 +6,27 @@ import (
 	"testing"
 )
 
-func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
+func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string
 		code int
 		want []string
 	}{
-		"no such command":      {[]string{"mangr"}, exitUsage, []string{`unknown command "mangr"`, "manager", "see 'bongsu --help'"}},
-		"no such flag":         {[]string{"manager", "--datadir", "x"}, exitUsage, []string{"--datadir", "see 'bongsu manager --help'"}},
-		"too many words":       {[]string{"version", "now"}, exitUsage, []string{"now", "see 'bongsu version --help'"}},
-		"an impossible option": {[]string{"manager", "--data-dir", ""}, exitUsage, []string{"--data-dir must not be empty"}},
-		"an unknown format":    {[]string{"manager", "--kubeconfig", "none", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
-		"the same locally":     {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
-		"an unknown output":    {[]string{"watch", "-o", "yaml"}, exitUsage, []string{`--output is "yaml"; it must be text or json`, "see 'bongsu watch --help'"}},
-		"a bad selector":       {[]string{"watch", "-l", "a=(("}, exitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
-		"two places":           {[]string{"watch", "-n", "shop", "-A"}, exitUsage, []string{"--namespace or --all-namespaces, not both"}},
-		"two types":            {[]string{"watch", "pods", "nodes"}, exitUsage, []string{"see 'bongsu watch --help'"}},
-		"nothing to watch":     {[]string{"watch", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
-		"no such value":        {[]string{"install", "--set", "replica=1"}, exitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
-		"not confirmed":        {[]string{"uninstall", "--kubeconfig", "none"}, exitError, []string{"nothing was removed"}},
-		"no cluster":           {[]string{"manager", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
-		"all is well":          {[]string{"version"}, exitOK, nil},
+		"no such command":       {[]string{"mangr"}, exitUsage, []string{`unknown command "mangr"`, "manager", "see 'bongsu --help'"}},
+		"no such flag":          {[]string{"manager", "--datadir", "x"}, exitUsage, []string{"--datadir", "see 'bongsu manager --help'"}},
+		"too many arguments":    {[]string{"version", "now"}, exitUsage, []string{"now", "see 'bongsu version --help'"}},
+		"an empty value":        {[]string{"manager", "--data-dir", ""}, exitUsage, []string{"--data-dir must not be empty"}},
+		"an unknown format":     {[]string{"manager", "--kubeconfig", "none", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
+		"the same with local":   {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
+		"an unknown output":     {[]string{"watch", "-o", "yaml"}, exitUsage, []string{`--output is "yaml": use text or json`, "see 'bongsu watch --help'"}},
+		"a bad selector":        {[]string{"watch", "-l", "a=(("}, exitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
+		"two namespaces":        {[]string{"watch", "-n", "shop", "-A"}, exitUsage, []string{"--namespace and --all-namespaces exclude each other"}},
+		"two types":             {[]string{"watch", "pods", "nodes"}, exitUsage, []string{"see 'bongsu watch --help'"}},
+		"watch without cluster": {[]string{"watch", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
+		"unknown chart value":   {[]string{"install", "--set", "replica=1"}, exitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
+		"not confirmed":         {[]string{"uninstall", "--kubeconfig", "none"}, exitError, []string{"nothing was removed"}},
+		"no cluster":            {[]string{"manager", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
+		"a valid command line":  {[]string{"version"}, exitOK, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
@@ -42,7 +42,7 @@ func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestEveryCommandAndFlagExplainsItself(t *testing.T) {
+func TestEveryCommandHasHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"watch", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"check", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
 		var out, errOut bytes.Buffer
 		if got := Run(t.Context(), args, &out, &errOut); got != exitOK || out.Len() == 0 {

@@ -30,17 +30,17 @@ func newUninstall() *cobra.Command {
 	o := uninstallOptions{namespace: options.Default().Namespace, timeout: 10 * time.Minute}
 	c := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Remove the operator, and what users have made with it only if asked",
-		Long: `Remove the operator from a cluster, however it was installed: what runs, rights,
-policies, and what it made for itself. What users have made stays: their objects and
-the kinds of these, copies of Secrets, notebooks, apps. Finalizers are taken off, so
-that everything can be deleted without the operator: copies then stay where they are,
-and no backups are made.
+		Short: "Remove the operator, and optionally the objects of users",
+		Long: `Remove the operator from a cluster: its workload, permissions, admission policies and
+state. This works for every way of installation. The kinds and the objects of users
+remain, with copies of Secrets, notebooks and apps. The command removes the operator's
+finalizers, so that you can delete all objects without the operator. Copies of Secrets
+then remain, and no backups are made.
 
-With --delete-data all of that is deleted first, while the operator is still at work:
-it removes the copies and makes the backups. Then claims of notebooks and apps that
-were to be retained go as well, the kinds, and the namespace if the installation made
-it. Copies whose rule says deletionPolicy: Retain are nobody's, and stay.`,
+With --delete-data, delete the objects of users first. The operator still runs then: it
+removes copies and makes backups. The command also deletes retained claims of notebooks
+and apps, the kinds, and the namespace if the installation created it. Copies whose
+rule has deletionPolicy: Retain remain.`,
 		Example: `  bongsu uninstall --dry-run
   bongsu uninstall --delete-data --timeout 30m`,
 		Args: cobra.NoArgs,
@@ -54,32 +54,32 @@ it. Copies whose rule says deletionPolicy: Retain are nobody's, and stay.`,
 	flags := c.Flags()
 	addKubeconfig(flags, &o.kubeconfig)
 	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
-	flags.BoolVar(&o.deleteData, "delete-data", false, "also delete what users have made, and the kinds")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "only tell what would be removed")
-	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	flags.DurationVar(&o.timeout, "timeout", o.timeout, "how long to wait, for backups above all")
+	flags.BoolVar(&o.deleteData, "delete-data", false, "also delete the objects of users, and the kinds")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be removed")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	flags.DurationVar(&o.timeout, "timeout", o.timeout, "how long to wait, mainly for backups")
 	return c
 }
 
-// confirm asks whoever is at the terminal. No answer is a no.
+// confirm asks the user. Any answer but yes cancels.
 func (o *uninstallOptions) confirm(in io.Reader, out io.Writer) error {
 	if o.yes || o.dryRun {
 		return nil
 	}
-	question := "Remove the operator, and leave what users have made?"
+	question := "Remove the operator, and keep the objects of users?"
 	if o.deleteData {
-		question = "Remove the operator and ALL that users have made with it: apps, notebooks with their files, copies of Secrets?"
+		question = "Remove the operator and ALL objects of users: apps, notebooks with their files, copies of Secrets?"
 	}
 	_, _ = fmt.Fprintf(out, "%s Type yes: ", question)
-	answer, _ := bufio.NewReader(in).ReadString('\n') // what ends before the line does is no yes
+	answer, _ := bufio.NewReader(in).ReadString('\n') // an incomplete line is checked, too
 	if strings.TrimSpace(answer) != "yes" {
-		return errors.New("nothing was removed: it takes a yes (or --yes)")
+		return errors.New("nothing was removed: type yes, or use --yes")
 	}
 	return nil
 }
 
 func (o *uninstallOptions) run(ctx context.Context, out io.Writer) error {
-	klog.SetLogger(logr.Discard()) // what users need to know is told below
+	klog.SetLogger(logr.Discard()) // errors are printed below
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ type versionOptions struct {
 	output     string
 }
 
-// versions is what `bongsu version -o json` prints.
+// versions is the output of `bongsu version -o json`.
 type versions struct {
 	Version  string         `json:"version"`
 	Go       string         `json:"go"`
@@ -35,9 +35,9 @@ func newVersion() *cobra.Command {
 	o := versionOptions{output: outputText, namespace: options.Default().Namespace}
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this build, and of what runs in the cluster",
-		Long: `Print the version of this build, and what it was built with. With --server also
-the version of Kubernetes in the cluster, and the image that the operator runs as there.`,
+		Short: "Print the version of this build and of the operator in the cluster",
+		Long: `Print the version, Go version and platform of this build. With --server, print also
+the Kubernetes version of the cluster and the image of its operator.`,
 		Example: `  bongsu version --server
   bongsu version -o json | jq -r .version`,
 		Args: cobra.NoArgs,
@@ -48,7 +48,7 @@ the version of Kubernetes in the cluster, and the image that the operator runs a
 			return o.run(c.Context(), c.OutOrStdout())
 		},
 	}
-	c.Flags().BoolVar(&o.server, "server", false, "ask the cluster as well")
+	c.Flags().BoolVar(&o.server, "server", false, "print also the versions in the cluster")
 	addKubeconfig(c.Flags(), &o.kubeconfig)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")

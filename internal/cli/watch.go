@@ -40,21 +40,21 @@ func newWatch() *cobra.Command {
 	o := watchOptions{typeName: "pods", output: outputText}
 	c := &cobra.Command{
 		Use:   "watch [TYPE[.VERSION][.GROUP]]",
-		Short: "Print what is added, changed and deleted",
-		Long: `Print a line for each object that is added, changed or deleted, and say of a change
-what it is. The type is pods if none is given; it may be any that the server has,
-by any name that kubectl knows it by. The namespace is that of the kubeconfig's
-context, or of the pod that this runs in.
+		Short: "Print each object that is added, changed or deleted",
+		Long: `Print a line for each object that is added, changed or deleted, with the differences.
+The default type is pods. All types of the server are valid, with any name that kubectl
+accepts. The namespace is the namespace of the kubeconfig's context, or of the pod in
+which the command runs.
 
-What there is already is printed first, in the order of names, as ADDED. An object
-that no longer matches the selector is printed as DELETED. After a disconnect, what
-has changed meanwhile is printed, and nothing else.
+First the command prints the existing objects as ADDED, sorted by name. It prints an
+object that no longer matches the selector as DELETED. After a disconnect, it prints
+only the changes that happened meanwhile.
 
-Values of Secrets are never printed, nor annotations of Secrets: only which key was
+The command never prints values or annotations of Secrets. It prints only which key was
 added, changed or removed.
 
-It runs until it is told to stop (SIGINT, SIGTERM). How the watch itself is doing
-is said on standard error.`,
+The command runs until you stop it (SIGINT, SIGTERM). It reports the state of the
+connection on standard error.`,
 		Example: `  bongsu watch
   bongsu watch deployments -n shop --diff
   bongsu watch alarms.bongsu.io -A --only-changes
@@ -75,12 +75,12 @@ is said on standard error.`,
 
 func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
 	addKubeconfig(flags, &o.kubeconfig)
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` to watch, instead of the context's own")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` to watch, instead of the namespace of the context")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "watch all namespaces")
 	flags.StringVarP(&o.selector, "selector", "l", "", "label `selector`, such as app=web,tier!=cache")
-	flags.StringVarP(&o.output, "output", "o", o.output, "`format`: text, or json for an object a line")
-	flags.BoolVar(&o.diff, "diff", false, "print the whole difference too, not only what it comes to")
-	flags.BoolVar(&o.onlyChanges, "only-changes", false, "do not print what there is already")
+	flags.StringVarP(&o.output, "output", "o", o.output, "`format`: text, or json for one JSON object per line")
+	flags.BoolVar(&o.diff, "diff", false, "print also the complete difference as a unified diff")
+	flags.BoolVar(&o.onlyChanges, "only-changes", false, "do not print the objects that exist at the start")
 }
 
 func (o *watchOptions) run(ctx context.Context, out, errOut io.Writer) error {
@@ -88,8 +88,8 @@ func (o *watchOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return usage(err)
 	}
-	klog.SetLogger(logr.Discard()) // what users need to know is told below
-	tell := func(line string) { _, _ = fmt.Fprintln(errOut, plaintext.Line(line)) }
+	klog.SetLogger(logr.Discard()) // errors are printed below
+	status := func(line string) { _, _ = fmt.Fprintln(errOut, plaintext.Line(line)) }
 	cfg, err := kube.Config(o.kubeconfig)
 	if err != nil {
 		return err
@@ -105,13 +105,13 @@ func (o *watchOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	}
 	return watch.Run(ctx, watch.Config{
 		Client: client, Target: target, OnlyChanges: o.onlyChanges,
-		Print: o.printer(out), Tell: tell, Clock: clock.RealClock{},
+		Print: o.printer(out), Status: status, Clock: clock.RealClock{},
 	})
 }
 
 func (o *watchOptions) validate() (labels.Selector, error) {
 	if o.namespace != "" && o.allNamespaces {
-		return nil, errors.New("give --namespace or --all-namespaces, not both")
+		return nil, errors.New("--namespace and --all-namespaces exclude each other: use one of them")
 	}
 	if err := checkOutput(o.output); err != nil {
 		return nil, err
@@ -140,12 +140,12 @@ func (o *watchOptions) target(ctx context.Context, cfg *rest.Config, selector la
 		return watch.Target{}, err
 	}
 	if target.Type.Namespaced {
-		target.Namespace, err = o.where()
+		target.Namespace, err = o.targetNamespace()
 	}
 	return target, err
 }
 
-func (o *watchOptions) where() (string, error) {
+func (o *watchOptions) targetNamespace() (string, error) {
 	switch {
 	case o.allNamespaces:
 		return metav1.NamespaceAll, nil
@@ -163,12 +163,11 @@ func typesOf(cfg *rest.Config) (*watch.Types, error) {
 	return watch.NewTypes(client), nil
 }
 
-// completionTimeout is how long a shell waits for the names of types.
+// completionTimeout limits the requests of shell completion.
 const completionTimeout = 3 * time.Second
 
-// completeTypes offers those of the server's types that are suitable, for the first
-// argument. Where it can not be asked there is nothing to offer, and nothing to say
-// either: somebody is typing.
+// completeTypes completes the first argument with the suitable types of the server. It
+// ignores errors, because an error message would disturb the user's input.
 func completeTypes(kubeconfig *string, suitable func(name string) bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// inContext returns a kubeconfig whose context has the namespace.
+// inContext returns the path of a kubeconfig whose context has the namespace.
 func inContext(t *testing.T, c *cluster.Cluster, namespace string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig())
@@ -34,21 +34,20 @@ func inContext(t *testing.T, c *cluster.Cluster, namespace string) string {
 	return path
 }
 
-// runWatch runs the command until it has printed a line with the text, and returns
-// all that it has written.
+// runWatch runs the command until it prints the text, and returns its output.
 func runWatch(t *testing.T, text string, args ...string) (out, errOut string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var shown, told cluster.Buffer
+	var stdout, stderr cluster.Buffer
 	code := make(chan int)
-	go func() { code <- Run(ctx, append([]string{"watch"}, args...), &shown, &told) }()
-	NewWithT(t).Eventually(shown.String).Should(ContainSubstring(text))
+	go func() { code <- Run(ctx, append([]string{"watch"}, args...), &stdout, &stderr) }()
+	NewWithT(t).Eventually(stdout.String).Should(ContainSubstring(text))
 	stop()
 	if got := <-code; got != exitOK {
-		t.Errorf("exit code %d after a signal:\n%s", got, &told)
+		t.Errorf("exit code %d after a signal:\n%s", got, &stderr)
 	}
-	return shown.String(), told.String()
+	return stdout.String(), stderr.String()
 }
 
 func configMap(t *testing.T, c *cluster.Cluster, namespace, name string) {
@@ -59,35 +58,35 @@ func configMap(t *testing.T, c *cluster.Cluster, namespace, name string) {
 	}
 }
 
-func TestWatchIsOfTheContextsNamespaceUnlessAnotherIsGiven(t *testing.T) {
+func TestWatchUsesTheNamespaceOfTheContextUnlessAnotherIsGiven(t *testing.T) {
 	c := cluster.Shared(t)
 	own, another := c.Namespace(t, nil), c.Namespace(t, nil)
 	configMap(t, c, own, "mine")
 	configMap(t, c, another, "theirs")
 	kubeconfig := inContext(t, c, own)
 	for name, tc := range map[string]struct {
-		args []string
-		want string
-		told string
+		args   []string
+		out    string
+		errOut string
 	}{
 		"the context's": {nil, "ADDED " + own + "/mine\n", "cache synced: 1 configmaps in namespace " + own},
 		"another":       {[]string{"-n", another}, "ADDED " + another + "/theirs\n", "in namespace " + another},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"cm", "--kubeconfig", kubeconfig}, tc.args...)
-			out, told := runWatch(t, "ADDED", args...)
-			if out != tc.want || !strings.Contains(told, tc.told) {
-				t.Errorf("got %q and %q; want %q and %q", out, told, tc.want, tc.told)
+			out, errOut := runWatch(t, "ADDED", args...)
+			if out != tc.out || !strings.Contains(errOut, tc.errOut) {
+				t.Errorf("got %q and %q; want %q and %q", out, errOut, tc.out, tc.errOut)
 			}
 		})
 	}
 	first, last := own+"/mine", another+"/theirs"
-	if first > last { // they are shown in order
+	if first > last { // the output is sorted
 		first, last = last, first
 	}
 	out, _ := runWatch(t, last, "configmaps", "-A", "--kubeconfig", kubeconfig)
 	if !strings.Contains(out, first) {
-		t.Errorf("not of all namespaces:\n%s", out)
+		t.Errorf("a namespace is missing:\n%s", out)
 	}
 }
 
@@ -105,7 +104,7 @@ func TestWatchPrintsJSON(t *testing.T) {
 	}
 }
 
-func TestWatchOfATypeThatIsNoneFails(t *testing.T) {
+func TestWatchOfAnUnknownTypeFails(t *testing.T) {
 	c := cluster.Shared(t)
 	var out, errOut cluster.Buffer
 	code := Run(t.Context(), []string{"watch", "widgets", "--kubeconfig", c.Kubeconfig()}, &out, &errOut)

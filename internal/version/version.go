@@ -1,4 +1,5 @@
-// Package version tells which build of bongsu this is.
+// Package version returns the version of this build. It reads no files and sends no
+// requests.
 package version
 
 import (
@@ -6,12 +7,12 @@ import (
 	"runtime/debug"
 )
 
-// stamp is what `make build` has the linker write here: `git describe`.
+// stamp is the output of `git describe`. The linker sets it during `make build`.
 var stamp string
 
-// String returns the version of this build: what make stamped it with, else the
-// version of the module (`go install ...@v1.2.3`), else the commit that the go
-// command saw, else "unknown".
+// String returns the version of this build. It uses the first that is known: the stamp,
+// the version of the module (`go install ...@v1.2.3`), and the commit that the go command
+// recorded. Otherwise it returns "unknown".
 func String() string {
 	if stamp != "" {
 		return stamp
@@ -25,8 +26,7 @@ func String() string {
 
 const unknown = "unknown"
 
-// of is what the go command recorded of a build; "(devel)" is its word for
-// having no version.
+// of returns the version that the go command recorded. "(devel)" means no version.
 func of(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v

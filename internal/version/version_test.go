@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestVersionOfABuild(t *testing.T) {
+func TestVersionFromBuildInformation(t *testing.T) {
 	vcs := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{{Key: "vcs.revision", Value: "0123abc"}, {Key: "vcs.modified", Value: modified}}
 	}
@@ -15,9 +15,9 @@ func TestVersionOfABuild(t *testing.T) {
 	}{
 		"installed by version":         {debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, "v1.2.3"},
 		"built from a checkout":        {debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: vcs("false")}, "0123abc"},
-		"with changes in it":           {debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: vcs("true")}, "0123abc-dirty"},
-		"with nothing known":           {debug.BuildInfo{}, "unknown"},
-		"changes to what no one knows": {debug.BuildInfo{Settings: vcs("true")[1:]}, "unknown"},
+		"built with local changes":     {debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: vcs("true")}, "0123abc-dirty"},
+		"without build information":    {debug.BuildInfo{}, "unknown"},
+		"local changes without commit": {debug.BuildInfo{Settings: vcs("true")[1:]}, "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := of(&tc.info); got != tc.want {
@@ -27,7 +27,7 @@ func TestVersionOfABuild(t *testing.T) {
 	}
 }
 
-func TestTheStampWins(t *testing.T) {
+func TestTheStampTakesPrecedence(t *testing.T) {
 	stamp = "v9"
 	t.Cleanup(func() { stamp = "" })
 	if got := String(); got != "v9" {

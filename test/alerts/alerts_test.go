@@ -19,11 +19,11 @@ import (
 const (
 	file = "../../config/monitoring/alerts.yaml"
 	page = "../../docs/operations.md"
-	// most is how many rules there may be: who is told of everything reads nothing.
+	// most is the limit for the number of rules. More would be ignored.
 	most = 12
 )
 
-// rules are the alerts by their names, as Prometheus reads them.
+// rules returns the alert rules by name.
 func rules(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	groups, errs := rulefmt.ParseFile(file, false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -37,13 +37,13 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 		}
 	}
 	if len(all) == 0 || len(all) > most {
-		t.Fatalf("%d alerts, want 1 to %d", len(all), most)
+		t.Fatalf("got %d alerts, want 1 to %d", len(all), most)
 	}
 	return all
 }
 
-// states are series, a sample a minute: under fires the alert is to fire at the end, under
-// quiet it is not.
+// states are series with one sample per minute. At their end, the alert must fire for those
+// in fires, and not for those in quiet.
 var states = map[string]struct{ fires, quiet []string }{
 	"BongsuNoLeader": {
 		fires: []string{``, `leader_election_master_status{name="bongsu",pod="a"} 1 0x30`, `leader_election_master_status{name="other"} 1x30`},
@@ -72,7 +72,7 @@ var states = map[string]struct{ fires, quiet []string }{
 		fires: []string{`bongsu_events_behind_seconds{namespace="n"} 0+60x30`},
 		quiet: []string{
 			`bongsu_events_behind_seconds{namespace="n"} 60x30`,
-			`bongsu_events_behind_seconds{namespace="n"} 0x27 300x2`, // it catches up
+			`bongsu_events_behind_seconds{namespace="n"} 0x27 300x2`, // it recovers
 		},
 	},
 	"BongsuMessageWaitsLong": {
@@ -82,7 +82,7 @@ var states = map[string]struct{ fires, quiet []string }{
 	"BongsuMessagesDropped": {
 		fires: []string{
 			`bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} 5x25 6x4`,
-			`bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} _x25 1x4`, // the first ever
+			`bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} _x25 1x4`, // the first value of the series
 		},
 		quiet: []string{``, `bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} 5x30`},
 	},
@@ -104,30 +104,30 @@ var states = map[string]struct{ fires, quiet []string }{
 	},
 }
 
-func TestEachAlertFiresWhenItShouldAndNotOtherwise(t *testing.T) {
+func TestEachAlertFiresOnlyInTheStatesThatItIsFor(t *testing.T) {
 	for name, rule := range rules(t) {
 		state, known := states[name]
 		if !known || len(state.fires) == 0 || len(state.quiet) == 0 {
-			t.Errorf("it is not said when %s fires, and when not", name)
+			t.Errorf("%s has no series in states: add some for fires and quiet", name)
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			for _, series := range state.fires {
 				if !fires(t, rule, series) {
-					t.Errorf("it does not fire at\n%s", series)
+					t.Errorf("got no alert, want one, for\n%s", series)
 				}
 			}
 			for _, series := range state.quiet {
 				if fires(t, rule, series) {
-					t.Errorf("it fires at\n%s", series)
+					t.Errorf("got an alert, want none, for\n%s", series)
 				}
 			}
 		})
 	}
 }
 
-// fires tells whether the rule holds half an hour after the first sample, and has held for
-// as long as it must.
+// fires reports whether the alert fires half an hour after the first sample. Its expression
+// must then have been true for the time in `for`.
 func fires(t *testing.T, rule rulefmt.Rule, series string) bool {
 	t.Helper()
 	load := "load 1m\n"
@@ -157,10 +157,10 @@ func fires(t *testing.T, rule rulefmt.Rule, series string) bool {
 	return true
 }
 
-// exported are metrics that are not ours, with who has them.
+// exported are metrics of libraries, with the library.
 var exported = map[string]string{"leader_election_master_status": "controller-runtime"}
 
-func TestEachAlertIsMadeOfDocumentedMetricsAndSaysWhatToDo(t *testing.T) {
+func TestEachAlertUsesDocumentedMetricsAndHasARunbook(t *testing.T) {
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestEachAlertIsMadeOfDocumentedMetricsAndSaysWhatToDo(t *testing.T) {
 	for name, rule := range rules(t) {
 		metrics := metric.FindAllString(rule.Expr, -1)
 		if len(metrics) == 0 {
-			t.Errorf("%s asks for no metric", name)
+			t.Errorf("the expression of %s contains no metric", name)
 		}
 		for _, m := range metrics {
 			if exported[m] == "" && !strings.Contains(text, "\n| `"+m+"` |") {

@@ -1,4 +1,3 @@
-// Package alerts holds the test of config/monitoring/alerts.yaml, by Prometheus' own
-// parser and engine. It is a module of its own, for these bring along a cloud's worth of
-// dependencies.
+// Package alerts tests config/monitoring/alerts.yaml with Prometheus' own parser and
+// engine. It is a separate module because of their many dependencies.
 package alerts

@@ -1,5 +1,5 @@
-// Package bench measures the operator on a real API server, in Go's benchmark
-// format. It holds benchmarks only: `go test ./...` runs none of them, `make
-// bench` does. How fast feed and match are by themselves is measured beside
-// package pipeline; what was measured stands in docs/benchmarks.md.
+// Package bench measures the operator on a real API server, in Go's benchmark format. It
+// contains only benchmarks: `make bench` runs them, `go test ./...` does not. Package
+// pipeline has benchmarks of the event source and of matching alone. The results are in
+// docs/benchmarks.md. Metrics call the program to compare with the floor.
 package bench

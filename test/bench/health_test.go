@@ -27,37 +27,37 @@ import (
 )
 
 const (
-	// checkedPods are checked, of which every hangingOneIn-th never answers.
+	// checkedPods is the number of pods. One in hangingOneIn never answers.
 	checkedPods, shortCheckedPods = 5000, 500
 	hangingOneIn                  = 100
 	checkPeriod                   = 10 * time.Second
-	// checksMeasured is for how long, which is some periods: the least late of a pod's
-	// checks is the measure of the others.
+	// checksMeasured is the time of the measurement. It covers several periods, because
+	// lateness is relative to the least late check of a pod.
 	checksMeasured, shortChecksMeasured = 60 * time.Second, 30 * time.Second
-	// checksAtOnce is how many the controller of AppServices has made at once.
+	// checksAtOnce is the limit of parallel checks in the controller of AppServices.
 	checksAtOnce = 512
-	// latenessLimit is how late all but one in a hundred checks may begin.
+	// latenessLimit is the limit for the lateness of 99% of the checks.
 	latenessLimit = time.Second
-	// coresLimit is how much of the machine the checks may take.
+	// coresLimit is the limit for the CPU time of the checks, in cores.
 	coresLimit = 1.0
 )
 
-// BenchmarkHealthChecks measures what it takes to check 5,000 pods every ten seconds
-// over HTTP, of which 1% accept the question and never answer: the pool and the checks
-// of the operator, in the benchmark's process, with servers beside them over loopback
-// that play the pods. What these cost is in the figures.
+// BenchmarkHealthChecks measures the cost of checking 5,000 pods over HTTP every ten
+// seconds. 1% of them accept the request and never answer. The operator's pool and checker
+// run in the process of the benchmark. So do the servers that stand in for pods, whose cost
+// is part of the result.
 func BenchmarkHealthChecks(b *testing.B) {
 	pods, measured := checkedPods, checksMeasured
 	if testing.Short() {
 		pods, measured = shortCheckedPods, shortChecksMeasured
 	}
 	for b.Loop() {
-		w := newWard(b, pods)
+		h := newHealthBench(b, pods)
 		ctx, stop := context.WithCancel(b.Context())
 		ended := make(chan error, 1)
 		before := memoryOf(b, os.Getpid())
-		w.admit(b)
-		go func() { ended <- w.pool.Start(ctx) }()
+		h.addChecks(b)
+		go func() { ended <- h.pool.Start(ctx) }()
 		time.Sleep(checkPeriod) // until each has been checked
 		used, began := cpuTime(b), time.Now()
 		time.Sleep(measured)
@@ -65,33 +65,34 @@ func BenchmarkHealthChecks(b *testing.B) {
 		after := memoryOf(b, os.Getpid())
 		stop()
 		must(b, <-ended)
-		w.report(b, cores, after.resident-before.resident)
+		h.report(b, cores, after.resident-before.resident)
 	}
 }
 
-// ward is where pods are checked.
-type ward struct {
+// healthBench contains the pods and the results of their checks.
+type healthBench struct {
 	pods    []*corev1.Pod
 	checker *healthcheck.Checker
 	pool    *probe.Pool[health.Observation]
 
 	mu sync.Mutex
-	// begun are the times at which the checks of a pod began; outcomes what came of all.
+	// begun contains the start times of the checks of each pod, outcomes the number of each
+	// outcome.
 	begun    map[types.UID][]time.Time
 	outcomes map[outcome]int
 }
 
-// outcome is what a check came to, of a pod that hangs or not.
+// outcome is the result of a check, and whether the pod hangs.
 type outcome struct {
-	hangs bool
-	came  health.Outcome
+	hangs  bool
+	result health.Outcome
 }
 
-func newWard(b *testing.B, n int) *ward {
+func newHealthBench(b *testing.B, n int) *healthBench {
 	b.Helper()
-	w := &ward{begun: map[types.UID][]time.Time{}, outcomes: map[outcome]int{}}
+	h := &healthBench{begun: map[types.UID][]time.Time{}, outcomes: map[outcome]int{}}
 	for i := range n {
-		w.pods = append(w.pods, newCheckedPod(i))
+		h.pods = append(h.pods, newCheckedPod(i))
 	}
 	answers := serve(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 	hangs := serve(b, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -107,13 +108,13 @@ func newWard(b *testing.B, n int) *ward {
 		return new(net.Dialer).DialContext(ctx, network, to)
 	}
 	var err error
-	w.checker, err = healthcheck.New(clock.RealClock{}, &rest.Config{Host: "http://unused.invalid"}, nil, dial)
+	h.checker, err = healthcheck.New(clock.RealClock{}, &rest.Config{Host: "http://unused.invalid"}, nil, dial)
 	must(b, err)
-	w.pool = probe.NewPool(checksAtOnce, clock.RealClock{}, w.note)
-	return w
+	h.pool = probe.NewPool(checksAtOnce, clock.RealClock{}, h.record)
+	return h
 }
 
-// newCheckedPod is a pod whose address tells its number.
+// newCheckedPod returns a pod whose address contains its number.
 func newCheckedPod(i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint(i))},
@@ -123,7 +124,7 @@ func newCheckedPod(i int) *corev1.Pod {
 
 func isHanging(i int) bool { return i%hangingOneIn == 0 }
 
-// serve returns the address of a server.
+// serve starts a server and returns its address.
 func serve(b *testing.B, handle http.HandlerFunc) string {
 	b.Helper()
 	server := httptest.NewServer(handle)
@@ -131,48 +132,48 @@ func serve(b *testing.B, handle http.HandlerFunc) string {
 	return server.Listener.Addr().String()
 }
 
-// admit has all pods checked.
-func (w *ward) admit(b *testing.B) {
+// addChecks adds a check of each pod to the pool.
+func (h *healthBench) addChecks(b *testing.B) {
 	b.Helper()
 	spec := &v1alpha1.HealthCheck{
 		HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}, TimeoutSeconds: 1,
 	}
-	for _, pod := range w.pods {
+	for _, pod := range h.pods {
 		check, err := healthcheck.For(spec, pod)
 		must(b, err)
-		w.pool.Put(probe.Check[health.Observation]{
+		h.pool.Put(probe.Check[health.Observation]{
 			Key: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, PodUID: pod.UID,
 			Period: checkPeriod, Timeout: check.Limit(),
 			Run: func(ctx context.Context) health.Observation {
-				w.begin(pod.UID, time.Now())
-				return w.checker.Run(ctx, check)
+				h.begin(pod.UID, time.Now())
+				return h.checker.Run(ctx, check)
 			},
-			Overdue: func() health.Observation { return w.checker.Overdue(check) },
+			Overdue: func() health.Observation { return h.checker.Overdue(check) },
 		})
 	}
 }
 
-func (w *ward) begin(pod types.UID, at time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.begun[pod] = append(w.begun[pod], at)
+func (h *healthBench) begin(pod types.UID, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.begun[pod] = append(h.begun[pod], at)
 }
 
-// note is what the pool reports to.
-func (w *ward) note(_ context.Context, _ types.NamespacedName, pod types.UID, o health.Observation) {
+// record receives the results from the pool.
+func (h *healthBench) record(_ context.Context, _ types.NamespacedName, pod types.UID, o health.Observation) {
 	var i int
 	_, _ = fmt.Sscan(string(pod), &i)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.outcomes[outcome{isHanging(i), o.Outcome}]++
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outcomes[outcome{isHanging(i), o.Outcome}]++
 }
 
-// lateness is by how much checks began later than the least late of their pod, in
-// order, and how many were left out.
-func (w *ward) lateness() (late []time.Duration, missed int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, begun := range w.begun {
+// lateness returns the lateness of all checks in ascending order, and the number of checks
+// that were skipped. Lateness is relative to the least late check of the pod.
+func (h *healthBench) lateness() (late []time.Duration, missed int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, begun := range h.begun {
 		var ofPod []time.Duration
 		last := 0
 		for _, at := range begun {
@@ -190,15 +191,15 @@ func (w *ward) lateness() (late []time.Duration, missed int) {
 	return late, missed
 }
 
-// report fails beyond the limits, and for a pod that is not seen to hang.
-func (w *ward) report(b *testing.B, cores float64, grown int64) {
+// report reports the metrics. It fails beyond the limits, and if a hanging pod has passed.
+func (h *healthBench) report(b *testing.B, cores float64, grown int64) {
 	b.Helper()
-	late, missed := w.lateness()
-	if len(w.begun) != len(w.pods) || w.outcomes[outcome{true, health.Passed}] > 0 {
-		b.Fatalf("%d of %d pods were checked: %v", len(w.begun), len(w.pods), w.outcomes)
+	late, missed := h.lateness()
+	if len(h.begun) != len(h.pods) || h.outcomes[outcome{true, health.Passed}] > 0 {
+		b.Fatalf("%d of %d pods were checked, or hanging pods passed: %v", len(h.begun), len(h.pods), h.outcomes)
 	}
 	p99 := late[len(late)*99/100]
-	b.Logf("%d checks, %d left out; what they came to: %v", len(late), missed, w.outcomes)
+	b.Logf("%d checks, %d skipped; outcomes: %v", len(late), missed, h.outcomes)
 	b.ReportMetric(cores, "cores")
 	b.ReportMetric(coresLimit, "limit-cores")
 	b.ReportMetric(milliseconds(late[len(late)/2]), "p50-late-ms")
@@ -209,11 +210,11 @@ func (w *ward) report(b *testing.B, cores float64, grown int64) {
 	b.ReportMetric(float64(grown)/(1<<20), "MB")
 	b.ReportMetric(0, "ns/op")
 	if p99 > latenessLimit || cores > coresLimit {
-		b.Errorf("one check in a hundred begins %v late, and they take %.2f cores: beyond the limits of %v and %v", p99, cores, latenessLimit, coresLimit)
+		b.Errorf("p99 of the lateness is %v and checks use %.2f cores, want at most %v and %v", p99, cores, latenessLimit, coresLimit)
 	}
 }
 
-// cpuTime is what the process has had of the machine's cores.
+// cpuTime returns the CPU time of this process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -24,27 +24,27 @@ import (
 )
 
 const (
-	// floorWriters is how many requests the floor has under way.
-	floorWriters = 8
-	// fanOutLimit is how many times as long as the floor the operator may take.
+	// baselineWriters is the number of parallel requests of the baseline.
+	baselineWriters = 8
+	// fanOutLimit is the limit for the operator's time, as a multiple of the baseline's.
 	fanOutLimit = 2.0
-	// newcomers are how many namespaces are created to see how fast they are served.
+	// newcomers is the number of namespaces that are created later, to measure the time until
+	// each has a copy.
 	newcomers = 200
-	// bystanders are Secrets that are not shared, bystanderMemory how much more the
-	// operator may occupy because of them, in bytes.
+	// bystanders is the number of Secrets that are not shared. bystanderMemory is the limit
+	// for the memory that they cost, in bytes.
 	bystanders      = 5000
 	bystanderSize   = 20 << 10
 	bystanderMemory = 10 << 20
-	// sharedType is that of the Secrets that are shared.
+	// sharedType is the type of shared Secrets.
 	sharedType = "bench.bongsu.io/shared"
 )
 
-// BenchmarkSecretFanOut measures how long it takes until one Secret that is created,
-// or changed, is in 1,000 and in 5,000 namespaces, beside a program that does nothing
-// but create, or update, those Secrets: 8 requests at a time, through the same kind
-// of client. For both, time ends when a watch has told of the last one. The operator,
-// a process of its own, may take twice as long. It also measures how long a namespace
-// that is created has to wait for its copy.
+// BenchmarkSecretFanOut measures the time from the creation or change of one Secret until
+// its copies are in 1,000 and in 5,000 namespaces. The baseline is a program that only
+// creates or updates those Secrets, with 8 parallel requests and the same client. The time
+// ends when a watch has received the last copy. The operator, a separate process, may take
+// twice as long. The benchmark also measures how long a new namespace waits for its copy.
 func BenchmarkSecretFanOut(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("namespaces=%d", n), func(b *testing.B) {
@@ -62,7 +62,7 @@ func BenchmarkSecretFanOut(b *testing.B) {
 // fanOut is a cluster with namespaces, an operator and a rule.
 type fanOut struct {
 	*cluster.Cluster
-	client     client.Client // the operator's kind, with its rights
+	client     client.Client // configured like the operator's, with its permissions
 	source     string
 	namespaces []string
 	seen       *sightings
@@ -92,18 +92,18 @@ func target(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"bench": "target"}}}
 }
 
-// awaitRule returns when the operator knows that there is nothing to share yet.
+// awaitRule waits until the operator reports that the source does not exist yet.
 func awaitRule(b *testing.B, c *cluster.Cluster) {
 	b.Helper()
-	await(b, "the operator is at work", func() bool {
+	await(b, "the operator is ready", func() bool {
 		var rule v1alpha1.ClusterSecretShare
 		must(b, c.Client.Get(b.Context(), client.ObjectKey{Name: "bench"}, &rule))
 		ready := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady)
-		return ready != nil && ready.Reason == v1alpha1.ReasonSourceNotFound && readMirror(b, c).Position > 0
+		return ready != nil && ready.Reason == v1alpha1.ReasonSourceNotFound && readCheckpoint(b, c).Position > 0
 	})
 }
 
-// each does something for all names, so many at a time.
+// each calls do for all names, with a number of parallel writers.
 func each(b *testing.B, writers int, names []string, do func(name string) error) {
 	b.Helper()
 	var group errgroup.Group
@@ -114,32 +114,32 @@ func each(b *testing.B, writers int, names []string, do func(name string) error)
 	must(b, group.Wait())
 }
 
-// compare has rounds of the floor and of the operator, one after the other. do
-// returns how to have the Secrets of a round written by either.
-func (f *fanOut) compare(b *testing.B, rounds int, do func(b *testing.B, round int) (floor, operator func())) {
+// compare measures the baseline and the operator in alternation, for several rounds. do
+// returns the functions that start to write the Secrets of a round.
+func (f *fanOut) compare(b *testing.B, rounds int, do func(b *testing.B, round int) (baseline, operator func())) {
 	b.Helper()
 	for b.Loop() {
-		var floor, operator time.Duration
+		var baseline, operator time.Duration
 		for round := range rounds {
-			byFloor, byOperator := do(b, round)
-			floor += f.timed(b, fmt.Sprint("floor-", round), byFloor)
+			byBaseline, byOperator := do(b, round)
+			baseline += f.timed(b, fmt.Sprint("floor-", round), byBaseline)
 			operator += f.timed(b, fmt.Sprint("shared-", round), byOperator)
 		}
 		n := float64(len(f.namespaces) * rounds)
-		ratio := operator.Seconds() / floor.Seconds()
+		ratio := operator.Seconds() / baseline.Seconds()
 		b.ReportMetric(n/operator.Seconds(), "copies/s")
-		b.ReportMetric(n/floor.Seconds(), "floor/s")
+		b.ReportMetric(n/baseline.Seconds(), "floor/s")
 		b.ReportMetric(operator.Seconds()/float64(rounds), "s/fan-out")
 		b.ReportMetric(ratio, "times-floor")
 		b.ReportMetric(fanOutLimit, "limit")
 		b.ReportMetric(0, "ns/op")
 		if ratio > fanOutLimit {
-			b.Errorf("the operator takes %.2f times as long as the floor, beyond the limit of %v", ratio, fanOutLimit)
+			b.Errorf("the operator takes %.2f times as long as the baseline, want at most %v", ratio, fanOutLimit)
 		}
 	}
 }
 
-// timed is how long it takes until all Secrets of that name hold the next value.
+// timed returns the time until all Secrets of this name have the new value.
 func (f *fanOut) timed(b *testing.B, name string, begin func()) time.Duration {
 	b.Helper()
 	began := time.Now()
@@ -149,12 +149,12 @@ func (f *fanOut) timed(b *testing.B, name string, begin func()) time.Duration {
 	case at := <-done:
 		return at.Sub(began)
 	case <-time.After(patience):
-		b.Fatalf("%v have passed, and not all Secrets %s are there", patience, name)
+		b.Fatalf("not all Secrets %s are written after %v", name, patience)
 		return 0
 	}
 }
 
-// value is what Secrets hold in this benchmark.
+// value returns the value of Secrets in this benchmark.
 func value(b *testing.B) string { return b.Name() }
 
 func (f *fanOut) secret(b *testing.B, namespace, name string) *corev1.Secret {
@@ -164,33 +164,32 @@ func (f *fanOut) secret(b *testing.B, namespace, name string) *corev1.Secret {
 	}
 }
 
-func (f *fanOut) create(b *testing.B, round int) (floor, operator func()) {
-	floor = func() {
-		each(b, floorWriters, f.namespaces, func(namespace string) error {
+func (f *fanOut) create(b *testing.B, round int) (baseline, operator func()) {
+	baseline = func() {
+		each(b, baselineWriters, f.namespaces, func(namespace string) error {
 			return f.client.Create(b.Context(), f.secret(b, namespace, fmt.Sprint("floor-", round)))
 		})
 	}
-	return floor, func() {
+	return baseline, func() {
 		shared := f.secret(b, f.source, fmt.Sprint("shared-", round))
 		shared.Type = sharedType
 		must(b, f.Client.Create(b.Context(), shared))
 	}
 }
 
-// update is create for Secrets that there are. The floor knows them, as if it had
-// read them before.
-func (f *fanOut) update(b *testing.B, round int) (floor, operator func()) {
+// update is create for Secrets that exist. The baseline already knows their content.
+func (f *fanOut) update(b *testing.B, round int) (baseline, operator func()) {
 	b.Helper()
 	name := fmt.Sprint("floor-", round)
 	known := f.seen.objects(name)
-	floor = func() {
-		each(b, floorWriters, f.namespaces, func(namespace string) error {
+	baseline = func() {
+		each(b, baselineWriters, f.namespaces, func(namespace string) error {
 			secret := known[namespace].DeepCopy()
 			secret.Data = f.secret(b, namespace, name).Data
 			return f.client.Update(b.Context(), secret)
 		})
 	}
-	return floor, func() {
+	return baseline, func() {
 		var shared corev1.Secret
 		must(b, f.Client.Get(b.Context(), client.ObjectKey{Namespace: f.source, Name: fmt.Sprint("shared-", round)}, &shared))
 		shared.Data = f.secret(b, f.source, shared.Name).Data
@@ -198,8 +197,8 @@ func (f *fanOut) update(b *testing.B, round int) (floor, operator func()) {
 	}
 }
 
-// newNamespaces measures from before the request that creates a namespace until a
-// watch has told of its copy.
+// newNamespaces measures the time from the create request of a namespace until a watch
+// receives its copy.
 func (f *fanOut) newNamespaces(b *testing.B) {
 	for b.Loop() {
 		var took []time.Duration
@@ -215,7 +214,7 @@ func (f *fanOut) newNamespaces(b *testing.B) {
 			case at := <-served:
 				took = append(took, at.Sub(began))
 			case <-time.After(patience):
-				b.Fatalf("%v have passed, and namespace %s has no copy", patience, name)
+				b.Fatalf("namespace %s has no copy after %v", name, patience)
 			}
 			f.namespaces = append(f.namespaces, name)
 		}
@@ -227,24 +226,24 @@ func (f *fanOut) newNamespaces(b *testing.B) {
 	}
 }
 
-// sightings are what a watch tells of Secrets, sources aside.
+// sightings contains the Secrets that a watch has received, except for sources.
 type sightings struct {
 	source string
 
 	mu sync.Mutex
-	// secrets are by name and namespace.
+	// secrets contains them by name and namespace.
 	secrets map[string]map[string]*corev1.Secret
 	awaited *awaited
 }
 
-// awaited is for how many Secrets of a name to hold a value.
+// awaited describes a wait for a number of Secrets with a value.
 type awaited struct {
 	name, value string
 	left        int
 	done        chan time.Time
 }
 
-// watch begins to watch, for the length of the benchmark.
+// watch watches Secrets until the benchmark ends.
 func (s *sightings) watch(b *testing.B, c *cluster.Cluster) {
 	b.Helper()
 	secrets, err := cache.New(c.RESTConfig(), cache.Options{})
@@ -252,8 +251,8 @@ func (s *sightings) watch(b *testing.B, c *cluster.Cluster) {
 	informer, err := secrets.GetInformer(b.Context(), &corev1.Secret{}, cache.BlockUntilSynced(false))
 	must(b, err)
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { s.see(o.(*corev1.Secret)) },
-		UpdateFunc: func(_, o any) { s.see(o.(*corev1.Secret)) },
+		AddFunc:    func(o any) { s.observe(o.(*corev1.Secret)) },
+		UpdateFunc: func(_, o any) { s.observe(o.(*corev1.Secret)) },
 	})
 	must(b, err)
 	ctx, stop := context.WithCancel(b.Context())
@@ -266,11 +265,11 @@ func (s *sightings) watch(b *testing.B, c *cluster.Cluster) {
 		}
 	})
 	if !secrets.WaitForCacheSync(ctx) {
-		b.Fatal("the watch of Secrets does not begin")
+		b.Fatal("the watch of Secrets did not sync")
 	}
 }
 
-func (s *sightings) see(secret *corev1.Secret) {
+func (s *sightings) observe(secret *corev1.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if secret.Namespace == s.source {
@@ -288,12 +287,12 @@ func (s *sightings) see(secret *corev1.Secret) {
 	}
 }
 
-// holds tells whether a Secret is one of those, with the value.
+// holds reports whether a Secret has the name and the value.
 func (a *awaited) holds(secret *corev1.Secret) bool {
 	return secret != nil && secret.Name == a.name && string(secret.Data["value"]) == a.value
 }
 
-// await says when n Secrets of that name hold the value.
+// await returns a channel that reports when n Secrets of this name have the value.
 func (s *sightings) await(name, value string, n int) <-chan time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,17 +305,17 @@ func (s *sightings) await(name, value string, n int) <-chan time.Time {
 	return s.awaited.done
 }
 
-// objects returns the Secrets of a name, by namespace.
+// objects returns the Secrets with this name, by namespace.
 func (s *sightings) objects(name string) map[string]*corev1.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.secrets[name])
 }
 
-// BenchmarkSecretMemory measures what `bongsu manager` occupies when it has started
-// in a cluster where a Secret goes to 100 namespaces: with nothing else, and with
-// 5,000 Secrets of 20 KB that are none of its business, each of them once more in an
-// annotation of its own, as kubectl apply leaves it. They may cost 10 MB.
+// BenchmarkSecretMemory measures the memory of the operator after a start in a cluster
+// where a Secret has copies in 100 namespaces. It measures without other Secrets, and with
+// 5,000 Secrets of 20 KB that are not shared. Each also contains its data in an annotation,
+// as after kubectl apply. They may cost 10 MB.
 func BenchmarkSecretMemory(b *testing.B) {
 	c := cluster.Start(b)
 	source := c.Namespace(b, nil)
@@ -342,14 +341,14 @@ func BenchmarkSecretMemory(b *testing.B) {
 	}
 }
 
-// memoryAtWork is what an operator occupies that has just started and done all.
+// memoryAtWork returns the memory of an operator that has started and finished all work.
 func memoryAtWork(b *testing.B, c *cluster.Cluster, bongsu string) memory {
 	b.Helper()
-	former := readMirror(b, c)
+	former := readCheckpoint(b, c)
 	o := startOperator(b, c, bongsu, b.TempDir())
 	defer o.stop(b)
-	await(b, "the operator is at work", func() bool {
-		now := readMirror(b, c)
+	await(b, "the operator is ready", func() bool {
+		now := readCheckpoint(b, c)
 		var rule v1alpha1.ClusterSecretShare
 		must(b, c.Client.Get(b.Context(), client.ObjectKey{Name: "bench"}, &rule))
 		return now.Epoch != former.Epoch && now.Position > 0 && rule.Status.Synced == teams
@@ -368,7 +367,7 @@ func reportBystanders(b *testing.B, now, without memory) {
 	b.ReportMetric(megabytes(bystanderMemory), "limit-MB")
 	b.ReportMetric(0, "ns/op")
 	if more > bystanderMemory {
-		b.Errorf("%.0f MB more are resident, beyond the limit of %.0f MB", megabytes(more), megabytes(bystanderMemory))
+		b.Errorf("%.0f MB more are resident, want at most %.0f MB", megabytes(more), megabytes(bystanderMemory))
 	}
 }
 

@@ -1,10 +1,12 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -24,11 +28,11 @@ import (
 )
 
 const (
-	// broughtUpApps are the apps that are brought up through kills.
-	broughtUpApps = 50
-	// served has an app have a Service.
+	// startedApps is the number of apps that start during kills.
+	startedApps = 50
+	// served is a spec with a Service.
 	served = "size: 2\nports: [{name: http, containerPort: 8080}]\n"
-	// byJob is a backup whose pod is the test's.
+	// byJob is a backup by a Job whose pod the test controls.
 	byJob = `
 backup:
   jobTemplate:
@@ -39,7 +43,7 @@ backup:
 `
 )
 
-// appParts are all kinds that apps are made of, and those first that the operator makes.
+// appParts are all kinds of an app's children. The operator creates the first two itself.
 var appParts = []child{
 	{"", func() client.ObjectList { return &appsv1.DeploymentList{} }},
 	{"", func() client.ObjectList { return &corev1.ServiceList{} }},
@@ -47,16 +51,16 @@ var appParts = []child{
 	{"", func() client.ObjectList { return &corev1.PodList{} }},
 }
 
-// apps are the AppServices of a namespace in a world.
+// apps are the AppServices of a namespace in a simulation.
 type apps struct {
-	*world
+	*simulation
 	namespace string
 }
 
 func newApps(t *testing.T) *apps {
 	t.Helper()
-	w := newWorld(t)
-	return &apps{world: w, namespace: w.newNamespace()}
+	w := newSimulation(t)
+	return &apps{simulation: w, namespace: w.newNamespace()}
 }
 
 func appName(i int) string { return fmt.Sprintf("app-%03d", i) }
@@ -84,22 +88,26 @@ func (a *apps) all() []v1alpha1.AppService {
 	return list.Items
 }
 
-// awaitReady returns when all AppServices are.
+// awaitReady waits until all AppServices are ready.
 func (a *apps) awaitReady() {
 	a.t.Helper()
-	left := func() int {
-		return len(slices.DeleteFunc(a.all(), func(app v1alpha1.AppService) bool {
-			return meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) && app.Status.ObservedGeneration == app.Generation
-		}))
+	notReady := func() []string {
+		var names []string
+		for _, app := range a.all() {
+			if !meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) || app.Status.ObservedGeneration != app.Generation {
+				names = append(names, app.Name+": "+cluster.Reason(&app))
+			}
+		}
+		return names
 	}
-	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
-		a.t.Fatalf("not all are ready: %v", err)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(notReady()) }); err != nil {
+		a.t.Fatalf("AppServices that are not ready, with their reasons: %v: %q", err, head(notReady()))
 	}
 }
 
-// amiss lists parts that are of no AppService, and AppServices that have not exactly
-// what they should.
-func (a *apps) amiss() []string {
+// problems returns children without an AppService, and AppServices with a wrong number of
+// children.
+func (a *apps) problems() []string {
 	a.t.Helper()
 	existing := map[string]v1alpha1.AppService{}
 	for _, app := range a.all() {
@@ -107,13 +115,13 @@ func (a *apps) amiss() []string {
 	}
 	var found []string
 	for _, part := range appParts {
-		of := map[string]int{}
+		count := map[string]int{}
 		for _, o := range a.childrenOf(a.namespace, part) {
 			name := o.GetLabels()[v1alpha1.LabelAppService]
-			of[name]++
+			count[name]++
 			uid, isMarked := o.GetAnnotations()[v1alpha1.AnnotationOwnerUID]
 			if app, exists := existing[name]; !exists || isMarked && uid != string(app.UID) {
-				found = append(found, fmt.Sprintf("%T %s is of nobody", o, o.GetName()))
+				found = append(found, fmt.Sprintf("%T %s has no owner", o, o.GetName()))
 			}
 		}
 		for name, app := range existing {
@@ -121,48 +129,48 @@ func (a *apps) amiss() []string {
 			if _, arePods := part.list().(*corev1.PodList); arePods {
 				want = int(app.Spec.Size)
 			}
-			if of[name] != want {
-				found = append(found, fmt.Sprintf("%s has %d of %T, want %d", name, of[name], part.list(), want))
+			if count[name] != want {
+				found = append(found, fmt.Sprintf("%s has %d children of type %T, want %d", name, count[name], part.list(), want))
 			}
 		}
 	}
 	return found
 }
 
-func TestKillsWhileAppsAreBroughtUpLeaveOneOfEachPart(t *testing.T) {
+func TestKillsWhileAppsStartLeaveOneOfEachChild(t *testing.T) {
 	a := newApps(t)
-	m := newManager(a.stage)
-	m.startAtWork()
-	const perRound = broughtUpApps / kills
-	var amid []string
+	m := newManager(a.fixture)
+	m.startReady()
+	const perRound = startedApps / kills
+	var createdAtKill []string
 	for round := range kills {
-		// Killed when it has made some, but as a rule not all, of one kind.
+		// Kill the operator when it has created some objects of one kind, usually not all.
 		kind := appParts[round%2]
 		before := len(a.childrenOf(a.namespace, kind))
 		more := rand.IntN(perRound)
 		a.each(round*perRound, (round+1)*perRound, func(i int) error {
-			// What an app with a backup is made of is nobody's child.
+			// The children of an app with a backup have no owner reference.
 			return a.createApp(i, served+[]string{byJob, ""}[i%2])
 		})
 		a.g.Eventually(func() int { return len(a.childrenOf(a.namespace, kind)) - before }).
 			WithTimeout(patience).WithPolling(2 * time.Millisecond).Should(gomega.BeNumerically(">=", more))
 		m.kill()
-		amid = append(amid, fmt.Sprint(len(a.childrenOf(a.namespace, kind))-before))
-		if first := round * perRound; round%3 == 0 { // while nobody looks
+		createdAtKill = append(createdAtKill, fmt.Sprint(len(a.childrenOf(a.namespace, kind))-before))
+		if first := round * perRound; round%3 == 0 { // while the operator is down
 			a.deleteApp(first+1-first%2, metav1.DeletePropagationBackground)
 		}
 		m.start()
 	}
 	a.awaitReady()
-	a.g.Eventually(a.amiss).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
-	a.t.Attr("summary", fmt.Sprintf("%d apps through %d kills, after %s of one kind of part; one of each part, no orphan",
-		len(a.all()), len(m.killed), strings.Join(amid, " ")))
+	a.g.Eventually(a.problems).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
+	a.t.Attr("summary", fmt.Sprintf("%d apps through %d kills, after %s children of one kind; one of each child, no orphan",
+		len(a.all()), len(m.killed), strings.Join(createdAtKill, " ")))
 }
 
-func TestKillsDuringBackupsMakeOneJobEachAndRemoveNothingBefore(t *testing.T) {
+func TestKillsDuringBackupsCreateOneJobEachAndDeleteNothingBeforeItCompletes(t *testing.T) {
 	a := newApps(t)
-	m := newManager(a.stage)
-	m.startAtWork()
+	m := newManager(a.fixture)
+	m.startReady()
 	a.each(0, kills, func(i int) error { return a.createApp(i, served+byJob) })
 	a.awaitReady()
 	jobs := map[string]string{}
@@ -177,7 +185,7 @@ func TestKillsDuringBackupsMakeOneJobEachAndRemoveNothingBefore(t *testing.T) {
 			ended[name] = true
 		}
 	}
-	// What has happened when the operator is killed.
+	// The moments at which the operator is killed.
 	moments := []func(name string){
 		func(string) {},
 		func(name string) { a.awaitHistory(func() bool { return h.countJobs(name) > 0 }) },
@@ -192,7 +200,7 @@ func TestKillsDuringBackupsMakeOneJobEachAndRemoveNothingBefore(t *testing.T) {
 		moments[moment](appName(i))
 		m.kill()
 		if moment == 2 {
-			end(appName(i)) // while nobody looks
+			end(appName(i)) // while the operator is down
 		}
 		m.start()
 	}
@@ -205,11 +213,11 @@ func TestKillsDuringBackupsMakeOneJobEachAndRemoveNothingBefore(t *testing.T) {
 		h.assertBackedUpFirst(t, appName(i))
 		created += h.countJobs(appName(i))
 	}
-	a.assertToldOnce()
-	a.t.Attr("summary", fmt.Sprintf("%d deletions through %d kills: %d Jobs, nothing removed before its Job was complete, nothing left", kills, len(m.killed), created))
+	a.assertReportedOnce()
+	a.t.Attr("summary", fmt.Sprintf("%d deletions through %d kills: %d Jobs, nothing deleted before its Job was complete, nothing left", kills, len(m.killed), created))
 }
 
-// endJob has the Job's pod succeed.
+// endJob sets the phase of the Job's pod to Succeeded.
 func (a *apps) endJob(name string) {
 	a.t.Helper()
 	a.g.Eventually(func(g gomega.Gomega) {
@@ -235,34 +243,158 @@ func (a *apps) awaitHistory(holds func() bool) {
 	a.g.Eventually(holds).WithTimeout(patience).WithPolling(2 * time.Millisecond).Should(gomega.BeTrue())
 }
 
-// awaitGone returns when no AppService is left, nor anything that one is made of.
+// awaitGone waits until all AppServices and their children are deleted.
 func (a *apps) awaitGone(h *history) {
 	a.t.Helper()
 	left := func() int { return len(a.all()) + h.countLeft() }
 	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
-		a.t.Fatalf("not all is gone: %v", err)
+		a.t.Fatalf("not all AppServices and children are deleted: %v", err)
 	}
 }
 
-// assertToldOnce fails unless the end of each backup and deletion was told in one Event,
-// and its beginning in one at most: who was killed may have seen nothing but its end.
-func (a *apps) assertToldOnce() {
+// assertReportedOnce checks that one Event reports the end of each backup and each deletion. At
+// most one reports the start, which an operator that was killed may have missed.
+func (a *apps) assertReportedOnce() {
 	a.t.Helper()
 	var events eventsv1.EventList
 	if err := a.Client.List(a.t.Context(), &events, client.InNamespace(a.namespace)); err != nil {
 		a.t.Fatal(err)
 	}
-	told := map[string]int{}
+	reported := map[string]int{}
 	for i := range events.Items {
 		e := &events.Items[i]
-		told[e.Reason+" "+e.Regarding.Name]++
+		reported[e.Reason+" "+e.Regarding.Name]++
 	}
 	for i := range kills {
 		for _, reason := range []string{v1alpha1.ReasonBackupStarted, v1alpha1.ReasonBackupSucceeded, v1alpha1.ReasonCleanupComplete} {
-			n := told[reason+" "+appName(i)]
+			n := reported[reason+" "+appName(i)]
 			if n > 1 || n == 0 && reason != v1alpha1.ReasonBackupStarted {
-				a.t.Errorf("%s of %s was told %d times", reason, appName(i), n)
+				a.t.Errorf("got %d Events %s on %s, want 1", n, reason, appName(i))
 			}
 		}
+	}
+}
+
+// history contains what watches have shown of Jobs and of the children of apps, by app.
+type history struct {
+	mu   sync.Mutex
+	jobs map[string]map[types.UID]bool
+	// completed is the position at which a Job was complete. removed is the position at which
+	// the first child was deleted. Positions are resourceVersions, comparable for all kinds.
+	completed, removed map[string]uint64
+	// left contains the children that exist.
+	left map[types.UID]bool
+}
+
+// watchHistory watches Jobs and children until the test ends.
+func (a *apps) watchHistory() *history {
+	a.t.Helper()
+	h := &history{
+		jobs: map[string]map[types.UID]bool{}, completed: map[string]uint64{}, removed: map[string]uint64{}, left: map[types.UID]bool{},
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var readers sync.WaitGroup
+	a.t.Cleanup(func() { stop(); readers.Wait() })
+	jobs := child{"", func() client.ObjectList { return &batchv1.JobList{} }}
+	for _, kind := range append([]child{jobs}, appParts...) {
+		w, err := a.Client.Watch(ctx, kind.list(), client.InNamespace(a.namespace), client.HasLabels{v1alpha1.LabelAppService})
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		readers.Go(func() { h.read(ctx, a.t, w) })
+	}
+	return h
+}
+
+// read records the events of a watch until the context ends.
+func (h *history) read(ctx context.Context, t *testing.T, w watch.Interface) {
+	for e := range w.ResultChan() {
+		if ctx.Err() != nil {
+			return
+		}
+		h.record(t, e)
+	}
+	if ctx.Err() == nil {
+		t.Error("a watch ended early")
+	}
+}
+
+func (h *history) record(t *testing.T, e watch.Event) {
+	o, isObject := e.Object.(client.Object)
+	if !isObject {
+		t.Errorf("got watch event %v with %v, want an object", e.Type, e.Object)
+		return
+	}
+	position, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		t.Error(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if job, isJob := o.(*batchv1.Job); isJob {
+		h.recordJob(job, position)
+		return
+	}
+	h.left[o.GetUID()] = true
+	if e.Type == watch.Deleted {
+		delete(h.left, o.GetUID())
+	}
+	if e.Type == watch.Deleted || !o.GetDeletionTimestamp().IsZero() {
+		first(h.removed, o, position)
+	}
+}
+
+// recordJob records a Job. The caller holds h.mu.
+func (h *history) recordJob(job *batchv1.Job, position uint64) {
+	app := job.Labels[v1alpha1.LabelAppService]
+	if h.jobs[app] == nil {
+		h.jobs[app] = map[types.UID]bool{}
+	}
+	h.jobs[app][job.UID] = true
+	for _, c := range job.Status.Conditions {
+		if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue {
+			first(h.completed, job, position)
+		}
+	}
+}
+
+// first keeps the lowest position of an app.
+func first(positions map[string]uint64, o client.Object, position uint64) {
+	app := o.GetLabels()[v1alpha1.LabelAppService]
+	if known, ok := positions[app]; !ok || position < known {
+		positions[app] = position
+	}
+}
+
+func (h *history) countJobs(app string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.jobs[app])
+}
+
+func (h *history) countLeft() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.left)
+}
+
+func (h *history) isRemoved(app string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.removed[app] > 0
+}
+
+// assertBackedUpFirst checks that an app had one Job, and that no child was deleted before the
+// Job was complete.
+func (h *history) assertBackedUpFirst(t *testing.T, app string) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.jobs[app]); n != 1 {
+		t.Errorf("%s had %d Jobs, want 1", app, n)
+	}
+	completed, removed := h.completed[app], h.removed[app]
+	if completed == 0 || removed < completed {
+		t.Errorf("%s: Job complete at position %d, first child deleted at %d, want them in this order", app, completed, removed)
 	}
 }

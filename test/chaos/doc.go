@@ -1,8 +1,7 @@
-// Package chaos proves what is promised of delivery where it is hard to keep: real
-// `bongsu manager` processes, on a real API server and with real HTTP servers, are
-// killed amid floods of Events, lose their disks, their API server and its memory.
+// Package chaos tests the guarantees of docs/guarantees.md under failures. Real operator
+// processes work on a real API server with real HTTP servers. They are killed during floods
+// of Events, and lose their disks, their API server or its data.
 //
-// The package contains only tests. Those that count report in one line how often a
-// process was killed, and what was lost and repeated: `make test-e2e` shows these lines
-// at its end.
+// The package contains only tests. Many of them report a summary of one line: the number of
+// kills, and what was lost and repeated. `make test-e2e` prints these lines at its end.
 package chaos

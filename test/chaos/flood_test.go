@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reason of all Events of a flood.
+// reason is the reason of all Events of a flood.
 const reason = "Flood"
 
-// writers create Events side by side.
+// writers is the number of parallel writers of a flood.
 const writers = 8
 
 // flood creates Events until it is stopped.
 type flood struct {
-	stage   *stage
+	fixture *fixture
 	limiter *rate.Limiter
 	stop    context.CancelFunc
 	writers sync.WaitGroup
@@ -36,25 +36,24 @@ type flood struct {
 	err     error
 }
 
-// positions are the resourceVersions of all Events of floods, by name.
+// positions contains the resourceVersions of all Events of floods, by name.
 var positions sync.Map
 
-// burst creates n Events as fast as the API server takes them, and returns what
-// receivers are expected to call them.
-func (s *stage) burst(n int) []string {
+// burst creates n Events as fast as the API server accepts them. It returns the names by which
+// receivers identify them.
+func (s *fixture) burst(n int) []string {
 	s.t.Helper()
 	return s.flood(rate.Inf, n).wait()
 }
 
-// burstUntil creates Events until something holds, and returns what receivers are
-// expected to call them. It gives up by their number: how long so many take is the
-// machine's affair.
-func (s *stage) burstUntil(holds func() bool) []string {
+// burstUntil creates Events until holds returns true, and returns their names. Its limit is a
+// number of Events, not a time, because the machine may be slow.
+func (s *fixture) burstUntil(holds func() bool) []string {
 	s.t.Helper()
 	var created []string
 	for len(created) < 30_000 {
 		created = append(created, s.burst(100)...)
-		// The manager is given the time to follow.
+		// Give the manager time to handle them.
 		for range 20 {
 			if holds() {
 				return created
@@ -62,19 +61,19 @@ func (s *stage) burstUntil(holds func() bool) []string {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	s.t.Fatalf("what was waited for did not happen while %d Events came", len(created))
+	s.t.Fatalf("the condition is not true after %d Events", len(created))
 	return nil
 }
 
-// pour creates so many Events a second until it is stopped.
-func (s *stage) pour(perSecond rate.Limit) *flood { return s.flood(perSecond, 0) }
+// floodAt creates Events at this rate until it is stopped.
+func (s *fixture) floodAt(perSecond rate.Limit) *flood { return s.flood(perSecond, 0) }
 
 var floods = 0
 
-func (s *stage) flood(perSecond rate.Limit, atMost int) *flood {
+func (s *fixture) flood(perSecond rate.Limit, atMost int) *flood {
 	floods++
 	ctx, stop := context.WithCancel(s.t.Context())
-	f := &flood{stage: s, limiter: rate.NewLimiter(perSecond, 1), stop: stop, atMost: atMost}
+	f := &flood{fixture: s, limiter: rate.NewLimiter(perSecond, 1), stop: stop, atMost: atMost}
 	prefix := fmt.Sprintf("flood-%d", floods)
 	for range writers {
 		f.writers.Go(func() {
@@ -101,19 +100,19 @@ func (f *flood) next() (n int, more bool) {
 	return f.begun, true
 }
 
-// create creates an Event, however long the API server is away.
+// create creates an Event. It retries while the API server is not available.
 func (f *flood) create(name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	event := newEvent(f.stage.namespace, name)
-	if f.stage.regarding != nil {
-		event.Regarding.Name = f.stage.regarding(name)
+	event := newEvent(f.fixture.namespace, name)
+	if f.fixture.regarding != nil {
+		event.Regarding.Name = f.fixture.regarding(name)
 	}
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		event.ResourceVersion = ""
-		err := f.stage.Client.Create(ctx, event)
-		if apierrors.IsAlreadyExists(err) { // the answer to a former attempt was lost
-			err = f.stage.Client.Get(ctx, client.ObjectKeyFromObject(event), event)
+		err := f.fixture.Client.Create(ctx, event)
+		if apierrors.IsAlreadyExists(err) { // the response to an earlier attempt was lost
+			err = f.fixture.Client.Get(ctx, client.ObjectKeyFromObject(event), event)
 		}
 		return err == nil, nil
 	})
@@ -140,18 +139,18 @@ func newEvent(namespace, name string) *eventsv1.Event {
 	}
 }
 
-// end stops the flood and returns what it created.
+// end stops the flood and returns the names of its Events.
 func (f *flood) end() []string {
-	f.stage.t.Helper()
+	f.fixture.t.Helper()
 	f.stop()
 	return f.wait()
 }
 
 func (f *flood) wait() []string {
-	f.stage.t.Helper()
+	f.fixture.t.Helper()
 	f.writers.Wait()
 	if f.err != nil {
-		f.stage.t.Fatal(f.err)
+		f.fixture.t.Fatal(f.err)
 	}
 	return f.created
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// bongsuEnv makes the test binary the program bongsu.
+// bongsuEnv makes the test binary run as bongsu.
 const bongsuEnv = "BONGSU_CHAOS_RUN"
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m))
 }
 
-// bongsu is cmd/bongsu, but that it does not outlive the test that started it.
+// bongsu is cmd/bongsu, but exits with the test that started it.
 func bongsu() int {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -18,35 +18,35 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// operatorNamespace is where the operator's own objects are.
+// operatorNamespace contains the operator's own objects.
 const operatorNamespace = "bongsu-system"
 
-// manager is a `bongsu manager` that runs as the operator's own service account.
-// It lives as often as it is started; its log is that of all its lives.
+// manager is an operator that runs as a separate process with the operator's service account.
+// It can be started again. Its log contains the output of all its processes.
 type manager struct {
 	t       *testing.T
-	stage   *stage
+	fixture *fixture
 	dataDir string
 	args    []string
 	log     *cluster.Buffer
 
-	life   *life
-	killed []kill
-	// ended says that it was this test's doing that the last life is over.
+	process *process
+	killed  []kill
+	// ended reports that the test has stopped the process.
 	ended bool
 }
 
-// life is one process.
-type life struct {
-	cmd   *exec.Cmd
-	stdin io.Closer // ends the process, should the test be killed
-	ended chan struct{}
-	over  time.Time // once ended is closed
+// process is one process of a manager.
+type process struct {
+	cmd     *exec.Cmd
+	stdin   io.Closer // the process exits when it is closed, for example with the test
+	ended   chan struct{}
+	endedAt time.Time // set before ended is closed
 }
 
-// newManager returns one that has not been started. Of former ones the cluster
-// remembers nothing.
-func newManager(s *stage, args ...string) *manager {
+// newManager returns a manager that has not been started. It deletes the checkpoint of earlier
+// ones.
+func newManager(s *fixture, args ...string) *manager {
 	s.t.Helper()
 	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: checkpoint.Name}}
 	if err := client.IgnoreNotFound(s.Client.Delete(s.t.Context(), old)); err != nil {
@@ -55,15 +55,15 @@ func newManager(s *stage, args ...string) *manager {
 	return newReplica(s, args...)
 }
 
-// newReplica is newManager for one that joins another.
-func newReplica(s *stage, args ...string) *manager {
+// newReplica is newManager for an additional replica: it keeps the checkpoint.
+func newReplica(s *fixture, args ...string) *manager {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := s.WriteServiceAccountKubeconfig(s.t.Context(), operatorNamespace, "bongsu", kubeconfig); err != nil {
 		s.t.Fatal(err)
 	}
-	m := &manager{t: s.t, stage: s, dataDir: filepath.Join(dir, "data"), log: &cluster.Buffer{}}
+	m := &manager{t: s.t, fixture: s, dataDir: filepath.Join(dir, "data"), log: &cluster.Buffer{}}
 	m.args = append([]string{"manager", "--kubeconfig", kubeconfig, "--cluster-name", "test"}, args...)
 	s.managers = append(s.managers, m)
 	s.t.Cleanup(m.cleanUp)
@@ -86,66 +86,67 @@ func (m *manager) start() {
 	if err := cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
-	l := &life{cmd: cmd, stdin: stdin, ended: make(chan struct{})}
+	p := &process{cmd: cmd, stdin: stdin, ended: make(chan struct{})}
 	go func() {
-		defer close(l.ended)
-		_ = cmd.Wait() // how it ended is in ProcessState
-		l.over = time.Now()
+		defer close(p.ended)
+		_ = cmd.Wait() // the result is in ProcessState
+		p.endedAt = time.Now()
 	}()
-	m.life, m.ended = l, false
+	m.process, m.ended = p, false
 }
 
-// startAtWork returns when no Event escapes it any more. It is for the first start.
-func (m *manager) startAtWork() {
+// startReady starts the manager and waits until it has read the position of Events, so that it
+// misses no later one. Use it for the first start.
+func (m *manager) startReady() {
 	m.t.Helper()
 	m.start()
 	gomega.NewWithT(m.t).Eventually(func() (uint64, error) {
 		if !m.alive() {
-			return 0, gomega.StopTrying("the manager ended")
+			return 0, gomega.StopTrying("the manager exited")
 		}
-		now, err := m.stage.mirror()
+		now, err := m.fixture.checkpoint()
 		return now.Position, err
 	}).WithTimeout(patience).Should(gomega.BeNumerically(">", 0))
 }
 
-// alive says whether the process has not ended.
+// alive reports whether the process runs.
 func (m *manager) alive() bool {
 	select {
-	case <-m.life.ended:
+	case <-m.process.ended:
 		return false
 	default:
 		return true
 	}
 }
 
-// saidOnceMore tells whether its log says something more often than it did when
-// saidOnceMore was called.
-func (m *manager) saidOnceMore(text string) func() bool {
+// logsAgain returns a function that reports whether the log contains the text more often than
+// now.
+func (m *manager) logsAgain(text string) func() bool {
 	before := strings.Count(m.log.String(), text)
 	return func() bool { return strings.Count(m.log.String(), text) > before }
 }
 
-// kill is how a life was ended.
+// kill describes one kill of a manager.
 type kill struct {
-	// begun is when. By gone all that the process had sent was recorded.
+	// begun is the time of the kill. At gone, all requests of the process were recorded.
 	begun, gone time.Time
-	// mirror is what it had made of it, or a little less: it is read before.
-	mirror checkpoint.Checkpoint
+	// checkpoint was read just before the kill, so the last one may be newer.
+	checkpoint checkpoint.Checkpoint
 }
 
-// kill ends it as the kernel would: with SIGKILL.
+// kill kills the process with SIGKILL and waits until its requests are recorded.
 func (m *manager) kill() {
 	m.t.Helper()
-	last, err := m.stage.mirror()
+	last, err := m.fixture.checkpoint()
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	if !m.alive() {
-		m.t.Fatalf("the manager ended by itself: %v", m.life.cmd.ProcessState)
+		m.t.Fatalf("the manager exited unexpectedly: %v", m.process.cmd.ProcessState)
 	}
-	k := kill{begun: time.Now(), mirror: last}
+	k := kill{begun: time.Now(), checkpoint: last}
 	m.end()
-	for _, r := range m.stage.receivers {
+	for _, r := range m.fixture.receivers {
 		if !r.AwaitHangUp(10 * time.Second) {
 			m.t.Logf("receiver %s is still connected after the kill", r.name)
 		}
@@ -154,10 +155,9 @@ func (m *manager) kill() {
 	m.killed = append(m.killed, k)
 }
 
-// gaveUp is how often it abandoned a message to a receiver because there was no
-// answer in time, and tried again. On a machine that stands still for so long the
-// message may have been accepted.
-func (m *manager) gaveUp(r *receiver) int {
+// timeouts returns the number of requests to a receiver that timed out and were retried. If the
+// machine stalled, the receiver may have accepted such a request.
+func (m *manager) timeouts(r *receiver) int {
 	n := 0
 	for line := range strings.Lines(m.log.String()) {
 		if strings.Contains(line, "delivery fails") && strings.Contains(line, r.key) && strings.Contains(line, "did not answer in time") {
@@ -169,9 +169,9 @@ func (m *manager) gaveUp(r *receiver) int {
 
 func (m *manager) end() {
 	m.ended = true
-	_ = m.life.cmd.Process.Kill() // fails only if it is gone
-	<-m.life.ended
-	_ = m.life.stdin.Close()
+	_ = m.process.cmd.Process.Kill() // fails only if it has exited
+	<-m.process.ended
+	_ = m.process.stdin.Close()
 }
 
 // loseDisk deletes the data directory.
@@ -183,11 +183,11 @@ func (m *manager) loseDisk() {
 }
 
 func (m *manager) cleanUp() {
-	if m.life == nil {
+	if m.process == nil {
 		return
 	}
 	if !m.alive() && !m.ended {
-		m.t.Errorf("the manager ended by itself: %v", m.life.cmd.ProcessState)
+		m.t.Errorf("the manager exited unexpectedly: %v", m.process.cmd.ProcessState)
 	}
 	m.end()
 	if m.t.Failed() {
@@ -195,7 +195,7 @@ func (m *manager) cleanUp() {
 	}
 }
 
-// tail is what can be read of a long log.
+// tail returns the end of a log, with short lines.
 func tail(log string) string {
 	const lines, columns = 25, 400
 	all := strings.Split(log, "\n")

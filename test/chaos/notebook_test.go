@@ -31,23 +31,22 @@ import (
 )
 
 const (
-	// ofAKind is how many notebooks fail for the same reason.
-	ofAKind = 50
-	// broughtUp are the notebooks that are brought up through kills.
-	broughtUp = 100
-	// upgraded are those that run while the operator is upgraded.
+	// failingPerReason is the number of notebooks that fail for each reason.
+	failingPerReason = 50
+	// startedNotebooks is the number of notebooks that start during kills.
+	startedNotebooks = 100
+	// upgraded is the number of notebooks that run during an upgrade.
 	upgraded = 20
-	// quiet is how long the operator asks for nothing when it has done what there was to
-	// do after its start.
+	// quiet is the time without writes after which the operator has finished its work.
 	quiet = 10 * time.Second
 )
 
-// notebooks are in a cluster in which pods run, simulated.
-type notebooks struct{ *world }
+// notebooks are Jupyters in a simulation.
+type notebooks struct{ *simulation }
 
 func newNotebooks(t *testing.T) *notebooks {
 	t.Helper()
-	return &notebooks{newWorld(t)}
+	return &notebooks{newSimulation(t)}
 }
 
 func nameOf(i int) string { return fmt.Sprintf("nb-%03d", i) }
@@ -57,7 +56,7 @@ func (n *notebooks) createNotebook(namespace string, i int, spec string) error {
 	return n.Client.Create(n.t.Context(), cluster.Manifest(n.t, v1alpha1.KindJupyter, namespace, nameOf(i), spec))
 }
 
-// all returns the Jupyters of a namespace, or of all.
+// all returns the Jupyters of a namespace, or of all namespaces if it is empty.
 func (n *notebooks) all(namespace string) []v1alpha1.Jupyter {
 	n.t.Helper()
 	var list v1alpha1.JupyterList
@@ -67,35 +66,38 @@ func (n *notebooks) all(namespace string) []v1alpha1.Jupyter {
 	return list.Items
 }
 
-// awaitAllOf returns when all Jupyters of a namespace have the condition.
+// awaitAllOf waits until all Jupyters of a namespace have the condition.
 func (n *notebooks) awaitAllOf(namespace, kind string, status metav1.ConditionStatus, reason string) {
 	n.t.Helper()
-	left := func() int {
-		return len(slices.DeleteFunc(n.all(namespace), func(j v1alpha1.Jupyter) bool {
+	others := func() []string {
+		var names []string
+		for _, j := range n.all(namespace) {
 			c := meta.FindStatusCondition(j.Status.Conditions, kind)
-			return c != nil && c.Status == status && c.Reason == reason && c.ObservedGeneration == j.Generation
-		}))
+			if c == nil || c.Status != status || c.Reason != reason || c.ObservedGeneration != j.Generation {
+				names = append(names, fmt.Sprintf("%s: %v", j.Name, c))
+			}
+		}
+		return names
 	}
-	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
-		n.t.Fatalf("not all are %s=%s, %s: %v", kind, status, reason, err)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(others()) }); err != nil {
+		n.t.Fatalf("Jupyters in %q without %s=%s, reason %s: %v: %q", namespace, kind, status, reason, err, head(others()))
 	}
 }
 
-// isWrite tells of a request of the operator that it was about notebooks, and changed
-// something.
+// isWrite reports whether a request of the operator changed something in a namespace other than
+// its own.
 func isWrite(r audit.Request) bool {
 	reads := []string{"get", "list", "watch"}
 	return r.Namespace != "" && r.Namespace != operatorNamespace && r.Code < 300 && !slices.Contains(reads, r.Verb)
 }
 
-// isRepeated tells of a request that it was to tell what had been told.
+// isRepeated reports whether a request tried to create an Event that already exists.
 func isRepeated(r audit.Request) bool {
 	return r.Verb == "create" && r.Resource == "events" && r.Code == http.StatusConflict
 }
 
-// awaitQuiet returns when the operator has written nothing of notebooks for a while,
-// and has not tried to tell of any. It goes on looking whether what is in the way of
-// some is still there.
+// awaitQuiet waits until the operator has neither written anything nor repeated an Event for a
+// while. It may still check whether failing notebooks have recovered.
 func (n *notebooks) awaitQuiet() {
 	n.t.Helper()
 	n.g.Eventually(func() int {
@@ -103,7 +105,7 @@ func (n *notebooks) awaitQuiet() {
 	}).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeZero())
 }
 
-// fail makes notebooks that fail for four reasons, and returns when all are told of.
+// fail creates notebooks that fail for four reasons, and waits until their status shows it.
 func (n *notebooks) fail() {
 	n.t.Helper()
 	invalid, unpulled, refused, blocked := n.newNamespace(), n.newNamespace(), n.newNamespace(), n.newNamespace()
@@ -116,7 +118,7 @@ func (n *notebooks) fail() {
 		err := n.Client.Get(n.t.Context(), client.ObjectKeyFromObject(quota), quota)
 		return quota.Status.Hard, err
 	}).WithTimeout(patience).ShouldNot(gomega.BeEmpty())
-	n.each(0, ofAKind, func(i int) error {
+	n.each(0, failingPerReason, func(i int) error {
 		if err := n.createNotebook(invalid, i, "template: {spec: {hostNetwork: true}}"); err != nil {
 			return err
 		}
@@ -135,7 +137,7 @@ func (n *notebooks) fail() {
 		return n.createNotebook(blocked, i, "")
 	})
 	pods := kubelet.Kubelet{Client: n.Client}
-	for i := range ofAKind {
+	for i := range failingPerReason {
 		pod := pods.Await(n.t, unpulled, nameOf(i)+"-0")
 		pods.Waiting(n.t, pod, "ImagePullBackOff", `Back-off pulling image "example.org/nb:nope": not found`)
 	}
@@ -143,13 +145,13 @@ func (n *notebooks) fail() {
 	n.awaitAllOf(unpulled, v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonImagePullBackOff)
 	n.awaitAllOf(refused, v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonQuotaExceeded)
 	n.awaitAllOf(blocked, v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonResourceConflict)
-	// It would try again to make the pods that are refused, and that would be news.
+	// The controller manager would retry to create the refused pods and write new Events.
 	if err := n.Kill(localcluster.ControllerManager); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
-// versions are those of the Events that the operator has told on notebooks, and of the
+// versions returns the names and resourceVersions of the controller's Events and of the
 // Jupyters.
 func (n *notebooks) versions() (events, jupyters []string) {
 	n.t.Helper()
@@ -170,40 +172,40 @@ func (n *notebooks) versions() (events, jupyters []string) {
 
 func TestARestartRepeatsNoEventOfFailingNotebooksAndRewritesNoStatus(t *testing.T) {
 	n := newNotebooks(t)
-	m := newManager(n.stage)
-	m.startAtWork()
+	m := newManager(n.fixture)
+	m.startReady()
 	n.fail()
 	n.awaitQuiet()
 	events, jupyters := n.versions()
-	if failing := 4 * ofAKind; len(jupyters) != failing || len(events) < failing {
-		t.Fatalf("%d notebooks, %d Events on them", len(jupyters), len(events))
+	if failing := 4 * failingPerReason; len(jupyters) != failing || len(events) < failing {
+		t.Fatalf("got %d notebooks with %d Events, want %d with at least one each", len(jupyters), len(events), failing)
 	}
 
 	m.kill()
 	restarted := time.Now()
 	m.start()
-	// It does not know what it has told, and is refused to tell it again.
-	const refusedEvents = 4 * ofAKind
+	// The operator does not remember its Events. It creates them again and gets conflicts.
+	const refusedEvents = 4 * failingPerReason
 	n.g.Eventually(func() int {
 		return count(n.requests(restarted), isRepeated)
 	}).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeNumerically(">=", refusedEvents))
 	n.awaitQuiet()
 	for _, r := range n.requests(restarted) {
 		if isWrite(r) {
-			t.Errorf("written after the restart: %v", r)
+			t.Errorf("got a write after the restart, want none: %v", r)
 		}
 	}
 	eventsAfter, jupytersAfter := n.versions()
 	if diff := cmp.Diff(events, eventsAfter); diff != "" {
-		t.Error("Events were written after the restart:", diff)
+		t.Errorf("Events changed after the restart (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(jupyters, jupytersAfter); diff != "" {
-		t.Error("Jupyters were written after the restart:", diff)
+		t.Errorf("Jupyters changed after the restart (-before +after):\n%s", diff)
 	}
-	n.t.Attr("summary", fmt.Sprintf("%d failing notebooks, %d Events on them; after a restart no other, and nothing written", len(jupyters), len(events)))
+	n.t.Attr("summary", fmt.Sprintf("%d failing notebooks, %d Events on them; after a restart no new one, and no writes", len(jupyters), len(events)))
 }
 
-// children are all kinds, in the order in which they are made.
+// children are all kinds of a notebook's children, in the order of their creation.
 var children = []child{
 	{"-token", func() client.ObjectList { return &corev1.SecretList{} }},
 	{"", func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} }},
@@ -213,8 +215,8 @@ var children = []child{
 	{"-0", func() client.ObjectList { return &corev1.PodList{} }},
 }
 
-// amiss lists children that have no Jupyter, and Jupyters that lack a child.
-func (n *notebooks) amiss(namespace string) []string {
+// problems returns children without a Jupyter, and kinds with missing children.
+func (n *notebooks) problems(namespace string) []string {
 	n.t.Helper()
 	jupyters := map[string]types.UID{}
 	for _, j := range n.all(namespace) {
@@ -230,7 +232,7 @@ func (n *notebooks) amiss(namespace string) []string {
 			}
 			uid, exists := jupyters[strings.TrimSuffix(o.GetName(), c.suffix)]
 			if _, isPod := o.(*corev1.Pod); !exists || !isPod && owner != uid {
-				found = append(found, fmt.Sprintf("%T %s is of nobody", o, o.GetName()))
+				found = append(found, fmt.Sprintf("%T %s has no owner", o, o.GetName()))
 			}
 		}
 		if missing := len(jupyters) - len(objects); missing != 0 {
@@ -240,37 +242,37 @@ func (n *notebooks) amiss(namespace string) []string {
 	return found
 }
 
-func TestKillsWhileNotebooksAreBroughtUpLeaveOneOfEachChild(t *testing.T) {
+func TestKillsWhileNotebooksStartLeaveOneOfEachChild(t *testing.T) {
 	n := newNotebooks(t)
-	m := newManager(n.stage)
-	m.startAtWork()
+	m := newManager(n.fixture)
+	m.startReady()
 	namespace := n.newNamespace()
-	var amid []string
+	var createdAtKill []string
 	for round := range kills {
-		// Killed when it has made some, but as a rule not all, of one kind.
+		// Kill the operator when it has created some objects of one kind, usually not all.
 		kind := children[round%len(children)]
 		before := len(n.childrenOf(namespace, kind))
-		more := rand.IntN(broughtUp / kills)
-		n.each(round*broughtUp/kills, (round+1)*broughtUp/kills, func(i int) error {
+		more := rand.IntN(startedNotebooks / kills)
+		n.each(round*startedNotebooks/kills, (round+1)*startedNotebooks/kills, func(i int) error {
 			policy := []string{"Retain", "Delete"}[i%2]
 			return n.createNotebook(namespace, i, "storage: {size: 1Gi, retentionPolicy: {whenDeleted: "+policy+"}}\naccess: {type: Ingress, host: nb.example.org}")
 		})
 		n.g.Eventually(func() int { return len(n.childrenOf(namespace, kind)) - before }).
 			WithTimeout(patience).WithPolling(2 * time.Millisecond).Should(gomega.BeNumerically(">=", more))
 		m.kill()
-		amid = append(amid, fmt.Sprint(len(n.childrenOf(namespace, kind))-before))
-		if round%3 == 0 { // while nobody looks
-			n.deleteNotebook(namespace, round*broughtUp/kills+1)
+		createdAtKill = append(createdAtKill, fmt.Sprint(len(n.childrenOf(namespace, kind))-before))
+		if round%3 == 0 { // while the operator is down
+			n.deleteNotebook(namespace, round*startedNotebooks/kills+1)
 		}
 		m.start()
 	}
 	n.awaitAllOf(namespace, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	n.g.Eventually(func() []string { return n.amiss(namespace) }).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
+	n.g.Eventually(func() []string { return n.problems(namespace) }).WithTimeout(patience).WithPolling(time.Second).Should(gomega.BeEmpty())
 	n.t.Attr("summary", fmt.Sprintf("%d notebooks through %d kills, after %s of one kind of child; one of each child, no orphan",
-		len(n.all(namespace)), len(m.killed), strings.Join(amid, " ")))
+		len(n.all(namespace)), len(m.killed), strings.Join(createdAtKill, " ")))
 }
 
-// deleteNotebook deletes one whose claim goes with it.
+// deleteNotebook deletes a notebook, whose claim must be deleted with it.
 func (n *notebooks) deleteNotebook(namespace string, i int) {
 	n.t.Helper()
 	err := n.Client.Delete(n.t.Context(), &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameOf(i)}})
@@ -279,7 +281,7 @@ func (n *notebooks) deleteNotebook(namespace string, i int) {
 	}
 }
 
-// pods are the UID and image of each pod, by notebook.
+// pods returns the image and the UID of each pod, by notebook.
 func (n *notebooks) pods(namespace string) map[string]string {
 	n.t.Helper()
 	pods := map[string]string{}
@@ -292,8 +294,8 @@ func (n *notebooks) pods(namespace string) map[string]string {
 
 func TestAnUpgradeThatChangesTheTemplateRestartsNoNotebook(t *testing.T) {
 	n := newNotebooks(t)
-	m := newManager(n.stage, "--jupyter-image", "example.org/nb:a")
-	m.startAtWork()
+	m := newManager(n.fixture, "--jupyter-image", "example.org/nb:a")
+	m.startReady()
 	namespace, own := n.newNamespace(), n.newNamespace()
 	n.each(0, upgraded, func(i int) error { return n.createNotebook(namespace, i, "") })
 	n.each(0, 1, func(i int) error { return n.createNotebook(own, i, "image: example.org/own:1") })

@@ -12,12 +12,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// receiver is a sink that remembers what it has read already: polling it is cheap.
+// receiver is a sink that decodes each request only once, so that polling is cheap.
 type receiver struct {
 	*sink.Sink
 	name string
-	key  string     // of its object
-	read [][]string // by request
+	key  string     // key of its object
+	read [][]string // notes of each decoded request
 }
 
 func newReceiver(t *testing.T, name string) *receiver {
@@ -25,11 +25,11 @@ func newReceiver(t *testing.T, name string) *receiver {
 	return &receiver{Sink: sink.New(t), name: name}
 }
 
-// identify says which Events a request tells of: by their notes, which are unique.
+// identify returns the notes of the Events in a request. Notes are unique.
 func identify(request sink.Request) []string {
 	var m message.Message
 	if json.Unmarshal(request.Body, &m) != nil {
-		return []string{"what cannot be read"}
+		return []string{"undecodable request"}
 	}
 	var notes []string
 	for _, e := range m.Events {
@@ -38,7 +38,7 @@ func identify(request sink.Request) []string {
 	return notes
 }
 
-// receipts are the times at which each Event came and was accepted.
+// receipts returns the times at which each Event was accepted.
 func (r *receiver) receipts() map[string][]time.Time {
 	requests := r.Requests()
 	for _, request := range requests[len(r.read):] {
@@ -55,7 +55,7 @@ func (r *receiver) receipts() map[string][]time.Time {
 	return receipts
 }
 
-// missing is how many of the expected were not accepted so far.
+// missing returns the number of expected Events that were not accepted yet.
 func (r *receiver) missing(expected []string) int {
 	receipts, missing := r.receipts(), 0
 	for _, id := range expected {
@@ -66,27 +66,27 @@ func (r *receiver) missing(expected []string) int {
 	return missing
 }
 
-// awaitMore returns when so many more requests have come.
+// awaitMore waits for n more requests.
 func (r *receiver) awaitMore(t *testing.T, n int) {
 	t.Helper()
 	have := len(r.Requests())
 	for want := have + n; have < want; have = len(r.Requests()) {
 		if !r.Wait(patience, func(requests []sink.Request) bool { return len(requests) > have }) {
-			t.Fatalf("receiver %s got %d requests and then none for %v, want %d", r.name, have, patience, want)
+			t.Fatalf("receiver %s got %d requests and no other for %v, want %d", r.name, have, patience, want)
 		}
 	}
 }
 
-// awaitFresh returns when it has accepted so many Events that it did not know.
-func (r *receiver) awaitFresh(t *testing.T, n int) {
+// awaitNew waits until n more different Events are accepted.
+func (r *receiver) awaitNew(t *testing.T, n int) {
 	t.Helper()
 	want := len(r.receipts()) + n
 	if err := progress.UntilNoneIsLeft(patience, func() int { return want - len(r.receipts()) }); err != nil {
-		t.Fatalf("fresh at receiver %s: %v", r.name, err)
+		t.Fatalf("receiver %s did not accept %d new Events: %v", r.name, n, err)
 	}
 }
 
-// repetition is an Event that came more than once: at first, and then again.
+// repetition is an Event that was accepted twice in a row, and the times.
 type repetition struct {
 	id           string
 	first, again time.Time
@@ -104,10 +104,9 @@ func (r *receiver) repetitions() []repetition {
 	return all
 }
 
-// unexplained are the repetitions that are left when each kill has explained one.
+// unexplained returns the repetitions that remain if each kill explains one.
 func unexplained(again []repetition, kills []kill) []repetition {
-	// Kills in their order, and what came again soonest first: no later kill can
-	// explain it.
+	// Kills are in order. Each explains the earliest repetition, because a later kill cannot.
 	slices.SortFunc(again, func(a, b repetition) int { return a.again.Compare(b.again) })
 	for _, k := range kills {
 		if i := slices.IndexFunc(again, k.between); i >= 0 {
@@ -117,17 +116,17 @@ func unexplained(again []repetition, kills []kill) []repetition {
 	return again
 }
 
-// between says whether an Event came both before a kill and after it.
+// between reports whether an Event was accepted before a kill and again after it.
 func (k kill) between(again repetition) bool {
 	return !again.first.After(k.gone) && again.again.After(k.begun)
 }
 
-// explains says whether an Event at a position may come again because of a kill
-// that costs the ledger: it came before, and the mirror did not know that.
+// explains reports whether a kill with the loss of the outbox may repeat an Event at this
+// position. It was accepted before the kill, and the checkpoint did not contain that.
 func (k kill) explains(again repetition, receiver string, position uint64) bool {
-	served, behind := k.mirror.Behind[receiver]
+	delivered, behind := k.checkpoint.Behind[receiver]
 	if !behind {
-		served = k.mirror.Position
+		delivered = k.checkpoint.Position
 	}
-	return k.between(again) && position > served
+	return k.between(again) && position > delivered
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,21 +24,21 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// unit is repeated to make a secret: so a part of it is seen in a dump of 16 bytes
-// a line too, and its base64 holds that of unit whatever stands before it.
+// unit is repeated to form the secret. Two units fit on a line of 16 bytes in a hex dump, and
+// the base64 of the secret always contains that of three units.
 const unit = "zq7x"
 
 var secret = strings.Repeat(unit, 12)
 
-// traces are how the secret would be found in a text.
+// traces are forms of the secret that are searched in texts.
 var traces = []string{
 	strings.Repeat(unit, 2),
 	base64.StdEncoding.EncodeToString([]byte(strings.Repeat(unit, 3))),
 	strings.Repeat(fmt.Sprintf("% x ", unit), 2),
 }
 
-// failing are receivers that fail in every way: what the sink does, and what of
-// the URL is peculiar.
+// failing are receivers that fail in different ways: by the answer of their server, or by
+// their URL.
 var failing = map[string]struct {
 	answer sink.Behaviour
 	url    func(string) string
@@ -60,8 +61,8 @@ var failing = map[string]struct {
 	"no-header":   {answer: sink.Accept()}, // see secretReceivers
 }
 
-func TestSecretsAreToldNowhereHoweverMuchIsLogged(t *testing.T) {
-	s := newStage(t, cluster.Shared(t))
+func TestSecretValuesAppearNowhereEvenInVerboseLogs(t *testing.T) {
+	s := newFixture(t, cluster.Shared(t))
 	for name, f := range failing {
 		r := newReceiver(t, name)
 		if f.answer != nil {
@@ -76,39 +77,39 @@ func TestSecretsAreToldNowhereHoweverMuchIsLogged(t *testing.T) {
 	s.secretShares()
 	address := freeAddress(t)
 	m := newManager(s, "--verbose=10", "--metrics-bind-address", address)
-	m.startAtWork()
+	m.startReady()
 	s.burst(3)
-	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.unjudged()) }); err != nil {
-		t.Fatalf("nothing was told of receivers %v: %v", s.unjudged(), err)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.unhandled()) }); err != nil {
+		t.Fatalf("receivers without a delivery or a failure: %v: %v", s.unhandled(), err)
 	}
-	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.unshared()) }); err != nil {
-		t.Fatalf("shared otherwise than expected: %v: %v", s.unshared(), err)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.unsynced()) }); err != nil {
+		t.Fatalf("rules without the expected reason: %v: %v", s.unsynced(), err)
 	}
 
-	told := map[string]string{"copies": s.copies(), "log": m.log.String(), "metrics": get(t, "http://"+address+"/metrics")}
+	texts := map[string]string{"copies": s.copies(), "log": m.log.String(), "metrics": get(t, "http://"+address+"/metrics")}
 	for _, list := range []client.ObjectList{
 		&eventsv1.EventList{}, &v1alpha1.AlarmList{}, &v1alpha1.AlarmReceiverList{},
 		&v1alpha1.ClusterAlarmList{}, &v1alpha1.ClusterAlarmReceiverList{}, &corev1.ConfigMapList{},
 		&v1alpha1.SecretShareList{}, &v1alpha1.ClusterSecretShareList{},
 	} {
-		told[fmt.Sprintf("%T", list)] = s.list(list)
+		texts[fmt.Sprintf("%T", list)] = s.list(list)
 	}
-	for where, text := range told {
+	for where, text := range texts {
 		t.Logf("%s: %d bytes", where, len(text))
 		if len(text) == 0 {
-			t.Errorf("%s: nothing to look at", where)
+			t.Errorf("%s is empty, want some text", where)
 		}
 		for _, trace := range traces {
 			if at := strings.Index(text, trace); at >= 0 {
-				t.Errorf("%s tells the secret: ...%s...", where, text[max(0, at-300):min(len(text), at+60)])
+				t.Errorf("%s contains the secret: ...%s...", where, text[max(0, at-300):min(len(text), at+60)])
 			}
 		}
 	}
 }
 
-// secretReceivers makes a receiver of each sort with a secret URL, and an alarm for
+// secretReceivers creates receivers of both kinds with a secret URL, and alarms that use
 // them.
-func (s *stage) secretReceivers(name, url string) {
+func (s *fixture) secretReceivers(name, url string) {
 	s.t.Helper()
 	header := secret
 	if name == "no-header" {
@@ -138,8 +139,8 @@ func (s *stage) secretReceivers(name, url string) {
 	}})
 }
 
-// unjudged lists the receivers that neither failed nor accepted anything so far.
-func (s *stage) unjudged() []string {
+// unhandled returns the receivers that neither failed nor accepted anything yet.
+func (s *fixture) unhandled() []string {
 	s.t.Helper()
 	var clusterWide v1alpha1.ClusterAlarmReceiverList
 	var namespaced v1alpha1.AlarmReceiverList
@@ -150,23 +151,23 @@ func (s *stage) unjudged() []string {
 		s.t.Fatal(err)
 	}
 	var open []string
-	note := func(name string, status v1alpha1.AlarmStatus) {
+	check := func(name string, status v1alpha1.AlarmStatus) {
 		if meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionReady) || status.Delivered+status.Dropped > 0 {
 			return
 		}
 		open = append(open, name)
 	}
 	for _, r := range clusterWide.Items {
-		note(r.Name, r.Status)
+		check(r.Name, r.Status)
 	}
 	for _, r := range namespaced.Items {
-		note(r.Name, r.Status)
+		check(r.Name, r.Status)
 	}
 	return open
 }
 
-// list returns what is told in all namespaces.
-func (s *stage) list(list client.ObjectList) string {
+// list returns all objects of a kind as JSON.
+func (s *fixture) list(list client.ObjectList) string {
 	s.t.Helper()
 	if err := s.Client.List(s.t.Context(), list); err != nil {
 		s.t.Fatal(err)
@@ -178,8 +179,8 @@ func (s *stage) list(list client.ObjectList) string {
 	return string(text)
 }
 
-// freeAddress is one that stays free: its port is not of those that the kernel
-// gives to whoever asks for any.
+// freeAddress returns an address that stays free: its port is outside of the range of the
+// kernel's automatic ports.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -205,4 +206,109 @@ func get(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// sharing are rules that share the secret, with different problems. kind is the type of the
+// Secret, more an addition to the rule, and target prepares the target namespace. want is the
+// reason in the rule's status.
+var sharing = map[string]struct {
+	kind   corev1.SecretType
+	more   string
+	target func(s *fixture, namespace string)
+	want   string
+}{
+	"copied":    {more: `copyAnnotations: ["*"]`, want: v1alpha1.ReasonReady},
+	"blocked":   {target: (*fixture).foreign, want: v1alpha1.ReasonConflict},
+	"quoted":    {target: refuser("'it holds ' + string(object.data.value)"), want: v1alpha1.ReasonCopyFailed},
+	"untyped":   {kind: corev1.SecretTypeDockerConfigJson, more: "keys: [{from: value, to: .dockerconfigjson}]", want: v1alpha1.ReasonCopyFailed},
+	"keyless":   {more: "keys: [{from: none}]", want: v1alpha1.ReasonKeyNotFound},
+	"no-target": {more: "suspend: true", want: v1alpha1.ReasonSuspended},
+}
+
+// secretShares creates the rules, each with its own target namespace.
+func (s *fixture) secretShares() {
+	s.t.Helper()
+	for name, share := range sharing {
+		target := s.Namespace(s.t, map[string]string{"gets": name})
+		if share.target != nil {
+			share.target(s, target)
+		}
+		s.create(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Annotations: map[string]string{
+				corev1.LastAppliedConfigAnnotation: `{"stringData":{"value":"` + secret + `"}}`,
+			}},
+			Type: share.kind, Data: map[string][]byte{"value": []byte(secret), corev1.DockerConfigJsonKey: []byte(`{"` + secret + `":{}}`)},
+		})
+		spec := fmt.Sprintf("source: {namespace: %s, names: [%s]}\ntargets: {namespaceSelector: {matchLabels: {gets: %[2]s}}}\n%s",
+			s.namespace, name, share.more)
+		s.create(cluster.Manifest(s.t, v1alpha1.KindClusterSecretShare, "", name, spec))
+		s.create(cluster.Manifest(s.t, v1alpha1.KindSecretShare, s.namespace, name,
+			strings.Replace(spec, "namespace: "+s.namespace+", ", "", 1)))
+	}
+}
+
+// foreign creates a Secret that is not a copy in a target namespace.
+func (s *fixture) foreign(namespace string) {
+	s.t.Helper()
+	s.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "blocked", Annotations: map[string]string{"note": secret}},
+		Data:       map[string][]byte{"value": []byte(secret)},
+	})
+}
+
+// refuser returns a function that makes a namespace refuse Secrets with this message.
+func refuser(message string) func(*fixture, string) {
+	return func(s *fixture, namespace string) {
+		s.t.Helper()
+		s.Deny(s.t, namespace, "secrets", message, admissionv1.Create, admissionv1.Update)
+		s.expectQuoted(namespace)
+	}
+}
+
+// expectQuoted fails unless the refusal quotes the Secret.
+func (s *fixture) expectQuoted(namespace string) {
+	s.t.Helper()
+	err := s.Client.Create(s.t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}, Data: map[string][]byte{"value": []byte(secret)},
+	}, client.DryRunAll)
+	if err == nil {
+		s.t.Fatal("a Secret was created, want a refusal")
+	}
+	for _, trace := range traces {
+		if strings.Contains(err.Error(), trace) {
+			return
+		}
+	}
+	s.t.Fatalf("the policy does not quote the secret: %v", err)
+}
+
+// unsynced returns the rules that do not have the expected reason yet.
+func (s *fixture) unsynced() []string {
+	s.t.Helper()
+	var open []string
+	for name, share := range sharing {
+		var rule v1alpha1.ClusterSecretShare
+		if err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: name}, &rule); err != nil {
+			s.t.Fatal(err)
+		}
+		if reason := cluster.Reason(&rule); reason != share.want {
+			open = append(open, fmt.Sprintf("%s: %s", name, reason))
+		}
+	}
+	return open
+}
+
+// copies returns the metadata of all copies.
+func (s *fixture) copies() string {
+	s.t.Helper()
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	var all strings.Builder
+	if err := s.Client.List(s.t.Context(), list, client.HasLabels{"bongsu.io/rule-uid"}); err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range list.Items {
+		fmt.Fprintln(&all, list.Items[i].ObjectMeta)
+	}
+	return all.String()
 }

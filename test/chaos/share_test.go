@@ -29,39 +29,38 @@ import (
 
 const (
 	fanOut = 1000
-	// foreigners are how many of the namespaces hold a Secret of the same name
-	// already.
+	// foreigners is the number of namespaces that already contain a Secret of the same name.
 	foreigners = 20
-	// shared is the name of the Secret, rule that of what shares it.
+	// shared is the name of the Secret, rule the name of its rule.
 	shared = "shared"
 	rule   = "fan-out"
 	// half labels every other namespace.
 	half = "half"
-	// idle is how long nothing is written when nothing more will be.
+	// idle is the time without writes after which no more are expected.
 	idle = 15 * time.Second
 )
 
-// share is a Secret that goes to a thousand namespaces, some of which have another
-// of that name.
+// share is a Secret with copies in 1,000 namespaces. Some of them contain another Secret of
+// that name.
 type share struct {
-	*stage
+	*fixture
 	source string
-	// all are the namespaces, foreign what was in some of them before.
+	// all are the namespaces, foreign the metadata of the other Secrets.
 	all     []string
 	foreign map[string]metav1.ObjectMeta
-	// writes counts what was done to Secrets of that name.
+	// writes counts the changes of Secrets of that name.
 	writes atomic.Int64
 	value  int
-	// amid is how much was done of what was begun when the manager was killed.
-	amid []int64
-	// idle is how often all was done by then.
+	// writesAtKill contains, for each kill, the writes between the change and the kill.
+	writesAtKill []int64
+	// idle counts the kills that came when all writes were done.
 	idle int
 }
 
 func newShare(t *testing.T) *share {
 	t.Helper()
 	c := cluster.Start(t)
-	s := &share{stage: &stage{Cluster: c, t: t}, source: c.Namespace(t, nil), foreign: map[string]metav1.ObjectMeta{}}
+	s := &share{fixture: &fixture{Cluster: c, t: t}, source: c.Namespace(t, nil), foreign: map[string]metav1.ObjectMeta{}}
 	s.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.source, Name: shared}, Data: map[string][]byte{"value": []byte("0")},
 	})
@@ -92,23 +91,23 @@ func newShare(t *testing.T) *share {
 	return s
 }
 
-// foreignSecret is one that nobody may touch. Every other one bears the marks of a
-// copy, of a rule that there is not, or half of them.
+// foreignSecret returns a Secret that the operator must not change. Every other one has the
+// metadata of a copy of an unknown rule, or half of it.
 func foreignSecret(namespace string, i int) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: shared}, Data: map[string][]byte{"value": []byte("foreign")},
 	}
 	if i%4 == 0 {
-		secret.Labels = map[string]string{"bongsu.io/rule-uid": "of-another"}
-		secret.Annotations = map[string]string{"bongsu.io/rule-uid": "of-another"}
+		secret.Labels = map[string]string{"bongsu.io/rule-uid": "unknown-rule"}
+		secret.Annotations = map[string]string{"bongsu.io/rule-uid": "unknown-rule"}
 	}
 	if i%8 == 0 {
-		secret.Annotations["bongsu.io/source-uid"] = "of-another"
+		secret.Annotations["bongsu.io/source-uid"] = "unknown-rule"
 	}
 	return secret
 }
 
-// count has writes counted from now on.
+// count counts writes from now on.
 func (s *share) count() {
 	s.t.Helper()
 	watch, err := cache.New(s.RESTConfig(), cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", shared)})
@@ -141,24 +140,24 @@ func (s *share) count() {
 	watch.WaitForCacheSync(ctx)
 }
 
-// killAmid kills the manager when it has done some of what is to be done, and starts
-// it again. begin has it begun.
-func (s *share) killAmid(m *manager, begin func()) {
+// killDuring makes a change, kills the manager when it has done some of the work, and starts it
+// again.
+func (s *share) killDuring(m *manager, change func()) {
 	s.t.Helper()
 	before := s.writes.Load()
-	begin()
+	change()
 	if !s.awaitWrites(before + rand.Int64N(fanOut*8/10)) {
 		s.idle++
 	}
 	m.kill()
-	s.amid = append(s.amid, s.writes.Load()-before)
+	s.writesAtKill = append(s.writesAtKill, s.writes.Load()-before)
 	m.start()
 }
 
-// awaitWrites returns when more was written; or false when nothing more is: what is
-// begun may be less, and a watch that is interrupted does not tell of everything. The
-// manager, which may be starting, has more time for the first: that of the source is
-// the test's own.
+// awaitWrites waits until there are more writes than this. It returns false if there are none
+// for a while: the change may need fewer, and a watch that is interrupted may miss some. The
+// first write is that of the source. The wait for the second one is longer, because the manager
+// may be starting.
 func (s *share) awaitWrites(more int64) bool {
 	s.t.Helper()
 	first, since := s.writes.Load(), time.Now()
@@ -183,7 +182,7 @@ func (s *share) change() {
 		fmt.Sprintf(`{"stringData":{"value":"%d"}}`, s.value))
 }
 
-// narrow lets the rule mean one half of the namespaces, or all.
+// narrow limits the rule to one half of the namespaces, or removes this limit if to is "".
 func (s *share) narrow(to string) {
 	s.t.Helper()
 	value := `"` + to + `"`
@@ -224,27 +223,26 @@ func (s *share) deleteRule() {
 	}
 }
 
-// amiss lists what is not as it should be if the namespaces have the present value,
-// and no others any: foreign Secrets that are not as they were, copies that are
-// missing, old, or more than there should be.
-func (s *share) amiss(namespaces ...string) []string {
+// problems returns the namespaces whose copy is missing, outdated or unexpected, if these
+// namespaces should have one. It fails if a foreign Secret has changed.
+func (s *share) problems(namespaces ...string) []string {
 	s.t.Helper()
 	var all corev1.SecretList
 	if err := s.Client.List(s.t.Context(), &all, client.MatchingFields{"metadata.name": shared}); err != nil {
 		s.t.Fatal(err)
 	}
-	there := map[string]*corev1.Secret{}
+	existing := map[string]*corev1.Secret{}
 	for i := range all.Items {
-		there[all.Items[i].Namespace] = &all.Items[i]
+		existing[all.Items[i].Namespace] = &all.Items[i]
 	}
 	var found []string
 	for _, namespace := range s.all {
-		now, exists := there[namespace]
+		now, exists := existing[namespace]
 		before, isForeign := s.foreign[namespace]
 		switch {
 		case isForeign:
 			if !exists || now.UID != before.UID || now.ResourceVersion != before.ResourceVersion {
-				s.t.Fatalf("the foreign Secret in %s was touched: %v", namespace, now)
+				s.t.Fatalf("the foreign Secret in %s changed: got %v, want resourceVersion %s", namespace, now, before.ResourceVersion)
 			}
 		case exists != slices.Contains(namespaces, namespace),
 			exists && string(now.Data["value"]) != fmt.Sprint(s.value):
@@ -254,15 +252,15 @@ func (s *share) amiss(namespaces ...string) []string {
 	return found
 }
 
-// expect waits until the namespaces have what they should, and no others anything.
+// expect waits until exactly these namespaces have the current copy.
 func (s *share) expect(namespaces ...string) {
 	s.t.Helper()
-	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.amiss(namespaces...)) }); err != nil {
-		s.t.Fatalf("it does not converge: %v; namespaces %.10q", err, s.amiss(namespaces...))
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.problems(namespaces...)) }); err != nil {
+		s.t.Fatalf("the copies do not converge: %v; missing, outdated or unexpected in %q", err, head(s.problems(namespaces...)))
 	}
 }
 
-// expectStatus waits until the status says how it is.
+// expectStatus waits until the status has these counts.
 func (s *share) expectStatus(desired, conflicted int32) {
 	s.t.Helper()
 	gomega.NewWithT(s.t).Eventually(func() (v1alpha1.SecretShareStatus, error) {
@@ -276,13 +274,13 @@ func (s *share) expectStatus(desired, conflicted int32) {
 	))
 }
 
-// expectRuleGone waits until the rule is deleted, and fails if it went before its
+// expectRuleGone waits until the rule is deleted. It fails if the rule is deleted before its
 // copies.
 func (s *share) expectRuleGone() {
 	s.t.Helper()
 	left := func() int {
 		var copies corev1.SecretList
-		selector, err := labels.Parse("bongsu.io/rule-uid,bongsu.io/rule-uid!=of-another")
+		selector, err := labels.Parse("bongsu.io/rule-uid,bongsu.io/rule-uid!=unknown-rule")
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -298,12 +296,12 @@ func (s *share) expectRuleGone() {
 	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
 		s.t.Fatalf("the rule is not deleted: %v", err)
 	}
-	if orphans := s.amiss(); len(orphans) > 0 {
-		s.t.Fatalf("the rule is gone and its copies are not: %.10q", orphans)
+	if orphans := s.problems(); len(orphans) > 0 {
+		s.t.Fatalf("the rule is deleted and copies remain in %d namespaces, want none: %q", len(orphans), head(orphans))
 	}
 }
 
-// ofHalf returns the namespaces of a half.
+// ofHalf returns every other namespace.
 func (s *share) ofHalf(n int) []string {
 	var namespaces []string
 	for i, name := range s.all {
@@ -314,46 +312,46 @@ func (s *share) ofHalf(n int) []string {
 	return namespaces
 }
 
-func TestKillsAmidAFanOutLeaveNoOrphanAndTouchNothingForeign(t *testing.T) {
+func TestKillsDuringAFanOutLeaveNoOrphanAndChangeNoForeignSecret(t *testing.T) {
 	s := newShare(t)
-	m := newManager(s.stage)
-	m.startAtWork()
+	m := newManager(s.fixture)
+	m.startReady()
 
-	s.killAmid(m, s.createRule)
+	s.killDuring(m, s.createRule)
 	for range 3 {
-		s.killAmid(m, s.change)
+		s.killDuring(m, s.change)
 	}
 	s.expect(s.all...)
 	s.expectStatus(fanOut, foreigners)
 
-	s.killAmid(m, func() { s.narrow("0"); s.change() })
+	s.killDuring(m, func() { s.narrow("0"); s.change() })
 	s.expect(s.ofHalf(0)...)
 	s.expectStatus(fanOut/2, foreigners)
-	s.killAmid(m, func() { s.narrow("1"); s.change() })
+	s.killDuring(m, func() { s.narrow("1"); s.change() })
 	s.expect(s.ofHalf(1)...)
 	s.expectStatus(fanOut/2, 0)
-	s.killAmid(m, func() { s.narrow(""); s.change() })
+	s.killDuring(m, func() { s.narrow(""); s.change() })
 	s.expect(s.all...)
 
-	s.killAmid(m, s.deleteRule)
+	s.killDuring(m, s.deleteRule)
 	s.expectRuleGone()
-	// While it is still being copied, and all over.
+	// Delete the rule while copies are created, and while they are updated.
 	s.createRule()
-	s.killAmid(m, s.deleteAmid)
+	s.killDuring(m, s.deleteDuring)
 	s.expectRuleGone()
 	s.createRule()
 	s.expect(s.all...)
-	s.killAmid(m, func() { s.change(); s.deleteAmid() })
+	s.killDuring(m, func() { s.change(); s.deleteDuring() })
 	s.expectRuleGone()
 	if s.idle > len(m.killed)/2 {
-		t.Fatalf("%d of %d kills came when nothing was done: the test did not test", s.idle, len(m.killed))
+		t.Fatalf("%d of %d kills came when nothing was written: the kills were not tested", s.idle, len(m.killed))
 	}
-	s.t.Attr("summary", fmt.Sprintf("%d namespaces, %d of them with a foreign Secret; %d kills, after %s writes; no orphan, nothing foreign touched",
-		fanOut, foreigners, len(m.killed), strings.Trim(fmt.Sprint(s.amid), "[]")))
+	s.t.Attr("summary", fmt.Sprintf("%d namespaces, %d of them with a foreign Secret; %d kills, after %s writes; no orphan, no foreign Secret changed",
+		fanOut, foreigners, len(m.killed), strings.Trim(fmt.Sprint(s.writesAtKill), "[]")))
 }
 
-// deleteAmid deletes the rule when some more was written.
-func (s *share) deleteAmid() {
+// deleteDuring deletes the rule after some more writes.
+func (s *share) deleteDuring() {
 	s.t.Helper()
 	s.awaitWrites(s.writes.Load() + rand.Int64N(fanOut/4))
 	s.deleteRule()

@@ -13,22 +13,22 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// nodeLabel stands for what a tenant may not know of the cluster's Nodes.
+// nodeLabel is metadata of Nodes that a tenant must not see.
 const nodeLabel = "known-to-administrators"
 
-// TestATenantSeesNothingOfOthers writes all Events that the API server accepts, in
-// both of its groups, with namespaces that agree and such that do not.
-func TestATenantSeesNothingOfOthers(t *testing.T) {
-	s := newStage(t, cluster.Shared(t), "administrator")
+// TestATenantReceivesNoEventsOfOtherNamespaces writes all Events that the API server
+// accepts, in both API groups, with consistent and with inconsistent namespaces.
+func TestATenantReceivesNoEventsOfOtherNamespaces(t *testing.T) {
+	s := newFixture(t, cluster.Shared(t), "administrator")
 	tenant := s.tenant(s.namespace)
-	// Where Events of Nodes are stored there may be a tenant too.
-	landlord := s.tenant(metav1.NamespaceDefault)
+	// The namespace in which Events of Nodes are stored may have a tenant, too.
+	defaultTenant := s.tenant(metav1.NamespaceDefault)
 	other := s.Namespace(t, nil)
 	s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0", Labels: map[string]string{nodeLabel: "true"}}})
-	s.everywhere()
-	newManager(s, "--allowed-receiver-addresses", "127.0.0.0/8").startAtWork()
+	s.matchAllNamespaces()
+	newManager(s, "--allowed-receiver-addresses", "127.0.0.0/8").startReady()
 
-	var accepted, ofTenant, ofLandlord []string
+	var accepted, ofTenant, ofDefaultTenant []string
 	for _, f := range forgeries(s.namespace, other, metav1.NamespaceDefault) {
 		if err := s.Client.Create(t.Context(), f.event); err != nil {
 			t.Logf("%s: %v", f.id, err)
@@ -39,20 +39,20 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 		case f.stored == s.namespace && f.regarding == s.namespace:
 			ofTenant = append(ofTenant, f.id)
 		case f.stored == metav1.NamespaceDefault && f.regarding == metav1.NamespaceDefault:
-			ofLandlord = append(ofLandlord, f.id)
+			ofDefaultTenant = append(ofDefaultTenant, f.id)
 		}
 	}
-	if len(accepted) <= 2*(len(ofTenant)+len(ofLandlord)) {
-		t.Fatal("the API server refused most Events of which the namespaces disagree: the test did not test")
+	if len(accepted) <= 2*(len(ofTenant)+len(ofDefaultTenant)) {
+		t.Fatal("the API server refused most Events with inconsistent namespaces: they were not tested")
 	}
 	s.awaitAll(s.receivers[0], accepted)
-	assertSaw(t, s, tenant, ofTenant)
-	assertSaw(t, s, landlord, ofLandlord)
-	s.t.Attr("summary", fmt.Sprintf("of %d Events the tenant saw its own %d", len(accepted), len(ofTenant)))
+	assertReceived(t, s, tenant, ofTenant)
+	assertReceived(t, s, defaultTenant, ofDefaultTenant)
+	s.t.Attr("summary", fmt.Sprintf("%d Events; the tenant received only its own %d", len(accepted), len(ofTenant)))
 }
 
-// tenant lets an Alarm of a namespace send all that it sees.
-func (s *stage) tenant(namespace string) *receiver {
+// tenant creates a receiver and an Alarm in a namespace that sends everything it sees.
+func (s *fixture) tenant(namespace string) *receiver {
 	s.t.Helper()
 	r := newReceiver(s.t, "tenant")
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "tenant"}
@@ -66,8 +66,8 @@ func (s *stage) tenant(namespace string) *receiver {
 	return r
 }
 
-// everywhere lets the stage's alarm see all namespaces.
-func (s *stage) everywhere() {
+// matchAllNamespaces removes the namespace selector of the fixture's alarm.
+func (s *fixture) matchAllNamespaces() {
 	s.t.Helper()
 	alarm := &v1alpha1.ClusterAlarm{}
 	if err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: s.namespace}, alarm); err != nil {
@@ -79,7 +79,7 @@ func (s *stage) everywhere() {
 	}
 }
 
-// forgery is an Event that says that it is of other namespaces than it may be.
+// forgery is an Event that may claim another namespace than its own.
 type forgery struct {
 	id, stored, regarding string
 	event                 client.Object
@@ -102,8 +102,7 @@ func forgeries(namespaces ...string) []forgery {
 	return all
 }
 
-// forge makes an Event of each group. The number tells them apart at the receiver,
-// which knows them by what they regard.
+// forge returns an Event of each API group. The number makes their names unique.
 func forge(stored string, ref corev1.ObjectReference, n int) []forgery {
 	name := func(group string) string { return fmt.Sprintf("forged-%s-%d", group, n) }
 	id := func(name string) string { return fmt.Sprintf("%s in %s", name, stored) }
@@ -119,15 +118,15 @@ func forge(stored string, ref corev1.ObjectReference, n int) []forgery {
 	}
 }
 
-func assertSaw(t *testing.T, s *stage, r *receiver, expected []string) {
+func assertReceived(t *testing.T, s *fixture, r *receiver, expected []string) {
 	t.Helper()
 	s.awaitAll(r, expected)
 	if report := r.Audit(expected, identify); len(report.Unexpected) > 0 {
-		t.Errorf("the tenant saw %q", report.Unexpected)
+		t.Errorf("the tenant received %q, want only its own Events", report.Unexpected)
 	}
 	for _, request := range r.Requests() {
 		if bytes.Contains(request.Body, []byte(nodeLabel)) {
-			t.Errorf("the tenant was told of a Node: %s", request.Body)
+			t.Errorf("a message to the tenant contains labels of a Node: %s", request.Body)
 		}
 	}
 }

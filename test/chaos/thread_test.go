@@ -24,27 +24,28 @@ import (
 
 const (
 	threads = 6
-	// threadKills is how often it is killed amid first messages, and amid edits.
+	// threadKills is the number of kills during first messages, and during edits.
 	threadKills = 4
-	// threshold is how many of a pod's Events it takes: those before are not sent.
+	// threshold is the number of a pod's Events in the alarm's threshold. Those before are not
+	// sent.
 	threshold = 3
 )
 
-func TestKillsAmidThreadsCountEachOccurrenceOnceAndRepeatOneMessageEachAtMost(t *testing.T) {
-	s := newStage(t, cluster.Shared(t))
+func TestKillsDuringThreadsCountEachOccurrenceOnceAndRepeatOneMessageEachAtMost(t *testing.T) {
+	s := newFixture(t, cluster.Shared(t))
 	s.regarding = podOf
 	slack := slackserver.New(t)
 	slack.Limit()
 	channel := s.grouped(slack)
 	m := newManager(s)
-	m.startAtWork()
-	flood := s.pour(40)
-	m.killAmid(channel, "chat.postMessage")
+	m.startReady()
+	flood := s.floodAt(40)
+	m.killDuring(channel, "chat.postMessage")
 	want := map[string]int{}
 	for _, event := range flood.end() {
 		want[podOf(event)]++
 	}
-	m.killAmid(channel, "chat.update")
+	m.killDuring(channel, "chat.update")
 	for pod := range want {
 		want[pod] -= threshold - 1
 	}
@@ -54,15 +55,14 @@ func TestKillsAmidThreadsCountEachOccurrenceOnceAndRepeatOneMessageEachAtMost(t 
 	s.t.Attr("summary", fmt.Sprintf("%d Events in %d groups, %d kills; %d messages in Slack, %d of them repeated",
 		len(flood.created), len(want), len(m.killed), len(slack.Shown()), len(again)))
 	s.assertNone(channel, unexplained(again, m.killed))
-	// Whoever starts does not know what was sent a moment ago.
+	// A new process does not know when the last one sent a message.
 	if slack.Hurried() > len(m.killed) {
-		t.Errorf("%d calls came sooner than Slack lets them", slack.Hurried())
+		t.Errorf("%d calls exceeded Slack's rate limits, want at most %d", slack.Hurried(), len(m.killed))
 	}
 }
 
-// killAmid kills it a few times, when it has just called a method of Slack's or a moment
-// later.
-func (m *manager) killAmid(slack *receiver, method string) {
+// killDuring kills the manager several times, each shortly after a call of a Slack method.
+func (m *manager) killDuring(slack *receiver, method string) {
 	m.t.Helper()
 	calls := func(requests []sink.Request) (n int) {
 		for _, r := range requests {
@@ -75,24 +75,24 @@ func (m *manager) killAmid(slack *receiver, method string) {
 	for range threadKills {
 		before := calls(slack.Requests())
 		if !slack.Wait(patience, func(requests []sink.Request) bool { return calls(requests) > before }) {
-			m.t.Fatalf("no call of %s after the %dth", method, before)
+			m.t.Fatalf("got %d calls of %s and no other for %v", before, method, patience)
 		}
-		time.Sleep(rand.N(150 * time.Millisecond)) // until after it is settled, perhaps
+		time.Sleep(rand.N(150 * time.Millisecond)) // the message may be acknowledged by then
 		m.kill()
 		m.start()
 	}
 }
 
-// podOf puts each Event of a flood into one of a few groups.
+// podOf assigns each Event of a flood to one of a few groups.
 func podOf(event string) string {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(event)) // a hash does not fail
 	return fmt.Sprintf("pod-%d", sum.Sum32()%threads)
 }
 
-// grouped has the stage's Events sent to Slack, in groups, by a bot. What Slack has done
-// it answers a moment later, so that kills fall in between.
-func (s *stage) grouped(slack *slackserver.Workspace) *receiver {
+// grouped creates an alarm that sends the fixture's Events to Slack, in groups, as a bot. Slack
+// answers shortly after it has handled a request, so that kills happen in between.
+func (s *fixture) grouped(slack *slackserver.Workspace) *receiver {
 	s.t.Helper()
 	channel := newReceiver(s.t, "slack")
 	channel.key = kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: s.namespace}.String()
@@ -132,7 +132,7 @@ var (
 	total   = regexp.MustCompile(`(\d+) times so far`)
 )
 
-// shownTotals is what the newest message of each group says.
+// shownTotals returns the total in the newest message of each group.
 func shownTotals(shown []slackserver.Message) map[string]int {
 	totals := map[string]int{}
 	for i := range shown {
@@ -144,8 +144,8 @@ func shownTotals(shown []slackserver.Message) map[string]int {
 	return totals
 }
 
-// repeatedMessages are those that came again: what is in no thread is its group's first
-// message, of which one was to be; a reply is told by its key.
+// repeatedMessages returns the messages that Slack shows twice. A group has one message outside
+// of threads. Replies are identified by their Idempotency-Key.
 func repeatedMessages(shown []slackserver.Message) []repetition {
 	var again []repetition
 	last := map[string]time.Time{}

@@ -16,23 +16,23 @@ import (
 	"github.com/bongsu-io/bongsu/config"
 )
 
-// recipe is how an alarm is made to fire.
+// recipe describes how to trigger an alarm.
 type recipe struct {
-	// before the alarm is there.
+	// before runs before the alarm is created. May be nil.
 	before cause
-	// nearMiss is what the alarm must not tell of: it regards the bystander.
+	// nearMiss must not trigger the alarm. Its object has the name of the bystander.
 	nearMiss cause
-	// steps are what it must tell of, a message each.
+	// steps trigger one message each.
 	steps []cause
 }
 
-// cause makes something happen.
+// cause triggers Events.
 type cause func(*trial)
 
-// bystander is the name of what an alarm must not tell of.
+// bystander returns the name of the object for which no message may be sent.
 func bystander(e entry) string { return "bystander-of-" + e.alarm.GetName() }
 
-// both causes one after the other.
+// both runs causes in order.
 func both(causes ...cause) cause {
 	return func(tr *trial) {
 		tr.Helper()
@@ -42,8 +42,8 @@ func both(causes ...cause) cause {
 	}
 }
 
-// applied has what is written in YAML come about; BYSTANDER is the bystander's name. What
-// comes of it is the doing of the cluster's own components.
+// applied applies manifests, with the bystander's name for BYSTANDER. The components of the
+// cluster then write the Events.
 func applied(manifests string) cause {
 	return func(tr *trial) {
 		tr.Helper()
@@ -55,23 +55,23 @@ func applied(manifests string) cause {
 	}
 }
 
-// happening is an Event as a component writes it through core/v1. Of a kind without
-// a namespace, the Event is in the namespace default.
+// happening is an Event that a component writes through core/v1. If the kind has no
+// namespace, the Event is in the namespace default.
 type happening struct {
 	by, kind string
-	// on is the object, NAMESPACE/NAME or NAME. Without NAME it is the bystander.
+	// on is the regarding object, as NAMESPACE/NAME or NAME. An empty NAME is the bystander.
 	on                      string
 	eventType, reason, note string
 	container               string
-	// count is how often, if more than once.
+	// count is the final count of the Event, or 0 for 1.
 	count int32
 }
 
-// apiVersions of the kinds that recorded Events regard, but v1.
+// apiVersions of the kinds of regarding objects, except for v1.
 var apiVersions = map[string]string{"CronJob": "batch/v1", "Job": "batch/v1", "ReplicaSet": "apps/v1", "Deployment": "apps/v1", "HorizontalPodAutoscaler": "autoscaling/v2"}
 
-// recorded writes Events as components have been seen to write them. One that happens
-// several times is written once and then updated, as their recorders do.
+// recorded writes Events as real components do. An Event with a count is created with 1 and
+// then updated, as by their recorders.
 func recorded(events ...happening) cause {
 	return func(tr *trial) {
 		tr.Helper()
@@ -120,7 +120,7 @@ func (h happening) event(bystander string) *corev1.Event {
 	return e
 }
 
-// deleted has objects go.
+// deleted deletes an object.
 func deleted(kind, apiVersion, namespace, name string) cause {
 	return func(tr *trial) {
 		tr.Helper()
@@ -135,7 +135,7 @@ func deleted(kind, apiVersion, namespace, name string) cause {
 	}
 }
 
-// simulated tells a node what to play; nothing: to be well.
+// simulated sets what a simulated node does, or removes that if what is empty.
 func simulated(node, what string) cause {
 	return func(tr *trial) {
 		tr.Helper()
@@ -150,7 +150,7 @@ func simulated(node, what string) cause {
 	}
 }
 
-// older waits until a node is as old as that.
+// older waits until a node is older than age.
 func older(node string, age time.Duration) cause {
 	return func(tr *trial) {
 		tr.Helper()
@@ -161,8 +161,8 @@ func older(node string, age time.Duration) cause {
 	}
 }
 
-// told waits until there is an Event with a reason on an object.
-func told(namespace, name, reason string) cause {
+// reported waits for an Event with this reason on an object.
+func reported(namespace, name, reason string) cause {
 	return func(tr *trial) {
 		tr.Helper()
 		tr.until(reason+" on "+name, func(ctx context.Context) bool {
@@ -174,11 +174,11 @@ func told(namespace, name, reason string) cause {
 	}
 }
 
-// counted waits until a quota is in force.
+// counted waits until a quota is active.
 func counted(namespace, quota string) cause {
 	return func(tr *trial) {
 		tr.Helper()
-		tr.until("quota "+quota+" is in force", func(ctx context.Context) bool {
+		tr.until("quota "+quota+" is active", func(ctx context.Context) bool {
 			var q corev1.ResourceQuota
 			return tr.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: quota}, &q) == nil && len(q.Status.Hard) > 0
 		})

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
@@ -21,12 +24,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// patience is how long a message, or what it is to come of, may take.
+// patience is the time limit for a message, and for each step towards it.
 const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// All entries at once: they do little but wait.
+	// Run all entries in parallel, because they mostly wait.
 	if err := flag.Set("test.parallel", "100"); err != nil {
 		panic(err)
 	}
@@ -36,7 +39,7 @@ func TestMain(m *testing.M) {
 func TestEachAlarmOfTheCookbookFiresAsWrittenAndOnlyThen(t *testing.T) {
 	written := entries(t)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(written)), slices.Sorted(maps.Keys(recipes))); diff != "" {
-		t.Fatalf("the page (-) and the table of this test (+):\n%s", diff)
+		t.Fatalf("headings of the page (-) and of the recipes (+):\n%s", diff)
 	}
 	c, received := cluster.Shared(t), sink.New(t)
 	c.StartOperator(t, func(o *options.Options) { o.ClusterName = "prod" })
@@ -55,20 +58,20 @@ func TestEachAlarmOfTheCookbookFiresAsWrittenAndOnlyThen(t *testing.T) {
 		}
 	})
 
-	// After all of them: what should not have been sent has had its time.
+	// All entries have run: messages that must not be sent have had enough time to arrive.
 	for heading, e := range written {
 		for _, m := range messagesOf(received, e.alarm.GetName()) {
 			if text, err := json.Marshal(m); err != nil || strings.Contains(string(text), bystander(e)) {
-				t.Errorf("%s: this should not have been sent: %s (%v)", heading, text, err)
+				t.Errorf("%s: got a message for the bystander, want none: %s (%v)", heading, text, err)
 			}
 		}
 		if sent := messagesOf(received, nightly(e)); len(sent) > 0 {
-			t.Errorf("%s: sent while mute: %v", heading, sent)
+			t.Errorf("%s: got messages while the alarm is mute, want none: %v", heading, sent)
 		}
 	}
 }
 
-// messagesOf returns what an alarm has sent so far.
+// messagesOf returns the messages of an alarm so far.
 func messagesOf(s *sink.Sink, name string) (messages []message.Message) {
 	for _, r := range s.Accepted() {
 		var m message.Message
@@ -77,4 +80,73 @@ func messagesOf(s *sink.Sink, name string) (messages []message.Message) {
 		}
 	}
 	return messages
+}
+
+const page = "../../docs/cookbook.md"
+
+// entry is a section of the page: an alarm, and its messages in order.
+type entry struct {
+	alarm    *unstructured.Unstructured
+	messages []*regexp.Regexp
+}
+
+var fenced = regexp.MustCompile("(?ms)^```(yaml|text)\n(.*?)^```$")
+
+// entries returns the entries of the page by heading.
+func entries(t *testing.T) map[string]entry {
+	t.Helper()
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]entry{}
+	for _, section := range strings.Split(string(content), "\n## ")[1:] {
+		heading, _, _ := strings.Cut(section, "\n")
+		found[heading] = entryOf(t, heading, section)
+	}
+	return found
+}
+
+func entryOf(t *testing.T, heading, section string) (e entry) {
+	t.Helper()
+	for _, block := range fenced.FindAllStringSubmatch(section, -1) {
+		if block[1] == "text" {
+			e.messages = append(e.messages, pattern(block[2]))
+			continue
+		}
+		objects, err := config.Decode(strings.NewReader(block[2]))
+		if err != nil || len(objects) != 1 || e.alarm != nil {
+			t.Fatalf("%s: %q: want exactly one manifest with one alarm: %v", page, heading, err)
+		}
+		e.alarm = objects[0]
+	}
+	if e.alarm == nil || len(e.messages) == 0 {
+		t.Fatalf("%s: %q: want a manifest and at least one message", page, heading)
+	}
+	return e
+}
+
+// changing are the parts of a message that change from run to run: times and counts.
+var changing = []struct {
+	text *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`), "TIME"},
+	{regexp.MustCompile(`(?:Once at|\d+ times since) TIME(?:, \d+ of them new)?`), "HOW OFTEN"},
+	{regexp.MustCompile(`\b\d+ × FailedScheduling`), "N × FailedScheduling"},
+	{regexp.MustCompile(`has \d+ nodes`), "has N nodes"},
+}
+
+func normalize(text string) string {
+	for _, d := range changing {
+		text = d.text.ReplaceAllString(text, d.with)
+	}
+	return strings.TrimSpace(text)
+}
+
+// pattern returns an expression that matches a whole normalized message. Three dots match
+// any text within a line.
+func pattern(message string) *regexp.Regexp {
+	quoted := regexp.QuoteMeta(normalize(message))
+	return regexp.MustCompile("^" + strings.ReplaceAll(quoted, `\.\.\.`, `[^\n]*`) + "$")
 }

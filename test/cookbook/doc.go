@@ -1,5 +1,5 @@
-// Package cookbook tries each alarm of docs/cookbook.md, as it is written there, in a
-// cluster with the real controllers and scheduler: what it is for happens, and a
-// receiver gets the message that the page shows. What it is not for happens as well,
-// and the receiver gets nothing of that.
+// Package cookbook tests each alarm of docs/cookbook.md as written there. The cluster has
+// the real controllers and the real scheduler. Each test causes the situation that an alarm
+// is for, and expects the message that the page shows. It also causes a similar situation,
+// for which no message may be sent.
 package cookbook

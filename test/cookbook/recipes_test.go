@@ -2,16 +2,15 @@ package cookbook
 
 import "time"
 
-// recipes are how each alarm of the page is made to fire, by the heading of its section.
-// What is applied, deleted or simulated happens: the real controllers and the real
-// scheduler tell of it, and for the kubelet the simulated one, in its words. What is
-// recorded is an Event of the shape in which its component writes it: the embedded
-// cluster has no disks, networks, probes, clouds, and no time to wait for a schedule.
+// recipes trigger each alarm of the page, by the heading of its section. Real components
+// write the Events of applied, deleted and simulated causes. The kubelet is simulated, with
+// real texts. Recorded causes are Events as their component writes them. They stand for what
+// the cluster lacks: disks, networks, probes, clouds, and time to wait for a schedule.
 //
-// Each alarm has namespaces of its own: what others do there would be told as well.
+// Each alarm has its own namespaces, because it would also report Events of other recipes.
 var recipes = map[string]recipe{
 	"A node fails, and comes back": {
-		nearMiss: both(applied(`{apiVersion: v1, kind: Node, metadata: {name: BYSTANDER, labels: {kubernetes.io/hostname: BYSTANDER}}}`), told("default", "BYSTANDER", "NodeReady")),
+		nearMiss: both(applied(`{apiVersion: v1, kind: Node, metadata: {name: BYSTANDER, labels: {kubernetes.io/hostname: BYSTANDER}}}`), reported("default", "BYSTANDER", "NodeReady")),
 		steps: []cause{
 			simulated("node-1", "not-ready"),
 			both(older("node-1", 70*time.Second), simulated("node-1", "")),
@@ -23,7 +22,7 @@ var recipes = map[string]recipe{
 		}),
 		steps: []cause{
 			both(applied(`{apiVersion: v1, kind: Node, metadata: {name: spot-7, labels: {node.kubernetes.io/instance-type: m7g.large}}}`),
-				told("default", "spot-7", "RegisteredNode")),
+				reported("default", "spot-7", "RegisteredNode")),
 			deleted("Node", "v1", "", "spot-7"),
 		},
 	},
@@ -63,7 +62,7 @@ spec:
 		nearMiss: recorded(happening{
 			by: "kubelet", kind: "Pod", on: "reports/", eventType: "Normal", reason: "Killing", note: "Stopping container app", container: "app",
 		}),
-		steps: []cause{both(told("reports", "monthly", "Started"), applied(`
+		steps: []cause{both(reported("reports", "monthly", "Started"), applied(`
 apiVersion: v1
 kind: Pod
 metadata: {name: quarterly, namespace: reports}
@@ -92,7 +91,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: BYSTANDER, namespace: payments, annotations: {bongsu.io/simulate: crash}}
 spec: {containers: [{name: app, image: registry.example.com/ledger:1}]}
-`), told("payments", "BYSTANDER", "BackOff")),
+`), reported("payments", "BYSTANDER", "BackOff")),
 		steps: []cause{applied(`
 apiVersion: v1
 kind: Pod
@@ -170,7 +169,7 @@ kind: Job
 metadata: {name: BYSTANDER, namespace: billing}
 spec:
   template: {spec: {restartPolicy: Never, containers: [{name: app, image: "registry.example.com/billing:1"}]}}
-`), told("billing", "BYSTANDER", "SuccessfulCreate")),
+`), reported("billing", "BYSTANDER", "SuccessfulCreate")),
 		steps: []cause{applied(`
 apiVersion: batch/v1
 kind: Job
@@ -208,7 +207,7 @@ spec:
     spec: {containers: [{name: app, image: "registry.example.com/home:2"}]}
 `)},
 	},
-	"A quota is in the way": {
+	"A quota blocks pods": {
 		before: both(applied(noPods("small")), counted("small", "none")),
 		nearMiss: recorded(happening{
 			by: "replicaset-controller", kind: "ReplicaSet", on: "small/", eventType: "Warning", reason: "FailedCreate", note: `Error creating: pods "web-" is forbidden: violates PodSecurity "restricted:latest"`,
@@ -264,13 +263,13 @@ spec:
 	},
 	"An app or a notebook does not run": {
 		before:   both(applied(noPods("desk")), counted("desk", "none"), applied(`{apiVersion: v1, kind: Namespace, metadata: {name: roomy}}`)),
-		nearMiss: both(applied(app("roomy", "BYSTANDER")), told("roomy", "BYSTANDER", "ScalingReplicaSet")),
+		nearMiss: both(applied(app("roomy", "BYSTANDER")), reported("roomy", "BYSTANDER", "ScalingReplicaSet")),
 		steps: []cause{
 			applied(app("desk", "orders")),
 			deleted("ResourceQuota", "v1", "desk", "none"),
 		},
 	},
-	"A Secret stands in the way of a copy": {
+	"A Secret blocks a copy": {
 		before: applied(`
 apiVersion: v1
 kind: Namespace
@@ -295,7 +294,7 @@ metadata: {name: registry, namespace: legacy}
 			deleted("Secret", "v1", "legacy", "registry"),
 		},
 	},
-	"All Warnings of production, but not at night": { // recorded: so that there are as many as the page says
+	"All Warnings of production, but not at night": { // recorded, so that their number is as on the page
 		before: applied(`
 apiVersion: v1
 kind: Namespace
@@ -317,12 +316,12 @@ metadata: {name: front-test, labels: {env: test}}
 	},
 	"Something is wrong with my app": {
 		before:   applied(`{apiVersion: v1, kind: Namespace, metadata: {name: till}}`),
-		nearMiss: both(applied(crashing("BYSTANDER", "printer")), told("till", "BYSTANDER", "BackOff")),
+		nearMiss: both(applied(crashing("BYSTANDER", "printer")), reported("till", "BYSTANDER", "BackOff")),
 		steps:    []cause{applied(crashing("checkout-0", "checkout"))},
 	},
 }
 
-// hungry is a pod that no node has room for.
+// hungry returns a pod that fits on no node.
 func hungry(name string) string {
 	return `
 apiVersion: v1
@@ -332,7 +331,7 @@ spec: {containers: [{name: app, image: "registry.example.com/train:3", resources
 `
 }
 
-// crashing is a pod of an app that crashes.
+// crashing returns a pod of an app that crashes.
 func crashing(name, app string) string {
 	return `
 apiVersion: v1
@@ -355,7 +354,7 @@ spec:
 `
 }
 
-// noPods is a namespace whose quota has no room for pods.
+// noPods returns a namespace whose quota allows no pods.
 func noPods(namespace string) string {
 	return `
 apiVersion: v1
@@ -378,7 +377,7 @@ spec: {size: 1, image: "registry.example.com/orders:1"}
 `
 }
 
-// share is of a Secret that is there, or not.
+// share returns a rule for a Secret, which may not exist.
 func share(name, secret string) string {
 	return `
 apiVersion: bongsu.io/v1alpha1

@@ -2,21 +2,24 @@ package cookbook
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/calendar"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// trial is one alarm of the page in the cluster of all.
+// trial is the test of one entry. All trials share the cluster.
 type trial struct {
 	*testing.T
 	*cluster.Cluster
@@ -24,17 +27,17 @@ type trial struct {
 	entry entry
 }
 
-// run has what the alarm is not for happen, and then what it is for, step by step: a
-// message of the page for each. The feed reads in this order too.
+// run causes the near miss, and then the steps in order, each with a message of the page.
+// The operator also reads their Events in this order.
 func (tr *trial) run(r recipe) {
 	tr.Helper()
 	if len(r.steps) != len(tr.entry.messages) {
-		tr.Fatalf("the page shows %d messages, the table has %d steps", len(tr.entry.messages), len(r.steps))
+		tr.Fatalf("the page shows %d messages and the recipe has %d steps, want as many", len(tr.entry.messages), len(r.steps))
 	}
 	if r.before != nil {
 		r.before(tr)
 	}
-	tr.force()
+	tr.activate()
 	r.nearMiss(tr)
 	for i, step := range r.steps {
 		step(tr)
@@ -43,21 +46,21 @@ func (tr *trial) run(r recipe) {
 	tr.awaitNight()
 }
 
-// awaitMessage returns when the message has come that the page shows in this place.
+// awaitMessage waits for the i-th message of the page.
 func (tr *trial) awaitMessage(i int) {
 	tr.Helper()
 	name, want := tr.entry.alarm.GetName(), tr.entry.messages[i]
 	came := tr.sink.Wait(patience, func([]sink.Request) bool {
 		return slices.ContainsFunc(messagesOf(tr.sink, name), func(m message.Message) bool {
-			return want.MatchString(settled(m.Title + "\n" + m.Text))
+			return want.MatchString(normalize(m.Title + "\n" + m.Text))
 		})
 	})
 	if came {
 		return
 	}
-	tr.Errorf("no message like\n%s\nThese came:", want)
+	tr.Errorf("got no message that matches\n%s\nreceived:", want)
 	for _, m := range messagesOf(tr.sink, name) {
-		tr.Logf("%s\n%s", settled(m.Title), settled(m.Text))
+		tr.Logf("%s\n%s", normalize(m.Title), normalize(m.Text))
 	}
 	var events string
 	if out, err := tr.Kubectl(tr.T, tr.RESTConfig())("describe", tr.entry.alarm.GetKind(), "-A", name); err == nil {
@@ -66,7 +69,7 @@ func (tr *trial) awaitMessage(i int) {
 	tr.Fatal(events)
 }
 
-// until waits for something that the cluster has to do.
+// until waits until the cluster meets a condition.
 func (tr *trial) until(what string, condition func(context.Context) bool) {
 	tr.Helper()
 	over := time.After(patience)
@@ -76,14 +79,14 @@ func (tr *trial) until(what string, condition func(context.Context) bool) {
 		select {
 		case <-tick.C:
 		case <-over:
-			tr.Fatalf("after %v, still not: %s", patience, what)
+			tr.Fatalf("not true after %v: %s", patience, what)
 		}
 	}
 }
 
-// force applies the alarm and returns when it is in force. One that is mute at times
-// is then tried without that, and another one where it is night.
-func (tr *trial) force() {
+// activate applies the alarm and waits until it is ready. If the alarm has mutes, activate
+// then replaces it by one without mutes, and adds a copy that is mute now.
+func (tr *trial) activate() {
 	tr.Helper()
 	tr.apply(tr.entry.alarm)
 	tr.ExpectReady(tr.T, object(tr.entry.alarm))
@@ -97,14 +100,14 @@ func (tr *trial) force() {
 	tr.ExpectReady(tr.T, object(night))
 }
 
-// awaitNight returns when the alarm that is mute has kept back what happened.
+// awaitNight waits until the mute copy has suppressed an occurrence.
 func (tr *trial) awaitNight() {
 	tr.Helper()
 	if !mute(tr.entry) {
 		return
 	}
 	night := object(tr.atNight())
-	tr.until("what happens at night is suppressed", func(ctx context.Context) bool {
+	tr.until("the mute alarm has suppressed an occurrence", func(ctx context.Context) bool {
 		tr.Ready(ctx, night)
 		return night.AlarmStatus().Suppressed > 0
 	})
@@ -117,11 +120,59 @@ func (tr *trial) apply(objects ...*unstructured.Unstructured) {
 	}
 }
 
-// object returns the alarm to be read.
+// object returns a typed object for reading the alarm.
 func object(u *unstructured.Unstructured) cluster.Object {
 	key := metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName()}
 	if u.GetKind() == "Alarm" {
 		return &v1alpha1.Alarm{ObjectMeta: key}
 	}
 	return &v1alpha1.ClusterAlarm{ObjectMeta: key}
+}
+
+func mute(e entry) bool {
+	_, found, _ := unstructured.NestedSlice(e.alarm.Object, "spec", "mute")
+	return found
+}
+
+// nightly returns the name of the mute copy of an alarm.
+func nightly(e entry) string { return e.alarm.GetName() + "-at-night" }
+
+// atNight returns a copy of the alarm in a time zone in which it is mute now and during the
+// test.
+func (tr *trial) atNight() *unstructured.Unstructured {
+	tr.Helper()
+	for hours := -14; hours <= 12; hours++ {
+		night := tr.entry.alarm.DeepCopy()
+		night.SetName(nightly(tr.entry))
+		windows, _, _ := unstructured.NestedSlice(night.Object, "spec", "mute")
+		for _, w := range windows {
+			w.(map[string]any)["timeZone"] = fmt.Sprintf("Etc/GMT%+d", hours)
+		}
+		if err := unstructured.SetNestedSlice(night.Object, windows, "spec", "mute"); err != nil {
+			tr.Fatal(err)
+		}
+		if now := time.Now(); tr.muteAt(windows, now) && tr.muteAt(windows, now.Add(2*patience)) {
+			return night
+		}
+	}
+	tr.Fatal("the alarm is mute in no time zone now: check its mute windows")
+	return nil
+}
+
+func (tr *trial) muteAt(windows []any, at time.Time) bool {
+	tr.Helper()
+	for _, w := range windows {
+		var spec v1alpha1.MuteWindow
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(w.(map[string]any), &spec); err != nil {
+			tr.Fatal(err)
+		}
+		window, err := calendar.New(&spec)
+		if err != nil {
+			tr.Fatal(err)
+		}
+		if window.Contains(at) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,23 +5,31 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/testing/node"
+	"github.com/bongsu-io/bongsu/internal/testing/progress"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// messages are those that a receiver has accepted, of one alarm.
+// messages returns the messages of an alarm that the receiver has accepted.
 func (w *world) messages(t *testing.T, name string) []message.Message {
 	t.Helper()
 	var found []message.Message
 	for _, r := range w.alarms.Accepted() {
 		var m message.Message
 		if err := json.Unmarshal(r.Body, &m); err != nil {
-			t.Fatalf("the body of a message is no JSON: %v", err)
+			t.Fatalf("the body of a message is not JSON: %v", err)
 		}
 		if m.Alarm.Name == name {
 			found = append(found, m)
@@ -36,7 +44,7 @@ func (w *world) expectAlarm(t *testing.T, name string, msg types.GomegaMatcher) 
 	NewWithT(t).Eventually(func() []message.Message { return w.messages(t, name) }).Should(ContainElement(msg))
 }
 
-// sample applies a sample alarm as it is: it sends to the receiver "ops".
+// sample applies a sample alarm unchanged. It uses the receiver "ops".
 func (w *world) sample(t *testing.T, name string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", name+".yaml"))
@@ -47,7 +55,7 @@ func (w *world) sample(t *testing.T, name string) {
 	w.await(t, "clusteralarm/"+name, "", condition("Ready"), "True")
 }
 
-// nodeJoins starts a second node, and has its kubelet die.
+// nodeJoins adds a second node, and then kills its kubelet.
 func (w *world) nodeJoins(t *testing.T) {
 	w.apply(t, fmt.Sprintf(`
 apiVersion: bongsu.io/v1alpha1
@@ -67,17 +75,17 @@ spec:
 	w.joiner.KillKubelet()
 }
 
-// nodeDies waits until the controller manager finds that the kubelet is dead.
+// nodeDies waits for the alarm that the second node is not ready.
 func (w *world) nodeDies(t *testing.T) {
 	w.expectAlarm(t, "node-not-ready", regarding("joiner", HaveField("Note", ContainSubstring("NodeNotReady"))))
 }
 
-// regarding is a message of one Event, which regards an object of that name.
+// regarding matches a message with an Event that regards an object of this name.
 func regarding(name string, event types.GomegaMatcher) types.GomegaMatcher {
 	return HaveField("Events", ContainElement(And(HaveField("Regarding.Name", name), event)))
 }
 
-// podsFail has pods fail for real, and demands that the true cause is told.
+// podsFail creates pods that fail, and checks that the messages contain the cause.
 func (w *world) podsFail(t *testing.T) {
 	w.apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 	pod := func(name, container string) {
@@ -90,12 +98,115 @@ spec:
   containers: [%s]
 `, name, container))
 	}
-	pod("crash", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [crash]}`, node.ActorImage))
-	pod("greedy", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [oom], resources: {limits: {memory: 48Mi}}}`, node.ActorImage))
-	pod("typo", `{name: app, image: "127.0.0.1:1/nothing:v1"}`) // nobody listens there
+	pod("crash", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [crash]}`, node.TestImage))
+	pod("greedy", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [oom], resources: {limits: {memory: 48Mi}}}`, node.TestImage))
+	pod("typo", `{name: app, image: "127.0.0.1:1/nothing:v1"}`) // nothing listens there
 
 	w.expectAlarm(t, "crash", regarding("crash", HaveField("Object.Cause", ContainSubstring("ended with exit code 3"))))
 	w.expectAlarm(t, "crash", regarding("greedy", HaveField("Object.Cause",
 		ContainSubstring("was killed because it used more memory than its limit of 48Mi"))))
 	w.expectAlarm(t, "image-pull", regarding("typo", HaveField("Object.Cause", ContainSubstring("127.0.0.1:1/nothing:v1"))))
+}
+
+// floodReason is the reason of all Events of a flood.
+const floodReason = "Flood"
+
+const floodManifests = `
+{apiVersion: v1, kind: Namespace, metadata: {name: flood}}
+---
+apiVersion: bongsu.io/v1alpha1
+kind: ClusterAlarmReceiver
+metadata: {name: flood}
+spec:
+  webhook: {url: %q}
+---
+apiVersion: bongsu.io/v1alpha1
+kind: ClusterAlarm
+metadata: {name: flood}
+spec:
+  match: [{reasons: [Flood]}]
+  receivers: [{name: flood}]
+`
+
+// evictLeader evicts the leader during a flood, as a drain does.
+func (w *world) evictLeader(t *testing.T) {
+	w.survive(t, func(t *testing.T) {
+		leader := w.leader(t)
+		err := w.client.SubResource("eviction").Create(t.Context(),
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: leader}}, &policyv1.Eviction{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		NewWithT(t).Eventually(func() string { return w.leader(t) }).ShouldNot(Or(Equal(leader), BeEmpty()))
+	})
+	w.kubectl(t, "rollout", "status", "deployment/bongsu", "-n", system, "--timeout=3m")
+}
+
+// upgrade changes the operator's image during a flood.
+func (w *world) upgrade(t *testing.T) {
+	w.survive(t, func(t *testing.T) {
+		w.apply(t, w.bongsu(t, append([]string{"install"}, values(secondTag)...)...))
+		w.kubectl(t, "rollout", "status", "deployment/bongsu", "-n", system, "--timeout=3m")
+	})
+	w.await(t, "pods", system, "{.items[*].spec.containers[*].image}",
+		strings.Join([]string{operatorRepository + ":" + secondTag, operatorRepository + ":" + secondTag}, " "))
+}
+
+// leader returns the name of the pod that holds the lease.
+func (w *world) leader(t *testing.T) string {
+	t.Helper()
+	name, _, _ := strings.Cut(w.get(t, "lease/bongsu", system, "{.spec.holderIdentity}"), "_")
+	return name
+}
+
+// survive checks that no Event is lost while disturb runs.
+func (w *world) survive(t *testing.T, disturb func(*testing.T)) {
+	t.Helper()
+	received := sink.NewAt(t, node.Address)
+	w.apply(t, fmt.Sprintf(floodManifests, received.URL()))
+	w.await(t, "clusteralarm/flood", "", condition("Ready"), "True")
+	done := make(chan struct{})
+	flooded := make(chan []string)
+	go func() { flooded <- w.flood(t, done) }()
+	disturb(t)
+	close(done)
+	expected := <-flooded
+	var report sink.Report
+	err := progress.UntilNoneIsLeft(patience, func() int {
+		report = received.Audit(expected, sink.ByEvent)
+		return len(report.Lost)
+	})
+	if err != nil {
+		t.Errorf("%d Events: %v, want none lost: %v", len(expected), report, err)
+	}
+	t.Logf("%d Events: %v", len(expected), report)
+}
+
+// flood creates Events until 200 more were created after done is closed. It returns the
+// names by which receivers identify them.
+func (w *world) flood(t *testing.T, done <-chan struct{}) (created []string) {
+	const pause = 5 * time.Millisecond
+	for left := 200; left > 0; time.Sleep(pause) {
+		select {
+		case <-done:
+			left--
+		default:
+		}
+		event := &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "flood", GenerateName: "flood-"},
+			EventTime:  metav1.NowMicro(), ReportingController: "bongsu.io/e2e", ReportingInstance: "e2e",
+			Type: corev1.EventTypeNormal, Reason: floodReason, Action: "Flood", Note: "one of many",
+			Regarding: corev1.ObjectReference{
+				APIVersion: "v1", Kind: "Pod", Namespace: "flood", Name: fmt.Sprintf("%d-%d", time.Now().UnixNano(), len(created)),
+			},
+		}
+		if err := w.client.Create(t.Context(), event); t.Context().Err() != nil {
+			return created // the test is over
+		} else if err != nil {
+			t.Errorf("create an Event: %v", err)
+			return created
+		}
+		created = append(created, fmt.Sprintf("flood/%s %s", event.Regarding.Name, floodReason))
+	}
+	return created
 }

@@ -2,7 +2,7 @@
 
 .PHONY: e2e-cluster
 e2e-cluster: controlplane ## Run the tests of chaos, steady state, guides, cookbook and demo on simulated nodes
-	@mkdir -p $(BONGSU_TEST_RIGHTS)
+	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	@go run ./hack/test $(TEST_FLAGS) -timeout 40m $(E2E_PKG)
 
 .PHONY: e2e-demo
@@ -25,5 +25,5 @@ e2e-node: controlplane node bongsu e2e-images ## Run the operator's image on a r
 	@for tag in $(E2E_TAGS); do \
 		$(MAKE) --no-print-directory image VERSION=$$tag IMAGE=localhost/bongsu:$$tag IMAGE_ARCHIVE=bin/e2e/bongsu-$$tag.tar PLATFORMS=$(E2E_PLATFORM) || exit 1; \
 	done
-	@mkdir -p $(BONGSU_TEST_RIGHTS)
+	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	BONGSU_E2E_NODE=1 BONGSU_E2E_LOGS=$(abspath bin/e2e/logs) go test -v -count=1 -timeout 20m ./test/e2e $(ARGS)

@@ -1,3 +1,3 @@
-// Package helm installs, upgrades and removes the chart with the real Helm, which this
-// module of its own builds: what it depends on is no business of the operator's.
+// Package helm installs, upgrades and removes the chart with Helm. It is a separate module,
+// so that Helm is not a dependency of the operator.
 package helm

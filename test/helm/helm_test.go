@@ -14,8 +14,8 @@ import (
 
 const chart = "../../charts/bongsu"
 
-// helm builds Helm, and returns what runs it as an administrator and returns what it
-// printed.
+// helm builds Helm. It returns a function that runs it as an administrator and returns its
+// output.
 func helm(t *testing.T, c *cluster.Cluster) func(args ...string) string {
 	t.Helper()
 	dir, kubeconfig := t.TempDir(), cluster.Kubeconfig(t, c.RESTConfig())
@@ -51,10 +51,10 @@ func TestHelmInstallsUpgradesAndRemovesTheChart(t *testing.T) {
 	roles, err := kubectl("get", "clusterroles", "-o", "name")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(roles).To(ContainSubstring("/bongsu-alarm\n"))
-	g.Expect(roles).NotTo(ContainSubstring("/bongsu-jupyter\n"), "a right that nobody needs any more")
+	g.Expect(roles).NotTo(ContainSubstring("/bongsu-jupyter\n"), "permissions of a disabled feature")
 	g.Expect(kubectl("get", "statefulsets,deployments", "-n", "bongsu-system", "-o", "name")).To(Equal("statefulset.apps/bongsu\n"))
 
 	run("uninstall", "bongsu", "--wait", "--timeout", "4m")
 	g.Expect(kubectl("get", "clusterroles", "-o", "name")).NotTo(MatchRegexp(`/bongsu\n|/bongsu-alarm\n`))
-	g.Expect(kubectl("get", "crds", "-o", "name")).To(ContainSubstring("/alarms.bongsu.io\n"), "the kinds, and with them users' objects, must stay")
+	g.Expect(kubectl("get", "crds", "-o", "name")).To(ContainSubstring("/alarms.bongsu.io\n"), "CRDs and the objects of users must stay")
 }

@@ -28,7 +28,7 @@ func TestTestsAreReadFromTheHeader(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {
-				t.Error(d)
+				t.Errorf("tests (-want +got):\n%s", d)
 			}
 		})
 	}
@@ -45,7 +45,7 @@ func TestAPatchWithoutAValidTestIsRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tests, err := parseHeader(strings.NewReader(patch)); err == nil {
-				t.Errorf("accepted, with the tests %v", tests)
+				t.Errorf("got tests %v, want an error", tests)
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestTheModuleIsSplitFromTheOtherArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, rest := tc.args.module()
 			if !slices.Equal(dir, tc.dir) || !slices.Equal(rest, tc.rest) {
-				t.Errorf("module() = %q, %q", dir, rest)
+				t.Errorf("module() = %q, %q, want %q, %q", dir, rest, tc.dir, tc.rest)
 			}
 		})
 	}

@@ -90,7 +90,7 @@ func TestEachMutantIsCaughtSurvivesOrIsBroken(t *testing.T) {
 		"caught i-caught-later, in the second run", "3 passed, 6 failed",
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("results (-want +got):\n%s", d)
 	}
 	if !errors.Is(err, errNotAllCaught) {
 		t.Errorf("err = %v, want %v", err, errNotAllCaught)
@@ -139,13 +139,13 @@ func TestTheCheckoutIsNotChanged(t *testing.T) {
 	}
 
 	if got := readFile(t, filepath.Join(root, "x.go")); got != code {
-		t.Errorf("the checkout has changed:\n%s", got)
+		t.Errorf("checkout: x.go = %s, want it unchanged", got)
 	}
 	if got := readFile(t, filepath.Join(copied.dir, "x.go")); got == code {
-		t.Error("the copy has not changed")
+		t.Error("copy: x.go is unchanged, want the mutant")
 	}
 	if _, err := os.Stat(filepath.Join(copied.dir, "bin")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an ignored file was copied: %v", err)
+		t.Errorf("copy: bin: got error %v, want that it does not exist", err)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestTheOutcomeOfATestRun(t *testing.T) {
 func TestTheOutputOfATestRunIsKept(t *testing.T) {
 	_, output, err := readEvents(strings.NewReader(`{"Action":"output","Output":"a\n"}{"Action":"build-output","Output":"b\n"}`))
 	if err != nil || output != "a\nb\n" {
-		t.Errorf("output %q, %v", output, err)
+		t.Errorf("got output %q, error %v, want %q", output, err, "a\nb\n")
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 )
 
-// etcd is the server with its full set of flags and environment variables, not
-// the embed package with a few of them: harnesses such as envtest ask the
+// etcd runs the server with its full set of flags and environment variables. The
+// embed package has only a few of them, and harnesses such as envtest read from the
 // binary's help text which flags it knows.
 func etcd() {
 	etcdmain.Main(os.Args)

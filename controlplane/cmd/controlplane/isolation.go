@@ -8,8 +8,8 @@ import (
 )
 
 // Programs that are linked together share the package variables of their
-// libraries, and some set them just by being imported. What would make one
-// program behave unlike its upstream because of another is undone here.
+// libraries, and some set them just by being imported. This file undoes the settings
+// that would make another program behave unlike its upstream.
 
 // Importing etcdctl makes every cobra command in the process accept abbreviated
 // names of its subcommands. kubectl must not guess what "de" stands for.

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
-// kwok takes the defaults of its flags from its configuration files, so --config
-// and the logging flags are parsed before there is a command to parse them.
+// kwok reads the defaults of its flags from its configuration files. It therefore
+// parses --config and the logging flags before the command exists.
 func kwok() {
 	dropSharedFlags()
 	early := pflag.NewFlagSet("global", pflag.ContinueOnError)

@@ -1,12 +1,12 @@
-// Command controlplane is a Kubernetes control plane in one file: etcd, the
-// API server, the controller manager, the scheduler, KWOK and kubectl, built from
-// the projects' own Go modules.
+// Command controlplane is a Kubernetes control plane in one file. It contains etcd,
+// the API server, the controller manager, the scheduler, KWOK and kubectl, built
+// from their own Go modules.
 //
 // With it, a machine that has only Go, make and git can run a real cluster. The
 // build downloads only modules, which go.sum pins, and needs no container runtime
 // and no C compiler. `bongsu local`, envtest and the end-to-end tests start the
-// components as processes, so they get the same admission, validation, RBAC and
-// garbage collection as in a production cluster.
+// components as processes. Admission, validation, RBAC and garbage collection are
+// therefore the same as in a production cluster.
 //
 // It is one binary because its parts share most of their code. Separate binaries
 // would take eight links and several times the disk space. The name the binary is

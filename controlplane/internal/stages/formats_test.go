@@ -61,8 +61,8 @@ func formatsIn(t *testing.T, file string) []*regexp.Regexp {
 
 var verb = regexp.MustCompile(`%[+#]?[a-z]`)
 
-// patternOf turns a format into a pattern; nil if it has next to no text of its
-// own and so would match anything, like "%s: %v".
+// patternOf turns a format into a pattern. It returns nil if the format has almost no
+// text of its own, like "%s: %v", because the pattern would match anything.
 func patternOf(text string) *regexp.Regexp {
 	const enough = 6
 	parts := verb.Split(text, -1)

@@ -11,13 +11,13 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// IsWarning says whether any of the message's Events is a Warning.
+// IsWarning reports whether any of the message's Events is a Warning.
 func IsWarning(m *message.Message) bool {
 	return slices.ContainsFunc(m.Events, func(e message.Event) bool { return e.Type == "Warning" })
 }
 
-// Origin is "Alarm shop/crashes", "ClusterAlarm nodes", or nothing for a digest of
-// several alarms.
+// Origin returns "Alarm shop/crashes" or "ClusterAlarm nodes". It is empty for a digest
+// of several alarms.
 func Origin(id alarm.ID) string {
 	switch {
 	case id.Name == "":
@@ -29,11 +29,11 @@ func Origin(id alarm.ID) string {
 	}
 }
 
-// IsResolved says whether what the message's group is about is over.
+// IsResolved reports whether the message resolves its group.
 func IsResolved(m *message.Message) bool { return m.Group != nil && m.Group.Resolved }
 
-// Headline is one line that is never empty: what happened, behind a mark that shows
-// at a glance that something is wrong, or is no more. It is not escaped.
+// Headline returns the title as one line, which is never empty. A symbol before it marks
+// warnings and resolved groups. The result is not escaped.
 func Headline(m *message.Message) string {
 	title := cmp.Or(plaintext.Line(m.Title), Origin(m.Alarm), "Alarm")
 	switch {
@@ -46,22 +46,24 @@ func Headline(m *message.Message) string {
 	}
 }
 
-// Footer is one line that says where a message comes from and since when; it may be
-// empty, and is not escaped.
+// Footer returns one line with the message's origin and time. It may be empty and is
+// not escaped.
 func Footer(m *message.Message) string {
-	parts := []string{plaintext.Line(m.Cluster), Origin(m.Alarm), when(m)}
+	parts := []string{plaintext.Line(m.Cluster), Origin(m.Alarm), When(m, formatTime)}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }
 
-// when is empty of a message that does not tell.
-func when(m *message.Message) string {
-	date := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+// When returns the time of the message, or since when it occurs if it occurred more
+// than once. It is empty if the time is unknown.
+func When(m *message.Message, format func(time.Time) string) string {
 	switch {
 	case m.LastSeen.IsZero():
 		return ""
 	case m.FirstSeen.IsZero(), m.FirstSeen.Equal(m.LastSeen):
-		return date(m.LastSeen)
+		return format(m.LastSeen)
 	default:
-		return "since " + date(m.FirstSeen)
+		return "since " + format(m.FirstSeen)
 	}
 }
+
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -17,21 +17,19 @@ import (
 
 var everySecond = notify.Limit{Every: time.Second}
 
-func TestWhatTheLimitHoldsBackComesAsOneDigest(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestMessagesHeldBackByTheLimitAreOneDigest(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commit(t, l, ops, 0, 10)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 10)
 		after(500 * time.Millisecond)
-		commit(t, l, ops, 10, 5)
-		h.Wake(ops)
+		h.submit(t, store, ops, 10, 5)
 		after(time.Minute)
 		if diff := cmp.Diff([]string{"node-0", "digest of 14"}, n.bodies()); diff != "" {
 			t.Error(diff)
 		}
-		if got := h.observer.deliveredCount(); got != 15 || l.Backlog(ops).Entries != 0 {
-			t.Errorf("%d delivered, %d left", got, l.Backlog(ops).Entries)
+		if got := h.observer.deliveredCount(); got != 15 || store.Backlog(ops).Entries != 0 {
+			t.Errorf("%d delivered, %d left", got, store.Backlog(ops).Entries)
 		}
 		attempts := n.all()
 		if pause := attempts[1].At.Sub(attempts[0].At); pause != time.Second {
@@ -40,29 +38,27 @@ func TestWhatTheLimitHoldsBackComesAsOneDigest(t *testing.T) {
 	})
 }
 
-func TestADigestThatIsRefusedIsKeptAsGivenUp(t *testing.T) {
-	inDirectory(t, func(t *testing.T, dir string, l *outbox.Store, h *harness) {
+func TestARejectedDigestIsRecordedAsNotDelivered(t *testing.T) {
+	inDirectory(t, func(t *testing.T, dir string, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(nil, failure(notify.Reject, "no"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commit(t, l, ops, 0, 3)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 3)
 		after(time.Minute)
 		view, err := outbox.Inspect(t.Context(), dir, 0, func(string) bool { return true })
 		if err != nil || len(view.Receivers) != 1 || len(view.Receivers[0].Digested) != 2 {
 			t.Fatalf("%+v, %v", view, err)
 		}
 		if view.Receivers[0].Digested[0].Delivered {
-			t.Error("it is said to have been delivered")
+			t.Error("it is recorded as delivered")
 		}
 	})
 }
 
-func TestAMessageHeldBackAloneIsItself(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestASingleMessageHeldBackIsNoDigest(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commit(t, l, ops, 0, 2)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 2)
 		after(time.Minute)
 		if diff := cmp.Diff([]string{"node-0", "node-1"}, n.bodies()); diff != "" {
 			t.Error(diff)
@@ -74,12 +70,11 @@ func TestAMessageHeldBackAloneIsItself(t *testing.T) {
 }
 
 func TestWithoutALimitEachOccurrenceIsAMessage(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 300)
-		h.Wake(ops)
-		settle()
+		h.submit(t, store, ops, 0, 300)
+		wait()
 		if got := len(n.all()); got != 300 {
 			t.Errorf("%d messages for 300 occurrences", got)
 		}
@@ -87,14 +82,14 @@ func TestWithoutALimitEachOccurrenceIsAMessage(t *testing.T) {
 }
 
 func TestReceiversWithOneLimitShareIt(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		for _, key := range []string{ops, shop} {
 			h.Configure(notify.Receiver{Key: key, Notifier: n, Limit: notify.Limit{Key: "channel", Every: time.Second}})
-			commit(t, l, key, 0, 1)
+			commit(t, store, key, 0, 1)
 		}
 		h.Wake(ops, shop)
-		settle()
+		wait()
 		if got := len(n.all()); got != 1 {
 			t.Errorf("%d messages at once to one channel", got)
 		}
@@ -104,19 +99,18 @@ func TestReceiversWithOneLimitShareIt(t *testing.T) {
 		}
 		h.Forget(ops)
 		h.Forget(shop)
-		settle()
+		wait()
 		if got := notify.Limiters(h.Dispatcher); got != 0 {
-			t.Errorf("%d limits are held for nobody", got)
+			t.Errorf("%d limiters are left without a receiver", got)
 		}
 	})
 }
 
 func TestARejectedDigestIsDroppedWhole(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(nil, failure(notify.Reject, "400"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commit(t, l, ops, 0, 10)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 10)
 		after(time.Minute)
 		if got := h.observer.dropped(notify.DropRejected); got != 9 || len(n.all()) != 2 {
 			t.Errorf("%d dropped after %d attempts, want 9 after 2", got, len(n.all()))
@@ -127,7 +121,7 @@ func TestARejectedDigestIsDroppedWhole(t *testing.T) {
 func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := openLedger(t, dir)
+		store := openOutbox(t, dir)
 		const flood = 20_000
 		var payload = strings.Repeat("n", 500)
 		batch := outbox.Batch{Position: 1}
@@ -136,7 +130,7 @@ func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
 			e.Payload = fmt.Appendf(nil, `{"count":1,"title":%q,"events":[{"reason":"BackOff","note":%q,"count":1,"regarding":{"kind":"Pod","name":"p-%d"}}]}`, payload, payload, i)
 			batch.Entries = append(batch.Entries, e)
 		}
-		if err := l.Commit(t.Context(), batch); err != nil {
+		if err := store.Commit(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 		n := &fake{render: func(m message.Message) string {
@@ -146,7 +140,7 @@ func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
 			}
 			return string(body)
 		}}
-		h := start(t, l, notify.Options{})
+		h := start(t, store, notify.Options{})
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
 		after(time.Minute)
 		var digest message.Message
@@ -162,7 +156,7 @@ func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
 			t.Errorf("the text is %q, want %q...", digest.Text, want)
 		}
 		h.stop()
-		if err := l.Close(); err != nil {
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})

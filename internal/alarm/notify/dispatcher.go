@@ -1,6 +1,13 @@
+// Package notify delivers the messages in the outbox to their receivers. Each receiver
+// has its own queue with at most one request in flight. Messages beyond the rate limit
+// are combined into one digest. Failed requests are retried with back-off, or parked if
+// retries cannot help.
+//
+// The packages below it implement Notifier, one for each type of receiver.
 package notify
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -11,12 +18,42 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// sweepInterval is how often what waits for an unusable receiver is looked at for
-// its age.
+// sweepInterval is the time between two checks for messages that are too old or whose
+// receiver no longer exists.
 const sweepInterval = time.Minute
 
-// Dispatcher delivers what is pending in the outbox. Each receiver with something
-// to send has a goroutine of its own, which ends when there is nothing left.
+// Options of a Dispatcher. A zero field takes its default.
+type Options struct {
+	// MaxAge is how long the Dispatcher tries to deliver a message. Default: 24 h.
+	MaxAge time.Duration
+	// RequestTimeout limits one attempt. Default: 10 s.
+	RequestTimeout time.Duration
+	// MinBackoff and MaxBackoff limit the pause after a failed attempt.
+	// Defaults: 1 s and 30 s.
+	MinBackoff, MaxBackoff time.Duration
+	// Grace is how long requests in flight may continue after Run's context ends. It
+	// must be shorter than the takeover by another leader. Default: 3 s.
+	Grace time.Duration
+	// Orphaned reports whether a receiver that was never configured can no longer be
+	// created, for example because its namespace was deleted. The Dispatcher then drops
+	// its messages. Default: always false.
+	Orphaned func(key string) bool
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxAge = cmp.Or(o.MaxAge, 24*time.Hour)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.MinBackoff = cmp.Or(o.MinBackoff, time.Second)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
+	o.Grace = cmp.Or(o.Grace, 3*time.Second)
+	if o.Orphaned == nil {
+		o.Orphaned = func(string) bool { return false }
+	}
+	return o
+}
+
+// Dispatcher delivers the pending messages of the outbox. Each receiver with pending
+// messages has its own goroutine, which ends when it has nothing left to send.
 type Dispatcher struct {
 	outbox   Outbox
 	observer Observer
@@ -29,21 +66,21 @@ type Dispatcher struct {
 	mu       sync.Mutex
 	queues   map[string]*queue
 	limiters limiters
-	// running is nil before Run and after its context ended.
+	// running is nil before Run and after its context has ended.
 	running *lifetime
 }
 
-// lifetime holds the contexts of a Run.
+// lifetime holds the contexts of one call of Run.
 type lifetime struct {
-	// work ends when Run is to end.
+	// work is Run's own context.
 	work context.Context
-	// requests ends when those in flight are to be abandoned.
+	// requests ends after the grace period, which cancels requests in flight.
 	requests context.Context
-	// marking outlives both: what was answered is settled whatever happens.
-	marking context.Context
+	// storage never ends, so that each answer is still stored during shutdown.
+	storage context.Context
 }
 
-// NewDispatcher returns a Dispatcher; nothing is sent before Run.
+// NewDispatcher returns a Dispatcher. It sends nothing before Run.
 func NewDispatcher(outbox Outbox, observer Observer, clk clock.Clock, log logr.Logger, opts Options) *Dispatcher {
 	return &Dispatcher{
 		outbox:   outbox,
@@ -56,15 +93,15 @@ func NewDispatcher(outbox Outbox, observer Observer, clk clock.Clock, log logr.L
 	}
 }
 
-// NeedLeaderElection is true: only one may deliver.
+// NeedLeaderElection is true: only the leader delivers.
 func (d *Dispatcher) NeedLeaderElection() bool { return true }
 
-// Run delivers until ctx ends, then lets requests in flight finish within the
-// grace and settles what was answered. It is to be called once.
+// Run delivers messages until ctx ends. It then waits for requests in flight, at most
+// for Options.Grace, and stores their results. Call it only once.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	requests, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	d.begin(&lifetime{work: ctx, requests: requests, marking: context.WithoutCancel(ctx)})
+	requests, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelRequests()
+	d.begin(&lifetime{work: ctx, requests: requests, storage: context.WithoutCancel(ctx)})
 	d.sweepUntil(ctx.Done())
 	d.end()
 
@@ -78,7 +115,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	select {
 	case <-finished:
 	case <-grace.C():
-		abandon()
+		cancelRequests()
 		<-finished
 	}
 	return nil
@@ -89,7 +126,7 @@ func (d *Dispatcher) begin(l *lifetime) {
 	defer d.mu.Unlock()
 	d.running = l
 	for _, q := range d.queues {
-		d.launch(q)
+		d.startWorker(q)
 	}
 }
 
@@ -99,9 +136,8 @@ func (d *Dispatcher) end() {
 	d.running = nil
 }
 
-// sweepUntil looks at every receiver with something pending, now and then: also
-// those that are not usable, whose messages grow too old or have nobody left to
-// wait for.
+// sweepUntil periodically starts a worker for every receiver with pending messages.
+// This includes unusable receivers, because their messages expire too.
 func (d *Dispatcher) sweepUntil(done <-chan struct{}) {
 	for {
 		d.sweep()
@@ -122,14 +158,15 @@ func (d *Dispatcher) sweep() {
 	for _, key := range slices.Sorted(maps.Keys(backlogs)) {
 		q := d.queue(key)
 		if !q.known && d.opts.Orphaned(key) {
-			q.forgotten = true
+			q.deleted = true
 		}
-		d.launch(q)
+		d.startWorker(q)
 	}
 }
 
-// launch has the queue looked at: by its goroutine, or by a new one. d.mu is held.
-func (d *Dispatcher) launch(q *queue) {
+// startWorker starts the queue's goroutine, or makes the running one check the queue
+// again. The caller holds d.mu.
+func (d *Dispatcher) startWorker(q *queue) {
 	q.woken = true
 	if d.running == nil || q.working {
 		return
@@ -137,4 +174,20 @@ func (d *Dispatcher) launch(q *queue) {
 	q.working = true
 	w := &worker{Dispatcher: d, lifetime: d.running, queue: q}
 	d.workers.Go(w.run)
+}
+
+// stopWorker marks the queue's goroutine as ended, unless the queue was woken in the
+// meantime. It reports whether the goroutine must end.
+func (d *Dispatcher) stopWorker(q *queue) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q.woken && d.running != nil {
+		q.woken = false
+		return false
+	}
+	q.working = false
+	if !q.known && !q.deleted && !q.failing {
+		delete(d.queues, q.key)
+	}
+	return true
 }

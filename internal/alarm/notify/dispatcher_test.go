@@ -16,39 +16,37 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-func TestMessagesGoOutInOrderAndLeaveTheLedger(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestMessagesAreSentInOrderAndLeaveTheOutbox(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 3)
-		h.Wake(ops)
-		settle()
-		commit(t, l, ops, 3, 1)
-		h.Wake(ops)
-		settle()
+		h.submit(t, store, ops, 0, 3)
+		wait()
+		h.submit(t, store, ops, 3, 1)
+		wait()
 		if diff := cmp.Diff([]string{"node-0", "node-1", "node-2", "node-3"}, n.bodies()); diff != "" {
 			t.Error(diff)
 		}
 		if got := n.all()[2].Key; got != ops+" 2" {
 			t.Errorf("the key is %q, want the entry's", got)
 		}
-		if left := l.Backlog(ops).Entries; left != 0 || h.observer.deliveredCount() != 4 {
+		if left := store.Backlog(ops).Entries; left != 0 || h.observer.deliveredCount() != 4 {
 			t.Errorf("%d entries left, %d delivered", left, h.observer.deliveredCount())
 		}
 	})
 }
 
 func TestOneRequestIsInFlightPerReceiverAndNoneDelaysAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		release := make(chan struct{})
 		slow := &fake{answer: func(context.Context, int) error { <-release; return nil }}
 		fast := &fake{}
 		h.Configure(notify.Receiver{Key: shop, Notifier: slow})
 		h.Configure(notify.Receiver{Key: ops, Notifier: fast})
-		commit(t, l, shop, 0, 5)
-		commit(t, l, ops, 0, 100)
+		commit(t, store, shop, 0, 5)
+		commit(t, store, ops, 0, 100)
 		h.Wake(shop, ops)
-		settle()
+		wait()
 		if got := len(slow.all()); got != 1 {
 			t.Errorf("%d requests in flight", got)
 		}
@@ -56,19 +54,18 @@ func TestOneRequestIsInFlightPerReceiverAndNoneDelaysAnother(t *testing.T) {
 			t.Errorf("%d of 100 messages passed the slow receiver", got)
 		}
 		close(release)
-		settle()
+		wait()
 		if got := len(slow.all()); got != 5 {
 			t.Errorf("%d of 5 messages went out in the end", got)
 		}
 	})
 }
 
-func TestWhatFailsIsTriedAgainWithTheSameBodyAndKeyBetween1And30Seconds(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestAFailedRequestIsRetriedAfter1To30SecondsWithTheSameBodyAndKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(slices.Repeat([]error{failure(notify.Retry, "500")}, 12)...)}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 2)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 2)
 		after(10 * time.Minute)
 		attempts := n.all()
 		if len(attempts) != 14 {
@@ -83,24 +80,23 @@ func TestWhatFailsIsTriedAgainWithTheSameBodyAndKeyBetween1And30Seconds(t *testi
 				t.Errorf("attempt %d is %+v, want as the first", i+1, attempts[i+1])
 			}
 		}
-		failures, recoveries := h.observer.told()
+		failures, recoveries := h.observer.statusChanges()
 		if diff := cmp.Diff([][]string{{"500"}, {ops}}, [][]string{failures, recoveries}); diff != "" {
-			t.Errorf("the observer was told otherwise than once:\n%s", diff)
+			t.Errorf("the observer was not notified once:\n%s", diff)
 		}
 	})
 }
 
-func TestRetryAfterIsHonouredWithinReason(t *testing.T) {
-	for what, tc := range map[string]struct{ asked, want time.Duration }{
+func TestRetryAfterIsHonouredUpToFiveMinutes(t *testing.T) {
+	for name, tc := range map[string]struct{ asked, want time.Duration }{
 		"two minutes": {2 * time.Minute, 2 * time.Minute},
 		"a day":       {24 * time.Hour, 5 * time.Minute},
 	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 				n := &fake{answer: answers(&notify.SendError{Class: notify.Retry, RetryAfter: tc.asked})}
 				h.Configure(notify.Receiver{Key: ops, Notifier: n})
-				commit(t, l, ops, 0, 1)
-				h.Wake(ops)
+				h.submit(t, store, ops, 0, 1)
 				after(time.Hour)
 				attempts := n.all()
 				if got := attempts[1].At.Sub(attempts[0].At); got != tc.want {
@@ -111,8 +107,8 @@ func TestRetryAfterIsHonouredWithinReason(t *testing.T) {
 	}
 }
 
-func TestARequestEndsWithItsTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestAHangingRequestIsCanceledAndRetried(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: func(ctx context.Context, attempt int) error {
 			if attempt == 0 {
 				<-ctx.Done()
@@ -121,8 +117,7 @@ func TestARequestEndsWithItsTime(t *testing.T) {
 			return nil
 		}}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 1)
 		after(13 * time.Second)
 		if got := len(n.all()); got != 2 {
 			t.Errorf("%d attempts 13 s after one began to hang, want 2", got)
@@ -134,12 +129,11 @@ func TestARequestEndsWithItsTime(t *testing.T) {
 }
 
 func TestARejectDropsOnlyThatMessage(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(nil, failure(notify.Reject, "400"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 4)
-		h.Wake(ops)
-		settle()
+		h.submit(t, store, ops, 0, 4)
+		wait()
 		if got := len(n.all()); got != 4 {
 			t.Errorf("%d attempts, want each message once", got)
 		}
@@ -149,92 +143,87 @@ func TestARejectDropsOnlyThatMessage(t *testing.T) {
 	})
 }
 
-func TestParkedUntilTheReceiverChanges(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestAReceiverStaysParkedUntilItChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(failure(notify.Park, "404"))}
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
-		commit(t, l, ops, 0, 2)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 2)
 		after(time.Hour)
 		h.Wake(ops)
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
 		after(time.Hour)
 		if got := len(n.all()); got != 1 {
-			t.Errorf("%d attempts at what is parked", got)
+			t.Errorf("%d attempts at a parked receiver, want 1", got)
 		}
 		if e := h.Failure(ops); e == nil || e.Class != notify.Park {
 			t.Errorf("Failure is %v", e)
 		}
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "2", Notifier: n})
-		settle()
+		wait()
 		if diff := cmp.Diff([]string{"node-0", "node-0", "node-1"}, n.bodies()); diff != "" {
 			t.Errorf("after the change:\n%s", diff)
 		}
-		if _, recoveries := h.observer.told(); len(recoveries) != 1 || h.Failure(ops) != nil {
+		if _, recoveries := h.observer.statusChanges(); len(recoveries) != 1 || h.Failure(ops) != nil {
 			t.Errorf("recoveries %v, failure %v", recoveries, h.Failure(ops))
 		}
 	})
 }
 
-func TestAChangeDuringAnAttemptIsNotParkedByItsOutcome(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestAReceiverChangedDuringAnAttemptIsNotParkedByItsResult(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		release := make(chan struct{})
 		former := &fake{answer: func(context.Context, int) error { <-release; return failure(notify.Park, "401") }}
 		now := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: former})
-		commit(t, l, ops, 0, 1)
-		h.Wake(ops)
-		settle()
+		h.submit(t, store, ops, 0, 1)
+		wait()
 		h.Configure(notify.Receiver{Key: ops, Notifier: now})
 		close(release)
-		settle()
+		wait()
 		if got := len(now.all()); got != 1 || h.Failure(ops) != nil {
 			t.Errorf("%d attempts by the new receiver, failure %v", got, h.Failure(ops))
 		}
 	})
 }
 
-func TestAChangeCutsABackOffShort(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestConfigureEndsABackOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(&notify.SendError{Class: notify.Retry, RetryAfter: time.Minute})}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 1)
-		h.Wake(ops)
-		settle()
+		h.submit(t, store, ops, 0, 1)
+		wait()
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		settle()
+		wait()
 		if got := len(n.all()); got != 2 {
 			t.Errorf("%d attempts, want one at once after the change", got)
 		}
 	})
 }
 
-func TestWhatIsPendingWaitsForAReceiverThatIsMissingOrDisabled(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestPendingMessagesWaitForAMissingOrDisabledReceiver(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
-		commit(t, l, ops, 0, 1)
-		h.Wake(ops)
-		h.Forget(ops) // as the controller says of one that it does not find
+		h.submit(t, store, ops, 0, 1)
+		h.Forget(ops) // as the controller does for a receiver that it does not find
 		after(time.Hour)
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
-		settle()
+		wait()
 		h.Disable(ops)
-		commit(t, l, ops, 1, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 1, 1)
 		after(time.Hour)
 		if got := len(n.all()); got != 1 {
-			t.Fatalf("%d attempts, want only that before Disable", got)
+			t.Fatalf("%d attempts, want only the one before Disable", got)
 		}
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
-		settle()
+		wait()
 		if got := len(n.all()); got != 2 {
-			t.Errorf("%d attempts, want what waited to go out", got)
+			t.Errorf("%d attempts, want 2: the waiting message was not sent", got)
 		}
 	})
 }
 
-func TestWhatIsTooOldIsDropped(t *testing.T) {
-	for what, prepare := range map[string]func(h *harness){
+func TestExpiredMessagesAreDropped(t *testing.T) {
+	for name, prepare := range map[string]func(h *harness){
 		"receiver missing": func(*harness) {},
 		"receiver parked": func(h *harness) {
 			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: answers(failure(notify.Park, "401"))}})
@@ -244,14 +233,12 @@ func TestWhatIsTooOldIsDropped(t *testing.T) {
 			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: always}})
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 				prepare(h)
-				commit(t, l, ops, 0, 3)
-				h.Wake(ops)
+				h.submit(t, store, ops, 0, 3)
 				after(23 * time.Hour)
-				commit(t, l, ops, 3, 1)
-				h.Wake(ops)
+				h.submit(t, store, ops, 3, 1)
 				after(59 * time.Minute)
 				if got := h.observer.dropped(notify.DropExpired); got != 0 {
 					t.Errorf("%d dropped before 24 h", got)
@@ -260,67 +247,66 @@ func TestWhatIsTooOldIsDropped(t *testing.T) {
 				if got := h.observer.dropped(notify.DropExpired); got != 3 {
 					t.Errorf("%d dropped after 24 h, want 3", got)
 				}
-				if left := l.Backlog(ops).Entries; left != 1 {
-					t.Errorf("%d entries left, want the young one", left)
+				if left := store.Backlog(ops).Entries; left != 1 {
+					t.Errorf("%d entries left, want the new one", left)
 				}
 			})
 		})
 	}
 }
 
-func TestForgetDropsWhatIsPendingAndSaysSo(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestForgetDropsPendingMessagesAndReportsIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(failure(notify.Park, "404"))}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 3)
-		h.Wake(ops)
-		settle()
+		h.submit(t, store, ops, 0, 3)
+		wait()
 		h.Forget(ops)
-		settle()
-		if got := h.observer.dropped(notify.DropForgotten); got != 3 || l.Backlog(ops).Entries != 0 {
-			t.Errorf("%d dropped, %d left", got, l.Backlog(ops).Entries)
+		wait()
+		if got := h.observer.dropped(notify.DropForgotten); got != 3 || store.Backlog(ops).Entries != 0 {
+			t.Errorf("%d dropped, %d left", got, store.Backlog(ops).Entries)
 		}
-		commit(t, l, ops, 3, 1)
+		commit(t, store, ops, 3, 1)
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		settle()
+		wait()
 		if got := n.bodies(); got[len(got)-1] != "node-3" {
-			t.Errorf("sent %v: a receiver made anew does not work", got)
+			t.Errorf("sent %v: a recreated receiver does not work", got)
 		}
 	})
 }
 
-// A namespace that is made anew is somebody else's, who must not get the messages.
-func TestWhatWaitsForAReceiverOfANamespaceThatIsGoneIsDropped(t *testing.T) {
+// A recreated namespace may belong to another tenant, who must not get the messages.
+func TestMessagesForADeletedNamespaceAreDropped(t *testing.T) {
 	var gone atomic.Bool
 	opts := notify.Options{Orphaned: func(key string) bool { return gone.Load() && key == shop }}
-	inBubbleWith(t, opts, func(t *testing.T, l *outbox.Store, h *harness) {
-		commit(t, l, shop, 0, 3)
-		commit(t, l, ops, 3, 3)
+	inBubbleWith(t, opts, func(t *testing.T, store *outbox.Store, h *harness) {
+		commit(t, store, shop, 0, 3)
+		commit(t, store, ops, 3, 3)
 		after(time.Hour)
-		if got := l.Backlog(shop).Entries; got != 3 {
+		if got := store.Backlog(shop).Entries; got != 3 {
 			t.Errorf("%d wait, want 3 as long as there may be a receiver", got)
 		}
 		gone.Store(true)
 		after(2 * time.Minute)
-		if got, other := l.Backlog(shop).Entries, l.Backlog(ops).Entries; got != 0 || other != 3 {
+		if got, other := store.Backlog(shop).Entries, store.Backlog(ops).Entries; got != 0 || other != 3 {
 			t.Errorf("%d wait, and %d for another, want 0 and 3", got, other)
 		}
 		if got := h.observer.dropped(notify.DropForgotten); got != 3 {
-			t.Errorf("%d were said to be dropped, want 3", got)
+			t.Errorf("%d were reported as dropped, want 3", got)
 		}
 	})
 }
 
-func TestWhatCannotBeReadIsDroppedAndHoldsUpNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestAnUnreadableEntryIsDroppedAndBlocksNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		bad := entry(t, ops, 0, 1)
 		bad.Payload = []byte("{")
-		if err := l.Commit(t.Context(), outbox.Batch{Position: 1, Entries: []outbox.Entry{bad, entry(t, ops, 1, 1)}}); err != nil {
+		if err := store.Commit(t.Context(), outbox.Batch{Position: 1, Entries: []outbox.Entry{bad, entry(t, ops, 1, 1)}}); err != nil {
 			t.Fatal(err)
 		}
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		settle()
+		wait()
 		if diff := cmp.Diff([]string{"node-1"}, n.bodies()); diff != "" || h.observer.dropped(notify.DropUnreadable) != 1 {
 			t.Errorf("%d dropped, sent:\n%s", h.observer.dropped(notify.DropUnreadable), diff)
 		}
@@ -328,7 +314,7 @@ func TestWhatCannotBeReadIsDroppedAndHoldsUpNothing(t *testing.T) {
 }
 
 func TestThousandsOfReceiversEndTheirGoroutines(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		const receivers = 1000
 		n := &fake{}
 		batch := outbox.Batch{Position: 1}
@@ -337,32 +323,32 @@ func TestThousandsOfReceiversEndTheirGoroutines(t *testing.T) {
 			h.Configure(notify.Receiver{Key: key, Notifier: n})
 			batch.Entries = append(batch.Entries, entry(t, key, i, 1))
 		}
-		if err := l.Commit(t.Context(), batch); err != nil {
+		if err := store.Commit(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range batch.Entries {
 			h.Wake(e.Receiver)
 		}
-		settle()
+		wait()
 		if got := len(n.all()); got != receivers {
 			t.Errorf("%d of %d receivers were served", got, receivers)
 		}
 		if working := notify.Working(h.Dispatcher); working != 0 {
-			t.Errorf("%d goroutines have nothing to do", working)
+			t.Errorf("%d goroutines are still running", working)
 		}
 	})
 }
 
-func TestRunLetsARequestInFlightFinishAndSettlesIt(t *testing.T) {
-	for what, tc := range map[string]struct {
+func TestRunFinishesRequestsInFlightWithinTheGracePeriod(t *testing.T) {
+	for name, tc := range map[string]struct {
 		takes time.Duration
 		left  int64
 	}{
 		"within the grace": {2 * time.Second, 1},
 		"beyond the grace": {8 * time.Second, 2},
 	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 				n := &fake{answer: func(ctx context.Context, _ int) error {
 					select {
 					case <-time.After(tc.takes):
@@ -372,22 +358,21 @@ func TestRunLetsARequestInFlightFinishAndSettlesIt(t *testing.T) {
 					}
 				}}
 				h.Configure(notify.Receiver{Key: ops, Notifier: n})
-				commit(t, l, ops, 0, 2)
-				h.Wake(ops)
-				settle()
+				h.submit(t, store, ops, 0, 2)
+				wait()
 				h.stop()
-				if left := l.Backlog(ops).Entries; left != tc.left || len(n.all()) != 1 {
+				if left := store.Backlog(ops).Entries; left != tc.left || len(n.all()) != 1 {
 					t.Errorf("%d entries left after %d attempts, want %d after 1", left, len(n.all()), tc.left)
 				}
-				if failures, _ := h.observer.told(); len(failures) != 0 {
-					t.Errorf("the end is told as a failure: %v", failures)
+				if failures, _ := h.observer.statusChanges(); len(failures) != 0 {
+					t.Errorf("the shutdown is reported as a failure: %v", failures)
 				}
 			})
 		})
 	}
 }
 
-// flaky is a ledger whose Settle fails as on a full disk.
+// flaky is an outbox whose Acknowledge fails as on a full disk.
 type flaky struct {
 	*outbox.Store
 	failures int
@@ -401,25 +386,24 @@ func (f *flaky) Acknowledge(ctx context.Context, a *outbox.Attempt) (outbox.Coun
 	return f.Store.Acknowledge(ctx, a)
 }
 
-func TestWhatWasSentIsNeverSentAgainWhileItCannotBeMarked(t *testing.T) {
+func TestASentMessageIsNotSentAgainWhileAcknowledgeFails(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := openLedger(t, dir)
-		h := start(t, &flaky{Store: l, failures: 5}, notify.Options{})
+		store := openOutbox(t, dir)
+		h := start(t, &flaky{Store: store, failures: 5}, notify.Options{})
 		n := &fake{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 2)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 2)
 		after(time.Second / 2)
 		if diff := cmp.Diff([]string{"node-0"}, n.bodies()); diff != "" {
 			t.Errorf("while the disk is full:\n%s", diff)
 		}
 		after(3 * time.Minute)
 		if diff := cmp.Diff([]string{"node-0", "node-1"}, n.bodies()); diff != "" {
-			t.Errorf("once there is space again:\n%s", diff)
+			t.Errorf("after space was freed:\n%s", diff)
 		}
 		h.stop()
-		if err := l.Close(); err != nil {
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -427,16 +411,15 @@ func TestWhatWasSentIsNeverSentAgainWhileItCannotBeMarked(t *testing.T) {
 
 var errBroken = errors.New("dial tcp 10.0.0.1: secret")
 
-func TestAnUnknownErrorIsRetriedAndNotTold(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestAnUnknownErrorIsRetriedAndItsTextHidden(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(errBroken)}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 1)
-		h.Wake(ops)
+		h.submit(t, store, ops, 0, 1)
 		after(time.Minute)
-		failures, _ := h.observer.told()
-		if diff := cmp.Diff([]string{"the message could not be sent"}, failures); diff != "" || len(n.all()) != 2 {
-			t.Errorf("%d attempts, told:\n%s", len(n.all()), diff)
+		failures, _ := h.observer.statusChanges()
+		if diff := cmp.Diff([]string{"the message could not be sent: the operator retries it"}, failures); diff != "" || len(n.all()) != 2 {
+			t.Errorf("%d attempts, failures:\n%s", len(n.all()), diff)
 		}
 	})
 }

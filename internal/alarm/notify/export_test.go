@@ -1,6 +1,6 @@
 package notify
 
-// Working is how many receivers have a goroutine.
+// Working returns the number of receivers with a goroutine.
 func Working(d *Dispatcher) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -13,7 +13,7 @@ func Working(d *Dispatcher) int {
 	return n
 }
 
-// Limiters is how many rate limits are held.
+// Limiters returns the number of rate limiters in use.
 func Limiters(d *Dispatcher) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -2,52 +2,110 @@ package notify
 
 import (
 	"context"
+	"errors"
+	"time"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
-// Notifier speaks to one sink. It holds no state between messages and is safe
-// for concurrent use.
+// Notifier sends to one receiver. It holds no state between messages and is safe for
+// concurrent use.
 type Notifier interface {
-	// Format names the form of the bodies that Render makes. A body that was
-	// frozen in one format is never sent by a Notifier of another.
+	// Format names the format of the bodies that Render returns. A body is only sent
+	// by a Notifier of the format in which it was rendered.
 	Format() string
-	// Render makes the request's body. It is pure.
+	// Render returns the request's body. The same message always has the same body.
 	Render(m message.Message) ([]byte, error)
-	// Send makes one attempt to deliver body under the idempotency key. Nil means
-	// that the receiver accepted it; otherwise the error is a *SendError, or it
-	// is taken for one that may be retried.
+	// Send makes one attempt to deliver body with the idempotency key. It returns nil
+	// if the receiver accepted it, and a *SendError otherwise. Any other error counts
+	// as one that may be retried.
 	Send(ctx context.Context, key string, body []byte) error
 }
 
-// MaxReference bounds what a Threader has kept for a group, in bytes.
+// MaxReference is the maximum length of Threaded.Reference, in bytes.
 const MaxReference = 1024
 
-// Threader is a Notifier that goes on with what it has sent of a group before: in
-// the thread of the group's first message, for example.
+// Threader is a Notifier that connects the messages of a group, for example in the
+// thread of the group's first message.
 type Threader interface {
 	Notifier
-	// SendInGroup makes one attempt as Send does, with a body whose message has a
-	// Group. The reference is what the last accepted message of the group returned,
-	// from this Notifier or a former one of this receiver, perhaps of another sink, or
-	// that of a group of the same key that was over before it began (it has another
-	// Since);
-	// it is empty if there is none, which may be so for a message that is not
-	// the group's first (the ledger was lost, or another replica took over), and
-	// present for one that is being repeated. What it returns with an error is not
-	// looked at.
+	// SendInGroup replaces Send for the message of a group, but not for a digest. It
+	// makes one attempt, with a body whose message has a Group.
 	//
-	// It is called instead of Send for a message of a group, never for a digest.
+	// The reference is the one that the last accepted message with this group's key
+	// returned. It may be from an earlier configuration, even of another receiver type.
+	// It may also be from an earlier group with the same key but another Since.
+	//
+	// The reference is empty if there is none. A later message of a group may have none
+	// if the outbox was lost or another replica took over. A retry of a group's first
+	// message may have one.
+	//
+	// The caller ignores the result if the error is not nil.
 	SendInGroup(ctx context.Context, key string, body []byte, reference string) (Threaded, error)
 }
 
-// Threaded is what became of a message of a group that the receiver accepted.
+// Threaded is the result of sending a message of a group.
 type Threaded struct {
-	// Reference is kept in the ledger, not encrypted, until the group ends: at most
-	// MaxReference bytes, no secret.
+	// Reference is stored in the outbox until the group ends, without encryption. It
+	// has at most MaxReference bytes and must not contain a secret.
 	Reference string
-	// Lost says, in a sentence for the receiver's owner, that what was sent of the
-	// group before could not be gone on with, why, and what was done instead; it is
-	// empty if it could.
+	// Lost is empty if the message continued the thread. Otherwise it is a sentence for
+	// the receiver's owner: why the thread was lost, and what was done instead.
 	Lost string
+}
+
+// Class says how to handle a failed attempt.
+type Class int
+
+const (
+	// Retry: the same attempt may succeed later (429, 5xx, time-outs, connection
+	// errors).
+	Retry Class = iota
+	// Reject: this message will never be accepted (400, 413, 422); others may be.
+	Reject
+	// Park: no message will be accepted until the receiver or its Secret changes
+	// (401, 403, 404, 410, a redirect, a forbidden address).
+	Park
+)
+
+// String returns the value of the class in metrics.
+func (c Class) String() string {
+	switch c {
+	case Reject:
+		return "reject"
+	case Park:
+		return "park"
+	default:
+		return "retry"
+	}
+}
+
+// SendError is a failed attempt. Its text is for the receiver's owner. It never
+// contains a URL, an address, a header or a part of the receiver's answer.
+type SendError struct {
+	Class Class
+	// Reason is the reason of the receiver's Ready condition, a v1alpha1.Reason constant.
+	Reason string
+	// Text says what is wrong and, if you can fix it, what to do.
+	Text string
+	// RetryAfter is how long the receiver asked the operator to wait, or 0.
+	RetryAfter time.Duration
+}
+
+// Error returns the text.
+func (e *SendError) Error() string { return e.Text }
+
+// same reports whether e and other mean the same to the owner.
+func (e *SendError) same(other *SendError) bool {
+	return e.Class == other.Class && e.Reason == other.Reason && e.Text == other.Text
+}
+
+// asSendError returns err if it is a *SendError. Any other error counts as one that may
+// be retried. Its text is hidden, because it may contain a secret.
+func asSendError(err error) *SendError {
+	if e, ok := errors.AsType[*SendError](err); ok {
+		return e
+	}
+	return &SendError{Class: Retry, Reason: v1alpha1.ReasonDeliveryFailing, Text: "the message could not be sent: the operator retries it"}
 }

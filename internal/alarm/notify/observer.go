@@ -1,45 +1,61 @@
 package notify
 
 import (
+	"context"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// Observer is told what became of messages. It is called from many goroutines
-// and must not block.
+// Outbox is the part of [outbox.Store] that the Dispatcher uses. The payload of an
+// entry is a message.Message as JSON.
+type Outbox interface {
+	Snapshot() outbox.Snapshot
+	Backlog(receiver string) outbox.Backlog
+	Pending(ctx context.Context, receiver string, after int64, limit int) ([]outbox.Entry, error)
+	Prepared(ctx context.Context, receiver string) (*outbox.Attempt, error)
+	Prepare(ctx context.Context, receiver string, last int64, key string, body []byte) (*outbox.Attempt, error)
+	Reference(ctx context.Context, receiver, group string) (string, error)
+	Acknowledge(ctx context.Context, a *outbox.Attempt) (outbox.Counts, error)
+	DropOlderThan(ctx context.Context, receiver string, t time.Time) (outbox.Counts, error)
+	DropReceiver(ctx context.Context, receiver string) (outbox.Counts, error)
+}
+
+var _ Outbox = (*outbox.Store)(nil)
+
+// Observer receives the results of deliveries. Many goroutines call it. It must not
+// block.
 type Observer interface {
-	// Delivered: the receiver accepted a message of these occurrences, by
-	// ledger.Entry.Alarm. It works, whatever was said of it before.
+	// Delivered: the receiver accepted a message with these occurrences, counted by
+	// outbox.Entry.Alarm. The receiver works, even if Failing was called before.
 	Delivered(receiver string, d Delivery, alarms outbox.Counts)
-	// Dropped: these occurrences were given up. text is a sentence for the owners
-	// of the alarms and of the receiver.
+	// Dropped: these occurrences will not be delivered. text is a sentence for the
+	// owners of the alarms and of the receiver.
 	Dropped(receiver string, alarms outbox.Counts, cause DropCause, text string)
-	// Failing: an attempt failed, and the one before did not fail in this way.
+	// Failing: an attempt failed, and the previous one did not fail in the same way.
 	Failing(receiver string, err *SendError)
 	// Recovered: an attempt succeeded after Failing.
 	Recovered(receiver string)
-	// ThreadLost: a group's messages could not be gone on with where they were, and
-	// were begun anew. text is a sentence for the receiver's owner.
+	// ThreadLost: the messages of a group could not continue their thread and started a
+	// new one. text is a sentence for the receiver's owner.
 	ThreadLost(receiver, text string)
 }
 
-// Delivery is what is told of a message that a receiver accepted.
+// Delivery describes a message that a receiver accepted.
 type Delivery struct {
 	Kind Kind
-	// Latency is from when the oldest of what the message tells could first be sent,
-	// which is when it was written down or its group's message was due, until the
-	// receiver accepted it.
+	// Latency is the time until the receiver accepted the message. It starts when the
+	// oldest entry of the message was stored, or was due if it belongs to a group.
 	Latency time.Duration
 }
 
-// Kind says, as a metric's label, what a message tells of.
+// Kind is the content of a message, as the label of a metric.
 type Kind string
 
 const (
 	// KindOccurrence: one occurrence.
 	KindOccurrence Kind = "occurrence"
-	// KindGroup: what is new in a group.
+	// KindGroup: the new occurrences of a group.
 	KindGroup Kind = "group"
 	// KindDigest: several messages that a rate limit held back.
 	KindDigest Kind = "digest"
@@ -56,18 +72,18 @@ func kindOf(a *outbox.Attempt) Kind {
 	}
 }
 
-// DropCause says, as a metric's label, why occurrences were given up.
+// DropCause is the reason why occurrences were dropped, as the label of a metric.
 type DropCause string
 
 const (
 	// DropRejected: the receiver refused the message itself.
 	DropRejected DropCause = "rejected"
-	// DropExpired: the message grew older than the maximum age.
+	// DropExpired: the message exceeded the maximum age.
 	DropExpired DropCause = "expired"
 	// DropForgotten: the receiver was deleted.
 	DropForgotten DropCause = "receiver_deleted"
-	// DropOverflow: too much waits for the receiver already.
+	// DropOverflow: the receiver has too many pending messages.
 	DropOverflow DropCause = "overflow"
-	// DropUnreadable: the message in the ledger could not be read, or not rendered.
+	// DropUnreadable: the stored message could not be read or rendered.
 	DropUnreadable DropCause = "unreadable"
 )

@@ -1,35 +1,62 @@
 package notify
 
-import "golang.org/x/time/rate"
+import (
+	"time"
 
-// queue is what is known of one receiver. The Dispatcher's mutex guards it.
+	"golang.org/x/time/rate"
+)
+
+// Receiver is the configuration of one receiver.
+type Receiver struct {
+	// Key is "AlarmReceiver/NAMESPACE/NAME" or "ClusterAlarmReceiver//NAME".
+	Key string
+	// Fingerprint is a digest of everything the receiver was built from, including
+	// Secrets. Configure ignores a receiver with an unchanged fingerprint, so that
+	// reconciles for other reasons do not unpark it. An empty one always differs.
+	Fingerprint string
+	// Notifier sends to the receiver.
+	Notifier Notifier
+	// Limit is the receiver's rate limit. The zero Limit means unlimited.
+	Limit Limit
+}
+
+// Limit is a rate limit. Messages that it holds back are sent as one digest.
+type Limit struct {
+	// Key identifies the limit. Receivers with the same key share it. It must not
+	// reveal the value of a Secret.
+	Key string
+	// Every is the minimum time between two messages; 0 means unlimited.
+	Every time.Duration
+}
+
+// queue is the state of one receiver. The Dispatcher's mutex guards it.
 type queue struct {
 	key string
-	// receiver is nil while it is not known, not usable or deleted.
+	// receiver is nil while the receiver is unknown, disabled or deleted.
 	receiver *Receiver
 	limiter  *rate.Limiter
-	// known: it was configured or disabled, and not deleted since. What waits for a
-	// receiver that never was there is not dropped because it still is not.
+	// known is true from the first Configure or Disable until Forget. Messages for a
+	// receiver that was never known are kept, because it may still be created.
 	known bool
-	// forgotten: what is pending is to be dropped.
-	forgotten bool
-	// parked: nothing is tried until the receiver changes.
+	// deleted means that the pending messages must be dropped.
+	deleted bool
+	// parked means that nothing is sent until the receiver changes.
 	parked bool
-	// failure is how the last attempt with the present configuration failed.
+	// failure is the error of the last attempt with the current configuration.
 	failure *SendError
-	// failing: the observer was told of a failure, and not yet that it is over.
+	// failing is true from Observer.Failing until Observer.Recovered.
 	failing bool
-	// changed is closed when any of the above was changed from outside; it cuts
-	// pauses short.
+	// changed is closed when the configuration changes, which ends pauses early.
 	changed chan struct{}
 
-	// working: a goroutine serves the queue. woken: it is to look once more.
+	// working means that a goroutine serves the queue, woken that it must check the
+	// queue once more.
 	working, woken bool
 }
 
 func (q *queue) usable() bool { return q.receiver != nil && !q.parked }
 
-// queue returns that of key. d.mu is held.
+// queue returns the queue of key and creates it if needed. The caller holds d.mu.
 func (d *Dispatcher) queue(key string) *queue {
 	q, ok := d.queues[key]
 	if !ok {
@@ -39,8 +66,8 @@ func (d *Dispatcher) queue(key string) *queue {
 	return q
 }
 
-// Configure makes a receiver known or replaces it: what is parked is tried anew,
-// and the next attempt uses it.
+// Configure adds or replaces a receiver. It unparks the receiver, and the next attempt
+// uses the new configuration.
 func (d *Dispatcher) Configure(r Receiver) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,23 +75,23 @@ func (d *Dispatcher) Configure(r Receiver) {
 	if q.receiver != nil && r.Fingerprint != "" && q.receiver.Fingerprint == r.Fingerprint {
 		return
 	}
-	q.known, q.forgotten = true, false
-	d.change(q, &r)
+	q.known, q.deleted = true, false
+	d.replace(q, &r)
 }
 
-// Disable says that the receiver exists but cannot be used now, for example for
-// want of its Secret: what is pending waits.
+// Disable records that the receiver exists but is unusable, for example because its
+// Secret is missing. Pending messages wait.
 func (d *Dispatcher) Disable(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.queue(key)
 	q.known = true
-	d.change(q, nil)
+	d.replace(q, nil)
 }
 
-// Forget says that there is no such receiver. If there was one, it was deleted,
-// and what is pending for it is dropped; if it is configured again before that was
-// done, nothing is dropped. If there never was one, what is pending waits for it.
+// Forget records that the receiver does not exist. If it existed before, the Dispatcher
+// drops its pending messages, unless it is configured again first. Otherwise the
+// messages wait for it.
 func (d *Dispatcher) Forget(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,24 +99,24 @@ func (d *Dispatcher) Forget(key string) {
 	if !ok || !q.known {
 		return
 	}
-	q.known, q.forgotten = false, true
+	q.known, q.deleted = false, true
 	q.failing = false
-	d.change(q, nil)
+	d.replace(q, nil)
 }
 
-// Wake says that something was committed for these receivers.
+// Wake announces new messages for these receivers.
 func (d *Dispatcher) Wake(keys ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range keys {
 		if q, ok := d.queues[key]; ok && q.usable() {
-			d.launch(q)
+			d.startWorker(q)
 		}
 	}
 }
 
-// Failure returns how the receiver's last attempt with its present configuration
-// failed; nil if it succeeded or there was none.
+// Failure returns the error of the receiver's last attempt with its current
+// configuration. It returns nil if the attempt succeeded or there was none.
 func (d *Dispatcher) Failure(key string) *SendError {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,9 +126,8 @@ func (d *Dispatcher) Failure(key string) *SendError {
 	return nil
 }
 
-// change puts r, which may be nil, in the place of the queue's receiver. d.mu is
-// held.
-func (d *Dispatcher) change(q *queue, r *Receiver) {
+// replace replaces the queue's receiver with r, which may be nil. The caller holds d.mu.
+func (d *Dispatcher) replace(q *queue, r *Receiver) {
 	former := q.receiver
 	q.receiver, q.limiter = r, d.limiters.acquire(r)
 	d.limiters.release(former)
@@ -109,21 +135,52 @@ func (d *Dispatcher) change(q *queue, r *Receiver) {
 	q.failure = nil
 	close(q.changed)
 	q.changed = make(chan struct{})
-	d.launch(q)
+	d.startWorker(q)
 }
 
-// rest ends the queue's goroutine unless there is something new to look at; it
-// reports whether it did.
-func (d *Dispatcher) rest(q *queue) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if q.woken && d.running != nil {
-		q.woken = false
-		return false
+// limiters holds the limiters in use. Receivers with equal limits share one.
+type limiters map[Limit]*limiter
+
+type limiter struct {
+	*rate.Limiter
+	users int
+}
+
+// acquire returns the limiter of r, or nil if r has no limit.
+func (l limiters) acquire(r *Receiver) *rate.Limiter {
+	limit := limitOf(r)
+	if limit.Every <= 0 {
+		return nil
 	}
-	q.working = false
-	if !q.known && !q.forgotten && !q.failing {
-		delete(d.queues, q.key)
+	shared, ok := l[limit]
+	if !ok {
+		shared = &limiter{Limiter: rate.NewLimiter(rate.Every(limit.Every), 1)}
+		l[limit] = shared
 	}
-	return true
+	shared.users++
+	return shared.Limiter
+}
+
+func (l limiters) release(r *Receiver) {
+	limit := limitOf(r)
+	shared, ok := l[limit]
+	if !ok {
+		return
+	}
+	if shared.users--; shared.users == 0 {
+		delete(l, limit)
+	}
+}
+
+// limitOf returns the limit of r. A limit without a key is not shared with other
+// receivers.
+func limitOf(r *Receiver) Limit {
+	if r == nil || r.Limit.Every <= 0 {
+		return Limit{}
+	}
+	limit := r.Limit
+	if limit.Key == "" {
+		limit.Key = r.Key
+	}
+	return limit
 }

@@ -15,36 +15,36 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// reopen closes the ledger and opens it again, as after a restart.
-func reopen(t *testing.T, l *outbox.Store, dir string) *outbox.Store {
+// reopen closes the outbox and opens it again, as after a restart.
+func reopen(t *testing.T, store *outbox.Store, dir string) *outbox.Store {
 	t.Helper()
-	if err := l.Close(); err != nil {
+	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return openLedger(t, dir)
+	return openOutbox(t, dir)
 }
 
-// acrossRestart runs before on a Dispatcher and a ledger, and then after on new
-// ones of the same directory.
-func acrossRestart(t *testing.T, before, after func(l *outbox.Store, h *harness)) {
+// acrossRestart runs before with a Dispatcher and an outbox. It then runs after with a
+// new Dispatcher and a new outbox in the same directory.
+func acrossRestart(t *testing.T, before, after func(store *outbox.Store, h *harness)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := openLedger(t, dir)
-		h := start(t, l, notify.Options{})
-		before(l, h)
+		store := openOutbox(t, dir)
+		h := start(t, store, notify.Options{})
+		before(store, h)
 		h.stop()
-		l = reopen(t, l, dir)
-		h = start(t, l, notify.Options{})
-		after(l, h)
+		store = reopen(t, store, dir)
+		h = start(t, store, notify.Options{})
+		after(store, h)
 		h.stop()
-		if err := l.Close(); err != nil {
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// changing renders another body each time, as a newer release might.
+// changing renders a different body each time, as a newer release might.
 func changing() func(message.Message) string {
 	var rendered atomic.Int64
 	return func(m message.Message) string {
@@ -54,9 +54,9 @@ func changing() func(message.Message) string {
 
 func failAll(context.Context, int) error { return failure(notify.Retry, "500") }
 
-func TestAMessageOnceAttemptedIsTheSameAfterARestart(t *testing.T) {
-	for what, limit := range map[string]notify.Limit{"message": {}, "digest": everySecond} {
-		t.Run(what, func(t *testing.T) {
+func TestAnAttemptedMessageIsTheSameAfterARestart(t *testing.T) {
+	for name, limit := range map[string]notify.Limit{"message": {}, "digest": everySecond} {
+		t.Run(name, func(t *testing.T) {
 			first := &fake{answer: failAll, render: changing()}
 			if limit != (notify.Limit{}) {
 				first.answer = func(_ context.Context, attempt int) error {
@@ -67,12 +67,11 @@ func TestAMessageOnceAttemptedIsTheSameAfterARestart(t *testing.T) {
 				}
 			}
 			second := &fake{render: changing()}
-			acrossRestart(t, func(l *outbox.Store, h *harness) {
+			acrossRestart(t, func(store *outbox.Store, h *harness) {
 				h.Configure(notify.Receiver{Key: ops, Notifier: first, Limit: limit})
-				commit(t, l, ops, 0, 3)
-				h.Wake(ops)
+				h.submit(t, store, ops, 0, 3)
 				after(2 * time.Second)
-				commit(t, l, ops, 3, 3)
+				commit(t, store, ops, 3, 3)
 			}, func(_ *outbox.Store, h *harness) {
 				h.Configure(notify.Receiver{Key: ops, Notifier: second, Limit: limit})
 				after(time.Minute)
@@ -94,11 +93,10 @@ func TestAMessageOnceAttemptedIsTheSameAfterARestart(t *testing.T) {
 func TestAReceiverOfAnotherFormatGetsTheSameMessageUnderTheSameKey(t *testing.T) {
 	slack := &fake{format: "slack", answer: failAll}
 	webhook := &fake{format: "webhook", render: func(m message.Message) string { return "webhook: " + m.Title }, answer: answers(failure(notify.Retry, "500"))}
-	acrossRestart(t, func(l *outbox.Store, h *harness) {
+	acrossRestart(t, func(store *outbox.Store, h *harness) {
 		h.Configure(notify.Receiver{Key: ops, Notifier: slack})
-		commit(t, l, ops, 0, 1)
-		h.Wake(ops)
-		settle()
+		h.submit(t, store, ops, 0, 1)
+		wait()
 	}, func(_ *outbox.Store, h *harness) {
 		h.Configure(notify.Receiver{Key: ops, Notifier: webhook})
 		after(time.Minute)
@@ -111,30 +109,29 @@ func TestAReceiverOfAnotherFormatGetsTheSameMessageUnderTheSameKey(t *testing.T)
 	}
 }
 
-// killed is a ledger that the process does not live to settle anything in.
+// killed is the outbox of a process that is killed before it acknowledges.
 type killed struct{ *outbox.Store }
 
 func (killed) Acknowledge(context.Context, *outbox.Attempt) (outbox.Counts, error) {
 	return nil, outbox.ErrClosed
 }
 
-func TestAKillBetweenAnswerAndMarkingIsOneDuplicateOfTheSameKey(t *testing.T) {
+func TestAKillBeforeAcknowledgeSendsOneDuplicateWithTheSameKey(t *testing.T) {
 	dir := t.TempDir()
 	n := &fake{}
 	synctest.Test(t, func(t *testing.T) {
-		l := openLedger(t, dir)
-		h := start(t, killed{l}, notify.Options{})
+		store := openOutbox(t, dir)
+		h := start(t, killed{store}, notify.Options{})
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commit(t, l, ops, 0, 3)
-		h.Wake(ops)
-		settle()
+		h.submit(t, store, ops, 0, 3)
+		wait()
 		h.stop()
-		l = reopen(t, l, dir)
-		h = start(t, l, notify.Options{})
+		store = reopen(t, store, dir)
+		h = start(t, store, notify.Options{})
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		settle()
+		wait()
 		h.stop()
-		if err := l.Close(); err != nil {
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})

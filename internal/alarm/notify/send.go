@@ -7,93 +7,93 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// answered is a message whose fate is known: delivered, or given up.
-type answered struct {
+// result is the final result of a message: delivered or dropped.
+type result struct {
 	attempt *outbox.Attempt
-	// at is when the receiver accepted it, if it was delivered.
+	// at is when the receiver accepted a delivered message.
 	at time.Time
-	// cause is empty if it was delivered.
+	// cause is empty if the message was delivered.
 	cause DropCause
 	text  string
 	// lost is Threaded.Lost.
 	lost string
 }
 
-func (a *answered) delivery() Delivery {
-	return Delivery{Kind: kindOf(a.attempt), Latency: max(a.at.Sub(a.attempt.Oldest), 0)}
+func (r *result) delivery() Delivery {
+	return Delivery{Kind: kindOf(r.attempt), Latency: max(r.at.Sub(r.attempt.Oldest), 0)}
 }
 
-// send makes one attempt and deals with its outcome; an error is the outbox's.
+// send makes one attempt and handles its result. Errors are those of the outbox.
 func (w *worker) send(c config, a *outbox.Attempt) error {
 	body, err := bodyOf(a, c.receiver.Notifier)
 	if err != nil {
-		w.log.Error(err, "A frozen message cannot be read", "receiver", w.queue.key)
-		w.answered = &answered{attempt: a, cause: DropUnreadable, text: unreadableText}
+		w.log.Error(err, "A prepared message cannot be read", "receiver", w.queue.key)
+		w.result = &result{attempt: a, cause: DropUnreadable, text: unreadableText}
 		return nil
 	}
-	post, err := w.wayOf(c.receiver.Notifier, a)
+	post, err := w.senderFor(c.receiver.Notifier, a)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := w.requestContext()
 	defer cancel()
-	done, err := post(ctx, a.Key, body)
+	sent, err := post(ctx, a.Key, body)
 	switch {
 	case err == nil:
-		if len(done.Reference) <= MaxReference {
-			a.Reference = done.Reference
+		if len(sent.Reference) <= MaxReference {
+			a.Reference = sent.Reference
 		}
-		w.answered = &answered{attempt: a, at: w.clock.Now(), lost: done.Lost}
+		w.result = &result{attempt: a, at: w.clock.Now(), lost: sent.Lost}
 		w.succeeded(c)
 	case w.requests.Err() != nil:
-		w.log.V(1).Info("Request abandoned at the end", "receiver", w.queue.key)
+		w.log.V(1).Info("Request canceled by the shutdown", "receiver", w.queue.key)
 	default:
 		w.failed(c, a, asSendError(err))
 	}
 	return nil
 }
 
-// wayOf returns how to send a message: as one of its group's where the Notifier knows
-// what to do with these.
-func (w *worker) wayOf(n Notifier, a *outbox.Attempt) (func(context.Context, string, []byte) (Threaded, error), error) {
+// senderFor returns the function that sends a message. It continues the message's
+// group if the Notifier supports this.
+func (w *worker) senderFor(n Notifier, a *outbox.Attempt) (func(context.Context, string, []byte) (Threaded, error), error) {
 	threader, threads := n.(Threader)
 	if !threads || a.Group == "" {
 		return func(ctx context.Context, key string, body []byte) (Threaded, error) {
 			return Threaded{}, n.Send(ctx, key, body)
 		}, nil
 	}
-	reference, err := w.outbox.Reference(w.marking, a.Receiver, a.Group)
+	reference, err := w.outbox.Reference(w.storage, a.Receiver, a.Group)
 	return func(ctx context.Context, key string, body []byte) (Threaded, error) {
 		return threader.SendInGroup(ctx, key, body, reference)
 	}, err
 }
 
 func bodyOf(a *outbox.Attempt, n Notifier) ([]byte, error) {
-	f, err := thaw(a)
+	b, err := loadBody(a)
 	if err != nil {
 		return nil, err
 	}
-	return f.bodyFor(n)
+	return b.bodyFor(n)
 }
 
-// settle puts the fate of what was answered into the ledger and, once it is
-// there, tells the observer. Until it succeeds nothing else is sent.
-func (w *worker) settle() error {
-	if w.answered == nil {
+// acknowledge stores the result of the last message in the outbox and then notifies
+// the observer. The worker sends nothing else until it succeeds.
+func (w *worker) acknowledge() error {
+	if w.result == nil {
 		return nil
 	}
-	w.answered.attempt.GivenUp = w.answered.cause != ""
-	tally, err := w.outbox.Acknowledge(w.marking, w.answered.attempt)
+	w.result.attempt.GivenUp = w.result.cause != ""
+	counts, err := w.outbox.Acknowledge(w.storage, w.result.attempt)
 	if err != nil {
 		return err
 	}
-	done := w.answered
-	w.answered = nil
+	done := w.result
+	w.result = nil
 	switch {
 	case done.cause != "":
-		w.dropped(tally, done.cause, done.text)
-	case len(tally) > 0:
-		w.observer.Delivered(w.queue.key, done.delivery(), tally)
+		w.dropped(counts, done.cause, done.text)
+	case len(counts) > 0:
+		w.observer.Delivered(w.queue.key, done.delivery(), counts)
 	}
 	if done.lost != "" {
 		w.observer.ThreadLost(w.queue.key, done.lost)
@@ -106,7 +106,7 @@ func (w *worker) succeeded(c config) {
 	w.mu.Lock()
 	recovered := w.queue.failing
 	w.queue.failing = false
-	if w.current(c) {
+	if w.unchanged(c) {
 		w.queue.failure = nil
 	}
 	w.mu.Unlock()
@@ -116,22 +116,22 @@ func (w *worker) succeeded(c config) {
 }
 
 func (w *worker) failed(c config, a *outbox.Attempt, e *SendError) {
-	w.note(c, e)
+	w.recordFailure(c, e)
 	switch e.Class {
 	case Reject:
 		w.backoff.reset()
-		w.answered = &answered{attempt: a, cause: DropRejected, text: e.Text}
+		w.result = &result{attempt: a, cause: DropRejected, text: e.Text}
 	case Retry:
 		w.pause(w.backoff.afterFailure(e, w.opts.MinBackoff, w.opts.MaxBackoff), c.changed)
-	case Park: // the next look at the queue finds it parked
+	case Park: // the next step finds the queue parked
 	}
 }
 
-// note keeps the failure and tells the observer if it is a new one. Of a receiver
-// that was changed during the attempt it says nothing.
-func (w *worker) note(c config, e *SendError) {
+// recordFailure stores the failure and notifies the observer of a new one. It ignores
+// the failure if the receiver changed during the attempt.
+func (w *worker) recordFailure(c config, e *SendError) {
 	w.mu.Lock()
-	if !w.current(c) {
+	if !w.unchanged(c) {
 		w.mu.Unlock()
 		return
 	}
@@ -146,7 +146,8 @@ func (w *worker) note(c config, e *SendError) {
 	}
 }
 
-// current reports whether the queue is as it was before the attempt. w.mu is held.
-func (w *worker) current(c config) bool {
+// unchanged reports whether the receiver is the same as before the attempt. The caller
+// holds w.mu.
+func (w *worker) unchanged(c config) bool {
 	return w.queue.receiver != nil && w.queue.receiver == c.receiver
 }

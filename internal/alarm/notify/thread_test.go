@@ -17,12 +17,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// threader is a fake that keeps how many messages of a group there were, and says what
-// it was given before each.
+// threader is a fake whose bodies include the reference that it received. Its own
+// reference is the body.
 type threader struct {
 	fake
 	lost string
-	next string // what it returns, if not empty
+	next string // replaces the reference if not empty
 }
 
 func (f *threader) SendInGroup(ctx context.Context, key string, body []byte, reference string) (notify.Threaded, error) {
@@ -34,18 +34,17 @@ func (f *threader) SendInGroup(ctx context.Context, key string, body []byte, ref
 	return notify.Threaded{Reference: next, Lost: f.lost}, err
 }
 
-// commitGroups puts messages of groups before a receiver, each of the group that it is
-// named after.
-func commitGroups(t testing.TB, l *outbox.Store, receiver string, groups ...string) {
+// commitGroups stores one message of each group for a receiver.
+func commitGroups(t testing.TB, store *outbox.Store, receiver string, groups ...string) {
 	t.Helper()
 	for _, group := range groups {
-		position := l.State().Position + 1
+		position := store.State().Position + 1
 		e := entry(t, receiver, int(position), position)
 		e.Member = &outbox.Membership{Group: group, At: clock.RealClock{}.Now().Add(-time.Hour)}
-		if err := l.Commit(t.Context(), outbox.Batch{Position: position, Entries: []outbox.Entry{e}}); err != nil {
+		if err := store.Commit(t.Context(), outbox.Batch{Position: position, Entries: []outbox.Entry{e}}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := l.Release(t.Context(), func(g outbox.Group, parts []outbox.Entry, count int64) (string, []byte, error) {
+		_, err := store.Release(t.Context(), func(g outbox.Group, parts []outbox.Entry, count int64) (string, []byte, error) {
 			m := message.Message{Title: g.ID, Count: count, Group: &message.Group{Key: g.ID, Total: g.Total}}
 			payload, err := json.Marshal(m)
 			return parts[0].Key, payload, err
@@ -56,14 +55,14 @@ func commitGroups(t testing.TB, l *outbox.Store, receiver string, groups ...stri
 	}
 }
 
-func TestTheNextMessageOfAGroupGetsWhatTheLastOneLeft(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestTheNextMessageOfAGroupGetsTheLastReference(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &threader{fake: fake{answer: answers(nil, failure(notify.Retry, "500"))}}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commitGroups(t, l, ops, "a", "b", "a")
+		commitGroups(t, store, ops, "a", "b", "a")
 		h.Wake(ops)
 		after(time.Minute)
-		// The second fails once: what a failed attempt returns is not kept.
+		// The second fails once. The reference of a failed attempt is ignored.
 		want := []string{`a after ""`, `b after ""`, `b after ""`, `a after "a"`}
 		if diff := cmp.Diff(want, n.bodies()); diff != "" {
 			t.Error(diff)
@@ -72,25 +71,25 @@ func TestTheNextMessageOfAGroupGetsWhatTheLastOneLeft(t *testing.T) {
 }
 
 func TestAReferenceThatIsTooLongIsNotKept(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &threader{next: strings.Repeat("x", notify.MaxReference+1)}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commitGroups(t, l, ops, "a", "a")
+		commitGroups(t, store, ops, "a", "a")
 		h.Wake(ops)
-		settle()
+		wait()
 		if diff := cmp.Diff([]string{`a after ""`, `a after ""`}, n.bodies()); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-func TestALostThreadIsToldOnceItsMessageIsSettled(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestALostThreadIsReportedOnceItsMessageIsAcknowledged(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &threader{lost: "it was deleted"}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commitGroups(t, l, ops, "a")
+		commitGroups(t, store, ops, "a")
 		h.Wake(ops)
-		settle()
+		wait()
 		if diff := cmp.Diff([]string{ops + ": it was deleted"}, h.observer.lostThreads); diff != "" {
 			t.Error(diff)
 		}
@@ -98,12 +97,12 @@ func TestALostThreadIsToldOnceItsMessageIsSettled(t *testing.T) {
 }
 
 func TestGroupsThatTheLimitHoldsBackKeepTheirThreads(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &threader{}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commitGroups(t, l, ops, "a", "b", "a")
-		commit(t, l, ops, 100, 3)
-		commitGroups(t, l, ops, "b")
+		commitGroups(t, store, ops, "a", "b", "a")
+		commit(t, store, ops, 100, 3)
+		commitGroups(t, store, ops, "b")
 		h.Wake(ops)
 		after(time.Minute)
 		want := []string{`a after ""`, `b after ""`, `a after "a"`, "digest of 3", `b after "b"`}
@@ -114,13 +113,13 @@ func TestGroupsThatTheLimitHoldsBackKeepTheirThreads(t *testing.T) {
 }
 
 func TestAFloodOfGroupsIsADigest(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &threader{fake: fake{render: func(m message.Message) string {
 			return fmt.Sprintf("%d of a group: %t", m.Count, m.Group != nil)
 		}}}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
 		for i := range 40 {
-			commitGroups(t, l, ops, fmt.Sprint(i))
+			commitGroups(t, store, ops, fmt.Sprint(i))
 		}
 		h.Wake(ops)
 		after(time.Minute)
@@ -144,19 +143,19 @@ func (f *forgetful) Reference(ctx context.Context, receiver, group string) (stri
 	return f.Store.Reference(ctx, receiver, group)
 }
 
-func TestAReferenceThatCannotBeReadIsNoFailureOfTheReceivers(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *outbox.Store, h *harness) {
+func TestAnUnreadableReferenceIsNotReportedAsAFailureOfTheReceiver(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		h.stop()
 		n := &threader{}
-		again := start(t, &forgetful{Store: l}, notify.Options{})
+		again := start(t, &forgetful{Store: store}, notify.Options{})
 		defer again.stop()
 		again.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commitGroups(t, l, ops, "a")
+		commitGroups(t, store, ops, "a")
 		again.Wake(ops)
 		after(time.Minute)
-		failures, _ := again.observer.told()
+		failures, _ := again.observer.statusChanges()
 		if diff := cmp.Diff([]string{`a after ""`}, n.bodies()); diff != "" || len(failures) > 0 {
-			t.Errorf("told of %q; %s", failures, diff)
+			t.Errorf("failures %q; %s", failures, diff)
 		}
 	})
 }

@@ -28,7 +28,7 @@ func render(t *testing.T, namespace string, settings ...string) chart.Manifests 
 	return objects
 }
 
-// container is the operator's.
+// container returns the operator's container.
 func container(t *testing.T, objects chart.Manifests) map[string]any {
 	t.Helper()
 	for _, o := range objects {
@@ -37,17 +37,17 @@ func container(t *testing.T, objects chart.Manifests) map[string]any {
 			return containers[0].(map[string]any)
 		}
 	}
-	t.Fatal("nothing runs")
+	t.Fatal("there is no container")
 	return nil
 }
 
-// parse has the command line of the operator read as the operator reads it.
+// parse parses the container's arguments like the operator.
 func parse(t *testing.T, objects chart.Manifests) (options.Options, *pflag.FlagSet) {
 	t.Helper()
 	args, _, _ := unstructured.NestedStringSlice(container(t, objects), "args")
 	opts, flags := options.Default(), pflag.NewFlagSet(args[0], pflag.ContinueOnError)
 	opts.AddFlags(flags)
-	flags.ParseErrorsAllowlist.UnknownFlags = true // those of the log
+	flags.ParseErrorsAllowlist.UnknownFlags = true // the flags of logging
 	if err := flags.Parse(args[1:]); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func parse(t *testing.T, objects chart.Manifests) (options.Options, *pflag.FlagS
 	return opts, flags
 }
 
-func TestTheDefaultsAreThoseOfTheOperator(t *testing.T) {
+func TestTheDefaultValuesMatchTheOperator(t *testing.T) {
 	got, _ := parse(t, render(t, "bongsu-system"))
 	want := options.Default()
 	want.LeaderElect, want.MetricsAddress, want.HealthAddress = true, ":8080", ":8081"
@@ -84,20 +84,20 @@ func TestEveryOptionHasAValue(t *testing.T) {
 	})
 }
 
-func TestBadValuesAreRefusedByName(t *testing.T) {
+func TestInvalidValuesAreRefusedByName(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setting string
 		want    []string
 	}{
-		"a value that is not":  {"replica=1", []string{"replica"}},
-		"one further down":     {"image.name=x", []string{"/image", "name"}},
-		"a word for a number":  {"replicas=two", []string{"/replicas", "integer"}},
-		"no such controller":   {"controllers={alarms}", []string{"/controllers/0", "secretshare"}},
-		"no controller":        {"controllers=", []string{"/controllers"}},
-		"an address, no range": {"alarms.allowedReceiverAddresses={10.0.0.1}", []string{"/alarms/allowedReceiverAddresses/0"}},
-		"no time to end":       {"terminationGracePeriodSeconds=1", []string{"/terminationGracePeriodSeconds", "15"}},
-		"half a digest":        {"image.digest=sha256:12", []string{"/image/digest"}},
-		"a number of nothing":  {"resources.limits.memory=lots", []string{"/resources/limits/memory"}},
+		"an unknown value":    {"replica=1", []string{"replica"}},
+		"an unknown subvalue": {"image.name=x", []string{"/image", "name"}},
+		"text for a number":   {"replicas=two", []string{"/replicas", "integer"}},
+		"unknown controller":  {"controllers={alarms}", []string{"/controllers/0", "secretshare"}},
+		"no controller":       {"controllers=", []string{"/controllers"}},
+		"not a CIDR":          {"alarms.allowedReceiverAddresses={10.0.0.1}", []string{"/alarms/allowedReceiverAddresses/0"}},
+		"too short a grace":   {"terminationGracePeriodSeconds=1", []string{"/terminationGracePeriodSeconds", "15"}},
+		"half a digest":       {"image.digest=sha256:12", []string{"/image/digest"}},
+		"not a quantity":      {"resources.limits.memory=lots", []string{"/resources/limits/memory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values, err := chart.Values(nil, []string{tc.setting})
@@ -117,8 +117,8 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestOnlyTheRightsOfChosenCapabilitiesAreRendered(t *testing.T) {
-	rights := func(objects chart.Manifests) []string {
+func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
+	roles := func(objects chart.Manifests) []string {
 		var names []string
 		for _, o := range objects {
 			if o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
@@ -127,7 +127,7 @@ func TestOnlyTheRightsOfChosenCapabilitiesAreRendered(t *testing.T) {
 		}
 		return names
 	}
-	all := rights(render(t, "ops"))
+	all := roles(render(t, "ops"))
 	for _, chosen := range feature.All() {
 		want := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 			return slices.ContainsFunc(feature.All(), func(c feature.Feature) bool {
@@ -135,29 +135,29 @@ func TestOnlyTheRightsOfChosenCapabilitiesAreRendered(t *testing.T) {
 			})
 		})
 		if len(want) == len(all) {
-			t.Fatalf("no other rights than those of %s are known: %v", chosen, all)
+			t.Fatalf("there are only roles of %s: %v", chosen, all)
 		}
-		if diff := cmp.Diff(want, rights(render(t, "ops", "controllers={"+string(chosen)+"}"))); diff != "" {
+		if diff := cmp.Diff(want, roles(render(t, "ops", "controllers={"+string(chosen)+"}"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", chosen, diff)
 		}
 	}
 }
 
-func TestEverythingIsInTheNamespaceOfTheRelease(t *testing.T) {
+func TestAllManifestsAreInTheNamespaceOfTheRelease(t *testing.T) {
 	objects, err := chart.Everything("ops")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range objects {
 		if o.GetKind() == "CustomResourceDefinition" {
-			continue // their documentation may speak of it
+			continue // their field documentation may mention it
 		}
 		text, err := o.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(text), "bongsu-system") {
-			t.Errorf("%s %s speaks of bongsu-system", o.GetKind(), o.GetName())
+			t.Errorf("%s %s mentions bongsu-system", o.GetKind(), o.GetName())
 		}
 		if namespace := o.GetNamespace(); namespace != "" && namespace != "ops" {
 			t.Errorf("%s %s is in %s", o.GetKind(), o.GetName(), namespace)

@@ -20,7 +20,7 @@ import (
 
 const repository = "../../.."
 
-func TestTheChartOnDiskIsTheOneInTheBinary(t *testing.T) {
+func TestTheEmbeddedChartMatchesTheFolder(t *testing.T) {
 	embedded, err := load()
 	if err != nil {
 		t.Fatal(err)
@@ -43,8 +43,8 @@ func TestTheChartOnDiskIsTheOneInTheBinary(t *testing.T) {
 	}
 }
 
-// Helm keeps a release in a Secret, which has room for 1 MiB.
-func TestAReleaseFitsIntoASecret(t *testing.T) {
+// Helm stores a release in a Secret, whose limit is 1 MiB.
+func TestAHelmReleaseFitsIntoASecret(t *testing.T) {
 	c, err := load()
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestAReleaseFitsIntoASecret(t *testing.T) {
 	}
 }
 
-func TestTheKustomizeBaseIsTheChartWithItsDefaults(t *testing.T) {
+func TestTheKustomizeBaseMatchesTheChartWithDefaults(t *testing.T) {
 	dir, err := localcluster.DefaultAssets()
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestTheKustomizeBaseIsTheChartWithItsDefaults(t *testing.T) {
 	}
 }
 
-// byName leaves out the annotation that only Helm knows.
+// byName indexes objects by kind and name, without the annotation for Helm.
 func byName(objects []*unstructured.Unstructured) map[string]any {
 	all := map[string]any{}
 	for _, o := range objects {
@@ -112,7 +112,7 @@ func byName(objects []*unstructured.Unstructured) map[string]any {
 	return all
 }
 
-func TestTheOrderPutsFirstWhatOthersNeed(t *testing.T) {
+func TestManifestsAreInTheOrderOfTheirDependencies(t *testing.T) {
 	values, err := Values(nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -30,49 +30,49 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// run returns the findings that are not ok, by their check.
-func run(t *testing.T, cfg *rest.Config, clk clock.PassiveClock) map[string]preflight.Finding {
+// run returns the results that are not OK, by check.
+func run(t *testing.T, cfg *rest.Config, clk clock.PassiveClock) map[string]preflight.Result {
 	t.Helper()
 	checker, err := check.New(cfg, clk, "bongsu-system")
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings, err := checker.Run(t.Context())
+	results, err := checker.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	amiss := map[string]preflight.Finding{}
-	for _, f := range findings {
+	problems := map[string]preflight.Result{}
+	for _, f := range results {
 		if f.Level != preflight.OK {
-			amiss[f.Check] = f
+			problems[f.Check] = f
 		}
 	}
-	return amiss
+	return problems
 }
 
 func level(l preflight.Level, says string) types.GomegaMatcher {
 	return And(HaveField("Level", l), HaveField("Message", ContainSubstring(says)))
 }
 
-func TestAnInstallationThatIsWellHasNothingAmiss(t *testing.T) {
+func TestAHealthyInstallationHasNoProblems(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
 	repair(t, c)
 	g.Expect(run(t, c.RESTConfig(), clock.RealClock{})).To(BeEmpty())
 }
 
-func TestWhatIsAmissIsNamed(t *testing.T) {
+func TestEachProblemOfAnInstallationIsNamed(t *testing.T) {
 	c := cluster.Shared(t)
 	repair(t, c)
 	for name, tc := range map[string]struct {
-		spoil func(*testing.T)
-		check string
-		want  types.GomegaMatcher
+		damage func(*testing.T)
+		check  string
+		want   types.GomegaMatcher
 	}{
-		"a policy is gone": {
+		"a policy is missing": {
 			func(t *testing.T) { remove(t, c, "ValidatingAdmissionPolicy", "alarms.bongsu.io") },
 			"admission policies", level(preflight.Fail, "missing: ValidatingAdmissionPolicy alarms.bongsu.io"),
 		},
-		"a binding is gone": {
+		"a binding is missing": {
 			func(t *testing.T) { remove(t, c, "ValidatingAdmissionPolicyBinding", "jupyters.bongsu.io") },
 			"admission policies", level(preflight.Fail, "missing: ValidatingAdmissionPolicyBinding jupyters.bongsu.io"),
 		},
@@ -94,17 +94,17 @@ func TestWhatIsAmissIsNamed(t *testing.T) {
 			},
 			"kinds", level(preflight.Fail, "outdated or changed: CustomResourceDefinition alarms.bongsu.io"),
 		},
-		"a role was taken away": {
+		"a role binding is missing": {
 			func(t *testing.T) { remove(t, c, "ClusterRoleBinding", "bongsu-secretshare") },
-			"operator's rights", level(preflight.Fail, "bongsu-system:bongsu may not"),
+			"operator permissions", level(preflight.Fail, "bongsu-system:bongsu may not"),
 		},
 		"a receiver fails": {
 			func(t *testing.T) { failingReceiver(t, c) },
-			"receivers", level(preflight.Warn, "AlarmReceiver default/broken is not Ready: SecretNotFound: it is gone"),
+			"receivers", level(preflight.Warn, "AlarmReceiver default/broken is not Ready: SecretNotFound: it does not exist"),
 		},
-		"nobody leads": {
+		"no replica leads": {
 			func(t *testing.T) { lease(t, c, time.Now().Add(-time.Hour)) },
-			"leader", level(preflight.Fail, "nobody leads"),
+			"leader", level(preflight.Fail, "no replica has led"),
 		},
 		"no replica is ready": {
 			func(t *testing.T) { ready(t, c, 0) },
@@ -113,44 +113,44 @@ func TestWhatIsAmissIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			tc.spoil(t)
+			tc.damage(t)
 			t.Cleanup(func() { repair(t, c) })
-			g.Eventually(func() map[string]preflight.Finding { return run(t, c.RESTConfig(), clock.RealClock{}) }).
+			g.Eventually(func() map[string]preflight.Result { return run(t, c.RESTConfig(), clock.RealClock{}) }).
 				Should(And(HaveLen(1), HaveKeyWithValue(tc.check, tc.want)))
 		})
 	}
 }
 
-func TestClocksThatAreApartAreTold(t *testing.T) {
+func TestAClockDifferenceIsReported(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
 	repair(t, c)
 	lease(t, c, time.Now().Add(time.Minute))
-	amiss := run(t, c.RESTConfig(), testingclock.NewFakePassiveClock(time.Now().Add(time.Hour)))
-	g.Expect(amiss).To(HaveKeyWithValue("clock", level(preflight.Warn, "apart")))
-	g.Expect(amiss).NotTo(HaveKey("leader"), "leases are judged by the API server's clock")
+	problems := run(t, c.RESTConfig(), testingclock.NewFakePassiveClock(time.Now().Add(time.Hour)))
+	g.Expect(problems).To(HaveKeyWithValue("clock", level(preflight.Warn, "apart")))
+	g.Expect(problems).NotTo(HaveKey("leader"), "the age of a lease must be computed by the API server's clock")
 }
 
-func TestWhoMayReadNothingIsToldSoAndNotThatItFails(t *testing.T) {
+func TestMissingPermissionsToReadAreWarnings(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
 	repair(t, c)
-	amiss := run(t, c.User(t, c.Namespace(t, nil), cluster.Rule("", "pods", "get")), clock.RealClock{})
-	g.Expect(amiss).To(HaveKeyWithValue("admission policies", level(preflight.Warn, "could not be found out")))
-	g.Expect(amiss).To(HaveKeyWithValue("your rights", level(preflight.Warn, "could not upgrade")))
-	for _, f := range amiss {
+	problems := run(t, c.User(t, c.Namespace(t, nil), cluster.Rule("", "pods", "get")), clock.RealClock{})
+	g.Expect(problems).To(HaveKeyWithValue("admission policies", level(preflight.Warn, "could not be checked")))
+	g.Expect(problems).To(HaveKeyWithValue("your permissions", level(preflight.Warn, "you cannot upgrade")))
+	for _, f := range problems {
 		g.Expect(f.Level).To(Equal(preflight.Warn), "%+v", f)
 	}
 }
 
-func TestBeforeAnInstallationWhatItNeedsIsChecked(t *testing.T) {
+func TestABareClusterPassesTheChecks(t *testing.T) {
 	g := NewWithT(t)
 	bare := cluster.StartBare(t)
 	g.Expect(run(t, bare.RESTConfig(), clock.RealClock{})).To(BeEmpty())
-	user, err := bare.ClientConfigFor("nobody")
+	user, err := bare.ClientConfigFor("guest")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(run(t, user, clock.RealClock{})).To(HaveKeyWithValue("your rights", level(preflight.Warn, "")))
+	g.Expect(run(t, user, clock.RealClock{})).To(HaveKeyWithValue("your permissions", level(preflight.Warn, "")))
 }
 
-func TestWhatRunsIsTold(t *testing.T) {
+func TestRunningNamesTheVersions(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
 	repair(t, c)
 	ask := func(namespace string) string {
@@ -161,28 +161,28 @@ func TestWhatRunsIsTold(t *testing.T) {
 		return running.String()
 	}
 	g.Expect(ask("bongsu-system")).To(MatchRegexp(`^Kubernetes v1\.\d+\.\d+; Deployment bongsu runs bongsu$`))
-	g.Expect(ask("default")).To(HaveSuffix("the operator is not installed in that namespace"))
+	g.Expect(ask("default")).To(HaveSuffix("the operator is not installed in this namespace"))
 }
 
-// intact has the resourceVersions of the manifests after the last repair. To apply all of
-// them again takes seconds of CPU time.
-var intact = map[string]string{}
+// repaired holds the resourceVersions of the objects after the last repair. It avoids
+// applying all of them again, which takes seconds of CPU time.
+var repaired = map[string]string{}
 
-// repair brings everything to what it should be, and adds what the cluster of the tests
-// does without: a workload and a lease.
+// repair applies all manifests, and creates a workload and a lease, which the test
+// cluster lacks.
 func repair(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	g, ctx := NewWithT(t), context.Background() // not a test's: that is over before its cleanups run
+	g, ctx := NewWithT(t), context.Background() // the test's context ends before its cleanups run
 	objects, err := config.Objects(feature.All())
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, o := range objects {
 		live, name := o.DeepCopy(), install.Describe(o)
-		if c.Client.Get(ctx, client.ObjectKeyFromObject(o), live) == nil && live.GetResourceVersion() == intact[name] {
+		if c.Client.Get(ctx, client.ObjectKeyFromObject(o), live) == nil && live.GetResourceVersion() == repaired[name] {
 			continue
 		}
 		g.Expect(install.Apply(ctx, c.Client, o)).To(Succeed())
 		g.Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(o), live)).To(Succeed())
-		intact[name] = live.GetResourceVersion()
+		repaired[name] = live.GetResourceVersion()
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bongsu-system"}}
 	g.Expect(c.Client.Patch(ctx, ns, client.RawPatch("application/merge-patch+json",
@@ -194,7 +194,7 @@ func repair(t *testing.T, c *cluster.Cluster) {
 	ready(t, c, 2)
 }
 
-// ready makes the Deployment, of which so many replicas are ready.
+// ready creates or updates the Deployment with a number of ready replicas.
 func ready(t *testing.T, c *cluster.Cluster, replicas int32) {
 	t.Helper()
 	g, ctx := NewWithT(t), context.Background()
@@ -211,7 +211,7 @@ func ready(t *testing.T, c *cluster.Cluster, replicas int32) {
 	g.Expect(c.Client.Status().Update(ctx, d)).To(Succeed())
 }
 
-// lease makes one that was renewed then.
+// lease creates or updates the lease with a renewal time.
 func lease(t *testing.T, c *cluster.Cluster, renewed time.Time) {
 	t.Helper()
 	g, ctx := NewWithT(t), context.Background()
@@ -231,12 +231,12 @@ func failingReceiver(t *testing.T, c *cluster.Cluster) {
 	r := &v1alpha1.AlarmReceiver{}
 	g.Expect(c.Client.Get(t.Context(), client.ObjectKeyFromObject(o), r)).To(Succeed())
 	meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretNotFound, Message: "it is gone",
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSecretNotFound, Message: "it does not exist",
 	})
 	g.Expect(c.Client.Status().Update(t.Context(), r)).To(Succeed())
 }
 
-// object finds one of ours among the manifests.
+// object returns an object of the manifests.
 func object(t *testing.T, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	objects, err := config.Objects(feature.All())
@@ -263,10 +263,10 @@ func change(t *testing.T, c *cluster.Cluster, kind, name, patch string) {
 	NewWithT(t).Expect(err).To(Succeed())
 }
 
-// specSchema is where a kind's schema has the fields of the spec.
+// specSchema is the JSON pointer to the spec fields in a CustomResourceDefinition.
 const specSchema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
 
-// patchSpec makes a kind that of another version.
+// patchSpec applies a JSON patch to a CustomResourceDefinition.
 func patchSpec(t *testing.T, c *cluster.Cluster, name, patch string) {
 	t.Helper()
 	err := c.Client.Patch(t.Context(), object(t, "CustomResourceDefinition", name), client.RawPatch("application/json-patch+json", []byte(patch)))

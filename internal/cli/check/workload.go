@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,14 +19,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
 )
 
-// workload is what runs the operator; nil is that there is none.
+// workload is the Deployment or StatefulSet of the operator; nil if there is none.
 type workload struct {
 	kind, name    string
 	wanted, ready int32
 	pod           corev1.PodSpec
 }
 
-// workload finds it by the label that the manifests give it.
+// workload finds the operator's workload by its label.
 func (c *Checker) workload(ctx context.Context) (*workload, error) {
 	ours := []client.ListOption{client.InNamespace(c.namespace), client.MatchingLabels{"app.kubernetes.io/name": "bongsu"}}
 	var deployments appsv1.DeploymentList
@@ -45,14 +46,15 @@ func (c *Checker) workload(ctx context.Context) (*workload, error) {
 	return nil, nil
 }
 
-func (w *workload) facts() *preflight.Workload {
+func (w *workload) summary() *preflight.Workload {
 	if w == nil {
 		return nil
 	}
 	return &preflight.Workload{Name: w.kind + " " + w.name, Wanted: w.wanted, Ready: w.ready}
 }
 
-// account is the service account; without a workload, that of the manifests.
+// account returns the name of the service account. Without a workload it is the name in
+// the manifests.
 func (w *workload) account() string {
 	if w == nil {
 		return "bongsu"
@@ -60,8 +62,9 @@ func (w *workload) account() string {
 	return w.pod.ServiceAccountName
 }
 
-// capabilities are those that the workload's arguments choose; all, if they do not say.
-func (w *workload) capabilities() ([]feature.Feature, error) {
+// features returns the features in the workload's --controllers argument, or all features
+// without the argument.
+func (w *workload) features() ([]feature.Feature, error) {
 	if w != nil {
 		for _, container := range w.pod.Containers {
 			for _, arg := range container.Args {
@@ -74,22 +77,22 @@ func (w *workload) capabilities() ([]feature.Feature, error) {
 	return feature.All(), nil
 }
 
-func (c *Checker) podSecurity(ctx context.Context) preflight.Finding {
+func (c *Checker) podSecurity(ctx context.Context) preflight.Result {
 	var ns corev1.Namespace
 	err := c.client.Get(ctx, client.ObjectKey{Name: c.namespace}, &ns)
 	if isAbsent(err) {
 		return preflight.Namespace(c.namespace, nil)
 	}
-	return judge("Pod Security", err, func() preflight.Finding { return preflight.Namespace(c.namespace, ns.Labels) })
+	return evaluate("Pod Security", err, func() preflight.Result { return preflight.Namespace(c.namespace, ns.Labels) })
 }
 
-func (c *Checker) leader(ctx context.Context) preflight.Finding {
+func (c *Checker) leader(ctx context.Context) preflight.Result {
 	var lease coordinationv1.Lease
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: "bongsu"}, &lease)
 	if isAbsent(err) {
 		return preflight.Leader(nil)
 	}
-	return judge("leader", err, func() preflight.Finding {
+	return evaluate("leader", err, func() preflight.Result {
 		return preflight.Leader(&preflight.Lease{
 			Holder:   ptr.Deref(lease.Spec.HolderIdentity, ""),
 			Age:      c.now().Sub(ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time),
@@ -98,13 +101,13 @@ func (c *Checker) leader(ctx context.Context) preflight.Finding {
 	})
 }
 
-// receivers reads their conditions alone: what a receiver's Secret holds is not asked.
-func (c *Checker) receivers(ctx context.Context) []preflight.Finding {
+// receivers evaluates the conditions of all receivers. It does not read their Secrets.
+func (c *Checker) receivers(ctx context.Context) []preflight.Result {
 	var ofNamespaces v1alpha1.AlarmReceiverList
 	var ofCluster v1alpha1.ClusterAlarmReceiverList
 	for _, list := range []client.ObjectList{&ofNamespaces, &ofCluster} {
 		if err := c.client.List(ctx, list); err != nil {
-			return []preflight.Finding{preflight.Unknown("receivers", err)}
+			return []preflight.Result{preflight.Unknown("receivers", err)}
 		}
 	}
 	var all []preflight.Receiver
@@ -125,7 +128,44 @@ func receiver(name string, conditions []metav1.Condition) preflight.Receiver {
 		return preflight.Receiver{Name: name}
 	}
 	return preflight.Receiver{
-		Name: name, Looked: true, Ready: ready.Status == metav1.ConditionTrue,
+		Name: name, Processed: true, Ready: ready.Status == metav1.ConditionTrue,
 		Suspended: ready.Reason == v1alpha1.ReasonSuspended, Reason: ready.Reason, Message: ready.Message,
 	}
+}
+
+// Running describes the versions that run in a cluster.
+type Running struct {
+	// Kubernetes is the API server's version.
+	Kubernetes string `json:"kubernetes"`
+	// Workload runs the operator, for example "Deployment bongsu". It is empty if the
+	// operator is not installed.
+	Workload string `json:"workload,omitempty"`
+	// Image is the image in the workload's pod template.
+	Image string `json:"image,omitempty"`
+}
+
+// String returns the versions as one line.
+func (r Running) String() string {
+	if r.Workload == "" {
+		return fmt.Sprintf("Kubernetes %s; the operator is not installed in this namespace", r.Kubernetes)
+	}
+	return fmt.Sprintf("Kubernetes %s; %s runs %s", r.Kubernetes, r.Workload, r.Image)
+}
+
+// Running reads the versions from the cluster.
+func (c *Checker) Running(ctx context.Context) (Running, error) {
+	server, err := c.discovery.ServerVersion()
+	if err != nil {
+		return Running{}, err
+	}
+	running := Running{Kubernetes: server.GitVersion}
+	w, err := c.workload(ctx)
+	if err != nil || w == nil {
+		return running, err
+	}
+	running.Workload = w.summary().Name
+	for _, container := range w.pod.Containers {
+		running.Image = container.Image
+	}
+	return running, nil
 }

@@ -1,6 +1,7 @@
-// Package demo shows alarms to somebody who sees them for the first time: on a
-// local cluster with the operator in it, it applies the samples, makes happen what
-// they wait for, one thing after the other, and looks whether each was told.
+// Package demo demonstrates alarms to new users. It applies the sample alarms to a local
+// cluster with a running operator, and triggers them one after the other. It checks that
+// each alarm is delivered. It deletes and recreates the namespaces shop and team-a, so it
+// must not run on a cluster with other workloads.
 package demo
 
 import (
@@ -8,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,35 +22,35 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// defaultPatience is how long an alarm may take to be delivered.
-const defaultPatience = time.Minute
+// defaultTimeout limits the delivery of one alarm.
+const defaultTimeout = time.Minute
 
-// Cluster is where the demo happens.
+// Cluster is the cluster on which the demo runs.
 type Cluster interface {
-	// RESTConfig has every right.
+	// RESTConfig returns the configuration of a cluster administrator.
 	RESTConfig() *rest.Config
 	// AddNode adds simulated nodes.
 	AddNode(ctx context.Context, names ...string) error
 }
 
-// Config says how the demo goes.
+// Config configures the demo.
 type Config struct {
-	// SlackWebhookURL, if set, gets the same alarms.
+	// SlackWebhookURL receives the same alarms if it is set.
 	SlackWebhookURL string
-	// Out is where the demo says what it does; log receivers should write there too.
+	// Out receives the progress of the demo. Log receivers should write there too.
 	Out io.Writer
-	// Patience is how long each alarm may take. Default: a minute.
-	Patience time.Duration
+	// Timeout limits the delivery of each alarm. The default is one minute.
+	Timeout time.Duration
 }
 
-// MissingError says what did not arrive. At least one of its lists is not empty.
+// MissingError lists alarms and receivers that failed. At least one of its lists is not
+// empty.
 type MissingError struct {
-	// Alarms that nothing was heard of in time.
+	// Alarms that were not delivered within Within.
 	Alarms []string
-	// Within is how long was waited.
 	Within time.Duration
-	// Receivers that are not Ready at the end, each with what its condition says:
-	// an alarm was seen if any of its receivers took it.
+	// Receivers that are not Ready at the end, with the messages of their conditions. An
+	// alarm counts as delivered if one of its receivers accepted it.
 	Receivers []string
 }
 
@@ -59,7 +62,7 @@ func (e *MissingError) Error() string {
 	return strings.Join(append(parts, e.Receivers...), "; ")
 }
 
-// Demo is one performance.
+// Demo is one run of the demo.
 type Demo struct {
 	config  Config
 	cluster Cluster
@@ -67,8 +70,8 @@ type Demo struct {
 	seen    watcher
 }
 
-// Run plays all acts. It returns a *MissingError if an alarm was not delivered in
-// time after what should have raised it, or if a receiver fails at the end.
+// Run runs all steps. It returns a *MissingError if an alarm is not delivered in time, or
+// if a receiver is not Ready at the end.
 func Run(ctx context.Context, cluster Cluster, config Config) error {
 	d, err := newDemo(cluster, config)
 	if err != nil {
@@ -78,12 +81,12 @@ func Run(ctx context.Context, cluster Cluster, config Config) error {
 		return fmt.Errorf("prepare the demo: %w", err)
 	}
 	var missing []string
-	for _, a := range acts {
-		d.say("\n==> %s\n", a.title)
-		if err := a.play(ctx, d); err != nil {
-			return fmt.Errorf("demo: %s: %w", a.title, err)
+	for _, s := range steps {
+		d.printf("\n==> %s\n", s.title)
+		if err := s.run(ctx, d); err != nil {
+			return fmt.Errorf("demo: %s: %w", s.title, err)
 		}
-		late, err := d.seen.await(ctx, a.raises)
+		late, err := d.seen.await(ctx, s.raises)
 		if err != nil {
 			return err
 		}
@@ -92,28 +95,28 @@ func Run(ctx context.Context, cluster Cluster, config Config) error {
 	return d.conclude(ctx, missing)
 }
 
-// conclude says that all is well, or returns what is not.
+// conclude prints that the demo succeeded, or returns what is missing.
 func (d *Demo) conclude(ctx context.Context, missing []string) error {
 	failing, err := d.seen.awaitReceivers(ctx, d.receiverNames())
 	if err != nil {
 		return err
 	}
 	if len(missing)+len(failing) > 0 {
-		return &MissingError{Alarms: missing, Within: d.config.Patience, Receivers: failing}
+		return &MissingError{Alarms: missing, Within: d.config.Timeout, Receivers: failing}
 	}
-	d.say("\n==> Every kind of alarm was seen: %d of %d.\n", len(d.seen.baseline), len(d.seen.baseline))
+	d.printf("\n==> Every kind of alarm was seen: %d of %d.\n", len(d.seen.baseline), len(d.seen.baseline))
 	return nil
 }
 
 func newDemo(cluster Cluster, config Config) (*Demo, error) {
-	if config.Patience == 0 {
-		config.Patience = defaultPatience
+	if config.Timeout == 0 {
+		config.Timeout = defaultTimeout
 	}
 	c, err := newClient(cluster)
 	if err != nil {
 		return nil, err
 	}
-	return &Demo{config: config, cluster: cluster, client: c, seen: watcher{client: c, patience: config.Patience}}, nil
+	return &Demo{config: config, cluster: cluster, client: c, seen: watcher{client: c, timeout: config.Timeout}}, nil
 }
 
 func newClient(cluster Cluster) (client.Client, error) {
@@ -124,6 +127,78 @@ func newClient(cluster Cluster) (client.Client, error) {
 	return client.New(cluster.RESTConfig(), client.Options{Scheme: scheme})
 }
 
-func (d *Demo) say(format string, args ...any) {
+func (d *Demo) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(d.config.Out, format, args...)
+}
+
+// ShowOptions configures what Show does after the demo.
+type ShowOptions struct {
+	// Exit makes Show return at once, for example in a test.
+	Exit bool
+	// Kubectl and Kubeconfig are the paths in the suggested commands.
+	Kubectl, Kubeconfig string
+}
+
+// errStopped reports that the demo was stopped before its end.
+var errStopped = errors.New("stopped before every kind of alarm was seen")
+
+// Show runs the demo. Unless options.Exit is set, it then prints commands to try, and
+// waits until the context ends.
+func Show(ctx context.Context, cluster Cluster, config Config, options ShowOptions) error {
+	err := Run(ctx, cluster, config)
+	if options.Exit {
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		return err
+	}
+	missing, ok := errors.AsType[*MissingError](err)
+	if err != nil && !ok {
+		return err
+	}
+	if ok {
+		_, _ = fmt.Fprintf(config.Out, "\n==> Not every alarm arrived: %v\n", missing)
+	}
+	_, _ = io.WriteString(config.Out, Suggest(options))
+	<-ctx.Done()
+	return nil
+}
+
+// commands are suggestions: arguments of kubectl and their effects.
+var commands = []struct{ arguments, effect string }{
+	{"get clusteralarms,alarms -A", "lists the alarms and their counters"},
+	{"scale deployment web -n shop --replicas=5", "starts containers"},
+	{"annotate node spot-2 bongsu.io/simulate-", "makes the node Ready again"},
+	{"delete pod payments -n shop", "ends the crashes"},
+	{`patch clusteralarm container-created --type=merge -p '{"spec":{"suspend":true}}'`, "suspends an alarm"},
+	{"patch clusteralarm crash --type=json -p '" + invalidExpression + "'", "introduces a mistake"},
+	{"describe clusteralarm crash", "shows the mistake as a condition and an Event"},
+}
+
+// invalidExpression is a JSON patch with an expression that does not compile.
+const invalidExpression = `[{"op":"add","path":"/spec/match/0/expression","value":"event.cuont > 3"}]`
+
+// Suggest returns commands to try, as lines for a shell.
+func Suggest(a ShowOptions) string {
+	var b strings.Builder
+	b.WriteString("\n==> All of this keeps running until you press Ctrl-C. In another terminal, try:\n\n")
+	fmt.Fprintf(&b, "    export KUBECONFIG=%s\n", a.Kubeconfig)
+	kubectl := relativePath(a.Kubectl)
+	for _, c := range commands {
+		fmt.Fprintf(&b, "    %s %s   # %s\n", kubectl, c.arguments, c.effect)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// relativePath returns a path below the working directory in its relative form.
+func relativePath(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(short, "..") {
+		return short
+	}
+	return path
 }

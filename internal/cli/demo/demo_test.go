@@ -21,9 +21,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// told is what the demo must make somebody read: the reason verbatim, of which
-// object, and which alarm says so.
-var told = []string{
+// expected are the messages on the terminal: the reason, the object and the alarm.
+var expected = []string{
 	`NodeReady: spot-1 joined test  \(test, ClusterAlarm node-joined\)`,
 	`m6i.xlarge in local-[abc]: 4 CPUs, 16Gi of memory, 110 pods`,
 	`test has \d nodes now`,
@@ -43,9 +42,9 @@ var told = []string{
 	`HealthCheckFailed: AppService shop/status  \(test, ClusterAlarm appservice-health\)`,
 }
 
-// The whole of it: every sample fires on a real control plane, on the terminal and
-// in Slack; what the audience is told to try works; the operator never asked for
-// what its role does not give; and once nothing happens any more it asks nothing.
+// TestDemo runs the whole demo on a real control plane. It checks the messages on the
+// terminal and in Slack, and the suggested commands. It also checks that the operator's
+// role suffices, and that an idle operator sends no requests.
 func TestDemo(t *testing.T) {
 	c := cluster.Start(t, cluster.Whole(1))
 	operator := c.StartOperator(t)
@@ -54,27 +53,26 @@ func TestDemo(t *testing.T) {
 	var out cluster.Buffer
 	err := demo.Run(t.Context(), c, demo.Config{Out: &out, SlackWebhookURL: slack.URL()})
 	if err != nil {
-		t.Fatalf("%v\nwhat was told:\n%s", err, operator.Out)
+		t.Fatalf("%v\nlog of the operator:\n%s", err, operator.Out)
 	}
-	t.Run("every alarm is told on the terminal", func(t *testing.T) { checkTold(t, operator.Out.String()) })
-	t.Run("and in Slack", func(t *testing.T) { checkSlack(t, slack) })
-	t.Run("what to try works", func(t *testing.T) { checkSuggestions(t, c) })
-	t.Run("the role suffices", func(t *testing.T) { checkRights(t, c) })
-	t.Run("then it is quiet", func(t *testing.T) { checkQuiet(t, c) })
+	t.Run("every alarm is on the terminal", func(t *testing.T) { checkOutput(t, operator.Out.String()) })
+	t.Run("alarms are in Slack", func(t *testing.T) { checkSlack(t, slack) })
+	t.Run("the suggested commands work", func(t *testing.T) { checkSuggestions(t, c) })
+	t.Run("the role suffices", func(t *testing.T) { checkPermissions(t, c) })
+	t.Run("the idle operator is quiet", func(t *testing.T) { checkQuiet(t, c) })
 }
 
-func checkTold(t *testing.T, text string) {
-	for _, pattern := range told {
+func checkOutput(t *testing.T, text string) {
+	for _, pattern := range expected {
 		if !regexp.MustCompile(pattern).MatchString(text) {
 			t.Errorf("nothing like %q in:\n%s", pattern, text)
 		}
 	}
 }
 
-// toldSlack is what must reach Slack: a reason, with its object, of several alarms
-// in any form. A digest, which a flood becomes, names reasons and not alarms; of
-// reason Failed none but namespace-warnings tells.
-var toldSlack = []string{
+// inSlack are the messages that must reach Slack, alone or in a digest. A digest names
+// reasons, not alarms. Only namespace-warnings reports the reason Failed.
+var inSlack = []string{
 	`NodeReady: spot-1|NodeReady Node`,
 	`\bCreated:? Pod`,
 	`\bSuccessfulRescale:? HorizontalPodAutoscaler`,
@@ -85,7 +83,7 @@ var toldSlack = []string{
 }
 
 func checkSlack(t *testing.T, slack *sink.Sink) {
-	for _, pattern := range toldSlack {
+	for _, pattern := range inSlack {
 		expression := regexp.MustCompile(pattern)
 		ok := slack.Wait(time.Minute, func(requests []sink.Request) bool {
 			return slices.ContainsFunc(requests, func(r sink.Request) bool { return r.Accepted && expression.Match(r.Body) })
@@ -96,14 +94,14 @@ func checkSlack(t *testing.T, slack *sink.Sink) {
 	}
 }
 
-// checkSuggestions runs what Show prints, in a shell, as a reader would.
+// checkSuggestions runs the commands that Show prints in a shell.
 func checkSuggestions(t *testing.T, c *cluster.Cluster) {
 	assets, err := localcluster.DefaultAssets()
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := demo.Suggest(demo.Audience{Kubectl: filepath.Join(assets, "kubectl"), Kubeconfig: c.Kubeconfig()})
-	script = strings.SplitN(script, "\n\n", 2)[1] // without the sentence in front
+	script := demo.Suggest(demo.ShowOptions{Kubectl: filepath.Join(assets, "kubectl"), Kubeconfig: c.Kubeconfig()})
+	script = strings.SplitN(script, "\n\n", 2)[1] // without the first sentence
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
 	output, err := cmd.CombinedOutput()
 	if err != nil {
@@ -119,20 +117,20 @@ func checkSuggestions(t *testing.T, c *cluster.Cluster) {
 	))
 }
 
-func checkRights(t *testing.T, c *cluster.Cluster) {
+func checkPermissions(t *testing.T, c *cluster.Cluster) {
 	requests := audit.Requests(t, c.AuditLog(), audit.Operator)
 	if len(requests) == 0 {
 		t.Error("the audit log holds no request of the operator")
 	}
 	for _, r := range requests {
 		if r.Forbidden {
-			t.Errorf("refused: %v", r)
+			t.Errorf("forbidden: %v", r)
 		}
 	}
 }
 
-// checkQuiet removes what keeps on happening and compares the audit log over some
-// time: nothing may be in it but watches and leases.
+// checkQuiet removes the failing objects, and waits for a period in which the audit log
+// contains only watches and leases of the operator.
 func checkQuiet(t *testing.T, c *cluster.Cluster) {
 	const quiet = 20 * time.Second
 	for _, namespace := range []string{"shop", "team-a"} {
@@ -146,7 +144,7 @@ func checkQuiet(t *testing.T, c *cluster.Cluster) {
 			}
 		}
 		return time.Since(last)
-	}).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeNumerically(">", quiet), "the operator goes on asking")
+	}).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeNumerically(">", quiet), "the operator keeps sending requests")
 }
 
 func remove(t *testing.T, c *cluster.Cluster, namespace string) {

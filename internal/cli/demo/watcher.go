@@ -17,16 +17,16 @@ import (
 
 const pollInterval = 250 * time.Millisecond
 
-// watcher tells which alarms were delivered, as their status does: that is the
-// whole way, from the Event to the receiver's yes.
+// watcher reads from the statuses which alarms were delivered. A delivery covers the
+// whole path from the Event to the receiver's acceptance.
 type watcher struct {
-	client   client.Client
-	patience time.Duration
-	// baseline is what had been delivered before.
+	client  client.Client
+	timeout time.Duration
+	// baseline holds the delivery counters of the start.
 	baseline map[string]int64
 }
 
-// begin makes what was delivered up to now count for nothing.
+// begin records the present counters as the baseline.
 func (w *watcher) begin(ctx context.Context) error {
 	statuses, err := w.statuses(ctx)
 	w.baseline = map[string]int64{}
@@ -36,8 +36,8 @@ func (w *watcher) begin(ctx context.Context) error {
 	return err
 }
 
-// await waits until all of the alarms were delivered, and returns those that were
-// not in time.
+// await waits until the alarms are delivered, and returns those that are not delivered in
+// time.
 func (w *watcher) await(ctx context.Context, alarms []string) (missing []string, err error) {
 	err = w.poll(ctx, func() (bool, error) {
 		missing, err = w.missing(ctx, alarms)
@@ -46,11 +46,11 @@ func (w *watcher) await(ctx context.Context, alarms []string) (missing []string,
 	return missing, err
 }
 
-// poll looks until all is there or the patience is at its end, which is no error:
-// what the last look missed says so. So no look is cut short.
-func (w *watcher) poll(ctx context.Context, look func() (bool, error)) error {
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, w.patience, true, func(context.Context) (bool, error) {
-		return look()
+// poll calls check until it returns true. A timeout is not an error: the caller knows the
+// result of the last check. The timeout does not interrupt a check.
+func (w *watcher) poll(ctx context.Context, check func() (bool, error)) error {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, w.timeout, true, func(context.Context) (bool, error) {
+		return check()
 	})
 	if ctx.Err() == nil && wait.Interrupted(err) {
 		return nil
@@ -72,7 +72,8 @@ func (w *watcher) missing(ctx context.Context, alarms []string) ([]string, error
 	return missing, nil
 }
 
-// statuses of all alarms, by name: no two samples share one.
+// statuses returns the statuses of all alarms by name. The names of the samples are
+// unique.
 func (w *watcher) statuses(ctx context.Context) (map[string]*v1alpha1.AlarmStatus, error) {
 	var ofCluster v1alpha1.ClusterAlarmList
 	if err := w.client.List(ctx, &ofCluster); err != nil {
@@ -92,7 +93,7 @@ func (w *watcher) statuses(ctx context.Context) (map[string]*v1alpha1.AlarmStatu
 	return statuses, nil
 }
 
-// awaitReady returns when every alarm is in force, or says which are not.
+// awaitReady returns when every alarm is Ready, or an error that names the others.
 func (w *watcher) awaitReady(ctx context.Context) error {
 	var waiting []string
 	err := w.poll(ctx, func() (bool, error) {
@@ -107,13 +108,14 @@ func (w *watcher) awaitReady(ctx context.Context) error {
 	})
 	if err == nil && len(waiting) > 0 {
 		slices.Sort(waiting)
-		return fmt.Errorf("not in force within %v: %s", w.patience, strings.Join(waiting, ", "))
+		return fmt.Errorf("alarms not Ready within %v: %s", w.timeout, strings.Join(waiting, ", "))
 	}
 	return err
 }
 
-// awaitReceivers waits until the ClusterAlarmReceivers are Ready, as one that fails
-// now and then soon is again, and returns what those say that are not in time.
+// awaitReceivers waits until the ClusterAlarmReceivers are Ready, because a temporary
+// failure is tolerated. It returns the names and messages of those that are not Ready in
+// time.
 func (w *watcher) awaitReceivers(ctx context.Context, names []string) (failing []string, err error) {
 	err = w.poll(ctx, func() (bool, error) {
 		failing, err = w.failing(ctx, names)
@@ -131,7 +133,7 @@ func (w *watcher) failing(ctx context.Context, names []string) ([]string, error)
 		}
 		ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady)
 		if ready == nil {
-			ready = &metav1.Condition{Message: "the operator has not looked at it yet"}
+			ready = &metav1.Condition{Message: "the operator has not processed it yet"}
 		}
 		if ready.Status != metav1.ConditionTrue {
 			failing = append(failing, fmt.Sprintf("ClusterAlarmReceiver %s: %s", name, ready.Message))

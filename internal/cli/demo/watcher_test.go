@@ -27,10 +27,10 @@ func watching(t *testing.T, objects ...client.Object) (watcher, client.Client) {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	return watcher{client: c, patience: time.Millisecond}, c
+	return watcher{client: c, timeout: time.Millisecond}, c
 }
 
-func TestOnlyWhatIsDeliveredFromNowOnIsSeen(t *testing.T) {
+func TestOnlyDeliveriesAfterTheStartCount(t *testing.T) {
 	w, c := watching(t, clusterAlarm("old", 3, "True"), clusterAlarm("again", 3, "True"), clusterAlarm("new", 0, "True"))
 	if err := w.begin(t.Context()); err != nil {
 		t.Fatal(err)
@@ -54,15 +54,15 @@ func TestOnlyWhatIsDeliveredFromNowOnIsSeen(t *testing.T) {
 	}
 }
 
-func TestAlarmsThatAreNotInForceAreNamed(t *testing.T) {
+func TestAlarmsThatAreNotReadyAreNamed(t *testing.T) {
 	w, _ := watching(t, clusterAlarm("b", 0, "False"), clusterAlarm("well", 0, "True"), clusterAlarm("a", 0, "Unknown"))
 	err := w.awaitReady(t.Context())
-	if err == nil || err.Error() != "not in force within 1ms: a, b" {
+	if err == nil || err.Error() != "alarms not Ready within 1ms: a, b" {
 		t.Errorf("got %v, want both named", err)
 	}
 }
 
-func TestReceiversThatAreNotReadyAreToldWithTheirCondition(t *testing.T) {
+func TestReceiversThatAreNotReadyAreNamedWithTheirCondition(t *testing.T) {
 	receiver := func(name string, conditions ...metav1.Condition) *v1alpha1.ClusterAlarmReceiver {
 		return &v1alpha1.ClusterAlarmReceiver{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.AlarmStatus{Conditions: conditions},
@@ -77,7 +77,7 @@ func TestReceiversThatAreNotReadyAreToldWithTheirCondition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"ClusterAlarmReceiver refused: answered 403", "ClusterAlarmReceiver new: the operator has not looked at it yet"}
+	want := []string{"ClusterAlarmReceiver refused: answered 403", "ClusterAlarmReceiver new: the operator has not processed it yet"}
 	if diff := cmp.Diff(want, failing); diff != "" {
 		t.Error(diff)
 	}

@@ -1,7 +1,13 @@
 package explain_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +17,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -38,8 +47,8 @@ func checkText(t *testing.T, x *explain.Explanation, lines ...string) {
 	}
 }
 
-func TestWhatMayNotBeReadIsNamedAndTheRestExplained(t *testing.T) {
-	p := newPlace(t)
+func TestUnreadableObjectsAreListedAndTheRestIsExplained(t *testing.T) {
+	p := newNamespace(t)
 	pod := newPod("web", nil, "")
 	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	p.create(pod)
@@ -53,11 +62,11 @@ func TestWhatMayNotBeReadIsNamedAndTheRestExplained(t *testing.T) {
 		t.Error(diff)
 	}
 	checkText(t, x, "Pod "+p.ns+"/web does not run as it should: 0 of 1 container ready\n", "Cause: FailedScheduling in Pod web (last ",
-		"  What to do: request less cpu", "could not read nodes: you may not list them\n")
+		"  Advice: request less cpu", "could not read nodes: you may not list them\n")
 }
 
-func TestAnObjectThatMayNotBeReadIsExplainedFromItsEvents(t *testing.T) {
-	p := newPlace(t)
+func TestAnUnreadableObjectIsExplainedFromItsEvents(t *testing.T) {
+	p := newNamespace(t)
 	pod := newPod("web", nil, "")
 	p.create(pod)
 	p.event("Pod", "web", "spec.containers{app}", "Failed", `Failed to pull image "example.com/app:1": rpc error: code = NotFound desc = example.com/app:1: not found`)
@@ -65,26 +74,26 @@ func TestAnObjectThatMayNotBeReadIsExplainedFromItsEvents(t *testing.T) {
 	if x.State != explain.Unknown || x.Cause == nil || x.Cause.Reason != "ErrImagePull" {
 		t.Errorf("got %s", asJSON(t, x))
 	}
-	checkText(t, x, "web cannot be judged: it may not be read", "Possible cause: ErrImagePull in Pod web", "no such image or tag")
+	checkText(t, x, "web has an unknown state: you may not read it", "Possible cause: ErrImagePull in Pod web", "no such image or tag")
 	if !slices.Contains(x.Unread, explain.Unread{What: "pods web", Why: "you may not get it"}) {
 		t.Errorf("got %v", x.Unread)
 	}
 }
 
-func TestAPodThatIsGoneIsExplainedFromItsEvents(t *testing.T) {
-	p := newPlace(t)
-	if _, err := p.tries(p.user(everything()...), "pods", "web"); !apierrors.IsNotFound(err) {
-		t.Errorf("there never was one: %v", err)
+func TestADeletedPodIsExplainedFromItsEvents(t *testing.T) {
+	p := newNamespace(t)
+	if _, err := p.tryExplain(p.user(viewPermissions()...), "pods", "web"); !apierrors.IsNotFound(err) {
+		t.Errorf("the pod has neither existed nor Events, but got %v", err)
 	}
 	p.event("Pod", "web", "", "Evicted", "The node was low on resource: memory. ")
-	x := p.explain(p.user(everything()...), "pods", "web")
+	x := p.explain(p.user(viewPermissions()...), "pods", "web")
 	checkCause(t, x, "Evicted", explain.Object{Kind: "Pod", Name: "web"}, "the node ran low on memory")
-	checkText(t, x, "it is gone; its Events tell what became of it")
+	checkText(t, x, "it no longer exists; the cause comes from its Events")
 }
 
-// deployment creates a Deployment with a ReplicaSet, and one of the same labels that
-// is not its own.
-func (p *place) deployment(wanted int32) (d *appsv1.Deployment, own, foreign *appsv1.ReplicaSet) {
+// deployment creates a Deployment with a ReplicaSet, and another ReplicaSet that has the
+// same labels but no owner.
+func (p *testNamespace) deployment(wanted int32) (d *appsv1.Deployment, own, foreign *appsv1.ReplicaSet) {
 	p.t.Helper()
 	labels := map[string]string{"app": "web"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod("", nil, "").Spec}
@@ -108,7 +117,7 @@ func (p *place) deployment(wanted int32) (d *appsv1.Deployment, own, foreign *ap
 }
 
 func TestADeploymentIsExplainedByItsOwnPods(t *testing.T) {
-	p := newPlace(t)
+	p := newNamespace(t)
 	d, own, foreign := p.deployment(2)
 	p.status(d, `{"status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 1}}`)
 	for name, owner := range map[string]client.Object{"web-1-a": own, "other-a": foreign} {
@@ -118,7 +127,7 @@ func TestADeploymentIsExplainedByItsOwnPods(t *testing.T) {
 		p.bind(pod)
 		p.status(pod, outOfMemory)
 	}
-	x := p.explain(p.user(everything()...), "deployments.apps", "web")
+	x := p.explain(p.user(viewPermissions()...), "deployments.apps", "web")
 	checkCause(t, x, "OOMKilled", explain.Object{Kind: "Pod", Name: "web-1-a"}, "limit of 64Mi")
 	if len(x.Others) > 0 || x.Cause.Count != 4 || *x.Cause.ExitCode != 137 {
 		t.Errorf("got %s", asJSON(t, x))
@@ -127,8 +136,8 @@ func TestADeploymentIsExplainedByItsOwnPods(t *testing.T) {
 		"could not read the log of container app of pod web-1-a: you may not get pods/log")
 }
 
-func TestADeploymentThatRunsIsFine(t *testing.T) {
-	p := newPlace(t)
+func TestARunningDeploymentHasNoCause(t *testing.T) {
+	p := newNamespace(t)
 	d, own, _ := p.deployment(1)
 	p.status(d, `{"status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}}`)
 	pod := newPod("web-1-a", own, "ReplicaSet")
@@ -136,7 +145,7 @@ func TestADeploymentThatRunsIsFine(t *testing.T) {
 	p.bind(pod)
 	p.status(pod, running)
 	p.eventAt(time.Now().Add(time.Minute), "ReplicaSet", "web-1", "", "FailedCreate", `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
-	x := p.explain(p.user(everything()...), "deployments.apps", "web")
+	x := p.explain(p.user(viewPermissions()...), "deployments.apps", "web")
 	if x.State != explain.Running || x.Cause != nil || len(x.Unread) > 0 {
 		t.Errorf("got %s", asJSON(t, x))
 	}
@@ -146,8 +155,8 @@ func TestADeploymentThatRunsIsFine(t *testing.T) {
 	checkText(t, x, "web runs fine: 1 of 1 pod ready\n", "Before that: Error in Pod web-1-a, container app, exit code 3 (last ")
 }
 
-func TestADeploymentThatMayNotHavePodsNamesTheQuota(t *testing.T) {
-	p := newPlace(t)
+func TestADeploymentWithoutPodsNamesTheExceededQuota(t *testing.T) {
+	p := newNamespace(t)
 	d, _, _ := p.deployment(1)
 	p.status(d, `{"status": {"observedGeneration": 1, "conditions": [
 		{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "pods \"web-1-x\" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4"}]}}`)
@@ -155,13 +164,13 @@ func TestADeploymentThatMayNotHavePodsNamesTheQuota(t *testing.T) {
 		t.Helper()
 		checkCause(t, x, "QuotaExceeded", object, `ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4`)
 	}
-	want(p.explain(p.user(everything()...), "deployments.apps", "web"), explain.Object{Kind: "Deployment", Name: "web"})
+	want(p.explain(p.user(viewPermissions()...), "deployments.apps", "web"), explain.Object{Kind: "Deployment", Name: "web"})
 	p.event("ReplicaSet", "web-1", "", "FailedCreate", `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
-	want(p.explain(p.user(everything()...), "deployments.apps", "web"), explain.Object{Kind: "ReplicaSet", Name: "web-1"})
+	want(p.explain(p.user(viewPermissions()...), "deployments.apps", "web"), explain.Object{Kind: "ReplicaSet", Name: "web-1"})
 }
 
-func TestAStatefulSetWhosePodIsRefused(t *testing.T) {
-	p := newPlace(t)
+func TestAStatefulSetWithoutPodsNamesTheExceededQuota(t *testing.T) {
+	p := newNamespace(t)
 	labels := map[string]string{"app": "web"}
 	s := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "db"},
@@ -173,16 +182,16 @@ func TestAStatefulSetWhosePodIsRefused(t *testing.T) {
 	p.create(s)
 	p.create(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("9")}}})
 	p.event("StatefulSet", "db", "", "FailedCreate", `create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`)
-	x := p.explain(p.user(everything()...), "statefulsets.apps", "db")
+	x := p.explain(p.user(viewPermissions()...), "statefulsets.apps", "db")
 	checkCause(t, x, "QuotaExceeded", explain.Object{Kind: "StatefulSet", Name: "db"}, `ResourceQuota "team" is exceeded`)
 	pod := newPod("db-0", s, "StatefulSet")
 	p.create(pod)
 	p.status(pod, unschedulable)
-	checkCause(t, p.explain(p.user(everything()...), "statefulsets.apps", "db"), "FailedScheduling", explain.Object{Kind: "Pod", Name: "db-0"}, "no node")
+	checkCause(t, p.explain(p.user(viewPermissions()...), "statefulsets.apps", "db"), "FailedScheduling", explain.Object{Kind: "Pod", Name: "db-0"}, "no node")
 }
 
-func TestAJobThatFailed(t *testing.T) {
-	p := newPlace(t)
+func TestAFailedJobShowsItsCondition(t *testing.T) {
+	p := newNamespace(t)
 	spec := newPod("", nil, "").Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "import"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
@@ -190,19 +199,19 @@ func TestAJobThatFailed(t *testing.T) {
 	p.status(j, `{"status": {"failed": 1, "startTime": "2026-03-01T09:00:00Z", "conditions": [
 		{"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": "2026-03-01T09:00:00Z"},
 		{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit", "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`)
-	x := p.explain(p.user(everything()...), "jobs.batch", "import")
+	x := p.explain(p.user(viewPermissions()...), "jobs.batch", "import")
 	checkCause(t, x, "Error", explain.Object{Kind: "Job", Name: "import"}, "Job has reached the specified backoff limit")
 	checkText(t, x, "0 active, 0 succeeded, 1 failed")
 }
 
-func TestAClaimWithoutAClass(t *testing.T) {
-	p := newPlace(t)
+func TestAClaimWithoutItsStorageClass(t *testing.T) {
+	p := newNamespace(t)
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("fast"),
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}}
 	p.create(c)
-	user := p.user(everything()...)
+	user := p.user(viewPermissions()...)
 	if x := p.explain(user, "persistentvolumeclaims", "data"); x.State != explain.Waiting || x.Cause != nil {
 		t.Errorf("got %s", asJSON(t, x))
 	}
@@ -211,7 +220,7 @@ func TestAClaimWithoutAClass(t *testing.T) {
 }
 
 func TestTheEndOfTheLogIsShown(t *testing.T) {
-	p := newPlace(t)
+	p := newNamespace(t)
 	pod := newPod("web", nil, "")
 	p.create(pod)
 	p.bind(pod)
@@ -221,7 +230,7 @@ func TestTheEndOfTheLogIsShown(t *testing.T) {
 		_, _ = fmt.Fprintf(&log, "line %d\n", i)
 	}
 	log.WriteString("\x1b[31mfatal\x1b[0m: \u202eno memory\x07\n" + strings.Repeat("é", 5000) + "\n")
-	config, asked := withLogs(t, p.user(everything()...), log.String())
+	config, asked := withLogs(t, p.user(viewPermissions()...), log.String())
 	x := p.explain(config, "pods", "web")
 	if x.Log == nil || !x.Log.Previous || len(x.Log.Lines) != 10 {
 		t.Fatalf("got %s", asJSON(t, x.Log))
@@ -239,12 +248,12 @@ func TestTheEndOfTheLogIsShown(t *testing.T) {
 	checkText(t, x, "The end of the log of Pod web, container app:\n  | line 7\n", "  | [31mfatal[0m: no memory\n")
 }
 
-func TestJupyters(t *testing.T) {
-	p := newPlace(t)
+func TestAJupyterIsExplainedFromItsStatus(t *testing.T) {
+	p := newNamespace(t)
 	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}
 	p.create(j)
 	user := p.user(cluster.Rule("bongsu.io", "jupyters", "get"), cluster.Rule("", "events", "list"))
-	if x := p.explain(user, "jupyters.bongsu.io", "anna"); x.State != explain.Waiting || !strings.Contains(x.Summary, "the operator has not looked at it") {
+	if x := p.explain(user, "jupyters.bongsu.io", "anna"); x.State != explain.Waiting || !strings.Contains(x.Summary, "the operator has not processed it") {
 		t.Errorf("got %s", asJSON(t, x))
 	}
 	p.status(j, `{"status": {"readyReplicas": 0, "conditions": [
@@ -266,22 +275,205 @@ func TestJupyters(t *testing.T) {
 	}
 }
 
-func TestAReadyJupyterThatIsStalled(t *testing.T) {
-	p := newPlace(t)
+func TestAReadyButStalledJupyterNamesTheCause(t *testing.T) {
+	p := newNamespace(t)
 	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}
 	p.create(j)
-	for reason, message := range map[string]string{"ResourceConflict": "Service anna is somebody else's", "SecretNotFound": "Secret token does not exist"} {
+	for reason, message := range map[string]string{"ResourceConflict": "Service anna has another owner", "SecretNotFound": "Secret token does not exist"} {
 		p.status(j, fmt.Sprintf(`{"status": {"readyReplicas": 1, "conditions": [
 			{"type": "Ready", "status": "True", "reason": "Ready", "message": "it is ready", "lastTransitionTime": "2026-03-01T09:00:00Z"},
 			{"type": "Stalled", "status": "True", "reason": %q, "message": %q, "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`, reason, message))
-		x := p.explain(p.user(everything()...), "jupyters.bongsu.io", "anna")
+		x := p.explain(p.user(viewPermissions()...), "jupyters.bongsu.io", "anna")
 		checkCause(t, x, reason, explain.Object{Kind: "Jupyter", Name: "anna"}, message)
 	}
 }
 
 func TestOtherTypesCannotBeExplained(t *testing.T) {
-	p := newPlace(t)
-	if _, err := p.tries(p.RESTConfig(), "secrets", "x"); err == nil || !strings.Contains(err.Error(), "give one of appservices.bongsu.io, deployments.apps,") {
+	p := newNamespace(t)
+	if _, err := p.tryExplain(p.RESTConfig(), "secrets", "x"); err == nil || !strings.Contains(err.Error(), "use one of appservices.bongsu.io, deployments.apps,") {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+// testNamespace is a namespace of one test. There are no nodes and controllers: the
+// tests write the statuses.
+type testNamespace struct {
+	*cluster.Cluster
+	t  *testing.T
+	ns string
+}
+
+func newNamespace(t *testing.T) *testNamespace {
+	t.Helper()
+	c := cluster.Shared(t)
+	p := &testNamespace{Cluster: c, t: t, ns: c.Namespace(t, nil)}
+	p.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	return p
+}
+
+func (p *testNamespace) create(o client.Object) {
+	p.t.Helper()
+	o.SetNamespace(p.ns)
+	if err := p.Client.Create(p.t.Context(), o); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *testNamespace) status(o client.Object, merge string) {
+	p.t.Helper()
+	if err := p.Client.Status().Patch(p.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(merge))); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// user returns the configuration of a user with these permissions in the namespace.
+func (p *testNamespace) user(rules ...rbacv1.PolicyRule) *rest.Config {
+	return p.User(p.t, p.ns, rules...)
+}
+
+// viewPermissions are the permissions that explain needs and the role view grants.
+func viewPermissions() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		cluster.Rule("", "pods", "get", "list"), cluster.Rule("", "events", "list"),
+		cluster.Rule("", "persistentvolumeclaims", "get"), cluster.Rule("", "resourcequotas", "list"),
+		cluster.Rule("apps", "deployments", "get"), cluster.Rule("apps", "replicasets", "list"),
+		cluster.Rule("apps", "statefulsets", "get"), cluster.Rule("batch", "jobs", "get"), cluster.Rule("bongsu.io", "jupyters", "get"),
+		cluster.Rule("bongsu.io", "appservices", "get"),
+	}
+}
+
+func (p *testNamespace) tryExplain(config *rest.Config, resource, name string) (*explain.Explanation, error) {
+	p.t.Helper()
+	e, err := explain.New(config)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return e.Explain(p.t.Context(), schema.ParseGroupResource(resource), p.ns, name)
+}
+
+func (p *testNamespace) explain(config *rest.Config, resource, name string) *explain.Explanation {
+	p.t.Helper()
+	x, err := p.tryExplain(config, resource, name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return x
+}
+
+// text returns the text output.
+func text(t *testing.T, x *explain.Explanation) string {
+	t.Helper()
+	var out strings.Builder
+	if err := explain.WriteText(&out, x, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// newPod returns a pod with the container app, and an owner unless it is nil.
+func newPod(name string, owner client.Object, kind string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "example.com/app:1"}}},
+	}
+	if owner != nil {
+		p.OwnerReferences = ownedBy(owner, kind)
+	}
+	return p
+}
+
+func ownedBy(owner client.Object, kind string) []metav1.OwnerReference {
+	yes := true
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}}
+}
+
+// bind assigns the pod to a node, like the scheduler.
+func (p *testNamespace) bind(pod *corev1.Pod) {
+	p.t.Helper()
+	err := p.Client.SubResource("binding").Create(p.t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Pod statuses as a kubelet writes them.
+const (
+	outOfMemory = `{"status": {"phase": "Running",
+		"conditions": [
+			{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-03-01T09:00:00Z"},
+			{"type": "ContainersReady", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]", "lastTransitionTime": "2026-03-01T09:00:01Z"},
+			{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]", "lastTransitionTime": "2026-03-01T09:00:01Z"}],
+		"containerStatuses": [{"name": "app", "image": "example.com/app:1", "imageID": "x", "ready": false, "started": false, "restartCount": 3,
+			"state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container=app pod=web_x(3f1c9d7e-5a0b-4c38-9d5e-0d9c1f2b3a4e)"}},
+			"lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "startedAt": "2026-03-01T09:05:00Z", "finishedAt": "2026-03-01T09:05:09Z", "containerID": "containerd://x"}}}]}}`
+	unschedulable = `{"status": {"phase": "Pending", "conditions": [
+			{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": "2026-03-01T09:00:01Z",
+			 "message": "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."}]}}`
+	running = `{"status": {"phase": "Running",
+		"conditions": [
+			{"type": "ContainersReady", "status": "True", "lastTransitionTime": "2026-03-01T09:06:00Z"},
+			{"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T09:06:00Z"}],
+		"containerStatuses": [{"name": "app", "image": "example.com/app:1", "imageID": "x", "ready": true, "started": true, "restartCount": 1,
+			"state": {"running": {"startedAt": "2026-03-01T09:05:30Z"}},
+			"lastState": {"terminated": {"exitCode": 3, "reason": "Error", "startedAt": "2026-03-01T09:05:00Z", "finishedAt": "2026-03-01T09:05:09Z", "containerID": "containerd://x"}}}]}}`
+)
+
+// event creates an Event. Its object need not exist.
+func (p *testNamespace) event(kind, name, fieldPath, reason, note string) {
+	p.t.Helper()
+	p.eventAt(time.Now(), kind, name, fieldPath, reason, note)
+}
+
+func (p *testNamespace) eventAt(at time.Time, kind, name, fieldPath, reason, note string) {
+	p.t.Helper()
+	now := metav1.NewTime(at)
+	p.create(&corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: name + "."},
+		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: p.ns, Name: name, FieldPath: fieldPath},
+		Type:           corev1.EventTypeWarning, Reason: reason, Message: note, Count: 2, FirstTimestamp: now, LastTimestamp: now,
+		Source: corev1.EventSource{Component: "kubelet"},
+	})
+}
+
+// withLogs starts a proxy to the API server that answers requests for logs itself,
+// because there is no kubelet. It does not check permissions: tests of these use the API
+// server directly.
+func withLogs(t *testing.T, config *rest.Config, log string) (*rest.Config, func() []string) {
+	t.Helper()
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	asked := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/log") {
+			api.ServeHTTP(w, r)
+			return
+		}
+		asked <- r.URL.Path + "?" + r.URL.Query().Encode()
+		_, _ = fmt.Fprint(w, log)
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}, func() (all []string) {
+		for len(asked) > 0 {
+			all = append(all, <-asked)
+		}
+		return all
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

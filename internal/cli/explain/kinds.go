@@ -14,25 +14,25 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
-// A pod that is gone may have left Events that tell what became of it.
+// pod explains a pod. A pod that no longer exists is explained from its Events.
 func (q *inquiry) pod() error {
 	p := &corev1.Pod{}
 	readable, err := q.target(p)
 	switch {
 	case apierrors.IsNotFound(err):
 		q.notFound, q.gonePods = err, []string{q.name}
-		q.found(kindPod, Failing, "it is gone; its Events tell what became of it")
+		q.set(kindPod, Failing, "it no longer exists; the cause comes from its Events")
 		return nil
 	case err != nil:
 		return err
 	case !readable:
 		q.gonePods = []string{q.name}
-		q.found(kindPod, Unknown, "it may not be read; its Events tell what is known of it")
+		q.set(kindPod, Unknown, "you may not read it; a possible cause comes from its Events")
 		return nil
 	}
 	q.workload.Pods = []*corev1.Pod{p}
 	state, summary := podState(p)
-	q.found(kindPod, state, summary)
+	q.set(kindPod, state, summary)
 	return nil
 }
 
@@ -48,7 +48,7 @@ func podState(p *corev1.Pod) (State, string) {
 	case p.DeletionTimestamp != nil:
 		return Stopped, "it is being deleted"
 	case p.Status.Phase == corev1.PodSucceeded:
-		return Completed, "its containers have ended well"
+		return Completed, "its containers have succeeded"
 	case podIsReady(p):
 		return Running, summary
 	}
@@ -67,18 +67,18 @@ func (q *inquiry) claim() error {
 	if err != nil {
 		return err
 	}
-	q.found(kindClaim, Unknown, "it may not be read")
 	if !readable {
+		q.unreadable(kindClaim)
 		return nil
 	}
 	q.workload.Claims = []*corev1.PersistentVolumeClaim{c}
 	switch {
 	case c.DeletionTimestamp != nil:
-		q.found(kindClaim, Stopped, "it is being deleted, when nothing uses it any more")
+		q.set(kindClaim, Stopped, "it is being deleted, once no pod uses it")
 	case c.Status.Phase == corev1.ClaimBound:
-		q.found(kindClaim, Running, "it is bound to volume "+c.Spec.VolumeName)
+		q.set(kindClaim, Running, "it is bound to volume "+c.Spec.VolumeName)
 	default:
-		q.found(kindClaim, Waiting, "it has no volume yet; it may be waiting for a pod that mounts it")
+		q.set(kindClaim, Waiting, "it has no volume yet; it may be waiting for a pod that mounts it")
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (q *inquiry) readDeployment(d *appsv1.Deployment) {
 	q.deploymentConditions(d)
 }
 
-// replicaSets returns those of the Deployment that have or want pods.
+// replicaSets returns the ReplicaSets of the Deployment that have or want pods.
 func (q *inquiry) replicaSets(d *appsv1.Deployment) []client.Object {
 	labels, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 	if err != nil {
@@ -129,7 +129,7 @@ func (q *inquiry) replicaSets(d *appsv1.Deployment) []client.Object {
 	return sets
 }
 
-// deploymentConditions are what the Deployment says itself of what is wrong.
+// deploymentConditions sets the fallback cause from the conditions of the Deployment.
 func (q *inquiry) deploymentConditions(d *appsv1.Deployment) {
 	object := diagnosis.Object{Kind: "Deployment", Name: d.Name}
 	for _, c := range d.Status.Conditions {
@@ -141,7 +141,7 @@ func (q *inquiry) deploymentConditions(d *appsv1.Deployment) {
 		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && q.fallback == nil:
 			q.fallback = &diagnosis.Cause{
 				Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: object, Time: c.LastTransitionTime.Time,
-				Message: "the rollout takes longer than progressDeadlineSeconds", Advice: "nothing says why; look at its pods", Transient: true,
+				Message: "the rollout takes longer than progressDeadlineSeconds", Advice: "no cause was found; check the pods", Transient: true,
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (q *inquiry) statefulSet() error {
 	return nil
 }
 
-// readStatefulSet reads its pods, and names those that are not there.
+// readStatefulSet reads the pods, and records the names of missing ones.
 func (q *inquiry) readStatefulSet(s *appsv1.StatefulSet) {
 	const mostNamed = 20
 	q.controlledBy("StatefulSet", s)
@@ -183,7 +183,7 @@ func (q *inquiry) readStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// controlledBy notes what makes the pods.
+// controlledBy records an object that creates the pods.
 func (q *inquiry) controlledBy(kind string, o client.Object) {
 	q.controllers = append(q.controllers, diagnosis.Object{Kind: kind, Name: o.GetName()})
 	q.workload.Controllers = append(q.workload.Controllers, o.GetUID())
@@ -203,16 +203,16 @@ func (q *inquiry) job() error {
 	summary := fmt.Sprintf("%d active, %d succeeded, %d failed", j.Status.Active, j.Status.Succeeded, j.Status.Failed)
 	switch failed := jobCondition(j, batchv1.JobFailed); {
 	case jobCondition(j, batchv1.JobComplete) != nil:
-		q.found("Job", Completed, summary)
+		q.set("Job", Completed, summary)
 	case failed != nil:
-		q.found("Job", Failing, summary)
+		q.set("Job", Failing, summary)
 		q.fallback = jobFailure(j, failed)
 	case j.Spec.Suspend != nil && *j.Spec.Suspend:
-		q.found("Job", Stopped, "it is suspended")
+		q.set("Job", Stopped, "it is suspended")
 	case slices.ContainsFunc(q.workload.Pods, podIsReady):
-		q.found("Job", Running, summary)
+		q.set("Job", Running, summary)
 	default:
-		q.found("Job", Waiting, summary)
+		q.set("Job", Waiting, summary)
 	}
 	return nil
 }
@@ -234,30 +234,29 @@ func jobCondition(j *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCon
 }
 
 func jobFailure(j *batchv1.Job, failed *batchv1.JobCondition) *diagnosis.Cause {
-	advice := "its pods are gone, and their logs with them; create it again to see why it fails"
+	advice := "its pods and their logs no longer exist; create the Job again to see why it fails"
 	if failed.Reason == batchv1.JobReasonDeadlineExceeded {
-		advice = "raise activeDeadlineSeconds, or have it do less"
+		advice = "raise activeDeadlineSeconds, or reduce the work of the Job"
 	}
 	return &diagnosis.Cause{
 		Reason: diagnosis.ReasonError, Object: diagnosis.Object{Kind: "Job", Name: j.Name}, Time: failed.LastTransitionTime.Time,
-		Message: "the job has failed: " + failed.Message, Advice: advice,
+		Message: "the Job has failed: " + failed.Message, Advice: advice,
 	}
 }
 
-// unreadable is a target that may not be read: what may be known of it is not
-// known to be its.
-func (q *inquiry) unreadable(kind string) { q.found(kind, Unknown, "it may not be read") }
+// unreadable sets the state of a target that the user may not read.
+func (q *inquiry) unreadable(kind string) { q.set(kind, Unknown, "you may not read it") }
 
-// scaled is a target that wants a number of pods.
+// scaled sets the state of a target with a number of pods.
 func (q *inquiry) scaled(kind string, wanted, ready int32, done bool) {
 	summary := fmt.Sprintf("%d of %s ready", ready, plural(int(wanted), "pod"))
 	switch {
 	case wanted == 0:
-		q.found(kind, Stopped, "it is scaled to 0 pods")
+		q.set(kind, Stopped, "it is scaled to 0 pods")
 	case done:
-		q.found(kind, Running, summary)
+		q.set(kind, Running, summary)
 	default:
-		q.found(kind, Waiting, summary)
+		q.set(kind, Waiting, summary)
 	}
 }
 

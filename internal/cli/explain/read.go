@@ -2,27 +2,33 @@ package explain
 
 import (
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/eventcache"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 const (
-	// pageSize is how many objects are read at a time, and maxPages how often.
+	// pageSize and maxPages limit a list of objects.
 	pageSize = 500
 	maxPages = 20
-	// maxClaims is how many claims of a pod are read.
+	// maxClaims limits the claims that are read.
 	maxClaims = 32
 )
 
-// target reads the object that is asked about. One that may not be read is
-// explained from the rest: it returns false then.
+// target reads the object to explain. It returns false without an error if the user may
+// not read the object.
 func (q *inquiry) target(o client.Object) (bool, error) {
 	err := q.objects.Get(q.ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, o)
 	switch {
@@ -30,14 +36,14 @@ func (q *inquiry) target(o client.Object) (bool, error) {
 		q.unread(q.resource.String()+" "+q.name, "get it", err)
 		return false, nil
 	case apierrors.IsNotFound(err):
-		return false, fmt.Errorf("there is nothing to explain in namespace %s: %w", q.namespace, err)
+		return false, fmt.Errorf("check the name, and the namespace %s: %w", q.namespace, err)
 	}
 	return err == nil, err
 }
 
-// unread notes what could not be read, and names the right that is missing.
-func (q *inquiry) unread(what, right string, err error) {
-	why := "you may not " + right
+// unread records what could not be read, with the missing permission or the error.
+func (q *inquiry) unread(what, permission string, err error) {
+	why := "you may not " + permission
 	if !apierrors.IsForbidden(err) {
 		why = plaintext.Line(err.Error())
 	}
@@ -47,7 +53,8 @@ func (q *inquiry) unread(what, right string, err error) {
 	}
 }
 
-// list reads a list of the namespace page by page, and says whether it could.
+// list reads a list page by page, and calls page after each. It returns false if it
+// could not read the list.
 func (q *inquiry) list(what string, list client.ObjectList, page func(), opts ...client.ListOption) bool {
 	opts = append(opts, client.Limit(pageSize))
 	next := ""
@@ -65,7 +72,7 @@ func (q *inquiry) list(what string, list client.ObjectList, page func(), opts ..
 	return true
 }
 
-// readPods reads the pods that one of the owners controls.
+// readPods reads the pods that an owner controls.
 func (q *inquiry) readPods(selector *metav1.LabelSelector, owners ...client.Object) {
 	labels, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -86,7 +93,7 @@ func ownedBy(o metav1.Object, owners []client.Object) bool {
 	return slices.ContainsFunc(owners, func(owner client.Object) bool { return metav1.IsControlledBy(o, owner) })
 }
 
-// readClaims reads the claims that the pods mount which are not ready.
+// readClaims reads the claims that the pods mount.
 func (q *inquiry) readClaims() {
 	var names []string
 	for _, p := range q.workload.Pods {
@@ -119,11 +126,151 @@ func (q *inquiry) readQuotas() {
 	}, client.InNamespace(q.namespace))
 }
 
-// readNodes sums up what the nodes have to offer.
+// readNodes summarizes the capacity of the nodes.
 func (q *inquiry) readNodes() {
 	var list corev1.NodeList
 	var nodes []corev1.Node
 	if q.list("nodes", &list, func() { nodes = append(nodes, list.DeepCopy().Items...) }) {
 		q.workload.Nodes = diagnosis.SummarizeNodes(nodes)
 	}
+}
+
+// The kinds whose Events are always read.
+const (
+	kindPod   = "Pod"
+	kindClaim = "PersistentVolumeClaim"
+)
+
+// readEvents reads the Events of the pods, of their claims, and of the pods' controllers
+// if pods are missing.
+func (q *inquiry) readEvents() {
+	names := map[string][]string{kindPod: q.gonePods}
+	for _, p := range q.workload.Pods {
+		names[kindPod] = append(names[kindPod], p.Name)
+	}
+	for _, c := range q.workload.Claims {
+		names[kindClaim] = append(names[kindClaim], c.Name)
+	}
+	if q.missing {
+		for _, c := range q.controllers {
+			names[c.Kind] = append(names[c.Kind], c.Name)
+		}
+	}
+	kinds := make([]string, 0, len(names))
+	for kind := range names {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		if len(names[kind]) > 0 && !q.readEventsOf(kind, names[kind]) {
+			return
+		}
+	}
+}
+
+// readEventsOf reads the Events of one object, or of all objects of the kind, because
+// one request per object would take longer.
+func (q *inquiry) readEventsOf(kind string, names []string) bool {
+	selector := fields.Set{"involvedObject.kind": kind}
+	if len(names) == 1 {
+		selector["involvedObject.name"] = names[0]
+	}
+	var list corev1.EventList
+	return q.list("events", &list, func() {
+		for i := range list.Items {
+			if e := &list.Items[i]; slices.Contains(names, e.InvolvedObject.Name) {
+				q.workload.Events = append(q.workload.Events, eventOf(e))
+			}
+		}
+	}, client.InNamespace(q.namespace), client.MatchingFieldsSelector{Selector: selector.AsSelector()})
+}
+
+// eventOf converts an Event for the diagnosis. It computes time and count like the
+// operator.
+func eventOf(e *corev1.Event) diagnosis.Event {
+	same := eventsv1.Event{
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, Type: e.Type, Reason: e.Reason, Note: e.Message, Regarding: e.InvolvedObject,
+		DeprecatedFirstTimestamp: e.FirstTimestamp, DeprecatedLastTimestamp: e.LastTimestamp, DeprecatedCount: e.Count,
+	}
+	if e.Series != nil {
+		same.Series = &eventsv1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
+	}
+	return eventcache.EventOf(new(source.Event(&same)))
+}
+
+// overQuota reports whether an Event names a quota as the reason for a missing pod.
+func (q *inquiry) overQuota() bool {
+	return slices.ContainsFunc(q.workload.Events, func(e diagnosis.Event) bool {
+		return e.Reason == "FailedCreate" && strings.Contains(e.Note, "exceeded quota")
+	})
+}
+
+// The limits of a log.
+const (
+	maxLines    = 10
+	maxLogBytes = 16 << 10
+	maxLine     = 400
+)
+
+// crashes are the reasons for which a log may contain the details.
+var crashes = []string{diagnosis.ReasonCrashLoopBackOff, diagnosis.ReasonError, diagnosis.ReasonOOMKilled}
+
+// readLog reads the end of the log of the first container that crashed.
+func (q *inquiry) readLog() {
+	x := &q.explanation
+	for _, c := range append([]Cause{*x.Cause}, x.Others...) {
+		if c.Container == "" || !slices.Contains(crashes, c.Reason) {
+			continue
+		}
+		i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == c.Object.Name })
+		if i >= 0 {
+			x.Log = q.tail(q.workload.Pods[i], c.Container)
+			return
+		}
+	}
+}
+
+// tail returns the last lines of the container's log before it ended, or nil if the log
+// cannot be read.
+func (q *inquiry) tail(p *corev1.Pod, container string) *Log {
+	log := &Log{Pod: p.Name, Container: container, Previous: !hasEnded(p, container)}
+	lines, size := int64(maxLines), int64(maxLogBytes)
+	stream, err := q.logs.Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+		Container: container, Previous: log.Previous, TailLines: &lines, LimitBytes: &size,
+	}).Stream(q.ctx)
+	if err != nil {
+		q.unread("the log of container "+container+" of pod "+p.Name, "get pods/log", err)
+		return nil
+	}
+	defer stream.Close()
+	text, err := io.ReadAll(io.LimitReader(stream, maxLogBytes))
+	if err != nil {
+		q.unread("the log of container "+container+" of pod "+p.Name, "", err)
+	}
+	log.Lines = linesOf(string(text))
+	return log
+}
+
+// hasEnded reports whether the container is terminated and has not been restarted.
+func hasEnded(p *corev1.Pod, container string) bool {
+	statuses := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
+	return slices.ContainsFunc(statuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == container && s.State.Terminated != nil
+	})
+}
+
+// linesOf removes control characters and returns the last lines.
+func linesOf(text string) []string {
+	text = strings.TrimRight(plaintext.Clean(text), " \n")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	lines = lines[max(0, len(lines)-maxLines):]
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > maxLine {
+			lines[i] = string(runes[:maxLine]) + "…"
+		}
+	}
+	return lines
 }

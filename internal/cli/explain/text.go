@@ -13,21 +13,20 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// verdicts are how the states are said.
-var verdicts = map[State]string{
+// stateTexts are the texts for the states.
+var stateTexts = map[State]string{
 	Running:   "runs fine",
-	Waiting:   "is not running yet, and nothing is known to be wrong",
+	Waiting:   "is not running yet, and no problem is known",
 	Failing:   "does not run as it should",
 	Stopped:   "is stopped",
 	Completed: "has completed",
-	Unknown:   "cannot be judged",
+	Unknown:   "has an unknown state",
 }
 
-// WriteText writes the explanation for a person. Nothing of it is acted on by a
-// terminal, whoever wrote it.
+// WriteText writes the explanation as text, without control characters.
 func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	var p page
-	p.line("%s %s/%s %s: %s", x.Kind, x.Namespace, x.Name, verdicts[x.State], x.Summary)
+	p.line("%s %s/%s %s: %s", x.Kind, x.Namespace, x.Name, stateTexts[x.State], x.Summary)
 	if x.Cause != nil {
 		title := "Cause"
 		if x.State == Unknown {
@@ -56,7 +55,7 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	return err
 }
 
-// page gathers lines.
+// page collects the lines of the output.
 type page struct{ strings.Builder }
 
 func (p *page) line(format string, args ...any) {
@@ -67,10 +66,10 @@ func (p *page) line(format string, args ...any) {
 
 func (p *page) cause(title string, c *Cause, now time.Time) {
 	p.line("")
-	p.line("%s: %s in %s%s", title, c.Reason, place(c), occasions(c.Count, c.Time, now))
+	p.line("%s: %s in %s%s", title, c.Reason, place(c), countAndAge(c.Count, c.Time, now))
 	p.line("  %s", c.Message)
 	if c.Advice != "" {
-		p.line("  What to do: %s", c.Advice)
+		p.line("  Advice: %s", c.Advice)
 	}
 }
 
@@ -85,7 +84,7 @@ func place(c *Cause) string {
 	return s
 }
 
-func occasions(count int32, at *time.Time, now time.Time) string {
+func countAndAge(count int32, at *time.Time, now time.Time) string {
 	var parts []string
 	if count > 1 {
 		parts = append(parts, fmt.Sprintf("%d times", count))
@@ -144,7 +143,7 @@ func (p *page) deletion(d *Deletion, now time.Time) {
 func backup(b *v1alpha1.BackupStatus, now time.Time) string {
 	s := "backup " + string(b.Phase) + ", " + plural(int(b.Attempts), "attempt")
 	if b.StartTime != nil {
-		s += ", begun " + ago(b.StartTime.Time, now)
+		s += ", started " + ago(b.StartTime.Time, now)
 	}
 	if b.Message != "" {
 		s += ": " + b.Message
@@ -176,6 +175,6 @@ func (p *page) lastFailure(l *v1alpha1.LastFailure, now time.Time) {
 	}
 	c := &Cause{Reason: l.Reason, Object: Object(l.Object), Container: l.Container, ExitCode: l.ExitCode, Message: l.Message}
 	p.line("")
-	p.line("Last failure: %s in %s%s", l.Reason, place(c), occasions(l.Count, &l.LastTime.Time, now))
+	p.line("Last failure: %s in %s%s", l.Reason, place(c), countAndAge(l.Count, &l.LastTime.Time, now))
 	p.line("  %s", l.Message)
 }

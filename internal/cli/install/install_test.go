@@ -23,7 +23,7 @@ import (
 
 const (
 	namespace = "bongsu-system"
-	patience  = 3 * time.Minute
+	timeout   = 3 * time.Minute
 )
 
 func render(t *testing.T, settings ...string) chart.Manifests {
@@ -39,24 +39,24 @@ func render(t *testing.T, settings ...string) chart.Manifests {
 	return objects
 }
 
-// upgrade is `bongsu install --apply`; it returns what that says.
+// upgrade does the same as `bongsu install --apply` and returns its output.
 func upgrade(t *testing.T, c *cluster.Cluster, objects chart.Manifests) string {
 	t.Helper()
-	var said strings.Builder
-	installer, err := install.New(c.RESTConfig(), func(line string) { said.WriteString(line + "\n") })
+	var output strings.Builder
+	installer, err := install.New(c.RESTConfig(), func(line string) { output.WriteString(line + "\n") })
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if err := installer.Upgrade(ctx, namespace, objects); err != nil {
-		t.Fatalf("%v; it said:\n%s", err, &said)
+		t.Fatalf("%v; output:\n%s", err, &output)
 	}
-	return said.String()
+	return output.String()
 }
 
-// versions are the resourceVersions of the objects in the cluster: each write makes
-// another one. Those of the workload are of their spec alone, for its status changes.
+// versions returns the resourceVersions of the objects in the cluster, which change with
+// each write. For objects with a status, it returns the generation instead.
 func versions(t *testing.T, c *cluster.Cluster, objects chart.Manifests) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -74,9 +74,8 @@ func versions(t *testing.T, c *cluster.Cluster, objects chart.Manifests) map[str
 	return all
 }
 
-// What is printed needs no order of its own, no second try, and no apply on the
-// server's side.
-func TestKubectlInstallsWhatIsPrintedInOneGo(t *testing.T) {
+// The printed manifests need no retry and no server-side apply.
+func TestKubectlInstallsThePrintedManifestsInOneRun(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t, cluster.Whole(2))
@@ -87,11 +86,11 @@ func TestKubectlInstallsWhatIsPrintedInOneGo(t *testing.T) {
 
 	out, err := c.Kubectl(t, c.RESTConfig())("apply", "-f", file)
 	g.Expect(err).NotTo(HaveOccurred(), out)
-	g.Expect(out).NotTo(ContainSubstring("Warning"), "the namespace warns of pods that are not restricted")
-	g.Eventually(func() []corev1.Pod { return running(t, c) }).WithTimeout(patience).Should(HaveLen(2))
+	g.Expect(out).NotTo(ContainSubstring("Warning"), "the pods must comply with the restricted Pod Security Standard")
+	g.Eventually(func() []corev1.Pod { return running(t, c) }).WithTimeout(timeout).Should(HaveLen(2))
 
-	said := upgrade(t, c, render(t))
-	g.Expect(said).To(ContainSubstring("ready: 2 of 2"))
+	output := upgrade(t, c, render(t))
+	g.Expect(output).To(ContainSubstring("ready: 2 of 2"))
 }
 
 func running(t *testing.T, c *cluster.Cluster) []corev1.Pod {
@@ -115,8 +114,8 @@ func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
 	c := cluster.StartBare(t, cluster.Whole(2))
 	g.Expect(upgrade(t, c, render(t))).To(And(ContainSubstring("created"), ContainSubstring("ready: 2 of 2")))
 	before := versions(t, c, render(t))
-	said := upgrade(t, c, render(t))
-	g.Expect(said).NotTo(MatchRegexp(`\d (created|changed)|removed`))
+	output := upgrade(t, c, render(t))
+	g.Expect(output).NotTo(MatchRegexp(`\d (created|changed)|removed`))
 	g.Expect(versions(t, c, render(t))).To(Equal(before))
 
 	// Others may use the same label.
@@ -124,8 +123,8 @@ func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
 		Name: "bongsu-auditors", Labels: map[string]string{install.LabelPartOf: install.PartOf},
 	}}
 	g.Expect(c.Client.Create(t.Context(), foreign)).To(Succeed())
-	said = upgrade(t, c, render(t, "controllers={alarm}", "persistence.enabled=true", "replicas=1"))
-	g.Expect(said).To(And(
+	output = upgrade(t, c, render(t, "controllers={alarm}", "persistence.enabled=true", "replicas=1"))
+	g.Expect(output).To(And(
 		ContainSubstring("removed ClusterRole bongsu-secretshare"),
 		ContainSubstring("removed Deployment bongsu-system/bongsu"),
 		Not(ContainSubstring("removed ClusterRole bongsu-alarm")),
@@ -139,7 +138,7 @@ func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
 	g.Expect(names).To(ConsistOf("bongsu", "bongsu-alarm", "bongsu-edit", "bongsu-view", "bongsu-auditors"))
 }
 
-func TestAnInstallationThatDoesNotBecomeReadySaysWhy(t *testing.T) {
+func TestAnInstallationThatDoesNotBecomeReadyNamesTheCause(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	c := cluster.StartBare(t, cluster.Whole(1))
@@ -151,11 +150,11 @@ func TestAnInstallationThatDoesNotBecomeReadySaysWhy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	installer, err = install.New(c.RESTConfig(), func(line string) {
 		if strings.Contains(line, "node") {
-			cancel() // it has said why
+			cancel() // the cause has been reported
 		}
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	time.AfterFunc(patience, cancel)
+	time.AfterFunc(timeout, cancel)
 	err = installer.AwaitReady(ctx, objects)
 	g.Expect(err).To(MatchError(install.ErrNotReady))
 	g.Expect(err.Error()).To(And(ContainSubstring("0 of 2"), ContainSubstring("node")))

@@ -19,18 +19,18 @@ import (
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
-// ErrStillRuns means that an operator leads that is not part of the installation: it
-// would put back what is taken away.
-var ErrStillRuns = errors.New("an operator is still at work")
+// ErrStillRuns reports that an operator outside of the installation leads. It would
+// create the removed objects again.
+var ErrStillRuns = errors.New("an operator still runs")
 
 const (
-	lookInterval = 500 * time.Millisecond
-	// leaseOutlives is how long a lease is waited for of which nobody knows whether its
-	// holder lives: longer than it lasts when it is not renewed.
-	leaseOutlives = 20 * time.Second
+	pollInterval = 500 * time.Millisecond
+	// leaseTimeout limits the wait for a lease to expire. It is longer than the duration of
+	// a lease that is not renewed.
+	leaseTimeout = 20 * time.Second
 )
 
-// stopOperator removes what runs, and returns when no operator is at work any more.
+// stopOperator removes the workload, and returns when no operator runs.
 func (r *removal) stopOperator(ctx context.Context) error {
 	present, err := install.Present(ctx, r.client, r.Namespace, r.Manifests)
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *removal) stopOperator(ctx context.Context) error {
 }
 
 func (r *removal) awaitPods(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var pods metav1.PartialObjectMetadataList
 		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 		err := r.client.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingLabels{install.LabelPartOf: install.PartOf})
@@ -66,25 +66,25 @@ func (r *removal) awaitPods(ctx context.Context) error {
 	return nil
 }
 
-// awaitLease returns when nobody leads.
+// awaitLease returns when no operator leads.
 func (r *removal) awaitLease(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leaseOutlives)
+	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	holder := ""
-	err := wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		found, err := r.leader(ctx)
-		if err == nil { // the time may be over amid a question
+		if err == nil { // the timeout may interrupt the request
 			holder = found
 		}
 		return found == "", err
 	})
 	if wait.Interrupted(err) && holder != "" {
-		return fmt.Errorf("%w: %s holds lease %s/%s: stop it, and do this again", ErrStillRuns, holder, r.Namespace, options.LeaseName)
+		return fmt.Errorf("%w: %s holds lease %s/%s: stop it, and run the command again", ErrStillRuns, holder, r.Namespace, options.LeaseName)
 	}
 	return err
 }
 
-// leader returns who leads; empty is nobody.
+// leader returns the holder of a valid lease, or an empty string.
 func (r *removal) leader(ctx context.Context) (string, error) {
 	var lease coordinationv1.Lease
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: options.LeaseName}, &lease)
@@ -98,7 +98,7 @@ func (r *removal) leader(ctx context.Context) (string, error) {
 	return *s.HolderIdentity, nil
 }
 
-// removeRest removes what the installation is made of besides what runs.
+// removeRest removes the objects of the installation except for the workload.
 func (r *removal) removeRest(ctx context.Context) error {
 	present, err := install.Present(ctx, r.client, r.Namespace, r.Manifests)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *removal) removeRest(ctx context.Context) error {
 	}
 	for _, o := range present {
 		if r.DryRun && o.GetObjectKind().GroupVersionKind().Group == appsv1.GroupName {
-			continue // has been told
+			continue // stopOperator has reported it
 		}
 		if err := r.remove(ctx, o); err != nil {
 			return err
@@ -115,8 +115,8 @@ func (r *removal) removeRest(ctx context.Context) error {
 	return nil
 }
 
-// removeOwn removes what the operator made for itself.
-func (r *removal) removeOwn(ctx context.Context) error {
+// removeState removes the objects in which the operator keeps its state.
+func (r *removal) removeState(ctx context.Context) error {
 	lease := coordinationv1.SchemeGroupVersion.WithKind("Lease")
 	configMap := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	for name, kind := range map[string]metav1.TypeMeta{

@@ -25,28 +25,28 @@ import (
 
 const (
 	namespace = "bongsu-system"
-	patience  = 3 * time.Minute
+	timeout   = 3 * time.Minute
 )
 
-// scene is a cluster in which a rule has copied a Secret, a notebook has a claim, and
-// an app is to be backed up before it is deleted. The operator runs in the test: the
-// pods of the Deployment are simulated.
-type scene struct {
+// testCluster is a cluster with a copied Secret, a notebook with a claim, and an app with
+// a backup. The operator runs in the test process, because the pods of the Deployment are
+// simulated.
+type testCluster struct {
 	*WithT
 	*cluster.Cluster
 	t        *testing.T
 	operator *cluster.Operator
 }
 
-func newScene(t *testing.T) *scene {
-	s := &scene{WithT: NewWithT(t), t: t, Cluster: cluster.StartBare(t, cluster.Whole(1))}
+func newTestCluster(t *testing.T) *testCluster {
+	s := &testCluster{WithT: NewWithT(t), t: t, Cluster: cluster.StartBare(t, cluster.Whole(1))}
 	values, err := chart.Values(nil, nil)
 	s.Expect(err).NotTo(HaveOccurred())
 	objects, err := chart.Render(namespace, values)
 	s.Expect(err).NotTo(HaveOccurred())
 	installer, err := install.New(s.RESTConfig(), func(string) {})
 	s.Expect(err).NotTo(HaveOccurred())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	s.Expect(installer.Upgrade(ctx, namespace, objects)).To(Succeed())
 	s.operator = s.StartOperator(t, func(o *options.Options) { o.LeaderElect = true })
@@ -64,19 +64,19 @@ backup:
   jobTemplate:
     spec: {template: {spec: {containers: [{name: backup, image: busybox}]}}}
 `))).To(Succeed())
-	s.Eventually(s.exists).WithArguments(&corev1.Secret{}, "shop", "token").WithTimeout(patience).Should(BeTrue())
-	s.Eventually(s.exists).WithArguments(&corev1.PersistentVolumeClaim{}, "shop", "ana").WithTimeout(patience).Should(BeTrue())
-	s.Eventually(func() []string { return s.app().Finalizers }).WithTimeout(patience).Should(ContainElement(v1alpha1.FinalizerBackup))
+	s.Eventually(s.exists).WithArguments(&corev1.Secret{}, "shop", "token").WithTimeout(timeout).Should(BeTrue())
+	s.Eventually(s.exists).WithArguments(&corev1.PersistentVolumeClaim{}, "shop", "ana").WithTimeout(timeout).Should(BeTrue())
+	s.Eventually(func() []string { return s.app().Finalizers }).WithTimeout(timeout).Should(ContainElement(v1alpha1.FinalizerBackup))
 	return s
 }
 
-func (s *scene) app() *v1alpha1.AppService {
+func (s *testCluster) app() *v1alpha1.AppService {
 	app := &v1alpha1.AppService{}
 	s.Expect(s.Client.Get(s.t.Context(), client.ObjectKey{Namespace: "shop", Name: "cache"}, app)).To(Succeed())
 	return app
 }
 
-func (s *scene) exists(o client.Object, namespace, name string) bool {
+func (s *testCluster) exists(o client.Object, namespace, name string) bool {
 	err := s.Client.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
 	if !apierrors.IsNotFound(err) {
 		s.Expect(err).NotTo(HaveOccurred())
@@ -84,26 +84,27 @@ func (s *scene) exists(o client.Object, namespace, name string) bool {
 	return err == nil
 }
 
-// uninstall is `bongsu uninstall`. heard is told each line.
-func (s *scene) uninstall(heard func(string), change ...func(*uninstall.Config)) (string, error) {
+// uninstall does the same as `bongsu uninstall` and returns its output. It passes each
+// line to onLine.
+func (s *testCluster) uninstall(onLine func(string), change ...func(*uninstall.Config)) (string, error) {
 	manifests, err := chart.Everything(namespace)
 	s.Expect(err).NotTo(HaveOccurred())
-	var said strings.Builder
+	var output strings.Builder
 	c := uninstall.Config{REST: s.RESTConfig(), Namespace: namespace, Manifests: manifests, Progress: func(line string) {
-		said.WriteString(line + "\n")
-		heard(line)
+		output.WriteString(line + "\n")
+		onLine(line)
 	}}
 	for _, f := range change {
 		f(&c)
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
 	defer cancel()
 	err = uninstall.Run(ctx, c)
-	return said.String(), err
+	return output.String(), err
 }
 
-// drain stands for the operator's pod: it ends when the Deployment is removed.
-func (s *scene) drain() func(string) {
+// stopWithDeployment stops the operator when the Deployment is removed, like a pod.
+func (s *testCluster) stopWithDeployment() func(string) {
 	stop := sync.OnceFunc(func() { s.Expect(s.operator.Stop()).To(Succeed()) })
 	return func(line string) {
 		if strings.HasPrefix(line, "removed Deployment bongsu-system/bongsu") {
@@ -112,8 +113,8 @@ func (s *scene) drain() func(string) {
 	}
 }
 
-// foreign is somebody's who uses the same label.
-func (s *scene) foreign() *rbacv1.ClusterRole {
+// foreign creates an object of another owner that has the same label.
+func (s *testCluster) foreign() *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
 		Name: "bongsu-auditors", Labels: map[string]string{install.LabelPartOf: install.PartOf},
 	}}
@@ -121,7 +122,7 @@ func (s *scene) foreign() *rbacv1.ClusterRole {
 	return role
 }
 
-func (s *scene) roles() []string {
+func (s *testCluster) roles() []string {
 	var roles rbacv1.ClusterRoleList
 	s.Expect(s.Client.List(s.t.Context(), &roles, client.MatchingLabels{install.LabelPartOf: install.PartOf})).To(Succeed())
 	var names []string
@@ -131,23 +132,23 @@ func (s *scene) roles() []string {
 	return names
 }
 
-func TestWhatUsersHaveMadeStaysAndCanBeDeletedWithoutTheOperator(t *testing.T) {
+func TestObjectsOfUsersRemainAndCanBeDeletedWithoutTheOperator(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newTestCluster(t)
 	foreign := s.foreign()
-	said, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DryRun = true })
+	output, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DryRun = true })
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(said).To(ContainSubstring("would remove Deployment bongsu-system/bongsu"))
+	s.Expect(output).To(ContainSubstring("would remove Deployment bongsu-system/bongsu"))
 	s.Expect(s.roles()).To(ContainElement("bongsu"))
 
-	// The operator of the test is none of the Deployment's pods: it is found by its lease.
+	// The test's operator is not a pod of the Deployment, so it is found by its lease.
 	_, err = s.uninstall(func(string) {})
 	s.Expect(err).To(MatchError(uninstall.ErrStillRuns))
-	s.Expect(s.app().Finalizers).NotTo(BeEmpty(), "it would put them back")
+	s.Expect(s.app().Finalizers).NotTo(BeEmpty(), "the operator would add them again")
 
 	s.Expect(s.operator.Stop()).To(Succeed())
-	said, err = s.uninstall(func(string) {})
-	s.Expect(err).NotTo(HaveOccurred(), said)
+	output, err = s.uninstall(func(string) {})
+	s.Expect(err).NotTo(HaveOccurred(), output)
 	s.Expect(s.exists(&corev1.Secret{}, "shop", "token")).To(BeTrue(), "a copy")
 	s.Expect(s.exists(&corev1.PersistentVolumeClaim{}, "shop", "ana")).To(BeTrue())
 	s.Expect(s.app().Finalizers).To(BeEmpty())
@@ -161,21 +162,21 @@ func TestWhatUsersHaveMadeStaysAndCanBeDeletedWithoutTheOperator(t *testing.T) {
 	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: "secretsync"}}
 	s.Expect(s.Client.Delete(t.Context(), shop)).To(Succeed())
 	s.Expect(s.Client.Delete(t.Context(), rule)).To(Succeed())
-	s.Eventually(s.exists).WithArguments(shop, "", "shop").WithTimeout(patience).Should(BeFalse())
+	s.Eventually(s.exists).WithArguments(shop, "", "shop").WithTimeout(timeout).Should(BeFalse())
 	s.Expect(s.exists(rule, "", rule.Name)).To(BeFalse())
 }
 
-func TestNothingIsLeftWhenTheDataIsToGoAsWell(t *testing.T) {
+func TestDeleteDataRemovesEverything(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newTestCluster(t)
 	foreign := s.foreign()
-	said, err := s.uninstall(s.drain(), func(c *uninstall.Config) { c.DeleteData = true })
-	s.Expect(err).NotTo(HaveOccurred(), said)
+	output, err := s.uninstall(s.stopWithDeployment(), func(c *uninstall.Config) { c.DeleteData = true })
+	s.Expect(err).NotTo(HaveOccurred(), output)
 
 	s.Expect(s.exists(&corev1.Secret{}, "shop", "token")).To(BeFalse(), "a copy")
-	s.Expect(s.exists(&corev1.Secret{}, "secretsync", "token")).To(BeTrue(), "what was copied is not ours")
-	s.Expect(s.exists(&corev1.PersistentVolumeClaim{}, "shop", "ana")).To(BeFalse(), "a claim that was to be retained")
-	s.Expect(said).To(MatchRegexp(`removed Job shop/cache-backup-`), "the app was backed up")
+	s.Expect(s.exists(&corev1.Secret{}, "secretsync", "token")).To(BeTrue(), "the source of a copy")
+	s.Expect(s.exists(&corev1.PersistentVolumeClaim{}, "shop", "ana")).To(BeFalse(), "a retained claim")
+	s.Expect(output).To(MatchRegexp(`removed Job shop/cache-backup-`), "the app was backed up")
 	s.Expect(s.roles()).To(ConsistOf(foreign.Name))
 	var crds apiextensionsv1.CustomResourceDefinitionList
 	s.Expect(s.Client.List(t.Context(), &crds)).To(Succeed())
@@ -185,12 +186,12 @@ func TestNothingIsLeftWhenTheDataIsToGoAsWell(t *testing.T) {
 	s.Expect(s.exists(&corev1.Namespace{}, "", namespace)).To(BeFalse())
 }
 
-func TestDataIsNotDeletedWhileNobodyCleansUpBehindIt(t *testing.T) {
+func TestDataIsNotDeletedWithoutAnOperator(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newTestCluster(t)
 	s.Expect(s.operator.Stop()).To(Succeed())
 	_, err := s.uninstall(func(string) {}, func(c *uninstall.Config) { c.DeleteData = true })
-	s.Expect(err).To(MatchError(uninstall.ErrNobodyLeads))
+	s.Expect(err).To(MatchError(uninstall.ErrNoOperator))
 	s.Expect(s.app().DeletionTimestamp).To(BeNil())
 	s.Expect(s.exists(&corev1.Secret{}, "shop", "token")).To(BeTrue())
 }

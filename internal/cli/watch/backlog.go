@@ -7,25 +7,22 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// crowded is how many changes may wait before those of one object are put
-// together.
-const crowded = 1000
+// mergeAbove is the number of waiting changes from which on updates of one object are
+// merged.
+const mergeAbove = 1000
 
-// backlog holds the changes that wait to be printed, in their order.
+// backlog is the queue of changes to print, in their order.
 //
-// Its items are changes: keys would come to one where an object is added and
-// deleted while both wait, and nothing would be told of it. But when whoever reads
-// the output falls behind, an update of an object joins the one of the same object
-// that waits already, so that memory does not grow with every update. What comes
-// and what goes is always told.
+// A queue of keys would drop an object that is added and deleted before it is printed.
+// To bound memory when the output is read slowly, an update joins the update of the
+// same object that already waits. Additions and deletions are never merged.
 //
-// No item is ever put back, so there is no rate to limit: a change that can not be
-// printed ends the watch.
+// Nothing is requeued: if a change cannot be printed, the watch ends.
 type backlog struct {
 	queue workqueue.TypedInterface[*Change]
 
 	mu sync.Mutex
-	// last is the change of each object that was put in last, if it still waits.
+	// last is the newest change of each object, if it still waits.
 	last map[cache.ObjectName]*Change
 }
 
@@ -33,11 +30,11 @@ func newBacklog() *backlog {
 	return &backlog{queue: workqueue.NewTyped[*Change](), last: map[cache.ObjectName]*Change{}}
 }
 
-func (b *backlog) put(c *Change) {
+func (b *backlog) add(c *Change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	name := c.name()
-	if last := b.last[name]; c.Type == Modified && last != nil && last.Type == Modified && b.queue.Len() >= crowded {
+	if last := b.last[name]; c.Type == Modified && last != nil && last.Type == Modified && b.queue.Len() >= mergeAbove {
 		last.Object, last.Time = c.Object, c.Time
 		return
 	}
@@ -45,8 +42,9 @@ func (b *backlog) put(c *Change) {
 	b.queue.Add(c)
 }
 
-// take waits for a change. There is none when the backlog is closed.
-func (b *backlog) take() (*Change, bool) {
+// next blocks until there is a change. It returns false once the backlog is closed and
+// empty.
+func (b *backlog) next() (*Change, bool) {
 	c, closed := b.queue.Get()
 	if closed {
 		return nil, false
@@ -60,5 +58,5 @@ func (b *backlog) take() (*Change, bool) {
 	return c, true
 }
 
-// close lets what waits be taken, and nothing more be put in.
+// close rejects further changes. The waiting ones can still be read.
 func (b *backlog) close() { b.queue.ShutDown() }

@@ -10,54 +10,54 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// taken closes a backlog and returns what waited in it.
+// taken closes a backlog and returns the changes that were waiting.
 func taken(b *backlog) []*Change {
 	b.close()
 	var all []*Change
-	for c, ok := b.take(); ok; c, ok = b.take() {
+	for c, ok := b.next(); ok; c, ok = b.next() {
 		all = append(all, c)
 	}
 	return all
 }
 
-func told(changes []*Change) []string {
-	var lines []string
+func lines(changes []*Change) []string {
+	var all []string
 	for _, c := range changes {
-		lines = append(lines, fmt.Sprintf("%s %s", c.Type, c.Object.GetName()))
+		all = append(all, fmt.Sprintf("%s %s", c.Type, c.Object.GetName()))
 	}
-	return lines
+	return all
 }
 
-func TestWhatWaitsTogetherIsToldOneByOneInOrder(t *testing.T) {
+func TestWaitingChangesKeepTheirOrder(t *testing.T) {
 	b := newBacklog()
 	one, two := named("a", "1", "1"), named("a", "1", "2")
-	b.put(&Change{Type: Added, Object: one})
-	b.put(&Change{Type: Added, Object: named("b", "2", "3")})
-	b.put(&Change{Type: Modified, Former: one, Object: two})
-	b.put(&Change{Type: Modified, Former: two, Object: one})
-	b.put(&Change{Type: Deleted, Object: one})
-	b.put(&Change{Type: Added, Object: named("a", "3", "4")})
-	b.put(&Change{Type: Deleted, Object: named("a", "3", "4")})
+	b.add(&Change{Type: Added, Object: one})
+	b.add(&Change{Type: Added, Object: named("b", "2", "3")})
+	b.add(&Change{Type: Modified, Former: one, Object: two})
+	b.add(&Change{Type: Modified, Former: two, Object: one})
+	b.add(&Change{Type: Deleted, Object: one})
+	b.add(&Change{Type: Added, Object: named("a", "3", "4")})
+	b.add(&Change{Type: Deleted, Object: named("a", "3", "4")})
 	want := []string{"ADDED a", "ADDED b", "MODIFIED a", "MODIFIED a", "DELETED a", "ADDED a", "DELETED a"}
-	if diff := cmp.Diff(want, told(taken(b))); diff != "" {
+	if diff := cmp.Diff(want, lines(taken(b))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-func TestUpdatesThatWaitInACrowdAreToldAsOne(t *testing.T) {
+func TestUpdatesOfAnObjectAreMergedInALongQueue(t *testing.T) {
 	b := newBacklog()
-	for i := range crowded {
-		b.put(&Change{Type: Added, Object: named(fmt.Sprint(i), "x", "1")})
+	for i := range mergeAbove {
+		b.add(&Change{Type: Added, Object: named(fmt.Sprint(i), "x", "1")})
 	}
 	states := []*Object{named("a", "1", "1"), named("a", "1", "2"), named("a", "1", "3"), named("a", "1", "4")}
-	b.put(&Change{Type: Added, Object: states[0]})
+	b.add(&Change{Type: Added, Object: states[0]})
 	for i := range 3 {
-		b.put(&Change{Type: Modified, Former: states[i], Object: states[i+1]})
+		b.add(&Change{Type: Modified, Former: states[i], Object: states[i+1]})
 	}
-	b.put(&Change{Type: Deleted, Object: states[3]})
-	b.put(&Change{Type: Added, Object: named("a", "2", "5")})
-	got := taken(b)[crowded:]
-	if diff := cmp.Diff([]string{"ADDED a", "MODIFIED a", "DELETED a", "ADDED a"}, told(got)); diff != "" {
+	b.add(&Change{Type: Deleted, Object: states[3]})
+	b.add(&Change{Type: Added, Object: named("a", "2", "5")})
+	got := taken(b)[mergeAbove:]
+	if diff := cmp.Diff([]string{"ADDED a", "MODIFIED a", "DELETED a", "ADDED a"}, lines(got)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if got[1].Former != states[0] || got[1].Object != states[3] {
@@ -65,21 +65,21 @@ func TestUpdatesThatWaitInACrowdAreToldAsOne(t *testing.T) {
 	}
 }
 
-func TestAnUpdateDoesNotJoinOneThatWasTaken(t *testing.T) {
+func TestAnUpdateIsNotMergedIntoAPrintedOne(t *testing.T) {
 	b := newBacklog()
 	states := []*Object{named("a", "1", "1"), named("a", "1", "2"), named("a", "1", "3")}
-	b.put(&Change{Type: Modified, Former: states[0], Object: states[1]})
-	for i := range crowded {
-		b.put(&Change{Type: Added, Object: named(fmt.Sprint(i), "x", "1")})
+	b.add(&Change{Type: Modified, Former: states[0], Object: states[1]})
+	for i := range mergeAbove {
+		b.add(&Change{Type: Added, Object: named(fmt.Sprint(i), "x", "1")})
 	}
-	first, _ := b.take()
-	b.put(&Change{Type: Modified, Former: states[1], Object: states[2]})
+	first, _ := b.next()
+	b.add(&Change{Type: Modified, Former: states[1], Object: states[2]})
 	rest := taken(b)
-	if first.Object != states[1] || len(rest) != crowded+1 || rest[crowded].Object != states[2] {
+	if first.Object != states[1] || len(rest) != mergeAbove+1 || rest[mergeAbove].Object != states[2] {
 		t.Errorf("%d are left", len(rest))
 	}
 	if len(b.last) > 0 {
-		t.Errorf("%d are remembered that wait no more", len(b.last))
+		t.Errorf("%d changes are remembered that no longer wait", len(b.last))
 	}
 }
 
@@ -93,35 +93,35 @@ func TestCallbacks(t *testing.T) {
 		call func(*watcher)
 		want []string
 	}{
-		"an object comes":                    {func(w *watcher) { w.OnAdd(one, false) }, []string{"ADDED a"}},
-		"it changes":                         {func(w *watcher) { w.OnUpdate(one, two) }, []string{"MODIFIED a"}},
-		"a list tells of it again":           {func(w *watcher) { w.OnUpdate(one, one.DeepCopyObject()) }, nil},
-		"it was deleted and created anew":    {func(w *watcher) { w.OnUpdate(two, another) }, []string{"DELETED a", "ADDED a"}},
-		"it goes":                            {func(w *watcher) { w.OnDelete(one) }, []string{"DELETED a"}},
-		"it has gone during a disconnect":    {func(w *watcher) { w.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/a", Obj: one}) }, []string{"DELETED a"}},
-		"it comes and goes before it's told": {func(w *watcher) { w.OnAdd(one, false); w.OnDelete(one) }, []string{"ADDED a", "DELETED a"}},
-		"what exists is not a change":        {func(w *watcher) { w.OnAdd(one, true) }, nil},
+		"added":                             {func(w *watcher) { w.OnAdd(one, false) }, []string{"ADDED a"}},
+		"changed":                           {func(w *watcher) { w.OnUpdate(one, two) }, []string{"MODIFIED a"}},
+		"listed again, unchanged":           {func(w *watcher) { w.OnUpdate(one, one.DeepCopyObject()) }, nil},
+		"deleted and created again":         {func(w *watcher) { w.OnUpdate(two, another) }, []string{"DELETED a", "ADDED a"}},
+		"deleted":                           {func(w *watcher) { w.OnDelete(one) }, []string{"DELETED a"}},
+		"deleted during a disconnect":       {func(w *watcher) { w.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/a", Obj: one}) }, []string{"DELETED a"}},
+		"added and deleted before printing": {func(w *watcher) { w.OnAdd(one, false); w.OnDelete(one) }, []string{"ADDED a", "DELETED a"}},
+		"existing at the start":             {func(w *watcher) { w.OnAdd(one, true) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatcher()
 			tc.call(w)
-			if diff := cmp.Diff(tc.want, told(taken(w.changes))); diff != "" {
+			if diff := cmp.Diff(tc.want, lines(taken(w.changes))); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestWhatExistsIsInOrder(t *testing.T) {
+func TestExistingObjectsAreSorted(t *testing.T) {
 	w := newWatcher()
 	for _, name := range []string{"b", "c", "a"} {
 		w.OnAdd(named(name, "1", "1"), true)
 	}
-	there := w.existing.sorted()
-	if diff := cmp.Diff([]string{"ADDED a", "ADDED b", "ADDED c"}, told(there)); diff != "" {
+	sorted := w.existing.sorted()
+	if diff := cmp.Diff([]string{"ADDED a", "ADDED b", "ADDED c"}, lines(sorted)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if slices.ContainsFunc(there, func(c *Change) bool { return !c.Existing || !c.Time.Equal(now) }) {
-		t.Error("some are not marked as existing now")
+	if slices.ContainsFunc(sorted, func(c *Change) bool { return !c.Existing || !c.Time.Equal(now) }) {
+		t.Error("some are not marked as existing, or have a wrong time")
 	}
 }

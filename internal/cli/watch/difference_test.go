@@ -22,7 +22,7 @@ func TestSummary(t *testing.T) {
 			`{kind: Pod, status: {containerStatuses: [{name: app, restartCount: 2, state: {terminated: {reason: OOMKilled, exitCode: 137}}}]}}`,
 			"container app running -> terminated: OOMKilled, exit code 137, restarts 1 -> 2",
 		},
-		"a container ends well": {
+		"a container completes": {
 			`{kind: Pod, status: {initContainerStatuses: [{name: init, state: {running: {}}}]}}`,
 			`{kind: Pod, status: {initContainerStatuses: [{name: init, state: {terminated: {reason: Completed, exitCode: 0}}}]}}`,
 			"container init running -> terminated: Completed",
@@ -31,7 +31,7 @@ func TestSummary(t *testing.T) {
 			`{kind: Pod, status: {}}`, `{kind: Pod, status: {containerStatuses: [{name: app}]}}`,
 			"container app <none> -> waiting",
 		},
-		"an image, scheduled": {
+		"an image and a node": {
 			`{kind: Pod, spec: {containers: [{name: app, image: "a:1"}]}}`,
 			`{kind: Pod, spec: {nodeName: node-1, containers: [{name: app, image: "a:2"}]}}`,
 			"image app a:1 -> a:2, node <none> -> node-1",
@@ -56,12 +56,12 @@ func TestSummary(t *testing.T) {
 			`{status: {conditions: [{type: B, status: "True"}, {type: A, status: "True"}]}}`,
 			"nothing that is shown",
 		},
-		"a condition that is gone": {
+		"a condition is removed": {
 			`{status: {conditions: [{type: A, status: "True"}, {type: B, status: "True"}]}}`,
 			`{status: {conditions: [{type: A, status: "True"}]}}`,
 			"B True -> <none>",
 		},
-		"conditions that are none": {
+		"conditions without a type": {
 			`{status: {conditions: [{status: "True"}]}}`, `{status: {conditions: [{status: "False"}]}}`,
 			`status.conditions [{"status":"True"}] -> [{"status":"False"}]`,
 		},
@@ -80,7 +80,7 @@ func TestSummary(t *testing.T) {
 			`{kind: DaemonSet, status: {numberReady: 2, desiredNumberScheduled: 2}}`,
 			"ready 1/2 -> 2/2",
 		},
-		"replicas of a kind that counts none": {
+		"replicas of a kind without ready replicas": {
 			`{kind: Thing, spec: {replicas: 1}}`, `{kind: Thing, spec: {replicas: 2}}`,
 			"replicas 1 -> 2",
 		},
@@ -92,7 +92,7 @@ func TestSummary(t *testing.T) {
 			`{metadata: {finalizers: [a]}}`, `{metadata: {finalizers: [a], deletionTimestamp: "now", deletionGracePeriodSeconds: 30}}`,
 			"deletion requested",
 		},
-		"labels and annotations, the first of them": {
+		"the first label and annotation": {
 			`{metadata: {}}`, `{metadata: {labels: {tier: web}, annotations: {example.com/a: "1"}}}`,
 			"annotation example.com/a <none> -> 1, label tier <none> -> web",
 		},
@@ -108,16 +108,16 @@ func TestSummary(t *testing.T) {
 			`{spec: {volumes: [{name: a, size: 1}]}}`, `{spec: {volumes: [{name: a, size: 2}, {name: b, size: 3}]}}`,
 			`spec.volumes[a].size 1 -> 2, spec.volumes[b] <none> -> {"name":"b","size":3}`,
 		},
-		"items that are told apart by a number": {
+		"items whose key is a number": {
 			`{spec: {ports: [{port: 80, to: 1}, {port: 443, to: 1}]}}`, `{spec: {ports: [{port: 80, to: 1}, {port: 443, to: 2}]}}`,
 			`spec.ports[443].to 1 -> 2`,
 		},
-		"bookkeeping, if it is all there is": {
+		"only bookkeeping": {
 			`{metadata: {resourceVersion: "1"}, status: {conditions: [{type: Ready, status: "True", lastHeartbeatTime: "1"}]}}`,
 			`{metadata: {resourceVersion: "2"}, status: {conditions: [{type: Ready, status: "True", lastHeartbeatTime: "2"}]}}`,
 			"status.conditions[Ready].lastHeartbeatTime 1 -> 2",
 		},
-		"nothing that is shown": {
+		"only hidden fields": {
 			`{metadata: {resourceVersion: "1", managedFields: [{time: "1"}]}}`, `{metadata: {resourceVersion: "2", managedFields: [{time: "2"}]}}`,
 			"nothing that is shown",
 		},
@@ -129,7 +129,7 @@ func TestSummary(t *testing.T) {
 		"the first key of a Secret": {
 			`{kind: Secret, metadata: {}}`, `{kind: Secret, metadata: {}, data: {k: b25l}}`, "data key k added",
 		},
-		"more than a line should hold": {
+		"more differences than fit in a line": {
 			`{data: {a: x, b: x, c: x, d: x, e: x, f: x, g: x, h: x, i: x, j: x}}`,
 			`{data: {a: z, b: z, c: z, d: z, e: z, f: z, g: z, h: z, i: z, j: z}}`,
 			"data.a x -> z, data.b x -> z, data.c x -> z, data.d x -> z, data.e x -> z, data.f x -> z, data.g x -> z, data.h x -> z, and 2 more",
@@ -143,16 +143,69 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestDifferencesKeepTheirValues(t *testing.T) {
+func TestDifferencesKeepTheTypesOfValues(t *testing.T) {
 	got := Differences(
 		kept(t, `{kind: Thing, spec: {replicas: 1, a: {b: [x]}}}`),
 		kept(t, `{kind: Thing, spec: {replicas: 3}, status: {conditions: [{type: Ready, status: "True", reason: Done}]}}`))
 	want := []Difference{
-		{What: "replicas", From: int64(1), To: int64(3)},
-		{What: "Ready", To: "True", Note: "Done"},
-		{What: "spec.a.b", From: []any{"x"}},
+		{Name: "replicas", From: int64(1), To: int64(3)},
+		{Name: "Ready", To: "True", Note: "Done"},
+		{Name: "spec.a.b", From: []any{"x"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestPath(t *testing.T) {
+	for want, p := range map[string]path{
+		"":                            nil,
+		"status.phase":                {"status", "phase"},
+		"spec.containers[app].image":  {"spec", "containers", "[app]", "image"},
+		"data[a.b]":                   {"data", "a.b"},
+		"metadata.labels[example/x]":  {"metadata", "labels", "example/x"},
+		"[0].x":                       {"[0]", "x"},
+		"spec[with space].containers": {"spec", "with space", "containers"},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestExtendingAPathDoesNotChangeItsSiblings(t *testing.T) {
+	at := append(make(path, 0, 8), "a")
+	b, c := at.then("b"), at.then("c")
+	if b.String() != "a.b" || c.String() != "a.c" {
+		t.Errorf("%s, %s", b, c)
+	}
+}
+
+func TestPattern(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pattern string
+		at      path
+		last    string
+		ok      bool
+	}{
+		"the same":                {"status phase", path{"status", "phase"}, "", true},
+		"another":                 {"status phase", path{"status", "phases"}, "", false},
+		"shorter":                 {"status phase", path{"status"}, "", false},
+		"longer":                  {"status phase", path{"status", "phase", "x"}, "", false},
+		"one step":                {"metadata labels *", path{"metadata", "labels", "a.b/c"}, "a.b/c", true},
+		"an item":                 {"spec * image", path{"spec", "[app]", "image"}, "app", true},
+		"any beginning":           {"** containers * image", path{"spec", "template", "spec", "containers", "[app]", "image"}, "app", true},
+		"no beginning":            {"** containers * image", path{"containers", "[app]", "image"}, "app", true},
+		"too short for beginning": {"** containers * image", path{"[app]", "image"}, "", false},
+		"any end":                 {"status conditions **", path{"status", "conditions", "[Ready]", "status"}, "", true},
+		"no end":                  {"status conditions **", path{"status", "conditions"}, "", true},
+		"too short for end":       {"status conditions **", path{"status"}, "", false},
+		"another end":             {"status conditions **", path{"spec", "conditions", "x"}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if last, ok := parsePattern(tc.pattern).match(tc.at); ok != tc.ok || ok && last != tc.last {
+				t.Errorf("got %q, %v; want %q, %v", last, ok, tc.last, tc.ok)
+			}
+		})
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Object is what is kept of an object of the cluster. All of its content may be
-// shown: what may not is left out by the redactor, which alone makes one.
+// Object is an object of the cluster whose whole content may be shown. The redactor,
+// which is the only one to create Objects, removes the rest.
 type Object struct {
 	*unstructured.Unstructured
-	// hidden tells by which name something was left out, and whether it changes.
+	// hidden holds the digests of the removed values by name, to detect changes.
 	hidden map[string]digest
 }
 
@@ -26,22 +26,23 @@ func (o *Object) DeepCopyObject() runtime.Object {
 	return &Object{Unstructured: o.DeepCopy(), hidden: maps.Clone(o.hidden)}
 }
 
-// digest stands for a value that is not kept. It is keyed, so that nobody who
-// comes by it can guess the value.
+// digest represents a value that is not kept. It is keyed (HMAC), so that the value
+// cannot be guessed from it.
 type digest [sha256.Size]byte
 
-// redactor makes Objects.
+// redactor creates Objects.
 type redactor struct{ key []byte }
 
-// newRedactor returns one whose digests compare with no other's.
+// newRedactor returns a redactor with a new random key. Digests of two redactors are
+// not comparable.
 func newRedactor() redactor {
 	key := make([]byte, sha256.Size)
-	_, _ = rand.Read(key) // which never fails
+	_, _ = rand.Read(key) // never fails
 	return redactor{key}
 }
 
-// transform is a cache.TransformFunc. It is passed some objects twice: an Object
-// stays as it is.
+// transform is a cache.TransformFunc. The informer passes some objects twice, so an
+// Object stays as it is.
 func (r redactor) transform(o any) (any, error) {
 	if raw, ok := o.(*unstructured.Unstructured); ok {
 		return r.redact(raw), nil
@@ -57,9 +58,8 @@ const (
 	annotations   = "annotations"
 )
 
-// redact turns an object, which it changes, into one that may be shown. Of what
-// is called a Secret, of whatever API group, it keeps no more than is known to be
-// harmless.
+// redact changes an object into one that may be shown. If its kind is called Secret, in
+// any API group, redact keeps only the fields in shownOfSecret, without annotations.
 func (r redactor) redact(raw *unstructured.Unstructured) *Object {
 	o := &Object{Unstructured: raw}
 	metadata, _ := raw.Object["metadata"].(map[string]any)
@@ -80,7 +80,7 @@ func (r redactor) redact(raw *unstructured.Unstructured) *Object {
 	return o
 }
 
-// dropLastApplied drops the annotation that holds the whole object once more.
+// dropLastApplied removes the annotation that contains a copy of the whole object.
 func dropLastApplied(metadata map[string]any) {
 	all, ok := metadata[annotations].(map[string]any)
 	if !ok {
@@ -93,11 +93,11 @@ func dropLastApplied(metadata map[string]any) {
 	}
 }
 
-// hide puts the digests of a map's values under their keys.
+// hide adds the digests of a map's values to hidden.
 func (r redactor) hide(hidden map[string]digest, prefix string, values any) {
 	entries, ok := values.(map[string]any)
 	if !ok && values != nil {
-		entries = map[string]any{"?": values} // which no API server sends
+		entries = map[string]any{"?": values} // no API server sends this
 	}
 	for key, value := range entries {
 		hidden[prefix+key] = r.digest(value)

@@ -6,35 +6,39 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/yaml"
 )
 
-func TestWhatIsKeptOfAnObject(t *testing.T) {
+func TestRedactedObjects(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
-		"all but managedFields and what was last applied": {
+		"all but managedFields and the last applied configuration": {
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, managedFields: [{manager: x}], annotations: {kubectl.kubernetes.io/last-applied-configuration: secret, a: b}}, data: {k: v}}`,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b}}, data: {k: v}}`,
 		},
-		"no annotations, when none is left": {
+		"no empty annotations": {
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {kubectl.kubernetes.io/last-applied-configuration: secret}}}`,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`,
 		},
-		"no annotations that are none": {
+		"no annotations that are not a map": {
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: "kubectl.kubernetes.io/last-applied-configuration: secret"}}`,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`,
 		},
-		"of a Secret, neither values nor annotations": {
+		"a Secret without values and annotations": {
 			`{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {l: m}, annotations: {a: secret}}, type: Opaque, immutable: true, data: {k: secret}, stringData: {k: secret}}`,
 			`{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {l: m}}, type: Opaque, immutable: true}`,
 		},
-		"of a Secret, no field that is not known": {
+		"a Secret without unknown fields": {
 			`{apiVersion: v1, kind: Secret, metadata: {name: a}, data: secret, extra: [secret]}`,
 			`{apiVersion: v1, kind: Secret, metadata: {name: a}}`,
 		},
-		"of another group's Secret, no more than of Kubernetes' own": {
+		"another API group's Secret without unknown fields": {
 			`{apiVersion: example.com/v1, kind: Secret, metadata: {name: a}, spec: {password: secret}}`,
 			`{apiVersion: example.com/v1, kind: Secret, metadata: {name: a}}`,
 		},
@@ -47,7 +51,7 @@ func TestWhatIsKeptOfAnObject(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptStaysAsItIs(t *testing.T) {
+func TestTransformKeepsRedactedObjectsAndTombstones(t *testing.T) {
 	o := kept(t, `{apiVersion: v1, kind: Secret, metadata: {name: a}, data: {k: v}}`)
 	again, err := forTests.transform(o)
 	if err != nil || again != any(o) {
@@ -59,7 +63,7 @@ func TestWhatIsKeptStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestACopyIsOfItsOwn(t *testing.T) {
+func TestDeepCopyIsIndependent(t *testing.T) {
 	o := kept(t, `{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {l: m}}, data: {k: v}}`)
 	c, _ := o.DeepCopyObject().(*Object)
 	c.SetLabels(nil)
@@ -69,15 +73,15 @@ func TestACopyIsOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestDigestsOfTwoWatchesDoNotCompare(t *testing.T) {
+func TestDigestsOfTwoRedactorsDiffer(t *testing.T) {
 	one, another := newRedactor(), newRedactor()
 	if one.digest("a") == another.digest("a") {
-		t.Error("a digest can be made by anybody")
+		t.Error("the digests of two redactors are equal")
 	}
 }
 
-// FuzzSecret lets a Secret hold anything anywhere, and looks for it in whatever is
-// printed.
+// FuzzSecret puts a value into any field of a Secret and checks that no printer prints
+// it.
 func FuzzSecret(f *testing.F) {
 	f.Add(`{"password":"x"}`, "data", `{"a":"b"}`)
 	f.Add(`"x"`, "stringData", `[]`)
@@ -107,7 +111,7 @@ func FuzzSecret(f *testing.F) {
 
 const marker = "hunter2-correct-horse"
 
-// secretWith has the text among its values and annotations, beside others.
+// secretWith returns a Secret whose values and annotations contain the text.
 func secretWith(t *testing.T, fieldName, value, annotation, text string) *Object {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -118,7 +122,7 @@ func secretWith(t *testing.T, fieldName, value, annotation, text string) *Object
 	return forTests.redact(u)
 }
 
-// decoded returns JSON as a value, and the text somewhere in it.
+// decoded returns the value of a JSON text with another text added to it.
 func decoded(s, text string) any {
 	var value any
 	if json.Unmarshal([]byte(s), &value) != nil {
@@ -133,4 +137,39 @@ func decoded(s, text string) any {
 		return v + text
 	}
 	return value
+}
+
+var now = time.Date(2026, 11, 20, 19, 2, 11, 0, time.UTC)
+
+// forTests is shared by all tests, so that digests are comparable.
+var forTests = newRedactor()
+
+// kept returns the redacted form of an object in YAML.
+func kept(t testing.TB, text string) *Object {
+	t.Helper()
+	return forTests.redact(raw(t, text))
+}
+
+// raw decodes YAML; numbers have the types that a client returns.
+func raw(t testing.TB, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	b, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := utiljson.Unmarshal(b, &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// named returns an object with the minimal metadata.
+func named(name, uid, version string) *Object {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
+	u.SetNamespace("default")
+	u.SetName(name)
+	u.SetUID(types.UID(uid))
+	u.SetResourceVersion(version)
+	return forTests.redact(u)
 }

@@ -24,13 +24,13 @@ type ResourceType struct {
 // String returns a name like "pods" or "deployments.apps".
 func (t ResourceType) String() string { return t.Resource.GroupResource().String() }
 
-// Types are the types that a server has.
+// Types finds the resource types of a server.
 type Types struct {
 	discovery discovery.CachedDiscoveryInterfaceWithContext
 	mapper    meta.RESTMapperWithContext
 }
 
-// NewTypes returns the types of the server that the client asks.
+// NewTypes returns the types of the client's server. It caches what it reads.
 func NewTypes(client discovery.DiscoveryInterfaceWithContext) *Types {
 	cached := memory.NewMemCacheClientWithContext(client)
 	return &Types{
@@ -40,14 +40,14 @@ func NewTypes(client discovery.DiscoveryInterfaceWithContext) *Types {
 	}
 }
 
-// Find returns the type of a name, as kubectl understands it: plural, singular,
-// short name or kind, with or without version and group.
+// Find returns the type with a name that kubectl accepts: plural, singular, short name
+// or kind, with or without version and group. It fails if the type cannot be watched.
 func (t *Types) Find(ctx context.Context, name string) (ResourceType, error) {
 	mapping, err := t.mapping(ctx, name)
 	if meta.IsNoMatchError(err) {
-		return ResourceType{}, fmt.Errorf("the server has no type %q; `kubectl api-resources` lists those that it has", name)
+		return ResourceType{}, fmt.Errorf("the server has no type %q: choose one that `kubectl api-resources` lists", name)
 	} else if err != nil {
-		return ResourceType{}, fmt.Errorf("ask the server for its types: %w", err)
+		return ResourceType{}, fmt.Errorf("read the server's types: %w", err)
 	}
 	found := ResourceType{
 		Resource:   mapping.Resource,
@@ -56,7 +56,7 @@ func (t *Types) Find(ctx context.Context, name string) (ResourceType, error) {
 	return found, t.checkWatchable(ctx, mapping.Resource)
 }
 
-// mapping finds a resource first and a kind then, the more exactly named first.
+// mapping looks for a resource and then for a kind; each with version and group first.
 func (t *Types) mapping(ctx context.Context, name string) (*meta.RESTMapping, error) {
 	exact, resource := schema.ParseResourceArg(name)
 	candidates := []schema.GroupVersionResource{resource.WithVersion("")}
@@ -77,18 +77,17 @@ func (t *Types) mapping(ctx context.Context, name string) (*meta.RESTMapping, er
 	return t.mapper.RESTMappingWithContext(ctx, kind)
 }
 
-// errNotWatchable is the failure of a type that the server has, but not for
-// watching.
+// errNotWatchable reports a type that exists, but has no verb list or watch.
 var errNotWatchable = errors.New("cannot be watched")
 
 func (t *Types) checkWatchable(ctx context.Context, wanted schema.GroupVersionResource) error {
 	resources, err := t.discovery.ServerResourcesForGroupVersionWithContext(ctx, wanted.GroupVersion().String())
 	if err != nil {
-		return fmt.Errorf("ask the server for its types: %w", err)
+		return fmt.Errorf("read the server's types: %w", err)
 	}
 	for _, r := range resources.APIResources {
 		if r.Name == wanted.Resource && !watchable(&r) {
-			return fmt.Errorf("%s %w: all that the server allows is %s",
+			return fmt.Errorf("%s %w: the server allows only %s",
 				wanted.GroupResource(), errNotWatchable, strings.Join(r.Verbs, ", "))
 		}
 	}
@@ -99,11 +98,11 @@ func watchable(r *metav1.APIResource) bool {
 	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 }
 
-// Names returns the names of all types that can be watched, in order.
+// Names returns the sorted names of all types that can be watched.
 func (t *Types) Names(ctx context.Context) ([]string, error) {
 	lists, err := t.discovery.ServerPreferredResourcesWithContext(ctx)
 	if len(lists) > 0 {
-		err = nil // some group of types does not answer: others do
+		err = nil // one unavailable API group does not hide the others
 	}
 	var names []string
 	for _, l := range lists {

@@ -8,7 +8,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-func TestATypeIsFoundByAnyOfItsNames(t *testing.T) {
+func TestFindAcceptsEveryNameOfAType(t *testing.T) {
 	c := cluster.Shared(t)
 	all := types(t, c.RESTConfig())
 	for name, want := range map[string]string{
@@ -37,14 +37,14 @@ func TestATypeIsFoundByAnyOfItsNames(t *testing.T) {
 	}
 }
 
-func TestATypeThatCanNotBeWatchedIsExplained(t *testing.T) {
+func TestFindExplainsTypesThatCannotBeWatched(t *testing.T) {
 	c := cluster.Shared(t)
 	all := types(t, c.RESTConfig())
 	for name, want := range map[string]string{
-		"widgets":           `the server has no type "widgets"; ` + "`kubectl api-resources`",
+		"widgets":           `the server has no type "widgets": choose one that ` + "`kubectl api-resources` lists",
 		"pods.apps":         `the server has no type "pods.apps"`,
 		"pods/log":          `the server has no type "pods/log"`,
-		"tokenreviews":      "tokenreviews.authentication.k8s.io cannot be watched: all that the server allows is create",
+		"tokenreviews":      "tokenreviews.authentication.k8s.io cannot be watched: the server allows only create",
 		"componentstatuses": "cannot be watched",
 	} {
 		if _, err := all.Find(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
@@ -53,16 +53,16 @@ func TestATypeThatCanNotBeWatchedIsExplained(t *testing.T) {
 	}
 }
 
-func TestAServerThatDoesNotAnswerIsNoUnknownType(t *testing.T) {
-	config, cable := connect(t, cluster.Shared(t).RESTConfig())
-	cable.cut()
+func TestFindReportsAnUnreachableServer(t *testing.T) {
+	config, proxy := throughProxy(t, cluster.Shared(t).RESTConfig())
+	proxy.stop()
 	_, err := types(t, config).Find(t.Context(), "pods")
-	if err == nil || !strings.Contains(err.Error(), "ask the server for its types") {
+	if err == nil || !strings.Contains(err.Error(), "read the server's types") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestNamesOfTypesThatCanBeWatched(t *testing.T) {
+func TestNamesListsTheTypesThatCanBeWatched(t *testing.T) {
 	names, err := types(t, cluster.Shared(t).RESTConfig()).Names(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +78,6 @@ func TestNamesOfTypesThatCanBeWatched(t *testing.T) {
 		}
 	}
 	if !slices.IsSorted(names) {
-		t.Error("the names are in no order")
+		t.Error("the names are not sorted")
 	}
 }

@@ -1,8 +1,10 @@
 package watch_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -15,7 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-func TestPodsThatComeChangeAndGo(t *testing.T) {
+func TestPodsAreShownFromCreationToDeletion(t *testing.T) {
 	c := cluster.Shared(t)
 	ns := namespace(t, c)
 	s := opened(t, request{config: c.RESTConfig(), typeName: "pods", namespace: ns})
@@ -90,7 +92,7 @@ func TestOnlyTheNamespaceIsWatched(t *testing.T) {
 	s.shows("ADDED " + one + "/a")
 }
 
-func TestWhatExistsIsShownFirstUnlessOnlyChangesAreWanted(t *testing.T) {
+func TestExistingObjectsAreShownFirstUnlessOnlyChangesAreWanted(t *testing.T) {
 	c := cluster.Shared(t)
 	ns := namespace(t, c)
 	for _, name := range []string{"c", "a", "b"} {
@@ -98,8 +100,8 @@ func TestWhatExistsIsShownFirstUnlessOnlyChangesAreWanted(t *testing.T) {
 	}
 	s := opened(t, request{config: c.RESTConfig(), typeName: "pods", namespace: ns})
 	only := opened(t, request{config: c.RESTConfig(), typeName: "pods", namespace: ns, onlyChanges: true})
-	s.tells("cache synced: 3 pods in namespace " + ns + "; watching for changes")
-	only.tells("cache synced: 3 pods")
+	s.reports("cache synced: 3 pods in namespace " + ns + "; watching for changes")
+	only.reports("cache synced: 3 pods")
 
 	create(t, c, newPod(ns, "0"))
 
@@ -107,12 +109,12 @@ func TestWhatExistsIsShownFirstUnlessOnlyChangesAreWanted(t *testing.T) {
 	only.shows("ADDED " + ns + "/0")
 }
 
-func TestADisconnectTellsWhatHasChangedAndNothingElse(t *testing.T) {
+func TestAfterADisconnectOnlyChangesAreShown(t *testing.T) {
 	t.Parallel()
 	for name, interlude := range map[string]func(*testing.T, *cluster.Cluster){
-		"the watch goes on where it was": func(*testing.T, *cluster.Cluster) {},
-		// Which has the server forget what happened: the watch has to list again.
-		"the API server starts anew": func(t *testing.T, c *cluster.Cluster) {
+		"the watch is resumed": func(*testing.T, *cluster.Cluster) {},
+		// A restarted server has lost its watch cache: the informer must list again.
+		"the API server restarts": func(t *testing.T, c *cluster.Cluster) {
 			if err := c.Restart(t.Context(), localcluster.APIServer); err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +124,7 @@ func TestADisconnectTellsWhatHasChangedAndNothingElse(t *testing.T) {
 			t.Parallel()
 			c := cluster.Start(t)
 			createAccount(t, c, "default")
-			config, cable := connect(t, c.RESTConfig())
+			config, proxy := throughProxy(t, c.RESTConfig())
 			pods := map[string]*corev1.Pod{}
 			for _, name := range []string{"changed", "deleted", "recreated", "same"} {
 				pods[name] = newPod("default", name)
@@ -130,20 +132,20 @@ func TestADisconnectTellsWhatHasChangedAndNothingElse(t *testing.T) {
 			}
 			s := opened(t, request{config: config, typeName: "pods", namespace: "default", onlyChanges: true})
 
-			cable.cut()
-			s.tells("connection lost")
+			proxy.stop()
+			s.reports("connection lost")
 			remove(t, c, pods["deleted"])
 			remove(t, c, pods["recreated"])
 			create(t, c, newPod("default", "recreated"))
 			patch(t, c, pods["changed"], `{"metadata":{"labels":{"tier":"web"}}}`)
 			create(t, c, newPod("default", "new"))
 			interlude(t, c)
-			cable.mend()
-			s.tells("connected again")
+			proxy.start()
+			s.reports("connected again")
 			create(t, c, newPod("default", "last"))
 
 			NewWithT(t).Eventually(s.lines).Should(ContainElement("ADDED default/last"))
-			// A list that tells of it may tell of others after it.
+			// If the last one is found by a list, others may follow it.
 			NewWithT(t).Eventually(s.lines).Should(ConsistOf(
 				"MODIFIED default/changed: label tier <none> -> web",
 				"DELETED default/deleted",
@@ -156,29 +158,29 @@ func TestADisconnectTellsWhatHasChangedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheContextIsNoFailure(t *testing.T) {
+func TestTheEndOfTheContextIsNoError(t *testing.T) {
 	c := cluster.Shared(t)
 	s := opened(t, request{config: c.RESTConfig(), typeName: "pods"})
 	if err := s.close(); err != nil {
 		t.Error(err)
 	}
-	config, cable := connect(t, c.RESTConfig())
+	config, proxy := throughProxy(t, c.RESTConfig())
 	lost := opened(t, request{config: config, typeName: "pods"})
-	cable.cut()
-	lost.tells("connection lost")
+	proxy.stop()
+	lost.reports("connection lost")
 	if err := lost.close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// errFull is the failure of what can not be written to.
+// errFull is the error of the writer full.
 var errFull = errors.New("disk full")
 
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-func TestWhatCanNotBePrintedEndsTheWatch(t *testing.T) {
+func TestAWriteErrorEndsTheWatch(t *testing.T) {
 	c := cluster.Shared(t)
 	s := open(t, request{config: c.RESTConfig(), typeName: "namespaces", printer: func(io.Writer) watch.Printer {
 		return watch.TextPrinter{Out: full{}}
@@ -196,7 +198,8 @@ func namespace(t *testing.T, c *cluster.Cluster) string {
 	return name
 }
 
-// createAccount creates what pods run as. In a whole cluster, a controller does.
+// createAccount creates the service account of pods. There is no controller manager that
+// would do it.
 func createAccount(t *testing.T, c *cluster.Cluster, namespace string) {
 	t.Helper()
 	create(t, c, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}})
@@ -234,4 +237,100 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestValuesOfSecretsAreNeverPrinted(t *testing.T) {
+	const one, two, annotation = "hunter2-one", "hunter2-two", "hunter2-annotation"
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	var sessions []*session
+	for _, printer := range []func(io.Writer) watch.Printer{
+		func(out io.Writer) watch.Printer { return watch.TextPrinter{Out: out} },
+		func(out io.Writer) watch.Printer { return watch.TextPrinter{Out: out, Diff: true} },
+		func(out io.Writer) watch.Printer { return watch.JSONPrinter{Out: out} },
+		func(out io.Writer) watch.Printer { return watch.JSONPrinter{Out: out, Diff: true} },
+	} {
+		sessions = append(sessions, opened(t, request{config: c.RESTConfig(), typeName: "secrets", namespace: ns, printer: printer}))
+	}
+
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db", Annotations: map[string]string{
+			corev1.LastAppliedConfigAnnotation: `{"data":{"password":"` + one + `"}}`, "note": annotation,
+		}},
+		Data: map[string][]byte{"password": []byte(one), "former": []byte(one)},
+	}
+	create(t, c, secret)
+	patch(t, c, secret, `{"stringData":{"password":"`+two+`","new":"`+two+`"},"data":{"former":null},"metadata":{"annotations":{"note":"`+annotation+`2"}}}`)
+	remove(t, c, secret)
+
+	sessions[0].shows(
+		"ADDED "+ns+"/db",
+		"MODIFIED "+ns+"/db: annotation note changed, data key former removed, data key new added, data key password changed",
+		"DELETED "+ns+"/db",
+	)
+	for _, s := range sessions {
+		NewWithT(t).Eventually(s.out.String).Should(ContainSubstring("DELETED"))
+		NewWithT(t).Expect(s.out.String()).To(ContainSubstring("data key password"))
+		for _, value := range []string{one, two, annotation} {
+			for _, form := range []string{value, base64.StdEncoding.EncodeToString([]byte(value))} {
+				if text := s.out.String() + s.status.String(); strings.Contains(text, form) {
+					t.Errorf("%q is printed:\n%s", form, text)
+				}
+			}
+		}
+	}
+}
+
+func TestBookkeepingIsNeverPrinted(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	s := opened(t, request{config: c.RESTConfig(), typeName: "cm", namespace: ns, printer: func(out io.Writer) watch.Printer {
+		return watch.JSONPrinter{Out: out, Diff: true}
+	}})
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "a", Annotations: map[string]string{
+		corev1.LastAppliedConfigAnnotation: `{"data":"lately"}`,
+	}}}
+	create(t, c, settings)
+	patch(t, c, settings, `{"data":{"k":"v"},"metadata":{"annotations":{"`+corev1.LastAppliedConfigAnnotation+`":"lately"}}}`)
+	remove(t, c, settings)
+
+	NewWithT(t).Eventually(s.out.String).Should(ContainSubstring("DELETED"))
+	for _, text := range []string{"managedFields", "lately", corev1.LastAppliedConfigAnnotation} {
+		if strings.Contains(s.out.String(), text) {
+			t.Errorf("%q is printed:\n%s", text, &s.out)
+		}
+	}
+}
+
+func TestMissingPermissionsAreNamed(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := namespace(t, c)
+	for name, verbs := range map[string][]string{
+		"none":           {"get"},
+		"list alone":     {"list"},
+		"in a namespace": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			user := c.User(t, ns, cluster.Rule("", "pods", append(verbs, "get")...))
+			place := ns
+			if verbs == nil {
+				user, place = c.User(t, ns, cluster.Rule("", "pods", "list", "watch")), ""
+			}
+			err := open(t, request{config: user, typeName: "pods", namespace: place}).fails()
+			for _, want := range []string{"you may not watch pods in", `"list" and "watch" on "pods"`, `cannot watch resource "pods"`} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestListAndWatchPermissionsAreEnough(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := namespace(t, c)
+	user := c.User(t, ns, cluster.Rule("", "pods", "list", "watch"))
+	s := opened(t, request{config: user, typeName: "pods", namespace: ns})
+	create(t, c, newPod(ns, "a"))
+	s.shows("ADDED " + ns + "/a")
 }

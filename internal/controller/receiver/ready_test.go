@@ -101,7 +101,7 @@ func TestAProblemOfAReceiverIsReportedUntilItIsCorrected(t *testing.T) {
 		"headers that cannot be": {
 			prepare: func(s *scene) { s.secret("Host", "hunter2") },
 			spec:    "webhook: {url: https://a.example, headersSecretRef: {name: hook}}",
-			reason:  v1alpha1.ReasonInvalidSecret, message: "the header Host cannot be set",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "the header Host cannot be set: remove it from the Secret",
 			heal: func(s *scene) { s.secret("Authorization", "hunter2") },
 		},
 		"authorities that are none": {
@@ -119,19 +119,19 @@ func TestAProblemOfAReceiverIsReportedUntilItIsCorrected(t *testing.T) {
 		"a token that is none": {
 			prepare: func(s *scene) { s.secret("token", "hunter2") },
 			spec:    "telegram: {chatID: '1', tokenSecretRef: {name: hook, key: token}}",
-			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not a bot's token",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: the value is not a bot token: use the one",
 			heal: func(s *scene) { s.secret("token", "1:hunter2") },
 		},
 		"a bot's token that is none": {
 			prepare: func(s *scene) { s.secret("token", "hunter2") },
 			spec:    "slack: {channel: C0123, tokenSecretRef: {name: hook, key: token}}",
-			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not a bot's token",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: the value is not a bot token: use the one",
 			heal: func(s *scene) { s.secret("token", "xoxb-hunter2") },
 		},
 		"an integration key that is none": {
 			prepare: func(s *scene) { s.secret("key", "hunter2") },
 			spec:    "pagerDuty: {routingKeySecretRef: {name: hook, key: key}}",
-			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: this is not an integration key",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "/hook: the value is not an integration key: use the one",
 			heal: func(s *scene) { s.secret("key", strings.Repeat("a", 32)) },
 		},
 		"a password without a user": {

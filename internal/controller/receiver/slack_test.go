@@ -36,7 +36,7 @@ func TestABotThatMayNotPostIsReportedAndRecovers(t *testing.T) {
 	}{
 		"the channel is archived": {
 			func(w *slackserver.Workspace) { w.Archive(slackserver.Channel, true) },
-			"the channel is archived; unarchive it and annotate the receiver, or set another in spec.slack.channel",
+			"the channel is archived: unarchive it and annotate the receiver, or set another in spec.slack.channel",
 			func(s *scene, w *slackserver.Workspace, r *v1alpha1.ClusterAlarmReceiver) {
 				w.Archive(slackserver.Channel, false)
 				annotate(s, r)
@@ -44,7 +44,7 @@ func TestABotThatMayNotPostIsReportedAndRecovers(t *testing.T) {
 		},
 		"the bot is not in the channel": {
 			func(w *slackserver.Workspace) { w.Kick(slackserver.Channel) },
-			"the bot is not in the channel; invite it there, and annotate the receiver",
+			"the bot is not in the channel: invite it and annotate the receiver",
 			func(s *scene, w *slackserver.Workspace, r *v1alpha1.ClusterAlarmReceiver) {
 				w.Invite(slackserver.Channel)
 				annotate(s, r)
@@ -52,7 +52,7 @@ func TestABotThatMayNotPostIsReportedAndRecovers(t *testing.T) {
 		},
 		"the token is revoked": {
 			func(w *slackserver.Workspace) { w.Revoke(slackserver.Token) },
-			"the bot's token is not valid any more; put a new one into the Secret",
+			"the bot's token is no longer valid: put a new one into the Secret",
 			func(s *scene, w *slackserver.Workspace, _ *v1alpha1.ClusterAlarmReceiver) {
 				w.AddBot("xoxb-new-secret")
 				s.secret("token", "xoxb-new-secret")

@@ -1,19 +1,24 @@
-// Package cluster gives tests a real API server with everything of ours installed
-// in it, and callers of every degree of power: an administrator, users with few
-// rights, the operator as its own service account.
+// Package cluster starts a real API server for tests, with CRDs, roles and policies
+// installed. Tests can use it as an administrator, as a user with few permissions, or as
+// the operator's service account.
 //
-// Only etcd and the API server run unless a test asks for more: nothing then
-// schedules pods or completes the removal of namespaces.
+// By default only etcd and the API server run. Nothing schedules pods then, and
+// namespaces are never completely deleted.
 package cluster
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -27,39 +32,40 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// Cluster is a cluster with our kinds, roles and policies in it.
+// Cluster is a cluster with the project's CRDs, roles and policies.
 type Cluster struct {
 	*localcluster.Cluster
-	// Client has every right.
+	// Client has all permissions.
 	Client client.WithWatch
 
 	pods pods
 }
 
-// Option changes what is started.
+// Option changes the configuration of a cluster.
 type Option func(*localcluster.Config)
 
-// Whole also starts what makes Deployments run, on so many simulated nodes.
+// Whole also starts the controller manager, the scheduler and simulated nodes, so that
+// Deployments run.
 func Whole(nodes int) Option {
 	return func(c *localcluster.Config) { c.Components, c.Nodes = localcluster.Everything(), nodes }
 }
 
-// In keeps the cluster in a directory of the test's own.
+// In stores the cluster in this directory.
 func In(dir string) Option { return func(c *localcluster.Config) { c.Dir = dir } }
 
-// Start starts a cluster for the length of a test.
+// Start starts a cluster that is stopped when the test ends.
 func Start(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
-	return lasting(t, start, opts)
+	return startForTest(t, start, opts)
 }
 
-// StartBare is Start for a cluster with nothing of ours in it.
+// StartBare is Start without CRDs, roles and policies.
 func StartBare(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
-	return lasting(t, startBare, opts)
+	return startForTest(t, startBare, opts)
 }
 
-func lasting(t testing.TB, start func(context.Context, ...Option) (*Cluster, error), opts []Option) *Cluster {
+func startForTest(t testing.TB, start func(context.Context, ...Option) (*Cluster, error), opts []Option) *Cluster {
 	t.Helper()
 	skipIfShort(t)
 	c, err := start(t.Context(), append([]Option{In(t.TempDir())}, opts...)...)
@@ -74,7 +80,7 @@ func lasting(t testing.TB, start func(context.Context, ...Option) (*Cluster, err
 	return c
 }
 
-// skipIfShort leaves out tests that need a control plane: see make test-unit.
+// skipIfShort skips tests that need a control plane: see make test-unit.
 func skipIfShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -111,12 +117,12 @@ func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop ends the cluster, and keeps what the operator has asked of it.
+// Stop stops the cluster and saves the requests of the operator.
 func (c *Cluster) Stop(ctx context.Context) error {
-	return errors.Join(c.Cluster.Stop(ctx), audit.Remember(c.AuditLog()))
+	return errors.Join(c.Cluster.Stop(ctx), audit.Save(c.AuditLog()))
 }
 
-// ClientFor returns a client that knows our kinds and Kubernetes' own.
+// ClientFor returns a client for Kubernetes' kinds and the project's kinds.
 func ClientFor(config *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
@@ -126,9 +132,99 @@ func ClientFor(config *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// silence keeps the libraries' logs out of the tests' output. It does so once: what a
-// former cluster's operator runs may still log.
+// silence discards the logs of libraries. It does so only once, because the operator of an
+// earlier cluster may still log.
 var silence = sync.OnceFunc(func() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 })
+
+// Defaults of Eventually. The machine may be busy.
+const (
+	eventually = time.Minute
+	polling    = 25 * time.Millisecond
+)
+
+// shared contains the cluster and the operator that the tests of a package share.
+var shared struct {
+	dir     string
+	opts    []Option
+	cluster func() (*Cluster, error)
+	// operator starts with the first test that needs it.
+	operator func() (*Operator, error)
+	stops    []func() error
+}
+
+// Main runs the tests of a package. They may use Shared. Call it in TestMain:
+//
+//	func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+func Main(m *testing.M, opts ...Option) int {
+	gomega.SetDefaultEventuallyTimeout(eventually)
+	gomega.SetDefaultEventuallyPollingInterval(polling)
+	dir, err := os.MkdirTemp("", "bongsu-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	shared.dir, shared.opts = dir, append([]Option{In(filepath.Join(dir, "cluster"))}, opts...)
+	shared.cluster, shared.operator = sync.OnceValues(startCluster), sync.OnceValues(startOperator)
+	defer func() {
+		for _, stop := range slices.Backward(shared.stops) {
+			_ = stop()
+		}
+	}()
+	return m.Run()
+}
+
+func startCluster() (*Cluster, error) {
+	c, err := start(context.Background(), shared.opts...)
+	if err == nil {
+		shared.stops = append(shared.stops, func() error { return c.Stop(context.Background()) })
+	}
+	return c, err
+}
+
+func startOperator() (*Operator, error) {
+	c, err := shared.cluster()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(shared.dir, "data")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	o, err := c.startOperator(dir, account, nil)
+	if err == nil {
+		shared.stops = append(shared.stops, o.Stop)
+	}
+	return o, err
+}
+
+// Shared returns the cluster that all tests of the package share. It starts with the first
+// of them. Each test works in its own Namespace.
+func Shared(t testing.TB) *Cluster {
+	t.Helper()
+	skipIfShort(t)
+	if shared.cluster == nil {
+		t.Fatal("the package's TestMain does not call cluster.Main")
+	}
+	c, err := shared.cluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// SharedOperator returns the shared cluster and the operator that runs in it with default
+// options.
+func SharedOperator(t testing.TB) (*Cluster, *Operator) {
+	t.Helper()
+	c := Shared(t)
+	o, err := shared.operator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.logIfFailed(t) })
+	return c, o
+}

@@ -4,12 +4,21 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// pods are the servers that play those in pods: nothing listens at the address of a
+// pods contains the servers that stand in for pods. Nothing listens at the address of a
 // simulated pod.
 type pods struct {
 	mu      sync.Mutex
@@ -17,9 +26,8 @@ type pods struct {
 	last    int
 }
 
-// ServePod has a server play what listens in a pod, on whichever port, and returns an
-// IP address that the pod should be given. The operators of the cluster are its
-// clients.
+// ServePod forwards the operator's connections to a pod to a server, for all ports. It
+// returns the IP address to set in the pod's status.
 func (c *Cluster) ServePod(t testing.TB, server string) (ip string) {
 	t.Helper()
 	c.pods.mu.Lock()
@@ -28,12 +36,12 @@ func (c *Cluster) ServePod(t testing.TB, server string) (ip string) {
 		c.pods.servers = map[string]string{}
 	}
 	c.pods.last++
-	ip = fmt.Sprintf("192.0.2.%d", c.pods.last) // TEST-NET-1: nobody else's
+	ip = fmt.Sprintf("192.0.2.%d", c.pods.last) // TEST-NET-1: not used by real hosts
 	c.pods.servers[ip] = server
 	return ip
 }
 
-// dialPod connects to what plays a pod; others refuse the connection.
+// dialPod connects to the server of a pod. Other addresses refuse the connection.
 func (c *Cluster) dialPod(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -46,4 +54,60 @@ func (c *Cluster) dialPod(ctx context.Context, network, address string) (net.Con
 		return nil, syscall.ECONNREFUSED
 	}
 	return new(net.Dialer).DialContext(ctx, network, server)
+}
+
+// execNode is the node of the pods that ExecPod creates.
+const execNode = "node-0"
+
+// Exec runs the commands of pods on this machine, as the user of the test. path lists the
+// directories with the programs; os.Getenv("PATH") allows all. Exec starts KWOK and a
+// node, unless another option does.
+//
+// KWOK reports only exit code 0. For others, it reports that the command could not run.
+// It identifies pods by name only. The command continues when its pod is deleted or its
+// client disconnects. Real nodes also do the latter.
+func Exec(path string) Option {
+	return func(c *localcluster.Config) {
+		c.ExecPath, c.Nodes = path, max(c.Nodes, 1)
+		if !slices.Contains(c.Components, localcluster.Kwok) {
+			c.Components = append(c.Components, localcluster.Kwok)
+		}
+	}
+}
+
+// ExecPod creates a pod in whose containers commands can run. The cluster needs the option
+// Exec. The pod is on a node without being scheduled.
+func (c *Cluster) ExecPod(t testing.TB, namespace, name string, containers ...string) *corev1.Pod {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
+	if err := c.Client.Create(t.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	if err := c.awaitNode(t.Context(), execNode); err != nil {
+		t.Fatalf("node %s is not ready to run commands: %v", execNode, err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: execNode, TerminationGracePeriodSeconds: new(int64(0)),
+			// A node has a taint until the controller manager removes it.
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		},
+	}
+	for _, container := range containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: container, Image: "example.com/app:1"})
+	}
+	if err := c.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// awaitNode waits until the API server can reach a node.
+func (c *Cluster) awaitNode(ctx context.Context, name string) error {
+	return wait.PollUntilContextTimeout(ctx, polling, eventually, true, func(ctx context.Context) (bool, error) {
+		var node corev1.Node
+		err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &node)
+		return err == nil && node.Status.DaemonEndpoints.KubeletEndpoint.Port != 0, client.IgnoreNotFound(err)
+	})
 }

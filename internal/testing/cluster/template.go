@@ -19,10 +19,10 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// template returns the directory of a stopped cluster in which our manifests are
-// installed. Tests start from a copy of it: to install them takes more CPU time than
-// all else in a start. It is made once for the manifests and the control plane of the
-// moment, next to the control plane's binaries, whichever process needs it first.
+// template returns the directory of a stopped cluster with the manifests installed. Tests
+// start from a copy of it, because installing takes most of the CPU time of a start. The
+// first process that needs it creates it, beside the binaries of the control plane. A
+// change of the manifests or of the control plane creates another one.
 func template(ctx context.Context, assets string) (string, error) {
 	name, err := templateName(assets)
 	if err != nil {
@@ -57,8 +57,8 @@ func template(ctx context.Context, assets string) (string, error) {
 	return dir, os.Rename(partial, dir)
 }
 
-// keptTemplates is how many earlier templates stay, because tests may be copying them:
-// each change of a manifest makes another one, of 64 MB.
+// keptTemplates is the number of earlier templates that are kept, because tests may be
+// copying them. A template has 64 MB.
 const keptTemplates = 4
 
 func removeOldTemplates(root string) error {
@@ -82,7 +82,7 @@ func removeOldTemplates(root string) error {
 	return nil
 }
 
-// templateName depends on everything that a template is made of.
+// templateName depends on the manifests and on the API server's binary.
 func templateName(assets string) (string, error) {
 	objects, err := config.Objects(feature.All())
 	if err != nil {

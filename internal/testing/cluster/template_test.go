@@ -10,7 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// Nothing here waits: a test can use a cluster as soon as it has started.
+// The test does not wait: a cluster can be used as soon as Start returns.
 func TestManifestsAreInEffectWhenAClusterHasStarted(t *testing.T) {
 	g := NewWithT(t)
 	c := cluster.Start(t)

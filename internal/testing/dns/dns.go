@@ -1,5 +1,5 @@
-// Package dns is a name server for tests: it answers on the loopback interface for
-// the names that it is given, and with "no such name" for all others.
+// Package dns is a name server for tests on the loopback interface. It knows the given
+// names only, and answers NXDOMAIN for all others.
 package dns
 
 import (
@@ -12,7 +12,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// NewResolver returns a resolver that knows these hosts, for the time of the test.
+// NewResolver returns a resolver that uses a name server with these hosts, by name. The
+// server stops with the test.
 func NewResolver(t testing.TB, hosts map[string]string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -62,7 +63,7 @@ func reply(query dnsmessage.Message, hosts map[string]string) ([]byte, error) {
 	return message.Pack()
 }
 
-// resource is nil if the address is not of the type that was asked for.
+// resource returns nil if the address does not have the requested type.
 func resource(asked dnsmessage.Type, addr netip.Addr) dnsmessage.ResourceBody {
 	switch {
 	case asked == dnsmessage.TypeA && addr.Is4():

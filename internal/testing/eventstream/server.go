@@ -1,36 +1,40 @@
-// Package eventstream is an in-process stand-in for the part of the API server
-// that serves Events: it speaks the protobuf of lists and watches, and does
-// besides what a test tells it to, however odd. It keeps no state and knows no
-// semantics; where these matter, use a real API server.
+// Package eventstream is an in-process server for the part of the API that serves Events.
+// It speaks the protobuf of lists and watches, and misbehaves as a test demands. It keeps
+// no state and knows no semantics: where these matter, use a real API server.
 package eventstream
 
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
-// Lister answers a list. A nil list leaves the error, which becomes a Status.
+// Lister answers a list. If the list is nil, the error is sent as a Status.
 type Lister func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError)
 
 // Watcher answers a watch; the stream ends when it returns.
 type Watcher func(query url.Values, s *Stream)
 
-// New starts a server on a free port of the loopback interface and returns the
-// configuration of a client. The server ends with the test.
+// New starts a server on the loopback interface and returns the configuration of a client.
+// The server stops with the test.
 func New(tb testing.TB, list Lister, watch Watcher) *rest.Config {
 	tb.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +56,7 @@ func New(tb testing.TB, list Lister, watch Watcher) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// Empty is a Lister of a server at version that holds no Events.
+// Empty returns a Lister without Events at this resourceVersion.
 func Empty(version string) Lister {
 	return func(url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
 		return &eventsv1.EventList{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
@@ -65,25 +69,25 @@ type Stream struct {
 	request *http.Request
 }
 
-// Send sends an entry at once.
+// Send sends an entry of the watch and flushes it.
 func (s *Stream) Send(kind watch.EventType, object runtime.Object) {
 	s.Write(Frame(kind, object))
 }
 
-// Write sends bytes, which need be nothing that a watch may hold.
+// Write sends bytes, which need not be a valid entry.
 func (s *Stream) Write(raw []byte) {
 	s.writer.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
-	// A failure means that the client has gone; Wait tells.
+	// An error means that the client has disconnected; Wait then returns.
 	_, _ = s.writer.Write(raw)
 	s.writer.(http.Flusher).Flush()
 }
 
-// Fail answers with an error instead of a stream.
+// Fail sends an error instead of a stream.
 func (s *Stream) Fail(err *apierrors.StatusError) {
 	reply(s.writer, int(err.ErrStatus.Code), &err.ErrStatus)
 }
 
-// Header is the header of the answer, up to the first byte.
+// Header returns the response header. It can be changed before the first write.
 func (s *Stream) Header() http.Header {
 	return s.writer.Header()
 }
@@ -93,7 +97,7 @@ func (s *Stream) Abort() {
 	panic(http.ErrAbortHandler)
 }
 
-// Wait holds the stream open until the client leaves.
+// Wait keeps the stream open until the client disconnects.
 func (s *Stream) Wait() {
 	s.Write(nil)
 	<-s.request.Context().Done()
@@ -102,7 +106,7 @@ func (s *Stream) Wait() {
 func reply(w http.ResponseWriter, code int, object runtime.Object) {
 	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 	w.WriteHeader(code)
-	// A failure means that the client has gone.
+	// An error means that the client has disconnected.
 	_, _ = w.Write(encode(object))
 }
 
@@ -111,7 +115,7 @@ func Frame(kind watch.EventType, object runtime.Object) []byte {
 	entry := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(object)}}
 	body, err := entry.Marshal()
 	if err != nil {
-		panic(err) // only if there is a mistake in the test
+		panic(err) // a mistake in the test
 	}
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
@@ -124,7 +128,67 @@ func encode(object runtime.Object) []byte {
 	var out bytes.Buffer
 	codec := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), version)
 	if err := codec.Encode(object, &out); err != nil {
-		panic(err) // only if there is a mistake in the test
+		panic(err) // a mistake in the test
+	}
+	return out.Bytes()
+}
+
+// Epoch is the time of Event(0).
+var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// First is the resourceVersion of Event(0).
+const First = 1000
+
+// fields are the managedFields that the API server stores for an Event of a kubelet.
+const fields = `{"f:count":{},"f:firstTimestamp":{},"f:involvedObject":{},"f:lastTimestamp":{},"f:message":{},"f:reason":{},"f:reportingComponent":{},"f:reportingInstance":{},"f:source":{"f:component":{},"f:host":{}},"f:type":{}}`
+
+var reasons = [...]string{"Scheduled", "Pulled", "Created", "Started", "Killing", "BackOff", "Unhealthy", "FailedMount"}
+
+// Event returns the n-th of a series of Events as kubelets send them, each for another
+// pod. Its resourceVersion is First+n.
+func Event(n int) *eventsv1.Event {
+	at := metav1.NewTime(Epoch.Add(time.Duration(n) * 10 * time.Millisecond).Truncate(time.Second))
+	pod := fmt.Sprintf("web-%05d-7d4b9c6f5d-x2x8q", n)
+	namespace := "team-" + strconv.Itoa(n%100)
+	host := "node-" + strconv.Itoa(n%50)
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         namespace,
+			Name:              fmt.Sprintf("%s.%016x", pod, n),
+			UID:               UID(n),
+			ResourceVersion:   strconv.Itoa(First + n),
+			CreationTimestamp: at,
+			ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
+				Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
+			}},
+		},
+		Type:                corev1.EventTypeNormal,
+		Reason:              reasons[n%len(reasons)],
+		Note:                fmt.Sprintf("Back-off restarting failed container web in pod %s_%s(%s)", pod, namespace, UID(n)),
+		ReportingController: "kubelet",
+		ReportingInstance:   host,
+		Regarding: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: pod, UID: UID(n + 1<<20),
+			ResourceVersion: strconv.Itoa(First + n - 1), FieldPath: "spec.containers{web}",
+		},
+		DeprecatedSource:         corev1.EventSource{Component: "kubelet", Host: host},
+		DeprecatedFirstTimestamp: at,
+		DeprecatedLastTimestamp:  at,
+		DeprecatedCount:          1,
+	}
+}
+
+// UID returns the n-th UID.
+func UID(n int) types.UID {
+	return types.UID(fmt.Sprintf("%08x-5bd1-4e3a-9c64-0123456789ab", n))
+}
+
+// Added encodes a watch that adds the first n Events.
+func Added(n int) []byte {
+	var out bytes.Buffer
+	for i := range n {
+		out.Write(Frame(watch.Added, Event(i)))
 	}
 	return out.Bytes()
 }

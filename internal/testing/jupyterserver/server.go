@@ -1,6 +1,6 @@
-// Package jupyterserver plays a Jupyter server, as far as it tells whether it is
-// used: /api/status, /api/kernels and /api/terminals, as jupyter_server 2 answers
-// them. It takes questions themselves for use where the real one does.
+// Package jupyterserver is a Jupyter server for tests. It serves /api/status, /api/kernels
+// and /api/terminals, as jupyter_server 2 does. Like the real server, it counts some
+// requests as activity.
 package jupyterserver
 
 import (
@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// Kernel is a kernel.
+// Kernel is a running kernel.
 type Kernel struct {
 	State        string
 	LastActivity time.Time
 }
 
-// State is what the server tells of.
+// State is the activity that the server reports.
 type State struct {
 	LastActivity time.Time
 	Kernels      []Kernel
-	// Terminals are the last activities of terminals.
+	// Terminals contains the time of the last activity of each terminal.
 	Terminals []time.Time
-	// NoTerminals: they are switched off.
+	// NoTerminals disables terminals.
 	NoTerminals bool
 }
 
@@ -39,7 +39,7 @@ type Server struct {
 	questions int
 }
 
-// New starts a server that demands a token. It ends with the test.
+// New starts a server that requires a token. It stops with the test.
 func New(tb testing.TB, token string) *Server {
 	tb.Helper()
 	s := &Server{token: token}
@@ -48,24 +48,24 @@ func New(tb testing.TB, token string) *Server {
 	return s
 }
 
-// Address is the server's address and port.
+// Address returns the server's address and port.
 func (s *Server) Address() string { return s.server.Listener.Addr().String() }
 
-// Set sets what the server tells of.
+// Set changes the activity that the server reports.
 func (s *Server) Set(state State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state = state
 }
 
-// Misbehave has a handler answer instead; nil ends that.
+// Misbehave answers all requests with a handler until it is called with nil.
 func (s *Server) Misbehave(h http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.misbehave = h
 }
 
-// Questions is how many requests were made.
+// Questions returns the number of requests so far.
 func (s *Server) Questions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Answer(w, r)
 }
 
-// Answer answers a request as a server should.
+// Answer answers a request as a real server does.
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// track takes a request for use of the server, as the real one does unless it is
-// asked not to.
+// track counts a request as activity, unless the request opts out. The real server does
+// the same.
 func (s *Server) track(r *http.Request, tracked bool) {
 	if tracked && !r.URL.Query().Has("no_track_activity") {
 		s.state.LastActivity = time.Now()
@@ -138,11 +138,11 @@ func (s *Server) terminals() []map[string]any {
 	return models
 }
 
-// stamp writes a time as Python does.
+// stamp formats a time like Python.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
 func reply(w http.ResponseWriter, code int, model any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(model) // the client may be gone
+	_ = json.NewEncoder(w).Encode(model) // the client may have disconnected
 }

@@ -1,9 +1,9 @@
-// Package kubelet does to pods what only a kubelet can, in its own words: it writes
-// their status and tells of it in Events. A pod must be annotated with
-// bongsu.io/simulate: none, or the simulated kubelet does so too.
+// Package kubelet acts like a kubelet on the pods of a simulated cluster: it writes their
+// status and creates Events. A pod needs the annotation bongsu.io/simulate: none.
+// Otherwise the simulated kubelet changes it as well.
 //
-// Reasons, messages and shapes are those of k8s.io/kubernetes/pkg/kubelet (events,
-// kuberuntime, images, container/sync_result.go).
+// Reasons and messages are those of k8s.io/kubernetes/pkg/kubelet (events, kuberuntime,
+// images, container/sync_result.go).
 package kubelet
 
 import (
@@ -23,10 +23,10 @@ type Kubelet struct {
 	Client client.Client
 }
 
-// patience is how long a pod is waited for: the machine may be busy.
+// patience is the time limit for a pod to appear. The machine may be busy.
 const patience = 2 * time.Minute
 
-// Await returns the pod when it has a node.
+// Await waits until the pod is scheduled and returns it.
 func (k Kubelet) Await(t testing.TB, namespace, name string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -40,7 +40,7 @@ func (k Kubelet) Await(t testing.TB, namespace, name string) *corev1.Pod {
 	return pod
 }
 
-// Waiting writes that all containers wait.
+// Waiting sets the state of all containers to waiting.
 func (k Kubelet) Waiting(t testing.TB, pod *corev1.Pod, reason, message string) {
 	t.Helper()
 	k.setContainers(t, pod, corev1.PodPending, func(status *corev1.ContainerStatus) {
@@ -48,7 +48,7 @@ func (k Kubelet) Waiting(t testing.TB, pod *corev1.Pod, reason, message string) 
 	})
 }
 
-// Running writes that all containers run, and whether they are ready.
+// Running sets the state of all containers to running, ready or not.
 func (k Kubelet) Running(t testing.TB, pod *corev1.Pod, ready bool) {
 	t.Helper()
 	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
@@ -59,7 +59,7 @@ func (k Kubelet) Running(t testing.TB, pod *corev1.Pod, ready bool) {
 	})
 }
 
-// Restarted writes that the containers ended and run again, and are ready.
+// Restarted sets the state of all containers to running and ready after a termination.
 func (k Kubelet) Restarted(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
 	t.Helper()
 	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
@@ -69,7 +69,7 @@ func (k Kubelet) Restarted(t testing.TB, pod *corev1.Pod, reason string, exitCod
 	})
 }
 
-// Crashed writes that the containers ended and wait to be started again.
+// Crashed sets the state of all containers to CrashLoopBackOff after a termination.
 func (k Kubelet) Crashed(t testing.TB, pod *corev1.Pod, reason string, exitCode int32) {
 	t.Helper()
 	k.setContainers(t, pod, corev1.PodRunning, func(status *corev1.ContainerStatus) {
@@ -84,8 +84,8 @@ func (k Kubelet) Crashed(t testing.TB, pod *corev1.Pod, reason string, exitCode 
 		fmt.Sprintf("Back-off restarting failed container notebook in pod %s_%s(%s)", pod.Name, pod.Namespace, pod.UID))
 }
 
-// end writes that a container ended, each time a second later, however quick the
-// test is: the API server keeps no fractions.
+// end records a termination of a container. Each is a second later than the one before,
+// because the API server stores no fractions of seconds.
 func end(status *corev1.ContainerStatus, reason string, exitCode int32) {
 	status.RestartCount++
 	at := metav1.NewTime(time.Now().Add(-time.Minute + time.Duration(status.RestartCount)*time.Second))
@@ -94,8 +94,8 @@ func end(status *corev1.ContainerStatus, reason string, exitCode int32) {
 	}}
 }
 
-// setContainers changes the status of all containers, and writes the conditions that
-// follow from it.
+// setContainers changes the status of all containers and updates the conditions of the
+// pod.
 func (k Kubelet) setContainers(t testing.TB, pod *corev1.Pod, phase corev1.PodPhase, change func(*corev1.ContainerStatus)) {
 	t.Helper()
 	if err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -145,8 +145,8 @@ func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.C
 	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
-// Event creates a Warning, as a kubelet's recorder does: through core/v1, with counts
-// and times of that version.
+// Event creates a Warning as a kubelet's recorder does: through core/v1, with its count and
+// timestamps.
 func (k Kubelet) Event(t testing.TB, pod *corev1.Pod, reason, fieldPath, message string) {
 	t.Helper()
 	now := metav1.Now()

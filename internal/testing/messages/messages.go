@@ -1,5 +1,4 @@
-// Package messages has a message of every kind, for the golden files of what renders
-// them.
+// Package messages provides sample messages, and checks how notifiers render them.
 package messages
 
 import (
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,12 +19,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
-// Noon is when the messages were last seen.
+// Noon is the last occurrence of the messages.
 var Noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// New is a Warning's message.
+// New returns the message of a Warning.
 func New(title, text string) message.Message {
 	return message.Message{
 		Version: message.Version, Cluster: "prod", Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
@@ -35,7 +36,8 @@ func New(title, text string) message.Message {
 	}
 }
 
-// Grouped is a message of a group; the one that resolves it tells of a Normal Event.
+// Grouped returns a message of a group. If resolved, it is the message that resolves the
+// group and contains a Normal Event.
 func Grouped(total int64, resolved bool) message.Message {
 	m := New("BackOff: Pod shop/web-0", "Back-off restarting failed container")
 	if resolved {
@@ -49,7 +51,7 @@ func Grouped(total int64, resolved bool) message.Message {
 	return m
 }
 
-// Kinds returns one message of each kind by the name of its golden file.
+// Kinds returns one message of each kind, by the name of its golden file.
 func Kinds() map[string]message.Message {
 	normal := New("NodeReady: Node node-7", "Node node-7 status is now: NodeReady")
 	normal.Alarm = alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
@@ -67,7 +69,7 @@ func Kinds() map[string]message.Message {
 	}
 }
 
-// Long is a message whose every text is unit again and again.
+// Long returns a message whose texts all repeat unit until they exceed every limit.
 func Long(unit string) message.Message {
 	long := strings.Repeat(unit, 20000)
 	m := New(long, long)
@@ -76,7 +78,7 @@ func Long(unit string) message.Message {
 	return m
 }
 
-// Units are what texts are made of that are counted, escaped or cut in different ways.
+// Units returns texts that are counted, escaped or cut in different ways.
 func Units() []string {
 	return []string{"a", "é", "봉", "🔥", "&<>", "*_`[]@everyone ", "word & \n", "👩‍👩‍👧", "\"\\\x00\xff"}
 }
@@ -91,7 +93,7 @@ func Golden(t *testing.T, name string, got []byte) {
 	Compare(t, filepath.Join("testdata", name+".json"), indented.Bytes())
 }
 
-// Compare compares with a golden file; with -update it writes it.
+// Compare compares with a golden file, or writes it with -update.
 func Compare(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {
@@ -109,4 +111,82 @@ func Compare(t *testing.T, file string, got []byte) {
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s differs (run with -update to accept):\n%s", file, diff)
 	}
+}
+
+// Renderer returns the body of a message.
+type Renderer func(t testing.TB, m message.Message) []byte
+
+// Checker returns an error if the receiver would reject the body.
+type Checker func(body []byte) error
+
+// LookAsTheyShould renders a message of each kind, checks it, and compares it with its
+// golden file.
+func LookAsTheyShould(t *testing.T, render Renderer, check Checker) {
+	t.Helper()
+	for name, m := range Kinds() {
+		t.Run(name, func(t *testing.T) {
+			body := render(t, m)
+			if err := check(body); err != nil {
+				t.Error(err)
+			}
+			Golden(t, name, body)
+		})
+	}
+}
+
+// KeepLimits renders messages with very long texts and checks them. The texts consist of
+// Units, and of the given units.
+func KeepLimits(t *testing.T, render Renderer, check Checker, units ...string) {
+	t.Helper()
+	for _, unit := range append(Units(), units...) {
+		if err := check(render(t, Long(unit))); err != nil {
+			t.Errorf("a message that repeats %q: %v", unit, err)
+		}
+	}
+}
+
+// Fuzz renders messages with any text and checks them. Add seeds for title, text and
+// cluster before.
+func Fuzz(f *testing.F, render Renderer, check Checker) {
+	f.Helper()
+	f.Fuzz(func(t *testing.T, title, text, cluster string) {
+		m := New(title, text)
+		m.Cluster = cluster
+		if err := check(render(t, m)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// WithinLimits checks the limits of every message.
+func WithinLimits(t *testing.T, m message.Message) {
+	t.Helper()
+	bounded := map[string]int{m.Title: message.MaxTitleLength, m.Text: message.MaxTextLength, m.Cluster: message.MaxFieldLength}
+	for i := range m.Events {
+		e := &m.Events[i]
+		for _, s := range []string{e.Note, e.Reason, e.Type, e.Regarding.Name, e.Regarding.Kind, e.ReportingController} {
+			bounded[s] = max(bounded[s], message.MaxFieldLength)
+		}
+	}
+	for s, limit := range bounded {
+		if !utf8.ValidString(s) {
+			t.Errorf("text is not valid UTF-8: %q", s)
+		}
+		if n := utf8.RuneCountInString(s); n > limit {
+			t.Errorf("text has %d characters, want at most %d: %q", n, limit, s)
+		}
+		if i := strings.IndexFunc(s, forbidden); i >= 0 {
+			t.Errorf("text contains a control character at %d: %q", i, s)
+		}
+	}
+	if m.Title == "" || strings.Contains(m.Title, "\n") {
+		t.Errorf("title = %q, want one line", m.Title)
+	}
+	if len(m.Events) > message.MaxListedEvents {
+		t.Errorf("message lists %d Events, want at most %d", len(m.Events), message.MaxListedEvents)
+	}
+}
+
+func forbidden(r rune) bool {
+	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }

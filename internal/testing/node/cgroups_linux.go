@@ -14,14 +14,14 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// unified says whether there is one hierarchy of cgroups (version 2), and not one for
-// each controller.
+// unified reports whether the machine has cgroups version 2, with one hierarchy, rather
+// than version 1, with one hierarchy for each controller.
 func unified() bool {
 	_, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers"))
 	return err == nil
 }
 
-// hierarchies returns the root of each.
+// hierarchies returns the root of each hierarchy.
 func hierarchies() ([]string, error) {
 	if unified() {
 		return []string{cgroupRoot}, nil
@@ -29,7 +29,7 @@ func hierarchies() ([]string, error) {
 	return filepath.Glob(filepath.Join(cgroupRoot, "*"))
 }
 
-// makeCgroups makes the cgroup in each hierarchy: the kubelet wants to find it.
+// makeCgroups creates a cgroup in each hierarchy. The kubelet requires it.
 func makeCgroups(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -47,8 +47,8 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// inherit gives a cgroup of processors and memory what its parent has: in version 1 it
-// begins with none, and no process can be in it.
+// inherit copies the CPUs and memory nodes of the parent to a cgroup. In version 1 a new
+// cgroup has none, and no process can join it.
 func inherit(parent, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(parent, file))
@@ -65,11 +65,11 @@ func inherit(parent, dir string) error {
 	return nil
 }
 
-// cgroupPatience is how long the kernel may take to let go of processes that it killed.
+// cgroupPatience is the time limit for the kernel to remove killed processes from cgroups.
 const cgroupPatience = 30 * time.Second
 
-// removeCgroups removes all cgroups of a pattern, with what is in them, once the
-// kernel has let go of the processes there.
+// removeCgroups removes all cgroups that match a pattern, with their children, as soon as
+// they contain no process.
 func removeCgroups(pattern string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -94,8 +94,8 @@ func removeCgroups(pattern string) error {
 	return last
 }
 
-// removeCgroup removes a cgroup after those in it. Its files cannot be removed, and go
-// with it.
+// removeCgroup removes a cgroup after its children. The files in it cannot be removed; they
+// disappear with it.
 func removeCgroup(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

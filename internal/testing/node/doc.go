@@ -1,12 +1,13 @@
-// Package node gives tests a cluster with a real node: a kubelet that runs real
-// containers by containerd, and kube-proxy, on a control plane of pkg/localcluster.
+// Package node gives tests a cluster with real nodes. The control plane is that of
+// pkg/localcluster. A kubelet runs real containers with containerd, and kube-proxy runs
+// beside it.
 //
-// The tests of a package that uses it run in namespaces of their own (Main): of
-// processes, mounts, network, IPC and host name. So nothing of this machine is changed,
-// no port is taken, and all that was started ends with the tests, in whatever way they
-// end. What namespaces do not hold, a directory and cgroups, is removed by the process
-// that waits outside, or by the next run if that was killed.
+// The tests of a package that calls Main run in their own process, mount, network, IPC and
+// UTS namespaces. They change nothing on this machine and use none of its ports. All their
+// processes end with the tests, even if the tests are killed. Two things are not in a
+// namespace: a directory and cgroups. The process outside of the namespaces removes them.
+// If it was killed, the next run does.
 //
-// It needs Linux, root, and the Debian packages that Packages names. It knows nothing
-// of this project's own kinds.
+// The package needs Linux, root and some Debian packages, which `make e2e-node` installs.
+// It does not depend on this project's kinds.
 package node

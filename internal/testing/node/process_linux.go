@@ -15,14 +15,14 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// Grace is how long a process may take to end by itself, startPatience how long to
-// begin: the machine may be busy.
+// grace is the time limit for a process to stop after SIGTERM, startPatience for it to
+// start. The machine may be busy.
 const (
 	grace         = 10 * time.Second
 	startPatience = 2 * time.Minute
 )
 
-// process is one that this package has started.
+// process is a process that this package started.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -30,8 +30,8 @@ type process struct {
 	exited chan struct{}
 }
 
-// startComponent starts kubelet or kube-proxy, with its log below a directory.
-// `make node` builds them into a directory below the control plane's binaries.
+// startComponent starts kubelet or kube-proxy. Its log is below dir. `make node` builds
+// both into a directory below the control plane's binaries.
 func startComponent(name, dir string, args ...string) (*process, error) {
 	assets, err := localcluster.DefaultAssets()
 	if err != nil {
@@ -40,7 +40,7 @@ func startComponent(name, dir string, args ...string) (*process, error) {
 	return spawn(name, dir, filepath.Join(assets, "node", name), args...)
 }
 
-// spawn starts a program, with its log below a directory.
+// spawn starts a program. Its log is below dir.
 func spawn(name, dir, path string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, "logs", name+".log"), exited: make(chan struct{})}
 	if err := os.MkdirAll(filepath.Dir(p.log), 0o700); err != nil {
@@ -57,39 +57,40 @@ func spawn(name, dir, path string, args ...string) (*process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended is in ProcessState
+		_ = p.cmd.Wait() // the result is in ProcessState
 		close(p.exited)
 	}()
 	return p, nil
 }
 
-// await returns when something is so, or fails when the process ends before that.
+// await waits until ready returns true. It returns an error if the process ends before.
 func (p *process) await(ctx context.Context, ready func(context.Context) bool) error {
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startPatience, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-p.exited:
-			return false, fmt.Errorf("it has ended: %v", p.cmd.ProcessState)
+			return false, fmt.Errorf("it exited early: %v", p.cmd.ProcessState)
 		default:
 			return ready(ctx), nil
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("start %s: %w; the last of its log:\n%s", p.name, err, p.tail())
+		return fmt.Errorf("start %s: %w; the end of its log:\n%s", p.name, err, p.tail())
 	}
 	return nil
 }
 
-// stop ends the process, and fails if it had ended before that. Of none it does nothing.
+// stop stops the process. It returns an error if the process has already exited. p may be
+// nil.
 func (p *process) stop() error {
 	if p == nil {
 		return nil
 	}
 	select {
 	case <-p.exited:
-		return fmt.Errorf("%s ended unasked (%v); the last of its log:\n%s", p.name, p.cmd.ProcessState, p.tail())
+		return fmt.Errorf("%s exited early (%v); the end of its log:\n%s", p.name, p.cmd.ProcessState, p.tail())
 	default:
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it is gone
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has exited
 	select {
 	case <-p.exited:
 	case <-time.After(grace):
@@ -99,11 +100,11 @@ func (p *process) stop() error {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails only if it is gone
+	_ = p.cmd.Process.Kill() // fails only if it has exited
 	<-p.exited
 }
 
-// tail is what a terminal shows at a glance.
+// tail returns the last lines of the log.
 func (p *process) tail() []byte {
 	const lines = 15
 	text, err := os.ReadFile(p.log)

@@ -1,5 +1,5 @@
-// Package progress waits in tests for what takes as long as the machine is slow:
-// it gives up when nothing is done any more, not when much is left.
+// Package progress waits in tests without a time limit for the whole work. It fails when
+// there is no progress for some time, so that slow machines pass.
 package progress
 
 import (
@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// polling is how often it is looked.
+// polling is the interval between checks.
 const polling = 250 * time.Millisecond
 
-// UntilNoneIsLeft returns when left is 0. It fails when left has been no less than
-// its lowest for as long as patience lasts.
+// UntilNoneIsLeft waits until left returns 0. It returns an error if the lowest value of
+// left has not decreased for the time patience.
 func UntilNoneIsLeft[T cmp.Ordered](patience time.Duration, left func() T) error {
 	var none T
 	lowest := left()
@@ -21,7 +21,7 @@ func UntilNoneIsLeft[T cmp.Ordered](patience time.Duration, left func() T) error
 		case now < lowest:
 			lowest, since = now, time.Now()
 		case time.Since(since) > patience:
-			return fmt.Errorf("nothing was done for %v, with %v left", patience, lowest)
+			return fmt.Errorf("no progress for %v: %v left, want 0", patience, lowest)
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Behaviour answers a request.
+// Behaviour decides how the sink answers a request.
 type Behaviour func(answer)
 
 type answer struct {
@@ -22,7 +22,7 @@ type answer struct {
 	index   int
 }
 
-// Accept answers as Slack does: 200 "ok".
+// Accept answers 200 "ok", as Slack does.
 func Accept() Behaviour { return Status(http.StatusOK, "ok") }
 
 // Status answers with a status and a body.
@@ -36,7 +36,7 @@ func Status(code int, body string) Behaviour {
 	}
 }
 
-// Serve answers as a handler does, when that is done.
+// Serve runs a handler and sends its response when it has returned.
 func Serve(h http.Handler) Behaviour {
 	return func(a answer) {
 		done := httptest.NewRecorder()
@@ -53,7 +53,7 @@ func TooMany(retryAfterSeconds int) Behaviour {
 	return TooManyUntil(strconv.Itoa(retryAfterSeconds))
 }
 
-// TooManyUntil answers 429 with any Retry-After.
+// TooManyUntil answers 429 with any value of Retry-After.
 func TooManyUntil(retryAfter string) Behaviour {
 	return func(a answer) {
 		a.Header().Set("Retry-After", retryAfter)
@@ -69,7 +69,7 @@ func Redirect(code int, location string) Behaviour {
 	}
 }
 
-// Hang answers nothing until the client gives up or the sink is closed.
+// Hang does not answer. It waits until the client gives up or the sink is closed.
 func Hang() Behaviour {
 	return func(a answer) {
 		select {
@@ -80,7 +80,7 @@ func Hang() Behaviour {
 	}
 }
 
-// Hold answers like then, once release is closed or holds a value.
+// Hold waits until release is closed or has a value, and answers as then does.
 func Hold(release <-chan struct{}, then Behaviour) Behaviour {
 	return func(a answer) {
 		select {
@@ -106,8 +106,8 @@ func Reset() Behaviour {
 	}
 }
 
-// Drip accepts, and then sends a byte of the body at each interval until the
-// client goes or the sink is closed.
+// Drip answers 200 and sends one byte of the body at each interval, until the client
+// disconnects or the sink is closed.
 func Drip(interval time.Duration) Behaviour {
 	return func(a answer) {
 		a.sink.accept(a.index)

@@ -1,10 +1,13 @@
-// Package sink is an HTTP server that stands in for Slack or a webhook in tests:
-// it records what it is sent and fails in the ways that real servers do, when told
-// to. It runs on the loopback interface, unless told otherwise, on a port that was free.
+// Package sink is an HTTP server for tests that stands in for Slack or a webhook. It
+// records requests and can fail in the ways of real servers. By default it listens on a
+// free port of the loopback interface.
 package sink
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,22 +15,24 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
-// maxBody bounds what is kept of a request.
+// maxBody is the limit for the recorded body of a request, in bytes.
 const maxBody = 4 << 20
 
-// Request is what the sink was sent.
+// Request is a request to the sink.
 type Request struct {
-	// Key is the Idempotency-Key.
+	// Key is the value of the Idempotency-Key header.
 	Key string
 	// Path of the URL.
 	Path   string
 	Header http.Header
 	Body   []byte
-	// Accepted says that a 2xx was answered.
+	// Accepted reports whether the answer was a 2xx.
 	Accepted bool
-	// Received is when.
+	// Received is the time of arrival.
 	Received time.Time
 }
 
@@ -42,10 +47,10 @@ type Sink struct {
 	always   Behaviour
 	arrived  chan struct{} // closed and replaced when a request arrives or is answered
 	accepted int
-	clients  map[net.Conn]int // connections that are open, in the order of their coming
+	clients  map[net.Conn]int // open connections, numbered in order of their arrival
 }
 
-// Start starts a Sink that accepts everything. Close it.
+// Start starts a Sink that accepts everything. The caller must close it.
 func Start() *Sink {
 	s := unstarted()
 	s.server.Start()
@@ -59,8 +64,8 @@ func unstarted() *Sink {
 	return s
 }
 
-// NewAt is New at another address of this machine, for senders to whom loopback is not
-// this process.
+// NewAt is New at another address of this machine, for senders whose loopback interface is
+// a different one.
 func NewAt(t testing.TB, ip string) *Sink {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
@@ -68,59 +73,59 @@ func NewAt(t testing.TB, ip string) *Sink {
 		t.Fatal(err)
 	}
 	s := unstarted()
-	_ = s.server.Listener.Close() // that on loopback
+	_ = s.server.Listener.Close() // of the loopback interface
 	s.server.Listener = listener
 	s.server.Start()
 	t.Cleanup(s.Close)
 	return s
 }
 
-// New is Start for the time of a test.
+// New starts a Sink that is closed when the test ends.
 func New(t testing.TB) *Sink {
 	s := Start()
 	t.Cleanup(s.Close)
 	return s
 }
 
-// Close lets go of whoever hangs and stops the server.
+// Close aborts open requests and stops the server.
 func (s *Sink) Close() {
 	close(s.closing)
 	s.server.CloseClientConnections()
 	s.server.Close()
 }
 
-// URL of the server, with a path as secret ones have it.
+// URL returns the URL of the server. Its path looks like a secret one.
 func (s *Sink) URL() string { return s.server.URL + "/services/T0/B0/secret" }
 
-// Always sets how all requests are answered that no script is left for.
+// Always sets the answer to all requests after the script.
 func (s *Sink) Always(b Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.always = b
 }
 
-// Script says how the next requests are answered, one after the other, before
-// what Always says. It adds to what is left of former scripts.
+// Script adds the answers to the next requests, one for each. They come before the answer
+// of Always, and after the rest of earlier scripts.
 func (s *Sink) Script(behaviours ...Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.script = append(s.script, behaviours...)
 }
 
-// Requests returns all requests so far, in the order of their arrival.
+// Requests returns all requests so far, in order of arrival.
 func (s *Sink) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Accepted returns the requests that were answered 2xx.
+// Accepted returns the requests whose answer was a 2xx.
 func (s *Sink) Accepted() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Accepted })
 }
 
-// Wait blocks until condition holds of the requests so far, and reports whether
-// it did before the time was over.
+// Wait waits until condition is true of the requests so far. It returns false after the
+// time limit.
 func (s *Sink) Wait(atMost time.Duration, condition func([]Request) bool) bool {
 	over := time.After(atMost)
 	for {
@@ -138,10 +143,10 @@ func (s *Sink) Wait(atMost time.Duration, condition func([]Request) bool) bool {
 	}
 }
 
-// AwaitHangUp blocks until the clients that are connected now have hung up and all
-// that they sent is recorded, and reports whether that was before the time was over.
+// AwaitHangUp waits until all present clients have disconnected and their requests are
+// recorded. It returns false after the time limit.
 func (s *Sink) AwaitHangUp(atMost time.Duration) bool {
-	// Connections are accepted in their order: when this one is, all others are known.
+	// Connections are accepted in order: with this one, all earlier ones are known.
 	probe, err := net.Dial("tcp", s.server.Listener.Addr().String())
 	if err != nil {
 		return false
@@ -156,7 +161,7 @@ func (s *Sink) AwaitHangUp(atMost time.Duration) bool {
 	return false
 }
 
-// isFirst says whether a client was accepted and no other from before it is left.
+// isFirst reports whether a client is connected and no earlier one is left.
 func (s *Sink) isFirst(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,14 +191,14 @@ func (s *Sink) count(conn net.Conn, state http.ConnState) {
 func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
-		return // the client went away
+		return // the client disconnected
 	}
 	index, behaviour := s.record(Request{
 		Key:      r.Header.Get("Idempotency-Key"),
 		Path:     r.URL.Path,
 		Header:   r.Header.Clone(),
 		Body:     body,
-		Received: time.Now(), // the wall clock on purpose: latency is measured by it
+		Received: time.Now(), // the wall clock, because latency is measured with it
 	})
 	behaviour(answer{ResponseWriter: w, request: r, body: body, sink: s, index: index})
 }
@@ -217,8 +222,84 @@ func (s *Sink) accept(index int) {
 	s.announce()
 }
 
-// announce wakes those who wait. s.mu is held.
+// announce wakes the callers of Wait. The caller holds s.mu.
 func (s *Sink) announce() {
 	close(s.arrived)
 	s.arrived = make(chan struct{})
+}
+
+// Report compares accepted with expected deliveries.
+type Report struct {
+	// Delivered is the number of different deliveries that were accepted.
+	Delivered int
+	// Duplicates is the number of repetitions of each delivery that was accepted repeatedly.
+	Duplicates map[string]int
+	// Lost are the deliveries that were expected and never accepted.
+	Lost []string
+	// Unexpected are the deliveries that were accepted but not expected.
+	Unexpected []string
+}
+
+// String returns one line for the log of a test.
+func (r Report) String() string {
+	return fmt.Sprintf("%d delivered, %d lost, %d duplicates, %d unexpected",
+		r.Delivered, len(r.Lost), r.DuplicateCount(), len(r.Unexpected))
+}
+
+// DuplicateCount returns the number of all repetitions.
+func (r Report) DuplicateCount() int {
+	count := 0
+	for _, n := range r.Duplicates {
+		count += n
+	}
+	return count
+}
+
+// Audit compares the accepted requests with the expected deliveries. identify returns the
+// deliveries in a request.
+func (s *Sink) Audit(expected []string, identify func(Request) []string) Report {
+	count := map[string]int{}
+	for _, r := range s.Accepted() {
+		for _, id := range identify(r) {
+			count[id]++
+		}
+	}
+	return compare(expected, count)
+}
+
+func compare(expected []string, count map[string]int) Report {
+	report := Report{Delivered: len(count), Duplicates: map[string]int{}}
+	wanted := map[string]bool{}
+	for _, id := range expected {
+		wanted[id] = true
+		if count[id] == 0 {
+			report.Lost = append(report.Lost, id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(count)) {
+		if count[id] > 1 {
+			report.Duplicates[id] = count[id] - 1
+		}
+		if !wanted[id] {
+			report.Unexpected = append(report.Unexpected, id)
+		}
+	}
+	return report
+}
+
+// ByKey identifies a delivery by its Idempotency-Key.
+func ByKey(r Request) []string { return []string{r.Key} }
+
+// ByEvent identifies deliveries of a webhook by their Events, as "NAMESPACE/NAME REASON" of
+// the regarding object. It does not see Events that a digest only counts.
+func ByEvent(r Request) []string {
+	var m message.Message
+	if json.Unmarshal(r.Body, &m) != nil {
+		return nil
+	}
+	var ids []string
+	for _, e := range m.Events {
+		ids = append(ids, fmt.Sprintf("%s/%s %s", e.Regarding.Namespace, e.Regarding.Name, e.Reason))
+	}
+	return ids
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
-// post returns the status, 0 if there was no answer.
+// post returns the status code, or 0 if there was no response.
 func post(t *testing.T, ctx context.Context, s *sink.Sink, key string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL(), strings.NewReader(key))
@@ -30,7 +30,7 @@ func post(t *testing.T, ctx context.Context, s *sink.Sink, key string) int {
 	return resp.StatusCode
 }
 
-func TestASinkDoesAsItIsToldAndThenAsAlways(t *testing.T) {
+func TestASinkFollowsItsScriptAndThenTheDefault(t *testing.T) {
 	s := sink.New(t)
 	s.Always(sink.Status(503, ""))
 	s.Script(sink.Accept(), sink.TooMany(1), sink.Reset(), sink.Status(500, ""), sink.Redirect(302, "http://127.0.0.1"))
@@ -39,24 +39,24 @@ func TestASinkDoesAsItIsToldAndThenAsAlways(t *testing.T) {
 		got = append(got, post(t, t.Context(), s, "k"))
 	}
 	if diff := cmp.Diff([]int{200, 429, 0, 500, 302, 503}, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if accepted, all := len(s.Accepted()), len(s.Requests()); accepted != 1 || all != 6 {
-		t.Errorf("%d of %d accepted", accepted, all)
+		t.Errorf("accepted %d of %d requests, want 1 of 6", accepted, all)
 	}
 }
 
-func TestAHangingSinkLetsGoOfWhoGivesUp(t *testing.T) {
+func TestAHangingSinkReleasesAClientThatGivesUp(t *testing.T) {
 	s := sink.New(t)
 	s.Always(sink.Hang())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if got := post(t, ctx, s, "k"); got != 0 {
-		t.Errorf("answered %d", got)
+		t.Errorf("got status %d, want no response", got)
 	}
 }
 
-func TestWhenClientsHaveHungUpAllIsRecorded(t *testing.T) {
+func TestAllRequestsAreRecordedWhenTheirClientsHaveDisconnected(t *testing.T) {
 	s := sink.New(t)
 	release := make(chan struct{})
 	s.Always(sink.Hold(release, sink.Accept()))
@@ -65,7 +65,7 @@ func TestWhenClientsHaveHungUpAllIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.AwaitHangUp(50 * time.Millisecond) {
-		t.Error("nobody has hung up")
+		t.Error("AwaitHangUp = true while the client is connected, want false")
 	}
 	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -74,11 +74,11 @@ func TestWhenClientsHaveHungUpAllIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !s.AwaitHangUp(time.Minute) || len(s.Requests()) != 1 {
-		t.Errorf("%d requests are recorded, want 1", len(s.Requests()))
+		t.Errorf("AwaitHangUp failed or recorded %d requests, want 1", len(s.Requests()))
 	}
 }
 
-func TestAuditFindsWhatIsLostAndWhatCameTwice(t *testing.T) {
+func TestAuditFindsLostAndDuplicateDeliveries(t *testing.T) {
 	s := sink.New(t)
 	s.Script(sink.Accept(), sink.Accept(), sink.Accept(), sink.Status(500, ""), sink.Accept())
 	for _, key := range []string{"a", "b", "b", "c", "x"} {
@@ -86,6 +86,6 @@ func TestAuditFindsWhatIsLostAndWhatCameTwice(t *testing.T) {
 	}
 	want := sink.Report{Delivered: 3, Duplicates: map[string]int{"b": 1}, Lost: []string{"c"}, Unexpected: []string{"x"}}
 	if diff := cmp.Diff(want, s.Audit([]string{"a", "b", "c"}, sink.ByKey)); diff != "" {
-		t.Error(diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 )
 
-// Message is one as it is shown.
+// Message is a message as Slack shows it.
 type Message struct {
 	Channel  string  `json:"channel"`
 	TS       string  `json:"ts"`
@@ -16,14 +16,14 @@ type Message struct {
 	Text     string  `json:"text"`
 	Parse    string  `json:"parse"`
 	Blocks   []Block `json:"blocks"`
-	// UnfurlLinks and UnfurlMedia say whether what links lead to is shown.
+	// UnfurlLinks and UnfurlMedia enable previews of links.
 	UnfurlLinks bool `json:"unfurl_links"`
 	UnfurlMedia bool `json:"unfurl_media"`
 
-	// Bot is whose it is, Edits how often it was edited.
+	// Bot is the author, Edits the number of edits.
 	Bot   string `json:"-"`
 	Edits int    `json:"-"`
-	// Posted is when, and Key the Idempotency-Key that it was posted with.
+	// Posted is the time of the post, Key its Idempotency-Key.
 	Posted time.Time `json:"-"`
 	Key    string    `json:"-"`
 }
@@ -43,7 +43,7 @@ type Text struct {
 	Verbatim *bool  `json:"verbatim,omitempty"`
 }
 
-// Reads is all that is to be read of it.
+// Reads returns all visible text.
 func (m *Message) Reads() string {
 	var all []string
 	for _, b := range m.Blocks {
@@ -57,7 +57,7 @@ func (m *Message) Reads() string {
 	return strings.Join(all, "\n")
 }
 
-// What Slack takes, in characters or numbers
+// Limits of Slack, in characters or elements
 // (https://docs.slack.dev/reference/block-kit/blocks and the pages of both methods).
 const (
 	maxText       = 40000
@@ -68,7 +68,7 @@ const (
 	maxSection    = 3000
 )
 
-// read reads a call's arguments, and says what is wrong with them, if anything.
+// read returns the arguments of a call, or Slack's error code.
 func read(r *http.Request) (*Message, string) {
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		return nil, "invalid_post_type"
@@ -92,7 +92,7 @@ func read(r *http.Request) (*Message, string) {
 			return nil, "invalid_blocks"
 		}
 	}
-	m.Key, m.Posted = r.Header.Get("Idempotency-Key"), time.Now() // the wall clock: whoever calls may be a process
+	m.Key, m.Posted = r.Header.Get("Idempotency-Key"), time.Now() // the wall clock, because the caller may be another process
 	return &m, ""
 }
 
@@ -113,7 +113,7 @@ func (b *Block) valid() bool {
 	return false
 }
 
-// within says whether there is a text, and it has at most so many characters.
+// within reports whether t is a valid text of 1 to most characters.
 func (t *Text) within(most int) bool {
 	if t == nil || t.Type != "plain_text" && t.Type != "mrkdwn" || t.Type == "mrkdwn" && t.Emoji != nil {
 		return false
@@ -122,5 +122,5 @@ func (t *Text) within(most int) bool {
 	return n > 0 && n <= most
 }
 
-// length is in UTF-16 code units, the longest that a character may be taken for.
+// length returns the number of UTF-16 code units, the strictest way to count characters.
 func length(s string) int { return len(utf16.Encode([]rune(s))) }

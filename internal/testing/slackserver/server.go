@@ -1,7 +1,7 @@
-// Package slackserver stands in for Slack's Web API in tests: one workspace, whose
-// channels, tokens, messages and documented limits are as Slack's. It knows the two
-// methods that bots of ours use, chat.postMessage and chat.update
-// (https://docs.slack.dev/reference/methods), and refuses what Slack would.
+// Package slackserver is a server for tests that stands in for Slack's Web API. It has one
+// workspace, with the channels, tokens, messages and documented limits of Slack. It
+// implements chat.postMessage and chat.update (https://docs.slack.dev/reference/methods),
+// and rejects what Slack rejects.
 package slackserver
 
 import (
@@ -19,8 +19,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Token is that of the bot that there is at first, Channel the ID of the channel that
-// it is in, whose name is #ops.
+// Token is the token of the first bot. Channel is the ID of its channel, whose name is #ops.
 const (
 	Token   = "xoxb-secret-token"
 	Channel = "C0123"
@@ -36,20 +35,20 @@ type Workspace struct {
 	channels map[string]*channel
 	messages map[string]*Message
 	order    []string
-	refused  map[string]string // what a method is refused with
-	busy     map[string]int    // for how many seconds a method is to be left alone, once
+	refused  map[string]string // error by method
+	busy     map[string]int    // Retry-After of the next call in seconds, by method
 	hurried  int
 }
 
 type channel struct {
 	archived bool
-	// members are bots.
+	// members are the bots in the channel.
 	members map[string]bool
-	// posts and edits are at most so many.
+	// posts and edits limit the rates.
 	posts, edits *rate.Limiter
 }
 
-// New returns a workspace with a channel and a bot in it, for the time of a test.
+// New starts a workspace with a channel and a bot in it. It stops with the test.
 func New(t testing.TB) *Workspace {
 	t.Helper()
 	w := &Workspace{
@@ -62,10 +61,10 @@ func New(t testing.TB) *Workspace {
 	return w
 }
 
-// URL is what spec.slack.apiURL is to be.
+// URL returns the value for spec.slack.apiURL.
 func (w *Workspace) URL() string { return w.server.URL + "/api" }
 
-// AddChannel makes a channel with all bots in it.
+// AddChannel creates a channel with all bots in it.
 func (w *Workspace) AddChannel(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +75,7 @@ func (w *Workspace) AddChannel(id string) {
 	w.channels[id] = c
 }
 
-// AddBot makes another bot, which is in all channels.
+// AddBot creates another bot, which is in all channels.
 func (w *Workspace) AddBot(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +85,7 @@ func (w *Workspace) AddBot(token string) {
 	}
 }
 
-// Revoke makes a token one that was revoked.
+// Revoke revokes a token.
 func (w *Workspace) Revoke(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,14 +99,14 @@ func (w *Workspace) Archive(id string, archived bool) {
 	w.channels[id].archived = archived
 }
 
-// Kick takes all bots out of a channel.
+// Kick removes all bots from a channel.
 func (w *Workspace) Kick(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.channels[id].members)
 }
 
-// Invite puts all bots into a channel.
+// Invite adds all bots to a channel.
 func (w *Workspace) Invite(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,30 +115,29 @@ func (w *Workspace) Invite(id string) {
 	}
 }
 
-// Delete deletes a message, as somebody may in Slack.
+// Delete deletes a message, as a user can in Slack.
 func (w *Workspace) Delete(ts string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.messages, ts)
 }
 
-// Refuse has every call of a method refused with an error, or no more if it is empty.
+// Refuse answers every call of a method with an error, until it is called with "".
 func (w *Workspace) Refuse(method, with string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refused[method] = with
 }
 
-// TooMany has the next call of a method refused, for there were too many, and others
-// be welcome after so many seconds.
+// TooMany answers the next call of a method with 429 and a Retry-After in seconds.
 func (w *Workspace) TooMany(method string, seconds int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy[method] = seconds
 }
 
-// Limit keeps callers to Slack's rates from now on: a message a second in a channel,
-// with short bursts, and 50 edits a minute
+// Limit enforces Slack's rate limits from now on: one message per second in a channel, with
+// short bursts, and 50 edits per minute
 // (https://docs.slack.dev/apis/web-api/rate-limits).
 func (w *Workspace) Limit() {
 	w.mu.Lock()
@@ -149,14 +147,14 @@ func (w *Workspace) Limit() {
 	}
 }
 
-// Hurried is how many calls were refused for there were too many.
+// Hurried returns the number of calls that were answered with 429.
 func (w *Workspace) Hurried() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hurried
 }
 
-// Shown are the messages that there are, in the order of their posting.
+// Shown returns the messages that exist, in the order of their posts.
 func (w *Workspace) Shown() []Message {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,8 +191,8 @@ func (w *Workspace) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(rw).Encode(answer)
 }
 
-// do returns what is wrong with a call, if anything, and after how many seconds it may
-// be made if it came too soon. w.mu is held.
+// do executes a call. It returns Slack's error code, if any, and the seconds to wait if a
+// rate limit is exceeded. The caller holds w.mu.
 func (w *Workspace) do(method string, r *http.Request, answer map[string]any) (after int, problem string) {
 	bot, problem := w.botOf(r)
 	if problem == "" {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,23 +24,23 @@ import (
 
 const (
 	appsNamespace = "apps"
-	// apps there are besides those that are checked, of which every tenth fails for one
-	// reason and every tenth for another.
+	// apps is the number of apps without health checks. Every tenth fails for one reason, and
+	// every tenth for another.
 	apps = 100
-	// checked makes a pod be asked every second.
+	// checked is a health check with a period of one second.
 	checked = "healthCheck: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, failureThreshold: 2}\n"
 )
 
-// app is what is asked for, and what a condition says of it in the end.
+// app is a spec, and the condition with its reason at the end.
 type app struct{ spec, condition, reason string }
 
-// ill and well are the sorts of apps.
+// failingApps and healthyApps are the kinds of apps.
 var (
-	ill = []app{
+	failingApps = []app{
 		{"size: 1\ntemplate: {spec: {hostNetwork: true}}", v1alpha1.ConditionReady, diagnosis.ReasonInvalidSpec},
 		{"size: 2\n" + byHand, v1alpha1.ConditionReady, diagnosis.ReasonImagePullBackOff},
 	}
-	well = []app{
+	healthyApps = []app{
 		{"size: 1\nports: [{name: http, containerPort: 8080}]", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
 		{"size: 2\ndeletionPolicy: Retain", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
 		{"size: 1\nbackup: {exec: {command: [save]}}", v1alpha1.ConditionReady, v1alpha1.ReasonReady},
@@ -49,28 +48,28 @@ var (
 	}
 )
 
-// settledApps are the apps by name, without those that are checked.
+// settledApps returns the apps without health checks by name.
 func settledApps() map[string]app {
 	all := map[string]app{}
 	for i := range apps {
-		of := well[i%len(well)]
-		if i%10 < len(ill) {
-			of = ill[i%10]
+		a := healthyApps[i%len(healthyApps)]
+		if i%10 < len(failingApps) {
+			a = failingApps[i%10]
 		}
-		all[fmt.Sprintf("app-%03d", i)] = of
+		all[fmt.Sprintf("app-%03d", i)] = a
 	}
 	return all
 }
 
-// checkedApps are those whose pods are checked. Nobody answers for the first, whose
-// pods are simulated.
+// checkedApps are the apps with health checks. The pods of the first one are simulated, so
+// that nothing answers its checks.
 var checkedApps = map[string]app{
 	"refuses": {"size: 2\n" + checked, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthCheckFailed},
 	"fails":   {"size: 1\n" + checked + byHand, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthCheckFailed},
 	"answers": {"size: 1\n" + checked + byHand, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthy},
 }
 
-func TestSettledAppsAreLeftAloneThoughTheirPodsAreChecked(t *testing.T) {
+func TestTheOperatorSendsNoRequestsForSettledAppsWithHealthChecks(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Whole(2))
 	c.StartOperator(t)
@@ -84,20 +83,20 @@ func TestSettledAppsAreLeftAloneThoughTheirPodsAreChecked(t *testing.T) {
 	}
 	awaitApps(t, c, all)
 
-	// Last, so that what is said of those that fail is not brought up to date, which is
-	// done every five minutes, in the time that is watched.
+	// These apps come last. The status of failing apps is updated every five minutes, which must
+	// not happen in the window.
 	writeApps(t, c, checkedApps)
-	asked := answer(t, c, "answers", http.StatusOK)
+	checks := answer(t, c, "answers", http.StatusOK)
 	answer(t, c, "fails", http.StatusInternalServerError)
 	awaitApps(t, c, checkedApps)
-	before := asked.Load()
+	before := checks.Load()
 	requests := watchIdle(t, c)
-	checks := asked.Load() - before
-	if least := int64(window/time.Second) / 2; checks < least {
-		t.Errorf("a pod was checked %d times, want %d at least", checks, least)
+	count := checks.Load() - before
+	if least := int64(window/time.Second) / 2; count < least {
+		t.Errorf("a pod was checked %d times, want at least %d", count, least)
 	}
-	t.Attr("summary", fmt.Sprintf("%d apps, two sorts of them failing, and %d that are checked: %d requests in %v, and %d checks of one pod",
-		len(all), len(checkedApps), requests, window, checks))
+	t.Attr("summary", fmt.Sprintf("%d apps, two kinds of them failing, and %d with health checks: %d requests in %v, and %d checks of one pod",
+		len(all), len(checkedApps), requests, window, count))
 }
 
 func writeApps(t *testing.T, c *cluster.Cluster, all map[string]app) {
@@ -114,27 +113,38 @@ func writeApps(t *testing.T, c *cluster.Cluster, all map[string]app) {
 	}
 }
 
-// awaitApps returns when all are what they come to.
+// awaitApps waits until all apps have the expected condition.
 func awaitApps(t *testing.T, c *cluster.Cluster, all map[string]app) {
 	t.Helper()
-	left := func() int {
-		var list v1alpha1.AppServiceList
-		if err := c.Client.List(t.Context(), &list, client.InNamespace(appsNamespace)); err != nil {
-			t.Fatal(err)
-		}
-		settled := slices.DeleteFunc(list.Items, func(a v1alpha1.AppService) bool {
-			want, known := all[a.Name]
-			now := meta.FindStatusCondition(a.Status.Conditions, want.condition)
-			return !known || now == nil || now.Reason != want.reason
-		})
-		return len(all) - len(settled)
-	}
+	left := func() int { return len(unsettledApps(t, c, all)) }
 	if err := progress.UntilNoneIsLeft(patience, left); err != nil {
-		t.Fatalf("apps are not as they should be: %v", err)
+		t.Fatalf("apps without the expected condition: %v: %q", err, unsettledApps(t, c, all))
 	}
 }
 
-// podsOf returns the pods of an app when all have a node.
+// unsettledApps returns the apps without the expected reason in their condition.
+func unsettledApps(t *testing.T, c *cluster.Cluster, all map[string]app) []string {
+	t.Helper()
+	var list v1alpha1.AppServiceList
+	if err := c.Client.List(t.Context(), &list, client.InNamespace(appsNamespace)); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, a := range list.Items {
+		if now := meta.FindStatusCondition(a.Status.Conditions, all[a.Name].condition); now != nil {
+			got[a.Name] = now.Reason
+		}
+	}
+	var unsettled []string
+	for name, want := range all {
+		if got[name] != want.reason {
+			unsettled = append(unsettled, fmt.Sprintf("%s: got %s %q, want %q", name, want.condition, got[name], want.reason))
+		}
+	}
+	return unsettled
+}
+
+// podsOf waits until all pods of an app are scheduled and returns them.
 func podsOf(t *testing.T, c *cluster.Cluster, name string) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
@@ -163,13 +173,13 @@ func failToPull(t *testing.T, c *cluster.Cluster, name string) {
 	}
 }
 
-// answer has an app's pods run, with a server in them that always answers the same,
-// and returns how often it was asked.
+// answer makes an app's pods run, with a server that always answers with this status code. It
+// returns the counter of its requests.
 func answer(t *testing.T, c *cluster.Cluster, name string, code int) *atomic.Int64 {
 	t.Helper()
-	asked := &atomic.Int64{}
+	requests := &atomic.Int64{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		w.WriteHeader(code)
 	}))
 	t.Cleanup(server.Close)
@@ -181,5 +191,5 @@ func answer(t *testing.T, c *cluster.Cluster, name string, code int) *atomic.Int
 		}
 		kubelet.Kubelet{Client: c.Client}.Running(t, pod, true)
 	}
-	return asked
+	return requests
 }

@@ -2,7 +2,6 @@ package steady
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -21,17 +20,17 @@ import (
 
 const (
 	notebooks = 500
-	// failing are those of them that fail, for each of four reasons as many.
+	// failing is the number of notebooks that fail, for four reasons.
 	failing = 20
-	// patience is how long nothing may be done before all are settled.
+	// patience is the time without progress after which a test fails.
 	patience = 90 * time.Second
 )
 
-// byHand leaves a notebook's pod to the test.
+// byHand lets the test control the pods, instead of the simulated kubelet.
 const byHand = "template: {metadata: {annotations: {bongsu.io/simulate: none}}}"
 
-// kinds are the sorts of notebooks: what is asked for and what condition Ready says
-// of it in the end. The last three are well.
+// kinds are the kinds of notebooks: the spec, and the reason in the status at the end. The last
+// three do not fail.
 var kinds = []struct{ spec, reason string }{
 	{"template: {spec: {hostNetwork: true}}", diagnosis.ReasonInvalidSpec},
 	{"schedulingGracePeriodSeconds: 0\ntemplate: {spec: {nodeSelector: {no: such}}}", diagnosis.ReasonFailedScheduling},
@@ -42,30 +41,30 @@ var kinds = []struct{ spec, reason string }{
 	{"suspend: true", v1alpha1.ReasonSuspended},
 }
 
-// kindOf says which of the kinds a notebook is.
+// kindOf returns the index of a notebook's kind.
 func kindOf(i int) int {
-	ill := len(kinds) - 3
+	failingKinds := len(kinds) - 3
 	if i < failing {
-		return i % ill
+		return i % failingKinds
 	}
-	return ill + i%3
+	return failingKinds + i%3
 }
 
-func TestSettledNotebooksAreLeftAlone(t *testing.T) {
+func TestTheOperatorSendsNoRequestsForSettledNotebooks(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Whole(5))
 	c.StartOperator(t)
 	createNamespace(t, c, "notebooks")
 	write(t, c, 0, failing)
-	befall(t, c) // before the scheduler has hundreds to see to
+	failPods(t, c) // before the scheduler has hundreds of pods
 	write(t, c, failing, notebooks)
-	if err := progress.UntilNoneIsLeft(patience, func() int { return unsettled(t, c) }); err != nil {
-		t.Fatalf("notebooks are not as they should be: %v", err)
+	if err := progress.UntilNoneIsLeft(patience, func() int { return len(unsettled(t, c)) }); err != nil {
+		t.Fatalf("notebooks without the expected reason: %v: %q", err, unsettled(t, c))
 	}
 	t.Attr("summary", fmt.Sprintf("%d notebooks, %d of them failing: %d requests in %v", notebooks, failing, watchIdle(t, c), window))
 }
 
-// createNamespace creates a namespace in which pods can be made.
+// createNamespace creates a namespace and waits until pods can be created in it.
 func createNamespace(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
 	create(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -74,7 +73,7 @@ func createNamespace(t *testing.T, c *cluster.Cluster, name string) {
 	}).Should(gomega.Succeed())
 }
 
-// write creates the notebooks from the first to before the last.
+// write creates the notebooks with numbers from first to last-1.
 func write(t *testing.T, c *cluster.Cluster, first, last int) {
 	t.Helper()
 	var writers errgroup.Group
@@ -91,8 +90,8 @@ func write(t *testing.T, c *cluster.Cluster, first, last int) {
 
 func notebook(i int) string { return fmt.Sprintf("nb-%03d", i) }
 
-// befall does to pods what no simulated kubelet does.
-func befall(t *testing.T, c *cluster.Cluster) {
+// failPods makes pods fail in ways that the simulated kubelet does not support.
+func failPods(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	pods := kubelet.Kubelet{Client: c.Client}
 	for i := range failing {
@@ -105,19 +104,22 @@ func befall(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// unsettled counts the notebooks that are not yet what they come to.
-func unsettled(t *testing.T, c *cluster.Cluster) int {
+// unsettled returns the notebooks without the expected reason.
+func unsettled(t *testing.T, c *cluster.Cluster) []string {
 	t.Helper()
 	var all v1alpha1.JupyterList
 	if err := c.Client.List(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
-	left := slices.DeleteFunc(all.Items, func(j v1alpha1.Jupyter) bool {
+	var left []string
+	for _, j := range all.Items {
 		var i int
 		if _, err := fmt.Sscanf(j.Name, "nb-%03d", &i); err != nil {
 			t.Fatal(err)
 		}
-		return cluster.Reason(&j) == kinds[kindOf(i)].reason
-	})
-	return len(left)
+		if got, want := cluster.Reason(&j), kinds[kindOf(i)].reason; got != want {
+			left = append(left, fmt.Sprintf("%s: got %q, want %q", j.Name, got, want))
+		}
+	}
+	return left
 }

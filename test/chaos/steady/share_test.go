@@ -13,8 +13,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// share makes rules of both kinds that work, and such that cannot: for a Secret of
-// somebody else's, for want of a source or of a grant.
+// share creates rules of both kinds. Some work. Others fail because of a foreign Secret, a
+// missing source, or a missing grant.
 func share(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	for _, name := range []string{"secretsync", "source", "free", "blocked"} {
@@ -26,7 +26,7 @@ func share(t *testing.T, c *cluster.Cluster) {
 			Data: map[string][]byte{"key": []byte("value")},
 		})
 	}
-	// What is there at installation does with this one what it should.
+	// The default rule of the installation shares this Secret.
 	secret("secretsync", "supersecret", "bongsu.io/secretsync")
 	secret("source", "shared", corev1.SecretTypeOpaque)
 	secret("source", "granted", corev1.SecretTypeOpaque)
@@ -45,7 +45,7 @@ func share(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// awaitShares returns when all rules fare as they should.
+// awaitShares waits until all rules have the expected reason.
 func awaitShares(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	for name, want := range map[string]string{

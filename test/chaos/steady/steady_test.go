@@ -1,5 +1,5 @@
-// Package steady proves that a settled cluster is left alone. It is a package of
-// its own so that its minute of waiting passes beside the other tests.
+// Package steady tests that the operator sends no requests to a settled cluster. It is a
+// separate package so that its waiting time runs in parallel with other tests.
 package steady
 
 import (
@@ -23,18 +23,17 @@ import (
 )
 
 const (
-	// window is how long nothing may be asked of the API server. Time itself is
-	// what is tested here.
+	// window is the time without requests. The test needs real time.
 	window = 60 * time.Second
-	// settled is how long nothing was asked before that.
+	// settled is the time without requests before the window starts.
 	settled = 10 * time.Second
-	// calm is how long that is waited for: the machine may be busy.
+	// calm is the time limit for that. The machine may be busy.
 	calm = 2 * time.Minute
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-func TestASettledClusterIsLeftAlone(t *testing.T) {
+func TestTheOperatorSendsNoRequestsToASettledCluster(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t)
 	good, parked := sink.New(t), sink.New(t)
@@ -51,22 +50,22 @@ func TestASettledClusterIsLeftAlone(t *testing.T) {
 	t.Attr("summary", fmt.Sprintf("%d requests in %v", watchIdle(t, c), window))
 }
 
-// watchIdle fails for what the operator asks for when all is settled, and returns how
-// often it did.
+// watchIdle waits until the operator is idle. It then fails for each request of the operator
+// within the window, and returns their number.
 func watchIdle(t *testing.T, c *cluster.Cluster) int {
 	t.Helper()
 	gomega.NewWithT(t).Eventually(func() []audit.Request { return requests(t, c, time.Now().Add(-settled)) }).
 		WithTimeout(calm).WithPolling(time.Second).Should(gomega.BeEmpty())
 	begin := time.Now()
 	time.Sleep(window)
-	asked := requests(t, c, begin)
-	for _, r := range asked {
-		t.Errorf("asked at %v: %v", r.Received, r)
+	got := requests(t, c, begin)
+	for _, r := range got {
+		t.Errorf("got a request at %v, want none: %v", r.Received, r)
 	}
-	return len(asked)
+	return len(got)
 }
 
-// populate makes alarms and receivers that work, and such that fail.
+// populate creates alarms and receivers. Some work and some fail.
 func populate(t *testing.T, c *cluster.Cluster, good, parked string) {
 	t.Helper()
 	webhook := func(url string) v1alpha1.ClusterAlarmReceiverSpec {
@@ -117,13 +116,12 @@ func happen(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// requests returns what the operator asked for from some time on, watches and its
-// lease aside.
+// requests returns the operator's requests since a time, except for watches and its lease.
 func requests(t *testing.T, c *cluster.Cluster, from time.Time) []audit.Request {
 	t.Helper()
 	all := audit.Requests(t, c.AuditLog(), audit.Operator)
 	if len(all) == 0 {
-		t.Fatal("the audit log does not know the operator")
+		t.Fatal("the audit log contains no request of the operator")
 	}
 	return slices.DeleteFunc(all, func(r audit.Request) bool {
 		return r.Verb == "watch" || r.Resource == "leases" || r.Received.Before(from)

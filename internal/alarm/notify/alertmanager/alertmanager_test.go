@@ -3,10 +3,8 @@ package alertmanager_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -17,16 +15,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/alertmanager"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
 func newNotifier(t testing.TB, url string, after time.Duration) *alertmanager.Notifier {
 	t.Helper()
-	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
-	t.Cleanup(client.Close)
-	n, err := alertmanager.New(client, alertmanager.Config{URL: url, ResolveAfter: after, Headers: map[string][]byte{"X-Scope-OrgID": []byte("shop")}})
+	n, err := alertmanager.New(notifiers.Client(t), alertmanager.Config{URL: url, ResolveAfter: after, Headers: map[string][]byte{"X-Scope-OrgID": []byte("shop")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +31,7 @@ func newNotifier(t testing.TB, url string, after time.Duration) *alertmanager.No
 
 func render(t testing.TB, m message.Message) []byte {
 	t.Helper()
-	body, err := newNotifier(t, "http://alertmanager.example", 0).Render(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return notifiers.Render(t, newNotifier(t, "http://alertmanager.example", 0), m)
 }
 
 type alert struct {
@@ -49,9 +41,9 @@ type alert struct {
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// check holds a body against Alertmanager's validation (types.Alert.Validate and the
-// handler of POST /alerts): names and values of labels and annotations, at least one
-// label that is not empty, no end before the start.
+// check does the same checks as Alertmanager (types.Alert.Validate and the handler of POST
+// /alerts). Names and values of labels and annotations must be valid. At least one label
+// must not be empty. An alert must not end before it starts.
 func check(raw []byte) ([]alert, error) {
 	var alerts []alert
 	strict := json.NewDecoder(bytes.NewReader(raw))
@@ -86,7 +78,7 @@ func only(t testing.TB, raw []byte) alert {
 	return alerts[0]
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	for name, m := range messages.Kinds() {
 		t.Run(name, func(t *testing.T) {
 			body := render(t, m)
@@ -104,7 +96,7 @@ func TestRenderKeepsAlertmanagersRules(t *testing.T) {
 	}
 }
 
-// Alertmanager tells alerts apart by their labels.
+// Alertmanager identifies alerts by their labels.
 func TestAGroupIsOneAlertThatEnds(t *testing.T) {
 	first, resolved := only(t, render(t, messages.Grouped(4, false))), only(t, render(t, messages.Grouped(9, true)))
 	if diff := cmp.Diff(first.Labels, resolved.Labels); diff != "" {
@@ -125,11 +117,8 @@ func TestAGroupByTypeHasTheTypesSeverity(t *testing.T) {
 	}
 }
 
-func TestAnAlertEndsByItselfIfTheReceiverSaysSo(t *testing.T) {
-	body, err := newNotifier(t, "http://alertmanager.example", time.Hour).Render(messages.New("a", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestResolveAfterEndsAnAlert(t *testing.T) {
+	body := notifiers.Render(t, newNotifier(t, "http://alertmanager.example", time.Hour), messages.New("a", ""))
 	if got := only(t, body).EndsAt; !got.Equal(messages.Noon.Add(time.Hour)) {
 		t.Errorf("it ends at %s", got)
 	}
@@ -165,9 +154,6 @@ func TestSendPostsToTheAPI(t *testing.T) {
 	if got.Header.Get("X-Scope-OrgID") != "shop" {
 		t.Errorf("headers are %v", got.Header)
 	}
-	server.Script(sink.Status(400, `{"code":601,"message":"secret"}`))
-	e, ok := errors.AsType[*notify.SendError](newNotifier(t, server.URL(), 0).Send(t.Context(), "key", nil))
-	if !ok || e.Class != notify.Reject || strings.Contains(e.Text, "secret") {
-		t.Errorf("got %v", e)
-	}
+	notifiers.ExpectFailures(t, newNotifier(t, server.URL(), 0), server, nil,
+		notifiers.OnStatus(400, `{"code":601,"message":"secret"}`, notify.Reject, "refuses this message"))
 }

@@ -1,11 +1,10 @@
-// Package dialguard keeps what tenants configure away from the cluster's own
-// network: it refuses to connect to loopback, link-local, private, shared and
-// other special addresses, in any of their forms, unless an administrator allows
-// the range.
+// Package dialguard protects the cluster's own network from the URLs that tenants
+// configure. It refuses connections to loopback, link-local, private, shared and other
+// special addresses, in all their forms. An administrator can allow ranges.
 //
-// It judges the address at the moment of dialling, after the name was resolved,
-// so that neither a DNS name nor a redirect gets around it. It must not be used
-// together with a proxy, which would dial in its place.
+// It checks the address after name resolution, when the connection is made. DNS names
+// and redirects therefore cannot bypass it. Do not use it with a proxy, because the proxy
+// would make the connection instead.
 package dialguard
 
 import (
@@ -17,15 +16,15 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ErrNotAllowed says that an address may not be reached. It does not tell the
-// address, which a tenant may not know.
+// ErrNotAllowed is the error for forbidden addresses. It does not contain the address,
+// because the tenant may not know it.
 var ErrNotAllowed = errors.New("address not allowed")
 
-// nat64 is the well-known prefix of RFC 6052, whose last 32 bits are the IPv4
-// address that is really reached.
+// nat64 is the well-known prefix of RFC 6052. The last 32 bits of such an address are
+// the IPv4 address of the destination.
 var nat64 = ssrf.IPv6NAT64Prefix
 
-// Guard judges addresses. It is safe for concurrent use.
+// Guard checks addresses. It is safe for concurrent use.
 type Guard struct {
 	guardian *ssrf.Guardian
 }
@@ -48,7 +47,7 @@ func New(allowed ...netip.Prefix) *Guard {
 	)}
 }
 
-// Control is for the field of that name of a net.Dialer.
+// Control is the Control function for a net.Dialer.
 func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -60,17 +59,17 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	return g.Check(addr.Addr())
 }
 
-// Check is nil or wraps ErrNotAllowed.
+// Check returns ErrNotAllowed if the address is forbidden.
 func (g *Guard) Check(addr netip.Addr) error {
-	if g.guardian.SafeAddr(reached(addr)) != nil {
+	if g.guardian.SafeAddr(destination(addr)) != nil {
 		return ErrNotAllowed
 	}
 	return nil
 }
 
-// reached is the address that a packet to addr ends at: the IPv4 address within
-// an IPv4-mapped or NAT64 one.
-func reached(addr netip.Addr) netip.Addr {
+// destination returns the IPv4 address within an IPv4-mapped or NAT64 address. It
+// returns other addresses without their zone.
+func destination(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap().WithZone("")
 	if !nat64.Contains(addr) {
 		return addr
@@ -79,7 +78,7 @@ func reached(addr netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(bytes[12:]))
 }
 
-// unmapPrefix turns a range of IPv4-mapped addresses into the IPv4 range.
+// unmapPrefix converts a range of IPv4-mapped addresses to the IPv4 range.
 func unmapPrefix(p netip.Prefix) netip.Prefix {
 	const mappedBits = 96
 	if p.Addr().Is4In6() && p.Bits() >= mappedBits {

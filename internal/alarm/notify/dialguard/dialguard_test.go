@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckRefusesEveryFormOfASpecialAddress(t *testing.T) {
-	for what, addr := range map[string]string{
+	for name, addr := range map[string]string{
 		"unspecified":              "0.0.0.0",
 		"this network":             "0.1.2.3",
 		"loopback":                 "127.0.0.1",
@@ -47,7 +47,7 @@ func TestCheckRefusesEveryFormOfASpecialAddress(t *testing.T) {
 		"6to4 public":              "2002:808:808::1",
 		"Teredo":                   "2001:0:4136:e378:8000:63bf:3fff:fdd2",
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if err := dialguard.New().Check(netip.MustParseAddr(addr)); !errors.Is(err, dialguard.ErrNotAllowed) {
 				t.Errorf("Check(%s) = %v, want ErrNotAllowed", addr, err)
 			}
@@ -64,28 +64,28 @@ func TestCheckAllowsPublicAddresses(t *testing.T) {
 }
 
 func TestCheckAllowsTheAdministratorsRangesOnly(t *testing.T) {
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		allowed string
 		addr    string
 		want    bool
 	}{
-		"in an IPv4 range":                    {"10.0.0.0/8", "10.1.2.3", true},
-		"its IPv4-mapped form":                {"10.0.0.0/8", "::ffff:10.1.2.3", true},
-		"its NAT64 form":                      {"10.0.0.0/8", "64:ff9b::10.1.2.3", true},
-		"beside it":                           {"10.0.0.0/8", "11.0.0.1", true}, // public anyway
-		"another private one":                 {"10.0.0.0/8", "192.168.0.1", false},
-		"a single address":                    {"127.0.0.1/32", "127.0.0.1", true},
-		"beside a single address":             {"127.0.0.1/32", "127.0.0.2", false},
-		"an IPv4-mapped range":                {"::ffff:10.0.0.0/104", "10.1.2.3", true},
-		"in an IPv6 range":                    {"fd00::/8", "fd00::1", true},
-		"beside an IPv6 range":                {"fd00::/16", "fd01::1", false},
-		"private by NAT64, its prefix":        {"64:ff9b::/96", "64:ff9b::10.0.0.1", false},
-		"private by NAT64, all IPv6":          {"::/0", "64:ff9b::10.0.0.1", false},
-		"IPv4-mapped private, all IPv6":       {"::/0", "::ffff:10.0.0.1", false},
-		"NAT64 of local use, its own prefix":  {"64:ff9b:1::/48", "64:ff9b:1::10.0.0.1", true},
-		"link-local with a zone, in an range": {"fe80::/10", "fe80::1%lo", true},
+		"in an IPv4 range":                   {"10.0.0.0/8", "10.1.2.3", true},
+		"its IPv4-mapped form":               {"10.0.0.0/8", "::ffff:10.1.2.3", true},
+		"its NAT64 form":                     {"10.0.0.0/8", "64:ff9b::10.1.2.3", true},
+		"beside it":                          {"10.0.0.0/8", "11.0.0.1", true}, // public anyway
+		"another private one":                {"10.0.0.0/8", "192.168.0.1", false},
+		"a single address":                   {"127.0.0.1/32", "127.0.0.1", true},
+		"beside a single address":            {"127.0.0.1/32", "127.0.0.2", false},
+		"an IPv4-mapped range":               {"::ffff:10.0.0.0/104", "10.1.2.3", true},
+		"in an IPv6 range":                   {"fd00::/8", "fd00::1", true},
+		"beside an IPv6 range":               {"fd00::/16", "fd01::1", false},
+		"private by NAT64, its prefix":       {"64:ff9b::/96", "64:ff9b::10.0.0.1", false},
+		"private by NAT64, all IPv6":         {"::/0", "64:ff9b::10.0.0.1", false},
+		"IPv4-mapped private, all IPv6":      {"::/0", "::ffff:10.0.0.1", false},
+		"NAT64 of local use, its own prefix": {"64:ff9b:1::/48", "64:ff9b:1::10.0.0.1", true},
+		"link-local with a zone, in a range": {"fe80::/10", "fe80::1%lo", true},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			guard := dialguard.New(netip.MustParsePrefix(tc.allowed))
 			if err := guard.Check(netip.MustParseAddr(tc.addr)); (err == nil) != tc.want {
 				t.Errorf("allowing %s, Check(%s) = %v, want allowed %t", tc.allowed, tc.addr, err, tc.want)
@@ -94,7 +94,7 @@ func TestCheckAllowsTheAdministratorsRangesOnly(t *testing.T) {
 	}
 }
 
-func TestControlRefusesWhatIsNoTCPAddress(t *testing.T) {
+func TestControlRefusesOtherThanTCPAddresses(t *testing.T) {
 	guard := dialguard.New(netip.MustParsePrefix("127.0.0.0/8"))
 	for _, tc := range []struct{ network, address string }{
 		{"udp4", "127.0.0.1:53"}, {"unix", "/run/docker.sock"}, {"tcp4", "localhost:80"},

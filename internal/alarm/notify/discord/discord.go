@@ -1,18 +1,22 @@
 // Package discord posts messages to a Discord channel through a webhook.
 //
-// Whatever an Event says is shown and never acted on: it stands in an embed, where
-// mentions notify nobody, its Markdown is escaped, and no mention is allowed.
+// Discord shows the text of Events as it is. The text is part of an embed with escaped
+// Markdown. Mentions in embeds notify no one, and the message allows none.
 package discord
 
 import (
+	"encoding/json"
+	"strings"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/fit"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 )
 
-// interval keeps below the 30 messages a minute that Discord takes of the webhooks of
-// a channel; its answers tell the limit in force
+// interval stays below Discord's usual limit of 30 messages a minute for the webhooks
+// of a channel. Discord may lower the limit and then answers with Retry-After
 // (https://discord.com/developers/docs/topics/rate-limits).
 const interval = 2 * time.Second
 
@@ -21,9 +25,9 @@ type Notifier struct{ *httppost.Hook }
 
 var _ notify.Notifier = (*Notifier)(nil)
 
-// New returns a Notifier for a webhook's URL, which is a secret.
+// New returns a Notifier for the URL of a webhook, which is a secret.
 func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
-	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Sink: "discord", Every: interval, Judge: judge})
+	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Sink: "discord", Every: interval, Classify: classify})
 	if err != nil {
 		return nil, err
 	}
@@ -33,10 +37,84 @@ func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
 // Format of the bodies.
 func (n *Notifier) Format() string { return "discord" }
 
-// judge words what Discord answers of webhooks that are no more.
-func judge(a *httppost.Answer) {
-	switch a.Status {
+// classify explains Discord's answers for webhooks that do not exist.
+func classify(r *httppost.Response) {
+	switch r.Status {
 	case 401, 404:
-		a.Advice = "the webhook was deleted, or its URL is not complete; make a new one and put its URL into the Secret"
+		r.Text = "the webhook was deleted, or its URL is incomplete: create a new one and put its URL into the Secret"
 	}
+}
+
+// Limits of an embed, in characters. All of it together may have 6,000
+// (https://discord.com/developers/docs/resources/message#embed-object-embed-limits).
+const (
+	maxTitle       = 256
+	maxDescription = 4096
+	maxFooter      = 1024
+)
+
+// Colors of embeds.
+const (
+	red   = 0xD93F3F
+	green = 0x3FA45B
+	blue  = 0x4A90D9
+)
+
+type payload struct {
+	Embeds          []embed         `json:"embeds"`
+	AllowedMentions allowedMentions `json:"allowed_mentions"`
+}
+
+type embed struct {
+	Title       string  `json:"title"`
+	Description string  `json:"description,omitempty"`
+	Color       int     `json:"color"`
+	Footer      *footer `json:"footer,omitempty"`
+}
+
+type footer struct {
+	Text string `json:"text"`
+}
+
+// allowedMentions with an empty list allows no mention
+// (https://discord.com/developers/docs/resources/message#allowed-mentions-object).
+type allowedMentions struct {
+	Parse []string `json:"parse"`
+}
+
+// Render returns a message with one embed.
+func (n *Notifier) Render(m message.Message) ([]byte, error) {
+	e := embed{
+		Title:       fit.Line(notify.Headline(&m), maxTitle, escape),
+		Description: fit.Text(strings.TrimSpace(m.Text), maxDescription, escape),
+		Color:       color(&m),
+	}
+	// Discord does not interpret Markdown in a footer.
+	if text := fit.Line(notify.Footer(&m), maxFooter, nil); text != "" {
+		e.Footer = &footer{Text: text}
+	}
+	return json.Marshal(payload{Embeds: []embed{e}, AllowedMentions: allowedMentions{Parse: []string{}}})
+}
+
+func color(m *message.Message) int {
+	switch {
+	case notify.IsResolved(m):
+		return green
+	case notify.IsWarning(m):
+		return red
+	default:
+		return blue
+	}
+}
+
+// markdown are the characters with which emphasis, code, links, headings, lists, quotes,
+// spoilers, mentions and times can start
+// (https://support.discord.com/hc/articles/210298617).
+const markdown = "\\*_~`|>#[]()<@:-"
+
+func escape(r rune) string {
+	if strings.ContainsRune(markdown, r) {
+		return `\` + string(r)
+	}
+	return string(r)
 }

@@ -3,7 +3,6 @@ package discord_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,16 +13,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/discord"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
 func newNotifier(t testing.TB, url string) *discord.Notifier {
 	t.Helper()
-	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
-	t.Cleanup(client.Close)
-	n, err := discord.New(client, url)
+	n, err := discord.New(notifiers.Client(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,16 +29,12 @@ func newNotifier(t testing.TB, url string) *discord.Notifier {
 
 func render(t testing.TB, m message.Message) []byte {
 	t.Helper()
-	body, err := newNotifier(t, "https://discord.example/x").Render(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return notifiers.Render(t, newNotifier(t, "https://discord.example/x"), m)
 }
 
 func length(s string) int { return len(utf16.Encode([]rune(s))) }
 
-// check holds a body against Discord's limits of an embed, and against what may act.
+// check checks that a body keeps Discord's limits of an embed and contains no markup.
 func check(raw []byte) error {
 	var m struct {
 		Embeds []struct {
@@ -52,7 +45,7 @@ func check(raw []byte) error {
 		AllowedMentions struct{ Parse []string } `json:"allowed_mentions"`
 	}
 	strict := json.NewDecoder(bytes.NewReader(raw))
-	strict.DisallowUnknownFields() // content, where a mention could notify, among them
+	strict.DisallowUnknownFields() // such as content, in which mentions notify users
 	if err := strict.Decode(&m); err != nil {
 		return err
 	}
@@ -87,7 +80,7 @@ func escaped(text string) error {
 	return nil
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	messages.LookAsTheyShould(t, render, check)
 }
 
@@ -101,27 +94,17 @@ func FuzzRender(f *testing.F) {
 	messages.Fuzz(f, render, check)
 }
 
-func TestSendSaysWhatToDo(t *testing.T) {
+func TestErrorsSayWhatToDo(t *testing.T) {
 	server := sink.New(t)
 	n := newNotifier(t, server.URL())
-	for _, tc := range []struct {
-		answer sink.Behaviour
-		class  notify.Class
-		want   string
-		after  time.Duration
-	}{
-		{sink.Status(http.StatusNotFound, `{"message": "Unknown Webhook", "code": 10015}`), notify.Park, "the webhook was deleted", 0},
-		{sink.Status(http.StatusUnauthorized, `{"message": "Invalid Webhook Token", "code": 50027}`), notify.Park, "the webhook was deleted", 0},
-		{sink.Status(http.StatusBadRequest, `{"code": 50035, "message": "Invalid Form Body secret"}`), notify.Reject, "refuses this message", 0},
-		{sink.TooMany(3), notify.Retry, "fewer messages", 3 * time.Second},
-		{sink.Redirect(302, "http://127.0.0.1/secret"), notify.Park, "redirects are not followed", 0},
-	} {
-		server.Script(tc.answer)
-		e, ok := errors.AsType[*notify.SendError](n.Send(t.Context(), "key", []byte("{}")))
-		if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) || e.RetryAfter != tc.after || strings.Contains(e.Text, "secret") {
-			t.Errorf("got %+v, want a %s that says %q", e, tc.class, tc.want)
-		}
-	}
+	const deleted = "create a new one and put its URL into the Secret"
+	notifiers.ExpectFailures(t, n, server, []byte("{}"),
+		notifiers.OnStatus(404, `{"message": "Unknown Webhook", "code": 10015}`, notify.Park, deleted),
+		notifiers.OnStatus(401, `{"message": "Invalid Webhook Token", "code": 50027}`, notify.Park, deleted),
+		notifiers.OnStatus(400, `{"message": "Invalid Form Body secret"}`, notify.Reject, "refuses this message"),
+		notifiers.Failure{Answer: sink.TooMany(3), Class: notify.Retry, Text: "fewer messages", RetryAfter: 3 * time.Second},
+		notifiers.Failure{Answer: sink.Redirect(302, "http://127.0.0.1/secret"), Class: notify.Park, Text: "redirects are not followed"},
+	)
 	server.Script(sink.Status(http.StatusNoContent, ""))
 	if err := n.Send(t.Context(), "key", render(t, messages.New("a", "b"))); err != nil {
 		t.Errorf("204: %v", err)

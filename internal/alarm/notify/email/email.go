@@ -1,8 +1,5 @@
-// Package email sends messages by e-mail, as plain text, through a mail server that is
-// spoken to with SMTP.
-//
-// It does not deliver to the servers of the addressees: that is for the mail server to
-// do, which may queue.
+// Package email sends messages as plain-text mail through a mail server, with SMTP. It
+// does not deliver to the recipients' own servers.
 package email
 
 import (
@@ -20,27 +17,28 @@ import (
 	"github.com/wneessen/go-mail"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/fit"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 )
 
-// interval keeps mailboxes readable; what is beyond it comes as a digest.
+// interval keeps mailboxes readable. Messages within it become a digest.
 const interval = 10 * time.Second
 
-// Config says which server takes messages for whom.
+// Config configures the mail server, the sender and the recipients.
 type Config struct {
 	Host string
-	// Port is that which is usual for TLS if it is 0.
+	// Port 0 means the usual port for TLS.
 	Port int32
 	TLS  v1alpha1.MailTLS
 	From string
 	To   []string
-	// Username and Password are secrets; without them the server is spoken to without
-	// logging in.
+	// Username and Password are secrets. Without them, the Notifier does not log in.
 	Username, Password string
 }
 
-// Notifier sends through one server.
+// Notifier sends through one mail server.
 type Notifier struct {
 	client *httppost.Client
 	config Config
@@ -48,16 +46,16 @@ type Notifier struct {
 
 var _ notify.Notifier = (*Notifier)(nil)
 
-// New returns a Notifier that connects as the client does: to the same addresses, and
-// trusting the same authorities.
+// New returns a Notifier. It reaches the same addresses as the client and trusts the
+// same certificate authorities.
 func New(client *httppost.Client, c Config) (*Notifier, error) {
-	if _, err := compose(&c, "", &letter{}); err != nil {
-		return nil, errors.New("from and to must be addresses, for example alarms@example.com")
+	if _, err := compose(&c, "", &mailBody{}); err != nil {
+		return nil, errors.New("from and to must be mail addresses, for example alarms@example.com")
 	}
 	return &Notifier{client: client, config: c}, nil
 }
 
-// Limit is shared by the receivers with the same addressees.
+// Limit is shared by all receivers with the same server and recipients.
 func (n *Notifier) Limit() notify.Limit {
 	sum := sha256.Sum256([]byte(n.config.Host + "\x00" + strings.Join(n.config.To, "\x00")))
 	return notify.Limit{Key: "email:" + hex.EncodeToString(sum[:]), Every: interval}
@@ -66,14 +64,14 @@ func (n *Notifier) Limit() notify.Limit {
 // Format of the bodies.
 func (n *Notifier) Format() string { return "email" }
 
-// Send hands a letter to the server. Sent again, it has the same Message-ID, by which
-// many mail servers know it.
+// Send passes a mail to the server. A retry has the same Message-ID, by which many mail
+// servers recognize duplicates.
 func (n *Notifier) Send(ctx context.Context, key string, body []byte) error {
-	var l letter
-	if err := json.Unmarshal(body, &l); err != nil {
+	var b mailBody
+	if err := json.Unmarshal(body, &b); err != nil {
 		return err
 	}
-	m, err := compose(&n.config, key, &l)
+	m, err := compose(&n.config, key, &b)
 	if err != nil {
 		return err
 	}
@@ -81,15 +79,43 @@ func (n *Notifier) Send(ctx context.Context, key string, body []byte) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil { // the connection was closed for it
+	if ctx.Err() != nil { // submit closed the connection for this reason
 		return httppost.ConnectionError(ctx.Err())
 	}
-	return wordError(err)
+	return sendError(err)
 }
 
-// compose makes of a letter what is sent: headers are encoded, so that no text can add
-// one.
-func compose(c *Config, key string, l *letter) (*mail.Msg, error) {
+// Clients show the start of a subject, which is folded into lines of 78 characters
+// (RFC 5322, 2.1.1). The text is limited so that a digest does not fill mailboxes.
+const (
+	maxSubject = 200
+	maxText    = 64000
+)
+
+// mailBody is a mail without sender and recipients.
+type mailBody struct {
+	Subject string    `json:"subject"`
+	Text    string    `json:"text"`
+	Date    time.Time `json:"date"`
+	// Group is the key of the message's group, or empty.
+	Group string `json:"group,omitempty"`
+}
+
+// Render returns a subject, the text, and a footer as the mail's signature.
+func (n *Notifier) Render(m message.Message) ([]byte, error) {
+	b := mailBody{Subject: fit.Line(notify.Headline(&m), maxSubject, nil), Date: m.LastSeen.UTC()}
+	if m.Group != nil {
+		b.Group = m.Group.Key
+	}
+	if text := fit.Text(strings.TrimSpace(m.Text), maxText, nil); text != "" {
+		b.Text = text + "\n\n"
+	}
+	b.Text += "-- \n" + fit.Line(notify.Footer(&m), maxSubject, nil) + "\n"
+	return json.Marshal(b)
+}
+
+// compose returns the mail. It encodes headers, so that no text can add one.
+func compose(c *Config, key string, b *mailBody) (*mail.Msg, error) {
 	m := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if err := m.From(c.From); err != nil {
 		return nil, err
@@ -99,24 +125,24 @@ func compose(c *Config, key string, l *letter) (*mail.Msg, error) {
 	}
 	_, domain, _ := strings.Cut(c.From, "@")
 	m.SetMessageIDWithValue(messageID(key, domain))
-	if l.Group != "" { // mail clients show what replies to one letter together, be it there or not
-		m.SetGenHeader(mail.HeaderInReplyTo, "<"+messageID(l.Group, domain)+">")
-		m.SetGenHeader(mail.HeaderReferences, "<"+messageID(l.Group, domain)+">")
+	if b.Group != "" { // clients show replies to the same mail together, even if it does not exist
+		m.SetGenHeader(mail.HeaderInReplyTo, "<"+messageID(b.Group, domain)+">")
+		m.SetGenHeader(mail.HeaderReferences, "<"+messageID(b.Group, domain)+">")
 	}
-	m.SetDateWithValue(l.Date)
-	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no holiday notice answers it
-	m.Subject(l.Subject)
-	m.SetBodyString(mail.TypeTextPlain, l.Text)
+	m.SetDateWithValue(b.Date)
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: prevents automatic replies
+	m.Subject(b.Subject)
+	m.SetBodyString(mail.TypeTextPlain, b.Text)
 	return m, nil
 }
 
-// messageID is the same for the same key, of which it tells nothing.
+// messageID returns the same ID for the same key, without revealing the key.
 func messageID(key, domain string) string {
 	sum := sha256.Sum256([]byte(key))
 	return fmt.Sprintf("%s@%s", hex.EncodeToString(sum[:16]), domain)
 }
 
-// ports are those usual for submission (RFC 8314) and for relaying within a network.
+// ports are the usual ports for submission (RFC 8314) and for relays within a network.
 var ports = map[v1alpha1.MailTLS]int32{v1alpha1.MailStartTLS: 587, v1alpha1.MailImplicitTLS: 465, v1alpha1.MailNoTLS: 25}
 
 func (c *Config) address() string {

@@ -24,6 +24,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/email"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 )
 
 func config(port int32, encryption v1alpha1.MailTLS) email.Config {
@@ -45,16 +46,12 @@ func newNotifier(t testing.TB, h httppost.Config, c email.Config) *email.Notifie
 
 func send(t testing.TB, n *email.Notifier, m message.Message) error {
 	t.Helper()
-	body, err := n.Render(m)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return n.Send(ctx, "key-1", body)
+	return n.Send(ctx, "key-1", notifiers.Render(t, n, m))
 }
 
-// parse reads a letter as a mail client would.
+// parse reads a mail as a mail client does.
 func parse(t testing.TB, raw []byte) (header mail.Header, subject, text string) {
 	t.Helper()
 	m, err := mail.ReadMessage(bytes.NewReader(raw))
@@ -72,7 +69,7 @@ func parse(t testing.TB, raw []byte) (header mail.Header, subject, text string) 
 	return m.Header, subject, strings.ReplaceAll(string(body), "\r\n", "\n")
 }
 
-func TestALetterArrivesHoweverTheConnectionIsEncrypted(t *testing.T) {
+func TestAMailArrivesWithEveryEncryption(t *testing.T) {
 	cert, roots := certificate(t)
 	for _, encryption := range []v1alpha1.MailTLS{v1alpha1.MailStartTLS, v1alpha1.MailImplicitTLS, v1alpha1.MailNoTLS} {
 		t.Run(string(encryption), func(t *testing.T) {
@@ -89,8 +86,8 @@ func TestALetterArrivesHoweverTheConnectionIsEncrypted(t *testing.T) {
 			if err := send(t, n, messages.New("BackOff: Pod 봉수/web-0", "Back-off\n.\nsecond")); err != nil {
 				t.Fatal(err)
 			}
-			if wantLogins := 1; server != nil && box.logins != wantLogins || len(box.all()) != 1 {
-				t.Fatalf("%d logins, %d letters", box.logins, len(box.all()))
+			if server != nil && box.logins != 1 || len(box.all()) != 1 {
+				t.Fatalf("%d logins, %d mails", box.logins, len(box.all()))
 			}
 			got := box.all()[0]
 			if diff := cmp.Diff([]string{"bongsu@example.com", "a@example.com", "b@example.com"}, append([]string{got.from}, got.to...)); diff != "" {
@@ -107,7 +104,7 @@ func TestALetterArrivesHoweverTheConnectionIsEncrypted(t *testing.T) {
 	}
 }
 
-func TestALetterThatIsSentAgainIsTheSame(t *testing.T) {
+func TestARetriedMailIsIdentical(t *testing.T) {
 	box := &mailbox{}
 	n := newNotifier(t, httppost.Config{}, config(box.start(t, nil, false), v1alpha1.MailNoTLS))
 	for range 2 {
@@ -123,7 +120,7 @@ func TestALetterThatIsSentAgainIsTheSame(t *testing.T) {
 	}
 }
 
-func TestTheLettersOfAGroupAreOneConversation(t *testing.T) {
+func TestTheMailsOfAGroupAreOneConversation(t *testing.T) {
 	box := &mailbox{}
 	n := newNotifier(t, httppost.Config{}, config(box.start(t, nil, false), v1alpha1.MailNoTLS))
 	other := messages.Grouped(4, false)
@@ -134,8 +131,8 @@ func TestTheLettersOfAGroupAreOneConversation(t *testing.T) {
 		}
 	}
 	var references []string
-	for _, letter := range box.all() {
-		header, _, _ := parse(t, letter.raw)
+	for _, received := range box.all() {
+		header, _, _ := parse(t, received.raw)
 		if header.Get("In-Reply-To") != header.Get("References") {
 			t.Errorf("headers are %v", header)
 		}
@@ -146,10 +143,10 @@ func TestTheLettersOfAGroupAreOneConversation(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentWithoutTheEncryptionThatWasAskedFor(t *testing.T) {
+func TestNothingIsSentWithoutTheConfiguredEncryption(t *testing.T) {
 	cert, _ := certificate(t)
 	untrusted := &tls.Config{Certificates: []tls.Certificate{cert}}
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		server     *tls.Config
 		encryption v1alpha1.MailTLS
 		class      notify.Class
@@ -158,13 +155,13 @@ func TestNothingIsSentWithoutTheEncryptionThatWasAskedFor(t *testing.T) {
 		"no STARTTLS offered": {nil, v1alpha1.MailStartTLS, notify.Park, "does not offer STARTTLS"},
 		"untrusted":           {untrusted, v1alpha1.MailStartTLS, notify.Retry, "unknown authority"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			box := &mailbox{}
 			c := config(box.start(t, tc.server, false), tc.encryption)
 			c.Username, c.Password = username, password
 			e, ok := errors.AsType[*notify.SendError](send(t, newNotifier(t, httppost.Config{}, c), messages.New("a", "b")))
 			if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) || len(box.all()) != 0 || box.logins != 0 {
-				t.Errorf("got %+v, %d letters, want one that says %q", e, len(box.all()), tc.want)
+				t.Errorf("got %+v, %d mails, want the text %q", e, len(box.all()), tc.want)
 			}
 		})
 	}
@@ -172,32 +169,32 @@ func TestNothingIsSentWithoutTheEncryptionThatWasAskedFor(t *testing.T) {
 
 func TestSendSaysWhatToDo(t *testing.T) {
 	cert, roots := certificate(t)
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		box      *mailbox
 		password string
 		class    notify.Class
 		want     string
 	}{
-		"wrong password":      {&mailbox{}, "wrong", notify.Park, "it refuses the user name or password"},
-		"sender refused":      {&mailbox{mail: reply(550)}, password, notify.Park, "it refuses spec.email.from"},
-		"addressee refused":   {&mailbox{rcpt: reply(550)}, password, notify.Park, "it refuses spec.email.to[0]"},
-		"message refused":     {&mailbox{data: reply(554)}, password, notify.Reject, "it refuses this message"},
-		"greylisted":          {&mailbox{rcpt: reply(451)}, password, notify.Retry, "answered 451: it cannot take the message now"},
-		"full":                {&mailbox{data: reply(452)}, password, notify.Retry, "it is tried again"},
-		"too many, try later": {&mailbox{mail: reply(421)}, password, notify.Retry, "it is tried again"},
+		"wrong password":      {&mailbox{}, "wrong", notify.Park, "the mail server refuses the user name or password: correct the Secret"},
+		"sender refused":      {&mailbox{mail: reply(550)}, password, notify.Park, "the mail server refuses spec.email.from"},
+		"recipient refused":   {&mailbox{rcpt: reply(550)}, password, notify.Park, "the mail server refuses spec.email.to[0]"},
+		"message refused":     {&mailbox{data: reply(554)}, password, notify.Reject, "the mail server refuses this message: it is dropped"},
+		"greylisted":          {&mailbox{rcpt: reply(451)}, password, notify.Retry, "cannot accept the message now: the operator retries it (SMTP 451)"},
+		"full":                {&mailbox{data: reply(452)}, password, notify.Retry, "the operator retries it"},
+		"too many, try later": {&mailbox{mail: reply(421)}, password, notify.Retry, "the operator retries it"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			c := config(tc.box.start(t, &tls.Config{Certificates: []tls.Certificate{cert}}, false), v1alpha1.MailStartTLS)
 			c.Username, c.Password = username, tc.password
 			e, ok := errors.AsType[*notify.SendError](send(t, newNotifier(t, httppost.Config{Roots: roots}, c), messages.New("a", "b")))
 			if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) {
-				t.Errorf("got %+v, want a %s that says %q", e, tc.class, tc.want)
+				t.Errorf("got %+v, want a %s with the text %q", e, tc.class, tc.want)
 			}
 			if ok && (strings.Contains(e.Text, "secret") || strings.Contains(e.Text, "127.0.0.1") || strings.Contains(e.Text, "@")) {
-				t.Errorf("the error tells too much: %s", e.Text)
+				t.Errorf("the error reveals too much: %s", e.Text)
 			}
 			if len(tc.box.all()) != 0 {
-				t.Error("a letter was delivered")
+				t.Error("a mail was delivered")
 			}
 		})
 	}
@@ -208,21 +205,18 @@ func TestAGuardedReceiverDoesNotReachAForbiddenMailServer(t *testing.T) {
 	n := newNotifier(t, httppost.Config{Guard: dialguard.New()}, config(box.start(t, nil, false), v1alpha1.MailNoTLS))
 	e, ok := errors.AsType[*notify.SendError](send(t, n, messages.New("a", "b")))
 	if !ok || e.Reason != v1alpha1.ReasonAddressNotAllowed || len(box.all()) != 0 {
-		t.Errorf("got %+v, %d letters", e, len(box.all()))
+		t.Errorf("got %+v, %d mails", e, len(box.all()))
 	}
 }
 
-func TestAServerThatHangsIsGivenUp(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+func TestAHangingServerTimesOut(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	n := newNotifier(t, httppost.Config{}, config(int32(listener.Addr().(*net.TCPAddr).Port), v1alpha1.MailNoTLS))
-	body, err := n.Render(messages.New("a", "b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := notifiers.Render(t, n, messages.New("a", "b"))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	e, ok := errors.AsType[*notify.SendError](n.Send(ctx, "key", body))
@@ -231,20 +225,16 @@ func TestAServerThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	n := newNotifier(t, httppost.Config{}, config(0, v1alpha1.MailStartTLS))
 	for name, m := range messages.Kinds() {
 		t.Run(name, func(t *testing.T) {
-			body, err := n.Render(m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			messages.Golden(t, name, body)
+			messages.Golden(t, name, notifiers.Render(t, n, m))
 		})
 	}
 }
 
-// RFC 5321, 4.5.3.1.6: a line has at most 1,000 octets, its end included.
+// RFC 5321, 4.5.3.1.6: a line has at most 1,000 octets, including its end.
 func FuzzRender(f *testing.F) {
 	f.Add("a\r\nBcc: victim@example.com", "\r\n.\r\nMAIL FROM:<x>")
 	f.Add(strings.Repeat("봉", 500), strings.Repeat("a", 5000))
@@ -256,15 +246,15 @@ func FuzzRender(f *testing.F) {
 		if err := send(t, n, messages.New(title, text)); err != nil {
 			t.Fatal(err)
 		}
-		letters := box.all()[before:]
-		if len(letters) != 1 || len(letters[0].to) != 2 {
-			t.Fatalf("%d letters for one", len(letters))
+		mails := box.all()[before:]
+		if len(mails) != 1 || len(mails[0].to) != 2 {
+			t.Fatalf("%d mails for one", len(mails))
 		}
-		header, subject, _ := parse(t, letters[0].raw)
+		header, subject, _ := parse(t, mails[0].raw)
 		if header.Get("Bcc") != "" || strings.ContainsAny(subject, "\r\n") {
 			t.Errorf("a header was injected: %v", header)
 		}
-		for line := range bytes.SplitSeq(letters[0].raw, []byte("\r\n")) {
+		for line := range bytes.SplitSeq(mails[0].raw, []byte("\r\n")) {
 			if len(line) > 998 {
 				t.Errorf("a line of %d octets", len(line))
 			}
@@ -272,12 +262,12 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-func TestTheRenderedLetterHoldsNoPassword(t *testing.T) {
+func TestTheRenderedMailHoldsNoPassword(t *testing.T) {
 	c := config(0, v1alpha1.MailStartTLS)
 	c.Username, c.Password = username, password
 	n := newNotifier(t, httppost.Config{}, c)
-	body, err := n.Render(messages.New("a", "b"))
-	if err != nil || bytes.Contains(body, []byte(password)) || !json.Valid(body) || strings.Contains(n.Limit().Key, "example") {
-		t.Errorf("got %s, %v, limit %s", body, err, n.Limit().Key)
+	body := notifiers.Render(t, n, messages.New("a", "b"))
+	if bytes.Contains(body, []byte(password)) || !json.Valid(body) || strings.Contains(n.Limit().Key, "example") {
+		t.Errorf("got %s, limit %s", body, n.Limit().Key)
 	}
 }

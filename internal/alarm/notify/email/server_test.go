@@ -20,28 +20,28 @@ const (
 	password = "secret-password"
 )
 
-// mailbox is a mail server. What its hooks return is what it answers.
+// mailbox is a mail server. It answers with the results of its hooks.
 type mailbox struct {
 	mail, rcpt, data func() error
 
-	mu      sync.Mutex
-	letters []letter
-	logins  int
+	mu     sync.Mutex
+	mails  []received
+	logins int
 }
 
-type letter struct {
+type received struct {
 	from string
 	to   []string
 	raw  []byte
 }
 
-func (m *mailbox) all() []letter {
+func (m *mailbox) all() []received {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.letters
+	return m.mails
 }
 
-// certificate is what net/http tests with: for example.com and 127.0.0.1.
+// certificate returns the test certificate of net/http, for example.com and 127.0.0.1.
 func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -51,8 +51,8 @@ func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	return server.TLS.Certificates[0], roots
 }
 
-// start serves, and returns the port. Without tls there is no encryption; implicit
-// encrypts from the beginning.
+// start starts the server and returns its port. Without config there is no encryption.
+// With implicit, connections are encrypted from the beginning.
 func (m *mailbox) start(t testing.TB, config *tls.Config, implicit bool) int32 {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -80,10 +80,10 @@ func (m *mailbox) start(t testing.TB, config *tls.Config, implicit bool) int32 {
 
 type session struct {
 	box *mailbox
-	letter
+	received
 }
 
-func (s *session) Reset()        { s.letter = letter{} }
+func (s *session) Reset()        { s.received = received{} }
 func (s *session) Logout() error { return nil }
 
 func (s *session) Mail(from string, _ *smtp.MailOptions) error {
@@ -107,7 +107,7 @@ func (s *session) Data(r io.Reader) error {
 	s.raw = raw
 	s.box.mu.Lock()
 	defer s.box.mu.Unlock()
-	s.box.letters = append(s.box.letters, s.letter)
+	s.box.mails = append(s.box.mails, s.received)
 	return nil
 }
 

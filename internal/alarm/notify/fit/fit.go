@@ -1,5 +1,5 @@
-// Package fit makes untrusted text fit for a sink: cleaned, escaped and no longer
-// than the sink takes. Each sink says what it escapes.
+// Package fit cleans, escapes and truncates untrusted text for a receiver. Each receiver
+// type has its own limits and escapes.
 package fit
 
 import (
@@ -11,13 +11,12 @@ import (
 
 const ellipsis = "…"
 
-// Escape says what a rune is to be replaced with; nil leaves all as they are.
+// Escape returns the replacement of a rune. A nil Escape replaces nothing.
 type Escape func(r rune) string
 
-// Text cleans and escapes text, and cuts it so that it has at most limit characters
-// after escaping: characters as JavaScript counts them, of which one outside the
-// basic plane has two. Few sinks say how they count; this is the strictest. What an
-// escape makes of a rune is never cut in two.
+// Text cleans and escapes text, and truncates it to limit characters after escaping.
+// Characters are counted as in JavaScript, as UTF-16 code units. Few services document
+// how they count, and this is the strictest way. Text never cuts an escaped rune in two.
 func Text(s string, limit int, escape Escape) string {
 	s = plaintext.Clean(s)
 	var b strings.Builder
@@ -40,12 +39,12 @@ func Text(s string, limit int, escape Escape) string {
 	return b.String()
 }
 
-// Line is Text of a single line.
+// Line is Text for a single line.
 func Line(s string, limit int, escape Escape) string {
 	return Text(plaintext.Line(s), limit, escape)
 }
 
-// Length of text in UTF-16 code units, as JavaScript counts characters.
+// Length returns the length of s in UTF-16 code units.
 func Length(s string) int {
 	n := 0
 	for _, r := range s {

@@ -10,7 +10,7 @@ import (
 func double(r rune) string { return string([]rune{r, r}) }
 
 func TestTextIsCutBetweenWholeEscapes(t *testing.T) {
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		in     string
 		limit  int
 		escape fit.Escape
@@ -24,7 +24,7 @@ func TestTextIsCutBetweenWholeEscapes(t *testing.T) {
 		"control characters":      {"a\x1b[0m\u202e", 9, nil, "a[0m"},
 		"no room but for the end": {"signal", 1, nil, "…"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := fit.Text(tc.in, tc.limit, tc.escape); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// RetryAfter is retryAfter, for the fuzz test.
+// RetryAfter calls retryAfter.
 func RetryAfter(h http.Header) time.Duration { return retryAfter(h) }
 
-// UsesProxies says whether a client would ask the environment for a proxy.
+// UsesProxies reports whether a client reads proxies from the environment.
 func UsesProxies(c *Client) bool { return c.http.Transport.(*http.Transport).Proxy != nil }

@@ -4,32 +4,39 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 )
 
-// Hook is a URL that is a secret: whoever knows it may post.
+// Hook posts to a URL that is a secret, because no other credentials are needed.
 type Hook struct {
-	client *Client
-	url    string
-	limit  notify.Limit
-	judge  func(*Answer)
+	client   *Client
+	url      string
+	limit    notify.Limit
+	classify func(*Response)
 }
 
-// HookConfig is what all hooks of a sink have in common.
+// HookConfig is the configuration that all hooks of a receiver type share.
 type HookConfig struct {
-	// Sink names the sink, in the key of the limit.
+	// Sink identifies the receiver type in the key of the limit.
 	Sink string
-	// Every is the least time between two messages.
+	// Every is the minimum time between two messages.
 	Every time.Duration
-	// Judge is as in Request.
-	Judge func(*Answer)
+	// Classify is Request.Classify.
+	Classify func(*Response)
 }
 
-// NewHook returns a Hook. White space around the URL is taken off, and an error does
-// not tell it.
+// NewHook returns a Hook. It ignores white space around the URL. Errors do not reveal
+// the URL.
 func NewHook(client *Client, rawURL string, c HookConfig) (*Hook, error) {
 	rawURL = strings.TrimSpace(rawURL)
 	if err := CheckURL(rawURL); err != nil {
@@ -37,13 +44,67 @@ func NewHook(client *Client, rawURL string, c HookConfig) (*Hook, error) {
 	}
 	sum := sha256.Sum256([]byte(rawURL))
 	limit := notify.Limit{Key: c.Sink + ":" + hex.EncodeToString(sum[:]), Every: c.Every}
-	return &Hook{client: client, url: rawURL, limit: limit, judge: c.Judge}, nil
+	return &Hook{client: client, url: rawURL, limit: limit, classify: c.Classify}, nil
 }
 
-// Limit is shared by all receivers of the same URL.
+// Limit is shared by all receivers with the same URL.
 func (h *Hook) Limit() notify.Limit { return h.limit }
 
 // Send posts the body.
 func (h *Hook) Send(ctx context.Context, key string, body []byte) error {
-	return h.client.Post(ctx, Request{URL: h.url, Key: key, Body: body, Judge: h.judge})
+	return h.client.Post(ctx, Request{URL: h.url, Key: key, Body: body, Classify: h.classify})
+}
+
+// ErrInvalidURL explains an invalid URL without revealing it, because it may be a
+// secret.
+var ErrInvalidURL = errors.New("the URL must be an absolute http or https URL, for example https://alarms.example.com/bongsu")
+
+// CheckURL returns nil or ErrInvalidURL.
+func CheckURL(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return ErrInvalidURL
+	}
+	return nil
+}
+
+// reserved headers are set by the operator or belong to the connection.
+var reserved = []string{
+	"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host", "Idempotency-Key",
+	"Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
+	"X-Idempotency-Key", // net/http repeats a POST that has it
+}
+
+// reservedPrefixes are those of headers of proxies, CloudEvents and Standard Webhooks.
+var reservedPrefixes = []string{"Proxy-", "Ce-", "Webhook-"}
+
+// NewHeader returns the header in a Secret's data. Errors do not reveal values.
+func NewHeader(data map[string][]byte) (http.Header, error) {
+	header := http.Header{}
+	for name, value := range data {
+		text := strings.TrimSpace(string(value))
+		if err := checkHeader(name, text); err != nil {
+			return nil, err
+		}
+		if header.Values(name) != nil {
+			return nil, fmt.Errorf("the Secret holds the header %s twice, in different spellings: remove one", http.CanonicalHeaderKey(name))
+		}
+		header.Set(name, text)
+	}
+	return header, nil
+}
+
+func checkHeader(name, value string) error {
+	if !httpguts.ValidHeaderFieldName(name) {
+		return fmt.Errorf("the Secret's key %q is not a valid header name: use letters, digits and hyphens", name)
+	}
+	canonical := http.CanonicalHeaderKey(name)
+	hasPrefix := func(prefix string) bool { return strings.HasPrefix(canonical, prefix) }
+	if slices.Contains(reserved, canonical) || slices.ContainsFunc(reservedPrefixes, hasPrefix) {
+		return fmt.Errorf("the header %s cannot be set: remove it from the Secret", canonical)
+	}
+	if !httpguts.ValidHeaderFieldValue(value) {
+		return fmt.Errorf("the value of the header %s contains an invalid character: use a single line of text", canonical)
+	}
+	return nil
 }

@@ -2,7 +2,7 @@ package log
 
 import "io"
 
-// NewColoured is New for a terminal.
-func NewColoured(out io.Writer) *Notifier {
-	return &Notifier{out: out, colours: newColours(true)}
+// NewColored is New for a terminal.
+func NewColored(out io.Writer) *Notifier {
+	return &Notifier{out: out, colors: newColors(true)}
 }

@@ -28,7 +28,7 @@ func newMessage(title, text string) message.Message {
 func TestSendWritesReadableLines(t *testing.T) {
 	normal := newMessage("NodeReady: Node node-7", "")
 	normal.Events[0].Type, normal.Alarm = "Normal", alarm.ID{Kind: "ClusterAlarm", Name: "nodes"}
-	for what, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		message message.Message
 		want    string
 	}{
@@ -38,7 +38,7 @@ func TestSendWritesReadableLines(t *testing.T) {
 		"forgery":  {newMessage("a\n2026-11-20 12:00:00Z * forged", "\x1b[2Jb\r\n2026 forged\x00"), "2026-11-20 12:00:00Z ! a 2026-11-20 12:00:00Z * forged  (prod, Alarm shop/crashes)\n    [2Jb\n    2026 forged\n"},
 		"no title": {newMessage(" ", ""), "2026-11-20 12:00:00Z ! Alarm  (prod, Alarm shop/crashes)\n"},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			n := log.New(&out)
 			body, err := n.Render(tc.message)
@@ -55,19 +55,19 @@ func TestSendWritesReadableLines(t *testing.T) {
 	}
 }
 
-func TestBodiesWithColourAreAnotherFormat(t *testing.T) {
-	plain, coloured := log.New(&bytes.Buffer{}), log.NewColoured(&bytes.Buffer{})
-	body, err := coloured.Render(newMessage("a", "b"))
+func TestColoredBodiesHaveAnotherFormat(t *testing.T) {
+	plain, colored := log.New(&bytes.Buffer{}), log.NewColored(&bytes.Buffer{})
+	body, err := colored.Render(newMessage("a", "b"))
 	if err != nil || !bytes.Contains(body, []byte("\x1b[")) {
-		t.Errorf("no colour in %q, %v", body, err)
+		t.Errorf("no color in %q, %v", body, err)
 	}
-	if plain.Format() == coloured.Format() {
+	if plain.Format() == colored.Format() {
 		t.Errorf("both formats are %q", plain.Format())
 	}
 }
 
 func TestMessagesOfManyGoroutinesDoNotMix(t *testing.T) {
-	out := &halves{}
+	out := &slowly{}
 	n := log.New(out)
 	var senders sync.WaitGroup
 	for range 8 {
@@ -79,17 +79,17 @@ func TestMessagesOfManyGoroutinesDoNotMix(t *testing.T) {
 	}
 }
 
-// halves writes in two steps and notices if another write comes in between.
-type halves struct{ bytes.Buffer }
+// slowly writes byte by byte, so that concurrent writes would be interleaved.
+type slowly struct{ bytes.Buffer }
 
-func (h *halves) Write(p []byte) (int, error) {
+func (s *slowly) Write(p []byte) (int, error) {
 	for _, b := range p {
-		h.WriteByte(b)
+		s.WriteByte(b)
 	}
 	return len(p), nil
 }
 
-func TestSendRetriesWhenTheOutputIsGone(t *testing.T) {
+func TestSendRetriesWhenTheOutputIsClosed(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package pagerduty_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,9 +12,9 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/pagerduty"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
@@ -23,9 +22,7 @@ const secret = "secret7890123456789012345678901b"
 
 func newNotifier(t testing.TB, url, severity string) *pagerduty.Notifier {
 	t.Helper()
-	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
-	t.Cleanup(client.Close)
-	n, err := pagerduty.New(client, pagerduty.Config{URL: url, RoutingKey: secret + "\n", Severity: severity})
+	n, err := pagerduty.New(notifiers.Client(t), pagerduty.Config{URL: url, RoutingKey: secret + "\n", Severity: severity})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +31,10 @@ func newNotifier(t testing.TB, url, severity string) *pagerduty.Notifier {
 
 func render(t testing.TB, m message.Message) []byte {
 	t.Helper()
-	body, err := newNotifier(t, pagerduty.DefaultURL, "").Render(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return notifiers.Render(t, newNotifier(t, pagerduty.DefaultURL, ""), m)
 }
 
-// event is what PagerDuty takes.
+// event is an event of the Events API v2.
 type event struct {
 	RoutingKey  string `json:"routing_key"`
 	EventAction string `json:"event_action"`
@@ -53,8 +46,8 @@ type event struct {
 	}
 }
 
-// check holds a sent event against the rules of the Events API v2: what is required
-// for which action, the severities, the form of the timestamp, and the limits.
+// check checks the rules of the Events API v2: the required fields of each action, the
+// severities, the format of the timestamp, and the limits.
 func check(raw []byte) error {
 	if len(raw) > 512<<10 {
 		return fmt.Errorf("the event has %d bytes", len(raw))
@@ -72,7 +65,7 @@ func check(raw []byte) error {
 	case e.EventAction == "resolve":
 		return nil
 	case e.EventAction != "trigger" || e.Payload == nil:
-		return fmt.Errorf("a %q of the payload %v", e.EventAction, e.Payload)
+		return fmt.Errorf("the action %q with the payload %v", e.EventAction, e.Payload)
 	}
 	p := e.Payload
 	if n := utf8.RuneCountInString(p.Summary); n < 1 || n > 1024 || p.Source == "" {
@@ -87,7 +80,7 @@ func check(raw []byte) error {
 	return nil
 }
 
-// send returns what PagerDuty is sent.
+// send sends a message and returns the request's body.
 func send(t testing.TB, m message.Message) []byte {
 	t.Helper()
 	server := sink.Start()
@@ -108,13 +101,13 @@ func decode(t testing.TB, raw []byte) event {
 	return e
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	for name, m := range messages.Kinds() {
 		t.Run(name, func(t *testing.T) {
 			body := render(t, m)
 			messages.Golden(t, name, body)
 			if bytes.Contains(body, []byte(secret)) {
-				t.Error("what is kept until it is delivered holds the routing key")
+				t.Error("the rendered body, which is stored, holds the routing key")
 			}
 			if err := check(send(t, m)); err != nil {
 				t.Error(err)
@@ -141,7 +134,7 @@ func TestAGroupIsOneIncidentThatIsResolved(t *testing.T) {
 	}
 }
 
-func TestWithoutGroupsAnIncidentIsOfOneObject(t *testing.T) {
+func TestWithoutGroupsEachObjectHasItsOwnIncident(t *testing.T) {
 	a, again, b := messages.New("a", ""), messages.New("again", ""), messages.New("a", "")
 	again.Count, again.LastSeen = 9, again.LastSeen.Add(time.Hour)
 	b.Events[0].Regarding.UID = "another"
@@ -155,11 +148,8 @@ func TestWithoutGroupsAnIncidentIsOfOneObject(t *testing.T) {
 	}
 }
 
-func TestTheSeverityIsTheReceiversIfItSaysSo(t *testing.T) {
-	body, err := newNotifier(t, pagerduty.DefaultURL, "critical").Render(messages.New("a", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestTheReceiversSeverityOverridesTheEvents(t *testing.T) {
+	body := notifiers.Render(t, newNotifier(t, pagerduty.DefaultURL, "critical"), messages.New("a", ""))
 	if got := decode(t, body).Payload.Severity; got != "critical" {
 		t.Errorf("severity is %q", got)
 	}
@@ -177,29 +167,17 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-func TestSendSaysWhatToDo(t *testing.T) {
+func TestErrorsSayWhatToDo(t *testing.T) {
 	server := sink.New(t)
-	n := newNotifier(t, server.URL(), "")
-	for _, tc := range []struct {
-		code   int
-		answer string
-		class  notify.Class
-		want   string
-	}{
-		{400, `{"status":"invalid event","message":"Event object is invalid","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`, notify.Park, "the integration key is not valid"},
-		{400, `{"status":"invalid event","errors":["'payload.severity' is invalid ` + secret + `"]}`, notify.Reject, "refuses this message"},
-		{429, `{}`, notify.Retry, "fewer messages"},
-		{500, `oops`, notify.Retry, "a fault of its own"},
-	} {
-		server.Script(sink.Status(tc.code, tc.answer))
-		e, ok := errors.AsType[*notify.SendError](n.Send(t.Context(), "key", render(t, messages.New("a", "b"))))
-		if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) || strings.Contains(e.Text, secret) {
-			t.Errorf("%s: got %+v, want a %s that says %q", tc.answer, e, tc.class, tc.want)
-		}
-	}
+	notifiers.ExpectFailures(t, newNotifier(t, server.URL(), ""), server, render(t, messages.New("a", "b")),
+		notifiers.OnStatus(400, `{"status":"invalid event","message":"Event object is invalid","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`, notify.Park, "the integration key is not valid"),
+		notifiers.OnStatus(400, `{"status":"invalid event","errors":["'payload.severity' is invalid `+secret+`"]}`, notify.Reject, "refuses this message"),
+		notifiers.OnStatus(429, `{}`, notify.Retry, "fewer messages"),
+		notifiers.OnStatus(500, `oops`, notify.Retry, "internal error"),
+	)
 }
 
-func TestNewDoesNotTellTheKey(t *testing.T) {
+func TestNewDoesNotRevealTheKey(t *testing.T) {
 	for _, key := range []string{"", "secret", secret + "x"} {
 		if _, err := pagerduty.New(nil, pagerduty.Config{URL: pagerduty.DefaultURL, RoutingKey: key}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", key, err)

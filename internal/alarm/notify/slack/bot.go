@@ -17,25 +17,25 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 )
 
-// DefaultAPI is Slack's own Web API.
+// DefaultAPI is the URL of Slack's Web API.
 const DefaultAPI = "https://slack.com/api"
 
-// botInterval keeps below the 50 updates a minute that Slack grants a bot
-// (https://docs.slack.dev/apis/web-api/rate-limits), and below one message a second.
+// botInterval stays below Slack's limits: 50 updates a minute for a bot, and one message
+// a second (https://docs.slack.dev/apis/web-api/rate-limits).
 const botInterval = 1500 * time.Millisecond
 
-// BotConfig says which bot speaks in which channel.
+// BotConfig configures the bot and its channel.
 type BotConfig struct {
 	API string
-	// Token of the bot, a secret.
+	// Token is the bot's token, which is a secret.
 	Token   string
 	Channel string
-	// Clock tells how long ago the last reply in a thread was.
+	// Clock measures the time since the last reply in a thread.
 	Clock clock.PassiveClock
 }
 
-// Bot posts with chat.postMessage: one message for each group, which it edits, with
-// what is new in its thread.
+// Bot posts with chat.postMessage. It posts one message for each group and edits it
+// later. New occurrences are replies in its thread.
 type Bot struct {
 	client *httppost.Client
 	config BotConfig
@@ -46,10 +46,10 @@ var _ notify.Threader = (*Bot)(nil)
 
 var (
 	token    = regexp.MustCompile(`^xox[a-z]-[A-Za-z0-9-]+$`)
-	errToken = errors.New("this is not a bot's token, which begins with xoxb-")
+	errToken = errors.New("the value is not a bot token: use the one that begins with xoxb-")
 )
 
-// NewBot returns a Bot, or an error that does not tell the token.
+// NewBot returns a Bot. Errors do not reveal the token.
 func NewBot(client *httppost.Client, c BotConfig) (*Bot, error) {
 	c.Token, c.API = strings.TrimSpace(c.Token), strings.TrimSuffix(c.API, "/")
 	if !token.MatchString(c.Token) {
@@ -62,7 +62,7 @@ func NewBot(client *httppost.Client, c BotConfig) (*Bot, error) {
 	return &Bot{client: client, config: c, header: header}, nil
 }
 
-// Limit is shared by the receivers of the same bot and channel.
+// Limit is shared by all receivers with the same bot and channel.
 func (b *Bot) Limit() notify.Limit {
 	sum := sha256.Sum256([]byte(b.config.Token + "\x00" + b.config.Channel))
 	return notify.Limit{Key: "slack:" + hex.EncodeToString(sum[:]), Every: botInterval}
@@ -81,33 +81,131 @@ func (b *Bot) Send(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// call is what chat.postMessage and chat.update take.
+// call holds the arguments of chat.postMessage and chat.update.
 type call struct {
 	Channel  string `json:"channel"`
-	TS       string `json:"ts,omitempty"`        // which message to update
-	ThreadTS string `json:"thread_ts,omitempty"` // which message to reply to
+	TS       string `json:"ts,omitempty"`        // the message to update
+	ThreadTS string `json:"thread_ts,omitempty"` // the message to reply to
 	content
 }
 
-// posted is where a message is.
-type posted struct {
+// answer is Slack's answer to a call. Channel and TS identify the message.
+type answer struct {
 	OK      bool   `json:"ok"`
 	Error   string `json:"error"`
 	Channel string `json:"channel"`
 	TS      string `json:"ts"`
 }
 
-// call makes one request. What went wrong is an error, unless it is among those that
-// the caller knows how to go on after: then the answer's Error tells it.
-func (b *Bot) call(ctx context.Context, method, key string, c call, bearable map[string]string) (*posted, error) {
+// call makes one request. Slack's errors in tolerated do not return an error. The
+// caller finds them in the answer.
+func (b *Bot) call(ctx context.Context, method, key string, c call, tolerated map[string]string) (*answer, error) {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
 	}
-	var answer posted
+	var a answer
 	err = b.client.Post(ctx, httppost.Request{
 		URL: b.config.API + "/" + method, Header: b.header, Key: key, Body: body,
-		Judge: func(a *httppost.Answer) { judgeCall(a, &answer, bearable) },
+		Classify: func(r *httppost.Response) { classifyCall(r, &a, tolerated) },
 	})
-	return &answer, err
+	return &a, err
+}
+
+const (
+	badToken   = "the bot's token is no longer valid: put a new one into the Secret" //nolint:gosec // no token
+	badChannel = "the channel does not exist, or the bot cannot see it: correct spec.slack.channel, or invite the bot"
+	badMessage = "Slack does not understand this message: it is dropped"
+	restricted = "the workspace restricts posting to this channel: use another channel"
+	migrating  = "Slack is migrating the workspace or the channel: the operator retries the request"
+	slackFault = "Slack has an internal error: the operator retries the request"
+	tooFast    = "Slack asks for fewer messages: the operator sends them later"
+)
+
+type refusal struct {
+	class notify.Class
+	text  string
+}
+
+// refusals classify and explain the errors of chat.postMessage and chat.update
+// (https://docs.slack.dev/reference/methods/chat.postMessage#errors).
+var refusals = map[string]refusal{
+	"account_inactive":                      {notify.Park, badToken},
+	"invalid_auth":                          {notify.Park, badToken},
+	"not_authed":                            {notify.Park, badToken},
+	"not_allowed_token_type":                {notify.Park, badToken},
+	"token_expired":                         {notify.Park, badToken},
+	"token_revoked":                         {notify.Park, badToken},
+	"missing_scope":                         {notify.Park, "the bot may not post: give its app the scope chat:write, install it again, and put its token into the Secret"},
+	"not_in_channel":                        {notify.Park, "the bot is not in the channel: invite it and annotate the receiver"},
+	"channel_not_found":                     {notify.Park, badChannel},
+	"is_archived":                           {notify.Park, "the channel is archived: unarchive it and annotate the receiver, or set another in spec.slack.channel"},
+	"no_permission":                         {notify.Park, badChannel},
+	"restricted_action":                     {notify.Park, restricted},
+	"restricted_action_read_only_channel":   {notify.Park, restricted},
+	"restricted_action_thread_only_channel": {notify.Park, restricted},
+	"invalid_arguments":                     {notify.Reject, badMessage},
+	"invalid_blocks":                        {notify.Reject, badMessage},
+	"invalid_blocks_format":                 {notify.Reject, badMessage},
+	"msg_blocks_too_long":                   {notify.Reject, badMessage},
+	"msg_too_long":                          {notify.Reject, badMessage},
+	"no_text":                               {notify.Reject, badMessage},
+	"external_channel_migrating":            {notify.Retry, migrating},
+	"org_login_required":                    {notify.Retry, migrating},
+	"team_added_to_org":                     {notify.Retry, migrating},
+	"update_failed":                         {notify.Retry, slackFault},
+	"fatal_error":                           {notify.Retry, slackFault},
+	"internal_error":                        {notify.Retry, slackFault},
+	"message_limit_exceeded":                {notify.Retry, "the workspace has reached its message limit: the operator retries the request"},
+	"rate_limited":                          {notify.Retry, tooFast},
+	"ratelimited":                           {notify.Retry, tooFast},
+	"request_timeout":                       {notify.Retry, slackFault},
+	"service_unavailable":                   {notify.Retry, slackFault},
+}
+
+const (
+	isDeleted   = "a group's message was deleted in Slack: the group continues in a new message"
+	isElsewhere = "the channel of a group's message was deleted or archived: the group continues in a new message, in spec.slack.channel"
+	isAnothers  = "a group's message belongs to another bot, maybe because the token was replaced: the group continues in a new message"
+	isTooOld    = "the workspace limits how long messages can be edited: the group continues in a new message; remove the limit to avoid this"
+)
+
+// lost are the errors of chat.update about the group's message only. The bot then posts
+// a new message. The values are Threaded.Lost.
+var lost = map[string]string{
+	"message_not_found":        isDeleted,
+	"thread_not_found":         isDeleted,
+	"cant_update_message":      isAnothers,
+	"message_not_owned_by_app": isAnothers,
+	"edit_window_closed":       isTooOld,
+	"channel_not_found":        isElsewhere,
+	"is_archived":              isElsewhere,
+	"is_inactive":              isElsewhere,
+}
+
+// unanswerable are the errors of a reply to a message that was just edited.
+var unanswerable = map[string]string{
+	"message_not_found":                        isDeleted,
+	"thread_not_found":                         isDeleted,
+	"restricted_action_non_threadable_channel": "the channel has no threads",
+}
+
+// classifyCall reads the result from the body, because Slack also answers 200 to
+// failed calls.
+func classifyCall(r *httppost.Response, a *answer, tolerated map[string]string) {
+	if !r.Accepted {
+		return
+	}
+	if json.Unmarshal(r.Body, a) != nil {
+		r.Refuse(notify.Retry, "Slack's answer cannot be read: check spec.slack.apiURL")
+		return
+	}
+	if a.OK || tolerated[a.Error] != "" {
+		return
+	}
+	known, ok := refusals[a.Error]
+	if !ok {
+		known = refusal{notify.Park, "Slack refuses the message for an unknown reason: check the bot and the channel, and annotate the receiver"}
+	}
+	r.Refuse(known.class, known.text)
 }

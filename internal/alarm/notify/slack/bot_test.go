@@ -10,30 +10,28 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/slackserver"
 )
 
 func newBot(t testing.TB, c slack.BotConfig) *slack.Bot {
 	t.Helper()
-	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
-	t.Cleanup(client.Close)
-	b, err := slack.NewBot(client, c)
+	b, err := slack.NewBot(notifiers.Client(t), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// thread sends messages of one group, as the ledger would.
+// thread sends messages of one group, as a Dispatcher does.
 type thread struct {
 	t         *testing.T
 	bot       *slack.Bot
 	clock     *clocktesting.FakePassiveClock
 	reference string
-	// lost is what was said of lost threads.
+	// lost holds all values of Threaded.Lost.
 	lost []string
 }
 
@@ -41,32 +39,28 @@ func newThread(t *testing.T) (*slackserver.Workspace, *thread) {
 	t.Helper()
 	w := slackserver.New(t)
 	h := &thread{t: t, clock: clocktesting.NewFakePassiveClock(messages.Noon)}
-	h.speakAs(w, slackserver.Token, slackserver.Channel)
+	h.configure(w, slackserver.Token, slackserver.Channel)
 	return w, h
 }
 
-// speakAs changes the receiver.
-func (h *thread) speakAs(w *slackserver.Workspace, token, channel string) {
+// configure replaces the bot.
+func (h *thread) configure(w *slackserver.Workspace, token, channel string) {
 	h.t.Helper()
 	h.bot = newBot(h.t, slack.BotConfig{API: w.URL(), Token: token + "\n", Channel: channel, Clock: h.clock})
 }
 
 func (h *thread) try(key string, m message.Message) error {
 	h.t.Helper()
-	body, err := h.bot.Render(m)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	done, err := h.bot.SendInGroup(h.t.Context(), key, body, h.reference)
+	sent, err := h.bot.SendInGroup(h.t.Context(), key, notifiers.Render(h.t, h.bot, m), h.reference)
 	if err != nil {
 		return err
 	}
-	if len(done.Reference) > notify.MaxReference || strings.Contains(done.Reference, "secret") {
-		h.t.Errorf("the reference is %s", done.Reference)
+	if len(sent.Reference) > notify.MaxReference || strings.Contains(sent.Reference, "secret") {
+		h.t.Errorf("the reference is %s", sent.Reference)
 	}
-	h.reference = done.Reference
-	if done.Lost != "" {
-		h.lost = append(h.lost, done.Lost)
+	h.reference = sent.Reference
+	if sent.Lost != "" {
+		h.lost = append(h.lost, sent.Lost)
 	}
 	return nil
 }
@@ -78,7 +72,7 @@ func (h *thread) send(key string, m message.Message) {
 	}
 }
 
-// wait lets a time pass.
+// wait advances the clock.
 func (h *thread) wait(d time.Duration) { h.clock.SetTime(h.clock.Now().Add(d)) }
 
 func TestAGroupIsOneMessageThatIsEditedWithRepliesInItsThread(t *testing.T) {
@@ -102,11 +96,11 @@ func TestAGroupIsOneMessageThatIsEditedWithRepliesInItsThread(t *testing.T) {
 		}
 	}
 	if len(h.lost) > 0 {
-		t.Errorf("told of lost threads: %q", h.lost)
+		t.Errorf("reported lost threads: %q", h.lost)
 	}
 }
 
-func TestThereIsOneReplyInThirtySeconds(t *testing.T) {
+func TestAThreadGetsAtMostOneReplyIn30Seconds(t *testing.T) {
 	w, h := newThread(t)
 	for i := range 60 {
 		h.send(time.Duration(i).String(), messages.Grouped(int64(i+4), false))
@@ -121,7 +115,7 @@ func TestThereIsOneReplyInThirtySeconds(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsRepeatedRepliesOnce(t *testing.T) {
+func TestARetriedMessageRepliesOnce(t *testing.T) {
 	w, h := newThread(t)
 	for _, key := range []string{"a", "a", "b", "b"} {
 		h.send(key, messages.Grouped(map[string]int64{"a": 4, "b": 8}[key], false))
@@ -132,8 +126,8 @@ func TestAMessageThatIsRepeatedRepliesOnce(t *testing.T) {
 	}
 }
 
-// What came to pass before the answer was lost, or the operator died, is done once more.
-func TestAMessageWhoseReplyFailedIsFinishedWhenItIsTriedAgain(t *testing.T) {
+// The retry edits the message once more, because the first attempt may not have done it.
+func TestARetryAfterAFailedReplyCompletesTheMessage(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	h.wait(time.Minute)
@@ -149,9 +143,8 @@ func TestAMessageWhoseReplyFailedIsFinishedWhenItIsTriedAgain(t *testing.T) {
 	}
 }
 
-// In each case there is a group's message in a channel, of which something is not as it
-// was when the next comes.
-func TestALostThreadIsBegunAnewAndTold(t *testing.T) {
+// Each case changes something about a group's message before the next message.
+func TestALostThreadStartsAgainAndIsReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lose func(*slackserver.Workspace, *thread)
 		want string
@@ -159,31 +152,31 @@ func TestALostThreadIsBegunAnewAndTold(t *testing.T) {
 		"the message was deleted": {
 			func(w *slackserver.Workspace, _ *thread) { w.Delete(w.Shown()[0].TS) }, "was deleted in Slack",
 		},
-		"another bot speaks": {
+		"another bot posts": {
 			func(w *slackserver.Workspace, h *thread) {
 				w.AddBot("xoxb-other")
-				h.speakAs(w, "xoxb-other", "#ops")
-			}, "is not this bot's",
+				h.configure(w, "xoxb-other", "#ops")
+			}, "belongs to another bot",
 		},
 		"it is too old to be edited": {
-			func(w *slackserver.Workspace, _ *thread) { w.Refuse("chat.update", "edit_window_closed") }, "does not let messages be edited",
+			func(w *slackserver.Workspace, _ *thread) { w.Refuse("chat.update", "edit_window_closed") }, "limits how long messages can be edited",
 		},
 		"another channel has its name": {
 			func(w *slackserver.Workspace, h *thread) {
 				w.AddChannel("C9")
 				h.reference = strings.Replace(h.reference, slackserver.Channel, "C9", 1)
 				w.Archive("C9", true)
-			}, "gone or archived",
+			}, "deleted or archived",
 		},
-		"it is in a channel that is gone": {
+		"its channel was deleted": {
 			func(_ *slackserver.Workspace, h *thread) {
 				h.reference = strings.Replace(h.reference, slackserver.Channel, "C9", 1)
-			}, "gone or archived",
+			}, "deleted or archived",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, h := newThread(t)
-			h.speakAs(w, slackserver.Token, "#ops")
+			h.configure(w, slackserver.Token, "#ops")
 			h.send("a", messages.Grouped(4, false))
 			tc.lose(w, h)
 			before := len(w.Shown())
@@ -196,16 +189,16 @@ func TestALostThreadIsBegunAnewAndTold(t *testing.T) {
 				t.Fatalf("%d messages, were %d", len(shown), before)
 			}
 			if last := shown[before]; last.ThreadTS != "" || last.Edits != 1 || last.Channel != slackserver.Channel {
-				t.Errorf("the group does not go on in a message of its own: %+v", last)
+				t.Errorf("the group does not continue in a new message: %+v", last)
 			}
 			if len(h.lost) != 1 || !strings.Contains(h.lost[0], tc.want) {
-				t.Errorf("told %q, want once that it %q", h.lost, tc.want)
+				t.Errorf("reported %q, want one text with %q", h.lost, tc.want)
 			}
 		})
 	}
 }
 
-func TestAReplyThatCannotBeIsLeftOut(t *testing.T) {
+func TestAReplyThatSlackRefusesIsLeftOut(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	h.wait(time.Minute)
@@ -216,30 +209,30 @@ func TestAReplyThatCannotBeIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestAReferenceOfAnotherSinkBeginsAnew(t *testing.T) {
+func TestAnUnknownReferenceStartsANewThread(t *testing.T) {
 	w, h := newThread(t)
 	for _, h.reference = range []string{"", "no JSON", `{"receiver":"C9","channel":"C9","ts":"1"}`, `{"receiver":"C0123"}`} {
 		h.send("a", messages.Grouped(8, false))
 	}
 	if got := len(w.Shown()); got != 4 || len(h.lost) > 0 {
-		t.Errorf("%d messages, told %q", got, h.lost)
+		t.Errorf("%d messages, reported %q", got, h.lost)
 	}
 }
 
-func TestAChannelThatIsNotTheReceiversAnyMoreIsLeftAlone(t *testing.T) {
+func TestAMessageInAFormerChannelIsNotEdited(t *testing.T) {
 	w, h := newThread(t)
 	w.AddChannel("C9")
 	h.send("a", messages.Grouped(4, false))
-	h.speakAs(w, slackserver.Token, "C9")
+	h.configure(w, slackserver.Token, "C9")
 	h.wait(time.Minute)
 	h.send("b", messages.Grouped(8, false))
 	shown := w.Shown()
 	if len(shown) != 2 || shown[0].Edits != 0 || shown[1].Channel != "C9" || len(h.lost) > 0 {
-		t.Errorf("%+v, told %q", shown, h.lost)
+		t.Errorf("%+v, reported %q", shown, h.lost)
 	}
 }
 
-func TestAGroupThatBeginsAnewLeavesItsFormerMessageAlone(t *testing.T) {
+func TestAGroupThatStartsAgainPostsANewMessage(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	h.send("b", messages.Grouped(9, true))
@@ -250,33 +243,30 @@ func TestAGroupThatBeginsAnewLeavesItsFormerMessageAlone(t *testing.T) {
 	h.send("d", again)
 	shown := w.Shown()
 	if len(shown) != 2 || !strings.HasPrefix(shown[0].Text, "✅ ") || shown[1].ThreadTS != "" || shown[1].Edits != 1 || len(h.lost) > 0 {
-		t.Errorf("%+v, told %q", shown, h.lost)
+		t.Errorf("%+v, reported %q", shown, h.lost)
 	}
 }
 
-func TestABotSaysWhatToDo(t *testing.T) {
+func TestBotErrorsSayWhatToDo(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
-	body, err := h.bot.Render(messages.Grouped(8, false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := notifiers.Render(t, h.bot, messages.Grouped(8, false))
 	for refusal, tc := range map[string]struct {
 		class notify.Class
 		want  string
 	}{
-		"token_revoked":     {notify.Park, "the bot's token is not valid any more"},
+		"token_revoked":     {notify.Park, "the bot's token is no longer valid"},
 		"account_inactive":  {notify.Park, "put a new one into the Secret"},
 		"missing_scope":     {notify.Park, "chat:write"},
 		"not_in_channel":    {notify.Park, "invite it"},
 		"channel_not_found": {notify.Park, "spec.slack.channel"},
 		"is_archived":       {notify.Park, "the channel is archived"},
-		"invalid_blocks":    {notify.Reject, "which is dropped"},
-		"msg_too_long":      {notify.Reject, "which is dropped"},
-		"message_not_found": {notify.Park, "not known here"}, // there is none to be found
+		"invalid_blocks":    {notify.Reject, "it is dropped"},
+		"msg_too_long":      {notify.Reject, "it is dropped"},
+		"message_not_found": {notify.Park, "unknown reason"}, // no documented error of chat.postMessage
 		"ratelimited":       {notify.Retry, "fewer messages"},
-		"update_failed":     {notify.Retry, "tried again"},
-		"xoxb-secret":       {notify.Park, "not known here"},
+		"update_failed":     {notify.Retry, "retries the request"},
+		"xoxb-secret":       {notify.Park, "unknown reason"},
 	} {
 		w.Refuse("chat.postMessage", refusal)
 		w.Refuse("chat.update", refusal)
@@ -284,13 +274,13 @@ func TestABotSaysWhatToDo(t *testing.T) {
 		for _, err := range []error{h.bot.Send(t.Context(), "b", body), inGroup} {
 			e, ok := errors.AsType[*notify.SendError](err)
 			if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) || strings.Contains(e.Text, "secret") {
-				t.Errorf("%s: got %+v, want a %s that says %q", refusal, e, tc.class, tc.want)
+				t.Errorf("%s: got %+v, want a %s with the text %q", refusal, e, tc.class, tc.want)
 			}
 		}
 	}
 }
 
-func TestTooManyEditsWaitAsLongAsSlackSays(t *testing.T) {
+func TestEditsHonourSlacksRetryAfter(t *testing.T) {
 	w, h := newThread(t)
 	h.send("a", messages.Grouped(4, false))
 	w.TooMany("chat.update", 30)
@@ -300,14 +290,11 @@ func TestTooManyEditsWaitAsLongAsSlackSays(t *testing.T) {
 	}
 }
 
-func TestABotsMessagesLookAsTheyShouldAndAreTaken(t *testing.T) {
+func TestBotMessagesMatchTheGoldenFilesAndAreAccepted(t *testing.T) {
 	w, h := newThread(t)
 	all := messages.Kinds()
 	for name, m := range all {
-		body, err := h.bot.Render(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := notifiers.Render(t, h.bot, m)
 		messages.Golden(t, "bot-"+name, body)
 		if err := h.bot.Send(t.Context(), name, body); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -325,7 +312,7 @@ func TestABotsMessagesLookAsTheyShouldAndAreTaken(t *testing.T) {
 	}
 }
 
-func TestNewBotDoesNotTellTheToken(t *testing.T) {
+func TestNewBotDoesNotRevealTheToken(t *testing.T) {
 	for _, token := range []string{"", "secret", "xoxb-secret\r\nX: 1"} {
 		if _, err := slack.NewBot(nil, slack.BotConfig{API: slack.DefaultAPI, Token: token}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", token, err)

@@ -19,11 +19,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/slackserver"
 )
 
-// asForm passes a call on as a form. Slack takes JSON and forms, slacktest forms alone,
-// of which it unescapes the blocks twice.
+// asForm returns a proxy that turns JSON into forms. Slack accepts both, but slacktest
+// only forms, and it unescapes their blocks twice.
 func asForm(t *testing.T, to *slacktest.Server) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +53,8 @@ func asForm(t *testing.T, to *slacktest.Server) *httptest.Server {
 	return s
 }
 
-// What slacktest takes it tells to whoever listens, as slack-go understands it.
-func TestSlacksOwnTypesReadWhatABotPosts(t *testing.T) {
+// slacktest sends accepted messages to its listeners, as slack-go parses them.
+func TestSlackGoReadsTheBotsMessages(t *testing.T) {
 	server := slacktest.NewTestServer()
 	server.Start()
 	t.Cleanup(server.Stop)
@@ -66,10 +67,7 @@ func TestSlacksOwnTypesReadWhatABotPosts(t *testing.T) {
 	})
 	for name, m := range messages.Kinds() {
 		t.Run(name, func(t *testing.T) {
-			body, err := bot.Render(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := notifiers.Render(t, bot, m)
 			if _, err := bot.SendInGroup(t.Context(), name, body, ""); err != nil {
 				t.Fatal(err)
 			}
@@ -99,13 +97,13 @@ func awaitMessage(t *testing.T, listener *slackgo.RTM) *slackgo.MessageEvent {
 				return m
 			}
 		case <-over:
-			t.Fatal("slacktest told of no message")
+			t.Fatal("slacktest sent no message")
 		}
 	}
 }
 
-// slacktest knows no edits: it answers that there is no such page.
-func TestAServerThatIsNotSlacksIsToldApart(t *testing.T) {
+// slacktest does not implement chat.update and answers 404.
+func TestAServerWithoutChatUpdateParksTheReceiver(t *testing.T) {
 	server := slacktest.NewTestServer()
 	server.Start()
 	t.Cleanup(server.Stop)

@@ -3,33 +3,82 @@ package slack
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
+	"github.com/slack-go/slack"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 )
 
-// replyInterval is the least time between two replies in a thread. What is within it
-// shows in the count of the thread's first message alone.
+// botMessage is a body: the current text of the group's message, and the reply about
+// the new occurrences.
+type botMessage struct {
+	Root  content `json:"root"`
+	Reply content `json:"reply"`
+	// Since is when the group started, in Unix seconds.
+	Since int64 `json:"since,omitempty"`
+}
+
+type content struct {
+	Text        string          `json:"text"`
+	Blocks      json.RawMessage `json:"blocks"`
+	Parse       string          `json:"parse"`
+	UnfurlLinks bool            `json:"unfurl_links"`
+	UnfurlMedia bool            `json:"unfurl_media"`
+}
+
+// Render returns the same blocks as for an incoming webhook. A group's message also
+// shows the total number of occurrences.
+func (b *Bot) Render(m message.Message) ([]byte, error) {
+	reply := blocks(&m)
+	root := blocks(&m)
+	var out botMessage
+	if m.Group != nil {
+		out.Since = m.Group.Since.Unix()
+		root = append(root, slack.NewContextBlock("", plain(total(m.Group))))
+	}
+	text := escapeLine(notify.Headline(&m), maxFallback)
+	for to, blocks := range map[*content][]slack.Block{&out.Root: root, &out.Reply: reply} {
+		raw, err := json.Marshal(blocks)
+		if err != nil {
+			return nil, err
+		}
+		*to = content{Text: text, Blocks: raw, Parse: "none"}
+	}
+	return json.Marshal(out)
+}
+
+func total(g *message.Group) string {
+	if g.Total == 1 {
+		return "once so far"
+	}
+	return fmt.Sprintf("%d times so far", g.Total)
+}
+
+// replyInterval is the minimum time between two replies in a thread. Messages within it
+// only update the count in the thread's first message.
 const replyInterval = 30 * time.Second
 
-// reference is what is kept of a group: where its message is, and what was done last.
+// reference is the Threaded.Reference of a group: its message and its last reply.
 type reference struct {
-	// Receiver is the channel as the receiver named it: when that changes, what is
-	// elsewhere is left alone.
+	// Receiver is spec.slack.channel. When it changes, the bot posts a new message and
+	// does not edit the former one.
 	Receiver string `json:"receiver"`
 	Channel  string `json:"channel"`
 	TS       string `json:"ts"`
-	// Since is when the group began, in seconds since 1970: one that begins anew has the
-	// same name.
+	// Since is when the group started, in Unix seconds. A group that starts again has
+	// the same key.
 	Since int64 `json:"since"`
-	// Key of the message that was accepted last, and Replied when there was a reply
-	// last, in seconds since 1970.
+	// Key is the idempotency key of the last accepted message, Replied the time of the
+	// last reply in Unix seconds.
 	Key     string `json:"key"`
 	Replied int64  `json:"replied"`
 }
 
-// SendInGroup edits the group's message and replies in its thread; or posts the
-// group's message, if there is none or it cannot be edited any more.
+// SendInGroup edits the group's message and replies in its thread. If there is no
+// message, or it can no longer be edited, it posts a new one.
 func (b *Bot) SendInGroup(ctx context.Context, key string, body []byte, former string) (notify.Threaded, error) {
 	var m botMessage
 	if err := json.Unmarshal(body, &m); err != nil {
@@ -44,9 +93,9 @@ func (b *Bot) SendInGroup(ctx context.Context, key string, body []byte, former s
 		return notify.Threaded{}, err
 	}
 	if !updated.OK {
-		begun, err := b.begin(ctx, key, &m)
-		begun.Lost = lost[updated.Error]
-		return begun, err
+		started, err := b.begin(ctx, key, &m)
+		started.Lost = lost[updated.Error]
+		return started, err
 	}
 	if err := b.reply(ctx, key, m.Reply, r); err != nil {
 		return notify.Threaded{}, err
@@ -67,22 +116,23 @@ func (b *Bot) begin(ctx context.Context, key string, m *botMessage) (notify.Thre
 	return notify.Threaded{Reference: r.String()}, nil
 }
 
-// reply tells in the thread what is new, unless that was done for this message, or for
-// another a moment ago. If there cannot be a reply, the count of the thread's first
-// message tells it alone.
-func (b *Bot) reply(ctx context.Context, key string, what content, r *reference) error {
+// reply posts the new occurrences in the thread. It posts nothing if this message
+// already has a reply, or if the last reply is more recent than replyInterval. If Slack
+// refuses a reply, only the first message shows the new count.
+func (b *Bot) reply(ctx context.Context, key string, text content, r *reference) error {
 	now := b.config.Clock.Now()
 	if r.Key == key || now.Sub(time.Unix(r.Replied, 0)) < replyInterval {
 		return nil
 	}
-	if _, err := b.call(ctx, "chat.postMessage", key, call{Channel: r.Channel, ThreadTS: r.TS, content: what}, unanswerable); err != nil {
+	if _, err := b.call(ctx, "chat.postMessage", key, call{Channel: r.Channel, ThreadTS: r.TS, content: text}, unanswerable); err != nil {
 		return err
 	}
 	r.Replied = now.Unix()
 	return nil
 }
 
-// parse reads a reference of this bot's; another sink's, or another channel's, is none.
+// parse reads a reference. It reports false for a reference of another receiver type or
+// of another channel.
 func (b *Bot) parse(former string) (*reference, bool) {
 	var r reference
 	if json.Unmarshal([]byte(former), &r) != nil {
@@ -91,11 +141,11 @@ func (b *Bot) parse(former string) (*reference, bool) {
 	return &r, r.Receiver == b.config.Channel && r.TS != "" && r.Channel != ""
 }
 
-// String is what the ledger keeps.
+// String returns the form that the outbox stores.
 func (r *reference) String() string {
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return "" // strings and a number: it cannot be
+		return "" // not possible: the fields are strings and numbers
 	}
 	return string(raw)
 }

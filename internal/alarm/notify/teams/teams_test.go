@@ -12,17 +12,15 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/teams"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
 func newNotifier(t testing.TB, url string) *teams.Notifier {
 	t.Helper()
-	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
-	t.Cleanup(client.Close)
-	n, err := teams.New(client, url)
+	n, err := teams.New(notifiers.Client(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +29,11 @@ func newNotifier(t testing.TB, url string) *teams.Notifier {
 
 func render(t testing.TB, m message.Message) []byte {
 	t.Helper()
-	body, err := newNotifier(t, "https://workflow.example/x").Render(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return notifiers.Render(t, newNotifier(t, "https://workflow.example/x"), m)
 }
 
-// check holds a body against what Teams takes: 28 KB, a message of cards, and of the
-// schema of cards what is used here. It lets no element pass that reads Markdown.
+// check checks that a body has at most 28 KB and is a message with one card. The card may
+// contain only elements in which Teams does not interpret Markdown.
 func check(raw []byte) error {
 	if len(raw) > 28<<10 {
 		return fmt.Errorf("the body has %d bytes", len(raw))
@@ -63,12 +57,12 @@ func check(raw []byte) error {
 		}
 	}
 	strict := json.NewDecoder(bytes.NewReader(raw))
-	strict.DisallowUnknownFields() // entities, which mentions are declared in, among them
+	strict.DisallowUnknownFields() // such as entities, which declare mentions
 	if err := strict.Decode(&m); err != nil {
 		return err
 	}
 	if m.Type != "message" || len(m.Attachments) != 1 || m.Attachments[0].ContentType != "application/vnd.microsoft.card.adaptive" {
-		return errors.New("not a message of one card")
+		return errors.New("not a message with one card")
 	}
 	c := m.Attachments[0].Content
 	if c.Type != "AdaptiveCard" || c.Version == "" || len(c.Body) == 0 {
@@ -76,7 +70,7 @@ func check(raw []byte) error {
 	}
 	for _, block := range c.Body {
 		if block.Type != "RichTextBlock" || len(block.Inlines) != 1 || block.Inlines[0].Type != "TextRun" || block.Inlines[0].Text == "" {
-			return fmt.Errorf("not a block of one run: %+v", block)
+			return fmt.Errorf("not a block with one run: %+v", block)
 		}
 		if strings.ContainsAny(block.Inlines[0].Text, "\n\x00\x1b\u202e") {
 			return fmt.Errorf("a control character in %q", block.Inlines[0].Text)
@@ -85,7 +79,7 @@ func check(raw []byte) error {
 	return nil
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	messages.LookAsTheyShould(t, render, check)
 }
 
@@ -99,20 +93,18 @@ func FuzzRender(f *testing.F) {
 	messages.Fuzz(f, render, check)
 }
 
-func TestSendIsTakenAndTellsNoURL(t *testing.T) {
+func TestSendIsAcceptedAndDoesNotRevealTheURL(t *testing.T) {
 	server := sink.New(t)
 	n := newNotifier(t, server.URL())
-	server.Script(sink.Status(http.StatusAccepted, ""), sink.Redirect(302, "http://127.0.0.1/secret"))
+	server.Script(sink.Status(http.StatusAccepted, ""))
 	if err := n.Send(t.Context(), "key", render(t, messages.New("a", "b"))); err != nil {
 		t.Errorf("202: %v", err)
 	}
 	if err := check(server.Accepted()[0].Body); err != nil {
 		t.Error(err)
 	}
-	e, ok := errors.AsType[*notify.SendError](n.Send(t.Context(), "key", nil))
-	if !ok || e.Class != notify.Park || strings.Contains(e.Text, "secret") {
-		t.Errorf("a redirect: %v", e)
-	}
+	notifiers.ExpectFailures(t, n, server, nil,
+		notifiers.Failure{Answer: sink.Redirect(302, "http://127.0.0.1/secret"), Class: notify.Park, Text: "redirects are not followed"})
 	if limit := n.Limit(); limit.Every != time.Second || strings.Contains(limit.Key, "secret") {
 		t.Errorf("limit is %+v", limit)
 	}

@@ -3,7 +3,6 @@ package telegram_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,9 +11,9 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/telegram"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
@@ -22,9 +21,7 @@ const secret = "123456:secret-AAE"
 
 func newNotifier(t testing.TB, url string) *telegram.Notifier {
 	t.Helper()
-	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
-	t.Cleanup(client.Close)
-	n, err := telegram.New(client, telegram.Config{URL: url, Token: " " + secret + "\n", ChatID: "-100123", ThreadID: 7})
+	n, err := telegram.New(notifiers.Client(t), telegram.Config{URL: url, Token: " " + secret + "\n", ChatID: "-100123", ThreadID: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,16 +30,12 @@ func newNotifier(t testing.TB, url string) *telegram.Notifier {
 
 func render(t testing.TB, m message.Message) []byte {
 	t.Helper()
-	body, err := newNotifier(t, telegram.DefaultURL).Render(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return notifiers.Render(t, newNotifier(t, telegram.DefaultURL), m)
 }
 
-// check holds a body against Telegram's rules: 1 to 4,096 UTF-16 code units, entities
-// within the text that do not overlap and neither begin nor end with white space; and
-// all of the text but what separates its parts must be code, in which nothing acts.
+// check checks Telegram's rules. A text has 1 to 4,096 UTF-16 code units. Its entities do
+// not overlap, and neither start nor end with white space. All of the text except line
+// breaks must be code, which Telegram does not interpret.
 func check(raw []byte) error {
 	var m struct {
 		ChatID   string `json:"chat_id"`
@@ -57,7 +50,7 @@ func check(raw []byte) error {
 		} `json:"link_preview_options"`
 	}
 	strict := json.NewDecoder(bytes.NewReader(raw))
-	strict.DisallowUnknownFields() // parse_mode among them
+	strict.DisallowUnknownFields() // such as parse_mode
 	if err := strict.Decode(&m); err != nil {
 		return err
 	}
@@ -85,7 +78,7 @@ func check(raw []byte) error {
 	return nil
 }
 
-func TestRenderLooksAsItShould(t *testing.T) {
+func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	messages.LookAsTheyShould(t, render, check)
 }
 
@@ -113,39 +106,28 @@ func TestSendAddressesTheChat(t *testing.T) {
 		t.Errorf("the body is %s", body)
 	}
 	if key := n.Limit().Key; strings.Contains(key, "secret") {
-		t.Errorf("the limit's key tells the token: %s", key)
+		t.Errorf("the limit's key reveals the token: %s", key)
 	}
 }
 
-func TestSendSaysWhatToDo(t *testing.T) {
+func TestErrorsSayWhatToDo(t *testing.T) {
 	server := sink.New(t)
-	n := newNotifier(t, server.URL())
-	for _, tc := range []struct {
-		code   int
-		answer string
-		class  notify.Class
-		want   string
-		after  time.Duration
-	}{
-		{429, `{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 5","parameters":{"retry_after":5}}`, notify.Retry, "fewer messages", 5 * time.Second},
-		{429, `{"ok":false,"parameters":{"retry_after":9223372036854775807}}`, notify.Retry, "fewer messages", 24 * time.Hour},
-		{400, `{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}`, notify.Park, "correct spec.telegram.chatID", 0},
-		{400, `{"ok":false,"description":"Bad Request: group chat was upgraded to a supergroup chat","parameters":{"migrate_to_chat_id":-1}}`, notify.Park, "became a supergroup", 0},
-		{400, `{"ok":false,"description":"Bad Request: message is too long, secret"}`, notify.Reject, "refuses this message", 0},
-		{401, `{"ok":false,"error_code":401,"description":"Unauthorized"}`, notify.Park, "token is not valid", 0},
-		{404, `{"ok":false,"error_code":404,"description":"Not Found"}`, notify.Park, "token is not valid", 0},
-		{403, `{"ok":false,"description":"Forbidden: bot was kicked from the supergroup chat"}`, notify.Park, "the bot was removed", 0},
-		{500, `no JSON secret`, notify.Retry, "a fault of its own", 0},
-	} {
-		server.Script(sink.Status(tc.code, tc.answer))
-		e, ok := errors.AsType[*notify.SendError](n.Send(t.Context(), "key", render(t, messages.New("a", "b"))))
-		if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) || e.RetryAfter != tc.after || strings.Contains(e.Text, "secret") {
-			t.Errorf("%s: got %+v, want a %s that says %q", tc.answer, e, tc.class, tc.want)
-		}
-	}
+	tooMany := notifiers.OnStatus(429, `{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 5","parameters":{"retry_after":5}}`, notify.Retry, "fewer messages")
+	tooMany.RetryAfter = 5 * time.Second
+	tooLong := notifiers.OnStatus(429, `{"ok":false,"parameters":{"retry_after":9223372036854775807}}`, notify.Retry, "fewer messages")
+	tooLong.RetryAfter = 24 * time.Hour
+	notifiers.ExpectFailures(t, newNotifier(t, server.URL()), server, render(t, messages.New("a", "b")), tooMany, tooLong,
+		notifiers.OnStatus(400, `{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}`, notify.Park, "correct spec.telegram.chatID"),
+		notifiers.OnStatus(400, `{"ok":false,"description":"Bad Request: group chat was upgraded to a supergroup chat"}`, notify.Park, "became a supergroup"),
+		notifiers.OnStatus(400, `{"ok":false,"description":"Bad Request: message is too long, secret"}`, notify.Reject, "refuses this message"),
+		notifiers.OnStatus(401, `{"ok":false,"error_code":401,"description":"Unauthorized"}`, notify.Park, "token is not valid"),
+		notifiers.OnStatus(404, `{"ok":false,"error_code":404,"description":"Not Found"}`, notify.Park, "token is not valid"),
+		notifiers.OnStatus(403, `{"ok":false,"description":"Forbidden: bot was kicked from the supergroup chat"}`, notify.Park, "the bot was removed"),
+		notifiers.OnStatus(500, `no JSON secret`, notify.Retry, "internal error"),
+	)
 }
 
-func TestNewDoesNotTellTheToken(t *testing.T) {
+func TestNewDoesNotRevealTheToken(t *testing.T) {
 	for _, token := range []string{"", "secret", "1:secret/../x", "1:secret?x"} {
 		if _, err := telegram.New(nil, telegram.Config{URL: telegram.DefaultURL, Token: token, ChatID: "1"}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", token, err)

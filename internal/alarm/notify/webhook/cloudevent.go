@@ -22,10 +22,10 @@ const (
 	dataSchema = "https://bongsu.io/schemas/webhook/v1.json"
 )
 
-// envelope makes a CloudEvent of a body. The same body and key make the same
-// event, byte for byte.
+// envelope turns a body into a CloudEvent. The same body and key always result in the
+// same bytes.
 type envelope struct {
-	// write is in structured or in binary mode.
+	// write selects structured or binary mode.
 	write func(context.Context) context.Context
 }
 
@@ -34,7 +34,7 @@ var (
 	binary     = &envelope{write: binding.WithForceBinary}
 )
 
-// wrap returns what is posted, and the headers that belong to it.
+// wrap returns the body to post and its additional headers.
 func (e *envelope) wrap(ctx context.Context, key string, body []byte) ([]byte, http.Header, error) {
 	event, err := newEvent(key, body)
 	if err != nil {
@@ -70,8 +70,9 @@ func newEvent(key string, body []byte) (*cloudevents.Event, error) {
 	return &event, event.Validate()
 }
 
-// source is the alarm as a URI-reference: /clusters/prod/namespaces/shop/alarms/crashes,
-// or the cluster alone for a digest of several alarms.
+// source returns the alarm as a URI-reference, such as
+// /clusters/prod/namespaces/shop/alarms/crashes. It returns only the cluster for a
+// digest of several alarms.
 func source(m *message.Message) string {
 	parts := []string{"clusters", m.Cluster}
 	switch {
@@ -84,7 +85,8 @@ func source(m *message.Message) string {
 	return "/" + escape(parts)
 }
 
-// subject is the object if it is a single one: Pod/shop/web-0, or Node/node-7.
+// subject returns the object if all Events regard the same one: Pod/shop/web-0, or
+// Node/node-7.
 func subject(m *message.Message) string {
 	if len(m.Events) == 0 {
 		return ""
@@ -101,8 +103,8 @@ func subject(m *message.Message) string {
 	return escape([]string{first.Kind, first.Namespace, first.Name})
 }
 
-// escape joins the parts of a path. What an Event says may be anything, and an
-// attribute may become a header.
+// escape joins the parts of a path. It escapes them, because they may come from an
+// Event and attributes may become headers.
 func escape(parts []string) string {
 	escaped := make([]string, len(parts))
 	for i, part := range parts {

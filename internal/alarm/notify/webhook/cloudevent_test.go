@@ -13,12 +13,13 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
 var cloudEventFormats = []v1alpha1.WebhookFormat{v1alpha1.WebhookCloudEvents, v1alpha1.WebhookCloudEventsBinary}
 
-// read has the SDK read a request as a consumer would.
+// read parses a request with the SDK, as a consumer does.
 func read(t testing.TB, r sink.Request) *cloudevents.Event {
 	t.Helper()
 	message := cehttp.NewMessage(r.Header, io.NopCloser(bytes.NewReader(r.Body)))
@@ -37,17 +38,13 @@ func send(t testing.TB, format v1alpha1.WebhookFormat, m message.Message) sink.R
 	server := sink.Start()
 	t.Cleanup(server.Close)
 	n := newFrom(t, webhook.Config{URL: server.URL(), Format: format})
-	body, err := n.Render(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Send(t.Context(), "key-1", body); err != nil {
+	if err := n.Send(t.Context(), "key-1", notifiers.Render(t, n, m)); err != nil {
 		t.Fatal(err)
 	}
 	return server.Accepted()[0]
 }
 
-func TestTheSDKReadsWhatIsSent(t *testing.T) {
+func TestTheCloudEventsSDKReadsTheRequest(t *testing.T) {
 	contentType := map[v1alpha1.WebhookFormat]string{
 		v1alpha1.WebhookCloudEvents: "application/cloudevents+json", v1alpha1.WebhookCloudEventsBinary: "application/json",
 	}
@@ -58,7 +55,7 @@ func TestTheSDKReadsWhatIsSent(t *testing.T) {
 				t.Errorf("Content-Type is %q, Idempotency-Key %q", got, r.Key)
 			}
 			event := read(t, r)
-			for what, pair := range map[string][2]string{
+			for name, pair := range map[string][2]string{
 				"id":         {event.ID(), "key-1"},
 				"type":       {event.Type(), "io.bongsu.alarm.v1"},
 				"source":     {event.Source(), "/clusters/prod/namespaces/shop/alarms/crashes"},
@@ -67,7 +64,7 @@ func TestTheSDKReadsWhatIsSent(t *testing.T) {
 				"dataschema": {event.DataSchema(), "https://bongsu.io/schemas/webhook/v1.json"},
 			} {
 				if pair[0] != pair[1] {
-					t.Errorf("%s is %q, want %q", what, pair[0], pair[1])
+					t.Errorf("%s is %q, want %q", name, pair[0], pair[1])
 				}
 			}
 			if err := validate(t, compileSchema(t), event.Data()); err != nil {
@@ -77,7 +74,7 @@ func TestTheSDKReadsWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestADigestIsOfTheClusterAndHasNoSubject(t *testing.T) {
+func TestADigestHasTheClusterAsSourceAndNoSubject(t *testing.T) {
 	several := digest()
 	several.Events[1].Regarding.Name = "web-1"
 	event := read(t, send(t, v1alpha1.WebhookCloudEventsBinary, several))
@@ -86,14 +83,11 @@ func TestADigestIsOfTheClusterAndHasNoSubject(t *testing.T) {
 	}
 }
 
-func TestWhatIsSentAgainIsTheSame(t *testing.T) {
+func TestARetriedRequestIsIdentical(t *testing.T) {
 	for _, format := range cloudEventFormats {
 		server := sink.New(t)
 		n := newFrom(t, webhook.Config{URL: server.URL(), Format: format})
-		body, err := n.Render(example())
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := notifiers.Render(t, n, example())
 		for range 2 {
 			if err := n.Send(t.Context(), "key-1", body); err != nil {
 				t.Fatal(err)

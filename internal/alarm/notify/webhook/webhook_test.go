@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"os"
@@ -11,13 +12,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"k8s.io/utils/clock"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
+	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
 
@@ -30,20 +34,18 @@ func newNotifier(t testing.TB, url string, headers map[string][]byte) *webhook.N
 
 func newFrom(t testing.TB, config webhook.Config) *webhook.Notifier {
 	t.Helper()
-	client := httppost.New(httppost.Config{UserAgent: "bongsu/test"})
-	t.Cleanup(client.Close)
 	config.Clock = clock.RealClock{}
-	n, err := webhook.New(client, config)
+	n, err := webhook.New(notifiers.Client(t), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// cause is why the Pod of the example does not run.
+// cause is the cause of the Event in the example.
 const cause = `container "app" was killed because it used more memory than its limit of 64Mi: raise resources.limits.memory, or reduce its memory use`
 
-// example is what docs/webhook.md shows.
+// example returns the message in docs/webhook.md.
 func example() message.Message {
 	hourAgo := noon.Add(-time.Hour)
 	return message.Message{
@@ -75,15 +77,12 @@ func TestRenderedBodiesFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	others := messages.Grouped(4, false)
 	others.Group.By = nil
-	for what, m := range map[string]message.Message{
+	for name, m := range map[string]message.Message{
 		"one": example(), "digest": digest(), "without events": {Version: message.Version},
 		"of a group": messages.Grouped(4, false), "resolved": messages.Grouped(9, true), "of all other groups": others,
 	} {
-		t.Run(what, func(t *testing.T) {
-			body, err := newNotifier(t, "http://a.example", nil).Render(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+		t.Run(name, func(t *testing.T) {
+			body := notifiers.Render(t, newNotifier(t, "http://a.example", nil), m)
 			if err := validate(t, schema, body); err != nil {
 				t.Errorf("%v\n%s", err, body)
 			}
@@ -91,9 +90,9 @@ func TestRenderedBodiesFollowTheSchema(t *testing.T) {
 	}
 }
 
-func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
+func TestTheSchemaRefusesInvalidBodies(t *testing.T) {
 	schema := compileSchema(t)
-	for what, change := range map[string]func(map[string]any){
+	for name, change := range map[string]func(map[string]any){
 		"no count":         func(m map[string]any) { delete(m, "count") },
 		"another version":  func(m map[string]any) { m["version"] = "v2" },
 		"a text for count": func(m map[string]any) { m["count"] = "1" },
@@ -102,7 +101,7 @@ func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
 		"no time":          func(m map[string]any) { m["lastSeen"] = "yesterday" },
 		"a group of none":  func(m map[string]any) { m["group"] = map[string]any{"total": 1} },
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			body := map[string]any{}
 			remarshal(t, example(), &body)
 			change(body)
@@ -117,9 +116,9 @@ func TestTheSchemaRefusesWhatIsNoBody(t *testing.T) {
 	}
 }
 
-// TestTheSchemaKnowsEveryField keeps the schema and Message together: with no
-// further properties allowed it must still accept a full body.
-func TestTheSchemaKnowsEveryField(t *testing.T) {
+// The schema must accept a message with all fields, even if it forbids additional
+// properties.
+func TestTheSchemaDescribesEveryField(t *testing.T) {
 	raw, err := os.ReadFile("../../../../docs/webhook.schema.json")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +151,7 @@ func TestTheGuideShowsARealBody(t *testing.T) {
 		}
 		remarshal(t, example, &got)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the guide's example differs from what is sent:\n%s", diff)
+			t.Errorf("the guide's example differs from the request:\n%s", diff)
 		}
 	}
 }
@@ -220,9 +219,57 @@ func TestSendAddsTheSecretsHeaders(t *testing.T) {
 	}
 }
 
-func TestNewDoesNotTellAnInvalidURL(t *testing.T) {
+func TestNewDoesNotRevealAnInvalidURL(t *testing.T) {
 	_, err := webhook.New(nil, webhook.Config{URL: "ftp://secret"})
 	if !errors.Is(err, httppost.ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
+	}
+}
+
+var signingKey = base64.StdEncoding.EncodeToString([]byte("a key of thirty-two bytes, secret"))
+
+func TestARequestIsSignedAsStandardWebhooksVerifies(t *testing.T) {
+	verifier, err := standardwebhooks.NewWebhook(signingKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range append(cloudEventFormats, v1alpha1.WebhookJSON) {
+		for _, key := range []string{signingKey, "whsec_" + signingKey + "\n"} {
+			server := sink.New(t)
+			n := newFrom(t, webhook.Config{URL: server.URL(), Format: format, Sign: true, SigningKey: key})
+			if err := n.Send(t.Context(), "key-1", notifiers.Render(t, n, example())); err != nil {
+				t.Fatal(err)
+			}
+			r := server.Accepted()[0]
+			if err := verifier.Verify(r.Body, r.Header); err != nil {
+				t.Errorf("%s: %v", format, err)
+			}
+			if got := r.Header.Get("Webhook-Id"); got != "key-1" {
+				t.Errorf("webhook-id is %q", got)
+			}
+			if verifier.Verify(append(r.Body, ' '), r.Header) == nil {
+				t.Error("another body verifies")
+			}
+			r.Header.Set("Webhook-Id", "key-2")
+			if verifier.Verify(r.Body, r.Header) == nil {
+				t.Error("another id verifies")
+			}
+		}
+	}
+}
+
+func TestNewRefusesAWeakKeyAndDoesNotRevealIt(t *testing.T) {
+	for name, key := range map[string]string{
+		"empty": "", "not base64": "secret, surely", "short": "c2VjcmV0", "long": base64.StdEncoding.EncodeToString(make([]byte, 65)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := webhook.New(nil, webhook.Config{URL: "https://a.example", Sign: true, SigningKey: key})
+			if err == nil || !strings.Contains(err.Error(), "24 to 64 random bytes") {
+				t.Fatalf("got %v", err)
+			}
+			if key != "" && strings.Contains(err.Error(), key) {
+				t.Errorf("the error reveals the key: %v", err)
+			}
+		})
 	}
 }

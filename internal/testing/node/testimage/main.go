@@ -1,6 +1,6 @@
-// Command actor is the only file of an image for tests: it waits until it is told to
-// end, or fails as its argument says. Without an argument it also serves as the
-// container that holds a pod's namespaces.
+// Command testimage is the only file of an image for tests. It waits for a signal, or fails
+// as its argument says: "crash" or "oom". Without an argument it also serves as the
+// sandbox container of pods.
 package main
 
 import (
@@ -12,12 +12,12 @@ import (
 )
 
 func main() {
-	switch act(os.Args[1:]) {
+	switch modeOf(os.Args[1:]) {
 	case "crash":
 		fmt.Println("the disk is full of cats")
 		os.Exit(3)
 	case "oom":
-		eat()
+		exhaustMemory()
 	default:
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGINT, syscall.SIGTERM)
@@ -25,23 +25,23 @@ func main() {
 	}
 }
 
-func act(args []string) string {
+func modeOf(args []string) string {
 	if len(args) == 0 {
 		return ""
 	}
 	return args[0]
 }
 
-// eat takes memory until the kernel has had enough.
-func eat() {
-	for eaten := [][]byte{}; ; time.Sleep(time.Millisecond) {
+// exhaustMemory allocates memory until the kernel kills the process.
+func exhaustMemory() {
+	for chunks := [][]byte{}; ; time.Sleep(time.Millisecond) {
 		chunk := make([]byte, 1<<20)
 		for i := range chunk {
-			chunk[i] = 1 // or no memory is behind it
+			chunk[i] = 1 // otherwise the kernel assigns no memory
 		}
-		eaten = append(eaten, chunk)
-		if len(eaten)%1024 == 0 {
-			fmt.Println(len(eaten), "MiB eaten") // the compiler must not think it unused
+		chunks = append(chunks, chunk)
+		if len(chunks)%1024 == 0 {
+			fmt.Println(len(chunks), "MiB used") // the compiler must not remove the loop
 		}
 	}
 }
