@@ -90,8 +90,8 @@ func (e *Enricher) Context(ctx context.Context, event *alarm.Event) alarm.Contex
 	}
 }
 
-// errNoObject means that there is no object to read: the Event regards none of a kind that
-// the operator reads, its name is impossible, or another object has its name now.
+// errNoObject means that there is nothing to read. The operator does not read the kind, the
+// name is impossible, or another object has this name now.
 var errNoObject = errors.New("no such object")
 
 // onlyTransient returns the error of a read that can succeed later. A missing permission is

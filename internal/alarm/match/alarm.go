@@ -8,6 +8,7 @@ package match
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -142,7 +143,7 @@ func (e *entry) needsContext() bool {
 // evaluate decides on an Event that the entry accepts.
 func (e *entry) evaluate(ctx context.Context, vars *variables) Result {
 	if err := vars.context.ReadError; err != nil && e.needsContext() {
-		return Result{Outcome: Failed, Err: err}
+		return Result{Outcome: Failed, Err: fmt.Errorf("%w: %w", ErrUnreadable, err)}
 	}
 	if e.objectSelector != nil {
 		if !vars.context.Resolved {

@@ -273,6 +273,10 @@ func (c Candidate) Render(ctx context.Context, known *alarm.Context) (message.Me
 	return c.Alarm.render(ctx, c.occ, vars)
 }
 
+// ErrUnreadable reports that an Event was not evaluated, because its object could not be
+// read.
+var ErrUnreadable = errors.New("an Event was not evaluated, because its object could not be read: check the API server")
+
 // ErrOverBudget reports that some Events were not evaluated for the Alarms of a
 // namespace, because these Alarms are too expensive together.
 var ErrOverBudget = errors.New("some Events were not evaluated, because the Alarms of this namespace are too expensive together: " +

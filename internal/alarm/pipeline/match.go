@@ -143,8 +143,8 @@ func (m *matcher) newReads() *reads {
 	return &reads{deadline: m.budget.clock.Now().Add(m.patience)}
 }
 
-// read returns the context of an occurrence. If a read fails and a candidate needs it, read
-// tries again until the deadline: a failed read does not mean that the object is gone.
+// read returns the context of an occurrence. If a read fails and a candidate needs it, it
+// retries until the deadline. A failed read does not mean that the object is gone.
 func (m *matcher) read(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, r *reads) alarm.Context {
 	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt32, Cap: 10 * time.Second}
 	for {
