@@ -2,23 +2,18 @@ package operator
 
 import (
 	"context"
-	"io"
-	"net/netip"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	internalalarm "github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
-	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
-	logsink "github.com/bongsu-io/bongsu/internal/alarm/notify/log"
 	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
+	alarmreceiver "github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/version"
 )
 
 // alarms are the controllers of alarms and their receivers.
@@ -41,7 +36,7 @@ func (a *App) addAlarmControllers(as *assembly, counts *counters.Counters, inFor
 	if err != nil {
 		return nil, err
 	}
-	sinks, err := newSinks(as.Config)
+	allowed, err := as.Options.AllowedPrefixes()
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +48,7 @@ func (a *App) addAlarmControllers(as *assembly, counts *counters.Counters, inFor
 	forAlarms := alarm.Dependencies{Client: cl, Compiler: compiler, Alarms: inForce, Recorder: recorder}
 	forReceivers := receiver.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Dispatcher: dispatcher,
-		Recorder: recorder, Sinks: sinks,
+		Recorder: recorder, Sinks: alarmreceiver.NewSinks(allowed, as.Out, realClock),
 	}
 	all := &alarms{
 		alarm: alarm.NewAlarm(forAlarms), clusterAlarm: alarm.NewClusterAlarm(forAlarms),
@@ -83,26 +78,4 @@ func (a *App) setUp(all *alarms, counts *counters.Counters, secrets fanOut) erro
 		}
 	}
 	return nil
-}
-
-func newSinks(c Config) (receiver.Sinks, error) {
-	allowed, err := c.Options.AllowedPrefixes()
-	if err != nil {
-		return receiver.Sinks{}, err
-	}
-	return NewSinks(allowed, c.Out), nil
-}
-
-// NewSinks makes what receivers are spoken to with. Those of a namespace reach public
-// addresses and the allowed ranges only; log receivers write to out.
-func NewSinks(allowed []netip.Prefix, out io.Writer) receiver.Sinks {
-	guard := dialguard.New(allowed...)
-	agent := "bongsu/" + version.String()
-	return receiver.Sinks{
-		Guard:   guard,
-		Guarded: httppost.New(httppost.Config{UserAgent: agent, Guard: guard}),
-		Open:    httppost.New(httppost.Config{UserAgent: agent}),
-		Log:     logsink.New(out),
-		Clock:   realClock,
-	}
 }
