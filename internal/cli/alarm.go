@@ -21,13 +21,13 @@ import (
 func newAlarm() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "alarm",
-		Short: "Try alarms out before they are applied, and look up what waits to be sent",
-		Long: `Try alarms out on the Events that the cluster has now, send a message that is marked
-as a test, and look up what waits to be sent or was put together into digests.`,
+		Short: "Try alarms out before they are applied",
+		Long: `Try alarms out on the Events that the cluster has now, and send a message that is marked
+as a test.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newAlarmTest(), newAlarmSend(), newAlarmPending())
+	c.AddCommand(newAlarmTest(), newAlarmSend())
 	return c
 }
 

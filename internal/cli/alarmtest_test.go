@@ -200,8 +200,6 @@ func TestAlarmSaysWhatIsWrongWithItsCommandLine(t *testing.T) {
 		"nobody":                 {[]string{"send", "-f", good}, exitUsage, "give the receiver: --to NAME"},
 		"no kind of a receiver":  {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, exitUsage, `"Pod/a" is no receiver`},
 		"no range":               {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, exitUsage, "is not a range"},
-		"a negative limit":       {[]string{"pending", "--limit", "-1"}, exitUsage, "--limit is -1"},
-		"no outbox":              {[]string{"pending", "--data-dir", t.TempDir()}, exitError, "no outbox in"},
 		"a command that is none": {[]string{"tset"}, exitUsage, `unknown command "tset"`},
 	} {
 		t.Run(name, func(t *testing.T) {

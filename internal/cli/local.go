@@ -13,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/cli/demo"
 	"github.com/bongsu-io/bongsu/internal/cli/local"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -23,7 +24,7 @@ type localOptions struct {
 	noOperator  bool
 	demo, exit  bool
 	logToStderr bool
-	logs        logging
+	logs        command.Logging
 }
 
 func newLocal() *cobra.Command {
@@ -58,7 +59,7 @@ told to stop (SIGINT, SIGTERM); then nothing of it is left running.`,
 	flags.BoolVar(&o.demo, "demo", false, "show alarms: nodes come and go, a Deployment scales, a pod crashes")
 	flags.BoolVar(&o.exit, "exit", false, "with --demo: end when every kind of alarm was seen, with exit code 1 if one was not or a receiver fails")
 	flags.BoolVar(&o.logToStderr, "log-to-stderr", false, "write the operator's log to standard error instead of DIR/logs/operator.log")
-	o.logs.addFlags(flags)
+	o.logs.AddFlags(flags)
 	return c
 }
 
@@ -73,7 +74,7 @@ func (o *localOptions) validate() error {
 	case o.demo && o.noOperator:
 		return errors.New("--demo needs the operator: leave --no-operator out")
 	}
-	_, err := o.logs.logger(io.Discard) // before anything starts
+	_, err := o.logs.Logger(io.Discard) // before anything starts
 	return err
 }
 
@@ -104,13 +105,13 @@ const slackEnv = "SLACK_WEBHOOK_URL"
 // openLog keeps the operator's log out of the terminal, which is for alarms.
 func (o *localOptions) openLog(dir string, errOut io.Writer) (logr.Logger, io.Closer, error) {
 	if o.logToStderr {
-		log, err := o.logs.logger(errOut)
+		log, err := o.logs.Logger(errOut)
 		return log, io.NopCloser(nil), err
 	}
 	file, err := os.Create(filepath.Join(dir, "logs", "operator.log"))
 	if err != nil {
 		return logr.Logger{}, nil, err
 	}
-	log, err := o.logs.logger(file)
+	log, err := o.logs.Logger(file)
 	return log, file, err
 }

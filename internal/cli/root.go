@@ -1,44 +1,21 @@
-// Package cli holds the commands of bongsu: what they are called, what they take
-// and how they speak to a person. What they do is done elsewhere.
+// Package cli is the command line of bongsu: its commands, flags and exit codes. The logic
+// of each command is in a package below it.
 package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/version"
 )
 
-// Exit codes.
-const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
-)
-
-// Run executes the command line and returns the process's exit code: 2 if the
-// command line itself is wrong. It ends early, and in order, when ctx does.
+// Run executes the command line and returns the exit code: see command.Run.
 func Run(ctx context.Context, args []string, out, errOut io.Writer) int {
-	understood := false
-	root := New()
-	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
-	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errOut)
-	command, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitOK
-	}
-	_, _ = fmt.Fprintf(errOut, "error: %v\n", err)
-	if _, ok := errors.AsType[usageError](err); !understood || ok {
-		_, _ = fmt.Fprintf(errOut, "see '%s --help'\n", command.CommandPath())
-		return exitUsage
-	}
-	return exitError
+	return command.Run(ctx, New(), args, out, errOut)
 }
 
 // New returns the root command with all others below it.
@@ -48,17 +25,12 @@ func New() *cobra.Command {
 		Short: "Makes a shared Kubernetes cluster explain itself",
 		Long: `Bongsu is a Kubernetes operator for clusters that a team shares.
 The Events that matter reach the channel of the person who cares.`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version.String(),
+		Version: version.String(),
 	}
-	root.AddCommand(newManager(), newLocal(), newAlarm(), newWatch(), newExplain(), newInstall(), newUninstall(), newCheck(), newVersion())
+	root.AddCommand(newLocal(), newAlarm(), newWatch(), newExplain(), newInstall(), newUninstall(), newCheck(), newVersion())
 	return root
 }
 
-// usageError is an error of the command line that only the command could tell.
-type usageError struct{ error }
+func usage(err error) error { return command.Usage(err) }
 
-func (e usageError) Unwrap() error { return e.error }
-
-func usage(err error) error { return usageError{err} }
+func addKubeconfig(flags *pflag.FlagSet, kubeconfig *string) { command.AddKubeconfig(flags, kubeconfig) }
