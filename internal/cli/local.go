@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
 	"github.com/bongsu-io/bongsu/internal/cli/demo"
@@ -32,12 +31,14 @@ func newLocal() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "local",
 		Short: "Run a whole cluster on this machine, with the operator in it",
-		Long: `Run a real control plane on this machine, with simulated nodes, and the operator in
-it. Everything it has is in one directory: a second start there finds the same
-cluster, and two directories are two clusters.
+		Long: `Run a real control plane on this machine, with simulated nodes and the operator. One
+directory contains everything: a second start there continues the same cluster, and
+another directory is another cluster.
 
-It is ready when it prints a line "ready: KUBECONFIG=<path>". It runs until it is
-told to stop (SIGINT, SIGTERM); then nothing of it is left running.`,
+The cluster is ready when the command prints a line "ready: KUBECONFIG=<path>". It runs
+until the command receives SIGINT or SIGTERM, which stops all of its processes.
+
+The operator is bongsu-operator, which must be beside bongsu or in $PATH.`,
 		Example: `  bongsu local --demo
   bongsu local --dir /tmp/a --nodes 5 --no-operator`,
 		Args: cobra.NoArgs,
@@ -53,11 +54,11 @@ told to stop (SIGINT, SIGTERM); then nothing of it is left running.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&o.dir, "dir", o.dir, "`directory` that holds the cluster")
-	flags.IntVar(&o.nodes, "nodes", o.nodes, "`number` of simulated nodes to make sure of")
-	flags.BoolVar(&o.noOperator, "no-operator", false, "leave the operator out; its credentials are in DIR/operator.kubeconfig")
-	flags.BoolVar(&o.demo, "demo", false, "show alarms: nodes come and go, a Deployment scales, a pod crashes")
-	flags.BoolVar(&o.exit, "exit", false, "with --demo: end when every kind of alarm was seen, with exit code 1 if one was not or a receiver fails")
+	flags.StringVar(&o.dir, "dir", o.dir, "`directory` that contains the cluster")
+	flags.IntVar(&o.nodes, "nodes", o.nodes, "`number` of simulated nodes to create if they do not exist")
+	flags.BoolVar(&o.noOperator, "no-operator", false, "do not run the operator; its credentials are in DIR/operator.kubeconfig")
+	flags.BoolVar(&o.demo, "demo", false, "show alarms: nodes are added and removed, a Deployment scales, a pod crashes")
+	flags.BoolVar(&o.exit, "exit", false, "with --demo: end after every kind of alarm; exit with code 1 if one is missing or a receiver fails")
 	flags.BoolVar(&o.logToStderr, "log-to-stderr", false, "write the operator's log to standard error instead of DIR/logs/operator.log")
 	o.logs.AddFlags(flags)
 	return c
@@ -72,9 +73,9 @@ func (o *localOptions) validate() error {
 	case o.exit && !o.demo:
 		return errors.New("--exit needs --demo")
 	case o.demo && o.noOperator:
-		return errors.New("--demo needs the operator: leave --no-operator out")
+		return errors.New("--demo needs the operator: remove --no-operator")
 	}
-	_, err := o.logs.Logger(io.Discard) // before anything starts
+	_, err := o.logs.Logger(io.Discard) // the operator logs, this process does not
 	return err
 }
 
@@ -84,9 +85,16 @@ func (o *localOptions) config(out, errOut io.Writer) (local.Config, error) {
 		return local.Config{}, err
 	}
 	c := local.Config{
-		Dir: o.dir, Assets: assets, Nodes: o.nodes, NoOperator: o.noOperator, Out: out,
+		Dir: o.dir, Assets: assets, Nodes: o.nodes, LogArgs: o.logs.Args(), Out: out,
 		Progress: func(line string) { _, _ = fmt.Fprintln(errOut, line) },
-		OpenLog:  func(dir string) (logr.Logger, io.Closer, error) { return o.openLog(dir, errOut) },
+	}
+	if o.logToStderr {
+		c.OperatorLog = errOut
+	}
+	if !o.noOperator {
+		if c.Operator, err = local.FindOperator(); err != nil {
+			return local.Config{}, err
+		}
 	}
 	if o.demo {
 		c.Main = func(ctx context.Context, cluster *localcluster.Cluster) error {
@@ -101,17 +109,3 @@ func (o *localOptions) config(out, errOut io.Writer) (local.Config, error) {
 // slackEnv names the environment variable with the URL of an incoming webhook,
 // to which the demo sends as well.
 const slackEnv = "SLACK_WEBHOOK_URL"
-
-// openLog keeps the operator's log out of the terminal, which is for alarms.
-func (o *localOptions) openLog(dir string, errOut io.Writer) (logr.Logger, io.Closer, error) {
-	if o.logToStderr {
-		log, err := o.logs.Logger(errOut)
-		return log, io.NopCloser(nil), err
-	}
-	file, err := os.Create(filepath.Join(dir, "logs", "operator.log"))
-	if err != nil {
-		return logr.Logger{}, nil, err
-	}
-	log, err := o.logs.Logger(file)
-	return log, file, err
-}

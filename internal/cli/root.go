@@ -33,4 +33,6 @@ The Events that matter reach the channel of the person who cares.`,
 
 func usage(err error) error { return command.Usage(err) }
 
-func addKubeconfig(flags *pflag.FlagSet, kubeconfig *string) { command.AddKubeconfig(flags, kubeconfig) }
+func addKubeconfig(flags *pflag.FlagSet, kubeconfig *string) {
+	command.AddKubeconfig(flags, kubeconfig)
+}

@@ -20,18 +20,18 @@ func TestCommandLineThatIsWrongSaysWhatToDo(t *testing.T) {
 		code int
 		want []string
 	}{
-		"no such command":      {[]string{"lokal"}, exitUsage, []string{`unknown command "lokal"`, "local", "see 'bongsu --help'"}},
-		"no such flag":         {[]string{"local", "--dri", "x"}, exitUsage, []string{"--dri", "see 'bongsu local --help'"}},
-		"too many words":       {[]string{"version", "now"}, exitUsage, []string{"now", "see 'bongsu version --help'"}},
-		"an unknown format":    {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
-		"an unknown output":    {[]string{"watch", "-o", "yaml"}, exitUsage, []string{`--output is "yaml"; it must be text or json`, "see 'bongsu watch --help'"}},
-		"a bad selector":       {[]string{"watch", "-l", "a=(("}, exitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
-		"two places":           {[]string{"watch", "-n", "shop", "-A"}, exitUsage, []string{"--namespace or --all-namespaces, not both"}},
-		"two types":            {[]string{"watch", "pods", "nodes"}, exitUsage, []string{"see 'bongsu watch --help'"}},
-		"nothing to watch":     {[]string{"watch", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
-		"no such value":        {[]string{"install", "--set", "replica=1"}, exitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
-		"not confirmed":        {[]string{"uninstall", "--kubeconfig", "none"}, exitError, []string{"nothing was removed"}},
-		"all is well":          {[]string{"version"}, exitOK, nil},
+		"no such command":   {[]string{"lokal"}, exitUsage, []string{`unknown command "lokal"`, "local", "see 'bongsu --help'"}},
+		"no such flag":      {[]string{"local", "--dri", "x"}, exitUsage, []string{"--dri", "see 'bongsu local --help'"}},
+		"too many words":    {[]string{"version", "now"}, exitUsage, []string{"now", "see 'bongsu version --help'"}},
+		"an unknown format": {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
+		"an unknown output": {[]string{"watch", "-o", "yaml"}, exitUsage, []string{`--output is "yaml"; it must be text or json`, "see 'bongsu watch --help'"}},
+		"a bad selector":    {[]string{"watch", "-l", "a=(("}, exitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
+		"two places":        {[]string{"watch", "-n", "shop", "-A"}, exitUsage, []string{"--namespace or --all-namespaces, not both"}},
+		"two types":         {[]string{"watch", "pods", "nodes"}, exitUsage, []string{"see 'bongsu watch --help'"}},
+		"nothing to watch":  {[]string{"watch", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
+		"no such value":     {[]string{"install", "--set", "replica=1"}, exitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
+		"not confirmed":     {[]string{"uninstall", "--kubeconfig", "none"}, exitError, []string{"nothing was removed"}},
+		"all is well":       {[]string{"version"}, exitOK, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer

@@ -1,5 +1,5 @@
-// Package command contains what the command lines of bongsu and bongsu-operator share: exit
-// codes, errors of usage, flags for the log and the kubeconfig, and output formats.
+// Package command is shared by the command lines of bongsu and bongsu-operator. It contains
+// exit codes, errors of usage, output formats, and the flags of the log and the kubeconfig.
 package command
 
 import (

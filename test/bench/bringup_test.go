@@ -62,7 +62,7 @@ func (u *bringUp) run(b *testing.B) {
 	for b.Loop() {
 		floor := ready.timed(b, c, "floor", n, u.floor(b, c))
 
-		bongsu := startOperator(b, c, binary.Build(b, b.TempDir()), b.TempDir())
+		bongsu := startOperator(b, c, binary.Operator(b, b.TempDir()), b.TempDir())
 		await(b, "the operator is at work", func() bool { return readMirror(b, c).Position > 0 })
 		time.Sleep(settled)
 		before, began := bongsu.memory(b), time.Now()

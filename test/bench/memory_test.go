@@ -29,7 +29,7 @@ const (
 	patience = 5 * time.Minute
 )
 
-// BenchmarkMemory measures what `bongsu manager`, a process of its own, occupies
+// BenchmarkMemory measures what `bongsu-operator`, a process of its own, occupies
 // with 100,000 live Events and 1,000 alarms: after its first start, when it has
 // learnt all counts from the API server; after a second one, when it has them
 // from its ledger; and after a flood of 10,000 Events more, all of which match.
@@ -39,7 +39,7 @@ func BenchmarkMemory(b *testing.B) {
 	c := cluster.Start(b)
 	createAlarms(b, c)
 	createEvents(b, c, "seed", liveEvents)
-	bongsu, dataDir := binary.Build(b, b.TempDir()), b.TempDir()
+	bongsu, dataDir := binary.Operator(b, b.TempDir()), b.TempDir()
 	for _, phase := range []struct {
 		name string
 		work func(b *testing.B)

@@ -20,14 +20,14 @@ type operator struct {
 	log bytes.Buffer
 }
 
-// startOperator starts `bongsu manager` as its own service account. It ends with
+// startOperator starts `bongsu-operator` as its own service account. It ends with
 // the benchmark at the latest.
 func startOperator(b *testing.B, c *cluster.Cluster, binary, dataDir string) *operator {
 	b.Helper()
 	kubeconfig := filepath.Join(b.TempDir(), "kubeconfig")
 	must(b, c.WriteServiceAccountKubeconfig(b.Context(), "bongsu-system", "bongsu", kubeconfig))
 	o := &operator{}
-	o.cmd = exec.Command(binary, "manager", "--kubeconfig", kubeconfig, "--data-dir", dataDir)
+	o.cmd = exec.Command(binary, "--kubeconfig", kubeconfig, "--data-dir", dataDir)
 	o.cmd.Stderr = &o.log
 	must(b, o.cmd.Start())
 	b.Cleanup(func() { o.stop(b) })
@@ -42,7 +42,7 @@ func (o *operator) stop(b *testing.B) {
 	}
 	_ = o.cmd.Process.Signal(syscall.SIGTERM)
 	if err := o.cmd.Wait(); err != nil {
-		b.Errorf("bongsu manager: %v\n%s", err, &o.log)
+		b.Errorf("bongsu-operator: %v\n%s", err, &o.log)
 	}
 }
 
