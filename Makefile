@@ -24,7 +24,7 @@ PKG        ?= $(filter-out $(shell go list $(E2E_PKG) ./test/e2e),$(shell go lis
 BENCH      ?= .
 FUZZTIME   ?= 10s
 
-# What the linker is told, wherever bongsu is built.
+# The flags of the linker, for both commands.
 LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
 
 include controlplane/build.mk
@@ -39,12 +39,14 @@ run: build ## Build everything, then show alarms from a real API server in this 
 	bin/bongsu local --demo $(ARGS)
 
 .PHONY: build
-build: controlplane bongsu ## Build bin/bongsu and bin/k8s/, which takes minutes the first time
+build: controlplane bongsu ## Build bin/bongsu, bin/bongsu-operator and bin/k8s/, which takes minutes the first time
 
 .PHONY: bongsu
 bongsu:
-	@echo "Building bin/bongsu."
-	@sh hack/build.sh bin/bongsu ./cmd/bongsu -ldflags '$(LDFLAGS)'
+	@for command in bongsu bongsu-operator; do \
+		echo "Building bin/$$command."; \
+		sh hack/build.sh bin/$$command ./cmd/$$command -ldflags '$(LDFLAGS)' || exit 1; \
+	done
 
 ##@ Develop
 

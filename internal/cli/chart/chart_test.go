@@ -41,14 +41,14 @@ func container(t *testing.T, objects chart.Manifests) map[string]any {
 	return nil
 }
 
-// parse has the command line of the operator read as the operator reads it.
+// parse parses the arguments of the operator as the operator does.
 func parse(t *testing.T, objects chart.Manifests) (options.Options, *pflag.FlagSet) {
 	t.Helper()
 	args, _, _ := unstructured.NestedStringSlice(container(t, objects), "args")
-	opts, flags := options.Default(), pflag.NewFlagSet(args[0], pflag.ContinueOnError)
+	opts, flags := options.Default(), pflag.NewFlagSet("bongsu-operator", pflag.ContinueOnError)
 	opts.AddFlags(flags)
 	flags.ParseErrorsAllowlist.UnknownFlags = true // those of the log
-	if err := flags.Parse(args[1:]); err != nil {
+	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
 	if err := opts.Validate(); err != nil {

@@ -1,9 +1,12 @@
-// Package binary builds commands for tests that run them as processes.
+// Package binary builds commands for tests that run them as processes, and lists the packages
+// that they link.
 package binary
 
 import (
+	"bytes"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -17,9 +20,32 @@ func Operator(t testing.TB, dir string) string { return build(t, dir, "bongsu-op
 func build(t testing.TB, dir, name string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/bongsu-io/bongsu/cmd/"+name)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, out)
-	}
+	run(t, "build", "-o", path, module+"/cmd/"+name)
 	return path
+}
+
+const module = "github.com/bongsu-io/bongsu"
+
+// Packages returns the import paths of the packages that a command links. Those of this
+// module are relative to its root, for example internal/cli.
+func Packages(t testing.TB, name string) []string {
+	t.Helper()
+	packages := strings.Fields(run(t, "list", "-deps", module+"/cmd/"+name))
+	for i := range packages {
+		packages[i] = strings.TrimPrefix(packages[i], module+"/")
+	}
+	return packages
+}
+
+// run runs the go command and returns its standard output.
+func run(t testing.TB, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, &errOut)
+	}
+	return string(out)
 }
