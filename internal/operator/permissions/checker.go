@@ -72,7 +72,7 @@ func (c *Checker) round(ctx context.Context, was state) state {
 
 func (c *Checker) logChanges(was, is state, err error) {
 	if apierrors.IsForbidden(err) {
-		c.log.Error(err, "The operator may not check its permissions: grant it ClusterRole system:basic-user")
+		c.log.Error(err, "The operator's permissions are not checked, because it may not ask for them: grant it ClusterRole system:basic-user")
 		return
 	}
 	if err != nil {

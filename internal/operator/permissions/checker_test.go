@@ -254,7 +254,7 @@ func TestAServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestWhoMayNotAskIsReady(t *testing.T) {
+func TestAnOperatorThatMayNotAskForItsPermissionsIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{}
 		resource := schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}
@@ -265,7 +265,7 @@ func TestWhoMayNotAskIsReady(t *testing.T) {
 		if got := s.says(); got != "" || !s.hasEnded() || server.wasAsked() != "" {
 			t.Errorf("readiness says %q, ended: %v, asked again for %q", got, s.hasEnded(), server.wasAsked())
 		}
-		if log := s.logged(); len(log) != 1 || !strings.Contains(log[0], "its rights are not checked") {
+		if log := s.logged(); len(log) != 1 || !strings.Contains(log[0], "permissions are not checked") {
 			t.Errorf("the log is %v", log)
 		}
 	})
