@@ -67,7 +67,8 @@ func (o *operatorProcess) logFile() string {
 // start starts the operator and returns when it is at work: it misses no Event after that.
 // It calls fail if the operator ends before ctx does.
 func (o *operatorProcess) start(ctx context.Context, fail context.CancelCauseFunc) error {
-	cmd := exec.Command(o.config.Operator, append(o.config.LogArgs,
+	// The end of ctx does not kill the operator: stop stops it in order.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), o.config.Operator, append(o.config.LogArgs,
 		"--"+options.LocalFlag, "--kubeconfig", o.kubeconfig(), "--cluster-name", clusterName,
 		"--data-dir", filepath.Join(o.cluster.Dir(), "data"))...)
 	cmd.Stdout = o.config.Out
