@@ -9,7 +9,6 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY api api
-COPY charts charts
 COPY cmd cmd
 COPY config config
 COPY internal internal
@@ -17,12 +16,11 @@ COPY pkg pkg
 ARG VERSION=unknown
 ARG TARGETOS TARGETARCH
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
-	-ldflags "-s -w -X github.com/bongsu-io/bongsu/internal/version.stamp=$VERSION" -o /bongsu ./cmd/bongsu
+	-ldflags "-s -w -X github.com/bongsu-io/bongsu/internal/version.stamp=$VERSION" -o /bongsu-operator ./cmd/bongsu-operator
 
 FROM scratch
-COPY --from=build /bongsu /bongsu
+COPY --from=build /bongsu-operator /bongsu-operator
 COPY LICENSE /usr/share/doc/bongsu/LICENSE
 USER 65532:65532
 WORKDIR /
-ENTRYPOINT ["/bongsu"]
-CMD ["manager"]
+ENTRYPOINT ["/bongsu-operator"]

@@ -24,7 +24,7 @@ PKG        ?= $(filter-out $(shell go list $(E2E_PKG) ./test/e2e),$(shell go lis
 BENCH      ?= .
 FUZZTIME   ?= 10s
 
-# The linker flags for every build of bongsu.
+# The linker flags of both binaries.
 LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
 
 include controlplane/build.mk
@@ -39,12 +39,14 @@ run: build ## Build everything, then show alarms from a real API server in this 
 	bin/bongsu local --demo $(ARGS)
 
 .PHONY: build
-build: controlplane bongsu ## Build bin/bongsu and bin/k8s/, which takes minutes the first time
+build: controlplane bongsu ## Build bin/bongsu, bin/bongsu-operator and bin/k8s/, which takes minutes the first time
 
 .PHONY: bongsu
 bongsu:
-	@echo "Building bin/bongsu."
-	@sh hack/build.sh bin/bongsu ./cmd/bongsu -ldflags '$(LDFLAGS)'
+	@for command in bongsu bongsu-operator; do \
+		echo "Building bin/$$command."; \
+		sh hack/build.sh bin/$$command ./cmd/$$command -ldflags '$(LDFLAGS)' || exit 1; \
+	done
 
 ##@ Develop
 
@@ -117,7 +119,7 @@ wording: ## Check the language of docs, comments and messages (ARGS='-count docs
 	go run ./hack/wording $(ARGS)
 
 .PHONY: verify
-verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants' patches, links, alert rules, lint
+verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants' patches, links, alert rules, language, lint
 	@sh hack/verify-generated.sh
 	@unformatted=$$(gofmt -l .); \
 		[ -z "$$unformatted" ] || { echo "not formatted by gofmt:" $$unformatted; exit 1; }
@@ -129,6 +131,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 	cd test/alerts && go mod tidy -diff && go test ./...
 	go run ./test/mutants -check
 	go test ./test/docs/...
+	@$(MAKE) --no-print-directory wording
 	@$(MAKE) --no-print-directory lint
 
 .PHONY: clean

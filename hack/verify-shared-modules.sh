@@ -14,7 +14,7 @@ modules() {
 		LC_ALL=C sort -u
 }
 
-modules ./cmd/bongsu >"$dir/bongsu"
+modules ./cmd/... >"$dir/bongsu"
 (cd controlplane && modules ./cmd/controlplane) >"$dir/controlplane"
 differing=$(LC_ALL=C join "$dir/bongsu" "$dir/controlplane" |
 	awk '$2 != $3 { print "  " $1 ": " $2 " in go.mod, " $3 " in controlplane/go.mod" }')

@@ -1,23 +1,13 @@
-// Command bongsu is the operator and its tools.
+// Command bongsu is the command line for users and administrators. Installed as
+// kubectl-bongsu, it is a plugin of kubectl.
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/bongsu-io/bongsu/internal/cli"
-	_ "github.com/bongsu-io/bongsu/internal/operator/embedded"
-	// for images that hold nothing else
+	"github.com/bongsu-io/bongsu/internal/command"
+	_ "github.com/bongsu-io/bongsu/internal/operator/embedded" // certificates and time zones
 )
 
-func main() {
-	os.Exit(run())
-}
-
-func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(command.Main(cli.New())) }

@@ -22,11 +22,11 @@ $(IMAGE_TOOL): $(wildcard hack/image/*.go hack/image/internal/*/*.go) hack/image
 .PHONY: image
 image: $(IMAGE_TOOL) ## Write bin/bongsu-image.tar, an image archive for containerd, Docker and registries
 	@for platform in $(PLATFORMS); do \
-		echo "Building bongsu for $$platform."; \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} sh hack/build.sh bin/image/$$platform/bongsu ./cmd/bongsu -ldflags '$(LDFLAGS)' || exit 1; \
+		echo "Building bongsu-operator for $$platform."; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} sh hack/build.sh bin/image/$$platform/bongsu-operator ./cmd/bongsu-operator -ldflags '$(LDFLAGS)' || exit 1; \
 	done
 	@$(IMAGE_TOOL) -output $(IMAGE_ARCHIVE) -name '$(IMAGE)' -version '$(or $(VERSION),unknown)' -revision '$(REVISION)' \
-		-created $(SOURCE_DATE_EPOCH) $(foreach platform,$(PLATFORMS),$(platform)=bin/image/$(platform)/bongsu)
+		-created $(SOURCE_DATE_EPOCH) $(foreach platform,$(PLATFORMS),$(platform)=bin/image/$(platform)/bongsu-operator)
 
 # Images for tests on a real node, of Debian's packages: bin/e2e/memcached.tar, which
 # is localhost/memcached:e2e, and bin/e2e/jupyter-notebook.tar.

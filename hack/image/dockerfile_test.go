@@ -13,14 +13,14 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// instruction is one of the Dockerfile, with what follows it.
+// instruction is an instruction of the Dockerfile.
 type instruction struct {
 	name  string
 	flags []string
 	args  []string
 }
 
-// stages are the Dockerfile's, as BuildKit itself reads them.
+// stages returns the stages of the Dockerfile. The parser is that of BuildKit.
 func stages(t *testing.T) [][]instruction {
 	t.Helper()
 	text, err := os.Open(filepath.Join(root, "Dockerfile"))
@@ -47,7 +47,7 @@ func stages(t *testing.T) [][]instruction {
 	return found
 }
 
-// TestTheDockerfileMakesTheSameImage is all that can be said of it without an engine.
+// Without an engine, the test can only compare the instructions.
 func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 	read := stages(t)
 	got := map[string][]string{}
@@ -56,14 +56,14 @@ func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 	}
 	delete(got, "COPY")
 	want := map[string][]string{
-		"FROM": {"scratch"}, "USER": {user}, "WORKDIR": {"/"}, "ENTRYPOINT": {binaryPath}, "CMD": {"manager"},
+		"FROM": {"scratch"}, "USER": {user}, "WORKDIR": {"/"}, "ENTRYPOINT": {binaryPath},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestTheDockerfileCopiesWhatIsBuilt(t *testing.T) {
+func TestTheDockerfileCopiesTheSourcesOfTheOperator(t *testing.T) {
 	var copied []string
 	for _, stage := range stages(t) {
 		for _, i := range stage {
@@ -80,15 +80,15 @@ func TestTheDockerfileCopiesWhatIsBuilt(t *testing.T) {
 	}
 	for _, folder := range builtFolders(t) {
 		if !slices.Contains(copied, folder) {
-			t.Errorf("bongsu is built of %s, which is not copied", folder)
+			t.Errorf("the operator contains packages of %s, which is not copied", folder)
 		}
 	}
 }
 
-// builtFolders are the folders of the repository that have packages of bongsu.
+// builtFolders returns the folders of the repository that contain packages of the operator.
 func builtFolders(t *testing.T) []string {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Module", "./cmd/bongsu")
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Module", "./cmd/bongsu-operator")
 	list.Dir = root
 	list.Env = append(os.Environ(), "GOWORK=off")
 	out, err := list.Output()

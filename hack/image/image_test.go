@@ -15,12 +15,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// packed is an archive of the operator, as built for amd64, and of something tiny for
-// arm64, since to compile all of it once more takes minutes.
+// packed returns an archive with the operator for amd64. For arm64, it contains a tiny
+// program, because compiling the operator again takes minutes.
 func packed(t *testing.T) (archive, operator string) {
 	t.Helper()
 	archive = filepath.Join(t.TempDir(), "image.tar")
-	operator = buildFor(t, root, "./cmd/bongsu", "linux/amd64")
+	operator = buildFor(t, root, "./cmd/bongsu-operator", "linux/amd64")
 	tiny := buildFor(t, ".", "./testdata/tiny", "linux/arm64")
 	err := run([]string{
 		"-output", archive, "-license", filepath.Join(root, "LICENSE"), "-name", "localhost/bongsu:v1.2.3",
@@ -33,11 +33,11 @@ func packed(t *testing.T) (archive, operator string) {
 	return archive, operator
 }
 
-func TestTheImageIsWhatItSays(t *testing.T) {
+func TestTheArchiveContainsAnImageForEachPlatform(t *testing.T) {
 	archive, operator := packed(t)
 	index, described := readIndex(t, archive)
 
-	t.Run("it says what it is called", func(t *testing.T) {
+	t.Run("the name", func(t *testing.T) {
 		want := map[string]string{
 			"io.containerd.image.name":          "localhost/bongsu:v1.2.3",
 			"org.opencontainers.image.ref.name": "v1.2.3",
@@ -74,14 +74,14 @@ func TestTheImageIsWhatItSays(t *testing.T) {
 		})
 	}
 
-	t.Run("it lists what the operator is made of", func(t *testing.T) {
+	t.Run("the SBOM lists the modules of the operator", func(t *testing.T) {
 		listed := listedModules(t, filesOf(t, byPlatform["linux/amd64"])["usr/share/doc/bongsu/sbom.cdx.json"].content)
 		if diff := cmp.Diff(goVersion(t, operator), listed); diff != "" {
-			t.Errorf("go version -m (-) and the list (+):\n%s", diff)
+			t.Errorf("go version -m (-) and the SBOM (+):\n%s", diff)
 		}
 	})
 
-	t.Run("an engine that knows no OCI layout finds the first image", func(t *testing.T) {
+	t.Run("an engine without OCI layouts finds the first image", func(t *testing.T) {
 		image, err := tarball.ImageFromPath(archive, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -102,17 +102,17 @@ var wantLabels = map[string]string{
 	"org.opencontainers.image.created":     "2023-11-14T22:13:20Z",
 }
 
-// checkUser demands what Kubernetes can tell not to be root: runAsNonRoot wants a number.
+// checkUser checks that user and group are numbers and not root, as runAsNonRoot requires.
 func checkUser(t *testing.T, user string) {
 	t.Helper()
 	for id := range strings.SplitSeq(user, ":") {
 		if number, err := strconv.Atoi(id); err != nil || number == 0 {
-			t.Errorf("it runs as %q, want numbers other than 0", user)
+			t.Errorf("the user is %q, want numbers other than 0", user)
 		}
 	}
 }
 
-// checkFiles demands that nobody but root may write, and that nothing lends its rights.
+// checkFiles checks that only root can write the files, and that no file is setuid or setgid.
 func checkFiles(t *testing.T, files map[string]file) {
 	t.Helper()
 	for name, file := range files {
@@ -129,7 +129,7 @@ func checkEntrypoint(t *testing.T, files map[string]file, entrypoint []string, p
 	}
 	started, found := files[strings.TrimPrefix(entrypoint[0], "/")]
 	if !found || started.Mode&0o111 != 0o111 {
-		t.Fatalf("there is nothing to execute at %s", entrypoint[0])
+		t.Fatalf("%s is not executable", entrypoint[0])
 	}
 	binary, err := elf.NewFile(bytes.NewReader(started.content))
 	if err != nil {
@@ -141,7 +141,7 @@ func checkEntrypoint(t *testing.T, files map[string]file, entrypoint []string, p
 	}
 	for _, program := range binary.Progs {
 		if program.Type == elf.PT_INTERP {
-			t.Error("the binary needs a loader, which is not there")
+			t.Error("the binary needs a loader, which the image does not contain")
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Command image packs binaries of Bongsu into an image archive, without a container
-// engine: an OCI layout in a tar, with an image for each platform. The same binaries
-// and flags make the same archive, byte by byte. It builds nothing and pushes nothing.
+// Command image packs binaries of bongsu-operator into an image archive, without a container
+// engine. The archive is an OCI layout in a tar, with an image for each platform. The same
+// binaries and flags result in the same bytes. The command neither compiles nor pushes.
 package main
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/bongsu-io/bongsu/hack/image/internal/oci"
 )
 
-const usage = `Packs binaries of Bongsu into an image archive (an OCI layout in a tar).
+const usage = `Packs binaries of bongsu-operator into an image archive (an OCI layout in a tar).
 
 usage: image [flags] PLATFORM=BINARY...
-for example: image -output bongsu.tar -license LICENSE linux/amd64=bin/bongsu
+for example: image -output bongsu.tar -license LICENSE linux/amd64=bin/bongsu-operator
 
 `
 
@@ -31,14 +31,14 @@ func main() {
 	}
 }
 
-// request is what the command line asks for.
+// request contains the arguments.
 type request struct {
 	output, name, version, revision, license string
 	created                                  int64 // seconds since 1970
 	builds                                   []build
 }
 
-// build is a binary and what it is for.
+// build is a binary and its platform.
 type build struct {
 	platform v1.Platform
 	path     string
@@ -54,16 +54,16 @@ func parse(args []string) (request, error) {
 	flags.StringVar(&r.output, "output", "bongsu-image.tar", "the `file` to write")
 	flags.StringVar(&r.name, "name", "localhost/bongsu:latest", "the image's `name` and tag")
 	flags.StringVar(&r.version, "version", "unknown", "the version of the binaries")
-	flags.StringVar(&r.revision, "revision", "", "the commit that they were built from")
+	flags.StringVar(&r.revision, "revision", "", "the commit of the binaries")
 	flags.StringVar(&r.license, "license", "LICENSE", "the `file` with the license's text")
-	flags.Int64Var(&r.created, "created", 0, "the time that all of it bears, in `seconds` since 1970: the commit's")
+	flags.Int64Var(&r.created, "created", 0, "the time of the image and its files, in `seconds` since 1970")
 	if err := flags.Parse(args); err != nil {
 		return r, err
 	}
 	for _, arg := range flags.Args() {
 		platform, path, ok := strings.Cut(arg, "=")
 		if !ok {
-			return r, fmt.Errorf("%q: want PLATFORM=BINARY, for example linux/amd64=bin/bongsu", arg)
+			return r, fmt.Errorf("%q: want PLATFORM=BINARY, for example linux/amd64=bin/bongsu-operator", arg)
 		}
 		parsed, err := v1.ParsePlatform(platform)
 		if err != nil {
@@ -104,7 +104,7 @@ func run(args []string, stdout io.Writer) error {
 	return err
 }
 
-// labels are those that the OCI's image specification names.
+// labels returns the labels that the OCI image specification defines.
 func (r request) labels(created time.Time) map[string]string {
 	const prefix = "org.opencontainers.image."
 	labels := map[string]string{

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestWhatWouldNotStartIsRefused(t *testing.T) {
+func TestABinaryThatCannotStartIsRefused(t *testing.T) {
 	tiny := buildFor(t, ".", "./testdata/tiny", "linux/arm64")
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o600); err != nil {
@@ -18,13 +18,13 @@ func TestWhatWouldNotStartIsRefused(t *testing.T) {
 	}
 	dynamic := withLoader(t, tiny)
 	for name, tc := range map[string]struct{ arg, want string }{
-		"for another platform": {"linux/amd64=" + tiny, "it is for EM_AARCH64, not for linux/amd64"},
+		"for another platform": {"linux/amd64=" + tiny, "built for EM_AARCH64, not for linux/amd64"},
 		"with a loader":        {"linux/arm64=" + dynamic, "build it with CGO_ENABLED=0"},
 		"an unknown platform":  {"linux/sparc=" + tiny, "use linux/amd64 or linux/arm64"},
-		"not a binary":         {"linux/amd64=" + script, "it is no program for Linux"},
-		"not there":            {"linux/amd64=/nowhere", "no such file"},
-		"not said for what":    {tiny, "want PLATFORM=BINARY"},
-		"nothing at all":       {"", "want PLATFORM=BINARY"},
+		"not a binary":         {"linux/amd64=" + script, "not a program for Linux"},
+		"missing":              {"linux/amd64=/nowhere", "no such file"},
+		"without a platform":   {tiny, "want PLATFORM=BINARY"},
+		"empty":                {"", "want PLATFORM=BINARY"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output := filepath.Join(t.TempDir(), "image.tar")
@@ -33,13 +33,13 @@ func TestWhatWouldNotStartIsRefused(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
 			if _, err := os.Stat(output); err == nil {
-				t.Error("there is an archive")
+				t.Error("an archive was written")
 			}
 		})
 	}
 }
 
-// withLoader is a copy of a binary of which the first program header asks for a loader.
+// withLoader returns a copy of a binary whose first program header requires a loader.
 func withLoader(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -13,19 +13,19 @@ import (
 	"github.com/bongsu-io/bongsu/hack/image/internal/oci"
 )
 
-// Where things are in the image.
+// Paths in the image.
 const (
-	binaryPath  = "/bongsu"
+	binaryPath  = "/bongsu-operator"
 	licensePath = "/usr/share/doc/bongsu/LICENSE"
 	sbomPath    = "/usr/share/doc/bongsu/sbom.cdx.json"
 )
 
-// user and group run the operator, by number: Kubernetes cannot tell of a name that it
-// is not root.
+// user contains the numbers of user and group. Kubernetes cannot check that a user with a
+// name is not root.
 const user = "65532:65532"
 
-// operatorImage is the operator's image for one platform: from scratch, the binary, its
-// license and the list of what it is made of.
+// operatorImage returns the operator's image for one platform. It contains the binary, its
+// license and its SBOM.
 func operatorImage(built build, license []byte, version string, labels map[string]string, created time.Time) (v1.Image, error) {
 	binary, err := os.ReadFile(built.path)
 	if err != nil {
@@ -47,28 +47,28 @@ func operatorImage(built build, license []byte, version string, labels map[strin
 		return nil, err
 	}
 	return oci.Image(built.platform, layer, v1.Config{
-		User: user, Entrypoint: []string{binaryPath}, Cmd: []string{"manager"}, WorkingDir: "/", Labels: labels,
+		User: user, Entrypoint: []string{binaryPath}, WorkingDir: "/", Labels: labels,
 	}, created)
 }
 
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// checkBinary refuses what would not start from scratch on the platform.
+// checkBinary returns an error if the binary cannot start in an empty image on the platform.
 func checkBinary(binary []byte, platform v1.Platform) error {
 	want, known := machines[platform.Architecture]
 	if platform.OS != "linux" || !known {
-		return fmt.Errorf("no images are made for %s: use linux/amd64 or linux/arm64", platform)
+		return fmt.Errorf("no image for %s: use linux/amd64 or linux/arm64", platform)
 	}
 	file, err := elf.NewFile(bytes.NewReader(binary))
 	if err != nil {
-		return fmt.Errorf("it is no program for Linux: %w", err)
+		return fmt.Errorf("not a program for Linux: %w", err)
 	}
 	if file.Machine != want {
-		return fmt.Errorf("it is for %s, not for %s", file.Machine, platform)
+		return fmt.Errorf("built for %s, not for %s", file.Machine, platform)
 	}
 	for _, program := range file.Progs {
 		if program.Type == elf.PT_INTERP {
-			return errors.New("it is not static: build it with CGO_ENABLED=0")
+			return errors.New("not static: build it with CGO_ENABLED=0")
 		}
 	}
 	return nil

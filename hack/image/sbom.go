@@ -13,15 +13,15 @@ import (
 	"github.com/package-url/packageurl-go"
 )
 
-// bomRef is what the list calls the binary itself.
-const bomRef = "bongsu"
+// bomRef identifies the binary in the SBOM.
+const bomRef = "bongsu-operator"
 
-// billOfMaterials lists what the binary is made of, as CycloneDX in JSON: Go and every
-// module, from what the Go command wrote into it.
+// billOfMaterials returns the SBOM of a binary, as CycloneDX in JSON. It lists Go and every
+// module, from the build information in the binary.
 func billOfMaterials(binary []byte, version string, created time.Time) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
-		return nil, fmt.Errorf("list what the binary is made of: %w", err)
+		return nil, fmt.Errorf("write the SBOM: %w", err)
 	}
 	components := []cyclonedx.Component{component("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, module := range info.Deps {
@@ -37,14 +37,14 @@ func billOfMaterials(binary []byte, version string, created time.Time) ([]byte, 
 	bom.Components = &components
 	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: bomRef, Dependencies: refs(components)}}
 	var text bytes.Buffer
-	// Not the newest version: scanners read this one.
+	// Scanners do not read newer versions yet.
 	if err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6); err != nil {
-		return nil, fmt.Errorf("list what the binary is made of: %w", err)
+		return nil, fmt.Errorf("write the SBOM: %w", err)
 	}
 	return text.Bytes(), nil
 }
 
-// componentOf is the module that was compiled: what replaces it, if anything does.
+// componentOf returns the module that was compiled: the replacement, if there is one.
 func componentOf(module *debug.Module) cyclonedx.Component {
 	if module.Replace != nil {
 		module = module.Replace

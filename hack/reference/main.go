@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bongsu-io/bongsu/internal/cli"
+	"github.com/bongsu-io/bongsu/internal/operator/cmd"
 )
 
 func main() {
@@ -27,7 +28,7 @@ func main() {
 func run(sets []string) error {
 	return errors.Join(
 		writePage("docs/reference/api.md", apiPage),
-		writePage("docs/reference/cli.md", commandPage(cli.New())),
+		writePage("docs/reference/cli.md", commandPage(cli.New(), cmd.New())),
 		writePage("docs/reference/permissions.md", permissionsPage(sets)),
 	)
 }
@@ -47,11 +48,13 @@ func writePage(path string, page func(*bytes.Buffer) error) error {
 	return os.WriteFile(path, content.Bytes(), 0o644)
 }
 
-// commandPage returns the page of a command and its subcommands.
-func commandPage(root *cobra.Command) func(*bytes.Buffer) error {
+// commandPage returns the page of commands and their subcommands.
+func commandPage(roots ...*cobra.Command) func(*bytes.Buffer) error {
 	return func(w *bytes.Buffer) error {
-		fmt.Fprintf(w, "# Command line reference\n\n`%s COMMAND --help` shows the same.\n\n", root.Name())
-		writeCommand(w, root)
+		w.WriteString("# Command line reference\n\nThe flag `--help` of each command shows the same.\n\n")
+		for _, root := range roots {
+			writeCommand(w, root)
+		}
 		return nil
 	}
 }

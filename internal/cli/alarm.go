@@ -21,13 +21,13 @@ import (
 func newAlarm() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "alarm",
-		Short: "Test alarms before you apply them, and list pending messages",
+		Short: "Test alarms before you apply them",
 		Long: `Test alarms on the present Events of the cluster. Send a message that is marked as a
-test. List the messages that wait to be sent, and the entries of digests.`,
+test.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newAlarmTest(), newAlarmSend(), newAlarmPending())
+	c.AddCommand(newAlarmTest(), newAlarmSend())
 	return c
 }
 

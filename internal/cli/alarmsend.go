@@ -7,10 +7,11 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
+	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/operator"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
@@ -85,7 +86,7 @@ func (o *alarmSendOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	if err != nil {
 		return err
 	}
-	sent, err := env.Send(ctx, alarms[0], to, operator.NewSinks(allowed, out))
+	sent, err := env.Send(ctx, alarms[0], to, receiver.NewSinks(allowed, out, clock.RealClock{}))
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ match: [{kinds: [Node], reasons: [NoSuchReason], names: ["ip-*"]}]
 message: {title: "${object.metadata.name} has ${object.node.capacity['cpu']} CPUs", text: "${object.metadata.labels['zone']}"}
 receivers: [{name: `+ns+`}]`)
 	code, out, errOut := runs(t, "alarm", "send", "-f", file, "--to", "clusteralarmreceiver/"+ns, "--kubeconfig", c.Kubeconfig())
-	if code != exitOK || !strings.Contains(out, "of an example Event, because no Event matches") || !strings.Contains(errOut, "note: of the made-up Event an expression fails: spec.message.text") {
+	if code != exitOK || !strings.Contains(out, "of an example Event, because no Event matches") || !strings.Contains(errOut, "note: an expression fails for the example: spec.message.text") {
 		t.Fatalf("exit code %d: %s%s", code, out, errOut)
 	}
 	if m := accepted(t, to); m.Title != "[Test] ip-example has 4 CPUs" || m.Events[0].Reason != "NoSuchReason" {
@@ -114,7 +114,7 @@ func TestAlarmSendExplainsItsErrors(t *testing.T) {
 		says string
 	}{
 		"refused":              {[]string{"--to", "ClusterAlarmReceiver/" + ns, "--kubeconfig", admin}, "ClusterAlarmReceiver " + ns + " did not accept the message: "},
-		"an unreadable Secret": {[]string{"--to", "ClusterAlarmReceiver/" + ns, "--kubeconfig", user, "-n", ns}, "you may not read a Secret that ClusterAlarmReceiver " + ns + " names: ask for the right"},
+		"an unreadable Secret": {[]string{"--to", "ClusterAlarmReceiver/" + ns, "--kubeconfig", user, "-n", ns}, "you may not read a Secret that ClusterAlarmReceiver " + ns + " names: ask an administrator for permission"},
 		"a missing Secret":     {[]string{"--to", "broken", "--kubeconfig", admin}, "AlarmReceiver " + ns + "/broken: Secret " + ns + "/none does not exist"},
 		"no receiver":          {[]string{"--to", "none", "--kubeconfig", admin}, "AlarmReceiver " + ns + "/none does not exist: create it, or name another"},
 		"an unreadable receiver": {

@@ -199,8 +199,6 @@ func TestAlarmExplainsInvalidCommandLines(t *testing.T) {
 		"no receiver":         {[]string{"send", "-f", good}, exitUsage, "the receiver is missing: use --to NAME"},
 		"not a receiver kind": {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, exitUsage, `"Pod/a" is no receiver`},
 		"not a range":         {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, exitUsage, "is not a range"},
-		"a negative limit":    {[]string{"pending", "--limit", "-1"}, exitUsage, "--limit is -1"},
-		"no outbox":           {[]string{"pending", "--data-dir", t.TempDir()}, exitError, "no outbox in"},
 		"an unknown command":  {[]string{"tset"}, exitUsage, `unknown command "tset"`},
 	} {
 		t.Run(name, func(t *testing.T) {

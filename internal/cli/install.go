@@ -17,8 +17,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
-const outputYAML = "yaml"
-
 // installOptions are the flags of `bongsu install`.
 type installOptions struct {
 	kubeconfig, namespace, output string

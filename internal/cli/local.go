@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
 	"github.com/bongsu-io/bongsu/internal/cli/demo"
 	"github.com/bongsu-io/bongsu/internal/cli/local"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -23,7 +23,7 @@ type localOptions struct {
 	noOperator  bool
 	demo, exit  bool
 	logToStderr bool
-	logs        logging
+	logs        command.Logging
 }
 
 func newLocal() *cobra.Command {
@@ -36,7 +36,9 @@ directory contains all data of the cluster. To use the same cluster again, start
 the same directory. Different directories are different clusters.
 
 The cluster is ready when the command prints the line "ready: KUBECONFIG=<path>". The
-command runs until you stop it (SIGINT, SIGTERM). Then it stops all its processes.`,
+command runs until you stop it (SIGINT, SIGTERM). Then it stops all its processes.
+
+The operator is the command bongsu-operator, beside bongsu or in $PATH.`,
 		Example: `  bongsu local --demo
   bongsu local --dir /tmp/a --nodes 5 --no-operator`,
 		Args: cobra.NoArgs,
@@ -58,7 +60,7 @@ command runs until you stop it (SIGINT, SIGTERM). Then it stops all its processe
 	flags.BoolVar(&o.demo, "demo", false, "demonstrate alarms: nodes join and fail, a Deployment scales, a pod crashes")
 	flags.BoolVar(&o.exit, "exit", false, "with --demo: exit after the demo, with exit code 1 if an alarm is not delivered or a receiver fails")
 	flags.BoolVar(&o.logToStderr, "log-to-stderr", false, "write the operator's log to standard error instead of DIR/logs/operator.log")
-	o.logs.addFlags(flags)
+	o.logs.AddFlags(flags)
 	return c
 }
 
@@ -73,7 +75,7 @@ func (o *localOptions) validate() error {
 	case o.demo && o.noOperator:
 		return errors.New("--demo needs the operator: remove --no-operator")
 	}
-	_, err := o.logs.logger(io.Discard) // checks the flags before the cluster starts
+	_, err := o.logs.Logger(io.Discard) // checks the flags before the cluster starts
 	return err
 }
 
@@ -83,9 +85,16 @@ func (o *localOptions) config(out, errOut io.Writer) (local.Config, error) {
 		return local.Config{}, err
 	}
 	c := local.Config{
-		Dir: o.dir, Assets: assets, Nodes: o.nodes, NoOperator: o.noOperator, Out: out,
+		Dir: o.dir, Assets: assets, Nodes: o.nodes, LogArgs: o.logs.Args(), Out: out,
 		Progress: func(line string) { _, _ = fmt.Fprintln(errOut, line) },
-		OpenLog:  func(dir string) (logr.Logger, io.Closer, error) { return o.openLog(dir, errOut) },
+	}
+	if o.logToStderr {
+		c.OperatorLog = errOut
+	}
+	if !o.noOperator {
+		if c.Operator, err = local.FindOperator(); err != nil {
+			return local.Config{}, err
+		}
 	}
 	if o.demo {
 		c.Main = func(ctx context.Context, cluster *localcluster.Cluster) error {
@@ -100,17 +109,3 @@ func (o *localOptions) config(out, errOut io.Writer) (local.Config, error) {
 // slackEnv is the environment variable with the URL of a Slack webhook. If it is set, the
 // demo also sends its alarms there.
 const slackEnv = "SLACK_WEBHOOK_URL"
-
-// openLog opens the operator's log file, because the terminal shows the alarms.
-func (o *localOptions) openLog(dir string, errOut io.Writer) (logr.Logger, io.Closer, error) {
-	if o.logToStderr {
-		log, err := o.logs.logger(errOut)
-		return log, io.NopCloser(nil), err
-	}
-	file, err := os.Create(filepath.Join(dir, "logs", "operator.log"))
-	if err != nil {
-		return logr.Logger{}, nil, err
-	}
-	log, err := o.logs.logger(file)
-	return log, file, err
-}

@@ -4,6 +4,14 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/bongsu-io/bongsu/internal/command"
+)
+
+const (
+	exitOK    = command.ExitOK
+	exitError = command.ExitError
+	exitUsage = command.ExitUsage
 )
 
 func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
@@ -12,12 +20,10 @@ func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
 		code int
 		want []string
 	}{
-		"no such command":       {[]string{"mangr"}, exitUsage, []string{`unknown command "mangr"`, "manager", "see 'bongsu --help'"}},
-		"no such flag":          {[]string{"manager", "--datadir", "x"}, exitUsage, []string{"--datadir", "see 'bongsu manager --help'"}},
+		"no such command":       {[]string{"lokal"}, exitUsage, []string{`unknown command "lokal"`, "local", "see 'bongsu --help'"}},
+		"no such flag":          {[]string{"local", "--dri", "x"}, exitUsage, []string{"--dri", "see 'bongsu local --help'"}},
 		"too many arguments":    {[]string{"version", "now"}, exitUsage, []string{"now", "see 'bongsu version --help'"}},
-		"an empty value":        {[]string{"manager", "--data-dir", ""}, exitUsage, []string{"--data-dir must not be empty"}},
-		"an unknown format":     {[]string{"manager", "--kubeconfig", "none", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
-		"the same with local":   {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
+		"an unknown format":     {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
 		"an unknown output":     {[]string{"watch", "-o", "yaml"}, exitUsage, []string{`--output is "yaml": use text or json`, "see 'bongsu watch --help'"}},
 		"a bad selector":        {[]string{"watch", "-l", "a=(("}, exitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
 		"two namespaces":        {[]string{"watch", "-n", "shop", "-A"}, exitUsage, []string{"--namespace and --all-namespaces exclude each other"}},
@@ -25,7 +31,6 @@ func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
 		"watch without cluster": {[]string{"watch", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
 		"unknown chart value":   {[]string{"install", "--set", "replica=1"}, exitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
 		"not confirmed":         {[]string{"uninstall", "--kubeconfig", "none"}, exitError, []string{"nothing was removed"}},
-		"no cluster":            {[]string{"manager", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
 		"a valid command line":  {[]string{"version"}, exitOK, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +48,7 @@ func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"manager", "--help"}, {"local", "--help"}, {"watch", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"check", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
+	for _, args := range [][]string{{"--help"}, {"local", "--help"}, {"watch", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"check", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
 		var out, errOut bytes.Buffer
 		if got := Run(t.Context(), args, &out, &errOut); got != exitOK || out.Len() == 0 {
 			t.Errorf("%v: exit code %d, %d bytes of help", args, got, out.Len())

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestCachesKeepNothingOfHowAnObjectWasApplied(t *testing.T) {
+func TestCachesDropManagedFieldsAndTheLastAppliedConfig(t *testing.T) {
 	for object, options := range cacheOptions().ByObject {
 		object.SetName("a")
 		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})

@@ -3,14 +3,104 @@ package operator
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 )
 
-// controllers are all controllers of the operator, by what they are chosen by.
+var schemes = []func(*runtime.Scheme) error{
+	corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme,
+}
+
+// assembly collects what features share. A shared part runs only if a chosen feature needs
+// it.
+type assembly struct {
+	Config
+	// secrets receive the metadata of all Secrets in the cluster.
+	secrets []kube.SecretHandler
+	// observers receive all Events, which can contain causes of failures.
+	observers []func(context.Context, []alarm.Occurrence)
+	// events is set if the pipeline runs the event source.
+	events *source.Source
+}
+
+func (as *assembly) observe(ctx context.Context, occurrences []alarm.Occurrence) {
+	for _, observe := range as.observers {
+		observe(ctx, occurrences)
+	}
+}
+
+// addParts adds the chosen features to the manager.
+func (a *App) addParts(ctx context.Context, c Config) error {
+	chosen, err := c.Options.Features()
+	if err != nil {
+		return err
+	}
+	if err := a.addPermissionChecks(c, chosen); err != nil {
+		return err
+	}
+	as := &assembly{Config: c}
+	for _, part := range controllers {
+		if !slices.Contains(chosen, part.feature) {
+			continue
+		}
+		if err := part.add(a, ctx, as); err != nil {
+			return err
+		}
+	}
+	return a.addShared(as)
+}
+
+// addShared adds the shared parts that the chosen features need.
+func (a *App) addShared(as *assembly) error {
+	if len(as.secrets) > 0 {
+		if err := a.addSecretStream(as); err != nil {
+			return err
+		}
+	}
+	if as.events == nil && len(as.observers) > 0 {
+		return a.addEventSource(as)
+	}
+	return nil
+}
+
+func (a *App) addSecretStream(as *assembly) error {
+	metadataClient, err := metadata.NewForConfigAndClient(metadata.ConfigFor(as.REST), a.manager.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	return a.manager.Add(leaderOnly(kube.NewSecretStream(metadataClient, as.secrets...).Start))
+}
+
+// part adds one feature to the operator.
+type part struct {
+	feature feature.Feature
+	add     func(*App, context.Context, *assembly) error
+}
+
+// controllers contains all controllers of the operator, by feature.
 var controllers = []part{
 	{feature.Alarm, (*App).addAlarms},
 	{feature.SecretShare, (*App).addShares},
@@ -36,7 +126,7 @@ func (a *App) addNotebooks(_ context.Context, as *assembly) error {
 		Image: as.Options.JupyterImage, DialPod: as.DialPod,
 	})
 	as.secrets = append(as.secrets, notebooks.Secrets())
-	as.hearers = append(as.hearers, notebooks.Observe)
+	as.observers = append(as.observers, notebooks.Observe)
 	return notebooks.SetUp(a.manager)
 }
 
@@ -48,6 +138,82 @@ func (a *App) addApps(_ context.Context, as *assembly) error {
 	if err != nil {
 		return err
 	}
-	as.hearers = append(as.hearers, apps.Observe)
+	as.observers = append(as.observers, apps.Observe)
 	return apps.SetUp(a.manager)
 }
+
+// newEventSource returns the source of all Events, with its metrics and readiness check.
+func (a *App) newEventSource(as *assembly) (*source.Source, error) {
+	events, err := source.New(as.REST, realClock, as.Log.WithName("events"))
+	if err != nil {
+		return nil, err
+	}
+	return events, errors.Join(as.Metrics.Register(events), a.manager.AddReadyzCheck("events", a.ready(events)))
+}
+
+// addEventSource adds the event source if no pipeline runs it. The source starts from now
+// and stores no position. The observers read earlier Events themselves.
+func (a *App) addEventSource(as *assembly) error {
+	events, err := a.newEventSource(as)
+	if err != nil {
+		return err
+	}
+	a.atWork = func() bool { return events.State().Position > 0 }
+	return a.manager.Add(leaderOnly(func(ctx context.Context) error {
+		return events.Run(ctx, source.Start{}, func(ctx context.Context, b source.Batch) error {
+			as.observe(ctx, b.Occurrences)
+			return nil
+		})
+	}))
+}
+
+// ready checks that Events are read and committed. A replica that does not lead is ready.
+func (a *App) ready(events *source.Source) healthz.Checker {
+	return func(*http.Request) error {
+		if a.elected() {
+			return events.Healthy()
+		}
+		return nil
+	}
+}
+
+// addPermissionChecks checks the permissions that the chosen features need, in every
+// replica.
+func (a *App) addPermissionChecks(c Config, chosen []feature.Feature) error {
+	needed, err := permissions.Needed(c.Options.Namespace, chosen)
+	if err != nil {
+		return err
+	}
+	authorization, err := authorizationv1client.NewForConfigAndClient(c.REST, a.manager.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	checker := permissions.NewChecker(authorization.SelfSubjectAccessReviews(), needed, realClock, c.Log.WithName("rights"))
+	return errors.Join(
+		c.Metrics.Register(checker),
+		a.manager.AddReadyzCheck("rights", checker.Healthy),
+		a.manager.Add(besideCaches{checker, a.manager.GetCache()}),
+	)
+}
+
+// besideCaches starts together with the manager's caches. Other Runnables wait until the
+// caches are filled, which never happens while a permission to list is missing. The check
+// that reports the permission must not wait for that.
+type besideCaches struct {
+	*permissions.Checker
+	cache cache.Cache
+}
+
+// GetCache makes the manager treat this Runnable like a cache.
+func (b besideCaches) GetCache() cache.Cache { return b.cache }
+
+// leaderOnly is a Runnable that starts when this replica leads.
+type leaderOnly func(context.Context) error
+
+var _ manager.LeaderElectionRunnable = leaderOnly(nil)
+
+// Start implements manager.Runnable.
+func (f leaderOnly) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (f leaderOnly) NeedLeaderElection() bool { return true }

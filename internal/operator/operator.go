@@ -36,47 +36,44 @@ import (
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
-// Terms of leadership: another replica takes over within 15 s of a crash. It looks
-// at the lease after retryPeriod, or up to 2.2 times that, for client-go adds
-// jitter: once until it has seen the last renewal, and once more after
-// leaseDuration has passed since then.
+// Leader election. Another replica takes over within 15 s of a crash. client-go adds jitter:
+// a replica reads the lease every 1 to 2.2 retryPeriods. It reads the last renewal one such
+// interval late at most, and the end of leaseDuration another one.
 const (
 	leaseDuration = 10 * time.Second
 	renewDeadline = 6 * time.Second
 	retryPeriod   = 1 * time.Second
-	// gracePeriod is how long the parts may take to stop: requests in flight are
-	// finished and marked.
+	// gracePeriod is the time to finish requests in flight.
 	gracePeriod = 8 * time.Second
 )
 
 // App is the operator.
 type App struct {
 	manager ctrl.Manager
-	// ledger is nil where there are no alarms to keep one for.
-	ledger *outbox.Store
-	// atWork tells whether the operator has begun with what it was chosen for.
+	// outbox is nil if the feature Alarm was not chosen.
+	outbox *outbox.Store
+	// atWork reports whether the operator leads and its event source has a position.
 	atWork func() bool
 }
 
-// Config is what an App needs besides its options.
+// Config contains the options and dependencies of an App.
 type Config struct {
-	// REST says which cluster, and as whom.
+	// REST contains the address of the API server and the credentials.
 	REST *rest.Config
 	// Options must have been validated.
 	Options options.Options
-	// Out is where log receivers write.
+	// Out receives the messages of log receivers.
 	Out io.Writer
 	Log logr.Logger
-	// Metrics is where metrics are registered. Default: the registry that the
-	// metrics endpoint serves, which has room for one App.
+	// Metrics registers the metrics. Default: the registry of the metrics endpoint, which
+	// can contain those of one App.
 	Metrics prometheus.Registerer
-	// DialPod is how pods are reached. Default: the network's way; simulated pods have
-	// none.
+	// DialPod connects to pods. Default: a net.Dialer.
 	DialPod func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// New builds the operator. With alarms, it opens the ledger, which no other process
-// may have open, and asks the API server for the cluster's UID.
+// New builds the operator. With the feature Alarm, it opens the outbox, which no other
+// process may have open, and reads the cluster's UID from the API server.
 func New(ctx context.Context, c Config) (*App, error) {
 	if c.Metrics == nil {
 		c.Metrics = metrics.Registry
@@ -88,26 +85,26 @@ func New(ctx context.Context, c Config) (*App, error) {
 	app := &App{manager: mgr}
 	app.atWork = app.elected
 	if err := app.addParts(ctx, c); err != nil {
-		return nil, errors.Join(err, app.closeLedger())
+		return nil, errors.Join(err, app.closeOutbox())
 	}
 	return app, nil
 }
 
-// Start runs the operator until ctx ends, or until it lost its leadership, which
-// is an error.
+// Start runs the operator until ctx ends. It returns an error if the operator loses its
+// leadership.
 func (a *App) Start(ctx context.Context) error {
-	return errors.Join(a.manager.Start(ctx), a.closeLedger())
+	return errors.Join(a.manager.Start(ctx), a.closeOutbox())
 }
 
-func (a *App) closeLedger() error {
-	if a.ledger == nil {
+func (a *App) closeOutbox() error {
+	if a.outbox == nil {
 		return nil
 	}
-	return a.ledger.Close()
+	return a.outbox.Close()
 }
 
-// AtWork returns when the operator leads and knows, if it reads Events, from where on:
-// none that is created from then on escapes it. It waits as long as ctx lasts.
+// AtWork waits until the operator leads and its event source has a position. The operator
+// misses no Event that is created later. AtWork returns an error if ctx ends first.
 func (a *App) AtWork(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		return a.atWork(), nil
@@ -118,7 +115,7 @@ func (a *App) AtWork(ctx context.Context) error {
 	return nil
 }
 
-// elected tells whether this replica leads.
+// elected reports whether this replica leads.
 func (a *App) elected() bool {
 	select {
 	case <-a.manager.Elected():
@@ -146,7 +143,7 @@ func newManager(c Config) (ctrl.Manager, error) {
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
 		GracefulShutdownTimeout:       new(gracePeriod),
-		// A process may hold several Apps, with a controller of each name in each.
+		// Tests run several Apps in one process, with the same names of controllers.
 		Controller:             config.Controller{SkipNameValidation: new(true)},
 		Metrics:                metricsserver.Options{BindAddress: c.Options.MetricsAddress},
 		HealthProbeBindAddress: c.Options.HealthAddress,
@@ -157,7 +154,8 @@ func newManager(c Config) (ctrl.Manager, error) {
 	return mgr, mgr.AddHealthzCheck("ping", healthz.Ping)
 }
 
-// cacheOptions keep what is not ours small.
+// cacheOptions caches only pods and children that the operator created, and drops large
+// fields.
 func cacheOptions() cache.Options {
 	made := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{workload.LabelManagedBy: workload.ManagedBy})}
 	pods := made
@@ -178,7 +176,7 @@ func cacheOptions() cache.Options {
 	}
 }
 
-// clientOptions send reads of what must never be cached to the API server.
+// clientOptions disables the cache for Secrets, ConfigMaps and Events.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{
 		DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Event{}},
@@ -195,5 +193,5 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// realClock is the time that the operator runs by.
+// realClock is the clock of all parts.
 var realClock = clock.RealClock{}

@@ -15,14 +15,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 )
 
-// inForce are alarms, by key.
+// inForce contains compiled alarms by key.
 type inForce map[string]*match.Alarm
 
 func (a inForce) Has(string, string) bool                  { return false }
 func (a inForce) Set(key, _ string, compiled *match.Alarm) { a[key] = compiled }
 func (a inForce) Delete(key string)                        { delete(a, key) }
 
-func TestAlarmsOfBothKindsAreInForceOncePrimed(t *testing.T) {
+func TestPrimePutsAlarmsOfBothKindsIntoForce(t *testing.T) {
 	scheme, err := newScheme()
 	if err != nil {
 		t.Fatal(err)

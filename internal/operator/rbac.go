@@ -1,10 +1,10 @@
 package operator
 
-// Rights of every replica, whatever it was chosen for. Package rights checks these and
-// those of the chosen capabilities when the operator starts.
+// Permissions of every replica. When the operator starts, package permissions checks these
+// and those of the chosen features.
 //
-// One replica leads at a time: it holds this lease, and the others wait for it.
+// One replica leads at a time. It holds this lease, and the others wait for it.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=bongsu-system,resources=leases,verbs=get;create;update
 //
-// Leader election tells in an Event who leads.
+// Leader election emits an Event that names the leader.
 // +kubebuilder:rbac:groups="",namespace=bongsu-system,resources=events,verbs=create;patch

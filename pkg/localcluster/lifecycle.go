@@ -158,7 +158,7 @@ func (c *Cluster) awaitReady(ctx context.Context, p *process) error {
 		return isReady(ctx, client, url), nil
 	})
 	if err != nil && p.running() {
-		return fmt.Errorf("%s does not become ready: %w; last lines of its log:\n%s", p.component, err, logTail(c.dir.log(p.component)))
+		return fmt.Errorf("%s does not become ready: %w; last lines of its log:\n%s", p.component, err, LogTail(c.dir.log(p.component)))
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func startProcess(dir layout, c Component, cmd *exec.Cmd) (*process, error) {
 
 	cmd.Dir = string(dir)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := spawn(cmd); err != nil {
+	if err := StartChild(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c, err)
 	}
 	p := &process{component: c, cmd: cmd, dir: dir, exited: make(chan struct{})}
@@ -131,7 +131,7 @@ func (p *process) failure() error {
 		Component: p.component,
 		Status:    p.cmd.ProcessState.String(),
 		LogFile:   file,
-		LogTail:   logTail(file),
+		LogTail:   LogTail(file),
 	}
 }
 
@@ -141,7 +141,8 @@ const (
 	tailLines = 15
 )
 
-func logTail(file string) string {
+// LogTail returns the last lines of a log, for an error message.
+func LogTail(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
 		return err.Error()

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// spawn starts a child that ends together with this process, even if this process is
-// killed.
+// StartChild starts a command that ends together with this process, even if this process
+// is killed.
 //
 // The kernel kills the child when the thread that started it ends, not the process. Go
 // ends a thread when a goroutine that is locked to it returns. A thread that never ends
 // therefore starts all children.
-func spawn(cmd *exec.Cmd) error {
+func StartChild(cmd *exec.Cmd) error {
 	// The child gets its own process group, so that Ctrl-C only reaches this process,
 	// which stops its children in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// spawn starts a child. On this platform it survives if this process is killed. The next
-// start kills it.
-func spawn(cmd *exec.Cmd) error {
+// StartChild starts a command. On this platform, the child survives if this process is
+// killed. [Start] kills components that are left over from an earlier process.
+func StartChild(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd.Start()
 }

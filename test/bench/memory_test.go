@@ -45,7 +45,7 @@ func BenchmarkMemory(b *testing.B) {
 	c := cluster.Start(b)
 	createAlarms(b, c)
 	createEvents(b, c, "seed", liveEvents)
-	bongsu, dataDir := binary.Build(b, b.TempDir()), b.TempDir()
+	bongsu, dataDir := binary.Operator(b, b.TempDir()), b.TempDir()
 	for _, phase := range []struct {
 		name string
 		work func(b *testing.B)
@@ -211,7 +211,7 @@ func startOperator(b *testing.B, c *cluster.Cluster, binary, dataDir string) *op
 	kubeconfig := filepath.Join(b.TempDir(), "kubeconfig")
 	must(b, c.WriteServiceAccountKubeconfig(b.Context(), "bongsu-system", "bongsu", kubeconfig))
 	o := &operator{}
-	o.cmd = exec.Command(binary, "manager", "--kubeconfig", kubeconfig, "--data-dir", dataDir)
+	o.cmd = exec.Command(binary, "--kubeconfig", kubeconfig, "--data-dir", dataDir)
 	o.cmd.Stderr = &o.log
 	must(b, o.cmd.Start())
 	b.Cleanup(func() { o.stop(b) })

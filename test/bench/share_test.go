@@ -83,7 +83,7 @@ func newFanOut(b *testing.B, n int) *fanOut {
 	must(b, c.Client.Create(b.Context(), cluster.Manifest(b, v1alpha1.KindClusterSecretShare, "", "bench",
 		"source: {namespace: "+f.source+", type: "+sharedType+"}\ntargets: {namespaceSelector: {matchLabels: {bench: target}}}")))
 	f.seen.watch(b, c)
-	startOperator(b, c, binary.Build(b, b.TempDir()), b.TempDir())
+	startOperator(b, c, binary.Operator(b, b.TempDir()), b.TempDir())
 	awaitRule(b, c)
 	return f
 }
@@ -325,7 +325,7 @@ func BenchmarkSecretMemory(b *testing.B) {
 	must(b, c.Client.Create(b.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: source, Name: "shared"}}))
 	must(b, c.Client.Create(b.Context(), cluster.Manifest(b, v1alpha1.KindClusterSecretShare, "", "bench",
 		"source: {namespace: "+source+", names: [shared]}\ntargets: {namespaceSelector: {matchLabels: {bench: target}}}")))
-	bongsu := binary.Build(b, b.TempDir())
+	bongsu := binary.Operator(b, b.TempDir())
 	var without memory
 	for _, secrets := range []int{0, bystanders} {
 		createBystanders(b, c, secrets)

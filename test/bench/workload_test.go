@@ -64,7 +64,7 @@ func (u *startup) run(b *testing.B) {
 	for b.Loop() {
 		baseline := ready.timed(b, c, "floor", n, u.baseline(b, c))
 
-		bongsu := startOperator(b, c, binary.Build(b, b.TempDir()), b.TempDir())
+		bongsu := startOperator(b, c, binary.Operator(b, b.TempDir()), b.TempDir())
 		await(b, "the operator is ready", func() bool { return readCheckpoint(b, c).Position > 0 })
 		time.Sleep(settled)
 		before, began := bongsu.memory(b), time.Now()

@@ -64,7 +64,7 @@ func newReplica(s *fixture, args ...string) *manager {
 		s.t.Fatal(err)
 	}
 	m := &manager{t: s.t, fixture: s, dataDir: filepath.Join(dir, "data"), log: &cluster.Buffer{}}
-	m.args = append([]string{"manager", "--kubeconfig", kubeconfig, "--cluster-name", "test"}, args...)
+	m.args = append([]string{"--kubeconfig", kubeconfig, "--cluster-name", "test"}, args...)
 	s.managers = append(s.managers, m)
 	s.t.Cleanup(m.cleanUp)
 	return m
@@ -77,7 +77,7 @@ func (m *manager) start() {
 		m.t.Fatal(err)
 	}
 	cmd := exec.Command(program, append(m.args, "--data-dir", m.dataDir)...)
-	cmd.Env = append(os.Environ(), bongsuEnv+"=1")
+	cmd.Env = append(os.Environ(), operatorEnv+"=1")
 	cmd.Stdout, cmd.Stderr = m.log, m.log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

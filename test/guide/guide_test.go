@@ -114,7 +114,8 @@ func workingDirectory(t *testing.T) string {
 	if err := os.Symlink(assets, filepath.Join(bin, "k8s")); err != nil {
 		t.Fatal(err)
 	}
-	binary.Build(t, bin)
+	binary.Bongsu(t, bin)
+	binary.Operator(t, bin)
 	return dir
 }
 

@@ -73,7 +73,6 @@ topologySpreadConstraints:
 {{- end }}
 
 {{- define "bongsu.args" -}}
-- manager
 - --leader-elect
 - --namespace={{ .Release.Namespace }}
 - --data-dir=/var/lib/bongsu

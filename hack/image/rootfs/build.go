@@ -39,8 +39,8 @@ type builder struct {
 	stdout         io.Writer
 }
 
-// ensure makes the image, unless it was made of the same things before. A change of
-// Debian's packages alone is no reason to make it anew.
+// ensure builds the image if its definition has changed since the last build. It ignores
+// new versions of Debian's packages.
 func (b builder) ensure(ctx context.Context) error {
 	key, err := b.key()
 	if err != nil {
@@ -123,8 +123,8 @@ func (b builder) make(ctx context.Context) error {
 	return err
 }
 
-// arguments are what mmdebstrap is told. It extracts packages and configures none, as
-// that takes four times as long and a dozen more of them.
+// arguments returns the arguments of mmdebstrap. It extracts packages without configuring
+// them, which would take four times as long and need a dozen more packages.
 func (b builder) arguments(hook, tree string) []string {
 	packages := append([]string{"busybox"}, b.packages...)
 	return []string{
@@ -139,7 +139,7 @@ func (b builder) bootstrap(ctx context.Context, dir, tree string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(hook, finish, 0o700); err != nil { //nolint:gosec // it is to be executed
+	if err := os.WriteFile(hook, finish, 0o700); err != nil { //nolint:gosec // a script must be executable
 		return err
 	}
 	command := exec.CommandContext(ctx, "mmdebstrap", b.arguments(hook, tree)...)

@@ -17,12 +17,12 @@ type definition struct {
 	config   v1.Config
 }
 
-// image is what the archive calls it, and a pod asks for. The name is of no registry,
-// so that it cannot be pulled by mistake.
+// image returns the name of the image. It names no registry, so that no node pulls it by
+// mistake.
 func (d definition) image() string { return "localhost/" + d.name + ":e2e" }
 
-// definitions are all that can be made. Each has busybox's shell and tools besides,
-// for commands that are run in its containers.
+// definitions contains all images. Each also contains the shell and tools of busybox, for
+// commands in its containers.
 var definitions = []definition{
 	{
 		name:     "memcached",
@@ -30,8 +30,8 @@ var definitions = []definition{
 		config:   v1.Config{User: "65532:65532", Env: []string{path}, Entrypoint: []string{"memcached"}},
 	},
 	{
-		// It is started like the Jupyter project's images, of which the operator knows
-		// user, home and port. The server reads its token from JUPYTER_TOKEN by itself.
+		// The user, home and port are those of the Jupyter project's images, which the
+		// operator expects. The server reads its token from JUPYTER_TOKEN.
 		name:     "jupyter-notebook",
 		packages: []string{"jupyter-notebook"},
 		config: v1.Config{

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes of extracted packages, none of which was configured, what a container can
-# live in: finish.sh ROOT. Called by mmdebstrap.
+# Turns extracted packages, which are not configured, into the root of a container:
+# finish.sh ROOT. Called by mmdebstrap.
 set -eu
 cd "$1"
 
-# What no test looks at, and what is this machine's.
+# Files that no test needs, and files of this machine.
 rm -rf usr/share/doc usr/share/man usr/share/info usr/share/locale usr/share/javascript/mathjax/unpacked
 rm -rf usr/lib/*/perl* usr/share/perl* usr/bin/perl* usr/bin/gdb
 rm -f etc/hostname etc/resolv.conf etc/fstab
@@ -24,7 +24,7 @@ END
 mkdir -p home/jovyan
 chown 1000:100 home/jovyan
 
-# A shell and tools for commands in containers. What a package brought along stays.
+# A shell and tools for commands in containers. Tools of other packages have precedence.
 bin/busybox --list-full | while read -r applet; do
 	name=${applet##*/}
 	[ -e "bin/$name" ] || [ -e "usr/bin/$name" ] || ln -sf /bin/busybox "bin/$name"

@@ -1,7 +1,7 @@
-// Command rootfs makes image archives of Debian's packages, for tests on a real node
-// without a registry: of memcached, and of a notebook server. It needs Linux, root and
-// mmdebstrap, takes the packages from where the machine's apt does, and makes nothing
-// that is there already. The images are for tests alone: nobody keeps them up to date.
+// Command rootfs builds image archives from Debian's packages, for tests on a real node
+// without a registry: memcached, and a notebook server. It needs Linux, root and mmdebstrap.
+// It uses the package sources of the machine, and keeps archives that are up to date. The
+// images are only for tests: they get no security updates.
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-const usage = `Makes image archives of Debian's packages, for tests on a real node.
+const usage = `Builds image archives from Debian's packages, for tests on a real node.
 
 usage: rootfs [flags] [NAME...]
 
-Without names, all are made: %s.
+Without names, it builds all: %s.
 
 `
 
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		flags.PrintDefaults()
 	}
 	output := flags.String("output", ".", "the `directory` to write NAME.tar into")
-	sources := flags.String("sources", aptSources(), "the `file` that tells apt where Debian's packages are")
+	sources := flags.String("sources", aptSources(), "the `file` with the package sources for apt")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// aptSources is the file in which Debian names its own archive.
+// aptSources returns the file with the package sources of this machine.
 func aptSources() string {
 	const current, former = "/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"
 	if _, err := os.Stat(current); err == nil {
@@ -74,19 +74,19 @@ func aptSources() string {
 	return former
 }
 
-// release is the code name of the Debian that this machine runs.
+// release returns the code name of the Debian release on this machine.
 func release() (string, error) {
 	text, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return "", fmt.Errorf("find out which Debian this is: %w", err)
+		return "", fmt.Errorf("read the Debian release: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "VERSION_CODENAME="); ok {
 			return strings.Trim(name, `"`), nil
 		}
 	}
-	return "", errors.New("find out which Debian this is: /etc/os-release has no VERSION_CODENAME")
+	return "", errors.New("read the Debian release: /etc/os-release has no VERSION_CODENAME")
 }
 
-// created is the time that everything in the images bears.
+// created is the time of the images and their files.
 var created = time.Unix(0, 0).UTC()

@@ -16,15 +16,15 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 )
 
-// surroundings are what is known of a cluster besides its Events, as far as whoever asks
-// may read it.
+// clusterReader reads the objects that Events regard, with the permissions of the user.
 type clusterReader struct {
 	client client.Client
-	// labels of the namespaces that were asked about; nil of one that there is not.
+	// labels contains the labels of the namespaces that were read. They are nil if the
+	// namespace does not exist.
 	labels map[string]map[string]string
 
 	mu sync.Mutex
-	// forbidden are the resources that could not be read for want of a right.
+	// forbidden are the resources that the user may not read.
 	forbidden []string
 }
 
@@ -32,32 +32,32 @@ func newClusterReader(c client.Client) *clusterReader {
 	return &clusterReader{client: c, labels: map[string]map[string]string{}}
 }
 
-// enricher is the operator's.
-func (s *clusterReader) enricher(ctx context.Context, clusterName string) *enrich.Enricher {
+// enricher returns an Enricher like that of the operator.
+func (r *clusterReader) enricher(ctx context.Context, clusterName string) *enrich.Enricher {
 	if clusterName == "" {
 		system := metadataOf("Namespace")
-		if s.noting(s.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)) == nil {
+		if r.note(r.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)) == nil {
 			clusterName = enrich.ClusterName(string(system.UID))
 		}
 	}
-	live := looking{s.client, s.noting}
+	live := notingReader{r.client, r.note}
 	return enrich.New(clusterName, &nodeCache{Reader: live}, live)
 }
 
 // Labels implements alarm.Namespaces.
-func (s *clusterReader) Labels(name string) (map[string]string, bool) {
-	if _, asked := s.labels[name]; !asked {
+func (r *clusterReader) Labels(name string) (map[string]string, bool) {
+	if _, known := r.labels[name]; !known {
 		namespace := metadataOf("Namespace")
-		s.labels[name] = nil
-		// It is asked for by the one who matches, who has no context to give.
-		if s.noting(s.client.Get(context.Background(), client.ObjectKey{Name: name}, namespace)) == nil {
-			s.labels[name] = namespace.Labels
+		r.labels[name] = nil
+		// The method of the interface has no context.
+		if r.note(r.client.Get(context.Background(), client.ObjectKey{Name: name}, namespace)) == nil {
+			r.labels[name] = namespace.Labels
 			if namespace.Labels == nil {
-				s.labels[name] = map[string]string{}
+				r.labels[name] = map[string]string{}
 			}
 		}
 	}
-	return s.labels[name], s.labels[name] != nil
+	return r.labels[name], r.labels[name] != nil
 }
 
 func metadataOf(kind string) *metav1.PartialObjectMetadata {
@@ -66,47 +66,47 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	return o
 }
 
-// noting remembers that a right is missing, and passes the error on.
-func (s *clusterReader) noting(err error) error {
+// note notes the resource if the error says that it is forbidden, and returns the error.
+func (r *clusterReader) note(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsForbidden(err) && status.ErrStatus.Details != nil {
 		details := status.ErrStatus.Details
 		resource := schema.GroupResource{Group: details.Group, Resource: details.Kind}.String()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !slices.Contains(s.forbidden, resource) {
-			s.forbidden = append(s.forbidden, resource)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !slices.Contains(r.forbidden, resource) {
+			r.forbidden = append(r.forbidden, resource)
 		}
 	}
 	return err
 }
 
-// notes say what is missing in the test for want of rights.
-func (s *clusterReader) notes() []string {
+// notes returns a note for each resource that the user may not read.
+func (r *clusterReader) notes() []string {
 	var notes []string
-	slices.Sort(s.forbidden)
-	for _, resource := range s.forbidden {
-		notes = append(notes, fmt.Sprintf("you may not read %s: what an alarm asks about these is unknown here; the operator may read it", resource))
+	slices.Sort(r.forbidden)
+	for _, resource := range r.forbidden {
+		notes = append(notes, fmt.Sprintf("you may not read %s: the test treats their fields as unknown; the operator may read them", resource))
 	}
 	return notes
 }
 
-// looking is a client that notes what it may not read.
-type looking struct {
+// notingReader is a client.Reader that notes the resources that it may not read.
+type notingReader struct {
 	client.Reader
-	noting func(error) error
+	note func(error) error
 }
 
 // Get reads an object.
-func (r looking) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return r.noting(r.Reader.Get(ctx, key, o, opts...))
+func (r notingReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return r.note(r.Reader.Get(ctx, key, o, opts...))
 }
 
 // List reads a list.
-func (r looking) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return r.noting(r.Reader.List(ctx, list, opts...))
+func (r notingReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return r.note(r.Reader.List(ctx, list, opts...))
 }
 
-// nodeCache stands for the operator's cache of Nodes: it asks once.
+// nodeCache replaces the operator's cache of Nodes. It lists them once.
 type nodeCache struct {
 	client.Reader
 
@@ -117,7 +117,7 @@ type nodeCache struct {
 
 func (c *nodeCache) load(ctx context.Context) error {
 	c.once.Do(func() {
-		// Not the first caller's deadline: all others wait for the same answer.
+		// Other callers wait for the same list, so the deadline of the first does not apply.
 		c.err = c.Reader.List(context.WithoutCancel(ctx), &c.nodes)
 	})
 	return c.err

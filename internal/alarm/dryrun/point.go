@@ -9,8 +9,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 )
 
-// Point is the error, and below it the line that it is about with a caret under the
-// column, as compilers show it.
+// Point returns the text of the error. Below it, like a compiler, it shows the line with a
+// caret under the column.
 func Point(e *match.CompileError) string {
 	lines := strings.Split(e.Text, "\n")
 	if e.Line < 1 || e.Line > len(lines) {
@@ -21,8 +21,8 @@ func Point(e *match.CompileError) string {
 	return e.Error() + indent + line + indent + blankAs(line, e.Column-1) + "^"
 }
 
-// visible replaces what a terminal would act on, each character by one other: columns
-// stay what they are.
+// visible replaces each character that a terminal would act on by one other, so that the
+// columns stay the same.
 func visible(line string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
@@ -32,8 +32,8 @@ func visible(line string) string {
 	}, line)
 }
 
-// blankAs is as wide on a terminal as the first n characters of a line. A tab stays one:
-// how wide it is depends on where it is.
+// blankAs returns blanks that are as wide on a terminal as the first n characters of a
+// line. It keeps tabs, whose width depends on their column.
 func blankAs(line string, n int) string {
 	var b strings.Builder
 	for _, r := range line {
@@ -43,7 +43,7 @@ func blankAs(line string, n int) string {
 		switch {
 		case r == '\t':
 			b.WriteRune(r)
-		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf): // drawn upon the one before, or not at all
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf): // these take no column
 		default:
 			b.WriteString(strings.Repeat(" ", columns(r)))
 		}
@@ -51,7 +51,7 @@ func blankAs(line string, n int) string {
 	return b.String()
 }
 
-// columns is how many a character takes (https://www.unicode.org/reports/tr11/).
+// columns returns the width of a character on a terminal (https://www.unicode.org/reports/tr11/).
 func columns(r rune) int {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianWide, width.EastAsianFullwidth:

@@ -1,52 +1,58 @@
 package dryrun
 
 import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Report is what came of trying alarms out. Its JSON form is that of `bongsu alarm test
-// -o json`; fields may be added to it.
+// Report is the result of a test. Its JSON form is the output of `bongsu alarm test -o
+// json`. Releases can add fields.
 type Report struct {
-	// Since is when the time began whose Events were looked at.
+	// Since is the start of the period whose Events were evaluated.
 	Since  time.Time     `json:"since"`
 	Alarms []AlarmReport `json:"alarms"`
-	// Notes say what could not be found out, and why.
+	// Notes say what is unknown, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// AlarmReport is what came of one alarm.
+// AlarmReport is the result for one alarm.
 type AlarmReport struct {
 	Alarm alarm.ID `json:"alarm"`
-	// Receivers are those that its messages would be for, as KIND/NAME.
+	// Receivers are KIND/NAME of the receivers in the alarm.
 	Receivers []string `json:"receivers"`
-	// Suspended: once applied as it is, it sends nothing.
+	// Suspended is spec.suspend: the alarm sends nothing if you apply it.
 	Suspended bool `json:"suspended,omitempty"`
-	// Events is how many there were to look at: of the Alarm's namespace, or of all.
+	// Events is the number of Events that were evaluated: those of the Alarm's namespace,
+	// or of all namespaces for a ClusterAlarm.
 	Events int `json:"events"`
-	// Matches are those of them that the alarm has something to say about, the oldest
-	// first.
+	// Matches are the Events that the alarm matches, or may match, the oldest first.
 	Matches []Match `json:"matches"`
-	// Messages are what would be sent, in that order.
+	// Messages are those that would be sent, in this order.
 	Messages []Message `json:"messages"`
 	Notes    []string  `json:"notes,omitempty"`
 }
 
-// What became of a Match.
+// Values of Match.Outcome.
 const (
-	// OutcomeSent: it is part of a message.
+	// OutcomeSent means that the Event is part of a message.
 	OutcomeSent = "Sent"
-	// OutcomeHeldBack: it matched, and is not sent: see Match.HeldBackBy.
+	// OutcomeHeldBack means that the Event matches and is not sent: see Match.HeldBackBy.
 	OutcomeHeldBack = "HeldBack"
-	// OutcomeUnresolved: it cannot be judged, for the object is gone, or may not be read.
+	// OutcomeUnresolved means that the result is unknown, because the object does not
+	// exist any more or cannot be read.
 	OutcomeUnresolved = "Unresolved"
-	// OutcomeFailed: it cannot be judged, for an expression failed.
+	// OutcomeFailed means that the result is unknown, because an expression failed.
 	OutcomeFailed = "Failed"
 )
 
-// Match is an Event that the alarm has something to say about.
+// Match is an Event that the alarm matches, or may match.
 type Match struct {
 	// Namespace and Name of the Event.
 	Namespace string            `json:"namespace"`
@@ -55,28 +61,154 @@ type Match struct {
 	Reason    string            `json:"reason"`
 	Note      string            `json:"note"`
 	Regarding message.Reference `json:"regarding"`
-	// Count is how often it occurred: all of that is taken to have occurred at At.
+	// Count is the number of occurrences. All are taken to have occurred at At.
 	Count int64     `json:"count"`
 	At    time.Time `json:"at"`
 	// Outcome is Sent, HeldBack, Unresolved or Failed.
 	Outcome string `json:"outcome"`
 	// HeldBackBy is threshold or mute.
 	HeldBackBy string `json:"heldBackBy,omitempty"`
-	// Error is the failure of an expression: of the match, or, if it was sent, of the
-	// message, which has it in its text.
+	// Error is the failure of an expression. If the outcome is Sent, it is one of the
+	// message, whose text contains the failure.
 	Error string `json:"error,omitempty"`
-	// Group is what it has in common with others of its group.
+	// Group contains the values of its group.
 	Group []alarm.GroupValue `json:"group,omitempty"`
-	// Message is the Number of the message that it is part of.
+	// Message is the Number of the message that contains it.
 	Message int `json:"message,omitempty"`
 }
 
-// Message is what would be sent.
+// Message is a message that would be sent.
 type Message struct {
 	// Number counts from 1.
 	Number int `json:"number"`
-	// At is when, but for rates and failures of a receiver.
+	// At is the time of sending, without rate limits and failures of the receiver.
 	At time.Time `json:"at"`
-	// Message is the body of a webhook: docs/webhook.schema.json.
+	// Message has the form of a webhook's body (docs/webhook.schema.json).
 	Message message.Message `json:"message"`
+}
+
+// WriteText prints a report for people: for each alarm a table of the Events, and below it
+// the messages. It removes control characters from the texts of Events.
+func WriteText(out io.Writer, r *Report) error {
+	p := &printer{plaintext.Printer{Out: out}}
+	for i := range r.Alarms {
+		if i > 0 {
+			p.Line("")
+		}
+		p.alarm(&r.Alarms[i], r.Since)
+	}
+	p.notes(r.Notes)
+	return p.Err
+}
+
+type printer struct{ plaintext.Printer }
+
+func (p *printer) notes(notes []string) {
+	for _, note := range notes {
+		p.Line("note: %s", plaintext.Line(note))
+	}
+}
+
+func (p *printer) alarm(a *AlarmReport, since time.Time) {
+	p.Line("%s: of %s since %s, %s", idOf(a.Alarm), count(a.Events, "Event"), since.Format(time.RFC3339), summary(a))
+	if a.Suspended {
+		p.Line("note: spec.suspend is true: if you apply it, it sends nothing")
+	}
+	p.notes(a.Notes)
+	p.matches(a.Matches)
+	for i := range a.Messages {
+		p.message(&a.Messages[i], a.Receivers)
+	}
+}
+
+func idOf(id alarm.ID) string {
+	if id.Namespace != "" {
+		return id.Kind + " " + id.Namespace + "/" + id.Name
+	}
+	return id.Kind + " " + id.Name
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func summary(a *AlarmReport) string {
+	n := 0
+	for i := range a.Matches {
+		if a.Matches[i].Outcome == OutcomeSent || a.Matches[i].Outcome == OutcomeHeldBack {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return "none matches"
+	case 1:
+		return "1 matches, in " + count(len(a.Messages), "message")
+	default:
+		return fmt.Sprintf("%d match, in %s", n, count(len(a.Messages), "message"))
+	}
+}
+
+func (p *printer) matches(matches []Match) {
+	if len(matches) == 0 || p.Err != nil {
+		return
+	}
+	p.Line("")
+	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "AT\tTYPE\tREASON\tOBJECT\tCOUNT\tGROUP\tBECOMES") // Flush returns its error
+	for i := range matches {
+		m := &matches[i]
+		object := m.Regarding.Kind + " " + m.Regarding.Name
+		if m.Regarding.Namespace != "" {
+			object = m.Regarding.Kind + " " + m.Regarding.Namespace + "/" + m.Regarding.Name
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", m.At.Format(time.RFC3339),
+			cell(m.Type), cell(m.Reason), cell(object), m.Count, cell(groupOf(m)), cell(becomes(m)))
+	}
+	p.Err = table.Flush()
+}
+
+func cell(text string) string {
+	if text = plaintext.Line(text); text == "" {
+		return "-"
+	}
+	return text
+}
+
+func groupOf(m *Match) string {
+	var values []string
+	for _, by := range m.Group {
+		values = append(values, by.Key+"="+by.Value)
+	}
+	return strings.Join(values, " ")
+}
+
+func becomes(m *Match) string {
+	switch m.Outcome {
+	case OutcomeHeldBack:
+		return "held back by " + m.HeldBackBy
+	case OutcomeUnresolved:
+		return "unknown: the object does not exist any more, or you may not read it"
+	case OutcomeFailed:
+		return "unknown: " + m.Error
+	}
+	text := fmt.Sprintf("message %d", m.Message)
+	if m.Error != "" {
+		text += ", in which an expression fails"
+	}
+	return text
+}
+
+func (p *printer) message(m *Message, receivers []string) {
+	p.Line("")
+	p.Line("message %d at %s to %s:", m.Number, m.At.Format(time.RFC3339), strings.Join(receivers, ", "))
+	p.Line("    %s", m.Message.Title)
+	if m.Message.Text != "" {
+		for line := range strings.SplitSeq(m.Message.Text, "\n") {
+			p.Line("    %s", line)
+		}
+	}
 }

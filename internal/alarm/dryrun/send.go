@@ -5,80 +5,85 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
-	"github.com/bongsu-io/bongsu/internal/controller/receiver"
+	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Sent is a message that a receiver has accepted.
 type Sent struct {
-	// Receiver is what users call it.
+	// Receiver is the name of the receiver in messages.
 	Receiver string
 	Message  message.Message
-	// Example: no Event matched, and one was made up.
+	// Example is true if no Event matched: the message is about an example.
 	Example bool
-	// Notes say what could not be found out, and why.
+	// Notes say what is unknown, and why.
 	Notes []string
 }
 
-// sendTimeout bounds the one attempt, as the operator's.
+// sendTimeout is the time limit of the attempt, as in the operator.
 const sendTimeout = 10 * time.Second
 
-// Send sends one message of the alarm to a receiver, marked as a test: of the newest
-// Event that matches, whatever threshold, group and mute would make of it, or else of one
-// that is made up. What is answered is the error: it tells no secret.
-func (s *Environment) Send(ctx context.Context, a *Alarm, to kube.Key, sinks receiver.Sinks) (*Sent, error) {
-	object, err := s.receiver(ctx, a, to)
+// Send sends one message of the alarm to a receiver, marked as a test. The message is about
+// the newest Event that matches, without threshold, group and mute. If none matches, it is
+// about an example. The error contains the answer of the receiver, and no secret.
+func (e *Environment) Send(ctx context.Context, a *Alarm, to kube.Key, sinks receiver.Sinks) (*Sent, error) {
+	object, err := e.receiver(ctx, a, to)
 	if err != nil {
 		return nil, err
 	}
-	notifier, verdict, err := receiver.Build(ctx, s.Client, sinks, object)
+	built, err := receiver.Build(ctx, e.Client, sinks, to, object)
+	_, invalid := errors.AsType[*receiver.ConfigError](err)
 	switch {
+	case invalid:
+		return nil, fmt.Errorf("%s: %w", displayName(to), err)
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("you may not read a Secret that %s names: ask for the right to get it, or have somebody send the test who may: %w", called(to), err)
+		return nil, fmt.Errorf("you may not read a Secret that %s names: ask an administrator for permission to get it, or to send the test: %w", displayName(to), err)
 	case err != nil:
-		return nil, fmt.Errorf("read what %s names: %w", called(to), err)
-	case !verdict.Ready():
-		return nil, fmt.Errorf("%s: %s", called(to), verdict.Message)
+		return nil, fmt.Errorf("read the Secrets that %s names: %w", displayName(to), err)
 	}
-	sent := &Sent{Receiver: called(to)}
-	if err := s.compose(ctx, a, sent); err != nil {
+	sent := &Sent{Receiver: displayName(to)}
+	if err := e.compose(ctx, a, sent); err != nil {
 		return nil, err
 	}
-	body, err := notifier.Render(sent.Message)
+	body, err := built.Notifier.Render(sent.Message)
 	if err != nil {
 		return nil, fmt.Errorf("render the message: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if err := notifier.Send(ctx, uuid.NewString(), body); err != nil {
-		return nil, fmt.Errorf("%s did not accept the message: %w", called(to), told(err))
+	if err := built.Notifier.Send(ctx, uuid.NewString(), body); err != nil {
+		return nil, fmt.Errorf("%s did not accept the message: %w", displayName(to), withoutSecrets(err))
 	}
 	return sent, nil
 }
 
-// told is what may be told of a failure: others than a notifier's own may hold anything.
-func told(err error) error {
+// withoutSecrets returns errors of a notifier, whose texts contain no secrets. It replaces
+// all other errors.
+func withoutSecrets(err error) error {
 	if failure, ok := errors.AsType[*notify.SendError](err); ok {
 		return failure
 	}
 	return errors.New("it could not be sent")
 }
 
-// compose makes the message.
-func (s *Environment) compose(ctx context.Context, a *Alarm, sent *Sent) error {
-	around := newClusterReader(s.Client)
-	enricher := around.enricher(ctx, s.ClusterName)
-	occurrences, err := s.occurrences(ctx, a)
+// compose sets the message of sent.
+func (e *Environment) compose(ctx context.Context, a *Alarm, sent *Sent) error {
+	reader := newClusterReader(e.Client)
+	enricher := reader.enricher(ctx, e.ClusterName)
+	occurrences, err := e.occurrences(ctx, a)
 	if apierrors.IsForbidden(err) {
 		sent.Notes = append(sent.Notes, err.Error())
 		err = nil
@@ -86,26 +91,128 @@ func (s *Environment) compose(ctx context.Context, a *Alarm, sent *Sent) error {
 	if err != nil {
 		return err
 	}
-	rehearsal, err := s.rehearse(ctx, a, occurrences, around, enricher)
+	result, err := e.run(ctx, a, occurrences, reader, enricher)
 	if err != nil {
 		return err
 	}
-	for _, j := range slices.Backward(rehearsal.Evaluations) {
-		if j.Outcome == match.Matched {
-			sent.Message = j.Alone.AsTest()
+	for _, evaluation := range slices.Backward(result.Evaluations) {
+		if evaluation.Outcome == match.Matched {
+			sent.Message = evaluation.Alone.AsTest()
 			return nil
 		}
 	}
-	m, err := s.example(ctx, a, enricher)
+	m, err := e.example(ctx, a, enricher)
 	if err != nil {
-		sent.Notes = append(sent.Notes, "of the made-up Event an expression fails: "+err.Error())
+		sent.Notes = append(sent.Notes, "an expression fails for the example: "+err.Error())
 	}
 	sent.Message, sent.Example = m.AsTest(), true
 	return nil
 }
 
-func (s *Environment) example(ctx context.Context, a *Alarm, enricher pipeline.Enricher) (message.Message, error) {
-	occ, known := a.compiled.Example(s.Now)
+func (e *Environment) example(ctx context.Context, a *Alarm, enricher pipeline.Enricher) (message.Message, error) {
+	occ, known := a.compiled.Example(e.Now)
 	known.Cluster = enricher.Context(ctx, &alarm.Event{}).Cluster
 	return a.compiled.Render(ctx, &occ, &known)
+}
+
+// kindOf returns the kind of a receiver that an alarm names. The default is AlarmReceiver.
+func kindOf(ref v1alpha1.ReceiverReference) string {
+	if ref.Kind == "" {
+		return v1alpha1.KindAlarmReceiver
+	}
+	return ref.Kind
+}
+
+// Receiver returns the key of the receiver NAME or KIND/NAME. Without a kind, the kind is
+// that of the receiver with this name in the alarm. If the alarm does not name it, the kind
+// is ClusterAlarmReceiver for a ClusterAlarm and AlarmReceiver for an Alarm.
+func (a *Alarm) Receiver(text string) (kube.Key, error) {
+	kind, name, both := strings.Cut(text, "/")
+	if !both {
+		kind, name = a.usualKind(text), text
+	}
+	key := kube.Key{Name: name}
+	for _, known := range []string{v1alpha1.KindAlarmReceiver, v1alpha1.KindClusterAlarmReceiver} {
+		if strings.EqualFold(strings.TrimSuffix(kind, "s"), known) {
+			key.Kind = known
+		}
+	}
+	switch {
+	case key.Kind == "" || name == "" || strings.Contains(name, "/"):
+		return key, fmt.Errorf("%q is no receiver: use NAME, AlarmReceiver/NAME or ClusterAlarmReceiver/NAME", text)
+	case key.Kind == v1alpha1.KindAlarmReceiver && a.Kind == alarm.KindClusterAlarm:
+		return key, errors.New("a ClusterAlarm cannot use an AlarmReceiver: name a ClusterAlarmReceiver")
+	case key.Kind == v1alpha1.KindAlarmReceiver:
+		key.Namespace = a.ID().Namespace
+	}
+	return key, nil
+}
+
+func (a *Alarm) usualKind(name string) string {
+	refs := a.Object.ReceiverReferences()
+	named := slices.IndexFunc(refs, func(ref v1alpha1.ReceiverReference) bool { return ref.Name == name })
+	switch {
+	case a.Kind == alarm.KindClusterAlarm:
+		return v1alpha1.KindClusterAlarmReceiver
+	case named >= 0:
+		return kindOf(refs[named])
+	default:
+		return v1alpha1.KindAlarmReceiver
+	}
+}
+
+// receiver reads a receiver. A receiver that the alarm may not use is an error.
+func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key) (receiver.Object, error) {
+	var object receiver.Object = &v1alpha1.AlarmReceiver{}
+	if key.Kind == v1alpha1.KindClusterAlarmReceiver {
+		object = &v1alpha1.ClusterAlarmReceiver{}
+	}
+	err := e.Client.Get(ctx, key.NamespacedName(), object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%s does not exist: create it, or name another with --to", displayName(key))
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("you may not read %s: ask an administrator for permission to get it, or name another with --to: %w", displayName(key), err)
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", displayName(key), err)
+	}
+	cluster, ofCluster := object.(*v1alpha1.ClusterAlarmReceiver)
+	if !ofCluster || a.ID().Namespace == "" {
+		return object, nil
+	}
+	namespace := metadataOf("Namespace")
+	if err := e.Client.Get(ctx, client.ObjectKey{Name: a.ID().Namespace}, namespace); err != nil {
+		return nil, fmt.Errorf("read the labels of namespace %s, which decide whether %s allows it: %w", a.ID().Namespace, displayName(key), err)
+	}
+	if !receiver.Allows(cluster, namespace.Labels) {
+		return nil, receiver.NotAllowed(key.Name, a.ID().Namespace)
+	}
+	return object, nil
+}
+
+// displayName returns the name of a receiver in messages.
+func displayName(key kube.Key) string {
+	if key.Namespace == "" {
+		return key.Kind + " " + key.Name
+	}
+	return key.Kind + " " + key.Namespace + "/" + key.Name
+}
+
+// Receivers returns KIND/NAME of the receivers of a namespace and of the cluster. It leaves
+// out those that cannot be listed.
+func (e *Environment) Receivers(ctx context.Context, namespace string) []string {
+	var names []string
+	var own v1alpha1.AlarmReceiverList
+	if e.Client.List(ctx, &own, client.InNamespace(namespace)) == nil {
+		for i := range own.Items {
+			names = append(names, v1alpha1.KindAlarmReceiver+"/"+own.Items[i].Name)
+		}
+	}
+	var cluster v1alpha1.ClusterAlarmReceiverList
+	if e.Client.List(ctx, &cluster) == nil {
+		for i := range cluster.Items {
+			names = append(names, v1alpha1.KindClusterAlarmReceiver+"/"+cluster.Items[i].Name)
+		}
+	}
+	return names
 }

@@ -36,6 +36,26 @@ type Definition struct {
 	Receivers []string
 }
 
+// Object is an Alarm or a ClusterAlarm.
+type Object interface {
+	metav1.Object
+	AlarmSpec() *v1alpha1.AlarmSpec
+	NamespaceSelector() *metav1.LabelSelector
+}
+
+// NewDefinition returns the Definition of an object that sends to the receivers with these
+// keys.
+func NewDefinition(kind string, object Object, receivers []string) Definition {
+	return Definition{
+		ID:                alarm.ID{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
+		UID:               string(object.GetUID()),
+		CreatedAt:         object.GetCreationTimestamp().Time,
+		Spec:              *object.AlarmSpec(),
+		NamespaceSelector: object.NamespaceSelector(),
+		Receivers:         receivers,
+	}
+}
+
 // Alarm is a compiled Definition. It is immutable and safe for concurrent use.
 type Alarm struct {
 	ID        alarm.ID

@@ -24,7 +24,7 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
-// Report is the content of an outbox. Its JSON form is the output of `bongsu alarm
+// Report is the content of an outbox. Its JSON form is the output of `bongsu-operator
 // pending -o json`. Releases can add fields.
 type Report struct {
 	// Leader is Yes if the outbox belongs to the leading replica. It is No if it does
@@ -101,7 +101,7 @@ func Read(ctx context.Context, dir string, limit int, wanted func(receiver strin
 	case errors.Is(err, fs.ErrPermission):
 		return nil, outbox.State{}, fmt.Errorf("no permission to read the outbox in %s: run this command as the user of the operator", dir)
 	case errors.Is(err, outbox.ErrOlderSchema), errors.Is(err, outbox.ErrNewerSchema):
-		return nil, outbox.State{}, fmt.Errorf("%w: use the bongsu version of the operator", err)
+		return nil, outbox.State{}, fmt.Errorf("%w: use the version of bongsu-operator that wrote the outbox", err)
 	case err != nil:
 		return nil, outbox.State{}, err
 	}

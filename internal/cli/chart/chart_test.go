@@ -45,10 +45,10 @@ func container(t *testing.T, objects chart.Manifests) map[string]any {
 func parse(t *testing.T, objects chart.Manifests) (options.Options, *pflag.FlagSet) {
 	t.Helper()
 	args, _, _ := unstructured.NestedStringSlice(container(t, objects), "args")
-	opts, flags := options.Default(), pflag.NewFlagSet(args[0], pflag.ContinueOnError)
+	opts, flags := options.Default(), pflag.NewFlagSet("bongsu-operator", pflag.ContinueOnError)
 	opts.AddFlags(flags)
 	flags.ParseErrorsAllowlist.UnknownFlags = true // the flags of logging
-	if err := flags.Parse(args[1:]); err != nil {
+	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
 	if err := opts.Validate(); err != nil {

@@ -203,7 +203,7 @@ func ready(t *testing.T, c *cluster.Cluster, replicas int32) {
 	d.Spec.Replicas, d.Spec.Selector = new(int32(2)), &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template.Labels = labels
 	d.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "bongsu", Containers: []corev1.Container{{
-		Name: "manager", Image: "bongsu", Args: []string{"manager", "--controllers=alarm,secretshare"},
+		Name: "manager", Image: "bongsu", Args: []string{"--controllers=alarm,secretshare"},
 	}}}
 	g.Expect(client.IgnoreAlreadyExists(c.Client.Create(ctx, d.DeepCopy()))).To(Succeed())
 	g.Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(d), d)).To(Succeed())

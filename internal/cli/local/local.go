@@ -1,9 +1,6 @@
-// Package local runs a whole cluster on this machine with the operator in it, for
-// a person to look at. The operator has its own service account and its generated
-// role, as anywhere else.
-//
-// The cluster is the business of localcluster, what the operator does that of
-// app; this package only lets the one run in the other and ends both.
+// Package local runs a whole cluster on this machine, with the operator in it. The cluster
+// consists of child processes (package localcluster), and so does the operator. As in any
+// other cluster, the operator has its own service account and the generated roles.
 package local
 
 import (
@@ -11,42 +8,41 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// Config says what to run.
+// Config describes the cluster.
 type Config struct {
-	// Dir holds everything: nothing is written outside of it.
+	// Dir contains all files of the cluster and of the operator.
 	Dir string
 	// Assets is the directory of the control plane's binaries.
 	Assets string
-	// Nodes is how many simulated nodes to make sure of.
+	// Nodes is the number of simulated nodes to create if they do not exist.
 	Nodes int
-	// NoOperator leaves the operator to somebody else, who finds its kubeconfig in
-	// Dir.
-	NoOperator bool
-	// Out gets the line that tells that all is ready, and what log receivers write.
+	// Operator is the path of bongsu-operator. If it is empty, no operator runs. The
+	// credentials for one are always in Dir.
+	Operator string
+	// LogArgs are the arguments of bongsu-operator for its log.
+	LogArgs []string
+	// OperatorLog receives the operator's log. Default: the file logs/operator.log in Dir.
+	OperatorLog io.Writer
+	// Out receives the line "ready: ...", and the messages of log receivers.
 	Out io.Writer
-	// Progress is told what is going on before that, a line at a time.
+	// Progress receives the steps of the start, one line at a time.
 	Progress func(line string)
-	// OpenLog makes the operator's log, once Dir is there and ours.
-	OpenLog func(dir string) (logr.Logger, io.Closer, error)
-	// Main, if set, is called when all is ready; all ends when it returns. Default:
-	// wait for the context to end.
+	// Main, if set, runs when everything is ready. Everything stops when it returns.
+	// Default: wait for the end of the context.
 	Main func(context.Context, *localcluster.Cluster) error
 }
 
-// stopWithin is how long stopping may take; what has not ended by then is killed.
-const stopWithin = 9 * time.Second
+// stopTimeout limits the time to stop. Processes that still run are then killed.
+const stopTimeout = 9 * time.Second
 
-// Run starts everything and returns when all has ended again: because ctx or Main
-// did, which is no error, or because a part failed.
+// Run starts everything, and returns when everything has stopped. The end of ctx and of Main
+// are no errors. If a process of the cluster or the operator ends, Run returns its failure.
 func Run(ctx context.Context, c Config) error {
 	cluster, err := localcluster.Start(ctx, localcluster.Config{
 		Dir: c.Dir, Assets: c.Assets, Nodes: c.Nodes, Components: localcluster.Everything(), Progress: c.Progress,
@@ -65,7 +61,7 @@ func Run(ctx context.Context, c Config) error {
 	operator := &operatorProcess{config: c, cluster: cluster}
 	err = runIn(part, fail, c, cluster, operator)
 	if failure := context.Cause(part); part.Err() != nil && !errors.Is(failure, context.Canceled) {
-		err = failure // whatever else went wrong went wrong because of it
+		err = failure // the cause of any other error
 	}
 	fail(nil)
 	return errors.Join(ignoreCanceled(err), stop(ctx, cluster, operator))
@@ -79,7 +75,7 @@ func runIn(ctx context.Context, fail context.CancelCauseFunc, c Config, cluster 
 	if err := o.writeKubeconfig(ctx); err != nil {
 		return err
 	}
-	if !c.NoOperator {
+	if c.Operator != "" {
 		c.Progress("starting the operator")
 		if err := o.start(ctx, fail); err != nil {
 			return err
@@ -95,11 +91,11 @@ func runIn(ctx context.Context, fail context.CancelCauseFunc, c Config, cluster 
 	return nil
 }
 
-// stop ends the operator, which has something to write down, before the cluster.
+// stop stops the operator first, because it still stores its position.
 func stop(ctx context.Context, cluster *localcluster.Cluster, o *operatorProcess) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	o.wait(ctx)
+	o.stop(ctx)
 	return cluster.Stop(ctx)
 }
 
@@ -109,5 +105,3 @@ func ignoreCanceled(err error) error {
 	}
 	return err
 }
-
-func operatorKubeconfig(dir string) string { return filepath.Join(dir, "operator.kubeconfig") }

@@ -3,11 +3,14 @@ package local_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,16 +20,56 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/cli/local"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// run is one `bongsu local`, in this process.
+// dirEnv makes the test binary run a cluster in this directory, with the operator of
+// operatorEnv.
+const dirEnv, operatorEnv = "BONGSU_LOCAL_DIR", "BONGSU_LOCAL_OPERATOR"
+
+// binaries is a directory for bongsu-operator.
+var binaries string
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	if dir := os.Getenv(dirEnv); dir != "" {
+		err := local.Run(context.Background(), local.Config{
+			Dir: dir, Operator: os.Getenv(operatorEnv), Out: os.Stdout, Progress: func(string) {},
+		})
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "bongsu-")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binaries = dir
+	return m.Run()
+}
+
+var build sync.Once
+
+// operatorBinary returns the path of bongsu-operator.
+func operatorBinary(t *testing.T) string {
+	t.Helper()
+	build.Do(func() { binary.Operator(t, binaries) })
+	return filepath.Join(binaries, "bongsu-operator")
+}
+
+// run is `bongsu local` in this process.
 type run struct {
 	out, progress cluster.Buffer
 	cancel        context.CancelFunc
@@ -44,7 +87,6 @@ func start(t *testing.T, change func(*local.Config)) *run {
 	c := local.Config{
 		Nodes: 1, Out: &r.out,
 		Progress: func(line string) { _, _ = io.WriteString(&r.progress, line+"\n") },
-		OpenLog:  func(string) (logr.Logger, io.Closer, error) { return logr.Discard(), io.NopCloser(nil), nil },
 	}
 	change(&c)
 	go func() {
@@ -76,7 +118,7 @@ func (r *run) stop() error {
 	return r.err
 }
 
-// kubeconfig is what the line tells.
+// kubeconfig returns the path in the output.
 func (r *run) kubeconfig(t *testing.T) string {
 	t.Helper()
 	line := strings.TrimSpace(r.out.String())
@@ -87,7 +129,7 @@ func (r *run) kubeconfig(t *testing.T) string {
 	return path
 }
 
-// allowed asks the API server what the owner of a kubeconfig may do.
+// allowed asks the API server whether the user of a kubeconfig has a permission.
 func allowed(t *testing.T, kubeconfig, verb, group, resource string) bool {
 	t.Helper()
 	config, err := kube.Config(kubeconfig)
@@ -107,29 +149,42 @@ func allowed(t *testing.T, kubeconfig, verb, group, resource string) bool {
 	return review.Status.Allowed
 }
 
-// processes that have something of the directory on their command line.
-func processes(t *testing.T, dir string) []string {
+// processes returns the command lines of other processes, by ID, that name a file in the
+// directory.
+func processes(t *testing.T, dir string) map[int]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil || len(files) == 0 {
-		t.Skip("no /proc to look for processes in")
+		t.Skip("this system has no /proc")
 	}
-	var found []string
+	found := map[int]string{}
 	for _, file := range files {
-		line, _ := os.ReadFile(file) // it may have ended
+		line, _ := os.ReadFile(file) // the process may have ended
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if strings.Contains(string(line), dir+"/") && pid != os.Getpid() {
-			found = append(found, string(line))
+			found[pid] = string(line)
 		}
 	}
 	return found
+}
+
+// operatorProcess returns the process ID of the operator.
+func operatorProcess(t *testing.T, dir string) int {
+	t.Helper()
+	for pid, line := range processes(t, dir) {
+		if strings.HasPrefix(line, filepath.Join(binaries, "bongsu-operator")) {
+			return pid
+		}
+	}
+	t.Fatal("no operator runs")
+	return 0
 }
 
 func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := filepath.Join(t.TempDir(), "a")
-	r := start(t, func(c *local.Config) { c.Dir = dir })
+	r := start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })
 	kubeconfig := r.kubeconfig(t)
 	g.Expect(kubeconfig).To(Equal(filepath.Join(dir, "kubeconfig")))
 	g.Expect(allowed(t, kubeconfig, "delete", "", "nodes")).To(BeTrue(), "the administrator's")
@@ -149,7 +204,7 @@ func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
 	g.Expect(time.Since(begin)).To(BeNumerically("<", time.Minute), "it has 9 s, and the machine may be busy")
 	g.Expect(processes(t, dir)).To(BeEmpty())
 
-	again := start(t, func(c *local.Config) { c.Dir, c.NoOperator = dir, true })
+	again := start(t, func(c *local.Config) { c.Dir = dir })
 	config, err = kube.Config(again.kubeconfig(t))
 	g.Expect(err).NotTo(HaveOccurred())
 	c, err = cluster.ClientFor(config)
@@ -163,8 +218,8 @@ func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.
 	t.Parallel()
 	g := NewWithT(t)
 	parent := t.TempDir()
-	a := start(t, func(c *local.Config) { c.Dir, c.NoOperator = filepath.Join(parent, "a"), true })
-	b := start(t, func(c *local.Config) { c.Dir, c.NoOperator = filepath.Join(parent, "b"), true })
+	a := start(t, func(c *local.Config) { c.Dir = filepath.Join(parent, "a") })
+	b := start(t, func(c *local.Config) { c.Dir = filepath.Join(parent, "b") })
 	for _, r := range []*run{a, b} {
 		config, err := kube.Config(r.kubeconfig(t))
 		g.Expect(err).NotTo(HaveOccurred())
@@ -181,11 +236,11 @@ func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.
 	g.Expect(err).To(MatchError(localcluster.ErrInUse))
 }
 
-func TestAChildThatCrashesEndsAllAndIsReportedWithItsLog(t *testing.T) {
+func TestACrashOfAComponentStopsEverythingAndIsReported(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
-	r := start(t, func(c *local.Config) { c.Dir = dir })
+	r := start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })
 	data, err := os.ReadFile(filepath.Join(dir, "run", "etcd.pid"))
 	g.Expect(err).NotTo(HaveOccurred())
 	pid, err := strconv.Atoi(string(data))
@@ -200,21 +255,84 @@ func TestAChildThatCrashesEndsAllAndIsReportedWithItsLog(t *testing.T) {
 	g.Expect(processes(t, dir)).To(BeEmpty())
 }
 
-// No endpoint is open unless a flag says so: the only ports are the cluster's.
-func TestTheOperatorListensNowhereByDefault(t *testing.T) {
-	r := start(t, func(c *local.Config) { c.Dir = t.TempDir() })
-	defer func() { _ = r.stop() }()
-	if ports := listening(t); len(ports) > 0 {
-		t.Errorf("this process listens on %v", ports)
+func TestTheEndOfTheOperatorStopsEverythingAndIsReported(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	r := start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })
+	g.Expect(syscall.Kill(operatorProcess(t, dir), syscall.SIGKILL)).To(Succeed())
+	g.Eventually(r.over).WithTimeout(2 * time.Minute).Should(BeTrue())
+	g.Expect(r.err).To(MatchError(And(
+		HavePrefix("the operator ended unexpectedly (signal: killed); last lines of its log "+filepath.Join(dir, "logs", "operator.log")),
+		ContainSubstring(`"msg"`))))
+	g.Expect(processes(t, dir)).To(BeEmpty())
+}
+
+func TestAnOperatorThatCannotStartIsReportedWithItsError(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	r := start(t, func(c *local.Config) {
+		c.Dir, c.Operator, c.LogArgs = dir, operatorBinary(t), []string{"--log-format=xml"}
+	})
+	g.Expect(r.stop()).To(MatchError(And(
+		HavePrefix("the operator ended unexpectedly (exit status 2)"), ContainSubstring(`--log-format is "xml"`))))
+	g.Expect(r.out.String()).NotTo(ContainSubstring("ready"))
+}
+
+func TestTheOperatorEndsWithAProcessThatIsKilled(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	g := NewWithT(t)
+	dir := t.TempDir()
+	self, err := os.Executable()
+	g.Expect(err).NotTo(HaveOccurred())
+	var out cluster.Buffer
+	parent := exec.Command(self)
+	parent.Env = append(os.Environ(), dirEnv+"="+dir, operatorEnv+"="+operatorBinary(t))
+	parent.Stdout = &out
+	g.Expect(parent.Start()).To(Succeed())
+	g.Eventually(out.String).WithTimeout(2 * time.Minute).Should(ContainSubstring("ready: "))
+	operatorProcess(t, dir) // it runs
+	g.Expect(parent.Process.Kill()).To(Succeed())
+	_ = parent.Wait() // it was killed
+	g.Eventually(func() map[int]string { return processes(t, dir) }).WithTimeout(time.Minute).Should(BeEmpty())
+}
+
+func TestFindOperatorLooksInThePathAndSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if _, err := local.FindOperator(); err == nil || err.Error() !=
+		"bongsu-operator not found beside bongsu or in $PATH: run make build, or pass --no-operator" {
+		t.Errorf("got %v", err)
+	}
+	want := filepath.Join(dir, "bongsu-operator")
+	if err := os.WriteFile(want, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := local.FindOperator(); got != want || err != nil {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-// listening returns the sockets on which this process listens.
-func listening(t *testing.T) []string {
+// Endpoints are open only if a flag says so. The only ports are those of the cluster.
+func TestTheOperatorDoesNotListen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })
+	if addresses := listening(t, operatorProcess(t, dir)); len(addresses) > 0 {
+		t.Errorf("the operator listens on %v", addresses)
+	}
+}
+
+// listening returns the addresses on which a process listens.
+func listening(t *testing.T, pid int) []string {
 	t.Helper()
-	fds, err := filepath.Glob("/proc/self/fd/*")
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil || len(fds) == 0 {
-		t.Skip("no /proc to look for sockets in")
+		t.Fatalf("no file descriptors of process %d: %v", pid, err)
 	}
 	mine := map[string]bool{}
 	for _, fd := range fds {
@@ -223,6 +341,9 @@ func listening(t *testing.T) []string {
 				mine[strings.TrimSuffix(inode, "]")] = true
 			}
 		}
+	}
+	if len(mine) == 0 {
+		t.Fatal("the operator has no sockets, although it uses the API server")
 	}
 	const stateListen, columnAddress, columnState, columnInode = "0A", 1, 3, 9
 	var found []string

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,8 +30,7 @@ import (
 // Object is an Alarm or a ClusterAlarm.
 type Object interface {
 	status.AlarmObject
-	AlarmSpec() *v1alpha1.AlarmSpec
-	NamespaceSelector() *metav1.LabelSelector
+	match.Object
 	ReceiverReferences() []v1alpha1.ReceiverReference
 }
 
@@ -185,7 +183,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key string) (stat
 	if r.alarms.Has(key, version) {
 		return receivers.result, nil
 	}
-	compiled, err := r.compiler.Compile(Definition(r.kind, object, receivers.keys))
+	compiled, err := r.compiler.Compile(match.NewDefinition(r.kind, object, receivers.keys))
 	if invalid, ok := errors.AsType[*match.CompileError](err); ok {
 		r.alarms.Delete(key)
 		return status.Result{Reason: invalid.Reason, Message: invalid.Error()}, nil
@@ -195,17 +193,4 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key string) (stat
 	}
 	r.alarms.Set(key, version, compiled)
 	return receivers.result, nil
-}
-
-// Definition returns the input of the compiler for an Alarm or ClusterAlarm that sends to
-// the receivers with these keys.
-func Definition(kind string, object Object, receivers []string) match.Definition {
-	return match.Definition{
-		ID:                alarm.ID{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
-		UID:               string(object.GetUID()),
-		CreatedAt:         object.GetCreationTimestamp().Time,
-		Spec:              *object.AlarmSpec(),
-		NamespaceSelector: object.NamespaceSelector(),
-		Receivers:         receivers,
-	}
 }

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
@@ -78,16 +78,20 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 	}
 	if cluster && namespace != "" {
 		allowed, err := r.allows(ctx, object.(*v1alpha1.ClusterAlarmReceiver), namespace)
-		if err != nil || !allowed {
-			return false, NotAllowed(key, namespace), err
+		if err != nil {
+			return false, status.Result{}, err
+		}
+		if !allowed {
+			problem := receiver.NotAllowed(key.Name, namespace)
+			return false, status.Result{Reason: problem.Reason, Message: problem.Message}, nil
 		}
 	}
 	return true, unready(key, object.AlarmStatus()), nil
 }
 
 // allows reports whether the Alarms of a namespace may use the receiver.
-func (r *Reconciler) allows(ctx context.Context, receiver *v1alpha1.ClusterAlarmReceiver, namespace string) (bool, error) {
-	if receiver.Spec.AllowedNamespaces == nil {
+func (r *Reconciler) allows(ctx context.Context, object *v1alpha1.ClusterAlarmReceiver, namespace string) (bool, error) {
+	if object.Spec.AllowedNamespaces == nil {
 		return false, nil
 	}
 	ns := &metav1.PartialObjectMetadata{}
@@ -95,24 +99,7 @@ func (r *Reconciler) allows(ctx context.Context, receiver *v1alpha1.ClusterAlarm
 	if err := r.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	return Allows(receiver, ns.Labels), nil
-}
-
-// Allows reports whether the Alarms of a namespace with these labels may use the receiver.
-// An invalid selector, which the receiver's status shows, allows none.
-func Allows(receiver *v1alpha1.ClusterAlarmReceiver, namespace map[string]string) bool {
-	selector, err := metav1.LabelSelectorAsSelector(receiver.Spec.AllowedNamespaces)
-	return err == nil && selector.Matches(labels.Set(namespace))
-}
-
-// NotAllowed is the result for a receiver that the Alarms of a namespace may not use.
-func NotAllowed(key kube.Key, namespace string) status.Result {
-	return status.Result{
-		Reason: v1alpha1.ReasonNotAllowed,
-		Message: fmt.Sprintf("ClusterAlarmReceiver %s does not allow Alarms of namespace %s: "+
-			"ask an administrator to select the namespace in its spec.allowedNamespaces, or use an AlarmReceiver",
-			key.Name, namespace),
-	}
+	return receiver.Allows(object, ns.Labels), nil
 }
 
 // unready is the result for a receiver that is not Ready. It leaves out the message of a

@@ -5,6 +5,7 @@ package receiver
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
@@ -25,7 +27,7 @@ import (
 // Object is an AlarmReceiver or a ClusterAlarmReceiver.
 type Object interface {
 	status.AlarmObject
-	ClusterSpec() v1alpha1.ClusterAlarmReceiverSpec
+	receiver.Object
 }
 
 // Dispatcher sends to the configured receivers and returns the failure of the last delivery.
@@ -61,7 +63,7 @@ type Dependencies struct {
 	Dispatcher Dispatcher
 	// Recorder returns the recorder of a kind.
 	Recorder func(kind string) *status.Recorder
-	Sinks    Sinks
+	Sinks    receiver.Sinks
 }
 
 // NewAlarmReceiver returns the Reconciler of AlarmReceivers.
@@ -111,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
 	return r.recorder.Reconcile(ctx, key, object, r.forget,
-		func(ctx context.Context, key string) (status.Result, error) { return r.configure(ctx, object, key) })
+		func(ctx context.Context, _ string) (status.Result, error) { return r.configure(ctx, object, key) })
 }
 
 func (r *Reconciler) forget(key string) {
@@ -121,18 +123,18 @@ func (r *Reconciler) forget(key string) {
 
 // configure gives the receiver to the dispatcher. Its Secrets are watched before they are
 // read, so that no change is missed.
-func (r *Reconciler) configure(ctx context.Context, object Object, key string) (status.Result, error) {
-	r.Secrets.Watch(key, namedIn(object.ClusterSpec())...)
-	receiver, result, err := r.build(ctx, object, key)
+func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key) (status.Result, error) {
+	r.Secrets.Watch(key.String(), receiver.SecretsOf(object.ClusterSpec())...)
+	built, err := receiver.Build(ctx, r.Live, r.Sinks, key, object)
+	if invalid, ok := errors.AsType[*receiver.ConfigError](err); ok {
+		r.Dispatcher.Disable(key.String())
+		return status.Result{Reason: invalid.Reason, Message: invalid.Message}, nil
+	}
 	if err != nil {
 		return status.Result{}, err
 	}
-	if !result.Ready() {
-		r.Dispatcher.Disable(key)
-		return result, nil
-	}
-	r.Dispatcher.Configure(receiver)
-	if failure := r.Dispatcher.Failure(key); failure != nil {
+	r.Dispatcher.Configure(built)
+	if failure := r.Dispatcher.Failure(key.String()); failure != nil {
 		return status.Result{Reason: failure.Reason, Message: failure.Text}, nil
 	}
 	return status.Result{}, nil

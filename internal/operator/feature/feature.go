@@ -12,22 +12,22 @@ import (
 // Feature is a part of the operator that users can choose separately.
 type Feature string
 
-// What there is to choose.
+// All features.
 const (
-	// Alarm: Alarms and their receivers, of both kinds.
+	// Alarm is for alarms and receivers of both kinds.
 	Alarm Feature = "alarm"
-	// SecretShare: SecretShares, ClusterSecretShares and grants.
+	// SecretShare is for SecretShares, ClusterSecretShares and SecretShareGrants.
 	SecretShare Feature = "secretshare"
-	// Jupyter: notebooks.
+	// Jupyter is for notebooks.
 	Jupyter Feature = "jupyter"
-	// AppService: apps.
+	// AppService is for apps.
 	AppService Feature = "appservice"
 )
 
-// All returns every capability.
+// All returns all features.
 func All() []Feature { return []Feature{Alarm, SecretShare, Jupyter, AppService} }
 
-// Names returns the names of capabilities.
+// Names returns the names of features.
 func Names(of []Feature) []string {
 	names := make([]string, 0, len(of))
 	for _, c := range of {
@@ -36,16 +36,16 @@ func Names(of []Feature) []string {
 	return names
 }
 
-// Parse returns the capabilities of these names, each once and in the order of All. No
-// name at all is an error, like one that there is not.
+// Parse returns the features with these names, each once and in the order of All. An unknown
+// name and an empty list are errors.
 func Parse(names []string) ([]Feature, error) {
 	for _, name := range names {
 		if !slices.Contains(All(), Feature(name)) {
-			return nil, fmt.Errorf("there is no %q: choose of %s", name, strings.Join(Names(All()), ", "))
+			return nil, fmt.Errorf("unknown feature %q: use %s", name, strings.Join(Names(All()), ", "))
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("none is chosen: choose of %s", strings.Join(Names(All()), ", "))
+		return nil, fmt.Errorf("no feature: use %s", strings.Join(Names(All()), ", "))
 	}
 	return slices.DeleteFunc(All(), func(c Feature) bool { return !slices.Contains(names, string(c)) }), nil
 }

@@ -19,7 +19,7 @@ func TestWhatIsChosenIsKnownAndNamedOnce(t *testing.T) {
 		"in any order":          {[]string{"appservice", "alarm"}, []feature.Feature{feature.Alarm, feature.AppService}, ""},
 		"twice":                 {[]string{"alarm", "alarm"}, []feature.Feature{feature.Alarm}, ""},
 		"all":                   {feature.Names(feature.All()), feature.All(), ""},
-		"none":                  {nil, nil, "choose of alarm, secretshare, jupyter, appservice"},
+		"none":                  {nil, nil, "use alarm, secretshare, jupyter, appservice"},
 		"one that is not":       {[]string{"alarm", "alarms"}, nil, `"alarms"`},
 		"an empty name":         {[]string{""}, nil, `""`},
 		"of the wrong spelling": {[]string{"Alarm"}, nil, `"Alarm"`},

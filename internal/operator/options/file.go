@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReadFile sets each flag that the YAML file names and the command line does not.
-// The keys are the flags' names.
+// ReadFile reads a YAML file whose keys are the names of flags. It sets each flag that the
+// command line does not set.
 func ReadFile(path string, flags *pflag.FlagSet) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -35,7 +35,7 @@ func set(flags *pflag.FlagSet, name string, value any) error {
 		return fmt.Errorf("unknown option %q: the keys are the names of the flags, without dashes in front", name)
 	}
 	if flag.Changed || value == nil {
-		return nil // the command line goes before the file; a key without a value says nothing
+		return nil // the command line has precedence; a key without a value keeps the default
 	}
 	list, isList := value.([]any)
 	if !isList {

@@ -1,5 +1,5 @@
-// Package options holds what the operator can be told on its command line or in
-// a file: one struct, validated as a whole before anything starts.
+// Package options contains the options of the operator, from its command line or a file.
+// They are validated before anything starts.
 package options
 
 import (
@@ -15,31 +15,32 @@ import (
 
 // Options of the operator.
 type Options struct {
-	// Controllers names the capabilities that run: see package capability.
+	// Controllers are the names of the features that run: see package feature.
 	Controllers []string
 	// DataDir contains the outbox.
 	DataDir string
-	// LeaderElect makes the operator wait until no other is at work.
+	// LeaderElect makes the operator wait until no other replica leads.
 	LeaderElect bool
 	// Namespace contains the operator's own objects: Lease and checkpoint.
 	Namespace string
-	// ClusterName is told in each message; empty is derived from the cluster's UID.
+	// ClusterName is the name in messages. If it is empty, the name is derived from the
+	// cluster's UID.
 	ClusterName string
-	// MetricsAddress and HealthAddress are where those endpoints listen; "0" is
-	// nowhere.
+	// MetricsAddress and HealthAddress are the addresses of the endpoints. "0" disables
+	// them.
 	MetricsAddress, HealthAddress string
-	// AllowedAddresses are ranges that receivers of a namespace may reach though
-	// they are not public.
+	// AllowedAddresses are ranges that AlarmReceivers may use although they are not
+	// public.
 	AllowedAddresses []string
-	// DeliveryMaxAge is how long delivery of a message is tried.
+	// DeliveryMaxAge is the time after which an undelivered message is dropped.
 	DeliveryMaxAge time.Duration
-	// JupyterImage is the image of Jupyters that name none.
+	// JupyterImage is the default image of Jupyters.
 	JupyterImage string
-	// AppServiceImage is the image of AppServices that name none.
+	// AppServiceImage is the default image of AppServices.
 	AppServiceImage string
 }
 
-// Default returns the options of an installation that says nothing.
+// Default returns the default options.
 func Default() Options {
 	return Options{
 		Controllers:     feature.Names(feature.All()),
@@ -53,14 +54,14 @@ func Default() Options {
 	}
 }
 
-// AddFlags adds a flag for each option; the present values are the defaults.
+// AddFlags adds a flag for each option. The current values are the defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
-		"`capabilities` that run; the operator then needs the rights of these alone")
+		"`features` that run; the operator needs only the permissions of these")
 	flags.StringVar(&o.DataDir, "data-dir", o.DataDir,
 		"`directory` of the outbox: messages to send, and the position in the stream of Events")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
-		"wait until no other replica is at work; needed with more than one")
+		"wait until no other replica leads; required for more than one replica")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
 		"`namespace` of the operator's own objects (Lease, checkpoint)")
 	flags.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
@@ -70,19 +71,19 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", o.HealthAddress,
 		"`address` of /healthz and /readyz, for example :8081; 0 is none")
 	flags.StringSliceVar(&o.AllowedAddresses, "allowed-receiver-addresses", o.AllowedAddresses,
-		"`ranges` (CIDR) that AlarmReceivers may reach though they are loopback, link-local or private")
+		"loopback, link-local or private `ranges` (CIDR) that AlarmReceivers may use")
 	flags.DurationVar(&o.DeliveryMaxAge, "delivery-max-age", o.DeliveryMaxAge,
-		"how long delivery of a message is tried before it is dropped")
+		"drop messages that are not delivered after this `duration`")
 	flags.StringVar(&o.JupyterImage, "jupyter-image", o.JupyterImage,
-		"`image` of Jupyters that name none")
+		"default `image` of Jupyters")
 	flags.StringVar(&o.AppServiceImage, "appservice-image", o.AppServiceImage,
-		"`image` of AppServices that name none")
+		"default `image` of AppServices")
 }
 
-// Validate returns all that is wrong, each naming its flag.
+// Validate returns an error that contains every invalid option with the name of its flag.
 func (o *Options) Validate() error {
 	var errs []error
-	if _, err := o.Capabilities(); err != nil {
+	if _, err := o.Features(); err != nil {
 		errs = append(errs, err)
 	}
 	if o.DataDir == "" {
@@ -106,8 +107,8 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Capabilities returns Controllers parsed.
-func (o *Options) Capabilities() ([]feature.Feature, error) {
+// Features parses Controllers.
+func (o *Options) Features() ([]feature.Feature, error) {
 	chosen, err := feature.Parse(o.Controllers)
 	if err != nil {
 		return nil, fmt.Errorf("--controllers: %w", err)
@@ -115,7 +116,7 @@ func (o *Options) Capabilities() ([]feature.Feature, error) {
 	return chosen, nil
 }
 
-// AllowedPrefixes returns AllowedAddresses parsed.
+// AllowedPrefixes parses AllowedAddresses.
 func (o *Options) AllowedPrefixes() ([]netip.Prefix, error) {
 	var prefixes []netip.Prefix
 	for _, text := range o.AllowedAddresses {

@@ -1,11 +1,10 @@
 package options
 
-// Names of objects that the operator makes for itself in its namespace, besides the
-// checkpoint.
+// Names of the objects that the operator creates in its namespace, besides the checkpoint.
 const (
-	// LeaseName is of the Lease that says which replica leads.
+	// LeaseName is the name of the Lease of the leader.
 	LeaseName = "bongsu"
-	// DefaultsName is of the ConfigMap that remembers what was created at the first
-	// start: what an administrator then deletes or changes stays so.
+	// DefaultsName is the name of a ConfigMap that lists the objects created at the first
+	// start. The operator does not create or change these again.
 	DefaultsName = "bongsu-defaults"
 )

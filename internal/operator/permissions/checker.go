@@ -12,10 +12,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// backoff is how long what is missing is left alone: with jitter, from 5 s to 5 min.
+// backoff is the time between checks: from 5 s to 5 min, with jitter.
 var backoff = wait.Backoff{Duration: 5 * time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 270 * time.Second}
 
-// Checker asks for the rights until all are there.
+// Checker checks permissions until all are granted.
 type Checker struct {
 	reviewer Reviewer
 	clock    clock.Clock
@@ -25,17 +25,17 @@ type Checker struct {
 	state state
 }
 
-// NewChecker returns a Checker of the rights that are needed.
+// NewChecker returns a Checker of the needed permissions.
 func NewChecker(reviewer Reviewer, needed []Permission, clk clock.Clock, log logr.Logger) *Checker {
 	return &Checker{reviewer: reviewer, clock: clk, log: log, state: state{unknown: needed}}
 }
 
-// Healthy returns an error that names what is missing. It is for readiness, not for
-// liveness: a restart gives nobody a right.
+// Healthy returns an error that names the missing permissions. It is a check of readiness,
+// not of liveness: a restart grants no permission.
 func (c *Checker) Healthy(*http.Request) error { return c.current().problem() }
 
-// Start implements manager.Runnable. It returns when there is nothing left to ask, or
-// when ctx ends.
+// Start implements manager.Runnable. It returns when all permissions are granted, or when
+// ctx ends.
 func (c *Checker) Start(ctx context.Context) error {
 	delays := backoff
 	for {
@@ -45,7 +45,7 @@ func (c *Checker) Start(ctx context.Context) error {
 			return nil
 		}
 		if is.err == nil && len(is.open()) < len(was.open()) {
-			delays = backoff // whoever grants rights is at it
+			delays = backoff // an administrator is granting permissions
 		}
 		if !c.sleep(ctx, delays.Step()) {
 			return nil
@@ -53,39 +53,39 @@ func (c *Checker) Start(ctx context.Context) error {
 	}
 }
 
-// round asks for what is open, and tells what is new.
+// round checks the open permissions, and logs changes.
 func (c *Checker) round(ctx context.Context, was state) state {
-	verdicts, err := c.ask(ctx, was.open())
+	results, err := c.ask(ctx, was.open())
 	if ctx.Err() != nil {
 		return was
 	}
-	is := was.after(verdicts, err)
+	is := was.after(results, err)
 	if apierrors.IsForbidden(err) {
-		is = state{} // it will never be known: not to be ready for ever would help nobody
+		is = state{} // the permissions stay unknown, which must not block readiness forever
 	}
 	c.mu.Lock()
 	c.state = is
 	c.mu.Unlock()
-	c.tell(was, is, err)
+	c.logChanges(was, is, err)
 	return is
 }
 
-func (c *Checker) tell(was, is state, err error) {
+func (c *Checker) logChanges(was, is state, err error) {
 	if apierrors.IsForbidden(err) {
-		c.log.Error(err, "The operator may not ask what it may do, which ClusterRole system:basic-user lets everyone: its rights are not checked")
+		c.log.Error(err, "The operator's permissions are not checked, because it may not ask for them: grant it ClusterRole system:basic-user")
 		return
 	}
 	if err != nil {
-		c.log.Error(err, "The operator's rights could not all be checked; trying again")
+		c.log.Error(err, "The check of the operator's permissions failed; it is retried")
 	}
 	for _, sentence := range describe(without(is.missing, was.missing)) {
-		c.log.Error(nil, "The operator lacks a right: it "+sentence)
+		c.log.Error(nil, "The operator lacks a permission: it "+sentence)
 	}
 	for _, right := range without(was.missing, is.missing) {
-		c.log.Info("A right that was missing was granted", "verb", right.Verb, "resource", right.path(), "group", right.Group)
+		c.log.Info("A missing permission was granted", "verb", right.Verb, "resource", right.path(), "group", right.Group)
 	}
 	if err == nil && len(is.open()) == 0 {
-		c.log.V(1).Info("The operator has all rights that it needs")
+		c.log.V(1).Info("The operator has all permissions that it needs")
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *Checker) current() state {
 	return c.state
 }
 
-// sleep says whether the time passed; if not, ctx ended.
+// sleep returns false if ctx ends first.
 func (c *Checker) sleep(ctx context.Context, d time.Duration) bool {
 	timer := c.clock.NewTimer(d)
 	defer timer.Stop()

@@ -144,7 +144,7 @@ func TestWhoHasAllRightsIsAskedOnceForEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{takes: time.Second}
 		s := newScene(t, server, "get", "list", "watch", "create", "update", "delete")
-		if got, want := s.says(), "the rights were not checked yet"; got != want {
+		if got, want := s.says(), "the permissions are not checked yet"; got != want {
 			t.Errorf("before the answer: %q, want %q", got, want)
 		}
 		time.Sleep(24 * time.Hour)
@@ -174,14 +174,14 @@ func TestWhatIsMissingIsNamedAndAskedForUntilItIsGranted(t *testing.T) {
 			t.Errorf("asked again for %q", got)
 		}
 		server.change(nil)
-		time.Sleep(6 * time.Second) // what was granted began the back-off anew
+		time.Sleep(6 * time.Second) // the grant reset the backoff
 		if got := s.says(); got != "" || !s.hasEnded() {
 			t.Errorf("readiness says %q, ended: %v", got, s.hasEnded())
 		}
 		want := []string{
-			`"msg"="The operator lacks a right: it cannot create, patch pods: add it to ClusterRole bongsu" "error"=null`,
-			`"level"=0 "msg"="A right that was missing was granted" "verb"="patch" "resource"="pods" "group"=""`,
-			`"level"=0 "msg"="A right that was missing was granted" "verb"="create" "resource"="pods" "group"=""`,
+			`"msg"="The operator lacks a permission: it cannot create, patch pods: add it to ClusterRole bongsu" "error"=null`,
+			`"level"=0 "msg"="A missing permission was granted" "verb"="patch" "resource"="pods" "group"=""`,
+			`"level"=0 "msg"="A missing permission was granted" "verb"="create" "resource"="pods" "group"=""`,
 		}
 		if diff := cmp.Diff(want, s.logged()); diff != "" {
 			t.Error(diff)
@@ -216,7 +216,7 @@ func TestWhatCannotBeAskedIsNeitherThereNorMissing(t *testing.T) {
 		server := &apiServer{}
 		server.change(errors.New("the server is down"))
 		s := newScene(t, server, "get", "create")
-		if got, want := s.says(), "2 rights could not be checked yet: "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "the server is down") {
+		if got, want := s.says(), "2 permissions are not checked yet: "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "the server is down") {
 			t.Errorf("readiness says %q, want %q and why", got, want)
 		}
 		server.change(nil, "create")
@@ -242,8 +242,8 @@ func TestAServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{takes: time.Hour}
 		s := newScene(t, server, "get", "list", "watch", "create", "update", "delete")
-		time.Sleep(patience + time.Second)
-		if got, want := s.says(), "6 rights could not be checked yet"; !strings.HasPrefix(got, want) {
+		time.Sleep(reviewTimeout + time.Second)
+		if got, want := s.says(), "6 permissions are not checked yet"; !strings.HasPrefix(got, want) {
 			t.Errorf("readiness says %q, want %q", got, want)
 		}
 		s.stop()
@@ -254,7 +254,7 @@ func TestAServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestWhoMayNotAskIsReady(t *testing.T) {
+func TestAnOperatorThatMayNotAskForItsPermissionsIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{}
 		resource := schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}
@@ -265,7 +265,7 @@ func TestWhoMayNotAskIsReady(t *testing.T) {
 		if got := s.says(); got != "" || !s.hasEnded() || server.wasAsked() != "" {
 			t.Errorf("readiness says %q, ended: %v, asked again for %q", got, s.hasEnded(), server.wasAsked())
 		}
-		if log := s.logged(); len(log) != 1 || !strings.Contains(log[0], "its rights are not checked") {
+		if log := s.logged(); len(log) != 1 || !strings.Contains(log[0], "permissions are not checked") {
 			t.Errorf("the log is %v", log)
 		}
 	})

@@ -14,38 +14,38 @@ import (
 
 // Permission is one verb on one resource.
 type Permission struct {
-	// Role says which role should hold it, for example "ClusterRole bongsu".
+	// Role is the role that must contain it, for example "ClusterRole bongsu".
 	Role string
-	// Namespace is where it is needed; empty is everywhere.
+	// Namespace is the namespace in which it is needed. Empty means all.
 	Namespace string
 
 	Verb, Group, Resource, Subresource string
-	// Name is the one object that it is needed for; empty is any.
+	// Name is the object for which it is needed. Empty means all.
 	Name string
 }
 
-// Needed returns the rights that the generated roles hold: those of every replica, and of
-// the capabilities that were chosen. Those of a Role are needed in the operator's
-// namespace, which need not be the one that the manifests name.
+// Needed returns the permissions in the generated roles: those of every replica, and those
+// of the chosen features. Permissions of a Role are needed in the operator's namespace,
+// which can differ from the one in the manifests.
 func Needed(namespace string, chosen []feature.Feature) ([]Permission, error) {
 	manifests, err := config.RBAC(chosen)
 	if err != nil {
 		return nil, err
 	}
-	var rights []Permission
+	var permissions []Permission
 	for _, role := range config.Roles(chosen) {
-		held, err := rightsIn(manifests, role, namespace)
+		held, err := permissionsIn(manifests, role, namespace)
 		if err != nil {
 			return nil, err
 		}
-		rights = append(rights, held...)
+		permissions = append(permissions, held...)
 	}
-	return rights, nil
+	return permissions, nil
 }
 
-// rightsIn returns what the roles of this name hold.
-func rightsIn(manifests []*unstructured.Unstructured, name, namespace string) ([]Permission, error) {
-	var rights []Permission
+// permissionsIn returns the permissions in the roles with this name.
+func permissionsIn(manifests []*unstructured.Unstructured, name, namespace string) ([]Permission, error) {
+	var permissions []Permission
 	for _, o := range manifests {
 		if o.GetName() != name {
 			continue
@@ -58,46 +58,46 @@ func rightsIn(manifests []*unstructured.Unstructured, name, namespace string) ([
 		default:
 			continue
 		}
-		role := &rbacv1.Role{} // in which a ClusterRole's rules are the same
+		role := &rbacv1.Role{} // a ClusterRole has the same rules
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
 			return nil, fmt.Errorf("%s: %w", like.Role, err)
 		}
 		for _, rule := range role.Rules {
 			if len(rule.NonResourceURLs) > 0 {
-				return nil, fmt.Errorf("%s: it is not known how to check nonResourceURLs", like.Role)
+				return nil, fmt.Errorf("%s: nonResourceURLs cannot be checked", like.Role)
 			}
-			rights = append(rights, like.of(rule)...)
+			permissions = append(permissions, like.of(rule)...)
 		}
 	}
-	if len(rights) == 0 {
-		return nil, fmt.Errorf("no role %s is among the manifests", name)
+	if len(permissions) == 0 {
+		return nil, fmt.Errorf("the manifests contain no role %s", name)
 	}
-	return rights, nil
+	return permissions, nil
 }
 
-// of returns what a rule allows, one by one, in the role and the namespace of r.
+// of returns the permissions of a rule, in the role and the namespace of r.
 func (r Permission) of(rule rbacv1.PolicyRule) []Permission {
 	names := rule.ResourceNames
 	if len(names) == 0 {
 		names = []string{""}
 	}
-	var rights []Permission
+	var permissions []Permission
 	for _, group := range rule.APIGroups {
 		for _, path := range rule.Resources {
 			for _, verb := range rule.Verbs {
 				for _, name := range names {
-					right := r
-					right.Group, right.Verb, right.Name = group, verb, name
-					right.Resource, right.Subresource, _ = strings.Cut(path, "/")
-					rights = append(rights, right)
+					permission := r
+					permission.Group, permission.Verb, permission.Name = group, verb, name
+					permission.Resource, permission.Subresource, _ = strings.Cut(path, "/")
+					permissions = append(permissions, permission)
 				}
 			}
 		}
 	}
-	return rights
+	return permissions
 }
 
-// path is the resource as a role names it.
+// path returns the resource as in a role.
 func (r Permission) path() string {
 	if r.Subresource == "" {
 		return r.Resource

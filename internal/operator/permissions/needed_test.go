@@ -78,7 +78,7 @@ func TestEveryVerbOfARuleIsARight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := rightsIn(manifests, "bongsu", "bongsu-system")
+			got, err := permissionsIn(manifests, "bongsu", "bongsu-system")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestARoleThatCannotBeCheckedIsAnError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := rightsIn(manifests, "bongsu", "bongsu-system"); err == nil {
+			if got, err := permissionsIn(manifests, "bongsu", "bongsu-system"); err == nil {
 				t.Errorf("no error, but %v", got)
 			}
 		})

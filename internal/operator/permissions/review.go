@@ -11,44 +11,44 @@ import (
 )
 
 const (
-	// atOnce bounds the reviews in flight: the caches are being filled meanwhile.
+	// atOnce limits concurrent reviews, because the caches are filled at the same time.
 	atOnce = 4
-	// patience is how long one review may take.
-	patience = 10 * time.Second
+	// reviewTimeout limits one review.
+	reviewTimeout = 10 * time.Second
 )
 
-// Reviewer asks the API server what its caller may do; client-go's
-// SelfSubjectAccessReviewInterface is one.
+// Reviewer asks the API server for a permission of the caller. client-go's
+// SelfSubjectAccessReviewInterface implements it.
 type Reviewer interface {
 	Create(context.Context, *authorizationv1.SelfSubjectAccessReview, metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error)
 }
 
-// verdict is what became of asking for a right.
-type verdict int
+// result is the answer for a permission.
+type result int
 
 const (
-	unanswered verdict = iota
+	unanswered result = iota
 	granted
 	refused
 )
 
-// ask asks for each right. The first review that fails ends it, for the next would
-// most likely fail as well: what was not answered until then stays so.
-func (c *Checker) ask(ctx context.Context, rights []Permission) ([]verdict, error) {
-	verdicts := make([]verdict, len(rights))
+// ask checks each permission. It stops when a review fails, because the next ones would
+// probably fail too. The remaining results are unanswered.
+func (c *Checker) ask(ctx context.Context, rights []Permission) ([]result, error) {
+	results := make([]result, len(rights))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i, right := range rights {
 		group.Go(func() (err error) {
-			verdicts[i], err = c.review(ctx, right)
+			results[i], err = c.review(ctx, right)
 			return err
 		})
 	}
-	return verdicts, group.Wait()
+	return results, group.Wait()
 }
 
-func (c *Checker) review(ctx context.Context, r Permission) (verdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (c *Checker) review(ctx context.Context, r Permission) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	review, err := c.reviewer.Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{

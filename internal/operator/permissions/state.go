@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// state is what is known of the rights.
+// state contains the permissions that are not known to be granted.
 type state struct {
-	// missing were refused, unknown never answered.
+	// missing are the refused permissions, unknown those without an answer so far.
 	missing, unknown []Permission
-	// err is why the last round ended before all were answered.
+	// err is the error that ended the last round early.
 	err error
 }
 
-// open are the rights to ask for: what was granted is not asked for again.
+// open returns the permissions to check.
 func (s state) open() []Permission { return slices.Concat(s.missing, s.unknown) }
 
-// after returns what is known when open was asked for. A right that was missing and
-// is not answered is missing still.
-func (s state) after(verdicts []verdict, err error) state {
+// after returns the state after a check of open. A missing permission without an answer is
+// still missing.
+func (s state) after(results []result, err error) state {
 	next := state{err: err}
 	for i, right := range s.open() {
 		switch {
-		case verdicts[i] == granted:
-		case verdicts[i] == refused || i < len(s.missing):
+		case results[i] == granted:
+		case results[i] == refused || i < len(s.missing):
 			next.missing = append(next.missing, right)
 		default:
 			next.unknown = append(next.unknown, right)
@@ -34,14 +34,14 @@ func (s state) after(verdicts []verdict, err error) state {
 	return next
 }
 
-// problem says what is missing or not known; nil is that all rights are there.
+// problem returns an error that names missing and unknown permissions, or nil.
 func (s state) problem() error {
 	problems := describe(s.missing)
 	switch n := len(s.unknown); {
 	case n > 0 && s.err == nil:
-		problems = append(problems, "the rights were not checked yet")
+		problems = append(problems, "the permissions are not checked yet")
 	case n > 0:
-		problems = append(problems, fmt.Sprintf("%d rights could not be checked yet: %v", n, s.err))
+		problems = append(problems, fmt.Sprintf("%d permissions are not checked yet: %v", n, s.err))
 	}
 	if len(problems) == 0 {
 		return nil
@@ -49,7 +49,7 @@ func (s state) problem() error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// without returns the rights that are not among others.
+// without returns the permissions that are not in others.
 func without(rights, others []Permission) []Permission {
 	return slices.DeleteFunc(slices.Clone(rights), func(r Permission) bool { return slices.Contains(others, r) })
 }

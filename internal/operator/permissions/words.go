@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// describe says what is missing and what to do, in a sentence for each resource of
-// each role.
+// describe returns a sentence for each role and resource. It says which permissions are
+// missing and what to do.
 func describe(missing []Permission) []string {
 	var resources []Permission
 	verbs := map[Permission][]string{}
@@ -25,7 +25,7 @@ func describe(missing []Permission) []string {
 	return sentences
 }
 
-// object is what the verb is about, in the words of the API server's own refusals.
+// object returns the object of the verb, in the form of the API server's messages.
 func (r Permission) object() string {
 	object := r.path()
 	if r.Name != "" {
@@ -37,7 +37,7 @@ func (r Permission) object() string {
 	return object
 }
 
-// whose is the role, and where that is.
+// whose returns the role and its namespace.
 func (r Permission) whose() string {
 	if r.Namespace == "" {
 		return r.Role

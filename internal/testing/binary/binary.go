@@ -1,20 +1,51 @@
-// Package binary builds bongsu for tests that run it as a process of its own.
+// Package binary builds commands for tests that run them as processes, and lists the packages
+// that they link.
 package binary
 
 import (
+	"bytes"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// Build builds the command from the tree that is being tested, so that a test
-// never judges an old one, into dir, and returns its path.
-func Build(t testing.TB, dir string) string {
+// Bongsu builds the command bongsu into dir and returns its path.
+func Bongsu(t testing.TB, dir string) string { return build(t, dir, "bongsu") }
+
+// Operator builds the command bongsu-operator into dir and returns its path.
+func Operator(t testing.TB, dir string) string { return build(t, dir, "bongsu-operator") }
+
+// build builds a command from the source tree of the test, so that it is never outdated.
+func build(t testing.TB, dir, name string) string {
 	t.Helper()
-	path := filepath.Join(dir, "bongsu")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/bongsu-io/bongsu/cmd/bongsu")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build bongsu: %v\n%s", err, out)
-	}
+	path := filepath.Join(dir, name)
+	run(t, "build", "-o", path, module+"/cmd/"+name)
 	return path
+}
+
+const module = "github.com/bongsu-io/bongsu"
+
+// Packages returns the import paths of the packages that a command links. Those of this
+// module are relative to its root, for example internal/cli.
+func Packages(t testing.TB, name string) []string {
+	t.Helper()
+	packages := strings.Fields(run(t, "list", "-deps", module+"/cmd/"+name))
+	for i := range packages {
+		packages[i] = strings.TrimPrefix(packages[i], module+"/")
+	}
+	return packages
+}
+
+// run runs the go command and returns its standard output.
+func run(t testing.TB, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, &errOut)
+	}
+	return string(out)
 }

@@ -110,13 +110,13 @@ func writeDockerManifest(dir string, name reference.NamedTagged, image v1.Image)
 
 func blobPath(digest v1.Hash) string { return path.Join("blobs", digest.Algorithm, digest.Hex) }
 
-// packFile writes the tar under another name first, so that nobody finds half of it.
+// packFile writes the tar under another name first, so that no incomplete file has its name.
 func packFile(output string, tree fs.FS, created time.Time) error {
 	file, err := os.CreateTemp(filepath.Dir(output), ".archive-")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // in vain once it has its name
+	defer func() { _ = os.Remove(file.Name()) }() // fails if the file was renamed
 	err = cmp.Or(pack(file, tree, created), file.Chmod(0o644))
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err

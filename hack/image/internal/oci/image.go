@@ -1,6 +1,6 @@
-// Package oci makes container images and writes them into archives, without a
-// container engine. What it writes depends on what it is given alone: it looks at no
-// clock, no environment and no registry.
+// Package oci builds container images and writes them into archives, without a container
+// engine. The result depends only on the arguments: it uses no clock, no environment and no
+// registry.
 package oci
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is an image of one layer. The labels of the config are the annotations of its
-// manifest as well: engines show the ones, registries the others.
+// Image returns an image with one layer. The labels of the config are also the annotations
+// of its manifest: engines show the labels, registries the annotations.
 func Image(platform v1.Platform, layer v1.Layer, config v1.Config, created time.Time) (v1.Image, error) {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)

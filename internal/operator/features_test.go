@@ -22,10 +22,10 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
-// patience is for a machine that is busy.
+// patience is long, because the machine may be busy.
 const patience = time.Minute
 
-// kindsOf are the resources of ours that a capability may ask for.
+// kindsOf contains the resources of group bongsu.io that each feature may request.
 var kindsOf = map[feature.Feature][]string{
 	feature.Alarm:       {"alarms", "clusteralarms", "alarmreceivers", "clusteralarmreceivers"},
 	feature.SecretShare: {"secretshares", "clustersecretshares", "secretsharegrants"},
@@ -33,7 +33,7 @@ var kindsOf = map[feature.Feature][]string{
 	feature.AppService:  {"appservices"},
 }
 
-func TestEachCapabilityWorksWithItsOwnRightsAndAsksForNoOthers(t *testing.T) {
+func TestEachFeatureWorksWithItsOwnPermissionsAndNeedsNoOthers(t *testing.T) {
 	for chosen, works := range map[feature.Feature]func(*work){
 		feature.Alarm: (*work).alarms, feature.SecretShare: (*work).shares,
 		feature.Jupyter: (*work).notebooks, feature.AppService: (*work).apps,
@@ -46,13 +46,13 @@ func TestEachCapabilityWorksWithItsOwnRightsAndAsksForNoOthers(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(audit.Denied(requests)).To(BeEmpty())
 			g.Expect(missing(t, o.Metrics)).To(BeEmpty())
-			g.Expect(ours(requests)).To(HaveEach(BeElementOf(kindsOf[chosen])))
+			g.Expect(requested(requests)).To(HaveEach(BeElementOf(kindsOf[chosen])))
 		})
 	}
 }
 
-// ours are the resources of our own that were asked for.
-func ours(requests []audit.Request) (resources []string) {
+// requested returns the requested resources of group bongsu.io.
+func requested(requests []audit.Request) (resources []string) {
 	for _, r := range requests {
 		if r.Group == v1alpha1.Group && !slices.Contains(resources, r.Resource) {
 			resources = append(resources, r.Resource)
@@ -61,7 +61,7 @@ func ours(requests []audit.Request) (resources []string) {
 	return resources
 }
 
-// work is what one capability is given to do.
+// work uses one feature.
 type work struct {
 	*cluster.Cluster
 	*WithT
@@ -91,12 +91,12 @@ func (w *work) secret(name, key, value string) {
 	})
 }
 
-// key names an object of the namespace.
+// key returns the key of an object in the namespace.
 func (w *work) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: w.namespace, Name: name}
 }
 
-// warn has a controller say something of an object.
+// warn emits a Warning about an object.
 func (w *work) warn(o client.Object, kind, reason, note string) {
 	w.t.Helper()
 	w.create(&eventsv1.Event{
@@ -121,8 +121,8 @@ func (w *work) alarms() {
 	set.Spec.Template.Labels = set.Labels
 	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "a"}}
 	w.create(set)
-	w.warn(set, "ReplicaSet", "Alone", "heard by alarms alone")
-	w.Eventually(w.operator.Out.String).WithTimeout(patience).Should(ContainSubstring("heard by alarms alone"))
+	w.warn(set, "ReplicaSet", "Alone", "observed by alarms")
+	w.Eventually(w.operator.Out.String).WithTimeout(patience).Should(ContainSubstring("observed by alarms"))
 }
 
 func (w *work) shares() {
@@ -140,7 +140,7 @@ func (w *work) shares() {
 
 const quota = `pods "it-0" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
 
-// The Event reaches the notebook by the feed, which no alarms need here.
+// No pipeline runs: the notebook gets the Event from an event source without one.
 func (w *work) notebooks() {
 	w.manifest(v1alpha1.KindJupyter, "it", "{}")
 	set := &appsv1.StatefulSet{}

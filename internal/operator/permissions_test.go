@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-func TestTheInstalledRolesGrantWhatIsNeeded(t *testing.T) {
+func TestTheInstalledRolesGrantAllNeededPermissions(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
 	before := len(reviews(t, c))
 	health := freeAddress(t)
@@ -39,10 +39,10 @@ func TestTheInstalledRolesGrantWhatIsNeeded(t *testing.T) {
 	needed, err := permissions.Needed("bongsu-system", feature.All())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func() int { return len(reviews(t, c)) - before }).Should(Equal(len(needed)))
-	t.Logf("%d rights", len(needed))
+	t.Logf("%d permissions", len(needed))
 }
 
-func TestAMissingRightIsNamedUntilItIsGranted(t *testing.T) {
+func TestAMissingPermissionIsReportedUntilItIsGranted(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
 	grant := withhold(t, c, "bongsu", "events.k8s.io", "events", "create")
 	health := freeAddress(t)
@@ -59,9 +59,9 @@ func TestAMissingRightIsNamedUntilItIsGranted(t *testing.T) {
 	g.Expect(missing(t, o.Metrics)).To(BeEmpty())
 }
 
-// While a cache cannot be filled, the manager starts nothing that is not a server. It
-// takes one of both rights to fill it: a watch can begin with what there is.
-func TestMissingRightsToReadAreNamedThoughACacheStaysEmpty(t *testing.T) {
+// While a cache cannot be filled, the manager starts only servers. A cache can be filled
+// with either permission, because a watch can begin with the existing objects.
+func TestMissingPermissionsToReadAreReportedWhileACacheIsEmpty(t *testing.T) {
 	c, g := cluster.Shared(t), NewWithT(t)
 	grant := withhold(t, c, "bongsu-alarm", "bongsu.io", "clusteralarms", "list", "watch")
 	opts := options.Default()
@@ -82,8 +82,8 @@ func TestMissingRightsToReadAreNamedThoughACacheStaysEmpty(t *testing.T) {
 	g.Eventually(ended).Should(Receive(BeNil()))
 }
 
-// withhold takes rights from a role of the operator's until grant is called or the test
-// ends, as the role of an earlier version would not hold it.
+// withhold removes permissions from a role of the operator, as if the role were that of an
+// earlier version. It restores them when grant is called or the test ends.
 func withhold(t *testing.T, c *cluster.Cluster, name, group, resource string, verbs ...string) (grant func()) {
 	t.Helper()
 	g := NewWithT(t)
@@ -110,7 +110,7 @@ func withhold(t *testing.T, c *cluster.Cluster, name, group, resource string, ve
 	return grant
 }
 
-// awaitAllowed returns when the API server has heard of what the operator may do.
+// awaitAllowed waits until the API server uses the changed role.
 func awaitAllowed(g *WithT, c *cluster.Cluster, group, resource, verb string, allowed bool) {
 	review := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:               audit.Operator,
@@ -123,7 +123,7 @@ func awaitAllowed(g *WithT, c *cluster.Cluster, group, resource, verb string, al
 	}).Should(Equal(allowed))
 }
 
-// reviews are the operator's questions for its own rights.
+// reviews returns the operator's requests for its own permissions.
 func reviews(t *testing.T, c *cluster.Cluster) []audit.Request {
 	t.Helper()
 	return slices.DeleteFunc(audit.Requests(t, c.AuditLog(), audit.Operator), func(r audit.Request) bool {
@@ -131,7 +131,7 @@ func reviews(t *testing.T, c *cluster.Cluster) []audit.Request {
 	})
 }
 
-// missing is what the metric tells: group, resource and verb of each series.
+// missing returns group, resource and verb of each series of the metric.
 func missing(t *testing.T, registry *prometheus.Registry) (series []string) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -153,7 +153,7 @@ func missing(t *testing.T, registry *prometheus.Registry) (series []string) {
 	return series
 }
 
-// freeAddress is one that nobody listens at.
+// freeAddress returns an address on which no process listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -164,7 +164,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// get returns the body of an answer, or why there is none.
+// get returns the body of the response, or the error.
 func get(t *testing.T, address, path string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)

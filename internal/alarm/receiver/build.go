@@ -1,3 +1,5 @@
+// Package receiver builds notifiers from AlarmReceivers and ClusterAlarmReceivers, and the
+// Secrets that they name. It also decides which namespaces may use a receiver.
 package receiver
 
 import (
@@ -5,6 +7,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -27,8 +30,15 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/teams"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/telegram"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/webhook"
-	"github.com/bongsu-io/bongsu/internal/controller/status"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/version"
 )
+
+// Object is an AlarmReceiver or a ClusterAlarmReceiver.
+type Object interface {
+	client.Object
+	ClusterSpec() v1alpha1.ClusterAlarmReceiverSpec
+}
 
 // Sinks are the parts of notifiers that all receivers share.
 type Sinks struct {
@@ -41,6 +51,34 @@ type Sinks struct {
 	Clock clock.PassiveClock
 }
 
+// NewSinks returns Sinks whose guard allows AlarmReceivers public addresses and these
+// ranges. Log receivers write to out.
+func NewSinks(allowed []netip.Prefix, out io.Writer, clock clock.PassiveClock) Sinks {
+	guard := dialguard.New(allowed...)
+	agent := "bongsu/" + version.String()
+	return Sinks{
+		Guarded: httppost.New(httppost.Config{UserAgent: agent, Guard: guard}),
+		Open:    httppost.New(httppost.Config{UserAgent: agent}),
+		Guard:   guard,
+		Log:     log.New(out),
+		Clock:   clock,
+	}
+}
+
+// ConfigError describes what the user must correct before a receiver can be built.
+type ConfigError struct {
+	// Reason is a reason of the Ready condition, such as v1alpha1.ReasonSecretNotFound.
+	Reason string
+	// Message says what is wrong and what to do. It contains no secret values.
+	Message string
+}
+
+func (e *ConfigError) Error() string { return e.Message }
+
+func configError(reason, format string, args ...any) error {
+	return &ConfigError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
 // construction builds one receiver.
 type construction struct {
 	kind     string
@@ -51,33 +89,19 @@ type construction struct {
 	versions []string
 }
 
-// build builds a receiver. The result contains what the user must correct.
-func (r *Reconciler) build(ctx context.Context, object Object, key string) (notify.Receiver, status.Result, error) {
-	b := &construction{kind: r.kind, live: r.Live, sinks: r.Sinks, receiver: notify.Receiver{Key: key}}
-	return b.build(ctx, object)
-}
-
-func (b *construction) build(ctx context.Context, object Object) (notify.Receiver, status.Result, error) {
+// Build builds the receiver with this key. It reads the Secrets through live. Its error is
+// a *ConfigError, which the user must correct, or comes from the API server.
+func Build(ctx context.Context, live client.Reader, sinks Sinks, key kube.Key, object Object) (notify.Receiver, error) {
+	b := &construction{kind: key.Kind, live: live, sinks: sinks, receiver: notify.Receiver{Key: key.String()}}
 	spec := object.ClusterSpec()
-	err := checkAllowedNamespaces(spec.AllowedNamespaces)
-	if err == nil {
-		err = b.notifier(ctx, &spec)
+	if err := checkAllowedNamespaces(spec.AllowedNamespaces); err != nil {
+		return notify.Receiver{}, err
+	}
+	if err := b.notifier(ctx, &spec); err != nil {
+		return notify.Receiver{}, err
 	}
 	b.receiver.Fingerprint = fmt.Sprint(object.GetUID(), object.GetGeneration(), b.versions)
-	result, err := resultOf(err)
-	return b.receiver, result, err
-}
-
-// Build builds the notifier of one receiver without an operator. It reads Secrets with the
-// permissions of live. The result contains what the user must correct. An error comes from
-// the API server.
-func Build(ctx context.Context, live client.Reader, sinks Sinks, object Object) (notify.Notifier, status.Result, error) {
-	kind := v1alpha1.KindClusterAlarmReceiver
-	if object.GetNamespace() != "" {
-		kind = v1alpha1.KindAlarmReceiver
-	}
-	receiver, result, err := (&construction{kind: kind, live: live, sinks: sinks}).build(ctx, object)
-	return receiver.Notifier, result, err
+	return b.receiver, nil
 }
 
 // notifier builds the notifier of the one type that the spec has.
@@ -115,7 +139,7 @@ func (b *construction) use(n limited) { b.receiver.Notifier, b.receiver.Limit = 
 
 func checkAllowedNamespaces(selector *metav1.LabelSelector) error {
 	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
-		return fault(v1alpha1.ReasonInvalidMatch, "spec.allowedNamespaces: %v", err)
+		return configError(v1alpha1.ReasonInvalidMatch, "spec.allowedNamespaces: %v", err)
 	}
 	return nil
 }
@@ -228,11 +252,11 @@ func (b *construction) email(ctx context.Context, spec *v1alpha1.ClusterEmailRec
 		config.To = append(config.To, string(to))
 	}
 	if from.Name != "" && (config.Username == "" || config.Password == "") {
-		return fault(v1alpha1.ReasonInvalidSecret, "Secret %s must have the keys username and password", from.NamespacedName)
+		return configError(v1alpha1.ReasonInvalidSecret, "Secret %s must have the keys username and password", from.NamespacedName)
 	}
 	notifier, err := email.New(client, config)
 	if err != nil {
-		return fault(v1alpha1.ReasonInvalidSecret, "spec.email: %v", err)
+		return configError(v1alpha1.ReasonInvalidSecret, "spec.email: %v", err)
 	}
 	b.use(notifier)
 	return nil
@@ -325,7 +349,7 @@ func (b *construction) roots(ctx context.Context, ref secretKey) (*x509.CertPool
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(pem)) {
-		return nil, fault(v1alpha1.ReasonInvalidSecret,
+		return nil, configError(v1alpha1.ReasonInvalidSecret,
 			"Secret %s: the key %q holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----", ref.NamespacedName, ref.key)
 	}
 	return pool, nil
@@ -355,12 +379,12 @@ func (b *construction) checkHost(host string) error {
 	if b.kind != v1alpha1.KindAlarmReceiver || err != nil || b.sinks.Guard.Check(addr) == nil {
 		return nil
 	}
-	return fault(v1alpha1.ReasonAddressNotAllowed, "AlarmReceivers may not use addresses in this range: "+
+	return configError(v1alpha1.ReasonAddressNotAllowed, "AlarmReceivers may not use addresses in this range: "+
 		"use a public one, or ask an administrator to allow the range or to create a ClusterAlarmReceiver")
 }
 
 // invalidSecret is the error for a Secret whose values a notifier refuses. The message of
 // a notifier contains no values.
 func invalidSecret(ref secretKey, err error) error {
-	return fault(v1alpha1.ReasonInvalidSecret, "Secret %s: %v", ref.NamespacedName, err)
+	return configError(v1alpha1.ReasonInvalidSecret, "Secret %s: %v", ref.NamespacedName, err)
 }

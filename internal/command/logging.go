@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -12,23 +12,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// maxVerbosity is the last level of ours. From 6 on client-go logs its requests,
-// from 8 on with their bodies: the Secrets that the operator reads are among them.
+// maxVerbosity is the highest level of the operator's own log lines. client-go logs its
+// requests from level 6 and their bodies from level 8. Bodies can contain Secrets.
 const maxVerbosity = 4
 
-// logging is how the operator logs.
-type logging struct {
+// Logging contains the flags of the operator's log.
+type Logging struct {
 	format    string
 	verbosity int
 }
 
-func (l *logging) addFlags(flags *pflag.FlagSet) {
+// AddFlags adds --log-format and --verbose.
+func (l *Logging) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&l.format, "log-format", "json", "`format` of the log: json or text")
 	flags.CountVarP(&l.verbosity, "verbose", "v", "log more: -v decisions, -vvvv every loop")
 }
 
-// logger makes the logger, and lets the libraries use it too.
-func (l *logging) logger(out io.Writer) (logr.Logger, error) {
+// Args returns the flags as arguments of another command.
+func (l *Logging) Args() []string {
+	return []string{"--log-format=" + l.format, fmt.Sprintf("--verbose=%d", l.verbosity)}
+}
+
+// Logger returns a logger that writes to out. controller-runtime and client-go use it too.
+func (l *Logging) Logger(out io.Writer) (logr.Logger, error) {
 	opts := []zap.Opts{
 		zap.WriteTo(out),
 		zap.Level(zapcore.Level(-min(l.verbosity, maxVerbosity))),
@@ -40,7 +46,7 @@ func (l *logging) logger(out io.Writer) (logr.Logger, error) {
 	case "text":
 		opts = append(opts, zap.ConsoleEncoder(isoTime))
 	default:
-		return logr.Logger{}, usage(fmt.Errorf("--log-format is %q; it must be json or text", l.format))
+		return logr.Logger{}, Usage(fmt.Errorf("--log-format is %q: use json or text", l.format))
 	}
 	log := zap.New(opts...)
 	ctrl.SetLogger(log)

@@ -1,3 +1,7 @@
+// Package dryrun tests alarms before they are applied: which Events of a cluster they
+// match, which messages result, and whether a receiver accepts one. It compiles, matches
+// and renders with the code of the operator, reads with the permissions of the caller,
+// and changes nothing in the cluster.
 package dryrun
 
 import (
@@ -19,63 +23,65 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-// Environment is a cluster to test alarms on, and how.
+// Environment is the cluster on whose Events alarms are tested.
 type Environment struct {
-	// Client reads as whoever asks.
+	// Client has the permissions of the user.
 	Client client.Client
-	// ClusterName is told in messages; empty is derived from the cluster's UID.
+	// ClusterName is the name in messages. If it is empty, the name is derived from the
+	// cluster's UID.
 	ClusterName string
-	// Now ends the time whose Events are looked at, Since is how long that is.
+	// Events of the period Since before Now are evaluated.
 	Now   time.Time
 	Since time.Duration
 }
 
-// Test says what alarms would make of the Events that the API server has now. It writes
-// nothing: the API server is asked for its opinion of an alarm by a dry run.
-func (s *Environment) Test(ctx context.Context, alarms []*Alarm) (*Report, error) {
-	around := newClusterReader(s.Client)
-	enricher := around.enricher(ctx, s.ClusterName)
-	report := &Report{Since: s.Now.Add(-s.Since).UTC().Truncate(time.Second)}
+// Test evaluates the Events that the API server has now. It writes nothing: the API server
+// checks each alarm in a dry run.
+func (e *Environment) Test(ctx context.Context, alarms []*Alarm) (*Report, error) {
+	reader := newClusterReader(e.Client)
+	enricher := reader.enricher(ctx, e.ClusterName)
+	report := &Report{Since: e.Now.Add(-e.Since).UTC().Truncate(time.Second)}
 	for _, a := range alarms {
-		note, err := s.review(ctx, a)
+		note, err := e.review(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		occurrences, err := s.occurrences(ctx, a)
+		occurrences, err := e.occurrences(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		rehearsal, err := s.rehearse(ctx, a, occurrences, around, enricher)
+		result, err := e.run(ctx, a, occurrences, reader, enricher)
 		if err != nil {
 			return nil, err
 		}
-		told := tell(a, len(occurrences), rehearsal)
+		alarmReport := newAlarmReport(a, len(occurrences), result)
 		if note != "" {
-			told.Notes = append(told.Notes, note)
+			alarmReport.Notes = append(alarmReport.Notes, note)
 		}
-		report.Alarms = append(report.Alarms, told)
+		report.Alarms = append(report.Alarms, alarmReport)
 	}
-	report.Notes = around.notes()
+	report.Notes = reader.notes()
 	return report, nil
 }
 
-func (s *Environment) rehearse(ctx context.Context, a *Alarm, occurrences []alarm.Occurrence, namespaces match.Namespaces, enricher pipeline.Enricher) (*pipeline.DryRunResult, error) {
+// run passes the occurrences through a pipeline with a temporary outbox.
+func (e *Environment) run(ctx context.Context, a *Alarm, occurrences []alarm.Occurrence, namespaces match.Namespaces, enricher pipeline.Enricher) (*pipeline.DryRunResult, error) {
 	dir, err := os.MkdirTemp("", "bongsu-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return pipeline.DryRun(ctx, dir, a.compiled, occurrences, namespaces, enricher, s.Now)
+	return pipeline.DryRun(ctx, dir, a.compiled, occurrences, namespaces, enricher, e.Now)
 }
 
-// review has the API server judge the alarm by its rules, which are more than can be
-// checked without it. That it would refuse the user, and not the alarm, is a note.
-func (s *Environment) review(ctx context.Context, a *Alarm) (note string, err error) {
+// review checks the alarm against the rules of the API server, in a dry run. An alarm that
+// the rules refuse is an error. If the user may not create it, review returns a note.
+func (e *Environment) review(ctx context.Context, a *Alarm) (note string, err error) {
 	object := a.Object.DeepCopyObject().(client.Object)
-	object.SetResourceVersion("") // of one that was read from a cluster
+	object.SetResourceVersion("") // it may come from a cluster
 	object.SetUID("")
 	object.SetManagedFields(nil)
-	err = s.Client.Create(ctx, object, client.DryRunAll)
+	err = e.Client.Create(ctx, object, client.DryRunAll)
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
 		return "", nil
@@ -92,17 +98,17 @@ func (s *Environment) review(ctx context.Context, a *Alarm) (note string, err er
 	}
 }
 
-// pageSize is how many Events are asked for at once.
+// pageSize is the number of Events in one request.
 const pageSize = 500
 
-// occurrences reads the Events that the alarm may see: an Alarm those of its own
-// namespace alone.
-func (s *Environment) occurrences(ctx context.Context, a *Alarm) ([]alarm.Occurrence, error) {
+// occurrences reads the Events that the alarm may see. For an Alarm, these are the Events
+// of its namespace.
+func (e *Environment) occurrences(ctx context.Context, a *Alarm) ([]alarm.Occurrence, error) {
 	var found []alarm.Occurrence
 	var list eventsv1.EventList
-	begin := s.Now.Add(-s.Since)
+	begin := e.Now.Add(-e.Since)
 	for page := ""; ; page = list.Continue {
-		err := s.Client.List(ctx, &list, client.InNamespace(a.ID().Namespace), client.Limit(pageSize), client.Continue(page))
+		err := e.Client.List(ctx, &list, client.InNamespace(a.ID().Namespace), client.Limit(pageSize), client.Continue(page))
 		if err != nil {
 			return nil, unreadable(a.ID().Namespace, err)
 		}
@@ -132,45 +138,45 @@ func unreadable(namespace string, err error) error {
 	return fmt.Errorf("list the Events of %s: %w", where, err)
 }
 
-func tell(a *Alarm, events int, r *pipeline.DryRunResult) AlarmReport {
-	told := AlarmReport{
+func newAlarmReport(a *Alarm, events int, r *pipeline.DryRunResult) AlarmReport {
+	report := AlarmReport{
 		Alarm: a.ID(), Suspended: a.Object.AlarmSpec().Suspend, Events: events,
 		Receivers: []string{}, Matches: []Match{}, Messages: []Message{},
 	}
 	for _, ref := range a.Object.ReceiverReferences() {
-		told.Receivers = append(told.Receivers, kindOf(ref)+"/"+ref.Name)
+		report.Receivers = append(report.Receivers, kindOf(ref)+"/"+ref.Name)
 	}
 	for i := range r.Evaluations {
-		told.Matches = append(told.Matches, matchOf(&r.Evaluations[i]))
+		report.Matches = append(report.Matches, newMatch(&r.Evaluations[i]))
 	}
 	for i := range r.Messages {
-		told.Messages = append(told.Messages, Message{Number: i + 1, At: r.Messages[i].At.UTC(), Message: r.Messages[i].Message})
+		report.Messages = append(report.Messages, Message{Number: i + 1, At: r.Messages[i].At.UTC(), Message: r.Messages[i].Message})
 	}
 	if r.OverBudget {
-		told.Notes = append(told.Notes, match.ErrOverBudget.Error())
+		report.Notes = append(report.Notes, match.ErrOverBudget.Error())
 	}
-	return told
+	return report
 }
 
-func matchOf(j *pipeline.Evaluation) Match {
-	event := &j.Occurrence.Event
+func newMatch(e *pipeline.Evaluation) Match {
+	event := &e.Occurrence.Event
 	ref := event.Regarding
 	m := Match{
 		Namespace: event.Namespace, Name: event.Name, Type: event.Type, Reason: event.Reason, Note: event.Note,
 		Regarding: message.Reference{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID},
-		Count:     j.Occurrence.Increase, At: j.Occurrence.ObservedAt.UTC(),
-		HeldBackBy: string(j.Suppressed), Group: j.By, Message: j.Message + 1, Outcome: OutcomeSent,
+		Count:     e.Occurrence.Increase, At: e.Occurrence.ObservedAt.UTC(),
+		HeldBackBy: string(e.Suppressed), Group: e.By, Message: e.Message + 1, Outcome: OutcomeSent,
 	}
 	switch {
-	case j.Outcome == match.Failed:
+	case e.Outcome == match.Failed:
 		m.Outcome = OutcomeFailed
-	case j.Outcome == match.Unresolved:
+	case e.Outcome == match.Unresolved:
 		m.Outcome = OutcomeUnresolved
-	case j.Suppressed != "":
+	case e.Suppressed != "":
 		m.Outcome = OutcomeHeldBack
 	}
-	if j.Err != nil {
-		m.Error = j.Err.Error()
+	if e.Err != nil {
+		m.Error = e.Err.Error()
 	}
 	return m
 }

@@ -1,4 +1,4 @@
-package cli
+package cmd
 
 import (
 	"context"
@@ -15,13 +15,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/pending"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// books creates an outbox in which three messages for a receiver were put into a digest,
-// and two wait, and one for another. It stays open.
-func books(t *testing.T) (dir string) {
+// newOutbox creates an outbox and leaves it open. For one receiver, three messages were put
+// into a digest and two wait. For another receiver, one waits.
+func newOutbox(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	l, err := outbox.Open(t.Context(), dir)
@@ -31,7 +32,7 @@ func books(t *testing.T) (dir string) {
 	t.Cleanup(func() { _ = l.Close() })
 	batch := outbox.Batch{Position: 5}
 	for i := range 6 {
-		payload, err := json.Marshal(message.Message{Title: fmt.Sprint("message ", i), Text: "what it says"})
+		payload, err := json.Marshal(message.Message{Title: fmt.Sprint("message ", i), Text: "some text"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,10 +62,10 @@ func books(t *testing.T) (dir string) {
 	return dir
 }
 
-func TestAlarmPendingShowsWhatWaitsAndWhatADigestLeftOut(t *testing.T) {
-	dir := books(t)
-	code, out, errOut := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", "none")
-	if code != exitOK {
+func TestPendingListsWaitingMessagesAndEntriesOfDigests(t *testing.T) {
+	dir := newOutbox(t)
+	code, out, errOut := run(t, "pending", "--data-dir", dir, "--kubeconfig", "none")
+	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	for _, want := range []string{
@@ -76,49 +77,49 @@ func TestAlarmPendingShowsWhatWaitsAndWhatADigestLeftOut(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
 	}
-	if _, out, _ := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", "none", "--limit", "1"); !strings.Contains(out, "and 1 more\n") || strings.Contains(out, "message 4") {
+	if _, out, _ := run(t, "pending", "--data-dir", dir, "--kubeconfig", "none", "--limit", "1"); !strings.Contains(out, "and 1 more\n") || strings.Contains(out, "message 4") {
 		t.Errorf("with a limit: %s", out)
 	}
 	for _, name := range []string{"ops", "clusteralarmreceiver/ops", "ClusterAlarmReceiver//ops"} {
-		_, out, _ := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", "none", "--receiver", name, "-o", "json")
+		_, out, _ := run(t, "pending", "--data-dir", dir, "--kubeconfig", "none", "--receiver", name, "-o", "json")
 		var report pending.Report
 		if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Receivers) != 1 {
 			t.Fatalf("%s: %v: %s", name, err, out)
 		}
 		r := report.Receivers[0]
 		if report.Leader != pending.LeaderUnknown || len(r.Waiting) != 2 || len(r.Digested) != 3 || !r.Digested[0].Delivered ||
-			r.Digested[0].Message.Text != "what it says" || r.Digested[0].Occurrences != 2 {
+			r.Digested[0].Message.Text != "some text" || r.Digested[0].Occurrences != 2 {
 			t.Errorf("%s: got %s", name, out)
 		}
 	}
-	if _, out, _ := runs(t, "__complete", "alarm", "pending", "--data-dir", dir, "--receiver", ""); out != "AlarmReceiver/shop/team\nClusterAlarmReceiver//ops\n:4\n" {
+	if _, out, _ := run(t, "__complete", "pending", "--data-dir", dir, "--receiver", ""); out != "AlarmReceiver/shop/team\nClusterAlarmReceiver//ops\n:4\n" {
 		t.Errorf("got %q", out)
 	}
 }
 
-func TestAlarmPendingShowsWhetherTheOutboxIsTheLeaders(t *testing.T) {
+func TestPendingShowsWhetherTheOutboxIsTheLeaders(t *testing.T) {
 	c := cluster.Shared(t)
-	t.Cleanup(func() { // once the operators are gone, for tests that judge the cluster
+	t.Cleanup(func() { // after the operators have stopped, because other tests use the cluster
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: options.Default().Namespace, Name: options.LeaseName}}
 		if err := c.Client.Delete(context.Background(), lease); err != nil {
 			t.Error(err)
 		}
 	})
 	var dir string
-	says := func() string {
-		_, out, errOut := runs(t, "alarm", "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
+	output := func() string {
+		_, out, errOut := run(t, "pending", "--data-dir", dir, "--kubeconfig", c.Kubeconfig())
 		return out + errOut
 	}
-	eventually := NewWithT(t).Eventually // a term begins when it is in the checkpoint
+	eventually := NewWithT(t).Eventually // the checkpoint is written after the start
 	o := c.StartOperator(t, func(opts *options.Options) { dir = opts.DataDir })
-	eventually(says).WithTimeout(time.Minute).Should(And(Not(ContainSubstring("note:")), ContainSubstring("Nothing waits")))
+	eventually(output).WithTimeout(time.Minute).Should(And(Not(ContainSubstring("note:")), ContainSubstring("Nothing waits")))
 	if err := o.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	c.StartOperator(t, func(opts *options.Options) { opts.LeaderElect = true })
-	eventually(says).WithTimeout(time.Minute).Should(ContainSubstring("note: this outbox is out of date: read the outbox of the leader, pod "))
-	_, out, _ := runs(t, "alarm", "pending", "--data-dir", books(t), "--kubeconfig", c.Kubeconfig())
+	eventually(output).WithTimeout(time.Minute).Should(ContainSubstring("note: this outbox is out of date: read the outbox of the leader, pod "))
+	_, out, _ := run(t, "pending", "--data-dir", newOutbox(t), "--kubeconfig", c.Kubeconfig())
 	if !strings.Contains(out, "unknown whether this outbox belongs to the leader: it belongs to another cluster") {
-		t.Errorf("of another cluster: %s", out)
+		t.Errorf("another cluster: %s", out)
 	}
 }

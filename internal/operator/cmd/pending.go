@@ -1,10 +1,11 @@
-package cli
+package cmd
 
 import (
 	"context"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -13,12 +14,13 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/pending"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
-// alarmPendingOptions are the flags of `bongsu alarm pending`.
-type alarmPendingOptions struct {
+// pendingFlags are the flags of `bongsu-operator pending`.
+type pendingFlags struct {
 	dataDir    string
 	receivers  []string
 	limit      int
@@ -27,9 +29,9 @@ type alarmPendingOptions struct {
 	namespace  string
 }
 
-func newAlarmPending() *cobra.Command {
-	o := alarmPendingOptions{
-		dataDir: options.Default().DataDir, namespace: options.Default().Namespace, limit: 100, output: outputTable,
+func newPending() *cobra.Command {
+	o := pendingFlags{
+		dataDir: options.Default().DataDir, namespace: options.Default().Namespace, limit: 100, output: command.OutputTable,
 	}
 	c := &cobra.Command{
 		Use:   "pending",
@@ -44,51 +46,54 @@ pod. For bongsu local and make run it is .bongsu/data, or data in the directory 
 
 Only the outbox of the leading replica is up to date. If the command can reach the
 cluster, it checks whether this outbox is the leader's.`,
-		Example: `  kubectl exec -n bongsu-system deploy/bongsu -- /bongsu alarm pending
-  bongsu alarm pending --data-dir .bongsu/data --receiver ops
-  bongsu alarm pending --limit 0 -o json | jq -r '.receivers[].digested[].message.text'`,
+		Example: `  kubectl -n bongsu-system exec deploy/bongsu -- /bongsu-operator pending
+  bongsu-operator pending --data-dir .bongsu/data --receiver ops
+  bongsu-operator pending --limit 0 -o json | jq -r '.receivers[].digested[].message.text'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return o.run(c.Context(), c.OutOrStdout())
 		},
 	}
 	flags := c.Flags()
-	addKubeconfig(flags, &o.kubeconfig)
+	command.AddKubeconfig(flags, &o.kubeconfig)
 	flags.StringVar(&o.dataDir, "data-dir", o.dataDir, "`directory` of the operator's outbox")
 	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	flags.StringSliceVar(&o.receivers, "receiver", nil, "only these `receivers`: NAME, KIND/NAME or KIND/NAMESPACE/NAME")
 	flags.IntVar(&o.limit, "limit", o.limit, "`number` of entries to list of each receiver; 0 is all")
 	flags.StringVarP(&o.output, "output", "o", o.output, "`format`: table, json or yaml")
-	completeFormats(c, outputTable, outputJSON, outputYAML)
-	completeFlag(c, "receiver", o.completeReceivers)
-	completeFlag(c, "data-dir", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+	command.CompleteFormats(c, command.OutputTable, command.OutputJSON, command.OutputYAML)
+	command.CompleteFlag(c, "receiver", o.completeReceivers)
+	command.CompleteFlag(c, "data-dir", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
 	return c
 }
 
-func (o *alarmPendingOptions) validate() error {
+func (o *pendingFlags) validate() error {
 	if o.limit < 0 {
 		return fmt.Errorf("--limit is %d; it must not be negative", o.limit)
 	}
-	return checkTable(o.output)
+	return command.CheckTable(o.output)
 }
 
-func (o *alarmPendingOptions) run(ctx context.Context, out io.Writer) error {
+func (o *pendingFlags) run(ctx context.Context, out io.Writer) error {
 	klog.SetLogger(logr.Discard()) // errors are printed below
 	report, state, err := pending.Read(ctx, o.dataDir, o.limit, o.wanted)
 	if err != nil {
 		return err
 	}
 	o.findLeader(ctx, report, state)
-	return printTable(out, o.output, report, pending.WriteText)
+	return command.PrintTable(out, o.output, report, pending.WriteText)
 }
+
+// leaderTimeout is the time limit of findLeader.
+const leaderTimeout = 3 * time.Second
 
 // findLeader asks the cluster whether the outbox belongs to the leader. It waits only
 // shortly, because the answer is optional.
-func (o *alarmPendingOptions) findLeader(ctx context.Context, report *pending.Report, state outbox.State) {
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+func (o *pendingFlags) findLeader(ctx context.Context, report *pending.Report, state outbox.State) {
+	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()
 	cfg, err := kube.Config(o.kubeconfig)
 	if err == nil {
@@ -102,8 +107,8 @@ func (o *alarmPendingOptions) findLeader(ctx context.Context, report *pending.Re
 	}
 }
 
-// wanted says whether a receiver is one of --receiver.
-func (o *alarmPendingOptions) wanted(receiver string) bool {
+// wanted reports whether a receiver is one of --receiver.
+func (o *pendingFlags) wanted(receiver string) bool {
 	key, err := kube.ParseKey(receiver)
 	if len(o.receivers) == 0 || err != nil {
 		return len(o.receivers) == 0
@@ -117,7 +122,7 @@ func (o *alarmPendingOptions) wanted(receiver string) bool {
 }
 
 // completeReceivers completes the receivers that have entries in the outbox.
-func (o *alarmPendingOptions) completeReceivers(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *pendingFlags) completeReceivers(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	report, _, err := pending.Read(c.Context(), o.dataDir, 1, func(string) bool { return true })
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -1,0 +1,12 @@
+// Command bongsu-operator is the operator. It is the only binary in the image.
+package main
+
+import (
+	"os"
+
+	"github.com/bongsu-io/bongsu/internal/command"
+	"github.com/bongsu-io/bongsu/internal/operator/cmd"
+	_ "github.com/bongsu-io/bongsu/internal/operator/embedded" // certificates and time zones
+)
+
+func main() { os.Exit(command.Main(cmd.New())) }

@@ -1,0 +1,107 @@
+package receiver
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+// SecretsOf returns the names of the Secrets that a receiver names.
+func SecretsOf(spec v1alpha1.ClusterAlarmReceiverSpec) []types.NamespacedName {
+	var names []types.NamespacedName
+	add := func(refs ...secretKey) {
+		for _, ref := range refs {
+			if ref.Name != "" {
+				names = append(names, ref.NamespacedName)
+			}
+		}
+	}
+	if s := spec.Slack; s != nil {
+		add(urlIn(s.WebhookURLSecretRef), valueIn(s.TokenSecretRef))
+	}
+	for _, chat := range []*v1alpha1.ClusterChatReceiver{spec.Teams, spec.Discord} {
+		if chat != nil {
+			add(urlIn(&chat.WebhookURLSecretRef))
+		}
+	}
+	if t := spec.Telegram; t != nil {
+		add(valueIn(&t.TokenSecretRef))
+	}
+	if p := spec.PagerDuty; p != nil {
+		add(valueIn(&p.RoutingKeySecretRef))
+	}
+	if a := spec.Alertmanager; a != nil {
+		add(serverSecrets(&a.ClusterHTTPServer)...)
+	}
+	if e := spec.Email; e != nil {
+		add(allOf(e.CredentialsSecretRef), valueIn(e.CASecretRef))
+	}
+	if w := spec.Webhook; w != nil {
+		add(serverSecrets(&w.ClusterHTTPServer)...)
+		add(valueIn(w.SigningKeySecretRef))
+	}
+	return names
+}
+
+func serverSecrets(s *v1alpha1.ClusterHTTPServer) []secretKey {
+	return []secretKey{urlIn(s.URLSecretRef), allOf(s.HeadersSecretRef), valueIn(s.CASecretRef)}
+}
+
+// secretKey names one key of a Secret, or all keys if key is empty. The zero value names
+// none.
+type secretKey struct {
+	types.NamespacedName
+	key string
+}
+
+func urlIn(r *v1alpha1.ClusterSecretURLReference) secretKey {
+	if r == nil {
+		return secretKey{}
+	}
+	return secretKey{types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.Key}
+}
+
+func valueIn(r *v1alpha1.ClusterSecretKeyReference) secretKey {
+	if r == nil {
+		return secretKey{}
+	}
+	return secretKey{types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.Key}
+}
+
+func allOf(r *v1alpha1.ClusterSecretReference) secretKey {
+	if r == nil {
+		return secretKey{}
+	}
+	return secretKey{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}}
+}
+
+// all reads a Secret and records its version. It returns nil if the receiver names none.
+func (b *construction) all(ctx context.Context, ref secretKey) (map[string][]byte, error) {
+	if ref.Name == "" {
+		return nil, nil
+	}
+	var secret corev1.Secret
+	err := b.live.Get(ctx, ref.NamespacedName, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, configError(v1alpha1.ReasonSecretNotFound, "Secret %s does not exist: create it, or correct the reference", ref.NamespacedName)
+	}
+	b.versions = append(b.versions, string(secret.UID)+"/"+secret.ResourceVersion)
+	return secret.Data, err
+}
+
+// value reads one key of a Secret. It is empty if the receiver names none.
+func (b *construction) value(ctx context.Context, ref secretKey) (string, error) {
+	data, err := b.all(ctx, ref)
+	if err != nil || ref.Name == "" {
+		return "", err
+	}
+	value, ok := data[ref.key]
+	if !ok {
+		return "", configError(v1alpha1.ReasonSecretNotFound, "Secret %s has no key %q: add it, or name another in the reference", ref.NamespacedName, ref.key)
+	}
+	return string(value), nil
+}

@@ -1,0 +1,146 @@
+// Package cmd is the command line of bongsu-operator.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bongsu-io/bongsu/internal/command"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
+	"github.com/bongsu-io/bongsu/internal/version"
+)
+
+// flags are the flags of bongsu-operator without a subcommand.
+type flags struct {
+	options          options.Options
+	logs             command.Logging
+	kubeconfig, file string
+	local            bool
+}
+
+// New returns the command that runs the operator, with its subcommands.
+func New() *cobra.Command {
+	f := flags{options: options.Default()}
+	c := &cobra.Command{
+		Use:   "bongsu-operator",
+		Short: "Run the Bongsu operator",
+		Long: `Run the operator for the cluster of --kubeconfig. Without this flag, it uses $KUBECONFIG,
+~/.kube/config, or the service account of the pod that it runs in: the first that exists.
+
+The operator runs until it receives SIGINT or SIGTERM. It then finishes the requests in
+flight, stores its position, and exits within ten seconds.`,
+		Example: `  bongsu-operator --kubeconfig ~/.kube/config --data-dir ./data --log-format text -v`,
+		Version: version.String(),
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return f.run(c)
+		},
+	}
+	f.options.AddFlags(c.Flags())
+	f.logs.AddFlags(c.Flags())
+	command.AddKubeconfig(c.Flags(), &f.kubeconfig)
+	c.Flags().StringVar(&f.file, "config", "", "YAML `file` whose keys are the names of these flags; the command line has precedence")
+	c.Flags().BoolVar(&f.local, options.LocalFlag, false, "run as a child process of bongsu local")
+	_ = c.Flags().MarkHidden(options.LocalFlag) // fails only if there is no such flag
+	c.AddCommand(newPending(), newVersion())
+	return c
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this build",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "%s (%s, %s/%s)\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+func (f *flags) run(c *cobra.Command) error {
+	if err := readOptions(f.file, c.Flags(), &f.options); err != nil {
+		return err
+	}
+	log, err := f.logs.Logger(c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	cfg, err := kube.Config(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	limitHeap()
+	config := operator.Config{REST: cfg, Options: f.options, Out: c.OutOrStdout(), Log: log}
+	if f.local {
+		return runLocal(c.Context(), config, c.InOrStdin())
+	}
+	app, err := operator.New(c.Context(), config)
+	if err != nil {
+		return err
+	}
+	return app.Start(c.Context())
+}
+
+func readOptions(file string, flags *pflag.FlagSet, opts *options.Options) error {
+	if file != "" {
+		if err := options.ReadFile(file, flags); err != nil {
+			return command.Usage(fmt.Errorf("--config: %w", err))
+		}
+	}
+	if err := opts.Validate(); err != nil {
+		return command.Usage(err)
+	}
+	return nil
+}
+
+// limitHeap collects garbage when the heap has grown by 50% instead of 100%. The operator
+// uses little processor time, so saving memory is worth it. $GOGC has precedence.
+func limitHeap() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+}
+
+// runLocal runs the operator as a child of `bongsu local`: see options.LocalFlag.
+func runLocal(ctx context.Context, config operator.Config, in io.Reader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // returns when the parent has ended
+		cancel()
+	}()
+	config.DialPod = refuseToDial
+	app, err := operator.New(ctx, config)
+	if err != nil {
+		return err
+	}
+	go reportAtWork(ctx, app)
+	return app.Start(ctx)
+}
+
+// reportAtWork writes to the pipe of the parent when the operator is at work.
+func reportAtWork(ctx context.Context, app *operator.App) {
+	ready := os.NewFile(options.LocalReadyFD, "ready")
+	if app.AtWork(ctx) == nil {
+		_, _ = ready.Write([]byte{'\n'}) // fails only if the parent has ended
+	}
+	_ = ready.Close()
+}
+
+// refuseToDial refuses connections to pods. They are simulated: another machine on the
+// network can have their address, and would receive tokens.
+func refuseToDial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("a simulated pod has no network")
+}
