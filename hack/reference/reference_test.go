@@ -69,7 +69,7 @@ func TestThePageContainsAllCommandsThatAreNotHidden(t *testing.T) {
 	run := &cobra.Command{Use: "run FILE", Short: "Run it", Example: "  tool run a", Run: nothing}
 	run.Flags().Int("times", 1, "how often")
 	root.AddCommand(run, &cobra.Command{Use: "secret", Hidden: true, Run: nothing})
-	const want = "# Command line reference\n\n`tool COMMAND --help` shows the same.\n\n" +
+	const want = "# Command line reference\n\nThe flag `--help` of each command shows the same.\n\n" +
 		"## tool\n\nTool does things.\n\n" +
 		"## tool run\n\nRun it.\n\n```\ntool run FILE [flags]\n```\n\n" +
 		"Example:\n\n```\n  tool run a\n```\n\n" +
