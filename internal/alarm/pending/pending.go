@@ -20,7 +20,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
-	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -145,9 +144,9 @@ func optionalTime(t time.Time) *time.Time {
 }
 
 // FindLeader sets Leader. It compares the state of the outbox with the checkpoint in the
-// operator's namespace. If it fails, Leader stays Unknown.
-func (r *Report) FindLeader(ctx context.Context, c client.Client, namespace string, state outbox.State) error {
-	m, found, err := checkpoint.NewStore(c, namespace).Read(ctx)
+// namespace of the operator's Lease. If it fails, Leader stays Unknown.
+func (r *Report) FindLeader(ctx context.Context, c client.Client, lease client.ObjectKey, state outbox.State) error {
+	m, found, err := checkpoint.NewStore(c, lease.Namespace).Read(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -159,20 +158,20 @@ func (r *Report) FindLeader(ctx context.Context, c client.Client, namespace stri
 		r.Leader = LeaderYes
 	default:
 		r.Leader = LeaderNo
-		r.Note = "this outbox is out of date: read the outbox of the leader, " + leader(ctx, c, namespace)
+		r.Note = "this outbox is out of date: read the outbox of the leader, " + leader(ctx, c, lease)
 	}
 	return nil
 }
 
 // leader describes how to find the leading replica.
-func leader(ctx context.Context, c client.Client, namespace string) string {
+func leader(ctx context.Context, c client.Client, key client.ObjectKey) string {
 	var lease coordinationv1.Lease
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: options.LeaseName}, &lease)
+	err := c.Get(ctx, key, &lease)
 	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return fmt.Sprintf("the holder of the Lease %s in namespace %s", options.LeaseName, namespace)
+		return fmt.Sprintf("the holder of the Lease %s in namespace %s", key.Name, key.Namespace)
 	}
 	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	return fmt.Sprintf("pod %s in namespace %s", pod, namespace)
+	return fmt.Sprintf("pod %s in namespace %s", pod, key.Namespace)
 }
 
 // WriteText prints a report as text.

@@ -99,7 +99,7 @@ func (o *pendingFlags) findLeader(ctx context.Context, report *pending.Report, s
 	if err == nil {
 		var c client.Client
 		if c, err = kube.NewClient(cfg); err == nil {
-			err = report.FindLeader(ctx, c, o.namespace, state)
+			err = report.FindLeader(ctx, c, client.ObjectKey{Namespace: o.namespace, Name: options.LeaseName}, state)
 		}
 	}
 	if err != nil {
