@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -42,12 +43,12 @@ type alarmFile struct {
 
 func (f *alarmFile) addFlags(c *cobra.Command) {
 	flags := c.Flags()
-	addKubeconfig(flags, &f.kubeconfig)
+	command.AddKubeconfig(flags, &f.kubeconfig)
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the alarms, in YAML or JSON; - is standard input")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of Alarms without one, instead of the namespace of the context")
 	flags.StringVar(&f.clusterName, "cluster-name", "", "`name` of the cluster in messages, as in the operator's --cluster-name (default: derived from the cluster's UID)")
 	flags.DurationVar(&f.since, "since", time.Hour, "maximum age of Events")
-	completeFlag(c, "file", cobra.FixedCompletions([]string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt))
+	command.CompleteFlag(c, "file", cobra.FixedCompletions([]string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt))
 }
 
 func (f *alarmFile) validate() error {

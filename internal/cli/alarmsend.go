@@ -11,6 +11,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
@@ -45,7 +46,7 @@ allows more ranges, repeat them in --allowed-receiver-addresses.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return o.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -54,7 +55,7 @@ allows more ranges, repeat them in --allowed-receiver-addresses.`,
 	c.Flags().StringVar(&o.to, "to", "", "`receiver`: NAME, AlarmReceiver/NAME or ClusterAlarmReceiver/NAME")
 	c.Flags().StringSliceVar(&o.allowed, "allowed-receiver-addresses", nil,
 		"loopback, link-local or private `ranges` (CIDR) that AlarmReceivers may reach")
-	completeFlag(c, "to", o.completeReceivers)
+	command.CompleteFlag(c, "to", o.completeReceivers)
 	return c
 }
 
@@ -69,7 +70,7 @@ func (o *alarmSendOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	flags := options.Options{AllowedAddresses: o.allowed}
 	allowed, err := flags.AllowedPrefixes()
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	alarms, err := o.load(in, errOut)
 	if err != nil {
@@ -80,7 +81,7 @@ func (o *alarmSendOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	}
 	to, err := alarms[0].Receiver(o.to)
 	if err != nil {
-		return usage(fmt.Errorf("--to: %w", err))
+		return command.Usage(fmt.Errorf("--to: %w", err))
 	}
 	env, err := o.environment(errOut)
 	if err != nil {

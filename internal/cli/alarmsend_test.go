@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -52,7 +53,7 @@ threshold: {count: 100, withinSeconds: 60}
 receivers: [{kind: ClusterAlarmReceiver, name: `+ns+`}]`)
 
 	code, out, errOut := runs(t, "alarm", "send", "-f", file, "--to", ns, "--kubeconfig", inContext(t, c, ns))
-	if code != exitOK || !strings.Contains(out, "ClusterAlarmReceiver "+ns+` accepted the message "[Test] BackOff: Pod `+ns+`/web-0", of the newest Event that matches.`) {
+	if code != command.ExitOK || !strings.Contains(out, "ClusterAlarmReceiver "+ns+` accepted the message "[Test] BackOff: Pod `+ns+`/web-0", of the newest Event that matches.`) {
 		t.Fatalf("exit code %d: %s%s", code, out, errOut)
 	}
 	m := accepted(t, to)
@@ -73,7 +74,7 @@ match: [{kinds: [Node], reasons: [NoSuchReason], names: ["ip-*"]}]
 message: {title: "${object.metadata.name} has ${object.node.capacity['cpu']} CPUs", text: "${object.metadata.labels['zone']}"}
 receivers: [{name: `+ns+`}]`)
 	code, out, errOut := runs(t, "alarm", "send", "-f", file, "--to", "clusteralarmreceiver/"+ns, "--kubeconfig", c.Kubeconfig())
-	if code != exitOK || !strings.Contains(out, "of an example Event, because no Event matches") || !strings.Contains(errOut, "note: an expression fails for the example: spec.message.text") {
+	if code != command.ExitOK || !strings.Contains(out, "of an example Event, because no Event matches") || !strings.Contains(errOut, "note: an expression fails for the example: spec.message.text") {
 		t.Fatalf("exit code %d: %s%s", code, out, errOut)
 	}
 	if m := accepted(t, to); m.Title != "[Test] ip-example has 4 CPUs" || m.Events[0].Reason != "NoSuchReason" {
@@ -89,12 +90,12 @@ func TestAlarmSendHoldsAnAlarmReceiverToPublicAddresses(t *testing.T) {
 	file, kubeconfig := manifest(t, "Alarm", "crashes", crashes), inContext(t, c, ns)
 	for _, name := range []string{"literal", "AlarmReceiver/named"} {
 		code, out, errOut := runs(t, "alarm", "send", "-f", file, "--to", name, "--kubeconfig", kubeconfig)
-		if code != exitError || !strings.Contains(errOut, "may not") || out != "" || len(to.Requests()) > 0 {
+		if code != command.ExitError || !strings.Contains(errOut, "may not") || out != "" || len(to.Requests()) > 0 {
 			t.Errorf("%s: exit code %d: %s%s", name, code, out, errOut)
 		}
 	}
 	code, out, errOut := runs(t, "alarm", "send", "-f", file, "--to", "literal", "--kubeconfig", kubeconfig, "--allowed-receiver-addresses", "127.0.0.0/8")
-	if code != exitOK || len(to.Accepted()) != 1 {
+	if code != command.ExitOK || len(to.Accepted()) != 1 {
 		t.Errorf("with the range allowed: exit code %d: %s%s", code, out, errOut)
 	}
 }
@@ -126,7 +127,7 @@ func TestAlarmSendExplainsItsErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, append([]string{"alarm", "send", "-f", file}, tc.args...)...)
-			if code != exitError || !strings.Contains(errOut, tc.says) || out != "" || strings.Contains(errOut, hunter) {
+			if code != command.ExitError || !strings.Contains(errOut, tc.says) || out != "" || strings.Contains(errOut, hunter) {
 				t.Errorf("exit code %d: %s%s", code, out, errOut)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
+	"github.com/bongsu-io/bongsu/internal/command"
 )
 
 // alarmTestOptions are the flags of `bongsu alarm test`.
@@ -16,7 +17,7 @@ type alarmTestOptions struct {
 }
 
 func newAlarmTest() *cobra.Command {
-	o := alarmTestOptions{output: outputTable}
+	o := alarmTestOptions{output: command.OutputTable}
 	c := &cobra.Command{
 		Use:   "test -f FILE",
 		Short: "Show which Events alarms match, and which messages they would send",
@@ -46,17 +47,17 @@ The exit code is 1 if an alarm is invalid.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
-			if err := checkTable(o.output); err != nil {
-				return usage(err)
+			if err := command.CheckTable(o.output); err != nil {
+				return command.Usage(err)
 			}
 			return o.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	o.addFlags(c)
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: table, json or yaml")
-	completeFormats(c, outputTable, outputJSON, outputYAML)
+	command.CompleteFormats(c, command.OutputTable, command.OutputJSON, command.OutputYAML)
 	return c
 }
 
@@ -73,5 +74,5 @@ func (o *alarmTestOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	if err != nil {
 		return err
 	}
-	return printTable(out, o.output, report, dryrun.WriteText)
+	return command.PrintTable(out, o.output, report, dryrun.WriteText)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -61,7 +62,7 @@ message: {title: "${event.regarding.name} crashes"}
 receivers: [{kind: ClusterAlarmReceiver, name: `+ns+`}]`)
 
 	code, out, errOut := runs(t, "alarm", "test", "-f", file, "--kubeconfig", inContext(t, c, ns))
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	for _, want := range []string{
@@ -101,7 +102,7 @@ func TestAlarmTestOfAnAlarmSeesItsOwnNamespaceOnly(t *testing.T) {
 	user := cluster.Kubeconfig(t, c.User(t, own, cluster.Rule("events.k8s.io", "events", "list")))
 
 	code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", crashes), "--kubeconfig", user, "-n", own)
-	if code != exitOK || !strings.Contains(out, "Pod "+own+"/mine") || strings.Contains(out, "theirs") || strings.Contains(out, "claimed") {
+	if code != command.ExitOK || !strings.Contains(out, "Pod "+own+"/mine") || strings.Contains(out, "theirs") || strings.Contains(out, "claimed") {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 	for _, want := range []string{"note: you may not create it: ", "note: you may not read nodes: ", "note: you may not read pods: "} {
@@ -110,12 +111,12 @@ func TestAlarmTestOfAnAlarmSeesItsOwnNamespaceOnly(t *testing.T) {
 		}
 	}
 	code, out, errOut = runs(t, "alarm", "test", "-f", manifest(t, "ClusterAlarm", "crashes", crashes), "--kubeconfig", user, "-n", own)
-	if code != exitError || !strings.Contains(errOut, "you may not list the Events of all namespaces, which a ClusterAlarm sees: ") || out != "" {
+	if code != command.ExitError || !strings.Contains(errOut, "you may not list the Events of all namespaces, which a ClusterAlarm sees: ") || out != "" {
 		t.Errorf("of a ClusterAlarm: exit code %d: %s%s", code, out, errOut)
 	}
 
 	code, out, _ = runs(t, "alarm", "test", "-f", manifest(t, "ClusterAlarm", "crashes", crashes), "--kubeconfig", c.Kubeconfig())
-	if code != exitOK || !strings.Contains(out, "Pod "+own+"/mine") || !strings.Contains(out, "Pod "+another+"/theirs") {
+	if code != command.ExitOK || !strings.Contains(out, "Pod "+own+"/mine") || !strings.Contains(out, "Pod "+another+"/theirs") {
 		t.Errorf("of a ClusterAlarm, as an administrator: exit code %d: %s", code, out)
 	}
 }
@@ -130,7 +131,7 @@ func TestAlarmTestPrintsJSONAndYAML(t *testing.T) {
 	} {
 		var report dryrun.Report
 		code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", crashes), "-n", ns, "--kubeconfig", c.Kubeconfig(), "-o", format)
-		if err := unmarshal([]byte(out), &report); err != nil || code != exitOK || len(report.Alarms) != 1 || len(report.Alarms[0].Matches) != 1 {
+		if err := unmarshal([]byte(out), &report); err != nil || code != command.ExitOK || len(report.Alarms) != 1 || len(report.Alarms[0].Matches) != 1 {
 			t.Fatalf("%s: exit code %d: %s%s, %v", format, code, out, errOut, err)
 		}
 		a := report.Alarms[0]
@@ -178,7 +179,7 @@ func TestAlarmTestExplainsInvalidAlarms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", tc.spec), "--kubeconfig", tc.kubeconfig)
-			if code != exitError || !strings.Contains(errOut, tc.says) || out != "" {
+			if code != command.ExitError || !strings.Contains(errOut, tc.says) || out != "" {
 				t.Errorf("exit code %d: %s%s", code, out, errOut)
 			}
 		})
@@ -192,14 +193,14 @@ func TestAlarmExplainsInvalidCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		"no file":             {[]string{"test"}, exitUsage, "the file with the alarms is missing: use -f FILE"},
-		"a missing file":      {[]string{"test", "-f", "none.yaml"}, exitError, "none.yaml"},
-		"an unknown format":   {[]string{"test", "-f", good, "-o", "text"}, exitUsage, "use table, json or yaml"},
-		"no duration":         {[]string{"test", "-f", good, "--since", "0s"}, exitUsage, "--since is 0s"},
-		"no receiver":         {[]string{"send", "-f", good}, exitUsage, "the receiver is missing: use --to NAME"},
-		"not a receiver kind": {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, exitUsage, `"Pod/a" is no receiver`},
-		"not a range":         {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, exitUsage, "is not a range"},
-		"an unknown command":  {[]string{"tset"}, exitUsage, `unknown command "tset"`},
+		"no file":             {[]string{"test"}, command.ExitUsage, "the file with the alarms is missing: use -f FILE"},
+		"a missing file":      {[]string{"test", "-f", "none.yaml"}, command.ExitError, "none.yaml"},
+		"an unknown format":   {[]string{"test", "-f", good, "-o", "text"}, command.ExitUsage, "use table, json or yaml"},
+		"no duration":         {[]string{"test", "-f", good, "--since", "0s"}, command.ExitUsage, "--since is 0s"},
+		"no receiver":         {[]string{"send", "-f", good}, command.ExitUsage, "the receiver is missing: use --to NAME"},
+		"not a receiver kind": {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, command.ExitUsage, `"Pod/a" is no receiver`},
+		"not a range":         {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, command.ExitUsage, "is not a range"},
+		"an unknown command":  {[]string{"tset"}, command.ExitUsage, `unknown command "tset"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, append([]string{"alarm"}, tc.args...)...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/cli/check"
 	"github.com/bongsu-io/bongsu/internal/cli/preflight"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
@@ -48,12 +49,12 @@ The exit code is 1 if a check fails; warnings do not count.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkOutput(o.output); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	addKubeconfig(c.Flags(), &o.kubeconfig)
+	command.AddKubeconfig(c.Flags(), &o.kubeconfig)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")
 	completeOutput(c)
@@ -86,8 +87,8 @@ func (o *checkOptions) run(ctx context.Context, out, errOut io.Writer) error {
 }
 
 func (o *checkOptions) print(out io.Writer, results []preflight.Result) error {
-	if o.output == outputJSON {
-		return printJSON(out, results)
+	if o.output == command.OutputJSON {
+		return command.PrintJSON(out, results)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, r := range results {

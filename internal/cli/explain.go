@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/cli/explain"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -58,12 +59,12 @@ The exit code is 0 if the object could be explained, even if it does not run.`, 
 		ValidArgsFunction: completeTypes(&o.kubeconfig, func(name string) bool { return slices.Contains(explain.Types(), name) }),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.parse(args); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	addKubeconfig(c.Flags(), &o.kubeconfig)
+	command.AddKubeconfig(c.Flags(), &o.kubeconfig)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the object, instead of the namespace of the context")
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")
 	completeOutput(c)
@@ -129,14 +130,14 @@ func (o *explainOptions) explain(ctx context.Context, cfg *rest.Config, namespac
 	}
 	found, err := explainer.Explain(ctx, resource.Resource.GroupResource(), namespace, o.name)
 	if errors.Is(err, explain.ErrType) {
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
 	return found, err
 }
 
 func (o *explainOptions) print(out io.Writer, found *explain.Explanation) error {
-	if o.output == outputJSON {
-		return printJSON(out, found)
+	if o.output == command.OutputJSON {
+		return command.PrintJSON(out, found)
 	}
 	return explain.WriteText(out, found, clock.RealClock{}.Now())
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -45,13 +46,13 @@ func TestExplainAcceptsTheNamesThatKubectlAccepts(t *testing.T) {
 		{"pvc/data"}, {"pvc", "data"}, {"persistentvolumeclaims/data"}, {"PersistentVolumeClaim", "data"}, {"pvc/data", "-n", ns},
 	} {
 		code, out, errOut := runs(t, append([]string{"explain", "--kubeconfig", kubeconfig}, args...)...)
-		if code != exitOK || !strings.HasPrefix(out, "PersistentVolumeClaim "+ns+"/data is not running yet") {
+		if code != command.ExitOK || !strings.HasPrefix(out, "PersistentVolumeClaim "+ns+"/data is not running yet") {
 			t.Errorf("%q: exit code %d: %s%s", args, code, out, errOut)
 		}
 	}
 	code, out, errOut := runs(t, "explain", "pvc/data", "--kubeconfig", kubeconfig, "-o", "json")
 	var x struct{ Kind, Name, State string }
-	if err := json.Unmarshal([]byte(out), &x); err != nil || code != exitOK || x.Kind != "PersistentVolumeClaim" || x.Name != "data" || x.State != "Waiting" {
+	if err := json.Unmarshal([]byte(out), &x); err != nil || code != command.ExitOK || x.Kind != "PersistentVolumeClaim" || x.Name != "data" || x.State != "Waiting" {
 		t.Errorf("exit code %d: %s%s, %v", code, out, errOut, err)
 	}
 }
@@ -66,7 +67,7 @@ func TestExplainAcceptsEveryNameOfAnAppService(t *testing.T) {
 	kubeconfig := inContext(t, c, ns)
 	for _, name := range []string{"appsvc", "appservice", "appservices", "AppService", "appservices.bongsu.io"} {
 		code, out, errOut := runs(t, "explain", "--kubeconfig", kubeconfig, name+"/web")
-		if code != exitOK || !strings.HasPrefix(out, "AppService "+ns+"/web is not running yet") {
+		if code != command.ExitOK || !strings.HasPrefix(out, "AppService "+ns+"/web is not running yet") {
 			t.Errorf("%q: exit code %d: %s%s", name, code, out, errOut)
 		}
 	}
@@ -80,15 +81,15 @@ func TestExplainExplainsInvalidCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		"no arguments":        {nil, exitUsage, "arg(s)"},
-		"no name":             {[]string{"pods"}, exitUsage, "use TYPE/NAME"},
-		"an empty name":       {[]string{"pods/"}, exitUsage, "use TYPE/NAME"},
-		"too many parts":      {[]string{"pods/a/b"}, exitUsage, "use TYPE/NAME"},
-		"both forms":          {[]string{"pods/a", "b"}, exitUsage, "use TYPE/NAME"},
-		"an unknown format":   {[]string{"pods/a", "-o", "xml"}, exitUsage, "use text or json"},
-		"an unsupported type": {[]string{"secrets/a"}, exitUsage, "secrets cannot be explained: use one of appservices.bongsu.io, deployments.apps,"},
-		"an unknown type":     {[]string{"widgets/a"}, exitError, `the server has no type "widgets"`},
-		"a missing object":    {[]string{"pods/a"}, exitError, `pods "a" not found`},
+		"no arguments":        {nil, command.ExitUsage, "arg(s)"},
+		"no name":             {[]string{"pods"}, command.ExitUsage, "use TYPE/NAME"},
+		"an empty name":       {[]string{"pods/"}, command.ExitUsage, "use TYPE/NAME"},
+		"too many parts":      {[]string{"pods/a/b"}, command.ExitUsage, "use TYPE/NAME"},
+		"both forms":          {[]string{"pods/a", "b"}, command.ExitUsage, "use TYPE/NAME"},
+		"an unknown format":   {[]string{"pods/a", "-o", "xml"}, command.ExitUsage, "use text or json"},
+		"an unsupported type": {[]string{"secrets/a"}, command.ExitUsage, "secrets cannot be explained: use one of appservices.bongsu.io, deployments.apps,"},
+		"an unknown type":     {[]string{"widgets/a"}, command.ExitError, `the server has no type "widgets"`},
+		"a missing object":    {[]string{"pods/a"}, command.ExitError, `pods "a" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, append([]string{"explain", "--kubeconfig", kubeconfig}, tc.args...)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
@@ -26,7 +27,7 @@ type installOptions struct {
 }
 
 func newInstall() *cobra.Command {
-	o := installOptions{namespace: options.Default().Namespace, output: outputYAML, timeout: 5 * time.Minute}
+	o := installOptions{namespace: options.Default().Namespace, output: command.OutputYAML, timeout: 5 * time.Minute}
 	c := &cobra.Command{
 		Use:   "install",
 		Short: "Print the manifests of an installation, or apply them",
@@ -47,7 +48,7 @@ that an earlier --apply created and that are no longer needed, but never kinds.`
 		},
 	}
 	flags := c.Flags()
-	addKubeconfig(flags, &o.kubeconfig)
+	command.AddKubeconfig(flags, &o.kubeconfig)
 	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	flags.StringVarP(&o.output, "output", "o", o.output, "`format` to print: yaml or json")
 	flags.StringArrayVar(&o.settings, "set", nil, "`value` of the chart, such as replicas=1; can be repeated")
@@ -58,21 +59,21 @@ that an earlier --apply created and that are no longer needed, but never kinds.`
 }
 
 func (o *installOptions) run(ctx context.Context, out io.Writer) error {
-	if o.output != outputYAML && o.output != outputJSON {
-		return usage(fmt.Errorf("--output is %q: use yaml or json", o.output))
+	if o.output != command.OutputYAML && o.output != command.OutputJSON {
+		return command.Usage(fmt.Errorf("--output is %q: use yaml or json", o.output))
 	}
 	values, err := chart.Values(o.files, o.settings)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	objects, err := chart.Render(o.namespace, values)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	switch {
 	case o.apply:
 		return o.applyManifests(ctx, out, objects)
-	case o.output == outputJSON:
+	case o.output == command.OutputJSON:
 		return chart.WriteJSON(out, objects)
 	}
 	return chart.WriteYAML(out, objects)

@@ -44,7 +44,7 @@ The operator is the command bongsu-operator, beside bongsu or in $PATH.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			config, err := o.config(c.OutOrStdout(), c.ErrOrStderr())
 			if err != nil {

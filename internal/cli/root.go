@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/version"
@@ -29,10 +28,4 @@ to the people who need them. It also copies Secrets, and runs notebooks and apps
 	}
 	root.AddCommand(newLocal(), newAlarm(), newWatch(), newExplain(), newInstall(), newUninstall(), newCheck(), newVersion())
 	return root
-}
-
-func usage(err error) error { return command.Usage(err) }
-
-func addKubeconfig(flags *pflag.FlagSet, kubeconfig *string) {
-	command.AddKubeconfig(flags, kubeconfig)
 }

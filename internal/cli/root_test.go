@@ -8,30 +8,24 @@ import (
 	"github.com/bongsu-io/bongsu/internal/command"
 )
 
-const (
-	exitOK    = command.ExitOK
-	exitError = command.ExitError
-	exitUsage = command.ExitUsage
-)
-
 func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string
 		code int
 		want []string
 	}{
-		"no such command":       {[]string{"lokal"}, exitUsage, []string{`unknown command "lokal"`, "local", "see 'bongsu --help'"}},
-		"no such flag":          {[]string{"local", "--dri", "x"}, exitUsage, []string{"--dri", "see 'bongsu local --help'"}},
-		"too many arguments":    {[]string{"version", "now"}, exitUsage, []string{"now", "see 'bongsu version --help'"}},
-		"an unknown format":     {[]string{"local", "--log-format", "xml"}, exitUsage, []string{`--log-format is "xml"`, "json or text"}},
-		"an unknown output":     {[]string{"watch", "-o", "yaml"}, exitUsage, []string{`--output is "yaml": use text or json`, "see 'bongsu watch --help'"}},
-		"a bad selector":        {[]string{"watch", "-l", "a=(("}, exitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
-		"two namespaces":        {[]string{"watch", "-n", "shop", "-A"}, exitUsage, []string{"--namespace and --all-namespaces exclude each other"}},
-		"two types":             {[]string{"watch", "pods", "nodes"}, exitUsage, []string{"see 'bongsu watch --help'"}},
-		"watch without cluster": {[]string{"watch", "--kubeconfig", "none"}, exitError, []string{"--kubeconfig", "KUBECONFIG"}},
-		"unknown chart value":   {[]string{"install", "--set", "replica=1"}, exitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
-		"not confirmed":         {[]string{"uninstall", "--kubeconfig", "none"}, exitError, []string{"nothing was removed"}},
-		"a valid command line":  {[]string{"version"}, exitOK, nil},
+		"no such command":       {[]string{"lokal"}, command.ExitUsage, []string{`unknown command "lokal"`, "local", "see 'bongsu --help'"}},
+		"no such flag":          {[]string{"local", "--dri", "x"}, command.ExitUsage, []string{"--dri", "see 'bongsu local --help'"}},
+		"too many arguments":    {[]string{"version", "now"}, command.ExitUsage, []string{"now", "see 'bongsu version --help'"}},
+		"an unknown format":     {[]string{"local", "--log-format", "xml"}, command.ExitUsage, []string{`--log-format is "xml"`, "json or text"}},
+		"an unknown output":     {[]string{"watch", "-o", "yaml"}, command.ExitUsage, []string{`--output is "yaml": use text or json`, "see 'bongsu watch --help'"}},
+		"a bad selector":        {[]string{"watch", "-l", "a=(("}, command.ExitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
+		"two namespaces":        {[]string{"watch", "-n", "shop", "-A"}, command.ExitUsage, []string{"--namespace and --all-namespaces exclude each other"}},
+		"two types":             {[]string{"watch", "pods", "nodes"}, command.ExitUsage, []string{"see 'bongsu watch --help'"}},
+		"watch without cluster": {[]string{"watch", "--kubeconfig", "none"}, command.ExitError, []string{"--kubeconfig", "KUBECONFIG"}},
+		"unknown chart value":   {[]string{"install", "--set", "replica=1"}, command.ExitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
+		"not confirmed":         {[]string{"uninstall", "--kubeconfig", "none"}, command.ExitError, []string{"nothing was removed"}},
+		"a valid command line":  {[]string{"version"}, command.ExitOK, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
@@ -50,7 +44,7 @@ func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"local", "--help"}, {"watch", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"check", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
 		var out, errOut bytes.Buffer
-		if got := Run(t.Context(), args, &out, &errOut); got != exitOK || out.Len() == 0 {
+		if got := Run(t.Context(), args, &out, &errOut); got != command.ExitOK || out.Len() == 0 {
 			t.Errorf("%v: exit code %d, %d bytes of help", args, got, out.Len())
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/cli/uninstall"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
@@ -52,7 +53,7 @@ rule has deletionPolicy: Retain remain.`,
 		},
 	}
 	flags := c.Flags()
-	addKubeconfig(flags, &o.kubeconfig)
+	command.AddKubeconfig(flags, &o.kubeconfig)
 	flags.StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	flags.BoolVar(&o.deleteData, "delete-data", false, "also delete the objects of users, and the kinds")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be removed")

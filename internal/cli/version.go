@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/cli/check"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/version"
@@ -43,13 +44,13 @@ the Kubernetes version of the cluster and the image of its operator.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkOutput(o.output); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return o.run(c.Context(), c.OutOrStdout())
 		},
 	}
 	c.Flags().BoolVar(&o.server, "server", false, "print also the versions in the cluster")
-	addKubeconfig(c.Flags(), &o.kubeconfig)
+	command.AddKubeconfig(c.Flags(), &o.kubeconfig)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", o.namespace, "`namespace` of the operator")
 	c.Flags().StringVarP(&o.output, "output", "o", o.output, "`format`: text or json")
 	completeOutput(c)
@@ -65,8 +66,8 @@ func (o *versionOptions) run(ctx context.Context, out io.Writer) error {
 		}
 		v.Server = &running
 	}
-	if o.output == outputJSON {
-		return printJSON(out, v)
+	if o.output == command.OutputJSON {
+		return command.PrintJSON(out, v)
 	}
 	_, err := fmt.Fprintf(out, "%s (%s, %s)\n", v.Version, v.Go, v.Platform)
 	if err != nil || v.Server == nil {

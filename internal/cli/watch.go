@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/cli/watch"
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
@@ -74,7 +75,7 @@ connection on standard error.`,
 }
 
 func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
-	addKubeconfig(flags, &o.kubeconfig)
+	command.AddKubeconfig(flags, &o.kubeconfig)
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` to watch, instead of the namespace of the context")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "watch all namespaces")
 	flags.StringVarP(&o.selector, "selector", "l", "", "label `selector`, such as app=web,tier!=cache")
@@ -86,7 +87,7 @@ func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
 func (o *watchOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	selector, err := o.validate()
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	klog.SetLogger(logr.Discard()) // errors are printed below
 	status := func(line string) { _, _ = fmt.Fprintln(errOut, plaintext.Line(line)) }
@@ -124,7 +125,7 @@ func (o *watchOptions) validate() (labels.Selector, error) {
 }
 
 func (o *watchOptions) printer(out io.Writer) watch.Printer {
-	if o.output == outputJSON {
+	if o.output == command.OutputJSON {
 		return watch.JSONPrinter{Out: out, Diff: o.diff}
 	}
 	return watch.TextPrinter{Out: out, Diff: o.diff}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -44,7 +45,7 @@ func runWatch(t *testing.T, text string, args ...string) (out, errOut string) {
 	go func() { code <- Run(ctx, append([]string{"watch"}, args...), &stdout, &stderr) }()
 	NewWithT(t).Eventually(stdout.String).Should(ContainSubstring(text))
 	stop()
-	if got := <-code; got != exitOK {
+	if got := <-code; got != command.ExitOK {
 		t.Errorf("exit code %d after a signal:\n%s", got, &stderr)
 	}
 	return stdout.String(), stderr.String()
@@ -108,7 +109,7 @@ func TestWatchOfAnUnknownTypeFails(t *testing.T) {
 	c := cluster.Shared(t)
 	var out, errOut cluster.Buffer
 	code := Run(t.Context(), []string{"watch", "widgets", "--kubeconfig", c.Kubeconfig()}, &out, &errOut)
-	if code != exitError || !strings.Contains(errOut.String(), `error: the server has no type "widgets"`) {
+	if code != command.ExitError || !strings.Contains(errOut.String(), `error: the server has no type "widgets"`) {
 		t.Errorf("exit code %d: %s", code, &errOut)
 	}
 }
@@ -126,7 +127,7 @@ func TestWatchCompletesTypesAndFormats(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut cluster.Buffer
-			if code := Run(t.Context(), append([]string{"__complete", "watch"}, tc.args...), &out, &errOut); code != exitOK {
+			if code := Run(t.Context(), append([]string{"__complete", "watch"}, tc.args...), &out, &errOut); code != command.ExitOK {
 				t.Errorf("exit code %d: %s", code, &errOut)
 			}
 			lines := strings.Fields(out.String())

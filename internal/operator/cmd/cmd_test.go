@@ -33,7 +33,7 @@ func TestAWrongCommandLineSaysWhatToDo(t *testing.T) {
 		"no options file":    {[]string{"--config", "none"}, command.ExitUsage, []string{"--config: open none"}},
 		"no cluster":         {[]string{"--kubeconfig", "none"}, command.ExitError, []string{"--kubeconfig", "KUBECONFIG"}},
 		"negative limit":     {[]string{"pending", "--limit", "-1"}, command.ExitUsage, []string{"--limit is -1", "see 'bongsu-operator pending --help'"}},
-		"unknown output":     {[]string{"pending", "-o", "text"}, command.ExitUsage, []string{"must be table, json or yaml"}},
+		"unknown output":     {[]string{"pending", "-o", "text"}, command.ExitUsage, []string{"use table, json or yaml"}},
 		"no outbox":          {[]string{"pending", "--data-dir", t.TempDir()}, command.ExitError, []string{"no outbox in"}},
 	} {
 		t.Run(name, func(t *testing.T) {
