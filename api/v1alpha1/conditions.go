@@ -102,9 +102,6 @@ const (
 	// took too long. A condition that failed did not match. A template that failed was
 	// replaced by the error.
 	ReasonExpressionFailed = "ExpressionFailed"
-	// ReasonObjectUnreadable: the API server did not return the object of an Event for five
-	// minutes, so the Event was not evaluated.
-	ReasonObjectUnreadable = "ObjectUnreadable"
 	// ReasonOverBudget: the Alarms of the namespace are too expensive together. They were
 	// not evaluated for some Events.
 	ReasonOverBudget = "OverBudget"

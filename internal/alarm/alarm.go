@@ -103,9 +103,6 @@ type Context struct {
 	// cannot be evaluated.
 	Resolved bool
 	Cluster  Cluster
-	// ReadError says why the data is incomplete, if another attempt can succeed. It is nil
-	// if the object does not exist, or if reading it is forbidden.
-	ReadError error
 }
 
 // Values of ID.Kind. The kind decides the scope: a ClusterAlarm can match every Event, an

@@ -5,26 +5,19 @@
 // metadata from the API server, and caches it for some seconds. Memory therefore does not
 // grow with the cluster. If an Event can mean that a Pod has a problem, it reads the
 // whole Pod. It then keeps only the metadata, and the cause that the diagnosis finds.
-//
-// Missing and forbidden objects give an empty result. Any other failed read is an error:
-// it does not mean that the object is gone.
+// Missing and forbidden objects give an empty result, and never an error.
 package enrich
 
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,49 +71,20 @@ func New(cluster string, nodes, live client.Reader) *Enricher {
 func (e *Enricher) Context(ctx context.Context, event *alarm.Event) alarm.Context {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
-	object, err := e.object(ctx, event)
-	resolved := err == nil
+	object, resolved := e.object(ctx, event)
 	if !resolved {
 		object = namesOnly(event.Regarding)
 	}
-	nodes, nodesErr := e.countNodes(ctx)
 	return alarm.Context{
-		Object: object, Resolved: resolved, ReadError: errors.Join(onlyTransient(err), onlyTransient(nodesErr)),
-		Cluster: alarm.Cluster{Name: e.cluster, Nodes: nodes},
+		Object: object, Resolved: resolved,
+		Cluster: alarm.Cluster{Name: e.cluster, Nodes: e.countNodes(ctx)},
 	}
 }
 
-// errNoObject means that there is nothing to read. The operator does not read the kind, the
-// name is impossible, or another object has this name now.
-var errNoObject = errors.New("no such object")
-
-// onlyTransient returns the error of a read that can succeed later. A missing permission is
-// not transient: without it, the alarms about everything else must go on. Nor is a request
-// that the API server rejects, because a tenant chooses the names in Events.
-func onlyTransient(err error) error {
-	if errors.Is(err, errNoObject) || meta.IsNoMatchError(err) {
-		return nil
-	}
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		switch code := status.Status().Code; code {
-		case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
-		default:
-			if code >= 400 && code < 500 {
-				return nil
-			}
-		}
-	}
-	return err
-}
-
-// maxName is the limit of the names of Kubernetes objects.
-const maxName = 253
-
-func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object, error) {
+func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object, bool) {
 	ref := event.Regarding
-	if !trusted(event) || ref.Name == "" || len(ref.Name) > maxName || len(path.IsValidPathSegmentName(ref.Name)) > 0 {
-		return alarm.Object{}, errNoObject
+	if !trusted(event) {
+		return alarm.Object{}, false
 	}
 	ref.FieldPath = "" // all containers belong to the same object
 	key := cacheKey{Reference: ref}
@@ -128,13 +92,13 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 		key.reason = cmp.Or(event.Reason, "?")
 	}
 	if object, ok := e.objects.Get(key); ok {
-		return object, nil
+		return object, true
 	}
-	object, err := e.lookUp(ctx, key)
-	if err == nil && ref.Kind != "Node" {
+	object, ok := e.lookUp(ctx, key)
+	if ok && ref.Kind != "Node" {
 		e.objects.Add(key, object)
 	}
-	return object, err
+	return object, ok
 }
 
 // mayHaveCause reports whether the diagnosis can explain an Event of a Pod. The kubelet
@@ -143,16 +107,16 @@ func mayHaveCause(event *alarm.Event) bool {
 	return event.Type == corev1.EventTypeWarning || event.Reason == "BackOff"
 }
 
-func (e *Enricher) lookUp(ctx context.Context, key cacheKey) (alarm.Object, error) {
+func (e *Enricher) lookUp(ctx context.Context, key cacheKey) (alarm.Object, bool) {
 	ref := key.Reference
 	group, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
-		return alarm.Object{}, errNoObject
+		return alarm.Object{}, false
 	}
 	kind, ok := readable[group.WithKind(ref.Kind).GroupKind()]
 	switch {
 	case !ok:
-		return alarm.Object{}, errNoObject
+		return alarm.Object{}, false
 	case kind == corev1.SchemeGroupVersion.WithKind("Node"):
 		return e.node(ctx, ref)
 	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && key.reason != "":
@@ -160,61 +124,46 @@ func (e *Enricher) lookUp(ctx context.Context, key cacheKey) (alarm.Object, erro
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
-	if err := read(ctx, e.live, ref, object); err != nil {
-		return alarm.Object{}, err
+	if err := e.live.Get(ctx, objectKey(ref), object); err != nil || !isSame(ref, object) {
+		return alarm.Object{}, false
 	}
-	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, nil
-}
-
-// read reads the object of a reference. It returns errNoObject if another object has its
-// name.
-func read(ctx context.Context, from client.Reader, ref alarm.Reference, object client.Object) error {
-	if err := from.Get(ctx, objectKey(ref), object); err != nil {
-		return fmt.Errorf("read %s %s: %w", ref.Kind, objectKey(ref), err)
-	}
-	if !isSame(ref, object) {
-		return errNoObject
-	}
-	return nil
+	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, true
 }
 
 // pod reads the Pod and diagnoses why it does not run. It does not read the Pod's Events:
 // there can be many, and the message contains the one that matched.
-func (e *Enricher) pod(ctx context.Context, ref alarm.Reference) (alarm.Object, error) {
+func (e *Enricher) pod(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
 	pod := &corev1.Pod{}
-	if err := read(ctx, e.live, ref, pod); err != nil {
-		return alarm.Object{}, err
+	if err := e.live.Get(ctx, objectKey(ref), pod); err != nil || !isSame(ref, pod) {
+		return alarm.Object{}, false
 	}
 	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
 	if d := diagnosis.Diagnose(diagnosis.Workload{Pods: []*corev1.Pod{pod}}); d.Cause != nil {
 		object.Cause = d.Cause.Sentence()
 	}
-	return object, nil
+	return object, true
 }
 
 // node reads from the cache, and from the API server if the cache does not have the Node
 // yet.
-func (e *Enricher) node(ctx context.Context, ref alarm.Reference) (alarm.Object, error) {
-	if ref.Namespace != "" {
-		return alarm.Object{}, errNoObject
-	}
+func (e *Enricher) node(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
 	node := &corev1.Node{}
-	err := read(ctx, e.nodes, ref, node)
+	err := e.nodes.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
 	if apierrors.IsNotFound(err) {
-		err = read(ctx, e.live, ref, node)
+		err = e.live.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
 	}
-	if err != nil {
-		return alarm.Object{}, err
+	if err != nil || !isSame(ref, node) {
+		return alarm.Object{}, false
 	}
-	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(node), Node: nodeDetails(node)}, nil
+	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(node), Node: nodeDetails(node)}, true
 }
 
-func (e *Enricher) countNodes(ctx context.Context) (int64, error) {
+func (e *Enricher) countNodes(ctx context.Context) int64 {
 	var nodes corev1.NodeList
 	if err := e.nodes.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, fmt.Errorf("count the nodes: %w", err)
+		return 0
 	}
-	return int64(len(nodes.Items)), nil
+	return int64(len(nodes.Items))
 }
 
 // trusted reports whether the Event is in the namespace that Events of the object belong

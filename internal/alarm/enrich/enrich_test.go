@@ -2,11 +2,9 @@ package enrich_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,14 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -95,10 +89,6 @@ func TestOnlyTheRegardedObjectIsResolved(t *testing.T) {
 		"a kind that does not exist":   {s.namespace, service(func(r *alarm.Reference) { r.APIVersion, r.Kind = "example.com/v1", "Widget" }), false},
 		"no kind":                      {s.namespace, service(func(r *alarm.Reference) { r.Kind = "" }), false},
 		"an invalid API version":       {s.namespace, service(func(r *alarm.Reference) { r.APIVersion = "a/b/c" }), false},
-		"a path as name":               {s.namespace, service(func(r *alarm.Reference) { r.Name = "web/status" }), false},
-		"no name":                      {s.namespace, service(func(r *alarm.Reference) { r.Name = "" }), false},
-		"a name of a mebibyte":         {s.namespace, service(func(r *alarm.Reference) { r.Name = strings.Repeat("a", 1<<20) }), false},
-		"a name with spaces":           {s.namespace, service(func(r *alarm.Reference) { r.Name = "no name" }), false},
 		"a kind that is forbidden":     {s.namespace, service(func(r *alarm.Reference) { r.Kind = "ConfigMap" }), false},
 		"a Node, by its kubelet":       {metav1.NamespaceDefault, withUID(worker, node.Name), true},
 		"a Node without UID":           {metav1.NamespaceDefault, worker, true},
@@ -115,9 +105,6 @@ func TestOnlyTheRegardedObjectIsResolved(t *testing.T) {
 			got := s.Context(t.Context(), event(tc.namespace, tc.regarding))
 			if got.Resolved != tc.want {
 				t.Fatalf("resolved=%v, want %v: %+v", got.Resolved, tc.want, got.Object)
-			}
-			if got.ReadError != nil {
-				t.Errorf("the read counts as failed: %v", got.ReadError)
 			}
 			if tc.want {
 				return
@@ -256,56 +243,11 @@ func TestSlowAPIServerDelaysAnAlarmByTwoSecondsAtMost(t *testing.T) {
 			if took := time.Since(start); took != 2*time.Second {
 				t.Errorf("the call took %v", took)
 			}
-			if got.Resolved || got.Object.Metadata.Name != "web-0" || got.ReadError == nil {
-				t.Errorf("got %+v, want the names only, and an error", got)
+			if got.Resolved || got.Object.Metadata.Name != "web-0" {
+				t.Errorf("got %+v, want the names only", got)
 			}
 		})
 	}
-}
-
-func TestFailedReadIsNotAMissingObject(t *testing.T) {
-	resource := schema.GroupResource{Resource: "pods"}
-	for name, tc := range map[string]struct {
-		err  error
-		want bool // that it is an error
-	}{
-		"gone":                {apierrors.NewNotFound(resource, "web-0"), false},
-		"forbidden":           {apierrors.NewForbidden(resource, "web-0", nil), false},
-		"rejected":            {apierrors.NewBadRequest("no"), false},
-		"not served":          {&meta.NoKindMatchError{}, false},
-		"too many requests":   {apierrors.NewTooManyRequests("later", 1), true},
-		"unavailable":         {apierrors.NewServiceUnavailable("later"), true},
-		"server timeout":      {apierrors.NewServerTimeout(resource, "get", 1), true},
-		"internal error":      {apierrors.NewInternalError(errors.New("no leader")), true},
-		"unauthorized":        {apierrors.NewUnauthorized("expired"), true},
-		"connection refused":  {syscall.ECONNREFUSED, true},
-		"the cache is filled": {&ctrlcache.ErrCacheNotStarted{}, true},
-	} {
-		failing := failingReader{tc.err}
-		for _, kind := range []string{"Pod", "Service", "Node"} {
-			t.Run(name+" of a "+kind, func(t *testing.T) {
-				about := event("shop", alarm.Reference{APIVersion: "v1", Kind: kind, Namespace: "shop", Name: "web-0"})
-				if kind == "Node" {
-					about = event(metav1.NamespaceDefault, alarm.Reference{APIVersion: "v1", Kind: kind, Name: "web-0"})
-				}
-				got := enrich.New("test", failing, failing).Context(t.Context(), about)
-				if isError := got.ReadError != nil; isError != tc.want || got.Resolved {
-					t.Errorf("got %+v, want an error: %v", got, tc.want)
-				}
-			})
-		}
-	}
-}
-
-// failingReader fails each read.
-type failingReader struct{ err error }
-
-func (r failingReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return r.err
-}
-
-func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	return r.err
 }
 
 // hangingReader returns only when its context ends.
@@ -377,6 +319,21 @@ func TestWarningOfAPodHasItsCause(t *testing.T) {
 }
 
 // The kubelet reports a delayed pull as a Normal Event.
+func TestDelayedImagePullHasItsCause(t *testing.T) {
+	s := newFixture(t, nil)
+	pod := s.createPod(t)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: "ImagePullBackOff", Message: `Back-off pulling image "example.com/hungry:1": ErrImagePull: dial tcp: connect: connection refused`,
+	}}}}
+	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	got := s.Context(t.Context(), s.warning(pod, "Normal", "BackOff")).Object.Cause
+	if !strings.Contains(got, "the registry cannot be reached") {
+		t.Errorf("the cause is %q", got)
+	}
+}
+
 // The kubelet reports Events of a static pod with the hash of its configuration as UID.
 func TestEventOfAStaticPodFindsItsMirrorPod(t *testing.T) {
 	s := newFixture(t, nil)
@@ -394,21 +351,6 @@ func TestEventOfAStaticPodFindsItsMirrorPod(t *testing.T) {
 		if got := s.Context(t.Context(), about); got.Resolved != want {
 			t.Errorf("UID %s: resolved=%v, want %v", uid, got.Resolved, want)
 		}
-	}
-}
-
-func TestDelayedImagePullHasItsCause(t *testing.T) {
-	s := newFixture(t, nil)
-	pod := s.createPod(t)
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-		Reason: "ImagePullBackOff", Message: `Back-off pulling image "example.com/hungry:1": ErrImagePull: dial tcp: connect: connection refused`,
-	}}}}
-	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	got := s.Context(t.Context(), s.warning(pod, "Normal", "BackOff")).Object.Cause
-	if !strings.Contains(got, "the registry cannot be reached") {
-		t.Errorf("the cause is %q", got)
 	}
 }
 

@@ -8,7 +8,6 @@ package match
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -162,9 +161,6 @@ func (e *entry) needsContext() bool {
 
 // evaluate decides on an Event that the entry accepts.
 func (e *entry) evaluate(ctx context.Context, vars *variables) Result {
-	if err := vars.context.ReadError; err != nil && e.needsContext() {
-		return Result{Outcome: Failed, Err: fmt.Errorf("%w: %w", ErrUnreadable, err)}
-	}
 	if e.objectSelector != nil {
 		if !vars.context.Resolved {
 			return Result{Outcome: Unresolved}

@@ -99,11 +99,6 @@ func (g *Grouping) Values(event *alarm.Event, object *alarm.Object) []alarm.Grou
 	return values
 }
 
-// needsObject reports whether a key is a label or an annotation of the object.
-func (g *Grouping) needsObject() bool {
-	return g != nil && slices.ContainsFunc(g.keys, func(k groupingKey) bool { return eventKeys[k.text] == nil })
-}
-
 // Resolves reports whether the Event means that the problem of its group is over: a Node
 // is ready again, or one of our objects recovered. This is true only for groups about one
 // object.

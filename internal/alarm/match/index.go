@@ -229,12 +229,9 @@ type Candidate struct {
 	meter    *Meter    // nil: unlimited
 }
 
-// NeedsContext reports whether the decision needs more than the Event: the match, or the
-// group. If it does not, you can pass an empty Context to Match.
+// NeedsContext reports whether Match needs more than the Event. If it does not, you can
+// pass an empty Context to Match.
 func (c Candidate) NeedsContext() bool {
-	if c.Alarm.group.needsObject() {
-		return true
-	}
 	for _, p := range c.postings {
 		if c.Alarm.entries[p.entry].needsContext() {
 			return true
@@ -272,10 +269,6 @@ func (c Candidate) Render(ctx context.Context, known *alarm.Context) (message.Me
 	defer func() { c.meter.spend(vars.cost) }()
 	return c.Alarm.render(ctx, c.occ, vars)
 }
-
-// ErrUnreadable reports that an Event was not evaluated, because its object could not be
-// read.
-var ErrUnreadable = errors.New("an Event was not evaluated, because its object could not be read: check the API server")
 
 // ErrOverBudget reports that some Events were not evaluated for the Alarms of a
 // namespace, because these Alarms are too expensive together.

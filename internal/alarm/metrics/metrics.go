@@ -33,7 +33,7 @@ func New(registry prometheus.Registerer, load Load) *Metrics {
 	load.register(factory)
 	return &Metrics{
 		matched:            counter("occurrences_matched_total", "Occurrences that matched an alarm, once for each alarm."),
-		unresolved:         counter("occurrences_unresolved_total", "Occurrences that could not be evaluated because their object is gone or unreadable, once for each alarm."),
+		unresolved:         counter("occurrences_unresolved_total", "Occurrences that could not be evaluated because their object is gone, once for each alarm."),
 		delivered:          counter("occurrences_delivered_total", "Occurrences that a receiver accepted, once for each receiver."),
 		expressionFailures: counter("expression_failures_total", "Expressions that failed during evaluation."),
 		overBudget:         counter("alarms_over_budget_total", "Alarms not evaluated for some Events, because the Alarms of their namespace are too expensive together."),

@@ -60,9 +60,6 @@ func (r *Recorder) Evaluated(id alarm.ID, outcome match.Outcome, err error, occu
 	case errors.Is(err, match.ErrOverBudget):
 		r.metrics.overBudget.Inc()
 		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonOverBudget, Text: err.Error(), Since: now})
-	case errors.Is(err, match.ErrUnreadable):
-		r.metrics.unresolved.Add(float64(occurrences))
-		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonObjectUnreadable, Text: err.Error(), Since: now})
 	case err != nil:
 		r.metrics.expressionFailures.Inc()
 		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: err.Error(), Since: now})

@@ -3,16 +3,13 @@ package pipeline
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -122,49 +119,6 @@ type matcher struct {
 	namespaces match.Namespaces
 	enricher   Enricher
 	budget     *budget
-	// patience is how long the objects of a batch may be unreadable. It needs clock and log.
-	patience time.Duration
-	clock    clock.Clock
-	log      logr.Logger
-}
-
-// readPatience is how long a batch waits until the objects that its alarms need can be read.
-// After it, the occurrences count as failures of their alarms. One object that the API
-// server can never return must not stop all alarms.
-const readPatience = 5 * time.Minute
-
-// reads are the attempts to read the objects of one batch.
-type reads struct {
-	deadline time.Time
-	logged   sync.Once
-}
-
-func (m *matcher) newReads() *reads {
-	return &reads{deadline: m.budget.clock.Now().Add(m.patience)}
-}
-
-// read returns the context of an occurrence. If a read fails and a candidate needs it, it
-// retries until the deadline. A failed read does not mean that the object is gone.
-func (m *matcher) read(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, r *reads) alarm.Context {
-	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt32, Cap: 10 * time.Second}
-	for {
-		known := m.enricher.Context(ctx, &occ.Event)
-		if known.ReadError == nil || !slices.ContainsFunc(candidates, match.Candidate.NeedsContext) {
-			return known
-		}
-		delay := backoff.Step()
-		if !m.budget.clock.Now().Add(delay).Before(r.deadline) {
-			return known
-		}
-		r.logged.Do(func() {
-			m.log.Error(known.ReadError, "an object that alarms need cannot be read: retrying before later Events are handled")
-		})
-		select {
-		case <-ctx.Done():
-			return known
-		case <-m.clock.After(delay):
-		}
-	}
 }
 
 // match returns the evaluations of each occurrence, in the order of the occurrences. It
@@ -174,7 +128,7 @@ func (m *matcher) read(ctx context.Context, occ *alarm.Occurrence, candidates []
 // has a window.
 func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, handled outbox.DeliveredOffsets) ([][]evaluation, []*match.Alarm, error) {
 	index := m.alarms.Index()
-	meters, reads := m.budget.newMeters(), m.newReads()
+	meters := m.budget.newMeters()
 	evaluations := make([][]evaluation, len(occurrences))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(matchConcurrency)
@@ -188,7 +142,7 @@ func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, han
 			continue
 		}
 		group.Go(func() error {
-			evaluations[i] = m.evaluate(ctx, occ, candidates, handled, reads)
+			evaluations[i] = m.evaluate(ctx, occ, candidates, handled)
 			return ctx.Err()
 		})
 	}
@@ -200,8 +154,8 @@ func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, han
 	return evaluations, skipped, err
 }
 
-func (m *matcher) evaluate(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, handled outbox.DeliveredOffsets, reads *reads) []evaluation {
-	known := m.read(ctx, occ, candidates, reads)
+func (m *matcher) evaluate(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, handled outbox.DeliveredOffsets) []evaluation {
+	known := m.enricher.Context(ctx, &occ.Event)
 	evaluations := make([]evaluation, 0, len(candidates))
 	for _, c := range candidates {
 		result := c.Match(ctx, &known)

@@ -2,15 +2,10 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -84,71 +79,4 @@ func matchAll(t *testing.T, m *matcher, n int) (over []string) {
 		over = append(over, a.ID.Namespace)
 	}
 	return over
-}
-
-// unreadable is an Enricher whose reads fail until a time.
-type unreadable struct {
-	until time.Time
-	reads int
-}
-
-var errUnavailable = errors.New("the server is unavailable")
-
-func (u *unreadable) Context(context.Context, *alarm.Event) alarm.Context {
-	if u.reads++; time.Now().Before(u.until) {
-		return alarm.Context{ReadError: errUnavailable}
-	}
-	return alarm.Context{Resolved: true, Object: alarm.Object{Metadata: alarm.ObjectMeta{Labels: map[string]string{"app": "web"}}}}
-}
-
-func TestFailedReadDelaysTheOccurrenceAndLosesNothing(t *testing.T) {
-	selector := v1alpha1.EventMatch{ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
-	all := v1alpha1.EventMatch{Reasons: []string{"BackOff"}}
-	byLabel := &v1alpha1.AlarmGroup{By: []string{"object.labels[app]"}}
-	for name, tc := range map[string]struct {
-		match    v1alpha1.EventMatch
-		group    *v1alpha1.AlarmGroup
-		fails    time.Duration
-		want     match.Outcome
-		atLeast  time.Duration
-		atMost   time.Duration
-		reported error
-	}{
-		"for a minute":                   {selector, nil, time.Minute, match.Matched, time.Minute, 75 * time.Second, nil},
-		"for longer than the limit":      {selector, nil, time.Hour, match.Failed, readPatience - 15*time.Second, readPatience, errUnavailable},
-		"in a label of an expression":    {v1alpha1.EventMatch{Expression: `object.metadata.labels.app == "web"`}, nil, time.Minute, match.Matched, time.Minute, 75 * time.Second, nil},
-		"in the number of nodes":         {v1alpha1.EventMatch{Expression: `cluster.nodes >= 0`}, nil, time.Hour, match.Failed, readPatience - 15*time.Second, readPatience, errUnavailable},
-		"in a label of the group":        {all, byLabel, time.Minute, match.Matched, time.Minute, 75 * time.Second, nil},
-		"of an object that no one needs": {all, nil, time.Hour, match.Matched, 0, 0, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				real := clock.RealClock{}
-				m := matcher{
-					alarms: NewAlarms(), enricher: &unreadable{until: began.Add(tc.fails)}, budget: newBudget(real),
-					patience: readPatience, clock: real, log: logr.Discard(),
-				}
-				compiler, err := match.NewCompiler()
-				must(t, err)
-				compiled, err := compiler.Compile(match.Definition{
-					ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}, UID: "1",
-					Spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{tc.match}, Group: tc.group}, Receivers: []string{"hook"},
-				})
-				must(t, err)
-				m.alarms.Set("web", "1", compiled)
-				occurrences := []alarm.Occurrence{{Increase: 1, Position: 1, Event: alarm.Event{
-					Namespace: "shop", Count: 1, Reason: "BackOff", Regarding: alarm.Reference{Kind: "Pod", Namespace: "shop", Name: "web-0"},
-				}}}
-				evaluations, _, err := m.match(t.Context(), occurrences, outbox.DeliveredOffsets{})
-				must(t, err)
-				if len(evaluations[0]) != 1 || evaluations[0][0].outcome != tc.want || !errors.Is(evaluations[0][0].err, tc.reported) {
-					t.Errorf("got %+v, want outcome %v and error %v", evaluations[0], tc.want, tc.reported)
-				}
-				if took := time.Since(began); took < tc.atLeast || took > tc.atMost {
-					t.Errorf("the match took %v, want %v to %v", took, tc.atLeast, tc.atMost)
-				}
-			})
-		})
-	}
 }

@@ -106,11 +106,8 @@ type Pipeline struct {
 // New returns a Pipeline.
 func New(c Config) *Pipeline {
 	return &Pipeline{
-		Config: c,
-		matcher: matcher{
-			alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock),
-			patience: readPatience, clock: c.Clock, log: c.Log,
-		},
+		Config:     c,
+		matcher:    matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
 		groupAdded: make(chan struct{}, 1),
 	}
 }
