@@ -75,8 +75,7 @@ func (o *localOptions) validate() error {
 	case o.demo && o.noOperator:
 		return errors.New("--demo needs the operator: remove --no-operator")
 	}
-	_, err := o.logs.Logger(io.Discard) // checks the flags before the cluster starts
-	return err
+	return o.logs.Validate()
 }
 
 func (o *localOptions) config(out, errOut io.Writer) (local.Config, error) {

@@ -33,22 +33,29 @@ func (l *Logging) Args() []string {
 	return []string{"--log-format=" + l.format, fmt.Sprintf("--verbose=%d", l.verbosity)}
 }
 
+// Validate checks the flags.
+func (l *Logging) Validate() error {
+	if l.format != "json" && l.format != "text" {
+		return Usage(fmt.Errorf("--log-format is %q: use json or text", l.format))
+	}
+	return nil
+}
+
 // Logger returns a logger that writes to out. controller-runtime and client-go use it too.
 func (l *Logging) Logger(out io.Writer) (logr.Logger, error) {
-	opts := []zap.Opts{
+	if err := l.Validate(); err != nil {
+		return logr.Logger{}, err
+	}
+	encoder := zap.JSONEncoder
+	if l.format == "text" {
+		encoder = zap.ConsoleEncoder
+	}
+	log := zap.New(
 		zap.WriteTo(out),
 		zap.Level(zapcore.Level(-min(l.verbosity, maxVerbosity))),
 		zap.StacktraceLevel(zapcore.DPanicLevel),
-	}
-	switch l.format {
-	case "json":
-		opts = append(opts, zap.JSONEncoder(isoTime))
-	case "text":
-		opts = append(opts, zap.ConsoleEncoder(isoTime))
-	default:
-		return logr.Logger{}, Usage(fmt.Errorf("--log-format is %q: use json or text", l.format))
-	}
-	log := zap.New(opts...)
+		encoder(isoTime),
+	)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	return log, nil

@@ -21,7 +21,13 @@ var recipes = map[string]recipe{
 			by: "node-controller", kind: "Node", eventType: "Normal", reason: "RegisteredNode", note: "Node event: Registered Node in Controller",
 		}),
 		steps: []cause{
-			both(applied(`{apiVersion: v1, kind: Node, metadata: {name: spot-7, labels: {node.kubernetes.io/instance-type: m7g.large}}}`),
+			// Without the taint, pods of other recipes could be bound to it, and be deleted with it.
+			both(applied(`
+apiVersion: v1
+kind: Node
+metadata: {name: spot-7, labels: {node.kubernetes.io/instance-type: m7g.large}}
+spec: {taints: [{key: test.bongsu.io/leaves, effect: NoSchedule}]}
+`),
 				reported("default", "spot-7", "RegisteredNode")),
 			deleted("Node", "v1", "", "spot-7"),
 		},

@@ -50,20 +50,20 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	part, fail := context.WithCancelCause(ctx)
+	running, stopRunning := context.WithCancelCause(ctx)
 	go func() {
 		select {
 		case err := <-cluster.Failed():
-			fail(err)
-		case <-part.Done():
+			stopRunning(err)
+		case <-running.Done():
 		}
 	}()
 	operator := &operatorProcess{config: c, cluster: cluster}
-	err = runIn(part, fail, c, cluster, operator)
-	if failure := context.Cause(part); part.Err() != nil && !errors.Is(failure, context.Canceled) {
+	err = runIn(running, stopRunning, c, cluster, operator)
+	if failure := context.Cause(running); running.Err() != nil && !errors.Is(failure, context.Canceled) {
 		err = failure // the cause of any other error
 	}
-	fail(nil)
+	stopRunning(nil)
 	return errors.Join(ignoreCanceled(err), stop(ctx, cluster, operator))
 }
 

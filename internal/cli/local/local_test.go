@@ -305,7 +305,7 @@ func TestFindOperatorLooksInThePathAndSaysWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	if _, err := local.FindOperator(); err == nil || err.Error() !=
-		"bongsu-operator not found beside bongsu or in $PATH: run make build, or pass --no-operator" {
+		"bongsu-operator not found beside bongsu or in $PATH: install both from one build (make build), or pass --no-operator" {
 		t.Errorf("got %v", err)
 	}
 	want := filepath.Join(dir, "bongsu-operator")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/operator/options"
+	"github.com/bongsu-io/bongsu/internal/version"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -41,7 +42,7 @@ func FindOperator() (string, error) {
 	if path, err := exec.LookPath(operatorBinary); err == nil {
 		return filepath.Abs(path)
 	}
-	return "", errors.New("bongsu-operator not found beside bongsu or in $PATH: run make build, or pass --no-operator")
+	return "", errors.New("bongsu-operator not found beside bongsu or in $PATH: install both from one build (make build), or pass --no-operator")
 }
 
 // operatorProcess is bongsu-operator as a child process.
@@ -69,7 +70,7 @@ func (o *operatorProcess) logFile() string {
 func (o *operatorProcess) start(ctx context.Context, fail context.CancelCauseFunc) error {
 	// The end of ctx does not kill the operator: stop stops it in order.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), o.config.Operator, append(o.config.LogArgs,
-		"--"+options.LocalFlag, "--kubeconfig", o.kubeconfig(), "--cluster-name", clusterName,
+		"--"+options.LocalFlag, version.String(), "--"+options.SimulatedPodsFlag, "--kubeconfig", o.kubeconfig(), "--cluster-name", clusterName,
 		"--data-dir", filepath.Join(o.cluster.Dir(), "data"))...)
 	cmd.Stdout = o.config.Out
 	cmd.Stderr = o.config.OperatorLog

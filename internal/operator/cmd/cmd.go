@@ -26,7 +26,8 @@ type flags struct {
 	options          options.Options
 	logs             command.Logging
 	kubeconfig, file string
-	local            bool
+	local            string // the version of the parent; empty without one
+	simulatedPods    bool
 }
 
 // New returns the command that runs the operator, with its subcommands.
@@ -51,8 +52,11 @@ flight, stores its position, and exits within ten seconds.`,
 	f.logs.AddFlags(c.Flags())
 	command.AddKubeconfig(c.Flags(), &f.kubeconfig)
 	c.Flags().StringVar(&f.file, "config", "", "YAML `file` whose keys are the names of these flags; the command line has precedence")
-	c.Flags().BoolVar(&f.local, options.LocalFlag, false, "run as a child process of bongsu local")
-	_ = c.Flags().MarkHidden(options.LocalFlag) // fails only if there is no such flag
+	c.Flags().StringVar(&f.local, options.LocalFlag, "", "run as a child process of bongsu local of this `version`")
+	c.Flags().BoolVar(&f.simulatedPods, options.SimulatedPodsFlag, false, "refuse connections to pods, because they are simulated")
+	for _, flag := range []string{options.LocalFlag, options.SimulatedPodsFlag} {
+		_ = c.Flags().MarkHidden(flag) // fails only if there is no such flag
+	}
 	c.AddCommand(newPending(), newVersion())
 	return c
 }
@@ -83,8 +87,11 @@ func (f *flags) run(c *cobra.Command) error {
 	}
 	limitHeap()
 	config := operator.Config{REST: cfg, Options: f.options, Out: c.OutOrStdout(), Log: log}
-	if f.local {
-		return runLocal(c.Context(), config, c.InOrStdin())
+	if f.simulatedPods {
+		config.DialPod = refuseToDial
+	}
+	if f.local != "" {
+		return runLocal(c.Context(), config, f.local, c.InOrStdin())
 	}
 	app, err := operator.New(c.Context(), config)
 	if err != nil {
@@ -114,33 +121,37 @@ func limitHeap() {
 }
 
 // runLocal runs the operator as a child of `bongsu local`: see options.LocalFlag.
-func runLocal(ctx context.Context, config operator.Config, in io.Reader) error {
+func runLocal(ctx context.Context, config operator.Config, parent string, in io.Reader) error {
+	ready := os.NewFile(options.LocalReadyFD, "ready")
+	if info, err := ready.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return command.Usage(fmt.Errorf("--%s is for the command bongsu local: remove it", options.LocalFlag))
+	}
+	if parent != version.String() {
+		return command.Usage(fmt.Errorf("bongsu has version %s, but bongsu-operator has version %s: install both from one build", parent, version.String()))
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, in) // returns when the parent has ended
 		cancel()
 	}()
-	config.DialPod = refuseToDial
 	app, err := operator.New(ctx, config)
 	if err != nil {
 		return err
 	}
-	go reportAtWork(ctx, app)
+	go reportAtWork(ctx, app, ready)
 	return app.Start(ctx)
 }
 
 // reportAtWork writes to the pipe of the parent when the operator is at work.
-func reportAtWork(ctx context.Context, app *operator.App) {
-	ready := os.NewFile(options.LocalReadyFD, "ready")
+func reportAtWork(ctx context.Context, app *operator.App, ready *os.File) {
 	if app.AtWork(ctx) == nil {
 		_, _ = ready.Write([]byte{'\n'}) // fails only if the parent has ended
 	}
 	_ = ready.Close()
 }
 
-// refuseToDial refuses connections to pods. They are simulated: another machine on the
-// network can have their address, and would receive tokens.
+// refuseToDial refuses connections to pods: see options.SimulatedPodsFlag.
 func refuseToDial(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("a simulated pod has no network")
 }

@@ -1,11 +1,15 @@
 package cmd
 
 import (
+	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/bongsu-io/bongsu/internal/command"
+	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/version"
 )
@@ -68,6 +72,43 @@ func TestHelpVersionAndCompletion(t *testing.T) {
 			}
 			if strings.Contains(out, "--local") {
 				t.Error("the help shows a hidden flag")
+			}
+		})
+	}
+}
+
+func TestTheFlagLocalNeedsItsParent(t *testing.T) {
+	dir := t.TempDir()
+	operator := binary.Operator(t, dir)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	content := `{clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = read.Close(), write.Close() }()
+	file, err := os.Open(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for name, tc := range map[string]struct {
+		files []*os.File
+		want  string
+	}{
+		"no file":         {nil, "--local is for the command bongsu local: remove it"},
+		"not a pipe":      {[]*os.File{file}, "--local is for the command bongsu local: remove it"},
+		"another version": {[]*os.File{write}, "bongsu has version v0.0.1, but bongsu-operator has version "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := exec.Command(operator, "--local=v0.0.1", "--kubeconfig", kubeconfig, "--data-dir", filepath.Join(dir, "data"))
+			c.ExtraFiles = tc.files
+			out, err := c.CombinedOutput()
+			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != command.ExitUsage || !strings.Contains(string(out), tc.want) {
+				t.Errorf("%v: %s, want %q", err, out, tc.want)
 			}
 		})
 	}

@@ -1,9 +1,13 @@
 package options
 
-// LocalFlag is a hidden flag: `bongsu local` starts the operator with it. The operator then
-// refuses connections to pods, because they are simulated. When it is at work, it writes one
-// byte to the file descriptor LocalReadyFD. It stops when its standard input ends.
+// Hidden flags of the operator for local clusters.
 const (
-	LocalFlag    = "local"
+	// LocalFlag is set by `bongsu local`, to its own version. When the operator is at work,
+	// it writes one byte to the pipe LocalReadyFD. It stops when its standard input ends.
+	LocalFlag = "local"
+	// SimulatedPodsFlag refuses connections to pods. Another machine on the network can have
+	// the address of a simulated pod, and would receive tokens.
+	SimulatedPodsFlag = "simulated-pods"
+
 	LocalReadyFD = 3
 )
