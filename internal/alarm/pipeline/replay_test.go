@@ -20,12 +20,15 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
-const replayedEvents, replayingAlarms = 100_000, 1_000
-
 // The same Events must give the same messages, in any batches and despite restarts.
 func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
-	events := randomOccurrences(replayedEvents)
-	alarms := randomAlarms(t, replayingAlarms)
+	replayed := 100_000
+	if testing.Short() {
+		replayed /= 10
+		t.Logf("-short: replaying %d Events only", replayed)
+	}
+	events := randomOccurrences(replayed)
+	alarms := randomAlarms(t, 1_000)
 	want := (&reader{t: t, alarms: alarms, size: func() int { return 512 }, restarts: 0}).messages(events)
 	random := rand.New(rand.NewPCG(5, 6))
 	sizes := func() int { return 1 + random.IntN(1+random.IntN(512)) }
@@ -36,7 +39,7 @@ func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
 			grouped++
 		}
 	}
-	if len(want) < replayedEvents/10 || grouped < replayedEvents/100 {
+	if len(want) < replayed/10 || grouped < replayed/100 {
 		t.Fatalf("only %d messages, %d of groups: the test shows nothing", len(want), grouped)
 	}
 	differences := 0
