@@ -18,8 +18,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 # Tests on a control plane wait more than they compute, so more of them run at a time
 # than a small machine has cores. Most packages start a control plane, of 300 MB or more.
 TEST_FLAGS ?= -timeout 20m -p 3 -parallel 4
-# The packages of make test-e2e; all others are those of make test.
+# The packages of make test-e2e; all others are those of make test. Those whose
+# tests choose a size run in both, and in full in make test-e2e.
 E2E_PKG    := ./internal/cli/demo ./test/chaos/... ./test/cookbook ./test/guide
+E2E_FULL    = $(shell grep -rl --include='*_test.go' 'internal/testing/size"' internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')
 PKG        ?= $(filter-out $(shell go list $(E2E_PKG) ./test/e2e),$(shell go list ./...))
 BENCH      ?= .
 FUZZTIME   ?= 10s
@@ -48,10 +50,14 @@ bongsu:
 		sh hack/build.sh bin/$$command ./cmd/$$command -ldflags '$(LDFLAGS)' || exit 1; \
 	done
 
+.PHONY: download
+download: ## Download the dependencies of every module, with retries; without it, each build downloads what it needs
+	@sh hack/download.sh
+
 ##@ Develop
 
 # These record the requests of the operator, for make permissions.
-test e2e-cluster e2e-node: export BONGSU_TEST_PERMISSIONS := $(CURDIR)/bin/permissions
+test e2e-full e2e-cluster e2e-node: export BONGSU_TEST_PERMISSIONS := $(CURDIR)/bin/permissions
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane (PKG=./internal/alarm/... for some)
@@ -66,10 +72,10 @@ test: controlplane ## Run what a change needs before review: all tests but those
 	@go run ./hack/test $(TEST_FLAGS) $(PKG)
 
 .PHONY: test-e2e
-test-e2e: e2e-cluster e2e-demo e2e-helm e2e-node ## Run chaos, steady state, guides, cookbook, demo, Helm and a real node: needs Linux, root and Debian's apt
+test-e2e: e2e-full e2e-cluster e2e-demo e2e-helm e2e-node ## Run large tests in full, chaos, steady state, guides, cookbook, demo, Helm and a real node: needs Linux, root and Debian's apt
 
 .PHONY: permissions
-permissions: ## List the permissions that no test uses, after make test and make e2e-node: make clean first if roles have changed
+permissions: ## List the permissions that no test uses, after make test: make clean first if roles have changed
 	go run ./test/permissions bin/permissions
 
 .PHONY: race
@@ -133,6 +139,10 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 	go test ./test/docs/...
 	@$(MAKE) --no-print-directory wording
 	@$(MAKE) --no-print-directory lint
+
+.PHONY: check-all
+check-all: ## Run everything that checks the project, to its end, and print a table: takes an hour and more
+	@bash hack/check.sh download build test e2e-full e2e-cluster e2e-demo e2e-helm e2e-node permissions verify race mutants
 
 .PHONY: clean
 clean: ## Remove what was built (go clean -cache empties Go's own cache)

@@ -34,8 +34,9 @@ func Everything() []Component {
 type Config struct {
 	// Dir is the directory of the cluster. It is created if it does not exist. Required.
 	Dir string
-	// Template is the directory of a stopped cluster. If Dir contains no cluster yet,
-	// the new one starts with a copy of its objects and certificates. Default none.
+	// Template is the directory of a cluster after StopAsTemplate. If Dir contains no
+	// cluster yet, the new one starts with a copy of its objects. It has certificates of
+	// its own, so it refuses clients of other copies. Default: none.
 	Template string
 	// Assets is the directory of the binaries. Default: DefaultAssets().
 	Assets string

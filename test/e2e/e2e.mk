@@ -5,6 +5,12 @@ e2e-cluster: controlplane ## Run the tests of chaos, steady state, guides, cookb
 	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	@go run ./hack/test $(TEST_FLAGS) -timeout 40m $(E2E_PKG)
 
+.PHONY: e2e-full
+e2e-full: export BONGSU_TEST_FULL := 1
+e2e-full: controlplane ## Run the tests in full that make test runs with less, or not at all
+	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
+	@go run ./hack/test $(TEST_FLAGS) $(E2E_FULL)
+
 .PHONY: e2e-demo
 e2e-demo: build ## Run the demo as make run does, to its end
 	rm -rf bin/e2e/demo

@@ -20,8 +20,9 @@ const (
 	// building is the only line that is not run. The test has already built the binary, and
 	// uses the binaries of the control plane from the checkout.
 	building = "make build\n"
-	// patience is the time limit for a block or a message.
-	patience = 2 * time.Minute
+	// patience is the time limit for a block or a message. It is longer than that of
+	// patientWait, whose error says more.
+	patience = 5 * time.Minute
 )
 
 // staying are the commands that do not end, with their output when they are ready. A block

@@ -28,6 +28,16 @@ type terminal struct {
 	shown int
 }
 
+// patientWait is the beginning of each terminal. On a busy machine, some waits of a guide
+// take longer than the 30 seconds after which kubectl gives up.
+const patientWait = `kubectl() {
+	case " $* " in
+	*" wait "*) command kubectl --timeout=4m "$@" ;;
+	*) command kubectl "$@" ;;
+	esac
+}
+`
+
 // openTerminal starts a terminal in dir. It hides the cluster that the user of this machine
 // may have configured.
 func openTerminal(t *testing.T, guide, dir string, environment ...string) *terminal {
@@ -56,6 +66,7 @@ func openTerminal(t *testing.T, guide, dir string, environment ...string) *termi
 		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGTERM)
 		<-term.ended
 	})
+	term.enter(patientWait)
 	return term
 }
 

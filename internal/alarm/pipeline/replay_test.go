@@ -18,15 +18,12 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 )
 
 // The same Events must give the same messages, in any batches and despite restarts.
 func TestNeitherBatchesNorRestartsChangeTheMessages(t *testing.T) {
-	replayed := 100_000
-	if testing.Short() {
-		replayed /= 10
-		t.Logf("-short: replaying %d Events only", replayed)
-	}
+	replayed := size.Choose(t, 10_000, 100_000, "Events")
 	events := randomOccurrences(replayed)
 	alarms := randomAlarms(t, 1_000)
 	want := (&reader{t: t, alarms: alarms, size: func() int { return 512 }, restarts: 0}).messages(events)

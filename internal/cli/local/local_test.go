@@ -27,6 +27,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/size"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -216,6 +217,7 @@ func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
 
 func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.T) {
 	t.Parallel()
+	size.OnlyFull(t, "it takes two whole clusters, and the locks of pkg/localcluster have tests of their own")
 	g := NewWithT(t)
 	parent := t.TempDir()
 	a := start(t, func(c *local.Config) { c.Dir = filepath.Join(parent, "a") })
@@ -238,6 +240,7 @@ func TestWithoutTheOperatorAllIsInstalledAndASecondClusterRunsBeside(t *testing.
 
 func TestACrashOfAComponentStopsEverythingAndIsReported(t *testing.T) {
 	t.Parallel()
+	size.OnlyFull(t, "it takes a whole cluster, and TestCrashedComponentIsReportedAndCanBeRestarted of pkg/localcluster checks the report")
 	g := NewWithT(t)
 	dir := t.TempDir()
 	r := start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })
@@ -257,6 +260,7 @@ func TestACrashOfAComponentStopsEverythingAndIsReported(t *testing.T) {
 
 func TestTheEndOfTheOperatorStopsEverythingAndIsReported(t *testing.T) {
 	t.Parallel()
+	size.OnlyFull(t, "it takes a whole cluster for an operator that is killed, which no change of alarms or controllers affects")
 	g := NewWithT(t)
 	dir := t.TempDir()
 	r := start(t, func(c *local.Config) { c.Dir, c.Operator = dir, operatorBinary(t) })
@@ -270,6 +274,7 @@ func TestTheEndOfTheOperatorStopsEverythingAndIsReported(t *testing.T) {
 
 func TestAnOperatorThatCannotStartIsReportedWithItsError(t *testing.T) {
 	t.Parallel()
+	size.OnlyFull(t, "it takes a whole cluster for an operator that ends at once")
 	g := NewWithT(t)
 	dir := t.TempDir()
 	r := start(t, func(c *local.Config) {
@@ -282,6 +287,7 @@ func TestAnOperatorThatCannotStartIsReportedWithItsError(t *testing.T) {
 
 func TestTheOperatorEndsWithAProcessThatIsKilled(t *testing.T) {
 	t.Parallel()
+	size.OnlyFull(t, "it takes a whole cluster for a command that is killed")
 	if testing.Short() {
 		t.Skip("needs a control plane")
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -135,78 +135,51 @@ func find(t testing.TB, config *rest.Config, name string) watch.ResourceType {
 	return found
 }
 
-// proxy is a TCP proxy between a client and an API server, which tests can stop and
-// start.
-type proxy struct {
-	t            *testing.T
-	near, server string
-
-	mu       sync.Mutex
-	listener net.Listener
-	ends     []net.Conn
+// network is between a client and an API server. Tests can stop and start it. It needs no
+// port, so that no other process can get it.
+type network struct {
+	mu          sync.Mutex
+	stopped     bool
+	connections []net.Conn
 }
 
-// throughProxy returns a client configuration that uses a new proxy.
-func throughProxy(t *testing.T, config *rest.Config) (*rest.Config, *proxy) {
-	t.Helper()
-	server, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &proxy{t: t, near: "127.0.0.1:0", server: server.Host}
-	c.start()
-	t.Cleanup(c.stop)
+// throughNetwork returns a client configuration that uses a new network.
+func throughNetwork(config *rest.Config) (*rest.Config, *network) {
+	n := &network{}
 	config = rest.CopyConfig(config)
-	config.Host = "https://" + c.near
-	return config, c
+	config.Dial = n.dial
+	return config, n
 }
 
-// start accepts connections.
-func (c *proxy) start() {
-	c.t.Helper()
-	listener, err := net.Listen("tcp", c.near)
-	if err != nil {
-		c.t.Fatal(err)
+func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopped {
+		return nil, syscall.ECONNREFUSED
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.near, c.listener = listener.Addr().String(), listener
-	go c.serve(listener)
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		n.connections = append(n.connections, c)
+	}
+	return c, err
+}
+
+// start allows new connections.
+func (n *network) start() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped = false
 }
 
 // stop closes every connection and refuses new ones.
-func (c *proxy) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_ = c.listener.Close()
-	for _, end := range c.ends {
-		_ = end.Close()
+func (n *network) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped = true
+	for _, c := range n.connections {
+		_ = c.Close()
 	}
-	c.ends = nil
-}
-
-func (c *proxy) serve(listener net.Listener) {
-	for {
-		near, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		far, err := net.Dial("tcp", c.server)
-		if err != nil {
-			_ = near.Close()
-			continue
-		}
-		c.mu.Lock()
-		c.ends = append(c.ends, near, far)
-		c.mu.Unlock()
-		go pipe(near, far)
-		go pipe(far, near)
-	}
-}
-
-func pipe(to, from net.Conn) {
-	_, _ = io.Copy(to, from)
-	_ = to.Close()
+	n.connections = nil
 }
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }

@@ -54,8 +54,8 @@ func TestFindExplainsTypesThatCannotBeWatched(t *testing.T) {
 }
 
 func TestFindReportsAnUnreachableServer(t *testing.T) {
-	config, proxy := throughProxy(t, cluster.Shared(t).RESTConfig())
-	proxy.stop()
+	config, network := throughNetwork(cluster.Shared(t).RESTConfig())
+	network.stop()
 	_, err := types(t, config).Find(t.Context(), "pods")
 	if err == nil || !strings.Contains(err.Error(), "read the server's types") {
 		t.Errorf("got %v", err)

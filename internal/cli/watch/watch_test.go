@@ -124,7 +124,7 @@ func TestAfterADisconnectOnlyChangesAreShown(t *testing.T) {
 			t.Parallel()
 			c := cluster.Start(t)
 			createAccount(t, c, "default")
-			config, proxy := throughProxy(t, c.RESTConfig())
+			config, network := throughNetwork(c.RESTConfig())
 			pods := map[string]*corev1.Pod{}
 			for _, name := range []string{"changed", "deleted", "recreated", "same"} {
 				pods[name] = newPod("default", name)
@@ -132,7 +132,7 @@ func TestAfterADisconnectOnlyChangesAreShown(t *testing.T) {
 			}
 			s := opened(t, request{config: config, typeName: "pods", namespace: "default", onlyChanges: true})
 
-			proxy.stop()
+			network.stop()
 			s.reports("connection lost")
 			remove(t, c, pods["deleted"])
 			remove(t, c, pods["recreated"])
@@ -140,7 +140,7 @@ func TestAfterADisconnectOnlyChangesAreShown(t *testing.T) {
 			patch(t, c, pods["changed"], `{"metadata":{"labels":{"tier":"web"}}}`)
 			create(t, c, newPod("default", "new"))
 			interlude(t, c)
-			proxy.start()
+			network.start()
 			s.reports("connected again")
 			create(t, c, newPod("default", "last"))
 
@@ -164,9 +164,9 @@ func TestTheEndOfTheContextIsNoError(t *testing.T) {
 	if err := s.close(); err != nil {
 		t.Error(err)
 	}
-	config, proxy := throughProxy(t, c.RESTConfig())
+	config, network := throughNetwork(c.RESTConfig())
 	lost := opened(t, request{config: config, typeName: "pods"})
-	proxy.stop()
+	network.stop()
 	lost.reports("connection lost")
 	if err := lost.close(); err != nil {
 		t.Error(err)

@@ -82,7 +82,8 @@ func removeOldTemplates(root string) error {
 	return nil
 }
 
-// templateName depends on the manifests and on the API server's binary.
+// templateName depends on the manifests, on the API server's binary, and on what
+// StopAsTemplate removes.
 func templateName(assets string) (string, error) {
 	objects, err := config.Objects(feature.All())
 	if err != nil {
@@ -96,7 +97,7 @@ func templateName(assets string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%.8x", sha256.Sum256(fmt.Appendf(manifests, "%d %v", server.Size(), server.ModTime()))), nil
+	return fmt.Sprintf("%.8x", sha256.Sum256(fmt.Appendf(manifests, "objects only %d %v", server.Size(), server.ModTime()))), nil
 }
 
 func makeTemplate(ctx context.Context, assets, dir string) error {
@@ -108,5 +109,5 @@ func makeTemplate(ctx context.Context, assets, dir string) error {
 		err = fmt.Errorf("install: %w", err)
 		return errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
-	return c.Stop(ctx)
+	return c.StopAsTemplate(ctx)
 }
