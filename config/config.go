@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -35,15 +36,16 @@ func Roles(chosen []feature.Feature) []string {
 	return names
 }
 
-// order is the order of the directories. An object is applied before those that refer to
-// it. In a directory, files are sorted: rbac/operator.yaml, with the namespace, comes first.
-var order = []string{"crd", "rbac", "admission"}
+// Dirs returns the directories of an installation in the order in which they must be applied.
+// Policies come first, so that no object is written unchecked. In a directory, files are
+// sorted: rbac/operator.yaml, with the namespace, comes before its other objects.
+func Dirs() []string { return []string{"admission", "crd", "rbac"} }
 
 // Objects returns the manifests of an installation, without the operator's workload. They
 // include all kinds and policies, but only the roles of the chosen features.
 func Objects(chosen []feature.Feature) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	for _, dir := range order {
+	for _, dir := range Dirs() {
 		decoded, err := in(dir)
 		if err != nil {
 			return nil, err
@@ -51,6 +53,40 @@ func Objects(chosen []feature.Feature) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, decoded...)
 	}
 	return without(objects, chosen), nil
+}
+
+// The account of the operator and the protected namespaces in the policies that confine the
+// operator, as CEL.
+const (
+	operatorInPolicies  = "'system:serviceaccount:bongsu-system:bongsu'"
+	protectedInPolicies = "['kube-system']"
+)
+
+// Confine sets the user name of the operator, and the namespaces that it must not write to,
+// in the policies that confine the operator. Other objects stay as they are. Namespaces must
+// be valid names, because they become a part of a CEL expression.
+func Confine(objects []*unstructured.Unstructured, operator string, protected []string) {
+	list := "[]"
+	if len(protected) > 0 {
+		list = "['" + strings.Join(protected, "', '") + "']"
+	}
+	replacer := strings.NewReplacer(operatorInPolicies, "'"+operator+"'", protectedInPolicies, list)
+	for _, o := range objects {
+		if o.GetKind() != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		for _, part := range []string{"matchConditions", "variables"} {
+			items, _, _ := unstructured.NestedSlice(o.Object, "spec", part)
+			for _, item := range items {
+				fields, _ := item.(map[string]any)
+				expression, _ := fields["expression"].(string)
+				fields["expression"] = replacer.Replace(expression)
+			}
+			if len(items) > 0 {
+				_ = unstructured.SetNestedSlice(o.Object, items, "spec", part) // spec is a map
+			}
+		}
+	}
 }
 
 // RBAC returns the roles and bindings of the chosen features. It does not parse the other

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -95,12 +96,31 @@ func TestEveryStringAndListHasALimit(t *testing.T) {
 	})
 }
 
+// conditional are fields whose default cannot be in the schema: a rule forbids the field for
+// another type.
+var conditional = []string{
+	".healthCheck.maxRestartsPerHour", // only for remedy Restart
+	".topologySpread[].minDomains",    // only for DoNotSchedule
+	".server.readinessPath",           // only for type HTTP
+	".storage.accessModes",            // only for a claim that the Jupyter creates
+	".culling.openTerminalSeconds",    // only for activity KernelsAndTerminals
+	".slack.apiURL",                   // only for bots
+	".webhook.contentType",            // only with body
+}
+
+// valueIfUnset matches a sentence with the value of a field that is not set.
+var valueIfUnset = regexp.MustCompile(`\bIf unset, (?:it is )?(\S+)(?: \([^)]+\))?\.( |$)`)
+
 func TestDocumentedDefaultsAreInTheSchemaAndTheOtherWayAround(t *testing.T) {
 	defaults := 0
 	eachField(t, func(path, _ string, field *schema) {
 		description := strings.Join(strings.Fields(field.Description), " ")
 		_, documented, found := strings.Cut(description, "Default: ")
 		if field.Default == nil {
+			isConditional := slices.ContainsFunc(conditional, func(end string) bool { return strings.HasSuffix(path, end) })
+			if isConditional != valueIfUnset.MatchString(description) {
+				t.Errorf("%s: write a default into the schema, or into the list of this test: %s", path, description)
+			}
 			if found || strings.Contains(description, "Defaults to") {
 				t.Errorf("%s: documents a default that is not in the schema: %s", path, description)
 			}

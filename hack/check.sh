@@ -14,7 +14,7 @@ SECONDS=0
 missing() {
 	case $1 in
 	race) find_compiler || echo "needs a C compiler" ;;
-	e2e-node) can_be_node || echo "needs Linux, root and apt-get" ;;
+	e2e-node | e2e-servers) can_be_node || echo "needs Linux, root and apt-get" ;;
 	esac
 }
 
@@ -32,7 +32,7 @@ can_be_node() {
 }
 
 record() {
-	results+=("$(printf '%-12s %-8s %s' "$@")")
+	results+=("$(printf '%-15s %-8s %s' "$@")")
 	echo "==> ${results[-1]}"
 }
 

@@ -42,6 +42,12 @@ func (a *ClusterAlarm) ReceiverReferences() []ReceiverReference {
 	return refs
 }
 
+// ReceiverChoice returns nil: only a ClusterAlarm chooses receivers by a label.
+func (a *Alarm) ReceiverChoice() *ReceiversFrom { return nil }
+
+// ReceiverChoice returns spec.receiversFrom.
+func (a *ClusterAlarm) ReceiverChoice() *ReceiversFrom { return a.Spec.ReceiversFrom }
+
 // CopySpec returns the fields that SecretShare and ClusterSecretShare share.
 func (s *SecretShare) CopySpec() *SecretCopySpec { return &s.Spec.SecretCopySpec }
 

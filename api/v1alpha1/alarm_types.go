@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -90,6 +92,10 @@ type AlarmMessage struct {
 }
 
 // AlarmSpec contains the fields that Alarm and ClusterAlarm share.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.muteUntil) || !has(self.muteFrom) && !has(self.muteReason)",message="muteFrom or muteReason without muteUntil: set muteUntil"
+// +kubebuilder:validation:XValidation:rule="(has(self.changes) ? size(self.changes) : 0) + (has(self.states) ? size(self.states) : 0) <= 16",message="changes and states have more than 16 entries together: use several alarms"
+// +kubebuilder:validation:XValidation:rule="!has(self.muteFrom) || !has(self.muteUntil) || self.muteFrom <= self.muteUntil",message="muteFrom is after muteUntil: swap them"
 type AlarmSpec struct {
 	// suspend stops the alarm. Events that occur while it is suspended are not sent later.
 	// Default: false.
@@ -97,16 +103,33 @@ type AlarmSpec struct {
 	// +default=false
 	Suspend bool `json:"suspend,omitempty"`
 
-	// match selects the Events. An Event is selected if it matches one of the entries.
-	// +required
+	// match selects Events. An Event is selected if it matches one of the entries.
+	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
-	Match []EventMatch `json:"match"`
+	Match []EventMatch `json:"match,omitempty"`
+
+	// changes selects changes of objects. A change is selected if it matches one of the
+	// entries.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Changes []ChangeMatch `json:"changes,omitempty"`
+
+	// states selects states of objects that last. A state is selected if it matches one of
+	// the entries. Without group, each object is a group of its own, and its messages do not
+	// wait. Together, changes and states can have 16 entries.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	States []StateMatch `json:"states,omitempty"`
 
 	// threshold suppresses occurrences until there are enough of them. If group is set,
 	// each group is counted on its own. Suppressed occurrences are counted in
-	// status.suppressed. If unset, every occurrence is sent.
+	// status.suppressedByThreshold. If unset, every occurrence is sent.
 	// +optional
 	Threshold *AlarmThreshold `json:"threshold,omitempty"`
 
@@ -115,18 +138,63 @@ type AlarmSpec struct {
 	// +optional
 	Group *AlarmGroup `json:"group,omitempty"`
 
-	// mute contains the times when nothing is sent. Occurrences within them are counted in
-	// status.suppressed, and not sent later. Messages that wait for delivery when a window
-	// begins are still delivered.
+	// resolve says when the problem that a group is about has ended. The group's last message
+	// then says so: it resolves an incident or an alert, and marks a thread. It needs
+	// spec.group. If unset, the reason NodeReady of a Node and the reason Recovered resolve
+	// groups about one object, if spec.match selects them.
+	// +optional
+	Resolve *AlarmResolve `json:"resolve,omitempty"`
+
+	// mute contains recurring times when nothing is sent. Occurrences within them are counted
+	// in status.suppressedByMute, and not sent later. A state that lasts until the end of a
+	// window is sent then. Messages that wait for delivery when a
+	// window begins are still delivered, and so are messages that resolve a group.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Mute []MuteWindow `json:"mute,omitempty"`
 
+	// muteUntil is when a mute of the alarm ends. Occurrences before this time are treated as
+	// in a window of spec.mute. To end a mute early, set it to the present time:
+	// without it, the operator could send occurrences of the mute that it reads again. If
+	// unset, or if the time has passed, only spec.mute mutes the alarm.
+	// +optional
+	MuteUntil *metav1.Time `json:"muteUntil,omitempty"`
+
+	// muteFrom is when the mute until muteUntil begins. If unset, it includes all
+	// occurrences that the operator has not read yet.
+	// +optional
+	MuteFrom *metav1.Time `json:"muteFrom,omitempty"`
+
+	// muteReason says why the alarm is muted until muteUntil. The operator ignores it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	MuteReason string `json:"muteReason,omitempty"`
+
+	// acknowledgements silence open groups until they are resolved. Their occurrences are
+	// counted, and the message that resolves the group is sent. "kubectl bongsu alarm ack" adds
+	// them. Those of groups that have ended have no effect.
+	// +optional
+	// +listType=map
+	// +listMapKey=group
+	// +kubebuilder:validation:MaxItems=32
+	Acknowledgements []AlarmAcknowledgement `json:"acknowledgements,omitempty"`
+
 	// message contains the templates of a message. If unset, a message contains the reason,
 	// the regarding object and the Event's note.
 	// +optional
 	Message AlarmMessage `json:"message,omitzero"`
+}
+
+// MuteTimes returns the times of muteFrom and muteUntil, or zero if they are unset.
+func (s *AlarmSpec) MuteTimes() (from, until time.Time) {
+	if s.MuteFrom != nil {
+		from = s.MuteFrom.Time
+	}
+	if s.MuteUntil != nil {
+		until = s.MuteUntil.Time
+	}
+	return from, until
 }
 
 // AlarmStatus shows whether an alarm or receiver works, and what it has sent. The counts
@@ -137,7 +205,8 @@ type AlarmStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready, and Degraded if a single message or Event recently failed.
+	// conditions: Ready, and Degraded if a single message or Event recently failed. Receivers
+	// also have Delivered, which shows whether they got a message.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -155,10 +224,15 @@ type AlarmStatus struct {
 	// +optional
 	Delivered int64 `json:"delivered"`
 
-	// suppressed is the number of occurrences that matched but were not sent, because of
-	// spec.threshold or spec.mute.
+	// suppressedByThreshold is the number of occurrences that matched but were not sent,
+	// because spec.threshold was not reached.
 	// +optional
-	Suppressed int64 `json:"suppressed,omitempty"`
+	SuppressedByThreshold int64 `json:"suppressedByThreshold,omitempty"`
+
+	// suppressedByMute is the number of occurrences that matched but were not sent, because
+	// the alarm was muted.
+	// +optional
+	SuppressedByMute int64 `json:"suppressedByMute,omitempty"`
 
 	// dropped is the number of occurrences that could not be delivered and were given up.
 	// One that was sent to two receivers can count twice.
@@ -166,9 +240,30 @@ type AlarmStatus struct {
 	Dropped int64 `json:"dropped,omitempty"`
 
 	// unresolved is the number of occurrences that could not be evaluated, because their
-	// regarding object no longer exists.
+	// regarding object no longer exists, or could not be read for long.
 	// +optional
 	Unresolved int64 `json:"unresolved,omitempty"`
+
+	// resumedTime is when the alarm was resumed after it was suspended. Earlier occurrences
+	// are not sent, also if the operator reads them later. It is set only for alarms.
+	// +optional
+	ResumedTime *metav1.Time `json:"resumedTime,omitempty"`
+
+	// mutedUntil is spec.muteUntil while this mute lasts. It is set only for alarms.
+	// +optional
+	MutedUntil *metav1.Time `json:"mutedUntil,omitempty"`
+
+	// openGroups are open groups: first those that are acknowledged, then those that occurred
+	// last. It is set only for alarms with groups.
+	// +optional
+	// +listType=map
+	// +listMapKey=key
+	// +kubebuilder:validation:MaxItems=32
+	OpenGroups []AlarmOpenGroup `json:"openGroups,omitempty"`
+
+	// openGroupCount is the number of all open groups.
+	// +optional
+	OpenGroupCount int64 `json:"openGroupCount,omitempty"`
 
 	// lastMatchTime is the time of the last match.
 	// +optional
@@ -177,6 +272,29 @@ type AlarmStatus struct {
 	// lastDeliveryTime is the last time that a receiver accepted a message.
 	// +optional
 	LastDeliveryTime *metav1.Time `json:"lastDeliveryTime,omitempty"`
+
+	// nextAttemptTime is when the operator tries again to send to a receiver that fails. It
+	// is set only for receivers, and only for pauses of at least 30 seconds. Annotate the
+	// receiver to end its pause.
+	// +optional
+	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
+
+	// setAside is the number of messages that a receiver does not accept, although it accepts
+	// others. Only later messages about the same objects and groups wait for them. It is set
+	// only for receivers.
+	// +optional
+	SetAside int64 `json:"setAside,omitempty"`
+
+	// handledDrop is the last value of the annotation bongsu.io/drop that was handled.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	HandledDrop string `json:"handledDrop,omitempty"`
+
+	// handledTest is the last value of the annotation bongsu.io/send-test for which a test
+	// message was sent, or its SHA-256 if it is longer. It is set only for receivers.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	HandledTest string `json:"handledTest,omitempty"`
 
 	// lastProblemTime is when something last went wrong with a single message or Event.
 	// The condition Degraded shows it for fifty minutes.
@@ -202,6 +320,9 @@ type ReceiverReference struct {
 }
 
 // NamespacedAlarmSpec is the spec of an Alarm.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.match) || has(self.changes) || has(self.states)",message="the alarm selects nothing: set match, changes or states"
+// +kubebuilder:validation:XValidation:rule="!has(self.resolve) || has(self.group)",message="resolve without group: set group, because only groups are resolved"
 type NamespacedAlarmSpec struct {
 	AlarmSpec `json:",inline"`
 
@@ -225,7 +346,8 @@ type NamespacedAlarmSpec struct {
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="MATCHED",type=integer,JSONPath=`.status.matched`
 // +kubebuilder:printcolumn:name="DELIVERED",type=integer,JSONPath=`.status.delivered`
-// +kubebuilder:printcolumn:name="LAST",type=date,JSONPath=`.status.lastDeliveryTime`
+// +kubebuilder:printcolumn:name="LAST-DELIVERY",type=date,JSONPath=`.status.lastDeliveryTime`
+// +kubebuilder:printcolumn:name="MUTED-UNTIL",type=string,JSONPath=`.status.mutedUntil`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type Alarm struct {
 	metav1.TypeMeta   `json:",inline"`

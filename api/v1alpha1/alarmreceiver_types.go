@@ -7,6 +7,14 @@ import (
 // LogReceiver writes each message to the standard output of the operator.
 type LogReceiver struct{}
 
+// AnnotationDrop on a receiver drops messages that are set aside. Its value is "all", or the
+// ID of a message, as `bongsu-operator pending` shows it. A value is handled once.
+const AnnotationDrop = Group + "/drop"
+
+// AnnotationSendTest on a receiver makes the operator send a test message to it, once for
+// each new value.
+const AnnotationSendTest = Group + "/send-test"
+
 // AlarmReceiverSpec is the spec of an AlarmReceiver.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="set exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log"
@@ -49,13 +57,22 @@ type AlarmReceiverSpec struct {
 	// +optional
 	Email *EmailReceiver `json:"email,omitempty"`
 
-	// webhook posts JSON to an HTTP server. It has no rate limit.
+	// webhook posts JSON to an HTTP server.
 	// +optional
 	Webhook *WebhookReceiver `json:"webhook,omitempty"`
 
-	// log writes to the standard output of the operator. It has no rate limit.
+	// log writes to the standard output of the operator.
 	// +optional
 	Log *LogReceiver `json:"log,omitempty"`
+
+	// timeoutSeconds is how long the operator waits for an answer after it is connected, in
+	// seconds, from 1 to 600. If a receiver accepts a message later, it gets the message
+	// again. If unset, 10; for email, up to 5 minutes for a command and 10 minutes for the
+	// message, as in RFC 5321.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=600
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
 // AlarmReceiver is a destination for the messages of Alarms in its namespace.
@@ -63,14 +80,18 @@ type AlarmReceiverSpec struct {
 // The operator does not connect to loopback, link-local, private or shared addresses for
 // it, unless the administrator allows their range.
 //
+// All AlarmReceivers of a namespace together send at most 10 messages per second, after a
+// burst of 100. Each of them combines further messages into a digest.
+//
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,shortName=alr,categories={bongsu,all}
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="REACHED",type=string,JSONPath=`.status.conditions[?(@.type=="Delivered")].status`
 // +kubebuilder:printcolumn:name="MATCHED",type=integer,JSONPath=`.status.matched`
 // +kubebuilder:printcolumn:name="DELIVERED",type=integer,JSONPath=`.status.delivered`
-// +kubebuilder:printcolumn:name="LAST",type=date,JSONPath=`.status.lastDeliveryTime`
+// +kubebuilder:printcolumn:name="LAST-DELIVERY",type=date,JSONPath=`.status.lastDeliveryTime`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type AlarmReceiver struct {
 	metav1.TypeMeta   `json:",inline"`

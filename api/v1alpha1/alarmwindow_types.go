@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // AlarmThreshold suppresses occurrences until there are enough of them in a time window.
 type AlarmThreshold struct {
 	// count is the number of occurrences within the window that the threshold requires. If
@@ -48,6 +50,102 @@ type AlarmGroup struct {
 	// +kubebuilder:validation:Maximum=3600
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
 }
+
+// AlarmResolve says when the problem of a group has ended: when one of the conditions that
+// are set is true.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.match) || has(self.quietSeconds)",message="no condition: set match, quietSeconds or both"
+type AlarmResolve struct {
+	// match selects the Events that resolve their group. An Event resolves the open group
+	// whose values of group.by it has. It is not counted, and no threshold or mute applies to
+	// it. Without such a group, it is ignored. An Event that spec.match selects too only
+	// resolves. If unset, the reasons NodeReady and Recovered resolve.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Match []EventMatch `json:"match,omitempty"`
+
+	// quietSeconds is the time without an occurrence after which a group is resolved, in
+	// seconds. group.intervalSeconds can make it longer, because that is the shortest time
+	// between two messages of a group. From 30 to 3,600. If unset, time resolves no group.
+	// +optional
+	// +kubebuilder:validation:Minimum=30
+	// +kubebuilder:validation:Maximum=3600
+	QuietSeconds *int32 `json:"quietSeconds,omitempty"`
+}
+
+// AlarmAcknowledgement says that a user handles an open group. The group sends no further
+// messages until it is resolved.
+type AlarmAcknowledgement struct {
+	// group is the key of the group in status.openGroups.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{32}$`
+	// +kubebuilder:validation:MaxLength=32
+	Group string `json:"group"`
+
+	// since is the since of the group in status.openGroups. A group with the same key that
+	// begins later is not acknowledged.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// by is the user name of the user who adds or changes this entry. The admission policy
+	// rejects another name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	By string `json:"by"`
+
+	// time is when the user acknowledged the group, by the user's clock.
+	// +required
+	Time metav1.Time `json:"time"`
+
+	// comment is shown with the acknowledgement.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Comment string `json:"comment,omitempty"`
+}
+
+// AlarmOpenGroup is a group that has occurred and is not resolved.
+type AlarmOpenGroup struct {
+	// key identifies the group among all groups of all alarms. A group that begins again has
+	// the same key.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	Key string `json:"key"`
+
+	// name contains the values of spec.group.by, with a slash between them. It is cut at 100
+	// bytes. It is empty for the group that contains the occurrences beyond the limit of groups.
+	// +optional
+	// +kubebuilder:validation:MaxLength=100
+	Name string `json:"name,omitempty"`
+
+	// since is when the group began. If it began at different times for several receivers,
+	// this is the last of them.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// lastTime is the time of the last occurrence.
+	// +required
+	LastTime metav1.Time `json:"lastTime"`
+
+	// occurrences is the number of occurrences since the group began.
+	// +required
+	Occurrences int64 `json:"occurrences"`
+
+	// acknowledgedBy is the user who acknowledged the group. It is set only while the
+	// acknowledgement is in force.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	AcknowledgedBy string `json:"acknowledgedBy,omitempty"`
+
+	// acknowledgedTime is the time of the acknowledgement in force.
+	// +optional
+	AcknowledgedTime *metav1.Time `json:"acknowledgedTime,omitempty"`
+}
+
+// MaxAcknowledgements is the maximum length of spec.acknowledgements and status.openGroups.
+const MaxAcknowledgements = 32
 
 // MuteWindow is a recurring time. A point in time is within the window if every list that
 // is set has an entry for it. The lists use the local time of timeZone. A window is an

@@ -13,8 +13,9 @@ const KindAppService = "AppService"
 // of the AppService.
 const LabelAppService = Group + "/appservice"
 
-// FinalizerBackup is the finalizer of an AppService with spec.backup. It is removed when
-// the backup has ended.
+// FinalizerBackup is the finalizer of an AppService with spec.backup or with the deletion
+// policy Retain. It is removed when the backup has ended and the children are deleted or
+// retained.
 const FinalizerBackup = Group + "/backup"
 
 // AppContainer is the name of the container that runs the app. A container of this name in
@@ -137,7 +138,7 @@ type HealthCheck struct {
 	HTTPGet *corev1.HTTPGetAction `json:"httpGet,omitempty"`
 
 	// transport is the path of an HTTP check: PodIP, or APIServer for the proxy of the API
-	// server. Default: PodIP.
+	// server. For APIServer, you must be allowed to get pods/proxy. Default: PodIP.
 	// +optional
 	// +default="PodIP"
 	Transport HealthCheckTransport `json:"transport,omitempty"`
@@ -247,6 +248,8 @@ type Backup struct {
 }
 
 // AppServiceSpec is the spec of an AppService.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.topologySpread) || size(self.topologySpread) == 0 || !has(self.template) || !has(self.template.spec) || !has(self.template.spec.topologySpreadConstraints) || size(self.template.spec.topologySpreadConstraints) == 0",message="topologySpread and template.spec.topologySpreadConstraints must not both be set: remove one"
 type AppServiceSpec struct {
 	// size is the number of replicas, from 0 to 1,000.
 	// +required
@@ -297,6 +300,24 @@ type AppServiceSpec struct {
 	// service determines the Service of the app.
 	// +optional
 	Service ServiceSpec `json:"service,omitzero"`
+
+	// strategy determines how pods are replaced when their template changes. If unset, a few
+	// pods are replaced at a time.
+	// +optional
+	Strategy UpdateStrategy `json:"strategy,omitzero"`
+
+	// topologySpread spreads the pods over groups of nodes, at most 8 entries. The operator
+	// sets the label selector. If unset, the scheduler's own rules apply.
+	// +optional
+	// +listType=map
+	// +listMapKey=topologyKey
+	// +kubebuilder:validation:MaxItems=8
+	TopologySpread []TopologySpread `json:"topologySpread,omitempty"`
+
+	// disruptionBudget creates a PodDisruptionBudget for the pods. You must be allowed to
+	// create poddisruptionbudgets. If unset, there is none.
+	// +optional
+	DisruptionBudget *DisruptionBudget `json:"disruptionBudget,omitempty"`
 
 	// healthCheck checks each pod. If unset, pods are not checked.
 	// +optional

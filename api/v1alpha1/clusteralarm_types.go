@@ -27,6 +27,10 @@ type ClusterReceiverReference struct {
 }
 
 // ClusterAlarmSpec is the spec of a ClusterAlarm.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.match) || has(self.changes) || has(self.states)",message="the alarm selects nothing: set match, changes or states"
+// +kubebuilder:validation:XValidation:rule="!has(self.resolve) || has(self.group)",message="resolve without group: set group, because only groups are resolved"
+// +kubebuilder:validation:XValidation:rule="has(self.receivers) || has(self.receiversFrom)",message="the alarm has no receiver: set receivers or receiversFrom"
 type ClusterAlarmSpec struct {
 	AlarmSpec `json:",inline"`
 
@@ -36,12 +40,16 @@ type ClusterAlarmSpec struct {
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// receivers are the receivers of the messages.
-	// +required
+	// receivers are the receivers of all messages.
+	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
-	Receivers []ClusterReceiverReference `json:"receivers"`
+	Receivers []ClusterReceiverReference `json:"receivers,omitempty"`
+
+	// receiversFrom chooses further receivers by a label of the namespace.
+	// +optional
+	ReceiversFrom *ReceiversFrom `json:"receiversFrom,omitempty"`
 }
 
 // ClusterAlarm sends matching Events of the whole cluster to its receivers. It is for
@@ -54,7 +62,8 @@ type ClusterAlarmSpec struct {
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="MATCHED",type=integer,JSONPath=`.status.matched`
 // +kubebuilder:printcolumn:name="DELIVERED",type=integer,JSONPath=`.status.delivered`
-// +kubebuilder:printcolumn:name="LAST",type=date,JSONPath=`.status.lastDeliveryTime`
+// +kubebuilder:printcolumn:name="LAST-DELIVERY",type=date,JSONPath=`.status.lastDeliveryTime`
+// +kubebuilder:printcolumn:name="MUTED-UNTIL",type=string,JSONPath=`.status.mutedUntil`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterAlarm struct {
 	metav1.TypeMeta   `json:",inline"`

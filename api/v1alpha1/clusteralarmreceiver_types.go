@@ -7,6 +7,7 @@ import (
 // ClusterAlarmReceiverSpec is the spec of a ClusterAlarmReceiver.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="set exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log"
+// +kubebuilder:validation:XValidation:rule="!has(self.proxyURL) || !has(self.email) && !has(self.log)",message="email and log use no HTTP proxy: remove proxyURL"
 type ClusterAlarmReceiverSpec struct {
 	// slack posts to a Slack channel. It sends at most one message per second, and
 	// combines further messages into a digest.
@@ -54,10 +55,30 @@ type ClusterAlarmReceiverSpec struct {
 	// +optional
 	Log *LogReceiver `json:"log,omitempty"`
 
+	// timeoutSeconds is how long the operator waits for an answer after it is connected, in
+	// seconds, from 1 to 600. If a receiver accepts a message later, it gets the message
+	// again. If unset, 10; for email, up to 5 minutes for a command and 10 minutes for the
+	// message, as in RFC 5321.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=600
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// proxyURL is the URL of an HTTP proxy for all requests to the receiver: http or https,
+	// without a user or password. If unset, the operator's environment variables HTTPS_PROXY,
+	// HTTP_PROXY and NO_PROXY apply.
+	// +optional
+	ProxyURL ServerURL `json:"proxyURL,omitempty"`
+
 	// allowedNamespaces selects, by their labels, the namespaces whose Alarms can use this
 	// receiver. {} selects all. If unset, only ClusterAlarms can use it.
 	// +optional
 	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
+
+	// chosenBy lets ClusterAlarms choose this receiver by a label of the namespace: see
+	// spec.receiversFrom of ClusterAlarm. If unset, a ClusterAlarm must name it.
+	// +optional
+	ChosenBy *ReceiverChoice `json:"chosenBy,omitempty"`
 }
 
 // ClusterAlarmReceiver is a destination for the messages of ClusterAlarms, and of Alarms
@@ -68,9 +89,10 @@ type ClusterAlarmReceiverSpec struct {
 // +kubebuilder:resource:scope=Cluster,shortName=calr,categories={bongsu}
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="REACHED",type=string,JSONPath=`.status.conditions[?(@.type=="Delivered")].status`
 // +kubebuilder:printcolumn:name="MATCHED",type=integer,JSONPath=`.status.matched`
 // +kubebuilder:printcolumn:name="DELIVERED",type=integer,JSONPath=`.status.delivered`
-// +kubebuilder:printcolumn:name="LAST",type=date,JSONPath=`.status.lastDeliveryTime`
+// +kubebuilder:printcolumn:name="LAST-DELIVERY",type=date,JSONPath=`.status.lastDeliveryTime`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterAlarmReceiver struct {
 	metav1.TypeMeta   `json:",inline"`

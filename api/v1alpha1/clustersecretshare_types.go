@@ -25,7 +25,8 @@ type ClusterSecretSource struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.targets.names) || !(self.source.namespace in self.targets.names)",message="spec.targets.names: the source's own namespace cannot be a target: remove it"
 type ClusterSecretShareSpec struct {
 	// source selects Secrets of one namespace. You must be allowed to get the Secrets in
-	// names or, without names, all Secrets of that namespace.
+	// names or, without names, all Secrets of that namespace. You must also be allowed to
+	// create Secrets in all namespaces.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.names) && self.names.size() > 0 || has(self.type) || has(self.selector) && (has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0 || has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0)",message="no Secrets selected: set names, type or a selector that is not empty"
 	Source ClusterSecretSource `json:"source"`

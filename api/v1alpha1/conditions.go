@@ -7,8 +7,30 @@ const ConditionReady = "Ready"
 
 // ConditionDegraded is True when the object works, but not completely. For an alarm or
 // receiver, a single message or Event failed within the last fifty minutes. For an
-// AppService, a pod is unhealthy, or the condition Stalled is True.
+// AppService, a pod is unhealthy, the condition Stalled is True, or a container was in a
+// crash loop within the last ten minutes. Another cause is a feature that the spec needs and
+// the operator runs without.
 const ConditionDegraded = "Degraded"
+
+// ConditionDelivered of a receiver is True if it accepted the last message, and False if the
+// last attempt failed. It is Unknown if no message was sent since the spec changed. A test
+// message counts. The reason of False is one of the Ready condition.
+const ConditionDelivered = "Delivered"
+
+// Reasons of the Delivered condition of AlarmReceiver and ClusterAlarmReceiver, and of the
+// Events about test messages.
+const (
+	// ReasonAccepted: the receiver accepted the last message.
+	ReasonAccepted = "Accepted"
+	// ReasonNothingSent: no message was sent to the receiver since its spec changed. Annotate
+	// it with bongsu.io/send-test to send a test message.
+	ReasonNothingSent = "NothingSent"
+	// ReasonAcceptedTest: the receiver accepted a test message. It is the reason of an Event.
+	ReasonAcceptedTest = "AcceptedTest"
+	// ReasonFailedTest: the receiver did not accept a test message. It is the reason of an
+	// Event, and the message says what is wrong. The operator does not send the test again.
+	ReasonFailedTest = "FailedTest"
+)
 
 // Reasons of the Ready condition of every kind.
 const (
@@ -16,6 +38,12 @@ const (
 	ReasonReady = "Ready"
 	// ReasonSuspended: spec.suspend is true.
 	ReasonSuspended = "Suspended"
+	// ReasonPolicyMissing: the admission policies of the operator's version are not in force.
+	// The operator does nothing for the object until an administrator installs them.
+	ReasonPolicyMissing = "PolicyMissing"
+	// ReasonReconcileError: the operator could not evaluate the object for the first time,
+	// because a request failed. It retries. The message contains the error.
+	ReasonReconcileError = "ReconcileError"
 )
 
 // Reasons of the Ready condition of Alarm and ClusterAlarm.
@@ -23,13 +51,23 @@ const (
 	// ReasonInvalidExpression: a CEL expression in match or message does not compile, or
 	// is too expensive. The message names the field and the column.
 	ReasonInvalidExpression = "InvalidExpression"
-	// ReasonInvalidMatch: a label selector is not valid.
+	// ReasonInvalidMatch: a label selector or a path of a field is not valid, or an Alarm names
+	// a resource without namespaces.
 	ReasonInvalidMatch = "InvalidMatch"
 	// ReasonInvalidGroup: spec.group.by contains an unknown key.
 	ReasonInvalidGroup = "InvalidGroup"
 	// ReasonInvalidMute: a window in spec.mute is not valid: its time zone is unknown, or
 	// it contains an entry twice.
 	ReasonInvalidMute = "InvalidMute"
+	// ReasonKindNotFound: the API server does not serve a resource in spec.changes. The alarm
+	// works as soon as it does.
+	ReasonKindNotFound = "KindNotFound"
+	// ReasonForbidden: the operator is not allowed to list and watch a resource in
+	// spec.changes. The message names the ClusterRole that an administrator must create.
+	ReasonForbidden = "Forbidden"
+	// ReasonUnavailable: a resource in spec.changes cannot be read at the moment. The operator
+	// retries it.
+	ReasonUnavailable = "Unavailable"
 	// ReasonReceiverNotFound: a receiver in spec.receivers does not exist. Messages wait
 	// for it until their maximum age.
 	ReasonReceiverNotFound = "ReceiverNotFound"
@@ -37,6 +75,9 @@ const (
 	ReasonNotAllowed = "NotAllowed"
 	// ReasonReceiverNotReady: a receiver is not ready. Its status says why.
 	ReasonReceiverNotReady = "ReceiverNotReady"
+	// ReasonTooManyReceivers: a label can choose too many receivers. Those beyond the limit
+	// are not chosen.
+	ReasonTooManyReceivers = "TooManyReceivers"
 )
 
 // Reasons of the Ready condition of AlarmReceiver and ClusterAlarmReceiver.
@@ -46,12 +87,16 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonInvalidSecret: the value in the Secret is not valid, for example not a URL.
 	ReasonInvalidSecret = "InvalidSecret"
-	// ReasonAddressNotAllowed: the address belongs to a range that namespaced receivers
-	// cannot use.
+	// ReasonAddressNotAllowed: AlarmReceivers cannot use the host or its address, or the
+	// host does not exist. The operator does not show which, because names can be internal.
 	ReasonAddressNotAllowed = "AddressNotAllowed"
-	// ReasonDeliveryFailing: the last attempt failed. The operator retries it. If a retry
-	// cannot help, the message waits until the receiver or its Secret changes.
+	// ReasonDeliveryFailing: the last attempt failed. The operator retries it. If someone
+	// must correct the receiver, the pauses are up to five minutes long. A change or an
+	// annotation of the receiver or its Secret ends a pause.
 	ReasonDeliveryFailing = "DeliveryFailing"
+	// ReasonMessageSetAside: the receiver accepts messages, but not some of them. The operator
+	// retries these every 5 minutes to 1 hour. Only messages about the same objects wait.
+	ReasonMessageSetAside = "MessageSetAside"
 )
 
 // Reasons of the Ready condition of SecretShare and ClusterSecretShare, and of problems in
@@ -62,7 +107,8 @@ const (
 	// ReasonInvalidSelector: a label selector in spec.source or spec.targets is not valid.
 	// No copy is written.
 	ReasonInvalidSelector = "InvalidSelector"
-	// ReasonSourceNotFound: spec.source selects no Secret. No copy exists until it does.
+	// ReasonSourceNotFound: a Secret that spec.source names does not exist, or does not
+	// match the other fields of spec.source. No copy of it exists until it does.
 	ReasonSourceNotFound = "SourceNotFound"
 	// ReasonSourceUnreadable: the sources could not be read. No copy is written until a
 	// retry succeeds.
@@ -73,8 +119,13 @@ const (
 	// ReasonKeyNotFound: a source does not contain a key in spec.keys, or its copy would
 	// lack a key that its type requires. Its copies stay as they are.
 	ReasonKeyNotFound = "KeyNotFound"
-	// ReasonInvalidTarget: spec.targets names the source's namespace. No copy is written.
+	// ReasonInvalidTarget: spec.targets names the namespace of the source or of the operator.
+	// No copy is written.
 	ReasonInvalidTarget = "InvalidTarget"
+	// ReasonSourceRecreated: the namespace of the source was deleted and created again, maybe
+	// by another owner. No copy is written until the spec is written again. A
+	// SecretShareGrant has this reason for a namespace in spec.from.
+	ReasonSourceRecreated = "SourceRecreated"
 	// ReasonNotGranted: the namespace has no SecretShareGrant for this SecretShare, or
 	// none that allows the name of the Secret.
 	ReasonNotGranted = "NotGranted"
@@ -99,15 +150,28 @@ const (
 	// they reached their maximum age.
 	ReasonMessageDropped = "MessageDropped"
 	// ReasonExpressionFailed: an expression failed for an Event, for example because it
-	// took too long. A condition that failed did not match. A template that failed was
-	// replaced by the error.
+	// took too long. A condition that failed did not match. The value of a template's
+	// expression that failed was replaced by the error, or by null in the body of a webhook.
 	ReasonExpressionFailed = "ExpressionFailed"
-	// ReasonOverBudget: the Alarms of the namespace are too expensive together. They were
-	// not evaluated for some Events.
+	// ReasonOverBudget: as a reason of Degraded, the Alarms of the namespace, or the
+	// ClusterAlarms for the Events of a namespace, are too expensive together. They were not
+	// evaluated for some Events. Or messages were dropped, because those that wait use up their
+	// share of the outbox. Or the outbox has no space for states, or for the last known values of
+	// objects. As a reason of Ready, this object and older ones of its kind would need too much
+	// memory. The alarm is not in force, the messages of the receiver wait, and the copies of the
+	// share stay as they are.
 	ReasonOverBudget = "OverBudget"
-	// ReasonTooManyGroups: the alarm has too many open groups. Further occurrences share
-	// one group.
+	// ReasonObjectUnreadable: the API server did not return an object that the alarm needs.
+	// Some Events wait for it, or were not evaluated.
+	ReasonObjectUnreadable = "ObjectUnreadable"
+	// ReasonTooManyGroups: the alarm, or all Alarms of its namespace, have too many open
+	// groups, or the groups and thresholds use up their space. Further occurrences share one
+	// group. If there is no space for that either, they are in no group, and a threshold
+	// counts only occurrences that are read together.
 	ReasonTooManyGroups = "TooManyGroups"
+	// ReasonNoReceiver: a namespace has a value of the label in spec.receiversFrom that chooses no
+	// receiver. The default receiver gets its messages.
+	ReasonNoReceiver = "NoReceiver"
 	// ReasonThreadLost: the message of a group was deleted, or cannot be edited. The
 	// group's message was posted again.
 	ReasonThreadLost = "ThreadLost"
@@ -189,6 +253,9 @@ const (
 	ReasonActive = "Active"
 	// ReasonKernelBusy: the notebook was not used for long, but one of its kernels is busy.
 	ReasonKernelBusy = "KernelBusy"
+	// ReasonTerminalOpen: the notebook was not used for long, but an open terminal still
+	// counts as use.
+	ReasonTerminalOpen = "TerminalOpen"
 	// ReasonNoActivity: the notebook is idle. It is stopped at status.cullTime unless it
 	// is used before.
 	ReasonNoActivity = "NoActivity"
@@ -235,8 +302,12 @@ const (
 	// ReasonHealthCheckUnreachable: the check could not run as many times in a row as
 	// failureThreshold says. The health of the pod is unknown.
 	ReasonHealthCheckUnreachable = "HealthCheckUnreachable"
-	// ReasonExecForbidden: the operator is not allowed to run commands in the pod.
+	// ReasonExecForbidden: the operator is not allowed to run the command of the health check or
+	// backup. Or it is not allowed to check the pod through the API server.
 	ReasonExecForbidden = "ExecForbidden"
+	// ReasonFeatureDisabled: the spec needs a feature that the operator runs without. The
+	// message names it. The operator makes no such health check or backup.
+	ReasonFeatureDisabled = "FeatureDisabled"
 	// ReasonExecLeaked: a command exceeded its time and could not be stopped. No other
 	// command runs in the pod until it ends.
 	ReasonExecLeaked = "ExecLeaked"

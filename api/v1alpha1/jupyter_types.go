@@ -13,12 +13,16 @@ const KindJupyter = "Jupyter"
 // of this name in spec.template is merged with it.
 const NotebookContainer = "notebook"
 
+// VariableNotebookArgs is the variable of the notebook container from which the Jupyter
+// project's images read arguments of the server.
+const VariableNotebookArgs = "NOTEBOOK_ARGS"
+
 // LabelJupyter is the label of a Jupyter's objects and pod. Its value is the name of the
 // Jupyter.
 const LabelJupyter = Group + "/jupyter"
 
-// AnnotationOwnerUID contains the UID of the owner of an object that outlives its owner. An
-// owner reference would cause its deletion.
+// AnnotationOwnerUID contains the UID of the Jupyter or AppService that an object belongs to.
+// An object that outlives its owner has no owner reference, which would cause its deletion.
 const AnnotationOwnerUID = Group + "/owner-uid"
 
 // AnnotationCulledAt contains the time when a Jupyter was suspended because it was idle, in
@@ -57,7 +61,7 @@ type JupyterStorage struct {
 	// change the other fields of the claim. If you try, the claim stays as it is, and the
 	// status shows what is wrong.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity greater than 0: write for example 10Gi"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE].{4}') && isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity greater than 0: write for example 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
 
 	// storageClassName of the claim, at most 253 characters. If unset, the cluster's
@@ -98,55 +102,6 @@ type JupyterStorage struct {
 	RetentionPolicy *ClaimRetentionPolicy `json:"retentionPolicy,omitempty"`
 }
 
-// AccessType determines how users reach a notebook from outside the cluster.
-//
-// +kubebuilder:validation:Enum=None;Ingress
-type AccessType string
-
-// Values of AccessType.
-const (
-	// AccessTypeNone: only through its Service, for example with `kubectl port-forward`.
-	AccessTypeNone AccessType = "None"
-	// AccessTypeIngress: through an Ingress.
-	AccessTypeIngress AccessType = "Ingress"
-)
-
-// JupyterAccess determines how users reach a notebook.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.type) && self.type == 'Ingress' ? has(self.host) : !has(self.host) && !has(self.ingressClassName) && !has(self.tlsSecretName)",message="host is required for type Ingress, and host, ingressClassName and tlsSecretName are for type Ingress only: set type and host, or remove these fields"
-type JupyterAccess struct {
-	// type of access from outside the cluster: None or Ingress. For Ingress, you must be
-	// allowed to create Ingresses. Default: None.
-	// +optional
-	// +default="None"
-	Type AccessType `json:"type,omitempty"`
-
-	// host is the DNS name of the notebook, at most 253 characters. It is required for type
-	// Ingress.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
-	Host string `json:"host,omitempty"`
-
-	// ingressClassName of the Ingress, at most 253 characters. If unset, the cluster's
-	// default class is used.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-	IngressClassName *string `json:"ingressClassName,omitempty"`
-
-	// tlsSecretName is the name of a Secret of type kubernetes.io/tls with the certificate
-	// of the host. You must be allowed to get this Secret. If unset, TLS is not used. At
-	// most 253 characters.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-	TLSSecretName string `json:"tlsSecretName,omitempty"`
-}
-
 // TokenSecretReference names the Secret and the key that contain the token of a notebook.
 type TokenSecretReference struct {
 	// name of the Secret in the namespace of the Jupyter, at most 253 characters.
@@ -174,15 +129,48 @@ type JupyterAuth struct {
 	TokenSecretRef *TokenSecretReference `json:"tokenSecretRef,omitempty"`
 }
 
+// CullingActivity determines what counts as use of a notebook.
+//
+// +kubebuilder:validation:Enum=Kernels;KernelsAndTerminals;Server
+type CullingActivity string
+
+// Values of CullingActivity. In each of them, a busy kernel counts as use.
+const (
+	// CullingActivityKernels: the activity of kernels. A job in a terminal does not count.
+	CullingActivityKernels CullingActivity = "Kernels"
+	// CullingActivityKernelsAndTerminals: the activity of kernels and terminals. An open
+	// terminal counts as use for openTerminalSeconds after its last activity.
+	CullingActivityKernelsAndTerminals CullingActivity = "KernelsAndTerminals"
+	// CullingActivityServer: all activity that the server reports, also the requests of an
+	// open JupyterLab tab. A notebook with such a tab may never become idle.
+	CullingActivityServer CullingActivity = "Server"
+)
+
 // JupyterCulling stops an idle notebook by setting spec.suspend. Its claim stays. If this
 // object is set, even to {}, culling is on.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.openTerminalSeconds) || self.activity == 'KernelsAndTerminals'",message="openTerminalSeconds is for activity KernelsAndTerminals only: set this activity, or remove openTerminalSeconds"
 // +kubebuilder:validation:XValidation:rule="self.timeoutSeconds < self.periodSeconds",message="timeoutSeconds must be less than periodSeconds"
 // +kubebuilder:validation:XValidation:rule="self.warningSeconds < self.idleTimeoutSeconds",message="warningSeconds must be less than idleTimeoutSeconds"
 type JupyterCulling struct {
-	// idleTimeoutSeconds is how long a notebook must be idle before it is stopped, in
-	// seconds. Idle means no request, no busy kernel and no terminal in use. From 60 to
-	// 2,592,000 (30 days). Default: 3600.
+	// activity determines what counts as use: Kernels, KernelsAndTerminals or Server. A busy
+	// kernel always counts. KernelsAndTerminals also counts open terminals, for a limited
+	// time. Server counts everything, also an open browser tab. Default:
+	// KernelsAndTerminals.
+	// +optional
+	// +default="KernelsAndTerminals"
+	Activity CullingActivity `json:"activity,omitempty"`
+
+	// openTerminalSeconds is how long an open terminal counts as use after its last input
+	// or output, in seconds. Only for activity KernelsAndTerminals. From 0 to 604,800 (7
+	// days). If unset, it is 86,400 (24 hours).
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=604800
+	OpenTerminalSeconds *int32 `json:"openTerminalSeconds,omitempty"`
+
+	// idleTimeoutSeconds is how long a notebook must be unused before it is stopped, in
+	// seconds. From 60 to 2,592,000 (30 days). Default: 3600.
 	// +optional
 	// +default=3600
 	// +kubebuilder:validation:Minimum=60
@@ -249,6 +237,8 @@ type JupyterUpdateStrategy struct {
 // JupyterSpec is the spec of a Jupyter.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage) || !has(oldSelf.storage) || has(oldSelf.storage.existingClaim)",message="storage cannot be removed, because the files would become unreachable: restore it, or create another Jupyter"
+// +kubebuilder:validation:XValidation:rule="!has(self.server) || self.server.type != 'HTTP' || !has(self.culling) || has(self.server.activityPath)",message="culling needs server.activityPath, because an HTTP server has no other way to report its use: set activityPath, or remove culling"
+// +kubebuilder:validation:XValidation:rule="!has(self.server) || self.server.type != 'HTTP' || !has(self.auth) || !has(self.auth.tokenSecretRef)",message="auth.tokenSecretRef is for a server of type Jupyter: remove it, and give the server its password in spec.template"
 type JupyterSpec struct {
 	// suspend stops the notebook and keeps its claim. Culling sets it. Default: false.
 	// +optional
@@ -261,6 +251,11 @@ type JupyterSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
+
+	// server describes the server in the notebook container. If unset, it is a Jupyter
+	// server.
+	// +optional
+	Server *JupyterServer `json:"server,omitempty"`
 
 	// resources of the notebook container. If unset, it has no requests and no limits.
 	// +optional

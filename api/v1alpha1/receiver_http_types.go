@@ -32,6 +32,18 @@ type HTTPServer struct {
 	// this Secret. If unset, the operator trusts the CAs in its image.
 	// +optional
 	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
+
+	// clientCertSecretRef names a Secret with the keys tls.crt and tls.key. They contain a
+	// certificate in PEM and its private key. The operator shows it to the receiver's server if
+	// that asks for one, and to no token server or proxy. You must be allowed to get this
+	// Secret. If unset, the operator shows none.
+	// +optional
+	ClientCertSecretRef *SecretReference `json:"clientCertSecretRef,omitempty"`
+
+	// oauth2 requests access tokens and sends them with each request. If unset, the operator
+	// sends none.
+	// +optional
+	OAuth2 *OAuth2 `json:"oauth2,omitempty"`
 }
 
 // ClusterHTTPServer is an HTTP server and the Secrets for requests to it.
@@ -58,6 +70,18 @@ type ClusterHTTPServer struct {
 	// this Secret. If unset, the operator trusts the CAs in its image.
 	// +optional
 	CASecretRef *ClusterSecretKeyReference `json:"caSecretRef,omitempty"`
+
+	// clientCertSecretRef names a Secret with the keys tls.crt and tls.key. They contain a
+	// certificate in PEM and its private key. The operator shows it to the receiver's server if
+	// that asks for one, and to no token server or proxy. You must be allowed to get this
+	// Secret. If unset, the operator shows none.
+	// +optional
+	ClientCertSecretRef *ClusterSecretReference `json:"clientCertSecretRef,omitempty"`
+
+	// oauth2 requests access tokens and sends them with each request. If unset, the operator
+	// sends none.
+	// +optional
+	OAuth2 *ClusterOAuth2 `json:"oauth2,omitempty"`
 }
 
 func (s *HTTPServer) in(namespace string) ClusterHTTPServer {
@@ -66,5 +90,82 @@ func (s *HTTPServer) in(namespace string) ClusterHTTPServer {
 		URLSecretRef:     s.URLSecretRef.in(namespace),
 		HeadersSecretRef: s.HeadersSecretRef.in(namespace),
 		CASecretRef:      s.CASecretRef.in(namespace),
+
+		ClientCertSecretRef: s.ClientCertSecretRef.in(namespace),
+		OAuth2:              s.OAuth2.in(namespace),
 	}
+}
+
+// OAuth2Authentication determines how a client sends its credentials to the token server.
+//
+// +kubebuilder:validation:Enum=Basic;Body
+type OAuth2Authentication string
+
+const (
+	// OAuth2Basic sends them in the header Authorization.
+	OAuth2Basic OAuth2Authentication = "Basic"
+	// OAuth2Body sends them in the body.
+	OAuth2Body OAuth2Authentication = "Body"
+)
+
+// OAuth2Client is a client of an OAuth 2.0 token server.
+type OAuth2Client struct {
+	// tokenURL is the URL of the token server: https, at most 2,048 characters.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('https://')",message="a token is a secret: use https"
+	TokenURL ServerURL `json:"tokenURL"`
+
+	// clientID is the ID of the client, at most 256 characters.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ClientID string `json:"clientID"`
+
+	// scopes are those that the client requests, at most 16, each of at most 256 characters. If
+	// unset, the token server decides.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[\x21\x23-\x5B\x5D-\x7E]+$`
+	Scopes []string `json:"scopes,omitempty"`
+
+	// audience is the parameter of this name, which some token servers need, at most 2,048
+	// characters. If unset, the operator does not send it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Audience string `json:"audience,omitempty"`
+
+	// authentication determines how the client sends its credentials: Basic, in the header
+	// Authorization, or Body. Default: Basic.
+	// +optional
+	// +default="Basic"
+	Authentication OAuth2Authentication `json:"authentication,omitempty"`
+}
+
+// OAuth2 requests access tokens with the credentials of a client.
+type OAuth2 struct {
+	OAuth2Client `json:",inline"`
+
+	// clientSecretRef names the Secret and the key that contain the client's secret. You must
+	// be allowed to get this Secret.
+	// +required
+	ClientSecretRef SecretKeyReference `json:"clientSecretRef"`
+}
+
+// ClusterOAuth2 requests access tokens with the credentials of a client.
+type ClusterOAuth2 struct {
+	OAuth2Client `json:",inline"`
+
+	// clientSecretRef names the Secret and the key that contain the client's secret. You must
+	// be allowed to get this Secret.
+	// +required
+	ClientSecretRef ClusterSecretKeyReference `json:"clientSecretRef"`
+}
+
+func (o *OAuth2) in(namespace string) *ClusterOAuth2 {
+	if o == nil {
+		return nil
+	}
+	return &ClusterOAuth2{OAuth2Client: o.OAuth2Client, ClientSecretRef: *o.ClientSecretRef.in(namespace)}
 }

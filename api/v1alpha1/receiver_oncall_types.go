@@ -51,9 +51,10 @@ func (p *PagerDutyReceiver) in(namespace string) *ClusterPagerDutyReceiver {
 type AlertmanagerReceiver struct {
 	HTTPServer `json:",inline"`
 
-	// resolveAfterSeconds is the time after its last occurrence when an alert ends, in
-	// seconds, unless it is resolved before. From 60 to 604,800. If unset, Alertmanager's
-	// resolve_timeout applies.
+	// resolveAfterSeconds is the time after which an alert ends, in seconds, unless it is
+	// resolved or sent again before. From 60 to 604,800. The alert of an open group is sent
+	// again in time, and the default for it is 300. For others, Alertmanager's
+	// resolve_timeout applies if it is unset.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800
@@ -64,9 +65,10 @@ type AlertmanagerReceiver struct {
 type ClusterAlertmanagerReceiver struct {
 	ClusterHTTPServer `json:",inline"`
 
-	// resolveAfterSeconds is the time after its last occurrence when an alert ends, in
-	// seconds, unless it is resolved before. From 60 to 604,800. If unset, Alertmanager's
-	// resolve_timeout applies.
+	// resolveAfterSeconds is the time after which an alert ends, in seconds, unless it is
+	// resolved or sent again before. From 60 to 604,800. The alert of an open group is sent
+	// again in time, and the default for it is 300. For others, Alertmanager's
+	// resolve_timeout applies if it is unset.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800

@@ -4,6 +4,8 @@ package v1alpha1
 // each Secret is that of the receiver.
 func (r *AlarmReceiver) ClusterSpec() ClusterAlarmReceiverSpec {
 	return ClusterAlarmReceiverSpec{
+		TimeoutSeconds: r.Spec.TimeoutSeconds,
+
 		Slack:        r.Spec.Slack.in(r.Namespace),
 		Teams:        r.Spec.Teams.in(r.Namespace),
 		Discord:      r.Spec.Discord.in(r.Namespace),

@@ -108,6 +108,50 @@ type SecretKeyMapping struct {
 	To string `json:"to,omitempty"`
 }
 
+// SecretCopyName determines the names of copies. Use it if the name of a source is taken in
+// a target namespace.
+//
+// +kubebuilder:validation:MinProperties=1
+type SecretCopyName struct {
+	// prefix is put before the name of the source. At most 63 characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][-a-z0-9.]*$`
+	Prefix string `json:"prefix,omitempty"`
+
+	// suffix is put after the name of the source. At most 63 characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[-a-z0-9.]*[a-z0-9]$`
+	Suffix string `json:"suffix,omitempty"`
+
+	// rename contains the whole names of the copies of single Secrets. They get no prefix
+	// and no suffix.
+	// +optional
+	// +listType=map
+	// +listMapKey=from
+	// +kubebuilder:validation:MaxItems=32
+	Rename []SecretRename `json:"rename,omitempty"`
+}
+
+// SecretRename is the name of the copies of one Secret.
+type SecretRename struct {
+	// from is the name of the source.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	From string `json:"from"`
+
+	// to is the name of its copies.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	To string `json:"to"`
+}
+
 // DeletionPolicy determines what happens to an object that is no longer wanted.
 //
 // +kubebuilder:validation:Enum=Delete;Retain
@@ -142,6 +186,11 @@ type SecretCopySpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, self.exists_one(o, (has(o.to) ? o.to : o.from) == (has(k.to) ? k.to : k.from)))",message="two keys have the same name in the copy: set a different to for each"
 	Keys []SecretKeyMapping `json:"keys,omitempty"`
+
+	// copyName determines the names of the copies. If unset, a copy has the name of its
+	// source.
+	// +optional
+	CopyName *SecretCopyName `json:"copyName,omitempty"`
 
 	// copyLabels are the keys of labels, or globs, that are copied from the source. Labels
 	// that deployment tools use for tracking are never copied. If unset, none are copied.
@@ -192,6 +241,11 @@ type SecretShareStatus struct {
 
 	Summary `json:",inline"`
 
+	// sourceNamespace is the namespace of a ClusterSecretShare's sources, if it exists. No
+	// Secret is copied from a namespace that is later created with the same name.
+	// +optional
+	SourceNamespace *NamespaceIdentity `json:"sourceNamespace,omitempty"`
+
 	// sources is the number of Secrets that are shared.
 	// +optional
 	Sources int32 `json:"sources"`
@@ -221,6 +275,24 @@ type SecretShareStatus struct {
 	// +listMapKey=namespace
 	// +kubebuilder:validation:MaxItems=20
 	Failing []SecretShareFailure `json:"failing,omitempty"`
+}
+
+// NamespaceIdentity identifies a namespace, also if it is deleted and created again.
+type NamespaceIdentity struct {
+	// namespace is the name.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// uid of the namespace.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+
+	// generation is the generation of the spec for which the UID was recorded. A change of
+	// the spec records it again.
+	// +required
+	Generation int64 `json:"generation"`
 }
 
 // SecretShareFailure describes a problem in a namespace.

@@ -62,6 +62,14 @@ type SecretShareGrantStatus struct {
 
 	Summary `json:",inline"`
 
+	// from lists the existing namespaces of spec.from. A namespace that is later created with
+	// the same name has another UID, and its SecretShares are not allowed.
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	// +kubebuilder:validation:MaxItems=64
+	From []NamespaceIdentity `json:"from,omitempty"`
+
 	// synced is the number of copies that are up to date.
 	// +optional
 	Synced int32 `json:"synced"`

@@ -15,6 +15,7 @@ var allowed = []string{
 	"internal/operator/feature",
 	"internal/operator/options",
 	"internal/operator/permissions",
+	"internal/operator/policies/specs",
 }
 
 func TestTheCLILinksNeitherTheOperatorNorAController(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/config"
 )
 
-//go:embed *.yaml receivers/*.yaml secrets/*.yaml jupyter/*.yaml appservice/*.yaml
+//go:embed *.yaml states/*.yaml receivers/*.yaml secrets/*.yaml jupyter/*.yaml appservice/*.yaml
 var files embed.FS
 
 // Receiver is the name of the ClusterAlarmReceiver that the sample alarms send to.
@@ -20,6 +20,9 @@ const Receiver = "ops"
 
 // Alarms returns all sample alarms and the objects they need, except the receiver.
 func Alarms() ([]*unstructured.Unstructured, error) { return decode("*.yaml") }
+
+// States returns the sample alarms on states.
+func States() ([]*unstructured.Unstructured, error) { return decode("states/*.yaml") }
 
 // ReceiverOf returns the sample receiver of a type, for example log, slack or webhook, and
 // the objects it needs.

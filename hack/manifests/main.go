@@ -68,9 +68,10 @@ apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 labels:
 - pairs: {app.kubernetes.io/name: bongsu, app.kubernetes.io/part-of: bongsu}
+sortOptions: {order: fifo}
 resources:
 `)
-	for _, dir := range []string{"crd", "rbac", "admission"} {
+	for _, dir := range config.Dirs() {
 		names, err := fs.Glob(config.Files(), path.Join(dir, "*.yaml"))
 		if err != nil {
 			return nil, err

@@ -1,6 +1,6 @@
 // Reference writes the pages in docs/reference. It reads the kinds from their CRDs, and the
-// reasons from the comments of their constants. The commands come from cobra, and the
-// permissions from RBAC markers. `make generate` runs it in the root of the repository.
+// reasons from the comments of their constants. The causes come from the tests of the diagnosis,
+// the commands from cobra, and the permissions from RBAC markers. `make generate` runs it in the root of the repository.
 package main
 
 import (
@@ -28,6 +28,7 @@ func main() {
 func run(sets []string) error {
 	return errors.Join(
 		writePage("docs/reference/api.md", apiPage),
+		writePage("docs/reference/causes.md", causesPage),
 		writePage("docs/reference/cli.md", commandPage(cli.New(), cmd.New())),
 		writePage("docs/reference/permissions.md", permissionsPage(sets)),
 	)

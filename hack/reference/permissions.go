@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -39,19 +40,18 @@ func permissionsPage(sets []string) func(*bytes.Buffer) error {
 
 // checkAllMarkersUsed returns an error if a package has markers that belong to no role.
 func checkAllMarkersUsed(sets []string) error {
-	grants, err := grantsIn("internal")
-	if err != nil {
+	check := func(dir string, entry fs.DirEntry, err error) error {
+		isSet := slices.ContainsFunc(sets, func(set string) bool { return strings.HasSuffix(set, "="+filepath.ToSlash(dir)) })
+		if err != nil || isSet || !entry.IsDir() {
+			return err
+		}
+		grants, err := grantsIn(dir)
+		if len(grants) > 0 {
+			return fmt.Errorf("%s: its RBAC markers belong to no role: add the directory to a variable RBAC_... in the Makefile", dir)
+		}
 		return err
 	}
-	for _, g := range grants {
-		if !slices.ContainsFunc(sets, func(set string) bool {
-			_, dir, _ := strings.Cut(set, "=")
-			return strings.HasPrefix(filepath.ToSlash(g.file), dir+"/")
-		}) {
-			return fmt.Errorf("%s: its RBAC markers belong to no role: add its package to a variable RBAC_... in the Makefile", g.file)
-		}
-	}
-	return nil
+	return errors.Join(filepath.WalkDir("internal", check), filepath.WalkDir("pkg", check))
 }
 
 func grantsOf(role string, sets []string) ([]grant, error) {
@@ -169,33 +169,33 @@ const rbacMarker = "+kubebuilder:rbac:"
 // grant is an RBAC marker with the reason in the comment above it.
 type grant struct {
 	groups, resources, verbs []string
-	namespace, reason, file  string
+	namespace, reason        string
 }
 
-// grantsIn returns the markers in the Go files of a directory and its subdirectories.
+// grantsIn returns the markers in the Go files of a directory.
 func grantsIn(dir string) ([]grant, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
 	var grants []grant
-	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-			return err
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, comment := range file.Comments {
 			found, err := grantsInComment(comment)
 			if err != nil {
-				return fmt.Errorf("%s: %w", path, err)
+				return nil, fmt.Errorf("%s: %w", path, err)
 			}
-			for _, g := range found {
-				g.file = path
-				grants = append(grants, g)
-			}
+			grants = append(grants, found...)
 		}
-		return nil
-	})
-	return grants, err
+	}
+	return grants, nil
 }
 
 // grantsInComment returns the markers of a comment. The reason of a marker is the text above

@@ -1,7 +1,8 @@
-// Trimcrd changes the pod templates in generated CRDs. It removes their descriptions,
-// because the CRD must fit into the annotation of a client-side apply (256 KiB). It makes
-// `containers` optional, because the template is merged into a pod that has some. `make
-// generate` runs it:
+// Trimcrd changes generated CRDs. It removes the descriptions of pod templates, because the
+// CRD must fit into the annotation of a client-side apply (256 KiB). It makes `containers`
+// optional, because the template is merged into a pod that has some. It limits the lists of a
+// template, and numbers that Go cannot read. Outside of templates, it gives quantities a rule
+// with a message, instead of a pattern. `make generate` runs it:
 //
 //	go run ./hack/trimcrd config/crd
 package main
@@ -42,7 +43,7 @@ func run(args []string) error {
 	return nil
 }
 
-// trimFile writes a file if it contains a pod template.
+// trimFile writes a file if it contains a pod template or a number to limit.
 func trimFile(path string) error {
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -55,13 +56,14 @@ func trimFile(path string) error {
 	return os.WriteFile(path, after, 0o644)
 }
 
-// trim returns the trimmed CRD. A CRD without a pod template is not changed.
+// trim returns the trimmed CRD. A CRD without a pod template or a number to limit is not changed.
 func trim(before []byte) ([]byte, error) {
 	var crd map[string]any
 	if err := yaml.Unmarshal(before, &crd); err != nil {
 		return nil, err
 	}
-	if !trimTemplates(crd) {
+	bounded := boundNumbers(crd, false)
+	if !trimTemplates(crd) && !bounded {
 		return before, nil
 	}
 	after, err := yaml.Marshal(crd)

@@ -10,6 +10,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// The schema of a Quantity, as controller-gen writes it and as trim changes it.
+const (
+	pattern   = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
+	quantity  = `{anyOf: [{type: integer}, {type: string}], pattern: '` + pattern + `', x-kubernetes-int-or-string: true}`
+	bounded   = `{anyOf: [{type: integer}, {type: string}], pattern: '^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$', maxLength: 64, x-kubernetes-int-or-string: true}`
+	explained = `{anyOf: [{type: integer}, {type: string}], maxLength: 64, x-kubernetes-int-or-string: true,
+		x-kubernetes-validations: [{rule: "!string(self).matches('[eE].{4}') && isQuantity(string(self))", message: "not a quantity: write for example 8Gi or 8G, or 500m for a half"}]}`
+)
+
 func TestTrim(t *testing.T) {
 	for name, tc := range map[string]struct{ schema, want string }{
 		"a schema without a template is not changed": {
@@ -27,7 +36,7 @@ func TestTrim(t *testing.T) {
 					description: gone, required: [name], properties: {name: {type: string, description: gone}}}}}}}}}}`,
 			`{description: kept, properties: {template: {description: kept, properties: {
 				metadata: {type: object},
-				spec: {properties: {containers: {type: array, nullable: true, items: {required: [name], properties: {name: {type: string}}}}}}}}}}`,
+				spec: {properties: {containers: {type: array, nullable: true, maxItems: 64, items: {required: [name], properties: {name: {type: string}}}}}}}}}}`,
 		},
 		"other required properties stay required": {
 			`{properties: {metadata: {}, spec: {required: [os, containers], properties: {containers: {}}}}}`,
@@ -44,6 +53,33 @@ func TestTrim(t *testing.T) {
 		"large numbers keep their form": {
 			`{properties: {metadata: {}, spec: {properties: {containers: {maxItems: 2592000}}}}}`,
 			`{properties: {metadata: {}, spec: {properties: {containers: {maxItems: 2592000, nullable: true}}}}}`,
+		},
+		"the lists of a template are limited": {
+			`{properties: {metadata: {}, spec: {properties: {containers: {items: {properties: {env: {items: {}}, few: {maxItems: 3, items: {}}}}}, volumes: {items: {}},
+				initContainers: {items: {}}, ephemeralContainers: {items: {}}, overhead: {additionalProperties: {properties: {values: {items: {}}}}}}}}}`,
+			`{properties: {metadata: {}, spec: {properties: {containers: {nullable: true, maxItems: 64, items: {properties: {env: {maxItems: 1000, items: {}}, few: {maxItems: 3, items: {}}}}}, volumes: {maxItems: 256, items: {}},
+				initContainers: {maxItems: 64, items: {}}, ephemeralContainers: {maxItems: 64, items: {}}, overhead: {additionalProperties: {properties: {values: {maxItems: 1000, items: {}}}}}}}}}`,
+		},
+		"the lists outside of a template stay as they are": {
+			`{properties: {containers: {items: {}}, spec: {properties: {volumes: {items: {}}}}}}`,
+			`{properties: {containers: {items: {}}, spec: {properties: {volumes: {items: {}}}}}}`,
+		},
+		"a quantity outside of a template gets a rule instead of a pattern": {
+			`{properties: {limits: {additionalProperties: ` + quantity + `}, size: ` + quantity + `, name: {type: string, pattern: ^a}}}`,
+			`{properties: {limits: {maxProperties: 7, additionalProperties: ` + explained + `}, size: ` + explained + `, name: {type: string, pattern: ^a}}}`,
+		},
+		"a rule of its own stays alone": {
+			`{properties: {size: {x-kubernetes-int-or-string: true, pattern: '` + pattern + `', x-kubernetes-validations: [{rule: "!string(self).matches('[eE].{4}') && isQuantity(string(self)) && true"}]}}}`,
+			`{properties: {size: {x-kubernetes-int-or-string: true, maxLength: 64, x-kubernetes-validations: [{rule: "!string(self).matches('[eE].{4}') && isQuantity(string(self)) && true"}]}}}`,
+		},
+		"a port is a number of 32 bits, in a template too": {
+			`{properties: {port: {x-kubernetes-int-or-string: true}, template: {properties: {metadata: {}, spec: {properties: {containers: {nullable: true, items: {x-kubernetes-int-or-string: true}}}}}}}}`,
+			`{properties: {port: {minimum: -2147483648, maximum: 2147483647, x-kubernetes-int-or-string: true}, template: {properties: {metadata: {}, spec: {properties: {containers: {nullable: true, maxItems: 64,
+				items: {minimum: -2147483648, maximum: 2147483647, x-kubernetes-int-or-string: true}}}}}}}}`,
+		},
+		"a quantity in a template keeps a pattern": {
+			`{properties: {metadata: {}, spec: {properties: {containers: {nullable: true}, overhead: {additionalProperties: ` + quantity + `}}}}}`,
+			`{properties: {metadata: {}, spec: {properties: {containers: {nullable: true}, overhead: {additionalProperties: ` + bounded + `}}}}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,16 +46,11 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("wording", flag.ContinueOnError)
 	count := flags.Bool("count", false, "print only the number of findings in each directory")
-	all := flags.Bool("all", false, "also check the paths in unchecked.txt")
 	flags.Usage = func() { printUsage(flags) }
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	skipped := entries(uncheckedList)
-	if *all {
-		skipped = nil
-	}
-	files, err := listFiles(ctx, flags.Args(), skipped)
+	files, err := listFiles(ctx, flags.Args())
 	if err != nil {
 		return err
 	}
@@ -78,12 +73,11 @@ func printUsage(flags *flag.FlagSet) {
 	out := flags.Output()
 	_, _ = fmt.Fprint(out, `usage: go run ./hack/wording [flags] [path...]
 
-Checks the wording of Markdown, of comments and messages in Go, shell scripts,
-Makefiles, YAML and Helm templates, and of the names of test cases. Run it in the
-root of the repository. Without a path, it checks each file that Git does not
-ignore, except generated files (.gitattributes), testdata, and the paths in
-hack/wording/unchecked.txt. To check one of those, name it. The exit code is 1 if
-there are findings.
+Checks the wording of Markdown, and of comments and messages in Go, shell scripts,
+Makefiles, YAML and Helm templates. In Go, it also checks names of test cases, other
+strings of tests, and identifiers. Run it in the root of the repository. Without a path, it checks each file that Git does not
+ignore, except generated files (.gitattributes) and testdata. The exit code is 1
+if there are findings.
 
 Flags:
 `)
@@ -95,13 +89,21 @@ Rules:
   - No causative, such as "has the pod checked": write %s.
   - Words that are not used, as regular expressions, and what to write instead:
 `, maxWords, causativeInstead)
-	for _, t := range terms {
-		_, _ = fmt.Fprintf(out, "      %s\n          %s\n", t.pattern, t.instead)
-	}
+	printTerms(out, terms)
+	_, _ = fmt.Fprint(out, `  - In other strings of tests, only these words are checked. Identifiers of Go contain
+    neither them nor these:
+`)
+	printTerms(out, codeTerms)
 	_, _ = fmt.Fprint(out, `
 Exceptions: put a comment "wording:ok REASON" at the end of the line, or add an
 entry to hack/wording/exceptions.txt.
 `)
+}
+
+func printTerms(out io.Writer, terms []term) {
+	for _, t := range terms {
+		_, _ = fmt.Fprintf(out, "      %s\n          %s\n", t.pattern, t.instead)
+	}
 }
 
 func printFindings(out io.Writer, found []finding) {
@@ -125,12 +127,8 @@ func printCounts(out io.Writer, found []finding) {
 	_, _ = fmt.Fprintf(out, "%6d in total\n", len(found))
 }
 
-var (
-	//go:embed unchecked.txt
-	uncheckedList string
-	//go:embed exceptions.txt
-	exceptionList string
-)
+//go:embed exceptions.txt
+var exceptionList string
 
 // entries returns the lines of a list without comments and empty lines.
 func entries(list string) []string {
@@ -162,7 +160,7 @@ func parseExceptions(list string) ([]exception, error) {
 }
 
 func (e exception) covers(f finding) bool {
-	return isWithin(f.path, e.path) && strings.Contains(oneLine(f.sentence), e.text)
+	return isWithin(f.path, e.path) && (e.text == "*" || strings.Contains(oneLine(f.sentence), e.text))
 }
 
 // isWithin reports whether a file is at a path or below it.
@@ -171,9 +169,8 @@ func isWithin(file, path string) bool {
 }
 
 // listFiles returns the files at some paths, by default all, that Git does not ignore
-// and .gitattributes does not call generated. It leaves out files at skipped paths,
-// except at those that are also in paths.
-func listFiles(ctx context.Context, paths, skipped []string) ([]string, error) {
+// and .gitattributes does not call generated.
+func listFiles(ctx context.Context, paths []string) ([]string, error) {
 	// Git does not apply attributes to a directory that is itself a pathspec, so that
 	// the paths are compared here.
 	list, err := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard",
@@ -190,9 +187,7 @@ func listFiles(ctx context.Context, paths, skipped []string) ([]string, error) {
 	}
 	for file := range strings.SplitSeq(string(list), "\x00") {
 		isIn := func(p string) bool { return isWithin(file, p) }
-		isSkipped := func(p string) bool { return isWithin(file, p) && !slices.Contains(wanted, p) }
-		if file != "" && !strings.Contains(file, "/testdata/") &&
-			slices.ContainsFunc(wanted, isIn) && !slices.ContainsFunc(skipped, isSkipped) {
+		if file != "" && !strings.Contains(file, "/testdata/") && slices.ContainsFunc(wanted, isIn) {
 			files = append(files, file)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +32,11 @@ type term struct {
 //go:embed terms.txt
 var termList string
 
-var terms = parseTerms(termList)
+//go:embed codeterms.txt
+var codeTermList string
+
+// terms are not used in any text, and codeTerms not in identifiers of Go.
+var terms, codeTerms = parseTerms(termList), parseTerms(codeTermList)
 
 func parseTerms(list string) []term {
 	var found []term
@@ -61,10 +66,18 @@ type rule struct {
 	instead string
 }
 
-var rules = compileRules()
+var (
+	causativeRule = newRule(causative, causativeInstead)
+	termRules     = newRules(terms)
+	rules         = map[scope][]rule{
+		allRules:  append([]rule{causativeRule}, termRules...),
+		wordsOnly: termRules,
+		codeWords: slices.Concat(termRules, newRules(codeTerms)),
+	}
+)
 
-func compileRules() []rule {
-	compiled := []rule{newRule(causative, causativeInstead)}
+func newRules(terms []term) []rule {
+	var compiled []rule
 	for _, t := range terms {
 		compiled = append(compiled, newRule(t.pattern, t.instead))
 	}
@@ -94,10 +107,13 @@ func check(path string, p passage) []finding {
 		report := func(offset int, format string, args ...any) {
 			found = append(found, finding{path, p.lineAt(start + offset), fmt.Sprintf(format, args...), original})
 		}
-		for _, r := range rules {
+		for _, r := range rules[p.scope] {
 			for _, at := range r.pattern.FindAllStringSubmatchIndex(sentence, -1) {
 				report(at[2], "%q: write %s", oneLine(sentence[at[2]:at[3]]), r.instead)
 			}
+		}
+		if p.scope != allRules {
+			continue
 		}
 		if word := openingOf(sentence, p.lowercase); word != "" {
 			report(0, "%q opens a statement: begin with its subject", word)

@@ -81,6 +81,28 @@ func TestWordingIsChecked(t *testing.T) {
 	}
 }
 
+// A text that breaks the rules of sentences, and contains a word that only identifiers must
+// not contain.
+func TestTheScopeOfAPassageLimitsTheRules(t *testing.T) {
+	text := "What has the pod checked again is told of the ledger " + strings.Repeat("word ", 24)
+	for scope, want := range map[scope][]string{
+		allRules:  {"told", "has the pod checked", "What", "a sentence of"},
+		wordsOnly: {"told"},
+		codeWords: {"told", "ledger"},
+	} {
+		found := check("a.go", passage{lines: []line{{1, text}}, scope: scope})
+		if len(found) != len(want) {
+			t.Errorf("scope %d: %d findings, want %d: %v", scope, len(found), len(want), found)
+		}
+		for _, word := range want {
+			contains := func(f finding) bool { return strings.Contains(f.problem, word) }
+			if !slices.ContainsFunc(found, contains) {
+				t.Errorf("scope %d: nothing about %q in %v", scope, word, found)
+			}
+		}
+	}
+}
+
 func TestMessagesOpenInLowerCase(t *testing.T) {
 	for text, want := range map[string]int{
 		"what failed is retried":      1,

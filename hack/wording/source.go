@@ -70,10 +70,10 @@ func splitLines(text string, number, step int) []line {
 	return lines
 }
 
-// goPassages returns the comments and the messages in a Go file. In a test, the names of
-// the test cases replace the messages.
+// goPassages returns the comments, the messages and the declared identifiers in a Go file.
+// In a test, it returns the names of the test cases, and every other string for its words.
 func goPassages(name string, content []byte) ([]passage, error) {
-	f := goFile{fset: token.NewFileSet()}
+	f := goFile{fset: token.NewFileSet(), names: map[*ast.BasicLit]bool{}}
 	file, err := parser.ParseFile(f.fset, name, content, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
@@ -89,6 +89,7 @@ func goPassages(name string, content []byte) ([]passage, error) {
 		visit = f.visitTest
 	}
 	ast.Inspect(file, visit)
+	ast.Inspect(file, f.visitDeclaration)
 	return f.found, nil
 }
 
@@ -96,6 +97,7 @@ func goPassages(name string, content []byte) ([]passage, error) {
 type goFile struct {
 	fset  *token.FileSet
 	found []passage
+	names map[*ast.BasicLit]bool // of test cases
 }
 
 func (f *goFile) lineOf(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
@@ -201,9 +203,13 @@ func (f *goFile) literal(lit *ast.BasicLit) []line {
 }
 
 // visitTest collects the names of test cases: the keys of a table, and the names that
-// t.Run gets.
+// t.Run gets. Other strings are often data, so only their words are checked.
 func (f *goFile) visitTest(n ast.Node) bool {
 	switch n := n.(type) {
+	case *ast.ImportSpec:
+		return false
+	case *ast.BasicLit:
+		f.addWords(n)
 	case *ast.CompositeLit:
 		if table, ok := n.Type.(*ast.MapType); ok && !isBasic(table.Value) {
 			for _, element := range n.Elts {
@@ -233,7 +239,63 @@ var basicTypes = map[string]bool{
 
 func (f *goFile) addName(key ast.Expr) {
 	if lit, ok := key.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+		f.names[lit] = true
 		f.found = append(f.found, passage{lines: f.literal(lit), lowercase: true})
+	}
+}
+
+// addWords adds a string that is no name of a test case.
+func (f *goFile) addWords(lit *ast.BasicLit) {
+	if lit.Kind != token.STRING || f.names[lit] {
+		return
+	}
+	for _, p := range messagePassages(f.literal(lit)) {
+		p.scope = wordsOnly
+		f.found = append(f.found, p)
+	}
+}
+
+// visitDeclaration collects the identifiers that the file declares. Others are declared in
+// another file, or by a library.
+func (f *goFile) visitDeclaration(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.File:
+		f.addIdentifier(n.Name)
+	case *ast.FuncDecl:
+		f.addIdentifier(n.Name)
+	case *ast.TypeSpec:
+		f.addIdentifier(n.Name)
+	case *ast.ValueSpec:
+		for _, name := range n.Names {
+			f.addIdentifier(name)
+		}
+	case *ast.Field:
+		for _, name := range n.Names {
+			f.addIdentifier(name)
+		}
+	case *ast.AssignStmt:
+		for _, left := range n.Lhs {
+			if n.Tok == token.DEFINE {
+				f.addIdentifier(left)
+			}
+		}
+	case *ast.RangeStmt:
+		if n.Tok == token.DEFINE {
+			f.addIdentifier(n.Key)
+			f.addIdentifier(n.Value)
+		}
+	}
+	return true
+}
+
+// wordEnd matches the end of a word in an identifier, such as HTTPClientOf or max_size.
+var wordEnd = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])|_`)
+
+// addIdentifier adds the words of a declared identifier, such as "old Name" for oldName.
+func (f *goFile) addIdentifier(declared ast.Expr) {
+	if name, ok := declared.(*ast.Ident); ok {
+		words := wordEnd.ReplaceAllString(wordEnd.ReplaceAllString(name.Name, "$1$3 $2$4"), "$1$3 $2$4")
+		f.found = append(f.found, passage{lines: []line{{f.lineOf(name), words}}, scope: codeWords})
 	}
 }
 

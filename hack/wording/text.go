@@ -20,7 +20,17 @@ type line struct {
 type passage struct {
 	lines     []line
 	lowercase bool // as messages and names of tests begin
+	scope     scope
 }
+
+// scope is the set of rules that a passage must follow.
+type scope int
+
+const (
+	allRules  scope = iota
+	wordsOnly       // the banned words
+	codeWords       // the banned words, and those that identifiers must not contain
+)
 
 func (p passage) text() string {
 	var b strings.Builder

@@ -7,11 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 )
 
 // Occurrence is one increase of an Event's count: the Event happened Increase times since
-// it was last seen.
+// it was last seen. It can also be a change of an object.
 type Occurrence struct {
 	// Event is the Event after the increase.
 	Event Event
@@ -23,6 +24,10 @@ type Occurrence struct {
 	// ObservedAt is when the API server stored the increase, by its own clock, in whole
 	// seconds.
 	ObservedAt time.Time
+	// Change is set if the occurrence is a change of an object. Event then describes it: its
+	// reason is Created, Updated or Deleted, and its note is empty. Position is the
+	// resourceVersion of the object, and belongs to the stream of the change.
+	Change *Change `json:"-"`
 }
 
 // Event is the part of an events.k8s.io/v1 Event that expressions, templates and
@@ -47,6 +52,12 @@ type Event struct {
 	ReportingInstance   string    `json:"reportingInstance"`
 }
 
+// Subject identifies the object that the Event regards. A tenant cannot write an Event with
+// the subject of another namespace.
+func (e *Event) Subject() string {
+	return strings.Join([]string{e.Namespace, e.Regarding.Kind, e.Regarding.Namespace, e.Regarding.Name}, "/")
+}
+
 // Reference names the object that an Event regards.
 type Reference struct {
 	APIVersion string `json:"apiVersion"`
@@ -66,8 +77,8 @@ type Object struct {
 	Metadata   ObjectMeta `json:"metadata"`
 	// Node is set for Nodes only.
 	Node Node `json:"node"`
-	// Cause is a sentence that says why a Pod does not run. It is set only for Warnings
-	// and BackOffs that regard a Pod, and only if the cause is known.
+	// Cause is a sentence that says why the object does not work. It is set only for
+	// Warnings, and BackOffs that regard a Pod, and only if the cause is known.
 	Cause string `json:"cause"`
 }
 
@@ -102,8 +113,17 @@ type Context struct {
 	// Resolved is true if the object was found. Otherwise, conditions on its labels
 	// cannot be evaluated.
 	Resolved bool
-	Cluster  Cluster
+	// ObjectUnread says why it is unknown whether the object exists.
+	ObjectUnread Unread
+	Cluster      Cluster
+	// NodesUnread says why Cluster.Nodes is unknown.
+	NodesUnread Unread
 }
+
+// Unread says why something could not be read, and may be read later. It is a constant
+// sentence for a status, without names. It is empty for a read that was answered, also if
+// the answer was that there is no such object.
+type Unread string
 
 // Values of ID.Kind. The kind decides the scope: a ClusterAlarm can match every Event, an
 // Alarm only those of its own namespace.
@@ -127,18 +147,55 @@ type GroupValue struct {
 	Value string `json:"value"`
 }
 
+// GroupLife is how long a group without occurrences stays open.
+const GroupLife = time.Hour
+
 // Key returns the idempotency key of the message that an alarm sends to a receiver about
 // an occurrence: 32 hexadecimal digits. It uses only data that another leader also gets
-// when it reads the same Event.
+// when it reads the same version of the Event. The position is part of it, because a count
+// can fall and reach the same value again.
 func Key(receiver, alarmUID string, occ *Occurrence) string {
-	identity := fmt.Sprintf("%q %q %q %d", receiver, alarmUID, occ.Event.UID, occ.Event.Count)
+	identity := fmt.Sprintf("%q %q %q %d %d", receiver, alarmUID, occ.Event.UID, occ.Event.Count, occ.Position)
 	return shortHash(identity)
+}
+
+// ReceiverID identifies a receiver that exists: KIND/NAMESPACE/NAME@UID. A receiver of the
+// same name that is created later has another one. The ID of a receiver that does not exist is
+// its key.
+func ReceiverID(key, uid string) string {
+	if uid == "" {
+		return key
+	}
+	return key + "@" + uid
+}
+
+// ReceiverKey returns the key in the ID of a receiver.
+func ReceiverKey(id string) string {
+	key, _ := SplitReceiver(id)
+	return key
+}
+
+// SplitReceiver returns the key and the UID in the ID of a receiver.
+func SplitReceiver(id string) (key, uid string) {
+	key, uid, _ = strings.Cut(id, "@")
+	return key, uid
 }
 
 // GroupKey identifies the group of an alarm's occurrences that share these values, with
 // 32 hexadecimal digits. Without values, the group contains all occurrences of the alarm.
 func GroupKey(alarmUID string, by ...GroupValue) string {
 	return shortHash(fmt.Sprintf("%q %q", alarmUID, by))
+}
+
+// AcknowledgementKey identifies the message to a receiver that says who acknowledged a group,
+// with 32 hexadecimal digits.
+func AcknowledgementKey(receiver, group string, token int64) string {
+	return shortHash(fmt.Sprintf("acknowledged %q %q %d", receiver, group, token))
+}
+
+// TestKey identifies a test message to a receiver, with 32 hexadecimal digits.
+func TestKey(receiverUID, value string) string {
+	return shortHash(fmt.Sprintf("test %q %q", receiverUID, value))
 }
 
 func shortHash(identity string) string {

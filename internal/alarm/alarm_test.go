@@ -13,14 +13,14 @@ func eventOccurrence(change ...func(*Occurrence)) *Occurrence {
 	return occ
 }
 
-func TestKeyDependsOnReceiverAlarmEventAndCountOnly(t *testing.T) {
+func TestKeyDependsOnReceiverAlarmAndVersionOfTheEventOnly(t *testing.T) {
 	occ := eventOccurrence()
 	key := Key("receiver", "alarm", occ)
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(key) {
 		t.Errorf("key %q is not 32 hexadecimal digits", key)
 	}
 	again := eventOccurrence(func(occ *Occurrence) {
-		occ.Position, occ.Increase, occ.Event.Note = 200, 5, "seen by another leader"
+		occ.Increase, occ.Event.Note = 5, "seen by another leader"
 	})
 	if got := Key("receiver", "alarm", again); got != key {
 		t.Errorf("a replay has key %s, want %s", got, key)
@@ -30,6 +30,7 @@ func TestKeyDependsOnReceiverAlarmEventAndCountOnly(t *testing.T) {
 		"alarm":             Key("receiver", "other", occ),
 		"event":             Key("receiver", "alarm", eventOccurrence(func(o *Occurrence) { o.Event.UID = "other" })),
 		"count":             Key("receiver", "alarm", eventOccurrence(func(o *Occurrence) { o.Event.Count++ })),
+		"position":          Key("receiver", "alarm", eventOccurrence(func(o *Occurrence) { o.Position++ })),
 		"another partition": Key("receivera", "larm", occ),
 	} {
 		if got == key {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -17,18 +18,21 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
 	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 func newAlarm() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "alarm",
-		Short: "Test alarms before you apply them",
+		Short: "Test alarms before you apply them, mute them, and acknowledge their groups",
 		Long: `Test alarms on the present Events of the cluster. Send a message that is marked as a
-test.`,
+test. Mute an alarm for a time. Acknowledge open groups, so that they send no further
+messages.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newAlarmTest(), newAlarmSend())
+	c.AddCommand(newAlarmTest(), newAlarmSend(), newAlarmMute(), newAlarmUnmute(),
+		newAlarmGroups(), newAlarmAck(), newAlarmUnack())
 	return c
 }
 
@@ -38,7 +42,12 @@ type alarmFile struct {
 	kubeconfig  string
 	namespace   string
 	clusterName string
-	since       time.Duration
+	operator    string
+	from, until string
+	// inFile contains the objects in the file that are not alarms, and placed is the namespace
+	// of objects without one. load sets them.
+	inFile []string
+	placed string
 }
 
 func (f *alarmFile) addFlags(c *cobra.Command) {
@@ -46,19 +55,45 @@ func (f *alarmFile) addFlags(c *cobra.Command) {
 	command.AddKubeconfig(flags, &f.kubeconfig)
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the alarms, in YAML or JSON; - is standard input")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of Alarms without one, instead of the namespace of the context")
-	flags.StringVar(&f.clusterName, "cluster-name", "", "`name` of the cluster in messages, as in the operator's --cluster-name (default: derived from the cluster's UID)")
-	flags.DurationVar(&f.since, "since", time.Hour, "maximum age of Events")
+	flags.StringVar(&f.clusterName, "cluster-name", "", "`name` of the cluster in messages (default: the name that the operator uses)")
+	flags.StringVar(&f.operator, "operator-namespace", options.Default().Namespace, "`namespace` of the operator, to find the name of the cluster")
+	flags.StringVar(&f.from, "from", "1h", "`time` or age of the oldest Event to use, for example 2026-11-20T12:00:00Z or 30m")
+	flags.StringVar(&f.until, "until", "0s", "`time` or age of the newest Event to use")
 	command.CompleteFlag(c, "file", cobra.FixedCompletions([]string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt))
 }
 
 func (f *alarmFile) validate() error {
-	switch {
-	case f.file == "":
+	if f.file == "" {
 		return errors.New("the file with the alarms is missing: use -f FILE, or -f - for standard input")
-	case f.since <= 0:
-		return fmt.Errorf("--since is %v: use a positive duration", f.since)
 	}
-	return nil
+	_, _, err := f.period(clock.RealClock{}.Now())
+	return err
+}
+
+// period returns the times of --from and --until.
+func (f *alarmFile) period(now time.Time) (from, until time.Time, err error) {
+	if from, err = moment(f.from, now); err != nil {
+		return from, until, fmt.Errorf("--from: %w", err)
+	}
+	if until, err = moment(f.until, now); err != nil {
+		return from, until, fmt.Errorf("--until: %w", err)
+	}
+	if !from.Before(until) {
+		return from, until, fmt.Errorf("--from %s is not before --until %s: use an earlier time", f.from, f.until)
+	}
+	return from, until, nil
+}
+
+// moment parses a time, or a duration before now.
+func moment(text string, now time.Time) (time.Time, error) {
+	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+		return now.Add(-age), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil || at.After(now) {
+		return time.Time{}, fmt.Errorf("%q is neither an age nor a time in the past: use a form like 30m or 2026-11-20T12:00:00Z", text)
+	}
+	return at, nil
 }
 
 // load reads and compiles the alarms. It sends no requests to the cluster.
@@ -80,6 +115,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	f.inFile = others
 	if len(others) > 0 {
 		_, _ = fmt.Fprintf(errOut, "ignored, because it is not an alarm: %s\n", strings.Join(others, ", "))
 	}
@@ -89,6 +125,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 			return nil, err
 		}
 	}
+	f.placed = namespace
 	if err := dryrun.Place(manifests, namespace, f.namespace != ""); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -108,5 +145,13 @@ func (f *alarmFile) environment(errOut io.Writer) (*dryrun.Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dryrun.Environment{Client: c, ClusterName: f.clusterName, Now: clock.RealClock{}.Now(), Since: f.since}, nil
+	lister, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	env := &dryrun.Environment{
+		Client: c, Discovery: lister, ClusterName: f.clusterName, OperatorNamespace: f.operator, InFile: f.inFile, Now: clock.RealClock{}.Now(),
+	}
+	env.From, env.Until, err = f.period(env.Now)
+	return env, err
 }

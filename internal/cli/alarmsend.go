@@ -40,7 +40,8 @@ get the receiver and the Secrets that it refers to. Network policies and proxies
 differ between your machine and the operator. A log receiver writes to standard output.
 
 An AlarmReceiver may only use public addresses, as in the operator. If your operator
-allows more ranges, repeat them in --allowed-receiver-addresses.`,
+allows more ranges, repeat them in --allowed-receiver-addresses. The operator also denies
+the addresses of Nodes and pods, and what its administrator denies.`,
 		Example: `  bongsu alarm send -f alarm.yaml --to ops
   bongsu alarm send -f alarm.yaml --to ClusterAlarmReceiver/ops -n shop`,
 		Args: cobra.NoArgs,
@@ -68,7 +69,7 @@ func (o *alarmSendOptions) validate() error {
 
 func (o *alarmSendOptions) run(ctx context.Context, in io.Reader, out, errOut io.Writer) error {
 	flags := options.Options{AllowedAddresses: o.allowed}
-	allowed, err := flags.AllowedPrefixes()
+	guarded, err := flags.Guard()
 	if err != nil {
 		return command.Usage(err)
 	}
@@ -87,7 +88,7 @@ func (o *alarmSendOptions) run(ctx context.Context, in io.Reader, out, errOut io
 	if err != nil {
 		return err
 	}
-	sent, err := env.Send(ctx, alarms[0], to, receiver.NewSinks(allowed, out, clock.RealClock{}))
+	sent, err := env.Send(ctx, alarms[0], to, receiver.NewSinks(guarded, out, clock.RealClock{}))
 	if err != nil {
 		return err
 	}

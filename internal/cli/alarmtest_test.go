@@ -6,13 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/dryrun"
 	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
@@ -66,10 +70,10 @@ receivers: [{kind: ClusterAlarmReceiver, name: `+ns+`}]`)
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	for _, want := range []string{
-		"Alarm " + ns + "/crashes: of 2 Events since 20", "2 match, in 1 message\n",
+		"Alarm " + ns + "/crashes: of 2 Events from 20", "2 match, in 1 message\n",
 		"Pod " + ns + "/web-0  3      regarding.name=web-0  message 1\n",
 		"Pod " + ns + "/web-1  1      regarding.name=web-1  held back by threshold\n",
-		" to ClusterAlarmReceiver/" + ns + ":\n    web-0 crashes\n    Back-off of web-0\n",
+		" to ClusterAlarmReceiver//" + ns + ":\n    web-0 crashes\n    Back-off of web-0\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
@@ -105,7 +109,10 @@ func TestAlarmTestOfAnAlarmSeesItsOwnNamespaceOnly(t *testing.T) {
 	if code != command.ExitOK || !strings.Contains(out, "Pod "+own+"/mine") || strings.Contains(out, "theirs") || strings.Contains(out, "claimed") {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
-	for _, want := range []string{"note: you may not create it: ", "note: you may not read nodes: ", "note: you may not read pods: "} {
+	for _, want := range []string{
+		"note: you may not create it: ", "note: you may not read nodes: ", "note: you may not read pods: ", "note: the name of the cluster in messages can differ",
+		"note: it is unknown whether AlarmReceiver " + own + "/ops can be used: you may not read AlarmReceiver",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
@@ -115,7 +122,8 @@ func TestAlarmTestOfAnAlarmSeesItsOwnNamespaceOnly(t *testing.T) {
 		t.Errorf("of a ClusterAlarm: exit code %d: %s%s", code, out, errOut)
 	}
 
-	code, out, _ = runs(t, "alarm", "test", "-f", manifest(t, "ClusterAlarm", "crashes", crashes), "--kubeconfig", c.Kubeconfig())
+	create(t, c, "ClusterAlarmReceiver", "", own, "log: {}")
+	code, out, _ = runs(t, "alarm", "test", "-f", manifest(t, "ClusterAlarm", "crashes", strings.Replace(crashes, "ops", own, 1)), "--kubeconfig", c.Kubeconfig())
 	if code != command.ExitOK || !strings.Contains(out, "Pod "+own+"/mine") || !strings.Contains(out, "Pod "+another+"/theirs") {
 		t.Errorf("of a ClusterAlarm, as an administrator: exit code %d: %s", code, out)
 	}
@@ -124,6 +132,7 @@ func TestAlarmTestOfAnAlarmSeesItsOwnNamespaceOnly(t *testing.T) {
 func TestAlarmTestPrintsJSONAndYAML(t *testing.T) {
 	c := cluster.Shared(t)
 	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
 	happen(t, c, ns, ns, "web-0", 2)
 	for format, unmarshal := range map[string]func([]byte, any) error{
 		"json": json.Unmarshal,
@@ -141,7 +150,7 @@ func TestAlarmTestPrintsJSONAndYAML(t *testing.T) {
 			t.Errorf("%s: got %s", format, out)
 		}
 	}
-	if _, out, _ := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "none", strings.Replace(crashes, "BackOff", "Other", 1)), "-n", ns, "--kubeconfig", c.Kubeconfig()); !strings.Contains(out, "of 1 Event since") || !strings.Contains(out, "none matches") {
+	if _, out, _ := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "none", strings.Replace(crashes, "BackOff", "Other", 1)), "-n", ns, "--kubeconfig", c.Kubeconfig()); !strings.Contains(out, "of 1 Event from") || !strings.Contains(out, "none matches") {
 		t.Errorf("of an alarm that matches nothing: %s", out)
 	}
 }
@@ -153,10 +162,12 @@ func TestAlarmTestReadsStandardInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out cluster.Buffer
+	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
 	root := New()
 	root.SetIn(strings.NewReader(string(text)))
 	root.SetOut(&out)
-	root.SetArgs([]string{"alarm", "test", "-f", "-", "--kubeconfig", inContext(t, c, c.Namespace(t, nil))})
+	root.SetArgs([]string{"alarm", "test", "-f", "-", "--kubeconfig", inContext(t, c, ns)})
 	if err := root.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "note: spec.suspend is true") {
 		t.Errorf("%v: %s", err, &out)
 	}
@@ -169,6 +180,10 @@ func TestAlarmTestExplainsInvalidAlarms(t *testing.T) {
 		"an expression, without a cluster": {
 			"match: [{expression: evnt.count > 1}]\nreceivers: [{name: ops}]", "none",
 			"spec.match[0].expression is invalid at column 1: undeclared reference to 'evnt'\n    evnt.count > 1\n    ^\n",
+		},
+		"a slip, without a cluster": {
+			"match: [{expression: reason == 'BackOff' and count > 1}]\nreceivers: [{name: ops}]", "none",
+			"column 21: Syntax error: mismatched input 'and' expecting <EOF>: use && instead of and\n    reason == 'BackOff' and count > 1\n                        ^\n",
 		},
 		"a field, without a cluster":  {strings.Replace(crashes, "match", "macth", 1), "none", `unknown field "spec.macth"`},
 		"a window, without a cluster": {crashes + "\nmute: [{timeZone: Mars/Olympus}]", "none", "spec.mute[0].timeZone is invalid"},
@@ -196,7 +211,11 @@ func TestAlarmExplainsInvalidCommandLines(t *testing.T) {
 		"no file":             {[]string{"test"}, command.ExitUsage, "the file with the alarms is missing: use -f FILE"},
 		"a missing file":      {[]string{"test", "-f", "none.yaml"}, command.ExitError, "none.yaml"},
 		"an unknown format":   {[]string{"test", "-f", good, "-o", "text"}, command.ExitUsage, "use table, json or yaml"},
-		"no duration":         {[]string{"test", "-f", good, "--since", "0s"}, command.ExitUsage, "--since is 0s"},
+		"no time":             {[]string{"test", "-f", good, "--from", "noon"}, command.ExitUsage, `--from: "noon" is neither an age nor a time`},
+		"a time to come":      {[]string{"test", "-f", good, "--until", "2999-01-01T00:00:00Z"}, command.ExitUsage, "--until: \"2999-01-01T00:00:00Z\" is neither"},
+		"a negative age":      {[]string{"send", "-f", good, "--to", "ops", "--from", "-1h"}, command.ExitUsage, "--from: \"-1h\" is neither"},
+		"one file":            {[]string{"test", "-f", good, "--old", good}, command.ExitUsage, "--old and --new belong together"},
+		"no period":           {[]string{"test", "-f", good, "--from", "5m", "--until", "10m"}, command.ExitUsage, "--from 5m is not before --until 10m"},
 		"no receiver":         {[]string{"send", "-f", good}, command.ExitUsage, "the receiver is missing: use --to NAME"},
 		"not a receiver kind": {[]string{"send", "-f", good, "-n", "a", "--to", "Pod/a"}, command.ExitUsage, `"Pod/a" is no receiver`},
 		"not a range":         {[]string{"send", "-f", good, "--to", "a", "--allowed-receiver-addresses", "home"}, command.ExitUsage, "is not a range"},
@@ -208,5 +227,422 @@ func TestAlarmExplainsInvalidCommandLines(t *testing.T) {
 				t.Errorf("exit code %d: %s%s", code, out, errOut)
 			}
 		})
+	}
+}
+
+func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, map[string]string{"nearmiss": "bank"})
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	create(t, c, "ClusterAlarmReceiver", "", ns, "log: {}")
+	for range 4 {
+		happen(t, c, ns, ns, "web-0", 1)
+	}
+	happen(t, c, ns, ns, "db-0", 1)
+	for name, tc := range map[string]struct{ kind, match, says string }{
+		"another reason":    {"Alarm", "match: [{kinds: [Pod], reasons: [Killing], names: [web-*]}]", "near misses:\n    4 Events differ only in spec.match[0].reasons: BackOff\n"},
+		"a misspelt reason": {"Alarm", "match: [{reasons: [Backof]}]", "    5 Events differ only in spec.match[0].reasons: write \"BackOff\"\n"},
+		"a note without *":  {"Alarm", "match: [{note: Back-off of web}]", "    4 Events differ only in spec.match[0].note: write \"Back-off of web*\"\n"},
+		"an expression":     {"Alarm", "match: [{names: [db-0], expression: event.count > 1}]", "    1 Event differs only in spec.match[0].expression: for example of Pod " + ns + "/db-0\n"},
+		"an unknown kind":   {"Alarm", "match: [{kinds: [Pods]}]", "note: spec.match[0].kinds: the cluster has no kind Pods: did you mean Pod\n"},
+		"a misspelt label":  {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaceSelector: {matchLabels: {nearmis: bank}}", "note: spec.namespaceSelector selects no namespace: no namespace has the label nearmis: did you mean nearmiss\n"},
+		"another value":     {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaceSelector: {matchLabels: {nearmiss: shop}}", "selects no namespace: the label nearmiss of namespaces has the values bank\n"},
+		"another namespace": {"ClusterAlarm", "match: [{names: [db-0], note: 'Back-off of db-0'}]\nnamespaceSelector: {matchExpressions: [{key: nearmiss, operator: DoesNotExist}]}", "    1 Event differs only in spec.namespaceSelector: " + ns + "\n"},
+		"an expired Event":  {"Alarm", "match: [{names: [gone]}]", "note: the oldest Event is of 20"},
+		"two conditions":    {"Alarm", "match: [{reasons: [Killing], names: [other]}]", "none matches\nnote: the oldest"},
+		"a match":           {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			receiver := "ops"
+			if tc.kind == "ClusterAlarm" {
+				receiver = ns
+			}
+			file := manifest(t, tc.kind, "crashes", tc.match+"\nreceivers: [{name: "+receiver+"}]")
+			code, out, errOut := runs(t, "alarm", "test", "-f", file, "-n", ns, "--kubeconfig", c.Kubeconfig())
+			if code != command.ExitOK || !strings.Contains(out, tc.says) {
+				t.Errorf("exit code %d, want %q in:\n%s%s", code, tc.says, out, errOut)
+			}
+		})
+	}
+	_, out, _ := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", strings.Replace(crashes, "BackOff", "Other", 1)), "-n", ns, "--kubeconfig", c.Kubeconfig(), "-o", "json")
+	var report dryrun.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatal(err)
+	}
+	want := []dryrun.NearMiss{{Field: "spec.match[0].reasons", Value: "BackOff", Events: 5}}
+	if diff := cmp.Diff(want, report.Alarms[0].NearMisses, cmpopts.IgnoreUnexported(dryrun.NearMiss{}), cmpopts.IgnoreFields(dryrun.NearMiss{}, "Object")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	create(t, c, "ClusterAlarmReceiver", "", ns, "log: {}")
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	inFile := manifest(t, "Alarm", "crashes", strings.Replace(crashes, "ops", "later", 1))
+	text, err := os.ReadFile(inFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, "---\napiVersion: bongsu.io/v1alpha1\nkind: AlarmReceiver\nmetadata: {name: later}\nspec: {log: {}}\n"...)
+	if err := os.WriteFile(inFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ kind, spec, says string }{
+		"no such receiver":       {"Alarm", strings.Replace(crashes, "ops", "none", 1), "Alarm " + ns + "/it: AlarmReceiver " + ns + "/none does not exist: create it, or correct spec.receivers\n"},
+		"of a ClusterAlarm":      {"ClusterAlarm", strings.Replace(crashes, "ops", "none", 1), "ClusterAlarm it: ClusterAlarmReceiver none does not exist"},
+		"it does not allow it":   {"Alarm", "match: [{}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + ns + "}]", "ClusterAlarmReceiver " + ns + " does not allow Alarms of namespace " + ns},
+		"an Alarm for Nodes":     {"Alarm", "match: [{}, {kinds: [Pod, Node]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[1].kinds: a Node has no namespace, and an Alarm sees only"},
+		"a ClusterAlarm of them": {"ClusterAlarm", "match: [{kinds: [Node]}]\nreceivers: [{name: " + ns + "}]", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, tc.kind, "it", tc.spec), "-n", ns, "--kubeconfig", c.Kubeconfig())
+			if (code == command.ExitOK) != (tc.says == "") || !strings.Contains(errOut, tc.says) || !strings.Contains(out, "/it: of ") && !strings.Contains(out, " it: of ") {
+				t.Errorf("exit code %d: %s%s", code, out, errOut)
+			}
+		})
+	}
+	code, out, errOut := runs(t, "alarm", "test", "-f", inFile, "-n", ns, "--kubeconfig", c.Kubeconfig())
+	if code != command.ExitOK || !strings.Contains(out, "note: AlarmReceiver "+ns+"/later does not exist yet: it is in the file, apply both") {
+		t.Errorf("with the receiver in the file: exit code %d: %s%s", code, out, errOut)
+	}
+}
+
+func TestAlarmTestUsesThePeriodAndTheNameOfTheCluster(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	happen(t, c, ns, ns, "web-0", 1)
+	report := func(args ...string) dryrun.Report {
+		t.Helper()
+		var r dryrun.Report
+		code, out, errOut := runs(t, append([]string{"alarm", "test", "-f", manifest(t, "Alarm", "crashes", crashes), "-n", ns, "--kubeconfig", c.Kubeconfig(), "-o", "json"}, args...)...)
+		if err := json.Unmarshal([]byte(out), &r); err != nil || code != command.ExitOK {
+			t.Fatalf("exit code %d: %s%s, %v", code, out, errOut, err)
+		}
+		return r
+	}
+	for _, tc := range []struct {
+		args   []string
+		events int
+	}{
+		{[]string{"--from", "10m"}, 1},
+		{[]string{"--from", "2020-01-01T00:00:00Z"}, 1},
+		{[]string{"--until", "10m"}, 0},
+		{[]string{"--from", "2020-01-01T00:00:00Z", "--until", "2021-01-01T00:00:00+09:00"}, 0},
+	} {
+		if got := report(tc.args...).Alarms[0].Events; got != tc.events {
+			t.Errorf("%v: %d Events, want %d", tc.args, got, tc.events)
+		}
+	}
+	if got := report("--operator-namespace", ns).Alarms[0].Messages[0].Message.Cluster; !strings.HasPrefix(got, "cluster-") {
+		t.Errorf("without an operator: got %q", got)
+	}
+	if err := checkpoint.NewStore(c.Client, ns).Named("prod").Write(t.Context(), checkpoint.Checkpoint{Epoch: "first"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := report("--operator-namespace", ns).Alarms[0].Messages[0].Message.Cluster; got != "prod" {
+		t.Errorf("got %q, want the name that the operator uses", got)
+	}
+	if got := report("--operator-namespace", ns, "--cluster-name", "other").Alarms[0].Messages[0].Message.Cluster; got != "other" {
+		t.Errorf("got %q, want that of the flag", got)
+	}
+}
+
+func TestAlarmTestEvaluatesStatesNow(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	anHourAgo := metav1.NewTime(time.Now().Add(-time.Hour))
+	for name, phase := range map[string]string{"bad": "Bad", "good": "Good"} {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"phase": phase}}
+		if err := c.Client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		object.ManagedFields[0].Manager, object.ManagedFields[0].Time = "earlier", &anHourAgo
+		if err := c.Client.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := manifest(t, "Alarm", "states", `
+states:
+- {resource: {resource: configmaps}, expression: "has(object.data) && 'phase' in object.data && object.data.phase == 'Bad'", forSeconds: 300}
+- {resource: {resource: configmaps}, expression: "object.data.missing == ''"}
+- {resource: {resource: secrets}, expression: has(object.metadata.labels.bad)}
+receivers: [{name: ops}]`)
+	_, out, errOut := runs(t, "alarm", "test", "-f", file, "--kubeconfig", inContext(t, c, ns))
+	for _, want := range []string{
+		"spec.states[0]: true now for 1 of ", " configmaps: " + ns + "/bad (for 1h0m", "s at least). They are reported if this lasts for 5m0s",
+		"spec.states[1]: true now for 0 of ", "The expression fails for some: spec.states[1].expression: no such key: missing",
+		"spec.states[2]: true now for 0 of 0 secrets",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s%s", want, out, errOut)
+		}
+	}
+}
+
+// A resource that the operator cannot watch, or that the user may not list, is a failure.
+func TestAlarmTestFailsForResourcesThatCannotBeWatched(t *testing.T) {
+	c := cluster.Shared(t)
+	c.AllowChanges(t, "bongsu-changes-builtin")
+	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	create(t, c, "ClusterAlarmReceiver", "", ns, "log: {}")
+	user := cluster.Kubeconfig(t, c.User(t, ns, cluster.Rule("events.k8s.io", "events", "list"), cluster.Rule("bongsu.io", "alarmreceivers", "get")))
+	if err := c.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "bongsu"}}); err != nil { // of an operator without rights
+		t.Fatal(err)
+	}
+	admin := []string{"--kubeconfig", c.Kubeconfig()}
+	const changes, states = "changes: [{resource: {%}, operations: [Create]}]", "states: [{resource: {%}, expression: 'true'}]"
+	for name, tc := range map[string]struct {
+		kind, spec, resource string
+		args                 []string
+		says                 string
+	}{
+		"a state of Nodes in an Alarm":  {"Alarm", states, "resource: nodes", admin, "spec.states[0].resource: objects of nodes have no namespace, and an Alarm is about one namespace: use a ClusterAlarm\n"},
+		"changes of Nodes in an Alarm":  {"Alarm", changes, "resource: nodes", admin, "spec.changes[0].resource: objects of nodes have no namespace"},
+		"a state of Nodes":              {"ClusterAlarm", states, "resource: nodes", admin, ""},
+		"a state of a missing resource": {"Alarm", states, "apiGroup: example.com, resource: widgets", admin, "spec.states[0].resource: the API server serves no resource \"widgets\" in apiGroup \"example.com\": check the name"},
+		"a misspelt resource":           {"Alarm", changes, "apiGroup: apps, resource: deploymets", admin, "spec.changes[0].resource: the API server serves no resource \"deploymets\" in apiGroup \"apps\": did you mean deployments?\n"},
+		"no rights of the operator": {
+			"ClusterAlarm", states, "apiGroup: apps, resource: deployments", []string{"--kubeconfig", c.Kubeconfig(), "--operator-namespace", ns},
+			"spec.states[0].resource: the operator is not allowed to list and watch deployments.apps: create a ClusterRole with the label bongsu.io/aggregate-to-changes: \"true\". Its rule is apiGroups: [\"apps\"], resources: [\"deployments\"], verbs: [list, watch]\n",
+		},
+		"no rights of the user for a state": {"Alarm", states, "resource: configmaps", []string{"--kubeconfig", user}, "spec.states[0]: you may not list configmaps, which the author of an alarm on it must be allowed to"},
+		"no rights of the user for changes": {"Alarm", "changes: [{resource: {%}}]", "resource: configmaps", []string{"--kubeconfig", user}, "spec.changes[0]: you may not list configmaps"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			receiver := "ops"
+			if tc.kind == "ClusterAlarm" {
+				receiver = ns
+			}
+			file := manifest(t, tc.kind, "it", strings.Replace(tc.spec, "%", tc.resource, 1)+"\nreceivers: [{name: "+receiver+"}]")
+			code, out, errOut := runs(t, append([]string{"alarm", "test", "-f", file, "-n", ns}, tc.args...)...)
+			if (code == command.ExitOK) != (tc.says == "") || !strings.Contains(errOut, tc.says) {
+				t.Errorf("exit code %d: %s%s", code, out, errOut)
+			}
+		})
+	}
+}
+
+func TestAlarmTestNotesFieldsWithoutAValueInAnyObject(t *testing.T) {
+	c := cluster.Shared(t)
+	c.AllowChanges(t, "bongsu-changes-builtin")
+	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "settings"}, Data: map[string]string{"mode": "a"}}
+	if err := c.Client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	test := func(fields string) string {
+		t.Helper()
+		file := manifest(t, "Alarm", "it", "changes: [{resource: {resource: configmaps}, names: [settings], fields: ["+fields+"]}]\nreceivers: [{name: ops}]")
+		code, out, errOut := runs(t, "alarm", "test", "-f", file, "-n", ns, "--kubeconfig", c.Kubeconfig())
+		if code != command.ExitOK {
+			t.Fatalf("exit code %d: %s%s", code, out, errOut)
+		}
+		return out
+	}
+	if out := test("data.mode, data.mod, dta"); !strings.Contains(out, "note: spec.changes[0].fields: no object of configmaps has a value in data.mod, dta (1 object read): check the spelling\n") {
+		t.Error(out)
+	}
+	if out := test("data.mode, data, metadata.labels, \"data[*]\""); !strings.Contains(out, " has a value in metadata.labels (") {
+		t.Error(out)
+	}
+	if out := test("data.mode"); strings.Contains(out, "has a value") {
+		t.Error(out)
+	}
+}
+
+const deploymentOf = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  template: {spec: {containers: [{name: web, image: "web:1.4"}]}}
+`
+
+// changeFile writes objects to a file, and returns its path.
+func changeFile(t *testing.T, objects string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(path, []byte(objects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAlarmTestComparesTwoFiles(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	happen(t, c, ns, ns, "web-0", 1)
+	user := cluster.Kubeconfig(t, c.User(t, ns, cluster.Rule("bongsu.io", "alarmreceivers", "get")))
+	secret := "apiVersion: v1\nkind: Secret\nmetadata: {name: it}\ndata: {password: "
+	const list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n"
+	for name, tc := range map[string]struct {
+		spec, old, new string
+		says           []string
+	}{
+		"a message": {
+			"changes: [{resource: {apiGroup: apps, resource: deployments}, fields: [\"spec.template.spec.containers[*].image\"]}]",
+			deploymentOf, strings.ReplaceAll(deploymentOf, "1.4", "1.5"),
+			[]string{
+				"Alarm " + ns + "/it: of 1 object, 1 matches, in 1 message\n", "Normal  Updated  Deployment " + ns + "/web  1      -      message 1\n",
+				"    Updated: Deployment " + ns + "/web\n    image of container web: web:1.4 -> web:1.5\n",
+			},
+		},
+		"an expression": {
+			"changes: [{resource: {apiGroup: apps, resource: deployments}, fields: [spec.replicas], expression: object.spec.replicas < oldObject.spec.replicas}]",
+			deploymentOf, strings.ReplaceAll(deploymentOf, "replicas: 2", "replicas: 1"),
+			[]string{"    replicas: 2 -> 1\n"},
+		},
+		"another operator": {
+			"changes: [{resource: {apiGroup: apps, resource: deployments}, fields: [spec.replicas], expression: object.spec.replicas < oldObject.spec.replicas}]",
+			deploymentOf, strings.ReplaceAll(deploymentOf, "replicas: 2", "replicas: 3"),
+			[]string{"of 1 object, none matches\n", "note: Deployment " + ns + "/web differs (replicas: 2 -> 3): spec.changes[0].expression is false\n"},
+		},
+		"another field": {
+			"changes: [{resource: {apiGroup: apps, resource: deployments}, fields: [spec.replicas]}]",
+			deploymentOf, strings.ReplaceAll(deploymentOf, "1.4", "1.5"),
+			[]string{"note: Deployment " + ns + "/web differs (image of container web: web:1.4 -> web:1.5): no difference in spec.changes[0].fields (spec.replicas)\n"},
+		},
+		"no difference": {
+			"changes: [{resource: {apiGroup: apps, resource: deployments}}]", deploymentOf, deploymentOf,
+			[]string{"note: Deployment " + ns + "/web does not differ: no difference in spec.changes[0].fields (*)\n"},
+		},
+		"another resource": {
+			"changes: [{resource: {apiGroup: apps, resource: statefulsets}}]", deploymentOf, deploymentOf,
+			[]string{"note: Deployment " + ns + "/web: spec.changes does not name deployments.apps\n"},
+		},
+		"created and deleted": {
+			"changes: [{resource: {resource: configmaps}, operations: [Create, Delete]}]", list, strings.ReplaceAll(list, "{name: a}", "{name: b}"),
+			[]string{"of 2 objects, 2 match, in 2 messages", "Deleted: ConfigMap " + ns + "/a\n    deleted\n", "Created: ConfigMap " + ns + "/b\n    created\n"},
+		},
+		"created, but not updated": {
+			"changes: [{resource: {resource: configmaps}}]", "", list,
+			[]string{"note: ConfigMap " + ns + "/a is created: spec.changes[0].operations does not contain Create\n"},
+		},
+		"names and labels": {
+			"changes: [{resource: {apiGroup: apps, resource: statefulsets}}, {resource: {apiGroup: apps, resource: deployments}, names: [api-*], objectSelector: {matchLabels: {a: b}}}]",
+			deploymentOf, strings.ReplaceAll(deploymentOf, "replicas: 2", "replicas: 3"),
+			[]string{"(replicas: 2 -> 3): spec.changes[1].names does not match web; spec.changes[1].objectSelector does not select it\n"},
+		},
+		"another namespace": {
+			"changes: [{resource: {apiGroup: apps, resource: deployments}}]",
+			strings.ReplaceAll(deploymentOf, "name: web}\n", "name: web, namespace: other}\n"), "",
+			[]string{"note: Deployment other/web is deleted: the alarm sees only objects of its own namespace; spec.changes[0].operations does not contain Delete\n"},
+		},
+		"a Secret": {
+			"changes: [{resource: {resource: secrets}, fields: [metadata.labels]}]", secret + "b2xk}\n", secret + "bmV3}\n",
+			[]string{"note: Secret " + ns + "/it differs: no difference in spec.changes[0].fields (metadata.labels)\n"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := manifest(t, "Alarm", "it", tc.spec+"\nreceivers: [{name: ops}]")
+			code, out, errOut := runs(t, "alarm", "test", "-f", file, "--old", changeFile(t, tc.old), "--new", changeFile(t, tc.new), "-n", ns, "--kubeconfig", user)
+			if code != command.ExitOK {
+				t.Errorf("exit code %d", code)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is missing in:\n%s%s", want, out, errOut)
+				}
+			}
+			for _, value := range []string{"b2xk", "bmV3", "BackOff"} {
+				if strings.Contains(out+errOut, value) {
+					t.Errorf("it contains %s:\n%s%s", value, out, errOut)
+				}
+			}
+		})
+	}
+	file := manifest(t, "Alarm", "it", "changes: [{resource: {apiGroup: apps, resource: deployments}}]\nreceivers: [{name: ops}]")
+	for content, says := range map[string]string{
+		"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n": "new: the cluster has no kind Widget of example.com/v1",
+		"kind: Deployment\nmetadata: {name: a}\n":                         `object "a": apiVersion, kind or metadata.name is missing`,
+		"a: b: c": "mapping values are not allowed",
+	} {
+		code, _, errOut := runs(t, "alarm", "test", "-f", file, "--old", changeFile(t, deploymentOf), "--new", changeFile(t, content), "-n", ns, "--kubeconfig", user)
+		if code != command.ExitError || !strings.Contains(errOut, says) {
+			t.Errorf("%q: exit code %d: %s", content, code, errOut)
+		}
+	}
+}
+
+// The label of the namespace chooses the channel. Slack gets nothing.
+func TestAlarmTestShowsTheChannelOfEachMessage(t *testing.T) {
+	c := cluster.Shared(t)
+	ns, other := c.Namespace(t, map[string]string{"slack-channel": "team-a"}), c.Namespace(t, map[string]string{"slack-channel": "executives"})
+	create(t, c, "ClusterAlarmReceiver", "", ns, "slack: {channel: C0123, channelFrom: {namespaceLabel: slack-channel, allowed: [team-*]}, "+
+		"tokenSecretRef: {namespace: "+ns+", name: hook, key: token}}")
+	happen(t, c, ns, ns, "web-0", 1)
+	happen(t, c, other, other, "web-0", 1)
+	for by, want := range map[string][]string{
+		"regarding.namespace": {
+			" to ClusterAlarmReceiver//" + ns + " in #team-a:\n    BackOff: Pod " + ns + "/web-0\n",
+			" to ClusterAlarmReceiver//" + ns + " in C0123:\n    BackOff: Pod " + other + "/web-0\n",
+		},
+		"reason": {
+			" to ClusterAlarmReceiver//" + ns + " in C0123:\n",
+			"note: ClusterAlarmReceiver//" + ns + " gets all messages in C0123, because a group can be about several namespaces: add regarding.namespace to spec.group.by",
+		},
+	} {
+		file := manifest(t, "ClusterAlarm", "crashes", `
+match: [{reasons: [BackOff], names: [web-0]}]
+namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [`+ns+`, `+other+`]}]}
+group: {by: [`+by+`]}
+receivers: [{name: `+ns+`}]`)
+		code, out, errOut := runs(t, "alarm", "test", "-f", file, "--kubeconfig", c.Kubeconfig())
+		if code != command.ExitOK {
+			t.Fatalf("exit code %d: %s", code, errOut)
+		}
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("%q is missing in:\n%s", text, out)
+			}
+		}
+	}
+}
+
+// The label of the namespace chooses the receivers.
+func TestAlarmTestShowsTheReceiversOfEachMessage(t *testing.T) {
+	c := cluster.Shared(t)
+	shop, typo, none := c.Namespace(t, nil), c.Namespace(t, nil), c.Namespace(t, nil)
+	label := shop // which other tests do not use
+	for ns, value := range map[string]string{shop: "shop", typo: "shpo"} {
+		o := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+label+`":"`+value+`"}}}`))
+		if err := c.Client.Patch(t.Context(), o, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(t, c, "ClusterAlarmReceiver", "", shop, "log: {}\nchosenBy: {namespaceLabel: "+label+", values: [shop]}")
+	create(t, c, "ClusterAlarmReceiver", "", none, "log: {}")
+	for _, ns := range []string{shop, typo, none} {
+		happen(t, c, ns, ns, "web-0", 1)
+	}
+	file := manifest(t, "ClusterAlarm", "crashes", `
+match: [{reasons: [BackOff], names: [web-0]}]
+namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [`+shop+`, `+typo+`, `+none+`]}]}
+receiversFrom: {namespaceLabel: `+label+`, default: {name: `+none+`}}`)
+	code, out, errOut := runs(t, "alarm", "test", "-f", file, "--kubeconfig", c.Kubeconfig())
+	if code != command.ExitOK {
+		t.Fatalf("exit code %d: %s", code, errOut)
+	}
+	for _, text := range []string{
+		" to ClusterAlarmReceiver//" + shop + ":\n    BackOff: Pod " + shop + "/web-0\n",
+		" to ClusterAlarmReceiver//" + none + ":\n    BackOff: Pod " + typo + "/web-0\n",
+		" to ClusterAlarmReceiver//" + none + ":\n    BackOff: Pod " + none + "/web-0\n",
+		"note: namespace " + typo + " has the label " + label + "=shpo, which chooses no receiver",
+	} {
+		if !strings.Contains(out, text) {
+			t.Errorf("%q is missing in:\n%s", text, out)
+		}
+	}
+	code, out, errOut = runs(t, "alarm", "send", "-f", file, "--to", none, "--kubeconfig", c.Kubeconfig())
+	if code != command.ExitOK || !strings.Contains(errOut, "note: for this Event, spec.receiversFrom chooses ClusterAlarmReceiver//") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 }

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +26,7 @@ func runs(t *testing.T, args ...string) (code int, out, errOut string) {
 	return code, stdout.String(), stderr.String()
 }
 
-func pendingClaim(t *testing.T, c *cluster.Cluster, namespace string) {
+func pendingClaim(t *testing.T, c *cluster.Cluster, namespace string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data"},
@@ -35,6 +38,7 @@ func pendingClaim(t *testing.T, c *cluster.Cluster, namespace string) {
 	if err := c.Client.Create(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
+	return claim
 }
 
 func TestExplainAcceptsTheNamesThatKubectlAccepts(t *testing.T) {
@@ -81,15 +85,15 @@ func TestExplainExplainsInvalidCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		"no arguments":        {nil, command.ExitUsage, "arg(s)"},
-		"no name":             {[]string{"pods"}, command.ExitUsage, "use TYPE/NAME"},
-		"an empty name":       {[]string{"pods/"}, command.ExitUsage, "use TYPE/NAME"},
-		"too many parts":      {[]string{"pods/a/b"}, command.ExitUsage, "use TYPE/NAME"},
-		"both forms":          {[]string{"pods/a", "b"}, command.ExitUsage, "use TYPE/NAME"},
-		"an unknown format":   {[]string{"pods/a", "-o", "xml"}, command.ExitUsage, "use text or json"},
-		"an unsupported type": {[]string{"secrets/a"}, command.ExitUsage, "secrets cannot be explained: use one of appservices.bongsu.io, deployments.apps,"},
-		"an unknown type":     {[]string{"widgets/a"}, command.ExitError, `the server has no type "widgets"`},
-		"a missing object":    {[]string{"pods/a"}, command.ExitError, `pods "a" not found`},
+		"all namespaces":    {[]string{"pods/a", "-A"}, command.ExitUsage, "--all-namespaces excludes"},
+		"no name":           {[]string{"pods"}, command.ExitUsage, "use TYPE/NAME"},
+		"an empty name":     {[]string{"pods/"}, command.ExitUsage, "use TYPE/NAME"},
+		"too many parts":    {[]string{"pods/a/b"}, command.ExitUsage, "use TYPE/NAME"},
+		"both forms":        {[]string{"pods/a", "b"}, command.ExitUsage, "use TYPE/NAME"},
+		"an unknown format": {[]string{"pods/a", "-o", "xml"}, command.ExitUsage, "use text or json"},
+		"any type":          {[]string{"secrets/a"}, command.ExitError, `secrets "a" not found`},
+		"an unknown type":   {[]string{"widgets/a"}, command.ExitError, `the server has no type "widgets"`},
+		"a missing object":  {[]string{"pods/a"}, command.ExitError, `pods "a" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runs(t, append([]string{"explain", "--kubeconfig", kubeconfig}, tc.args...)...)
@@ -103,12 +107,93 @@ func TestExplainExplainsInvalidCommandLines(t *testing.T) {
 func TestExplainCompletesItsTypes(t *testing.T) {
 	c := cluster.Shared(t)
 	_, out, _ := runs(t, "__complete", "explain", "--kubeconfig", c.Kubeconfig(), "")
-	lines := strings.Fields(out)
-	want := []string{"appservices.bongsu.io", "deployments.apps", "jobs.batch", "jupyters.bongsu.io", "persistentvolumeclaims", "pods", "statefulsets.apps", ":4"}
-	if !slices.Equal(lines, want) {
-		t.Errorf("got %q", lines)
+	types := strings.Fields(out)
+	for _, name := range []string{"appservices.bongsu.io", "ingresses.networking.k8s.io", "nodes", "pods", "priorityclasses.scheduling.k8s.io"} {
+		if !slices.Contains(types, name) {
+			t.Errorf("%s is missing in %q", name, types)
+		}
 	}
 	if _, out, _ := runs(t, "__complete", "explain", "-o", ""); out != "text\njson\n:4\n" {
 		t.Errorf("got %q", out)
+	}
+}
+
+func TestExplainExplainsAnyTypeByItsConditions(t *testing.T) {
+	c := cluster.Shared(t)
+	kubeconfig := inContext(t, c, c.Namespace(t, nil))
+	code, out, errOut := runs(t, "explain", "--kubeconfig", kubeconfig, "crd/alarms.bongsu.io")
+	if code != command.ExitOK || !strings.HasPrefix(out, "CustomResourceDefinition alarms.bongsu.io shows no problem: ") || !strings.Contains(out, "  Established True: ") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
+	}
+}
+
+func TestExplainPrintsAgainWhatChangesUntilItIsStopped(t *testing.T) {
+	c := cluster.Shared(t)
+	for name, tc := range map[string]struct {
+		args        []string
+		first, last string
+	}{
+		"text": {nil, "/data is not running yet", "/data runs fine: it is bound"},
+		"JSON": {[]string{"-o", "json"}, `"state":"Waiting"`, `"state":"Running"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			ns := c.Namespace(t, nil)
+			claim := pendingClaim(t, c, ns)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var stdout, stderr cluster.Buffer
+			code := make(chan int)
+			go func() {
+				code <- Run(ctx, append([]string{"explain", "pvc/data", "-w", "-n", ns, "--kubeconfig", c.Kubeconfig()}, tc.args...), &stdout, &stderr)
+			}()
+			g.Eventually(stdout.String, time.Minute).Should(ContainSubstring(tc.first))
+			claim.Status.Phase = corev1.ClaimBound
+			g.Expect(c.Client.Status().Update(t.Context(), claim)).To(Succeed())
+			g.Eventually(stdout.String, time.Minute).Should(ContainSubstring(tc.last))
+			stop()
+			if got := <-code; got != command.ExitOK {
+				t.Errorf("exit code %d after a signal:\n%s", got, &stderr)
+			}
+			if lines := strings.Split(strings.TrimSpace(stdout.String()), "\n"); name == "JSON" && (len(lines) != 2 || !json.Valid([]byte(lines[0]))) {
+				t.Errorf("want a line of JSON for each of two states, got %q", lines)
+			}
+		})
+	}
+}
+
+func TestExplainWithoutAnObjectReportsProblemsInTheExitCode(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	kubeconfig := inContext(t, c, ns)
+	run := func(args ...string) (int, string, string) {
+		t.Helper()
+		return runs(t, append([]string{"explain", "--kubeconfig", kubeconfig}, args...)...)
+	}
+	code, out, errOut := run()
+	if code != command.ExitOK || out != "Namespace "+ns+": no problem, 0 objects checked\n" {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
+	}
+	a := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: v1alpha1.AppServiceSpec{Size: 1}}
+	if err := c.Client.Create(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut = run()
+	if code != command.ExitProblems || !strings.Contains(out, "Waiting  -       AppService "+ns+"/web") || !strings.Contains(errOut, "found problems: 1") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
+	}
+	var overview struct {
+		Problems []struct {
+			Objects []struct{ Namespace, Name string }
+		}
+	}
+	code, out, errOut = run("-A", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &overview); err != nil || code != command.ExitProblems || len(overview.Problems) == 0 {
+		t.Errorf("exit code %d: %s%s, %v", code, out, errOut, err)
+	}
+	user := cluster.Kubeconfig(t, c.User(t, ns, cluster.Rule("", "pods", "list")))
+	code, out, errOut = runs(t, "explain", "--kubeconfig", user, "-n", ns)
+	if code != command.ExitError || !strings.Contains(out, "could not read appservices.bongsu.io: you may not list them\n") || !strings.Contains(errOut, "the overview is incomplete") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 }

@@ -26,6 +26,6 @@ func New() *cobra.Command {
 to the people who need them. It also copies Secrets, and runs notebooks and apps.`,
 		Version: version.String(),
 	}
-	root.AddCommand(newLocal(), newAlarm(), newWatch(), newExplain(), newInstall(), newUninstall(), newCheck(), newVersion())
+	root.AddCommand(newLocal(), newAlarm(), newWatch(), newExplain(), newOpen(), newInstall(), newUninstall(), newCheck(), newVersion())
 	return root
 }

@@ -22,6 +22,9 @@ func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
 		"a bad selector":        {[]string{"watch", "-l", "a=(("}, command.ExitUsage, []string{"--selector", "see 'bongsu watch --help'"}},
 		"two namespaces":        {[]string{"watch", "-n", "shop", "-A"}, command.ExitUsage, []string{"--namespace and --all-namespaces exclude each other"}},
 		"two types":             {[]string{"watch", "pods", "nodes"}, command.ExitUsage, []string{"see 'bongsu watch --help'"}},
+		"open without name":     {[]string{"open", "jupyter"}, command.ExitUsage, []string{"use TYPE/NAME, such as jupyter/ana", "see 'bongsu open --help'"}},
+		"a bad address":         {[]string{"open", "jupyter/ana", "--address", "lab"}, command.ExitUsage, []string{`--address is "lab": use an IP address`}},
+		"a bad port":            {[]string{"open", "jupyter/ana", "--port", "70000"}, command.ExitUsage, []string{"--port"}},
 		"watch without cluster": {[]string{"watch", "--kubeconfig", "none"}, command.ExitError, []string{"--kubeconfig", "KUBECONFIG"}},
 		"unknown chart value":   {[]string{"install", "--set", "replica=1"}, command.ExitUsage, []string{"'replica' not allowed", "see 'bongsu install --help'"}},
 		"not confirmed":         {[]string{"uninstall", "--kubeconfig", "none"}, command.ExitError, []string{"nothing was removed"}},
@@ -42,7 +45,7 @@ func TestInvalidCommandLinesSayWhatToDo(t *testing.T) {
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"local", "--help"}, {"watch", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"check", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
+	for _, args := range [][]string{{"--help"}, {"local", "--help"}, {"watch", "--help"}, {"open", "--help"}, {"install", "--help"}, {"uninstall", "--help"}, {"check", "--help"}, {"version", "--help"}, {"completion", "bash"}} {
 		var out, errOut bytes.Buffer
 		if got := Run(t.Context(), args, &out, &errOut); got != command.ExitOK || out.Len() == 0 {
 			t.Errorf("%v: exit code %d, %d bytes of help", args, got, out.Len())

@@ -47,6 +47,8 @@ The default type is pods. All types of the server are valid, with any name that 
 accepts. The namespace is the namespace of the kubeconfig's context, or of the pod in
 which the command runs.
 
+A line contains the time in UTC, the change, and TYPE/NAME, as kubectl accepts them.
+
 First the command prints the existing objects as ADDED, sorted by name. It prints an
 object that no longer matches the selector as DELETED. After a disconnect, it prints
 only the changes that happened meanwhile.
@@ -106,7 +108,7 @@ func (o *watchOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	}
 	return watch.Run(ctx, watch.Config{
 		Client: client, Target: target, OnlyChanges: o.onlyChanges,
-		Print: o.printer(out), Status: status, Clock: clock.RealClock{},
+		Print: o.printer(out, target.Type), Status: status, Clock: clock.RealClock{},
 	})
 }
 
@@ -124,11 +126,11 @@ func (o *watchOptions) validate() (labels.Selector, error) {
 	return selector, nil
 }
 
-func (o *watchOptions) printer(out io.Writer) watch.Printer {
+func (o *watchOptions) printer(out io.Writer, of watch.ResourceType) watch.Printer {
 	if o.output == command.OutputJSON {
 		return watch.JSONPrinter{Out: out, Diff: o.diff}
 	}
-	return watch.TextPrinter{Out: out, Diff: o.diff}
+	return watch.TextPrinter{Out: out, Type: of, Diff: o.diff}
 }
 
 func (o *watchOptions) target(ctx context.Context, cfg *rest.Config, selector labels.Selector) (watch.Target, error) {

@@ -70,19 +70,19 @@ func TestWatchUsesTheNamespaceOfTheContextUnlessAnotherIsGiven(t *testing.T) {
 		out    string
 		errOut string
 	}{
-		"the context's": {nil, "ADDED " + own + "/mine\n", "cache synced: 1 configmaps in namespace " + own},
-		"another":       {[]string{"-n", another}, "ADDED " + another + "/theirs\n", "in namespace " + another},
+		"the context's": {nil, " ADDED configmaps/mine in " + own + "\n", "cache synced: 1 configmaps in namespace " + own},
+		"another":       {[]string{"-n", another}, " ADDED configmaps/theirs in " + another + "\n", "in namespace " + another},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"cm", "--kubeconfig", kubeconfig}, tc.args...)
 			out, errOut := runWatch(t, "ADDED", args...)
-			if out != tc.out || !strings.Contains(errOut, tc.errOut) {
+			if !strings.HasSuffix(out, tc.out) || strings.Count(out, "\n") != 1 || !strings.Contains(errOut, tc.errOut) {
 				t.Errorf("got %q and %q; want %q and %q", out, errOut, tc.out, tc.errOut)
 			}
 		})
 	}
-	first, last := own+"/mine", another+"/theirs"
-	if first > last { // the output is sorted
+	first, last := "configmaps/mine in "+own, "configmaps/theirs in "+another
+	if own > another { // the output is sorted
 		first, last = last, first
 	}
 	out, _ := runWatch(t, last, "configmaps", "-A", "--kubeconfig", kubeconfig)

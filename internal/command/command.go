@@ -20,6 +20,8 @@ const (
 	ExitOK    = 0
 	ExitError = 1
 	ExitUsage = 2
+	// ExitProblems means that the command found problems in the cluster.
+	ExitProblems = 3
 )
 
 // Main executes a command with the arguments of this process, and returns the exit code.
@@ -48,6 +50,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string, out, errOut io
 		_, _ = fmt.Fprintf(errOut, "see '%s --help'\n", command.CommandPath())
 		return ExitUsage
 	}
+	if _, ok := errors.AsType[problemsError](err); ok {
+		return ExitProblems
+	}
 	return ExitError
 }
 
@@ -58,6 +63,14 @@ func (e usageError) Unwrap() error { return e.error }
 
 // Usage marks an error as one of the arguments: the exit code is then ExitUsage.
 func Usage(err error) error { return usageError{err} }
+
+// problemsError reports that the command worked, and found problems.
+type problemsError struct{ error }
+
+func (e problemsError) Unwrap() error { return e.error }
+
+// Problems marks an error as a finding: the exit code is then ExitProblems.
+func Problems(err error) error { return problemsError{err} }
 
 // AddKubeconfig adds the flag --kubeconfig.
 func AddKubeconfig(flags *pflag.FlagSet, kubeconfig *string) {

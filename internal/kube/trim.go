@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
 // TrimPod is the cache's transform for Pods. It keeps the fields that show whether a pod
@@ -16,16 +18,22 @@ func TrimPod(o any) (any, error) {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, Finalizers: pod.Finalizers,
 			Labels: pod.Labels, OwnerReferences: pod.OwnerReferences,
 		},
 		Spec: corev1.PodSpec{
 			NodeName:       pod.Spec.NodeName,
+			SchedulerName:  pod.Spec.SchedulerName,
+			Tolerations:    pod.Spec.Tolerations,
 			RestartPolicy:  pod.Spec.RestartPolicy,
 			Overhead:       pod.Spec.Overhead,
+			Resources:      pod.Spec.Resources,
+			ResourceClaims: pod.Spec.ResourceClaims,
 			InitContainers: trimContainers(pod.Spec.InitContainers),
 			Containers:     trimContainers(pod.Spec.Containers),
 			Volumes:        claimsOf(pod.Spec.Volumes),
+
+			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
 		},
 		Status: pod.Status,
 	}, nil
@@ -52,9 +60,24 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 	trimmed := make([]corev1.Container, len(containers))
 	for i := range containers {
 		c := &containers[i]
-		trimmed[i] = corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		trimmed[i] = corev1.Container{
+			Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy, Env: trimEnv(c.Env),
+		}
 	}
 	return trimmed
+}
+
+// maxArgs limits the kept arguments of a notebook, in bytes. Those of the operator are shorter.
+const maxArgs = 256
+
+// trimEnv keeps the arguments of a notebook, which contain the path of its server.
+func trimEnv(variables []corev1.EnvVar) []corev1.EnvVar {
+	for _, v := range variables {
+		if v.Name == v1alpha1.VariableNotebookArgs && len(v.Value) <= maxArgs {
+			return []corev1.EnvVar{{Name: v.Name, Value: v.Value}}
+		}
+	}
+	return nil
 }
 
 func claimsOf(volumes []corev1.Volume) []corev1.Volume {

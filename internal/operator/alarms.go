@@ -1,14 +1,17 @@
 package operator
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -20,13 +23,17 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/metrics"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
 	alarmreceiver "github.com/bongsu-io/bongsu/internal/alarm/receiver"
+	"github.com/bongsu-io/bongsu/internal/alarm/standby"
 	"github.com/bongsu-io/bongsu/internal/controller/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
@@ -37,54 +44,92 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	if err != nil {
 		return err
 	}
-	if a.outbox, err = outbox.Open(ctx, as.Options.DataDir); err != nil {
+	a.outbox, err = outbox.Open(ctx, as.Options.DataDir, outbox.WithComposer(pipeline.ComposeGroup), outbox.WithMaxBytes(as.Options.OutboxMaxBytes.Value()))
+	if err != nil {
 		return err
 	}
 	a.atWork = func() bool { return a.outbox.State().Position > 0 }
 
-	counts := counters.New()
+	counts := counters.New(a.outbox)
 	recorder := a.newRecorder(as.Config, counts)
-	known := namespaces{a.manager.GetCache()}
+	as.bodyFailed, as.clusterName = recorder.BodyFailed, clusterName(as.Options, uid)
+	known := &receivers{namespaces: newNamespaces(a.manager.GetCache(), a.manager.GetAPIReader())}
 	dispatcher := notify.NewDispatcher(a.outbox, recorder, realClock, as.Log.WithName("notify"),
-		notify.Options{MaxAge: as.Options.DeliveryMaxAge, Orphaned: known.orphaned})
+		notify.Options{MaxAge: as.Options.DeliveryMaxAge, Orphaned: known.orphaned, Since: known.since})
+	metrics.RegisterSetAside(as.Metrics, dispatcher.SetAsideByAll)
 	inForce := pipeline.NewAlarms()
+	changes, err := objects.New(as.REST, a.outbox, realClock, as.Log.WithName("changes"))
+	if err != nil {
+		return err
+	}
 
-	controllers, err := a.addAlarmControllers(as, counts, inForce, dispatcher)
+	controllers, err := a.addAlarmControllers(ctx, as, counts, inForce, changes, dispatcher)
 	if err != nil {
 		return err
 	}
 	if as.events, err = a.newEventSource(as); err != nil {
 		return err
 	}
+	enricher, err := a.newEnricher(ctx, as)
+	if err != nil {
+		return err
+	}
 	alarmPipeline := pipeline.New(pipeline.Config{
-		ClusterUID: uid,
-		Source:     as.events,
-		Outbox:     a.outbox,
-		Checkpoint: checkpoint.NewStore(a.manager.GetClient(), as.Options.Namespace),
-		Dispatcher: dispatcher,
-		Alarms:     inForce,
-		Namespaces: known,
-		Enricher:   a.newEnricher(as.Config, uid),
-		Reporter:   recorder,
-		Observe:    as.observe,
-		LoadAlarms: controllers.prime,
-		Clock:      realClock,
-		Log:        as.Log.WithName("pipeline"),
+		NamespaceLabels: known.namespaceLabels,
+		ClusterUID:      uid,
+		Source:          as.events,
+		Changes:         changes,
+		Outbox:          a.outbox,
+		Checkpoint:      checkpoint.NewStore(a.manager.GetClient(), as.Options.Namespace).Named(as.clusterName),
+		Dispatcher:      dispatcher,
+		Alarms:          inForce,
+		Namespaces:      known,
+		Enricher:        enricher,
+		Reporter:        recorder,
+		Observe:         as.observe,
+		LoadAlarms:      func(ctx context.Context) error { known.start(realClock.Now()); return controllers.prime(ctx) },
+		MaxAge:          as.Options.DeliveryMaxAge,
+		Identify:        known.identify,
+		Since:           known.since,
+		Repeats:         known.repeats,
+		Acknowledges:    known.acknowledges,
+		Missing:         known.missing,
+		Clock:           realClock,
+		Log:             as.Log.WithName("pipeline"),
 	})
 	if recovery := a.outbox.Recovered(); recovery != nil {
 		recorder.OutboxReset(ctx, recovery)
 	}
-	return a.manager.Add(leaderOnly(alarmPipeline.Start))
+	return errors.Join(a.manager.Add(leaderOnly(alarmPipeline.Start)), a.addStandby(as.Config, as.events.Stuck))
+}
+
+// addStandby lets a leader that cannot commit step down, if another replica could lead.
+func (a *App) addStandby(c Config, stuck func() bool) error {
+	if !c.Options.LeaderElect {
+		return nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	lease := &standby.Lease{
+		Reader: a.manager.GetAPIReader(), Writer: a.manager.GetClient(), Identity: host, Clock: realClock, Log: c.Log.WithName("standby"),
+		Key: client.ObjectKey{Namespace: c.Options.Namespace, Name: options.StandbyLeaseName},
+	}
+	return errors.Join(
+		a.manager.Add(leaderOnly(func(ctx context.Context) error { return lease.Lead(ctx, stuck) })),
+		a.manager.Add(everyReplica(func(ctx context.Context) error { return lease.Stand(ctx, a.elected, a.outbox.CanCommit) })),
+	)
 }
 
 func (a *App) newRecorder(c Config, counts *counters.Counters) *metrics.Recorder {
 	eventRecorder := events.NewRecorder(a.manager.GetClient(), realClock, "bongsu")
-	return metrics.NewRecorder(counts, metrics.New(c.Metrics, a.load()), eventRecorder,
+	return metrics.NewRecorder(counts, metrics.New(c.Metrics, a.load(c)), eventRecorder,
 		c.Options.Namespace, realClock, c.Log.WithName("alarms"))
 }
 
 // load returns the load of the outbox. It is zero unless this replica leads.
-func (a *App) load() metrics.Load {
+func (a *App) load(c Config) metrics.Load {
 	return metrics.Load{
 		Size: func() outbox.Size {
 			if !a.elected() {
@@ -92,6 +137,14 @@ func (a *App) load() metrics.Load {
 			}
 			return a.outbox.Size()
 		},
+		UsedBytes: func() float64 {
+			used, err := a.outbox.Used(context.Background())
+			if err != nil {
+				return math.NaN()
+			}
+			return float64(used)
+		},
+		LimitBytes: func() float64 { return c.Options.OutboxMaxBytes.AsApproximateFloat64() },
 		OldestSeconds: func() float64 {
 			since, err := a.outbox.Oldest(context.Background())
 			switch {
@@ -106,12 +159,27 @@ func (a *App) load() metrics.Load {
 	}
 }
 
-func (a *App) newEnricher(c Config, clusterUID string) *enrich.Enricher {
-	name := c.Options.ClusterName
-	if name == "" {
-		name = enrich.ClusterName(clusterUID)
+// clusterName returns the name of the cluster in messages.
+func clusterName(o options.Options, clusterUID string) string {
+	return cmp.Or(o.ClusterName, enrich.ClusterName(clusterUID))
+}
+
+// maxRead limits each response that the enricher reads, in bytes. An object has at most 2 MiB. The
+// enricher limits lists of pods further.
+const maxRead = 8 << 20
+
+func (a *App) newEnricher(ctx context.Context, as *assembly) (*enrich.Enricher, error) {
+	nodes, err := enrich.NewCachedNodes(ctx, a.manager.GetCache())
+	if err != nil {
+		return nil, err
 	}
-	return enrich.New(name, a.manager.GetCache(), a.manager.GetAPIReader())
+	limited := rest.CopyConfig(as.REST)
+	limited.Wrap(kube.LimitResponses(maxRead))
+	live, err := client.New(limited, client.Options{Scheme: a.manager.GetScheme(), Mapper: a.manager.GetRESTMapper()})
+	if err != nil {
+		return nil, err
+	}
+	return enrich.New(as.clusterName, nodes, live), nil
 }
 
 // clusterUID returns the UID of the namespace kube-system, which identifies the cluster.
@@ -127,39 +195,52 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 type alarms struct {
 	alarm, clusterAlarm       *alarm.Reconciler
 	receiver, clusterReceiver *receiver.Reconciler
+	policies                  *policies.Gate
 }
 
-// prime puts all alarms into force before the first Event is handled.
+// prime puts all alarms into force before the first Event is handled. ClusterAlarms come
+// first.
 func (c *alarms) prime(ctx context.Context) error {
-	if err := c.alarm.Prime(ctx); err != nil {
+	if err := c.policies.Await(ctx); err != nil {
 		return err
 	}
-	return c.clusterAlarm.Prime(ctx)
+	if err := c.clusterAlarm.Prime(ctx); err != nil {
+		return err
+	}
+	return c.alarm.Prime(ctx)
 }
 
 // addAlarmControllers builds the controllers and adds them to the manager.
-func (a *App) addAlarmControllers(as *assembly, counts *counters.Counters, inForce *pipeline.Alarms, dispatcher *notify.Dispatcher) (*alarms, error) {
+func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *counters.Counters, inForce *pipeline.Alarms, changes *objects.Source, dispatcher *notify.Dispatcher) (*alarms, error) {
 	compiler, err := match.NewCompiler()
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := as.Options.AllowedPrefixes()
+	guarded, err := as.Options.Guard()
 	if err != nil {
+		return nil, err
+	}
+	if guarded.Nodes, err = alarmreceiver.NewNodes(ctx, a.manager.GetCache(), a.manager.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
 	secrets := newFanOut(v1alpha1.KindAlarmReceiver, v1alpha1.KindClusterAlarmReceiver)
 	watch := kube.NewSecretWatch(secrets.all)
 	as.secrets = append(as.secrets, watch)
 	cl := a.manager.GetClient()
-	recorder := func(kind string) *status.Recorder { return status.New(cl, realClock, counts, kind) }
-	forAlarms := alarm.Dependencies{Client: cl, Compiler: compiler, Alarms: inForce, Recorder: recorder}
+	sinks := alarmreceiver.NewSinks(guarded, as.Out, realClock)
+	sinks.Cluster, sinks.HelloName, sinks.BodyFailed = as.clusterName, as.Options.SMTPHelloName, as.bodyFailed
+	recorder := func(kind string) *status.Recorder {
+		return status.New(cl, a.manager.GetAPIReader(), realClock, counts, kind)
+	}
+	forAlarms := alarm.Dependencies{Client: cl, Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Recorder: recorder, Policies: as.policies}
 	forReceivers := receiver.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Dispatcher: dispatcher,
-		Recorder: recorder, Sinks: alarmreceiver.NewSinks(allowed, as.Out, realClock),
+		Recorder: recorder, Policies: as.policies, Sinks: sinks,
 	}
 	all := &alarms{
 		alarm: alarm.NewAlarm(forAlarms), clusterAlarm: alarm.NewClusterAlarm(forAlarms),
 		receiver: receiver.NewAlarmReceiver(forReceivers), clusterReceiver: receiver.NewClusterAlarmReceiver(forReceivers),
+		policies: as.policies,
 	}
 	return all, a.setUp(all, counts, secrets)
 }
@@ -185,35 +266,6 @@ func (a *App) setUp(all *alarms, counts *counters.Counters, secrets fanOut) erro
 		}
 	}
 	return nil
-}
-
-// namespaces reads namespaces from the cache of their metadata.
-type namespaces struct{ cache client.Reader }
-
-// Labels implements match.Namespaces.
-func (n namespaces) Labels(name string) (map[string]string, bool) {
-	ns, err := n.get(name)
-	if err != nil {
-		return nil, false
-	}
-	return ns.Labels, true
-}
-
-// orphaned reports whether the namespace of a receiver does not exist any more.
-func (n namespaces) orphaned(receiver string) bool {
-	key, err := kube.ParseKey(receiver)
-	if err != nil || key.Namespace == "" {
-		return false
-	}
-	_, err = n.get(key.Namespace)
-	return apierrors.IsNotFound(err)
-}
-
-func (n namespaces) get(name string) (*metav1.PartialObjectMetadata, error) {
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	// The cache is in memory, so the read needs no deadline.
-	return ns, n.cache.Get(context.Background(), client.ObjectKey{Name: name}, ns, client.UnsafeDisableDeepCopy)
 }
 
 // fanOut notifies the controllers of some kinds of changed objects. The key is the kind.

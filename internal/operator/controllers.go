@@ -3,23 +3,31 @@ package operator
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
+	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice"
@@ -28,11 +36,16 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/permissions"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
+	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
 )
 
 var schemes = []func(*runtime.Scheme) error{
-	corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme,
+	admissionv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme, authorizationv1.AddToScheme, eventsv1.AddToScheme, coordinationv1.AddToScheme, v1alpha1.AddToScheme,
 }
+
+// retryDefault is the pause after an attempt to create the default rule for Secrets.
+const retryDefault = 5 * time.Second
 
 // assembly collects what features share. A shared part runs only if a chosen feature needs
 // it.
@@ -42,8 +55,16 @@ type assembly struct {
 	secrets []kube.SecretHandler
 	// observers receive all Events, which can contain causes of failures.
 	observers []func(context.Context, []alarm.Occurrence)
+	// features are those that were chosen.
+	features []feature.Feature
+	// policies reports whether the operator can work for tenants.
+	policies *policies.Gate
 	// events is set if the pipeline runs the event source.
 	events *source.Source
+	// clusterName is the name of the cluster in messages.
+	clusterName string
+	// bodyFailed receives the failed expressions in the bodies of webhooks.
+	bodyFailed func(receiver, text string)
 }
 
 func (as *assembly) observe(ctx context.Context, occurrences []alarm.Occurrence) {
@@ -61,7 +82,14 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 	if err := a.addPermissionChecks(c, chosen); err != nil {
 		return err
 	}
-	as := &assembly{Config: c}
+	gate, err := a.newGate(ctx, c)
+	if err != nil {
+		return err
+	}
+	as := &assembly{Config: c, features: chosen, policies: gate}
+	if as.DialPod == nil {
+		as.DialPod = podDialer{a.manager.GetClient(), new(net.Dialer).DialContext}.Dial
+	}
 	for _, part := range controllers {
 		if !slices.Contains(chosen, part.feature) {
 			continue
@@ -71,6 +99,24 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 		}
 	}
 	return a.addShared(as)
+}
+
+// newGate returns the check of the admission policies, with its readiness check.
+func (a *App) newGate(ctx context.Context, c Config) (*policies.Gate, error) {
+	manifests, err := config.Objects(feature.All())
+	if err != nil {
+		return nil, err
+	}
+	config.Confine(manifests, c.Options.UserName(), c.Options.ProtectedNamespaces)
+	expected, err := specs.FromManifests(manifests)
+	if err != nil {
+		return nil, err
+	}
+	gate, err := policies.NewGate(ctx, expected, a.manager.GetCache(), realClock, c.Log.WithName("policies"))
+	if err != nil {
+		return nil, err
+	}
+	return gate, a.manager.AddReadyzCheck("policies", gate.Healthy)
 }
 
 // addShared adds the shared parts that the chosen features need.
@@ -111,19 +157,39 @@ var controllers = []part{
 func (a *App) addShares(_ context.Context, as *assembly) error {
 	cl := a.manager.GetClient()
 	shares := secretshare.New(secretshare.Dependencies{
-		Client: cl, Live: a.manager.GetAPIReader(), Clock: realClock, Metrics: as.Metrics,
+		Client: cl, Live: a.manager.GetAPIReader(), Namespace: as.Options.Namespace,
+		Protected: as.Options.ProtectedNamespaces, Clock: realClock, Metrics: as.Metrics, Policies: as.policies,
 	})
 	as.secrets = append(as.secrets, shares.Secrets())
 	return errors.Join(
-		a.manager.Add(leaderOnly(func(ctx context.Context) error { return secretshare.EnsureDefault(ctx, cl, as.Options.Namespace) })),
+		a.manager.Add(leaderOnly(func(ctx context.Context) error { return ensureDefaultShare(ctx, cl, as) })),
 		shares.SetUp(a.manager),
 	)
+}
+
+// ensureDefaultShare creates the default rule as soon as the policies protect its source. It
+// retries until that succeeds or ctx ends.
+func ensureDefaultShare(ctx context.Context, cl client.Client, as *assembly) error {
+	_ = wait.PollUntilContextCancel(ctx, retryDefault, true, func(ctx context.Context) (bool, error) {
+		state, err := as.policies.Check(ctx)
+		if err == nil && state.Blocked {
+			return false, nil
+		}
+		if err == nil {
+			err = secretshare.EnsureDefault(ctx, cl, as.Options.Namespace)
+		}
+		if err != nil {
+			as.Log.Error(err, "The default rule for Secrets could not be created; it is retried")
+		}
+		return err == nil, nil
+	})
+	return nil
 }
 
 func (a *App) addNotebooks(_ context.Context, as *assembly) error {
 	notebooks := jupyter.New(jupyter.Dependencies{
 		Client: a.manager.GetClient(), Live: a.manager.GetAPIReader(), Clock: realClock,
-		Image: as.Options.JupyterImage, DialPod: as.DialPod,
+		Image: as.Options.JupyterImage, DialPod: as.DialPod, Policies: as.policies,
 	})
 	as.secrets = append(as.secrets, notebooks.Secrets())
 	as.observers = append(as.observers, notebooks.Observe)
@@ -133,7 +199,7 @@ func (a *App) addNotebooks(_ context.Context, as *assembly) error {
 func (a *App) addApps(_ context.Context, as *assembly) error {
 	apps, err := appservice.New(appservice.Dependencies{
 		Client: a.manager.GetClient(), Live: a.manager.GetAPIReader(), Clock: realClock, Metrics: as.Metrics,
-		REST: as.REST, Image: as.Options.AppServiceImage, DialPod: as.DialPod,
+		REST: as.REST, Image: as.Options.AppServiceImage, DialPod: as.DialPod, Policies: as.policies, Features: as.features,
 	})
 	if err != nil {
 		return err
@@ -188,10 +254,10 @@ func (a *App) addPermissionChecks(c Config, chosen []feature.Feature) error {
 	if err != nil {
 		return err
 	}
-	checker := permissions.NewChecker(authorization.SelfSubjectAccessReviews(), needed, realClock, c.Log.WithName("rights"))
+	checker := permissions.NewChecker(authorization.SelfSubjectAccessReviews(), needed, realClock, c.Log.WithName("permissions"))
 	return errors.Join(
 		c.Metrics.Register(checker),
-		a.manager.AddReadyzCheck("rights", checker.Healthy),
+		a.manager.AddReadyzCheck("permissions", checker.Healthy),
 		a.manager.Add(besideCaches{checker, a.manager.GetCache()}),
 	)
 }
@@ -217,3 +283,14 @@ func (f leaderOnly) Start(ctx context.Context) error { return f(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (f leaderOnly) NeedLeaderElection() bool { return true }
+
+// everyReplica is a Runnable that starts whether or not this replica leads.
+type everyReplica func(context.Context) error
+
+var _ manager.LeaderElectionRunnable = everyReplica(nil)
+
+// Start implements manager.Runnable.
+func (f everyReplica) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (f everyReplica) NeedLeaderElection() bool { return false }

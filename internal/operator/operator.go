@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,9 +17,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,10 +33,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/controller/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/metricsauth"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
@@ -68,8 +75,8 @@ type Config struct {
 	// Metrics registers the metrics. Default: the registry of the metrics endpoint, which
 	// can contain those of one App.
 	Metrics prometheus.Registerer
-	// DialPod connects to pods. Default: a net.Dialer.
-	DialPod func(ctx context.Context, network, address string) (net.Conn, error)
+	// DialPod connects to the TCP address of a pod on a node. The default refuses simulated nodes.
+	DialPod func(ctx context.Context, node, address string) (net.Conn, error)
 }
 
 // New builds the operator. With the feature Alarm, it opens the outbox, which no other
@@ -145,13 +152,37 @@ func newManager(c Config) (ctrl.Manager, error) {
 		GracefulShutdownTimeout:       new(gracePeriod),
 		// Tests run several Apps in one process, with the same names of controllers.
 		Controller:             config.Controller{SkipNameValidation: new(true)},
-		Metrics:                metricsserver.Options{BindAddress: c.Options.MetricsAddress},
+		Metrics:                metricsOptions(c.Options),
 		HealthProbeBindAddress: c.Options.HealthAddress,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
 	return mgr, mgr.AddHealthzCheck("ping", healthz.Ping)
+}
+
+// metricsOptions returns how metrics are served. By default this is HTTPS, because requests
+// contain tokens. A certificate is generated at each start.
+func metricsOptions(o options.Options) metricsserver.Options {
+	served := metricsserver.Options{BindAddress: o.MetricsAddress}
+	if o.MetricsSecure {
+		served.SecureServing, served.FilterProvider = true, metricsFilter
+	}
+	return served
+}
+
+// metricsFilter admits requests of users who can get /metrics.
+func metricsFilter(c *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
+	authentication, err := authenticationv1client.NewForConfigAndClient(c, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	authorization, err := authorizationv1client.NewForConfigAndClient(c, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	filter := metricsauth.New(authentication.TokenReviews(), authorization.SubjectAccessReviews(), realClock)
+	return func(log logr.Logger, next http.Handler) (http.Handler, error) { return filter.Wrap(log, next), nil }, nil
 }
 
 // cacheOptions caches only pods and children that the operator created, and drops large
@@ -163,6 +194,8 @@ func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.Alarm{}:               {Transform: alarm.TrimManagedFields},
+			&v1alpha1.ClusterAlarm{}:        {Transform: alarm.TrimManagedFields},
 			&corev1.Node{}:                  {Transform: enrich.TrimNode},
 			&corev1.Pod{}:                   pods,
 			&corev1.Service{}:               made,
@@ -172,6 +205,7 @@ func cacheOptions() cache.Options {
 			&appsv1.ReplicaSet{}:            made,
 			&batchv1.Job{}:                  made,
 			&networkingv1.Ingress{}:         made,
+			&policyv1.PodDisruptionBudget{}: made,
 		},
 	}
 }

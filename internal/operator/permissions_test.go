@@ -33,7 +33,7 @@ func TestTheInstalledRolesGrantAllNeededPermissions(t *testing.T) {
 	health := freeAddress(t)
 	o := c.StartOperator(t, func(o *options.Options) { o.HealthAddress = health })
 	g.Eventually(func() string { return get(t, health, "/readyz") }).Should(Equal("ok"))
-	g.Expect(get(t, health, "/readyz/rights")).To(Equal("ok"))
+	g.Expect(get(t, health, "/readyz/permissions")).To(Equal("ok"))
 	g.Expect(missing(t, o.Metrics)).To(BeEmpty())
 
 	needed, err := permissions.Needed("bongsu-system", feature.All())
@@ -48,8 +48,8 @@ func TestAMissingPermissionIsReportedUntilItIsGranted(t *testing.T) {
 	health := freeAddress(t)
 	o := c.StartOperator(t, func(o *options.Options) { o.HealthAddress = health })
 	const want = `cannot create events in API group "events.k8s.io": add it to ClusterRole bongsu`
-	g.Eventually(func() string { return get(t, health, "/readyz/rights") }).Should(Equal("internal server error: " + want))
-	g.Expect(get(t, health, "/readyz")).To(ContainSubstring("[-]rights failed"))
+	g.Eventually(func() string { return get(t, health, "/readyz/permissions") }).Should(Equal("internal server error: " + want))
+	g.Expect(get(t, health, "/readyz")).To(ContainSubstring("[-]permissions failed"))
 	g.Expect(get(t, health, "/healthz")).To(Equal("ok"), "it is alive")
 	g.Expect(strings.Count(o.Log.String(), want)).To(Equal(1))
 	g.Expect(missing(t, o.Metrics)).To(Equal([]string{"events.k8s.io events create"}))
@@ -73,10 +73,10 @@ func TestMissingPermissionsToReadAreReportedWhileACacheIsEmpty(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- operator.Start(ctx) }()
-	g.Eventually(func() string { return get(t, opts.HealthAddress, "/readyz/rights") }).
+	g.Eventually(func() string { return get(t, opts.HealthAddress, "/readyz/permissions") }).
 		Should(ContainSubstring(`cannot list, watch clusteralarms in API group "bongsu.io": add it to ClusterRole bongsu-alarm`))
 	grant()
-	g.Eventually(func() string { return get(t, opts.HealthAddress, "/readyz/rights") }).Should(Equal("ok"))
+	g.Eventually(func() string { return get(t, opts.HealthAddress, "/readyz/permissions") }).Should(Equal("ok"))
 	g.Expect(operator.AtWork(ctx)).To(Succeed())
 	stop()
 	g.Eventually(ended).Should(Receive(BeNil()))
@@ -139,7 +139,7 @@ func missing(t *testing.T, registry *prometheus.Registry) (series []string) {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		if family.GetName() != "bongsu_rights_missing" {
+		if family.GetName() != "bongsu_permissions_missing" {
 			continue
 		}
 		for _, m := range family.GetMetric() {

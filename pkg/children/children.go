@@ -48,8 +48,8 @@ type Children struct {
 type Names struct {
 	// Domain of the operator's annotations, for example "example.com". DOMAIN/applied is
 	// a digest of the last written state, which shows that a field was removed from it.
-	// DOMAIN/owner-uid is the UID of the owner of a child without an owner reference.
-	// Such a child outlives its owner.
+	// DOMAIN/owner-uid is the UID of the owner of a child. It decides if the child has no
+	// owner reference, for example because it outlives its owner.
 	Domain string
 	// FieldOwner is the name in managedFields.
 	FieldOwner client.FieldOwner
@@ -66,9 +66,9 @@ func New(c client.Client, live client.Reader, names Names) *Children {
 
 // Ensure creates or updates a child and stores the present object in found. It updates
 // only if a field of wanted is missing or different in found, or was removed from wanted.
-// Updates are server-side applies for the UID of found. An existing Secret keeps its
-// values. Ensure returns a *ConflictError if an object of that name belongs to another
-// owner. Other errors come from the API server unchanged.
+// Updates are server-side applies for the UID of found. A Secret that was made for the
+// owner keeps its values. Ensure returns a *ConflictError if an object of that name belongs
+// to another owner. Other errors come from the API server unchanged.
 func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) error {
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if apierrors.IsNotFound(err) {
@@ -77,7 +77,13 @@ func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) erro
 	if err != nil {
 		return err
 	}
-	if wanted, err = c.prepare(wanted); err != nil {
+	return c.Update(ctx, wanted, found)
+}
+
+// Update is Ensure for a child that the caller has just read from the API server.
+func (c *Children) Update(ctx context.Context, wanted, found client.Object) error {
+	wanted, err := c.prepare(wanted)
+	if err != nil {
 		return err
 	}
 	return c.repair(ctx, wanted, found)
@@ -111,7 +117,11 @@ func (c *Children) prepare(wanted client.Object) (client.Object, error) {
 	return wanted, nil
 }
 
+// digestOf ignores the values of a Secret, which can be random.
 func digestOf(o client.Object) (string, error) {
+	if secret, isSecret := o.(*corev1.Secret); isSecret {
+		o = withValues(secret, nil)
+	}
 	text, err := json.Marshal(o)
 	if err != nil {
 		return "", err
@@ -129,14 +139,14 @@ func (c *Children) create(ctx context.Context, wanted, found client.Object) (boo
 	case err == nil:
 		return true, assign(found, made)
 	case apierrors.IsAlreadyExists(err):
-		return false, c.readAnew(ctx, client.ObjectKeyFromObject(wanted), found)
+		return false, c.reread(ctx, client.ObjectKeyFromObject(wanted), found)
 	}
 	return false, err
 }
 
-// readAnew reads from the API server into an empty object, because clients do not reset
+// reread reads from the API server into an empty object, because clients do not reset
 // the fields that a response omits.
-func (c *Children) readAnew(ctx context.Context, key client.ObjectKey, found client.Object) error {
+func (c *Children) reread(ctx context.Context, key client.ObjectKey, found client.Object) error {
 	now := reflect.New(reflect.TypeOf(found).Elem()).Interface().(client.Object)
 	if err := c.live.Get(ctx, key, now); err != nil {
 		return err
@@ -158,7 +168,7 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	}
 	// The cache may be stale and contain another object of that name, and it omits
 	// managedFields.
-	if err := c.readAnew(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+	if err := c.reread(ctx, client.ObjectKeyFromObject(found), found); err != nil {
 		return err
 	}
 	if done, err := c.isDone(wanted, found); done || err != nil {
@@ -178,21 +188,24 @@ func (c *Children) isDone(wanted, found client.Object) (bool, error) {
 		return false, c.conflict(found)
 	case !found.GetDeletionTimestamp().IsZero(): // it is recreated after its deletion
 		return true, nil
-	case hasValues(wanted, found):
-		return true, nil
 	}
-	return isAsWanted(wanted, found)
+	return isAsWanted(c.names.keepValues(wanted, found), found)
 }
 
-// IsOurs reports whether found belongs to the owner of wanted. A child with the owner-uid
-// annotation that outlived its owner belongs to the next owner of that name. This applies
-// to claims, and to other kinds if wanted has the annotation.
+// IsOurs reports whether found belongs to the owner of wanted. Its controller decides, or
+// else its owner-uid annotation, whatever its labels are. A child with the annotation that
+// outlived its owner belongs to the next owner of that name, which its labels contain.
+// This applies to claims, and to other kinds if wanted has the annotation.
 func (n Names) IsOurs(wanted, found client.Object) bool {
+	owner := n.uidOfOwner(wanted)
 	if controller := metav1.GetControllerOf(found); controller != nil {
-		return controller.UID == n.uidOfOwner(wanted)
+		return controller.UID == owner
 	}
-	if !n.mayOutlive(wanted) || found.GetAnnotations()[n.ownerUID()] == "" {
+	switch former := found.GetAnnotations()[n.ownerUID()]; {
+	case former == "" || !n.mayOutlive(wanted):
 		return false
+	case types.UID(former) == owner:
+		return true
 	}
 	for key, value := range wanted.GetLabels() {
 		if found.GetLabels()[key] != value {
@@ -207,19 +220,33 @@ func (n Names) mayOutlive(wanted client.Object) bool {
 	return isClaim || wanted.GetAnnotations()[n.ownerUID()] != ""
 }
 
-// hasValues reports whether a Secret has a value for each key of wanted. Any value
-// counts, because generated values differ and may be in use.
-func hasValues(wanted, found client.Object) bool {
-	secret, ok := found.(*corev1.Secret)
-	if !ok {
-		return false
+// IsMadeFor reports whether found was made for the owner of wanted. A child that IsOurs can
+// also be of a former owner, or of a tenant who gave it the marks of one.
+func (n Names) IsMadeFor(wanted, found client.Object) bool {
+	return n.uidOfOwner(found) == n.uidOfOwner(wanted)
+}
+
+// keepValues returns a wanted Secret with the values that the existing one has. Any value
+// counts, because generated values differ and may be in use. A Secret that was not made for
+// the owner gets new values, because others know its own. Other kinds stay as they are.
+func (n Names) keepValues(wanted, found client.Object) client.Object {
+	existing, isSecret := found.(*corev1.Secret)
+	if !isSecret || !n.IsMadeFor(wanted, found) {
+		return wanted
 	}
-	for key := range wanted.(*corev1.Secret).Data {
-		if len(secret.Data[key]) == 0 {
-			return false
+	values := maps.Clone(wanted.(*corev1.Secret).Data)
+	for key := range values {
+		if value := existing.Data[key]; len(value) > 0 {
+			values[key] = value
 		}
 	}
-	return true
+	return withValues(wanted.(*corev1.Secret), values)
+}
+
+func withValues(secret *corev1.Secret, values map[string][]byte) *corev1.Secret {
+	secret = secret.DeepCopy()
+	secret.Data = values
+	return secret
 }
 
 func (n Names) uidOfOwner(child client.Object) types.UID {
@@ -281,16 +308,46 @@ func (c *Children) apply(ctx context.Context, wanted, found client.Object) error
 	if err != nil {
 		return err
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wanted)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.names.keepValues(wanted, found))
 	if err != nil {
 		return err
 	}
 	applied := &unstructured.Unstructured{Object: withoutEmpty(content)}
 	applied.SetGroupVersionKind(gvk)
 	applied.SetUID(found.GetUID())
-	err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), c.names.FieldOwner, client.ForceOwnership)
+	if _, isSecret := found.(*corev1.Secret); isSecret { // a newer value is not replaced
+		applied.SetResourceVersion(found.GetResourceVersion())
+	}
+	spec, version := runtime.DeepCopyJSONValue(applied.Object["spec"]), found.GetResourceVersion()
+	apply := func() error {
+		return c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), c.names.FieldOwner, client.ForceOwnership)
+	}
+	err = apply()
+	if _, isClaim := wanted.(*corev1.PersistentVolumeClaim); apierrors.IsInvalid(err) && spec != nil && !isClaim {
+		if err := c.replaceSpec(ctx, found, spec, version); err != nil {
+			return err
+		}
+		applied.SetResourceVersion(found.GetResourceVersion()) // another edit is then a conflict
+		err = apply()                                          // a policy can also refuse the metadata as invalid
+	}
 	if err != nil {
 		return err
 	}
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, found)
+}
+
+// replaceSpec replaces the whole spec. An apply keeps the list entries and the members of
+// unions that other managers added. With these, an object can be invalid: two ports of the
+// same name, a variable with two sources, a volume of two types. A Service keeps the
+// addresses that the API server assigned.
+func (c *Children) replaceSpec(ctx context.Context, found client.Object, spec any, version string) error {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/uid", "value": found.GetUID()},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+		{"op": "replace", "path": "/spec", "value": spec},
+	})
+	if err != nil {
+		return err
+	}
+	return c.client.Patch(ctx, found, client.RawPatch(types.JSONPatchType, patch), c.names.FieldOwner)
 }

@@ -27,8 +27,11 @@ type family struct {
 	// seen is the stale object in the cache.
 	seen   client.Object
 	writes []string
-	// applied is the UID of the last apply.
-	applied types.UID
+	// applied is the UID of the last apply, and appliedTo its resourceVersion.
+	applied   types.UID
+	appliedTo string
+	// refusals is the number of applies that are refused as invalid.
+	refusals int
 }
 
 var testNames = Names{Domain: "bongsu.io", FieldOwner: "bongsu"}
@@ -59,6 +62,11 @@ func newFamily(objects ...client.Object) *family {
 			f.writes = append(f.writes, "apply")
 			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 			f.applied = (&unstructured.Unstructured{Object: content}).GetUID()
+			f.appliedTo = (&unstructured.Unstructured{Object: content}).GetResourceVersion()
+			if f.refusals > 0 {
+				f.refusals--
+				return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), "nb", nil)
+			}
 			return err
 		},
 	}), interceptor.NewClient(server, interceptor.Funcs{Get: readOver}), testNames)
@@ -194,6 +202,25 @@ func TestStaleObjectIsReadAgainBeforeAnUpdate(t *testing.T) {
 	}
 }
 
+// Another edit can make the object invalid again. Then the second apply fails because of the
+// resourceVersion, which is retried, and does not look like an invalid spec of the owner.
+func TestAfterTheSpecWasReplacedTheApplyIsForThatVersion(t *testing.T) {
+	edited := wantedService("owner")
+	edited.Spec.Ports[0].Port = 81
+	f := newFamily(edited)
+	f.refusals = 1
+	if err := f.children.Ensure(t.Context(), wantedService("owner"), &corev1.Service{}); err != nil {
+		t.Fatal(err)
+	}
+	var now corev1.Service
+	if err := f.Get(t.Context(), client.ObjectKeyFromObject(edited), &now); err != nil {
+		t.Fatal(err)
+	}
+	if now.Spec.Ports[0].Port != 80 || f.appliedTo != now.ResourceVersion {
+		t.Errorf("port %d, applied to version %q, want port 80 and version %q", now.Spec.Ports[0].Port, f.appliedTo, now.ResourceVersion)
+	}
+}
+
 func TestOnlyAClaimIsAdoptedWithoutAnOwner(t *testing.T) {
 	meta := metav1.ObjectMeta{
 		Namespace: "ns", Name: "nb", Labels: map[string]string{"bongsu.io/jupyter": "nb"},
@@ -242,4 +269,40 @@ func TestSecretKeepsItsValues(t *testing.T) {
 		}
 		f.expectWrites(t, "apply")
 	})
+}
+
+// A tenant who can create Secrets can make one with these marks, and then knows its values.
+func TestSecretThatWasMadeForAnotherOwnerGetsNewValues(t *testing.T) {
+	wanted := &corev1.Secret{ObjectMeta: wantedService("me").ObjectMeta, Data: map[string][]byte{"token": []byte("new")}}
+	wanted.Annotations = map[string]string{testNames.ownerUID(): "me"}
+	for name, tc := range map[string]struct {
+		controller bool
+		madeFor    types.UID
+		want       string
+	}{
+		"of the owner":                           {true, "me", "known"},
+		"of the owner, without a mark":           {true, "", "known"},
+		"of the owner, with another mark":        {true, "another", "known"},
+		"of the owner, without a reference":      {false, "me", "known"},
+		"of a former owner, or made by a tenant": {false, "another", "new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			there := wanted.DeepCopy()
+			there.Data["token"] = []byte("known")
+			there.Annotations[testNames.ownerUID()] = string(tc.madeFor)
+			if !tc.controller {
+				there.OwnerReferences = nil
+			}
+			if own := testNames.IsMadeFor(wanted, there); own != (tc.want == "known") {
+				t.Errorf("made for the owner: %v", own)
+			}
+			var found corev1.Secret
+			if err := newFamily(there).children.Ensure(t.Context(), wanted, &found); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(found.Data["token"]); got != tc.want || !testNames.IsMadeFor(wanted, &found) {
+				t.Errorf("token %q, want %q; marks %v", got, tc.want, found.Annotations)
+			}
+		})
+	}
 }

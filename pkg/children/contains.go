@@ -1,10 +1,14 @@
 package children
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // Contains reports whether found contains all of wanted. found may contain more:
-// defaults, changes by webhooks, list entries of other managers. Both must be of the
-// types that JSON decodes to. Entries of a list are identified by their merge key, as in
+// defaults, changes by webhooks, list entries of other managers. A selector must be the same,
+// because an additional label selects other objects. Both must be of the types that JSON
+// decodes to. Entries of a list are identified by their merge key, as in
 // server-side apply, or else by position.
 func Contains(found, wanted any) bool {
 	switch wanted := wanted.(type) {
@@ -20,12 +24,16 @@ func Contains(found, wanted any) bool {
 
 func containsMap(found, wanted map[string]any) bool {
 	for key, value := range wanted {
-		if other, ok := found[key]; !ok || !Contains(other, value) {
+		other, ok := found[key]
+		if !ok || !Contains(other, value) || slices.Contains(selectors, key) && !reflect.DeepEqual(other, value) {
 			return false
 		}
 	}
 	return true
 }
+
+// selectors are fields that server-side apply replaces as a whole.
+var selectors = []string{"selector", "labelSelector"}
 
 func containsList(found, wanted []any) bool {
 	key := identifierOf(wanted)

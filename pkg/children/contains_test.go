@@ -26,6 +26,9 @@ func TestContains(t *testing.T) {
 		"entries without a key, same order":  {"a: [x, y]", "a: [x, y]", true},
 		"entries without a key, other order": {"a: [y, x]", "a: [x, y]", false},
 		"entries without a key, more found":  {"a: [x, y]", "a: [x]", false},
+		"the same selector":                  {"{selector: {a: b}, c: d}", "selector: {a: b}", true},
+		"a selector with another label":      {"selector: {a: b, c: d}", "selector: {a: b}", false},
+		"a selector with an expression":      {"labelSelector: {matchLabels: {a: b}, matchExpressions: [{key: c}]}", "labelSelector: {matchLabels: {a: b}}", false},
 		"wanted empty map":                   {"a: {b: 1}", "a: {}", true},
 		"a map that is wanted and not there": {"{}", "a: {}", false},
 	} {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // imageReasons maps the kubelet's reasons to wait for an image to ours.
@@ -20,23 +21,43 @@ var imageReasons = map[string]string{
 	"InvalidImageName":          ReasonInvalidImageName,
 }
 
+// deniedPull is the message about a pull without sufficient credentials.
+const deniedPull = "the registry denies access, or has no such repository"
+
+// nodePullRules match errors of the node's file system, with the path. Their text can resemble
+// that of a registry.
+var nodePullRules = []rule{
+	{regexp.MustCompile(`(?:^|\s)(/[^\s:]+): (?:connect: )?permission denied`),
+		"a file on the node cannot be accessed: ${1}: permission denied", administratorLater, true},
+}
+
 // imageRules match the errors of container runtimes. The order matters: a registry that
 // requires a login also answers "denied" for an image that does not exist.
 var imageRules = []rule{
+	{regexp.MustCompile(`short-name .* did not resolve|returns ambiguous list`),
+		"its name has no registry, and the node cannot choose one", "write the whole name, for example docker.io/library/NAME:TAG", false},
+	{regexp.MustCompile(`pull QPS exceeded`),
+		"the node pulls too many images at once", "wait", true},
 	{regexp.MustCompile(`(?i)toomanyrequests|too many requests|rate limit`),
 		"the registry's rate limit is reached", "wait, or add the credentials of an account to imagePullSecrets", true},
 	{regexp.MustCompile(`(?i)no such host|server misbehaving`),
 		"the registry's host name cannot be resolved", "check the host in the image name", true},
-	{regexp.MustCompile(`(?i)x509|certificate|server gave HTTP response`),
+	{regexp.MustCompile(`(?i)proxyconnect`),
+		"the node's proxy cannot be reached", administratorLater, true},
+	{regexp.MustCompile(`(?i)x509|certificate|tls: |server gave HTTP response`),
 		"the node does not trust the registry's certificate, or the registry does not use TLS", "ask the cluster's administrator to make the nodes trust the registry", false},
 	{regexp.MustCompile(`(?i)i/o timeout|connection refused|connection reset|timeout|no route to host|network is unreachable|` +
-		`registry is unavailable|deadline exceeded|unexpected status.*: 5\d\d|: EOF`),
+		`registry is unavailable|deadline exceeded|unexpected (?:HTTP )?status.* 5\d\d\b|: EOF`),
 		"the registry cannot be reached", "check the host in the image name; if it is correct, wait until the registry is available", true},
-	{regexp.MustCompile(`(?i)signature validation failed`),
+	{regexp.MustCompile(`(?i)unexpected commit digest|failed size validation|unexpected EOF|invalid checksum|failed to verify|gzip: invalid`),
+		"the download is damaged", "wait for the next attempt; if the problem persists, push the image again", true},
+	{regexp.MustCompile(`(?i)media type|mediatype|schema ?v?1\b`),
+		"the container runtime of the node does not support the image's format", "push the image again with a current tool", false},
+	{regexp.MustCompile(`(?i)signature validation failed|signature required|policy rejected`),
 		"its signature is not valid", "use a signed image, or ask the cluster's administrator which images are allowed", false},
-	{regexp.MustCompile(`(?i)denied|unauthorized|authorization failed|forbidden|authentication required|no basic auth|insufficient_scope|40[13]`),
-		"the registry denies access, or has no such repository", "check the image name, and that imagePullSecrets names a Secret with credentials for the image", false},
-	{regexp.MustCompile(`(?i)no match for platform|no matching manifest`),
+	{regexp.MustCompile(`(?i)denied|unauthorized|authorization failed|forbidden|authentication required|no basic auth|insufficient_scope|\b40[13]\b`),
+		deniedPull, "check the image name, and that imagePullSecrets names a Secret with credentials for the image", false},
+	{regexp.MustCompile(`(?i)no match for platform|no matching manifest|no image found in (?:image index|manifest list)`),
 		"the image is not built for the node's CPU architecture", "use an image for this architecture, or select other nodes", false},
 	{regexp.MustCompile(`(?i)not ?found|manifest unknown|name unknown|does not exist`),
 		"the registry has no such image or tag", "check the image name and tag", false},
@@ -67,7 +88,17 @@ func (c *container) imageCause(reason, message string) Cause {
 	if detail == "" && last != nil {
 		detail = pullError(last.Note)
 	}
-	r := matchOr(imageRules, detail, "check the image name and the registry")
+	r, ok := match(nodePullRules, detail)
+	if !ok {
+		r, ok = match(imageRules, withoutNames(detail, c.spec.Image))
+	}
+	if !ok {
+		r = explanation{message: excerpt(detail), advice: "check the image name and the registry"}
+	}
+	if missing := c.missingPullSecrets(last); r.message == deniedPull && missing != "" {
+		r.message += ", and imagePullSecrets names Secrets that do not exist: " + missing
+		r.advice = "create them, or correct their names"
+	}
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {
@@ -77,10 +108,50 @@ func (c *container) imageCause(reason, message string) Cause {
 	return c.cause(reason, r).withEvent(last)
 }
 
+var missingSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
+
+// missingPullSecrets returns the names in imagePullSecrets for which the kubelet found no
+// Secret, or "". The kubelet reports them with each pull.
+func (s *podView) missingPullSecrets(pull *Event) string {
+	e := latest(s.events, "FailedToRetrieveImagePullSecret")
+	if e == nil || pull.isAfter(e.LastSeen.Add(maxEventDelay)) {
+		return ""
+	}
+	if m := missingSecrets.FindStringSubmatch(e.Note); m != nil {
+		return line(m[1], maxQuoted)
+	}
+	return ""
+}
+
 // pullError returns the error in a text about a pull, or "".
 func pullError(text string) string {
 	text = backOffPrefix.ReplaceAllString(line(text, maxRead), "")
 	return stripNoise(pullPrefix.ReplaceAllString(text, ""))
+}
+
+// chosenNames matches the names in a pull error that a user chose. They are in quoted texts,
+// after "lookup", and in words with a slash or a digest.
+var chosenNames = regexp.MustCompile(`"[^"]*"|\blookup \S+|\S*[/@]\S*|\bsha256:[0-9a-f]+`)
+
+// withoutNames removes the names of images and hosts from a pull error, so that no rule
+// matches them.
+func withoutNames(text, image string) string {
+	text = chosenNames.ReplaceAllStringFunc(text, func(name string) string {
+		if name == "i/o" {
+			return name
+		}
+		return "#"
+	})
+	repository, _, _ := strings.Cut(image, "@")
+	if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') {
+		repository = repository[:i]
+	}
+	for _, name := range []string{image, repository} {
+		if name != "" {
+			text = strings.ReplaceAll(text, name, "#")
+		}
+	}
+	return text
 }
 
 // latestPull returns the last Event of a failed pull for the container, or nil.
@@ -131,6 +202,18 @@ var configReasons = map[string]string{
 var missingReference = regexp.MustCompile(`^Error: (?:configmap|secret) ".*" not found$|^Error: couldn't find key `)
 
 var configRules = []rule{
+	{regexp.MustCompile(`container init was OOM-killed`),
+		"its memory limit is too low", "raise resources.limits.memory", false},
+	{regexp.MustCompile(`create mountpoint for (\S+) mount: .*read-only file system`),
+		"a volume is mounted at ${1}, which is within a read-only volume", "change mountPath, or combine the volumes in a projected volume", false},
+	{regexp.MustCompile(`mkdir /sys/fs/cgroup/\S+: (?:no space left on device|cannot allocate memory)`),
+		"the node has no memory cgroup left", administratorLater, true},
+	{regexp.MustCompile(`fork/exec \S+: resource temporarily unavailable|failed to create new OS thread`),
+		"the node has no process ID left", administratorLater, true},
+	{regexp.MustCompile(`MOUNT_ATTR_IDMAP on \S*/volumes/[^/\s]+/([^:/\s]+)`),
+		`its volume "${1}" does not support user namespaces`, "set hostUsers to true, or use another type of volume", false},
+	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": is a directory`),
+		`its command "${1}" is a directory`, "check command and args", false},
 	{regexp.MustCompile(`configmap "([^"]+)" not found`),
 		`ConfigMap "${1}" does not exist`, "create it, or correct its name", false},
 	{regexp.MustCompile(`secret "([^"]+)" not found`),
@@ -144,16 +227,46 @@ var configRules = []rule{
 	{regexp.MustCompile(`runAsNonRoot and image has non-numeric user \(([^)]*)\)`),
 		`its image runs as user "${1}", but runAsNonRoot requires a numeric user ID`,
 		"set securityContext.runAsUser to the ID of that user", false},
+	{regexp.MustCompile(`runAsUser breaks non-root policy`),
+		"runAsUser is 0, which runAsNonRoot forbids", "set securityContext.runAsUser to a user other than 0", false},
+	{regexp.MustCompile(`cannot find volume "([^"]+)" to (?:mount|pass) into container`),
+		`volume "${1}" of its volumeMounts does not exist in the pod`, "add the volume, or correct the name", false},
+	{regexp.MustCompile(`pod (Hostname|Subdomain|HostnameOverride) ("[^"]*") is not a valid`),
+		"the pod's ${1} ${2} is not valid", "use lower-case letters, digits and hyphens", false},
+	{regexp.MustCompile("executable file `([^`]*)` not found"),
+		`its image does not contain the command "${1}"`, "check the image, command and args", false},
+	{regexp.MustCompile(`(?i)failed to inspect image`),
+		"the node cannot read its image", administratorLater, true},
 	{regexp.MustCompile(`failed to sync (\w+) cache|services have not yet been read`),
 		"the node has not loaded the objects that it refers to", "wait", true},
 	{regexp.MustCompile(`subPath`), "a subPath in its volumeMounts cannot be prepared", "check the volumeMounts and the contents of the volume", false},
+	{regexp.MustCompile(`chdir to cwd \(\\?"([^"\\]*)\\?"\) set in config\.json failed: permission denied`),
+		"its user cannot enter its working directory ${1}", "change workingDir or securityContext.runAsUser, or the permissions in the image", false},
+	{regexp.MustCompile(`chdir to cwd \(\\?"([^"\\]*)\\?"\) set in config\.json failed`),
+		"its working directory ${1} cannot be entered", "correct workingDir", false},
+	{regexp.MustCompile(`exec format error`),
+		"its command is built for another CPU architecture, or is a script without a #! line", "use an image for the node's architecture, or select other nodes", false},
+	{regexp.MustCompile(`unable to find (?:user|group) ([^\s:]+): no matching entries`),
+		`its image has no user or group "${1}"`, "set securityContext.runAsUser to a numeric ID, or correct the image", false},
+	{regexp.MustCompile(`[Aa]re you trying to mount a directory onto a file|not a directory: unknown`),
+		"a volume is mounted on a path where the image has a file", "correct mountPath, or mount a single file with subPath", false},
+	{regexp.MustCompile(`is not a shared(?: or slave)? mount`),
+		"its mountPropagation needs a shared mount, which the node does not have", "remove mountPropagation, or ask the cluster's administrator", false},
+	{regexp.MustCompile(`cannot load seccomp profile|seccomp profile .*not found`),
+		"its seccomp profile is not on the node", "correct securityContext.seccompProfile, or use RuntimeDefault", false},
+	{regexp.MustCompile(`(?i)apparmor`),
+		"its AppArmor profile is not on the node", "correct securityContext.appArmorProfile, or use RuntimeDefault", false},
+	{regexp.MustCompile(`(?i)nvidia-container|libnvidia|CDI device injection failed|unresolvable CDI devices`),
+		"the node cannot provide the device that it requests", "wait; if the problem persists, ask the cluster's administrator to check the device's driver on the node", true},
+	{regexp.MustCompile(`(?i)lifecycle hook|PostStartHook`),
+		"its postStart hook fails", "check lifecycle.postStart and the container's log", false},
 	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file or directory)`),
 		`its image does not contain the command "${1}"`, "check the image, command and args", false},
 	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": permission denied`),
 		`its command "${1}" cannot be executed: permission denied`, "check command, or make the file executable", false},
 	{regexp.MustCompile(`no command specified`), "neither the container nor its image specifies a command", "set command", false},
 	{regexp.MustCompile(`context deadline exceeded|is reserved for`),
-		"the node takes too long to create it", "wait; if the problem persists, ask the cluster's administrator", true},
+		"the node takes too long to create it", administratorLater, true},
 	{regexp.MustCompile(`no space left`), "the node's disk is full", "wait until the node frees disk space, or ask the cluster's administrator", true},
 }
 
@@ -163,7 +276,7 @@ func (c *container) createCause(reason, message string) Cause {
 	if message == "" && last != nil {
 		message = last.Note
 	}
-	r := matchOr(configRules, stripNoise(message), "")
+	r := matchOr(configRules, stripNoise(message), "check its image, command and volumeMounts; if they are correct, ask the cluster's administrator")
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {
@@ -194,6 +307,10 @@ func failed(t *corev1.ContainerStateTerminated) bool {
 // shown.
 var startErrors = map[string]bool{"StartError": true, "ContainerCannotRun": true}
 
+// unknownEnd is the reason of an end that the kubelet did not observe. The exit code 137 that
+// it sets is its own.
+const unknownEnd = "ContainerStatusUnknown"
+
 // signalExitBase plus the number of a signal is the exit code of the process that it
 // killed.
 const signalExitBase = 128
@@ -201,7 +318,7 @@ const signalExitBase = 128
 // signalAdvice explains the signals that usually end containers.
 var signalAdvice = map[int32]string{
 	6:  "the process aborted itself",
-	9:  "it was killed by one of its own processes or by the node, and not for exceeding its memory limit",
+	9:  "it did not stop within its grace period, or one of its processes exceeded the memory limit, or another process killed it",
 	11: "it accessed invalid memory, which is a bug in the program or in a library",
 	15: "it was asked to stop",
 }
@@ -224,6 +341,13 @@ func (c *container) crashCause(reason string, t *corev1.ContainerStateTerminated
 	if startErrors[t.Reason] {
 		return c.withCrashCount(c.createCause(ReasonRunContainerError, t.Message), t)
 	}
+	if t.Reason == unknownEnd {
+		return c.withCrashCount(c.cause(ReasonError, explanation{
+			message:   "the node has no record of how " + c.label() + " ended",
+			advice:    "the node or its kubelet was restarted, or the pod was evicted; wait until the container or pod is replaced",
+			transient: true,
+		}), t)
+	}
 	return c.withCrashCount(c.cause(reason, c.exitText(t)), t)
 }
 
@@ -242,6 +366,14 @@ func (c *container) withCrashCount(cause Cause, t *corev1.ContainerStateTerminat
 
 func (c *container) outOfMemoryText() explanation {
 	limit, ok := c.spec.Resources.Limits[corev1.ResourceMemory]
+	if pod := c.pod.Spec.Resources; !ok && pod != nil {
+		if limit, limited := pod.Limits[corev1.ResourceMemory]; limited {
+			return explanation{
+				message: c.label() + " was killed because the pod used more memory than its limit of " + limit.String(),
+				advice:  "raise spec.resources.limits.memory of the pod, or reduce its memory use",
+			}
+		}
+	}
 	if !ok {
 		return explanation{
 			message: c.label() + " was killed because it ran out of memory",
@@ -257,8 +389,11 @@ func (c *container) outOfMemoryText() explanation {
 // exitText describes the exit code or signal, never the container's own output.
 func (c *container) exitText(t *corev1.ContainerStateTerminated) explanation {
 	r := explanation{message: fmt.Sprintf("%s ended with exit code %d", c.label(), t.ExitCode), advice: c.logAdvice()}
+	const other = 255 // also the result of an executable that the node's CPU cannot run
 	if known, ok := codeAdvice[t.ExitCode]; ok {
 		r.advice = known
+	} else if t.ExitCode == other {
+		r.advice += `; if the log contains "exec format error", the image is built for another CPU architecture`
 	}
 	if signal := signalOf(t); signal > 0 {
 		r.message = fmt.Sprintf("%s was killed by signal %d (exit code %d)", c.label(), signal, t.ExitCode)
@@ -266,12 +401,12 @@ func (c *container) exitText(t *corev1.ContainerStateTerminated) explanation {
 			r.advice = known + "; " + c.logAdvice()
 		}
 	}
-	if probe := c.killedByProbe(); probe != "" {
-		r.message += " after its " + probe
-		r.advice = "check the probe's settings, or give the container more time (initialDelaySeconds, failureThreshold)"
-	}
 	if t.ExitCode == 0 {
 		r.advice = "its command must not end; check command and args"
+	}
+	if probe, text := c.killedByProbe(t); probe != "" {
+		r.message += " after its " + probe + " probe failed" + text
+		r.advice = "check the probe's settings, or give the container more time (initialDelaySeconds, failureThreshold)"
 	}
 	return r
 }
@@ -287,12 +422,40 @@ func signalOf(t *corev1.ContainerStateTerminated) int32 {
 	return 0
 }
 
-// killedByProbe returns which probe restarted the container, or "".
-func (c *container) killedByProbe() string {
-	kill := latest(c.ownEvents(), "Killing")
+// killedByProbe returns which probe ended the container with t, and the error of the probe.
+// It returns "" if none did.
+func (c *container) killedByProbe(t *corev1.ContainerStateTerminated) (probe, text string) {
+	own := c.ownEvents()
+	kill := latest(own, "Killing")
+	if kill == nil || !c.explainsEnd(kill, t) {
+		return "", ""
+	}
 	for _, probe := range []string{"liveness", "startup"} {
-		if kill != nil && strings.Contains(kill.Note, "failed "+probe+" probe") {
-			return probe + " probe failed"
+		if strings.Contains(kill.Note, "failed "+probe+" probe") {
+			return probe, probeError(own, probe)
+		}
+	}
+	return "", ""
+}
+
+// explainsEnd reports whether a Killing Event belongs to the end t. It came while that
+// container ran, and its grace period was not over at the end.
+func (c *container) explainsEnd(kill *Event, t *corev1.ContainerStateTerminated) bool {
+	if kill.LastSeen.IsZero() || t.FinishedAt.IsZero() {
+		return true
+	}
+	grace := maxEventDelay + time.Duration(ptr.Deref(c.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))*time.Second
+	return !kill.LastSeen.Before(t.StartedAt.Time) && !kill.LastSeen.Before(t.FinishedAt.Add(-grace)) &&
+		!kill.LastSeen.After(t.FinishedAt.Add(maxEventDelay))
+}
+
+// probeError returns the error of the last failure of a probe, as a part of a sentence.
+func probeError(events []Event, probe string) string {
+	for i := range slices.Backward(events) {
+		note := lowerFirst(stripNoise(events[i].Note))
+		if events[i].Reason == "Unhealthy" && strings.HasPrefix(note, probe) {
+			_, text, _ := strings.Cut(note, ": ")
+			return " (" + excerpt(text) + ")"
 		}
 	}
 	return ""
@@ -303,11 +466,14 @@ func (c *container) logAdvice() string {
 	if c.podDeleted {
 		return "the pod and its log no longer exist"
 	}
-	previous := " --previous"
 	if c.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
-		previous = ""
+		return "check its log (" + c.logCommand("") + ")"
 	}
-	return fmt.Sprintf("check its log (kubectl logs %s -c %s%s)", c.pod.Name, c.name, previous)
+	return "check its log (" + c.logCommand(" --previous") + ")"
+}
+
+func (c *container) logCommand(options string) string {
+	return fmt.Sprintf("kubectl logs -n %s %s -c %s%s", c.pod.Namespace, c.pod.Name, c.name, options)
 }
 
 // LastCrash returns the last failed end of any container, even if the container runs
@@ -345,6 +511,10 @@ func (c *container) lastEnd() *corev1.ContainerStateTerminated {
 var probeRules = []rule{
 	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*connection refused`),
 		"its ${1} probe cannot connect", "check the probe's port, or wait until the container listens on it", true},
+	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file)`),
+		`its ${1} probe runs the command "${2}", which its image does not contain`, "change the probe's command, or the image", false},
+	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*server gave HTTP response to HTTPS client`),
+		"its ${1} probe uses HTTPS, but the container answers with HTTP", "correct the probe's scheme", false},
 	{regexp.MustCompile(`(?i)^(\w+) probe failed: HTTP probe failed with statuscode: (\d+)`),
 		"its ${1} probe returns HTTP status ${2}", "check the probe's path and the container's log", true},
 	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*(?:Client\.Timeout|deadline exceeded|timed out|i/o timeout)`),

@@ -98,7 +98,7 @@ func TestContainerCreateCauses(t *testing.T) {
 		},
 		"unknown reason": {
 			Workload{Pods: waits("FrobnicationError", `the frobnicator is missing`)},
-			wantCause{reason: "CreateContainerError", container: "notebook", transient: true, sentence: notebook + `does not start: FrobnicationError: the frobnicator is missing`},
+			wantCause{reason: "CreateContainerError", container: "notebook", transient: true, sentence: notebook + `does not start: FrobnicationError: the frobnicator is missing: wait; if the problem persists, ask the cluster's administrator`},
 		},
 	})
 }
@@ -135,11 +135,11 @@ func TestCrashCauses(t *testing.T) {
 			crash("OOMKilled", 137, `container "notebook" was killed because it ran out of memory: reduce its memory use, or set a larger memory request and limit in resources`),
 		},
 		"137 without OOMKilled is a signal": {Workload{Pods: looping("Error", 137)}, crash("CrashLoopBackOff", 137,
-			`container "notebook" was killed by signal 9 (exit code 137): it was killed by one of its own processes or by the node, and not for exceeding its memory limit; check its log (kubectl logs nb-0 -c notebook --previous)`)},
+			`container "notebook" was killed by signal 9 (exit code 137): it did not stop within its grace period, or one of its processes exceeded the memory limit, or another process killed it; check its log (kubectl logs -n shop nb-0 -c notebook --previous)`)},
 		"killed by a probe": {Workload{Pods: looping("Error", 137), Events: []Event{killed}}, crash("CrashLoopBackOff", 137,
 			`container "notebook" was killed by signal 9 (exit code 137) after its liveness probe failed: check the probe's settings, or give the container more time (initialDelaySeconds, failureThreshold)`)},
 		"segmentation fault": {Workload{Pods: looping("Error", 139)}, crash("CrashLoopBackOff", 139,
-			`container "notebook" was killed by signal 11 (exit code 139): it accessed invalid memory, which is a bug in the program or in a library; check its log (kubectl logs nb-0 -c notebook --previous)`)},
+			`container "notebook" was killed by signal 11 (exit code 139): it accessed invalid memory, which is a bug in the program or in a library; check its log (kubectl logs -n shop nb-0 -c notebook --previous)`)},
 		"command not found by the shell": {Workload{Pods: looping("Error", 127)}, crash("CrashLoopBackOff", 127,
 			`container "notebook" ended with exit code 127: its command was not found; check the image, command and args`)},
 		"keeps ending with exit code 0": {Workload{Pods: looping("Completed", 0)}, crash("CrashLoopBackOff", 0,
@@ -160,13 +160,13 @@ func TestCrashCauses(t *testing.T) {
 		},
 		"end unknown": {
 			Workload{Pods: pods(newPod(status(crashLooping(corev1.ContainerState{}, 3))))},
-			wantCause{reason: "CrashLoopBackOff", container: "notebook", sentence: `container "notebook" keeps ending: check its log (kubectl logs nb-0 -c notebook --previous)`},
+			wantCause{reason: "CrashLoopBackOff", container: "notebook", sentence: `container "notebook" keeps ending: check its log (kubectl logs -n shop nb-0 -c notebook --previous)`},
 		},
 		"a pod of a job": {
 			Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: ended("Error", 3, 60)}), func(p *corev1.Pod) {
 				p.Status.Phase, p.Spec.RestartPolicy = corev1.PodFailed, corev1.RestartPolicyNever
 			}))},
-			crash("Error", 3, `container "notebook" ended with exit code 3: check its log (kubectl logs nb-0 -c notebook)`),
+			crash("Error", 3, `container "notebook" ended with exit code 3: check its log (kubectl logs -n shop nb-0 -c notebook)`),
 		},
 	})
 }
@@ -200,7 +200,7 @@ func TestInitContainerAndSidecarCauses(t *testing.T) {
 	of := func(reason, container, sentence string, exit *int32, others ...string) wantCause {
 		return wantCause{reason: reason, container: container, sentence: sentence, code: exit, others: others}
 	}
-	const sentenceCrashed = `container "prepare" ended with exit code 4: check its log (kubectl logs nb-0 -c prepare --previous)`
+	const sentenceCrashed = `container "prepare" ended with exit code 4: check its log (kubectl logs -n shop nb-0 -c prepare --previous)`
 	run(t, map[string]diagnoseCase{
 		"an init container's image": {Workload{Pods: pods(newPod(initStatus(pulls, false), main))},
 			of("ErrImagePull", "prepare", `image "prepare:1" of container "prepare" cannot be pulled: the registry has no such image or tag: check the image name and tag`, nil)},
@@ -209,7 +209,8 @@ func TestInitContainerAndSidecarCauses(t *testing.T) {
 			Workload{Pods: pods(newPod(initStatus(corev1.ContainerStatus{Name: "prepare", State: runningSince(61), LastTerminationState: ended("Error", 4, 60), RestartCount: 1}, false), main))},
 			of("Error", "prepare", sentenceCrashed, new(int32(4))),
 		},
-		"a slow init container": {Workload{Pods: pods(newPod(initStatus(corev1.ContainerStatus{Name: "prepare", State: runningSince(1)}, false), main))}, wantCause{}},
+		"a slow init container": {Workload{Pods: pods(newPod(initStatus(corev1.ContainerStatus{Name: "prepare", State: runningSince(1)}, false), main))},
+			wantCause{reason: "PodInitializing", container: "prepare", transient: true, sentence: `init container "prepare" has been running since 2026-03-01 09:00:01 UTC, and the other containers wait for its end: check its log (kubectl logs -n shop nb-0 -c prepare)`}},
 		"a sidecar and the main container crash": {
 			Workload{Pods: pods(newPod(initStatus(crashed, true), status(crashLooping(ended("Error", 1, 60), 2))))},
 			of("CrashLoopBackOff", "prepare", sentenceCrashed, new(int32(4)), "CrashLoopBackOff"),

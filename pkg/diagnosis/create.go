@@ -16,7 +16,7 @@ import (
 // Prefixes that controllers and the API server write before the reason. The first
 // captures the name of the pod.
 var (
-	creatingPrefix      = regexp.MustCompile(`^(?:Error creating(?: job)?: |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
+	creatingPrefix      = regexp.MustCompile(`^(?:Error creating(?: job)?: |Failed to create new replica set "[^"]*": |[Cc]reate (?:Claim \S+ for )?Pod (\S+) in StatefulSet \S+ failed error: )`)
 	forbiddenPrefix     = regexp.MustCompile(`^[\w.]+ "[^"]*" is forbidden: `)
 	invalidPrefix       = regexp.MustCompile(`^[\w.]+ "[^"]*" is invalid: `)
 	creatingClaimPrefix = regexp.MustCompile(`^failed to create PVC (\S+?): `)
@@ -31,6 +31,22 @@ type creationRule struct {
 }
 
 var creationRules = []creationRule{
+	{rule{regexp.MustCompile(`status unknown for quota: ([^,\s]+)`),
+		`the usage of ResourceQuota "${1}" is not known yet`, "wait", true}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`insufficient quota to (?:match these scopes|consume): (.*)`),
+		"no ResourceQuota of the namespace allows it: ${1}", "change what the scope names, for example priorityClassName, or ask the cluster's administrator for a quota", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`Request entity too large: limit is (\d+)`),
+		"the request is larger than the limit of ${1} bytes", "make the spec smaller", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`^object is being deleted: `),
+		"the earlier object of its name is still being deleted", "wait until it is gone", true}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`pod node label selector (?:labels )?conflicts? with its namespace`),
+		"its nodeSelector contradicts that of the namespace", "correct nodeSelector, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`pod tolerations .* conflict with its \w+ whitelist`),
+		"the namespace does not allow its tolerations", "remove tolerations, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`image policy webhook backend denied one or more images: (.*)`),
+		"the cluster's image policy forbids it: ${1}", "use another image, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`unable to validate against any security context constraint: \[(.*)\]`),
+		"no SecurityContextConstraints of the cluster allow it: ${1}", "change securityContext, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`failed quota: (\S+): must specify (.+)`),
 		`ResourceQuota "${1}" requires values that are not set: ${2}`, "set them in resources", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)`),
@@ -43,12 +59,28 @@ var creationRules = []creationRule{
 		`admission webhook "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`policy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request: (.*)`),
 		`admission policy "${1}" forbids it: ${2}`, "change the spec accordingly, or ask the cluster's administrator", false}, ReasonAdmissionDenied},
+	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*certificate has expired`),
+		`the certificate of admission webhook "${1}" has expired`, "ask the cluster's administrator to renew it", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*(?:x509|certificate)`),
+		`the API server does not trust the certificate of admission webhook "${1}"`, "ask the cluster's administrator to correct the webhook's caBundle", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*service "([^"]+)" not found`),
+		`Service "${2}" of admission webhook "${1}" does not exist`, "ask the cluster's administrator to install the webhook again or to delete its configuration", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)".*no endpoints available for service`),
+		`no pod of admission webhook "${1}" is ready`, administratorLater, true}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`failed calling webhook "([^"]+)"`),
-		`admission webhook "${1}" does not answer`, "wait; if the problem persists, ask the cluster's administrator", true}, ReasonFailedCreate},
+		`admission webhook "${1}" does not answer`, administratorLater, true}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`error looking up service account [^/\s]+/(\S+?): serviceaccount`),
 		`service account "${1}" does not exist`, "create it, or correct serviceAccountName", false}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`no PriorityClass with name (\S+) was found`),
-		`PriorityClass "${1}" does not exist`, "correct priorityClassName (kubectl get priorityclass lists them)", false}, ReasonFailedCreate},
+		`PriorityClass "${1}" does not exist`, "correct priorityClassName, or ask the cluster's administrator which ones exist", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`RuntimeClass "([^"]+)" not found`),
+		`RuntimeClass "${1}" does not exist`, "correct runtimeClassName, or ask the cluster's administrator which ones exist", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`only dynamically provisioned pvc can be resized`),
+		"its storage class does not allow volumes to grow", "set the former size, or ask the cluster's administrator to set allowVolumeExpansion of the storage class", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`in namespace (\S+) because it is being terminated`),
+		`namespace "${1}" is being deleted`, "use another namespace, or wait until it is gone and create it again", true}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`etcdserver: |unable to return a response in time|the server is currently unable|quota evaluation timed out|Too many requests|connection refused|context deadline exceeded`),
+		"the API server did not answer in time", administratorLater, true}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`User "([^"]+)" (cannot .*)`),
 		`user "${1}" ${2}`, "ask the cluster's administrator for the permission", false}, ReasonFailedCreate},
 }
@@ -100,6 +132,12 @@ func podNameIn(note string) string {
 func (v *view) creationFailure(object Object, text string) Cause {
 	text = stripNoise(text)
 	what := "the pod"
+	switch {
+	case strings.HasPrefix(text, "Error creating job: "):
+		what = "the Job"
+	case strings.HasPrefix(text, "Failed to create new replica set "):
+		what = "the ReplicaSet"
+	}
 	text = creatingPrefix.ReplaceAllString(text, "")
 	if m := creatingClaimPrefix.FindStringSubmatch(text); m != nil {
 		what, text = "claim "+quote(line(m[1], maxName)), creatingClaimPrefix.ReplaceAllString(text, "")
@@ -122,7 +160,7 @@ func (v *view) rejection(object Object, what, text string) Cause {
 			return cause
 		}
 	}
-	cause.Reason = ReasonFailedCreate
+	cause.Reason, cause.Advice = ReasonFailedCreate, "if the spec is correct, ask the cluster's administrator"
 	cause.Message = what + ": " + excerpt(invalidPrefix.ReplaceAllString(text, ""))
 	if invalidPrefix.MatchString(text) {
 		cause.Advice = "correct the field"
@@ -136,15 +174,20 @@ func (v *view) quotaExceeded(cause *Cause, what, name, asked, used, limited stri
 	cause.Advice = "request less, or remove something else"
 	requests := parseAmounts(asked)
 	usedBy, limits := parseAmounts(used), parseAmounts(limited)
-	if q := v.quotas[name]; q != nil {
+	q := v.quotas[name]
+	if q != nil {
 		usedBy, limits = q.Status.Used, q.Status.Hard
 	}
 	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " is exceeded: " + line(usageText(requests, usedBy, limits), maxQuoted)
 	switch {
-	case v.quotas != nil && v.quotas[name] != nil && fitsQuota(requests, usedBy, limits):
+	case q != nil && fitsQuota(requests, usedBy, limits):
 		cause.Advice = "it has room now; wait for the next attempt"
 	case !fitsQuota(requests, nil, limits):
 		cause.Advice, cause.Transient = "the request exceeds the whole quota; request less, or ask for a larger quota", false
+	case q != nil && len(q.Spec.Scopes) == 0 && q.Spec.ScopeSelector == nil: // with scopes, it counts some pods only
+		if users := v.quotaUsers(requests, usedBy, limits); users != "" {
+			cause.Message += "; pods that use most: " + users
+		}
 	}
 }
 
@@ -204,8 +247,9 @@ func FromCreateFailure(object Object, message string) Cause {
 
 // FromAPIError returns the cause of the API server's error for a create or update
 // request. It returns false for errors that a retry can solve: conflicts, timeouts, an
-// overloaded or failing server, and a namespace that is being deleted. It also returns
-// false if the object exists already, which the caller must handle.
+// overloaded or failing server, and a namespace that is being deleted. A failing admission
+// webhook is a cause, although the API server reports it as its own failure. FromAPIError
+// also returns false if the object exists already, which the caller must handle.
 func FromAPIError(object Object, err error) (Cause, bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || isTransient(err, status.Status()) {
@@ -228,8 +272,11 @@ func isTransient(err error, s metav1.Status) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
-		s.Code == 0 || s.Code >= firstServerError || s.Code == http.StatusRequestTimeout
+		s.Code == 0 || s.Code >= firstServerError && !callsWebhook.MatchString(s.Message) || s.Code == http.StatusRequestTimeout
 }
+
+// callsWebhook matches the error about a webhook that cannot be called. It has no other mark.
+var callsWebhook = regexp.MustCompile(`failed calling webhook "[^"]+"`)
 
 // invalidFields lists the invalid fields of the error.
 func invalidFields(s metav1.Status) string {

@@ -15,6 +15,8 @@ type Cause struct {
 	// Container that failed, and its exit code if it ended.
 	Container string
 	ExitCode  *int32
+	// Node that the problem lies in, if other pods on it can have the same problem.
+	Node string
 	// Message states what is wrong. Advice states what to do and may be empty.
 	Message, Advice string
 	// Transient reports whether the problem may go away without a change.
@@ -54,34 +56,47 @@ type finding struct {
 // precedence orders causes by the steps of a starting pod: creation, storage, scheduling,
 // images, containers, and then crashes and probes. Lower values go first.
 var precedence = map[string]int{
-	ReasonInvalidSpec:                10,
-	ReasonResourceConflict:           10,
-	ReasonAdmissionDenied:            10,
-	ReasonSecretNotFound:             10,
-	ReasonInvalidSecret:              10,
-	ReasonQuotaExceeded:              20,
-	ReasonFailedCreate:               25,
-	ReasonClaimNotFound:              30,
-	ReasonClaimLost:                  31,
-	ReasonProvisioningFailed:         32,
-	ReasonClaimPending:               33,
-	ReasonFailedAttachVolume:         34,
-	ReasonFailedMount:                35,
-	ReasonFailedScheduling:           40,
-	ReasonNodeLost:                   45,
-	ReasonInvalidImageName:           50,
-	ReasonErrImageNeverPull:          50,
-	ReasonErrImagePull:               50,
-	ReasonImagePullBackOff:           50,
-	ReasonCreateContainerConfigError: 60,
-	ReasonCreateContainerError:       60,
-	ReasonRunContainerError:          60,
-	ReasonOOMKilled:                  70,
-	ReasonCrashLoopBackOff:           71,
-	ReasonError:                      71,
-	ReasonEvicted:                    75,
-	ReasonUnhealthy:                  80,
-	ReasonProgressDeadlineExceeded:   90,
+	ReasonInvalidSpec:                   10,
+	ReasonResourceConflict:              10,
+	ReasonAdmissionDenied:               10,
+	ReasonSecretNotFound:                10,
+	ReasonInvalidSecret:                 10,
+	ReasonDeploymentPaused:              15,
+	ReasonQuotaExceeded:                 20,
+	ReasonFailedCreate:                  25,
+	ReasonClaimNotFound:                 30,
+	ReasonClaimLost:                     31,
+	ReasonProvisioningFailed:            32,
+	ReasonClaimPending:                  33,
+	ReasonFailedAttachVolume:            34,
+	ReasonFailedMount:                   35,
+	ReasonFailedScheduling:              40,
+	ReasonPreempted:                     41,
+	ReasonTaintManagerEviction:          42,
+	ReasonNodeLost:                      45,
+	ReasonFinalizersRemaining:           45,
+	ReasonTerminating:                   45,
+	ReasonNodeShutdown:                  46,
+	ReasonUnexpectedAdmissionError:      47,
+	ReasonPodRejected:                   47,
+	ReasonFailedPrepareDynamicResources: 48,
+	ReasonFailedCreatePodSandBox:        49,
+	ReasonInvalidImageName:              50,
+	ReasonErrImageNeverPull:             50,
+	ReasonErrImagePull:                  50,
+	ReasonImagePullBackOff:              50,
+	ReasonCreateContainerConfigError:    60,
+	ReasonCreateContainerError:          60,
+	ReasonRunContainerError:             60,
+	ReasonOOMKilled:                     70,
+	ReasonCrashLoopBackOff:              71,
+	ReasonError:                         71,
+	ReasonEvicted:                       75,
+	ReasonUnhealthy:                     80,
+	ReasonVolumeResizeFailed:            82,
+	ReasonFileSystemResizeFailed:        82,
+	ReasonPodInitializing:               84,
+	ReasonProgressDeadlineExceeded:      90,
 }
 
 // unknownPrecedence is the precedence of reasons that the package does not know.
@@ -100,6 +115,17 @@ func Diagnose(w Workload) Diagnosis {
 		found = append(found, v.podFindings()...)
 	}
 	return sortAndMerge(found)
+}
+
+// DiagnoseOr is Diagnose. If there is no cause, it returns the fallback, which can be nil. The
+// pause of a Deployment is a cause even if there are others.
+func DiagnoseOr(w Workload, fallback *Cause) Diagnosis {
+	d := Diagnose(w)
+	if fallback != nil && (d.Cause == nil || fallback.Reason == ReasonDeploymentPaused) {
+		w.Known = append(slices.Clone(w.Known), *fallback)
+		d = Diagnose(w)
+	}
+	return d
 }
 
 // sortAndMerge sorts the findings and merges those with the same meaning.

@@ -13,15 +13,16 @@ import (
 // volatileText matches the parts of messages that change although the failure is the
 // same.
 var volatileText = []*regexp.Regexp{
-	regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
+	regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:_\d+\b)?`), // with the number of the attempt
 	regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:\d\d)`),
 	regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{4,5})?\b`),
 	regexp.MustCompile(`\[[0-9a-f:]*:[0-9a-f:]*\](?::\d{4,5})?`),
 	regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|s)\b|\b\d+h(?:\d+m)?\b`),
-	regexp.MustCompile(`\b[0-9a-f]{16,63}\b`), // 64 digits are an image digest, which must stay
+	regexp.MustCompile(`(\bsha256:[0-9a-f]+)|\b[0-9a-f]{16,}\b`), // a digest of an image stays
 	regexp.MustCompile(`\bused \S+ of\b`),
 	regexp.MustCompile(`\b\d+(?:/\d+)? (?:nodes?\b|Insufficient|Too many)`),
 	regexp.MustCompile(`\bthe largest node has \S+`),
+	regexp.MustCompile(`\btaints: [^;)]*`),
 }
 
 // Identity returns a string that is equal for causes of the same failure, even if it
@@ -41,7 +42,7 @@ func Identity(reason, kind, name, container string, code *int32, sentence string
 		sentence = strings.ReplaceAll(sentence, name, "#")
 	}
 	for _, c := range volatileText {
-		sentence = c.ReplaceAllString(sentence, "#")
+		sentence = c.ReplaceAllString(sentence, "${1}#")
 	}
 	return strings.Join([]string{cmp.Or(laterStages[reason], reason), kind, container, exit, sentence}, "|")
 }

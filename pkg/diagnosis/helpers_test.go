@@ -25,7 +25,7 @@ const (
 	sentenceTimeout    = `image "jupyter:1" of container "notebook" cannot be pulled: the registry cannot be reached: check the host in the image name; if it is correct, wait until the registry is available`
 	sentenceUnspecific = `image "jupyter:1" of container "notebook" cannot be pulled: check the image name and the registry`
 
-	sentenceCrash = `container "notebook" ended with exit code 1: check its log (kubectl logs nb-0 -c notebook --previous)`
+	sentenceCrash = `container "notebook" ended with exit code 1: check its log (kubectl logs -n shop nb-0 -c notebook --previous)`
 
 	textQuota = `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
 )
@@ -252,7 +252,7 @@ func quota(name, pods, used string) *corev1.ResourceQuota {
 }
 
 func nodes(total int, cpu, memory string) *Nodes {
-	return &Nodes{Total: total, CPU: resource.MustParse(cpu), Memory: resource.MustParse(memory)}
+	return &Nodes{Total: total, Largest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
 }
 
 func pods(p ...*corev1.Pod) []*corev1.Pod { return p }

@@ -154,8 +154,10 @@ func (c *container) causes() []Cause {
 		return c.waitingCauses(state.Waiting)
 	case state.Terminated != nil:
 		return c.terminatedCauses(state.Terminated)
-	case c.status.Ready, c.init && !c.sidecar && !c.recentlyCrashed():
+	case c.status.Ready:
 		return nil
+	case c.init && !c.sidecar && !c.recentlyCrashed():
+		return []Cause{c.initializingCause()}
 	}
 	return c.notReadyCauses()
 }
@@ -173,7 +175,7 @@ func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 	}
 	text := stripNoise(w.Reason + ": " + w.Message)
 	return []Cause{c.cause(ReasonCreateContainerError, explanation{
-		message: c.label() + " does not start: " + excerpt(text), transient: true,
+		message: c.label() + " does not start: " + excerpt(text), advice: administratorLater, transient: true,
 	})}
 }
 
@@ -183,6 +185,18 @@ func (c *container) terminatedCauses(t *corev1.ContainerStateTerminated) []Cause
 		return nil
 	}
 	return []Cause{c.crashCause(ReasonError, t)}
+}
+
+// initializingCause is the cause of a pod whose init container runs.
+func (c *container) initializingCause() Cause {
+	since := ""
+	if start := c.startedAt(); !start.IsZero() {
+		since = " since " + start.UTC().Format("2006-01-02 15:04:05") + " UTC"
+	}
+	return c.cause(ReasonPodInitializing, explanation{
+		message: "init " + c.label() + " has been running" + since + ", and the other containers wait for its end",
+		advice:  "check its log (" + c.logCommand("") + ")", transient: true,
+	})
 }
 
 // notReadyCauses returns why a running container is not ready.
@@ -258,9 +272,25 @@ func (s *podView) deletedByTaint() bool {
 		!slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
 }
 
-// isUnreachable reports whether the pod is not ready although all its containers were
-// ready when its node last reported them.
+// taintCause is the cause of a pod that was deleted because of a taint of its node.
+func (s *podView) taintCause() Cause {
+	return s.cause(ReasonTaintManagerEviction, explanation{
+		message:   "the pod was deleted because its node has a taint that the pod does not tolerate",
+		advice:    "wait until the pod is recreated on another node; a node that does not respond has such a taint too",
+		transient: true,
+	})
+}
+
+// isUnreachable reports whether the pod is not ready and its node does not respond. If
+// the nodes are unknown, it is also unreachable if all its containers were ready when its
+// node last reported them.
 func (s *podView) isUnreachable() bool {
+	if s.pod.Status.Phase == corev1.PodSucceeded || s.pod.Status.Phase == corev1.PodFailed {
+		return false // it has ended
+	}
+	if s.Nodes != nil && slices.Contains(s.Nodes.Lost, s.pod.Spec.NodeName) {
+		return !isReady(s.pod)
+	}
 	e := latest(s.events, "NodeNotReady")
 	ready := condition(s.pod, corev1.PodReady)
 	if e == nil || ready == nil || len(s.pod.Status.ContainerStatuses) == 0 {
@@ -271,14 +301,30 @@ func (s *podView) isUnreachable() bool {
 }
 
 func (s *podView) nodeLostCause() Cause {
-	return s.cause(ReasonNodeLost, explanation{
+	cause := s.cause(ReasonNodeLost, explanation{
 		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod does not respond",
 		advice:    "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
 		transient: true,
 	}).withEvent(latest(s.events, "NodeNotReady"))
+	cause.Node = s.pod.Spec.NodeName
+	return cause
 }
 
 var rejectedRules = []rule{
+	{regexp.MustCompile(`Node has reached its volume attachment limit`),
+		"the node has as many volumes as it can have", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`requested (\d+) cpus not multiple cpus per core = (\d+)`),
+		"the node assigns whole cores of ${2} CPUs, and the pod requests ${1} CPUs", "request a multiple of ${2} CPUs, or select other nodes", false},
+	{regexp.MustCompile(`SMT Alignment Error`),
+		"the node has too few free cores", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`PodLevelResources feature gate is disabled|pod-level resources are not supported`),
+		"the node does not support spec.resources of a pod", "set resources of the containers instead, or select other nodes", false},
+	{regexp.MustCompile(`SupplementalGroupsPolicy=(\w+) is not supported`),
+		"the node does not support supplementalGroupsPolicy ${1}", "remove it from securityContext, or select other nodes", false},
+	{regexp.MustCompile(`(?i)low on resource: pids`),
+		"the node ran out of process IDs and evicted the pod", "start fewer processes or threads in its containers; a pod cannot request process IDs", true},
+	{regexp.MustCompile(`(?i)low on resource: inodes|low on resource: (?:nodefs|imagefs)InodesFree`),
+		"the node ran out of inodes and evicted the pod", "create fewer files outside volumes; a pod cannot request inodes", true},
 	{regexp.MustCompile(`(?i)low on resource: ([\w-]+)`),
 		"the node ran low on ${1} and evicted the pod", "request enough ${1}, so that the pod is not evicted first", true},
 	{regexp.MustCompile(`(?i)exceed.*ephemeral.*limit(?: of containers)? "?([0-9a-zA-Z.]+)`),
@@ -288,27 +334,69 @@ var rejectedRules = []rule{
 	{regexp.MustCompile(`(?i)Usage of EmptyDir volume "([^"]*)" exceeds the limit "([^"]*)"`),
 		`volume "${1}" of the pod exceeded its size limit of ${2}`, "raise the volume's sizeLimit, or write less to the volume", false},
 	{regexp.MustCompile(`(?i)node had condition: \[?(\w+)`),
-		"the node had the condition ${1} and evicted the pod", "wait until it is recreated on another node", true},
+		"the node had the condition ${1} and did not admit the pod", "wait until it is recreated on another node", true},
+	{regexp.MustCompile(`(?i)terminated in response to imminent node shutdown`),
+		"its node was shut down", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`(?i)node is shutting down`),
+		"its node shuts down and takes no pods", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`(?i)Allocate failed due to (.*?),? which is unexpected`),
+		"the node cannot allocate what the pod requests: ${1}", "wait until the pod is recreated; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`(?i)Node didn't have enough resource: pods`),
+		"the node runs as many pods as it can", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`(?i)Node didn't have enough resource: ([\w./-]+), requested: (\d+), used: (\d+), capacity: (\d+)`),
+		"the node has too little ${1} left for the pod", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`(?i)Resources cannot be allocated with Topology locality`),
+		"the node cannot allocate CPUs, memory and devices that are close to each other", "request fewer CPUs or devices, or select other nodes", true},
+	{regexp.MustCompile(`(?i)Predicate NodeAffinity failed|node affinity/selector`),
+		"the labels of the node do not match the pod's nodeSelector or affinity", "wait until the pod is recreated on another node", true},
+	{regexp.MustCompile(`(?i)forbidden sysctl: ("[^"]*")`),
+		"the node forbids the sysctl ${1}", "remove it from securityContext.sysctls, or ask the cluster's administrator to allow it", false},
+	{regexp.MustCompile(`(?i)Cannot enforce AppArmor: (.*)`),
+		"the node cannot use the pod's AppArmor profile: ${1}", "correct securityContext.appArmorProfile, or use RuntimeDefault", false},
+	{regexp.MustCompile(`(?i)Pod requires node features that are not available: (.*)`),
+		"the node lacks features that the pod needs: ${1}", "select other nodes, or remove what needs these features", true},
+	{regexp.MustCompile(`(?i)Failed to admit pod as the .*\bos\b`),
+		"the pod is for another operating system than the node", "correct spec.os and nodeSelector kubernetes.io/os", false},
 	{regexp.MustCompile(`(?i)preempted`), "the pod was preempted by a pod of a higher priority", "wait for free capacity, or use a higher priority", true},
 	{regexp.MustCompile(`(?i)active on the node longer than the specified deadline`),
 		"the pod ran longer than its activeDeadlineSeconds", "raise activeDeadlineSeconds, or make the work shorter", false},
 }
 
+// rejectedReasons maps the reasons of failed pods to ours. All others mean that the node did
+// not admit the pod.
+var rejectedReasons = map[string]string{
+	"Evicted":                  ReasonEvicted,
+	"DeadlineExceeded":         ReasonError,
+	"Preempting":               ReasonPreempted, // by the kubelet, for a critical pod
+	"Preempted":                ReasonPreempted,
+	"Terminated":               ReasonNodeShutdown,
+	"NodeShutdown":             ReasonNodeShutdown,
+	"Shutdown":                 ReasonNodeShutdown, // before Kubernetes 1.22
+	"UnexpectedAdmissionError": ReasonUnexpectedAdmissionError,
+	"NodeLost":                 ReasonNodeLost,
+}
+
 // rejectedCause is the cause of a pod that its node evicted or did not admit.
 func (s *podView) rejectedCause() Cause {
-	reason := ReasonEvicted
-	if s.pod.Status.Reason == "DeadlineExceeded" {
-		reason = ReasonError
+	reason, ok := rejectedReasons[s.pod.Status.Reason]
+	if !ok {
+		reason = ReasonPodRejected
 	}
 	last := latest(s.events, "Evicted", "Preempting", s.pod.Status.Reason)
-	r := matchOr(rejectedRules, stripNoise(s.pod.Status.Message), "")
+	r := matchOr(rejectedRules, strings.TrimPrefix(stripNoise(s.pod.Status.Message), "Pod was rejected: "), "")
+	ofNode := r.transient && (reason == ReasonEvicted || reason == ReasonNodeShutdown)
 	switch {
 	case r.message == "":
 		r.message, r.transient = "the node stopped the pod: "+line(s.pod.Status.Reason, maxReason), true
 	case r.advice == "":
 		r.message, r.transient = "the node rejected the pod: "+r.message, true
+		r.advice = "wait until the pod is recreated; if the problem persists, ask the cluster's administrator"
 	}
-	return s.cause(reason, r).withEvent(last)
+	cause := s.cause(reason, r).withEvent(last)
+	if ofNode {
+		cause.Node = s.pod.Spec.NodeName
+	}
+	return cause
 }
 
 // deletedPodFindings returns why the last pod of the workload did not run, from the
@@ -353,6 +441,13 @@ func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
 	case "Evicted", "Preempting":
 		s.pod.Status = corev1.PodStatus{Reason: e.Reason, Message: e.Note}
 		return s.rejectedCause(), true
+	case "Preempted":
+		return s.cause(ReasonPreempted, explanation{
+			message: "the pod was removed to make room for a pod of a higher priority",
+			advice:  "wait for free capacity, or use a higher priority", transient: true,
+		}).withEvent(e), true
+	case "TaintManagerEviction":
+		return s.taintCause().withEvent(e), strings.HasPrefix(e.Note, "Marking for deletion")
 	case "FailedScheduling":
 		found := s.schedulingFindings()
 		if len(found) == 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestCausesOfAPodWithManyContainersAreLimited(t *testing.T) {
@@ -43,7 +44,7 @@ func TestEvictedPodsAndLostNodes(t *testing.T) {
 		"full emptyDir": {Workload{Pods: failed("Evicted", `Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". `)},
 			wantCause{reason: "Evicted", sentence: `volume "tmp" of the pod exceeded its size limit of 1Gi: raise the volume's sizeLimit, or write less to the volume`}},
 		"rejected by the node": {Workload{Pods: failed("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000")},
-			wantCause{reason: "Evicted", transient: true, sentence: "the node rejected the pod: Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1000, capacity: 4000"}},
+			wantCause{reason: "PodRejected", transient: true, sentence: "the node has too little cpu left for the pod: wait until the pod is recreated on another node"}},
 		"deadline exceeded": {Workload{Pods: failed("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")},
 			wantCause{reason: "Error", sentence: "the pod ran longer than its activeDeadlineSeconds: raise activeDeadlineSeconds, or make the work shorter"}},
 		"node does not respond": {Workload{Pods: pods(notReady), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}},
@@ -83,4 +84,35 @@ func TestCausesFromEventsOfDeletedPods(t *testing.T) {
 		"earlier pod of the name": {Workload{Pods: pods(newPod()), Events: []Event{former(pulls)}}, wantCause{}},
 		"no failure":              {Workload{Events: []Event{podEvent(20, "notebook", "Started", "Started container notebook")}}, wantCause{}},
 	})
+}
+
+func TestTheCauseOfAPodOnALostNodeNamesTheNode(t *testing.T) {
+	node := func(name string, status corev1.ConditionStatus) corev1.Node {
+		return corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}},
+		}
+	}
+	nodes := SummarizeNodes([]corev1.Node{node("node-a", corev1.ConditionUnknown), node("node-b", corev1.ConditionFalse)})
+	on := func(name string) change { return func(p *corev1.Pod) { p.Spec.NodeName = name } }
+	notReady := setCondition(corev1.PodReady, corev1.ConditionFalse, 50)
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		lost bool
+	}{
+		"not ready, its Event has expired": {newPod(ready, notReady), true},
+		"still ready":                      {newPod(ready), false},
+		"on another node":                  {newPod(ready, notReady, on("node-c")), false},
+		"on a node that responds":          {newPod(ready, notReady, on("node-b")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Diagnose(Workload{Pods: pods(tc.pod), Nodes: nodes})
+			switch {
+			case !tc.lost && d.Cause != nil:
+				t.Errorf("got %s", d.Cause.Sentence())
+			case tc.lost && (d.Cause == nil || d.Cause.Reason != ReasonNodeLost || d.Cause.Node != "node-a"):
+				t.Errorf("got %v", d.Cause)
+			}
+		})
+	}
 }

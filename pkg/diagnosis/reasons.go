@@ -21,10 +21,17 @@ const (
 	// ReasonFailedCreate: the pod or another object could not be created for another
 	// reason.
 	ReasonFailedCreate = "FailedCreate"
+	// ReasonDeploymentPaused: the Deployment is paused, so that its pods keep an older
+	// template.
+	ReasonDeploymentPaused = "DeploymentPaused"
 	// ReasonProvisioningFailed: no volume could be provisioned for a claim.
 	ReasonProvisioningFailed = "ProvisioningFailed"
 	// ReasonClaimPending: a claim waits for a volume.
 	ReasonClaimPending = "ClaimPending"
+	// ReasonVolumeResizeFailed: the volume of a claim cannot get the size that the claim requests.
+	ReasonVolumeResizeFailed = "VolumeResizeFailed"
+	// ReasonFileSystemResizeFailed: a node cannot resize the file system of a volume.
+	ReasonFileSystemResizeFailed = "FileSystemResizeFailed"
 	// ReasonClaimNotFound: a claim that the pod mounts does not exist.
 	ReasonClaimNotFound = "ClaimNotFound"
 	// ReasonClaimLost: the volume of a claim no longer exists.
@@ -35,8 +42,19 @@ const (
 	ReasonFailedMount = "FailedMount"
 	// ReasonFailedScheduling: no node can take the pod.
 	ReasonFailedScheduling = "FailedScheduling"
+	// ReasonPreempted: the pod was removed to make room for a pod of a higher priority.
+	ReasonPreempted = "Preempted"
+	// ReasonFailedCreatePodSandBox: the node cannot set up the pod's network or sandbox.
+	ReasonFailedCreatePodSandBox = "FailedCreatePodSandBox"
+	// ReasonFailedPrepareDynamicResources: the node cannot prepare the devices that the
+	// pod's ResourceClaims allocate.
+	ReasonFailedPrepareDynamicResources = "FailedPrepareDynamicResources"
 	// ReasonNodeLost: the pod's node does not respond.
 	ReasonNodeLost = "NodeLost"
+	// ReasonFinalizersRemaining: the deletion of the pod waits for its finalizers.
+	ReasonFinalizersRemaining = "FinalizersRemaining"
+	// ReasonTerminating: the pod still exists long after its grace period.
+	ReasonTerminating = "Terminating"
 	// ReasonInvalidImageName: the image name is invalid.
 	ReasonInvalidImageName = "InvalidImageName"
 	// ReasonErrImagePull: an image could not be pulled.
@@ -61,9 +79,22 @@ const (
 	ReasonCrashLoopBackOff = "CrashLoopBackOff"
 	// ReasonError: the container ended with an exit code other than 0.
 	ReasonError = "Error"
-	// ReasonEvicted: the node ran low on a resource and evicted the pod, or did not admit
-	// it.
+	// ReasonEvicted: the node ran low on a resource and evicted the pod, or the pod used more
+	// than its limit of local disk space.
 	ReasonEvicted = "Evicted"
+	// ReasonNodeShutdown: the pod ended, or was not started, because its node shuts down.
+	ReasonNodeShutdown = "NodeShutdown"
+	// ReasonUnexpectedAdmissionError: the node could not allocate a device, CPUs or memory
+	// for the pod.
+	ReasonUnexpectedAdmissionError = "UnexpectedAdmissionError"
+	// ReasonPodRejected: the node did not admit the pod for another reason, which the
+	// message contains.
+	ReasonPodRejected = "PodRejected"
+	// ReasonTaintManagerEviction: the pod was deleted because its node has a taint that the
+	// pod does not tolerate.
+	ReasonTaintManagerEviction = "TaintManagerEviction"
+	// ReasonPodInitializing: an init container has not ended yet.
+	ReasonPodInitializing = "PodInitializing"
 	// ReasonUnhealthy: a probe of the container fails.
 	ReasonUnhealthy = "Unhealthy"
 	// ReasonProgressDeadlineExceeded: the workload did not start in time, and no cause is

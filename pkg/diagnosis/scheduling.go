@@ -18,29 +18,61 @@ var schedulingAdvice = []struct {
 	text   *regexp.Regexp
 	advice string
 }{
+	{absent, "correct the name of the resource, or ask the cluster's administrator for nodes that offer it"},
 	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available"},
-	{regexp.MustCompile(`untolerated taint|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes"},
-	{regexp.MustCompile(`node affinity/selector|didn't match node selector`), "check nodeSelector and affinity against the labels of the nodes"},
-	{regexp.MustCompile(`anti-affinity|pod affinity|topology spread`), "check affinity and topologySpreadConstraints"},
+	{leavingNode, "the cluster removes these nodes; wait until others can take the pod"},
+	{nodeProblem, "wait until the nodes are ready and not under pressure; if the problem persists, ask the cluster's administrator"},
+	{regexp.MustCompile(`untolerated taint\(s\)`), "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there"},
+	{regexp.MustCompile(`untolerated taint \{|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes"},
+	{regexp.MustCompile(`cannot allocate all claims`), "check the device classes and selectors of its ResourceClaims, or wait until a device is free"},
+	{regexp.MustCompile(`device class (\S+) does not exist`), `use another DeviceClass than "${1}" in the ResourceClaim`},
+	{regexp.MustCompile(`resourceclaim "([^"]+)" is being deleted`), `wait until ResourceClaim "${1}" is deleted, and create it again`},
+	{regexp.MustCompile(`resourceclaim\S* "([^"]+)" not found`), `create ResourceClaim "${1}", or correct its name`},
+	{regexp.MustCompile(`waiting for (?:dynamic resource|ephemeral volume) controller`), administratorLater},
+	{regexp.MustCompile(`resourceclaim|resource claim`), "check the pod's ResourceClaims, or ask the cluster's administrator"},
+	{regexp.MustCompile(`didn't find available persistent volumes`), "use a storage class that provisions volumes, or ask the cluster's administrator for a matching PersistentVolume"},
+	{regexp.MustCompile(`enough free storage`), "request less storage, or wait until a node has more"},
+	{regexp.MustCompile(`requested node name`), "correct nodeName"},
+	{regexp.MustCompile(`non-existent pv`), "use another claim, or ask the cluster's administrator to restore the missing PersistentVolume"},
+	{regexp.MustCompile(`node affinity/selector|didn't match node selector`), "correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes"},
+	{regexp.MustCompile(`existing pods anti-affinity`), "the podAntiAffinity of running pods excludes it; wait until they end, or change their labels or its own"},
+	{regexp.MustCompile(`anti-affinity`), "run fewer replicas, or relax its podAntiAffinity"},
+	{regexp.MustCompile(`pod affinity`), "start the pods that its podAffinity requires, or relax it"},
+	{regexp.MustCompile(`topology spread constraints \(missing required label\)`), "use a topologyKey in topologySpreadConstraints that the nodes have as a label"},
+	{regexp.MustCompile(`topology spread`), "wait for free capacity in the other topology domains, or relax topologySpreadConstraints"},
 	{regexp.MustCompile(`free ports`), "use another hostPort, or none"},
 	{regexp.MustCompile(`Too many pods`), "wait until other pods end"},
 	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again"},
 	{regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`), "no suitable node can use its volume; change the pod's placement, or use another volume"},
 	{regexp.MustCompile(`volume count`), "wait until a node can attach another volume"},
+	{regexp.MustCompile(`CSI driver is not installed on the node`), "wait until the storage driver runs on the nodes; if the problem persists, ask the cluster's administrator"},
+	{regexp.MustCompile(`minCount pods from a gang`), "wait until the other pods of its PodGroup exist; the group's minCount must not exceed their number"},
+	{regexp.MustCompile(`pod group "([^"]+)" to appear`), `create PodGroup "${1}", or correct its name`},
+	{regexp.MustCompile(`required features`), "select nodes with a newer kubelet, or remove what needs newer features"},
 	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim"},
 }
 
 var (
 	nodesPrefix      = regexp.MustCompile(`^\d+/\d+ nodes are available: ?`)
-	preemptionSuffix = regexp.MustCompile(`\.? ?(?:preemption: |no new claims to deallocate, preemption: ).*$`)
+	preemptionSuffix = regexp.MustCompile(`\.? ?(?:(?:no new claims to deallocate|still not schedulable), )?preemption: .*$`)
 	deallocationNote = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
-	insufficient     = regexp.MustCompile(`Insufficient (cpu|memory)\b`)
+	insufficient     = regexp.MustCompile(`Insufficient ([\w./-]*\w)`)
+	// absent matches what exceedsLargestNode writes of a resource that no node offers.
+	absent = regexp.MustCompile(`\bno node has ([\w./-]*\w)`)
+	// nodeProblem matches taints that Kubernetes sets on nodes with a problem, and others that
+	// agents remove when they run. A toleration would be wrong.
+	nodeProblem = regexp.MustCompile(`untolerated taint \{(?:node\.(?:cloudprovider\.)?kubernetes\.io/|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/|` +
+		`karpenter\.sh/unregistered|[^}:]*/agent-not-ready)[^}]*\}`)
+	// leavingNode matches taints of autoscalers on nodes that they remove.
+	leavingNode = regexp.MustCompile(`untolerated taint \{(?:ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|karpenter\.sh/disrupt)[^}]*\}`)
+	// controlPlane matches the nodes of the control plane, which take no pods of users.
+	controlPlane = regexp.MustCompile(`(?:^|, )\d+ node\(s\) had untolerated taint \{node-role\.kubernetes\.io/(?:control-plane|master)[^}]*\}`)
 )
 
 // schedulingFindings returns why the pod has no node.
 func (s *podView) schedulingFindings() []finding {
 	scheduled := condition(s.pod, corev1.PodScheduled)
-	last := latest(s.events, "FailedScheduling")
+	last := s.lastOfScheduler()
 	cause := s.cause(ReasonFailedScheduling, explanation{transient: true}).withEvent(last)
 	text := ""
 	if last != nil {
@@ -56,13 +88,67 @@ func (s *podView) schedulingFindings() []finding {
 		return []finding{{cause: cause}}
 	}
 	if text == "" {
-		return nil
+		return s.unknownScheduler(scheduled, cause)
 	}
 	text = stripNoise(text)
 	if claim, ok := s.claimProblem(text, &cause); ok {
 		return claim
 	}
 	s.describeUnschedulable(text, &cause)
+	s.describeScaling(&cause)
+	return []finding{{cause: cause}}
+}
+
+// ofKarpenter is the beginning of the note of a FailedScheduling Event of Karpenter.
+const ofKarpenter = "Failed to schedule pod, "
+
+// lastOfScheduler returns the last FailedScheduling Event of the scheduler, or else any.
+func (s *podView) lastOfScheduler() *Event {
+	for i, e := range slices.Backward(s.events) {
+		if e.Reason == "FailedScheduling" && !strings.HasPrefix(e.Note, ofKarpenter) {
+			return &s.events[i]
+		}
+	}
+	return latest(s.events, "FailedScheduling")
+}
+
+// karpenterDetails matches what a note of Karpenter repeats for each NodePool.
+var karpenterDetails = regexp.MustCompile(`, daemonset overhead=\{[^}]*\}| and requirements [^;]*`)
+
+// describeScaling adds what an autoscaler of nodes says about the pod.
+func (s *podView) describeScaling(cause *Cause) {
+	for _, e := range slices.Backward(s.events) {
+		switch e.Reason {
+		case "TriggeredScaleUp", "Nominated":
+			cause.Message += "; the cluster adds a node for it"
+			cause.Advice = "wait until the node is ready; if the problem persists, ask the cluster's administrator"
+			return
+		case "NotTriggerScaleUp":
+			if _, why, _ := strings.Cut(e.Note, ": "); why != "" {
+				cause.Message += "; the cluster autoscaler adds no node: " + excerpt(sortObstacles(why))
+			}
+			if strings.Contains(e.Note, "max node group size reached") {
+				cause.Advice += "; or ask the cluster's administrator for larger node groups"
+			}
+			return
+		case "FailedScheduling":
+			if why, ok := strings.CutPrefix(e.Note, ofKarpenter); ok {
+				cause.Message += "; Karpenter adds no node: " + excerpt(karpenterDetails.ReplaceAllString(why, ""))
+				return
+			}
+		}
+	}
+}
+
+// unknownScheduler returns a finding if a scheduler other than the default one must place the
+// pod and has not considered it yet.
+func (s *podView) unknownScheduler(scheduled *corev1.PodCondition, cause Cause) []finding {
+	name := s.pod.Spec.SchedulerName
+	if scheduled != nil || name == "" || name == corev1.DefaultSchedulerName {
+		return nil
+	}
+	cause.Message = fmt.Sprintf("scheduler %q has not considered the pod", line(name, maxName))
+	cause.Advice = "correct schedulerName; if it is correct, ask the cluster's administrator whether that scheduler runs"
 	return []finding{{cause: cause}}
 }
 
@@ -71,7 +157,14 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	nodes := deallocationNote.ReplaceAllString(preemptionSuffix.ReplaceAllString(nodesPrefix.ReplaceAllString(text, ""), ""), "")
 	nodes = sortObstacles(strings.TrimRight(nodes, ". "))
 	cause.Message = "no node can take the pod"
-	cause.Advice = schedulingAdviceFor(nodes)
+	if why, ok := strings.CutPrefix(text, `running PreBind plugin "VolumeBinding": binding volumes: `); ok {
+		cause.Message = "the volumes of the pod are not bound: " + excerpt(strings.Replace(why, "context deadline exceeded", "timed out", 1))
+		cause.Advice = "check the Events of its claims (kubectl describe pvc -n " + s.pod.Namespace + ")"
+		return
+	}
+	if strings.HasPrefix(nodes, "waiting for ") {
+		cause.Message = "the pod cannot be scheduled yet"
+	}
 	if strings.HasPrefix(text, "no nodes available") || s.Nodes != nil && s.Nodes.Total == 0 {
 		cause.Message, cause.Advice = "the cluster has no nodes", "wait until it has nodes, or ask the cluster's administrator"
 		return
@@ -79,9 +172,114 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if nodes != "" {
 		cause.Message += ": " + excerpt(nodes)
 	}
-	if note := s.exceedsLargestNode(text); note != "" {
-		cause.Message += " (" + note + ")"
+	note := s.exceedsLargestNode(text)
+	taints := s.untolerated(nodes)
+	notes := slices.DeleteFunc([]string{note, s.unmatchedClaims(nodes), taintNote(taints)}, func(n string) bool { return n == "" })
+	if len(notes) > 0 {
+		cause.Message += " (" + strings.Join(notes, "; ") + ")"
 	}
+	cause.Advice = cmp.Or(schedulingAdviceFor(nameTaints(nodes, taints), note), "if the pod's spec is correct, ask the cluster's administrator")
+	if s.Surging != "" && strings.Contains(nodes, "ReadWriteOncePod") {
+		cause.Advice, cause.Transient = endOldPodsFirst, false
+	}
+}
+
+// unmatchedClaims names the ResourceClaims of a pod for which the scheduler found no devices.
+func (s *podView) unmatchedClaims(nodes string) string {
+	if !strings.Contains(nodes, "cannot allocate all claims") {
+		return ""
+	}
+	var names []string
+	for _, c := range s.pod.Status.ResourceClaimStatuses {
+		if c.ResourceClaimName != nil {
+			names = append(names, quote(line(*c.ResourceClaimName, maxName)))
+		}
+	}
+	for _, c := range s.pod.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			names = append(names, quote(line(*c.ResourceClaimName, maxName)))
+		}
+	}
+	slices.Sort(names)
+	switch len(names) {
+	case 0:
+		return "no free device matches its ResourceClaims"
+	case 1:
+		return "no free device matches ResourceClaim " + names[0]
+	}
+	return "no free devices match all of ResourceClaims " + line(strings.Join(names, ", "), maxQuoted)
+}
+
+// unnamedTaints matches what the scheduler writes about taints since Kubernetes 1.34.
+var unnamedTaints = regexp.MustCompile(`\d+ node\(s\) had untolerated taint\(s\)`)
+
+// nodeTaint is a taint, and how many nodes have it.
+type nodeTaint struct {
+	key, value string
+	nodes      int
+}
+
+// untolerated returns the taints of the nodes that the pod does not tolerate, by key, if the
+// scheduler does not name them.
+func (s *podView) untolerated(nodes string) []nodeTaint {
+	if s.Nodes == nil || !unnamedTaints.MatchString(nodes) {
+		return nil
+	}
+	most := map[nodeTaint]int{} // a node can have the same taint with two effects
+	for taint, count := range s.Nodes.Taints {
+		if !tolerates(s.pod, &taint) {
+			t := nodeTaint{key: taint.Key, value: taint.Value}
+			most[t] = max(most[t], count)
+		}
+	}
+	var taints []nodeTaint
+	for t, count := range most {
+		taints = append(taints, nodeTaint{line(t.key, maxName), line(t.value, maxName), count})
+	}
+	slices.SortFunc(taints, func(a, b nodeTaint) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value)) })
+	return taints
+}
+
+// tolerates reports whether the pod tolerates a taint. A toleration that compares numbers counts
+// as one that does.
+func tolerates(p *corev1.Pod, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+			return false
+		}
+		return t.Operator != "" && t.Operator != corev1.TolerationOpEqual || t.Value == taint.Value
+	})
+}
+
+// taintNote lists taints.
+func taintNote(taints []nodeTaint) string {
+	var names []string
+	for _, t := range taints {
+		name, of := t.key, " nodes"
+		if t.value != "" {
+			name += "=" + t.value
+		}
+		if t.nodes == 1 {
+			of = " node"
+		}
+		names = append(names, name+" on "+strconv.Itoa(t.nodes)+of)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "taints: " + line(strings.Join(names, ", "), maxQuoted)
+}
+
+// nameTaints writes taints as the scheduler did before Kubernetes 1.34.
+func nameTaints(nodes string, taints []nodeTaint) string {
+	if len(taints) == 0 {
+		return nodes
+	}
+	var named []string
+	for _, t := range taints {
+		named = append(named, fmt.Sprintf("%d node(s) had untolerated taint {%s: %s}", t.nodes, t.key, t.value))
+	}
+	return unnamedTaints.ReplaceAllLiteralString(nodes, strings.Join(named, ", "))
 }
 
 // sortObstacles sorts the scheduler's reasons without their node counts. The scheduler
@@ -104,9 +302,19 @@ func sortObstacles(nodes string) string {
 // withoutNodeCount strips the number of nodes.
 func withoutNodeCount(part string) string { return strings.TrimLeft(part, "0123456789") }
 
-// schedulingAdviceFor joins the advice for the first two obstacles.
-func schedulingAdviceFor(text string) string {
+// schedulingAdviceFor joins the advice for the first two obstacles. Nodes of the control
+// plane are an obstacle only if there are no other nodes.
+func schedulingAdviceFor(nodes, note string) string {
 	const most = 2
+	if others := strings.TrimLeft(controlPlane.ReplaceAllString(nodes, ""), ", "); others != "" {
+		nodes = others
+	} else if nodes != "" {
+		return "the cluster has only nodes of the control plane; ask the cluster's administrator for others"
+	}
+	for _, m := range absent.FindAllStringSubmatch(note, -1) {
+		nodes = strings.ReplaceAll(nodes, "Insufficient "+m[1], "")
+	}
+	text := note + ", " + nodes
 	var advice []string
 	for _, a := range schedulingAdvice {
 		at := a.text.FindStringSubmatchIndex(text)
@@ -116,6 +324,7 @@ func schedulingAdviceFor(text string) string {
 		if advice = append(advice, string(a.text.ExpandString(nil, a.advice, text, at))); len(advice) == most {
 			break
 		}
+		text = a.text.ReplaceAllString(text, "") // so that no later, more general rule matches it
 	}
 	return strings.Join(advice, "; ")
 }
@@ -127,29 +336,22 @@ func (s *podView) exceedsLargestNode(text string) string {
 		return ""
 	}
 	var notes []string
-	for _, r := range []struct {
-		name    corev1.ResourceName
-		largest resource.Quantity
-		unit    string
-	}{{corev1.ResourceCPU, s.Nodes.CPU, " CPU"}, {corev1.ResourceMemory, s.Nodes.Memory, " of memory"}} {
-		asked := requested(&s.pod.Spec, r.name)
-		if !mentions(text, string(r.name)) || asked.Cmp(r.largest) <= 0 {
-			continue
+	for _, m := range insufficient.FindAllStringSubmatch(text, -1) {
+		name := corev1.ResourceName(m[1])
+		asked, largest := requested(&s.pod.Spec, name), s.Nodes.Largest[name]
+		switch {
+		case largest.IsZero():
+			notes = append(notes, "no node has "+m[1])
+		case asked.Cmp(largest) > 0:
+			notes = append(notes, fmt.Sprintf("the largest node has %s %s; the pod requests %s",
+				amount(largest, name), cmp.Or(units[name], string(name)), amount(asked, name)))
 		}
-		notes = append(notes, fmt.Sprintf("the largest node has %s%s; the pod requests %s",
-			amount(r.largest, r.name), r.unit, amount(asked, r.name)))
 	}
-	return strings.Join(notes, "; ")
+	return strings.Join(slices.Compact(notes), "; ")
 }
 
-func mentions(text, resource string) bool {
-	for _, m := range insufficient.FindAllStringSubmatch(text, -1) {
-		if m[1] == resource {
-			return true
-		}
-	}
-	return false
-}
+// units are how messages name a resource after an amount, if not by its name.
+var units = map[corev1.ResourceName]string{corev1.ResourceCPU: "CPU", corev1.ResourceMemory: "of memory"}
 
 // amount formats CPUs as a number, and memory in Gi or Mi.
 func amount(q resource.Quantity, name corev1.ResourceName) string {
@@ -164,9 +366,17 @@ func amount(q resource.Quantity, name corev1.ResourceName) string {
 	return strconv.FormatFloat(math.Round(value*1000)/1000, 'f', -1, 64) + unit
 }
 
-// requested returns the effective request of a pod. It is the sum of the containers that
-// run together, or that of an init container and the sidecars before it, if that is more.
+// requested returns the effective request of a pod, which is that of spec.resources if it is set.
+// Otherwise, it is the sum of the containers that run together. An init container and the
+// sidecars before it can request more.
 func requested(spec *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
+	if spec.Resources != nil {
+		if whole, ok := spec.Resources.Requests[name]; ok {
+			whole = whole.DeepCopy()
+			whole.Add(spec.Overhead[name])
+			return whole
+		}
+	}
 	var sidecars, most resource.Quantity
 	for _, c := range spec.InitContainers {
 		ask := c.Resources.Requests[name]

@@ -3,7 +3,9 @@ package diagnosis
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestSchedulingCauses(t *testing.T) {
@@ -12,16 +14,49 @@ func TestSchedulingCauses(t *testing.T) {
 	}
 	const text = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 	const message = "no node can take the pod: 2 Insufficient cpu, 1 node(s) had untolerated taint(s)"
-	const advice = ": request less cpu in resources, or wait until more is available; add tolerations for the nodes' taints, or let the pod run on other nodes"
+	const advice = ": request less cpu in resources, or wait until more is available; " +
+		"if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there"
+	const tainted = "0/3 nodes are available: 3 node(s) had untolerated taint(s)."
+	taints := func(taints map[corev1.Taint]int) *Nodes { return &Nodes{Total: 3, Taints: taints} }
+	notReady := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+	dedicated := corev1.Taint{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}
+	tolerating := func(p *corev1.Pod) {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	}
+	wholePod := func(p *corev1.Pod) {
+		p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")}}
+	}
 	run(t, map[string]diagnoseCase{
 		"resources and taints": {Workload{Pods: pods(newPod(unscheduled(text)))}, unschedulable(message + advice)},
 		"more than any node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("64", "1Gi"))), Nodes: nodes(3, "4", "16Gi")},
 			unschedulable(message + " (the largest node has 4 CPU; the pod requests 64)" + advice)},
 		"less than a node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("3500m", "1Gi"))), Nodes: nodes(3, "4", "16Gi")}, unschedulable(message + advice)},
+		"taints of nodes that are not ready": {Workload{Pods: pods(newPod(unscheduled(tainted))), Nodes: taints(map[corev1.Taint]int{notReady: 3})},
+			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: node.kubernetes.io/not-ready on 3 nodes): wait until the nodes are ready and not under pressure; if the problem persists, ask the cluster's administrator")},
+		"taints of reserved nodes": {Workload{Pods: pods(newPod(unscheduled(tainted))), Nodes: taints(map[corev1.Taint]int{dedicated: 3})},
+			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: dedicated=gpu on 3 nodes): add tolerations for the nodes' taints, or let the pod run on other nodes")},
+		"taints that the pod tolerates": {Workload{Pods: pods(newPod(unscheduled(tainted), tolerating)), Nodes: taints(map[corev1.Taint]int{dedicated: 1, notReady: 2})},
+			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: node.kubernetes.io/not-ready on 2 nodes): wait until the nodes are ready and not under pressure; if the problem persists, ask the cluster's administrator")},
+		"taints of the control plane, and full nodes": {
+			Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."))), Nodes: &Nodes{Total: 3, Largest: nodes(3, "4", "16Gi").Largest, Taints: map[corev1.Taint]int{
+				{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}: 1}}},
+			unschedulable("no node can take the pod: 2 Insufficient cpu, 1 node(s) had untolerated taint(s) (taints: node-role.kubernetes.io/control-plane on 1 node): request less cpu in resources, or wait until more is available")},
+		"more for the whole pod than any node has": {Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 3 Insufficient cpu."), asking("1", "1Gi"), wholePod)), Nodes: nodes(3, "4", "16Gi")},
+			unschedulable("no node can take the pod: 3 Insufficient cpu (the largest node has 4 CPU; the pod requests 48): request less cpu in resources, or wait until more is available")},
+		"two ResourceClaims, and too little CPU": {
+			Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 1 Insufficient cpu, 1 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."), asking("64", "1Gi"), func(p *corev1.Pod) {
+				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("nb-0-gpu-x7k2p")}, {Name: "nic", ResourceClaimName: new("nb-0-nic-b2c4d")}}
+			})), Nodes: nodes(2, "4", "16Gi")},
+			unschedulable(`no node can take the pod: 1 Insufficient cpu, 1 cannot allocate all claims (the largest node has 4 CPU; the pod requests 64; no free devices match all of ResourceClaims "nb-0-gpu-x7k2p", "nb-0-nic-b2c4d"): request less cpu in resources, or wait until more is available; check the device classes and selectors of its ResourceClaims, or wait until a device is free`)},
+		"ResourceClaims that are no problem": {
+			Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."), asking("64", "1Gi"), func(p *corev1.Pod) {
+				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("nb-0-gpu-x7k2p")}}
+			})), Nodes: nodes(2, "4", "16Gi")},
+			unschedulable("no node can take the pod: 2 Insufficient cpu (the largest node has 4 CPU; the pod requests 64): request less cpu in resources, or wait until more is available")},
 		"memory": {Workload{Pods: pods(newPod(unscheduled("0/1 nodes are available: 1 Insufficient memory."), asking("1", "96Gi"))), Nodes: nodes(1, "4", "16384256Ki")},
 			unschedulable("no node can take the pod: 1 Insufficient memory (the largest node has 15.625Gi of memory; the pod requests 96Gi): request less memory in resources, or wait until more is available")},
 		"node selector": {Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")))},
-			unschedulable("no node can take the pod: 2 node(s) didn't match Pod's node affinity/selector: check nodeSelector and affinity against the labels of the nodes")},
+			unschedulable("no node can take the pod: 2 node(s) didn't match Pod's node affinity/selector: correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes")},
 		"no nodes": {Workload{Pods: pods(newPod(unscheduled("no nodes available to schedule pods")))}, unschedulable("the cluster has no nodes: wait until it has nodes, or ask the cluster's administrator")},
 		"Event only": {
 			Workload{Pods: pods(newPod(unscheduled(""))), Events: []Event{podEvent(3, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}},
@@ -43,5 +78,17 @@ func TestCommaWithinASchedulerReasonIsKept(t *testing.T) {
 	d := Diagnose(Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 1 node(s) had a taint {key: a, b}, 2 Insufficient cpu.")))})
 	if want := "no node can take the pod: 2 Insufficient cpu, 1 node(s) had a taint {key: a, b}"; d.Cause.Message != want {
 		t.Errorf("got %q", d.Cause.Message)
+	}
+}
+
+func TestTheSummaryOfNodesCountsTheTaintsThatExcludePods(t *testing.T) {
+	now := metaAt(5)
+	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}
+	since := taint
+	since.TimeAdded = &now
+	prefer := corev1.Taint{Key: "slow", Effect: corev1.TaintEffectPreferNoSchedule}
+	sum := SummarizeNodes([]corev1.Node{{Spec: corev1.NodeSpec{Taints: []corev1.Taint{since, prefer}}}, {Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint}}}, {}})
+	if diff := cmp.Diff(map[corev1.Taint]int{taint: 2}, sum.Taints); diff != "" || sum.Total != 3 {
+		t.Errorf("of %d nodes: %s", sum.Total, diff)
 	}
 }

@@ -9,19 +9,64 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var provisioningRules = []rule{
+// provisioningNameRules match errors about an object whose name they contain.
+var provisioningNameRules = []rule{
+	{regexp.MustCompile(`claim Selector is not supported`),
+		"the storage driver does not support its selector", "remove spec.selector; it can only select among existing PersistentVolumes", false},
+	{regexp.MustCompile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"`),
+		`the storage driver does not run on the pod's node ${1}${2}`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`requested volume size (\d+) is less than the size (\d+) for the source (?:\w+ )?(\S+)`),
+		`it requests ${1} bytes, and its source "${3}" has ${2}`, "request at least ${2} in resources.requests.storage", false},
+	{regexp.MustCompile(`error getting secret (\S+) in namespace (\S+?):`),
+		`Secret "${1}" of its StorageClass cannot be read in namespace "${2}"`, "ask the cluster's administrator to create it", false},
 	{regexp.MustCompile(`(?:storageclass[\w.]*|StorageClass) "([^"]+)" not found`),
-		`StorageClass "${1}" does not exist`, "use another one (kubectl get storageclass lists them)", false},
-	{regexp.MustCompile(`(?i)exceeded quota`),
+		`StorageClass "${1}" does not exist`, "use another one, or ask the cluster's administrator which ones exist", false},
+}
+
+// claimNames matches the names in an error of a provisioner that a user chose.
+var claimNames = regexp.MustCompile(`StorageClass "[^"]*"|by Name \S+:|getting (?:snapshot|PVC) \S+|[\w.]+\.storage\.k8s\.io "[^"]*"|persistentvolumeclaims "[^"]*"`)
+
+// provisioningRules match other errors, without the names and with the codes of gRPC. Such a
+// code is all that is known of an error whose text is the driver's own. A text "permission
+// denied" is no rule, because programs of the driver write it about files.
+var provisioningRules = []rule{
+	{regexp.MustCompile(`code = Aborted|(?i:an operation with the given \S+ ID .* already exists)`),
+		"an earlier operation on the volume has not ended", administratorLater, true},
+	{regexp.MustCompile(`code = (?:PermissionDenied|Unauthenticated)|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AccessDenied|access denied|UnauthorizedOperation|` +
+		`not authorized|unauthorized|AuthFailure|AuthorizationFailed|ExpiredToken|credential|InvalidClientTokenId|\b40[13]\b)`),
+		"the storage driver's credentials are not accepted", "ask the cluster's administrator to correct them", false},
+	{regexp.MustCompile(`(?i)rate ?limit|throttl|TooManyRequests|RequestLimitExceeded|\b429\b`),
+		"the storage backend's rate limit is reached", "wait", true},
+	{regexp.MustCompile(`(?i)exceeded quota|QuotaExceeded|LimitExceeded|quota .*exceeded`),
 		"a quota of the storage backend is exceeded", "request less, or remove unused volumes", true},
 	{regexp.MustCompile(`(?i)insufficient|no space|out of space|not enough`),
 		"the storage backend is full", "request less, or wait until space is available", true},
-	{regexp.MustCompile(`(?i)not supported|invalid`),
-		"the storage backend does not support such a volume", "check accessModes, volumeMode and size of the claim", false},
-	{regexp.MustCompile(`(?i)deadline exceeded|timed? ?out|unavailable|connection refused`),
-		"the storage backend does not respond", "wait; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`(?i)topology|no accessible|zone .*(?:not found|does not exist)`),
+		"the storage backend has no volume where the pod's node is", "change the pod's placement, or use a storage class with volumeBindingMode WaitForFirstConsumer", false},
+	{regexp.MustCompile(`(?i)snapshot .*(?:not found|does not exist|not ready)|(?:data ?source|clone) `),
+		"its data source cannot be used", "check spec.dataSource of the claim: the snapshot or claim must exist and be ready", true},
+	{regexp.MustCompile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|\b50[0234]\b`),
+		"the storage backend does not respond", administratorLater, true},
+	{regexp.MustCompile(`code = ResourceExhausted desc = (.*)`),
+		"the storage backend has too little space left, or a limit is reached: ${1}", "request less, or wait until space is available", true},
+	{regexp.MustCompile(`(?i)not supported|unsupported|\binvalid\b|InvalidParameter`),
+		"the storage backend does not support such a volume", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
+	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
+		"the storage backend does not support such a volume: ${1}", "check accessModes, volumeMode and size of the claim, and the parameters of its StorageClass", false},
+}
+
+// provisioningText explains why a provisioner failed.
+func provisioningText(note string) explanation {
+	if r, ok := match(provisioningNameRules, stripNoise(note)); ok {
+		return r
+	}
+	if r, ok := matchCodes(provisioningRules, claimNames.ReplaceAllString(note, "#")); ok {
+		return r
+	}
+	return explanation{message: excerpt(stripNoise(note)), advice: "check the claim; if it is correct, ask the cluster's administrator"}
 }
 
 // claimFindings returns what is wrong with the claims.
@@ -42,8 +87,7 @@ func (v *view) claimCause(c *corev1.PersistentVolumeClaim) (Cause, bool) {
 		return Cause{}, false
 	case c.Status.Phase == corev1.ClaimLost:
 		cause.Reason = ReasonClaimLost
-		cause.Message = fmt.Sprintf("the volume of claim %q no longer exists", c.Name)
-		cause.Advice = "restore the volume under the same name from a backup, or delete the claim and start again"
+		cause.Message, cause.Advice = fmt.Sprintf("the volume of claim %q no longer exists", c.Name), restoreVolume
 		return cause, true
 	}
 	return v.pendingClaim(c, cause)
@@ -55,7 +99,7 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 	events := v.eventsFor(Object{kindClaim, c.Name}, c.UID)
 	waits := latest(events, "WaitForFirstConsumer", "WaitForPodScheduled")
 	if failed := latest(events, "ProvisioningFailed"); failed != nil && !waits.isAfter(failed.LastSeen) {
-		r := matchOr(provisioningRules, stripNoise(failed.Note), "check the claim; if it is correct, ask the cluster's administrator")
+		r := provisioningText(failed.Note)
 		cause.Reason = ReasonProvisioningFailed
 		cause.Message = fmt.Sprintf("no volume can be provisioned for claim %q: %s", c.Name, r.message)
 		cause.Advice, cause.Transient = r.advice, r.transient
@@ -65,7 +109,10 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 	cause.Message = fmt.Sprintf("claim %q waits for a volume", c.Name)
 	if failed := latest(events, "FailedBinding", "VolumeMismatch"); failed != nil && !waits.isAfter(failed.LastSeen) {
 		cause.Message += ": " + excerpt(lowerFirst(stripNoise(failed.Note)))
-		cause.Advice = "set storageClassName, or create a matching PersistentVolume"
+		cause.Advice = "set storageClassName, or ask the cluster's administrator for a matching PersistentVolume"
+		if failed.Reason == "VolumeMismatch" || strings.Contains(failed.Note, "already bound to a different claim") {
+			cause.Advice = "correct volumeName, or the size, accessModes and storageClassName of the claim"
+		}
 		return cause.withEvent(failed), true
 	}
 	if external := latest(events, "ExternalProvisioning"); external != nil {
@@ -76,9 +123,83 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 	return cause, waits == nil && v.blocksScheduling(c.Name)
 }
 
+// resizeRules match errors of a resizer or a node about the new size of a volume. Other errors
+// match provisioningRules.
+var resizeRules = []rule{
+	{regexp.MustCompile(`only supports offline expansion|code = FailedPrecondition`),
+		"its storage driver resizes it only while no pod uses it", "stop the pods that mount it until it is resized", false},
+	{regexp.MustCompile(`requested read-only file system`),
+		"a pod mounts it read-only", "mount it once without readOnly, so that its file system is resized", false},
+	{regexp.MustCompile(`VolumeModificationRateExceeded`),
+		"the storage backend limits how often a volume is changed", "wait for some hours", true},
+	{regexp.MustCompile(`code = (?:InvalidArgument|OutOfRange|Unimplemented) desc = (.*)`),
+		"the storage backend does not support this size: ${1}", "request a size that it supports; a size below the present one is refused", false},
+}
+
+// resizePrefix matches what the resizer and the kubelet write before an error.
+var resizePrefix = regexp.MustCompile(`^(?:resize volume \S+ (?:by resizer \S+ )?failed: |\w+\.NodeExpandVolume failed for volume "[^"]*" (?:: )?)?` +
+	`(?:Expander\.NodeExpand failed to expand the volume ?:? )?`)
+
+// resizeReasons are the Events about a resize that failed.
+var resizeReasons = []string{ReasonVolumeResizeFailed, ReasonFileSystemResizeFailed}
+
+// FromClaim returns why a bound claim does not get the size that it requests, or nil. A pod that
+// uses the claim can run nevertheless. events are those of the claim.
+func FromClaim(c *corev1.PersistentVolumeClaim, events []Event) *Cause {
+	asked, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
+	if c.Status.Phase != corev1.ClaimBound || asked.Cmp(has) <= 0 {
+		return nil
+	}
+	object := Object{kindClaim, c.Name}
+	what := fmt.Sprintf("claim %q cannot be resized from %s to %s", c.Name, has.String(), asked.String())
+	for _, failed := range c.Status.Conditions {
+		reason, ok := resizeConditions[failed.Type]
+		if ok && failed.Status == corev1.ConditionTrue && failed.Message != "" {
+			cause := resizeCause(reason, object, what, failed.Message)
+			cause.Time = failed.LastTransitionTime.Time
+			return &cause
+		}
+	}
+	failed := latest(newView(Workload{Events: events}).eventsFor(object, c.UID), resizeReasons...)
+	if failed == nil {
+		return nil
+	}
+	cause := resizeCause(failed.Reason, object, what, failed.Note).withEvent(failed)
+	return &cause
+}
+
+// resizeConditions maps the conditions of a claim whose resize failed to reasons.
+var resizeConditions = map[corev1.PersistentVolumeClaimConditionType]string{
+	corev1.PersistentVolumeClaimControllerResizeError: ReasonVolumeResizeFailed,
+	corev1.PersistentVolumeClaimNodeResizeError:       ReasonFileSystemResizeFailed,
+}
+
+// resizeCause is the cause of a volume that cannot be resized. The message begins with what.
+func resizeCause(reason string, object Object, what, text string) Cause {
+	text = resizePrefix.ReplaceAllString(line(text, maxRead), "")
+	r, ok := matchCodes(resizeRules, text)
+	if !ok {
+		r, ok = matchCodes(provisioningRules, text)
+	}
+	if !ok {
+		r = explanation{message: excerpt(stripNoise(text)), advice: administratorLater, transient: true}
+	}
+	cause := Cause{Reason: reason, Object: object, Count: 1, Message: what + ": " + r.message, Advice: r.advice, Transient: r.transient}
+	cause.sanitize()
+	return cause
+}
+
 var (
 	unboundClaims = regexp.MustCompile(`unbound immediate PersistentVolumeClaims`)
 	claimNotFound = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`)
+	claimLost     = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" bound to non-existent persistentvolume`)
+	claimDeleted  = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" is being deleted`)
+)
+
+// The advice about claims.
+const (
+	restoreVolume = "ask the cluster's administrator to restore the volume under the same name, or delete the claim and start again"
+	replaceClaim  = "use another claim, or end the pods that use it and create it again"
 )
 
 // blocksScheduling reports whether the scheduler waits for the claim to be bound.
@@ -114,22 +235,59 @@ func (s *podView) claimProblem(text string, cause *Cause) ([]finding, bool) {
 		notFound.Time = cause.Time
 		return []finding{{cause: notFound}}, true
 	}
+	if m := claimLost.FindStringSubmatch(text); m != nil {
+		if c := s.claims[m[1]]; c != nil && c.Status.Phase == corev1.ClaimLost {
+			return nil, true // the claim shows it
+		}
+		cause.Reason, cause.Object, cause.Transient = ReasonClaimLost, Object{kindClaim, m[1]}, false
+		cause.Message, cause.Advice = fmt.Sprintf("the volume of claim %q no longer exists", m[1]), restoreVolume
+		return []finding{{cause: *cause}}, true
+	}
+	if m := claimDeleted.FindStringSubmatch(text); m != nil {
+		cause.Object = Object{kindClaim, m[1]}
+		cause.Message, cause.Advice = fmt.Sprintf("claim %q that the pod mounts is being deleted", m[1]), replaceClaim
+		return []finding{{cause: *cause}}, true
+	}
 	if !unboundClaims.MatchString(text) {
 		return nil, false
 	}
-	names := ClaimsOf(s.pod)
-	for _, name := range names {
-		if s.claims[name] != nil {
-			return nil, true
-		}
+	names, found, explained := s.unexplainedClaims()
+	if len(names) == 0 || len(found) > 0 || explained {
+		return found, true
 	}
 	cause.Reason = ReasonClaimPending
 	cause.Message = "a claim that the pod mounts waits for a volume"
 	if len(names) == 1 {
 		cause.Object, cause.Message = Object{kindClaim, names[0]}, fmt.Sprintf("claim %q waits for a volume", names[0])
 	}
-	cause.Advice = "check its Events (kubectl describe pvc)"
+	cause.Advice = "check its Events (kubectl describe pvc -n " + s.pod.Namespace
+	if len(names) == 1 {
+		cause.Advice += " " + names[0]
+	}
+	cause.Advice += ")"
 	return []finding{{cause: *cause}}, true
+}
+
+// unexplainedClaims returns the claims of the pod that the caller could not read, and the causes
+// that their Events show. It reports whether a claim that was read explains itself.
+func (s *podView) unexplainedClaims() (names []string, found []finding, explained bool) {
+	for _, name := range ClaimsOf(s.pod) {
+		c := s.claims[name]
+		if c == nil {
+			names = append(names, name)
+		} else if _, ok := s.claimCause(c); ok {
+			explained = true
+		}
+	}
+	for _, name := range names {
+		if len(s.eventsFor(Object{kindClaim, name}, "")) == 0 {
+			continue
+		}
+		if cause, ok := s.claimCause(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}); ok {
+			found = append(found, finding{cause: cause})
+		}
+	}
+	return names, found, explained
 }
 
 // ClaimNotFound returns the cause of a pod that mounts a claim that does not exist.
@@ -149,7 +307,34 @@ const (
 	mayNameVolume = `^(?:.*?` + namesVolume + `)?`
 )
 
+// usedByPods matches a Multi-Attach error, with the volume and the pods that use it.
+var usedByPods = regexp.MustCompile(`Multi-Attach error ` + namesVolume + `.* used by pod\(s\) (.*?)(?: and \d+ pod\(s\) in different namespaces)?$`)
+
 var mountRules = []rule{
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): PVC is being deleted`),
+		`claim "${1}" that the pod mounts is being deleted`, replaceClaim, true},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): PVC is not bound`),
+		`claim "${1}" that the pod mounts has no volume`, "wait until it is bound; its Events say why it is not", true},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): failed to fetch PVC from API server: persistentvolumeclaims "[^"]+" not found`),
+		`claim "${1}" that the pod mounts does not exist`, "create it, or correct its name", false},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): failed to fetch PVC from API server: .*no relationship found between node`),
+		`the node cannot read claim "${1}"`, administratorLater, true},
+	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): (.*)`),
+		`claim "${1}" cannot be mounted: ${2}`, "check the claim (kubectl describe pvc ${1}); if it is correct, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.* has GET error for volume attachment (\S+): .* not found`),
+		`volume "${1}" is not attached to the node: VolumeAttachment "${2}" does not exist`, "wait until the volume is attached again; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.* has GET error for volume attachment (\S+): .*no relationship found between node`),
+		`volume "${1}" cannot be mounted: the node cannot read VolumeAttachment "${2}"`, administratorLater, true},
+	{regexp.MustCompile(`^Setting volume ownership for `),
+		"the node changes the owner of the files in a volume, which takes long", "wait; to avoid this, set securityContext.fsGroupChangePolicy to OnRootMismatch", true},
+	{regexp.MustCompile(namesVolume + `.*failed to get secretproviderclass [^/\s]+/([^,\s]+).* not found`),
+		`volume "${1}" cannot be mounted: SecretProviderClass "${2}" does not exist`, "create it, or correct its name", false},
+	{regexp.MustCompile(namesVolume + `.*failed to mount secrets store objects for pod [^,]*, err: (?:rpc error: code = \w+ desc = )?(?:failed to mount objects, error: )?(.*)`),
+		`volume "${1}" cannot be mounted: the external secret store answers: ${2}`, "check the SecretProviderClass, and the permissions of the pod's service account in the store", true},
+	{regexp.MustCompile(`failed while expanding volume ` + namesVolume + ` : (?:Expander\.NodeExpand failed to expand the volume ?:? )?(?:rpc error: code = \w+ desc = )?(.*)`),
+		`volume "${1}" cannot be mounted, because its file system cannot be resized: ${2}`, administratorLater, true},
+	{regexp.MustCompile(`NodeAffinity check failed ` + namesVolume),
+		`volume "${1}" cannot be mounted: the pod's node cannot use it`, "delete the pod, so that it is scheduled again, and do not set nodeName", false},
 	{regexp.MustCompile(mayNameVolume + `.*configmap "([^"]+)" not found`),
 		`volume "${1}" cannot be mounted: ConfigMap "${2}" does not exist`, "create it, or correct its name", false},
 	{regexp.MustCompile(mayNameVolume + `.*secret "([^"]+)" not found`),
@@ -160,14 +345,42 @@ var mountRules = []rule{
 		`volume "${1}" cannot be mounted yet: the node has not loaded the ${2}`, "wait", true},
 	{regexp.MustCompile(mayNameVolume + `.*hostPath type check failed: (\S+) is not a (\w+)`),
 		`volume "${1}" cannot be mounted: ${2} of the node is not a ${3}`, "correct the path, or use another kind of volume", false},
-	{regexp.MustCompile(`Multi-Attach error ` + namesVolume),
-		`volume "${1}" cannot be attached: it is attached to another node`, "wait until the pod that uses it ends, or stop that pod", true},
+	{usedByPods,
+		`volume "${1}" cannot be attached: pods on another node use it: ${2}`, "wait until these pods end, or stop them", true},
+	{regexp.MustCompile(`Multi-Attach error ` + namesVolume + `.* used by \d+ pod\(s\) in different namespaces`),
+		`volume "${1}" cannot be attached: a pod of another namespace uses it on another node`, "wait until that pod ends; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.*driver name (\S+) not found in the list of registered CSI drivers`),
+		`volume "${1}" cannot be mounted: the storage driver ${2} does not run on the pod's node`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.* CSINode \S+ does not contain driver (\S+)`),
+		`volume "${1}" cannot be attached: the storage driver ${2} does not run on the pod's node`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.*(?i:operation with the given volume .* already exists|volume attachment is being de(?:leted|tached))`),
+		`volume "${1}" cannot be attached or mounted yet: an earlier operation on it has not ended`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.*(?:you might need a /sbin/mount|unknown filesystem type)`),
+		`volume "${1}" cannot be mounted: the node cannot mount this type of file system`, "check fsType; for NFS or CIFS, ask the cluster's administrator to install its client on the nodes", false},
+	{regexp.MustCompile(namesVolume + `.*'fsck' found errors`),
+		`volume "${1}" cannot be mounted: its file system is damaged`, "ask the cluster's administrator to repair it, or restore the volume from a backup", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:wrong fs type|bad option|bad superblock)`),
+		`volume "${1}" cannot be mounted: its file system cannot be read`, "check fsType and mountOptions, or restore the volume from a backup", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:mount\.nfs: access denied|access denied by server)`),
+		`volume "${1}" cannot be mounted: the NFS server denies access`, "check the server's exports and the path", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:mount\.nfs: Connection (?:timed out|refused)|No route to host|Stale file handle)`),
+		`volume "${1}" cannot be mounted: the NFS server does not respond`, "check server and path, or wait until the server is available", true},
+	{regexp.MustCompile(namesVolume + `.*(?i:\bvolume(?: with ID)?:? ["'\[]?[^\s"'\]]+["'\]]? (?:is |was )?not found|\bvolume not found|could not find volume|InvalidVolume\.NotFound)`),
+		`volume "${1}" cannot be attached or mounted: the storage backend does not have it`, "ask the cluster's administrator to restore it from a backup; delete the claim only if you do not need its files", false},
+	{regexp.MustCompile(namesVolume + `.*(?i:exceeded? .*(?:attach|volume).*limit|AttachmentLimitExceeded|max.*volumes? (?:already )?attached)`),
+		`volume "${1}" cannot be attached: the node has as many volumes as it can have`, "wait until the pod runs on another node; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(namesVolume + `.*(?i:InvalidIdentityToken|UnauthorizedOperation|AuthFailure|AuthorizationFailed|code = PermissionDenied|code = Unauthenticated|not authorized)`),
+		`volume "${1}" cannot be attached or mounted: the storage driver's credentials are not accepted`, "ask the cluster's administrator to correct them", false},
+	{regexp.MustCompile(`(?:Multi-Attach error ` + namesVolume + `|` + namesVolume + `.*(?:VolumeInUse|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|already attached to (?:an instance|node|another)))`),
+		`volume "${1}${2}" cannot be attached: it is attached to another node`, "wait until the pod that uses it ends, or stop that pod", true},
 	{regexp.MustCompile(`(?:AttachVolume\.\w+|attach) failed ` + namesVolume + ` ?: ?(.*)`),
-		`volume "${1}" cannot be attached to the node: ${2}`, "wait; if the problem persists, ask the cluster's administrator", true},
+		`volume "${1}" cannot be attached to the node: ${2}`, administratorLater, true},
 	{regexp.MustCompile(`(?:MountVolume|MapVolume)\.\w+ failed ` + namesVolume + ` ?: ?(.*)`),
 		`volume "${1}" cannot be mounted: ${2}`, "check the volume; if it is correct, ask the cluster's administrator", true},
-	{regexp.MustCompile(`unmounted volumes=\[([^\]]+)\]`),
-		"mounting volumes timed out: ${1}", "wait; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`unmounted volumes=\[([^\]]+)\].*(?:context deadline exceeded|timed out waiting for the condition)$`),
+		"mounting volumes timed out: ${1}", administratorLater, true},
+	{regexp.MustCompile(`unmounted volumes=\[([^\]]+)\].*?\]: (.*)`),
+		"volumes cannot be mounted (${1}): ${2}", "check the pod's volumes; if they are correct, ask the cluster's administrator", true},
 }
 
 // allVolumes matches the kubelet's summary of all volumes of a pod, which is less
@@ -187,23 +400,79 @@ func (s *podView) mountFindings() []finding {
 			found = append(found, finding{cause: s.volumeCause(ReasonFailedAttachVolume, e)})
 		}
 	}
-	for _, e := range lastPerVolume(recent(s.events, "FailedMount", "FailedMapVolume")) {
+	for _, e := range lastPerVolume(recent(s.events, "FailedMount", "FailedMapVolume", "VolumePermissionChangeInProgress")) {
 		if !past.isAfter(e.LastSeen) {
 			found = append(found, finding{cause: s.volumeCause(ReasonFailedMount, e)})
 		}
 	}
-	if e := latest(s.events, "FailedCreatePodSandBox", "FailedPrepareDynamicResources"); e != nil {
-		found = append(found, finding{cause: s.cause(ReasonCreateContainerError, explanation{
-			message: "the node cannot prepare the pod: " + excerpt(lowerFirst(stripNoise(e.Note))),
-			advice:  "wait; if the problem persists, ask the cluster's administrator", transient: true,
-		}).withEvent(e)})
+	if e := latest(s.events, ReasonFailedCreatePodSandBox, ReasonFailedPrepareDynamicResources, "NetworkNotReady"); e != nil && !past.isAfter(e.LastSeen) {
+		found = append(found, finding{cause: s.sandboxCause(e)})
 	}
 	return found
 }
 
+// sandboxCause returns the cause of an Event about the sandbox of the pod.
+func (s *podView) sandboxCause(e *Event) Cause {
+	reason := e.Reason
+	if reason == "NetworkNotReady" {
+		reason = ReasonFailedCreatePodSandBox
+	}
+	r, ofNode := sandboxText(e)
+	cause := s.cause(reason, r).withEvent(e)
+	if ofNode && reason == ReasonFailedCreatePodSandBox {
+		cause.Node = s.pod.Spec.NodeName
+	}
+	return cause
+}
+
+var sandboxRules = []rule{
+	{regexp.MustCompile(`failed to find plugin "([^"]+)" in path`),
+		`the program of network plugin "${1}" is missing on the node`, administratorLater, true},
+	{regexp.MustCompile(`cannot find a network-attachment-definition \(([^)]+)\) in namespace \(([^)]+)\)`),
+		`NetworkAttachmentDefinition "${1}" does not exist in namespace "${2}"`, "create it, or correct the annotation k8s.v1.cni.cncf.io/networks of the pod", false},
+	{regexp.MustCompile(`cni plugin not initialized|cni config uninitialized|no networks found in|network plugin is not ready`),
+		"the node's network plugin is not ready", administratorLater, true},
+	{regexp.MustCompile(`(?i)no (?:IP addresses|more IPs?|addresses) (?:available|left)|no available IP|failed to (?:assign|allocate) an? IP|IPAM.*(?:exhausted|full)|no IPs? available|insufficient.*(?:IP|ENI)`),
+		"the node's network has no free IP address", "wait until other pods end; if the problem persists, ask the cluster's administrator for more addresses", true},
+	{regexp.MustCompile(`plugin type="([^"]+)"[^:]*(?:failed \((?:add|delete)\))?: (.*)`),
+		"network plugin ${1} failed: ${2}", administratorLater, true},
+	{regexp.MustCompile(`no runtime for "([^"]+)" is configured|RuntimeHandler "([^"]+)" not supported`),
+		`the node does not have the runtime "${1}${2}"`, "correct runtimeClassName, or select other nodes", false},
+	{regexp.MustCompile(`(?i)pause.*(?:pull|not found|resolve)|failed to get sandbox image`),
+		"the node cannot pull the image that it needs for every pod", administratorLater, true},
+	{regexp.MustCompile(`failed to reserve sandbox name|is reserved for`),
+		"the node takes too long to set up its sandbox", administratorLater, true},
+	{regexp.MustCompile(`no space left`), "the node's disk is full", administratorLater, true},
+}
+
+const administratorLater = "wait; if the problem persists, ask the cluster's administrator"
+
+// sandboxText explains why the node cannot prepare a pod. It reports whether the failure is known
+// to be the node's, so that other pods on it fail too.
+func sandboxText(e *Event) (r explanation, ofNode bool) {
+	r, known := match(sandboxRules, stripNoise(e.Note))
+	if !known {
+		r = explanation{message: excerpt(stripNoise(e.Note)), advice: administratorLater}
+	}
+	if r.advice == administratorLater {
+		r.transient = true
+	}
+	if !strings.HasPrefix(r.message, "NetworkAttachmentDefinition") {
+		r.message = lowerFirst(r.message)
+	}
+	r.message = "the node cannot set up the pod: " + r.message
+	return r, known && r.transient
+}
+
 func (s *podView) volumeCause(reason string, e *Event) Cause {
-	r := matchOr(mountRules, stripNoise(e.Note), "check the pod's volumes")
+	r, ok := matchCodes(mountRules, e.Note)
+	if !ok {
+		r = explanation{message: excerpt(stripNoise(e.Note)), advice: "check the pod's volumes"}
+	}
 	r.message = strings.Replace(r.message, `volume ""`, "a volume", 1)
+	if m := usedByPods.FindStringSubmatch(e.Note); m != nil && s.blockedByOldPods(m[2]) {
+		r.advice, r.transient = endOldPodsFirst, false
+	}
 	return s.cause(reason, r).withEvent(e)
 }
 

@@ -11,9 +11,11 @@ func TestClaimCauses(t *testing.T) {
 	const immediate = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
 	const noClass = `storageclass.storage.k8s.io "fast" not found`
 	waitsForIt := pods(newPod(unscheduled(immediate), mounting("home")))
+	both := pods(newPod(unscheduled(immediate), mounting("home"), mounting("data")))
+	ofData := func(e Event) Event { e.Regarding.Name, e.UID = "data", "data"; return e }
 	pending := []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}
 	sentenceNoClass := wantCause{reason: "ProvisioningFailed", object: home,
-		sentence: `no volume can be provisioned for claim "home": StorageClass "fast" does not exist: use another one (kubectl get storageclass lists them)`}
+		sentence: `no volume can be provisioned for claim "home": StorageClass "fast" does not exist: use another one, or ask the cluster's administrator which ones exist`}
 	run(t, map[string]diagnoseCase{
 		"StorageClass unknown": {Workload{Pods: waitsForIt, Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, sentenceNoClass},
 		"the Event has no time": {
@@ -30,7 +32,7 @@ func TestClaimCauses(t *testing.T) {
 		},
 		"neither class nor volume": {
 			Workload{Claims: pending, Events: []Event{claimEvent(5, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")}},
-			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: no persistent volumes available for this claim and no storage class is set: set storageClassName, or create a matching PersistentVolume`},
+			wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: no persistent volumes available for this claim and no storage class is set: set storageClassName, or ask the cluster's administrator for a matching PersistentVolume`},
 		},
 		"external provisioner": {
 			Workload{Claims: pending, Events: []Event{claimEvent(5, "ExternalProvisioning", "Waiting for a volume to be created either by the external provisioner 'x' or manually by the system administrator.")}},
@@ -39,11 +41,26 @@ func TestClaimCauses(t *testing.T) {
 		"waiting for its pod":             {Workload{Claims: pending, Events: []Event{claimEvent(5, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")}}, wantCause{}},
 		"just created":                    {Workload{Claims: pending}, wantCause{}},
 		"only the scheduler waits for it": {Workload{Pods: waitsForIt, Claims: pending}, wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: no Event gives the reason; ask the cluster's administrator`}},
-		"claim not readable":              {Workload{Pods: waitsForIt}, wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: check its Events (kubectl describe pvc)`}},
-		"lost":                            {Workload{Pods: pods(newPod()), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimLost)}}, wantCause{reason: "ClaimLost", object: home, sentence: `the volume of claim "home" no longer exists: restore the volume under the same name from a backup, or delete the claim and start again`}},
-		"bound":                           {Workload{Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, wantCause{}},
-		"does not exist":                  {Workload{Pods: pods(newPod(unscheduled(`0/1 nodes are available: persistentvolumeclaim "home" not found. not found`), mounting("home")))}, wantCause{reason: "ClaimNotFound", object: home, sentence: `claim "home" that the pod mounts does not exist: create it, or correct its name`}},
-		"created since":                   {Workload{Pods: pods(newPod(unscheduled(`persistentvolumeclaim "home" not found`), mounting("home"))), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}}, wantCause{}},
+		"claim not readable":              {Workload{Pods: waitsForIt}, wantCause{reason: "ClaimPending", object: home, transient: true, sentence: `claim "home" waits for a volume: check its Events (kubectl describe pvc -n shop home)`}},
+		"one claim is bound and one is not readable": {
+			Workload{Pods: both, Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}},
+			wantCause{reason: "ClaimPending", object: Object{"PersistentVolumeClaim", "data"}, transient: true, sentence: `claim "data" waits for a volume: check its Events (kubectl describe pvc -n shop data)`},
+		},
+		"one claim explains itself, and the Events of one that is not readable explain it": {
+			Workload{Pods: both, Claims: pending, Events: []Event{ofData(claimEvent(5, "ProvisioningFailed", noClass))}},
+			wantCause{reason: "ProvisioningFailed", object: Object{"PersistentVolumeClaim", "data"}, others: []string{"ClaimPending"},
+				sentence: `no volume can be provisioned for claim "data": StorageClass "fast" does not exist: use another one, or ask the cluster's administrator which ones exist`},
+		},
+		"one claim explains itself, and nothing is known of another": {
+			Workload{Pods: both, Claims: pending, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, sentenceNoClass,
+		},
+		"not readable, but its Events are": {
+			Workload{Pods: waitsForIt, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, sentenceNoClass,
+		},
+		"lost":           {Workload{Pods: pods(newPod()), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimLost)}}, wantCause{reason: "ClaimLost", object: home, sentence: `the volume of claim "home" no longer exists: ask the cluster's administrator to restore the volume under the same name, or delete the claim and start again`}},
+		"bound":          {Workload{Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}, Events: []Event{claimEvent(5, "ProvisioningFailed", noClass)}}, wantCause{}},
+		"does not exist": {Workload{Pods: pods(newPod(unscheduled(`0/1 nodes are available: persistentvolumeclaim "home" not found. not found`), mounting("home")))}, wantCause{reason: "ClaimNotFound", object: home, sentence: `claim "home" that the pod mounts does not exist: create it, or correct its name`}},
+		"created since":  {Workload{Pods: pods(newPod(unscheduled(`persistentvolumeclaim "home" not found`), mounting("home"))), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}}, wantCause{}},
 	})
 }
 
@@ -55,18 +72,29 @@ func TestMountCauses(t *testing.T) {
 	missing := podEvent(10, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : configmap "settings" not found`)
 	sentenceMissing := mount(`volume "conf" cannot be mounted: ConfigMap "settings" does not exist: create it, or correct its name`, false)
 	timedOut := podEvent(12, "", "FailedMount", `Unable to attach or mount volumes: unmounted volumes=[conf], unattached volumes=[], failed to process volumes=[]: context deadline exceeded`)
+	usedBy := func(pods string) []Event {
+		return []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) `+pods)}
+	}
 	run(t, map[string]diagnoseCase{
 		"ConfigMap":                            {Workload{Pods: creating, Events: []Event{missing}}, sentenceMissing},
 		"Event of one volume is more specific": {Workload{Pods: creating, Events: []Event{missing, timedOut}}, sentenceMissing},
 		"timeout":                              {Workload{Pods: creating, Events: []Event{timedOut}}, mount("mounting volumes timed out: conf: wait; if the problem persists, ask the cluster's administrator", true)},
 		"missing key": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : references non-existent config key: theme`)}},
 			mount(`volume "conf" cannot be mounted: key "theme" does not exist in its ConfigMap or Secret: add the key, or correct its name`, false)},
+		"ReadWriteOncePod during a rollout": {Workload{Pods: pods(newPod(unscheduled("0/1 nodes are available: 1 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode already in-use by another pod."))), Surging: "web"},
+			wantCause{reason: "FailedScheduling", sentence: "no node can take the pod: 1 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode already in-use by another pod: set spec.strategy to {type: Recreate}, so that old pods end before new ones are created"}},
 		"two volumes": {Workload{Pods: creating, Events: []Event{missing, podEvent(11, "", "FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "login" not found`)}},
 			func() wantCause { w := sentenceMissing; w.others = []string{"FailedMount"}; return w }()},
 		"failed device": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedMount", `MountVolume.MountDevice failed for volume "pvc-1" : rpc error: code = Internal desc = exit status 32`)}},
 			mount(`volume "pvc-1" cannot be mounted: exit status 32: check the volume; if it is correct, ask the cluster's administrator`, true)},
 		"attached to another node": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can't be attached to another`)}},
 			wantCause{reason: "FailedAttachVolume", transient: true, sentence: `volume "pvc-1" cannot be attached: it is attached to another node: wait until the pod that uses it ends, or stop that pod`}},
+		"attached to the node of an old pod": {Workload{Pods: creating, Surging: "web", Events: usedBy("job-1, web-6f6b8c7d9f-x2x9k and 1 pod(s) in different namespaces")},
+			wantCause{reason: "FailedAttachVolume", sentence: `volume "pvc-1" cannot be attached: pods on another node use it: job-1, web-6f6b8c7d9f-x2x9k: set spec.strategy to {type: Recreate}, so that old pods end before new ones are created`}},
+		"attached to the node of another workload": {Workload{Pods: creating, Surging: "web", Events: usedBy("web-admin-6f6b8c7d9f-x2x9k")},
+			wantCause{reason: "FailedAttachVolume", transient: true, sentence: `volume "pvc-1" cannot be attached: pods on another node use it: web-admin-6f6b8c7d9f-x2x9k: wait until these pods end, or stop them`}},
+		"attached to the node of another pod": {Workload{Pods: creating, Events: usedBy("web-6f6b8c7d9f-x2x9k")},
+			wantCause{reason: "FailedAttachVolume", transient: true, sentence: `volume "pvc-1" cannot be attached: pods on another node use it: web-6f6b8c7d9f-x2x9k: wait until these pods end, or stop them`}},
 		"attached by now":                          {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" x`), podEvent(70, "", "SuccessfulAttachVolume", "x")}}, wantCause{}},
 		"mounted: a container waits for its image": {Workload{Pods: waits("ErrImagePull", textNotFound), Events: []Event{missing}}, imageCause("ErrImagePull", sentenceNotFound, false)},
 		"mounted: a container runs":                {Workload{Pods: pods(newPod(status(corev1.ContainerStatus{State: runningSince(20)}))), Events: []Event{missing}}, wantCause{}},
@@ -76,6 +104,6 @@ func TestMountCauses(t *testing.T) {
 		"mounted: the sandbox exists":       {Workload{Pods: pods(newPod(setCondition(corev1.PodReadyToStartContainers, corev1.ConditionTrue, 11))), Events: []Event{missing}}, wantCause{}},
 		"mounted: an image is being pulled": {Workload{Pods: creating, Events: []Event{missing, podEvent(20, "notebook", "Pulling", "Pulling image")}}, wantCause{}},
 		"no network": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed`)}},
-			wantCause{reason: "CreateContainerError", transient: true, sentence: `the node cannot prepare the pod: failed to create pod sandbox: failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed: wait; if the problem persists, ask the cluster's administrator`}},
+			wantCause{reason: "FailedCreatePodSandBox", transient: true, sentence: `the node cannot set up the pod: failed to create pod sandbox: failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed: wait; if the problem persists, ask the cluster's administrator`}},
 	})
 }

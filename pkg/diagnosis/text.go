@@ -23,7 +23,6 @@ const (
 
 // sanitize removes control characters from the texts of a cause and cuts them to their
 // limits.
-// act on, and within the limits.
 func (c *Cause) sanitize() {
 	c.Reason = line(c.Reason, maxReason)
 	c.Object = Object{Kind: line(c.Object.Kind, maxKind), Name: line(c.Object.Name, maxName)}
@@ -37,21 +36,31 @@ func line(s string, limit int) string {
 	return plaintext.Cut(plaintext.Line(plaintext.Cut(s, maxRead)), limit)
 }
 
-// noise matches parts of component messages that do not help users.
+// rpcError is what gRPC writes before the text of an error.
+var rpcError = regexp.MustCompile(`rpc error: code = \w+ desc = `)
+
+// noise matches other parts of component messages that do not help users.
 var noise = []struct {
 	text *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`rpc error: code = \w+ desc = `), ""},
 	{regexp.MustCompile(` ?\(pod: "[^"]*", container: [^)]*\)`), ""},
 	{regexp.MustCompile(`\(?"?[a-z0-9.-]+_[a-z0-9-]+\([0-9a-f-]{36}\)"?\)?`), "the pod"},
 	{regexp.MustCompile(`dial tcp [0-9a-f.:\[\]]+: `), ""},
 	{regexp.MustCompile(` in pod the pod`), ""},
 	{regexp.MustCompile(`^Error: `), ""},
+	{regexp.MustCompile(`^(?:failed to create containerd task: |failed to create shim task: |OCI runtime create failed: |runc create failed: |` +
+		`unable to start container process: |error during container init: )+`), ""},
+	{regexp.MustCompile(`provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount(?:, )?`), ""},
 }
 
 // stripNoise returns the text of a component without its noise.
 func stripNoise(text string) string {
+	return stripOtherNoise(rpcError.ReplaceAllString(line(text, maxRead), ""))
+}
+
+// stripOtherNoise is stripNoise, but keeps the codes of gRPC.
+func stripOtherNoise(text string) string {
 	text = line(text, maxRead)
 	for _, n := range noise {
 		text = n.text.ReplaceAllString(text, n.with)
@@ -93,6 +102,13 @@ func match(rules []rule, text string) (explanation, bool) {
 		return explanation{excerpt(expand(r.message)), excerpt(expand(r.advice)), r.transient}, true
 	}
 	return explanation{}, false
+}
+
+// matchCodes is match for rules that can match the codes of gRPC. The result contains none.
+func matchCodes(rules []rule, text string) (explanation, bool) {
+	r, ok := match(rules, stripOtherNoise(text))
+	r.message = rpcError.ReplaceAllString(r.message, "")
+	return r, ok
 }
 
 // matchOr is match with a fallback: the text itself with the given advice.

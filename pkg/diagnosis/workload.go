@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -31,8 +30,8 @@ type Event struct {
 
 // relevantNormal are the reasons of Normal Events that the diagnosis uses.
 var relevantNormal = map[string]bool{
-	"BackOff": true, "Created": true, "ExternalProvisioning": true, "FailedBinding": true, "Killing": true, "Pulled": true,
-	"Pulling": true, "Started": true, "SuccessfulAttachVolume": true, "WaitForFirstConsumer": true, "WaitForPodScheduled": true,
+	"BackOff": true, "Created": true, "Preempted": true, "TaintManagerEviction": true, "ExternalProvisioning": true, "FailedBinding": true, "Killing": true, "Pulled": true,
+	"Nominated": true, "NotTriggerScaleUp": true, "TriggeredScaleUp": true, "Pulling": true, "Started": true, "SuccessfulAttachVolume": true, "WaitForFirstConsumer": true, "WaitForPodScheduled": true,
 }
 
 // IsRelevant reports whether the diagnosis uses Events of a type and reason. It can use
@@ -45,8 +44,13 @@ func IsRelevant(eventType, reason string) bool {
 type Nodes struct {
 	// Total is the number of nodes.
 	Total int
-	// CPU and Memory are the largest allocatable amounts of any node.
-	CPU, Memory resource.Quantity
+	// Largest is the largest allocatable amount that any node has of each resource.
+	Largest corev1.ResourceList
+	// Lost are the names of the nodes that do not respond.
+	Lost []string
+	// Taints are those that exclude pods, without the time at which they were added, and the
+	// number of nodes that have each.
+	Taints map[corev1.Taint]int
 }
 
 // Workload is what the caller knows about a workload. Pass only objects that belong to
@@ -56,11 +60,17 @@ type Workload struct {
 	Pods   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim
 	Quotas []*corev1.ResourceQuota
+	// NamespacePods are all pods of the namespace. The message about an exceeded quota
+	// then names those that use most of it, if Quotas contains it and it has no scopes.
+	NamespacePods []*corev1.Pod
 	// Controllers are the UIDs of the objects that create the pods, such as a ReplicaSet.
 	// Events of other controllers are ignored. Nil accepts all.
 	Controllers []types.UID
 	// Nodes is nil if the caller cannot read nodes. Messages then omit the largest node.
 	Nodes *Nodes
+	// Surging is the Deployment whose rollout creates new pods while old ones run; empty if
+	// there is none. See [SurgingDeployment].
+	Surging string
 	// Events that regard the pods, claims and controllers, in any order.
 	Events []Event
 	// Known are causes that the caller found itself: a rejected request, an invalid
@@ -70,17 +80,31 @@ type Workload struct {
 
 // SummarizeNodes returns the summary of a list of nodes.
 func SummarizeNodes(nodes []corev1.Node) *Nodes {
-	sum := &Nodes{Total: len(nodes)}
+	sum := &Nodes{Total: len(nodes), Largest: corev1.ResourceList{}, Taints: map[corev1.Taint]int{}}
 	for i := range nodes {
-		allocatable := nodes[i].Status.Allocatable
-		if cpu := allocatable.Cpu(); cpu.Cmp(sum.CPU) > 0 {
-			sum.CPU = *cpu
+		if NodeIsLost(&nodes[i]) {
+			sum.Lost = append(sum.Lost, nodes[i].Name)
 		}
-		if memory := allocatable.Memory(); memory.Cmp(sum.Memory) > 0 {
-			sum.Memory = *memory
+		for _, taint := range nodes[i].Spec.Taints {
+			if taint.Effect != corev1.TaintEffectPreferNoSchedule {
+				taint.TimeAdded = nil
+				sum.Taints[taint]++
+			}
+		}
+		for name, amount := range nodes[i].Status.Allocatable {
+			if amount.Cmp(sum.Largest[name]) > 0 {
+				sum.Largest[name] = amount
+			}
 		}
 	}
 	return sum
+}
+
+// NodeIsLost reports whether the control plane receives no status of the node.
+func NodeIsLost(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	})
 }
 
 // The kinds that the diagnosis distinguishes.
@@ -218,13 +242,13 @@ func latest(events []Event, reasons ...string) *Event {
 // recent returns the Events with one of the reasons that are not much older than the
 // last. Problems that persist are reported every few minutes.
 func recent(events []Event, reasons ...string) []Event {
-	const told = 10 * time.Minute
+	const repeated = 10 * time.Minute
 	last := latest(events, reasons...)
 	if last == nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(events), func(e Event) bool {
-		return !slices.Contains(reasons, e.Reason) || !e.LastSeen.IsZero() && e.LastSeen.Add(told).Before(last.LastSeen)
+		return !slices.Contains(reasons, e.Reason) || !e.LastSeen.IsZero() && e.LastSeen.Add(repeated).Before(last.LastSeen)
 	})
 }
 

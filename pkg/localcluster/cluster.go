@@ -1,10 +1,12 @@
 package localcluster
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,10 +114,24 @@ func (c *Cluster) writeFiles() error {
 	if c.config.ExecPath != "" {
 		stages = append(stages, clusterExec...)
 	}
+	stages = append(stages, portForwards(c.config.ForwardPorts)...)
 	if err := os.WriteFile(c.dir.stages(), stages, 0o600); err != nil {
 		return err
 	}
 	return c.ports.ensure(c.dir, append([]Component{Etcd, etcdPeer, APIServer}, c.config.Components...)...)
+}
+
+// portForwards makes KWOK forward ports of all pods to ports of this machine.
+func portForwards(ports map[int32]int32) []byte {
+	if len(ports) == 0 {
+		return nil
+	}
+	var rule bytes.Buffer
+	rule.WriteString("---\napiVersion: kwok.x-k8s.io/v1alpha1\nkind: ClusterPortForward\nmetadata:\n  name: all\nspec:\n  forwards:\n")
+	for _, pod := range slices.Sorted(maps.Keys(ports)) {
+		fmt.Fprintf(&rule, "  - {ports: [%d], target: {address: 127.0.0.1, port: %d}}\n", pod, ports[pod])
+	}
+	return rule.Bytes()
 }
 
 // createObjects creates the storage class and the nodes.

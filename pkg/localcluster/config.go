@@ -55,6 +55,10 @@ type Config struct {
 	// this process. Use it only in tests: any local process can connect to KWOK without
 	// credentials. Default: commands fail.
 	ExecPath string
+	// ForwardPorts maps ports of simulated pods to ports of this machine. Port forwarding to
+	// the pods (pods/portforward) connects there, on 127.0.0.1. Use it only in tests, for the
+	// same reason. Default: port forwarding fails.
+	ForwardPorts map[int32]int32
 	// NodeAddress is an address of this machine where pods of a real kubelet can reach
 	// the API server. The API server then listens on all addresses, so use it only within
 	// a network namespace. Default: the API server listens on loopback, and the Service

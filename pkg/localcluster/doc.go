@@ -25,7 +25,7 @@
 // Unix systems, the next Start kills the remaining ones.
 //
 // The cluster contains no custom resources. No containers run: KWOK only simulates their
-// status and their Events, unless [Config.ExecPath] is set.
+// status and their Events, unless [Config.ExecPath] or [Config.ForwardPorts] is set.
 //
 // # Simulated objects
 //

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		beParent(dir)
 		return
 	}
-	SetDefaultEventuallyTimeout(60 * time.Second) // a busy machine is slow
+	SetDefaultEventuallyTimeout(2 * time.Minute) // a busy machine is slow
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	os.Exit(m.Run())
 }

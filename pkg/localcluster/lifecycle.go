@@ -216,8 +216,10 @@ func (c *Cluster) SnapshotSave(ctx context.Context, file string) error {
 }
 
 // SnapshotRestore restores a snapshot, including its resourceVersions, and restarts all
-// components. They do not support a store that goes back in time.
-func (c *Cluster) SnapshotRestore(ctx context.Context, file string) error {
+// components. They do not support a store that goes back in time. The flags are further
+// ones of "etcdutl snapshot restore", for example --bump-revision=1000000 together with
+// --mark-compacted.
+func (c *Cluster) SnapshotRestore(ctx context.Context, file string, flags ...string) error {
 	running := slices.Concat(c.config.Components, []Component{APIServer, Etcd})
 	for _, component := range running {
 		_ = c.Kill(component) // an error means that it does not run
@@ -225,11 +227,13 @@ func (c *Cluster) SnapshotRestore(ctx context.Context, file string) error {
 	if err := os.RemoveAll(c.dir.etcdData()); err != nil {
 		return err
 	}
-	err := c.run(ctx, "etcdutl", "snapshot", "restore", file,
-		"--data-dir="+c.dir.etcdData(),
-		"--initial-cluster=default="+c.ports.url(etcdPeer),
-		"--initial-advertise-peer-urls="+c.ports.url(etcdPeer))
-	if err != nil {
+	restore := []string{
+		"snapshot", "restore", file,
+		"--data-dir=" + c.dir.etcdData(),
+		"--initial-cluster=default=" + c.ports.url(etcdPeer),
+		"--initial-advertise-peer-urls=" + c.ports.url(etcdPeer),
+	}
+	if err := c.run(ctx, "etcdutl", append(restore, flags...)...); err != nil {
 		return err
 	}
 	for _, component := range []Component{Etcd, APIServer} {

@@ -159,6 +159,7 @@ func nodeJoins(t *testing.T, c *localcluster.Cluster, w *namespaceClient) {
 	g.Expect(node.Labels).To(HaveKey(corev1.LabelInstanceTypeStable))
 	g.Expect(node.Labels).To(HaveKey(corev1.LabelTopologyZone))
 	g.Expect(node.Status.Capacity.Cpu().String()).To(Equal("4"))
+	g.Expect(node.Status.NodeInfo.KubeletVersion).To(HavePrefix("kwok-")) // the operator dials no pods of such a node
 }
 
 func (w *namespaceClient) nodeReady(ctx context.Context, name string) func() (corev1.ConditionStatus, error) {

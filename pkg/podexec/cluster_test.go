@@ -41,7 +41,7 @@ var started atomic.Bool
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	dir, err := os.MkdirTemp("", "podexec-tools-")
 	if err != nil {

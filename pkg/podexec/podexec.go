@@ -76,6 +76,9 @@ type Result struct {
 	Dropped int64
 }
 
+// Health checks and backups by command run in the app's containers.
+// +kubebuilder:rbac:groups="",resources=pods/exec,verbs=get;create
+
 // Runner runs commands. It is safe for concurrent use.
 type Runner struct {
 	config   *rest.Config

@@ -50,8 +50,8 @@ var states = map[string]struct{ fires, quiet []string }{
 		quiet: []string{"leader_election_master_status{name=\"bongsu\",pod=\"a\"} 0x30\nleader_election_master_status{name=\"bongsu\",pod=\"b\"} 1x30"},
 	},
 	"BongsuLacksPermissions": {
-		fires: []string{`bongsu_rights_missing{namespace="n",group="",resource="pods",verb="list"} 1x30`},
-		quiet: []string{``, `bongsu_rights_missing{namespace="n",group="",resource="pods",verb="list"} _x27 1x2`},
+		fires: []string{`bongsu_permissions_missing{namespace="n",group="",resource="pods",verb="list"} 1x30`},
+		quiet: []string{``, `bongsu_permissions_missing{namespace="n",group="",resource="pods",verb="list"} _x27 1x2`},
 	},
 	"BongsuEventsNotRead": {
 		fires: []string{`bongsu_events_connected_since_timestamp_seconds{namespace="n"} 0x30`},

@@ -96,7 +96,7 @@ func newHealthBench(b *testing.B, n int) *healthBench {
 	}
 	answers := serve(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 	hangs := serve(b, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func newHealthBench(b *testing.B, n int) *healthBench {
 		if ip := net.ParseIP(host).To4(); isHanging(int(ip[2])<<8 | int(ip[3])) {
 			to = hangs
 		}
-		return new(net.Dialer).DialContext(ctx, network, to)
+		return new(net.Dialer).DialContext(ctx, "tcp", to)
 	}
 	var err error
 	h.checker, err = healthcheck.New(clock.RealClock{}, &rest.Config{Host: "http://unused.invalid"}, nil, dial)

@@ -230,9 +230,7 @@ func hasCondition(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 func (r *readiness) timed(b *testing.B, c *cluster.Cluster, namespace string, n int, create func(namespace, name string) error) time.Duration {
 	b.Helper()
 	must(b, c.Client.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	await(b, "pods can be created", func() bool {
-		return c.Client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{}) == nil
-	})
+	must(b, c.AwaitAccount(b.Context(), namespace))
 	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprint("no-", i)

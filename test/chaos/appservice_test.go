@@ -138,6 +138,7 @@ func (a *apps) problems() []string {
 }
 
 func TestKillsWhileAppsStartLeaveOneOfEachChild(t *testing.T) {
+	t.Parallel()
 	a := newApps(t)
 	m := newManager(a.fixture)
 	m.startReady()
@@ -168,6 +169,7 @@ func TestKillsWhileAppsStartLeaveOneOfEachChild(t *testing.T) {
 }
 
 func TestKillsDuringBackupsCreateOneJobEachAndDeleteNothingBeforeItCompletes(t *testing.T) {
+	t.Parallel()
 	a := newApps(t)
 	m := newManager(a.fixture)
 	m.startReady()

@@ -3,6 +3,7 @@ package chaos
 import (
 	"bytes"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -64,6 +66,7 @@ func TestASlowReceiverDelaysNoOther(t *testing.T) {
 func TestAnAPIServerThatIsKilledLosesNothing(t *testing.T) {
 	const kills = 3
 	s := newFixture(t, cluster.Shared(t), "hook")
+	s.counts = true
 	hook := s.receivers[0]
 	m := newManager(s)
 	m.startReady()
@@ -129,7 +132,9 @@ func TestARestoreOfEtcdIsReportedAndLosesNothingThatComesAfterIt(t *testing.T) {
 const kills = 10
 
 func TestKillsLoseNothingAndRepeatOneMessageEachAtMost(t *testing.T) {
-	s := newFixture(t, cluster.Shared(t), "hook", "other")
+	s := newFixture(t, cluster.Shared(t), "hook", "other", "batched")
+	s.counts = true
+	s.useBatches(s.receivers[2])
 	m := newManager(s)
 	m.startReady()
 	flood := s.floodAt(150)
@@ -145,6 +150,36 @@ func TestKillsLoseNothingAndRepeatOneMessageEachAtMost(t *testing.T) {
 	}
 	s.summarize(len(m.killed), expected)
 	s.assertOnce(m.killed...)
+	s.awaitMatched(flood.increases)
+	several := slices.ContainsFunc(s.receivers[2].Accepted(), func(r sink.Request) bool { return len(sink.Batch(r)) > 1 })
+	if !several {
+		t.Error("no request contained several messages: batches were not tested")
+	}
+}
+
+// useBatches makes a receiver get batches, and answer only after 50 ms, so that messages wait.
+func (s *fixture) useBatches(r *receiver) {
+	s.t.Helper()
+	r.Always(sink.Serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) })))
+	var object v1alpha1.ClusterAlarmReceiver
+	if err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: s.namespace + "-" + r.name}, &object); err != nil {
+		s.t.Fatal(err)
+	}
+	object.Spec.Webhook.Format = v1alpha1.WebhookCloudEvents
+	object.Spec.Webhook.Batch = &v1alpha1.WebhookBatch{MaxMessages: 50}
+	if err := s.Client.Update(s.t.Context(), &object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// awaitMatched waits until the status of the alarm shows that n occurrences matched.
+func (s *fixture) awaitMatched(n int) {
+	s.t.Helper()
+	gomega.NewWithT(s.t).Eventually(func() (int64, error) {
+		var alarm v1alpha1.ClusterAlarm
+		err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: s.namespace}, &alarm)
+		return alarm.Status.Matched, err
+	}).WithTimeout(patience).Should(gomega.BeEquivalentTo(n), "status.matched of the alarm")
 }
 
 func TestAKillExplainsOneRepetition(t *testing.T) {
@@ -179,6 +214,7 @@ func TestAKillExplainsOneRepetition(t *testing.T) {
 
 func TestKillsWithDiskLossLoseNothingAndRepeatOnlyTheLastSeconds(t *testing.T) {
 	s := newFixture(t, cluster.Shared(t), "hook", "dead")
+	s.counts = true
 	hook, dead := s.receivers[0], s.receivers[1]
 	dead.Always(sink.Hang())
 	m := newManager(s)
@@ -237,6 +273,7 @@ const takeover = time.Minute
 
 func TestAnotherReplicaTakesOverAndTheFirstOneTakesBack(t *testing.T) {
 	s := newFixture(t, cluster.Shared(t), "hook")
+	s.counts = true
 	hook := s.receivers[0]
 	leader := newManager(s, "--leader-elect", logElection)
 	leader.startReady()
@@ -273,13 +310,13 @@ const (
 // then counts as the kill, with an unknown checkpoint.
 func (m *manager) endTerm() {
 	m.t.Helper()
-	if m.alive() || !strings.Contains(m.log.String(), "leader election lost") {
+	if m.process.Alive() || !strings.Contains(m.log.String(), "leader election lost") {
 		m.kill()
 		return
 	}
 	m.t.Log("the leader lost its lease before the kill")
 	m.end()
-	m.killed = append(m.killed, kill{begun: m.process.endedAt.Add(-takeover), gone: time.Now()})
+	m.killed = append(m.killed, kill{begun: m.process.EndedAt().Add(-takeover), gone: time.Now()})
 }
 
 // assertDeliversAgain waits for the first request after a kill.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/onsi/gomega"
 	"golang.org/x/sys/unix"
 
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
@@ -45,6 +46,28 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 			s.assertOnce()
 		})
 	}
+}
+
+// The leader would send what waits, but it reads nothing new.
+func TestALeaderWithAFullDiskStepsDownIfAStandbyHasSpace(t *testing.T) {
+	s := newFixture(t, cluster.Shared(t), "hook")
+	hook := s.receivers[0]
+	leader := newManager(s, "--leader-elect", "--log-format", "text")
+	leader.startReady()
+	expected := s.burst(50)
+	s.awaitAll(hook, expected)
+	standby := newReplica(s, "--leader-elect")
+	standby.start()
+
+	hook.Always(sink.TooMany(1)) // so that the outbox must grow
+	limitFiles(t, leader, 4096)
+	expected = append(expected, s.burstUntil(leader.logsAgain("Events could not be committed"))...)
+	hook.Always(sink.Accept())
+	expected = append(expected, s.burst(50)...)
+	s.awaitAll(hook, expected)
+	gomega.NewWithT(t).Eventually(leader.process.Alive).WithTimeout(patience).Should(gomega.BeFalse(), "the former leader runs")
+	leader.ended = true // by itself
+	s.summarize(0, expected)
 }
 
 // smallDisk is a separate file system. A large file fills it.
@@ -105,7 +128,7 @@ func (*limitedFiles) free(t *testing.T, m *manager) { limitFiles(t, m, unix.RLIM
 func limitFiles(t *testing.T, m *manager, size uint64) {
 	t.Helper()
 	limit := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
-	if err := unix.Prlimit(m.process.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+	if err := unix.Prlimit(m.process.PID(), unix.RLIMIT_FSIZE, &limit, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // patience is the time limit for each step. The machine may be busy.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 // fixture is a namespace, and a ClusterAlarm that sends its Events to all receivers of the
 // test.
@@ -37,6 +37,9 @@ type fixture struct {
 	managers  []*manager
 	// regarding returns the Pod that an Event regards. If nil, the Pod has the Event's name.
 	regarding func(event string) string
+	// counts makes floods increase the counts of Events, instead of creating an Event for
+	// each occurrence.
+	counts bool
 }
 
 // newFixture creates a fixture with a receiver for each name. It creates no alarm if there
@@ -151,7 +154,8 @@ func (s *fixture) assertNone(r *receiver, again []repetition) {
 	}
 }
 
-// simulation is a cluster of the test's own, in which simulated pods run.
+// simulation is a cluster of the test's own, in which simulated pods run. Its tests are
+// parallel.
 type simulation struct {
 	*fixture
 	g *gomega.WithT
@@ -167,9 +171,7 @@ func newSimulation(t *testing.T) *simulation {
 func (w *simulation) newNamespace() string {
 	w.t.Helper()
 	namespace := w.Namespace(w.t, nil)
-	w.g.Eventually(func() error {
-		return w.Client.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
-	}).WithTimeout(patience).Should(gomega.Succeed())
+	w.g.Expect(w.AwaitAccount(w.t.Context(), namespace)).To(gomega.Succeed())
 	return namespace
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +34,9 @@ type flood struct {
 	begun   int
 	atMost  int
 	created []string
-	err     error
+	// increases is the sum by which counts increased.
+	increases int
+	err       error
 }
 
 // positions contains the resourceVersions of all Events of floods, by name.
@@ -71,18 +74,30 @@ func (s *fixture) floodAt(perSecond rate.Limit) *flood { return s.flood(perSecon
 var floods = 0
 
 func (s *fixture) flood(perSecond rate.Limit, atMost int) *flood {
+	// After a kill, a receiver gets nothing of the second in which it was created.
+	time.Sleep(time.Second)
 	floods++
 	ctx, stop := context.WithCancel(s.t.Context())
 	f := &flood{fixture: s, limiter: rate.NewLimiter(perSecond, 1), stop: stop, atMost: atMost}
 	prefix := fmt.Sprintf("flood-%d", floods)
 	for range writers {
 		f.writers.Go(func() {
+			var counted string
 			for f.limiter.Wait(ctx) == nil {
 				n, more := f.next()
 				if !more {
 					return
 				}
-				f.create(fmt.Sprintf("%s-%05d", prefix, n))
+				name := fmt.Sprintf("%s-%05d", prefix, n)
+				switch {
+				case !s.counts:
+					f.create(name)
+				case counted == "" || n%10 == 0:
+					counted = name
+					f.count(counted, name, 1)
+				default:
+					f.count(counted, name, int32(1+n%3))
+				}
 			}
 		})
 	}
@@ -116,18 +131,61 @@ func (f *flood) create(name string) {
 		}
 		return err == nil, nil
 	})
+	f.record(name, event.ResourceVersion, 1, err)
+}
+
+// record records an occurrence that was written at a version.
+func (f *flood) record(name, version string, increase int32, err error) {
 	if err == nil {
 		var position uint64
-		position, err = strconv.ParseUint(event.ResourceVersion, 10, 64)
+		position, err = strconv.ParseUint(version, 10, 64)
 		positions.Store(name, position)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
-		f.err = fmt.Errorf("create Event %s: %w", name, err)
+		f.err = fmt.Errorf("write Event %s: %w", name, err)
 		return
 	}
 	f.created = append(f.created, name)
+	f.increases += int(increase)
+}
+
+// count increases the count of an Event as a kubelet does, and creates it if it does not
+// exist. Every fifth time, the count falls first. The message becomes the name of the
+// occurrence. count retries while the API server is not available.
+func (f *flood) count(event, name string, by int32) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	now := metav1.Now()
+	e := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.fixture.namespace, Name: event},
+		Type:       corev1.EventTypeNormal, Reason: reason, Message: name, Source: corev1.EventSource{Component: "chaos"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: f.fixture.namespace, Name: event},
+		FirstTimestamp: now, LastTimestamp: now, Count: by,
+	}
+	falls := strings.HasSuffix(name, "3") || strings.HasSuffix(name, "7")
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		if event == name {
+			if err := f.fixture.Client.Create(ctx, e); !apierrors.IsAlreadyExists(err) {
+				return err == nil, nil
+			}
+		}
+		if err := f.fixture.Client.Get(ctx, client.ObjectKeyFromObject(e), e); err != nil {
+			return false, nil //nolint:nilerr // the API server is not available
+		}
+		if e.Message == name { // the response to an earlier attempt was lost
+			return true, nil
+		}
+		if falls && e.Count > 1 {
+			e.Count = 1
+			_ = f.fixture.Client.Update(ctx, e) // the next attempt sees whether it succeeded
+			return false, nil
+		}
+		e.Count, e.Message, e.LastTimestamp = e.Count+by, name, metav1.Now()
+		return f.fixture.Client.Update(ctx, e) == nil, nil
+	})
+	f.record(name, e.ResourceVersion, by, err)
 }
 
 func newEvent(namespace, name string) *eventsv1.Event {

@@ -1,9 +1,7 @@
 package chaos
 
 import (
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/process"
 )
 
 // operatorNamespace contains the operator's own objects.
@@ -30,18 +29,10 @@ type manager struct {
 	args    []string
 	log     *cluster.Buffer
 
-	process *process
+	process *process.Process
 	killed  []kill
 	// ended reports that the test has stopped the process.
 	ended bool
-}
-
-// process is one process of a manager.
-type process struct {
-	cmd     *exec.Cmd
-	stdin   io.Closer // the process exits when it is closed, for example with the test
-	ended   chan struct{}
-	endedAt time.Time // set before ended is closed
 }
 
 // newManager returns a manager that has not been started. It deletes the checkpoint of earlier
@@ -64,7 +55,9 @@ func newReplica(s *fixture, args ...string) *manager {
 		s.t.Fatal(err)
 	}
 	m := &manager{t: s.t, fixture: s, dataDir: filepath.Join(dir, "data"), log: &cluster.Buffer{}}
-	m.args = append([]string{"--kubeconfig", kubeconfig, "--cluster-name", "test"}, args...)
+	// On a slow machine, nearly all Events of a flood wait at the same time. They need more than
+	// the share of a namespace in an outbox of the default size.
+	m.args = append([]string{"--kubeconfig", kubeconfig, "--cluster-name", "test", "--outbox-max-bytes", "2Gi"}, args...)
 	s.managers = append(s.managers, m)
 	s.t.Cleanup(m.cleanUp)
 	return m
@@ -72,26 +65,10 @@ func newReplica(s *fixture, args ...string) *manager {
 
 func (m *manager) start() {
 	m.t.Helper()
-	program, err := os.Executable()
+	p, err := process.Start(m.log, append(m.args, "--data-dir", m.dataDir)...)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	cmd := exec.Command(program, append(m.args, "--data-dir", m.dataDir)...)
-	cmd.Env = append(os.Environ(), operatorEnv+"=1")
-	cmd.Stdout, cmd.Stderr = m.log, m.log
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
-	p := &process{cmd: cmd, stdin: stdin, ended: make(chan struct{})}
-	go func() {
-		defer close(p.ended)
-		_ = cmd.Wait() // the result is in ProcessState
-		p.endedAt = time.Now()
-	}()
 	m.process, m.ended = p, false
 }
 
@@ -101,22 +78,12 @@ func (m *manager) startReady() {
 	m.t.Helper()
 	m.start()
 	gomega.NewWithT(m.t).Eventually(func() (uint64, error) {
-		if !m.alive() {
+		if !m.process.Alive() {
 			return 0, gomega.StopTrying("the manager exited")
 		}
 		now, err := m.fixture.checkpoint()
 		return now.Position, err
 	}).WithTimeout(patience).Should(gomega.BeNumerically(">", 0))
-}
-
-// alive reports whether the process runs.
-func (m *manager) alive() bool {
-	select {
-	case <-m.process.ended:
-		return false
-	default:
-		return true
-	}
 }
 
 // logsAgain returns a function that reports whether the log contains the text more often than
@@ -141,8 +108,8 @@ func (m *manager) kill() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if !m.alive() {
-		m.t.Fatalf("the manager exited unexpectedly: %v", m.process.cmd.ProcessState)
+	if !m.process.Alive() {
+		m.t.Fatalf("the manager exited unexpectedly: %v", m.process.Result())
 	}
 	k := kill{begun: time.Now(), checkpoint: last}
 	m.end()
@@ -169,9 +136,7 @@ func (m *manager) timeouts(r *receiver) int {
 
 func (m *manager) end() {
 	m.ended = true
-	_ = m.process.cmd.Process.Kill() // fails only if it has exited
-	<-m.process.ended
-	_ = m.process.stdin.Close()
+	m.process.Kill()
 }
 
 // loseDisk deletes the data directory.
@@ -186,8 +151,8 @@ func (m *manager) cleanUp() {
 	if m.process == nil {
 		return
 	}
-	if !m.alive() && !m.ended {
-		m.t.Errorf("the manager exited unexpectedly: %v", m.process.cmd.ProcessState)
+	if !m.process.Alive() && !m.ended {
+		m.t.Errorf("the manager exited unexpectedly: %v", m.process.Result())
 	}
 	m.end()
 	if m.t.Failed() {

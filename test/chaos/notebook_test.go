@@ -171,6 +171,7 @@ func (n *notebooks) versions() (events, jupyters []string) {
 }
 
 func TestARestartRepeatsNoEventOfFailingNotebooksAndRewritesNoStatus(t *testing.T) {
+	t.Parallel()
 	n := newNotebooks(t)
 	m := newManager(n.fixture)
 	m.startReady()
@@ -243,6 +244,7 @@ func (n *notebooks) problems(namespace string) []string {
 }
 
 func TestKillsWhileNotebooksStartLeaveOneOfEachChild(t *testing.T) {
+	t.Parallel()
 	n := newNotebooks(t)
 	m := newManager(n.fixture)
 	m.startReady()
@@ -293,6 +295,7 @@ func (n *notebooks) pods(namespace string) map[string]string {
 }
 
 func TestAnUpgradeThatChangesTheTemplateRestartsNoNotebook(t *testing.T) {
+	t.Parallel()
 	n := newNotebooks(t)
 	m := newManager(n.fixture, "--jupyter-image", "example.org/nb:a")
 	m.startReady()

@@ -1,13 +1,13 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/testing/progress"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 )
@@ -27,13 +27,15 @@ func newReceiver(t *testing.T, name string) *receiver {
 
 // identify returns the notes of the Events in a request. Notes are unique.
 func identify(request sink.Request) []string {
-	var m message.Message
-	if json.Unmarshal(request.Body, &m) != nil {
+	messages := sink.Messages(request)
+	if len(messages) == 0 {
 		return []string{"undecodable request"}
 	}
 	var notes []string
-	for _, e := range m.Events {
-		notes = append(notes, e.Note)
+	for _, m := range messages {
+		for _, e := range m.Events {
+			notes = append(notes, e.Note)
+		}
 	}
 	return notes
 }
@@ -94,14 +96,17 @@ type repetition struct {
 
 func (r repetition) String() string { return fmt.Sprintf("%s at %v and %v", r.id, r.first, r.again) }
 
+// repetitions returns the repetitions. Events that came together in two batches are one.
 func (r *receiver) repetitions() []repetition {
-	var all []repetition
+	type requests struct{ first, again time.Time }
+	all := map[requests]repetition{}
 	for id, times := range r.receipts() {
 		for i := 1; i < len(times); i++ {
-			all = append(all, repetition{id: id, first: times[i-1], again: times[i]})
+			both := requests{first: times[i-1], again: times[i]}
+			all[both] = repetition{id: id, first: both.first, again: both.again}
 		}
 	}
-	return all
+	return slices.Collect(maps.Values(all))
 }
 
 // unexplained returns the repetitions that remain if each kill explains one.
@@ -124,9 +129,11 @@ func (k kill) between(again repetition) bool {
 // explains reports whether a kill with the loss of the outbox may repeat an Event at this
 // position. It was accepted before the kill, and the checkpoint did not contain that.
 func (k kill) explains(again repetition, receiver string, position uint64) bool {
-	delivered, behind := k.checkpoint.Behind[receiver]
-	if !behind {
-		delivered = k.checkpoint.Position
+	delivered := k.checkpoint.Position
+	for id, offset := range k.checkpoint.Behind {
+		if alarm.ReceiverKey(id) == receiver {
+			delivered = offset
+		}
 	}
 	return k.between(again) && position > delivered
 }

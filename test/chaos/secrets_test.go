@@ -76,7 +76,7 @@ func TestSecretValuesAppearNowhereEvenInVerboseLogs(t *testing.T) {
 	}
 	s.secretShares()
 	address := freeAddress(t)
-	m := newManager(s, "--verbose=10", "--metrics-bind-address", address)
+	m := newManager(s, "--verbose=10", "--metrics-bind-address", address, "--metrics-secure=false")
 	m.startReady()
 	s.burst(3)
 	if err := progress.UntilNoneIsLeft(patience, func() int { return len(s.unhandled()) }); err != nil {

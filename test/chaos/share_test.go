@@ -313,6 +313,7 @@ func (s *share) ofHalf(n int) []string {
 }
 
 func TestKillsDuringAFanOutLeaveNoOrphanAndChangeNoForeignSecret(t *testing.T) {
+	t.Parallel()
 	s := newShare(t)
 	m := newManager(s.fixture)
 	m.startReady()

@@ -14,6 +14,8 @@ import (
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -58,6 +60,60 @@ func TestKillsDuringThreadsCountEachOccurrenceOnceAndRepeatOneMessageEachAtMost(
 	// A new process does not know when the last one sent a message.
 	if slack.Hurried() > len(m.killed) {
 		t.Errorf("%d calls exceeded Slack's rate limits, want at most %d", slack.Hurried(), len(m.killed))
+	}
+}
+
+// The label of the namespace changes while its group is open, and the operator is killed.
+func TestAfterAKillAThreadContinuesInTheChannelInWhichItWasOpened(t *testing.T) {
+	s := newFixture(t, cluster.Shared(t))
+	s.regarding = func(string) string { return "pod-0" }
+	slack := slackserver.New(t)
+	slack.AddNamedChannel("C0TEAMA", "#team-a")
+	slack.AddNamedChannel("C0TEAMB", "#team-b")
+	s.label("team-a")
+	s.grouped(slack)
+	m := newManager(s)
+	m.startReady()
+	s.burst(threshold)
+	shown := func() (all []string) {
+		for _, m := range slack.Shown() {
+			if m.ThreadTS == "" {
+				all = append(all, fmt.Sprintf("%s: %s", m.Channel, total.FindString(m.Reads())))
+			}
+		}
+		return all
+	}
+	expect := func(want string) {
+		t.Helper()
+		gomega.NewWithT(t).Eventually(shown).WithTimeout(patience).Should(gomega.Equal([]string{want}))
+	}
+	expect("C0TEAMA: ")
+	s.awaitDelivered(1) // a first message whose answer is not stored is posted again
+	s.label("team-b")
+	m.kill()
+	m.start()
+	s.burst(2)
+	expect("C0TEAMA: 3 times since")
+}
+
+// awaitDelivered waits until the status of the receiver counts so many occurrences.
+func (s *fixture) awaitDelivered(n int64) {
+	s.t.Helper()
+	delivered := func() (int64, error) {
+		var r v1alpha1.ClusterAlarmReceiver
+		err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: s.namespace}, &r)
+		return r.Status.Delivered, err
+	}
+	gomega.NewWithT(s.t).Eventually(delivered).WithTimeout(patience).Should(gomega.Equal(n))
+}
+
+// label sets the label of the namespace that chooses the channel.
+func (s *fixture) label(channel string) {
+	s.t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"slack-channel":"`+channel+`"}}}`))
+	if err := s.Client.Patch(s.t.Context(), namespace, patch); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
@@ -110,6 +166,7 @@ func (s *fixture) grouped(slack *slackserver.Workspace) *receiver {
 		Spec: v1alpha1.ClusterAlarmReceiverSpec{Slack: &v1alpha1.ClusterSlackReceiver{
 			SlackChannel:   v1alpha1.SlackChannel{Channel: slackserver.Channel, APIURL: v1alpha1.ServerURL(channel.URL())},
 			TokenSecretRef: token,
+			ChannelFrom:    &v1alpha1.SlackChannelFrom{NamespaceLabel: "slack-channel", Allowed: []string{"team-*"}},
 		}},
 	})
 	s.create(&v1alpha1.ClusterAlarm{
@@ -118,7 +175,7 @@ func (s *fixture) grouped(slack *slackserver.Workspace) *receiver {
 			AlarmSpec: v1alpha1.AlarmSpec{
 				Match:     []v1alpha1.EventMatch{{Reasons: []string{reason}}},
 				Threshold: &v1alpha1.AlarmThreshold{Count: threshold, WithinSeconds: 3600},
-				Group:     &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32(1)), IntervalSeconds: new(int32(30))},
+				Group:     &v1alpha1.AlarmGroup{By: []string{"regarding.namespace", "regarding.name"}, WaitSeconds: new(int32(1)), IntervalSeconds: new(int32(30))},
 			},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
 			Receivers:         []v1alpha1.ClusterReceiverReference{{Name: s.namespace}},
@@ -129,7 +186,7 @@ func (s *fixture) grouped(slack *slackserver.Workspace) *receiver {
 
 var (
 	podName = regexp.MustCompile(`pod-\d+`)
-	total   = regexp.MustCompile(`(\d+) times so far`)
+	total   = regexp.MustCompile(`(\d+) times since`)
 )
 
 // shownTotals returns the total in the newest message of each group.

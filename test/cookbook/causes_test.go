@@ -29,8 +29,9 @@ type recipe struct {
 // cause triggers Events.
 type cause func(*trial)
 
-// bystander returns the name of the object for which no message may be sent.
-func bystander(e entry) string { return "bystander-of-" + e.alarm.GetName() }
+// bystander returns the name of the object for which no message may be sent. No such name
+// contains another one, although names of alarms do.
+func bystander(e entry) string { return "bystander-of-" + e.alarm.GetName() + "-alarm" }
 
 // both runs causes in order.
 func both(causes ...cause) cause {
@@ -118,6 +119,20 @@ func (h happening) event(bystander string) *corev1.Event {
 		e.Namespace, e.InvolvedObject.UID = metav1.NamespaceDefault, types.UID("")
 	}
 	return e
+}
+
+// kubectl runs a command, with the bystander's name for BYSTANDER.
+func kubectl(args ...string) cause {
+	return func(tr *trial) {
+		tr.Helper()
+		run := make([]string, len(args))
+		for i, a := range args {
+			run[i] = strings.ReplaceAll(a, "BYSTANDER", bystander(tr.entry))
+		}
+		if out, err := tr.Kubectl(tr.T, tr.RESTConfig())(run...); err != nil {
+			tr.Fatalf("kubectl %v: %v\n%s", run, err, out)
+		}
+	}
 }
 
 // deleted deletes an object.

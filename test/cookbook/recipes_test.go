@@ -1,15 +1,18 @@
 package cookbook
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// recipes trigger each alarm of the page, by the heading of its section. Real components
+// recipes trigger each alarm of the cookbook, by the heading of its section. Real components
 // write the Events of applied, deleted and simulated causes. The kubelet is simulated, with
 // real texts. Recorded causes are Events as their component writes them. They stand for what
 // the cluster lacks: disks, networks, probes, clouds, and time to wait for a schedule.
 //
 // Each alarm has its own namespaces, because it would also report Events of other recipes.
 var recipes = map[string]recipe{
-	"A node fails, and comes back": {
+	"A node is not ready": {
 		nearMiss: both(applied(`{apiVersion: v1, kind: Node, metadata: {name: BYSTANDER, labels: {kubernetes.io/hostname: BYSTANDER}}}`), reported("default", "BYSTANDER", "NodeReady")),
 		steps: []cause{
 			simulated("node-1", "not-ready"),
@@ -32,7 +35,7 @@ spec: {taints: [{key: test.bongsu.io/leaves, effect: NoSchedule}]}
 			deleted("Node", "v1", "", "spot-7"),
 		},
 	},
-	"A node is short of something": { // recorded: pkg/kubelet/eviction, nodestatus
+	"A node runs out of resources": { // recorded: pkg/kubelet/eviction, nodestatus
 		nearMiss: recorded(happening{
 			by: "kubelet", kind: "Node", eventType: "Normal", reason: "NodeHasNoDiskPressure", note: "Node status is now: NodeHasNoDiskPressure",
 		}),
@@ -41,7 +44,7 @@ spec: {taints: [{key: test.bongsu.io/leaves, effect: NoSchedule}]}
 			happening{by: "kubelet", kind: "Node", on: "node-0", eventType: "Warning", reason: "EvictionThresholdMet", note: "Attempting to reclaim ephemeral-storage"},
 		)},
 	},
-	"Pods are driven out": {
+	"Pods are evicted or preempted": {
 		before: applied(`
 apiVersion: v1
 kind: Namespace
@@ -78,7 +81,7 @@ spec:
   containers: [{name: app, image: registry.example.com/report:1, resources: {requests: {cpu: 800m}}}]
 `))},
 	},
-	"A pod crashes again and again": {
+	"A pod crashes repeatedly": {
 		before: applied(`{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`),
 		nearMiss: recorded(happening{
 			by: "kubelet", kind: "Pod", on: "shop/", eventType: "Normal", reason: "BackOff", note: `Back-off pulling image "registry.example.com/cart:2"`, container: "app", count: 9,
@@ -90,7 +93,7 @@ metadata: {name: cart, namespace: shop, labels: {app: cart}, annotations: {bongs
 spec: {containers: [{name: app, image: registry.example.com/cart:1}]}
 `)},
 	},
-	"A container is killed for its memory": {
+	"A container runs out of memory": {
 		before: applied(`{apiVersion: v1, kind: Namespace, metadata: {name: payments}}`),
 		nearMiss: both(applied(`
 apiVersion: v1
@@ -155,7 +158,7 @@ spec: {containers: [{name: app, image: "registry.example.com/blog:v0"}]}
 			by: "kubelet", kind: "Pod", on: "data/db-0", eventType: "Warning", reason: "FailedMount", note: `MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`, count: 2,
 		})},
 	},
-	"A volume cannot be made": {
+	"A volume cannot be provisioned": {
 		before: applied(`{apiVersion: v1, kind: Namespace, metadata: {name: archive}}`),
 		nearMiss: recorded(happening{
 			by: "persistentvolume-controller", kind: "PersistentVolumeClaim", on: "archive/", eventType: "Normal", reason: "WaitForFirstConsumer", note: "waiting for first consumer to be created before binding",
@@ -167,7 +170,7 @@ metadata: {name: disk, namespace: archive}
 spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `)},
 	},
-	"A Job has failed": {
+	"A Job fails": {
 		before: applied(`{apiVersion: v1, kind: Namespace, metadata: {name: billing}}`),
 		nearMiss: both(applied(`
 apiVersion: batch/v1
@@ -187,7 +190,7 @@ spec:
     spec: {restartPolicy: Never, containers: [{name: app, image: "registry.example.com/billing:1"}]}
 `)},
 	},
-	"A CronJob was missed": { // recorded: pkg/controller/cronjob
+	"A CronJob misses its schedule": { // recorded: pkg/controller/cronjob
 		before: applied(`{apiVersion: v1, kind: Namespace, metadata: {name: billing}}`),
 		nearMiss: recorded(happening{
 			by: "cronjob-controller", kind: "CronJob", on: "billing/", eventType: "Normal", reason: "SuccessfulCreate", note: "Created job nightly-29400000",
@@ -196,10 +199,10 @@ spec:
 			by: "cronjob-controller", kind: "CronJob", on: "billing/nightly", eventType: "Warning", reason: "MissSchedule", note: "Missed scheduled time to start a job: Fri, 20 Nov 2026 01:00:00 +0000",
 		})},
 	},
-	"A rollout begins": {
+	"A rollout starts": {
 		before: applied(`{apiVersion: v1, kind: Namespace, metadata: {name: web}}`),
 		nearMiss: recorded(happening{
-			by: "deployment-controller", kind: "Deployment", on: "web/", eventType: "Normal", reason: "ScalingReplicaSet", note: "Scaled up replica set home-5d4b8f6c9 from 2 to 3",
+			by: "deployment-controller", kind: "Deployment", on: "web/", eventType: "Normal", reason: "ScalingReplicaSet", note: "Scaled down replica set home-5d4b8f6c9 from 2 to 0",
 		}),
 		steps: []cause{applied(`
 apiVersion: apps/v1
@@ -220,7 +223,7 @@ spec:
 		}),
 		steps: []cause{applied(deployment("small", "web"))},
 	},
-	"A policy or a webhook refuses pods": {
+	"A policy or a webhook rejects pods": {
 		before: applied(`
 apiVersion: v1
 kind: Namespace
@@ -247,7 +250,7 @@ spec:
   metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]
 `)},
 	},
-	"Pods get no network": { // recorded: pkg/kubelet/kuberuntime, the text of a plugin
+	"Pods have no network": { // recorded: pkg/kubelet/kuberuntime, the text of a plugin
 		before: applied(`{apiVersion: v1, kind: Namespace, metadata: {name: edge}}`),
 		nearMiss: recorded(happening{
 			by: "kubelet", kind: "Pod", on: "edge/", eventType: "Normal", reason: "SandboxChanged", note: "Pod sandbox changed, it will be killed and re-created.", count: 4,
@@ -257,7 +260,7 @@ spec:
 			note: `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "0d1c": plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`,
 		})},
 	},
-	"A load balancer cannot be made": { // recorded: k8s.io/cloud-provider/controllers/service
+	"A load balancer cannot be created": { // recorded: k8s.io/cloud-provider/controllers/service
 		before: applied(`{apiVersion: v1, kind: Namespace, metadata: {name: edge}}`),
 		nearMiss: recorded(happening{
 			by: "service-controller", kind: "Service", on: "edge/", eventType: "Normal", reason: "EnsuringLoadBalancer", note: "Ensuring load balancer",
@@ -266,6 +269,148 @@ spec:
 			by: "service-controller", kind: "Service", on: "edge/public", eventType: "Warning", reason: "SyncLoadBalancerFailed",
 			note: "Error syncing load balancer: failed to ensure load balancer: could not find any suitable subnets for creating the ELB",
 		})},
+	},
+	"An image changes": {
+		before: both(applied(`{apiVersion: v1, kind: Namespace, metadata: {name: museum}}`), applied(scaled("museum", "tickets", 1)), applied(scaled("museum", "BYSTANDER", 1))),
+		nearMiss: both(
+			kubectl("scale", "deployment/BYSTANDER", "--namespace=museum", "--replicas=2"),
+			kubectl("rollout", "restart", "deployment/BYSTANDER", "--namespace=museum"),
+		),
+		steps: []cause{kubectl("set", "image", "deployment/tickets", "--namespace=museum", "app=registry.example.com/tickets:2")},
+	},
+	"The number of replicas changes, but not by an autoscaler": {
+		before: both(applied(`{apiVersion: v1, kind: Namespace, metadata: {name: theater}}`), applied(scaled("theater", "stage", 2)), applied(scaled("theater", "BYSTANDER", 1))),
+		nearMiss: both(
+			kubectl("autoscale", "deployment/BYSTANDER", "--namespace=theater", "--min=2", "--max=3"),
+			reported("theater", "BYSTANDER", "SuccessfulRescale"),
+		),
+		steps: []cause{kubectl("scale", "deployment/stage", "--namespace=theater", "--replicas=1")},
+	},
+	"A binding to cluster-admin is created": {
+		nearMiss: kubectl("create", "clusterrolebinding", "BYSTANDER", "--clusterrole=view", "--user=mina"),
+		steps:    []cause{kubectl("create", "clusterrolebinding", "weekend", "--clusterrole=cluster-admin", "--user=mina")},
+	},
+	"A rollout hangs": {
+		before:   both(applied(`{apiVersion: v1, kind: Namespace, metadata: {name: bakery}}`), applied(impatient("oven")+"---"+scaled("bakery", "BYSTANDER", 1))),
+		nearMiss: podsOf("bakery", "BYSTANDER", "image-pull"), // its deadline is ten minutes
+		steps: []cause{
+			podsOf("bakery", "oven", "image-pull"),
+			podsOf("bakery", "oven", ""),
+		},
+	},
+	"A Deployment is unavailable": {
+		before: both(
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: market}}`), applied(scaled("market", "stall", 1)+"---"+scaled("market", "BYSTANDER", 2)),
+			kubectl("wait", "deployment/BYSTANDER", "--namespace=market", "--for=condition=Available", "--timeout=2m"),
+		),
+		nearMiss: kubectl("scale", "deployment/BYSTANDER", "--namespace=market", "--replicas=1"),
+		steps: []cause{
+			podsOf("market", "stall", "crash"),
+			podsOf("market", "stall", ""),
+		},
+	},
+	"A Service has no ready pods": {
+		before: both(
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: cinema}}`), applied(scaled("cinema", "tickets", 1)+"---"+scaled("cinema", "BYSTANDER", 1)),
+			kubectl("wait", "deployment/BYSTANDER", "--namespace=cinema", "--for=condition=Available", "--timeout=2m"),
+		),
+		nearMiss: kubectl("scale", "deployment/BYSTANDER", "--namespace=cinema", "--replicas=0"),
+		steps: []cause{
+			podsOf("cinema", "tickets", "crash"),
+			podsOf("cinema", "tickets", ""),
+		},
+	},
+	"A claim stays Pending": {
+		before: both(
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: cellar}}`),
+			applied(volume("BYSTANDER")+"---"+claim("BYSTANDER")),
+			kubectl("wait", "pvc/BYSTANDER", "--namespace=cellar", "--for=jsonpath={.status.phase}=Bound", "--timeout=2m"),
+		),
+		nearMiss: kubectl("label", "pvc/BYSTANDER", "--namespace=cellar", "checked=today"),
+		steps:    []cause{applied(claim("wine")), applied(volume("wine"))},
+	},
+	"A CronJob has not succeeded for a day": {
+		before: both(
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: ledger}}`),
+			applied(daily("backup")+"---"+daily("BYSTANDER")),
+		),
+		nearMiss: succeeded("BYSTANDER", 25*time.Hour),
+		steps:    []cause{succeeded("backup", 27*time.Hour), succeeded("backup", 0)},
+	},
+	"A node is not ready for ten minutes": {
+		before:   both(applied(tainted("press-3")), kubectl("wait", "node/press-3", "--for=condition=Ready", "--timeout=2m")),
+		nearMiss: both(applied(tainted("BYSTANDER")), reported("default", "BYSTANDER", "NodeReady")),
+		steps:    []cause{simulated("press-3", "not-ready"), simulated("press-3", "")},
+	},
+	"A namespace is not deleted": {
+		before: applied(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: attic}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: box, namespace: attic, finalizers: [example.com/keep]}
+`),
+		nearMiss: both(
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: BYSTANDER}}`),
+			kubectl("label", "namespace/BYSTANDER", "checked=today"),
+		),
+		steps: []cause{
+			kubectl("delete", "namespace/attic", "--wait=false"),
+			kubectl("patch", "configmap/box", "--namespace=attic", "--type=merge", `--patch={"metadata":{"finalizers":null}}`),
+		},
+	},
+	"An autoscaler is at its maximum": {
+		before: both(applied(`{apiVersion: v1, kind: Namespace, metadata: {name: circus}}`), applied(scaled("circus", "tent", 3)), applied(scaled("circus", "BYSTANDER", 1))),
+		nearMiss: both(
+			kubectl("autoscale", "deployment/BYSTANDER", "--namespace=circus", "--min=2", "--max=3"),
+			reported("circus", "BYSTANDER", "SuccessfulRescale"),
+		),
+		steps: []cause{
+			kubectl("autoscale", "deployment/tent", "--namespace=circus", "--min=1", "--max=2"),
+			kubectl("patch", "hpa/tent", "--namespace=circus", "--type=merge", `--patch={"spec":{"maxReplicas":5}}`),
+		},
+	},
+	"A certificate is not ready or expires soon": {
+		before: both(
+			custom("Certificate", "certificates", "cert-manager.io", "v1", `
+              notAfter: {type: string, format: date-time}
+              renewalTime: {type: string, format: date-time}
+              revision: {type: integer}`),
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: gate}}`),
+			certificate("www"), certificate("mail"), certificate("BYSTANDER"),
+		),
+		nearMiss: issued("BYSTANDER", "True", 20*24*time.Hour),
+		steps: []cause{
+			issued("www", "True", 13*24*time.Hour),
+			issued("www", "True", 90*24*time.Hour),
+			issued("mail", "False", 60*24*time.Hour),
+		},
+	},
+	"An Application of Argo CD is not healthy": {
+		before: both(
+			applied(crdOfApplications), kubectl("wait", "--for=condition=Established", "crd/applications.argoproj.io"),
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: argocd}}`),
+			applied(application("warehouse")+"---"+application("shipping")+"---"+application("BYSTANDER")),
+		),
+		nearMiss: inArgoCD("BYSTANDER", `{"status":{"operationState":{"phase":"Failed"}}}`),
+		steps: []cause{
+			inArgoCD("warehouse", `{"status":{"health":{"status":"Degraded"}}}`),
+			inArgoCD("warehouse", `{"status":{"health":{"status":"Healthy"}}}`),
+			inArgoCD("shipping", `{"status":{"sync":{"status":"OutOfSync"}}}`),
+		},
+	},
+	"A Kustomization of Flux is not ready": {
+		before: both(
+			custom("Kustomization", "kustomizations", "kustomize.toolkit.fluxcd.io", "v1", `
+              lastAppliedRevision: {type: string}
+              observedGeneration: {type: integer}`),
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: flux-system}}`),
+			applied(kustomization("apps")+"---"+kustomization("BYSTANDER")),
+		),
+		nearMiss: reconciled("BYSTANDER", "True"),
+		steps:    []cause{reconciled("apps", "False"), reconciled("apps", "True")},
 	},
 	"An app or a notebook does not run": {
 		before:   both(applied(noPods("desk")), counted("desk", "none"), applied(`{apiVersion: v1, kind: Namespace, metadata: {name: roomy}}`)),
@@ -320,7 +465,7 @@ metadata: {name: front-test, labels: {env: test}}
 			happening{by: "kubelet", kind: "Pod", on: "front/web-0", eventType: "Warning", reason: "Unhealthy", note: "Readiness probe failed: HTTP probe failed with statuscode: 503", container: "app"},
 		)},
 	},
-	"Something is wrong with my app": {
+	"Warnings about my app": {
 		before:   applied(`{apiVersion: v1, kind: Namespace, metadata: {name: till}}`),
 		nearMiss: both(applied(crashing("BYSTANDER", "printer")), reported("till", "BYSTANDER", "BackOff")),
 		steps:    []cause{applied(crashing("checkout-0", "checkout"))},
@@ -358,6 +503,21 @@ spec:
     metadata: {labels: {app: ` + name + `}}
     spec: {containers: [{name: app, image: "registry.example.com/app:1", resources: {requests: {cpu: 100m}}}]}
 `
+}
+
+// scaled returns a Deployment with a number of replicas.
+func scaled(namespace, name string, replicas int) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[2]s, namespace: %[1]s}
+spec:
+  replicas: %[3]d
+  selector: {matchLabels: {app: %[2]s}}
+  template:
+    metadata: {labels: {app: %[2]s}}
+    spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "registry.example.com/tickets:1"}]}
+`, namespace, name, replicas)
 }
 
 // noPods returns a namespace whose quota allows no pods.

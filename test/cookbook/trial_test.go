@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ type trial struct {
 	*cluster.Cluster
 	sink  *sink.Sink
 	entry entry
+	// shortened are the texts of states in messages, each followed by that of the page.
+	shortened []string
 }
 
 // run causes the near miss, and then the steps in order, each with a message of the page.
@@ -52,7 +55,7 @@ func (tr *trial) awaitMessage(i int) {
 	name, want := tr.entry.alarm.GetName(), tr.entry.messages[i]
 	came := tr.sink.Wait(patience, func([]sink.Request) bool {
 		return slices.ContainsFunc(messagesOf(tr.sink, name), func(m message.Message) bool {
-			return want.MatchString(normalize(m.Title + "\n" + m.Text))
+			return want.MatchString(tr.textOf(m))
 		})
 	})
 	if came {
@@ -60,7 +63,7 @@ func (tr *trial) awaitMessage(i int) {
 	}
 	tr.Errorf("got no message that matches\n%s\nreceived:", want)
 	for _, m := range messagesOf(tr.sink, name) {
-		tr.Logf("%s\n%s", normalize(m.Title), normalize(m.Text))
+		tr.Log(tr.textOf(m))
 	}
 	var events string
 	if out, err := tr.Kubectl(tr.T, tr.RESTConfig())("describe", tr.entry.alarm.GetKind(), "-A", name); err == nil {
@@ -84,20 +87,57 @@ func (tr *trial) until(what string, condition func(context.Context) bool) {
 	}
 }
 
-// activate applies the alarm and waits until it is ready. If the alarm has mutes, activate
-// then replaces it by one without mutes, and adds a copy that is mute now.
+// activate applies the alarm and waits until it is ready. It then replaces the times that a test
+// cannot wait for. If the alarm has mutes, it is replaced by one without mutes, and a copy that
+// is mute now. States need to last for shortly only.
 func (tr *trial) activate() {
 	tr.Helper()
+	tr.apply(tr.entry.needs...)
 	tr.apply(tr.entry.alarm)
 	tr.ExpectReady(tr.T, object(tr.entry.alarm))
-	if !mute(tr.entry) {
+	awake := tr.entry.alarm.DeepCopy()
+	tr.shorten(awake)
+	unstructured.RemoveNestedField(awake.Object, "spec", "mute")
+	tr.apply(awake)
+	tr.ExpectReady(tr.T, object(awake))
+	if mute(tr.entry) {
+		night := tr.atNight()
+		tr.apply(night)
+		tr.ExpectReady(tr.T, object(night))
+	}
+}
+
+// shortly is how long states last in the test.
+const shortly = 2 * time.Second
+
+// shorten makes the states of an alarm last for shortly. textOf reverts it in messages.
+func (tr *trial) shorten(alarm *unstructured.Unstructured) {
+	tr.Helper()
+	states, found, _ := unstructured.NestedSlice(alarm.Object, "spec", "states")
+	if !found {
 		return
 	}
-	awake, night := tr.entry.alarm.DeepCopy(), tr.atNight()
-	unstructured.RemoveNestedField(awake.Object, "spec", "mute")
-	tr.apply(awake, night)
-	tr.ExpectReady(tr.T, object(awake))
-	tr.ExpectReady(tr.T, object(night))
+	for _, s := range states {
+		state := s.(map[string]any)
+		if _, ok := state["forSeconds"]; !ok {
+			continue
+		}
+		written, err := time.ParseDuration(fmt.Sprintf("%vs", state["forSeconds"]))
+		if err != nil {
+			tr.Fatal(err)
+		}
+		state["forSeconds"] = int64(shortly.Seconds())
+		note := func(d time.Duration) string { return fmt.Sprintf("for %v: %v", d, state["expression"]) }
+		tr.shortened = append(tr.shortened, note(shortly), note(written))
+	}
+	if err := unstructured.SetNestedSlice(alarm.Object, states, "spec", "states"); err != nil {
+		tr.Fatal(err)
+	}
+}
+
+// textOf returns the text of a message as the page shows it.
+func (tr *trial) textOf(m message.Message) string {
+	return strings.NewReplacer(tr.shortened...).Replace(normalize(m.Title + "\n" + m.Text))
 }
 
 // awaitNight waits until the mute copy has suppressed an occurrence.
@@ -109,14 +149,21 @@ func (tr *trial) awaitNight() {
 	night := object(tr.atNight())
 	tr.until("the mute alarm has suppressed an occurrence", func(ctx context.Context) bool {
 		tr.Ready(ctx, night)
-		return night.AlarmStatus().Suppressed > 0
+		return night.AlarmStatus().SuppressedByMute > 0
 	})
 }
 
 func (tr *trial) apply(objects ...*unstructured.Unstructured) {
 	tr.Helper()
-	if err := install.Apply(tr.Context(), tr.Client, objects...); err != nil {
-		tr.Fatal(err)
+	for _, o := range objects {
+		if o.GetKind() == "Pod" {
+			if err := tr.AwaitAccount(tr.Context(), o.GetNamespace()); err != nil {
+				tr.Fatal(err)
+			}
+		}
+		if err := install.Apply(tr.Context(), tr.Client, o); err != nil {
+			tr.Fatal(err)
+		}
 	}
 }
 

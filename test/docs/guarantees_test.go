@@ -94,10 +94,8 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 			}
 		}
 	}
-	for _, page := range []string{"security.md", "alarms.md"} {
-		if !pagesWithTests[page] {
-			t.Errorf("%s names no test, want at least one", page)
-		}
+	if !pagesWithTests["security.md"] {
+		t.Error("security.md names no test, want at least one")
 	}
 }
 

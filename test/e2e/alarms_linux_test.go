@@ -52,7 +52,7 @@ func (w *world) sample(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	w.apply(t, string(text))
-	w.await(t, "clusteralarm/"+name, "", condition("Ready"), "True")
+	w.await(t, "clusteralarm/"+filepath.Base(name), "", condition("Ready"), "True")
 }
 
 // nodeJoins adds a second node, and then kills its kubelet.
@@ -67,17 +67,56 @@ spec:
 	for _, name := range []string{"node-joined", "node-not-ready", "crash", "image-pull"} {
 		w.sample(t, name)
 	}
-	w.joiner = w.AddNode(t, "joiner", nil, "--register-with-taints=e2e/empty=:NoSchedule")
+	w.joiner = w.AddNodeWithoutPlugins(t, "joiner", "--register-with-taints=e2e/empty=:NoSchedule")
 	w.expectAlarm(t, "node-joined", And(
 		HaveField("Title", "NodeReady: joiner joined e2e"),
 		HaveField("Text", And(ContainSubstring("CPUs"), ContainSubstring("e2e has 2 nodes now"))),
 	))
-	w.joiner.KillKubelet()
+	w.loseNode(t)
 }
 
-// nodeDies waits for the alarm that the second node is not ready.
+// loseNode runs two pods on the second node, kills its kubelet, and deletes the pods.
+func (w *world) loseNode(t *testing.T) {
+	w.apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
+	onJoiner := "nodeName: joiner, tolerations: [{operator: Exists}], "
+	w.pod(t, "offline", onJoiner, ofTestImage)
+	w.pod(t, "stays", onJoiner+"hostNetwork: true, ", ofTestImage)
+	w.await(t, "pod/stays", "shop", condition("Ready"), "True")
+	w.expectCause(t, "offline", "FailedCreatePodSandBox", "the program of network plugin", "is missing on the node")
+	w.joiner.KillKubelet()
+	w.kubectl(t, "delete", "pod", "offline", "stays", "-n", "shop", "--wait=false")
+}
+
+// ofTestImage are the fields of a container with the test image.
+const ofTestImage = `image: "` + node.TestImage + `", imagePullPolicy: Never`
+
+// pod creates a pod in namespace shop. The fields of the spec end with a comma.
+func (w *world) pod(t *testing.T, name, spec, container string) {
+	t.Helper()
+	w.apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: shop}, spec: {terminationGracePeriodSeconds: 1, %s containers: [{name: app, %s}]}}`,
+		name, spec, container))
+}
+
+// expectCause waits until `bongsu explain` shows the cause of a pod in namespace shop.
+func (w *world) expectCause(t *testing.T, pod, reason string, words ...string) {
+	t.Helper()
+	want := []types.GomegaMatcher{ContainSubstring("Cause: " + reason + " in Pod " + pod)}
+	for _, word := range words {
+		want = append(want, ContainSubstring(word))
+	}
+	NewWithT(t).Eventually(func() string {
+		return w.bongsu(t, "explain", "pod/"+pod, "-n", "shop", "--kubeconfig", w.Kubeconfig())
+	}).WithPolling(time.Second).Should(And(want...))
+}
+
+// nodeDies waits for the alarm that the second node is not ready, and for the cause of pods
+// whose deletion does not end.
 func (w *world) nodeDies(t *testing.T) {
 	w.expectAlarm(t, "node-not-ready", regarding("joiner", HaveField("Note", ContainSubstring("NodeNotReady"))))
+	w.expectCause(t, "stays", "NodeLost", `node "joiner"`, "does not respond")
+	w.kubectl(t, "delete", "pod", "offline", "stays", "-n", "shop", "--force")
+	w.expectCause(t, "kept", "FinalizersRemaining", "e2e.example.com/keep")
+	w.kubectl(t, "patch", "pod", "kept", "-n", "shop", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 }
 
 // regarding matches a message with an Event that regards an object of this name.
@@ -85,27 +124,60 @@ func regarding(name string, event types.GomegaMatcher) types.GomegaMatcher {
 	return HaveField("Events", ContainElement(And(HaveField("Regarding.Name", name), event)))
 }
 
-// podsFail creates pods that fail, and checks that the messages contain the cause.
+// podsFail creates pods that fail, and checks that the messages and the CLI show the cause.
 func (w *world) podsFail(t *testing.T) {
-	w.apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
-	pod := func(name, container string) {
-		w.apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: %s, namespace: shop}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers: [%s]
-`, name, container))
-	}
-	pod("crash", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [crash]}`, node.TestImage))
-	pod("greedy", fmt.Sprintf(`{name: app, image: %q, imagePullPolicy: Never, args: [oom], resources: {limits: {memory: 48Mi}}}`, node.TestImage))
-	pod("typo", `{name: app, image: "127.0.0.1:1/nothing:v1"}`) // nothing listens there
+	w.pod(t, "kept", "", ofTestImage)
+	w.kubectl(t, "patch", "pod", "kept", "-n", "shop", "--type=merge", "-p", `{"metadata":{"finalizers":["e2e.example.com/keep"]}}`)
+	w.kubectl(t, "delete", "pod", "kept", "-n", "shop", "--wait=false")
+	w.pod(t, "crash", "", ofTestImage+", args: [crash]")
+	w.pod(t, "greedy", "", ofTestImage+", args: [oom], resources: {limits: {memory: 48Mi}}")
+	w.pod(t, "greedy-pod", "resources: {limits: {memory: 48Mi}}, ", ofTestImage+", args: [oom]")
+	w.pod(t, "typo", "", `image: "127.0.0.1:1/nothing:v1"`) // nothing listens there
+	w.pod(t, "deaf", "", ofTestImage+", livenessProbe: {tcpSocket: {port: 1}, periodSeconds: 1, failureThreshold: 1}")
+	w.apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: text, namespace: shop}, data: {run: no program}}")
+	w.pod(t, "text", "volumes: [{name: text, configMap: {name: text, defaultMode: 0555}}], ",
+		ofTestImage+", command: [/text/run], volumeMounts: [{name: text, mountPath: /text}]")
 
 	w.expectAlarm(t, "crash", regarding("crash", HaveField("Object.Cause", ContainSubstring("ended with exit code 3"))))
 	w.expectAlarm(t, "crash", regarding("greedy", HaveField("Object.Cause",
 		ContainSubstring("was killed because it used more memory than its limit of 48Mi"))))
 	w.expectAlarm(t, "image-pull", regarding("typo", HaveField("Object.Cause", ContainSubstring("127.0.0.1:1/nothing:v1"))))
+	w.expectCause(t, "greedy-pod", "OOMKilled", "the pod used more memory than its limit of 48Mi", "spec.resources.limits.memory")
+	w.expectCause(t, "deaf", "CrashLoopBackOff", "after its liveness probe failed (", "connection refused")
+	w.expectCause(t, "text", "CrashLoopBackOff", "another CPU architecture")
+}
+
+// rolloutHangs rolls out an image that does not exist, and then corrects it. The message is
+// resolved.
+func (w *world) rolloutHangs(t *testing.T) {
+	w.sample(t, "states/rollout-stuck")
+	manifest := fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: oven, namespace: shop}
+spec:
+  progressDeadlineSeconds: 10
+  selector: {matchLabels: {app: oven}}
+  template:
+    metadata: {labels: {app: oven}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: %q, imagePullPolicy: IfNotPresent}]
+`, memcachedImage)
+	w.apply(t, manifest)
+	w.kubectl(t, "rollout", "status", "deployment/oven", "-n", "shop", "--timeout=3m")
+	w.apply(t, strings.ReplaceAll(manifest, memcachedImage, "127.0.0.1:1/oven:v2")) // nothing listens there
+	hangs := func(resolved bool) types.GomegaMatcher {
+		return And(
+			HaveField("Title", HaveSuffix("The rollout of shop/oven hangs")),
+			HaveField("Group.Resolved", resolved), HaveField("Events", ContainElement(HaveField("Regarding.Name", "oven"))),
+		)
+	}
+	w.expectAlarm(t, "rollout-stuck", hangs(false))
+	NewWithT(t).Expect(w.messages(t, "rollout-stuck")).NotTo(ContainElement(hangs(true)))
+	w.apply(t, manifest)
+	w.expectAlarm(t, "rollout-stuck", hangs(true))
+	w.kubectl(t, "delete", "deployment/oven", "-n", "shop")
 }
 
 // floodReason is the reason of all Events of a flood.

@@ -11,14 +11,32 @@ e2e-full: controlplane ## Run the tests in full that make test runs with less, o
 	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	@go run ./hack/test $(TEST_FLAGS) $(E2E_FULL)
 
-.PHONY: e2e-demo
-e2e-demo: build ## Run the demo as make run does, to its end
-	rm -rf bin/e2e/demo
-	bin/bongsu local --demo --exit --dir bin/e2e/demo
+.PHONY: e2e-sequence
+e2e-sequence: ## Run 200 random sequences of operations on the alarm path, for three minutes at most (ARGS='-sequence.for=1h -sequence.seeds=0')
+	@# make test runs the other tests of this package, and the seeds before this one.
+	@go run ./hack/test -timeout 0 ./test/sequence -run '^TestRandomSequencesKeepTheGuarantees$$' \
+		-sequence.seed=5 -sequence.seeds=200 -sequence.for=3m $(ARGS)
+
+.PHONY: e2e-controllers
+e2e-controllers: controlplane ## Run random sequences of operations on notebooks, apps and shares, and begin none after three minutes (ARGS=-sequence.for=1h)
+	@go run ./hack/test -timeout 0 ./test/sequence/controllers -sequence.seeds=0 -sequence.for=3m $(ARGS)
 
 .PHONY: e2e-helm
 e2e-helm: controlplane ## Install, upgrade and remove the chart with Helm
 	cd test/helm && go test ./...
+
+# The install scripts of code-server need a compiler and downloads. Only its editor needs them.
+SERVERS_PACKAGES := jupyter-server
+CODE_SERVER      := 4.139.1
+
+.PHONY: e2e-servers
+e2e-servers: ## Ask a real Jupyter server and code-server whether they are used: installs them with Debian's apt, as root, and npm
+	@! command -v apt-get >/dev/null || dpkg -s $(SERVERS_PACKAGES) >/dev/null 2>&1 || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SERVERS_PACKAGES); }
+	@grep -qs '"version": "$(CODE_SERVER)"' bin/e2e/code-server/node_modules/code-server/package.json || \
+		npm install --silent --ignore-scripts --no-audit --no-fund --prefix bin/e2e/code-server code-server@$(CODE_SERVER) || \
+		echo "npm cannot install code-server: its test is skipped."
+	go test -v -count=1 ./test/servers $(ARGS)
 
 E2E_PACKAGES := containerd runc iptables iproute2 conntrack containernetworking-plugins
 E2E_PLATFORM := linux/$(shell go env GOARCH)

@@ -32,6 +32,7 @@ func TestTheOperatorOnARealNode(t *testing.T) {
 	w.part(t, "an alarm reports a new node", w.nodeJoins)
 	w.part(t, "a notebook with a real Jupyter server starts", w.startNotebook)
 	w.part(t, "alarms report the cause of failing pods", w.podsFail)
+	w.part(t, "an alarm reports a rollout that hangs, and its end", w.rolloutHangs)
 	w.part(t, "secrets are shared", w.shareSecrets)
 	w.part(t, "apps are health-checked", w.checkApps)
 	w.part(t, "an alarm reports a dead node", w.nodeDies)

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
 const notebookManifests = `
@@ -57,6 +61,28 @@ func (w *world) startNotebook(t *testing.T) {
 	g.Expect(status).To(Equal(http.StatusForbidden))
 	status, body := w.ask(t, http.MethodPut, "/api/contents/kept.txt", token, `{"type": "file", "format": "text", "content": "as it was"}`)
 	g.Expect(status).To(Equal(http.StatusCreated), body)
+	w.openNotebook(t)
+}
+
+// openNotebook reads the file through `bongsu open`.
+func (w *world) openNotebook(t *testing.T) {
+	g := NewWithT(t)
+	var out, progress cluster.Buffer
+	open := exec.CommandContext(t.Context(), filepath.Join("..", "..", "bin", "bongsu"), "open", "jupyter/research", "-n", "lab",
+		"--no-browser", "--print-url", "--kubeconfig", w.Kubeconfig())
+	open.Stdout, open.Stderr = &out, &progress
+	g.Expect(open.Start()).To(Succeed())
+	g.Eventually(out.String).Should(HaveSuffix("\n"), progress.String)
+	address, err := url.Parse(strings.TrimSpace(out.String()))
+	g.Expect(err).NotTo(HaveOccurred())
+	address.Path = "/api/contents/kept.txt"
+	response, err := http.Get(address.String())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = response.Body.Close() }()
+	g.Expect(io.ReadAll(response.Body)).To(ContainSubstring("as it was"), progress.String)
+	g.Expect(open.Process.Signal(os.Interrupt)).To(Succeed())
+	g.Expect(open.Wait()).To(Succeed(), progress.String)
+	g.Expect(progress.String()).NotTo(ContainSubstring(w.token(t)))
 }
 
 // cullNotebook waits until the notebook is stopped, starts it again, and checks the file.

@@ -147,6 +147,25 @@ func TestTheGuideToAlarmsWorksAsWritten(t *testing.T) {
 	}
 }
 
+func TestTheGuideToChangesWorksAsWritten(t *testing.T) {
+	_, terminals := follow(t, "../../docs/changes.md")
+	for command, term := range terminals {
+		term.await(command, "Fewer replicas of web")
+		if strings.Contains(term.output.String(), "Created: Deployment") {
+			t.Errorf("%s prints a creation, want updates only:\n%s", command, term.output)
+		}
+	}
+}
+
+func TestTheGuideToStatesWorksAsWritten(t *testing.T) {
+	_, terminals := follow(t, "../../docs/states.md")
+	for command, term := range terminals {
+		if n := strings.Count(term.output.String(), "Claim data is not bound"); n != 2 {
+			t.Errorf("%s prints %d messages, want the begin and the end:\n%s", command, n, term.output)
+		}
+	}
+}
+
 // awaitMessage waits for a message that contains all the texts.
 func awaitMessage(t *testing.T, slack *sink.Sink, texts ...string) {
 	t.Helper()

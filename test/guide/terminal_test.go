@@ -95,11 +95,12 @@ func (term *terminal) await(block, text string) {
 }
 
 // awaitLines waits until the output contains each of the lines. In a line, ... matches any
-// text.
+// text, and a time any time.
 func (term *terminal) awaitLines(block string) {
 	term.t.Helper()
 	for line := range strings.SplitSeq(strings.TrimSuffix(block, "\n"), "\n") {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, ".*")
+		pattern = anyTime.ReplaceAllLiteralString(pattern, anyTime.String())
 		term.awaitMatch(block, regexp.MustCompile("(?m)^"+pattern+"$"))
 	}
 }
@@ -139,11 +140,13 @@ func (term *terminal) notShown(lines string) string {
 	return ""
 }
 
+var anyTime = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
 var changing = []struct {
 	text *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
+	{anyTime, "TIME"},
 	{regexp.MustCompile(`\b(?:\d+m)?\d+s\b`), "AGE"},
 	{regexp.MustCompile(`\b\d+ times, last AGE`), "last AGE"},
 	{regexp.MustCompile(`\s+`), " "},

@@ -65,7 +65,7 @@ type options struct {
 func parseFlags(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	flags.BoolVar(&o.check, "check", false, fmt.Sprintf("run no test; check that each patch names a test and applies, and that there are at most %d patches", maxMutants))
+	flags.BoolVar(&o.check, "check", false, fmt.Sprintf("run no test; check that each patch names a test, applies and compiles, and that there are at most %d patches", maxMutants))
 	flags.BoolVar(&o.quick, "quick", false, "do not check first that the tests pass on the unchanged code")
 	flags.BoolVar(&o.verbose, "v", false, "print the output of the tests")
 	flags.StringVar(&o.fifth, "fifth", "", "run only a fifth of the mutants, chosen by the hash of this `commit`")
@@ -116,20 +116,23 @@ func choose(mutants []mutant, only *regexp.Regexp, commit string) []mutant {
 	return chosen
 }
 
-// check returns an error if there are too many mutants, or if some do not apply.
+// check returns an error if there are too many mutants, or if some do not apply or
+// compile.
 func check(ctx context.Context, t tree, mutants []mutant) error {
 	if len(mutants) > maxMutants {
 		return fmt.Errorf("%d mutants, at most %d are allowed: delete the least important ones", len(mutants), maxMutants)
 	}
 	var errs []error
 	for _, m := range mutants {
-		if err := t.checkPatch(ctx, m.path); err != nil {
+		if err := t.checkPatch(ctx, m.path); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
 		}
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	_, err := fmt.Printf("%d mutants apply\n", len(mutants))
+	_, err := fmt.Printf("%d mutants apply and compile\n", len(mutants))
 	return err
 }

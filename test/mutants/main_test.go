@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,7 +54,7 @@ func TestTooManyMutantsAreAnError(t *testing.T) {
 	root := t.TempDir()
 	git(t, root, "init", "--quiet")
 	writeFiles(t, root, map[string]string{
-		"x.go": code, "m/one.patch": patch("^TestDouble$", double, "func Double(n int) int { return n }"),
+		"x.txt": "a\n", "m/one.patch": "# test: go test .\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-a\n+b\n",
 	})
 	one, err := load(root + "/m")
 	if err != nil {
@@ -72,6 +74,30 @@ func TestTooManyMutantsAreAnError(t *testing.T) {
 	}
 	if err := check(t.Context(), copied, mutants[1:]); err != nil {
 		t.Errorf("%d mutants: got error %v, want none", maxMutants, err)
+	}
+}
+
+func TestAMutantThatDoesNotCompileIsAnError(t *testing.T) {
+	root := t.TempDir()
+	git(t, root, "init", "--quiet")
+	writeFiles(t, root, map[string]string{
+		"go.mod": "module x\n\ngo 1.26\n", "x.go": code,
+		"m/a-valid.patch":      patch("^TestDouble$", double, "func Double(n int) int { return n }"),
+		"m/b-uncompiled.patch": patch("^TestDouble$", double, "func Double(n int) int { return nothing }"),
+		"m/c-valid.patch":      patch("^TestDouble$", double, "func Double(n int) int { return n }"),
+	})
+	mutants, err := load(root + "/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := copyTree(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(copied.remove)
+	err = check(t.Context(), copied, mutants)
+	if !errors.Is(err, errNoBuild) || strings.Contains(err.Error(), "valid") {
+		t.Errorf("err = %v, want %v of b-uncompiled alone", err, errNoBuild)
 	}
 }
 

@@ -292,8 +292,37 @@ func copyFile(from, to string) error {
 
 func (t tree) remove() { _ = os.RemoveAll(t.dir) }
 
+// checkPatch returns an error if the patch does not apply, or if a package that it
+// changes does not compile.
 func (t tree) checkPatch(ctx context.Context, patch string) error {
-	return t.gitApply(ctx, "--check", patch)
+	changed, err := t.command(ctx, "git", "apply", "--numstat", "-z", patch).Output()
+	if err != nil {
+		return fmt.Errorf("list the files of the patch: %w", err)
+	}
+	if err := t.applyPatch(ctx, patch); err != nil {
+		return err
+	}
+	dirs := map[string]bool{}
+	for entry := range strings.SplitSeq(string(changed), "\x00") {
+		file := entry[strings.LastIndexByte(entry, '\t')+1:]
+		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
+			dirs[filepath.Dir(file)] = true
+		}
+	}
+	var errs []error
+	for dir := range dirs {
+		errs = append(errs, t.build(ctx, dir))
+	}
+	return errors.Join(append(errs, t.revertPatch(ctx, patch))...)
+}
+
+// build compiles the package of a directory, in whatever module it is.
+func (t tree) build(ctx context.Context, dir string) error {
+	output, err := t.command(ctx, "go", "build", "-C", dir, "-o", os.DevNull, ".").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", errNoBuild, bytes.TrimSpace(output))
+	}
+	return nil
 }
 
 func (t tree) applyPatch(ctx context.Context, patch string) error {

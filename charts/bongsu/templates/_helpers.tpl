@@ -18,30 +18,50 @@ app.kubernetes.io/part-of: bongsu
 {{/* Names of the roles of features that are not chosen, as a JSON list. */}}
 {{- define "bongsu.unusedRoles" -}}
 {{- $names := list }}
-{{- range list "alarm" "secretshare" "jupyter" "appservice" }}
-  {{- if not (has . $.Values.controllers) }}{{ $names = append $names (printf "bongsu-%s" .) }}{{ end }}
+{{- $chosen := .Values.controllers }}
+{{- range list "alarm" "secretshare" "jupyter" "appservice" "appservice-exec" "appservice-proxy" }}
+  {{- if not (has . $chosen) }}
+    {{- $names = append $names (printf "bongsu-%s" .) }}
+  {{- else if and (hasPrefix "appservice-" .) (not (has "appservice" $chosen)) }}
+    {{- fail (printf "controllers: %s needs appservice: add it, or remove %s" . .) }}
+  {{- end }}
 {{- end }}
+{{- if not (has "alarm" .Values.controllers) }}{{ $names = concat $names (list "bongsu-changes" "bongsu-changes-builtin") }}{{ end }}
 {{- toJson $names }}
 {{- end }}
 
 {{/*
-Manifests in the file .path of the chart .root, with labels and the namespace of the
-release. Roles and bindings of features that are not chosen are omitted. So are Namespace
-and ServiceAccount, which have their own templates.
+Manifests of the kinds .kinds in the file .path of the chart .root, with labels and the
+namespace of the release. Policies that confine the operator name its account and the
+protected namespaces. Roles and bindings of features that are not chosen are omitted.
 */}}
 {{- define "bongsu.manifests" -}}
 {{- $root := .root }}
+{{- $kinds := .kinds }}
 {{- $unused := include "bongsu.unusedRoles" $root | fromJsonArray }}
-{{- range regexSplit "(?m)^---$" ($root.Files.Get .path) -1 }}
+{{- $operator := printf "'system:serviceaccount:%s:bongsu'" $root.Release.Namespace }}
+{{- $protected := "[]" }}
+{{- with $root.Values.protectedNamespaces }}{{ $protected = printf "['%s']" (join "', '" .) }}{{ end }}
+{{- $text := $root.Files.Get .path | replace "'system:serviceaccount:bongsu-system:bongsu'" $operator | replace "['kube-system']" $protected }}
+{{- range regexSplit "(?m)^---$" $text -1 }}
 {{- with fromYaml . }}
 {{- $role := and (hasPrefix "rbac." .apiVersion) (has .metadata.name $unused) }}
-{{- if not (or $role (has .kind (list "Namespace" "ServiceAccount"))) }}
+{{- if and (has .kind $kinds) (not $role) }}
   {{- $_ := set .metadata "labels" (merge (dict) (.metadata.labels | default dict) (include "bongsu.labels" $root | fromYaml)) }}
   {{- if .metadata.namespace }}{{ $_ := set .metadata "namespace" $root.Release.Namespace }}{{ end }}
   {{- range .subjects }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end }}
 ---
 {{ toYaml . }}
 {{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The same, as the items of a List. */}}
+{{- define "bongsu.items" -}}
+{{- range regexSplit "(?m)^---$" (include "bongsu.manifests" .) -1 }}
+{{- with trim . }}
+- {{ indent 2 . | trim }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -75,10 +75,12 @@ topologySpreadConstraints:
 {{- define "bongsu.args" -}}
 - --leader-elect
 - --namespace={{ .Release.Namespace }}
+- {{ printf "--protected-namespaces=%s" (join "," .Values.protectedNamespaces) | quote }}
 - --data-dir=/var/lib/bongsu
 - --health-probe-bind-address=:{{ .Values.health.port }}
 {{- if .Values.metrics.enabled }}
 - --metrics-bind-address=:{{ .Values.metrics.port }}
+- --metrics-secure={{ .Values.metrics.secure }}
 {{- end }}
 - --controllers={{ join "," .Values.controllers }}
 {{- with .Values.clusterName }}
@@ -87,7 +89,17 @@ topologySpreadConstraints:
 {{- with .Values.alarms.allowedReceiverAddresses }}
 - {{ printf "--allowed-receiver-addresses=%s" (join "," .) | quote }}
 {{- end }}
+{{- with .Values.alarms.deniedReceiverAddresses }}
+- {{ printf "--denied-receiver-addresses=%s" (join "," .) | quote }}
+{{- end }}
+{{- with .Values.alarms.allowedReceiverHosts }}
+- {{ printf "--allowed-receiver-hosts=%s" (join "," .) | quote }}
+{{- end }}
 - --delivery-max-age={{ .Values.alarms.deliveryMaxAge }}
+{{- with .Values.alarms.smtpHelloName }}
+- --smtp-hello-name={{ . }}
+{{- end }}
+- --outbox-max-bytes={{ .Values.alarms.outboxMaxSize }}
 - {{ printf "--jupyter-image=%s" .Values.jupyter.image | quote }}
 - {{ printf "--appservice-image=%s" .Values.appService.image | quote }}
 - --log-format={{ .Values.log.format }}

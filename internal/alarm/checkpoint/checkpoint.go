@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -36,6 +35,9 @@ const dataKey = "checkpoint.json"
 // ErrDeposed reports that another process wrote the checkpoint since it was read.
 var ErrDeposed = errors.New("another process has taken over delivery")
 
+// ErrDamaged reports that the checkpoint cannot be decoded.
+var ErrDamaged = errors.New("it cannot be decoded")
+
 // Checkpoint is the progress of delivery.
 type Checkpoint struct {
 	// ClusterUID is the UID of the namespace kube-system.
@@ -46,64 +48,89 @@ type Checkpoint struct {
 	History string `json:"history,omitempty"`
 	// Position is the resourceVersion up to which Events are committed.
 	Position uint64 `json:"position"`
-	// Behind contains the delivered offset of each receiver with pending messages: the
+	// Time is the creation time of the newest Event up to Position, in seconds since 1970;
+	// 0 if it is unknown.
+	Time int64 `json:"time,omitempty"`
+	// Behind contains the delivered offset of each receiver with pending messages, by its ID: the
 	// position up to which it has none. The offset of all other receivers is Position.
 	Behind map[string]uint64 `json:"behind,omitempty"`
 	// Waiting contains, for each receiver, the occurrences in groups and in messages of
 	// groups: their positions by idempotency key. They are not sent, although their
 	// positions are at or below the delivered offset.
 	Waiting map[string]map[string]uint64 `json:"waiting,omitempty"`
+	// Streams contains the streams of changes by name.
+	Streams map[string]Stream `json:"streams,omitempty"`
 	// PositionHistory maps times to positions, oldest first.
 	PositionHistory []TimedPosition `json:"positionHistory,omitempty"`
 }
 
 // Equal reports whether all fields are equal.
 func (c Checkpoint) Equal(o Checkpoint) bool {
-	return c.ClusterUID == o.ClusterUID && c.Epoch == o.Epoch && c.History == o.History && c.Position == o.Position &&
-		maps.Equal(c.Behind, o.Behind) && maps.EqualFunc(c.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && slices.Equal(c.PositionHistory, o.PositionHistory)
+	return c.ClusterUID == o.ClusterUID && c.Epoch == o.Epoch && c.History == o.History && c.Position == o.Position && c.Time == o.Time &&
+		maps.Equal(c.Behind, o.Behind) && maps.EqualFunc(c.Waiting, o.Waiting, maps.Equal[map[string]uint64]) && maps.EqualFunc(c.Streams, o.Streams, Stream.Equal) &&
+		slices.Equal(c.PositionHistory, o.PositionHistory)
 }
 
 // maxBehind limits the bytes of Behind as JSON. A ConfigMap can contain 1 MiB
 // (https://kubernetes.io/docs/concepts/configuration/configmap/).
 const maxBehind = 512 << 10
 
-// Fit makes Waiting and Behind small enough for the ConfigMap. It omits all receivers of
-// the namespaces with the most data, and returns their number. If the outbox is lost, the
-// pending messages of these receivers are lost, and no others.
+// Fit makes Streams, Waiting and Behind small enough for the ConfigMap. It omits receivers of
+// the namespaces that exceed their share, and returns their number. If the outbox is lost, the
+// pending messages of these receivers are lost, and no others. If a receiver has too many
+// changes, or a namespace too many states, it omits the oldest ones.
 func (c *Checkpoint) Fit() (leftOut int) {
-	c.fitWaiting()
+	streams, trimmed := c.fitStreams()
+	c.fitWaiting(maxWaiting - streams - c.fitStates())
 	sizes := map[string]int{}
 	for receiver, position := range c.Behind {
-		sizes[owner(receiver)] += len(fmt.Sprintf("%q:%d,", receiver, position))
+		sizes[receiver] = len(fmt.Sprintf("%q:%d,", receiver, position))
 	}
-	for largest := range beyond(sizes, maxBehind) {
-		maps.DeleteFunc(c.Behind, func(receiver string, _ uint64) bool {
-			left := owner(receiver) == largest
-			if left {
-				leftOut++
-			}
-			return left
-		})
+	excess := Excess(sizes, maxBehind)
+	for _, receiver := range excess {
+		delete(c.Behind, receiver)
 	}
-	return leftOut
+	return len(excess) + trimmed
 }
 
-// beyond yields the largest keys until the sum of the others is within the limit.
-func beyond(sizes map[string]int, limit int) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		total := 0
-		for _, size := range sizes {
-			total += size
-		}
-		for total > limit {
-			largest := slices.MaxFunc(slices.Sorted(maps.Keys(sizes)), func(a, b string) int { return cmp.Compare(sizes[a], sizes[b]) })
-			total -= sizes[largest]
-			delete(sizes, largest)
-			if !yield(largest) {
-				return
-			}
+// Excess returns receivers without which the sum of the sizes is within the limit. It divides
+// the limit among the owners of the receivers: one that needs less than its share is never
+// affected, however much others need. It omits the largest receivers of each other owner.
+func Excess(sizes map[string]int, limit int) (excess []string) {
+	receivers, sums := byOwner(sizes)
+	share := shareOf(slices.Sorted(maps.Values(sums)), limit)
+	for of, sum := range sums {
+		slices.SortFunc(receivers[of], func(a, b string) int { return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(b, a)) })
+		for i := 0; sum > share; i++ {
+			excess = append(excess, receivers[of][i])
+			sum -= sizes[receivers[of][i]]
 		}
 	}
+	return excess
+}
+
+// byOwner returns the receivers of each owner, and the sums of their sizes.
+func byOwner(sizes map[string]int) (receivers map[string][]string, sums map[string]int) {
+	receivers, sums = map[string][]string{}, map[string]int{}
+	for receiver, size := range sizes {
+		of := owner(receiver)
+		receivers[of], sums[of] = append(receivers[of], receiver), sums[of]+size
+	}
+	return receivers, sums
+}
+
+// shareOf returns the size that each owner can have, given the sizes that they need. Owners that
+// need less leave the rest of their share to the others.
+func shareOf(ascending []int, limit int) (share int) {
+	share = limit
+	for i, size := range ascending {
+		share = limit / (len(ascending) - i)
+		if size > share {
+			break
+		}
+		limit -= size
+	}
+	return max(share, 0)
 }
 
 // owner returns the kind and namespace of a receiver's key, KIND/NAMESPACE/NAME.
@@ -113,6 +140,8 @@ func owner(receiver string) string { return path.Dir(receiver) }
 type Store struct {
 	client client.Client
 	name   types.NamespacedName
+	// clusterName is written as an annotation, unless it is empty.
+	clusterName string
 	// last is the ConfigMap as last read or written, nil if there is none.
 	last *corev1.ConfigMap
 }
@@ -123,8 +152,18 @@ func NewStore(c client.Client, namespace string) *Store {
 	return &Store{client: c, name: types.NamespacedName{Namespace: namespace, Name: Name}}
 }
 
-// Read returns the checkpoint. found is false if there is none, or if it cannot be
-// decoded.
+// ClusterNameAnnotation of the ConfigMap is the name of the cluster in messages, so that
+// `bongsu alarm test` can use the same.
+const ClusterNameAnnotation = "bongsu.io/cluster-name"
+
+// Named makes the Store write the name of the cluster with each checkpoint.
+func (s *Store) Named(clusterName string) *Store {
+	s.clusterName = clusterName
+	return s
+}
+
+// Read returns the checkpoint. found is false if there is none. The error is ErrDamaged if it
+// cannot be decoded; Write then replaces it.
 func (s *Store) Read(ctx context.Context) (c Checkpoint, found bool, err error) {
 	cm := &corev1.ConfigMap{}
 	err = s.client.Get(ctx, s.name, cm)
@@ -136,10 +175,41 @@ func (s *Store) Read(ctx context.Context) (c Checkpoint, found bool, err error) 
 		return Checkpoint{}, false, fmt.Errorf("read the checkpoint: %w", err)
 	}
 	s.last = cm
-	if json.Unmarshal([]byte(cm.Data[dataKey]), &c) != nil {
-		return Checkpoint{}, false, nil
+	c, err = decode([]byte(cm.Data[dataKey]))
+	if err != nil {
+		return Checkpoint{}, false, fmt.Errorf("the checkpoint in ConfigMap %s: %w", s.name, err)
 	}
 	return c, true, nil
+}
+
+// format is what decode understands. Increase it if an older operator must not read the
+// checkpoint. Since format 2, receivers have IDs with UIDs, which were keys before.
+const format = 2
+
+var errNewer = errors.New("it was written by a newer operator: install that version again, or delete the ConfigMap, and alarms continue from now")
+
+func decode(data []byte) (Checkpoint, error) {
+	var written struct {
+		Version int `json:"version"`
+	}
+	if json.Unmarshal(data, &written) != nil {
+		return Checkpoint{}, ErrDamaged
+	}
+	if written.Version > format {
+		return Checkpoint{}, errNewer
+	}
+	var c Checkpoint
+	if json.Unmarshal(data, &c) != nil {
+		return Checkpoint{}, ErrDamaged
+	}
+	return c, nil
+}
+
+func encode(c Checkpoint) ([]byte, error) {
+	return json.Marshal(struct {
+		Version int `json:"version"`
+		Checkpoint
+	}{format, c})
 }
 
 // Write replaces the checkpoint that was last read or written. It returns ErrDeposed if
@@ -176,6 +246,9 @@ func (s *Store) Write(ctx context.Context, c Checkpoint) error {
 func (s *Store) adopt(ctx context.Context, epoch string) (bool, error) {
 	present := NewStore(s.client, s.name.Namespace)
 	c, found, err := present.Read(ctx)
+	if errors.Is(err, ErrDamaged) || errors.Is(err, errNewer) {
+		return false, nil // another process wrote it
+	}
 	if err != nil || !found || c.Epoch != epoch {
 		return false, err
 	}
@@ -184,7 +257,7 @@ func (s *Store) adopt(ctx context.Context, epoch string) (bool, error) {
 }
 
 func (s *Store) write(ctx context.Context, c Checkpoint) error {
-	data, err := json.Marshal(c)
+	data, err := encode(c)
 	if err != nil {
 		return err
 	}
@@ -194,6 +267,9 @@ func (s *Store) write(ctx context.Context, c Checkpoint) error {
 		cm, write = s.last.DeepCopy(), s.update
 	}
 	cm.Data = map[string]string{dataKey: string(data)}
+	if s.clusterName != "" {
+		metav1.SetMetaDataAnnotation(&cm.ObjectMeta, ClusterNameAnnotation, s.clusterName)
+	}
 	if err := write(ctx, cm); err != nil {
 		return err
 	}
@@ -212,29 +288,24 @@ func (s *Store) update(ctx context.Context, cm *corev1.ConfigMap) error {
 // MaxWaiting limits the occurrences that are read for Checkpoint.Waiting.
 const MaxWaiting = 10_000
 
-// maxWaiting limits the bytes of Waiting as JSON. Together with maxBehind it fits into a
+// maxWaiting limits the bytes of Waiting and Streams as JSON. Together with maxBehind it fits into a
 // ConfigMap. The length of a key depends on the name of the receiver, which tenants
 // choose.
 const maxWaiting = 480 << 10
 
-// fitWaiting makes Waiting small enough. It lowers the offsets of the receivers in the
-// largest namespaces instead.
-func (c *Checkpoint) fitWaiting() {
+// fitWaiting makes Waiting small enough. It lowers the offsets of receivers in the namespaces
+// that exceed their share instead.
+func (c *Checkpoint) fitWaiting(limit int) {
 	sizes := map[string]int{}
 	for receiver, held := range c.Waiting {
-		size := len(fmt.Sprintf("%q:{},", receiver))
+		sizes[receiver] = len(fmt.Sprintf("%q:{},", receiver))
 		for key, position := range held {
-			size += len(fmt.Sprintf("%q:%d,", key, position))
+			sizes[receiver] += len(fmt.Sprintf("%q:%d,", key, position))
 		}
-		sizes[owner(receiver)] += size
 	}
-	for largest := range beyond(sizes, maxWaiting) {
-		for receiver, held := range c.Waiting {
-			if owner(receiver) == largest {
-				c.FallBehind(receiver, slices.Min(slices.Collect(maps.Values(held))))
-				delete(c.Waiting, receiver)
-			}
-		}
+	for _, receiver := range Excess(sizes, limit) {
+		c.FallBehind(receiver, slices.Min(slices.Collect(maps.Values(c.Waiting[receiver]))))
+		delete(c.Waiting, receiver)
 	}
 }
 

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +25,7 @@ var whole = checkpoint.Checkpoint{
 	ClusterUID: "cluster", Epoch: "epoch", History: "history", Position: 1<<63 + 1,
 	Behind:  map[string]uint64{"AlarmReceiver/shop/console": 7, "ClusterAlarmReceiver//ops": 9},
 	Waiting: map[string]map[string]uint64{"ClusterAlarmReceiver//ops": {"5e97": 8}},
+	Streams: map[string]checkpoint.Stream{"pods": {Version: "v1", Position: 1<<63 + 1, Time: 5, Waiting: map[string]map[string]uint64{"ClusterAlarmReceiver//ops": {"5e98": 9}}}},
 }
 
 // world is a namespace with the checkpoint of several operators.
@@ -54,6 +57,22 @@ func TestANewLeaderReadsTheCheckpointOfTheFormerLeader(t *testing.T) {
 	}
 	if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTheCheckpointNamesTheCluster(t *testing.T) {
+	w := newWorld(t)
+	first := w.operator().Named("old")
+	write(t, first, whole)
+	second := w.operator().Named("prod")
+	read(t, second)
+	write(t, second, whole)
+	var cm corev1.ConfigMap
+	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: checkpoint.Name}, &cm); err != nil {
+		t.Fatal(err)
+	}
+	if got := cm.Annotations[checkpoint.ClusterNameAnnotation]; got != "prod" {
+		t.Errorf("the cluster is named %q", got)
 	}
 }
 
@@ -149,11 +168,14 @@ func TestACheckpointThatIsTooLargeOmitsTheLargestNamespace(t *testing.T) {
 	for i := range 4000 {
 		c.Behind[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = uint64(i)
 	}
-	if left := c.Fit(); left != 4000 {
-		t.Errorf("%d receivers were omitted, want all of the greedy namespace", left)
+	left := c.Fit()
+	if left < 2000 || left+len(c.Behind) != 4000+len(want) {
+		t.Errorf("%d receivers were omitted, and %d are behind", left, len(c.Behind))
 	}
-	if diff := cmp.Diff(want, c.Behind); diff != "" {
-		t.Error(diff)
+	for receiver := range want {
+		if c.Behind[receiver] != want[receiver] {
+			t.Errorf("%s is at %d, want %d", receiver, c.Behind[receiver], want[receiver])
+		}
 	}
 	write(t, w.operator(), c)
 }
@@ -172,18 +194,39 @@ func TestTooManyHeldOccurrencesBecomeALowerOffset(t *testing.T) {
 	for i := range 1700 {
 		c.Waiting[fmt.Sprintf("AlarmReceiver/greedy/%0253d", i)] = waiting(800)
 	}
-	if left := c.Fit(); left != 0 || len(c.Behind) != 1700 {
-		t.Errorf("%d receivers were omitted and %d are behind, want all of the greedy namespace behind", left, len(c.Behind))
+	if left := c.Fit(); left != 0 || len(c.Behind) == 0 || len(c.Behind)+len(c.Waiting) != 1701 {
+		t.Errorf("%d receivers were omitted, %d are behind, and %d wait", left, len(c.Behind), len(c.Waiting))
 	}
 	for receiver, position := range c.Behind {
 		if position != 799 {
 			t.Fatalf("%s is at %d", receiver, position)
 		}
 	}
-	if diff := cmp.Diff(map[string]map[string]uint64{"AlarmReceiver/shop/hook": waiting(700)}, c.Waiting); diff != "" {
+	if diff := cmp.Diff(waiting(700), c.Waiting["AlarmReceiver/shop/hook"]); diff != "" {
 		t.Error(diff)
 	}
 	write(t, w.operator(), c)
+}
+
+// The largest owner is not the one to blame: others can be only a little smaller, together.
+func TestOnlyOwnersAboveTheirShareExceedTheCheckpoint(t *testing.T) {
+	for name, tc := range map[string]struct {
+		sizes map[string]int
+		want  []string
+	}{
+		"all fit":             {map[string]int{"A/a/1": 60, "A/b/1": 40}, nil},
+		"one alone":           {map[string]int{"A/a/1": 101}, []string{"A/a/1"}},
+		"one displaces none":  {map[string]int{"A/a/1": 900, "A/b/1": 20, "C//ops": 30}, []string{"A/a/1"}},
+		"several neither":     {map[string]int{"C//ops": 25, "A/a/1": 24, "A/a/2": 24, "A/b/1": 24, "A/b/2": 24}, []string{"A/a/2", "A/b/2"}},
+		"up to its share":     {map[string]int{"A/a/1": 30, "A/a/2": 30, "A/a/3": 50, "A/b/1": 30}, []string{"A/a/3"}},
+		"smaller ones remain": {map[string]int{"A/a/1": 5, "A/a/2": 50, "A/b/1": 50}, []string{"A/a/2"}},
+	} {
+		got := checkpoint.Excess(tc.sizes, 100)
+		slices.Sort(got)
+		if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
 }
 
 func TestADeposedLeaderCanWriteAfterItReadsAgain(t *testing.T) {
@@ -200,7 +243,24 @@ func TestADeposedLeaderCanWriteAfterItReadsAgain(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableCheckpointIsIgnoredAndReplaced(t *testing.T) {
+// An older operator would ignore what it does not know, and lose it with its next write.
+func TestTheCheckpointOfANewerOperatorIsNotReplaced(t *testing.T) {
+	for name, data := range map[string]string{
+		"with the same fields": `{"version":3,"clusterUID":"cluster"}`,
+		"with others":          `{"version":4,"clusterUID":{"uid":"cluster"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.create(t, map[string]string{"checkpoint.json": data})
+			_, found, err := w.operator().Read(t.Context())
+			if found || err == nil || errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "install that version again, or delete the ConfigMap") {
+				t.Errorf("found %v, %v", found, err)
+			}
+		})
+	}
+}
+
+func TestADamagedCheckpointIsReportedAndReplaced(t *testing.T) {
 	for name, data := range map[string]map[string]string{
 		"empty":             nil,
 		"another key":       {"other.json": "{}"},
@@ -213,8 +273,11 @@ func TestAnUnreadableCheckpointIsIgnoredAndReplaced(t *testing.T) {
 			w := newWorld(t)
 			w.create(t, data)
 			store := w.operator()
-			if c, found, err := store.Read(t.Context()); found || err != nil || !c.Equal(checkpoint.Checkpoint{}) {
+			if c, found, err := store.Read(t.Context()); found || !errors.Is(err, checkpoint.ErrDamaged) || !c.Equal(checkpoint.Checkpoint{}) {
 				t.Errorf("got %v, %v, %v", c, found, err)
+			}
+			if err := w.operator().Write(t.Context(), whole); !errors.Is(err, checkpoint.ErrDeposed) {
+				t.Errorf("a leader that did not read it: got %v, want ErrDeposed", err)
 			}
 			write(t, store, whole)
 			if diff := cmp.Diff(whole, read(t, w.operator())); diff != "" {

@@ -59,3 +59,21 @@ func (c *Checkpoint) Before(position uint64, window time.Duration) uint64 {
 	}
 	return before
 }
+
+// TimeOf returns the latest known time of a position: an Event that was created before it
+// already existed at the position. It is zero if there is none.
+func (c *Checkpoint) TimeOf(position uint64) time.Time {
+	var seconds int64
+	for _, at := range c.PositionHistory {
+		if at.Position <= position {
+			seconds = at.Time
+		}
+	}
+	if position >= c.Position {
+		seconds = c.Time
+	}
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}

@@ -67,3 +67,20 @@ func TestThePositionHistoryGrowsOnlyWithLaterPositions(t *testing.T) {
 		}
 	}
 }
+
+func TestTheTimeOfAPositionIsNeverLaterThanThePosition(t *testing.T) {
+	c := checkpoint.Checkpoint{
+		Position: 100, Time: minute(10).Unix(),
+		PositionHistory: []checkpoint.TimedPosition{{Position: 10}, {Position: 20, Time: minute(1).Unix()}, {Position: 90, Time: minute(9).Unix()}},
+	}
+	for position, want := range map[uint64]time.Time{
+		5: {}, 15: {}, 20: minute(1), 89: minute(1), 99: minute(9), 100: minute(10), 120: minute(10),
+	} {
+		if got := c.TimeOf(position); !got.Equal(want) {
+			t.Errorf("position %d has the time %v, want %v", position, got, want)
+		}
+	}
+	if got := (&checkpoint.Checkpoint{Position: 100}).TimeOf(100); !got.IsZero() {
+		t.Errorf("a checkpoint without a time returns %v", got)
+	}
+}

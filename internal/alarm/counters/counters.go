@@ -1,11 +1,12 @@
-// Package counters counts what alarms and receivers did since they were created. These
-// are the numbers in their status. It also keeps the notices that become Events. It makes
-// no requests: the status recorders of the controllers read the numbers after a change.
+// Package counters provides the numbers in the status of alarms and receivers, which the
+// outbox counts. It also keeps the notices that become Events. It makes no requests: the
+// status recorders of the controllers read the numbers after a change.
 package counters
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,116 +16,99 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
-// Change is what happened to one subject.
-type Change struct {
-	Matched, Delivered, Suppressed, Dropped, Unresolved int64
-	// At is the time of the change. The zero time changes neither LastMatchTime nor
-	// LastDeliveryTime.
-	At time.Time
+// Store keeps the counts: see outbox.Store.
+type Store interface {
+	StatusCounts(subject, uid string) (counts outbox.StatusCounts, adopted, ok bool)
+	AdoptCounts(ctx context.Context, subject, uid string, base outbox.StatusCounts) error
+	ForgetCounts(ctx context.Context, subject string) error
+	TakeCounted() []string
+	ListGroups(ctx context.Context, alarm string, limit int) (listed []outbox.ListedGroup, count int64, err error)
+	Confirmed() bool
 }
 
 // Counters has the counts and notices of every subject. A subject is the key of an alarm
 // or a receiver.
 type Counters struct {
-	mu       sync.Mutex
-	subjects map[string]*subjectCounts
-	changed  map[string]struct{}
+	store Store
+
+	mu sync.Mutex
+	// notices by subject and reason.
+	notices map[string]map[string]Notice
+	changed map[string]struct{}
 }
 
-type subjectCounts struct {
-	// uid is the UID of the object; empty until it is known.
-	uid   types.UID
-	total Change
-	// base is the status that this process read first.
-	base                        *v1alpha1.AlarmStatus
-	lastMatchAt, lastDeliveryAt time.Time
-	// notices by reason.
-	notices map[string]Notice
+// New returns Counters without notices.
+func New(store Store) *Counters {
+	return &Counters{store: store, notices: map[string]map[string]Notice{}, changed: map[string]struct{}{}}
 }
 
-// New returns empty Counters.
-func New() *Counters {
-	return &Counters{subjects: map[string]*subjectCounts{}, changed: map[string]struct{}{}}
+// Apply sets the counts of a status, unless nothing was counted since this replica took
+// over. live reads the status from the API server. It is called once, because the counts
+// of former leaders are only there.
+func (c *Counters) Apply(
+	ctx context.Context, subject string, uid types.UID, status *v1alpha1.AlarmStatus,
+	live func(ctx context.Context) (*v1alpha1.AlarmStatus, error),
+) error {
+	counts, adopted, ok := c.store.StatusCounts(subject, string(uid))
+	if ok && !adopted {
+		base, err := live(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.store.AdoptCounts(ctx, subject, string(uid), countsOf(base)); err != nil {
+			return err
+		}
+		counts, adopted, ok = c.store.StatusCounts(subject, string(uid))
+	}
+	if !ok || !adopted {
+		return nil
+	}
+	status.Matched, status.Delivered = counts.Matched, counts.Delivered
+	status.SuppressedByThreshold, status.SuppressedByMute = counts.SuppressedByThreshold, counts.SuppressedByMute
+	status.Dropped, status.Unresolved = counts.Dropped, counts.Unresolved
+	status.LastMatchTime, status.LastDeliveryTime = latest(status.LastMatchTime, counts.LastMatch), latest(status.LastDeliveryTime, counts.LastDelivery)
+	return nil
 }
 
-// Add counts a change of a subject.
-func (c *Counters) Add(subject string, change Change) {
+// Groups returns the open groups of an alarm, at most limit, and the number of all. ok is false
+// before this replica has taken over: the groups in the status are then right.
+func (c *Counters) Groups(ctx context.Context, subject string, limit int) (groups []outbox.ListedGroup, count int64, ok bool, err error) {
+	if !c.store.Confirmed() {
+		return nil, 0, false, nil
+	}
+	groups, count, err = c.store.ListGroups(ctx, subject, limit)
+	return groups, count, err == nil, err
+}
+
+func countsOf(s *v1alpha1.AlarmStatus) outbox.StatusCounts {
+	return outbox.StatusCounts{
+		Matched: s.Matched, Delivered: s.Delivered, Dropped: s.Dropped, Unresolved: s.Unresolved,
+		SuppressedByThreshold: s.SuppressedByThreshold, SuppressedByMute: s.SuppressedByMute,
+	}
+}
+
+// Forget deletes the counts and notices of a subject that was deleted.
+func (c *Counters) Forget(ctx context.Context, subject string) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.subject(subject)
-	s.total.Matched += change.Matched
-	s.total.Delivered += change.Delivered
-	s.total.Suppressed += change.Suppressed
-	s.total.Dropped += change.Dropped
-	s.total.Unresolved += change.Unresolved
-	if change.Matched > 0 {
-		s.lastMatchAt = later(s.lastMatchAt, change.At)
-	}
-	if change.Delivered > 0 {
-		s.lastDeliveryAt = later(s.lastDeliveryAt, change.At)
-	}
-	c.changed[subject] = struct{}{}
-}
-
-// Apply sets the counts of a status. It adds the counts of this process to those that the
-// status had at the first call, which former processes counted. An object with another
-// UID than in the last call is a new one of the same name, and its counts start at zero.
-func (c *Counters) Apply(subject string, uid types.UID, status *v1alpha1.AlarmStatus) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.subject(subject); s.uid != "" && s.uid != uid {
-		delete(c.subjects, subject)
-	}
-	s := c.subject(subject)
-	s.uid = uid
-	if s.base == nil {
-		s.base = status.DeepCopy()
-	}
-	status.Matched = s.base.Matched + s.total.Matched
-	status.Delivered = s.base.Delivered + s.total.Delivered
-	status.Suppressed = s.base.Suppressed + s.total.Suppressed
-	status.Dropped = s.base.Dropped + s.total.Dropped
-	status.Unresolved = s.base.Unresolved + s.total.Unresolved
-	status.LastMatchTime = latest(s.base.LastMatchTime, s.lastMatchAt)
-	status.LastDeliveryTime = latest(s.base.LastDeliveryTime, s.lastDeliveryAt)
-}
-
-// Forget deletes the counts of a subject that was deleted.
-func (c *Counters) Forget(subject string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.subjects, subject)
+	delete(c.notices, subject)
 	delete(c.changed, subject)
+	c.mu.Unlock()
+	return c.store.ForgetCounts(ctx, subject)
 }
 
 // takeChanged returns the subjects that changed since the last call.
 func (c *Counters) takeChanged() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	subjects := make([]string, 0, len(c.changed))
-	for s := range c.changed {
-		subjects = append(subjects, s)
+	for _, subject := range c.store.TakeCounted() {
+		c.changed[subject] = struct{}{}
 	}
+	subjects := slices.Collect(maps.Keys(c.changed))
 	clear(c.changed)
 	return subjects
-}
-
-func (c *Counters) subject(name string) *subjectCounts {
-	s, ok := c.subjects[name]
-	if !ok {
-		s = &subjectCounts{}
-		c.subjects[name] = s
-	}
-	return s
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 func latest(base *metav1.Time, at time.Time) *metav1.Time {
@@ -156,14 +140,13 @@ type Notice struct {
 func (c *Counters) Notify(subject string, n Notice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.subject(subject)
-	if last, ok := s.notices[n.Reason]; ok && n.Since.Sub(last.Since) < NoticeFor {
+	if last, ok := c.notices[subject][n.Reason]; ok && n.Since.Sub(last.Since) < NoticeFor {
 		return
 	}
-	if s.notices == nil {
-		s.notices = map[string]Notice{}
+	if c.notices[subject] == nil {
+		c.notices[subject] = map[string]Notice{}
 	}
-	s.notices[n.Reason] = n
+	c.notices[subject][n.Reason] = n
 	c.changed[subject] = struct{}{}
 }
 
@@ -172,12 +155,8 @@ func (c *Counters) Notify(subject string, n Notice) {
 func (c *Counters) Notices(subject string, now time.Time) []Notice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, ok := c.subjects[subject]
-	if !ok {
-		return nil
-	}
-	notices := make([]Notice, 0, len(s.notices))
-	for _, n := range s.notices {
+	notices := make([]Notice, 0, len(c.notices[subject]))
+	for _, n := range c.notices[subject] {
 		if now.Sub(n.Since) >= NoticeFor {
 			continue
 		}

@@ -13,12 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 )
 
 // clusterReader reads the objects that Events regard, with the permissions of the user.
 type clusterReader struct {
 	client client.Client
+
+	// reading is held while a namespace is read, so that each is read once.
+	reading sync.Mutex
 	// labels contains the labels of the namespaces that were read. They are nil if the
 	// namespace does not exist.
 	labels map[string]map[string]string
@@ -26,6 +31,8 @@ type clusterReader struct {
 	mu sync.Mutex
 	// forbidden are the resources that the user may not read.
 	forbidden []string
+	// other are further notes.
+	other []string
 }
 
 func newClusterReader(c client.Client) *clusterReader {
@@ -33,19 +40,37 @@ func newClusterReader(c client.Client) *clusterReader {
 }
 
 // enricher returns an Enricher like that of the operator.
-func (r *clusterReader) enricher(ctx context.Context, clusterName string) *enrich.Enricher {
-	if clusterName == "" {
-		system := metadataOf("Namespace")
-		if r.note(r.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)) == nil {
-			clusterName = enrich.ClusterName(string(system.UID))
-		}
-	}
+func (r *clusterReader) enricher(ctx context.Context, e *Environment) *enrich.Enricher {
 	live := notingReader{r.client, r.note}
-	return enrich.New(clusterName, &nodeCache{Reader: live}, live)
+	return enrich.New(r.clusterName(ctx, e), &nodeCache{Reader: live}, live)
 }
 
-// Labels implements alarm.Namespaces.
-func (r *clusterReader) Labels(name string) (map[string]string, bool) {
+// clusterName returns the name that the operator uses. If it is not known, the name is derived
+// from the cluster's UID, which is the default of the operator.
+func (r *clusterReader) clusterName(ctx context.Context, e *Environment) string {
+	if e.ClusterName != "" {
+		return e.ClusterName
+	}
+	position := metadataOf("ConfigMap")
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: e.OperatorNamespace, Name: checkpoint.Name}, position)
+	if name := position.Annotations[checkpoint.ClusterNameAnnotation]; name != "" {
+		return name
+	}
+	if apierrors.IsForbidden(err) {
+		r.other = append(r.other, "the name of the cluster in messages can differ: you may not read the operator's: set --cluster-name")
+	}
+	system := metadataOf("Namespace")
+	if r.note(r.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system)) != nil {
+		return ""
+	}
+	return enrich.ClusterName(string(system.UID))
+}
+
+// Labels implements match.Namespaces. A namespace that cannot be read counts as deleted.
+// Several Events are matched at once, so it can be called concurrently.
+func (r *clusterReader) Labels(name string) (map[string]string, bool, alarm.Unread) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
 	if _, known := r.labels[name]; !known {
 		namespace := metadataOf("Namespace")
 		r.labels[name] = nil
@@ -57,7 +82,7 @@ func (r *clusterReader) Labels(name string) (map[string]string, bool) {
 			}
 		}
 	}
-	return r.labels[name], r.labels[name] != nil
+	return r.labels[name], r.labels[name] != nil, ""
 }
 
 func metadataOf(kind string) *metav1.PartialObjectMetadata {
@@ -87,7 +112,7 @@ func (r *clusterReader) notes() []string {
 	for _, resource := range r.forbidden {
 		notes = append(notes, fmt.Sprintf("you may not read %s: the test treats their fields as unknown; the operator may read them", resource))
 	}
-	return notes
+	return append(notes, r.other...)
 }
 
 // notingReader is a client.Reader that notes the resources that it may not read.
@@ -137,11 +162,8 @@ func (c *nodeCache) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 	return apierrors.NewNotFound(corev1.Resource("nodes"), key.Name)
 }
 
-// List returns all Nodes.
-func (c *nodeCache) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	if err := c.load(ctx); err != nil {
-		return err
-	}
-	c.nodes.DeepCopyInto(list.(*corev1.NodeList))
-	return nil
+// Count returns the number of Nodes.
+func (c *nodeCache) Count(ctx context.Context) (int64, error) {
+	err := c.load(ctx)
+	return int64(len(c.nodes.Items)), err
 }

@@ -27,51 +27,115 @@ import (
 type Environment struct {
 	// Client has the permissions of the user.
 	Client client.Client
-	// ClusterName is the name in messages. If it is empty, the name is derived from the
-	// cluster's UID.
-	ClusterName string
-	// Events of the period Since before Now are evaluated.
-	Now   time.Time
-	Since time.Duration
+	// Discovery lists the kinds of the cluster.
+	Discovery Discovery
+	// ClusterName is the name in messages. If it is empty, it is the name that the operator
+	// in OperatorNamespace uses.
+	ClusterName, OperatorNamespace string
+	// InFile contains KIND NAME of the other objects in the file.
+	InFile []string
+	// Comparison is set to test the changes between two files, instead of Events.
+	Comparison *Comparison
+	// Events from From to Until are evaluated. Until is not after Now.
+	Now, From, Until time.Time
 }
 
-// Test evaluates the Events that the API server has now. It writes nothing: the API server
-// checks each alarm in a dry run.
+// Test evaluates the Events and the objects that the API server has now, or a Comparison. It
+// writes nothing: the API server checks each alarm in a dry run.
 func (e *Environment) Test(ctx context.Context, alarms []*Alarm) (*Report, error) {
-	reader := newClusterReader(e.Client)
-	enricher := reader.enricher(ctx, e.ClusterName)
-	report := &Report{Since: e.Now.Add(-e.Since).UTC().Truncate(time.Second)}
+	t := &test{Environment: e, reader: newClusterReader(e.Client)}
+	t.enricher = t.reader.enricher(ctx, e)
+	t.readKinds()
+	report := &Report{From: e.From.UTC().Truncate(time.Second), Until: e.Until.UTC().Truncate(time.Second)}
 	for _, a := range alarms {
-		note, err := e.review(ctx, a)
+		alarmReport, err := t.alarm(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		occurrences, err := e.occurrences(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		result, err := e.run(ctx, a, occurrences, reader, enricher)
-		if err != nil {
-			return nil, err
-		}
-		alarmReport := newAlarmReport(a, len(occurrences), result)
-		if note != "" {
-			alarmReport.Notes = append(alarmReport.Notes, note)
-		}
-		report.Alarms = append(report.Alarms, alarmReport)
+		report.Alarms = append(report.Alarms, *alarmReport)
 	}
-	report.Notes = reader.notes()
+	report.Notes = append(t.reader.notes(), t.notes...)
 	return report, nil
 }
 
+// test is one call of Environment.Test.
+type test struct {
+	*Environment
+	reader   *clusterReader
+	enricher pipeline.Enricher
+	// kinds are those of the cluster, nil if they are unknown.
+	kinds *kinds
+	notes []string
+}
+
+func (t *test) alarm(ctx context.Context, a *Alarm) (*AlarmReport, error) {
+	note, err := t.review(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	report := newAlarmReport(a)
+	if note != "" {
+		report.Notes = append(report.Notes, note)
+	}
+	receivers, err := t.checkReceivers(ctx, a, report)
+	if err != nil {
+		return nil, err
+	}
+	notes, err := t.addRoute(ctx, a, receivers)
+	if err != nil {
+		return nil, err
+	}
+	report.Notes = append(report.Notes, notes...)
+	t.checkResources(ctx, a, report)
+	evaluate := t.present
+	if t.Comparison != nil {
+		evaluate = t.compare
+	}
+	if err := evaluate(ctx, a, report, labelsFor(receivers)); err != nil {
+		return nil, err
+	}
+	report.addChannels(receivers, a.compiled.IsAboutOneNamespace())
+	t.checkKinds(a, report)
+	t.checkNamespaces(ctx, a, report)
+	return report, nil
+}
+
+// present evaluates the Events and the objects of the cluster.
+func (t *test) present(ctx context.Context, a *Alarm, report *AlarmReport, labels []string) error {
+	seen, err := t.occurrences(ctx, a)
+	if err != nil {
+		return err
+	}
+	report.Events = len(seen.occurrences)
+	result, err := t.run(ctx, a, seen.occurrences, t.reader, t.enricher, labels...)
+	if err != nil {
+		return err
+	}
+	report.addResult(result)
+	if len(a.Object.AlarmSpec().Changes) > 0 {
+		report.Notes = append(report.Notes, "spec.changes is not tested, because the API server has no earlier states of objects: compare two files with --old and --new")
+	}
+	t.checkStates(ctx, a, report)
+	t.checkFields(ctx, a, report)
+	t.addNearMisses(ctx, a, seen.occurrences, report)
+	if t.From.Before(seen.oldest) && (report.matched() == 0 || t.Now.Sub(t.From) > eventTTL) {
+		report.Notes = append(report.Notes, fmt.Sprintf("the oldest Event is of %s: the API server deletes Events "+
+			"after its --event-ttl, which is one hour by default", seen.oldest.UTC().Format(time.RFC3339)))
+	}
+	return nil
+}
+
+// eventTTL is the default --event-ttl of the API server.
+const eventTTL = time.Hour
+
 // run passes the occurrences through a pipeline with a temporary outbox.
-func (e *Environment) run(ctx context.Context, a *Alarm, occurrences []alarm.Occurrence, namespaces match.Namespaces, enricher pipeline.Enricher) (*pipeline.DryRunResult, error) {
+func (e *Environment) run(ctx context.Context, a *Alarm, occurrences []alarm.Occurrence, namespaces match.Namespaces, enricher pipeline.Enricher, labels ...string) (*pipeline.DryRunResult, error) {
 	dir, err := os.MkdirTemp("", "bongsu-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return pipeline.DryRun(ctx, dir, a.compiled, occurrences, namespaces, enricher, e.Now)
+	return pipeline.DryRun(ctx, dir, a.compiled, occurrences, namespaces, enricher, e.Now, labels...)
 }
 
 // review checks the alarm against the rules of the API server, in a dry run. An alarm that
@@ -101,12 +165,28 @@ func (e *Environment) review(ctx context.Context, a *Alarm) (note string, err er
 // pageSize is the number of Events in one request.
 const pageSize = 500
 
+// seen are the Events that an alarm may see.
+type seen struct {
+	// occurrences are those from From to Until.
+	occurrences []alarm.Occurrence
+	// oldest is the time of the oldest Event, or Now if there is none.
+	oldest time.Time
+}
+
+func (s *seen) add(occ alarm.Occurrence, from, until time.Time) {
+	if occ.ObservedAt.Before(s.oldest) {
+		s.oldest = occ.ObservedAt
+	}
+	if !occ.ObservedAt.Before(from) && !occ.ObservedAt.After(until) {
+		s.occurrences = append(s.occurrences, occ)
+	}
+}
+
 // occurrences reads the Events that the alarm may see. For an Alarm, these are the Events
 // of its namespace.
-func (e *Environment) occurrences(ctx context.Context, a *Alarm) ([]alarm.Occurrence, error) {
-	var found []alarm.Occurrence
+func (e *Environment) occurrences(ctx context.Context, a *Alarm) (*seen, error) {
+	found := &seen{oldest: e.Now}
 	var list eventsv1.EventList
-	begin := e.Now.Add(-e.Since)
 	for page := ""; ; page = list.Continue {
 		err := e.Client.List(ctx, &list, client.InNamespace(a.ID().Namespace), client.Limit(pageSize), client.Continue(page))
 		if err != nil {
@@ -117,9 +197,7 @@ func (e *Environment) occurrences(ctx context.Context, a *Alarm) ([]alarm.Occurr
 			if err != nil {
 				return nil, fmt.Errorf("read Event %s/%s: %w", list.Items[i].Namespace, list.Items[i].Name, err)
 			}
-			if !occ.ObservedAt.Before(begin) {
-				found = append(found, occ)
-			}
+			found.add(occ, e.From, e.Until)
 		}
 		if list.Continue == "" {
 			return found, nil
@@ -138,24 +216,29 @@ func unreadable(namespace string, err error) error {
 	return fmt.Errorf("list the Events of %s: %w", where, err)
 }
 
-func newAlarmReport(a *Alarm, events int, r *pipeline.DryRunResult) AlarmReport {
-	report := AlarmReport{
-		Alarm: a.ID(), Suspended: a.Object.AlarmSpec().Suspend, Events: events,
-		Receivers: []string{}, Matches: []Match{}, Messages: []Message{},
+func newAlarmReport(a *Alarm) *AlarmReport {
+	report := &AlarmReport{
+		Alarm: a.ID(), Suspended: a.Object.AlarmSpec().Suspend,
+		Receivers: []string{}, Matches: []Match{}, Messages: []Message{}, NearMisses: []NearMiss{},
 	}
-	for _, ref := range a.Object.ReceiverReferences() {
-		report.Receivers = append(report.Receivers, kindOf(ref)+"/"+ref.Name)
-	}
-	for i := range r.Evaluations {
-		report.Matches = append(report.Matches, newMatch(&r.Evaluations[i]))
-	}
-	for i := range r.Messages {
-		report.Messages = append(report.Messages, Message{Number: i + 1, At: r.Messages[i].At.UTC(), Message: r.Messages[i].Message})
-	}
-	if r.OverBudget {
-		report.Notes = append(report.Notes, match.ErrOverBudget.Error())
+	for _, key := range a.receiverKeys() {
+		report.Receivers = append(report.Receivers, key.String())
 	}
 	return report
+}
+
+// addResult adds what the alarm would have done.
+func (a *AlarmReport) addResult(r *pipeline.DryRunResult) {
+	for i := range r.Evaluations {
+		a.Matches = append(a.Matches, newMatch(&r.Evaluations[i]))
+	}
+	for i := range r.Messages {
+		a.Messages = append(a.Messages, Message{Number: i + 1, At: r.Messages[i].At.UTC(), Message: r.Messages[i].Message})
+	}
+	a.addChosen(r)
+	if r.OverBudget != nil {
+		a.Notes = append(a.Notes, r.OverBudget.Error())
+	}
 }
 
 func newMatch(e *pipeline.Evaluation) Match {
@@ -170,7 +253,7 @@ func newMatch(e *pipeline.Evaluation) Match {
 	switch {
 	case e.Outcome == match.Failed:
 		m.Outcome = OutcomeFailed
-	case e.Outcome == match.Unresolved:
+	case e.Outcome == match.Unresolved, e.Outcome == match.Undecided:
 		m.Outcome = OutcomeUnresolved
 	case e.Suppressed != "":
 		m.Outcome = OutcomeHeldBack

@@ -26,6 +26,7 @@ type Object interface {
 	client.Object
 	match.Object
 	ReceiverReferences() []v1alpha1.ReceiverReference
+	ReceiverChoice() *v1alpha1.ReceiversFrom
 }
 
 // Manifest is an Alarm or a ClusterAlarm that was read from a file.

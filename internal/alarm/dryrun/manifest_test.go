@@ -33,7 +33,7 @@ func TestAFileMayHoldSeveralAlarmsAndOtherThings(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsWrongIsRefusedByTheNameOfWhatIs(t *testing.T) {
+func TestAnInvalidFileIsRefusedWithTheNameOfTheField(t *testing.T) {
 	for name, tc := range map[string]struct{ file, says string }{
 		"a field that there is not": {strings.Replace(good, "match:", "macth:", 1), `document 1: Alarm crashes: unknown field "spec.macth"`},
 		"one within a list":         {strings.Replace(good, "reasons", "reason", 1), `unknown field "spec.match[0].reason"`},
@@ -55,6 +55,6 @@ func TestAFileThatIsWrongIsRefusedByTheNameOfWhatIs(t *testing.T) {
 	}
 	two := strings.Replace(good, "match:", "macth:", 1) + "---\n" + strings.Replace(good, "receivers:", "receiver:", 1)
 	if _, _, err := Read(strings.NewReader(two)); err == nil || strings.Count(err.Error(), "unknown field") != 2 {
-		t.Errorf("not all that is wrong is told: %v", err)
+		t.Errorf("not every problem is reported: %v", err)
 	}
 }

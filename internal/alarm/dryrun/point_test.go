@@ -1,10 +1,18 @@
 package dryrun
 
 import (
+	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // alarmOf is a manifest with an expression and a title.
@@ -93,4 +101,29 @@ func FuzzPoint(f *testing.F) {
 func alarmOfFuzz() []Manifest {
 	manifests, _, _ := Read(strings.NewReader(`{"apiVersion":"bongsu.io/v1alpha1","kind":"ClusterAlarm","metadata":{"name":"a"},"spec":{"match":[{}],"receivers":[{"name":"ops"}]}}`))
 	return manifests
+}
+
+func TestANamespaceIsReadOnceByConcurrentMatches(t *testing.T) {
+	var reads atomic.Int32
+	client := interceptor.NewClient(fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "shop", Labels: map[string]string{"team": "shop"},
+	}}).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			reads.Add(1)
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	r := newClusterReader(client)
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if labels, exists, unread := r.Labels("shop"); labels["team"] != "shop" || !exists || unread != "" {
+				t.Errorf("got %v, %v, %q, want the labels of the namespace", labels, exists, unread)
+			}
+		})
+	}
+	all.Wait()
+	if reads.Load() != 1 {
+		t.Errorf("read %d times, want once", reads.Load())
+	}
 }

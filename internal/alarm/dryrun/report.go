@@ -1,8 +1,10 @@
 package dryrun
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,8 +17,9 @@ import (
 // Report is the result of a test. Its JSON form is the output of `bongsu alarm test -o
 // json`. Releases can add fields.
 type Report struct {
-	// Since is the start of the period whose Events were evaluated.
-	Since  time.Time     `json:"since"`
+	// From and Until are the period whose Events were evaluated.
+	From   time.Time     `json:"from"`
+	Until  time.Time     `json:"until"`
 	Alarms []AlarmReport `json:"alarms"`
 	// Notes say what is unknown, and why.
 	Notes []string `json:"notes,omitempty"`
@@ -25,18 +28,49 @@ type Report struct {
 // AlarmReport is the result for one alarm.
 type AlarmReport struct {
 	Alarm alarm.ID `json:"alarm"`
-	// Receivers are KIND/NAME of the receivers in the alarm.
+	// Receivers are KIND/NAMESPACE/NAME of the receivers in the alarm. The namespace of
+	// cluster-scoped kinds is empty.
 	Receivers []string `json:"receivers"`
 	// Suspended is spec.suspend: the alarm sends nothing if you apply it.
 	Suspended bool `json:"suspended,omitempty"`
 	// Events is the number of Events that were evaluated: those of the Alarm's namespace,
-	// or of all namespaces for a ClusterAlarm.
-	Events int `json:"events"`
+	// or of all namespaces for a ClusterAlarm. If Compared is true, it is the number of objects
+	// in two files, and Matches are their changes.
+	Events   int  `json:"events"`
+	Compared bool `json:"compared,omitempty"`
 	// Matches are the Events that the alarm matches, or may match, the oldest first.
 	Matches []Match `json:"matches"`
 	// Messages are those that would be sent, in this order.
 	Messages []Message `json:"messages"`
-	Notes    []string  `json:"notes,omitempty"`
+	// NearMisses are the Events that the alarm would match without one of its conditions,
+	// the most useful first.
+	NearMisses []NearMiss `json:"nearMisses"`
+	// NearMissNotes say which Events and near misses a limit left out.
+	NearMissNotes []string `json:"nearMissNotes,omitempty"`
+	// Problems say why the alarm cannot work as it is.
+	Problems []string `json:"problems,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+}
+
+// matched returns the number of Events that the alarm matches.
+func (a *AlarmReport) matched() (n int) {
+	for i := range a.Matches {
+		if a.Matches[i].Outcome == OutcomeSent || a.Matches[i].Outcome == OutcomeHeldBack {
+			n++
+		}
+	}
+	return n
+}
+
+// Err returns the problems of all alarms, or nil if there are none.
+func (r *Report) Err() error {
+	var errs []error
+	for i := range r.Alarms {
+		for _, problem := range r.Alarms[i].Problems {
+			errs = append(errs, fmt.Errorf("%s: %s", idOf(r.Alarms[i].Alarm), plaintext.Line(problem)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Values of Match.Outcome.
@@ -83,6 +117,12 @@ type Message struct {
 	Number int `json:"number"`
 	// At is the time of sending, without rate limits and failures of the receiver.
 	At time.Time `json:"at"`
+	// Receivers are those that spec.receiversFrom chooses, besides AlarmReport.Receivers. If they
+	// differ between the Events of the message, each gets a message about its own.
+	Receivers []string `json:"receivers,omitempty"`
+	// Channels are the channels of the receivers that choose one by a label of the namespace,
+	// by the names in AlarmReport.Receivers.
+	Channels map[string]string `json:"channels,omitempty"`
 	// Message has the form of a webhook's body (docs/webhook.schema.json).
 	Message message.Message `json:"message"`
 }
@@ -95,7 +135,7 @@ func WriteText(out io.Writer, r *Report) error {
 		if i > 0 {
 			p.Line("")
 		}
-		p.alarm(&r.Alarms[i], r.Since)
+		p.alarm(&r.Alarms[i], r)
 	}
 	p.notes(r.Notes)
 	return p.Err
@@ -109,13 +149,20 @@ func (p *printer) notes(notes []string) {
 	}
 }
 
-func (p *printer) alarm(a *AlarmReport, since time.Time) {
-	p.Line("%s: of %s since %s, %s", idOf(a.Alarm), count(a.Events, "Event"), since.Format(time.RFC3339), summary(a))
+func (p *printer) alarm(a *AlarmReport, r *Report) {
+	of := fmt.Sprintf("%s from %s to %s", count(a.Events, "Event"), r.From.Format(time.RFC3339), r.Until.Format(time.RFC3339))
+	if a.Compared {
+		of = count(a.Events, "object")
+	}
+	p.Line("%s: of %s, %s", idOf(a.Alarm), of, summary(a))
 	if a.Suspended {
 		p.Line("note: spec.suspend is true: if you apply it, it sends nothing")
 	}
 	p.notes(a.Notes)
 	p.matches(a.Matches)
+	if a.matched() == 0 {
+		p.nearMisses(a.NearMisses, a.NearMissNotes)
+	}
 	for i := range a.Messages {
 		p.message(&a.Messages[i], a.Receivers)
 	}
@@ -136,13 +183,7 @@ func count(n int, what string) string {
 }
 
 func summary(a *AlarmReport) string {
-	n := 0
-	for i := range a.Matches {
-		if a.Matches[i].Outcome == OutcomeSent || a.Matches[i].Outcome == OutcomeHeldBack {
-			n++
-		}
-	}
-	switch n {
+	switch n := a.matched(); n {
 	case 0:
 		return "none matches"
 	case 1:
@@ -202,9 +243,20 @@ func becomes(m *Match) string {
 	return text
 }
 
+// destinations returns the receivers of a message, with its channel where they choose one.
+func destinations(m *Message, receivers []string) (all []string) {
+	for _, to := range slices.Concat(receivers, m.Receivers) {
+		if channel := m.Channels[to]; channel != "" {
+			to += " in " + channel
+		}
+		all = append(all, to)
+	}
+	return all
+}
+
 func (p *printer) message(m *Message, receivers []string) {
 	p.Line("")
-	p.Line("message %d at %s to %s:", m.Number, m.At.Format(time.RFC3339), strings.Join(receivers, ", "))
+	p.Line("message %d at %s to %s:", m.Number, m.At.Format(time.RFC3339), strings.Join(destinations(m, receivers), ", "))
 	p.Line("    %s", m.Message.Title)
 	if m.Message.Text != "" {
 		for line := range strings.SplitSeq(m.Message.Text, "\n") {

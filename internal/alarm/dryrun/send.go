@@ -1,12 +1,12 @@
 package dryrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,16 +33,17 @@ type Sent struct {
 	Notes []string
 }
 
-// sendTimeout is the time limit of the attempt, as in the operator.
-const sendTimeout = 10 * time.Second
-
 // Send sends one message of the alarm to a receiver, marked as a test. The message is about
 // the newest Event that matches, without threshold, group and mute. If none matches, it is
 // about an example. The error contains the answer of the receiver, and no secret.
 func (e *Environment) Send(ctx context.Context, a *Alarm, to kube.Key, sinks receiver.Sinks) (*Sent, error) {
-	object, err := e.receiver(ctx, a, to)
+	object, err := e.receiver(ctx, a, to, "name another with --to")
 	if err != nil {
 		return nil, err
+	}
+	sent := &Sent{Receiver: displayName(to)}
+	sinks.BodyFailed = func(_, text string) {
+		sent.Notes = append(sent.Notes, "an expression of the receiver's body fails for this message: "+text)
 	}
 	built, err := receiver.Build(ctx, e.Client, sinks, to, object)
 	_, invalid := errors.AsType[*receiver.ConfigError](err)
@@ -54,16 +55,13 @@ func (e *Environment) Send(ctx context.Context, a *Alarm, to kube.Key, sinks rec
 	case err != nil:
 		return nil, fmt.Errorf("read the Secrets that %s names: %w", displayName(to), err)
 	}
-	sent := &Sent{Receiver: displayName(to)}
-	if err := e.compose(ctx, a, sent); err != nil {
+	if err := e.compose(ctx, a, sent, receiver.NamespaceLabels(object)); err != nil {
 		return nil, err
 	}
 	body, err := built.Notifier.Render(sent.Message)
 	if err != nil {
 		return nil, fmt.Errorf("render the message: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
 	if err := built.Notifier.Send(ctx, uuid.NewString(), body); err != nil {
 		return nil, fmt.Errorf("%s did not accept the message: %w", displayName(to), withoutSecrets(err))
 	}
@@ -74,30 +72,38 @@ func (e *Environment) Send(ctx context.Context, a *Alarm, to kube.Key, sinks rec
 // all other errors.
 func withoutSecrets(err error) error {
 	if failure, ok := errors.AsType[*notify.SendError](err); ok {
-		return failure
+		return failure.OfTest()
 	}
 	return errors.New("it could not be sent")
 }
 
-// compose sets the message of sent.
-func (e *Environment) compose(ctx context.Context, a *Alarm, sent *Sent) error {
+// compose sets the message of sent, with these labels of its namespace.
+func (e *Environment) compose(ctx context.Context, a *Alarm, sent *Sent, labels []string) error {
 	reader := newClusterReader(e.Client)
-	enricher := reader.enricher(ctx, e.ClusterName)
-	occurrences, err := e.occurrences(ctx, a)
+	enricher := reader.enricher(ctx, e)
+	found, err := e.occurrences(ctx, a)
 	if apierrors.IsForbidden(err) {
 		sent.Notes = append(sent.Notes, err.Error())
-		err = nil
+		found, err = &seen{}, nil
 	}
 	if err != nil {
 		return err
 	}
-	result, err := e.run(ctx, a, occurrences, reader, enricher)
+	notes, err := e.addRoute(ctx, a, map[string]receiver.Object{})
+	if err != nil {
+		return err
+	}
+	sent.Notes = append(sent.Notes, notes...)
+	result, err := e.run(ctx, a, found.occurrences, reader, enricher, labels...)
 	if err != nil {
 		return err
 	}
 	for _, evaluation := range slices.Backward(result.Evaluations) {
 		if evaluation.Outcome == match.Matched {
 			sent.Message = evaluation.Alone.AsTest()
+			if len(evaluation.Chosen) > 0 {
+				sent.Notes = append(sent.Notes, "for this Event, spec.receiversFrom chooses "+strings.Join(evaluation.Chosen, ", "))
+			}
 			return nil
 		}
 	}
@@ -115,12 +121,20 @@ func (e *Environment) example(ctx context.Context, a *Alarm, enricher pipeline.E
 	return a.compiled.Render(ctx, &occ, &known)
 }
 
-// kindOf returns the kind of a receiver that an alarm names. The default is AlarmReceiver.
-func kindOf(ref v1alpha1.ReceiverReference) string {
-	if ref.Kind == "" {
-		return v1alpha1.KindAlarmReceiver
+// receiverKeys returns the keys of the receivers in the alarm.
+func (a *Alarm) receiverKeys() []kube.Key {
+	var keys []kube.Key
+	for _, ref := range a.Object.ReceiverReferences() {
+		key := kube.Key{Kind: cmp.Or(ref.Kind, v1alpha1.KindAlarmReceiver), Name: ref.Name}
+		if a.Kind == alarm.KindClusterAlarm {
+			key.Kind = v1alpha1.KindClusterAlarmReceiver
+		}
+		if key.Kind == v1alpha1.KindAlarmReceiver {
+			key.Namespace = a.ID().Namespace
+		}
+		keys = append(keys, key)
 	}
-	return ref.Kind
+	return keys
 }
 
 // Receiver returns the key of the receiver NAME or KIND/NAME. Without a kind, the kind is
@@ -149,20 +163,21 @@ func (a *Alarm) Receiver(text string) (kube.Key, error) {
 }
 
 func (a *Alarm) usualKind(name string) string {
-	refs := a.Object.ReceiverReferences()
-	named := slices.IndexFunc(refs, func(ref v1alpha1.ReceiverReference) bool { return ref.Name == name })
+	keys := a.receiverKeys()
+	named := slices.IndexFunc(keys, func(key kube.Key) bool { return key.Name == name })
 	switch {
+	case named >= 0:
+		return keys[named].Kind
 	case a.Kind == alarm.KindClusterAlarm:
 		return v1alpha1.KindClusterAlarmReceiver
-	case named >= 0:
-		return kindOf(refs[named])
 	default:
 		return v1alpha1.KindAlarmReceiver
 	}
 }
 
-// receiver reads a receiver. A receiver that the alarm may not use is an error.
-func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key) (receiver.Object, error) {
+// receiver reads a receiver. A receiver that the alarm may not use is an error. instead says
+// what else the user can do if there is none.
+func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key, instead string) (receiver.Object, error) {
 	var object receiver.Object = &v1alpha1.AlarmReceiver{}
 	if key.Kind == v1alpha1.KindClusterAlarmReceiver {
 		object = &v1alpha1.ClusterAlarmReceiver{}
@@ -170,9 +185,9 @@ func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key) (rec
 	err := e.Client.Get(ctx, key.NamespacedName(), object)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%s does not exist: create it, or name another with --to", displayName(key))
+		return nil, missingError(fmt.Sprintf("%s does not exist: create it, or %s", displayName(key), instead))
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("you may not read %s: ask an administrator for permission to get it, or name another with --to: %w", displayName(key), err)
+		return nil, fmt.Errorf("you may not read %s: ask an administrator for permission to get it, or %s: %w", displayName(key), instead, err)
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", displayName(key), err)
 	}

@@ -4,25 +4,35 @@
 // Nodes come from the manager's cache, which is trimmed. For other objects, it reads the
 // metadata from the API server, and caches it for some seconds. Memory therefore does not
 // grow with the cluster. If an Event can mean that a Pod has a problem, it reads the
-// whole Pod. It then keeps only the metadata, and the cause that the diagnosis finds.
-// Missing and forbidden objects give an empty result, and never an error.
+// whole Pod. It then keeps only the metadata, and the cause that the diagnosis finds. For
+// other kinds, it finds the cause in the Event. If a Warning of a Deployment, ReplicaSet,
+// StatefulSet, DaemonSet or Job contains none, it reads the pods of that object. It reads the
+// pods of one object at a time. If they cannot be read, the object is known without a cause of
+// them. Pods of its namespace are then not read again for a second.
+//
+// A read that fails does not mean that the object is gone: see [Classify]. Such an object,
+// and others of its namespace, are not read again for a while. An object that is gone is not
+// read again for a second.
 package enrich
 
 import (
-	"cmp"
 	"context"
+	"errors"
+	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/eventcache"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -34,19 +44,37 @@ const (
 	// lookupTimeout limits one read. An API server with problems must not delay the
 	// alarms about them.
 	lookupTimeout = 2 * time.Second
+
+	// unreadTTL is how long an object is not read again after a failed read. pauseTTL is how
+	// long other objects of its namespace are not read.
+	unreadTTL = 10 * time.Second
+	pauseTTL  = time.Second
+
+	// goneTTL is how long an object that is gone is not read again, see isGone. It is short,
+	// because a restore of etcd brings objects back.
+	goneTTL = time.Second
 )
 
 // Enricher reads objects. It is safe for concurrent use.
 type Enricher struct {
 	cluster string
-	nodes   client.Reader
+	nodes   Nodes
 	live    client.Reader
 	objects *expirable.LRU[cacheKey, alarm.Object]
-	timeout time.Duration
+	// unread and paused are the objects and namespaces whose last read failed.
+	unread *expirable.LRU[alarm.Reference, alarm.Unread]
+	paused *expirable.LRU[string, alarm.Unread]
+	// gone are the objects that were deleted.
+	gone *expirable.LRU[alarm.Reference, struct{}]
+	// podsUnread are the namespaces whose pods could not be read.
+	podsUnread *expirable.LRU[string, struct{}]
+	podsTurn   *semaphore.Weighted
+	timeout    time.Duration
 }
 
-// cacheKey identifies a cached object. For Pods with a problem, reason is that of the
-// Event: other reasons belong to other states of the Pod.
+// cacheKey identifies a cached object. The cause of a Pod can be in the Event. For Pods with a
+// problem, reason is therefore that of the Event with a hash of its note and container. For
+// controllers it is ofPods, withoutPods or empty.
 type cacheKey struct {
 	alarm.Reference
 	reason string
@@ -59,46 +87,128 @@ func ClusterName(uid string) string {
 	return "cluster-" + uid[:min(length, len(uid))]
 }
 
-// New returns an Enricher. nodes serves Nodes, and live reads from the API server.
-func New(cluster string, nodes, live client.Reader) *Enricher {
+// New returns an Enricher. live reads from the API server.
+func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 	return &Enricher{
 		cluster: cluster, nodes: nodes, live: live, timeout: lookupTimeout,
 		objects: expirable.NewLRU[cacheKey, alarm.Object](maxCachedObjects, nil, cacheTTL),
+		unread:  expirable.NewLRU[alarm.Reference, alarm.Unread](maxCachedObjects, nil, unreadTTL),
+		paused:  expirable.NewLRU[string, alarm.Unread](maxCachedObjects, nil, pauseTTL),
+		gone:    expirable.NewLRU[alarm.Reference, struct{}](maxCachedObjects, nil, goneTTL),
+
+		podsUnread: expirable.NewLRU[string, struct{}](maxCachedObjects, nil, pauseTTL),
+		podsTurn:   semaphore.NewWeighted(1),
 	}
 }
 
-// Context returns the object that the Event regards, and data about the cluster.
+// Context returns the object that the Event regards, and data about the cluster. After the
+// end of ctx, it makes no request.
 func (e *Enricher) Context(ctx context.Context, event *alarm.Event) alarm.Context {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
-	object, resolved := e.object(ctx, event)
-	if !resolved {
+	object, err := e.object(ctx, event)
+	switch {
+	case err != nil:
 		object = namesOnly(event.Regarding)
+	case object.Cause == "":
+		object.Cause = causeIn(event)
 	}
+	nodes, nodesErr := e.nodes.Count(ctx)
 	return alarm.Context{
-		Object: object, Resolved: resolved,
-		Cluster: alarm.Cluster{Name: e.cluster, Nodes: e.countNodes(ctx)},
+		Object: object, Resolved: err == nil, ObjectUnread: Classify(err),
+		Cluster: alarm.Cluster{Name: e.cluster, Nodes: nodes}, NodesUnread: Classify(nodesErr),
 	}
 }
 
-func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object, bool) {
+// object returns errNoObject if there is no object to read. Any other error is of a read.
+func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object, error) {
 	ref := event.Regarding
-	if !trusted(event) {
-		return alarm.Object{}, false
-	}
 	ref.FieldPath = "" // all containers belong to the same object
-	key := cacheKey{Reference: ref}
-	if ref.Kind == "Pod" && mayHaveCause(event) {
-		key.reason = cmp.Or(event.Reason, "?")
+	kind, ok := kindOf(ref)
+	if !ok || !trusted(event) {
+		return alarm.Object{}, errNoObject
 	}
-	if object, ok := e.objects.Get(key); ok {
-		return object, true
+	if kind.Kind == "Node" {
+		node := &corev1.Node{}
+		if e.nodes.Get(ctx, objectKey(ref), node) == nil {
+			return nodeObject(ref, node)
+		}
 	}
-	object, ok := e.lookUp(ctx, key)
-	if ok && ref.Kind != "Node" {
+	object, key, ok := e.cached(cacheKey{ref, reasonFor(event, kind.Kind)})
+	if ok {
+		return object, nil
+	}
+	if _, gone := e.gone.Get(ref); gone {
+		return alarm.Object{}, errNoObject
+	}
+	if unread := e.recentlyUnread(ctx, ref); unread != "" {
+		return alarm.Object{}, unreadError(unread)
+	}
+	object, err := e.lookUp(ctx, key, kind, event)
+	if errors.Is(err, errPodsUnread) {
+		e.podsUnread.Add(ref.Namespace, struct{}{})
+		key.reason, err = withoutPods, nil
+	}
+	switch unread := Classify(err); {
+	case unread != "":
+		e.unread.Add(ref, unread)
+		if unread != forbidden { // that depends on the kind
+			e.paused.Add(ref.Namespace, unread)
+		}
+	case isGone(ref, err):
+		e.gone.Add(ref, struct{}{})
+	case err == nil && ref.Kind != "Node":
 		e.objects.Add(key, object)
 	}
-	return object, ok
+	return object, err
+}
+
+// reasonFor returns the reason in the cacheKey of the object that an Event regards.
+func reasonFor(event *alarm.Event, kind string) string {
+	switch {
+	case event.Regarding.Kind == "Pod" && mayHaveCause(event):
+		note := fnv.New64a()
+		_, _ = note.Write([]byte(event.Regarding.FieldPath + " " + event.Note))
+		return event.Reason + "?" + strconv.FormatUint(note.Sum64(), 36)
+	case needsPods(event, kind):
+		return ofPods
+	}
+	return ""
+}
+
+// cached returns the cached object of a key, or the key of the object to read. While the pods of
+// its namespace are not read, that is the key without them.
+func (e *Enricher) cached(key cacheKey) (alarm.Object, cacheKey, bool) {
+	object, ok := e.objects.Get(key)
+	if ok || key.reason != ofPods {
+		return object, key, ok
+	}
+	if _, unread := e.podsUnread.Get(key.Namespace); unread {
+		key.reason = withoutPods
+		object, ok = e.objects.Get(key)
+	}
+	return object, key, ok
+}
+
+// causeIn returns the cause that the Event itself contains, or an empty string. It reads
+// no further object.
+func causeIn(event *alarm.Event) string {
+	if cause := diagnosis.FromEvent(eventcache.EventOf(event)); cause != nil {
+		return cause.Sentence()
+	}
+	return ""
+}
+
+// recentlyUnread returns why the object must not be read now, or an empty Unread.
+func (e *Enricher) recentlyUnread(ctx context.Context, ref alarm.Reference) alarm.Unread {
+	if ctx.Err() != nil {
+		return noAnswer
+	}
+	if unread, ok := e.unread.Get(ref); ok {
+		return unread
+	}
+	unread, _ := e.paused.Get(ref.Namespace)
+	return unread
 }
 
 // mayHaveCause reports whether the diagnosis can explain an Event of a Pod. The kubelet
@@ -107,63 +217,55 @@ func mayHaveCause(event *alarm.Event) bool {
 	return event.Type == corev1.EventTypeWarning || event.Reason == "BackOff"
 }
 
-func (e *Enricher) lookUp(ctx context.Context, key cacheKey) (alarm.Object, bool) {
+func (e *Enricher) lookUp(ctx context.Context, key cacheKey, kind schema.GroupVersionKind, event *alarm.Event) (alarm.Object, error) {
 	ref := key.Reference
-	group, err := schema.ParseGroupVersion(ref.APIVersion)
-	if err != nil {
-		return alarm.Object{}, false
-	}
-	kind, ok := readable[group.WithKind(ref.Kind).GroupKind()]
 	switch {
-	case !ok:
-		return alarm.Object{}, false
-	case kind == corev1.SchemeGroupVersion.WithKind("Node"):
+	case kind.Kind == "Node":
 		return e.node(ctx, ref)
-	case kind == corev1.SchemeGroupVersion.WithKind("Pod") && key.reason != "":
-		return e.pod(ctx, ref)
+	case kind.Kind == "Pod" && key.reason != "":
+		return e.pod(ctx, ref, event)
+	case key.reason == ofPods || key.reason == withoutPods:
+		owner, _ := podControllerOf(kind.Kind)
+		return e.controller(ctx, ref, key.reason, owner)
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
-	if err := e.live.Get(ctx, objectKey(ref), object); err != nil || !isSame(ref, object) {
-		return alarm.Object{}, false
+	if err := read(ctx, e.live, ref, object); err != nil {
+		return alarm.Object{}, err
 	}
-	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, true
+	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(object)}, nil
 }
 
-// pod reads the Pod and diagnoses why it does not run. It does not read the Pod's Events:
-// there can be many, and the message contains the one that matched.
-func (e *Enricher) pod(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
+// pod reads the Pod and diagnoses why it does not run. It does not read the Pod's other Events,
+// because there can be many.
+func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Event) (alarm.Object, error) {
 	pod := &corev1.Pod{}
-	if err := e.live.Get(ctx, objectKey(ref), pod); err != nil || !isSame(ref, pod) {
-		return alarm.Object{}, false
+	if err := read(ctx, e.live, ref, pod); err != nil {
+		return alarm.Object{}, err
 	}
 	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
-	if d := diagnosis.Diagnose(diagnosis.Workload{Pods: []*corev1.Pod{pod}}); d.Cause != nil {
+	matched := eventcache.EventOf(event)
+	matched.UID = pod.UID // read has compared them; that of a static pod differs
+	if d := diagnosis.Diagnose(diagnosis.Workload{Pods: []*corev1.Pod{pod}, Events: []diagnosis.Event{matched}}); d.Cause != nil {
 		object.Cause = d.Cause.Sentence()
 	}
-	return object, true
+	return object, nil
 }
 
-// node reads from the cache, and from the API server if the cache does not have the Node
-// yet.
-func (e *Enricher) node(ctx context.Context, ref alarm.Reference) (alarm.Object, bool) {
+// node reads a Node that the cache does not have yet.
+func (e *Enricher) node(ctx context.Context, ref alarm.Reference) (alarm.Object, error) {
 	node := &corev1.Node{}
-	err := e.nodes.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
-	if apierrors.IsNotFound(err) {
-		err = e.live.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
+	if err := read(ctx, e.live, ref, node); err != nil {
+		return alarm.Object{}, err
 	}
-	if err != nil || !isSame(ref, node) {
-		return alarm.Object{}, false
-	}
-	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(node), Node: nodeDetails(node)}, true
+	return nodeObject(ref, node)
 }
 
-func (e *Enricher) countNodes(ctx context.Context) int64 {
-	var nodes corev1.NodeList
-	if err := e.nodes.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return 0
+func nodeObject(ref alarm.Reference, node *corev1.Node) (alarm.Object, error) {
+	if !isSame(ref, node) {
+		return alarm.Object{}, errNoObject
 	}
-	return int64(len(nodes.Items))
+	return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(node), Node: nodeDetails(node)}, nil
 }
 
 // trusted reports whether the Event is in the namespace that Events of the object belong
@@ -250,8 +352,10 @@ func nodeDetails(node *corev1.Node) alarm.Node {
 	}
 }
 
-// TrimNode is the cache's transform for Nodes. It keeps the fields that alarms use, and
-// the resources that pods can get. These are a small part of a Node.
+// TrimNode is the cache's transform for Nodes. It keeps the fields that alarms use, the
+// resources that pods can get, and the addresses. The taints and the status of the condition
+// Ready show why pods may not run on the node. The version of the kubelet shows whether the node is
+// simulated. These are a small part of a Node.
 func TrimNode(o any) (any, error) {
 	node, ok := o.(*corev1.Node)
 	if !ok {
@@ -267,8 +371,23 @@ func TrimNode(o any) (any, error) {
 			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
 			Labels: node.Labels, Annotations: annotations,
 		},
-		Status: corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
+		Spec: corev1.NodeSpec{PodCIDRs: node.Spec.PodCIDRs, Taints: node.Spec.Taints},
+		Status: corev1.NodeStatus{
+			Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable, Addresses: node.Status.Addresses,
+			Conditions: readyOf(node.Status.Conditions),
+			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: node.Status.NodeInfo.KubeletVersion},
+		},
 	}, nil
+}
+
+// readyOf returns the condition Ready without its texts and times.
+func readyOf(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	for _, c := range conditions {
+		if c.Type == corev1.NodeReady {
+			return []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return nil
 }
 
 func copyWithout(annotations map[string]string, key string) map[string]string {

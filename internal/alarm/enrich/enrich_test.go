@@ -164,6 +164,29 @@ func TestSecretsAreNeverRead(t *testing.T) {
 	}
 }
 
+// Each occurrence that an alarm may match needs the number of Nodes. Its cost must not grow
+// with the cluster.
+func TestNodesAreCountedWithoutListingThem(t *testing.T) {
+	g := NewWithT(t)
+	s := newFixture(t, nil)
+	for i := range 3 {
+		s.createNode(t, fmt.Sprint("counted-", i))
+	}
+	count := func() int64 {
+		n, err := s.nodes.Count(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	g.Eventually(count).Should(BeEquivalentTo(3))
+	if allocated := testing.AllocsPerRun(100, func() { count() }); allocated > 0 {
+		t.Errorf("a count allocates %v objects", allocated)
+	}
+	g.Expect(s.cluster.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "counted-1"}})).To(Succeed())
+	g.Eventually(count).Should(BeEquivalentTo(2))
+}
+
 func TestContextHasTheDetailsOfANode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cached fields.Selector
@@ -216,7 +239,7 @@ func TestFloodAboutOneObjectCausesOneRequest(t *testing.T) {
 	}
 }
 
-func TestMissingObjectIsNotCached(t *testing.T) {
+func TestAMissingObjectThatCanAppearIsNotCached(t *testing.T) {
 	s := newFixture(t, nil)
 	late := event(s.namespace, alarm.Reference{APIVersion: "v1", Kind: "Service", Namespace: s.namespace, Name: "late"})
 	if s.Context(t.Context(), late).Resolved {
@@ -233,8 +256,8 @@ func TestMissingObjectIsNotCached(t *testing.T) {
 
 func TestSlowAPIServerDelaysAnAlarmByTwoSecondsAtMost(t *testing.T) {
 	hanging := hangingReader{}
-	e := enrich.New("test", hanging, hanging)
 	for _, kind := range []string{"Normal", "Warning"} {
+		e := enrich.New("test", hanging, hanging)
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			about := event("shop", alarm.Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0"})
@@ -257,6 +280,8 @@ func (hangingReader) Get(ctx context.Context, _ client.ObjectKey, _ client.Objec
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+func (hangingReader) Count(context.Context) (int64, error) { return 3, nil }
 
 func (hangingReader) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
 	<-ctx.Done()
@@ -377,6 +402,33 @@ func TestCauseIsReadForEachReason(t *testing.T) {
 	}
 }
 
+// The status of a pod does not show why it has not started.
+func TestAnEventAboutAVolumeOrTheNetworkIsItsCause(t *testing.T) {
+	s := newFixture(t, nil)
+	pod := s.createPod(t)
+	pod.Status.ContainerStatuses = nil
+	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ reason, note, want string }{
+		{"FailedMount", `MountVolume.SetUp failed for volume "conf" : configmap "settings" not found`, `volume "conf" cannot be mounted: ConfigMap "settings" does not exist: create it, or correct its name`},
+		{"FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "login" not found`, `volume "keys" cannot be mounted: Secret "login" does not exist: create it, or correct its name`},
+		{"FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) web-1`, `volume "pvc-1" cannot be attached: pods on another node use it: web-1: wait until these pods end, or stop them`},
+		{"FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to reserve sandbox name "x"`, "the node cannot set up the pod: the node takes too long to set up its sandbox: wait; if the problem persists, ask the cluster's administrator"},
+	} {
+		e := s.warning(pod, "Warning", tc.reason)
+		e.Note = tc.note
+		for range 2 {
+			if got := s.Context(t.Context(), e).Object.Cause; got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.note, got, tc.want)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"whole Pod", "whole Pod", "whole Pod", "whole Pod"}, s.live.reads()); diff != "" {
+		t.Errorf("reads from the API server:\n%s", diff)
+	}
+}
+
 func TestCauseIsOfTheRegardedPod(t *testing.T) {
 	s := newFixture(t, nil)
 	pod := s.createPod(t)
@@ -401,12 +453,13 @@ func TestTrimNodeKeepsTheUsedFields(t *testing.T) {
 	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	whole := &corev1.Node{
 		ObjectMeta: *kept.DeepCopy(),
-		Spec:       corev1.NodeSpec{ProviderID: "aws:///i-1", Taints: []corev1.Taint{{Key: "a"}}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///i-1", Taints: []corev1.Taint{{Key: "a", TimeAdded: &now}}, PodCIDRs: []string{"10.1.0.0/24"}},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,
 			Images:     []corev1.ContainerImage{{Names: []string{"example.com/a:1"}}},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Message: "a long text", LastHeartbeatTime: now}},
 			Addresses:  []corev1.NodeAddress{{Address: "10.0.0.1"}},
+			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2", MachineID: "m"},
 		},
 	}
 	whole.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
@@ -418,7 +471,15 @@ func TestTrimNodeKeepsTheUsedFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &corev1.Node{ObjectMeta: kept, Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity}}
+	want := &corev1.Node{
+		ObjectMeta: kept,
+		Spec:       corev1.NodeSpec{PodCIDRs: whole.Spec.PodCIDRs, Taints: whole.Spec.Taints},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: capacity, Addresses: whole.Status.Addresses,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}},
+			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2"},
+		},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -22,6 +22,7 @@ import (
 type fixture struct {
 	*enrich.Enricher
 	cluster *cluster.Cluster
+	nodes   *enrich.CachedNodes
 	live    *recordingReader
 	// namespace contains the Service web.
 	namespace string
@@ -42,7 +43,8 @@ func newFixture(t *testing.T, nodes fields.Selector) *fixture {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	s.create(t, s.service)
-	s.Enricher = enrich.New("test", startCache(t, config, nodes), s.live).WithLongTimeout()
+	s.nodes = startCache(t, config, nodes)
+	s.Enricher = enrich.New("test", s.nodes, s.live).WithLongTimeout()
 	return s
 }
 
@@ -56,10 +58,10 @@ func newReader(t *testing.T, config *rest.Config) client.Reader {
 }
 
 // startCache starts a cache like the operator's and waits until it is filled.
-func startCache(t *testing.T, config *rest.Config, nodes fields.Selector) ctrlcache.Cache {
+func startCache(t *testing.T, config *rest.Config, selected fields.Selector) *enrich.CachedNodes {
 	t.Helper()
 	c, err := ctrlcache.New(config, ctrlcache.Options{ByObject: map[client.Object]ctrlcache.ByObject{
-		&corev1.Node{}: {Transform: enrich.TrimNode, Field: nodes},
+		&corev1.Node{}: {Transform: enrich.TrimNode, Field: selected},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -73,10 +75,12 @@ func startCache(t *testing.T, config *rest.Config, nodes fields.Selector) ctrlca
 			t.Error(err)
 		}
 	})
-	if _, err := c.GetInformer(ctx, &corev1.Node{}); err != nil {
+	nodes, err := enrich.NewCachedNodes(ctx, c)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	c.WaitForCacheSync(ctx)
+	return nodes
 }
 
 func (s *fixture) create(t *testing.T, o client.Object) {

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // These are the same kinds as in readable.
@@ -17,6 +20,10 @@ import (
 // +kubebuilder:rbac:groups=batch,resources=cronjobs;jobs,verbs=get
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get
+//
+// The pods of a Deployment, ReplicaSet, StatefulSet, DaemonSet or Job show the cause of its
+// Warnings.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
 //
 // Alarms use the details of Nodes, which are cached.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
@@ -50,3 +57,19 @@ func versions(byGroup map[schema.GroupVersion][]string) map[schema.GroupKind]sch
 
 // Kinds returns the kinds that an Enricher reads, in no particular order.
 func Kinds() []schema.GroupVersionKind { return slices.Collect(maps.Values(readable)) }
+
+// clusterScoped are the kinds in readable that have no namespace.
+var clusterScoped = []string{"Node", "PersistentVolume"}
+
+// kindOf returns the kind of a reference, with the version to read. It returns false if no
+// object that the operator reads can have the reference. Tenants write references, and a
+// read that can only fail would delay their occurrences forever.
+func kindOf(ref alarm.Reference) (kind schema.GroupVersionKind, ok bool) {
+	group, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return schema.GroupVersionKind{}, false
+	}
+	kind, ok = readable[group.WithKind(ref.Kind).GroupKind()]
+	return kind, ok && slices.Contains(clusterScoped, ref.Kind) == (ref.Namespace == "") &&
+		len(validation.IsDNS1123Subdomain(ref.Name)) == 0
+}

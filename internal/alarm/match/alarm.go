@@ -17,6 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/calendar"
+	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/glob"
 )
 
@@ -27,12 +28,19 @@ type Definition struct {
 	UID string
 	// CreatedAt is the object's creationTimestamp. Earlier occurrences do not match.
 	CreatedAt time.Time
+	// ResumedAt is the time at which the alarm was resumed after it was suspended; zero if it
+	// never was. Earlier occurrences do not match.
+	ResumedAt time.Time
 	Spec      v1alpha1.AlarmSpec
 	// NamespaceSelector is ClusterAlarmSpec.NamespaceSelector. Nil selects every
 	// namespace, and objects without a namespace.
 	NamespaceSelector *metav1.LabelSelector
 	// Receivers are the keys of the receivers. This package does not interpret them.
 	Receivers []string
+	// OpenGroups is status.openGroups. It says which acknowledgements were in force before.
+	OpenGroups []v1alpha1.AlarmOpenGroup
+	// Route chooses further receivers. Nil: there are none.
+	Route *Route
 }
 
 // Object is an Alarm or a ClusterAlarm.
@@ -40,6 +48,7 @@ type Object interface {
 	metav1.Object
 	AlarmSpec() *v1alpha1.AlarmSpec
 	NamespaceSelector() *metav1.LabelSelector
+	ReceiverChoice() *v1alpha1.ReceiversFrom
 }
 
 // NewDefinition returns the Definition of an object that sends to the receivers with these
@@ -55,21 +64,38 @@ func NewDefinition(kind string, object Object, receivers []string) Definition {
 	}
 }
 
+// from returns the time before which occurrences do not match.
+func (d *Definition) from() time.Time {
+	if d.ResumedAt.After(d.CreatedAt) {
+		return d.ResumedAt
+	}
+	return d.CreatedAt
+}
+
 // Alarm is a compiled Definition. It is immutable and safe for concurrent use.
 type Alarm struct {
 	ID        alarm.ID
 	UID       string
 	Receivers []string
 
-	createdAt  time.Time
-	suspended  bool
+	from      time.Time
+	suspended bool
+	// needs are the fields that the alarm needs of objects.
+	needs      map[alarm.Resource]fields.Shape
 	namespaces labels.Selector // nil: not restricted
 	entries    []entry
+	states     []*State
 	threshold  *Threshold
 	group      *Grouping
+	route      *Route   // nil: spec.receiversFrom is not set
+	all        []string // of AllReceivers, with a route
 	mutes      []*calendar.Window
-	title      *template // nil: the default
-	text       *template // nil: the default
+	// The alarm is also muted from muteFrom until muteUntil, which can be zero.
+	muteFrom, muteUntil time.Time
+	// acknowledged are the acknowledgements by the key of the group.
+	acknowledged map[string]*Acknowledgement
+	title        *template // nil: the default
+	text         *template // nil: the default
 }
 
 // Threshold returns the alarm's threshold, or nil if it has none.
@@ -83,7 +109,10 @@ func (a *Alarm) Window() time.Duration {
 		window = a.threshold.Within
 	}
 	if a.group != nil {
-		window = max(window, a.group.Wait+a.group.Interval)
+		window = max(window, alarm.GroupLife, a.group.Wait+a.group.Interval)
+		if quiet := a.group.Quiet; quiet > 0 { // the end of a group waits for an interval at least
+			window = max(window, quiet, a.group.Wait+2*a.group.Interval)
+		}
 	}
 	return window
 }
@@ -91,8 +120,17 @@ func (a *Alarm) Window() time.Duration {
 // Grouping returns how the alarm groups its occurrences, or nil if it does not.
 func (a *Alarm) Grouping() *Grouping { return a.group }
 
+// IsAboutOneNamespace reports whether each message is about one namespace: that of an Alarm, that
+// of a group, or that of a single occurrence.
+func (a *Alarm) IsAboutOneNamespace() bool {
+	return a.ID.Kind == alarm.KindAlarm || a.group == nil || a.group.has("regarding.namespace")
+}
+
 // Muted reports whether the alarm is muted at a time.
 func (a *Alarm) Muted(at time.Time) bool {
+	if at.Before(a.muteUntil) && !at.Before(a.muteFrom) {
+		return true
+	}
 	return slices.ContainsFunc(a.mutes, func(w *calendar.Window) bool { return w.Contains(at) })
 }
 
@@ -103,36 +141,52 @@ func (a *Alarm) Muted(at time.Time) bool {
 // server does not compare them. A tenant can therefore write Events that regard objects
 // of other namespaces. An Event counts as one of a namespace only if both agree.
 func (a *Alarm) inScope(occ *alarm.Occurrence) bool {
-	if occ.ObservedAt.Before(a.createdAt) {
+	if occ.ObservedAt.Before(a.from) {
 		return false
 	}
 	if a.ID.Kind == alarm.KindClusterAlarm && a.namespaces == nil {
 		return true
 	}
-	namespace, trusted := trustedNamespace(&occ.Event)
+	namespace, trusted := TrustedNamespace(&occ.Event)
 	return trusted && (a.ID.Kind == alarm.KindClusterAlarm || namespace == a.ID.Namespace)
 }
 
-// trustedNamespace returns the namespace of the Event and of its regarding object. It
+// TrustedNamespace returns the namespace of the Event and of its regarding object. It
 // returns false if they differ, or if the object has none.
-func trustedNamespace(event *alarm.Event) (string, bool) {
+func TrustedNamespace(event *alarm.Event) (string, bool) {
 	namespace := event.Regarding.Namespace
 	return namespace, namespace != "" && namespace == event.Namespace
 }
 
-// entry is a compiled EventMatch. An empty or nil field accepts everything.
+// Trusted reports whether an Event is in the namespace of its regarding object, or where
+// Kubernetes writes the Events of cluster-scoped objects.
+func Trusted(event *alarm.Event) bool {
+	of := event.Regarding.Namespace
+	return event.Namespace == of || of == "" && event.Namespace == metav1.NamespaceDefault
+}
+
+// entry is a compiled EventMatch or ChangeMatch. An empty or nil field accepts everything.
 type entry struct {
 	kinds, reasons, types []string
 	names                 []glob.Pattern
 	note                  glob.Pattern
 	objectSelector        labels.Selector
+	selectorCost          int64
 	expression            *expression
+	// resolves: it is an entry of spec.resolve.match.
+	resolves bool
+	// change is set if it is an entry of spec.changes.
+	change *changeMatch
 }
 
-// accepts checks the fields that need only the Event. It does not check the reason,
-// because the index has found the entry by it. It adds the steps that globs took to
-// steps.
-func (e *entry) accepts(event *alarm.Event, steps *int) bool {
+// accepts checks the fields that need only the occurrence. It does not check the reason or
+// the resource, because the index has found the entry by it. It adds the steps that globs
+// took to steps.
+func (e *entry) accepts(occ *alarm.Occurrence, steps *int) bool {
+	event := &occ.Event
+	if e.change != nil {
+		return e.acceptsChange(occ.Change, event.Regarding.Name, steps)
+	}
 	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
 		anyOrOneOf(e.types, event.Type) &&
 		e.acceptsName(event.Regarding.Name, steps) &&
@@ -155,16 +209,35 @@ func (e *entry) acceptsName(name string, steps *int) bool {
 	return false
 }
 
-func (e *entry) needsContext() bool {
-	return e.objectSelector != nil || e.expression != nil && e.expression.needsContext
+// unread says why the data that the entry needs is unknown. It is empty if all is known.
+func (e *entry) unread(known *alarm.Context) alarm.Unread {
+	if known.ObjectUnread != "" && (e.objectSelector != nil || e.expression != nil && e.expression.needsObject) {
+		return known.ObjectUnread
+	}
+	if e.expression != nil && e.expression.needsNodes {
+		return known.NodesUnread
+	}
+	return ""
 }
 
-// evaluate decides on an Event that the entry accepts.
+// decide decides on an occurrence that the entry accepts.
+func (e *entry) decide(ctx context.Context, vars *variables) Result {
+	if e.change != nil {
+		return e.evaluateChange(ctx, vars)
+	}
+	return e.evaluate(ctx, vars)
+}
+
+// evaluate checks the labels of the object and the expression.
 func (e *entry) evaluate(ctx context.Context, vars *variables) Result {
+	if unread := e.unread(vars.context); unread != "" {
+		return Result{Outcome: Undecided, Unread: unread}
+	}
 	if e.objectSelector != nil {
 		if !vars.context.Resolved {
 			return Result{Outcome: Unresolved}
 		}
+		vars.cost += e.selectorCost
 		if !e.objectSelector.Matches(labels.Set(vars.context.Object.Metadata.Labels)) {
 			return Result{Outcome: NotMatched}
 		}

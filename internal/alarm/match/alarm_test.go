@@ -63,16 +63,18 @@ func TestAnyEntryMatchesAndAnAlarmIsACandidateOnce(t *testing.T) {
 
 func TestOccurrencesBeforeTheAlarmDoNotMatch(t *testing.T) {
 	for name, tc := range map[string]struct {
-		createdAt time.Time
-		want      Outcome
+		createdAt, resumedAt time.Time
+		want                 Outcome
 	}{
 		"created before":             {createdAt: lastSeen.Add(-time.Second), want: Matched},
 		"created in the same second": {createdAt: lastSeen, want: Matched},
 		"created after":              {createdAt: lastSeen.Add(time.Second), want: NotMatched},
+		"resumed before":             {createdAt: lastSeen.Add(-time.Hour), resumedAt: lastSeen, want: Matched},
+		"resumed after":              {createdAt: lastSeen.Add(-time.Hour), resumedAt: lastSeen.Add(time.Second), want: NotMatched},
 	} {
 		t.Run(name, func(t *testing.T) {
 			def := clusterAlarm(v1alpha1.EventMatch{})
-			def.CreatedAt = tc.createdAt
+			def.CreatedAt, def.ResumedAt = tc.createdAt, tc.resumedAt
 			if got := outcome(t, def, podOccurrence(), podContext()); got.Outcome != tc.want {
 				t.Errorf("got %+v, want %v", got, tc.want)
 			}
@@ -202,30 +204,62 @@ func TestCancelledContextIsAFailure(t *testing.T) {
 		known.Object.Metadata.Labels[time.Unix(int64(i), 0).String()] = "y"
 	}
 	a := mustCompile(t, clusterAlarm(v1alpha1.EventMatch{Expression: `object.metadata.labels.all(k, k != "z")`}))
-	got := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil, nil)[0].Match(ctx, known)
+	got := candidatesOf(NewIndex([]*Alarm{a}), podOccurrence(), nil, nil)[0].Match(ctx, known)
 	if got.Outcome != Failed || !errors.Is(got.Err, context.Canceled) {
 		t.Errorf("got %+v, want Failed because of the context", got)
 	}
 }
 
-func TestNeedsContext(t *testing.T) {
+// An alarm waits only for data that its result depends on.
+func TestOutcomeIfDataIsUnread(t *testing.T) {
+	const busy, starting alarm.Unread = "the object is unread", "the Nodes are unread"
+	object := &alarm.Context{ObjectUnread: busy, Cluster: alarm.Cluster{Name: "prod", Nodes: 3}}
+	nodes := podContext()
+	nodes.Cluster.Nodes, nodes.NodesUnread = 0, starting
+	selector := v1alpha1.EventMatch{ObjectSelector: labelSelector("app", "web")}
 	for name, tc := range map[string]struct {
-		match v1alpha1.EventMatch
-		want  bool
+		known *alarm.Context
+		match []v1alpha1.EventMatch
+		want  Result
 	}{
-		"event only":              {match: v1alpha1.EventMatch{Reasons: []string{"BackOff"}}},
-		"expression of event":     {match: v1alpha1.EventMatch{Expression: `event.count > 1`}},
-		"object":                  {match: v1alpha1.EventMatch{Expression: `object.kind == "Pod"`}, want: true},
-		"cluster":                 {match: v1alpha1.EventMatch{Expression: `cluster.nodes > 1`}, want: true},
-		"selector":                {match: v1alpha1.EventMatch{ObjectSelector: &metav1.LabelSelector{}}, want: true},
-		"entry that cannot match": {match: v1alpha1.EventMatch{Kinds: []string{"Node"}, ObjectSelector: &metav1.LabelSelector{}}},
+		"selector":                         {object, []v1alpha1.EventMatch{selector}, Result{Outcome: Undecided, Unread: busy}},
+		"expression over the object":       {object, []v1alpha1.EventMatch{{Expression: `!has(object.metadata.labels.app)`}}, Result{Outcome: Undecided, Unread: busy}},
+		"expression over Nodes":            {object, []v1alpha1.EventMatch{{Expression: `cluster.nodes > 2`}}, Result{Outcome: Matched}},
+		"event only":                       {object, []v1alpha1.EventMatch{{Expression: `event.count > 1`}}, Result{Outcome: Matched}},
+		"another entry matches":            {object, []v1alpha1.EventMatch{selector, {}}, Result{Outcome: Matched}},
+		"another entry does not match":     {object, []v1alpha1.EventMatch{{Expression: `event.count < 1`}, selector}, Result{Outcome: Undecided, Unread: busy}},
+		"another entry fails":              {object, []v1alpha1.EventMatch{{Expression: `1 / (event.count - 12) == 1`}, selector}, Result{Outcome: Undecided, Unread: busy}},
+		"the entry cannot match":           {object, []v1alpha1.EventMatch{{Kinds: []string{"Node"}, ObjectSelector: labelSelector("app", "web")}}, Result{Outcome: NotMatched}},
+		"Nodes, expression over Nodes":     {nodes, []v1alpha1.EventMatch{{Expression: `cluster.nodes > 2`}}, Result{Outcome: Undecided, Unread: starting}},
+		"Nodes, in a list":                 {nodes, []v1alpha1.EventMatch{{Expression: `[cluster][0].nodes > 2`}}, Result{Outcome: Undecided, Unread: starting}},
+		"Nodes, expression over a name":    {nodes, []v1alpha1.EventMatch{{Expression: `cluster.name == "prod"`}}, Result{Outcome: Matched}},
+		"Nodes, expression over an object": {nodes, []v1alpha1.EventMatch{{Expression: `object.metadata.labels.app == "web"`}}, Result{Outcome: Matched}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := mustCompile(t, clusterAlarm(tc.match, v1alpha1.EventMatch{Kinds: []string{"Pod"}}))
-			got := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil, nil)[0].NeedsContext()
-			if got != tc.want {
-				t.Errorf("got %v, want %v", got, tc.want)
+			if got := outcome(t, clusterAlarm(tc.match...), podOccurrence(), tc.known); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestGroupsByLabelsWaitForTheObject(t *testing.T) {
+	unread := &alarm.Context{ObjectUnread: "not now"}
+	for key, want := range map[string]Outcome{"object.labels[team]": Undecided, "object.annotations[team]": Undecided, "regarding.name": Matched} {
+		if got := outcome(t, groupedBy("reason", key), podOccurrence(), unread); got.Outcome != want {
+			t.Errorf("grouped by %s: %+v, want %v", key, got, want)
+		}
+	}
+}
+
+func TestANamespaceSelectorWaitsForTheNamespace(t *testing.T) {
+	inSlow := podOccurrence(func(occ *alarm.Occurrence) { occ.Event.Namespace, occ.Event.Regarding.Namespace = "slow", "slow" })
+	selecting := clusterAlarm(v1alpha1.EventMatch{})
+	selecting.NamespaceSelector = labelSelector("team", "shop")
+	if got := outcome(t, selecting, inSlow, podContext()); got.Outcome != Undecided || got.Unread == "" {
+		t.Errorf("with a selector: %+v", got)
+	}
+	if got := outcome(t, clusterAlarm(v1alpha1.EventMatch{}), inSlow, podContext()); got.Outcome != Matched {
+		t.Errorf("without a selector: %+v", got)
 	}
 }

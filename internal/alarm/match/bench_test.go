@@ -58,7 +58,7 @@ func BenchmarkMatch(b *testing.B) {
 			b.ReportAllocs()
 			i, matched := 0, 0
 			for b.Loop() {
-				for _, c := range ix.Candidates(occurrences[i%len(occurrences)], nil, nil) {
+				for _, c := range candidatesOf(ix, occurrences[i%len(occurrences)], nil, nil) {
 					if c.Match(b.Context(), known).Outcome == Matched {
 						matched++
 					}
@@ -100,7 +100,7 @@ func BenchmarkExpression(b *testing.B) {
 		"costly":  `object.metadata.annotations.all(k, object.metadata.annotations[k].contains("anna"))`,
 	} {
 		a := mustCompile(b, clusterAlarm(v1alpha1.EventMatch{Expression: text}))
-		candidate, known := NewIndex([]*Alarm{a}).Candidates(podOccurrence(), nil, nil)[0], podContext()
+		candidate, known := candidatesOf(NewIndex([]*Alarm{a}), podOccurrence(), nil, nil)[0], podContext()
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

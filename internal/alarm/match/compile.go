@@ -21,7 +21,7 @@ import (
 
 // Compiler compiles Definitions into Alarms. It is safe for concurrent use.
 type Compiler struct {
-	env *cel.Env
+	env, changeEnv, stateEnv *cel.Env
 }
 
 // NewCompiler returns a Compiler. It fails only if the CEL environment is invalid.
@@ -30,7 +30,15 @@ func NewCompiler() (*Compiler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the CEL environment: %w", err)
 	}
-	return &Compiler{env: env}, nil
+	changeEnv, err := newChangeEnv()
+	if err != nil {
+		return nil, fmt.Errorf("create the CEL environment of changes: %w", err)
+	}
+	stateEnv, err := newStateEnv()
+	if err != nil {
+		return nil, fmt.Errorf("create the CEL environment of states: %w", err)
+	}
+	return &Compiler{env: env, changeEnv: changeEnv, stateEnv: stateEnv}, nil
 }
 
 // Compile validates and compiles an alarm. Its error is a *CompileError, which the author
@@ -40,36 +48,79 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 		ID:        def.ID,
 		UID:       def.UID,
 		Receivers: slices.Clone(def.Receivers),
-		createdAt: def.CreatedAt,
+		from:      def.from(),
 		suspended: def.Spec.Suspend,
 	}
+	a.setRoute(def.Route)
 	var err error
+	unit := &compilation{env: c.env, changeEnv: c.changeEnv, stateEnv: c.stateEnv}
 	if a.namespaces, err = compileSelector("spec.namespaceSelector", def.NamespaceSelector); err != nil {
 		return nil, err
 	}
-	if a.entries, err = c.compileEntries(def.Spec.Match); err != nil {
+	if a.entries, err = unit.compileAllEntries(&def.Spec); err != nil {
 		return nil, err
+	}
+	if a.states, err = unit.compileStates(def.Spec.States); err != nil {
+		return nil, err
+	}
+	for _, s := range a.states {
+		s.Alarm = a
 	}
 	if a.mutes, err = compileMutes(def.Spec.Mute); err != nil {
 		return nil, err
 	}
-	if a.group, err = compileGrouping(def.Spec.Group); err != nil {
+	a.muteFrom, a.muteUntil = def.Spec.MuteTimes()
+	a.acknowledged = compileAcknowledgements(def.Spec.Acknowledgements, def.OpenGroups)
+	if a.group, err = compileGrouping(def.Spec.Group, def.Spec.Resolve); err != nil {
 		return nil, err
+	}
+	if a.group == nil && len(a.states) > 0 {
+		a.group = groupByObject()
 	}
 	a.threshold = compileThreshold(def.Spec.Threshold)
-	if a.title, err = c.compileTemplate("spec.message.title", def.Spec.Message.Title); err != nil {
+	if a.title, err = unit.compileTemplate("spec.message.title", def.Spec.Message.Title); err != nil {
 		return nil, err
 	}
-	if a.text, err = c.compileTemplate("spec.message.text", def.Spec.Message.Text); err != nil {
+	if a.text, err = unit.compileTemplate("spec.message.text", def.Spec.Message.Text); err != nil {
 		return nil, err
 	}
+	if a.group != nil && a.group.needsObject || a.title.needsObject() || a.text.needsObject() {
+		a.needAnnotations()
+	}
+	a.needs = a.joinNeeds()
 	return a, nil
 }
 
-func (c *Compiler) compileEntries(match []v1alpha1.EventMatch) ([]entry, error) {
+// compilation is the compilation of one alarm.
+type compilation struct {
+	env, changeEnv, stateEnv *cel.Env
+	// instructions is the number of instructions of all regular expressions so far.
+	instructions int
+}
+
+// compileAllEntries compiles the entries of spec.resolve.match, spec.match and spec.changes.
+// The first come first, because an Event that resolves a group does nothing else.
+func (c *compilation) compileAllEntries(spec *v1alpha1.AlarmSpec) (resolving []entry, err error) {
+	if spec.Resolve != nil {
+		if resolving, err = c.compileEntries("spec.resolve.match", spec.Resolve.Match); err != nil {
+			return nil, err
+		}
+		for i := range resolving {
+			resolving[i].resolves = true
+		}
+	}
+	entries, err := c.compileEntries("spec.match", spec.Match)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := c.compileChanges(spec.Changes)
+	return slices.Concat(resolving, entries, changes), err
+}
+
+func (c *compilation) compileEntries(field string, match []v1alpha1.EventMatch) ([]entry, error) {
 	entries := make([]entry, 0, len(match))
 	for i := range match {
-		e, err := c.compileEntry(fmt.Sprintf("spec.match[%d]", i), &match[i])
+		e, err := c.compileEntry(fmt.Sprintf("%s[%d]", field, i), &match[i])
 		if err != nil {
 			return nil, err
 		}
@@ -78,26 +129,33 @@ func (c *Compiler) compileEntries(match []v1alpha1.EventMatch) ([]entry, error) 
 	return entries, nil
 }
 
-func (c *Compiler) compileEntry(field string, match *v1alpha1.EventMatch) (entry, error) {
+func (c *compilation) compileEntry(field string, match *v1alpha1.EventMatch) (entry, error) {
 	e := entry{
 		kinds:   slices.Clone(match.Kinds),
 		reasons: slices.Clone(match.Reasons),
 		note:    glob.Pattern(match.Note),
+		names:   globs(match.Names),
 	}
 	for _, eventType := range match.Types {
 		e.types = append(e.types, string(eventType))
-	}
-	for _, name := range match.Names {
-		e.names = append(e.names, glob.Pattern(name))
 	}
 	var err error
 	if e.objectSelector, err = compileSelector(field+".objectSelector", match.ObjectSelector); err != nil {
 		return entry{}, err
 	}
+	e.selectorCost = int64(selectorSize(match.ObjectSelector))
 	if match.Expression != "" {
 		e.expression, err = c.compileCondition(field+".expression", match.Expression)
 	}
 	return e, err
+}
+
+func globs(texts []string) []glob.Pattern {
+	var patterns []glob.Pattern
+	for _, text := range texts {
+		patterns = append(patterns, glob.Pattern(text))
+	}
+	return patterns
 }
 
 // compileSelector returns nil for a selector that is not set. An empty selector, in
@@ -106,11 +164,32 @@ func compileSelector(field string, selector *metav1.LabelSelector) (labels.Selec
 	if selector == nil {
 		return nil, nil
 	}
+	invalid := func(message string) error {
+		return &CompileError{Reason: v1alpha1.ReasonInvalidMatch, Field: field, Message: plaintext.CutRunes(plaintext.Line(message), maxCompileMessage)}
+	}
+	if size := selectorSize(selector); size > maxSelectorSize {
+		return nil, invalid(fmt.Sprintf("it has %d labels and values, the limit is %d: use fewer, or another alarm", size, maxSelectorSize))
+	}
 	compiled, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return nil, &CompileError{Reason: v1alpha1.ReasonInvalidMatch, Field: field, Message: plaintext.CutRunes(plaintext.Line(err.Error()), maxCompileMessage)}
+		return nil, invalid(err.Error())
 	}
 	return compiled, nil
+}
+
+// maxSelectorSize is the number of labels and values in a selector. Each can be compared
+// for each Event.
+const maxSelectorSize = 256
+
+func selectorSize(selector *metav1.LabelSelector) int {
+	if selector == nil {
+		return 0
+	}
+	size := len(selector.MatchLabels)
+	for _, requirement := range selector.MatchExpressions {
+		size += 1 + len(requirement.Values)
+	}
+	return size
 }
 
 func compileThreshold(spec *v1alpha1.AlarmThreshold) *Threshold {

@@ -51,8 +51,8 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 		"not a bool": {
 			expression(`event.count`), invalidExpression,
 			"spec.match[0].expression is invalid at column 1: the result is of type int: it must be bool", 1, 1},
-		"perhaps not a bool": {
-			expression(`dyn(true)`), invalidExpression,
+		"not a bool of unknown type": {
+			expression(`math.greatest(event.count, 1.5)`), invalidExpression,
 			"spec.match[0].expression is invalid at column 1: the result is of type dyn: it must be bool", 1, 1},
 		"regular expression": {
 			expression(`event.note.matches("(")`), invalidExpression,
@@ -61,11 +61,11 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 			expression(`object.metadata.annotations.all(a, object.metadata.annotations.all(b, a == b))`), invalidExpression,
 			"spec.match[0].expression is invalid at column 1: the cost can reach ", 1, 1},
 		"unbounded cost": {
-			expression(`event.note.contains("%s".format([event.note]))`), invalidExpression,
+			expression(`event.note` + strings.Repeat(`.replace("", event.note)`, 5) + ` == ""`), invalidExpression,
 			"spec.match[0].expression is invalid at column 1: the cost is unbounded, the limit is 100000: write a cheaper expression", 1, 1},
 		"constructed object": {
 			expression(`Event{note: "x"}.note == "x"`), invalidExpression,
-			"spec.match[0].expression is invalid at column 1: an expression cannot construct an object", 1, 1},
+			"spec.match[0].expression is invalid at column 6: an expression cannot construct an object", 1, 6},
 		"text that grows": {
 			expression(`event.note.replace("", event.note).replace("", event.note).size() > 3`), invalidExpression,
 			"spec.match[0].expression is invalid at column 1: the cost can reach ", 1, 1},
@@ -78,6 +78,11 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 		"namespaceSelector": {
 			badNamespaces, invalidMatch,
 			`spec.namespaceSelector is invalid: "Near" is not a valid`, 0, 0},
+		"objectSelector with too many values": {
+			clusterAlarm(v1alpha1.EventMatch{ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "a", Operator: metav1.LabelSelectorOpNotIn, Values: strings.Split(strings.Repeat("b,", 299)+"b", ",")},
+			}}}), invalidMatch,
+			"spec.match[0].objectSelector is invalid: it has 301 labels and values, the limit is 256: use fewer, or another alarm", 0, 0},
 		"title": {
 			message("a ${event.reason} b ${evnt.reason}", ""), invalidExpression,
 			"spec.message.title is invalid at column 23: undeclared reference to 'evnt'", 1, 23},
@@ -96,6 +101,9 @@ func TestCompileErrorNamesFieldAndPlace(t *testing.T) {
 		"value that cannot be printed": {
 			message("${event.regarding}", ""), invalidExpression,
 			"spec.message.title is invalid at column 3: the value is of type Reference, which cannot be printed", 1, 3},
+		"template of too many parts": {
+			message("", strings.Repeat("${1}", 51)), invalidExpression,
+			"spec.message.text is invalid at column 203: it has 51 expressions, the limit is 50: use fewer", 1, 203},
 		"template of too many costly parts": {
 			message("", strings.Repeat(`${event.note.split(" ").exists(w, w == "x")}`, 20)), invalidExpression,
 			"spec.message.text is invalid at column 575: the cost can reach ", 1, 575},

@@ -2,6 +2,7 @@ package match
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 // check whether the entry's expression is true.
 func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
 	var e entry
-	if len(a.entries) > 0 {
-		e = a.entries[0]
+	if i := slices.IndexFunc(a.entries, func(e entry) bool { return !e.resolves }); i >= 0 {
+		e = a.entries[i]
 	}
 	ref := alarm.Reference{APIVersion: "v1", Kind: exampleOf(e.kinds, "Pod"), Name: exampleOf(e.names, "example"), UID: "example"}
 	namespace := cmp.Or(a.ID.Namespace, "default")
@@ -30,6 +31,15 @@ func (a *Alarm) Example(at time.Time) (alarm.Occurrence, alarm.Context) {
 		Type: exampleOf(e.types, "Warning"), Reason: exampleOf(e.reasons, "Example"),
 		Note: exampleOf([]glob.Pattern{e.note}, "an example, invented to test this alarm"), Count: 1, FirstSeen: at, LastSeen: at,
 		Regarding: ref, ReportingController: "example",
+	}
+	if e.change != nil {
+		event.Type, event.Reason, event.Regarding.Kind = "Normal", "Updated", e.change.resource.Resource
+		ref = event.Regarding
+	}
+	if len(a.entries) == 0 && len(a.states) > 0 {
+		s := a.states[0]
+		e.objectSelector, ref.Kind, ref.Name = s.selector, s.Resource.Resource, exampleOf(s.names, "example")
+		event.Type, event.Reason, event.Note, event.Regarding = "Warning", "StateBegan", s.Note(false), ref
 	}
 	known := alarm.Context{Resolved: true, Object: alarm.Object{
 		APIVersion: ref.APIVersion, Kind: ref.Kind,

@@ -29,7 +29,7 @@ func TestExampleMatchesItsAlarm(t *testing.T) {
 			t.Run(name+" "+id.Kind, func(t *testing.T) {
 				a := mustCompile(t, Definition{ID: id, Spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{match}}})
 				occ, known := a.Example(lastSeen)
-				candidates := NewIndex([]*Alarm{a}).Candidates(&occ, nil, nil)
+				candidates := candidatesOf(NewIndex([]*Alarm{a}), &occ, nil, nil)
 				if len(candidates) != 1 || candidates[0].Match(t.Context(), &known).Outcome != Matched {
 					t.Errorf("the alarm does not match %+v", occ.Event)
 				}

@@ -27,7 +27,7 @@ func TestExpressionsReadStructs(t *testing.T) {
 		`event == event && object.node == object.node`:                    Matched,
 		`[event.regarding].exists(r, r.kind == "Pod")`:                    Matched,
 		`(event.count > 1 ? event.regarding : event.regarding).uid != ""`: Matched,
-		`dyn(event.regarding).name == "web-0"`:                            Failed,
+		`object.metadata.labels["none"] == "web-0"`:                       Failed,
 	} {
 		t.Run(expression, func(t *testing.T) {
 			got := outcome(t, clusterAlarm(v1alpha1.EventMatch{Expression: expression}), podOccurrence(), podContext())

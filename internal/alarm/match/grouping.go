@@ -17,8 +17,14 @@ type Grouping struct {
 	// Wait is how long the first message of a group waits for more occurrences. Interval
 	// is the minimum time between two messages of a group.
 	Wait, Interval time.Duration
+	// Quiet is how long nothing must happen until a group is resolved, 0 if it never is.
+	Quiet time.Duration
 
 	keys []groupingKey
+	// byMatch: spec.resolve.match replaces the reasons that resolve groups by default.
+	byMatch bool
+	// needsObject: a key is a label or an annotation.
+	needsObject bool
 }
 
 // groupingKey is an entry of spec.group.by.
@@ -44,11 +50,17 @@ const (
 	defaultInterval = 300
 )
 
-func compileGrouping(spec *v1alpha1.AlarmGroup) (*Grouping, error) {
+func compileGrouping(spec *v1alpha1.AlarmGroup, resolve *v1alpha1.AlarmResolve) (*Grouping, error) {
+	if spec == nil && resolve != nil {
+		return nil, &CompileError{Reason: v1alpha1.ReasonInvalidGroup, Field: "spec.resolve", Message: "only groups can be resolved: set spec.group"}
+	}
 	if spec == nil {
 		return nil, nil
 	}
 	g := &Grouping{Wait: seconds(spec.WaitSeconds, defaultWait), Interval: seconds(spec.IntervalSeconds, defaultInterval)}
+	if resolve != nil {
+		g.Quiet, g.byMatch = seconds(resolve.QuietSeconds, 0), len(resolve.Match) > 0
+	}
 	for i, text := range spec.By {
 		value := valueFunc(text)
 		if value == nil {
@@ -58,8 +70,19 @@ func compileGrouping(spec *v1alpha1.AlarmGroup) (*Grouping, error) {
 			}
 		}
 		g.keys = append(g.keys, groupingKey{text, value})
+		g.needsObject = g.needsObject || eventKeys[text] == nil
 	}
 	return g, nil
+}
+
+// groupByObject returns the grouping of states if there is no spec.group: each object has a
+// group, and its messages do not wait.
+func groupByObject() *Grouping {
+	g := &Grouping{}
+	for _, text := range []string{"regarding.kind", "regarding.namespace", "regarding.name"} {
+		g.keys = append(g.keys, groupingKey{text, valueFunc(text)})
+	}
+	return g
 }
 
 func seconds(n *int32, byDefault int32) time.Duration {
@@ -99,14 +122,19 @@ func (g *Grouping) Values(event *alarm.Event, object *alarm.Object) []alarm.Grou
 	return values
 }
 
-// Resolves reports whether the Event means that the problem of its group is over: a Node
-// is ready again, or one of our objects recovered. This is true only for groups about one
-// object.
+// has reports whether spec.group.by contains a key.
+func (g *Grouping) has(key string) bool {
+	return slices.ContainsFunc(g.keys, func(k groupingKey) bool { return k.text == key })
+}
+
+// Resolves reports whether an Event resolves its group by default: a Node is ready again, or
+// one of our objects recovered. It is always false if the group is not about one object, or
+// if the alarm has Events of its own for that.
 func (g *Grouping) Resolves(event *alarm.Event) bool {
-	has := func(key string) bool {
-		return slices.ContainsFunc(g.keys, func(k groupingKey) bool { return k.text == key })
+	if g.byMatch {
+		return false
 	}
-	if !has("regarding.kind") || !has("regarding.name") || event.Regarding.Namespace != "" && !has("regarding.namespace") {
+	if !g.has("regarding.kind") || !g.has("regarding.name") || event.Regarding.Namespace != "" && !g.has("regarding.namespace") {
 		return false
 	}
 	return event.Reason == v1alpha1.ReasonRecovered || event.Reason == "NodeReady" && event.Regarding.Kind == "Node"

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
@@ -50,13 +52,66 @@ func TestUnknownGroupKeyIsRefused(t *testing.T) {
 
 func TestGroupWaitAndIntervalHaveDefaults(t *testing.T) {
 	def := groupedBy("reason")
-	if a := mustCompile(t, def); a.Grouping().Wait != 5*time.Second || a.Grouping().Interval != 5*time.Minute || a.Window() != 305*time.Second {
+	if a := mustCompile(t, def); a.Grouping().Wait != 5*time.Second || a.Grouping().Interval != 5*time.Minute || a.Window() != time.Hour {
 		t.Errorf("by default: %+v, window %s", a.Grouping(), a.Window())
 	}
 	def.Spec.Group.WaitSeconds, def.Spec.Group.IntervalSeconds = new(int32(0)), new(int32(60))
 	def.Spec.Threshold = &v1alpha1.AlarmThreshold{Count: 2, WithinSeconds: 600}
-	if a := mustCompile(t, def); a.Grouping().Wait != 0 || a.Grouping().Interval != time.Minute || a.Window() != 10*time.Minute {
+	if a := mustCompile(t, def); a.Grouping().Wait != 0 || a.Grouping().Interval != time.Minute || a.Window() != time.Hour {
 		t.Errorf("explicitly: %+v, window %s", a.Grouping(), a.Window())
+	}
+}
+
+func TestAnEventThatResolvesDoesNothingElse(t *testing.T) {
+	def := groupedBy("regarding.name")
+	def.Spec.Match = []v1alpha1.EventMatch{{Reasons: []string{"BackOff", "Started", "Recovered"}}}
+	def.Spec.Resolve = &v1alpha1.AlarmResolve{Match: []v1alpha1.EventMatch{
+		{Reasons: []string{"Started"}, Expression: `event.note != "no"`}, {Reasons: []string{"Pulled"}, ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
+	}}
+	a := mustCompile(t, def)
+	for name, tc := range map[string]struct {
+		reason, note string
+		labels       map[string]string
+		outcome      Outcome
+		resolves     bool
+	}{
+		"the problem":              {reason: "BackOff", outcome: Matched},
+		"in both lists":            {reason: "Started", outcome: Matched, resolves: true},
+		"not by the expression":    {reason: "Started", note: "no", outcome: Matched},
+		"selected by its labels":   {reason: "Pulled", labels: map[string]string{"a": "b"}, outcome: Matched, resolves: true},
+		"with other labels":        {reason: "Pulled", outcome: NotMatched},
+		"a default reason":         {reason: "Recovered", outcome: Matched},
+		"a reason of neither list": {reason: "Killing", outcome: NotMatched},
+	} {
+		t.Run(name, func(t *testing.T) {
+			occ := podOccurrence()
+			occ.Event.Reason, occ.Event.Note = tc.reason, tc.note
+			known := &alarm.Context{Resolved: true, Object: alarm.Object{Metadata: alarm.ObjectMeta{Labels: tc.labels}}}
+			var result Result
+			for _, c := range NewIndex([]*Alarm{a}).ClusterCandidates(occ, nil, nil) {
+				result = c.Match(t.Context(), known)
+			}
+			if result.Outcome != tc.outcome || result.Resolves != tc.resolves || result.Err != nil || a.Grouping().Resolves(&occ.Event) {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+}
+
+func TestResolveIsChecked(t *testing.T) {
+	for field, resolve := range map[string]*v1alpha1.AlarmResolve{
+		"spec.resolve.match[1].expression": {Match: []v1alpha1.EventMatch{{}, {Expression: "event.cuont > 1"}}},
+		"spec.resolve":                     {QuietSeconds: new(int32(60))},
+	} {
+		def := groupedBy("regarding.name")
+		if def.Spec.Resolve = resolve; field == "spec.resolve" {
+			def.Spec.Group = nil
+		}
+		_, err := compile(t, def)
+		var failure *CompileError
+		if !errors.As(err, &failure) || failure.Field != field {
+			t.Errorf("%s: got %v", field, err)
+		}
 	}
 }
 

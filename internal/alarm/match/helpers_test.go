@@ -106,16 +106,24 @@ func podContext() *alarm.Context {
 // namespaceLabels implements Namespaces.
 type namespaceLabels map[string]map[string]string
 
-func (n namespaceLabels) Labels(namespace string) (map[string]string, bool) {
+func (n namespaceLabels) Labels(namespace string) (map[string]string, bool, alarm.Unread) {
 	labels, ok := n[namespace]
-	return labels, ok
+	if ok && labels == nil {
+		return nil, false, "not now"
+	}
+	return labels, ok, ""
+}
+
+// candidatesOf returns the candidates of both kinds. meter counts those in the namespace.
+func candidatesOf(ix *Index, occ *alarm.Occurrence, namespaces Namespaces, meter *Meter) []Candidate {
+	return append(ix.ClusterCandidates(occ, namespaces, nil), ix.NamespacedCandidates(occ, meter)...)
 }
 
 // outcome evaluates one alarm for an occurrence, through the index.
 func outcome(t testing.TB, def Definition, occ *alarm.Occurrence, known *alarm.Context) Result {
 	t.Helper()
-	namespaces := namespaceLabels{"shop": {"team": "shop"}, "default": {}}
-	candidates := NewIndex([]*Alarm{mustCompile(t, def)}).Candidates(occ, namespaces, nil)
+	namespaces := namespaceLabels{"shop": {"team": "shop"}, "default": {}, "slow": nil}
+	candidates := candidatesOf(NewIndex([]*Alarm{mustCompile(t, def)}), occ, namespaces, nil)
 	switch len(candidates) {
 	case 0:
 		return Result{Outcome: NotMatched}

@@ -3,7 +3,7 @@ package match
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -13,9 +13,10 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 )
 
-// Namespaces returns the labels of a namespace, or false if it does not exist.
+// Namespaces returns the labels of a namespace, or false if it does not exist. unread says
+// why neither is known.
 type Namespaces interface {
-	Labels(namespace string) (map[string]string, bool)
+	Labels(namespace string) (labels map[string]string, exists bool, unread alarm.Unread)
 }
 
 // Index finds the alarms that an occurrence can match. The time does not depend on the
@@ -24,6 +25,8 @@ type Index struct {
 	alarms     []*Alarm
 	cluster    scope
 	namespaced map[string]*scope
+	// streams are those with states.
+	streams map[string]bool
 }
 
 // scope contains the entries of the Alarms of one namespace, or of all ClusterAlarms. An
@@ -34,6 +37,10 @@ type scope struct {
 	byReason map[string][]posting
 	byKind   map[string][]posting
 	any      []posting
+	// byStream contains the entries of spec.changes, by the stream of their resource, and
+	// states those of spec.states.
+	byStream map[string][]posting
+	states   map[string][]*State
 	alarms   []*Alarm
 }
 
@@ -48,6 +55,7 @@ func NewIndex(alarms []*Alarm) *Index {
 		alarms:     slices.Clone(alarms),
 		cluster:    newScope(),
 		namespaced: map[string]*scope{},
+		streams:    map[string]bool{},
 	}
 	for i, a := range ix.alarms {
 		if a.suspended {
@@ -58,12 +66,17 @@ func NewIndex(alarms []*Alarm) *Index {
 		for j := range a.entries {
 			s.add(&a.entries[j], posting{alarm: int32(i), entry: int32(j)})
 		}
+		for _, state := range a.states {
+			stream := state.Resource.Stream()
+			s.states[stream] = append(s.states[stream], state)
+			ix.streams[stream] = true
+		}
 	}
 	return ix
 }
 
 func newScope() scope {
-	return scope{byReason: map[string][]posting{}, byKind: map[string][]posting{}}
+	return scope{byReason: map[string][]posting{}, byKind: map[string][]posting{}, byStream: map[string][]posting{}, states: map[string][]*State{}}
 }
 
 func (ix *Index) scopeOf(a *Alarm) *scope {
@@ -81,6 +94,8 @@ func (ix *Index) scopeOf(a *Alarm) *scope {
 
 func (s *scope) add(e *entry, p posting) {
 	switch {
+	case e.change != nil:
+		addTo(s.byStream, []string{e.change.resource.Stream()}, p)
 	case len(e.reasons) > 0:
 		addTo(s.byReason, e.reasons, p)
 	case len(e.kinds) > 0:
@@ -108,42 +123,81 @@ func (ix *Index) AlarmsIn(namespace string) []*Alarm {
 	return nil
 }
 
-// Candidates returns the alarms that match as far as the Event shows. Each alarm appears
-// once, in the order of NewIndex. Without candidates, it allocates nothing. It reads
-// namespace labels only if a namespaceSelector needs them.
+// ClusterAlarms returns the ClusterAlarms that are not suspended.
+func (ix *Index) ClusterAlarms() []*Alarm { return ix.cluster.alarms }
+
+// ClusterCandidates returns the ClusterAlarms that match as far as the Event shows. Each
+// appears once, in the order of NewIndex. Without candidates, it allocates nothing. It
+// reads namespace labels only if a namespaceSelector needs them.
 //
-// meter counts the cost of the Alarms in the occurrence's namespace. When it is
-// exhausted, here or in Match, the remaining ones are skipped.
-func (ix *Index) Candidates(occ *alarm.Occurrence, namespaces Namespaces, meter *Meter) []Candidate {
-	s := search{index: ix, occ: occ, namespaces: namespaces}
-	s.searchScope(&ix.cluster)
-	if namespace, trusted := trustedNamespace(&occ.Event); trusted {
-		if own, ok := ix.namespaced[namespace]; ok {
-			s.meter = meter
-			s.searchScope(own)
-		}
-	}
-	return s.group(meter)
+// meter counts the cost. When it is exhausted, here or in Match, the remaining alarms are
+// skipped.
+func (ix *Index) ClusterCandidates(occ *alarm.Occurrence, namespaces Namespaces, meter *Meter) []Candidate {
+	s := search{index: ix, occ: occ, namespaces: namespaces, meter: meter}
+	return s.candidates(&ix.cluster)
 }
 
-// search is one call of Candidates.
+// NamespacedCandidates is like ClusterCandidates for the Alarms in the namespace of the
+// Event.
+func (ix *Index) NamespacedCandidates(occ *alarm.Occurrence, meter *Meter) []Candidate {
+	namespace, trusted := TrustedNamespace(&occ.Event)
+	own, ok := ix.namespaced[namespace]
+	if !trusted || !ok {
+		return nil
+	}
+	s := search{index: ix, occ: occ, meter: meter}
+	return s.candidates(own)
+}
+
+// States returns the states of a stream that can hold for objects of a namespace. They are those
+// of ClusterAlarms and of the Alarms in the namespace.
+func (ix *Index) States(stream, namespace string) []*State {
+	states := ix.cluster.states[stream]
+	if s, ok := ix.namespaced[namespace]; ok && namespace != "" {
+		return slices.Concat(states, s.states[stream])
+	}
+	return states
+}
+
+// HasStates reports whether an alarm has a state of a stream.
+func (ix *Index) HasStates(stream string) bool { return ix.streams[stream] }
+
+// StreamAlarms returns the alarms with changes or states of a stream that can select a namespace.
+func (ix *Index) StreamAlarms(stream, namespace string, namespaces Namespaces) (alarms []*Alarm) {
+	s := search{namespaces: namespaces, occ: &alarm.Occurrence{Event: alarm.Event{Regarding: alarm.Reference{Namespace: namespace}}}}
+	hasChange := func(e entry) bool { return e.change != nil && e.change.resource.Stream() == stream }
+	hasState := func(state *State) bool { return state.Resource.Stream() == stream }
+	for _, a := range slices.Concat(ix.ClusterAlarms(), ix.AlarmsIn(namespace)) {
+		if (slices.ContainsFunc(a.entries, hasChange) || slices.ContainsFunc(a.states, hasState)) && s.selected(a.namespaces) {
+			alarms = append(alarms, a)
+		}
+	}
+	return alarms
+}
+
+// search is one call of ClusterCandidates or NamespacedCandidates.
 type search struct {
 	index      *Index
 	occ        *alarm.Occurrence
 	namespaces Namespaces
 	found      []posting
-	// meter counts the cost of the current scope.
-	meter *Meter
+	meter      *Meter
 
 	// labels of the regarding object's namespace; valid if labelsRead is true.
 	labels             labels.Set
 	labelsRead, exists bool
+	unread             alarm.Unread
 }
 
-func (s *search) searchScope(sc *scope) {
+func (s *search) candidates(sc *scope) []Candidate {
+	if change := s.occ.Change; change != nil {
+		s.searchPostings(sc.byStream[change.Resource.Stream()])
+		return s.group()
+	}
 	s.searchPostings(sc.byReason[s.occ.Event.Reason])
 	s.searchPostings(sc.byKind[s.occ.Event.Regarding.Kind])
 	s.searchPostings(sc.any)
+	return s.group()
 }
 
 // stepsPerUnit is the number of glob steps that take as long as one CEL cost unit.
@@ -155,29 +209,28 @@ func (s *search) searchPostings(postings []posting) {
 			return
 		}
 		a, steps := s.index.alarms[p.alarm], 0
-		if a.inScope(s.occ) && a.entries[p.entry].accepts(&s.occ.Event, &steps) && s.selected(a.namespaces) {
+		if a.inScope(s.occ) && a.entries[p.entry].accepts(s.occ, &steps) && s.selected(a.namespaces) {
 			s.found = append(s.found, p)
 		}
 		s.meter.spend(int64(1 + steps/stepsPerUnit))
 	}
 }
 
-// selected reports whether a namespaceSelector selects the namespace of the regarding
-// object.
+// selected reports whether a namespaceSelector can select the namespace of the regarding
+// object. It can if the labels of the namespace are unread.
 func (s *search) selected(selector labels.Selector) bool {
 	if selector == nil {
 		return true
 	}
 	if !s.labelsRead {
-		s.labels, s.exists = s.namespaces.Labels(s.occ.Event.Regarding.Namespace)
+		s.labels, s.exists, s.unread = s.namespaces.Labels(s.occ.Event.Regarding.Namespace)
 		s.labelsRead = true
 	}
-	return s.exists && selector.Matches(s.labels)
+	return s.unread != "" || s.exists && selector.Matches(s.labels)
 }
 
-// group returns the found entries as candidates, one for each alarm. meter counts the
-// cost of Alarms.
-func (s *search) group(meter *Meter) []Candidate {
+// group returns the found entries as candidates, one for each alarm.
+func (s *search) group() []Candidate {
 	slices.SortFunc(s.found, func(a, b posting) int {
 		return cmp.Or(cmp.Compare(a.alarm, b.alarm), cmp.Compare(a.entry, b.entry))
 	})
@@ -187,9 +240,9 @@ func (s *search) group(meter *Meter) []Candidate {
 		for n < len(rest) && rest[n].alarm == rest[0].alarm {
 			n++
 		}
-		c := Candidate{Alarm: s.index.alarms[rest[0].alarm], occ: s.occ, postings: rest[:n]}
-		if c.Alarm.ID.Kind == alarm.KindAlarm {
-			c.meter = meter
+		c := Candidate{Alarm: s.index.alarms[rest[0].alarm], occ: s.occ, postings: rest[:n], meter: s.meter}
+		if c.Alarm.namespaces != nil {
+			c.unread = s.unread
 		}
 		candidates = append(candidates, c)
 		rest = rest[n:]
@@ -207,6 +260,9 @@ const (
 	Unresolved
 	// Failed: an expression failed; see Result.Err.
 	Failed
+	// Undecided: the alarm needs data that could not be read, and may be read later; see
+	// Result.Unread.
+	Undecided
 	// Matched: the alarm matches the occurrence.
 	Matched
 )
@@ -214,10 +270,17 @@ const (
 // Result is the outcome of one alarm for one occurrence.
 type Result struct {
 	Outcome Outcome
+	// Resolves is true if the occurrence matched spec.resolve.match. It then only resolves its
+	// group.
+	Resolves bool
 	// Err is the first runtime failure of an expression. It names the field. It can be
 	// set together with Matched, if another entry matched. If the context was cancelled,
 	// Err wraps its cause and the outcome means nothing.
 	Err error
+	// Unread says why the outcome is Undecided.
+	Unread alarm.Unread
+	// Note describes the change that matched. It is empty for Events.
+	Note string
 }
 
 // Candidate is an alarm that matches an occurrence as far as the Event shows.
@@ -227,40 +290,64 @@ type Candidate struct {
 	occ      *alarm.Occurrence
 	postings []posting // the entries that can match, in the order of the spec
 	meter    *Meter    // nil: unlimited
+	// unread says why it is unknown whether the alarm selects the namespace.
+	unread alarm.Unread
 }
 
-// NeedsContext reports whether Match needs more than the Event. If it does not, you can
-// pass an empty Context to Match.
-func (c Candidate) NeedsContext() bool {
-	for _, p := range c.postings {
-		if c.Alarm.entries[p.entry].needsContext() {
-			return true
-		}
-	}
-	return false
-}
-
-// Match evaluates the alarm. One matching entry is enough. Otherwise, a failure takes
-// precedence over Unresolved, and Unresolved over NotMatched. If the budget is exhausted,
-// the alarm is skipped and the result is zero.
+// Match evaluates the alarm. One matching entry is enough. Otherwise, Undecided takes
+// precedence over a failure, a failure over Unresolved, and Unresolved over NotMatched. If
+// the budget is exhausted, the alarm is skipped and the result is zero.
 func (c Candidate) Match(ctx context.Context, known *alarm.Context) Result {
-	var result Result
 	if c.meter.Exhausted() {
-		return result
+		return Result{}
 	}
-	vars := &variables{event: &c.occ.Event, context: known}
-	defer func() { c.meter.spend(vars.cost) }()
+	if c.unread != "" {
+		return Result{Outcome: Undecided, Unread: c.unread}
+	}
+	result := c.matchEntries(ctx, known)
+	group := c.Alarm.group
+	switch {
+	case result.Outcome == Matched && group != nil && group.needsObject && known.ObjectUnread != "":
+		return Result{Outcome: Undecided, Unread: known.ObjectUnread}
+	case result.Outcome == Undecided:
+		result.Err = nil // it is reported after the decision
+	default:
+		result.Unread = ""
+	}
+	return result
+}
+
+func (c Candidate) matchEntries(ctx context.Context, known *alarm.Context) (result Result) {
 	for _, p := range c.postings {
-		r := c.Alarm.entries[p.entry].evaluate(ctx, vars)
+		if c.meter.Exhausted() {
+			return Result{}
+		}
+		vars := &variables{event: &c.occ.Event, change: c.occ.Change, context: known}
+		r := c.Alarm.entries[p.entry].decide(ctx, vars)
+		c.meter.spend(vars.cost)
 		result.Outcome = max(result.Outcome, r.Outcome)
 		if result.Err == nil {
 			result.Err = r.Err
 		}
+		result.Unread = cmp.Or(result.Unread, r.Unread)
 		if r.Outcome == Matched {
+			result.Note = r.Note
+		}
+		resolves := c.Alarm.entries[p.entry].resolves
+		if r.Outcome == Matched || resolves && r.Outcome == Undecided { // the entries of spec.resolve come first
+			result.Resolves = resolves
 			break
 		}
 	}
 	return result
+}
+
+// WithNote returns the candidate for an occurrence with another note, that of a Result.
+func (c Candidate) WithNote(note string) Candidate {
+	occ := *c.occ
+	occ.Event.Note = note
+	c.occ = &occ
+	return c
 }
 
 // Render is [Alarm.Render] for the candidate's occurrence.
@@ -270,14 +357,48 @@ func (c Candidate) Render(ctx context.Context, known *alarm.Context) (message.Me
 	return c.Alarm.render(ctx, c.occ, vars)
 }
 
-// ErrOverBudget reports that some Events were not evaluated for the Alarms of a
-// namespace, because these Alarms are too expensive together.
-var ErrOverBudget = errors.New("some Events were not evaluated, because the Alarms of this namespace are too expensive together: " +
-	"simplify their expressions and globs, or name kinds and reasons")
+// OverBudgetError reports that some Events were not evaluated for an alarm, because such
+// alarms are too expensive together.
+type OverBudgetError struct {
+	// Kind is that of the alarms: alarm.KindAlarm or alarm.KindClusterAlarm.
+	Kind string
+	// Namespace is that of the Events.
+	Namespace string
+	// States: it is about states that hold, and there is no space for more of them. Late: states are
+	// evaluated late.
+	States, Late bool
+	// Changes: it is about changes and states of objects whose last known values are not kept.
+	Changes bool
+}
 
-// Meter limits the cost of the Alarms of one namespace, so that they cannot delay the
-// alarms of others. The unit is CEL's cost unit, some tens of nanoseconds. A nil Meter is
-// unlimited. A Meter is safe for concurrent use.
+// Error returns one sentence that says what to do.
+func (e *OverBudgetError) Error() string {
+	if e.States {
+		return fmt.Sprintf("states of some objects of namespace %s are not reported, because too many states hold there: "+
+			"use fewer states, or raise --outbox-max-bytes", e.Namespace)
+	}
+	if e.Changes {
+		where := "some objects"
+		if e.Namespace != "" {
+			where += " of namespace " + e.Namespace
+		}
+		return "changes and states of " + where + " are unknown, because their fields have no space, or exceed 4 MiB: name fewer fields, or raise --outbox-max-bytes"
+	}
+	alarms := "the Alarms of this namespace"
+	if e.Kind == alarm.KindClusterAlarm {
+		alarms = "the ClusterAlarms"
+	}
+	if e.Late {
+		return fmt.Sprintf("states of objects of namespace %s are evaluated late, because %s are too expensive together: "+
+			"simplify their expressions and globs", e.Namespace, alarms)
+	}
+	return fmt.Sprintf("some Events of namespace %s were not evaluated, because %s are too expensive together: "+
+		"simplify their expressions and globs, or name kinds and reasons", e.Namespace, alarms)
+}
+
+// Meter limits the cost of evaluating the Events of one namespace, so that they cannot
+// delay those of others. The unit is CEL's cost unit, about a tenth of a microsecond. A
+// nil Meter is unlimited. A Meter is safe for concurrent use.
 type Meter struct {
 	spent atomic.Int64
 	limit int64
@@ -291,6 +412,9 @@ func (m *Meter) Spent() int64 { return m.spent.Load() }
 
 // Exhausted reports whether the limit is reached.
 func (m *Meter) Exhausted() bool { return m != nil && m.spent.Load() >= m.limit }
+
+// Spend counts the cost of work outside of this package.
+func (m *Meter) Spend(cost int64) { m.spend(cost) }
 
 func (m *Meter) spend(cost int64) {
 	if m != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -106,11 +107,13 @@ func TestIndexFindsExactlyTheMatchingAlarms(t *testing.T) {
 					want = append(want, def.ID.Name)
 				}
 			}
-			for _, c := range ix.Candidates(occ, namespaces, nil) {
+			for _, c := range candidatesOf(ix, occ, namespaces, nil) {
 				if c.Match(t.Context(), podContext()).Outcome == Matched {
 					got = append(got, c.Alarm.ID.Name)
 				}
 			}
+			slices.Sort(want)
+			slices.Sort(got)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("alarms that match %+v (-want +got):\n%s", occ.Event, diff)
 			}
@@ -135,10 +138,10 @@ func TestCandidatesAllocateNothingIfNoneMatches(t *testing.T) {
 		mustCompile(t, namespacedAlarm("other", v1alpha1.EventMatch{})),
 	})
 	occ, namespaces := podOccurrence(), namespaceLabels{"shop": {"team": "shop"}}
-	if got := ix.Candidates(occ, namespaces, nil); got != nil {
+	if got := candidatesOf(ix, occ, namespaces, nil); got != nil {
 		t.Fatalf("got candidates %v, want none", got)
 	}
-	if got := testing.AllocsPerRun(100, func() { ix.Candidates(occ, namespaces, nil) }); got != 0 {
+	if got := testing.AllocsPerRun(100, func() { candidatesOf(ix, occ, namespaces, nil) }); got != 0 {
 		t.Errorf("%v allocations, want 0", got)
 	}
 }
@@ -147,7 +150,7 @@ func TestIndexDoesNotKeepItsArgument(t *testing.T) {
 	alarms := []*Alarm{mustCompile(t, clusterAlarm(v1alpha1.EventMatch{}))}
 	ix := NewIndex(alarms)
 	alarms[0] = nil
-	if got := len(ix.Candidates(podOccurrence(), nil, nil)); got != 1 {
+	if got := len(candidatesOf(ix, podOccurrence(), nil, nil)); got != 1 {
 		t.Errorf("got %d candidates, want 1", got)
 	}
 }
@@ -167,12 +170,12 @@ func TestMeterLimitsTheCostOfANamespacesAlarms(t *testing.T) {
 	occ := podOccurrence(func(occ *alarm.Occurrence) { occ.Event.Regarding.Name = strings.Repeat("a", 253) })
 
 	meter := NewMeter(limit)
-	ix.Candidates(occ, nil, meter)
+	candidatesOf(ix, occ, nil, meter)
 	if !meter.Exhausted() || meter.Spent() > limit+4*16_000/stepsPerUnit {
 		t.Errorf("spent %d, the limit is %d", meter.Spent(), limit)
 	}
 	occ.Event.Regarding.Name = "web-0"
-	got := ix.Candidates(occ, nil, meter)
+	got := candidatesOf(ix, occ, nil, meter)
 	if len(got) != 1 || got[0].Alarm.ID.Kind != alarm.KindClusterAlarm {
 		t.Errorf("%d candidates, want only the ClusterAlarm", len(got))
 	}
@@ -185,14 +188,31 @@ func TestExpressionsCountAgainstTheMeter(t *testing.T) {
 	}))})
 	meter := NewMeter(limit)
 	for range limit {
-		for _, c := range ix.Candidates(podOccurrence(), nil, meter) {
+		for _, c := range candidatesOf(ix, podOccurrence(), nil, meter) {
 			c.Match(t.Context(), podContext())
 		}
 	}
 	if !meter.Exhausted() || meter.Spent() > limit+100 {
 		t.Errorf("spent %d, the limit is %d", meter.Spent(), limit)
 	}
-	if got := ix.Candidates(podOccurrence(), nil, nil)[0].Match(t.Context(), podContext()); got.Outcome != Matched {
+	if got := candidatesOf(ix, podOccurrence(), nil, nil)[0].Match(t.Context(), podContext()); got.Outcome != Matched {
 		t.Errorf("without a meter: %v", got)
+	}
+}
+
+func TestSelectorsCountAgainstTheMeter(t *testing.T) {
+	selector := &metav1.LabelSelector{}
+	for i := range 100 {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: fmt.Sprint("label-", i), Operator: metav1.LabelSelectorOpDoesNotExist,
+		})
+	}
+	ix := NewIndex([]*Alarm{mustCompile(t, namespacedAlarm("shop", v1alpha1.EventMatch{ObjectSelector: selector}))})
+	meter := NewMeter(1_000_000)
+	if got := candidatesOf(ix, podOccurrence(), nil, meter)[0].Match(t.Context(), podContext()); got.Outcome != Matched {
+		t.Errorf("got %+v", got)
+	}
+	if meter.Spent() < 100 {
+		t.Errorf("100 labels cost %d", meter.Spent())
 	}
 }

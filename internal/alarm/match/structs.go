@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
 )
 
 // structs lets expressions read the fields of Go structs by their JSON names. cel-go's
@@ -28,8 +30,8 @@ type structType struct {
 }
 
 // structTypes adds the types of these structs, and of their fields, to the environment
-// under their Go names. A field is a string, int64, time.Time, map[string]string or
-// struct.
+// under their Go names. A field is a string, bool, int64, time.Time, map[string]string,
+// struct, pointer to a struct, or slice of structs.
 func structTypes(roots ...reflect.Type) cel.EnvOption {
 	return func(env *cel.Env) (*cel.Env, error) {
 		s := &structs{
@@ -61,8 +63,17 @@ func (s *structs) typeOf(goType reflect.Type) (*types.Type, error) {
 		return types.TimestampType, nil
 	case reflect.TypeFor[map[string]string]():
 		return types.NewMapType(types.StringType, types.StringType), nil
+	case reflect.TypeFor[bool]():
+		return types.BoolType, nil
 	}
-	if goType.Kind() != reflect.Struct {
+	switch goType.Kind() {
+	case reflect.Pointer:
+		return s.typeOf(goType.Elem())
+	case reflect.Slice:
+		element, err := s.typeOf(goType.Elem())
+		return types.NewListType(element), err
+	case reflect.Struct:
+	default:
 		return nil, fmt.Errorf("type %s has no type in CEL", goType)
 	}
 	if known, ok := s.byType[reflect.PointerTo(goType)]; ok {
@@ -82,7 +93,7 @@ func (s *structs) register(goType reflect.Type) (*types.Type, error) {
 			return nil, fmt.Errorf("%s.%s: %w", goType.Name(), f.Name, err)
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		t.fields[name] = &types.FieldType{Type: celType, IsSet: isSet(i), GetFrom: getFrom(i)}
+		t.fields[name] = &types.FieldType{Type: celType, IsSet: isSet(i), GetFrom: s.getFrom(i)}
 	}
 	return t.Type, nil
 }
@@ -93,17 +104,34 @@ func isSet(field int) func(any) bool {
 	}
 }
 
-func getFrom(field int) func(any) (any, error) {
+func (s *structs) getFrom(field int) func(any) (any, error) {
 	return func(pointer any) (any, error) {
 		value := reflect.ValueOf(pointer).Elem().Field(field)
 		if t, ok := reflect.TypeAssert[*time.Time](value.Addr()); ok {
 			return epochIfZero(*t), nil
 		}
-		if value.Kind() == reflect.Struct {
+		switch value.Kind() {
+		case reflect.Struct:
 			return value.Addr().Interface(), nil
+		case reflect.Pointer:
+			if value.IsNil() {
+				return reflect.New(value.Type().Elem()).Interface(), nil
+			}
+		case reflect.Slice:
+			return s.list(value), nil
+		default: // CEL has the type
 		}
 		return value.Interface(), nil
 	}
+}
+
+// list returns a slice of structs as a list.
+func (s *structs) list(slice reflect.Value) ref.Val {
+	elements := make([]ref.Val, slice.Len())
+	for i := range elements {
+		elements[i] = s.NativeToValue(slice.Index(i).Addr().Interface())
+	}
+	return types.NewRefValList(s, elements)
 }
 
 // epochIfZero returns the epoch for the zero time. A CEL duration cannot span the time
@@ -137,7 +165,48 @@ func (s *structs) NativeToValue(value any) ref.Val {
 	if t, ok := s.byType[reflect.TypeOf(value)]; ok {
 		return structValue{structType: t, pointer: value}
 	}
+	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice && s.byType[reflect.PointerTo(list.Type().Elem())] != nil {
+		return s.list(list)
+	}
+	switch v := value.(type) {
+	case []any:
+		return limitList(types.NewDynamicList(s, v), len(v))
+	case map[string]any:
+		return limitMap(types.NewStringInterfaceMap(s, v), len(v))
+	case map[string]string:
+		return limitMap(types.NewStringStringMap(s, v), len(v))
+	}
 	return s.Adapter.NativeToValue(value)
+}
+
+// longList and longMap end the evaluation if a loop begins: cel-go's time for a loop can grow with
+// the square of its length.
+type (
+	longList struct{ traits.Lister }
+	longMap  struct{ traits.Mapper }
+)
+
+// Iterator implements traits.Iterable.
+func (longList) Iterator() traits.Iterator { panic(errLongLoop) }
+
+// Iterator implements traits.Iterable.
+func (longMap) Iterator() traits.Iterator { panic(errLongLoop) }
+
+// errLongLoop ends an evaluation like a cost above the limit.
+var errLongLoop = interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "the loop is too long"}
+
+func limitList(list traits.Lister, length int) ref.Val {
+	if length > maxElements {
+		return longList{list}
+	}
+	return list
+}
+
+func limitMap(m traits.Mapper, length int) ref.Val {
+	if length > maxElements {
+		return longMap{m}
+	}
+	return m
 }
 
 // structValue is a struct as a CEL value. structType reads its fields. Otherwise, it can

@@ -30,12 +30,15 @@ type segment struct {
 }
 
 // compileTemplate returns nil for an empty text.
-func (c *Compiler) compileTemplate(field, text string) (*template, error) {
+func (c *compilation) compileTemplate(field, text string) (*template, error) {
 	if text == "" {
 		return nil, nil
 	}
 	spans, failure := parseTemplate(text)
 	if failure != nil {
+		return nil, expressionError(field, text, failure.offset, "%s", failure.message)
+	}
+	if failure := checkNumber(spans); failure != nil {
 		return nil, expressionError(field, text, failure.offset, "%s", failure.message)
 	}
 	t := &template{segments: make([]segment, 0, len(spans))}
@@ -55,7 +58,7 @@ func (c *Compiler) compileTemplate(field, text string) (*template, error) {
 }
 
 // compileSegment compiles one ${...} and adds its cost to cost, the sum for the template.
-func (c *Compiler) compileSegment(field, text string, s span, cost *uint64) (*expression, error) {
+func (c *compilation) compileSegment(field, text string, s span, cost *uint64) (*expression, error) {
 	e, output, err := c.compileExpression(field, text, s)
 	if err != nil {
 		return nil, err
@@ -89,21 +92,26 @@ func printable(t *cel.Type) bool {
 	return false
 }
 
+// needsObject reports whether the text depends on the object.
+func (t *template) needsObject() bool {
+	return t != nil && slices.ContainsFunc(t.segments, func(s segment) bool { return s.expression != nil && s.expression.needsObject })
+}
+
 // render returns the text, and the first error of an expression. The text contains the
-// error instead of the value, so that the message can still be sent.
+// error instead of the value, so that the message can still be sent. It evaluates no
+// further expression after the cost limit.
 func (t *template) render(ctx context.Context, vars *variables) (string, error) {
 	var b strings.Builder
 	var first error
+	begin := vars.cost
 	for _, s := range t.segments {
 		if s.expression == nil {
 			b.WriteString(s.literal)
 			continue
 		}
-		if err := s.expression.print(ctx, &b, vars); err != nil {
+		if err := s.expression.printWithin(ctx, &b, vars, begin+maxCost); err != nil {
 			b.WriteString("<" + err.Error() + ">")
-			if first == nil {
-				first = err
-			}
+			first = cmp.Or(first, err)
 		}
 	}
 	return b.String(), first
@@ -155,6 +163,21 @@ func parseTemplate(text string) ([]span, *parseFailure) {
 	}
 	flush()
 	return spans, nil
+}
+
+// maxTemplateExpressions is the number of expressions in a title or text. Each needs about
+// 8 KiB of memory.
+const maxTemplateExpressions = 50
+
+func checkNumber(spans []span) *parseFailure {
+	expressions := slices.DeleteFunc(slices.Clone(spans), func(s span) bool { return !s.isExpression })
+	if n := len(expressions); n > maxTemplateExpressions {
+		return &parseFailure{
+			offset:  expressions[maxTemplateExpressions].offset,
+			message: fmt.Sprintf("it has %d expressions, the limit is %d: use fewer", n, maxTemplateExpressions),
+		}
+	}
+	return nil
 }
 
 // expressionEnd returns the offset of the brace that closes the expression that starts at
@@ -232,6 +255,14 @@ func isWord(r rune) bool {
 // texts are never sent.
 const maxPrinted = 4 * message.MaxTextLength
 
+// printWithin is print, unless the cost has exceeded the limit.
+func (e *expression) printWithin(ctx context.Context, b *strings.Builder, vars *variables, limit int64) error {
+	if vars.cost > limit {
+		return fmt.Errorf("%s: %w", e.field, errTooExpensive)
+	}
+	return e.print(ctx, b, vars)
+}
+
 // print evaluates the expression and writes its value. Texts are written as they are,
 // times as RFC 3339, durations as 1h2m3s, and lists and maps like JSON.
 func (e *expression) print(ctx context.Context, b *strings.Builder, vars *variables) error {
@@ -257,8 +288,6 @@ func printValue(b *strings.Builder, value ref.Val) error {
 		b.WriteString(v.Duration.String())
 	case types.Timestamp:
 		b.WriteString(v.UTC().Format(time.RFC3339))
-	case types.Null:
-		b.WriteString("null")
 	case traits.Mapper:
 		return printMap(b, v)
 	case traits.Lister:
@@ -339,9 +368,18 @@ func (t *template) renderOr(ctx context.Context, vars *variables, defaultText fu
 	return t.render(ctx, vars)
 }
 
+// HasText reports whether the alarm has a template of the text.
+func (a *Alarm) HasText() bool { return a.text != nil }
+
+// defaultText counts the occurrences of the Event, unless the message of the group will count
+// those of the group.
 func (a *Alarm) defaultText(occ *alarm.Occurrence, object *alarm.Object) string {
-	if t := a.threshold; t != nil {
-		return message.DefaultText(occ, object, fmt.Sprintf("%d or more matched within %s", t.Count, t.Within))
+	var extra []string
+	if a.group == nil {
+		extra = append(extra, message.EventCounts(occ))
 	}
-	return message.DefaultText(occ, object)
+	if t := a.threshold; t != nil {
+		extra = append(extra, fmt.Sprintf("%d or more matched within %s", t.Count, t.Within))
+	}
+	return message.DefaultText(occ, object, extra...)
 }

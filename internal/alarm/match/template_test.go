@@ -136,7 +136,7 @@ func TestDefaultMessage(t *testing.T) {
 		Cluster:   "prod",
 		Alarm:     alarm.ID{Kind: alarm.KindClusterAlarm, Name: "test"},
 		Title:     "BackOff: Pod shop/web-0",
-		Text:      "Back-off restarting failed container app in pod web-0\n12 times since 2026-08-03 09:14:05 UTC, 3 of them new",
+		Text:      "Back-off restarting failed container app in pod web-0\n12 times since 2026-08-03 09:14:05 UTC, 3 new",
 		Count:     3,
 		FirstSeen: firstSeen,
 		LastSeen:  lastSeen,
@@ -184,21 +184,21 @@ func TestDefaultText(t *testing.T) {
 			"BackOff: Pod shop/web-0", "Killed\nOnce at 2026-08-03 10:44:05 UTC"},
 		"one more": {
 			func(occ *alarm.Occurrence) { occ.Event.Note = "Killed" },
-			"BackOff: Pod shop/web-0", "Killed\n12 times since 2026-08-03 09:14:05 UTC"},
+			"BackOff: Pod shop/web-0", "Killed\n12 times since 2026-08-03 09:14:05 UTC, 1 new"},
 		"all at once": {
 			func(occ *alarm.Occurrence) { occ.Increase, occ.Event.Note = 12, "Killed" },
 			"BackOff: Pod shop/web-0", "Killed\n12 times since 2026-08-03 09:14:05 UTC"},
 		"no note": {
 			func(occ *alarm.Occurrence) { occ.Event.Note = "" },
-			"BackOff: Pod shop/web-0", "12 times since 2026-08-03 09:14:05 UTC"},
+			"BackOff: Pod shop/web-0", "12 times since 2026-08-03 09:14:05 UTC, 1 new"},
 		"no times": {
 			func(occ *alarm.Occurrence) { occ.Event.Note, occ.Event.FirstSeen = "Killed", time.Time{} },
-			"BackOff: Pod shop/web-0", "Killed\n12 times"},
+			"BackOff: Pod shop/web-0", "Killed\n12 times, 1 new"},
 		"no namespace": {
 			func(occ *alarm.Occurrence) {
 				occ.Event.Note, occ.Event.Regarding = "Up", alarm.Reference{Kind: "Node", Name: "node-0"}
 			},
-			"BackOff: Node node-0", "Up\n12 times since 2026-08-03 09:14:05 UTC"},
+			"BackOff: Node node-0", "Up\n12 times since 2026-08-03 09:14:05 UTC, 1 new"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := render(t, v1alpha1.AlarmMessage{}, podOccurrence(tc.change), podContext())
@@ -224,8 +224,8 @@ func TestTemplateValues(t *testing.T) {
 		"list":            {"${['a', 'b']}", `["a", "b"]`},
 		"map, sorted":     {"${object.metadata.labels}", `{"app": "web", "tier": "front"}`},
 		"nested":          {"${ {'b': [1, 2], 'a': []} }", `{"a": [], "b": [1, 2]}`},
-		"dyn":             {"${dyn(event.count)}", "12"},
-		"null":            {"${dyn(null)}", "null"},
+		"int or double":   {"${math.greatest(event.count, 1.5)}", "12"},
+		"format":          {"${'%s: %d%s'.format([event.reason, event.count, ['!']])}", "BackOff: 12[!]"},
 		"brace in a text": {"${'}'}", "}"},
 		"literal":         {"$${event.note} $5", "${event.note} $5"},
 		"several lines":   {"a\n${event.reason}\nb", "a\nBackOff\nb"},
@@ -245,7 +245,7 @@ func TestTemplateValues(t *testing.T) {
 }
 
 func TestFailingTemplateStillRendersAMessage(t *testing.T) {
-	spec := v1alpha1.AlarmMessage{Title: "${object.metadata.labels['team']} has ${event.reason}", Text: "${dyn(event)}"}
+	spec := v1alpha1.AlarmMessage{Title: "${object.metadata.labels['team']} has ${event.reason}", Text: "${int(event.reason)}"}
 	got, err := render(t, spec, podOccurrence(), podContext())
 	if want := "spec.message.title: no such key: team"; err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
@@ -253,7 +253,7 @@ func TestFailingTemplateStillRendersAMessage(t *testing.T) {
 	if want := "<spec.message.title: no such key: team> has BackOff"; got.Title != want {
 		t.Errorf("got title %q, want %q", got.Title, want)
 	}
-	if want := "<spec.message.text: the value cannot be printed>"; got.Text != want {
+	if want := "<spec.message.text: type conversion error from 'string' to 'int'>"; got.Text != want {
 		t.Errorf("got text %q, want %q", got.Text, want)
 	}
 }

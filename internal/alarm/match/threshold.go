@@ -72,6 +72,12 @@ func (w SlidingWindow) MarshalBinary() ([]byte, error) {
 
 var errSlidingWindow = errors.New("the stored state of a threshold is invalid")
 
+// MaxBytes returns the largest size of an encoded window of the threshold, in bytes. A bucket
+// has four at most, and more for the time of the first one.
+func (t *Threshold) MaxBytes() int {
+	return 16 + 4*int(min(t.Count, int64(t.Within/time.Second)+1))
+}
+
 // UnmarshalBinary decodes the result of MarshalBinary.
 func (w *SlidingWindow) UnmarshalBinary(data []byte) error {
 	w.buckets = nil

@@ -69,6 +69,9 @@ func (c *Combiner) addTotals(m *Message) {
 	if m.Alarm != d.Alarm {
 		d.Alarm = alarm.ID{}
 	}
+	if !maps.Equal(m.NamespaceLabels, d.NamespaceLabels) {
+		d.NamespaceLabels = nil
+	}
 }
 
 func (c *Combiner) keepEvent(e *Event) {
@@ -120,8 +123,34 @@ func (c *Combiner) Message() Message {
 		}
 	}
 	d.Title, d.Text = digestText(d.Count, slices.SortedFunc(maps.Values(c.groups), compareGroups))
-	d.Events = events[:min(len(events), MaxListedEvents)]
+	d.Events = listed(events)
 	return d
+}
+
+// maxListedSize limits the texts of the Events that a combined message lists, in bytes. The
+// first Event is always listed.
+const maxListedSize = 64 << 10
+
+// listed returns the first Events, up to the limits of a message.
+func listed(events []Event) []Event {
+	n, size := 0, 0
+	for ; n < min(len(events), MaxListedEvents); n++ {
+		if size += events[n].size(); n > 0 && size > maxListedSize {
+			break
+		}
+	}
+	return events[:n]
+}
+
+// size returns the length of the long texts of an Event.
+func (e *Event) size() int {
+	size := len(e.Note) + len(e.Object.Cause)
+	for _, texts := range []map[string]string{e.Object.Labels, e.Object.Annotations} {
+		for key, value := range texts {
+			size += len(key) + len(value)
+		}
+	}
+	return size
 }
 
 // sortedEvents returns the kept Events, the most frequent first.
@@ -251,10 +280,18 @@ func digestTitle(count int64, groups []*eventGroup) string {
 }
 
 // Compose combines the messages of a group, the oldest first. count is the number of
-// occurrences in all of them, including those that are not in parts.
-func Compose(group Group, parts []Message, count int64) Message {
-	m := Combine(parts)
+// occurrences in all of them, including those that are not in parts. The last line counts the
+// occurrences of the group, except in the alarm's own text about a single one.
+func Compose(group Group, parts []Part, count int64) Message {
+	combiner := NewCombiner()
+	for i := range parts {
+		combiner.Add(parts[i].Message)
+	}
+	m := combiner.Message()
 	m.Digest, m.Group, m.Count = false, &group, count
+	if len(parts) > 0 {
+		m.NamespaceLabels = parts[len(parts)-1].NamespaceLabels // all are about one namespace
+	}
 	lines := []string{m.Text}
 	if len(parts) > 1 {
 		newest := &parts[len(parts)-1]
@@ -268,16 +305,23 @@ func Compose(group Group, parts []Message, count int64) Message {
 	if len(group.By) == 0 {
 		lines = append(lines, "Too many groups are open: this message covers all others.")
 	}
-	if group.Total > count {
-		lines = append(lines, joinTime(fmt.Sprintf("%d new, %d in all", count, group.Total), "since", group.Since))
+	if group.Total > 1 || group.Total == 1 && !ownText(parts) {
+		lines = append(lines, counts(group.Total, count, group.Since))
 	}
 	m.Title = cmp.Or(m.Title, fmt.Sprintf("%d occurrences", count))
-	if group.Resolved {
-		m.Title = plaintext.CutRunes("Resolved: "+m.Title, MaxTitleLength)
+	if group.Resolved && (!group.First || len(parts) != 1) { // otherwise, no message was about the problem
+		m.Title = resolvedTitle(m.Title)
 	}
 	m.Text = appendLines(lines[0], lines[1:])
 	return m
 }
+
+func resolvedTitle(title string) string {
+	return plaintext.CutRunes("Resolved: "+title, MaxTitleLength)
+}
+
+// ownText reports whether the text of the newest part comes from a template of the alarm.
+func ownText(parts []Part) bool { return len(parts) > 0 && parts[len(parts)-1].OwnText }
 
 // sameSubject reports whether all Events have the same reason and object. Notes can
 // differ.
@@ -286,6 +330,9 @@ func sameSubject(events []Event) bool {
 		return e.Reason != events[0].Reason || e.Regarding != events[0].Regarding
 	})
 }
+
+// AppendLine adds a line below a text, which it cuts to make the line fit.
+func AppendLine(text, line string) string { return appendLines(text, []string{line}) }
 
 // appendLines adds lines below a text, which it cuts to make them fit.
 func appendLines(text string, lines []string) string {

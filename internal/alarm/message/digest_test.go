@@ -218,22 +218,31 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 	one := messageOf("crash", "BackOff", "Pod", "web-0", 1, seenLast)
 	other := messageOf("crash", "Failed", "Pod", "web-1", 1, seenLast)
 	by := []alarm.GroupValue{{Key: "reason", Value: "BackOff"}}
+	const once, twice = "\nOnce at 2026-08-03 09:14:05 UTC", "\n3 times since 2026-08-03 09:14:05 UTC"
+	own := func(m Message) Part { return Part{Message: m, OwnText: true} }
+	usual := func(m Message) Part { return Part{Message: m} }
 	for name, tc := range map[string]struct {
 		group       Group
-		parts       []Message
+		parts       []Part
 		count       int64
 		title, text string
 	}{
-		"first":               {Group{By: by, Total: 1}, []Message{one}, 1, "BackOff", "text"},
-		"the same again":      {Group{By: by, Total: 3}, []Message{one, again}, 3, "web-0 again", "it restarts\nand restarts"},
-		"one more":            {Group{By: by, Total: 7, Since: seenFirst}, []Message{one}, 1, "BackOff", "text\n1 new, 7 in all since 2026-08-03 09:14:05 UTC"},
-		"several reasons":     {Group{By: by, Total: 4}, []Message{again, other, again}, 5, "5 occurrences: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts"},
-		"no readable part":    {Group{By: by, Total: 2}, nil, 2, "2 occurrences", ""},
-		"resolved":            {Group{By: by, Total: 1, Resolved: true}, []Message{one}, 1, "Resolved: BackOff", "text"},
-		"beyond the limit":    {Group{Total: 1}, []Message{one}, 1, "BackOff", "text\nToo many groups are open: this message covers all others."},
-		"more than the parts": {Group{By: by, Total: 5000}, []Message{again, again}, 5000, "web-0 again", "it restarts\nand restarts"},
+		"first":                          {Group{By: by, Total: 1}, []Part{usual(one)}, 1, "BackOff", "text" + once},
+		"the same again":                 {Group{By: by, Total: 3}, []Part{usual(one), usual(again)}, 3, "web-0 again", "it restarts\nand restarts" + twice},
+		"one more":                       {Group{By: by, Total: 3}, []Part{usual(one)}, 1, "BackOff", "text" + twice + ", 1 new"},
+		"its own text":                   {Group{By: by, Total: 1}, []Part{own(one)}, 1, "BackOff", "text"},
+		"its own text again":             {Group{By: by, Total: 3}, []Part{own(one)}, 1, "BackOff", "text" + twice + ", 1 new"},
+		"several reasons":                {Group{By: by, Total: 3}, []Part{usual(again), usual(other), usual(again)}, 5, "5 occurrences: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts" + twice},
+		"no readable part":               {Group{By: by, Total: 3}, nil, 2, "2 occurrences", twice[1:] + ", 2 new"},
+		"resolved":                       {Group{By: by, Total: 1, Resolved: true}, []Part{usual(one)}, 1, "Resolved: BackOff", "text" + once},
+		"resolved without an occurrence": {Group{By: by, Total: 3, Resolved: true}, []Part{usual(one)}, 0, "Resolved: BackOff", "text" + twice},
+		"an end alone":                   {Group{By: by, Resolved: true}, []Part{usual(one)}, 0, "Resolved: BackOff", "text"},
+		"no known problem":               {Group{By: by, Total: 1, First: true, Resolved: true}, []Part{usual(one)}, 1, "BackOff", "text" + once},
+		"beyond the limit":               {Group{Total: 1}, []Part{usual(one)}, 1, "BackOff", "text\nToo many groups are open: this message covers all others." + once},
+		"more than the parts":            {Group{By: by, Total: 3}, []Part{usual(again), usual(again)}, 3, "web-0 again", "it restarts\nand restarts" + twice},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tc.group.Since = seenFirst
 			m := Compose(tc.group, tc.parts, tc.count)
 			if diff := cmp.Diff([]string{tc.title, tc.text}, []string{m.Title, m.Text}); diff != "" {
 				t.Error(diff)
@@ -246,14 +255,34 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 }
 
 func TestGroupMessageShowsTotalsDespiteLongTexts(t *testing.T) {
-	var parts []Message
+	var parts []Part
 	for i := range 1000 {
 		m := messageOf("crash", fmt.Sprint("Reason", i), "Pod", "web", 1, seenLast)
 		m.Title, m.Text = strings.Repeat("봉", 1000), strings.Repeat("수", 5000)
-		parts = append(parts, m)
+		parts = append(parts, Part{Message: m})
 	}
 	m := Compose(Group{Total: 5000, Resolved: true}, parts, 1000)
-	if !strings.Contains(m.Text, "1000 new, 5000 in all") {
+	if !strings.Contains(m.Text, "5000 times, 1000 new") {
 		t.Errorf("the text does not show the totals: %q", m.Text)
+	}
+}
+
+// A message with the largest labels, annotations and notes of 50 objects would have a
+// megabyte, for each receiver.
+func TestACombinedMessageListsFewerEventsIfTheyAreLarge(t *testing.T) {
+	var messages []Message
+	for i := range 100 {
+		messages = append(messages, Message{Count: 1, Events: []Event{{
+			Count: 1, Note: strings.Repeat("n", MaxFieldLength), Regarding: Reference{Name: fmt.Sprint(i)},
+			Object: Object{Annotations: map[string]string{"a": strings.Repeat("<", maxFieldsLength)}},
+		}}})
+	}
+	m := Combine(messages)
+	encoded, err := Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Events) != 7 || m.Count != 100 || len(encoded) > maxListedSize+10_000 {
+		t.Errorf("%d Events of %d are listed in %d bytes", len(m.Events), m.Count, len(encoded))
 	}
 }

@@ -4,6 +4,8 @@
 package message
 
 import (
+	"bytes"
+	"encoding/json"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -13,8 +15,9 @@ import (
 // Version is the version of a Message's JSON form, which webhooks receive.
 const Version = "v1"
 
-// MaxListedEvents is the maximum length of Message.Events. Message.Count counts all
-// occurrences, including those of Events that are not listed.
+// MaxListedEvents is the maximum length of Message.Events, which is shorter if the Events
+// have long texts. Message.Count counts all occurrences, including those of Events that are
+// not listed.
 const MaxListedEvents = 50
 
 // Message is the content that a receiver gets. Its JSON form is the documented body of a
@@ -36,7 +39,20 @@ type Message struct {
 	Group     *Group    `json:"group,omitempty"`
 	FirstSeen time.Time `json:"firstSeen"`
 	LastSeen  time.Time `json:"lastSeen"`
-	Events    []Event   `json:"events"`
+	// NamespaceLabels are the labels of the namespace that the message is about, if a receiver
+	// of the alarm chooses a channel by them. It has no others.
+	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
+	Events          []Event           `json:"events"`
+	// Acknowledged is set in a notice that a user acknowledged the group. It has no Events. Only
+	// receivers get it that show it with the messages of the group.
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
+}
+
+// Acknowledgement says who acknowledged a group, and when. Comment can be empty.
+type Acknowledgement struct {
+	By      string    `json:"by"`
+	At      time.Time `json:"at"`
+	Comment string    `json:"comment,omitempty"`
 }
 
 // Group describes the group of a message.
@@ -86,8 +102,47 @@ type Reference struct {
 type Object struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Cause is the reason why a Pod does not run, if it is known.
+	// Cause is the reason why the object does not work, if it is known.
 	Cause string `json:"cause,omitempty"`
+}
+
+// Part is the message of one occurrence of a group. Its JSON form is that of the Message, with
+// one more field.
+type Part struct {
+	Message
+	// OwnText means that the text comes from a template of the alarm.
+	OwnText bool `json:"ownText,omitempty"`
+}
+
+// Encode returns the JSON form of a Message or a Part. It does not escape characters of HTML,
+// which would need six bytes each.
+func Encode[M Message | Part](m M) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(m)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// OfTest returns the message that the operator sends to a receiver as a test. regarding is
+// the receiver.
+func OfTest(cluster string, regarding Reference, at time.Time) Message {
+	const note = "This is a test: the receiver has the annotation bongsu.io/send-test. Nothing else happened."
+	id := alarm.ID{Kind: alarm.KindAlarm, Namespace: regarding.Namespace, Name: regarding.Name}
+	name := regarding.Name
+	if regarding.Namespace == "" {
+		id.Kind = alarm.KindClusterAlarm
+	} else {
+		name = regarding.Namespace + "/" + name
+	}
+	return Message{
+		Version: Version, Cluster: cluster, Alarm: id, Title: regarding.Kind + " " + name + " gets messages", Text: note,
+		Count: 1, FirstSeen: at, LastSeen: at,
+		Events: []Event{{
+			Type: "Normal", Reason: "ReceiverTest", Note: note, Count: 1, FirstSeen: at, LastSeen: at,
+			Regarding: regarding, ReportingController: "bongsu",
+		}},
+	}.AsTest()
 }
 
 // AsTest marks a message as a test. It also renames the alarm, so that the receiver does

@@ -18,7 +18,11 @@ func TestDigestsAndGroupMessagesAreWithinTheLimits(t *testing.T) {
 		parts = append(parts, m)
 	}
 	messages.WithinLimits(t, message.Combine(parts))
-	messages.WithinLimits(t, message.Compose(message.Group{Total: 5000, Resolved: true}, parts, 2000))
+	var group []message.Part
+	for _, m := range parts {
+		group = append(group, message.Part{Message: m})
+	}
+	messages.WithinLimits(t, message.Compose(message.Group{Total: 5000, Resolved: true}, group, 2000))
 }
 
 func TestAsTestMarksTheTitleAndRenamesTheAlarm(t *testing.T) {

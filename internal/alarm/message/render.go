@@ -56,28 +56,35 @@ func objectName(kind, namespace, name string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// DefaultText contains the Event's note, its cause if known, how often it occurred, and
-// extra lines.
+// DefaultText contains the Event's note, its cause if known, and extra lines.
 func DefaultText(occ *alarm.Occurrence, object *alarm.Object, extra ...string) string {
 	lines := []string{occ.Event.Note}
 	if cause := field(object.Cause); cause != "" {
 		lines = append(lines, "Cause: "+cause)
 	}
-	lines = append(append(lines, frequencyLine(occ)), extra...)
-	return strings.TrimSpace(strings.Join(lines, "\n"))
+	return strings.TrimSpace(strings.Join(append(lines, extra...), "\n"))
 }
 
-func frequencyLine(occ *alarm.Occurrence) string {
+// EventCounts returns the line that counts the occurrences of an Event.
+func EventCounts(occ *alarm.Occurrence) string {
 	event := &occ.Event
-	switch {
-	case event.Count <= 1:
-		return joinTime("Once", "at", event.LastSeen)
-	case occ.Increase > 1 && occ.Increase < event.Count:
-		return fmt.Sprintf("%s, %d of them new",
-			joinTime(fmt.Sprintf("%d times", event.Count), "since", event.FirstSeen), occ.Increase)
-	default:
-		return joinTime(fmt.Sprintf("%d times", event.Count), "since", event.FirstSeen)
+	if event.Count <= 1 {
+		return counts(1, 1, event.LastSeen)
 	}
+	return counts(event.Count, occ.Increase, event.FirstSeen)
+}
+
+// counts returns the only line of a message that counts occurrences: how many there were, and
+// how many of them the message reports. since is the time of the first.
+func counts(total, reported int64, since time.Time) string {
+	if total <= 1 {
+		return joinTime("Once", "at", since)
+	}
+	line := joinTime(fmt.Sprintf("%d times", total), "since", since)
+	if 0 < reported && reported < total {
+		line += fmt.Sprintf(", %d new", reported)
+	}
+	return line
 }
 
 // joinTime omits a time that is not known.

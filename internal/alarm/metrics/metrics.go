@@ -12,9 +12,9 @@ import (
 // Metrics are the metrics of delivery. Their labels have few values: they contain no
 // names of alarms, receivers or namespaces.
 type Metrics struct {
-	matched, unresolved, delivered, expressionFailures, overBudget, resets prometheus.Counter
-	messages, dropped, suppressed, failures                                *prometheus.CounterVec
-	latency                                                                prometheus.Histogram
+	matched, unresolved, unread, delivered, expressionFailures, overBudget, resets prometheus.Counter
+	messages, dropped, suppressed, failures                                        *prometheus.CounterVec
+	latency                                                                        prometheus.Histogram
 }
 
 // latencies are the buckets of the delivery latency, from the time of one request to the
@@ -34,14 +34,15 @@ func New(registry prometheus.Registerer, load Load) *Metrics {
 	return &Metrics{
 		matched:            counter("occurrences_matched_total", "Occurrences that matched an alarm, once for each alarm."),
 		unresolved:         counter("occurrences_unresolved_total", "Occurrences that could not be evaluated because their object is gone, once for each alarm."),
+		unread:             counter("occurrences_unread_total", "Occurrences that were not evaluated because their object could not be read, once for each alarm."),
 		delivered:          counter("occurrences_delivered_total", "Occurrences that a receiver accepted, once for each receiver."),
 		expressionFailures: counter("expression_failures_total", "Expressions that failed during evaluation."),
-		overBudget:         counter("alarms_over_budget_total", "Alarms not evaluated for some Events, because the Alarms of their namespace are too expensive together."),
+		overBudget:         counter("alarms_over_budget_total", "Alarms not evaluated for some Events, or late for states, because the Alarms of their namespace are too expensive together."),
 		resets:             counter("events_resets_total", "Positions that do not belong to this cluster's history."),
 		messages:           vector("messages_delivered_total", "Messages that receivers accepted.", "kind"),
 		dropped:            vector("occurrences_dropped_total", "Occurrences that were dropped, once for each receiver.", "cause"),
 		suppressed:         vector("occurrences_suppressed_total", "Occurrences that matched and were not sent, once for each alarm. For the cause group: messages saved, once for each receiver.", "cause"),
-		failures:           vector("delivery_failures_total", "Receivers that began to fail, by class of error.", "class"),
+		failures:           vector("delivery_failures_total", "Receivers that began to fail, and batches that were refused, by class of error.", "class"),
 		latency: factory.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "bongsu", Name: "delivery_latency_seconds", Buckets: latencies,
 			Help: "Waiting time of delivered messages, from when their oldest occurrence could first be sent.",
@@ -49,12 +50,22 @@ func New(registry prometheus.Registerer, load Load) *Metrics {
 	}
 }
 
-// Load reads what waits and what is open, on the replica that leads. On other replicas it
-// must return zero, because their outboxes contain messages that the leader has already
-// handled.
+// RegisterSetAside registers the number of messages that are set aside.
+func RegisterSetAside(registry prometheus.Registerer, number func() int) {
+	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "bongsu", Name: "outbox_messages_set_aside",
+		Help: "Messages that are set aside, because their receiver accepts others only.",
+	}, func() float64 { return float64(number()) })
+}
+
+// Load reads what waits and what is open, on the replica that leads. On other replicas
+// the numbers of messages must be zero, because the leader has already handled them.
 type Load struct {
 	// Size returns the size of the outbox.
 	Size func() outbox.Size
+	// UsedBytes and LimitBytes return the used size of the outbox and its limit, on every
+	// replica.
+	UsedBytes, LimitBytes func() float64
 	// OldestSeconds returns the waiting time of the oldest message, or 0 if none waits.
 	OldestSeconds func() float64
 }
@@ -69,8 +80,12 @@ func (l Load) register(factory promauto.Factory) {
 	gauge("outbox_messages", "Messages that wait for delivery.",
 		sizeOf(func(s outbox.Size) int64 { return s.Entries }))
 	gauge("outbox_oldest_message_seconds", "Waiting time of the oldest message; 0 if none waits.", l.OldestSeconds)
+	gauge("outbox_bytes", "Size of the outbox that is in use.", l.UsedBytes)
+	gauge("outbox_limit_bytes", "Largest size of the outbox.", l.LimitBytes)
 	gauge("held_occurrences", "Occurrences that wait in groups, or in messages of groups, once for each receiver.",
 		sizeOf(func(s outbox.Size) int64 { return s.Held }))
+	gauge("parked_occurrences", "Occurrences that wait for an object that cannot be read, once for each alarm.",
+		sizeOf(func(s outbox.Size) int64 { return s.Parked }))
 	gauge("open_groups", "Groups that are open, once for each receiver.",
 		sizeOf(func(s outbox.Size) int64 { return s.Groups }))
 	gauge("open_windows", "Windows of thresholds that count occurrences.",

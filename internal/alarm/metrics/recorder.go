@@ -50,16 +50,22 @@ func (r *Recorder) Evaluated(id alarm.ID, outcome match.Outcome, err error, occu
 	switch outcome {
 	case match.Matched:
 		r.metrics.matched.Add(float64(occurrences))
-		r.counters.Add(subject, counters.Change{Matched: occurrences, At: now})
 	case match.Unresolved:
 		r.metrics.unresolved.Add(float64(occurrences))
-		r.counters.Add(subject, counters.Change{Unresolved: occurrences, At: now})
+	case match.Undecided:
+		r.metrics.unread.Add(float64(occurrences))
 	case match.NotMatched, match.Failed: // failures are reported below
 	}
+	overBudget, ok := errors.AsType[*match.OverBudgetError](err)
+	_, misrouted := errors.AsType[*match.NoReceiverError](err)
 	switch {
-	case errors.Is(err, match.ErrOverBudget):
+	case outcome == match.Undecided:
+		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonObjectUnreadable, Text: err.Error(), Since: now})
+	case ok:
 		r.metrics.overBudget.Inc()
-		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonOverBudget, Text: err.Error(), Since: now})
+		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonOverBudget, Text: overBudget.Error(), Since: now})
+	case misrouted:
+		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonNoReceiver, Text: err.Error(), Since: now})
 	case err != nil:
 		r.metrics.expressionFailures.Inc()
 		r.counters.Notify(subject, counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: err.Error(), Since: now})
@@ -67,9 +73,8 @@ func (r *Recorder) Evaluated(id alarm.ID, outcome match.Outcome, err error, occu
 }
 
 // Suppressed implements pipeline.Reporter.
-func (r *Recorder) Suppressed(id alarm.ID, why pipeline.Suppression, occurrences int64) {
+func (r *Recorder) Suppressed(why pipeline.Suppression, occurrences int64) {
 	r.metrics.suppressed.WithLabelValues(string(why)).Add(float64(occurrences))
-	r.counters.Add(kube.Key(id).String(), counters.Change{Suppressed: occurrences, At: r.clock.Now()})
 }
 
 // Merged implements pipeline.Reporter. The status does not count these messages as
@@ -82,13 +87,8 @@ func (r *Recorder) Merged(messages int64) {
 func (r *Recorder) GroupLimitReached(id alarm.ID) {
 	r.counters.Notify(kube.Key(id).String(), counters.Notice{
 		Reason: v1alpha1.ReasonTooManyGroups, Since: r.clock.Now(),
-		Text: "too many groups are open, so occurrences of further groups share one: group by a key with fewer values",
+		Text: "groups or thresholds reached a limit, so further occurrences share a group or have none: group by a key with fewer values",
 	})
-}
-
-// Queued implements pipeline.Reporter.
-func (r *Recorder) Queued(receiver string, occurrences int64) {
-	r.counters.Add(receiver, counters.Change{Matched: occurrences, At: r.clock.Now()})
 }
 
 // Reset implements pipeline.Reporter.
@@ -116,14 +116,11 @@ func (r *Recorder) emitOperatorEvent(ctx context.Context, reason, text string) {
 }
 
 // Delivered implements notify.Observer.
-func (r *Recorder) Delivered(receiver string, d notify.Delivery, alarms outbox.Counts) {
-	r.metrics.messages.WithLabelValues(string(d.Kind)).Inc()
+func (r *Recorder) Delivered(_ string, d notify.Delivery, alarms outbox.Counts) {
+	r.metrics.messages.WithLabelValues(string(d.Kind)).Add(float64(d.Messages))
 	r.metrics.latency.Observe(d.Latency.Seconds())
-	now := r.clock.Now()
-	for subject, n := range alarms {
+	for _, n := range alarms {
 		r.metrics.delivered.Add(float64(n))
-		r.counters.Add(subject, counters.Change{Delivered: n, At: now})
-		r.counters.Add(receiver, counters.Change{Delivered: n, At: now})
 	}
 }
 
@@ -131,11 +128,13 @@ func (r *Recorder) Delivered(receiver string, d notify.Delivery, alarms outbox.C
 func (r *Recorder) Dropped(receiver string, alarms outbox.Counts, cause notify.DropCause, text string) {
 	now := r.clock.Now()
 	notice := counters.Notice{Reason: v1alpha1.ReasonMessageDropped, Text: text, Since: now}
+	forAlarm := notice
+	if cause == notify.DropOverflow {
+		forAlarm.Reason = v1alpha1.ReasonOverBudget
+	}
 	for subject, n := range alarms {
 		r.metrics.dropped.WithLabelValues(string(cause)).Add(float64(n))
-		r.counters.Add(subject, counters.Change{Dropped: n, At: now})
-		r.counters.Add(receiver, counters.Change{Dropped: n, At: now})
-		r.counters.Notify(subject, notice)
+		r.counters.Notify(subject, forAlarm)
 	}
 	r.counters.Notify(receiver, notice)
 	r.log.Info("messages dropped", "receiver", receiver, "cause", cause, "text", text)
@@ -148,6 +147,15 @@ func (r *Recorder) Failing(receiver string, err *notify.SendError) {
 	r.log.Info("delivery fails", "receiver", receiver, "reason", err.Reason, "text", err.Text)
 }
 
+// Changed implements notify.Observer.
+func (r *Recorder) Changed(receiver string) { r.counters.MarkChanged(receiver) }
+
+// BatchRefused implements notify.Observer.
+func (r *Recorder) BatchRefused(receiver string, messages int64, err *notify.SendError) {
+	r.metrics.failures.WithLabelValues(err.Class.String()).Inc()
+	r.log.Info("several messages refused together, they are sent alone", "receiver", receiver, "messages", messages, "reason", err.Reason, "text", err.Text)
+}
+
 // Recovered implements notify.Observer.
 func (r *Recorder) Recovered(receiver string) {
 	r.counters.MarkChanged(receiver)
@@ -158,4 +166,10 @@ func (r *Recorder) Recovered(receiver string) {
 func (r *Recorder) ThreadLost(receiver, text string) {
 	r.counters.Notify(receiver, counters.Notice{Reason: v1alpha1.ReasonThreadLost, Text: text, Since: r.clock.Now()})
 	r.log.Info("thread lost", "receiver", receiver, "text", text)
+}
+
+// BodyFailed reports that an expression in the body of a webhook failed.
+func (r *Recorder) BodyFailed(receiver, text string) {
+	r.metrics.expressionFailures.Inc()
+	r.counters.Notify(receiver, counters.Notice{Reason: v1alpha1.ReasonExpressionFailed, Text: text, Since: r.clock.Now()})
 }

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,6 +156,19 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 			happens: func(h *harness) { h.happens(2, "a") },
 			want:    map[string]float64{"occurrences_unresolved_total": 2},
 		},
+		"the object cannot be read": {
+			change:  func(s *v1alpha1.AlarmSpec) { s.Match[0].ObjectSelector = &metav1.LabelSelector{} },
+			happens: func(h *harness) { h.happens(2, "unreadable") },
+			want:    map[string]float64{"parked_occurrences": 1},
+		},
+		"the object cannot be read for long": {
+			change: func(s *v1alpha1.AlarmSpec) { s.Match[0].ObjectSelector = &metav1.LabelSelector{} },
+			happens: func(h *harness) {
+				h.happens(2, "unreadable")
+				after(2 * time.Hour)
+			},
+			want: map[string]float64{"occurrences_unread_total": 2},
+		},
 		"an expression fails": {
 			change:  func(s *v1alpha1.AlarmSpec) { s.Match[0].Expression = `int(event.note) > 0` },
 			happens: func(h *harness) { h.happens(2, "a") },
@@ -162,13 +177,72 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withAlarm(t, backOff(tc.change), func(h *harness) {
-				h.Configure(notify.Receiver{Key: ops, Notifier: &receiver{tc.answer}, Limit: notify.Limit{Every: tc.limit}})
+				h.Configure(notify.Receiver{Key: ops, Notifier: &receiver{tc.answer}, Limits: []notify.Limit{{Every: tc.limit}}})
 				tc.happens(h)
 				if diff := cmp.Diff(tc.want, h.metrics()); diff != "" {
 					t.Error(diff)
 				}
 			})
 		})
+	}
+}
+
+// choosy refuses the messages about one object.
+type choosy struct{ receiver }
+
+func (c *choosy) Render(m message.Message) ([]byte, error) {
+	return []byte(m.Events[0].Regarding.Name), nil
+}
+
+func (c *choosy) Send(_ context.Context, _ string, body []byte) error {
+	if string(body) == "poison" {
+		return &notify.SendError{Class: notify.Retry}
+	}
+	return nil
+}
+
+func TestMessagesThatAreSetAsideAreAMetric(t *testing.T) {
+	withAlarm(t, backOff(nil), func(h *harness) {
+		h.Configure(notify.Receiver{Key: ops, Notifier: &choosy{}})
+		h.happens(1, "poison", "a")
+		if got := h.metrics()["outbox_messages_set_aside"]; got != 0 {
+			t.Errorf("%v are set aside before other messages were tried", got)
+		}
+		after(15 * time.Minute)
+		if got := h.metrics()["outbox_messages_set_aside"]; got != 1 {
+			t.Errorf("%v are set aside, want 1", got)
+		}
+	})
+}
+
+// unbatched refuses every batch, and accepts its messages alone.
+type unbatched struct{ receiver }
+
+func (*unbatched) MaxBatch() int { return 10 }
+
+func (*unbatched) SendBatch(context.Context, string, []notify.BatchMessage) error {
+	return &notify.SendError{Class: notify.Reject, Text: "refused"}
+}
+
+func TestABatchThatIsRefusedIsAFailure(t *testing.T) {
+	withAlarm(t, backOff(nil), func(h *harness) {
+		h.happens(1, "a", "b", "c")
+		h.Configure(notify.Receiver{Key: ops, Notifier: &unbatched{}})
+		after(time.Second)
+		if got := h.metrics(); got["delivery_failures_total reject"] != 1 || got["messages_delivered_total occurrence"] != 3 {
+			t.Errorf("metrics %v", got)
+		}
+	})
+}
+
+func TestTheLogNamesTheSizeOfABatchThatIsRefused(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	m := metrics.New(prometheus.NewPedanticRegistry(), metrics.Load{})
+	r := metrics.NewRecorder(counters.New(nil), m, nil, "", clock.RealClock{}, log)
+	r.BatchRefused("AlarmReceiver/shop/team", 8, &notify.SendError{Class: notify.Reject, Reason: "MessageRejected", Text: "refused"})
+	if len(lines) != 1 || !strings.Contains(lines[0], `"receiver"="AlarmReceiver/shop/team" "messages"=8`) {
+		t.Errorf("logged %q", lines)
 	}
 }
 
@@ -179,9 +253,11 @@ func TestMergedOccurrencesAreNotSuppressedInStatus(t *testing.T) {
 		h.happens(1, "a", "a", "a")
 		after(time.Minute)
 		var status v1alpha1.AlarmStatus
-		h.Apply("ClusterAlarm//some", "uid", &status)
-		if status.Matched != 3 || status.Delivered != 3 || status.Suppressed != 0 {
-			t.Errorf("matched %d, delivered %d, suppressed %d", status.Matched, status.Delivered, status.Suppressed)
+		must(t, h.Apply(t.Context(), "ClusterAlarm//some", "uid", &status, func(context.Context) (*v1alpha1.AlarmStatus, error) {
+			return &v1alpha1.AlarmStatus{}, nil
+		}))
+		if status.Matched != 3 || status.Delivered != 3 || status.SuppressedByThreshold+status.SuppressedByMute != 0 {
+			t.Errorf("matched %d, delivered %d, suppressed %d", status.Matched, status.Delivered, status.SuppressedByThreshold+status.SuppressedByMute)
 		}
 	})
 }
@@ -204,11 +280,12 @@ func withAlarm(t *testing.T, spec v1alpha1.AlarmSpec, test func(h *harness)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		h := &harness{t: t, registry: prometheus.NewPedanticRegistry(), Counters: counters.New(), batches: make(batches)}
-		store, err := outbox.Open(t.Context(), dir)
+		store, err := outbox.Open(t.Context(), dir, outbox.WithComposer(pipeline.ComposeGroup))
 		must(t, err)
+		h := &harness{t: t, registry: prometheus.NewPedanticRegistry(), Counters: counters.New(store), batches: make(batches)}
 		m := metrics.New(h.registry, metrics.Load{
-			Size: store.Size,
+			Size:      store.Size,
+			UsedBytes: func() float64 { return 0 }, LimitBytes: func() float64 { return 0 },
 			OldestSeconds: func() float64 {
 				since, err := store.Oldest(t.Context())
 				must(t, err)
@@ -220,9 +297,12 @@ func withAlarm(t *testing.T, spec v1alpha1.AlarmSpec, test func(h *harness)) {
 		})
 		recorder := metrics.NewRecorder(h.Counters, m, nil, "", clock.RealClock{}, logr.Discard())
 		h.Dispatcher = notify.NewDispatcher(store, recorder, clock.RealClock{}, logr.Discard(), notify.Options{})
+		metrics.RegisterSetAside(h.registry, h.SetAsideByAll)
 		p := pipeline.New(pipeline.Config{
 			ClusterUID: "cluster", Source: h.batches, Outbox: store, Checkpoint: noCheckpoint{}, Dispatcher: h.Dispatcher,
 			Alarms: activeAlarms(t, spec), Enricher: noContext{}, Reporter: recorder,
+			MaxAge:     time.Hour,
+			Missing:    func(string) bool { return false },
 			Observe:    func(context.Context, []alarm.Occurrence) {},
 			LoadAlarms: func(context.Context) error { return nil },
 			Clock:      clock.RealClock{}, Log: logr.Discard(),
@@ -326,7 +406,12 @@ func (noCheckpoint) Write(context.Context, checkpoint.Checkpoint) error { return
 
 type noContext struct{}
 
-func (noContext) Context(context.Context, *alarm.Event) alarm.Context { return alarm.Context{} }
+func (noContext) Context(_ context.Context, event *alarm.Event) alarm.Context {
+	if event.Regarding.Name == "unreadable" {
+		return alarm.Context{ObjectUnread: "the API server does not answer"}
+	}
+	return alarm.Context{}
+}
 
 // receiver is a notifier that returns err.
 type receiver struct{ err error }
@@ -339,5 +424,29 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestDroppedForLackOfSpaceIsOverBudgetOnTheAlarm(t *testing.T) {
+	counts := counters.New(nil)
+	m := metrics.New(prometheus.NewPedanticRegistry(), metrics.Load{})
+	r := metrics.NewRecorder(counts, m, nil, "", clock.RealClock{}, logr.Discard())
+	r.Dropped("AlarmReceiver/shop/dead", outbox.Counts{"Alarm/shop/web": 3}, notify.DropOverflow, "too much waits")
+	now := clock.RealClock{}.Now()
+	for subject, reason := range map[string]string{"Alarm/shop/web": v1alpha1.ReasonOverBudget, "AlarmReceiver/shop/dead": v1alpha1.ReasonMessageDropped} {
+		notices := counts.Notices(subject, now)
+		if len(notices) != 1 || notices[0].Reason != reason || notices[0].Text != "too much waits" {
+			t.Errorf("%s: %+v", subject, notices)
+		}
+	}
+}
+
+func TestAnObjectThatCannotBeReadIsReportedOnTheAlarm(t *testing.T) {
+	counts := counters.New(nil)
+	r := metrics.NewRecorder(counts, metrics.New(prometheus.NewPedanticRegistry(), metrics.Load{}), nil, "", clock.RealClock{}, logr.Discard())
+	r.Evaluated(alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}, match.Undecided, errors.New("it cannot be read"), 3)
+	notices := counts.Notices("Alarm/shop/web", clock.RealClock{}.Now())
+	if len(notices) != 1 || notices[0].Reason != v1alpha1.ReasonObjectUnreadable || notices[0].Text != "it cannot be read" {
+		t.Errorf("got %+v", notices)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -24,7 +25,10 @@ const patience = time.Minute
 
 func guardedClient(t *testing.T, allowed ...netip.Prefix) *httppost.Client {
 	t.Helper()
-	client := httppost.New(httppost.Config{UserAgent: "bongsu/test", Guard: dialguard.New(allowed...)})
+	guard := dialguard.New(clock.RealClock{}, dialguard.Config{Allowed: allowed})
+	// Other tests check the timeout. Here a busy machine could exceed a short one, and
+	// accepted messages would be sent twice.
+	client := httppost.New(httppost.Config{UserAgent: "bongsu/test", Guard: guard, Timeout: time.Hour})
 	t.Cleanup(client.Close)
 	return client
 }
@@ -33,22 +37,22 @@ func guardedClient(t *testing.T, allowed ...netip.Prefix) *httppost.Client {
 // Retry-After, then 500 and 503, then hangs, resets connections, and recovers.
 func TestEveryMessageArrivesOnceAtASinkThatFailsInEveryWay(t *testing.T) {
 	g := gomega.NewWithT(t)
-	const messages = 5000
+	messages := 5000
+	if testing.Short() {
+		messages = 500
+	}
 	server := sink.New(t)
 	server.Script(slices.Repeat([]sink.Behaviour{sink.Accept()}, messages/2)...)
 	server.Script(sink.TooMany(1))
 	server.Script(slices.Repeat([]sink.Behaviour{sink.Status(500, "oops"), sink.Status(503, "")}, 20)...)
 	release := make(chan struct{})
 	server.Script(sink.Hold(release, sink.Reset()))
-	const requestsUntilItHangs = messages/2 + 1 + 2*20 + 1
+	requestsUntilItHangs := messages/2 + 1 + 2*20 + 1
 	server.Script(slices.Repeat([]sink.Behaviour{sink.Reset()}, 10)...)
 	store := openOutbox(t, t.TempDir())
 	t.Cleanup(func() { _ = store.Close() })
 	h := start(t, store, notify.Options{
 		MinBackoff: time.Millisecond, MaxBackoff: 5 * time.Millisecond,
-		// Other tests check the timeout. Here a busy machine could exceed a short one,
-		// and accepted messages would be sent twice.
-		RequestTimeout: time.Hour,
 	})
 	n, err := webhook.New(guardedClient(t, netip.MustParsePrefix("127.0.0.0/8")), webhook.Config{URL: server.URL()})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
@@ -68,7 +72,60 @@ func TestEveryMessageArrivesOnceAtASinkThatFailsInEveryWay(t *testing.T) {
 		t.Errorf("%s, want all delivered once", report)
 	}
 	assertRetriesAreIdentical(t, server.Requests())
-	if got := h.observer.deliveredCount(); got != messages {
+	if got := h.observer.deliveredCount(); got != int64(messages) {
+		t.Errorf("%d counted as delivered", got)
+	}
+}
+
+// The server also rejects requests with a batch. It can reject single messages, which only it
+// drops.
+func TestEveryMessageOfABatchArrivesAtASinkThatFailsInEveryWay(t *testing.T) {
+	g := gomega.NewWithT(t)
+	messages := 5000
+	if testing.Short() {
+		messages = 1000
+	}
+	server := sink.New(t)
+	for range 5 {
+		server.Script(slices.Repeat([]sink.Behaviour{sink.Accept()}, 5)...)
+		server.Script(sink.Status(413, ""), sink.Accept(), sink.TooMany(1), sink.Accept(), sink.Reset(), sink.Status(500, ""), sink.Status(503, ""), sink.Reset())
+	}
+	store := openOutbox(t, t.TempDir())
+	t.Cleanup(func() { _ = store.Close() })
+	h := start(t, store, notify.Options{MinBackoff: time.Millisecond, MaxBackoff: 5 * time.Millisecond})
+	n, err := webhook.New(guardedClient(t, netip.MustParsePrefix("127.0.0.0/8")), webhook.Config{
+		URL: server.URL(), Request: v1alpha1.WebhookRequest{
+			Format: v1alpha1.WebhookCloudEvents, Batch: &v1alpha1.WebhookBatch{MaxMessages: 100},
+		},
+	})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	h.submit(t, store, shop, 0, messages)
+	h.Configure(notify.Receiver{Key: shop, Notifier: n})
+	g.Expect(progress.UntilNoneIsLeft(patience, func() int64 { return store.Backlog(shop).Entries })).To(gomega.Succeed())
+
+	var expected []string
+	for i := range messages {
+		expected = append(expected, entry(t, shop, i, 1).Key)
+	}
+	report := server.Audit(expected, sink.ByID)
+	requests := server.Requests()
+	t.Logf("%s in %d requests", report, len(requests))
+	rejected := h.observer.dropped(notify.DropRejected)
+	if int64(len(report.Lost)) != rejected || report.DuplicateCount() > 0 || len(report.Unexpected) > 0 {
+		t.Errorf("%s, and %d rejected, want all others delivered once", report, rejected)
+	}
+	assertRetriesAreIdentical(t, requests)
+	var order []string
+	for _, r := range server.Accepted() {
+		order = append(order, sink.ByID(r)...)
+		if len(sink.Batch(r)) > 100 {
+			t.Errorf("a request of %d messages", len(sink.Batch(r)))
+		}
+	}
+	if !slices.IsSortedFunc(order, func(a, b string) int { return slices.Index(expected, a) - slices.Index(expected, b) }) {
+		t.Error("the messages came in another order")
+	}
+	if got := h.observer.deliveredCount(); got != int64(messages)-rejected {
 		t.Errorf("%d counted as delivered", got)
 	}
 }
@@ -90,9 +147,9 @@ func TestAReceiverAtAForbiddenAddressIsParked(t *testing.T) {
 	store := openOutbox(t, t.TempDir())
 	t.Cleanup(func() { _ = store.Close() })
 	h := start(t, store, notify.Options{})
-	n, err := slack.New(guardedClient(t), server.URL())
+	n, err := slack.New(guardedClient(t), server.URL(), nil)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	h.Configure(notify.Receiver{Key: shop, Notifier: n, Limit: n.Limit()})
+	h.Configure(notify.Receiver{Key: shop, Notifier: n, Limits: []notify.Limit{n.Limit()}})
 	h.submit(t, store, shop, 0, 1)
 
 	g.Eventually(func() *notify.SendError { return h.Failure(shop) }).WithTimeout(patience).ShouldNot(gomega.BeNil())

@@ -20,7 +20,7 @@ var everySecond = notify.Limit{Every: time.Second}
 func TestMessagesHeldBackByTheLimitAreOneDigest(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
-		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
 		h.submit(t, store, ops, 0, 10)
 		after(500 * time.Millisecond)
 		h.submit(t, store, ops, 10, 5)
@@ -41,7 +41,7 @@ func TestMessagesHeldBackByTheLimitAreOneDigest(t *testing.T) {
 func TestARejectedDigestIsRecordedAsNotDelivered(t *testing.T) {
 	inDirectory(t, func(t *testing.T, dir string, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(nil, failure(notify.Reject, "no"))}
-		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
 		h.submit(t, store, ops, 0, 3)
 		after(time.Minute)
 		view, err := outbox.Inspect(t.Context(), dir, 0, func(string) bool { return true })
@@ -57,7 +57,7 @@ func TestARejectedDigestIsRecordedAsNotDelivered(t *testing.T) {
 func TestASingleMessageHeldBackIsNoDigest(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
-		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
 		h.submit(t, store, ops, 0, 2)
 		after(time.Minute)
 		if diff := cmp.Diff([]string{"node-0", "node-1"}, n.bodies()); diff != "" {
@@ -85,7 +85,7 @@ func TestReceiversWithOneLimitShareIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
 		for _, key := range []string{ops, shop} {
-			h.Configure(notify.Receiver{Key: key, Notifier: n, Limit: notify.Limit{Key: "channel", Every: time.Second}})
+			h.Configure(notify.Receiver{Key: key, Notifier: n, Limits: []notify.Limit{{Key: "channel", Every: time.Second}}})
 			commit(t, store, key, 0, 1)
 		}
 		h.Wake(ops, shop)
@@ -99,9 +99,83 @@ func TestReceiversWithOneLimitShareIt(t *testing.T) {
 		}
 		h.Forget(ops)
 		h.Forget(shop)
-		wait()
+		after(2 * time.Minute)
 		if got := notify.Limiters(h.Dispatcher); got != 0 {
 			t.Errorf("%d limiters are left without a receiver", got)
+		}
+	})
+}
+
+func TestAReceiverThatIsCreatedAgainGetsNoNewBurst(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := &fake{}
+		for i := range 10 {
+			h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{{Every: time.Minute, Burst: 3}}})
+			h.submit(t, store, ops, i, 1)
+			wait()
+			h.Forget(ops)
+			wait()
+		}
+		if got := len(n.all()); got != 3 {
+			t.Errorf("%d messages, want 3", got)
+		}
+	})
+}
+
+func TestABurstIsSentAtOnceAndTheRestIsADigest(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := &fake{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{{Every: 100 * time.Millisecond, Burst: 3}}})
+		h.submit(t, store, ops, 0, 10)
+		after(time.Minute)
+		h.submit(t, store, ops, 10, 1)
+		wait()
+		if diff := cmp.Diff([]string{"node-0", "node-1", "node-2", "digest of 7", "node-10"}, n.bodies()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAMessageWaitsForEachOfItsLimits(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := &fake{}
+		shared := notify.Limit{Key: "shop", Every: 10 * time.Second}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{shared, {Every: time.Second}}})
+		h.Configure(notify.Receiver{Key: shop, Notifier: n, Limits: []notify.Limit{{Every: time.Second}, shared}})
+		for i, key := range []string{ops, shop, ops} {
+			h.submit(t, store, key, i, 1)
+			wait()
+		}
+		after(time.Minute)
+		var pauses []time.Duration
+		for i, attempts := 1, n.all(); i < len(attempts); i++ {
+			pauses = append(pauses, attempts[i].At.Sub(attempts[i-1].At))
+		}
+		if diff := cmp.Diff([]time.Duration{10 * time.Second, 10 * time.Second}, pauses); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAMessageThatResolvesItsGroupIsNoPartOfADigest(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := &fake{}
+		batch := outbox.Batch{Position: 1}
+		for i := range 6 {
+			e := entry(t, ops, i, 1)
+			e.Payload = fmt.Appendf(nil, `{"count":1,"title":"m-%d","events":[],"group":{"key":"g-%d","resolved":%t}}`, i, i, i == 3)
+			batch.Entries = append(batch.Entries, e)
+		}
+		if err := store.Commit(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}, ResolvesAlone: true})
+		after(time.Minute)
+		if diff := cmp.Diff([]string{"m-0", "digest of 2", "m-3", "digest of 2"}, n.bodies()); diff != "" {
+			t.Error(diff)
+		}
+		if got := n.all()[2].Key; got != ops+" 3" {
+			t.Errorf("the key is %q, want the entry's", got)
 		}
 	})
 }
@@ -109,7 +183,7 @@ func TestReceiversWithOneLimitShareIt(t *testing.T) {
 func TestARejectedDigestIsDroppedWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(nil, failure(notify.Reject, "400"))}
-		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
 		h.submit(t, store, ops, 0, 10)
 		after(time.Minute)
 		if got := h.observer.dropped(notify.DropRejected); got != 9 || len(n.all()) != 2 {
@@ -119,6 +193,7 @@ func TestARejectedDigestIsDroppedWhole(t *testing.T) {
 }
 
 func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
+	skipIfShort(t)
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		store := openOutbox(t, dir)
@@ -141,7 +216,7 @@ func TestADigestOfAFloodIsOneBoundedMessage(t *testing.T) {
 			return string(body)
 		}}
 		h := start(t, store, notify.Options{})
-		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
 		after(time.Minute)
 		var digest message.Message
 		if attempts := n.all(); len(attempts) != 2 {

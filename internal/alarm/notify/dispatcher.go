@@ -9,7 +9,6 @@ package notify
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,28 +25,31 @@ const sweepInterval = time.Minute
 type Options struct {
 	// MaxAge is how long the Dispatcher tries to deliver a message. Default: 24 h.
 	MaxAge time.Duration
-	// RequestTimeout limits one attempt. Default: 10 s.
-	RequestTimeout time.Duration
 	// MinBackoff and MaxBackoff limit the pause after a failed attempt.
 	// Defaults: 1 s and 30 s.
 	MinBackoff, MaxBackoff time.Duration
 	// Grace is how long requests in flight may continue after Run's context ends. It
 	// must be shorter than the takeover by another leader. Default: 3 s.
 	Grace time.Duration
-	// Orphaned reports whether a receiver that was never configured can no longer be
-	// created, for example because its namespace was deleted. The Dispatcher then drops
-	// its messages. Default: always false.
-	Orphaned func(key string) bool
+	// Orphaned reports whether a receiver that was never configured no longer exists, or can
+	// no longer be created, for example because its namespace was deleted. It gets an ID. The
+	// Dispatcher then drops its messages. Default: always false.
+	Orphaned func(id string) bool
+	// Since returns when the namespace of a receiver was created. Messages that waited
+	// longer for a receiver of that name are dropped. Default: always the zero time.
+	Since func(key string) (time.Time, error)
 }
 
 func (o Options) withDefaults() Options {
 	o.MaxAge = cmp.Or(o.MaxAge, 24*time.Hour)
-	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
 	o.MinBackoff = cmp.Or(o.MinBackoff, time.Second)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
 	o.Grace = cmp.Or(o.Grace, 3*time.Second)
 	if o.Orphaned == nil {
 		o.Orphaned = func(string) bool { return false }
+	}
+	if o.Since == nil {
+		o.Since = func(string) (time.Time, error) { return time.Time{}, nil }
 	}
 	return o
 }
@@ -61,10 +63,15 @@ type Dispatcher struct {
 	log      logr.Logger
 	opts     Options
 
-	workers sync.WaitGroup
+	workers  sync.WaitGroup
+	inFlight *inFlight
+	// rendering limits the CPU for bodies.
+	rendering *rendering
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// queues are by ID. current contains the ID of each receiver that exists, by its key.
 	queues   map[string]*queue
+	current  map[string]string
 	limiters limiters
 	// running is nil before Run and after its context has ended.
 	running *lifetime
@@ -78,18 +85,24 @@ type lifetime struct {
 	requests context.Context
 	// storage never ends, so that each answer is still stored during shutdown.
 	storage context.Context
+	// began is when Run was called.
+	began time.Time
 }
 
 // NewDispatcher returns a Dispatcher. It sends nothing before Run.
 func NewDispatcher(outbox Outbox, observer Observer, clk clock.Clock, log logr.Logger, opts Options) *Dispatcher {
 	return &Dispatcher{
 		outbox:   outbox,
-		observer: observer,
+		observer: byKey{observer},
 		clock:    clk,
 		log:      log,
 		opts:     opts.withDefaults(),
 		queues:   map[string]*queue{},
+		current:  map[string]string{},
 		limiters: limiters{},
+		inFlight: newInFlight(),
+
+		rendering: newRendering(),
 	}
 }
 
@@ -101,7 +114,8 @@ func (d *Dispatcher) NeedLeaderElection() bool { return true }
 func (d *Dispatcher) Run(ctx context.Context) error {
 	requests, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelRequests()
-	d.begin(&lifetime{work: ctx, requests: requests, storage: context.WithoutCancel(ctx)})
+	d.begin(&lifetime{work: ctx, requests: requests, storage: context.WithoutCancel(ctx), began: d.clock.Now()})
+	d.workers.Go(func() { d.repeatUntil(ctx.Done()) })
 	d.sweepUntil(ctx.Done())
 	d.end()
 
@@ -137,7 +151,8 @@ func (d *Dispatcher) end() {
 }
 
 // sweepUntil periodically starts a worker for every receiver with pending messages.
-// This includes unusable receivers, because their messages expire too.
+// This includes unusable receivers, because their messages expire too, and receivers with
+// occurrences in groups, which can be dropped before they are due.
 func (d *Dispatcher) sweepUntil(done <-chan struct{}) {
 	for {
 		d.sweep()
@@ -152,16 +167,35 @@ func (d *Dispatcher) sweepUntil(done <-chan struct{}) {
 }
 
 func (d *Dispatcher) sweep() {
-	backlogs := d.outbox.Snapshot().Backlogs
+	keys := d.outbox.Receivers()
+	orphans := d.orphans(keys)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(backlogs)) {
-		q := d.queue(key)
-		if !q.known && d.opts.Orphaned(key) {
+	for _, key := range keys {
+		q := d.queue(d.receiverOf(key))
+		if !q.known && orphans[key] {
 			q.deleted = true
 		}
 		d.startWorker(q)
 	}
+	d.limiters.sweep(d.clock.Now())
+	d.rendering.sweep(d.clock.Now())
+}
+
+// orphans returns the receivers that can no longer be created. It may read from the API
+// server, so the caller must not hold d.mu.
+func (d *Dispatcher) orphans(keys []string) map[string]bool {
+	d.mu.Lock()
+	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		q := d.queues[d.receiverOf(key)]
+		return q != nil && q.known
+	})
+	d.mu.Unlock()
+	orphans := map[string]bool{}
+	for _, key := range unknown {
+		orphans[key] = d.opts.Orphaned(key)
+	}
+	return orphans
 }
 
 // startWorker starts the queue's goroutine, or makes the running one check the queue

@@ -107,25 +107,45 @@ func TestRetryAfterIsHonouredUpToFiveMinutes(t *testing.T) {
 	}
 }
 
-func TestAHangingRequestIsCanceledAndRetried(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
-		n := &fake{answer: func(ctx context.Context, attempt int) error {
-			if attempt == 0 {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return nil
-		}}
-		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		h.submit(t, store, ops, 0, 1)
-		after(13 * time.Second)
-		if got := len(n.all()); got != 2 {
-			t.Errorf("%d attempts 13 s after one began to hang, want 2", got)
-		}
-		if e := h.Failure(ops); e != nil {
-			t.Errorf("it still fails: %v", e)
-		}
-	})
+// Its Notifier returns as soon as the receiver changes, and the context of Send goes on.
+func TestAChangeInterruptsAnAttemptOfAnHour(t *testing.T) {
+	for name, change := range map[string]func(h *harness, now *fake){
+		"another configuration": func(h *harness, now *fake) { h.Configure(notify.Receiver{Key: ops, Notifier: now}) },
+		"deleted":               func(h *harness, _ *fake) { h.Forget(ops) },
+		"the operator stops":    func(h *harness, _ *fake) { h.stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+				former := &fake{answer: func(ctx context.Context, _ int) error {
+					select {
+					case <-notify.Early(ctx).Done():
+						if ctx.Err() != nil {
+							t.Error("an attempt in flight has no time left to end")
+						}
+						return notify.ErrInterrupted
+					case <-time.After(time.Hour):
+						return nil
+					}
+				}}
+				now := &fake{}
+				h.Configure(notify.Receiver{Key: ops, Notifier: former})
+				h.submit(t, store, ops, 0, 1)
+				wait()
+				change(h, now)
+				wait()
+				if failures, _ := h.observer.statusChanges(); len(failures) != 0 || h.Failure(ops) != nil {
+					t.Errorf("it is reported as a failure: %v", failures)
+				}
+				left, want := store.Backlog(ops).Entries, int64(0)
+				if name == "the operator stops" {
+					want = 1
+				}
+				if left != want || len(former.all()) != 1 {
+					t.Errorf("%d messages wait after %d attempts, want %d after 1", left, len(former.all()), want)
+				}
+			})
+		})
+	}
 }
 
 func TestARejectDropsOnlyThatMessage(t *testing.T) {
@@ -143,28 +163,94 @@ func TestARejectDropsOnlyThatMessage(t *testing.T) {
 	})
 }
 
-func TestAReceiverStaysParkedUntilItChanges(t *testing.T) {
+func TestAParkedReceiverIsRetriedWithinFiveMinutes(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		accepts := time.Now().Add(time.Hour)
+		n := &fake{answer: func(context.Context, int) error {
+			if time.Now().Before(accepts) {
+				return failure(notify.Park, "404")
+			}
+			return nil
+		}}
+		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
+		h.submit(t, store, ops, 0, 2)
+		after(time.Hour - time.Second)
+		if got := len(n.all()); got < 12 || got > 30 {
+			t.Errorf("%d attempts in an hour, want 12 to 30", got)
+		}
+		if e := h.Failure(ops); e == nil || e.Class != notify.Park {
+			t.Errorf("Failure is %v", e)
+		}
+		after(5*time.Minute + time.Second)
+		if left := store.Backlog(ops).Entries; left != 0 || h.Failure(ops) != nil {
+			t.Errorf("%d messages wait five minutes after the receiver accepts them, failure %v", left, h.Failure(ops))
+		}
+		if _, recoveries := h.observer.statusChanges(); len(recoveries) != 1 {
+			t.Errorf("recoveries %v, want one", recoveries)
+		}
+	})
+}
+
+func TestNextAttemptIsTheTimeOfTheNextAttempt(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		parked := slices.Repeat([]error{failure(notify.Park, "404")}, 5)
+		n := &fake{answer: answers(append(parked, &notify.SendError{Text: "404", Class: notify.Park, RetryAfter: 5 * time.Minute})...)}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		h.submit(t, store, ops, 0, 1)
+		for attempt := 1; attempt <= 6; attempt++ {
+			wait()
+			next := h.NextAttempt(ops)
+			if got := len(n.all()); got != attempt || next.Before(time.Now().Add(30*time.Second)) {
+				t.Fatalf("after %d attempts the next one is at %v", got, next)
+			}
+			if changes := h.observer.pauses(); changes != attempt-1 {
+				t.Errorf("%d changes were reported after %d pauses, want one for each but the first", changes, attempt)
+			}
+			after(time.Until(next))
+			if got := n.all(); len(got) != attempt+1 || !got[attempt].At.Equal(next) {
+				t.Fatalf("attempt %d was not at %v", attempt+1, next)
+			}
+		}
+		if next := h.NextAttempt(ops); !next.IsZero() {
+			t.Errorf("it works, and the next attempt is at %v", next)
+		}
+	})
+}
+
+func TestShortPausesChangeNoStatus(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := &fake{answer: func(context.Context, int) error { return failure(notify.Retry, "500") }}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		h.submit(t, store, ops, 0, 1)
+		after(time.Hour)
+		if failures, _ := h.observer.statusChanges(); len(failures) != 1 || h.observer.pauses() != 0 || !h.NextAttempt(ops).IsZero() {
+			t.Errorf("%d attempts caused %d and %d changes", len(n.all()), len(failures), h.observer.pauses())
+		}
+	})
+}
+
+func TestAChangeEndsThePauseOfAParkedReceiver(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{answer: answers(failure(notify.Park, "404"))}
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
 		h.submit(t, store, ops, 0, 2)
-		after(time.Hour)
+		wait()
 		h.Wake(ops)
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "1", Notifier: n})
-		after(time.Hour)
+		wait()
 		if got := len(n.all()); got != 1 {
-			t.Errorf("%d attempts at a parked receiver, want 1", got)
+			t.Errorf("%d attempts without a change, want 1", got)
 		}
-		if e := h.Failure(ops); e == nil || e.Class != notify.Park {
-			t.Errorf("Failure is %v", e)
+		if h.NextAttempt(ops).IsZero() {
+			t.Error("there is no time of the next attempt")
 		}
 		h.Configure(notify.Receiver{Key: ops, Fingerprint: "2", Notifier: n})
 		wait()
 		if diff := cmp.Diff([]string{"node-0", "node-0", "node-1"}, n.bodies()); diff != "" {
 			t.Errorf("after the change:\n%s", diff)
 		}
-		if _, recoveries := h.observer.statusChanges(); len(recoveries) != 1 || h.Failure(ops) != nil {
-			t.Errorf("recoveries %v, failure %v", recoveries, h.Failure(ops))
+		if next := h.NextAttempt(ops); !next.IsZero() {
+			t.Errorf("the next attempt is at %v", next)
 		}
 	})
 }
@@ -226,7 +312,8 @@ func TestExpiredMessagesAreDropped(t *testing.T) {
 	for name, prepare := range map[string]func(h *harness){
 		"receiver missing": func(*harness) {},
 		"receiver parked": func(h *harness) {
-			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: answers(failure(notify.Park, "401"))}})
+			always := func(context.Context, int) error { return failure(notify.Park, "401") }
+			h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: always}})
 		},
 		"receiver failing": func(h *harness) {
 			always := func(context.Context, int) error { return failure(notify.Retry, "500") }
@@ -243,7 +330,7 @@ func TestExpiredMessagesAreDropped(t *testing.T) {
 				if got := h.observer.dropped(notify.DropExpired); got != 0 {
 					t.Errorf("%d dropped before 24 h", got)
 				}
-				after(3 * time.Minute)
+				after(7 * time.Minute) // a pause of a parked receiver can end first
 				if got := h.observer.dropped(notify.DropExpired); got != 3 {
 					t.Errorf("%d dropped after 24 h, want 3", got)
 				}

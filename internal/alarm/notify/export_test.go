@@ -19,3 +19,13 @@ func Limiters(d *Dispatcher) int {
 	defer d.mu.Unlock()
 	return len(d.limiters)
 }
+
+// InFlight returns the numbers of requests to AlarmReceivers in flight and waiting.
+func InFlight(d *Dispatcher) (granted, waiting int) {
+	d.inFlight.mu.Lock()
+	defer d.inFlight.mu.Unlock()
+	for _, places := range d.inFlight.waiting {
+		waiting += len(places)
+	}
+	return d.inFlight.total, waiting
+}

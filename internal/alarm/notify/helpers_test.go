@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -25,11 +26,20 @@ const (
 	nodes = "ClusterAlarm//nodes"
 )
 
+// skipIfShort skips a test that needs SQLite for many seconds, and minutes under the race
+// detector. Others have the same concurrency.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes long: it runs without -short")
+	}
+}
+
 // openOutbox opens a real outbox. The caller closes it, within the synctest bubble in
 // which it was opened.
 func openOutbox(t testing.TB, dir string) *outbox.Store {
 	t.Helper()
-	store, err := outbox.Open(t.Context(), dir)
+	store, err := outbox.Open(t.Context(), dir, outbox.WithComposer(describeGroup))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +85,23 @@ type harness struct {
 // ends it and waits for the end. The cleanup calls stop as well.
 func start(t testing.TB, outbox notify.Outbox, opts notify.Options) *harness {
 	t.Helper()
-	h := &harness{observer: &observer{}}
-	h.Dispatcher = notify.NewDispatcher(outbox, h.observer, clock.RealClock{}, logr.Discard(), opts)
+	recorded := &observer{}
+	h := startWith(t, outbox, recorded, opts)
+	h.observer = recorded
+	return h
+}
+
+// startWith is start with another Observer.
+func startWith(t testing.TB, outbox notify.Outbox, observer notify.Observer, opts notify.Options) *harness {
+	t.Helper()
+	return startAt(t, outbox, clock.RealClock{}, observer, opts)
+}
+
+// startAt is startWith with another clock.
+func startAt(t testing.TB, outbox notify.Outbox, clk clock.Clock, observer notify.Observer, opts notify.Options) *harness {
+	t.Helper()
+	h := &harness{}
+	h.Dispatcher = notify.NewDispatcher(outbox, observer, clk, logr.Discard(), opts)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
@@ -141,15 +166,23 @@ func after(d time.Duration) {
 type observer struct {
 	mu                   sync.Mutex
 	delivered            int64
+	deliveredAs          map[notify.Kind]int64
 	droppedBy            map[notify.DropCause]int64
 	failures, recoveries []string
+	postponed            int
 	lostThreads          []string
+	// refused are the batches that the receiver refused.
+	refused []string
 }
 
-func (o *observer) Delivered(_ string, _ notify.Delivery, alarms outbox.Counts) {
+func (o *observer) Delivered(_ string, d notify.Delivery, alarms outbox.Counts) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.delivered += alarms[nodes]
+	if o.deliveredAs == nil {
+		o.deliveredAs = map[notify.Kind]int64{}
+	}
+	o.deliveredAs[d.Kind] += d.Messages
 }
 
 func (o *observer) Dropped(_ string, alarms outbox.Counts, cause notify.DropCause, _ string) {
@@ -167,10 +200,22 @@ func (o *observer) Failing(_ string, err *notify.SendError) {
 	o.failures = append(o.failures, err.Text)
 }
 
+func (o *observer) Changed(string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.postponed++
+}
+
 func (o *observer) Recovered(receiver string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recoveries = append(o.recoveries, receiver)
+}
+
+func (o *observer) BatchRefused(_ string, messages int64, err *notify.SendError) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refused = append(o.refused, fmt.Sprintf("%d: %s", messages, err.Text))
 }
 
 func (o *observer) ThreadLost(receiver, text string) {
@@ -185,6 +230,13 @@ func (o *observer) deliveredCount() int64 {
 	return o.delivered
 }
 
+// messages returns the numbers of delivered messages.
+func (o *observer) messages() map[notify.Kind]int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.deliveredAs)
+}
+
 func (o *observer) dropped(cause notify.DropCause) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,6 +247,13 @@ func (o *observer) statusChanges() (failures, recoveries []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.failures), slices.Clone(o.recoveries)
+}
+
+// pauses returns how many changes of the next attempt were reported.
+func (o *observer) pauses() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.postponed
 }
 
 // sent is one call of a fake's Send.

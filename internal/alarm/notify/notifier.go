@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -17,10 +18,33 @@ type Notifier interface {
 	Format() string
 	// Render returns the request's body. The same message always has the same body.
 	Render(m message.Message) ([]byte, error)
-	// Send makes one attempt to deliver body with the idempotency key. It returns nil
-	// if the receiver accepted it, and a *SendError otherwise. Any other error counts
-	// as one that may be retried.
+	// Send makes one attempt to deliver body with the idempotency key, in limited time. It
+	// returns nil if the receiver accepted it, ErrInterrupted if Early ended before the
+	// receiver could accept it, and a *SendError otherwise. Any other error counts as one
+	// that may be retried.
 	Send(ctx context.Context, key string, body []byte) error
+}
+
+// ErrInterrupted means that the receiver did not get the message, because the operator stops
+// or the receiver changed. It is not a failure.
+var ErrInterrupted = errors.New("interrupted before the receiver could accept the message")
+
+type earlyKey struct{}
+
+// WithEarly returns the context of an attempt whose Early is early.
+func WithEarly(ctx, early context.Context) context.Context {
+	return context.WithValue(ctx, earlyKey{}, early)
+}
+
+// Early returns a context that ends when the operator begins to stop, or when the receiver
+// changes. The context of Send ends some seconds later, or not at all. A Notifier whose
+// attempts can take minutes gives up when Early ends. If the receiver may have accepted the
+// message, it goes on, because a retry would repeat the message.
+func Early(ctx context.Context) context.Context {
+	if early, ok := ctx.Value(earlyKey{}).(context.Context); ok {
+		return early
+	}
+	return ctx
 }
 
 // MaxReference is the maximum length of Threaded.Reference, in bytes.
@@ -64,8 +88,9 @@ const (
 	Retry Class = iota
 	// Reject: this message will never be accepted (400, 413, 422); others may be.
 	Reject
-	// Park: no message will be accepted until the receiver or its Secret changes
-	// (401, 403, 404, 410, a redirect, a forbidden address).
+	// Park: no message will be accepted until someone corrects the receiver, its Secret
+	// or the service (401, 403, 404, 410, a redirect, a forbidden address). The operator
+	// retries after a change, and after 30 seconds to 5 minutes.
 	Park
 )
 
@@ -87,10 +112,20 @@ type SendError struct {
 	Class Class
 	// Reason is the reason of the receiver's Ready condition, a v1alpha1.Reason constant.
 	Reason string
-	// Text says what is wrong and, if you can fix it, what to do.
+	// Text says what is wrong and, if you can fix it, what to do. It can contain Retried.
 	Text string
 	// RetryAfter is how long the receiver asked the operator to wait, or 0.
 	RetryAfter time.Duration
+}
+
+// Retried is the part of a text which says that the operator retries the message.
+const Retried = ": the operator retries it"
+
+// OfTest returns the failure of a test message, which is not retried.
+func (e *SendError) OfTest() *SendError {
+	failure := *e
+	failure.Text = strings.Replace(e.Text, Retried, ": try again later", 1)
+	return &failure
 }
 
 // Error returns the text.
@@ -107,5 +142,5 @@ func asSendError(err error) *SendError {
 	if e, ok := errors.AsType[*SendError](err); ok {
 		return e
 	}
-	return &SendError{Class: Retry, Reason: v1alpha1.ReasonDeliveryFailing, Text: "the message could not be sent: the operator retries it"}
+	return &SendError{Class: Retry, Reason: v1alpha1.ReasonDeliveryFailing, Text: "the message could not be sent" + Retried}
 }

@@ -4,21 +4,39 @@ import (
 	"context"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 )
 
 // Outbox is the part of [outbox.Store] that the Dispatcher uses. The payload of an
 // entry is a message.Message as JSON.
 type Outbox interface {
-	Snapshot() outbox.Snapshot
 	Backlog(receiver string) outbox.Backlog
-	Pending(ctx context.Context, receiver string, after int64, limit int) ([]outbox.Entry, error)
-	Prepared(ctx context.Context, receiver string) (*outbox.Attempt, error)
-	Prepare(ctx context.Context, receiver string, last int64, key string, body []byte) (*outbox.Attempt, error)
+	Head(ctx context.Context, receiver string, lane int64) (*outbox.Head, error)
+	SideLanes(ctx context.Context, receiver string) ([]int64, error)
+	Pending(ctx context.Context, receiver string, lane, after int64, limit int) ([]outbox.Entry, error)
+	Prepared(ctx context.Context, receiver string, lane int64) (*outbox.Attempt, error)
+	PendingAbout(ctx context.Context, receiver string, first, after int64, limit int) ([]outbox.Entry, error)
+	Prepare(ctx context.Context, receiver string, lane, last int64, key string, body []byte) (*outbox.Attempt, error)
+	PreparePicked(ctx context.Context, receiver string, ids []int64, key string, body []byte) (*outbox.Attempt, error)
+	PrepareDigest(ctx context.Context, receiver string, ids []int64, key string, body []byte) (*outbox.Attempt, error)
+	PrepareBatch(ctx context.Context, receiver string, last int64, key string, body []byte) (*outbox.Attempt, error)
+	DropFromBatch(ctx context.Context, a *outbox.Attempt, key string) (outbox.Counts, error)
+	Discard(ctx context.Context, a *outbox.Attempt) error
+	SetAside(ctx context.Context, a *outbox.Attempt) (bool, error)
+	NoteFailure(ctx context.Context, a *outbox.Attempt, f outbox.Failure) error
+	Rejoin(ctx context.Context, receiver string, lane int64) (bool, error)
 	Reference(ctx context.Context, receiver, group string) (string, error)
+	Threads(ctx context.Context, receiver, group string) (int64, error)
 	Acknowledge(ctx context.Context, a *outbox.Attempt) (outbox.Counts, error)
-	DropOlderThan(ctx context.Context, receiver string, t time.Time) (outbox.Counts, error)
+	DropOlderThan(ctx context.Context, receiver string, lane int64, t time.Time) (outbox.Counts, error)
 	DropReceiver(ctx context.Context, receiver string) (outbox.Counts, error)
+	Repeated(ctx context.Context, receiver string, sent time.Time, limit, size int) ([]outbox.Repeated, error)
+	SetRepeated(ctx context.Context, receiver string, all []outbox.Repeated, sent time.Time) error
+	CaughtUp(t time.Time) bool
+	Waiting(receiver string) int64
+	Receivers() []string
+	Adopt(ctx context.Context, from, to string, since time.Time) (outbox.Counts, error)
 }
 
 var _ Outbox = (*outbox.Store)(nil)
@@ -34,6 +52,12 @@ type Observer interface {
 	Dropped(receiver string, alarms outbox.Counts, cause DropCause, text string)
 	// Failing: an attempt failed, and the previous one did not fail in the same way.
 	Failing(receiver string, err *SendError)
+	// Changed: Dispatcher.Failure, NextAttempt, SetAside, Dropped or LastTest returns another value, and
+	// Failing or Recovered was not called for it.
+	Changed(receiver string)
+	// BatchRefused: the receiver refused so many messages in a batch, or combined into one. They
+	// are sent alone. This is no failure of the receiver.
+	BatchRefused(receiver string, messages int64, err *SendError)
 	// Recovered: an attempt succeeded after Failing.
 	Recovered(receiver string)
 	// ThreadLost: the messages of a group could not continue their thread and started a
@@ -41,9 +65,11 @@ type Observer interface {
 	ThreadLost(receiver, text string)
 }
 
-// Delivery describes a message that a receiver accepted.
+// Delivery describes a message or a batch that a receiver accepted.
 type Delivery struct {
 	Kind Kind
+	// Messages is 1, or the number of messages of a batch.
+	Messages int64
 	// Latency is the time until the receiver accepted the message. It starts when the
 	// oldest entry of the message was stored, or was due if it belongs to a group.
 	Latency time.Duration
@@ -53,20 +79,24 @@ type Delivery struct {
 type Kind string
 
 const (
-	// KindOccurrence: one occurrence.
+	// KindOccurrence: one occurrence, or several of an incident.
 	KindOccurrence Kind = "occurrence"
 	// KindGroup: the new occurrences of a group.
 	KindGroup Kind = "group"
 	// KindDigest: several messages that a rate limit held back.
 	KindDigest Kind = "digest"
+	// KindBatch: one of several messages that one request delivered.
+	KindBatch Kind = "batch"
 )
 
 func kindOf(a *outbox.Attempt) Kind {
 	switch {
-	case a.Entries > 1:
-		return KindDigest
+	case a.Batch:
+		return KindBatch
 	case a.Group != "":
 		return KindGroup
+	case a.IsDigest():
+		return KindDigest
 	default:
 		return KindOccurrence
 	}
@@ -82,8 +112,39 @@ const (
 	DropExpired DropCause = "expired"
 	// DropForgotten: the receiver was deleted.
 	DropForgotten DropCause = "receiver_deleted"
-	// DropOverflow: the receiver has too many pending messages.
+	// DropOverflow: the messages that wait use up the space of their budget or receiver.
 	DropOverflow DropCause = "overflow"
+	// DropByUser: a user dropped the message, which was set aside.
+	DropByUser DropCause = "user"
+	// DropSetAside: too many messages are set aside, because the receiver accepts others only.
+	DropSetAside DropCause = "set_aside"
 	// DropUnreadable: the stored message could not be read or rendered.
 	DropUnreadable DropCause = "unreadable"
 )
+
+// byKey is an Observer that gets the keys of receivers instead of their IDs.
+type byKey struct{ Observer }
+
+func (o byKey) Delivered(id string, d Delivery, alarms outbox.Counts) {
+	o.Observer.Delivered(alarm.ReceiverKey(id), d, alarms)
+}
+
+func (o byKey) Dropped(id string, alarms outbox.Counts, cause DropCause, text string) {
+	o.Observer.Dropped(alarm.ReceiverKey(id), alarms, cause, text)
+}
+
+func (o byKey) Failing(id string, err *SendError) {
+	o.Observer.Failing(alarm.ReceiverKey(id), err)
+}
+
+func (o byKey) Changed(id string) { o.Observer.Changed(alarm.ReceiverKey(id)) }
+
+func (o byKey) BatchRefused(id string, messages int64, err *SendError) {
+	o.Observer.BatchRefused(alarm.ReceiverKey(id), messages, err)
+}
+
+func (o byKey) Recovered(id string) { o.Observer.Recovered(alarm.ReceiverKey(id)) }
+
+func (o byKey) ThreadLost(id, text string) {
+	o.Observer.ThreadLost(alarm.ReceiverKey(id), text)
+}

@@ -68,12 +68,12 @@ func TestAnAttemptedMessageIsTheSameAfterARestart(t *testing.T) {
 			}
 			second := &fake{render: changing()}
 			acrossRestart(t, func(store *outbox.Store, h *harness) {
-				h.Configure(notify.Receiver{Key: ops, Notifier: first, Limit: limit})
+				h.Configure(notify.Receiver{Key: ops, Notifier: first, Limits: []notify.Limit{limit}})
 				h.submit(t, store, ops, 0, 3)
 				after(2 * time.Second)
 				commit(t, store, ops, 3, 3)
 			}, func(_ *outbox.Store, h *harness) {
-				h.Configure(notify.Receiver{Key: ops, Notifier: second, Limit: limit})
+				h.Configure(notify.Receiver{Key: ops, Notifier: second, Limits: []notify.Limit{limit}})
 				after(time.Minute)
 			})
 			attempts, again := first.all(), second.all()

@@ -34,21 +34,32 @@ func (f *threader) SendInGroup(ctx context.Context, key string, body []byte, ref
 	return notify.Threaded{Reference: next, Lost: f.lost}, err
 }
 
+// describeGroup is the outbox.Composer of these tests.
+func describeGroup(g outbox.Group, _ []outbox.Entry, count int64) ([]byte, error) {
+	title := g.ID
+	if g.Resolved {
+		title += " resolved"
+	}
+	return json.Marshal(message.Message{Title: title, Count: count, Group: &message.Group{Key: g.ID, Total: g.Total, Resolved: g.Resolved}})
+}
+
 // commitGroups stores one message of each group for a receiver.
 func commitGroups(t testing.TB, store *outbox.Store, receiver string, groups ...string) {
+	t.Helper()
+	commitOfGroups(t, store, receiver, false, groups...)
+}
+
+// commitOfGroups stores one message of each group. They resolve the groups that are open.
+func commitOfGroups(t testing.TB, store *outbox.Store, receiver string, resolve bool, groups ...string) {
 	t.Helper()
 	for _, group := range groups {
 		position := store.State().Position + 1
 		e := entry(t, receiver, int(position), position)
-		e.Member = &outbox.Membership{Group: group, At: clock.RealClock{}.Now().Add(-time.Hour)}
+		e.Member = &outbox.Membership{Group: group, At: clock.RealClock{}.Now().Add(-time.Hour), Resolves: resolve}
 		if err := store.Commit(t.Context(), outbox.Batch{Position: position, Entries: []outbox.Entry{e}}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := store.Release(t.Context(), func(g outbox.Group, parts []outbox.Entry, count int64) (string, []byte, error) {
-			m := message.Message{Title: g.ID, Count: count, Group: &message.Group{Key: g.ID, Total: g.Total}}
-			payload, err := json.Marshal(m)
-			return parts[0].Key, payload, err
-		})
+		_, err := store.Release(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,9 +70,12 @@ func TestTheNextMessageOfAGroupGetsTheLastReference(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &threader{fake: fake{answer: answers(nil, failure(notify.Retry, "500"))}}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commitGroups(t, store, ops, "a", "b", "a")
+		commitGroups(t, store, ops, "a", "b")
 		h.Wake(ops)
 		after(time.Minute)
+		commitGroups(t, store, ops, "a")
+		h.Wake(ops)
+		wait()
 		// The second fails once. The reference of a failed attempt is ignored.
 		want := []string{`a after ""`, `b after ""`, `b after ""`, `a after "a"`}
 		if diff := cmp.Diff(want, n.bodies()); diff != "" {
@@ -74,9 +88,11 @@ func TestAReferenceThatIsTooLongIsNotKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &threader{next: strings.Repeat("x", notify.MaxReference+1)}
 		h.Configure(notify.Receiver{Key: ops, Notifier: n})
-		commitGroups(t, store, ops, "a", "a")
-		h.Wake(ops)
-		wait()
+		for range 2 {
+			commitGroups(t, store, ops, "a")
+			h.Wake(ops)
+			wait()
+		}
 		if diff := cmp.Diff([]string{`a after ""`, `a after ""`}, n.bodies()); diff != "" {
 			t.Error(diff)
 		}
@@ -99,8 +115,11 @@ func TestALostThreadIsReportedOnceItsMessageIsAcknowledged(t *testing.T) {
 func TestGroupsThatTheLimitHoldsBackKeepTheirThreads(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &threader{}
-		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
-		commitGroups(t, store, ops, "a", "b", "a")
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
+		commitGroups(t, store, ops, "a", "b")
+		h.Wake(ops)
+		after(10 * time.Second)
+		commitGroups(t, store, ops, "a")
 		commit(t, store, ops, 100, 3)
 		commitGroups(t, store, ops, "b")
 		h.Wake(ops)
@@ -117,7 +136,7 @@ func TestAFloodOfGroupsIsADigest(t *testing.T) {
 		n := &threader{fake: fake{render: func(m message.Message) string {
 			return fmt.Sprintf("%d of a group: %t", m.Count, m.Group != nil)
 		}}}
-		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limit: everySecond})
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
 		for i := range 40 {
 			commitGroups(t, store, ops, fmt.Sprint(i))
 		}
@@ -126,6 +145,79 @@ func TestAFloodOfGroupsIsADigest(t *testing.T) {
 		want := []string{`1 of a group: true after ""`, "39 of a group: false"}
 		if diff := cmp.Diff(want, n.bodies()); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// groupNames returns n names, in alphabetical order.
+func groupNames(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("g%03d", i))
+	}
+	return names
+}
+
+func TestEveryOpenThreadIsResolved(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := &threader{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
+		for _, group := range groupNames(30) {
+			commitGroups(t, store, ops, group)
+			h.Wake(ops)
+			after(2 * time.Second)
+		}
+		commitOfGroups(t, store, ops, true, groupNames(30)...)
+		commitGroups(t, store, ops, "other", "another")
+		h.Wake(ops)
+		after(2 * time.Minute)
+		var want []string
+		for _, group := range groupNames(30) {
+			want = append(want, fmt.Sprintf("%s resolved after %q", group, group))
+		}
+		if diff := cmp.Diff(want, n.bodies()[30:60]); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAResolvedGroupHasNoThread(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := &threader{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commitGroups(t, store, ops, "a")
+		commitOfGroups(t, store, ops, true, "a")
+		commitGroups(t, store, ops, "a")
+		h.Wake(ops)
+		wait()
+		if diff := cmp.Diff([]string{`a after ""`, `a resolved after "a"`, `a after ""`}, n.bodies()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A tenant can open any number of groups, and resolve all of them at the same time. The
+// messages of others wait for one message for each thread.
+func TestTheGroupsOfANamespaceHaveALimitedNumberOfThreads(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
+		n := &threader{}
+		h.Configure(notify.Receiver{Key: ops, Notifier: n})
+		commitGroups(t, store, ops, groupNames(130)...)
+		h.Wake(ops)
+		wait()
+		h.Configure(notify.Receiver{Key: ops, Notifier: n, Limits: []notify.Limit{everySecond}})
+		after(time.Second)
+		commitOfGroups(t, store, ops, true, groupNames(130)...)
+		commitGroups(t, store, ops, "other")
+		h.Wake(ops)
+		after(5 * time.Minute)
+		alone := 0
+		for _, body := range n.bodies()[130:] {
+			if strings.Contains(body, "resolved after") {
+				alone++
+			}
+		}
+		if alone != 100 || n.bodies()[129] != "g129" {
+			t.Errorf("%d threads are resolved, the last message is %q", alone, n.bodies()[129])
 		}
 	})
 }

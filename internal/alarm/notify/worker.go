@@ -2,13 +2,17 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/steady"
 )
 
 // maxRetryAfter limits the pause that a receiver may ask for.
@@ -21,6 +25,12 @@ type worker struct {
 	*lifetime
 	queue   *queue
 	backoff backoff
+	// lane is the lane of the message that is sent. moved counts the messages that got a lane
+	// of their own since the receiver last accepted one.
+	lane  *lane
+	moved int
+	// permission is that of the rate limits for the next request, nil if there is none.
+	permission *permission
 	// result is the result of a message until it is stored in the outbox.
 	result *result
 }
@@ -28,10 +38,13 @@ type worker struct {
 // config is a copy of the queue's state before an attempt.
 type config struct {
 	receiver *Receiver
-	limiter  *rate.Limiter
+	limits   []*rate.Limiter
 	deleted  bool
+	known    bool
 	usable   bool
-	changed  <-chan struct{}
+	dropped  string
+	tested   string
+	current  context.Context
 }
 
 func (w *worker) run() {
@@ -50,7 +63,9 @@ func (w *worker) drain() {
 		c := w.config()
 		more, err := w.step(c)
 		if err != nil {
-			w.log.Error(err, "Reading or writing the outbox failed, retrying", "receiver", w.queue.key)
+			if !errors.Is(err, outbox.ErrTooManyPrepared) { // a tenant could fill the log with it
+				w.log.Error(err, "Reading or writing the outbox failed, retrying", "receiver", w.queue.key)
+			}
 			w.pause(w.backoff.next(w.opts.MinBackoff, w.opts.MaxBackoff), nil)
 		} else if !more {
 			return
@@ -70,19 +85,61 @@ func (w *worker) step(c config) (more bool, err error) {
 	if c.deleted {
 		return false, w.dropAll()
 	}
-	prepared, waiting, err := w.expire()
-	if err != nil || !waiting || !c.usable {
+	if err := w.adopt(c); err != nil {
+		return true, err
+	}
+	if err := w.loadLanes(); err != nil {
+		return true, err
+	}
+	if done, err := w.dropByUser(c); !done || err != nil {
+		return true, err
+	}
+	if !w.sendTest(c) {
+		return true, nil
+	}
+	if w.lane, err = w.nextLane(c); err != nil {
 		return false, err
 	}
-	heldBack, ok := w.awaitLimit(c)
+	if w.lane == nil {
+		w.freeSpace()
+		return false, nil
+	}
+	heldBack, ok := w.awaitLimits(c)
 	if !ok {
 		return true, nil
 	}
-	a, err := w.next(c, prepared, heldBack)
-	if err == nil && a != nil {
-		err = w.send(c, a)
+	pause, err := w.attempt(c, heldBack)
+	if err == nil && pause > 0 {
+		w.pause(pause, c.current.Done())
 	}
 	return true, err
+}
+
+// attempt sends the next message as soon as the receiver's namespace may make another
+// request. It returns how long to pause if the receiver did not accept the message. A body
+// is read only after the wait, so that the memory of those that wait is small.
+func (w *worker) attempt(c config, heldBack bool) (time.Duration, error) {
+	place := w.inFlight.enter(c.receiver.Namespace)
+	defer w.inFlight.leave(place)
+	select {
+	case <-place.granted:
+	case <-c.current.Done():
+		return 0, nil
+	case <-w.work.Done():
+		return 0, nil
+	}
+	w.lane.former, w.lane.tried = w.lane.tried, w.clock.Now() // also if no space is left for a prepared message: others can free it
+	done, ok := w.mayRender(c)
+	if !ok {
+		return 0, nil
+	}
+	a, err := w.next(c, heldBack)
+	done()
+	if err = w.noteSpace(err); err != nil || a == nil {
+		return 0, err
+	}
+	w.permission = nil
+	return w.send(c, a)
 }
 
 func (w *worker) config() config {
@@ -90,32 +147,49 @@ func (w *worker) config() config {
 	defer w.mu.Unlock()
 	q := w.queue
 	q.woken = false
+	if q.changed {
+		q.changed = false
+		w.forgetFailures()
+	}
 	return config{
 		receiver: q.receiver,
-		limiter:  q.limiter,
+		limits:   q.limits,
 		deleted:  q.deleted,
+		known:    q.known,
 		usable:   q.usable(),
-		changed:  q.changed,
+		dropped:  q.dropped,
+		tested:   q.tested,
+		current:  q.current,
 	}
 }
 
-// awaitLimit waits until the rate limit permits a message. heldBack reports whether it
-// had to wait. ok is false if the receiver changed or Run ended first.
-func (w *worker) awaitLimit(c config) (heldBack, ok bool) {
-	if c.limiter == nil {
-		return false, true
+// permission is what the rate limits have permitted, for one request that was not made yet. heldBack
+// reports whether it had to wait.
+type permission struct {
+	limits   []*rate.Limiter
+	heldBack bool
+}
+
+// awaitLimits waits until all rate limits permit a message, and the CPU that it may need. heldBack
+// reports whether it had to wait. ok is false if the receiver changed or Run ended first. A
+// permission lasts until a request uses it: a wait for CPU must not use up another one.
+func (w *worker) awaitLimits(c config) (heldBack, ok bool) {
+	var reservations []*rate.Reservation
+	var delay time.Duration
+	p := w.permission
+	if p == nil || !slices.Equal(p.limits, c.limits) {
+		p = &permission{limits: c.limits}
+		reservations, delay = reserve(c.limits, w.clock.Now())
 	}
-	now := w.clock.Now()
-	reservation := c.limiter.ReserveN(now, 1)
-	delay := reservation.DelayFrom(now)
-	if delay == 0 {
-		return false, true
+	if delay = max(delay, w.rendering.delay(c.receiver, w.clock.Now())); delay > 0 {
+		p.heldBack = true
+		if !w.pause(delay, c.current.Done()) {
+			cancelAll(reservations, w.clock.Now())
+			return true, false
+		}
 	}
-	if !w.pause(delay, c.changed) {
-		reservation.CancelAt(w.clock.Now())
-		return true, false
-	}
-	return true, true
+	w.permission = p
+	return p.heldBack, true
 }
 
 // pause reports whether it lasted for all of d. A change of the receiver and the end of
@@ -133,53 +207,65 @@ func (w *worker) pause(d time.Duration, changed <-chan struct{}) bool {
 	}
 }
 
-// expire drops messages that exceed the maximum age, even if the receiver is unusable.
-// It returns the prepared message, if any, and whether any message is left.
-func (w *worker) expire() (prepared *outbox.Attempt, waiting bool, err error) {
-	before := w.clock.Now().Add(-w.opts.MaxAge)
-	prepared, err = w.outbox.Prepared(w.storage, w.queue.key)
-	if err != nil {
-		return nil, false, err
-	}
-	if prepared != nil && newestOf(prepared).Before(before) {
-		w.result = &result{attempt: prepared, cause: DropExpired, text: w.expiredText()}
-		prepared, err = nil, w.acknowledge()
-	}
-	if prepared != nil || err != nil {
-		return prepared, true, err
-	}
-	waiting, err = w.expirePending(before)
-	return nil, waiting, err
-}
-
-// newestOf returns the time of the newest entry in a prepared message.
-func newestOf(a *outbox.Attempt) time.Time {
-	if b, err := loadBody(a); err == nil {
-		return b.Newest
-	}
-	return a.Oldest
-}
-
-func (w *worker) expirePending(before time.Time) (waiting bool, err error) {
-	oldest, err := w.outbox.Pending(w.storage, w.queue.key, 0, 1)
-	if err != nil || len(oldest) == 0 {
+// expire drops messages of a lane that exceed the maximum age, even if the receiver is
+// unusable. It reports whether any message is left.
+func (w *worker) expire(lane int64) (waiting bool, err error) {
+	before := steady.Now(w.clock, w.began).Add(-w.opts.MaxAge)
+	head, err := w.outbox.Head(w.storage, w.queue.key, lane)
+	if err != nil || head == nil {
 		return false, err
 	}
-	if !oldest[0].CreatedAt.Before(before) {
+	if !head.Newest.Before(before) {
 		return true, nil
 	}
-	counts, err := w.outbox.DropOlderThan(w.storage, w.queue.key, before)
+	if head.Prepared {
+		if done, err := w.expirePrepared(lane); !done || err != nil {
+			return false, err
+		}
+	}
+	counts, err := w.outbox.DropOlderThan(w.storage, w.queue.key, lane, before)
 	if err != nil {
 		return false, err
 	}
 	w.dropped(counts, DropExpired, w.expiredText())
-	oldest, err = w.outbox.Pending(w.storage, w.queue.key, 0, 1)
-	return len(oldest) > 0, err
+	head, err = w.outbox.Head(w.storage, w.queue.key, lane)
+	return head != nil, err
+}
+
+// expirePrepared drops the prepared message of a lane. It divides a batch or an incident instead,
+// because its newer messages are not too old. done is false if there is none.
+func (w *worker) expirePrepared(lane int64) (done bool, err error) {
+	prepared, err := w.outbox.Prepared(w.storage, w.queue.key, lane)
+	switch {
+	case prepared == nil || err != nil:
+		return false, err
+	case prepared.Batch, len(prepared.Picked) > 0:
+		return true, w.outbox.Discard(w.storage, prepared)
+	}
+	w.result = &result{attempt: prepared, cause: DropExpired, text: w.expiredText()}
+	return true, w.acknowledge()
 }
 
 func (w *worker) expiredText() string {
 	return fmt.Sprintf("not delivered within %s: check the receiver's Ready condition", w.opts.MaxAge.Round(time.Second))
 }
+
+// adopt takes over what waited before the receiver was created.
+func (w *worker) adopt(c config) error {
+	key, uid := alarm.SplitReceiver(w.queue.key)
+	if uid == "" || !c.known || w.outbox.Waiting(key) == 0 {
+		return nil
+	}
+	since, err := w.opts.Since(key)
+	if err != nil {
+		return nil // a sweep tries again
+	}
+	counts, err := w.outbox.Adopt(w.storage, key, w.queue.key, since)
+	w.dropped(counts, DropForgotten, forgottenText)
+	return err
+}
+
+const forgottenText = "the receiver, or its namespace, was deleted"
 
 // dropAll drops the messages of a deleted receiver.
 func (w *worker) dropAll() error {
@@ -188,9 +274,9 @@ func (w *worker) dropAll() error {
 		return err
 	}
 	w.mu.Lock()
-	w.queue.deleted = false
+	w.queue.deleted, w.queue.lanes = false, nil
 	w.mu.Unlock()
-	w.dropped(counts, DropForgotten, "the receiver, or its namespace, was deleted")
+	w.dropped(counts, DropForgotten, forgottenText)
 	return nil
 }
 
@@ -202,9 +288,11 @@ func (w *worker) dropped(counts outbox.Counts, cause DropCause, text string) {
 	}
 }
 
-// requestContext returns the context of one attempt.
-func (w *worker) requestContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(w.requests, w.opts.RequestTimeout)
+// requestContext returns the context of one attempt. The Notifier limits its time.
+func (w *worker) requestContext(c config) (context.Context, context.CancelFunc) {
+	early, cancel := context.WithCancel(c.current)
+	stop := context.AfterFunc(w.work, cancel)
+	return WithEarly(w.requests, early), func() { stop(); cancel() }
 }
 
 // backoff counts consecutive failures.

@@ -65,11 +65,11 @@ func BenchmarkDeliver(b *testing.B) {
 // deliver prepares and acknowledges all pending entries of a receiver as one message.
 func deliver(s *Store, receiver string) error {
 	ctx := context.Background()
-	pending, err := s.Pending(ctx, receiver, 0, 10)
+	pending, err := s.Pending(ctx, receiver, MainLane, 0, 10)
 	if err != nil {
 		return err
 	}
-	a, err := s.Prepare(ctx, receiver, pending[len(pending)-1].ID, pending[0].Key, payload)
+	a, err := s.Prepare(ctx, receiver, MainLane, pending[len(pending)-1].ID, pending[0].Key, payload)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func BenchmarkDigest(b *testing.B) {
 		from := i*100_000 + 1
 		must(b, s.Commit(ctx, Batch{Position: uint64(from + 99_999), Entries: entries("r", from, 100_000)}))
 		b.StartTimer()
-		a, err := s.Prepare(ctx, "r", 100_000*int64(i+1), "digest", nil)
+		a, err := s.Prepare(ctx, "r", MainLane, 100_000*int64(i+1), "digest", nil)
 		must(b, err)
 		_, err = s.Acknowledge(ctx, a)
 		must(b, err)

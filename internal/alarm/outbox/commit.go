@@ -19,7 +19,7 @@ type Batch struct {
 	Time time.Time
 	// History, if set, names a new history of positions. Commit then drops the delivered
 	// offsets, which belong to the former history. It also lowers the positions of
-	// pending entries to Position.
+	// pending entries to Position. Entries belong to the new history.
 	History string
 	// Entries are new messages. Their IDs are ignored.
 	Entries []Entry
@@ -31,6 +31,10 @@ type Batch struct {
 	Forget []string
 	// Windows replace the earlier windows of the same IDs.
 	Windows []Window
+	// Parked are occurrences that cannot be evaluated yet.
+	Parked []Parked
+	// Status changes the counts of alarms and receivers.
+	Status map[string]StatusCounts
 	// Oldest and Newest are the times of the first and the last occurrence of the batch,
 	// zero if there is none. Windows that ended before Oldest are removed.
 	Oldest, Newest time.Time
@@ -39,24 +43,106 @@ type Batch struct {
 // Commit stores a batch in one transaction. If it fails, nothing changes: with ErrBackwards
 // for a position before the committed one, with ErrFull if there is no space. An entry is
 // ignored if its receiver already has one with the same key. If the file is full, Commit
-// removes entries of past digests and tries once more.
+// makes space and tries again. It removes entries of past digests, then windows and groups
+// that ended by the clock, then the counts of Events.
 func (s *Store) Commit(ctx context.Context, batch Batch) error {
-	err := s.commit(ctx, batch)
-	if errors.Is(err, ErrFull) && s.makeRoom(ctx) {
-		err = s.commit(ctx, batch)
+	return s.commitMakingSpace(ctx, func() error { return s.commit(ctx, batch) })
+}
+
+// commitMakingSpace repeats a commit after it made space in a file that is full.
+func (s *Store) commitMakingSpace(ctx context.Context, commit func() error) error {
+	err := commit()
+	for _, makeRoom := range []func(context.Context) bool{s.makeRoom, s.forgetEnded, s.forgetAllCounts} {
+		if errors.Is(err, ErrFull) && makeRoom(ctx) {
+			err = commit()
+		}
 	}
 	return err
 }
 
-func (s *Store) commit(ctx context.Context, batch Batch) error {
-	return s.write(ctx, "commit a batch", func(ctx context.Context, tx *tx) error {
-		if err := tx.advance(ctx, &batch); err != nil {
+// forgetEnded removes the windows and groups that ended by the clock, and reports whether
+// there were any. Otherwise, those that fill the file would stay: a batch removes what ended
+// before it, but only when it is committed.
+func (s *Store) forgetEnded(ctx context.Context) (forgot bool) {
+	for {
+		var removed int64
+		err := s.makeSpace(ctx, "forget what ended", func(ctx context.Context, tx *tx) (err error) {
+			removed, err = tx.forgetEnded(ctx, s.clock.Now())
+			return err
+		})
+		if removed == 0 || err != nil {
+			return forgot
+		}
+		forgot = true
+	}
+}
+
+// forgetEnded removes windows and groups that ended before a time, one chunk of each at
+// most. It returns their number.
+func (tx *tx) forgetEnded(ctx context.Context, before time.Time) (removed int64, err error) {
+	windows, err := tx.expireWindows(ctx, before)
+	if err != nil {
+		return 0, err
+	}
+	groups, err := tx.forgetGroups(ctx, before)
+	return windows + groups, err
+}
+
+// forgettingPeriod is the minimum time between two batches that remove groups. Each of them
+// reads all groups that had no occurrence for GroupLife, and thousands can wait for receivers.
+const forgettingPeriod = time.Minute
+
+// forgetEndedBefore removes what ended before the oldest occurrence of a batch. It removes
+// groups a period after the last time, by the times of Events, or by the clock if those do
+// not progress. If there can be more of them, the next batch continues.
+func (tx *tx) forgetEndedBefore(ctx context.Context, oldest, now time.Time) error {
+	if oldest.IsZero() {
+		return nil
+	}
+	if _, err := tx.expireWindows(ctx, oldest); err != nil {
+		return err
+	}
+	to, at := tx.memory.lastForgot()
+	if oldest.Sub(to) < forgettingPeriod && now.Sub(at).Abs() < forgettingPeriod {
+		return nil
+	}
+	removed, err := tx.forgetGroups(ctx, oldest)
+	if removed < chunk && err == nil {
+		tx.after(func(m *memory) { m.forgotTo, m.forgotAt = oldest, now })
+	}
+	return err
+}
+
+// forgetAllCounts removes the counts of all Events if the file has reached its limit, and
+// reports whether it did. The event source has them in memory. The next process reads them
+// from the API server, because CountsKnown stays false until then.
+func (s *Store) forgetAllCounts(ctx context.Context) (forgot bool) {
+	used, err := s.Used(ctx)
+	if err != nil || s.maxBytes == 0 || used < usable(s.maxBytes)*pageSize*7/8 {
+		return false
+	}
+	err = s.makeSpace(ctx, "forget the counts", func(ctx context.Context, tx *tx) error {
+		state, err := tx.state(ctx)
+		if err != nil {
 			return err
 		}
-		for i := range batch.Entries {
-			if err := tx.insert(ctx, &batch.Entries[i]); err != nil {
-				return err
-			}
+		n, err := tx.exec(ctx, `DELETE FROM event_count`)
+		if err != nil {
+			return err
+		}
+		forgot, tx.countsForgotten, state.CountsKnown = n > 0, true, false
+		return tx.setState(ctx, state)
+	})
+	return forgot && err == nil
+}
+
+func (s *Store) commit(ctx context.Context, batch Batch) error {
+	return s.writeBounded(ctx, "commit a batch", func(ctx context.Context, tx *tx) error {
+		if err := tx.advanceWithEntries(ctx, &batch); err != nil {
+			return err
+		}
+		if err := tx.park(ctx, batch.Parked); err != nil {
+			return err
 		}
 		if err := tx.putCounts(ctx, batch.Counts); err != nil {
 			return err
@@ -64,14 +150,29 @@ func (s *Store) commit(ctx context.Context, batch Batch) error {
 		if err := tx.putWindows(ctx, batch.Windows); err != nil {
 			return err
 		}
-		if err := tx.expireWindows(ctx, batch.Oldest); err != nil {
+		if err := tx.countAll(ctx, batch.Status); err != nil {
 			return err
 		}
-		if err := tx.forgetGroups(ctx, batch.Oldest); err != nil {
+		if err := tx.forgetEndedBefore(ctx, batch.Oldest, s.clock.Now()); err != nil {
 			return err
 		}
 		return tx.forgetCounts(ctx, batch.Forget)
 	})
+}
+
+// advanceWithEntries moves the position and stores the entries.
+func (tx *tx) advanceWithEntries(ctx context.Context, batch *Batch) error {
+	late, others, err := tx.splitLate(ctx, batch)
+	if err != nil {
+		return err
+	}
+	if err := tx.advance(ctx, batch); err != nil {
+		return err
+	}
+	if err := tx.insertLate(ctx, late); err != nil {
+		return err
+	}
+	return tx.insertAll(ctx, others)
 }
 
 func (tx *tx) advance(ctx context.Context, batch *Batch) error {
@@ -88,10 +189,15 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 			return err
 		}
 	}
+	if state.Position == 0 { // entries of changes can be older than the first position
+		if err := tx.raiseLate(ctx, DeliveredOffsets{Default: batch.Position}); err != nil {
+			return err
+		}
+	}
 	if state.Delivered.passedBy(batch.Position) {
 		state.Delivered = DeliveredOffsets{}
 	}
-	state.Position, state.Time, state.CountsKnown = batch.Position, batch.Time, batch.CountsKnown
+	state.Position, state.Time, state.CountsKnown = batch.Position, batch.Time, batch.CountsKnown && !tx.countsForgotten
 	if batch.Newest.After(state.Newest) {
 		state.Newest = batch.Newest.UTC().Truncate(time.Microsecond)
 	}
@@ -101,8 +207,8 @@ func (tx *tx) advance(ctx context.Context, batch *Batch) error {
 // lowerPositions lowers the positions of pending entries to a limit. Otherwise, a
 // receiver would seem to be ahead of the event source.
 func (tx *tx) lowerPositions(ctx context.Context, position uint64) error {
-	for _, table := range []string{"entry", "held"} {
-		if _, err := tx.exec(ctx, `UPDATE `+table+` SET position = ?1 WHERE position > ?1`, position); err != nil {
+	for table, which := range map[string]string{"entry": "", "parked": "", "held": " AND stream = ''", "awaited": " AND stream = ''"} {
+		if _, err := tx.exec(ctx, `UPDATE `+table+` SET position = ?1 WHERE position > ?1`+which, position); err != nil {
 			return err
 		}
 	}
@@ -115,18 +221,26 @@ func (tx *tx) lowerPositions(ctx context.Context, position uint64) error {
 	return nil
 }
 
-func (tx *tx) insert(ctx context.Context, e *Entry) error {
+// insert stores an entry, and reports whether it is new and uses the content.
+func (tx *tx) insert(ctx context.Context, e *Entry, content, account int64) (bool, error) {
 	if e.Member != nil {
-		return tx.join(ctx, e)
+		return tx.join(ctx, e, content, account)
 	}
-	inserted, err := tx.exec(ctx, `
-		INSERT INTO entry (receiver, alarm, key, position, count, created_at, payload) VALUES (?, ?, ?, ?, ?, ?, ifnull(?, x''))
-		ON CONFLICT (receiver, key) DO NOTHING`,
-		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), e.Payload)
-	if inserted > 0 {
-		tx.after(func(m *memory) { m.added(e.Receiver, e.Position) })
+	var aside bool
+	var id int64
+	err := tx.row(ctx, `
+		INSERT INTO entry (receiver, alarm, key, position, count, created_at, content, subject, account, aside)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, `+isAside+`)
+		ON CONFLICT (receiver, key) DO NOTHING RETURNING id, aside`,
+		e.Receiver, e.Alarm, e.Key, e.Position, e.Count, micros(e.CreatedAt), content, laneOf(e.Subject), account).Scan(&id, &aside)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
 	}
-	return err
+	if aside && err == nil {
+		_, err = tx.exec(ctx, `INSERT INTO awaited (receiver, key, position, entry) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.Receiver, e.Key, e.Position, id)
+	}
+	tx.after(func(m *memory) { m.added(e.Receiver, e.Position, aside) })
+	return err == nil, err
 }
 
 // EventCount is the last known count of an Event.
@@ -207,10 +321,13 @@ type Window struct {
 	ID string
 	// Alarm is the alarm that owns the window.
 	Alarm string
+	// Budget names the space that the window uses: see [Store.StateUsage].
+	Budget string
 	// Until is the time after which the window can be removed: see Batch.Oldest.
 	Until time.Time
-	// State is opaque here.
-	State []byte
+	// State is opaque here. MaxState is the size that it can reach, in bytes.
+	State    []byte
+	MaxState int
 }
 
 const selectWindow = `SELECT state FROM window WHERE id = ?`
@@ -225,46 +342,89 @@ func (s *Store) Window(ctx context.Context, id string) ([]byte, error) {
 	return state, s.read("read a window", err)
 }
 
-// HasGroup reports whether a Window or a group of a Membership has the ID.
-func (s *Store) HasGroup(ctx context.Context, id string) (known bool, err error) {
-	err = s.readers.QueryRowContext(ctx, selectGroupExists, id).Scan(&known)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return known, s.read("look for a group", err)
+// OpenGroup describes what is stored of a group.
+type OpenGroup struct {
+	// Receivers have the group open. Unresolved: it is not resolved for one of them.
+	Receivers  []string
+	Unresolved bool
+	// Window is the number of bytes that the window of the group counts for, 0 if there is
+	// none.
+	Window int64
 }
 
-const selectGroupExists = `SELECT 1 FROM window WHERE id = ?1 UNION ALL SELECT 1 FROM open_group WHERE id = ?1 LIMIT 1`
+// OpenGroup returns what is stored of the group of a Membership, and of the Window with the
+// same ID.
+func (s *Store) OpenGroup(ctx context.Context, id string) (g OpenGroup, err error) {
+	rows, err := s.readers.QueryContext(ctx, selectOpenGroup, id)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var receiver string
+		var window int64
+		var resolved bool
+		err := rows.Scan(&receiver, &window, &resolved)
+		if window > 0 {
+			g.Window = window
+		} else {
+			g.Receivers, g.Unresolved = append(g.Receivers, receiver), g.Unresolved || !resolved
+		}
+		return err
+	})
+	return g, s.read("look for a group", err)
+}
+
+const selectOpenGroup = `SELECT '', bytes, 0 FROM window WHERE id = ?1 UNION ALL SELECT receiver, 0, resolved FROM open_group WHERE id = ?1`
+
+const selectWindowBytes = `SELECT budget, bytes FROM window WHERE id = ?`
 
 func (tx *tx) putWindows(ctx context.Context, windows []Window) error {
-	for _, w := range windows {
-		known, err := tx.exec(ctx, `UPDATE window SET until = ?, state = ? WHERE id = ?`, micros(w.Until), w.State, w.ID)
-		if known == 0 && err == nil {
-			_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state) VALUES (?, ?, ?, ?)`, w.ID, w.Alarm, micros(w.Until), w.State)
-			tx.after(func(m *memory) { m.windows.add(w.Alarm, 1) })
-		}
-		if err != nil {
+	for i := range windows {
+		if err := tx.putWindow(ctx, windows[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm`
-
-// expireWindows removes windows that ended before a time, one chunk at most.
-func (tx *tx) expireWindows(ctx context.Context, before time.Time) error {
-	if before.IsZero() {
-		return nil
+// putWindow stores a window. One that exists keeps its budget.
+func (tx *tx) putWindow(ctx context.Context, w Window) error {
+	var before int64
+	err := tx.row(ctx, selectWindowBytes, w.ID).Scan(&w.Budget, &before)
+	known := err == nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
 	}
-	gone := Counts{}
+	bytes := WindowBytes(w.Alarm, w.Budget, max(w.MaxState, len(w.State)))
+	if known {
+		_, err = tx.exec(ctx, `UPDATE window SET until = ?, state = ?, bytes = ? WHERE id = ?`, micros(w.Until), w.State, bytes, w.ID)
+	} else {
+		_, err = tx.exec(ctx, `INSERT INTO window (id, alarm, until, state, budget, bytes) VALUES (?, ?, ?, ?, ?, ?)`,
+			w.ID, w.Alarm, micros(w.Until), w.State, w.Budget, bytes)
+	}
+	tx.after(func(m *memory) {
+		m.addState(w.Budget, bytes-before)
+		if !known {
+			m.windows.add(w.Alarm, 1)
+		}
+	})
+	return err
+}
+
+const deleteOldWindows = `DELETE FROM window WHERE id IN (SELECT id FROM window WHERE until < ?1 ORDER BY until LIMIT ?2) RETURNING alarm, budget, bytes`
+
+// expireWindows removes windows that ended before a time, one chunk at most. It returns
+// their number.
+func (tx *tx) expireWindows(ctx context.Context, before time.Time) (removed int64, err error) {
 	rows, err := tx.query(ctx, deleteOldWindows, micros(before), chunk)
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var alarm string
-		err := rows.Scan(&alarm)
-		gone[alarm]++
+		var alarm, budget string
+		var bytes int64
+		err := rows.Scan(&alarm, &budget, &bytes)
+		removed++
+		tx.after(func(m *memory) {
+			m.windows.add(alarm, -1)
+			m.addState(budget, -bytes)
+		})
 		return err
 	})
-	tx.after(func(m *memory) { m.windows.subtract(gone) })
-	return err
+	tx.freed = tx.freed || removed > 0
+	return removed, err
 }

@@ -143,6 +143,162 @@ var migrations = []string{
 	) STRICT;
 	CREATE INDEX digested_by_receiver ON digested (receiver, id);
 	CREATE INDEX digested_by_age ON digested (ended_at);`,
+
+	// Script 2 stores a payload once for all receivers of an occurrence, and counts bytes.
+	`ALTER TABLE entry ADD COLUMN content INTEGER; -- NULL for a group's message: held has its parts
+	ALTER TABLE entry ADD COLUMN account INTEGER;
+	ALTER TABLE held ADD COLUMN content INTEGER;
+	ALTER TABLE held ADD COLUMN account INTEGER;
+
+	-- The bytes that wait for a budget (receiver is empty), and for a receiver within it. The
+	-- first row is the sum of all budgets.
+	CREATE TABLE account (
+		id       INTEGER PRIMARY KEY,
+		budget   TEXT NOT NULL,
+		receiver TEXT NOT NULL,
+		bytes    INTEGER NOT NULL,
+		UNIQUE (budget, receiver)
+	) STRICT;
+	CREATE INDEX account_unused ON account (id) WHERE bytes = 0;
+
+	-- What an alarm says about an occurrence. refs is the number of rows that use it. bytes
+	-- includes those rows. by contains the values of the group.
+	CREATE TABLE content (
+		id      INTEGER PRIMARY KEY,
+		account INTEGER NOT NULL,
+		refs    INTEGER NOT NULL,
+		bytes   INTEGER NOT NULL,
+		by      BLOB NOT NULL,
+		data    BLOB NOT NULL
+	) STRICT;
+
+	INSERT INTO account (id, budget, receiver, bytes) VALUES (1, '*', '*', 0);
+	CREATE TEMP TABLE old (id INTEGER PRIMARY KEY, entry INTEGER, receiver TEXT, key TEXT, budget TEXT, by BLOB, data BLOB);
+	INSERT INTO old (entry, receiver, budget, by, data)
+		SELECT id, receiver, rtrim(alarm, replace(alarm, '/', '')), x'', payload FROM entry WHERE group_id = '';
+	INSERT INTO old (receiver, key, budget, by, data)
+		SELECT receiver, key, rtrim(alarm, replace(alarm, '/', '')),
+			coalesce((SELECT by FROM open_group g WHERE g.receiver = held.receiver AND g.id = group_id), x''), payload FROM held;
+	INSERT INTO account (budget, receiver, bytes) SELECT budget, '', sum(length(data) + 512) FROM old GROUP BY budget;
+	INSERT INTO account (budget, receiver, bytes) SELECT budget, receiver, sum(length(data) + 512) FROM old GROUP BY budget, receiver;
+	INSERT INTO content (id, account, refs, bytes, by, data)
+		SELECT id, (SELECT id FROM account a WHERE a.budget = old.budget AND a.receiver = ''), 1, length(data) + 512, by, data FROM old;
+	UPDATE account SET bytes = (SELECT coalesce(sum(bytes), 0) FROM content) WHERE id = 1;
+	UPDATE entry SET content = old.id, account = (SELECT id FROM account a WHERE a.budget = old.budget AND a.receiver = old.receiver)
+		FROM old WHERE old.entry = entry.id;
+	UPDATE held SET content = old.id, account = (SELECT id FROM account a WHERE a.budget = old.budget AND a.receiver = old.receiver)
+		FROM old WHERE old.key = held.key AND old.receiver = held.receiver;
+	DROP TABLE old;
+	ALTER TABLE entry DROP COLUMN payload;
+	ALTER TABLE held DROP COLUMN payload;
+	ALTER TABLE open_group DROP COLUMN by;
+	DROP INDEX held_by_entry;
+	CREATE INDEX held_by_entry ON held (entry, position, key) WHERE entry IS NOT NULL;
+	UPDATE digested SET payload = x'' WHERE length(payload) > 4096;
+
+	-- However a row is deleted, its bytes are subtracted, and the content that no row uses
+	-- is deleted.
+	CREATE TRIGGER entry_deleted AFTER DELETE ON entry WHEN OLD.content IS NOT NULL BEGIN
+		UPDATE account SET bytes = bytes - (SELECT bytes FROM content WHERE id = OLD.content) WHERE id = OLD.account;
+		UPDATE content SET refs = refs - 1 WHERE id = OLD.content;
+		DELETE FROM content WHERE id = OLD.content AND refs = 0;
+	END;
+	CREATE TRIGGER held_deleted AFTER DELETE ON held BEGIN
+		UPDATE account SET bytes = bytes - (SELECT bytes FROM content WHERE id = OLD.content) WHERE id = OLD.account;
+		UPDATE content SET refs = refs - 1 WHERE id = OLD.content;
+		DELETE FROM content WHERE id = OLD.content AND refs = 0;
+	END;
+	CREATE TRIGGER content_deleted AFTER DELETE ON content BEGIN
+		UPDATE account SET bytes = bytes - OLD.bytes WHERE id IN (1, OLD.account);
+	END;`,
+
+	// Script 3 counts the bytes of groups and thresholds, by budget.
+	`ALTER TABLE open_group ADD COLUMN budget TEXT NOT NULL DEFAULT '';
+	ALTER TABLE open_group ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+	ALTER TABLE window ADD COLUMN budget TEXT NOT NULL DEFAULT '';
+	ALTER TABLE window ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+	UPDATE open_group SET budget = rtrim(alarm, replace(alarm, '/', '')),
+		bytes = 512 + 8 * length(receiver) + 2 * length(alarm) + 2 * length(reference);
+	UPDATE window SET budget = rtrim(alarm, replace(alarm, '/', '')), bytes = 512 + 2 * length(alarm) + 2 * length(state);`,
+
+	// Script 4 keeps the numbers in the status of alarms and receivers.
+	`CREATE TABLE status_count (
+		subject       TEXT PRIMARY KEY NOT NULL,
+		uid           TEXT NOT NULL,
+		matched       INTEGER NOT NULL,
+		delivered     INTEGER NOT NULL,
+		suppressed    INTEGER NOT NULL,
+		dropped       INTEGER NOT NULL,
+		unresolved    INTEGER NOT NULL,
+		last_match    INTEGER NOT NULL,
+		last_delivery INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID;`,
+
+	parkedScript,
+
+	// Script 6 adds the ends of groups that become quiet. They wait like occurrences, without
+	// a count. ending is the key of the end that waits.
+	`ALTER TABLE held ADD COLUMN ends INTEGER NOT NULL DEFAULT 0;
+	ALTER TABLE open_group ADD COLUMN ending TEXT NOT NULL DEFAULT '';
+	DROP INDEX held_by_due;
+	CREATE INDEX held_by_due ON held (due, ends) WHERE entry IS NULL;
+	CREATE INDEX held_of_message ON held (receiver, group_id) WHERE entry IS NOT NULL;
+	CREATE INDEX parked_by_budget ON parked (budget);`,
+
+	// Script 7 divides the entries of a receiver into lanes. An attempt of the main lane
+	// contains all its entries up to the id in last. An attempt of another lane contains the
+	// one entry with that id. newest is the time of the newest of the entries.
+	`ALTER TABLE entry ADD COLUMN subject INTEGER NOT NULL DEFAULT 0;
+	ALTER TABLE entry ADD COLUMN aside INTEGER NOT NULL DEFAULT 0; -- 1: in the lane of its subject
+	DROP INDEX entry_by_age;
+	CREATE INDEX entry_by_age ON entry (receiver, id, created_at, count, subject) WHERE aside = 0;
+	DROP INDEX entry_by_position;
+	CREATE INDEX entry_by_position ON entry (receiver, position, group_id) WHERE aside = 0;
+	CREATE INDEX entry_aside ON entry (receiver, subject, id, position, key, group_id) WHERE aside = 1;
+	ALTER TABLE attempt RENAME TO old_attempt;
+	CREATE TABLE attempt (
+		id           INTEGER PRIMARY KEY AUTOINCREMENT,
+		receiver     TEXT NOT NULL,
+		lane         INTEGER NOT NULL,
+		key          TEXT NOT NULL,
+		body         BLOB NOT NULL,
+		last         INTEGER NOT NULL,
+		entries      INTEGER NOT NULL,
+		count        INTEGER NOT NULL,
+		oldest       INTEGER NOT NULL,
+		newest       INTEGER NOT NULL,
+		first_tried  INTEGER NOT NULL,
+		group_id     TEXT NOT NULL,
+		acknowledged INTEGER NOT NULL DEFAULT 0,
+		UNIQUE (receiver, lane)
+	) STRICT;
+	INSERT INTO attempt SELECT id, receiver, -1, key, body, last, entries, count, oldest,
+		coalesce((SELECT max(created_at) FROM entry WHERE entry.receiver = old_attempt.receiver AND entry.id <= last), oldest),
+		first_tried, group_id, acknowledged FROM old_attempt;
+	DROP TABLE old_attempt;`,
+
+	// Script 8 marks the attempts whose entries are a message each, sent with one request.
+	`ALTER TABLE attempt ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;`,
+
+	repeatedScript,
+
+	// Script 10 counts what thresholds and mutes suppress separately.
+	`ALTER TABLE status_count RENAME COLUMN suppressed TO suppressed_by_threshold;
+	ALTER TABLE status_count ADD COLUMN suppressed_by_mute INTEGER NOT NULL DEFAULT 0;`,
+
+	// Script 11 lists the entries of an attempt of the main lane that leaves out others before
+	// its last one.
+	`ALTER TABLE attempt ADD COLUMN picked TEXT NOT NULL DEFAULT 'null';`,
+
+	streamsScript,
+
+	failureScript,
+
+	lastingScript,
+
+	acknowledgedScript,
+
+	pacedScript,
 }
 
 // migrate migrates the file to the version of this release.
@@ -191,10 +347,10 @@ const walLimit = 16 << 20
 // maxReaders limits the connections that read. Each has a cache of 2 MB.
 const maxReaders = 4
 
-func openWriter(ctx context.Context, path string, limit int64, memory *memory) (*writer, error) {
+func openWriter(ctx context.Context, path string, maxBytes int64, memory *memory, compose Composer) (*writer, error) {
 	// auto_vacuum comes first: it has an effect only before the first write to the file.
 	pragmas := append([]string{"auto_vacuum(INCREMENTAL)"}, pragmas...)
-	pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", walLimit), fmt.Sprintf("max_page_count(%d)", limit))
+	pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", walLimit), fmt.Sprintf("max_page_count(%d)", maxBytes/pageSize))
 	db, err := sql.Open("sqlite", dsn(path, "mode=rw", pragmas...))
 	if err != nil {
 		return nil, err
@@ -206,7 +362,7 @@ func openWriter(ctx context.Context, path string, limit int64, memory *memory) (
 	if err := migrate(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close(), db.Close())
 	}
-	return &writer{db: db, conn: conn, stmts: map[string]*sql.Stmt{}, memory: memory}, nil
+	return &writer{db: db, conn: conn, compose: compose, stmts: map[string]*sql.Stmt{}, accounts: map[accountKey]int64{}, memory: memory, maxPages: maxBytes / pageSize, maxUsed: usable(maxBytes)}, nil
 }
 
 func openReaders(path string) (*sql.DB, error) {
@@ -264,8 +420,9 @@ type Recovery struct {
 // Recovered returns the file that Open set aside, or nil.
 func (s *Store) Recovered() *Recovery { return s.recovered }
 
-// maxSetAside limits the damaged files that are kept. The newest are kept.
-const maxSetAside = 3
+// maxSetAside limits the damaged files that are kept. The newest are kept. Each can be as
+// large as the outbox.
+const maxSetAside = 1
 
 const setAsideInfix = ".corrupt-"
 

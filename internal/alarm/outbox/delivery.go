@@ -3,7 +3,10 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -11,6 +14,8 @@ import (
 type Attempt struct {
 	ID       int64
 	Receiver string
+	// Lane is the lane of the entries. Only an attempt of the main lane can have several.
+	Lane int64
 	// Key is the idempotency key of the message.
 	Key  string
 	Body []byte
@@ -18,27 +23,51 @@ type Attempt struct {
 	Last int64
 	// Entries and Count are the numbers of entries and occurrences of the message.
 	Entries, Count int64
-	// Oldest is the time at which the oldest entry was created.
-	Oldest time.Time
+	// Oldest and Newest are the times at which the oldest and the newest entry were created.
+	Oldest, Newest time.Time
 	// FirstTried is the time at which the message was prepared.
 	FirstTried time.Time
+	// Batch means that each entry is a message of its own, which one request delivers
+	// together with the others.
+	Batch bool
+	// Picked contains the IDs of the entries if the message leaves out others before Last. Else
+	// it is empty.
+	Picked []int64
+	// Digest means that a message that leaves out others combines several subjects. The outbox
+	// does not store it: the sender sets it.
+	Digest bool
 	// Group is the group of the message, empty if it has none.
 	Group string
 	// Reference, if set, is stored by Acknowledge for the next message of the group.
 	Reference string
+	// Remember, if set, is stored by Acknowledge to be sent again: see [Store.Repeated].
+	Remember []byte
+	// Resolves makes Acknowledge remove the reference and the stored message of the group
+	// instead.
+	Resolves bool
+	// Groups are the groups of a batch, which has no Group.
+	Groups []GroupState
 	// GivenUp makes Acknowledge record that the message was not delivered.
 	GivenUp bool
 }
 
-const selectAttempt = `
-	SELECT id, receiver, key, body, last, entries, count, oldest, first_tried, group_id FROM attempt
-	WHERE receiver = ? AND NOT acknowledged`
+// GroupState is what the last message of a group in a batch changes: see Attempt.Remember and
+// Attempt.Resolves.
+type GroupState struct {
+	Group    string `json:"group"`
+	Remember []byte `json:"remember,omitempty"`
+	Resolves bool   `json:"resolves,omitempty"`
+}
 
-// Prepared loads the prepared message of a receiver. It returns nil if there is none.
-func (s *Store) Prepared(ctx context.Context, receiver string) (*Attempt, error) {
+const selectAttempt = `
+	SELECT id, receiver, lane, key, body, last, entries, count, oldest, newest, first_tried, group_id, batch, picked FROM attempt
+	WHERE receiver = ?1 AND lane = ?2 AND NOT acknowledged`
+
+// Prepared loads the prepared message of a lane. It returns nil if there is none.
+func (s *Store) Prepared(ctx context.Context, receiver string, lane int64) (*Attempt, error) {
 	var a Attempt
-	err := s.readers.QueryRowContext(ctx, selectAttempt, receiver).Scan(&a.ID, &a.Receiver, &a.Key, &a.Body,
-		&a.Last, &a.Entries, &a.Count, timestamp{&a.Oldest}, timestamp{&a.FirstTried}, &a.Group)
+	err := s.readers.QueryRowContext(ctx, selectAttempt, receiver, lane).Scan(&a.ID, &a.Receiver, &a.Lane, &a.Key, &a.Body,
+		&a.Last, &a.Entries, &a.Count, timestamp{&a.Oldest}, timestamp{&a.Newest}, timestamp{&a.FirstTried}, &a.Group, &a.Batch, jsonColumn{&a.Picked})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -48,45 +77,131 @@ func (s *Store) Prepared(ctx context.Context, receiver string) (*Attempt, error)
 	return &a, nil
 }
 
-const selectPreparable = `
-	SELECT count(*), coalesce(max(id), 0), coalesce(sum(count), 0), coalesce(min(created_at), 0) FROM entry
-	WHERE receiver = ?1 AND id <= ?2`
+func selectPreparable(which selection) string {
+	return "SELECT count(*), coalesce(max(id), 0), coalesce(sum(count), 0), coalesce(min(created_at), 0), coalesce(max(created_at), 0)" + which.where()
+}
 
-// Prepare binds the entries of a receiver up to the ID last to a message, before its
-// first attempt. It fails with ErrUnacknowledged if the receiver has another prepared
-// message, and with ErrNothingPending if there is no such entry.
-func (s *Store) Prepare(ctx context.Context, receiver string, last int64, key string, body []byte) (*Attempt, error) {
-	a := Attempt{Receiver: receiver, Key: key, Body: body, FirstTried: s.clock.Now().UTC().Truncate(time.Microsecond)}
+// Prepare binds entries to a message before its first attempt. In the main lane, these are
+// the entries up to the ID last, in another lane the one entry with this ID. It fails with
+// ErrUnacknowledged if the lane has another prepared message, and with ErrNothingPending if
+// there is no such entry. It fails with ErrTooManyPrepared if the receivers of the namespace
+// have too many.
+func (s *Store) Prepare(ctx context.Context, receiver string, lane, last int64, key string, body []byte) (*Attempt, error) {
+	return s.prepare(ctx, &Attempt{Receiver: receiver, Lane: lane, Last: last, Key: key, Body: body})
+}
+
+// PrepareBatch is Prepare for entries of the main lane that are a message each.
+func (s *Store) PrepareBatch(ctx context.Context, receiver string, last int64, key string, body []byte) (*Attempt, error) {
+	return s.prepare(ctx, &Attempt{Receiver: receiver, Lane: MainLane, Last: last, Key: key, Body: body, Batch: true})
+}
+
+// PreparePicked is Prepare for entries of the main lane with one subject. The message can leave
+// out entries of other messages between them.
+func (s *Store) PreparePicked(ctx context.Context, receiver string, ids []int64, key string, body []byte) (*Attempt, error) {
+	return s.prepare(ctx, &Attempt{Receiver: receiver, Lane: MainLane, Last: slices.Max(ids), Key: key, Body: body, Picked: ids})
+}
+
+// PrepareDigest is PreparePicked for entries of any subject. The message has no group.
+func (s *Store) PrepareDigest(ctx context.Context, receiver string, ids []int64, key string, body []byte) (*Attempt, error) {
+	return s.prepare(ctx, &Attempt{Receiver: receiver, Lane: MainLane, Last: slices.Max(ids), Key: key, Body: body, Picked: ids, Digest: true})
+}
+
+// IsDigest reports whether the message combines several that have no group or batch in common.
+func (a *Attempt) IsDigest() bool {
+	return a.Entries > 1 && !a.Batch && (len(a.Picked) == 0 || a.Digest)
+}
+
+// size returns the bytes that the attempt uses.
+func (a *Attempt) size() int64 { return int64(len(a.Body) + len(a.picked())) }
+
+// sizeOfAttempt is Attempt.size in SQL.
+const sizeOfAttempt = `length(body) + length(picked)`
+
+// picked returns the column picked, which is null if there are no IDs.
+func (a *Attempt) picked() string {
+	list, err := json.Marshal(a.Picked)
+	if err != nil {
+		panic(err) // numbers can always be encoded
+	}
+	return string(list)
+}
+
+func (s *Store) prepare(ctx context.Context, a *Attempt) (*Attempt, error) {
+	a.FirstTried = s.clock.Now().UTC().Truncate(time.Microsecond)
 	err := s.writeLazily(ctx, "prepare a message", func(ctx context.Context, tx *tx) error {
-		row := tx.row(ctx, selectPreparable, receiver, last)
-		if err := row.Scan(&a.Entries, &a.Last, &a.Count, timestamp{&a.Oldest}); err != nil {
+		if err := tx.bind(ctx, a); err != nil {
 			return err
 		}
-		if a.Entries == 0 {
-			return ErrNothingPending
+		if err := tx.checkPrepared(ctx, a); err != nil {
+			return err
 		}
-		if a.Entries == 1 { // a digest has no group
+		if a.Entries == 1 && !a.Batch || len(a.Picked) > 0 && !a.Digest { // neither a digest nor a batch has a group
 			if err := tx.row(ctx, `SELECT group_id FROM entry WHERE id = ?`, a.Last).Scan(&a.Group); err != nil {
 				return err
 			}
 		}
-		return tx.insertAttempt(ctx, &a)
+		return tx.insertAttempt(ctx, a)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &a, nil
+	return a, nil
+}
+
+// bind sets the fields that describe the entries of an attempt.
+func (tx *tx) bind(ctx context.Context, a *Attempt) error {
+	which := a.selection()
+	row := tx.row(ctx, selectPreparable(which), append([]any{a.Receiver, a.Last}, which.args...)...)
+	if err := row.Scan(&a.Entries, &a.Last, &a.Count, timestamp{&a.Oldest}, timestamp{&a.Newest}); err != nil {
+		return err
+	}
+	if a.Entries == 0 || len(a.Picked) > 0 && a.Entries != int64(len(a.Picked)) {
+		return ErrNothingPending
+	}
+	return nil
 }
 
 func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
 	err := tx.row(ctx, `
-		INSERT INTO attempt (receiver, key, body, last, entries, count, oldest, first_tried, group_id) VALUES (?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (receiver) DO NOTHING RETURNING id`,
-		a.Receiver, a.Key, a.Body, a.Last, a.Entries, a.Count, micros(a.Oldest), micros(a.FirstTried), a.Group).Scan(&a.ID)
+		INSERT INTO attempt (receiver, lane, key, body, last, entries, count, oldest, newest, first_tried, group_id, batch, picked)
+		VALUES (?, ?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (receiver, lane) DO NOTHING RETURNING id`,
+		a.Receiver, a.Lane, a.Key, a.Body, a.Last, a.Entries, a.Count, micros(a.Oldest), micros(a.Newest), micros(a.FirstTried), a.Group, a.Batch, a.picked()).Scan(&a.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrUnacknowledged
 	}
+	tx.after(func(m *memory) { m.prepared.add(a.Receiver, a.size()) })
 	return err
+}
+
+// preparedShare divides the free space of the file: the prepared messages for the receivers
+// of one namespace can use a sixteenth of it. A namespace can have any number of receivers
+// that do not answer.
+const preparedShare = 16
+
+// checkPrepared fails if the receivers of the namespace have too many prepared messages.
+// They can always have one.
+func (tx *tx) checkPrepared(ctx context.Context, a *Attempt) error {
+	if tx.maxPages == 0 {
+		return nil
+	}
+	var used int64
+	if err := tx.row(ctx, selectUsedPages).Scan(&used); err != nil {
+		return err
+	}
+	size := tx.memory.preparedFor(a.Receiver)
+	if size > 0 && size+a.size() > (tx.maxPages-used)*pageSize/preparedShare {
+		return ErrTooManyPrepared
+	}
+	return nil
+}
+
+// deletePrepared deletes the attempts that a condition selects.
+func (tx *tx) deletePrepared(ctx context.Context, where string, arg any) error {
+	gone := Counts{}
+	rows, err := tx.query(ctx, `DELETE FROM attempt WHERE `+where+` RETURNING receiver, `+sizeOfAttempt, arg)
+	tx.after(func(m *memory) { m.prepared.subtract(gone) })
+	return gone.scan(rows, err)
 }
 
 // Acknowledge removes an attempt that was delivered or given up, with its entries, and
@@ -96,7 +211,7 @@ func (tx *tx) insertAttempt(ctx context.Context, a *Attempt) error {
 // crash or an error interrupts the removal, the next Acknowledge or Open continues it. If
 // the attempt does not exist any more, Acknowledge removes nothing.
 func (s *Store) Acknowledge(ctx context.Context, a *Attempt) (Counts, error) {
-	if a.Entries <= 1 {
+	if !a.IsDigest() {
 		return s.acknowledge(ctx, a, time.Time{})
 	}
 	counts, err := s.acknowledge(ctx, a, s.clock.Now())
@@ -111,7 +226,7 @@ func (s *Store) Acknowledge(ctx context.Context, a *Attempt) (Counts, error) {
 // acknowledge keeps the entries of a digest under the time endedAt, unless it is zero.
 func (s *Store) acknowledge(ctx context.Context, a *Attempt, endedAt time.Time) (Counts, error) {
 	return s.steps(ctx, "acknowledge a message", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-		return tx.acknowledge(ctx, a, endedAt)
+		return tx.acknowledge(ctx, a, endedAt, s.clock.Now())
 	})
 }
 
@@ -121,7 +236,7 @@ const (
 	acknowledgedGivenUp   = 2
 )
 
-func (tx *tx) acknowledge(ctx context.Context, a *Attempt, endedAt time.Time) (counts Counts, done bool, err error) {
+func (tx *tx) acknowledge(ctx context.Context, a *Attempt, endedAt, now time.Time) (counts Counts, done bool, err error) {
 	state := acknowledgedDelivered
 	if a.GivenUp {
 		state = acknowledgedGivenUp
@@ -130,10 +245,9 @@ func (tx *tx) acknowledge(ctx context.Context, a *Attempt, endedAt time.Time) (c
 	if found == 0 || err != nil {
 		return nil, true, err
 	}
-	if a.Reference != "" {
-		if _, err := tx.exec(ctx, `UPDATE open_group SET reference = ? WHERE receiver = ? AND id = ?`, a.Reference, a.Receiver, a.Group); err != nil {
-			return nil, false, err
-		}
+	accepted := sql.Null[int64]{V: micros(now), Valid: !a.GivenUp}
+	if err := errors.Join(tx.acknowledgeGroups(ctx, a, now), tx.putAccepted(ctx, a.Receiver, a.selection(), uint64(a.Last), accepted)); err != nil {
+		return nil, false, err
 	}
 	var kept []DigestedEntry
 	if !endedAt.IsZero() {
@@ -141,15 +255,44 @@ func (tx *tx) acknowledge(ctx context.Context, a *Attempt, endedAt time.Time) (c
 			return nil, false, err
 		}
 	}
-	counts, done, err = tx.remove(ctx, a.Receiver, byID, uint64(a.Last))
+	counts, done, err = tx.remove(ctx, a.Receiver, a.selection(), uint64(a.Last))
+	if err == nil {
+		err = tx.countEnded(ctx, a, counts, now)
+	}
 	if err == nil {
 		err = tx.keepDigested(ctx, kept, endedAt)
 	}
 	if !done || err != nil {
 		return counts, false, err
 	}
-	_, err = tx.exec(ctx, `DELETE FROM attempt WHERE id = ?`, a.ID)
-	return counts, true, err
+	return counts, true, tx.deletePrepared(ctx, `id = ?`, a.ID)
+}
+
+// acknowledgeGroups stores what the next message of each group needs, or removes it.
+func (tx *tx) acknowledgeGroups(ctx context.Context, a *Attempt, now time.Time) error {
+	for _, g := range a.Groups {
+		of := &Attempt{Receiver: a.Receiver, Group: g.Group, Remember: g.Remember, Resolves: g.Resolves}
+		if err := tx.acknowledgeGroup(ctx, of, now); err != nil {
+			return err
+		}
+	}
+	return tx.acknowledgeGroup(ctx, a, now)
+}
+
+// acknowledgeGroup stores what the next message of the group needs, or removes it.
+func (tx *tx) acknowledgeGroup(ctx context.Context, a *Attempt, now time.Time) error {
+	if a.Resolves {
+		a.Reference, a.Remember = "", nil
+	}
+	if a.Reference != "" || a.Resolves {
+		if err := tx.putReference(ctx, a); err != nil {
+			return err
+		}
+	}
+	if a.Remember != nil || a.Resolves {
+		return tx.remember(ctx, a.Receiver, a.Group, a.Remember, now)
+	}
+	return nil
 }
 
 const selectReference = `SELECT reference FROM open_group WHERE receiver = ?1 AND id = ?2`
@@ -163,7 +306,18 @@ func (s *Store) Reference(ctx context.Context, receiver, group string) (referenc
 	return reference, s.read("read the reference of a group", err)
 }
 
-const selectAcknowledged = `SELECT id, receiver, key, last, entries, acknowledged = 2 FROM attempt WHERE acknowledged`
+const selectThreads = `
+	SELECT count(*) FROM open_group WHERE receiver = ?1 AND reference <> ''
+	AND budget = (SELECT budget FROM open_group WHERE receiver = ?1 AND id = ?2)`
+
+// Threads returns the number of groups with a reference that a receiver has of the same
+// budget as a group.
+func (s *Store) Threads(ctx context.Context, receiver, group string) (n int64, err error) {
+	err = s.readers.QueryRowContext(ctx, selectThreads, receiver, group).Scan(&n)
+	return n, s.read("count the threads of a receiver", err)
+}
+
+const selectAcknowledged = `SELECT id, receiver, lane, key, last, entries, batch, picked, acknowledged = 2 FROM attempt WHERE acknowledged`
 
 // acknowledgeRest continues removals that a crash interrupted.
 func (s *Store) acknowledgeRest(ctx context.Context) error {
@@ -171,7 +325,7 @@ func (s *Store) acknowledgeRest(ctx context.Context) error {
 	rows, err := s.readers.QueryContext(ctx, selectAcknowledged)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var a Attempt
-		err := rows.Scan(&a.ID, &a.Receiver, &a.Key, &a.Last, &a.Entries, &a.GivenUp)
+		err := rows.Scan(&a.ID, &a.Receiver, &a.Lane, &a.Key, &a.Last, &a.Entries, &a.Batch, jsonColumn{&a.Picked}, &a.GivenUp)
 		rest = append(rest, a)
 		return err
 	})
@@ -182,10 +336,11 @@ func (s *Store) acknowledgeRest(ctx context.Context) error {
 }
 
 // Limits of the entries of past digests: for each receiver, for all receivers, and their
-// age. The newest are kept.
+// age. The newest are kept. A payload of more than 4 KiB is left out, so that all of them
+// have 20 MiB at most.
 const (
 	maxDigested    = 1_000
-	maxDigestedAll = 20_000
+	maxDigestedAll = 5_000
 	digestedLife   = 24 * time.Hour
 )
 
@@ -201,27 +356,44 @@ type DigestedEntry struct {
 	EndedAt time.Time
 }
 
-const selectDigestedFloor = `SELECT id FROM entry WHERE receiver = ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3`
+// selectNewestOmitted returns the query for the newest entry that is not kept.
+func selectNewestOmitted(s selection) string {
+	return "SELECT id" + s.where() + fmt.Sprintf(" ORDER BY id DESC LIMIT 1 OFFSET %d", maxDigested)
+}
 
-// selectDigestedEntries selects the entries that the next call of remove deletes and that
-// are kept.
-const selectDigestedEntries = `
-	SELECT id, alarm, count, created_at, payload FROM entry
-	WHERE receiver = ?1 AND id > ?2 AND id <= ?3 ORDER BY id`
+// selectDigestedEntries returns the query for the entries that the next call of remove deletes
+// and that are kept. Its last argument is the ID after which they begin.
+func selectDigestedEntries(s selection) string {
+	return `
+	SELECT id, alarm, count, created_at, iif(length(payload) > 4096, x'', payload) FROM (
+		SELECT id, alarm, count, created_at, coalesce((SELECT data FROM content WHERE content.id = entry.content), ` + payloadOfParts + `) AS payload` +
+		s.where() + fmt.Sprintf(" AND id > ?%d", 3+len(s.args)) + `) ORDER BY id`
+}
+
+// payloadOfEntry is the payload of an entry joined with its content, or that of the newest part
+// of a group's message.
+const (
+	payloadOfEntry = `coalesce(data, ` + payloadOfParts + `)`
+	payloadOfParts = `(
+	SELECT part.data FROM held JOIN content part ON part.id = held.content
+	WHERE held.entry = entry.id ORDER BY held.due DESC, held.position DESC LIMIT 1), x''`
+)
 
 // digestedEntries reads the entries of a digest that the next call of remove deletes and
 // that are kept. They are written after the deletion, when there is space even in a file
 // that is full.
 func (tx *tx) digestedEntries(ctx context.Context, a *Attempt) (entries []DigestedEntry, err error) {
-	floor, err := tx.nth(ctx, selectDigestedFloor, a.Receiver, uint64(a.Last), maxDigested, 0)
+	which := a.selection()
+	upTo := func(last uint64) []any { return append([]any{a.Receiver, last}, which.args...) }
+	omitted, err := tx.nth(ctx, 0, selectNewestOmitted(which), upTo(uint64(a.Last))...)
 	if err != nil {
 		return nil, err
 	}
-	end, err := tx.nth(ctx, byID.nth(), a.Receiver, uint64(a.Last), chunk-1, uint64(a.Last))
-	if err != nil || end <= floor {
+	end, err := tx.nth(ctx, uint64(a.Last), which.nth(), upTo(uint64(a.Last))...)
+	if err != nil || end <= omitted {
 		return nil, err
 	}
-	rows, err := tx.query(ctx, selectDigestedEntries, a.Receiver, floor, end)
+	rows, err := tx.query(ctx, selectDigestedEntries(which), append(upTo(end), omitted)...)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		d := DigestedEntry{Entry: Entry{Receiver: a.Receiver}, Digest: a.Key, Delivered: !a.GivenUp}
 		err := rows.Scan(&d.ID, &d.Alarm, &d.Count, timestamp{&d.CreatedAt}, &d.Payload)
@@ -232,8 +404,8 @@ func (tx *tx) digestedEntries(ctx context.Context, a *Attempt) (entries []Digest
 }
 
 // nth runs a query for one number. It returns otherwise if there is no row.
-func (tx *tx) nth(ctx context.Context, query, receiver string, upTo uint64, offset int, otherwise uint64) (n uint64, err error) {
-	err = tx.row(ctx, query, receiver, upTo, offset).Scan(&n)
+func (tx *tx) nth(ctx context.Context, otherwise uint64, query string, args ...any) (n uint64, err error) {
+	err = tx.row(ctx, query, args...).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
 		return otherwise, nil
 	}
@@ -273,7 +445,7 @@ func (tx *tx) keepDigested(ctx context.Context, entries []DigestedEntry, now tim
 
 // makeRoom deletes the entries of past digests, and reports whether there were any.
 func (s *Store) makeRoom(ctx context.Context) (made bool) {
-	err := s.write(ctx, "delete past digests", func(ctx context.Context, tx *tx) error {
+	err := s.makeSpace(ctx, "delete past digests", func(ctx context.Context, tx *tx) error {
 		n, err := tx.exec(ctx, `DELETE FROM digested`)
 		made, tx.freed = n > 0, true
 		return err

@@ -21,7 +21,7 @@ func TestAPreparedMessageIsTheSameAfterARestart(t *testing.T) {
 	}
 	must(t, s.Close())
 
-	got, err := open(t, dir).Prepared(ctx, "r")
+	got, err := open(t, dir).Prepared(ctx, "r", MainLane)
 	must(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -35,14 +35,14 @@ func TestPreparedEntriesAreNotPending(t *testing.T) {
 	if diff := cmp.Diff([]uint64{3, 4}, pending(t, s, "r")); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := s.Prepare(ctx, "r", 4, "second", nil); !errors.Is(err, ErrUnacknowledged) {
+	if _, err := s.Prepare(ctx, "r", MainLane, 4, "second", nil); !errors.Is(err, ErrUnacknowledged) {
 		t.Errorf("a second attempt: got %v, want ErrFrozen", err)
 	}
 }
 
 func TestPrepareWithoutEntriesFails(t *testing.T) {
 	s := open(t, t.TempDir())
-	if _, err := s.Prepare(context.Background(), "r", 4, "key", nil); !errors.Is(err, ErrNothingPending) {
+	if _, err := s.Prepare(context.Background(), "r", MainLane, 4, "key", nil); !errors.Is(err, ErrNothingPending) {
 		t.Errorf("got %v, want ErrNothingPending", err)
 	}
 }
@@ -97,10 +97,10 @@ func TestAMessageIsNotSentAgainAfterACrashInAcknowledge(t *testing.T) {
 	commit(t, s, "r", 1, 2*chunk)
 	a := prepare(t, s, "r", 2*chunk-1)
 	must(t, s.write(ctx, "acknowledge the first chunk", func(ctx context.Context, tx *tx) error {
-		_, _, err := tx.acknowledge(ctx, a, time.Time{})
+		_, _, err := tx.acknowledge(ctx, a, time.Time{}, time.Time{})
 		return err
 	}))
-	if got, err := s.Prepared(ctx, "r"); got != nil || err != nil {
+	if got, err := s.Prepared(ctx, "r", MainLane); got != nil || err != nil {
 		t.Errorf("prepared: got %v, %v, want none", got, err)
 	}
 	if diff := cmp.Diff([]uint64{2 * chunk}, pending(t, s, "r")); diff != "" {
@@ -164,6 +164,7 @@ func TestInspectShowsThatADigestWasGivenUp(t *testing.T) {
 }
 
 func TestEntriesOfDigestsAreKeptUpToALimit(t *testing.T) {
+	skipIfShort(t)
 	ctx, dir := context.Background(), t.TempDir()
 	clk := testingclock.NewFakePassiveClock(day)
 	s := open(t, dir, WithClock(clk))
@@ -212,7 +213,7 @@ func TestEntriesOfADigestAreKeptAfterACrashInAcknowledge(t *testing.T) {
 	a := prepare(t, s, "r", chunk+10)
 	a.GivenUp = true
 	must(t, s.write(ctx, "acknowledge a part", func(ctx context.Context, tx *tx) error {
-		_, _, err := tx.acknowledge(ctx, a, day)
+		_, _, err := tx.acknowledge(ctx, a, day, day)
 		return err
 	}))
 	if got := inspectReceiver(t, dir, "r", 0); got.Entries != 0 {

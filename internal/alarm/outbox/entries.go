@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 )
@@ -19,23 +20,37 @@ type Entry struct {
 	// Key makes a replay harmless: an entry is ignored while the receiver has another one
 	// with the same key.
 	Key string
+	// Subject is what the entry is about. Entries of a receiver with the same subject are
+	// sent in order. The subject of a group's message is the group.
+	Subject string
 	// Position is the resourceVersion of the occurrence.
 	Position uint64
+	// Stream is the stream that Position belongs to, empty for Events. CommitChanges sets it.
+	Stream string
 	// Count is the number of occurrences in the entry.
 	Count int64
 	// CreatedAt is stored with microseconds and returned in UTC.
 	CreatedAt time.Time
-	// Payload is the content of the message.
+	// Budget names the space that the entry uses: see [Store.Usage].
+	Budget string
+	// Payload is the content of the message. Commit stores it once for neighboring entries
+	// of one alarm and position.
 	Payload []byte
 	// Member makes the entry wait in a group until Release creates the message. Nil is no
 	// group.
 	Member *Membership
 }
 
-const selectPending = `
-	SELECT id, receiver, alarm, key, position, count, created_at, payload FROM entry
-	WHERE receiver = ?1 AND id > max(?2, coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0))
-	ORDER BY id LIMIT ?3`
+const selectEntries = `
+	SELECT entry.id, receiver, alarm, key, position, count, created_at, coalesce(data, x''), group_id
+	FROM entry LEFT JOIN content ON content.id = entry.content `
+
+// selectPending selects from a lane: ?4.
+func selectPending(lane int64) string {
+	return selectEntries + `
+	WHERE receiver = ?1 AND ` + inLane(lane, "?4") + ` AND entry.id > max(?2, coalesce((SELECT last FROM attempt WHERE receiver = ?1 AND lane = ?4), 0))
+	ORDER BY entry.id LIMIT ?3`
+}
 
 const selectOldest = `SELECT created_at FROM entry ORDER BY id LIMIT 1`
 
@@ -47,29 +62,86 @@ func (s *Store) Oldest(ctx context.Context) (since time.Time, err error) {
 	return since, s.read("read the oldest entry", err)
 }
 
-// Pending returns the oldest entries of a receiver that are not prepared: at most limit
-// entries with an ID above after, oldest first.
-func (s *Store) Pending(ctx context.Context, receiver string, after int64, limit int) ([]Entry, error) {
+// Pending returns the oldest entries of a lane that are not prepared: at most limit entries
+// with an ID above after, oldest first.
+func (s *Store) Pending(ctx context.Context, receiver string, lane, after int64, limit int) ([]Entry, error) {
+	return s.entries(ctx, selectPending(lane), receiver, after, limit, lane)
+}
+
+// aboutWindow is the number of entries that PendingAbout searches, which limits its time.
+const aboutWindow = 5_000
+
+// selectPendingAbout selects the entries with the subject of an entry: ?4. Only entry_by_age is
+// read of the others.
+const (
+	selectPendingAbout = selectEntries + "WHERE entry.id IN (" + selectAbout + ") ORDER BY entry.id LIMIT ?3"
+	selectAbout        = `
+		SELECT id FROM (SELECT id, subject FROM entry WHERE receiver = ?1 AND aside = 0 AND id >= ?4 ORDER BY id LIMIT ?5)
+		WHERE id > ?2 AND subject = (SELECT subject FROM entry WHERE id = ?4)`
+)
+
+// PendingAbout is Pending for entries of the main lane with the subject of the entry first, the
+// oldest pending one. It finds those among the next 5,000 entries.
+func (s *Store) PendingAbout(ctx context.Context, receiver string, first, after int64, limit int) ([]Entry, error) {
+	return s.entries(ctx, selectPendingAbout, receiver, after, limit, first, aboutWindow)
+}
+
+func (s *Store) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {
 	var entries []Entry
-	rows, err := s.readers.QueryContext(ctx, selectPending, receiver, after, limit)
+	groups := map[int]string{}
+	rows, err := s.readers.QueryContext(ctx, query, args...)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var e Entry
-		err := rows.Scan(&e.ID, &e.Receiver, &e.Alarm, &e.Key, &e.Position, &e.Count, timestamp{&e.CreatedAt}, &e.Payload)
+		var group string
+		err := rows.Scan(&e.ID, &e.Receiver, &e.Alarm, &e.Key, &e.Position, &e.Count, timestamp{&e.CreatedAt}, &e.Payload, &group)
+		if group != "" {
+			groups[len(entries)] = group
+		}
 		entries = append(entries, e)
 		return err
 	})
+	for i, group := range groups {
+		if err == nil {
+			entries[i].Payload, err = s.composeMessage(ctx, &entries[i], group)
+		}
+	}
 	return entries, s.read("read pending entries", err)
 }
 
 // selection selects entries of a receiver (?1) whose column is at most a bound (?2). also
-// is a further condition.
-type selection struct{ column, also string }
+// is a further condition, with args as ?3 and so on.
+type selection struct {
+	column, also string
+	args         []any
+}
 
 var (
-	byID       = selection{column: "id"}
-	byPosition = selection{column: "position", also: " AND group_id = ''"} // DropHeld removes messages of groups
-	unprepared = selection{column: "id", also: " AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0)"}
+	mainLane  = selection{column: "id", also: " AND aside = 0"}
+	sideLanes = selection{column: "subject", also: " AND aside = 1"}
+	// byPosition selects entries of the main lane. DropAwaited removes those of other lanes.
+	byPosition = selection{column: "position", also: " AND aside = 0 AND group_id = ''" + // DropHeld removes messages of groups
+		" AND NOT EXISTS (SELECT 1 FROM awaited WHERE awaited.entry = entry.id)"}
+	// exactID selects the entry whose ID is the bound.
+	exactID = selection{column: "id", also: " AND id = ?2"}
 )
+
+// unprepared selects the entries of a lane that are not prepared.
+func unprepared(lane int64) selection {
+	return selection{column: "id", args: []any{lane},
+		also: " AND " + inLane(lane, "?3") + " AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1 AND lane = ?3), 0)"}
+}
+
+// selection selects the entries of the message, up to the ID in Last.
+func (a *Attempt) selection() selection {
+	switch {
+	case a.Lane != MainLane:
+		return exactID
+	case len(a.Picked) > 0:
+		return selection{column: "id", also: " AND aside = 0 AND id IN (SELECT value FROM json_each(?3))", args: []any{a.picked()}}
+	default:
+		return mainLane
+	}
+}
 
 func (s selection) where() string {
 	return " FROM entry WHERE receiver = ?1 AND " + s.column + " <= ?2" + s.also
@@ -77,18 +149,16 @@ func (s selection) where() string {
 
 func deleteEntries(s selection) string { return "DELETE" + s.where() }
 
-// deleteParts deletes the parts of the selected messages of groups.
-func deleteParts(s selection) string {
-	return "DELETE FROM held WHERE entry IN (SELECT id" + s.where() + " AND group_id <> '')"
-}
+// partsOf is the condition for the parts of the selected messages of groups.
+func partsOf(s selection) string { return "entry IN (SELECT id" + s.where() + " AND group_id <> '')" }
 
 func selectAlarmCounts(s selection) string {
 	return "SELECT alarm, sum(count)" + s.where() + " GROUP BY alarm"
 }
 
-// nth returns the query for the column of the entry at an offset (?3).
+// nth returns the query for the column of the last entry of the first chunk.
 func (s selection) nth() string {
-	return "SELECT " + s.column + s.where() + " ORDER BY " + s.column + " LIMIT 1 OFFSET ?3"
+	return "SELECT " + s.column + s.where() + " ORDER BY " + s.column + fmt.Sprintf(" LIMIT 1 OFFSET %d", chunk-1)
 }
 
 // chunk is about the number of entries that one transaction removes. It limits how long
@@ -121,7 +191,7 @@ func (s *Store) steps(ctx context.Context, what string, step step) (Counts, erro
 // remove deletes a chunk of the selected entries. It returns their counts, and whether
 // they were the last.
 func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo uint64) (counts Counts, done bool, err error) {
-	err = tx.row(ctx, which.nth(), receiver, upTo, chunk-1).Scan(&upTo)
+	err = tx.row(ctx, which.nth(), append([]any{receiver, upTo}, which.args...)...).Scan(&upTo)
 	if errors.Is(err, sql.ErrNoRows) {
 		done, err = true, nil
 	}
@@ -135,31 +205,33 @@ func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo
 }
 
 func (tx *tx) delete(ctx context.Context, receiver string, which selection, upTo uint64) error {
-	parts, err := tx.exec(ctx, deleteParts(which), receiver, upTo)
+	args := append([]any{receiver, upTo}, which.args...)
+	if _, _, err := tx.deleteHeld(ctx, receiver, partsOf(which), args...); err != nil {
+		return err
+	}
+	deleted, err := tx.exec(ctx, deleteEntries(which), args...)
 	if err != nil {
 		return err
 	}
-	deleted, err := tx.exec(ctx, deleteEntries(which), receiver, upTo)
-	if err != nil {
-		return err
-	}
+	tx.freed = tx.freed || deleted > 0
+	return tx.removed(ctx, receiver, deleted)
+}
+
+const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ? AND aside = 0`
+
+// removed updates the backlog of a receiver after entries left it or the main lane.
+func (tx *tx) removed(ctx context.Context, receiver string, deleted int64) error {
 	var lowest sql.Null[uint64]
 	if err := tx.row(ctx, selectLowest, receiver).Scan(&lowest); err != nil {
 		return err
 	}
-	tx.freed = tx.freed || deleted > 0
-	tx.after(func(m *memory) {
-		m.removed(receiver, deleted, lowest.V)
-		m.unheld(receiver, parts)
-	})
+	tx.after(func(m *memory) { m.removed(receiver, deleted, lowest.V) })
 	return nil
 }
 
-const selectLowest = `SELECT min(position) FROM entry WHERE receiver = ?`
-
 func (tx *tx) alarmCounts(ctx context.Context, receiver string, which selection, upTo uint64) (Counts, error) {
 	counts := Counts{}
-	rows, err := tx.query(ctx, selectAlarmCounts(which), receiver, upTo)
+	rows, err := tx.query(ctx, selectAlarmCounts(which), append([]any{receiver, upTo}, which.args...)...)
 	return counts, counts.scan(rows, err)
 }
 
@@ -191,67 +263,93 @@ const maxID uint64 = math.MaxInt64
 // receiver.
 func (s *Store) DropReceiver(ctx context.Context, receiver string) (Counts, error) {
 	return s.steps(ctx, "drop a receiver", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-		for _, table := range []string{"attempt", "digested"} {
-			if _, err := tx.exec(ctx, `DELETE FROM `+table+` WHERE receiver = ?`, receiver); err != nil {
-				return nil, false, err
-			}
+		if err := tx.deletePrepared(ctx, `receiver = ?`, receiver); err != nil {
+			return nil, false, err
+		}
+		if _, err := tx.exec(ctx, `DELETE FROM digested WHERE receiver = ?`, receiver); err != nil {
+			return nil, false, err
+		}
+		if _, err := tx.exec(ctx, `DELETE FROM awaited WHERE receiver = ? AND parked IS NOT NULL`, receiver); err != nil {
+			return nil, false, err
 		}
 		held, err := tx.dropHeld(ctx, receiver)
 		if err != nil {
 			return nil, false, err
 		}
-		counts, done, err := tx.remove(ctx, receiver, byID, maxID)
+		counts, done, err := tx.removeAll(ctx, receiver)
+		if err != nil {
+			return nil, false, err
+		}
 		held.add(counts)
-		return held, done, err
+		return held, done, tx.countEach(ctx, "", held, dropped)
 	})
+}
+
+// removeAll removes a chunk of the entries of a receiver.
+func (tx *tx) removeAll(ctx context.Context, receiver string) (Counts, bool, error) {
+	counts, done, err := tx.remove(ctx, receiver, mainLane, maxID)
+	if !done || err != nil {
+		return counts, false, err
+	}
+	others, done, err := tx.remove(ctx, receiver, sideLanes, maxID)
+	counts.add(others)
+	return counts, done, err
 }
 
 // dropHeld removes the groups of a receiver and the occurrences that wait in them.
 func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
-	counts := Counts{}
-	rows, err := tx.query(ctx, `SELECT alarm, sum(count) FROM held WHERE receiver = ? AND entry IS NULL GROUP BY alarm`, receiver)
-	if err := counts.scan(rows, err); err != nil {
-		return nil, err
-	}
-	gone := Counts{}
-	rows, err = tx.query(ctx, `SELECT alarm, count(*) FROM open_group WHERE receiver = ? GROUP BY alarm`, receiver)
-	if err := gone.scan(rows, err); err != nil {
-		return nil, err
-	}
-	n, err := tx.exec(ctx, `DELETE FROM held WHERE receiver = ? AND entry IS NULL`, receiver)
+	counts, _, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND entry IS NULL`, receiver)
 	if err != nil {
 		return nil, err
 	}
+	gone := Counts{}
+	rows, err := tx.query(ctx, `SELECT alarm, count(*) FROM open_group WHERE receiver = ? GROUP BY alarm`, receiver)
+	if err := gone.scan(rows, err); err != nil {
+		return nil, err
+	}
+	bytes := Counts{}
+	rows, err = tx.query(ctx, `SELECT budget, sum(bytes) FROM open_group WHERE receiver = ? GROUP BY budget`, receiver)
+	if err := bytes.scan(rows, err); err != nil {
+		return nil, err
+	}
 	tx.after(func(m *memory) {
-		m.unheld(receiver, n)
 		m.groups.subtract(gone)
+		for budget, n := range bytes {
+			m.addState(budget, -n)
+		}
 	})
 	_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ?`, receiver)
 	return counts, err
 }
 
-// DropOlderThan removes the oldest pending entries of a receiver, up to the first that
-// was created at t or later. A prepared message stays until [Store.Acknowledge].
-func (s *Store) DropOlderThan(ctx context.Context, receiver string, t time.Time) (Counts, error) {
+// DropOlderThan removes the oldest pending entries of a lane, up to the first that was
+// created at t or later. A prepared message stays until [Store.Acknowledge].
+func (s *Store) DropOlderThan(ctx context.Context, receiver string, lane int64, t time.Time) (Counts, error) {
 	return s.steps(ctx, "drop old entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-		last, err := tx.lastBefore(ctx, receiver, t)
+		last, err := tx.lastBefore(ctx, receiver, lane, t)
 		if last == 0 || err != nil {
 			return nil, true, err
 		}
-		return tx.remove(ctx, receiver, unprepared, last)
+		if err := tx.putAccepted(ctx, receiver, unprepared(lane), last, sql.Null[int64]{}); err != nil {
+			return nil, false, err
+		}
+		counts, done, err := tx.remove(ctx, receiver, unprepared(lane), last)
+		if err != nil {
+			return nil, false, err
+		}
+		return counts, done, tx.countEach(ctx, receiver, counts, dropped)
 	})
 }
 
-const selectOld = `
-	SELECT id, created_at FROM entry
-	WHERE receiver = ?1 AND id > coalesce((SELECT last FROM attempt WHERE receiver = ?1), 0)
-	ORDER BY id LIMIT ?2`
+func selectOld(lane int64) string {
+	return "SELECT id, created_at" + unprepared(lane).where() + fmt.Sprintf(" ORDER BY id LIMIT %d", chunk+1)
+}
 
 // lastBefore returns the ID of the last entry before the first one that was created at t
 // or later. It reads one entry more than a chunk, and returns 0 if there is no such
 // entry.
-func (tx *tx) lastBefore(ctx context.Context, receiver string, t time.Time) (last uint64, err error) {
-	rows, err := tx.query(ctx, selectOld, receiver, chunk+1)
+func (tx *tx) lastBefore(ctx context.Context, receiver string, lane int64, t time.Time) (last uint64, err error) {
+	rows, err := tx.query(ctx, selectOld(lane), receiver, maxID, lane)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var id uint64
 		var created time.Time
@@ -272,22 +370,17 @@ func (tx *tx) lastBefore(ctx context.Context, receiver string, t time.Time) (las
 
 var errStop = errors.New("stop")
 
-// DropAtOrBelow removes the entries that another leader handled: at or below the position
-// of their receiver in positions, else at or below position. If a prepared message loses
-// an entry, its other entries are pending again.
-func (s *Store) DropAtOrBelow(ctx context.Context, position uint64, positions map[string]uint64) (Counts, error) {
+// DropDelivered removes the entries that another leader delivered. If a prepared message
+// loses an entry, its other entries are pending again. DropHeld does the same for groups.
+func (s *Store) DropDelivered(ctx context.Context, delivered DeliveredOffsets) (Counts, error) {
 	counts := Counts{}
 	for receiver := range s.Snapshot().Backlogs {
-		upTo, ok := positions[receiver]
-		if !ok {
-			upTo = position
-		}
 		removed, err := s.steps(ctx, "drop delivered entries", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-			removed, done, err := tx.remove(ctx, receiver, byPosition, upTo)
+			removed, done, err := tx.remove(ctx, receiver, byPosition, delivered.Offset(receiver))
 			if err != nil {
 				return nil, false, err
 			}
-			return removed, done, tx.dropBrokenAttempt(ctx, receiver)
+			return removed, done, tx.dropBrokenAttempts(ctx, receiver)
 		})
 		counts.add(removed)
 		if err != nil {
@@ -297,10 +390,10 @@ func (s *Store) DropAtOrBelow(ctx context.Context, position uint64, positions ma
 	return counts, nil
 }
 
-// dropBrokenAttempt removes the attempt of a receiver if one of its entries is missing.
-func (tx *tx) dropBrokenAttempt(ctx context.Context, receiver string) error {
-	_, err := tx.exec(ctx, `
-		DELETE FROM attempt WHERE receiver = ?1
-		AND entries <> (SELECT count(*) FROM entry WHERE receiver = ?1 AND id <= attempt.last)`, receiver)
-	return err
+// dropBrokenAttempts removes the attempts of a receiver that miss an entry.
+func (tx *tx) dropBrokenAttempts(ctx context.Context, receiver string) error {
+	const inMainLane = `SELECT count(*) FROM entry WHERE receiver = ?1 AND id <= attempt.last AND aside = 0`
+	const ofPicked = `SELECT count(*) FROM entry WHERE aside = 0 AND id IN (SELECT value FROM json_each(attempt.picked))`
+	const inOther = `SELECT count(*) FROM entry WHERE id = attempt.last`
+	return tx.deletePrepared(ctx, `receiver = ?1 AND entries <> iif(lane <> -1, (`+inOther+`), iif(picked = 'null', (`+inMainLane+`), (`+ofPicked+`)))`, receiver)
 }

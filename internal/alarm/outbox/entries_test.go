@@ -18,12 +18,12 @@ func TestPendingReturnsEntriesOldestFirst(t *testing.T) {
 	commit(t, s, "r", 6, 3)
 	commit(t, s, "other", 9, 1)
 
-	got, err := s.Pending(ctx, "r", 0, 1)
+	got, err := s.Pending(ctx, "r", MainLane, 0, 1)
 	must(t, err)
 	if diff := cmp.Diff([]Entry{want}, got); diff != "" {
 		t.Error(diff)
 	}
-	got, err = s.Pending(ctx, "r", want.ID, 2)
+	got, err = s.Pending(ctx, "r", MainLane, want.ID, 2)
 	must(t, err)
 	if len(got) != 2 || got[0].Position != 6 || got[1].Position != 7 {
 		t.Errorf("after the first one: got %v, want positions 6 and 7", got)
@@ -34,11 +34,11 @@ func TestAnEntryWithAnExistingKeyIsIgnored(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	commit(t, s, "r", 1, 1)
 	commit(t, s, "other", 1, 1)
-	first, err := s.Pending(ctx, "r", 0, 10)
+	first, err := s.Pending(ctx, "r", MainLane, 0, 10)
 	must(t, err)
 
 	commit(t, s, "r", 1, 1)
-	again, err := s.Pending(ctx, "r", 0, 10)
+	again, err := s.Pending(ctx, "r", MainLane, 0, 10)
 	must(t, err)
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Error(diff)
@@ -57,7 +57,7 @@ func TestDropOlderThanStopsAtTheFirstYoungEntryAndKeepsPreparedOnes(t *testing.T
 	must(t, s.Commit(ctx, batch))
 	prepare(t, s, "r", 1)
 
-	counts, err := s.DropOlderThan(ctx, "r", day.Add(3*time.Hour))
+	counts, err := s.DropOlderThan(ctx, "r", MainLane, day.Add(3*time.Hour))
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 2}, counts); diff != "" {
 		t.Error(diff)
@@ -70,7 +70,7 @@ func TestDropOlderThanStopsAtTheFirstYoungEntryAndKeepsPreparedOnes(t *testing.T
 	}
 }
 
-func TestDropAtOrBelowDropsByReceiverAndRemovesBrokenAttempts(t *testing.T) {
+func TestDropDeliveredDropsByReceiverAndRemovesBrokenAttempts(t *testing.T) {
 	ctx, s := context.Background(), open(t, t.TempDir())
 	for _, receiver := range []string{"behind", "broken", "whole", "done"} {
 		must(t, s.Replay(ctx, "", 0, DeliveredOffsets{}))
@@ -79,7 +79,7 @@ func TestDropAtOrBelowDropsByReceiverAndRemovesBrokenAttempts(t *testing.T) {
 	prepare(t, s, "broken", 5)
 	whole := prepare(t, s, "whole", 3)
 
-	counts, err := s.DropAtOrBelow(ctx, 4, map[string]uint64{"behind": 2, "whole": 0, "done": 6})
+	counts, err := s.DropDelivered(ctx, DeliveredOffsets{Default: 4, Receivers: map[string]uint64{"behind": 2, "whole": 0, "done": 6}})
 	must(t, err)
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 2 + 4 + 0 + 6}, counts); diff != "" {
 		t.Error(diff)
@@ -90,7 +90,7 @@ func TestDropAtOrBelowDropsByReceiverAndRemovesBrokenAttempts(t *testing.T) {
 			t.Errorf("%s: %s", receiver, diff)
 		}
 	}
-	if got, err := s.Prepared(ctx, "whole"); err != nil || cmp.Diff(whole, got) != "" {
+	if got, err := s.Prepared(ctx, "whole", MainLane); err != nil || cmp.Diff(whole, got) != "" {
 		t.Errorf("the attempt that lost nothing: got %v, %v", got, err)
 	}
 }
@@ -106,7 +106,7 @@ func TestDropReceiverRemovesEverythingOfTheReceiver(t *testing.T) {
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 2*chunk + 500}, counts); diff != "" {
 		t.Error(diff)
 	}
-	if got, err := s.Prepared(ctx, "r"); got != nil || err != nil {
+	if got, err := s.Prepared(ctx, "r", MainLane); got != nil || err != nil {
 		t.Errorf("prepared: got %v, %v, want none", got, err)
 	}
 	if diff := cmp.Diff(map[string]Backlog{"other": {Entries: 1, Lowest: 9_000}}, s.Snapshot().Backlogs); diff != "" {

@@ -2,32 +2,62 @@ package outbox
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // Membership makes an Entry wait for a message of its group.
 type Membership struct {
 	// Group identifies the group: 64 characters at most.
 	Group string
-	// By contains the values that the group has in common, opaque here.
-	By []byte
+	// By contains the values that the group has in common, opaque here. Name shows them to
+	// users, with [MaxGroupName] bytes at most.
+	By   []byte
+	Name string
 	// At is the time of the occurrence, in whole seconds.
 	At time.Time
 	// Wait is how long the first message of the group waits for more occurrences.
 	// Interval is the minimum time between two messages.
 	Wait, Interval time.Duration
 	// Resolves is true if the occurrence ends the problem that the group is about.
-	Resolves bool
+	// OnlyResolves ignores it if there is no such group.
+	Resolves, OnlyResolves bool
+	// Lasts is true for a state that lasts until it is resolved. The group then stays open
+	// after [GroupLife].
+	Lasts bool
+	// Quiet is how long nothing must happen until the group is resolved, 0 if it never is.
+	Quiet time.Duration
+	// Ends marks the end of the group if nothing happens for Quiet. This Entry follows that
+	// of its occurrence, has a Count of 0, and the Key [EndKey]. It is removed when something
+	// happens.
+	Ends bool
 	// StateOnly is true if the occurrence was sent or already waits here. It only updates
-	// the state of the group.
-	StateOnly bool
+	// the state of the group. Repeats is true if the receiver must get the messages of open
+	// groups again: the outbox then stores one about an occurrence that was sent.
+	StateOnly, Repeats bool
+	// Acknowledged is set if a user acknowledged a group with this ID. Notice is true for the
+	// Entry that says so, which has a Count of 0: see [Store.AcknowledgeGroups].
+	Acknowledged *Acknowledgement
+	Notice       bool
 }
 
-// GroupLife is how long a group without occurrences stays open. A later occurrence begins
-// a new group.
-const GroupLife = time.Hour
+// MaxGroupName is the maximum length of Membership.Name, in bytes.
+const MaxGroupName = 100
+
+// GroupLife is how long a group without occurrences stays open, unless it has a
+// Membership.Quiet. A later occurrence begins a new group.
+const GroupLife = alarm.GroupLife
+
+// EndKey returns the key of the end of a group, from that of its last occurrence.
+func EndKey(last string) string {
+	sum := sha256.Sum256([]byte(last + "\x00end"))
+	return hex.EncodeToString(sum[:16])
+}
 
 // group is the state of an open group of a receiver.
 type group struct {
@@ -40,35 +70,70 @@ type group struct {
 	released  time.Time
 	resolved  bool
 	reference string
+	// accepted is when the receiver accepted the last message, 0 if that resolved the group.
+	accepted time.Time
+	// ending is the key of the entry that ends the group, empty if none waits.
+	ending string
+	// name is Membership.Name. acknowledged is the Acknowledgement.Token in force, or 0.
+	name         string
+	acknowledged int64
+	// repeated is the size of the message that is kept to be sent again.
+	repeated int64
+	// budget names the space that the group uses, and bytes is how much.
+	budget string
+	bytes  int64
 }
 
-const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference FROM open_group WHERE receiver = ?1 AND id = ?2`
+const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, accepted FROM open_group WHERE receiver = ?1 AND id = ?2`
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
-		timestamp{&g.since}, timestamp{&g.newest}, timestamp{&g.due}, timestamp{&g.first}, &g.total, timestamp{&g.released}, &g.resolved, &g.reference)
+		timestamp{&g.since}, timestamp{&g.newest}, timestamp{&g.due}, timestamp{&g.first}, &g.total, timestamp{&g.released}, &g.resolved, &g.reference, &g.ending, &g.name, &g.acknowledged, &g.repeated, &g.budget, &g.bytes, timestamp{&g.accepted})
 	if errors.Is(err, sql.ErrNoRows) {
 		return group{}, false, nil
 	}
 	return g, err == nil, err
 }
 
-// messageClosed reports whether the message of the last occurrence takes no more
-// occurrences at a time. If the Events come in order, this depends only on their times:
-// no message enters the outbox before it is due.
-func (g *group) messageClosed(at time.Time) bool {
-	return !at.Before(g.due) || !g.released.Before(g.due)
+// messageClosed reports whether the message of the last occurrence does not take another
+// one. If the Events come in order, this depends only on their times: no message enters the
+// outbox before it is due. A served occurrence was in that message, which is why released is
+// no obstacle.
+func (g *group) messageClosed(at time.Time, served bool) bool {
+	return !at.Before(g.due) || !served && !g.released.Before(g.due)
 }
 
-// over reports whether an occurrence at a time begins a new group.
-func (g *group) over(at time.Time) bool {
-	return at.Sub(g.newest) > GroupLife || g.resolved && g.messageClosed(at)
+// over reports whether an occurrence begins a new group.
+func (g *group) over(m *Membership, served bool) bool {
+	if g.resolved && g.messageClosed(m.At, served) {
+		return true
+	}
+	if m.Quiet > 0 {
+		return !m.At.Before(g.endDue(m))
+	}
+	return !m.Lasts && m.At.Sub(g.newest) > GroupLife
+}
+
+// successor returns the group that begins after this one with an occurrence. The last message of
+// this one can still need the reference. Between two resolutions, the interval is kept.
+func (g *group) successor(m *Membership) group {
+	next := group{reference: g.reference, name: g.name, repeated: g.repeated, budget: g.budget, bytes: g.bytes, accepted: g.accepted}
+	if g.resolved && m.Resolves {
+		next.due, next.released = g.due, g.released
+	}
+	return next
+}
+
+// endDue returns when a group with a Membership.Quiet is resolved. The last message is sent
+// before, and the interval is kept.
+func (g *group) endDue(m *Membership) time.Time {
+	return latest(g.newest.Add(m.Quiet+time.Second), g.due.Add(m.Interval))
 }
 
 // nextDue returns when the message of a new occurrence is due, at the end of a second.
 // The occurrence joins the message of the last one if that is not closed.
-func (g *group) nextDue(m *Membership) time.Time {
-	if !g.messageClosed(m.At) {
+func (g *group) nextDue(m *Membership, served bool) time.Time {
+	if !g.messageClosed(m.At, served) {
 		return g.due
 	}
 	first := m.At.Add(m.Wait + time.Second)
@@ -79,34 +144,130 @@ func (g *group) nextDue(m *Membership) time.Time {
 }
 
 // join adds an entry to its group. The entry waits until the message of the group is due.
-func (tx *tx) join(ctx context.Context, e *Entry) error {
+// held reports whether it is new and uses the content.
+func (tx *tx) join(ctx context.Context, e *Entry, content, account int64) (held bool, err error) {
 	m := e.Member
 	g, known, err := tx.group(ctx, e.Receiver, m.Group)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if known && g.over(m.At) { // its last message can still need the reference
-		g = group{reference: g.reference}
+	if !known {
+		g.budget = e.Budget
 	}
-	g.add(e)
-	if m.StateOnly {
-		waits, err := tx.isHeld(ctx, e)
-		if err != nil {
-			return err
+	switch {
+	case m.Notice:
+		return tx.putAcknowledgement(ctx, e, &g, content, account)
+	case m.Ends:
+		return tx.holdEnd(ctx, e, &g, content, account)
+	default:
+		return tx.joinOccurrence(ctx, e, g, known, content, account)
+	}
+}
+
+// joinOccurrence is join for an entry that is an occurrence.
+func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool, content, account int64) (held bool, err error) {
+	m := e.Member
+	served, err := tx.isServed(ctx, e)
+	if err != nil {
+		return false, err
+	}
+	ended := known && g.over(m, served)
+	if ended {
+		g = g.successor(m)
+	}
+	if m.OnlyResolves && g.total == 0 {
+		return false, nil
+	}
+	silent := m.Acknowledged != nil && !m.Resolves && m.Acknowledged.names(g.startWith(m), &g)
+	if !silent {
+		g.add(e, served)
+	}
+	switch {
+	case silent:
+		if err := tx.addSilently(ctx, e, &g); err != nil {
+			return false, err
 		}
-		if !waits {
-			g.released = g.due
+	case served:
+		g.released = g.due
+	case !m.StateOnly:
+		if held, err = tx.hold(ctx, e, &g, content, account); !held || err != nil {
+			return false, err
 		}
-	} else if held, err := tx.hold(ctx, e, &g); !held || err != nil {
-		return err
 	}
-	return tx.putGroup(ctx, e, &g, !known)
+	if err := tx.dropEnd(ctx, e.Receiver, &g); err != nil {
+		return false, err
+	}
+	if err := tx.putGroup(ctx, e, &g, !known); err != nil {
+		return false, err
+	}
+	return held, tx.rememberJoined(ctx, e, &g, ended, served)
+}
+
+// holdEnd stores the end of a group, which dropEnd removes if something happens before. With
+// StateOnly, it was sent or already waits here.
+func (tx *tx) holdEnd(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
+	if g.total == 0 || g.resolved || g.ending != "" {
+		return false, nil // its occurrence was not added
+	}
+	waits := false
+	if e.Member.StateOnly {
+		err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ? AND entry IS NULL)`, e.Receiver, e.Key).Scan(&waits)
+	} else {
+		end := *g
+		end.due, end.resolved = g.endDue(e.Member), true
+		held, err = tx.hold(ctx, e, &end, content, account)
+	}
+	if err != nil {
+		return false, err
+	}
+	if !held && !waits { // it was sent
+		return false, tx.remember(ctx, e.Receiver, e.Member.Group, nil, time.Time{})
+	}
+	g.ending = e.Key
+	return held, tx.putGroup(ctx, e, g, false)
+}
+
+// dropEnd removes the end of a group that something happened in, unless it is in a message.
+func (tx *tx) dropEnd(ctx context.Context, receiver string, g *group) error {
+	if g.ending == "" {
+		return nil
+	}
+	_, _, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND key = ? AND entry IS NULL`, receiver, g.ending)
+	g.ending = ""
+	return err
+}
+
+// deleteHeld deletes occurrences of a receiver that a condition selects. It returns their counts,
+// and the messages that they were in.
+func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...any) (gone Counts, broken map[uint64]bool, err error) {
+	gone, broken = Counts{}, map[uint64]bool{}
+	var all, changes int64
+	rows, err := tx.query(ctx, `DELETE FROM held WHERE `+where+` RETURNING alarm, count, entry, stream <> ''`, args...)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var subject string
+		var count, change int64
+		var entry sql.Null[uint64]
+		err := rows.Scan(&subject, &count, &entry, &change)
+		gone[subject] += count
+		all, changes = all+1, changes+change
+		if entry.Valid {
+			broken[entry.V] = true
+		}
+		return err
+	})
+	tx.after(func(m *memory) {
+		m.addHeld(receiver, -all, -changes)
+		if len(broken) > 0 {
+			m.sentGroup()
+		}
+	})
+	return gone, broken, err
 }
 
 // add updates the state of the group with an entry.
-func (g *group) add(e *Entry) {
+func (g *group) add(e *Entry, served bool) {
 	m := e.Member
-	g.due, g.resolved = g.nextDue(m), m.Resolves && g.total > 0
+	g.due, g.resolved = g.nextDue(m, served), m.Resolves
 	if g.total == 0 {
 		g.since, g.first = m.At, g.due
 	}
@@ -121,11 +282,15 @@ func latest(a, b time.Time) time.Time {
 }
 
 func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) error {
+	g.name = e.Member.Name
+	bytes := GroupBytes(e.Receiver, e.Alarm, g.budget, g.name) + referenceBytes(g.reference, g.name) + g.repeated
 	_, err := tx.exec(ctx, `
-		REPLACE INTO open_group (receiver, id, alarm, by, since, newest, due, first, total, released, resolved, reference)
-		VALUES (?, ?, ?, ifnull(?, x''), ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.Receiver, e.Member.Group, e.Alarm, e.Member.By, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
-		micros(g.released), g.resolved, g.reference)
+		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.Receiver, e.Member.Group, e.Alarm, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
+		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted))
+	tx.addState(g.budget, bytes-g.bytes)
+	tx.recount(e.Alarm)
 	if opened {
 		tx.after(func(m *memory) { m.groups.add(e.Alarm, 1) })
 	}
@@ -134,49 +299,88 @@ func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) err
 
 // hold stores an entry until the message of its group is due. An entry that already
 // waits, or is in a message, is not stored again.
-func (tx *tx) hold(ctx context.Context, e *Entry, g *group) (bool, error) {
+func (tx *tx) hold(ctx context.Context, e *Entry, g *group, content, account int64) (bool, error) {
 	n, err := tx.exec(ctx, `
-		INSERT INTO held (receiver, key, group_id, alarm, position, count, created_at, due, payload, entry, since, total, first, resolved)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''), NULL, ?, ?, ?, ?) ON CONFLICT (receiver, key) DO NOTHING`,
-		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(g.due), e.Payload,
-		micros(g.since), g.total, g.due.Equal(g.first), g.resolved)
+		INSERT INTO held (receiver, key, group_id, alarm, position, count, created_at, due, release_at, content, account, since, total, first, resolved, ends, stream)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ON CONFLICT (receiver, key) DO NOTHING`,
+		e.Receiver, e.Key, e.Member.Group, e.Alarm, e.Position, e.Count, micros(e.CreatedAt), micros(g.due), content, account,
+		micros(g.since), g.total, g.due.Equal(g.first), g.resolved, e.Member.Ends, e.Stream)
+	var changes int64
+	if e.Stream != "" {
+		changes = 1
+	}
 	if n > 0 {
-		tx.after(func(m *memory) { m.held[e.Receiver]++ })
+		tx.after(func(m *memory) { m.addHeld(e.Receiver, 1, changes) })
 	}
 	return n > 0, err
 }
 
-// isHeld reports whether an entry waits in its group or is in a message.
-func (tx *tx) isHeld(ctx context.Context, e *Entry) (holds bool, err error) {
-	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ?)`, e.Receiver, e.Key).Scan(&holds)
-	return holds, err
+// isServed reports whether an entry only updates its group because it was sent. It was not
+// if it waits here, or is in a message.
+func (tx *tx) isServed(ctx context.Context, e *Entry) (served bool, err error) {
+	if !e.Member.StateOnly {
+		return false, nil
+	}
+	err = tx.row(ctx, `SELECT NOT EXISTS (SELECT 1 FROM held WHERE receiver = ? AND key = ?)`, e.Receiver, e.Key).Scan(&served)
+	return served, err
 }
 
+// endLife is how long a group with a message that is sent again stays after it ended, so that
+// the receiver gets the end.
+const endLife = 10 * time.Minute
+
+// selectOldGroups selects the groups that ended. One with a message that is not sent stays: its
+// interval begins when the receiver accepts the message, and so can its thread.
 const selectOldGroups = `
-	SELECT receiver, id, alarm FROM open_group WHERE newest < ?1
+	SELECT receiver, id, alarm, budget, bytes FROM open_group WHERE newest < ?1 AND (repeated = 0 OR newest < ?3) AND accepted + interval <= ?4
+	AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NULL)
+	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NOT NULL)
 	ORDER BY newest LIMIT ?2`
 
-// forgetGroups removes groups that are over at a time, one chunk at most.
-func (tx *tx) forgetGroups(ctx context.Context, at time.Time) error {
-	if at.IsZero() {
-		return nil
+// forgetGroups removes groups that are over at a time, one chunk at most. It returns their
+// number.
+func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, err error) {
+	type row struct {
+		receiver, id, alarm, budget string
+		bytes                       int64
 	}
-	var ended [][3]string
-	rows, err := tx.query(ctx, selectOldGroups, micros(at.Add(-GroupLife)), chunk)
+	var ended []row
+	rows, err := tx.query(ctx, selectOldGroups, micros(at.Add(-GroupLife)), chunk, micros(at.Add(-GroupLife-endLife)), micros(at))
 	err = each(rows, err, func(rows *sql.Rows) error {
-		var g [3]string
-		err := rows.Scan(&g[0], &g[1], &g[2])
+		var g row
+		err := rows.Scan(&g.receiver, &g.id, &g.alarm, &g.budget, &g.bytes)
 		ended = append(ended, g)
 		return err
 	})
 	for _, g := range ended {
 		if err != nil {
-			return err
+			return 0, err
 		}
-		_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ? AND id = ?`, g[0], g[1])
-		tx.after(func(m *memory) { m.groups.add(g[2], -1) })
+		_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ? AND id = ?`, g.receiver, g.id)
+		tx.recount(g.alarm)
+		tx.after(func(m *memory) {
+			m.groups.add(g.alarm, -1)
+			m.addState(g.budget, -g.bytes)
+		})
 	}
+	tx.freed = tx.freed || len(ended) > 0
+	return int64(len(ended)), err
+}
+
+// putReference stores the reference of a group's message if the group is open and its budget
+// has the space. Without a reference, the next message begins a thread of its own.
+func (tx *tx) putReference(ctx context.Context, a *Attempt) error {
+	g, known, err := tx.group(ctx, a.Receiver, a.Group)
+	if !known || err != nil {
+		return err
+	}
+	added := referenceBytes(a.Reference, g.name) - referenceBytes(g.reference, g.name)
+	if !tx.hasStateSpace(g.budget, added, leftByReferences) {
+		return nil
+	}
+	tx.addState(g.budget, added)
+	_, err = tx.exec(ctx, `UPDATE open_group SET reference = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, a.Reference, added, a.Receiver, a.Group)
 	return err
 }
 
@@ -184,33 +388,45 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) error {
 // each Entry.Key.
 type Held = map[string]uint64
 
-// HeldKeys returns the occurrences in groups, and in messages of groups that are not
-// acknowledged, by receiver. It reads at most one more than limit, and returns their
-// number.
-func (s *Store) HeldKeys(ctx context.Context, limit int) (held map[string]Held, n int, err error) {
-	held = map[string]Held{}
-	rows, err := s.readers.QueryContext(ctx, `SELECT receiver, key, position FROM held LIMIT ?`, limit+1)
-	err = each(rows, err, func(rows *sql.Rows) error {
+// HeldCounts returns the number of Events in groups, and in messages of groups that are
+// not acknowledged, for each receiver that has any. It is from memory.
+func (s *Store) HeldCounts() map[string]int {
+	s.memory.mu.RLock()
+	defer s.memory.mu.RUnlock()
+	counts := map[string]int{}
+	for receiver, n := range s.memory.held {
+		if events := n - s.memory.heldChanges[receiver]; events > 0 {
+			counts[receiver] = int(events)
+		}
+	}
+	return counts
+}
+
+// HeldKeys returns the Events that wait in groups, except those of some receivers. It
+// includes those that HeldCounts does not have yet.
+func (s *Store) HeldKeys(ctx context.Context, except []string) (map[string]Held, error) {
+	held := map[string]Held{}
+	// Nil would be null, and nothing is unequal to null.
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT receiver, key, position FROM held WHERE stream = '' AND receiver NOT IN (SELECT value FROM json_each(?))`, jsonColumn{append([]string{}, except...)})
+	return held, s.read("read the occurrences in groups", each(rows, err, func(rows *sql.Rows) error {
 		var receiver, key string
 		var position uint64
-		if err := rows.Scan(&receiver, &key, &position); err != nil {
-			return err
-		}
+		err := rows.Scan(&receiver, &key, &position)
 		if held[receiver] == nil {
 			held[receiver] = Held{}
 		}
 		held[receiver][key] = position
-		n++
-		return nil
-	})
-	return held, n, s.read("read the occurrences in groups", err)
+		return err
+	}))
 }
 
-// LowestHeld returns the lowest position of the occurrences in groups and their messages,
-// for each receiver that has any.
-func (s *Store) LowestHeld(ctx context.Context) (map[string]uint64, error) {
+// LowestHeld returns the lowest position of the occurrences of HeldCounts, for those of the
+// receivers that have any.
+func (s *Store) LowestHeld(ctx context.Context, receivers []string) (map[string]uint64, error) {
 	lowest := map[string]uint64{}
-	rows, err := s.readers.QueryContext(ctx, `SELECT receiver, min(position) FROM held GROUP BY receiver`)
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT value, (SELECT min(position) FROM held WHERE receiver = value AND stream = '') AS lowest FROM json_each(?) WHERE lowest IS NOT NULL`, jsonColumn{receivers})
 	return lowest, s.read("read the occurrences in groups", each(rows, err, func(rows *sql.Rows) error {
 		var receiver string
 		var position uint64
@@ -222,39 +438,43 @@ func (s *Store) LowestHeld(ctx context.Context) (map[string]uint64, error) {
 
 // heldPart is a row of held.
 type heldPart struct {
-	receiver, key string
-	position      uint64
-	entry         sql.Null[uint64]
+	receiver, key, stream string
+	position              uint64
+	entry                 sql.Null[uint64]
 }
 
-// DropHeld removes occurrences that another leader delivered from groups and from
-// messages of groups. If a message loses a part, the message is removed and its other
-// parts wait in their group again.
+// DropHeld removes Events that another leader delivered from groups and from messages of
+// groups. If a message loses a part, the message is removed and its other parts wait in
+// their group again.
 func (s *Store) DropHeld(ctx context.Context, delivered DeliveredOffsets) error {
 	return s.write(ctx, "drop delivered occurrences of groups", func(ctx context.Context, tx *tx) error {
-		broken, err := tx.dropDelivered(ctx, delivered)
-		if err != nil {
+		return tx.dropDeliveredParts(ctx, delivered.ofEvents())
+	})
+}
+
+func (tx *tx) dropDeliveredParts(ctx context.Context, delivered offsets) error {
+	broken, err := tx.dropDelivered(ctx, delivered)
+	if err != nil {
+		return err
+	}
+	for entry, receiver := range broken {
+		if err := tx.undoMessage(ctx, receiver, entry); err != nil {
 			return err
 		}
-		for entry, receiver := range broken {
-			if err := tx.undoMessage(ctx, receiver, entry); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // dropDelivered removes the parts that were delivered. It returns the messages they were
 // in, with their receivers.
-func (tx *tx) dropDelivered(ctx context.Context, delivered DeliveredOffsets) (broken map[uint64]string, err error) {
+func (tx *tx) dropDelivered(ctx context.Context, delivered offsets) (broken map[uint64]string, err error) {
 	parts, err := tx.allParts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	broken = map[uint64]string{}
 	for _, p := range parts {
-		if !delivered.Covers(p.receiver, p.key, p.position) {
+		if !delivered.cover(p.stream, p.receiver, p.key, p.position) {
 			continue
 		}
 		if err := tx.dropPart(ctx, p); err != nil {
@@ -268,10 +488,10 @@ func (tx *tx) dropDelivered(ctx context.Context, delivered DeliveredOffsets) (br
 }
 
 func (tx *tx) allParts(ctx context.Context) (parts []heldPart, err error) {
-	rows, err := tx.query(ctx, `SELECT receiver, key, position, entry FROM held`)
+	rows, err := tx.query(ctx, `SELECT receiver, key, stream, position, entry FROM held`)
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var p heldPart
-		err := rows.Scan(&p.receiver, &p.key, &p.position, &p.entry)
+		err := rows.Scan(&p.receiver, &p.key, &p.stream, &p.position, &p.entry)
 		parts = append(parts, p)
 		return err
 	})
@@ -279,13 +499,9 @@ func (tx *tx) allParts(ctx context.Context) (parts []heldPart, err error) {
 }
 
 func (tx *tx) dropPart(ctx context.Context, p heldPart) error {
-	_, err := tx.exec(ctx, `DELETE FROM held WHERE receiver = ? AND key = ?`, p.receiver, p.key)
-	tx.after(func(m *memory) { m.unheld(p.receiver, 1) })
+	_, _, err := tx.deleteHeld(ctx, p.receiver, `receiver = ? AND key = ?`, p.receiver, p.key)
 	return err
 }
-
-// exactID selects the entry whose ID is the bound.
-var exactID = selection{column: "id", also: " AND id >= ?2"}
 
 // undoMessage removes a message of a group and keeps its parts.
 func (tx *tx) undoMessage(ctx context.Context, receiver string, entry uint64) error {
@@ -295,5 +511,5 @@ func (tx *tx) undoMessage(ctx context.Context, receiver string, entry uint64) er
 	if err := tx.delete(ctx, receiver, exactID, entry); err != nil {
 		return err
 	}
-	return tx.dropBrokenAttempt(ctx, receiver)
+	return tx.dropBrokenAttempts(ctx, receiver)
 }

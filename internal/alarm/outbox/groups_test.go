@@ -2,9 +2,10 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
+	"database/sql"
+	"errors"
 	"fmt"
-	"strings"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -20,11 +21,18 @@ type grouped struct {
 	dir      string
 	clock    *testingclock.FakePassiveClock
 	position uint64
+	released int64 // the newest message that releaseDue returned
+}
+
+// describe is the Composer of these tests.
+func describe(group Group, _ []Entry, count int64) ([]byte, error) {
+	return fmt.Appendf(nil, "%s: %d of %d since %s, first %t, resolved %t", group.By, count, group.Total,
+		group.Since.Sub(day), group.First, group.Resolved), nil
 }
 
 func newGrouped(t *testing.T) *grouped {
 	g := &grouped{t: t, dir: t.TempDir(), clock: testingclock.NewFakePassiveClock(day)}
-	g.Store = open(t, g.dir, WithClock(g.clock))
+	g.Store = open(t, g.dir, WithClock(g.clock), WithComposer(describe))
 	return g
 }
 
@@ -32,7 +40,7 @@ func newGrouped(t *testing.T) *grouped {
 func (g *grouped) restart() {
 	g.t.Helper()
 	must(g.t, g.Close())
-	g.Store = open(g.t, g.dir, WithClock(g.clock))
+	g.Store = open(g.t, g.dir, WithClock(g.clock), WithComposer(describe))
 }
 
 // at sets the clock, in seconds.
@@ -61,17 +69,7 @@ func (g *grouped) occur(seconds int, change func(*Entry), groups ...string) {
 func (g *grouped) sendDue() (messages []string) {
 	g.t.Helper()
 	ctx := context.Background()
-	_, err := g.Release(ctx, func(group Group, parts []Entry, count int64) (string, []byte, error) {
-		text := fmt.Sprintf("%s: %d of %d", group.By, count, group.Total)
-		if group.First {
-			text += ", first"
-		}
-		if group.Resolved {
-			text += ", resolved"
-		}
-		payload, err := json.Marshal(text)
-		return parts[0].Key + "+", payload, err
-	})
+	_, err := g.Release(ctx)
 	must(g.t, err)
 	for g.Backlog("r").Entries > 0 {
 		a := prepare(g.t, g.Store, "r", 1)
@@ -81,6 +79,74 @@ func (g *grouped) sendDue() (messages []string) {
 		messages = append(messages, fmt.Sprint(a.Group, "=", e["Alarm/shop/rollouts"]))
 	}
 	return messages
+}
+
+// A new leader reads occurrences again that the former one sent. They belong to messages
+// that are due when they were before, so the next message is not late.
+func TestServedOccurrencesDoNotDelayTheNextMessage(t *testing.T) {
+	skipIfShort(t)
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		former, successor := newGrouped(t), newGrouped(t)
+		var seconds []int
+		for at := 0; len(seconds) < 12; at += random.IntN(40) {
+			seconds = append(seconds, at)
+		}
+		change := func(i int, served bool) func(*Entry) {
+			return func(e *Entry) {
+				e.Member.Resolves = i > 0 && (int(seed)+i)%5 == 0
+				e.Member.StateOnly = served
+			}
+		}
+		for i, at := range seconds {
+			former.at(at)
+			former.sendDue()
+			former.occur(at, change(i, false), "a")
+		}
+		waits, err := former.HeldKeys(t.Context(), nil)
+		must(t, err)
+		successor.at(seconds[len(seconds)-1])
+		for i, at := range seconds {
+			_, unsent := waits["r"][fmt.Sprintf("%da", i+1)]
+			successor.occur(at, change(i, !unsent), "a")
+		}
+		if diff := cmp.Diff(former.dues(), successor.dues()); diff != "" {
+			t.Fatalf("seed %d: occurrences at %v: due (seconds):\n%s", seed, seconds, diff)
+		}
+	}
+}
+
+// dues returns when the waiting occurrences are due, in seconds.
+func (g *grouped) dues() (dues []int) {
+	g.t.Helper()
+	rows, err := g.readers.QueryContext(g.t.Context(), `SELECT due FROM held WHERE entry IS NULL ORDER BY position`)
+	must(g.t, each(rows, err, func(rows *sql.Rows) error {
+		var due time.Time
+		err := rows.Scan(timestamp{&due})
+		dues = append(dues, int(due.Sub(day).Seconds()))
+		return err
+	}))
+	return dues
+}
+
+// A stream of Events that resolve is one message per interval, as of any group.
+func TestResolutionsWithoutAnOpenGroupKeepTheInterval(t *testing.T) {
+	g := newGrouped(t)
+	var at []int
+	for second := range 300 {
+		g.at(second)
+		released, err := g.Release(t.Context())
+		must(t, err)
+		if released["r"].Messages > 0 {
+			at = append(at, second)
+		}
+		if second%10 == 0 {
+			g.occur(second, func(e *Entry) { e.Member.Resolves = true }, "a")
+		}
+	}
+	if diff := cmp.Diff([]int{6, 66, 126, 186, 246}, at); diff != "" {
+		t.Errorf("messages (seconds): %s", diff)
+	}
 }
 
 func TestAGroupsFirstMessageWaitsAndTheNextComesAfterTheInterval(t *testing.T) {
@@ -117,12 +183,14 @@ func TestAGroupsFirstMessageWaitsAndTheNextComesAfterTheInterval(t *testing.T) {
 // releaseDue releases the messages that are due and describes them.
 func (g *grouped) releaseDue() (texts []string) {
 	g.t.Helper()
-	_, err := g.Release(context.Background(), func(group Group, _ []Entry, count int64) (string, []byte, error) {
-		texts = append(texts, fmt.Sprintf("%s: %d of %d since %s, first %t, resolved %t", group.By, count, group.Total,
-			group.Since.Sub(day), group.First, group.Resolved))
-		return fmt.Sprint(g.position, "+", group.ID), nil, nil
-	})
+	_, err := g.Release(context.Background())
 	must(g.t, err)
+	released, err := g.Pending(context.Background(), "r", MainLane, g.released, 1_000)
+	must(g.t, err)
+	for _, e := range released {
+		texts = append(texts, string(e.Payload))
+		g.released = e.ID
+	}
 	return texts
 }
 
@@ -137,7 +205,8 @@ func TestAMessageDescribesItsGroupUntilTheGroupIsOver(t *testing.T) {
 		{0, 10, nil, "a: 1 of 1 since 0s, first true, resolved false"},
 		{20, 100, nil, "a: 1 of 2 since 0s, first false, resolved false"},
 		{200, 300, resolves, "a: 1 of 3 since 0s, first false, resolved true"},
-		{301, 400, resolves, "a: 1 of 1 since 5m1s, first true, resolved false"}, // a new group
+		{301, 400, resolves, "a: 1 of 1 since 5m1s, first true, resolved true"}, // a new group, about a problem that is not known
+		{302, 500, nil, "a: 1 of 1 since 5m2s, first true, resolved false"},
 		{4001, 4100, nil, "a: 1 of 1 since 1h6m41s, first true, resolved false"}, // a new group, after an hour
 	} {
 		g.at(step.occurs)
@@ -146,7 +215,192 @@ func TestAMessageDescribesItsGroupUntilTheGroupIsOver(t *testing.T) {
 		if diff := cmp.Diff([]string{step.want}, g.releaseDue()); diff != "" {
 			t.Error(diff)
 		}
+		g.sendDue()
+	}
+}
+
+// occurQuiet is occur for a group that is resolved after it was quiet for 100 s. With change,
+// the end is changed too.
+func (g *grouped) occurQuiet(seconds int, change func(*Entry), name string) {
+	g.t.Helper()
+	g.position++
+	e := entries("r", int(g.position), 1)[0]
+	e.Member = &Membership{
+		Group: name, By: []byte(name), At: day.Add(time.Duration(seconds) * time.Second), Wait: 5 * time.Second, Interval: time.Minute, Quiet: 100 * time.Second,
+	}
+	end, member := e, *e.Member
+	end.Key, end.Count, end.Member = EndKey(e.Key), 0, &member
+	member.Ends = true
+	for _, part := range []*Entry{&e, &end} {
+		if change != nil {
+			change(part)
+		}
+	}
+	must(g.t, g.Commit(context.Background(), Batch{Position: g.position, Oldest: e.Member.At, Entries: []Entry{e, end}}))
+}
+
+func TestAGroupIsResolvedAfterItWasQuiet(t *testing.T) {
+	g := newGrouped(t)
+	for _, step := range []struct {
+		at     int
+		occurs bool
+		want   []string
+	}{
+		{at: 0, occurs: true},
+		{at: 6, want: []string{"a: 1 of 1 since 0s, first true, resolved false"}},
+		{at: 60, occurs: true},
+		{at: 150, want: []string{"a: 1 of 2 since 0s, first false, resolved false"}},
+		{at: 160},
+		{at: 161, want: []string{"a: 0 of 2 since 0s, first false, resolved true"}},
+		{at: 500},
+		{at: 600, occurs: true}, // a new group
+		{at: 606, want: []string{"a: 1 of 1 since 10m0s, first true, resolved false"}},
+		{at: 607, occurs: true},
+		{at: 666, want: []string{"a: 1 of 2 since 10m0s, first false, resolved false"}},
+		{at: 708}, // quiet, but the interval is not over
+		{at: 725},
+		{at: 726, want: []string{"a: 0 of 2 since 10m0s, first false, resolved true"}},
+		{at: 5000},
+	} {
+		g.at(step.at)
+		if step.occurs {
+			g.occurQuiet(step.at, nil, "a")
+		}
+		g.ReadUpTo(g.clock.Now())
+		if diff := cmp.Diff(step.want, g.releaseDue()); diff != "" {
+			t.Errorf("at %d: %s", step.at, diff)
+		}
+		g.sendDue()
 		g.restart()
+	}
+	if view, err := g.HeldKeys(t.Context(), nil); err != nil || len(view)+len(g.HeldCounts()) != 0 {
+		t.Errorf("%v waits after all was sent: %v", view, err)
+	}
+}
+
+// After a restart, or while the API server does not answer, something can have happened that
+// was not read.
+func TestAnEndWaitsUntilEventsAreRead(t *testing.T) {
+	g := newGrouped(t)
+	g.occurQuiet(0, nil, "a")
+	g.at(10)
+	g.ReadUpTo(g.clock.Now())
+	g.releaseDue()
+	g.restart()
+	g.at(1000)
+	if early := g.releaseDue(); early != nil {
+		t.Errorf("resolved without knowing: %s", early)
+	}
+	if due, err := g.NextDue(t.Context()); err != nil || !due.IsZero() {
+		t.Errorf("the next is due at %s, %v", due, err)
+	}
+	g.occurQuiet(90, nil, "a") // it was read late
+	g.ReadUpTo(g.clock.Now())
+	if diff := cmp.Diff([]string{"a: 1 of 2 since 0s, first false, resolved true"}, g.releaseDue()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An occurrence that is parked can be one of the group.
+func TestAnEndWaitsForParkedOccurrences(t *testing.T) {
+	g := newGrouped(t)
+	inBudget := func(e *Entry) { e.Budget = "Alarm/shop/" }
+	g.occurQuiet(0, inBudget, "a")
+	g.at(10)
+	g.releaseDue()
+	parked := Parked{Key: "k", Alarm: "uid", Object: "o", Namespace: "shop", Budget: "Alarm/shop/", Position: 2, Receivers: map[string]string{}, Data: []byte("{}")}
+	other := parked
+	other.Key, other.Budget = "other", "Alarm/other/"
+	must(t, g.Commit(t.Context(), Batch{Position: 2, Parked: []Parked{parked, other}}))
+	g.at(1000)
+	g.ReadUpTo(g.clock.Now())
+	if early := g.releaseDue(); early != nil {
+		t.Errorf("resolved while an occurrence waits: %s", early)
+	}
+	if due, err := g.NextDue(t.Context()); err != nil || !due.IsZero() {
+		t.Errorf("the next is due at %s, %v", due, err)
+	}
+	rows, err := g.Parked(t.Context(), "shop", "o", 1)
+	must(t, err)
+	must(t, g.Decide(t.Context(), Decision{Parked: rows}))
+	if diff := cmp.Diff([]string{"a: 0 of 1 since 0s, first false, resolved true"}, g.releaseDue()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A new leader knows from the checkpoint whether the end was sent.
+func TestAnEndIsSentOnceAfterAFailover(t *testing.T) {
+	for name, tc := range map[string]struct {
+		sent bool
+		want []string
+	}{
+		"it was sent": {sent: true},
+		"it waits":    {want: []string{"a: 0 of 2 since 0s, first false, resolved true"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGrouped(t)
+			served := func(e *Entry) {
+				// The checkpoint never lists the end of the first occurrence, which the second replaced.
+				e.Member.StateOnly = !e.Member.Ends || tc.sent || g.position == 1
+			}
+			g.occurQuiet(0, served, "a")
+			g.occurQuiet(60, served, "a")
+			g.at(1000)
+			g.ReadUpTo(g.clock.Now())
+			if diff := cmp.Diff(tc.want, g.releaseDue()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The resolution of a thread can wait longer than an hour for its receiver.
+func TestAGroupKeepsItsReferenceUntilItsMessagesAreSent(t *testing.T) {
+	g := newGrouped(t)
+	send := func() {
+		a := prepare(t, g.Store, "r", 1_000)
+		a.Reference = "thread"
+		_, err := g.Acknowledge(t.Context(), a)
+		must(t, err)
+	}
+	g.occur(0, nil, "a")
+	g.at(10)
+	g.releaseDue()
+	send()
+	g.occur(100, func(e *Entry) { e.Member.Resolves = true }, "a")
+	g.at(200)
+	g.releaseDue()
+	g.occur(9000, nil, "b") // what ended is removed
+	if reference, err := g.Reference(t.Context(), "r", "a"); err != nil || reference != "thread" {
+		t.Errorf("the thread is %q, %v", reference, err)
+	}
+	send()
+	g.occur(9060, nil, "b")
+	if reference, err := g.Reference(t.Context(), "r", "a"); err != nil || reference != "" {
+		t.Errorf("the group is kept: %q, %v", reference, err)
+	}
+}
+
+func TestOnlyAnOpenGroupIsResolved(t *testing.T) {
+	g := newGrouped(t)
+	only := func(e *Entry) { e.Count, e.Member.Resolves, e.Member.OnlyResolves = 0, true, true }
+	for _, step := range []struct {
+		at     int
+		change func(*Entry)
+		want   []string
+	}{
+		{0, only, nil},
+		{10, nil, []string{"a: 1 of 1 since 10s, first true, resolved false"}},
+		{100, only, []string{"a: 0 of 1 since 10s, first false, resolved true"}},
+		{200, only, nil},
+		{300, nil, []string{"a: 1 of 1 since 5m0s, first true, resolved false"}},
+		{9000, only, nil}, // the group ended by its hour
+	} {
+		g.occur(step.at, step.change, "a")
+		g.at(step.at + 70)
+		if diff := cmp.Diff(step.want, g.releaseDue()); diff != "" {
+			t.Errorf("at %d: %s", step.at, diff)
+		}
 	}
 }
 
@@ -167,11 +421,11 @@ func TestAnOccurrenceIsHeldOnlyOnce(t *testing.T) {
 	if again := g.releaseDue(); again != nil {
 		t.Errorf("released again: %s", again)
 	}
-	if held, _, err := g.HeldKeys(context.Background(), 10); err != nil || len(held["r"]) != 1 || held["r"]["1a"] != 1 {
+	if held, err := g.HeldKeys(context.Background(), nil); err != nil || len(held["r"]) != 1 || held["r"]["1a"] != 1 {
 		t.Errorf("%v, %+v", err, held)
 	}
 	g.sendDue()
-	if held, _, err := g.HeldKeys(context.Background(), 10); err != nil || len(held) != 0 {
+	if held, err := g.HeldKeys(context.Background(), nil); err != nil || len(held) != 0 {
 		t.Errorf("after the acknowledgement: %v, %+v", err, held)
 	}
 }
@@ -253,7 +507,7 @@ func TestDeliveredPartsOfAGroupAreNotSentAgain(t *testing.T) {
 			if diff := cmp.Diff([]string{"1a 3a", "4b"}, g.messageParts()); !tc.made && diff != "" {
 				t.Error(diff)
 			}
-			if a, err := g.Prepared(ctx, "r"); a != nil || err != nil {
+			if a, err := g.Prepared(ctx, "r", MainLane); a != nil || err != nil {
 				t.Errorf("a message with a delivered part is still prepared: %v, %v", a, err)
 			}
 			if sent := len(g.sendDue()); sent != 2 {
@@ -270,7 +524,7 @@ func TestDeliveredPartsOfAGroupAreNotSentAgain(t *testing.T) {
 // messages.
 func (g *grouped) messageParts() (parts []string) {
 	g.t.Helper()
-	entries, err := g.Pending(context.Background(), "r", 0, 10)
+	entries, err := g.Pending(context.Background(), "r", MainLane, 0, 10)
 	must(g.t, err)
 	for _, e := range entries {
 		rows, err := g.readers.QueryContext(context.Background(), `SELECT group_concat(key, ' ') FROM held WHERE entry = ? ORDER BY position`, e.ID)
@@ -303,20 +557,70 @@ func TestADigestOfGroupsLeavesNothingBehind(t *testing.T) {
 	if diff := cmp.Diff(Counts{"Alarm/shop/rollouts": 3}, counts); diff != "" {
 		t.Error(diff)
 	}
-	if held, _, err := g.HeldKeys(ctx, 10); err != nil || len(held) != 0 || g.Waiting("r") != 0 {
+	if held, err := g.HeldKeys(ctx, nil); err != nil || len(held) != 0 || g.Waiting("r") != 0 {
 		t.Errorf("%d wait: %v, %v", g.Waiting("r"), held, err)
 	}
 }
 
-func TestHeldKeysReadsOneMoreThanTheLimit(t *testing.T) {
+func TestHeldKeysAreThoseOfAllOtherReceivers(t *testing.T) {
 	ctx, g := context.Background(), newGrouped(t)
-	for i := range 12 {
-		g.occur(0, nil, strings.Repeat("a", 1+i%3), fmt.Sprint("other-", i))
+	to := func(receiver string) func(*Entry) { return func(e *Entry) { e.Receiver = receiver } }
+	g.occur(0, to("r"), "a", "b")
+	g.occur(1, to("other"), "a")
+	g.occur(2, to("third"), "a")
+	g.occur(3, to("r"), "a")
+	if diff := cmp.Diff(map[string]int{"r": 3, "other": 1, "third": 1}, g.HeldCounts()); diff != "" {
+		t.Error(diff)
 	}
-	if held, n, err := g.HeldKeys(ctx, 10); err != nil || n != 11 || len(held["r"]) != 11 {
-		t.Errorf("%d, %v: %v", n, err, held)
+	held, err := g.HeldKeys(ctx, []string{"other", "unknown"})
+	if diff := cmp.Diff(map[string]Held{"r": {"1a": 1, "1b": 1, "4a": 4}, "third": {"3a": 3}}, held); diff != "" || err != nil {
+		t.Error(diff, err)
 	}
-	if lowest, err := g.LowestHeld(ctx); err != nil || lowest["r"] != 1 {
-		t.Errorf("%v, %v", err, lowest)
+	lowest, err := g.LowestHeld(ctx, []string{"other", "r", "unknown"})
+	if diff := cmp.Diff(map[string]uint64{"other": 2, "r": 1}, lowest); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	for _, none := range [][]string{nil, {}} {
+		held, err := g.HeldKeys(ctx, none)
+		lowest, lowestErr := g.LowestHeld(ctx, none)
+		if len(held) != 3 || len(lowest) > 0 || err != nil || lowestErr != nil {
+			t.Errorf("without an exception: %v, %v, %v, %v", held, lowest, err, lowestErr)
+		}
+	}
+}
+
+// fillWithState commits groups and windows, without a message, until there is no space. It
+// returns the batch that failed.
+func fillWithState(t *testing.T, s *Store) Batch {
+	t.Helper()
+	for from := 1; ; from += 100 {
+		batch := Batch{Position: uint64(from + 99), Entries: entries("r", from, 100), Oldest: day}
+		for i := range batch.Entries {
+			id := fmt.Sprintf("%032d", from+i)
+			batch.Entries[i].Member = &Membership{Group: id, At: day, StateOnly: true}
+			batch.Windows = append(batch.Windows, Window{ID: id, Alarm: batch.Entries[i].Alarm, Until: day, State: []byte("state")})
+		}
+		if err := s.Commit(context.Background(), batch); errors.Is(err, ErrFull) {
+			return batch
+		} else if err != nil || from > 100_000 {
+			t.Fatalf("after %d groups: %v, want ErrFull", from, err)
+		}
+	}
+}
+
+func TestGroupsThatFillTheFileAreForgottenAfterTheirEnd(t *testing.T) {
+	skipIfShort(t)
+	ctx, dir, clock := context.Background(), t.TempDir(), testingclock.NewFakeClock(day)
+	s := open(t, dir, WithMaxBytes(4<<20), WithClock(clock))
+	batch := fillWithState(t, s)
+	must(t, s.Close())
+	s = open(t, dir, WithMaxBytes(4<<20), WithClock(clock))
+	if err := s.Commit(ctx, batch); !errors.Is(err, ErrFull) {
+		t.Fatalf("before the groups end: %v, want ErrFull", err)
+	}
+	clock.Step(GroupLife + endLife + time.Second)
+	must(t, s.Commit(ctx, batch)) // the same batch, whose occurrences are older
+	if size := s.Size(); size.Groups != 100 || size.Windows != 100 {
+		t.Errorf("%+v, want only what the batch has", size)
 	}
 }

@@ -35,6 +35,10 @@ type WaitingEntry struct {
 	Entry
 	// FirstTried is the time of the first attempt to send the message, zero before it.
 	FirstTried time.Time
+	// Failure is that of the last attempt, empty if none failed.
+	Failure Failure
+	// SetAside is true if the entry is in a lane other than the main lane.
+	SetAside bool
 	// Due is the time at which the message of its group is made. It is zero if the entry
 	// has no group, or if the message is made.
 	Due time.Time
@@ -112,7 +116,13 @@ func readView(ctx context.Context, db *sql.DB, limit int, wanted func(string) bo
 
 // unacknowledged leaves out entries of an acknowledged message, which exist for a moment.
 const unacknowledged = `
-	FROM entry LEFT JOIN attempt a ON a.receiver = entry.receiver AND entry.id <= a.last WHERE coalesce(a.acknowledged, 0) = 0`
+	FROM entry LEFT JOIN content ON content.id = entry.content
+	LEFT JOIN attempt a ON a.receiver = entry.receiver AND ` + ofAttempt + `
+	LEFT JOIN failure ON failure.attempt = a.id WHERE coalesce(a.acknowledged, 0) = 0`
+
+// ofAttempt is the condition for the entries of an attempt.
+const ofAttempt = `(a.lane = -1 AND aside = 0 AND entry.id <= a.last
+	AND (a.picked = 'null' OR entry.id IN (SELECT value FROM json_each(a.picked))) OR a.lane >= 0 AND entry.id = a.last)`
 
 func receiverViews(ctx context.Context, tx *sql.Tx) (all []ReceiverView, err error) {
 	rows, err := tx.QueryContext(ctx, `
@@ -133,15 +143,15 @@ func receiverViews(ctx context.Context, tx *sql.Tx) (all []ReceiverView, err err
 func (v *ReceiverView) readWaiting(ctx context.Context, tx *sql.Tx, limit int) error {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT * FROM (
-			SELECT entry.alarm, entry.key, entry.position, entry.count, entry.created_at, entry.payload, coalesce(a.first_tried, 0), 0 AS due`+unacknowledged+`
+			SELECT entry.alarm, entry.key, entry.position, entry.count, entry.created_at, `+payloadOfEntry+`, coalesce(a.first_tried, 0), 0 AS due, aside, coalesce(failure.error, ''), coalesce(failure.next, 0)`+unacknowledged+`
 			AND entry.receiver = ?1 ORDER BY entry.id LIMIT ?2)
 		UNION ALL SELECT * FROM (
-			SELECT alarm, key, position, count, created_at, payload, 0, due FROM held
+			SELECT alarm, key, position, count, created_at, data, 0, max(due, coalesce(release_at, 0)), 0, '', 0 FROM held JOIN content ON content.id = held.content
 			WHERE receiver = ?1 AND entry IS NULL ORDER BY due, position LIMIT ?2)
 		LIMIT ?2`, v.Receiver, limit)
 	return each(rows, err, func(rows *sql.Rows) error {
 		w := WaitingEntry{Entry: Entry{Receiver: v.Receiver}}
-		err := rows.Scan(&w.Alarm, &w.Key, &w.Position, &w.Count, timestamp{&w.CreatedAt}, &w.Payload, timestamp{&w.FirstTried}, timestamp{&w.Due})
+		err := rows.Scan(&w.Alarm, &w.Key, &w.Position, &w.Count, timestamp{&w.CreatedAt}, &w.Payload, timestamp{&w.FirstTried}, timestamp{&w.Due}, &w.SetAside, &w.Failure.Error, timestamp{&w.Failure.Next})
 		v.Waiting = append(v.Waiting, w)
 		return err
 	})

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // State describes the position and the leader's term.
@@ -55,7 +57,27 @@ type DeliveredOffsets struct {
 // entry.
 func (d DeliveredOffsets) Covers(receiver, key string, position uint64) bool {
 	_, waits := d.Waiting[receiver][key]
-	return position <= d.Offset(receiver) && !waits
+	_, waited := d.Waiting[alarm.ReceiverKey(receiver)][key]
+	return position <= d.Offset(receiver) && !waits && !waited
+}
+
+// offsets are delivered offsets by stream. The name of that of Events is empty.
+type offsets map[string]DeliveredOffsets
+
+func (d DeliveredOffsets) ofEvents() offsets { return offsets{"": d} }
+
+// cover is Covers for an occurrence of a stream. It is false if the stream has no offsets.
+func (o offsets) cover(stream, receiver, key string, position uint64) bool {
+	d, ok := o[stream]
+	return ok && d.Covers(receiver, key, position)
+}
+
+// Awaits reports whether an earlier process recorded that the occurrence waits for the
+// receiver with this ID. It is false if that is known of its key alone.
+func (d DeliveredOffsets) Awaits(receiver, key string, position uint64) bool {
+	_, waits := d.Waiting[receiver][key]
+	offset, behind := d.Receivers[receiver]
+	return waits || behind && offset < position && position <= d.Default
 }
 
 // passedBy reports whether no offset is after the position.
@@ -68,12 +90,17 @@ func (d DeliveredOffsets) passedBy(position uint64) bool {
 	return d.Default <= position
 }
 
-// Offset returns the offset of a receiver.
+// Offset returns the offset of a receiver. It is also that of its key, because messages for a
+// receiver that did not exist wait for the first one of the name.
 func (d DeliveredOffsets) Offset(receiver string) uint64 {
-	if position, ok := d.Receivers[receiver]; ok {
-		return position
+	position, ok := d.Receivers[receiver]
+	if unknown, waits := d.Receivers[alarm.ReceiverKey(receiver)]; waits && (!ok || unknown < position) {
+		position, ok = unknown, true
 	}
-	return d.Default
+	if !ok {
+		return d.Default
+	}
+	return position
 }
 
 // Claim stores the token of a new term before the checkpoint contains it. After a crash
@@ -82,18 +109,20 @@ func (s *Store) Claim(ctx context.Context, epoch string) error {
 	return s.changeState(ctx, "claim an epoch", func(s *State) { s.NextEpoch = epoch })
 }
 
-// Confirm makes the claimed epoch the current one. It does nothing without a claim.
+// Confirm makes the claimed epoch the current one, if there is a claim. From now on, the
+// counts are visible: see [Store.StatusCounts].
 func (s *Store) Confirm(ctx context.Context) error {
 	return s.changeState(ctx, "confirm the epoch", func(s *State) {
 		if s.NextEpoch != "" {
 			s.Epoch, s.NextEpoch = s.NextEpoch, ""
 		}
-	})
+	}, (*memory).confirm)
 }
 
 // Replay sets the position, which can be an earlier one, and its history. If either
-// changes, Replay removes counts, windows and groups, which belong to the former
-// position.
+// changes, Replay removes counts of Events, windows and groups, which belong to the former
+// position. It removes the counts for the status, because another leader has counted on. ReplayStreams does
+// the same for changes.
 func (s *Store) Replay(ctx context.Context, history string, position uint64, delivered DeliveredOffsets) error {
 	return s.write(ctx, "set the position", func(ctx context.Context, tx *tx) error {
 		state, err := tx.state(ctx)
@@ -104,9 +133,13 @@ func (s *Store) Replay(ctx context.Context, history string, position uint64, del
 			if err := tx.empty(ctx, "event_count", "window", "open_group"); err != nil {
 				return err
 			}
-			tx.after(func(m *memory) { m.groups, m.windows = totals{}, totals{} })
+			tx.after(func(m *memory) { m.clearState() })
 			state.Time, state.Newest, state.CountsKnown = time.Time{}, time.Time{}, false
 		}
+		if err := tx.empty(ctx, "status_count"); err != nil {
+			return err
+		}
+		tx.after(func(m *memory) { clear(m.counted) })
 		state.History, state.Position, state.Delivered = history, position, delivered
 		return tx.setState(ctx, state)
 	})
@@ -116,12 +149,16 @@ func (s *Store) Replay(ctx context.Context, history string, position uint64, del
 // position and no epoch.
 func (s *Store) Reset(ctx context.Context, clusterUID string, position uint64) error {
 	return s.write(ctx, "reset", func(ctx context.Context, tx *tx) error {
-		if err := tx.empty(ctx, "attempt", "entry", "held", "event_count", "window", "open_group", "digested"); err != nil {
+		if err := tx.empty(ctx, "attempt", "entry", "held", "parked", "awaited", "event_count", "window", "open_group", "digested", "status_count", "stream", "baseline", "shape", "lasting"); err != nil {
 			return err
 		}
 		tx.after(func(m *memory) {
-			m.backlogs, m.held = map[string]Backlog{}, map[string]int64{}
-			m.groups, m.windows = totals{}, totals{}
+			m.backlogs, m.held, m.heldChanges = map[string]Backlog{}, map[string]int64{}, map[string]int64{}
+			m.prepared = totals{}
+			m.clearParked()
+			m.clearBaselines()
+			clear(m.counted)
+			m.clearState()
 		})
 		return tx.setState(ctx, State{ClusterUID: clusterUID, Position: position})
 	})
@@ -136,13 +173,14 @@ func (tx *tx) empty(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-func (s *Store) changeState(ctx context.Context, what string, change func(*State)) error {
+func (s *Store) changeState(ctx context.Context, what string, change func(*State), after ...func(*memory)) error {
 	return s.write(ctx, what, func(ctx context.Context, tx *tx) error {
 		state, err := tx.state(ctx)
 		if err != nil {
 			return err
 		}
 		change(&state)
+		tx.changes = append(tx.changes, after...)
 		return tx.setState(ctx, state)
 	})
 }
@@ -174,7 +212,8 @@ func (tx *tx) setState(ctx context.Context, state State) error {
 type Backlog struct {
 	// Entries is their number; never 0 in a Snapshot.
 	Entries int64
-	// Lowest is their lowest position. Everything below it is delivered.
+	// Lowest is the lowest position in the main lane, 0 if that is empty. Everything below it
+	// is delivered, except what HeldKeys returns.
 	Lowest uint64
 }
 
@@ -192,17 +231,60 @@ type memory struct {
 	state    State
 	backlogs map[string]Backlog
 	// held is the number of occurrences in groups, or in messages of groups, by receiver.
-	// groups and windows are the numbers of open ones.
+	// heldChanges are those of changes. groups and windows are the numbers of open ones.
 	held            map[string]int64
+	heldChanges     map[string]int64
 	groups, windows totals
+	// stateBytes is the size of groups and windows, by budget, and stateSum that of all.
+	stateBytes map[string]int64
+	stateSum   int64
+	// parked is the number of parked occurrences by namespace, parkedBytes their bytes by
+	// budget, and parkedSum the bytes of all.
+	parked, parkedBytes map[string]int64
+	parkedSum           int64
+	// baselineBytes is the size of baselines by namespace, and baselineSum that of all.
+	baselineBytes map[string]int64
+	baselineSum   int64
+	// lasting is the number of states by namespace, and lastingSum that of all.
+	lasting    map[string]int64
+	lastingSum int64
+	// prepared is the size of prepared messages, by receiver.
+	prepared totals
+	// counted are the counts of each subject, and recounted those that changed. confirmed is
+	// false before Confirm.
+	counted   map[string]countedSubject
+	recounted map[string]struct{}
+	confirmed bool
+	// forgotTo is the time before which groups were removed last, and forgotAt when.
+	forgotTo, forgotAt time.Time
+	// silenced is the result of TakeSilenced.
+	silenced int64
+	// groupSent is the result of GroupSent.
+	groupSent chan struct{}
 }
 
-// totals are numbers by alarm. The part of a name up to the last slash is the key for all
-// alarms of a namespace.
+func (m *memory) lastForgot() (to, at time.Time) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.forgotTo, m.forgotAt
+}
+
+// preparedFor returns the size of the prepared messages for all receivers of the namespace
+// of a receiver.
+func (m *memory) preparedFor(receiver string) int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.prepared[namespaceOf(receiver)]
+}
+
+// totals are numbers by alarm or receiver. The part of a name up to the last slash is the
+// key for all of a namespace.
 type totals map[string]int64
 
+func namespaceOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
+
 func (t totals) add(alarm string, n int64) {
-	for _, of := range []string{alarm, alarm[:strings.LastIndexByte(alarm, '/')+1]} {
+	for _, of := range []string{alarm, namespaceOf(alarm)} {
 		if t[of] += n; t[of] == 0 {
 			delete(t, of)
 		}
@@ -237,17 +319,30 @@ func (s *Store) Backlog(receiver string) Backlog {
 	return s.memory.backlogs[receiver]
 }
 
-const selectBacklogs = `SELECT receiver, count(*), min(position) FROM entry GROUP BY receiver`
+const selectBacklogs = `SELECT receiver, count(*), coalesce(min(iif(aside = 0, position, NULL)), 0) FROM entry GROUP BY receiver`
 
 func (m *memory) load(ctx context.Context, db *sql.DB) error {
 	var err error
 	if m.state, err = scanState(db.QueryRowContext(ctx, selectState)); err != nil {
 		return err
 	}
-	m.held, m.groups, m.windows = map[string]int64{}, totals{}, totals{}
+	m.held, m.heldChanges, m.prepared = map[string]int64{}, map[string]int64{}, totals{}
+	m.clearState()
+	m.clearParked()
+	m.clearBaselines()
 	err = errors.Join(
-		count(ctx, db, `SELECT receiver, count(*) FROM held GROUP BY receiver`, func(receiver string, n int64) { m.held[receiver] = n }),
+		m.loadCounts(ctx, db),
+		count(ctx, db, `SELECT namespace, count(*) FROM parked GROUP BY namespace`, func(of string, n int64) { m.addParked(of, "", n, 0) }),
+		count(ctx, db, `SELECT budget, sum(bytes) FROM parked GROUP BY budget`, func(of string, n int64) { m.addParked("", of, 0, n) }),
+		count(ctx, db, `SELECT receiver, count(*) FROM held GROUP BY receiver`, func(receiver string, n int64) { m.addHeld(receiver, n, 0) }),
+		count(ctx, db, `SELECT receiver, count(*) FROM held WHERE stream <> '' GROUP BY receiver`, func(receiver string, n int64) { m.addHeld(receiver, 0, n) }),
 		count(ctx, db, `SELECT alarm, count(*) FROM open_group GROUP BY alarm`, m.groups.add),
+		count(ctx, db, `SELECT namespace, sum(bytes) FROM baseline GROUP BY namespace`, m.addBaseline),
+		count(ctx, db, `SELECT namespace, sum(bytes) FROM lasting GROUP BY namespace`, m.addBaseline),
+		count(ctx, db, `SELECT namespace, count(*) FROM lasting GROUP BY namespace`, m.addLasting),
+		count(ctx, db, `SELECT receiver, `+sizeOfAttempt+` FROM attempt`, m.prepared.add),
+		count(ctx, db, `SELECT budget, sum(bytes) FROM open_group GROUP BY budget`, m.addState),
+		count(ctx, db, `SELECT budget, sum(bytes) FROM window GROUP BY budget`, m.addState),
 		count(ctx, db, `SELECT alarm, count(*) FROM window GROUP BY alarm`, m.windows.add))
 	if err != nil {
 		return err
@@ -294,6 +389,18 @@ func (s *Store) Groups(alarm string) int64 {
 	return s.memory.groups[alarm] + s.memory.windows[alarm]
 }
 
+// addState adds bytes of groups and windows to a budget.
+func (m *memory) addState(budget string, bytes int64) {
+	m.stateSum += bytes
+	if m.stateBytes[budget] += bytes; m.stateBytes[budget] == 0 {
+		delete(m.stateBytes, budget)
+	}
+}
+
+func (m *memory) clearState() {
+	m.groups, m.windows, m.stateBytes, m.stateSum = totals{}, totals{}, map[string]int64{}, 0
+}
+
 // apply makes the changes of a committed transaction visible, all at once.
 func (m *memory) apply(changes []func(*memory)) {
 	m.mu.Lock()
@@ -303,19 +410,23 @@ func (m *memory) apply(changes []func(*memory)) {
 	}
 }
 
-func (m *memory) added(receiver string, position uint64) {
-	b, ok := m.backlogs[receiver]
-	if !ok || position < b.Lowest {
+func (m *memory) added(receiver string, position uint64, aside bool) {
+	b := m.backlogs[receiver]
+	if !aside && (b.Lowest == 0 || position < b.Lowest) {
 		b.Lowest = position
 	}
 	b.Entries++
 	m.backlogs[receiver] = b
 }
 
-// unheld subtracts occurrences that no longer wait in groups or in their messages.
-func (m *memory) unheld(receiver string, n int64) {
-	if m.held[receiver] -= n; m.held[receiver] == 0 {
+// addHeld adds occurrences that wait in groups or in their messages, and those of changes among
+// them.
+func (m *memory) addHeld(receiver string, n, changes int64) {
+	if m.held[receiver] += n; m.held[receiver] == 0 {
 		delete(m.held, receiver)
+	}
+	if m.heldChanges[receiver] += changes; m.heldChanges[receiver] == 0 {
+		delete(m.heldChanges, receiver)
 	}
 }
 
@@ -333,6 +444,9 @@ type Size struct {
 	// Entries are messages to send. Held are occurrences in groups, or in messages of
 	// groups.
 	Entries, Held int64
+	// Parked are occurrences that wait for an object that cannot be read, once for each
+	// alarm.
+	Parked int64
 	// Groups are the open groups of all receivers. Windows are the states of thresholds.
 	Groups, Windows int64
 }
@@ -347,6 +461,9 @@ func (s *Store) Size() Size {
 	}
 	for _, n := range s.memory.held {
 		size.Held += n
+	}
+	for _, n := range s.memory.parked {
+		size.Parked += n
 	}
 	return size
 }

@@ -116,7 +116,7 @@ func TestResetRemovesEverything(t *testing.T) {
 	if diff := cmp.Diff(want, s.Snapshot()); diff != "" {
 		t.Error(diff)
 	}
-	if got, err := s.Prepared(ctx, "r"); got != nil || err != nil {
+	if got, err := s.Prepared(ctx, "r", MainLane); got != nil || err != nil {
 		t.Errorf("prepared: got %v, %v, want none", got, err)
 	}
 	if got := pending(t, s, "r"); len(got) != 0 {
@@ -144,18 +144,18 @@ func TestSnapshotAgreesWithTheFile(t *testing.T) {
 			position := s.State().Position
 			return s.Commit(ctx, Batch{Position: position, Entries: entries(receiver(), max(1, int(position)-10), 5)})
 		},
-		func() error { return ignore(s.Prepare(ctx, receiver(), random.Int64N(200), "key", nil)) },
+		func() error { return ignore(s.Prepare(ctx, receiver(), MainLane, random.Int64N(200), "key", nil)) },
 		func() error {
-			a, err := s.Prepared(ctx, receiver())
+			a, err := s.Prepared(ctx, receiver(), MainLane)
 			if a != nil {
 				_, err = s.Acknowledge(ctx, a)
 			}
 			return err
 		},
-		func() error { return second(s.DropOlderThan(ctx, receiver(), now.Add(-10*time.Minute))) },
+		func() error { return second(s.DropOlderThan(ctx, receiver(), MainLane, now.Add(-10*time.Minute))) },
 		func() error {
 			done := s.State().Position - min(s.State().Position, 20)
-			return second(s.DropAtOrBelow(ctx, done, map[string]uint64{receiver(): done / 2}))
+			return second(s.DropDelivered(ctx, DeliveredOffsets{Default: done, Receivers: map[string]uint64{receiver(): done / 2}}))
 		},
 	}
 	for i := range 500 {

@@ -32,7 +32,7 @@ import (
 )
 
 // FileName is the name of the database in the data directory. The lock, SQLite's own
-// files (-wal, -shm) and damaged files are beside it.
+// files (-wal, -shm), the reserve and damaged files are beside it.
 const FileName = "outbox.db"
 
 // Store is an open outbox. All methods are safe for concurrent use.
@@ -43,13 +43,21 @@ const FileName = "outbox.db"
 // first kind. Concurrent writes share a transaction.
 type Store struct {
 	clock     clock.PassiveClock
-	limit     int64 // pages; 0 is no limit
+	maxBytes  int64 // of the file; 0 is no limit
+	compose   Composer
 	lock      *os.File
 	writer    *writer
 	readers   *sql.DB
+	reserve   reserve
 	memory    memory
 	closed    atomic.Bool
 	recovered *Recovery
+	// damaged has the first error about damage, with space for one. It is nil before Open ends.
+	damaged chan error
+	// readUpTo is the time of ReadUpTo, in microseconds.
+	readUpTo atomic.Int64
+	// releasedAt is the time of the last Release, in microseconds, 0 if this process made none.
+	releasedAt atomic.Int64
 }
 
 // Option changes how Open opens a Store.
@@ -61,10 +69,17 @@ func WithClock(c clock.PassiveClock) Option {
 	return func(s *Store) { s.clock = c }
 }
 
-// WithMaxPages limits the file to a number of pages of 4 KiB. A write beyond the limit
-// fails with ErrFull, as on a full disk. The default is no limit.
-func WithMaxPages(pages int64) Option {
-	return func(s *Store) { s.limit = pages }
+// WithMaxBytes limits the size of the file. A write beyond the limit fails with ErrFull, as
+// on a full disk. A sixteenth of the file, [maxReserve] at most, is reserved for the writes
+// that send messages and remove them. The default is no limit.
+func WithMaxBytes(bytes int64) Option {
+	return func(s *Store) { s.maxBytes = bytes }
+}
+
+// WithComposer sets the function that makes the payload of a group's message. Without it,
+// such messages cannot be read.
+func WithComposer(c Composer) Option {
+	return func(s *Store) { s.compose = c }
 }
 
 // Open opens the outbox in dir. It creates the directory with mode 0700 and the files
@@ -75,14 +90,32 @@ func WithMaxPages(pages int64) Option {
 // open. It fails with ErrNewerSchema, and changes nothing, if a newer release wrote the
 // file. It fails with ErrFull if there is no space.
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
-	s := &Store{clock: clock.RealClock{}}
+	s := &Store{clock: clock.RealClock{}, compose: func(Group, []Entry, int64) ([]byte, error) { return nil, errNoComposer }}
+	s.memory.groupSent = make(chan struct{}, 1)
 	for _, opt := range opts {
 		opt(s)
 	}
 	if err := s.open(ctx, dir); err != nil {
 		return nil, fmt.Errorf("open the outbox in %s: %w", dir, errors.Join(err, s.Close()))
 	}
+	s.damaged = make(chan error, 1)
 	return s, nil
+}
+
+// Damaged returns a channel that has an error after a read or write has found damage. The next
+// Open sets the file aside.
+func (s *Store) Damaged() <-chan error { return s.damaged }
+
+// failed classifies an error, and reports damage.
+func (s *Store) failed(err error) error {
+	err = classify(err)
+	if errors.Is(err, ErrCorrupt) {
+		select {
+		case s.damaged <- err:
+		default:
+		}
+	}
+	return err
 }
 
 func (s *Store) open(ctx context.Context, dir string) (err error) {
@@ -92,8 +125,15 @@ func (s *Store) open(ctx context.Context, dir string) (err error) {
 	if s.lock, err = lockDir(dir); err != nil {
 		return err
 	}
+	s.reserve = reserve{path: filepath.Join(dir, ReserveName), size: reserved(s.maxBytes)}
+	if err := s.reserve.open(); err != nil {
+		return err
+	}
 	path := filepath.Join(dir, FileName)
 	err = s.openDatabase(ctx, path)
+	if errors.Is(err, ErrFull) && s.reserve.spend() {
+		err = errors.Join(s.closeDatabase(), s.openDatabase(ctx, path))
+	}
 	if !errors.Is(err, ErrCorrupt) {
 		return err
 	}
@@ -109,7 +149,7 @@ func (s *Store) openDatabase(ctx context.Context, path string) (err error) {
 	if err := errors.Join(create(path), checkFile(ctx, path)); err != nil {
 		return classify(err)
 	}
-	if s.writer, err = openWriter(ctx, path, s.limit, &s.memory); err != nil {
+	if s.writer, err = openWriter(ctx, path, s.maxBytes, &s.memory, s.compose); err != nil {
 		return classify(err)
 	}
 	if s.readers, err = openReaders(path); err != nil {
@@ -146,20 +186,44 @@ func (s *Store) closeDatabase() (err error) {
 	return err
 }
 
-// write runs a change in a transaction, which is durable when write returns.
+// write runs a change in a transaction, which is durable when write returns. On a full disk,
+// it uses the reserve.
 func (s *Store) write(ctx context.Context, what string, change change) error {
+	return s.writeReserved(ctx, what, change, false)
+}
+
+// makeSpace is write for changes that only make space for a Commit. They do not use the
+// reserve, because a Commit cannot use what that frees.
+func (s *Store) makeSpace(ctx context.Context, what string, change change) error {
 	return s.do(ctx, what, &request{change: change})
 }
 
+// writeBounded is write for changes that must not use the reserved space. They fail with
+// ErrFull instead.
+func (s *Store) writeBounded(ctx context.Context, what string, change change) error {
+	if err := s.reserve.restore(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return s.do(ctx, what, &request{change: change, bounded: true})
+}
+
 // writeLazily runs a change in a transaction that does not wait for the disk. It becomes
-// durable with the next transaction that does.
+// durable with the next transaction that does. On a full disk, it uses the reserve.
 func (s *Store) writeLazily(ctx context.Context, what string, change change) error {
-	return s.do(ctx, what, &request{change: change, lazy: true})
+	return s.writeReserved(ctx, what, change, true)
+}
+
+func (s *Store) writeReserved(ctx context.Context, what string, change change, lazy bool) error {
+	err := s.do(ctx, what, &request{change: change, lazy: lazy})
+	if errors.Is(err, ErrFull) && s.reserve.spend() {
+		err = s.do(ctx, what, &request{change: change, lazy: lazy})
+	}
+	return err
 }
 
 func (s *Store) do(ctx context.Context, what string, r *request) error {
 	if err := s.writer.do(ctx, r); err != nil {
-		return fmt.Errorf("%s: %w", what, classify(err))
+		return fmt.Errorf("%s: %w", what, s.failed(err))
 	}
 	return nil
 }
@@ -173,7 +237,7 @@ func (s *Store) read(what string, err error) error {
 	if s.closed.Load() {
 		err = ErrClosed
 	}
-	return fmt.Errorf("%s: %w", what, classify(err))
+	return fmt.Errorf("%s: %w", what, s.failed(err))
 }
 
 var (
@@ -196,9 +260,14 @@ var (
 	// ErrUnacknowledged reports that the receiver has a prepared message that is not
 	// acknowledged.
 	ErrUnacknowledged = errors.New("the receiver has a prepared message that is not acknowledged")
+	// ErrTooManyPrepared reports that the prepared messages for the receivers of a
+	// namespace use too much space. The same call succeeds after some were acknowledged.
+	ErrTooManyPrepared = errors.New("the messages that are being sent for the receivers of the namespace use up their space: retrying after some are delivered")
 	// ErrNothingPending reports that there is no entry to prepare.
 	ErrNothingPending = errors.New("the receiver has no pending entries")
 )
+
+var errNoComposer = errors.New("the outbox was opened without a composer")
 
 // classify adds the error of this package to an SQLite error that callers handle.
 func classify(err error) error {

@@ -27,7 +27,7 @@ var payload = bytes.Repeat([]byte("0123456789abcdef"), 50)
 
 func open(t testing.TB, dir string, opts ...Option) *Store {
 	t.Helper()
-	s, err := Open(context.Background(), dir, opts...)
+	s, err := Open(context.Background(), dir, append([]Option{WithComposer(describe)}, opts...)...)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
@@ -57,9 +57,9 @@ func commit(t testing.TB, s *Store, receiver string, from, n int) {
 // prepare prepares a message of the oldest n pending entries of a receiver.
 func prepare(t testing.TB, s *Store, receiver string, n int) *Attempt {
 	t.Helper()
-	pending, err := s.Pending(context.Background(), receiver, 0, n)
+	pending, err := s.Pending(context.Background(), receiver, MainLane, 0, n)
 	must(t, err)
-	a, err := s.Prepare(context.Background(), receiver, pending[len(pending)-1].ID, "key", []byte("body"))
+	a, err := s.Prepare(context.Background(), receiver, MainLane, pending[len(pending)-1].ID, "key", []byte("body"))
 	must(t, err)
 	return a
 }
@@ -67,13 +67,22 @@ func prepare(t testing.TB, s *Store, receiver string, n int) *Attempt {
 // pending returns the positions of the pending entries of a receiver.
 func pending(t testing.TB, s *Store, receiver string) []uint64 {
 	t.Helper()
-	entries, err := s.Pending(context.Background(), receiver, 0, 10_000)
+	entries, err := s.Pending(context.Background(), receiver, MainLane, 0, 10_000)
 	must(t, err)
 	positions := []uint64{}
 	for _, e := range entries {
 		positions = append(positions, e.Position)
 	}
 	return positions
+}
+
+// skipIfShort skips a test that needs SQLite for many seconds, and minutes under the race
+// detector. Others have the same concurrency.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes long: it runs without -short")
+	}
 }
 
 func must(t testing.TB, err error) {
@@ -119,11 +128,11 @@ func TestCallsOfAClosedStoreFail(t *testing.T) {
 	must(t, s.Close())
 	calls := map[string]func() error{
 		"write":        func() error { return s.Commit(ctx, Batch{}) },
-		"read":         func() error { return second(s.Pending(ctx, "r", 0, 1)) },
-		"read one":     func() error { return second(s.Prepared(ctx, "r")) },
+		"read":         func() error { return second(s.Pending(ctx, "r", MainLane, 0, 1)) },
+		"read one":     func() error { return second(s.Prepared(ctx, "r", MainLane)) },
 		"read counts":  func() error { return s.EachCount(ctx, nil) },
 		"drop":         func() error { return second(s.DropReceiver(ctx, "r")) },
-		"lazily write": func() error { return second(s.Prepare(ctx, "r", 1, "", nil)) },
+		"lazily write": func() error { return second(s.Prepare(ctx, "r", MainLane, 1, "", nil)) },
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -185,10 +194,10 @@ func victim(dir string) error {
 }
 
 func victimDelivers(ctx context.Context, s *Store) error {
-	a, err := s.Prepared(ctx, "r")
+	a, err := s.Prepared(ctx, "r", MainLane)
 	if a == nil && err == nil {
 		last := int64(s.State().Position) // IDs equal positions, because no entry was ignored
-		a, err = s.Prepare(ctx, "r", last, fmt.Sprint("up to ", last), []byte("body"))
+		a, err = s.Prepare(ctx, "r", MainLane, last, fmt.Sprint("up to ", last), []byte("body"))
 	}
 	if errors.Is(err, ErrNothingPending) {
 		return nil
@@ -266,7 +275,7 @@ func checkSurvivor(t *testing.T, s *Store, returned map[string]uint64) {
 		t.Fatalf("acknowledged: got up to %d, want at least %d and whole messages", acknowledgedUpTo, returned["acknowledged"])
 	}
 	first := acknowledgedUpTo + 1
-	if a, err := s.Prepared(context.Background(), "r"); err != nil || (a == nil && returned["prepared"] > acknowledgedUpTo) {
+	if a, err := s.Prepared(context.Background(), "r", MainLane); err != nil || (a == nil && returned["prepared"] > acknowledgedUpTo) {
 		t.Fatalf("prepared: got %v, %v, want one up to %d", a, err, returned["prepared"])
 	} else if a != nil {
 		if a.Key != fmt.Sprint("up to ", a.Last) || string(a.Body) != "body" || uint64(a.Entries) != uint64(a.Last)-acknowledgedUpTo {

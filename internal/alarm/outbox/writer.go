@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,15 @@ type writer struct {
 	stmts  map[string]*sql.Stmt
 	sync   string // the mode of PRAGMA synchronous
 	memory *memory
+	// compose makes the payloads of messages of groups.
+	compose Composer
+	// maxPages is the largest size of the file, and maxUsed what can be used of it without
+	// the reserve, in pages; 0 is no limit.
+	maxPages, maxUsed int64
+	// accounts contains IDs of accounts.
+	accounts map[accountKey]int64
+	// countsForgotten: the counts in the file are incomplete until the next start.
+	countsForgotten bool
 
 	waiting sync.Mutex // guards queue
 	queue   []*request
@@ -33,10 +43,11 @@ type writer struct {
 }
 
 type request struct {
-	change change
-	lazy   bool // does not wait for the disk
-	done   bool
-	err    error
+	change  change
+	lazy    bool // does not wait for the disk
+	bounded bool // must not use the reserved space
+	done    bool
+	err     error
 }
 
 // do runs a change in a transaction and returns when it is durable or undone. It does not
@@ -152,6 +163,27 @@ type tx struct {
 	*writer
 	changes []func(*memory)
 	freed   bool // pages can have become free
+	// stateBytes is what the transaction adds to memory.stateBytes.
+	stateBytes map[string]int64
+	// baselineBytes is what the transaction adds to memory.baselineBytes, and baselineSum the sum.
+	baselineBytes map[string]int64
+	baselineSum   int64
+}
+
+// addState adds bytes of groups to a budget.
+func (tx *tx) addState(budget string, bytes int64) {
+	if tx.stateBytes == nil {
+		tx.stateBytes = map[string]int64{}
+	}
+	tx.stateBytes[budget] += bytes
+	tx.after(func(m *memory) { m.addState(budget, bytes) })
+}
+
+// hasStateSpace reports whether the budget has space for more bytes of open groups. One part
+// in so many of the space stays free.
+func (tx *tx) hasStateSpace(budget string, more, leave int64) bool {
+	used, limit := tx.memory.stateUsage(budget, tx.maxPages*pageSize)
+	return more <= 0 || used+tx.stateBytes[budget]+more <= limit-limit/leave
 }
 
 func (tx *tx) run(ctx context.Context, requests []*request) error {
@@ -160,8 +192,26 @@ func (tx *tx) run(ctx context.Context, requests []*request) error {
 			return err
 		}
 	}
+	if err := tx.checkReserve(ctx, requests); err != nil {
+		return err
+	}
 	_, err := tx.exec(ctx, `COMMIT`)
 	return err
+}
+
+// checkReserve fails with ErrFull if a bounded request leaves less space than is reserved.
+func (tx *tx) checkReserve(ctx context.Context, requests []*request) error {
+	if tx.maxUsed == 0 || !slices.ContainsFunc(requests, func(r *request) bool { return r.bounded }) {
+		return nil
+	}
+	var used int64
+	if err := tx.row(ctx, selectUsedPages).Scan(&used); err != nil {
+		return err
+	}
+	if used > tx.maxUsed {
+		return ErrFull
+	}
+	return nil
 }
 
 // after registers a change to the memory, applied after the commit.
@@ -253,9 +303,15 @@ func (s timestamp) Scan(value any) error {
 	return nil
 }
 
-// jsonColumn scans a column of JSON.
+// jsonColumn is a column or a parameter of JSON.
 type jsonColumn struct{ into any }
 
 func (d jsonColumn) Scan(value any) error {
 	return json.Unmarshal([]byte(value.(string)), d.into)
+}
+
+// Value implements driver.Valuer.
+func (d jsonColumn) Value() (driver.Value, error) {
+	data, err := json.Marshal(d.into)
+	return string(data), err
 }

@@ -4,12 +4,14 @@
 package pending
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,6 +19,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -72,8 +75,18 @@ type Entry struct {
 // Waiting is an Entry that is not sent yet.
 type Waiting struct {
 	Entry
+	// ID is the Idempotency-Key of the message, if it contains no other entries.
+	ID string `json:"id"`
+	// SetAside is true if the receiver accepts other messages, but not this one, or not the
+	// one before it about the same object.
+	SetAside bool `json:"setAside,omitempty"`
 	// TriedSince is the time of the first attempt, if there was one.
 	TriedSince *time.Time `json:"triedSince,omitempty"`
+	// LastError is why the last attempt failed, if one did: 256 bytes at most, without any
+	// URL or secret. NextAttemptAt is when the operator tries again. After a restart, it tries
+	// at once.
+	LastError     string     `json:"lastError,omitempty"`
+	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
 	// DueAt is the time at which the message of its group is made, if it waits in a
 	// group.
 	DueAt *time.Time `json:"dueAt,omitempty"`
@@ -113,12 +126,15 @@ func Read(ctx context.Context, dir string, limit int, wanted func(receiver strin
 
 func receiver(v *outbox.ReceiverView) Receiver {
 	r := Receiver{
-		Receiver: v.Receiver, Entries: v.Entries, Occurrences: v.Count,
+		Receiver: alarm.ReceiverKey(v.Receiver), Entries: v.Entries, Occurrences: v.Count,
 		Waiting: []Waiting{}, Digested: []Digested{},
 	}
 	for i := range v.Waiting {
 		w := &v.Waiting[i]
-		r.Waiting = append(r.Waiting, Waiting{Entry: entry(&w.Entry), TriedSince: optionalTime(w.FirstTried), DueAt: optionalTime(w.Due)})
+		r.Waiting = append(r.Waiting, Waiting{
+			Entry: entry(&w.Entry), ID: w.Key, SetAside: w.SetAside, TriedSince: optionalTime(w.FirstTried),
+			LastError: w.Failure.Error, NextAttemptAt: optionalTime(w.Failure.Next), DueAt: optionalTime(w.Due),
+		})
 	}
 	for i := range v.Digested {
 		d := &v.Digested[i]
@@ -174,9 +190,9 @@ func leader(ctx context.Context, c client.Client, key client.ObjectKey) string {
 	return fmt.Sprintf("pod %s in namespace %s", pod, key.Namespace)
 }
 
-// WriteText prints a report as text.
-func WriteText(out io.Writer, r *Report) error {
-	p := &printer{plaintext.Printer{Out: out}}
+// WriteText prints a report as text, as of now.
+func WriteText(out io.Writer, r *Report, now time.Time) error {
+	p := &printer{plaintext.Printer{Out: out}, now}
 	if r.Note != "" {
 		p.Line("note: %s", plaintext.Line(r.Note))
 	}
@@ -192,13 +208,16 @@ func WriteText(out io.Writer, r *Report) error {
 	return p.Err
 }
 
-type printer struct{ plaintext.Printer }
+type printer struct {
+	plaintext.Printer
+	now time.Time
+}
 
 func (p *printer) receiver(r *Receiver) {
 	p.Line("%s: %d waiting, of %d occurrences", plaintext.Line(r.Receiver), r.Entries, r.Occurrences)
-	p.table("MATCHED\tALARM\tCOUNT\tSTATE\tTITLE", len(r.Waiting), func(i int) []any {
+	p.table("MATCHED\tALARM\tCOUNT\tSTATE\tNEXT-ATTEMPT\tTITLE\tLAST-ERROR", len(r.Waiting), func(i int) []string {
 		w := &r.Waiting[i]
-		return append(w.cells(), w.state(), w.title())
+		return append(w.cells(), w.state(), w.nextAttempt(p.now), w.title(), cmp.Or(plaintext.Line(w.LastError), "-"))
 	})
 	if rest := r.Entries - int64(len(r.Waiting)); rest > 0 && len(r.Waiting) > 0 {
 		p.Line("  and %d more", rest)
@@ -207,26 +226,26 @@ func (p *printer) receiver(r *Receiver) {
 		return
 	}
 	p.Line("  in digests:")
-	p.table("MATCHED\tALARM\tCOUNT\tDIGEST\tTITLE", len(r.Digested), func(i int) []any {
+	p.table("MATCHED\tALARM\tCOUNT\tDIGEST\tTITLE", len(r.Digested), func(i int) []string {
 		d := &r.Digested[i]
 		return append(d.cells(), d.state(), d.title())
 	})
 }
 
-func (p *printer) table(header string, rows int, cells func(i int) []any) {
+func (p *printer) table(header string, rows int, cells func(i int) []string) {
 	if rows == 0 || p.Err != nil {
 		return
 	}
 	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "  "+header) // Flush returns the error
 	for i := range rows {
-		_, _ = fmt.Fprintf(table, "  %s\t%s\t%d\t%s\t%s\n", cells(i)...)
+		_, _ = fmt.Fprintln(table, "  "+strings.Join(cells(i), "\t"))
 	}
 	p.Err = table.Flush()
 }
 
-func (e *Entry) cells() []any {
-	return []any{e.CreatedAt.Format(time.RFC3339), plaintext.Line(e.Alarm), e.Occurrences}
+func (e *Entry) cells() []string {
+	return []string{e.CreatedAt.Format(time.RFC3339), plaintext.Line(e.Alarm), strconv.FormatInt(e.Occurrences, 10)}
 }
 
 func (e *Entry) title() string {
@@ -238,6 +257,10 @@ func (e *Entry) title() string {
 
 func (w *Waiting) state() string {
 	switch {
+	case w.SetAside && w.TriedSince != nil:
+		return "set aside, ID " + plaintext.Line(w.ID) + ", tried since " + w.TriedSince.Format(time.RFC3339)
+	case w.SetAside:
+		return "waits for a message that is set aside"
 	case w.TriedSince != nil:
 		return "tried since " + w.TriedSince.Format(time.RFC3339)
 	case w.DueAt != nil:
@@ -245,6 +268,17 @@ func (w *Waiting) state() string {
 	default:
 		return "waiting"
 	}
+}
+
+// nextAttempt returns "now" for a time that has passed: the operator tries as soon as it can.
+func (w *Waiting) nextAttempt(now time.Time) string {
+	switch {
+	case w.NextAttemptAt == nil:
+		return "-"
+	case !w.NextAttemptAt.After(now):
+		return "now"
+	}
+	return w.NextAttemptAt.Format(time.RFC3339)
 }
 
 func (d *Digested) state() string {

@@ -79,7 +79,7 @@ func benchDecode(b *testing.B, cfg *rest.Config) float64 {
 func benchMatch(b *testing.B, cfg *rest.Config, alarms int) float64 {
 	events, err := source.New(cfg, clock.RealClock{}, logr.Discard())
 	must(b, err)
-	m := matcher{alarms: benchAlarms(b, alarms), enricher: noop{}, budget: newBudget(clock.RealClock{})}
+	m := newMatcher(benchAlarms(b, alarms), nil, noop{}, clock.RealClock{}, nil)
 	matched := 0
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(b.Context())
@@ -239,7 +239,7 @@ func newGroupBench(b *testing.B, kind string, open int) *groupBench {
 	}
 	g.Pipeline = New(Config{
 		Observe: func(context.Context, []alarm.Occurrence) {}, Outbox: store, Checkpoint: &memoryCheckpoint{}, Alarms: alarms,
-		Dispatcher: noop{}, Enricher: noop{}, Reporter: noop{}, Clock: g.clock, Log: logr.Discard(),
+		Dispatcher: noop{}, Enricher: noop{}, Missing: func(string) bool { return false }, Reporter: noop{}, Clock: g.clock, Log: logr.Discard(),
 	})
 	must(b, g.handle(b.Context(), source.Batch{Position: 1}))
 	g.position = 1
@@ -279,7 +279,7 @@ func (g *groupBench) release() {
 // clear removes the messages.
 func (g *groupBench) clear() {
 	for i := range benchGroupAlarms {
-		_, err := g.Outbox.DropOlderThan(g.b.Context(), benchReceiver(i), g.clock.Now().Add(time.Second))
+		_, err := g.Outbox.DropOlderThan(g.b.Context(), benchReceiver(i), outbox.MainLane, g.clock.Now().Add(time.Second))
 		must(g.b, err)
 	}
 	if size := g.Outbox.Size(); size.Entries+size.Held > 0 || size.Groups+size.Windows != int64(g.open) {

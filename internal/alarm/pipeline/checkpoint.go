@@ -41,7 +41,11 @@ func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
 	if err := p.addWaiting(ctx, &next, snapshot); err != nil {
 		return err
 	}
+	if err := p.addStreams(ctx, &next); err != nil {
+		return err
+	}
 	next.PositionHistory = checkpoint.ExtendPositionHistory(p.positionHistory(next.History), snapshot.Position, snapshot.Newest)
+	next.Time = p.readTime(snapshot)
 	omitted := next.Fit()
 	if next.Equal(p.lastCheckpoint) {
 		return nil
@@ -65,6 +69,18 @@ func (p *Pipeline) positionHistory(history string) []checkpoint.TimedPosition {
 	return p.lastCheckpoint.PositionHistory
 }
 
+// readTime returns the time of the checkpoint's position. During a replay, both are those
+// of the last leader.
+func (p *Pipeline) readTime(s outbox.Snapshot) int64 {
+	if s.Position < s.Delivered.Default {
+		return p.lastCheckpoint.Time
+	}
+	if s.Time.IsZero() {
+		return 0
+	}
+	return s.Time.Unix()
+}
+
 // newCheckpoint returns the position of each receiver: that before its first pending
 // message, or that of the source. During a replay, it is at least the position up to which
 // the last leader delivered.
@@ -78,7 +94,9 @@ func newCheckpoint(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 		c.Behind[receiver] = max(s.Position, s.Delivered.Offset(receiver))
 	}
 	for receiver, backlog := range s.Backlogs {
-		c.Behind[receiver] = backlog.Lowest - 1
+		if backlog.Lowest > 0 {
+			c.FallBehind(receiver, backlog.Lowest) // not beyond the replay: late messages can be
+		}
 	}
 	for receiver, position := range c.Behind {
 		if position >= c.Position {
@@ -88,7 +106,7 @@ func newCheckpoint(s outbox.Snapshot, epoch string) checkpoint.Checkpoint {
 	return c
 }
 
-// waitingKeys are the occurrences that wait in groups or in their messages: for each
+// waitingKeys are the occurrences that wait in groups, in their messages, or set aside: for each
 // receiver, their positions by idempotency key.
 type waitingKeys map[string]outbox.Held
 
@@ -116,36 +134,70 @@ func (w waitingKeys) notHandledBy(state outbox.State) waitingKeys {
 	return missing
 }
 
-// addWaiting adds the occurrences that wait in groups to the checkpoint: those in the
-// outbox, and those that a replay has not reached yet. If they are too many, it sets their
-// receivers back to the oldest of them instead. If the outbox is then lost, these receivers
-// can get later messages twice.
+// addWaiting adds the occurrences that wait to the checkpoint: in groups, set aside, for an
+// object, and those that a replay has not reached yet. If a namespace has too many, it sets some of
+// its receivers back to the oldest of them instead. If the outbox is then lost, these receivers
+// can get later messages twice. It reads those that wait for an object before those in groups,
+// because a decision can move them into a group.
 func (p *Pipeline) addWaiting(ctx context.Context, c *checkpoint.Checkpoint, snapshot outbox.Snapshot) error {
-	all, n, err := p.Outbox.HeldKeys(ctx, checkpoint.MaxWaiting)
+	awaited, err := p.Outbox.CountAwaited(ctx)
 	if err != nil {
 		return err
 	}
-	c.Waiting = all
-	lowest := map[string]uint64{}
-	for receiver, held := range snapshot.Delivered.Waiting {
-		for key, position := range held {
-			if position > snapshot.Position {
+	counts, ahead := p.Outbox.HeldCounts(), aheadOf(snapshot)
+	for receiver, w := range awaited {
+		counts[receiver] += w.Count
+	}
+	for receiver, held := range ahead {
+		counts[receiver] += len(held)
+	}
+	excess := checkpoint.Excess(counts, checkpoint.MaxWaiting)
+	keys, err := p.Outbox.Awaited(ctx, excess)
+	if err != nil {
+		return err
+	}
+	if err := p.setBack(ctx, c, excess, awaited, ahead); err != nil {
+		return err
+	}
+	c.Waiting, err = p.Outbox.HeldKeys(ctx, excess)
+	for _, more := range []waitingKeys{keys, ahead} {
+		for receiver, held := range more {
+			for key, position := range held {
 				waitingKeys(c.Waiting).add(receiver, key, position)
-				setLowest(lowest, receiver, position)
-				n++
 			}
 		}
 	}
-	if n <= checkpoint.MaxWaiting {
-		return nil
+	return err
+}
+
+// aheadOf returns the occurrences that wait and that a replay has not reached yet.
+func aheadOf(snapshot outbox.Snapshot) waitingKeys {
+	ahead := waitingKeys{}
+	for receiver, held := range snapshot.Delivered.Waiting {
+		for key, position := range held {
+			if position > snapshot.Position {
+				ahead.add(receiver, key, position)
+			}
+		}
 	}
-	c.Waiting = nil
-	held, err := p.Outbox.LowestHeld(ctx)
+	return ahead
+}
+
+// setBack sets receivers back to the oldest of their occurrences that wait, and removes them from
+// ahead.
+func (p *Pipeline) setBack(ctx context.Context, c *checkpoint.Checkpoint, receivers []string, awaited map[string]outbox.Waiting, ahead waitingKeys) error {
+	lowest, err := p.Outbox.LowestHeld(ctx, receivers)
 	if err != nil {
 		return err
 	}
-	for receiver, position := range held {
-		setLowest(lowest, receiver, position)
+	for _, receiver := range receivers {
+		if w, ok := awaited[receiver]; ok {
+			setLowest(lowest, receiver, w.Lowest)
+		}
+		for _, position := range ahead[receiver] {
+			setLowest(lowest, receiver, position)
+		}
+		delete(ahead, receiver)
 	}
 	for receiver, position := range lowest {
 		c.FallBehind(receiver, position)

@@ -27,14 +27,14 @@ type memoryCheckpoint struct {
 	mu      sync.Mutex
 	last    checkpoint.Checkpoint
 	written []time.Time
-	// err is returned by Write, if set.
-	err error
+	// err is returned by Write, if set, readErr by Read.
+	err, readErr error
 }
 
 func (m *memoryCheckpoint) Read(context.Context) (checkpoint.Checkpoint, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.last, len(m.written) > 0, nil
+	return m.last, len(m.written) > 0, m.readErr
 }
 
 func (m *memoryCheckpoint) Write(_ context.Context, next checkpoint.Checkpoint) error {
@@ -160,11 +160,11 @@ func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
 			waits: map[string]map[string]uint64{"ops": {"k1": 1, "ahead": 60}, "other": {"ahead": 70}},
 		},
 		"too many": {
-			state: replaying, held: checkpoint.MaxWaiting,
+			state: replaying, held: checkpoint.MaxWaiting, waits: map[string]map[string]uint64{"other": {"ahead": 70}},
 			behind: map[string]uint64{"other": 65}, wants: map[string]uint64{"ops": 0, "other": 65},
 		},
 		"too many, and already further behind": {
-			held: checkpoint.MaxWaiting + 1, behind: map[string]uint64{"ops": 0}, wants: map[string]uint64{"ops": 0},
+			held: checkpoint.MaxWaiting + 1, waits: map[string]map[string]uint64{}, behind: map[string]uint64{"ops": 0}, wants: map[string]uint64{"ops": 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,6 +196,41 @@ func TestCheckpointContainsOccurrencesThatWaitInGroups(t *testing.T) {
 	}
 }
 
+// Otherwise, a tenant would make the next leader repeat what the receivers of others got.
+func TestWaitingOccurrencesOfOneTenantDisplaceNoOthers(t *testing.T) {
+	const greedy, victim = "AlarmReceiver/greedy/hook", "AlarmReceiver/shop/hook"
+	store, err := outbox.Open(t.Context(), t.TempDir())
+	must(t, err)
+	defer func() { must(t, store.Close()) }()
+	batch := outbox.Batch{Position: checkpoint.MaxWaiting + 10}
+	for i := range uint64(checkpoint.MaxWaiting + 5) {
+		receiver := greedy
+		if i == 7 {
+			receiver = victim
+		}
+		if key := fmt.Sprint("k", i+1); i%2 == 0 {
+			batch.Parked = append(batch.Parked, outbox.Parked{
+				Key: key, Alarm: "uid", Object: "some", Namespace: "some", Budget: "Alarm/some/", Position: i + 1, Receivers: map[string]string{receiver: key}, Data: []byte("{}"),
+			})
+		} else {
+			batch.Entries = append(batch.Entries, outbox.Entry{
+				Receiver: receiver, Alarm: "Alarm/some/some", Key: key, Position: i + 1, Count: 1,
+				Member: &outbox.Membership{Group: "g", At: time.Unix(1_800_000_000, 0), Wait: time.Hour},
+			})
+		}
+	}
+	must(t, store.Commit(t.Context(), batch))
+	c := checkpoint.Checkpoint{Position: batch.Position, Behind: map[string]uint64{}}
+	p := &Pipeline{Config: Config{Outbox: store}}
+	must(t, p.addWaiting(t.Context(), &c, store.Snapshot()))
+	if diff := cmp.Diff(map[string]map[string]uint64{victim: {"k8": 8}}, c.Waiting); diff != "" {
+		t.Errorf("waits: %s", diff)
+	}
+	if diff := cmp.Diff(map[string]uint64{greedy: 0}, c.Behind); diff != "" {
+		t.Errorf("behind: %s", diff)
+	}
+}
+
 func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
 	for name, tc := range map[string]struct {
 		snapshot outbox.Snapshot
@@ -217,6 +252,15 @@ func TestCheckpointContainsOnlyReceiversThatAreBehind(t *testing.T) {
 				Position: 60, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40, "slower": 70}},
 			}},
 			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60, "slower": 70}},
+		},
+		"a replay before a late message": {
+			snapshot: outbox.Snapshot{
+				State: outbox.State{
+					Position: 60, Delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 40}},
+				},
+				Backlogs: map[string]outbox.Backlog{"slow": {Entries: 1, Lowest: 101}},
+			},
+			want: checkpoint.Checkpoint{Position: 100, Behind: map[string]uint64{"slow": 60}},
 		},
 		"a replay that has ended": {
 			snapshot: outbox.Snapshot{State: outbox.State{

@@ -23,9 +23,9 @@ type DryRunResult struct {
 	Evaluations []Evaluation
 	// Messages are in the order in which they would have been sent.
 	Messages []DryRunMessage
-	// OverBudget is true if some occurrences were not evaluated because the alarm is too
+	// OverBudget is set if some occurrences were not evaluated because the alarm is too
 	// expensive.
-	OverBudget bool
+	OverBudget *match.OverBudgetError
 }
 
 // Evaluation is the result for one occurrence.
@@ -36,6 +36,10 @@ type Evaluation struct {
 	Err error
 	// Suppressed says why the occurrence is not sent; empty if it is.
 	Suppressed Suppression
+	// Chosen are the keys of the receivers that a label chooses. NoReceiver is set if a label that
+	// exists chooses none.
+	Chosen     []string
+	NoReceiver *match.NoReceiverError
 	// By contains the values of the occurrence's group, if the alarm has groups.
 	By []alarm.GroupValue
 	// Alone is the message that contains only this occurrence, if it matched.
@@ -54,10 +58,11 @@ type DryRunMessage struct {
 
 // DryRun passes occurrences through the pipeline without sending anything. Its clock
 // follows the times of the occurrences, but not beyond now. The alarm must have one
-// receiver. dir is an empty directory for a temporary outbox, which the caller deletes.
-func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm.Occurrence, namespaces match.Namespaces, enricher Enricher, now time.Time) (*DryRunResult, error) {
+// receiver, beside those of its Route. Its messages have these labels of namespaces. dir is an empty directory for a
+// temporary outbox, which the caller deletes.
+func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm.Occurrence, namespaces match.Namespaces, enricher Enricher, now time.Time, labels ...string) (*DryRunResult, error) {
 	clk := &manualClock{}
-	store, err := outbox.Open(ctx, dir, outbox.WithClock(clk))
+	store, err := outbox.Open(ctx, dir, outbox.WithClock(clk), outbox.WithComposer(ComposeGroup))
 	if err != nil {
 		return nil, err
 	}
@@ -65,14 +70,16 @@ func DryRun(ctx context.Context, dir string, a *match.Alarm, occurrences []alarm
 	alarms.Set("dry-run", "1", a)
 	r := &dryRun{
 		DryRunResult: &DryRunResult{}, alarm: a, now: now, clock: clk, outbox: store,
-		matcher: matcher{alarms: alarms, namespaces: namespaces, enricher: enricher, budget: newBudget(clk)},
+		matcher: newMatcher(alarms, namespaces, enricher, clk, func(string) bool { return false }),
 		waiting: map[string][]int{},
 	}
+	r.matcher.namespaceLabels = func(string) []string { return labels }
 	occurrences = slices.Clone(occurrences)
 	capObservedAt(occurrences, now)
 	slices.SortStableFunc(occurrences, func(a, b alarm.Occurrence) int {
 		return cmp.Or(a.ObservedAt.Compare(b.ObservedAt), cmp.Compare(a.Position, b.Position))
 	})
+	store.ReadUpTo(now)
 	return r.DryRunResult, errors.Join(r.run(ctx, occurrences), store.Close())
 }
 
@@ -91,7 +98,7 @@ type dryRun struct {
 	now     time.Time
 	clock   *manualClock
 	outbox  *outbox.Store
-	matcher matcher
+	matcher *matcher
 
 	position uint64
 	// waiting are the indexes of the Evaluations that are in no message yet: by the key
@@ -145,23 +152,45 @@ func (r *dryRun) handle(ctx context.Context, occurrences []alarm.Occurrence) err
 	for i := range occurrences {
 		r.position = max(r.position, occurrences[i].Position)
 	}
-	d, err := r.matcher.decide(ctx, r.outbox, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.DeliveredOffsets{}, r.now)
+	evaluations, skipped, err := r.matcher.match(ctx, occurrences, outbox.DeliveredOffsets{})
+	if err != nil {
+		return err
+	}
+	chosen := r.setReceiver(evaluations)
+	d, err := r.matcher.decide(ctx, r.outbox, source.Batch{Occurrences: occurrences, Position: r.position}, outbox.DeliveredOffsets{}, r.now, evaluations)
 	if err != nil {
 		return err
 	}
 	if err := r.outbox.Commit(ctx, d.batch); err != nil {
 		return err
 	}
-	r.OverBudget = r.OverBudget || len(d.skipped) > 0
+	if len(skipped) > 0 {
+		r.OverBudget = skipped[0].why
+	}
 	for i := range d.evaluations {
 		for j := range d.evaluations[i] {
-			r.record(&occurrences[i], &d.evaluations[i][j])
+			r.record(&occurrences[i], &d.evaluations[i][j], chosen[i])
 		}
 	}
 	return r.drain(ctx)
 }
 
-func (r *dryRun) record(occ *alarm.Occurrence, e *evaluation) {
+// setReceiver makes all messages go to one receiver. It returns the keys of those that a label
+// chooses, for each occurrence.
+func (r *dryRun) setReceiver(evaluations [][]evaluation) [][]string {
+	chosen := make([][]string, len(evaluations))
+	for i := range evaluations {
+		for j := range evaluations[i] {
+			if e := &evaluations[i][j]; e.route != nil {
+				chosen[i] = e.chosenKeys()
+				e.recipients, e.route = r.matcher.identified(r.alarm.Receivers), nil
+			}
+		}
+	}
+	return chosen
+}
+
+func (r *dryRun) record(occ *alarm.Occurrence, e *evaluation, chosen []string) {
 	if e.outcome == match.Matched && e.suppressed == "" {
 		key := alarm.Key(r.alarm.Receivers[0], r.alarm.UID, occ)
 		if r.alarm.Grouping() != nil {
@@ -171,7 +200,7 @@ func (r *dryRun) record(occ *alarm.Occurrence, e *evaluation) {
 	}
 	r.Evaluations = append(r.Evaluations, Evaluation{
 		Occurrence: *occ, Outcome: e.outcome, Err: e.err, Suppressed: e.suppressed,
-		By: e.by, Alone: e.message, Message: -1,
+		Chosen: chosen, NoReceiver: e.noReceiver, By: e.by, Alone: e.message, Message: -1,
 	})
 }
 
@@ -184,7 +213,7 @@ func (r *dryRun) releaseUntil(ctx context.Context, until time.Time) error {
 			return err
 		}
 		r.clock.Time = due
-		if _, err := r.outbox.Release(ctx, composeGroup); err != nil {
+		if _, err := r.outbox.Release(ctx); err != nil {
 			return err
 		}
 		if err := r.drain(ctx); err != nil {
@@ -193,10 +222,13 @@ func (r *dryRun) releaseUntil(ctx context.Context, until time.Time) error {
 	}
 }
 
+// maxPending is more than a batch and the groups of an alarm can make.
+const maxPending = 100_000
+
 // drain takes the messages in the outbox as sent.
 func (r *dryRun) drain(ctx context.Context) error {
 	receiver := r.alarm.Receivers[0]
-	entries, err := r.outbox.Pending(ctx, receiver, 0, maxBacklog)
+	entries, err := r.outbox.Pending(ctx, receiver, outbox.MainLane, 0, maxPending)
 	if err != nil || len(entries) == 0 {
 		return err
 	}
@@ -218,6 +250,6 @@ func (r *dryRun) drain(ctx context.Context) error {
 		delete(r.waiting, key)
 		r.Messages = append(r.Messages, m)
 	}
-	_, err = r.outbox.DropOlderThan(ctx, receiver, r.clock.Add(time.Hour))
+	_, err = r.outbox.DropOlderThan(ctx, receiver, outbox.MainLane, r.clock.Add(time.Hour))
 	return err
 }

@@ -105,6 +105,32 @@ func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 				"7s BackOff: Pod shop/web-0", "10s BackOff: Pod shop/web-1", "1m7s BackOff: Pod shop/web-0",
 			},
 		},
+		"resolved by being quiet": {
+			spec: v1alpha1.AlarmSpec{
+				Group:   &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32(5)), IntervalSeconds: new(int32(60))},
+				Resolve: &v1alpha1.AlarmResolve{QuietSeconds: new(int32(100))},
+			},
+			times: map[string][]int{"web-0": {1, 20, 400}, "web-1": {3590}},
+			want: []string{
+				"web-0 at 1: message 1", "web-0 at 20: message 2", "web-0 at 400: message 4", "web-1 at 3590: message 6",
+				"7s BackOff: Pod shop/web-0", "1m7s BackOff: Pod shop/web-0", "2m7s Resolved: BackOff: Pod shop/web-0",
+				"6m46s BackOff: Pod shop/web-0", "8m21s Resolved: BackOff: Pod shop/web-0", "59m56s BackOff: Pod shop/web-1",
+			},
+		},
+		"resolved by another Event": {
+			spec: v1alpha1.AlarmSpec{
+				Group:   &v1alpha1.AlarmGroup{By: []string{"regarding.kind"}, WaitSeconds: new(int32(5)), IntervalSeconds: new(int32(60))},
+				Resolve: &v1alpha1.AlarmResolve{Match: []v1alpha1.EventMatch{{Names: []string{"good-*"}}}},
+				// Thresholds and mutes do not apply to resolutions.
+				Threshold: &v1alpha1.AlarmThreshold{Count: 2, WithinSeconds: 60},
+				Mute:      []v1alpha1.MuteWindow{{Times: []v1alpha1.MuteTimes{{Start: "22:00", End: "23:00"}}}},
+			},
+			times: map[string][]int{"good-0": {1, 350, 600}, "web-0": {10, 20}},
+			want: []string{
+				"web-0 at 10: threshold", "web-0 at 20: message 1", "good-0 at 350: message 2",
+				"26s BackOff: Pod shop/web-0", "5m56s Resolved: BackOff: Pod shop/good-0",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, describe(dryRunOf(t, tc.spec, occurrencesAt(tc.times)))); diff != "" {
@@ -152,7 +178,7 @@ func TestDryRunSendsWhatAnOperatorSends(t *testing.T) {
 func operatorRun(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) []string {
 	t.Helper()
 	ctx, clk := t.Context(), clocktesting.NewFakeClock(evening)
-	store, err := outbox.Open(ctx, t.TempDir(), outbox.WithClock(clk))
+	store, err := outbox.Open(ctx, t.TempDir(), outbox.WithClock(clk), outbox.WithComposer(ComposeGroup))
 	must(t, err)
 	defer func() { must(t, store.Close()) }()
 	alarms := NewAlarms()
@@ -163,11 +189,11 @@ func operatorRun(t *testing.T, a *match.Alarm, occurrences []alarm.Occurrence) [
 	})
 	var sent []string
 	send := func() {
-		entries, err := store.Pending(ctx, "ops", 0, 1000)
+		entries, err := store.Pending(ctx, "ops", outbox.MainLane, 0, 1000)
 		must(t, err)
 		for _, e := range entries {
 			sent = append(sent, clk.Now().String()+string(e.Payload))
-			attempt, err := store.Prepare(ctx, "ops", e.ID, e.Key, e.Payload)
+			attempt, err := store.Prepare(ctx, "ops", outbox.MainLane, e.ID, e.Key, e.Payload)
 			must(t, err)
 			_, err = store.Acknowledge(ctx, attempt)
 			must(t, err)

@@ -2,16 +2,12 @@ package pipeline
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -24,50 +20,123 @@ const (
 	maxGroupsOfNamespace = 20_000
 )
 
-// groupLimiter limits the open groups of alarms and of namespaces. Occurrences beyond the
-// limit share one group.
+// sharedGroupsPart divides the space for the state of a budget. Separate groups leave a
+// quarter of it to shared groups, and to thresholds without groups.
+const sharedGroupsPart = 4
+
+// groupLimiter limits the open groups of alarms and of namespaces, and the space for them and
+// for thresholds. Occurrences beyond the limit share one group. If there is no space for
+// that either, they are in no group.
 type groupLimiter struct {
 	outbox *outbox.Store
-	// separate caches which groups of the batch are open, or new and within the limit.
-	// opened counts the new rows, by alarm and by namespace.
-	separate map[string]bool
-	opened   map[string]int64
+	// open caches which groups of the batch are open, or new and within the limits, by
+	// budget and ID. opened counts the new rows, by alarm and by namespace, and bytes their
+	// size, by budget.
+	// Those that a label chooses are part of the key. holders are the receivers of such
+	// groups, by ID.
+	open    map[[3]string]bool
+	opened  map[string]int64
+	bytes   map[string]int64
+	holders map[string][]string
 	// limited are the alarms with groups beyond the limit.
 	limited map[alarm.ID]bool
 }
 
 func newGroupLimiter(store *outbox.Store) *groupLimiter {
-	return &groupLimiter{outbox: store, separate: map[string]bool{}, opened: map[string]int64{}, limited: map[alarm.ID]bool{}}
+	return &groupLimiter{
+		outbox: store, open: map[[3]string]bool{}, opened: map[string]int64{}, bytes: map[string]int64{}, holders: map[string][]string{}, limited: map[alarm.ID]bool{},
+	}
 }
 
 // limit moves an occurrence to the shared group, unless its own group is open or can be
-// opened.
+// opened. It makes the evaluation stateless if the shared group cannot be opened.
 func (g *groupLimiter) limit(ctx context.Context, e *evaluation) error {
-	if e.alarm.Grouping() == nil {
+	if e.alarm.Grouping() == nil && e.alarm.Threshold() == nil {
 		return nil
 	}
-	id := alarm.GroupKey(e.alarm.UID, e.by...)
-	separate, cached := g.separate[id]
-	if !cached {
-		var err error
-		if separate, err = g.outbox.HasGroup(ctx, id); err != nil {
-			return err
-		}
-		separate = separate || g.tryOpen(e.alarm)
-		g.separate[id] = separate
-	}
-	if !separate {
+	open, err := g.canOpen(ctx, e)
+	if !open && len(e.by) > 0 && err == nil {
 		e.by = nil
+		if e.alarm.ID.Kind == alarm.KindClusterAlarm {
+			e.message.NamespaceLabels = nil // the shared group can be about several namespaces
+		}
+		g.limited[e.alarm.ID] = true
+		open, err = g.canOpen(ctx, e)
+	}
+	if !open {
+		e.stateless = true
 		g.limited[e.alarm.ID] = true
 	}
-	return nil
+	return err
+}
+
+// canOpen reports whether all rows of the group of an evaluation exist, or can be stored.
+func (g *groupLimiter) canOpen(ctx context.Context, e *evaluation) (bool, error) {
+	id := alarm.GroupKey(e.alarm.UID, e.by...)
+	key := [3]string{e.budget, id, e.chosen()}
+	if open, cached := g.open[key]; cached {
+		return open, nil
+	}
+	stored, err := g.outbox.OpenGroup(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	known := stored.Window > 0 || len(stored.Receivers) > 0 || len(e.by) == 0
+	size := missingBytes(e, stored)
+	open := g.hasSpace(e, size) && (known || g.tryOpen(e))
+	if open {
+		g.bytes[e.budget] += size
+		for i := range e.recipients {
+			g.holders[id] = append(g.holders[id], e.recipients[i].id)
+		}
+	}
+	g.open[key] = open
+	return open, nil
+}
+
+// isOpen reports whether an evaluation can resolve its group for a receiver.
+func (g *groupLimiter) isOpen(ctx context.Context, e *evaluation) (bool, error) {
+	id := alarm.GroupKey(e.alarm.UID, e.by...)
+	if g.open[[3]string{e.budget, id, e.chosen()}] || e.route != nil && len(g.holders[id]) > 0 {
+		return true, nil
+	}
+	stored, err := g.outbox.OpenGroup(ctx, id)
+	return stored.Unresolved, err
+}
+
+// missingBytes returns the size of the rows of a group that are not stored.
+func missingBytes(e *evaluation, stored outbox.OpenGroup) (size int64) {
+	alarmKey := kube.Key(e.alarm.ID).String()
+	if threshold := e.alarm.Threshold(); threshold != nil {
+		size += max(0, outbox.WindowBytes(alarmKey, e.budget, threshold.MaxBytes())-stored.Window)
+	}
+	if e.alarm.Grouping() == nil {
+		return size
+	}
+	for i := range e.recipients {
+		id := e.recipients[i].id
+		if !slices.Contains(stored.Receivers, id) {
+			size += outbox.GroupBytes(id, alarmKey, e.budget, groupName(e.by))
+		}
+	}
+	return size
+}
+
+// hasSpace reports whether the budget has space for rows of this size.
+func (g *groupLimiter) hasSpace(e *evaluation, size int64) bool {
+	used, limit := g.outbox.StateUsage(e.budget)
+	if len(e.by) > 0 {
+		limit -= limit / sharedGroupsPart
+	}
+	return size == 0 || used+g.bytes[e.budget]+size <= limit
 }
 
 // tryOpen opens one more group of the alarm, and reports whether the limits allow it.
-func (g *groupLimiter) tryOpen(a *match.Alarm) bool {
+func (g *groupLimiter) tryOpen(e *evaluation) bool {
+	a := e.alarm
 	alarmKey := kube.Key(a.ID).String()
 	namespace := alarmKey[:len(alarmKey)-len(a.ID.Name)]
-	rows := int64(max(len(a.Receivers), 1))
+	rows := int64(max(len(e.recipients), 1))
 	if g.outbox.Groups(alarmKey)+g.opened[alarmKey] >= maxGroupsOfAlarm*rows {
 		return false
 	}
@@ -86,9 +155,6 @@ const releaseRetry = 5 * time.Second
 func (p *Pipeline) releaseGroups(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait, err := p.releaseDue(ctx)
-		if errors.Is(err, outbox.ErrCorrupt) {
-			return err
-		}
 		if err != nil && ctx.Err() == nil {
 			p.Log.Error(err, "the messages of groups could not be released: retrying")
 			wait = releaseRetry
@@ -101,7 +167,10 @@ func (p *Pipeline) releaseGroups(ctx context.Context) error {
 // releaseDue puts the due messages into the outbox. It returns the time until the next
 // one is due, or 0 if there is none.
 func (p *Pipeline) releaseDue(ctx context.Context) (wait time.Duration, err error) {
-	released, err := p.Outbox.Release(ctx, composeGroup)
+	if n := p.Outbox.TakeSilenced(); n > 0 {
+		p.Reporter.Suppressed(SuppressedByAcknowledgement, n)
+	}
+	released, err := p.Outbox.Release(ctx)
 	for receiver, r := range released {
 		p.Reporter.Merged(r.Parts - r.Messages)
 		p.Dispatcher.Wake(receiver)
@@ -116,7 +185,8 @@ func (p *Pipeline) releaseDue(ctx context.Context) (wait time.Duration, err erro
 	return max(due.Sub(p.Clock.Now()), time.Millisecond), nil
 }
 
-// awaitDue waits for this time, or until occurrences are added to a group.
+// awaitDue waits for this time, or until occurrences are added to a group, or a message of one
+// was sent.
 func (p *Pipeline) awaitDue(ctx context.Context, wait time.Duration) {
 	var due <-chan time.Time
 	if wait > 0 {
@@ -128,25 +198,33 @@ func (p *Pipeline) awaitDue(ctx context.Context, wait time.Duration) {
 	case <-ctx.Done():
 	case <-due:
 	case <-p.groupAdded:
+	case <-p.Outbox.GroupSent():
 	}
 }
 
-// composeGroup returns the message of a group. It ignores parts that cannot be decoded,
-// because a retry would not help.
-func composeGroup(g outbox.Group, parts []outbox.Entry, count int64) (key string, payload []byte, err error) {
+// ComposeGroup makes the message of a group: it is the outbox.Composer of the operator. It
+// ignores parts that cannot be decoded, because a retry would not help.
+func ComposeGroup(g outbox.Group, parts []outbox.Entry, count int64) ([]byte, error) {
 	group := message.Group{Key: g.ID, Total: g.Total, Since: g.Since, First: g.First, Resolved: g.Resolved}
 	_ = json.Unmarshal(g.By, &group.By)
-	keys := sha256.New()
-	messages := make([]message.Message, 0, len(parts))
+	messages := make([]message.Part, 0, len(parts))
 	for i := range parts {
-		_, _ = io.WriteString(keys, parts[i].Key+"\x00") // a hash does not fail
-		var m message.Message
+		if parts[i].Member.Ends && len(parts) > 1 {
+			continue // it has the content of the last occurrence
+		}
+		var m message.Part
 		if json.Unmarshal(parts[i].Payload, &m) == nil {
 			messages = append(messages, m)
 		}
 	}
-	if payload, err = json.Marshal(message.Compose(group, messages, count)); err != nil {
-		return "", nil, fmt.Errorf("encode a group's message: %w", err)
+	composed := message.Compose(group, messages, count)
+	if len(messages) == 1 && messages[0].Acknowledged != nil {
+		composed = messages[0].Message
+		composed.Group = &group
 	}
-	return hex.EncodeToString(keys.Sum(nil)[:16]), payload, nil
+	payload, err := message.Encode(composed)
+	if err != nil {
+		return nil, fmt.Errorf("encode a group's message: %w", err)
+	}
+	return payload, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
@@ -23,55 +24,144 @@ func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 	if b.Reset != nil {
 		handled = outbox.DeliveredOffsets{} // these positions belong to the history that ended
 	}
-	d, err := p.matcher.decide(ctx, p.Outbox, b, handled, p.Clock.Now())
+	now := p.Clock.Now()
+	capObservedAt(b.Occurrences, now)
+	evaluations, skipped, err := p.matcher.match(ctx, b.Occurrences, handled)
 	if err != nil {
 		return err
 	}
+	p.deciding.Lock()
+	defer p.deciding.Unlock()
+	d, err := p.matcher.decide(ctx, p.Outbox, b, handled, now, evaluations)
+	if err != nil {
+		return err
+	}
+	d.skipped = skipped
 	if err := p.commit(ctx, b, d.batch); err != nil {
 		return err
 	}
+	p.Outbox.ReadUpTo(readUpTo(&b, p.Clock.Now()))
 	p.report(b.Occurrences, d)
 	return nil
+}
+
+// clockDifference is the assumed maximum difference between the clocks of the operator and
+// the API server.
+const clockDifference = 5 * time.Second
+
+// readUpTo returns the time up to which all Events are read after a batch, by the API server's
+// clock. A batch without changes is a bookmark, which the API server sends when the watch has
+// caught up.
+func readUpTo(b *source.Batch, now time.Time) time.Time {
+	if len(b.Occurrences)+len(b.Counts)+len(b.Forget) == 0 && b.Reset == nil && b.CountsKnown {
+		return now.Add(-clockDifference)
+	}
+	return b.Time
 }
 
 // batchDecision is what the pipeline will do with a batch of the source. It has no effect
 // before it is committed.
 type batchDecision struct {
 	evaluations [][]evaluation
-	// skipped are the Alarms that were skipped for some occurrences, over their budget.
-	skipped    []*match.Alarm
+	// skipped are the alarms that were skipped for some occurrences, over their budget.
+	skipped    []skipped
 	suppressor *suppressor
 	entries    *entryBuilder
 	// batch is what will be stored.
 	batch outbox.Batch
 }
 
-// decide evaluates a batch, and decides what is sent and what is stored.
-func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batch, handled outbox.DeliveredOffsets, now time.Time) (*batchDecision, error) {
-	d := &batchDecision{batch: newOutboxBatch(b), suppressor: newSuppressor(store), entries: newEntryBuilder(handled, store.Waiting)}
+// decide decides what is sent and what is stored.
+func (m *matcher) decide(ctx context.Context, store *outbox.Store, b source.Batch, handled outbox.DeliveredOffsets, now time.Time, evaluations [][]evaluation) (*batchDecision, error) {
+	d := m.newDecision(store, handled, evaluations)
+	d.batch = newOutboxBatch(b)
 	d.batch.Oldest, d.batch.Newest = capObservedAt(b.Occurrences, now)
+	parking := newParking(store, handled, now)
+	if err := parking.mark(ctx, b.Occurrences, d.evaluations); err != nil {
+		return nil, err
+	}
+	d.batch.Parked = parking.rows
 	var err error
-	if d.evaluations, d.skipped, err = m.match(ctx, b.Occurrences, handled); err != nil {
-		return nil, err
+	d.batch.Windows, d.batch.Entries, err = d.conclude(ctx, b.Occurrences)
+	d.batch.Status = d.statusCounts(b.Occurrences, now)
+	return d, err
+}
+
+func (m *matcher) newDecision(store *outbox.Store, handled outbox.DeliveredOffsets, evaluations [][]evaluation) *batchDecision {
+	return &batchDecision{
+		evaluations: evaluations, suppressor: m.newSuppressor(store),
+		entries: newEntryBuilder(handled, newBudgets(store.Usage, m.missing), m.repeats),
 	}
-	if err := d.suppressor.mark(ctx, b.Occurrences, d.evaluations); err != nil {
-		return nil, err
+}
+
+// conclude decides what is sent of the occurrences that matched, and returns what is stored.
+func (d *batchDecision) conclude(ctx context.Context, occurrences []alarm.Occurrence) ([]outbox.Window, []outbox.Entry, error) {
+	if err := d.suppressor.mark(ctx, occurrences, d.evaluations); err != nil {
+		return nil, nil, err
 	}
-	if d.batch.Windows, err = d.suppressor.changed(); err != nil {
-		return nil, err
+	windows, err := d.suppressor.changed()
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := d.entries.addAll(b.Occurrences, d.evaluations); err != nil {
-		return nil, err
+	err = d.entries.addAll(ctx, occurrences, d.evaluations)
+	return windows, d.entries.entries, err
+}
+
+// statusCounts is what a batch adds to the status of alarms and receivers.
+type statusCounts map[string]outbox.StatusCounts
+
+func (s statusCounts) add(subject string, change outbox.StatusCounts) {
+	s[subject] = s[subject].Plus(change)
+}
+
+// statusCounts returns what the batch adds to the status of alarms and receivers.
+func (d *batchDecision) statusCounts(occurrences []alarm.Occurrence, now time.Time) statusCounts {
+	counts := statusCounts{}
+	for i := range d.evaluations {
+		for j := range d.evaluations[i] {
+			e := &d.evaluations[i][j]
+			if change := e.counts(occurrences[i].Increase, now); change != (outbox.StatusCounts{}) {
+				counts.add(kube.Key(e.alarm.ID).String(), change)
+			}
+		}
 	}
-	d.batch.Entries = d.entries.entries
-	return d, nil
+	for receiver, n := range d.entries.queued {
+		if n > 0 {
+			counts.add(alarm.ReceiverKey(receiver), outbox.StatusCounts{Matched: n, LastMatch: now})
+		}
+	}
+	for receiver, alarms := range d.entries.overflow {
+		for subject, n := range alarms {
+			counts.add(alarm.ReceiverKey(receiver), outbox.StatusCounts{Dropped: n})
+			counts.add(subject, outbox.StatusCounts{Dropped: n})
+		}
+	}
+	return counts
+}
+
+// counts returns what the evaluation of n occurrences adds to the status of the alarm.
+func (e *evaluation) counts(n int64, now time.Time) outbox.StatusCounts {
+	switch {
+	case e.replayed, e.parked, e.resolves:
+		return outbox.StatusCounts{}
+	case e.outcome == match.Matched && e.suppressed == SuppressedByThreshold:
+		return outbox.StatusCounts{Matched: n, SuppressedByThreshold: n, LastMatch: now}
+	case e.outcome == match.Matched && e.suppressed == SuppressedByMute:
+		return outbox.StatusCounts{Matched: n, SuppressedByMute: n, LastMatch: now}
+	case e.outcome == match.Matched:
+		return outbox.StatusCounts{Matched: n, LastMatch: now}
+	case e.outcome == match.Unresolved, e.outcome == match.Undecided:
+		return outbox.StatusCounts{Unresolved: n}
+	default:
+		return outbox.StatusCounts{}
+	}
 }
 
 // newOutboxBatch returns the part of a batch that the source itself needs to be stored.
 func newOutboxBatch(b source.Batch) outbox.Batch {
 	batch := outbox.Batch{
 		Position: b.Position, Time: b.Time, CountsKnown: b.CountsKnown, Forget: b.Forget,
-		Counts: make([]outbox.EventCount, 0, len(b.Counts)), // the first batch counts all Events
+		Counts: make([]outbox.EventCount, 0, len(b.Counts)),
 	}
 	for _, c := range b.Counts {
 		batch.Counts = append(batch.Counts, outbox.EventCount(c))
@@ -107,68 +197,71 @@ func (p *Pipeline) commit(ctx context.Context, b source.Batch, batch outbox.Batc
 // report reports a batch after its commit, and wakes the receivers.
 func (p *Pipeline) report(occurrences []alarm.Occurrence, d *batchDecision) {
 	for i := range d.evaluations {
-		for _, e := range d.evaluations[i] {
-			if e.replayed {
-				continue
-			}
-			p.Reporter.Evaluated(e.alarm.ID, e.outcome, e.err, occurrences[i].Increase)
-			if e.suppressed != "" {
-				p.Reporter.Suppressed(e.alarm.ID, e.suppressed, occurrences[i].Increase)
-			}
+		for j := range d.evaluations[i] {
+			p.reportEvaluation(&d.evaluations[i][j], occurrences[i].Increase)
 		}
 	}
 	for receiver, alarms := range d.entries.overflow {
-		p.Reporter.Dropped(receiver, alarms, notify.DropOverflow,
-			fmt.Sprintf("%d messages already wait for this receiver: new ones are dropped until some are delivered", maxBacklog))
+		p.Reporter.Dropped(alarm.ReceiverKey(receiver), alarms, notify.DropOverflow, overflowText)
 	}
-	select {
-	case p.groupAdded <- struct{}{}:
-	default: // already notified
-	}
-	for receiver, occurrences := range d.entries.queued {
-		p.Reporter.Queued(receiver, occurrences)
+	p.wakeGroups()
+	for receiver := range d.entries.queued {
 		p.Dispatcher.Wake(receiver)
 	}
 	for id := range d.suppressor.groups.limited {
 		p.Reporter.GroupLimitReached(id)
 	}
-	for _, a := range d.skipped {
-		p.Reporter.Evaluated(a.ID, match.Failed, match.ErrOverBudget, 0)
+	p.reportSkipped(d.skipped)
+}
+
+func (p *Pipeline) reportSkipped(all []skipped) {
+	for _, s := range all {
+		for _, a := range s.alarms {
+			p.Reporter.Evaluated(a.ID, match.Failed, s.why, 0)
+		}
 	}
 }
 
-// maxBacklog is the number of messages that can wait for one receiver. Further ones are
-// dropped and reported. A receiver that fails for a day must not fill the disk, because
-// that would stop all alarms.
-const maxBacklog = 100_000
+func (p *Pipeline) reportEvaluation(e *evaluation, occurrences int64) {
+	if e.replayed || e.parked || e.resolves {
+		return
+	}
+	err := e.err
+	if err == nil && e.noReceiver != nil {
+		err = e.noReceiver
+	}
+	if e.outcome == match.Undecided {
+		err = unreadError(e.unread)
+	}
+	p.Reporter.Evaluated(e.alarm.ID, e.outcome, err, occurrences)
+	if e.suppressed != "" {
+		p.Reporter.Suppressed(e.suppressed, occurrences)
+	}
+}
 
 // entryBuilder builds the outbox entries of a batch.
 type entryBuilder struct {
 	handled outbox.DeliveredOffsets
-	// backlog returns how many messages wait for a receiver.
-	backlog func(receiver string) int64
+	budgets *budgets
+	// repeats is that of Config.
+	repeats func(id string) bool
 
 	entries []outbox.Entry
-	// queued counts the occurrences for each receiver. overflow counts those that the
-	// backlog limit excludes, for each receiver and alarm.
+	// queued counts the new occurrences for each receiver. overflow counts those that the
+	// budgets exclude, for each receiver and alarm.
 	queued   map[string]int64
 	overflow map[string]outbox.Counts
-	// added is the number of new entries for each receiver.
-	added map[string]int64
 }
 
-func newEntryBuilder(handled outbox.DeliveredOffsets, backlog func(receiver string) int64) *entryBuilder {
-	return &entryBuilder{
-		handled: handled, backlog: backlog,
-		queued: map[string]int64{}, overflow: map[string]outbox.Counts{}, added: map[string]int64{},
-	}
+func newEntryBuilder(handled outbox.DeliveredOffsets, b *budgets, repeats func(id string) bool) *entryBuilder {
+	return &entryBuilder{handled: handled, budgets: b, repeats: repeats, queued: map[string]int64{}, overflow: map[string]outbox.Counts{}}
 }
 
 // addAll adds the entries for all evaluations of a batch.
-func (b *entryBuilder) addAll(occurrences []alarm.Occurrence, evaluations [][]evaluation) error {
+func (b *entryBuilder) addAll(ctx context.Context, occurrences []alarm.Occurrence, evaluations [][]evaluation) error {
 	for i := range occurrences {
 		for j := range evaluations[i] {
-			if err := b.add(&occurrences[i], &evaluations[i][j]); err != nil {
+			if err := b.addWithOffsets(ctx, &occurrences[i], &evaluations[i][j]); err != nil {
 				return err
 			}
 		}
@@ -176,63 +269,150 @@ func (b *entryBuilder) addAll(occurrences []alarm.Occurrence, evaluations [][]ev
 	return nil
 }
 
+// addWithOffsets is add with the delivered offsets of the evaluation, if it has its own.
+func (b *entryBuilder) addWithOffsets(ctx context.Context, occ *alarm.Occurrence, e *evaluation) error {
+	if e.handled != nil {
+		ofBatch := b.handled
+		b.handled = *e.handled
+		defer func() { b.handled = ofBatch }()
+	}
+	return b.add(ctx, occ, e)
+}
+
 // add adds an entry for each receiver, if the occurrence matched and is not suppressed. It
 // skips receivers for which the occurrence was handled before. Such an occurrence still
 // belongs to its group, so that group gets an entry that is marked as served.
-func (b *entryBuilder) add(occ *alarm.Occurrence, e *evaluation) error {
+func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evaluation) error {
 	if e.outcome != match.Matched || e.suppressed != "" {
 		return nil
 	}
-	payload, err := json.Marshal(e.message)
+	payload, err := message.Encode(partOf(occ, e))
 	if err != nil {
 		return fmt.Errorf("encode message of %s: %w", e.alarm.ID.Name, err)
 	}
-	alarmKey := kube.Key(e.alarm.ID).String()
-	for _, receiver := range e.alarm.Receivers {
-		key := alarm.Key(receiver, e.alarm.UID, occ)
-		member, err := b.membership(occ, e)
+	var waiting, ends []outbox.Entry // all with the same content
+	for i := range e.recipients {
+		r := &e.recipients[i]
+		entry, err := b.entryFor(r, occ, e)
 		if err != nil {
 			return err
 		}
-		switch handled := b.handled.Covers(receiver, key, occ.Position); {
-		case handled && member == nil:
-		case handled:
-			member.StateOnly = true
-			b.entries = append(b.entries, outbox.Entry{
-				Receiver: receiver, Alarm: alarmKey, Key: key, Position: occ.Position, Count: occ.Increase, Member: member,
-			})
-		case b.backlog(receiver)+b.added[receiver] >= maxBacklog:
-			if b.overflow[receiver] == nil {
-				b.overflow[receiver] = outbox.Counts{}
-			}
-			b.overflow[receiver][alarmKey] += occ.Increase
-		default:
-			b.added[receiver]++
-			b.queued[receiver] += occ.Increase
-			b.entries = append(b.entries, outbox.Entry{
-				Receiver: receiver, Alarm: alarmKey, Key: key,
-				Position: occ.Position, Count: occ.Increase, Payload: payload, Member: member,
-			})
+		isNew := b.mustStore(&entry, payload, r.isForFormer(b.handled, entry.Key, occ))
+		if isNew {
+			waiting = append(waiting, entry)
+		}
+		// An end that was sent came after its occurrence.
+		if end, quiet := endOf(entry); quiet && (isNew || b.mustStore(&end, payload, r.isForFormer(b.handled, end.Key, occ))) {
+			ends = append(ends, end)
 		}
 	}
-	return nil
+	return b.store(ctx, append(waiting, ends...))
 }
 
-// membership returns the group to which the occurrence belongs, or nil if the alarm has no
-// groups.
+// entryFor returns the entry for a receiver, without its payload.
+func (b *entryBuilder) entryFor(r *recipient, occ *alarm.Occurrence, e *evaluation) (outbox.Entry, error) {
+	entry := outbox.Entry{
+		Receiver: r.id, Alarm: kube.Key(e.alarm.ID).String(), Budget: budgetOf(e.alarm.ID, occ), Key: r.entryKey(e.alarm.UID, occ),
+		Subject: occ.Event.Subject(), Position: occ.Position, Count: occ.Increase,
+	}
+	if e.resolves || r.onlyEnd {
+		entry.Count = 0
+	}
+	member, err := b.membership(occ, e)
+	entry.Member = member
+	if r.onlyEnd && err == nil {
+		member.OnlyResolves = true
+	}
+	return entry, err
+}
+
+// partOf returns the message of an occurrence, or its part of the message of a group. An
+// occurrence that should have a group, but has none, counts for itself.
+func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
+	part := message.Part{Message: e.message, OwnText: e.alarm.Grouping() != nil && e.alarm.HasText()}
+	if e.alarm.Grouping() != nil && e.stateless && !part.OwnText {
+		part.Text = message.AppendLine(part.Text, message.EventCounts(occ))
+	}
+	return part
+}
+
+// mustStore reports whether an entry is new, and sets its payload. An entry that was
+// handled before only updates the state of its group, as one that happened before the
+// receiver was created (former). Without a payload, nothing of it is sent to the receiver.
+func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, former bool) bool {
+	if !former {
+		entry.Payload = payload
+	}
+	if entry.Payload != nil && !b.handled.Covers(entry.Receiver, entry.Key, entry.Position) {
+		return true
+	}
+	if entry.Member != nil {
+		entry.Member.StateOnly, entry.Member.Repeats = true, b.repeats != nil && b.repeats(entry.Receiver)
+		b.entries = append(b.entries, *entry)
+	}
+	return false
+}
+
+// endOf returns the entry that ends the group of an occurrence if nothing happens after it,
+// or false if time does not end it.
+func endOf(last outbox.Entry) (end outbox.Entry, quiet bool) {
+	if last.Member == nil || last.Member.Quiet == 0 || last.Member.OnlyResolves {
+		return outbox.Entry{}, false
+	}
+	member := *last.Member
+	member.Ends, member.StateOnly = true, false
+	last.Key, last.Count, last.Member = outbox.EndKey(last.Key), 0, &member
+	return last, true
+}
+
+// store adds the entries for which the budgets have space. The others are dropped.
+func (b *entryBuilder) store(ctx context.Context, entries []outbox.Entry) error {
+	admitted, refused, err := b.budgets.admit(ctx, entries)
+	for i := range admitted {
+		e := &admitted[i]
+		if e.Position > b.handled.Default {
+			b.queued[e.Receiver] += e.Count
+		} else { // counted before the disk was lost
+			b.queued[e.Receiver] += 0
+		}
+	}
+	b.entries = append(b.entries, admitted...)
+	for i := range refused {
+		e := &refused[i]
+		if b.overflow[e.Receiver] == nil {
+			b.overflow[e.Receiver] = outbox.Counts{}
+		}
+		b.overflow[e.Receiver][e.Alarm] += e.Count
+	}
+	return err
+}
+
+// membership returns the group to which the occurrence belongs. It is nil if the alarm has no
+// groups, or if the outbox has no space for the group.
 func (b *entryBuilder) membership(occ *alarm.Occurrence, e *evaluation) (*outbox.Membership, error) {
 	g := e.alarm.Grouping()
-	if g == nil {
+	if g == nil || e.stateless {
 		return nil, nil
 	}
 	by, err := json.Marshal(e.by)
 	if err != nil {
 		return nil, fmt.Errorf("encode a group of %s: %w", e.alarm.ID.Name, err)
 	}
-	return &outbox.Membership{
-		Group: alarm.GroupKey(e.alarm.UID, e.by...), By: by, At: occ.ObservedAt.Truncate(time.Second),
+	member := &outbox.Membership{
+		Group: alarm.GroupKey(e.alarm.UID, e.by...), By: by, Name: groupName(e.by), At: occ.ObservedAt.Truncate(time.Second),
 		Wait: g.Wait, Interval: g.Interval,
+		OnlyResolves: e.resolves, Lasts: e.lasts,
 		// The group beyond the limit is not about one object, so it cannot be resolved.
-		Resolves: len(e.by) > 0 && g.Resolves(&occ.Event),
-	}, nil
+		Resolves: len(e.by) > 0 && (e.resolves || g.Resolves(&occ.Event)),
+	}
+	if len(e.by) > 0 && !e.lasts {
+		member.Quiet = g.Quiet
+	}
+	if a := e.alarm.Acknowledged(member.Group); a != nil {
+		member.Acknowledged = acknowledgement(a)
+		if e.lasts && e.replayed && a.Announced { // the checkpoint knows the state, not when it was reported
+			member.Acknowledged.Until = member.At
+		}
+	}
+	return member, nil
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
 
 func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
@@ -23,9 +25,9 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 		"it did not match":     {match.NotMatched, map[string]int64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newEntryBuilder(outbox.DeliveredOffsets{Receivers: map[string]uint64{"served": 50}}, func(string) int64 { return 0 })
-			e := &evaluation{outcome: tc.outcome, alarm: &match.Alarm{Receivers: []string{"quick", "served"}}}
-			must(t, b.add(occ, e))
+			b := newEntryBuilder(outbox.DeliveredOffsets{Receivers: map[string]uint64{"served": 50}}, unlimited(), nil)
+			e := &evaluation{outcome: tc.outcome, alarm: &match.Alarm{}, recipients: recipientsOf("quick", "served")}
+			must(t, b.add(t.Context(), occ, e))
 			if diff := cmp.Diff(tc.want, b.queued); diff != "" {
 				t.Error(diff)
 			}
@@ -36,20 +38,66 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 	}
 }
 
-func TestBacklogOfAReceiverIsLimited(t *testing.T) {
-	b := newEntryBuilder(outbox.DeliveredOffsets{}, func(receiver string) int64 {
-		return map[string]int64{"dead": maxBacklog - 2}[receiver]
-	})
-	id := alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "web"}
-	e := &evaluation{outcome: match.Matched, alarm: &match.Alarm{ID: id, Receivers: []string{"dead", "quick"}}}
-	for i := range uint64(5) {
-		must(t, b.add(&alarm.Occurrence{Increase: 2, Position: i + 1}, e))
+// recipientsOf returns receivers whose IDs are their keys.
+func recipientsOf(keys ...string) []recipient {
+	return (&matcher{}).identified(keys)
+}
+
+// Otherwise the outbox stores what nothing reads.
+func TestOnlyReceiversThatRepeatKeepWhatAnotherLeaderSent(t *testing.T) {
+	b := newEntryBuilder(outbox.DeliveredOffsets{Default: 50}, unlimited(), func(id string) bool { return id == "alerts" })
+	for _, id := range []string{"alerts", "chat"} {
+		if b.mustStore(&outbox.Entry{Receiver: id, Position: 50, Member: &outbox.Membership{}}, []byte("{}"), false) {
+			t.Errorf("%s: it was sent", id)
+		}
 	}
-	if diff := cmp.Diff(map[string]int64{"dead": 4, "quick": 10}, b.queued); diff != "" {
-		t.Errorf("queued: %s", diff)
+	if len(b.entries) != 2 || !b.entries[0].Member.Repeats || b.entries[1].Member.Repeats {
+		t.Errorf("entries %+v", b.entries)
 	}
-	if diff := cmp.Diff(map[string]outbox.Counts{"dead": {"Alarm/shop/web": 6}}, b.overflow); diff != "" {
-		t.Errorf("dropped: %s", diff)
+}
+
+// A component that restarts can write an Event with a lower count, which rises again.
+func TestACountThatIsReachedAgainIsAnotherOccurrence(t *testing.T) {
+	store, err := outbox.Open(t.Context(), t.TempDir())
+	must(t, err)
+	defer func() { must(t, store.Close()) }()
+	b := newEntryBuilder(outbox.DeliveredOffsets{}, unlimited(), nil)
+	e := &evaluation{outcome: match.Matched, alarm: &match.Alarm{UID: "alarm"}, recipients: recipientsOf("slow")}
+	previous := int64(0)
+	for i, count := range []int64{1, 5, 2, 5, 3, 6} {
+		occ := &alarm.Occurrence{Event: alarm.Event{UID: "e", Count: count}, Increase: 1, Position: uint64(i + 1)}
+		if count > previous {
+			occ.Increase = count - previous
+		}
+		previous = count
+		must(t, b.add(t.Context(), occ, e))
+	}
+	must(t, store.Commit(t.Context(), outbox.Batch{Position: 6, Entries: b.entries}))
+	if got := store.Backlog("slow"); got.Entries != 6 {
+		t.Errorf("%d messages wait, want 6", got.Entries)
+	}
+}
+
+// A batch with Events can be followed by others that happened before it was read.
+func TestEventsAreReadUpToTheLastBookmark(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	created := now.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		batch source.Batch
+		want  time.Time
+	}{
+		"a bookmark":           {source.Batch{CountsKnown: true, Time: created}, now.Add(-clockDifference)},
+		"during a list":        {source.Batch{Time: created}, created},
+		"an occurrence":        {source.Batch{CountsKnown: true, Time: created, Occurrences: make([]alarm.Occurrence, 1)}, created},
+		"an unchanged count":   {source.Batch{CountsKnown: true, Time: created, Counts: make([]source.Count, 1)}, created},
+		"a deleted Event":      {source.Batch{CountsKnown: true, Time: created, Forget: []string{"a"}}, created},
+		"the end of a history": {source.Batch{CountsKnown: true, Time: created, Reset: &source.Reset{}}, created},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := readUpTo(&tc.batch, now); !got.Equal(tc.want) {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
 	}
 }
 
@@ -67,5 +115,34 @@ func TestGroupBeyondTheLimitIsNeverResolved(t *testing.T) {
 		if member.Resolves != resolves {
 			t.Errorf("group %v: resolved is %t", by, member.Resolves)
 		}
+	}
+}
+
+// Otherwise a message without a group would not say how often its Event occurred.
+func TestExactlyOneLineCountsOccurrences(t *testing.T) {
+	compiler, err := match.NewCompiler()
+	must(t, err)
+	group := &v1alpha1.AlarmGroup{By: []string{"regarding.name"}}
+	occ := &alarm.Occurrence{Increase: 2, Event: alarm.Event{Reason: "BackOff", Note: "down", Count: 9}}
+	for name, tc := range map[string]struct {
+		spec      v1alpha1.AlarmSpec
+		stateless bool
+		want      string
+	}{
+		"no group":                     {v1alpha1.AlarmSpec{}, false, "down\n9 times, 2 new"},
+		"a group, which counts itself": {v1alpha1.AlarmSpec{Group: group}, false, "down"},
+		"no space for a group":         {v1alpha1.AlarmSpec{Group: group}, true, "down\n9 times, 2 new"},
+		"a text of the alarm":          {v1alpha1.AlarmSpec{Group: group, Message: v1alpha1.AlarmMessage{Text: "own"}}, true, "own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			compiled, err := compiler.Compile(match.Definition{Spec: tc.spec})
+			must(t, err)
+			e := &evaluation{alarm: compiled, stateless: tc.stateless}
+			e.message, err = compiled.Render(t.Context(), occ, &alarm.Context{})
+			must(t, err)
+			if got := partOf(occ, e).Text; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

@@ -1,15 +1,13 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -24,6 +22,11 @@ type Alarms struct {
 	mu    sync.Mutex
 	byKey map[string]activeAlarm
 	index *match.Index // nil after a change
+	// changed is closed at the next change.
+	changed chan struct{}
+	byUID   map[string]*match.Alarm // as old as index
+	// held are the UIDs of alarms that exist and cannot be active now, by key.
+	held map[string]string
 }
 
 // activeAlarm is a compiled alarm and its version.
@@ -34,7 +37,7 @@ type activeAlarm struct {
 
 // NewAlarms returns an empty set.
 func NewAlarms() *Alarms {
-	return &Alarms{byKey: map[string]activeAlarm{}}
+	return &Alarms{byKey: map[string]activeAlarm{}, held: map[string]string{}, changed: make(chan struct{})}
 }
 
 // Has reports whether this version of the alarm is active. If so, it need not be
@@ -51,17 +54,42 @@ func (a *Alarms) Set(key, version string, compiled *match.Alarm) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.byKey[key] = activeAlarm{version, compiled}
+	delete(a.held, key)
 	a.index = nil
+	a.notifyChanged()
 }
 
 // Delete removes an alarm.
 func (a *Alarms) Delete(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, ok := a.byKey[key]; ok {
-		delete(a.byKey, key)
-		a.index = nil
+	a.remove(key, "")
+}
+
+// Hold removes an alarm that exists and cannot be active now. Its states that were reported are
+// kept. If uid is empty, the alarm is the active one with the key.
+func (a *Alarms) Hold(key, uid string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if active, ok := a.byKey[key]; ok && uid == "" {
+		uid = active.compiled.UID
 	}
+	a.remove(key, cmp.Or(uid, a.held[key]))
+}
+
+// remove removes an alarm, and holds the UID if it is not empty. The caller holds a.mu.
+func (a *Alarms) remove(key, held string) {
+	_, active := a.byKey[key]
+	if !active && a.held[key] == held {
+		return
+	}
+	delete(a.byKey, key)
+	delete(a.held, key)
+	if held != "" {
+		a.held[key] = held
+	}
+	a.index = nil
+	a.notifyChanged()
 }
 
 // Window returns the longest window of all active alarms.
@@ -79,19 +107,39 @@ func (a *Alarms) Window() time.Duration {
 func (a *Alarms) Index() *match.Index {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.index == nil {
-		compiled := make([]*match.Alarm, 0, len(a.byKey))
-		for _, key := range slices.Sorted(maps.Keys(a.byKey)) {
-			compiled = append(compiled, a.byKey[key].compiled)
-		}
-		a.index = match.NewIndex(compiled)
-	}
+	a.build()
 	return a.index
 }
 
-// matchConcurrency is the number of occurrences that are matched at once. Most of the time
-// is spent waiting for the objects that Events regard.
-const matchConcurrency = 8
+// withUID returns the active alarm with a UID, or nil. The alarm exists also if it is held.
+func (a *Alarms) withUID(uid string) (active *match.Alarm, exists bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.build()
+	active, exists = a.byUID[uid]
+	return active, exists
+}
+
+// build builds the indexes after a change.
+func (a *Alarms) build() {
+	if a.index == nil {
+		a.byUID = make(map[string]*match.Alarm, len(a.byKey))
+		for _, uid := range a.held {
+			a.byUID[uid] = nil
+		}
+		compiled := make([]*match.Alarm, 0, len(a.byKey))
+		for _, key := range slices.Sorted(maps.Keys(a.byKey)) {
+			active := a.byKey[key].compiled
+			compiled = append(compiled, active)
+			a.byUID[active.UID] = active
+		}
+		a.index = match.NewIndex(compiled)
+	}
+}
+
+// batchReadTime limits the time for all reads of a batch. Occurrences whose objects are then
+// unread are parked, so that slow reads of one tenant do not delay the alarms of others.
+const batchReadTime = 2 * time.Second
 
 // Enricher returns data that is not in an Event.
 type Enricher interface {
@@ -100,17 +148,38 @@ type Enricher interface {
 
 // evaluation is the result of one alarm for one occurrence.
 type evaluation struct {
-	alarm   *match.Alarm
-	outcome match.Outcome
-	err     error
+	alarm *match.Alarm
+	// recipients are the receivers of the occurrence.
+	recipients []recipient
+	// route is that of the alarm, nil if no label chooses receivers. noReceiver is set if a label
+	// that exists chooses none.
+	route      *match.Route
+	noReceiver *match.NoReceiverError
+	outcome    match.Outcome
+	err        error
+	// unread says why the outcome is Undecided, if the alarm itself decides so.
+	unread  alarm.Unread
 	message message.Message
+	// resolves: the occurrence only resolves its group. It is not counted.
+	resolves bool
+	// lasts: it is about a state, whose group stays open until it ends. handled are the delivered
+	// offsets of the occurrence if they differ from those of the batch.
+	lasts   bool
+	handled *outbox.DeliveredOffsets
 	// by contains the values of the occurrence's group, if the alarm has groups.
 	by []alarm.GroupValue
+	// budget names the space of the entries and of the state. stateless: the outbox has no
+	// space for the state. The occurrence is then in no group, and the threshold counts only
+	// occurrences of the same batch.
+	budget    string
+	stateless bool
 	// suppressed says why the occurrence is not sent; empty if it is.
 	suppressed Suppression
-	// replayed: the occurrence was handled before for all receivers. It only restores the
-	// state of thresholds.
+	// replayed: an earlier process evaluated the occurrence, and counted it. A replay reads it
+	// again because of one receiver that is behind, or because of a threshold.
 	replayed bool
+	// parked: the outcome is Undecided, and the occurrence is evaluated again later.
+	parked bool
 }
 
 // matcher decides which alarms a batch of occurrences matches.
@@ -118,146 +187,192 @@ type matcher struct {
 	alarms     *Alarms
 	namespaces match.Namespaces
 	enricher   Enricher
-	budget     *budget
+	// ofAlarms limits the cost of the Alarms of a namespace, ofClusterAlarms that of the
+	// ClusterAlarms for the Events of a namespace. They are separate, so that a tenant
+	// cannot use up what the ClusterAlarms need.
+	ofAlarms, ofClusterAlarms *budget
+	// identify, repeats, namespaceLabels and missing are those of Config.
+	identify        func(key string) (id string, since time.Time)
+	repeats         func(id string) bool
+	namespaceLabels func(id string) []string
+	missing         func(receiver string) bool
+}
+
+// recipient is a receiver of an alarm.
+type recipient struct {
+	// key is part of the keys of entries, so that the first receiver of a name can get them.
+	key, id string
+	// since is when the receiver was created, zero if that does not matter.
+	since time.Time
+	// onlyEnd: it has the group open, and gets the occurrence only to resolve it.
+	onlyEnd bool
+}
+
+// identified returns the receivers with these keys.
+func (m *matcher) identified(keys []string) []recipient {
+	all := make([]recipient, 0, len(keys))
+	for _, key := range keys {
+		r := recipient{key: key, id: key}
+		if m.identify != nil {
+			r.id, r.since = m.identify(key)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// entryKey returns the key of the entry about an occurrence.
+func (r *recipient) entryKey(alarmUID string, occ *alarm.Occurrence) string {
+	return alarm.Key(r.key, alarmUID, occ)
+}
+
+// handled reports whether the receiver needs no entry about an occurrence: it was handled
+// before, or it is for a former receiver.
+func (r *recipient) handled(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
+	return r.isForFormer(before, entryKey, occ) || before.Covers(r.id, entryKey, occ.Position)
+}
+
+// isForFormer reports whether an occurrence happened before the receiver was created. It is
+// false if an earlier process gave it to the receiver: it waited for the first one of the name.
+func (r *recipient) isForFormer(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
+	return occ.ObservedAt.Before(r.since) && !before.Awaits(r.id, entryKey, occ.Position)
+}
+
+func newMatcher(alarms *Alarms, namespaces match.Namespaces, enricher Enricher, clk clock.PassiveClock, missing func(receiver string) bool) *matcher {
+	return &matcher{
+		alarms: alarms, namespaces: namespaces, enricher: enricher, missing: missing,
+		ofAlarms: newBudget(clk), ofClusterAlarms: newBudget(clk),
+	}
+}
+
+// budgetOfKind returns the budget of a kind of alarms.
+func (m *matcher) budgetOfKind(kind string) *budget {
+	if kind == alarm.KindClusterAlarm {
+		return m.ofClusterAlarms
+	}
+	return m.ofAlarms
+}
+
+// skipped are alarms that were not evaluated for all occurrences of a batch.
+type skipped struct {
+	alarms []*match.Alarm
+	why    *match.OverBudgetError
 }
 
 // match returns the evaluations of each occurrence, in the order of the occurrences. It
-// also returns the Alarms that were skipped for some of them, because their namespace is
-// over its budget. Occurrences with candidates are evaluated in parallel. An occurrence
-// that was handled before for all receivers of an alarm is evaluated only if the alarm
-// has a window.
-func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, handled outbox.DeliveredOffsets) ([][]evaluation, []*match.Alarm, error) {
-	index := m.alarms.Index()
-	meters := m.budget.newMeters()
-	evaluations := make([][]evaluation, len(occurrences))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(matchConcurrency)
-	for i := range occurrences {
-		occ := &occurrences[i]
-		candidates := index.Candidates(occ, m.namespaces, meters.forNamespace(index, occ.Event.Namespace))
-		candidates = slices.DeleteFunc(candidates, func(c match.Candidate) bool {
-			return c.Alarm.Window() == 0 && handledBefore(c.Alarm, occ, handled)
-		})
-		if len(candidates) == 0 {
+// also returns the alarms that were skipped for some of them, because a namespace is over
+// its budget. An occurrence that was handled before for all receivers of an alarm is
+// evaluated only if the alarm has a window.
+func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, handled outbox.DeliveredOffsets) ([][]evaluation, []skipped, error) {
+	reads, cancel := context.WithTimeout(ctx, batchReadTime)
+	defer cancel()
+	b := m.newBatch(reads, occurrences, handled)
+	cluster := lanesOf(occurrences, m.ofClusterAlarms, func(string) bool { return len(b.index.ClusterAlarms()) > 0 })
+	own := lanesOf(occurrences, m.ofAlarms, func(namespace string) bool { return len(b.index.AlarmsIn(namespace)) > 0 })
+	err := runLanes(ctx, cluster, func(ctx context.Context, i int, meter *match.Meter) {
+		b.evaluate(ctx, i, b.index.ClusterCandidates(&occurrences[i], m.namespaces, meter))
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	err = runLanes(ctx, own, func(ctx context.Context, i int, meter *match.Meter) {
+		b.evaluate(ctx, i, b.index.NamespacedCandidates(&occurrences[i], meter))
+	})
+	var over []skipped
+	for _, namespace := range m.ofClusterAlarms.charge(cluster) {
+		over = append(over, skipped{b.index.ClusterAlarms(), &match.OverBudgetError{Kind: alarm.KindClusterAlarm, Namespace: namespace}})
+	}
+	for _, namespace := range m.ofAlarms.charge(own) {
+		over = append(over, skipped{b.index.AlarmsIn(namespace), &match.OverBudgetError{Kind: alarm.KindAlarm, Namespace: namespace}})
+	}
+	return b.evaluations, over, err
+}
+
+// context returns what is known about an occurrence. A change contains its object.
+func (m *matcher) context(ctx context.Context, occ *alarm.Occurrence) alarm.Context {
+	if occ.Change == nil {
+		return m.enricher.Context(ctx, &occ.Event)
+	}
+	known := m.enricher.Context(ctx, &alarm.Event{}) // which regards nothing: it reads no object
+	known.Object, known.Resolved, known.ObjectUnread = occ.Change.Describe(), true, ""
+	return known
+}
+
+// batch is a batch of occurrences that is being evaluated. Different occurrences can be
+// evaluated at the same time.
+type batch struct {
+	occurrences []alarm.Occurrence
+	handled     outbox.DeliveredOffsets
+	index       *match.Index
+	// identified and address are those of the matcher.
+	identified func(keys []string) []recipient
+	address    func(e *evaluation, occ *alarm.Occurrence, known *alarm.Context, handled outbox.DeliveredOffsets)
+	// context reads the context of an occurrence.
+	context func(occ *alarm.Occurrence) alarm.Context
+	// known contains the context of each occurrence, or nil before it is needed.
+	known       []*alarm.Context
+	evaluations [][]evaluation
+}
+
+// newBatch returns a batch. reads ends its reads.
+func (m *matcher) newBatch(reads context.Context, occurrences []alarm.Occurrence, handled outbox.DeliveredOffsets) *batch {
+	return &batch{
+		occurrences: occurrences, handled: handled, index: m.alarms.Index(), identified: m.identified, address: m.address,
+		context: func(occ *alarm.Occurrence) alarm.Context { return m.context(reads, occ) },
+		known:   make([]*alarm.Context, len(occurrences)), evaluations: make([][]evaluation, len(occurrences)),
+	}
+}
+
+// evaluate adds the evaluations of an occurrence.
+func (b *batch) evaluate(ctx context.Context, i int, candidates []match.Candidate) {
+	occ := &b.occurrences[i]
+	for _, c := range candidates {
+		// An occurrence that was handled before only restores the state of thresholds.
+		if c.Alarm.Window() == 0 && b.handledBefore(c.Alarm, occ) {
 			continue
 		}
-		group.Go(func() error {
-			evaluations[i] = m.evaluate(ctx, occ, candidates, handled)
-			return ctx.Err()
-		})
-	}
-	err := group.Wait()
-	var skipped []*match.Alarm
-	for _, namespace := range meters.charge() {
-		skipped = append(skipped, index.AlarmsIn(namespace)...)
-	}
-	return evaluations, skipped, err
-}
-
-func (m *matcher) evaluate(ctx context.Context, occ *alarm.Occurrence, candidates []match.Candidate, handled outbox.DeliveredOffsets) []evaluation {
-	known := m.enricher.Context(ctx, &occ.Event)
-	evaluations := make([]evaluation, 0, len(candidates))
-	for _, c := range candidates {
-		result := c.Match(ctx, &known)
-		e := evaluation{alarm: c.Alarm, outcome: result.Outcome, err: result.Err, replayed: handledBefore(c.Alarm, occ, handled)}
-		if e.outcome == match.Matched {
-			var err error
-			e.message, err = c.Render(ctx, &known)
-			if g := c.Alarm.Grouping(); g != nil {
-				e.by = g.Values(&occ.Event, &known.Object)
-			}
-			if e.err == nil {
-				e.err = err
-			}
+		if b.known[i] == nil {
+			known := b.context(occ)
+			b.known[i] = &known
 		}
+		e := evaluateOne(ctx, c, occ, b.known[i])
+		b.address(&e, occ, b.known[i], b.handled)
+		e.replayed = occ.Position <= b.handled.Default
 		if e.outcome != match.NotMatched || e.err != nil {
-			evaluations = append(evaluations, e)
+			b.evaluations[i] = append(b.evaluations[i], e)
 		}
 	}
-	return evaluations
 }
 
-// handledBefore reports whether the occurrence was handled for all receivers of the alarm.
-func handledBefore(a *match.Alarm, occ *alarm.Occurrence, handled outbox.DeliveredOffsets) bool {
-	for _, receiver := range a.Receivers {
-		if !handled.Covers(receiver, alarm.Key(receiver, a.UID, occ), occ.Position) {
+func evaluateOne(ctx context.Context, c match.Candidate, occ *alarm.Occurrence, known *alarm.Context) evaluation {
+	result := c.Match(ctx, known)
+	e := evaluation{alarm: c.Alarm, outcome: result.Outcome, err: result.Err, unread: result.Unread, resolves: result.Resolves}
+	if e.outcome != match.Matched {
+		return e
+	}
+	if result.Note != "" {
+		c = c.WithNote(result.Note)
+	}
+	var err error
+	e.message, err = c.Render(ctx, known)
+	if g := c.Alarm.Grouping(); g != nil {
+		e.by = g.Values(&occ.Event, &known.Object)
+	}
+	if e.err == nil {
+		e.err = err
+	}
+	return e
+}
+
+// handledBefore reports whether the occurrence was handled for all receivers that the alarm can
+// have. The first of them mostly decides.
+func (b *batch) handledBefore(a *match.Alarm, occ *alarm.Occurrence) bool {
+	all := a.AllReceivers()
+	for _, key := range all {
+		r := &b.identified([]string{key})[0]
+		if !b.handled.Covers(r.id, r.entryKey(a.UID, occ), occ.Position) {
 			return false
 		}
 	}
-	return len(a.Receivers) > 0 || occ.Position <= handled.Default
-}
-
-// Limits of the cost of matching the Alarms of one namespace, in CEL's cost units. They are
-// about a tenth of a CPU continuously, and half a second of a CPU at once. A typical
-// expression costs some tens of units.
-const (
-	costPerSecond = 1_000_000
-	costBurst     = 5 * costPerSecond
-)
-
-// maxBudgets is the number of namespaces whose budgets are kept. Other namespaces start
-// with a full budget.
-const maxBudgets = 4096
-
-// budget prevents the Alarms of one namespace from delaying those of others.
-type budget struct {
-	clock    clock.PassiveClock
-	limiters *lru.Cache[string, *rate.Limiter]
-}
-
-func newBudget(clk clock.PassiveClock) *budget {
-	limiters, err := lru.New[string, *rate.Limiter](maxBudgets)
-	if err != nil {
-		panic(err) // only if the size is not positive
-	}
-	return &budget{clock: clk, limiters: limiters}
-}
-
-// newMeters returns the meters of one batch.
-func (b *budget) newMeters() *meters {
-	return &meters{budget: b, byNamespace: map[string]*match.Meter{}}
-}
-
-func (b *budget) limiter(namespace string) *rate.Limiter {
-	l, ok := b.limiters.Get(namespace)
-	if !ok {
-		l = rate.NewLimiter(costPerSecond, costBurst)
-		b.limiters.Add(namespace, l)
-	}
-	return l
-}
-
-// meters measure the cost of one batch for each namespace. They are not safe for
-// concurrent use.
-type meters struct {
-	budget      *budget
-	byNamespace map[string]*match.Meter
-}
-
-// forNamespace returns the meter of a namespace, or nil if it has no Alarms.
-func (m *meters) forNamespace(index *match.Index, namespace string) *match.Meter {
-	if len(index.AlarmsIn(namespace)) == 0 {
-		return nil
-	}
-	meter, ok := m.byNamespace[namespace]
-	if !ok {
-		left := m.budget.limiter(namespace).TokensAt(m.budget.clock.Now())
-		meter = match.NewMeter(int64(left))
-		m.byNamespace[namespace] = meter
-	}
-	return meter
-}
-
-// charge subtracts the measured cost from the budgets. It returns the namespaces that are
-// over their budget.
-func (m *meters) charge() (exhausted []string) {
-	now := m.budget.clock.Now()
-	for _, namespace := range slices.Sorted(maps.Keys(m.byNamespace)) {
-		meter := m.byNamespace[namespace]
-		if meter.Exhausted() {
-			exhausted = append(exhausted, namespace)
-		}
-		m.budget.limiter(namespace).ReserveN(now, int(min(meter.Spent(), costBurst)))
-	}
-	return exhausted
+	return len(all) > 0 || occ.Position <= b.handled.Default
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -50,28 +51,31 @@ type CheckpointStore interface {
 // Reporter records what users must know.
 type Reporter interface {
 	// Evaluated: an alarm was evaluated for occurrences; err is the failure of an
-	// expression, if any.
+	// expression, if any. The outbox has the counts for the status. If the outcome is
+	// Undecided, err says what could not be read, and the occurrences are given up; if they
+	// are 0, some still wait.
 	Evaluated(id alarm.ID, outcome match.Outcome, err error, occurrences int64)
 	// Suppressed: occurrences matched, but are not sent.
-	Suppressed(id alarm.ID, why Suppression, occurrences int64)
+	Suppressed(why Suppression, occurrences int64)
 	// Merged: this many messages were saved, because other messages of their groups
 	// contain their occurrences.
 	Merged(messages int64)
 	// GroupLimitReached: the alarm has too many open groups, and some are merged.
 	GroupLimitReached(id alarm.ID)
-	// Queued: occurrences were put into the outbox for a receiver.
-	Queued(receiver string, occurrences int64)
 	// Dropped: occurrences of these alarms were dropped.
 	Dropped(receiver string, alarms outbox.Counts, cause notify.DropCause, text string)
 	// Reset: the stored position does not belong to this cluster's history.
 	Reset(ctx context.Context, text string)
 }
 
-// Config configures a Pipeline. All fields are required.
+// Config configures a Pipeline. All fields are required but those that say otherwise.
 type Config struct {
 	// ClusterUID identifies the cluster.
 	ClusterUID string
 	Source     Source
+	// Changes is the source of changes. Optional: without it, spec.changes and spec.states have
+	// no effect.
+	Changes    Changes
 	Outbox     *outbox.Store
 	Checkpoint CheckpointStore
 	Dispatcher Dispatcher
@@ -85,18 +89,47 @@ type Config struct {
 	// LoadAlarms adds the existing alarms to Alarms. It is called before the first Event
 	// is read, so that a restart misses none.
 	LoadAlarms func(ctx context.Context) error
-	Clock      clock.WithTicker
-	Log        logr.Logger
+	// MaxAge is how long an occurrence waits for an object that cannot be read.
+	MaxAge time.Duration
+	// Identify returns the ID of the receiver with a key, which is the key itself if there is
+	// none. Occurrences before since are not sent to it. Optional: IDs are then keys.
+	Identify func(key string) (id string, since time.Time)
+	// Repeats reports whether the receiver with an ID must get the messages of open groups
+	// again. Optional: none must.
+	Repeats func(id string) bool
+	// Acknowledges reports whether the receiver with an ID shows who acknowledged a group.
+	// Optional: none does.
+	Acknowledges func(id string) bool
+	// NamespaceLabels returns the keys of the labels of namespaces by which the receiver with an
+	// ID chooses a channel. Optional: none does.
+	NamespaceLabels func(id string) []string
+	// Missing reports whether the receiver with an ID does not exist. It is false if that is
+	// unknown.
+	Missing func(id string) bool
+	// Since is notify.Options.Since. Optional.
+	Since func(key string) (time.Time, error)
+	Clock clock.WithTicker
+	Log   logr.Logger
 }
 
 // Pipeline leads Events to the receivers. Only one runs in a cluster at a time: that of
 // the leader.
 type Pipeline struct {
 	Config
-	matcher matcher
+	matcher *matcher
+
+	// deciding serializes decisions, because each reads the state that it changes.
+	deciding sync.Mutex
+
+	// unreadLimiter limits how often parked occurrences are tried without success.
+	unreadLimiter *rate.Limiter
 
 	// groupAdded receives a value after occurrences were added to a group.
 	groupAdded chan struct{}
+
+	// states is what spec.states needs. started is when this term began.
+	states  *sweeps
+	started time.Time
 
 	epoch          string
 	checkpointMu   sync.Mutex
@@ -105,16 +138,19 @@ type Pipeline struct {
 
 // New returns a Pipeline.
 func New(c Config) *Pipeline {
-	return &Pipeline{
+	p := &Pipeline{
 		Config:     c,
-		matcher:    matcher{alarms: c.Alarms, namespaces: c.Namespaces, enricher: c.Enricher, budget: newBudget(c.Clock)},
-		groupAdded: make(chan struct{}, 1),
+		matcher:    newMatcher(c.Alarms, c.Namespaces, c.Enricher, c.Clock, c.Missing),
+		groupAdded: make(chan struct{}, 1), states: newSweeps(), unreadLimiter: rate.NewLimiter(unreadPerSecond, unreadPerSecond),
 	}
+	p.matcher.identify, p.matcher.repeats, p.matcher.namespaceLabels = c.Identify, c.Repeats, c.NamespaceLabels
+	return p
 }
 
 // Start takes over from the last leader and runs until ctx ends. It is a
 // manager.Runnable and needs leader election.
 func (p *Pipeline) Start(ctx context.Context) error {
+	p.started = p.Clock.Now()
 	if err := p.LoadAlarms(ctx); err != nil {
 		return fmt.Errorf("load the alarms: %w", err)
 	}
@@ -122,6 +158,7 @@ func (p *Pipeline) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.acknowledgeOnce(ctx) // before messages of acknowledged groups are released
 	err = p.run(ctx, start)
 
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalWriteTimeout)
@@ -133,33 +170,24 @@ func (p *Pipeline) Start(ctx context.Context) error {
 // it again repairs it: the damaged file is then set aside.
 func (p *Pipeline) run(ctx context.Context, start source.Start) error {
 	group, ctx := errgroup.WithContext(ctx)
-	damaged := make(chan error, 1)
 	group.Go(func() error { return p.Dispatcher.Run(ctx) })
-	group.Go(func() error { return p.Source.Run(ctx, start, reportingDamage(p.handle, damaged)) })
+	group.Go(func() error { return p.Source.Run(ctx, start, p.handle) })
+	if p.Changes != nil {
+		group.Go(func() error { return p.Changes.Run(ctx, p.handleChanges) })
+		group.Go(func() error { return p.followNeeds(ctx) })
+		group.Go(func() error { return p.followStates(ctx) })
+	}
 	group.Go(func() error { return p.keepCheckpoint(ctx) })
 	group.Go(func() error { return p.releaseGroups(ctx) })
+	group.Go(func() error { return p.followAcknowledgements(ctx) })
+	group.Go(func() error { return p.retryParked(ctx) })
 	group.Go(func() error {
 		select {
-		case err := <-damaged:
+		case err := <-p.Outbox.Damaged():
 			return err
 		case <-ctx.Done():
 			return nil
 		}
 	})
 	return group.Wait()
-}
-
-// reportingDamage sends the first error about a damaged outbox to damaged. The source only
-// retries such errors.
-func reportingDamage(handle source.Handler, damaged chan<- error) source.Handler {
-	return func(ctx context.Context, b source.Batch) error {
-		err := handle(ctx, b)
-		if errors.Is(err, outbox.ErrCorrupt) {
-			select {
-			case damaged <- err:
-			default:
-			}
-		}
-		return err
-	}
 }

@@ -47,17 +47,34 @@ func TestAlarmsAreLoadedBeforeEventsAreRead(t *testing.T) {
 // A damaged outbox is set aside when it is opened the next time. The operator must therefore
 // end, and not retry forever.
 func TestDamagedOutboxEndsTheRun(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, s *outbox.Store, handle source.Handler){
+		"writes": func(t *testing.T, _ *outbox.Store, handle source.Handler) {
+			_ = handle(t.Context(), source.Batch{Position: 2, Counts: manyCounts()})
+		},
+		"reads of baselines": func(t *testing.T, s *outbox.Store, _ source.Handler) {
+			for _, err := range s.Baselines(t.Context(), deployments) {
+				if err != nil {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testDamagedOutbox(t, use) })
+	}
+}
+
+func testDamagedOutbox(t *testing.T, use func(t *testing.T, s *outbox.Store, handle source.Handler)) {
 	dir := t.TempDir()
 	store, err := outbox.Open(t.Context(), dir)
 	must(t, err)
 	defer func() { _ = store.Close() }() // can fail, because it is damaged
 	s := newSimulation(t, 1)
 	events := sourceFunc(func(ctx context.Context, handle source.Handler) {
-		counts := manyCounts()
-		must(t, handle(ctx, source.Batch{Position: 1, Counts: counts}))
+		must(t, handle(ctx, source.Batch{Position: 1, Counts: manyCounts()}))
+		must(t, store.CommitChanges(ctx, scaledBaselines(5_000)))
 		damage(t, dir)
-		for ctx.Err() == nil { // as the source does
-			_ = handle(ctx, source.Batch{Position: 2, Counts: counts})
+		for ctx.Err() == nil { // as the sources do
+			use(t, store, handle)
 		}
 	})
 	p := New(Config{
@@ -70,6 +87,15 @@ func TestDamagedOutboxEndsTheRun(t *testing.T) {
 	if err := p.Start(t.Context()); !errors.Is(err, outbox.ErrCorrupt) {
 		t.Errorf("Start returned %v", err)
 	}
+}
+
+// scaledBaselines returns a batch with the baselines of n objects.
+func scaledBaselines(n int) outbox.ChangeBatch {
+	b := outbox.ChangeBatch{Stream: outbox.Stream{Name: deployments, Version: "v1", Position: 1, Complete: true}}
+	for range n {
+		b.Put = append(b.Put, outbox.Baseline{UID: uuid.NewString(), Namespace: "shop", Data: bytes.Repeat([]byte("x"), 1000)})
+	}
+	return b
 }
 
 // manyCounts returns more counts than SQLite keeps in memory, so that it must read the disk.

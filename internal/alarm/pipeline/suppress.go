@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -21,6 +23,9 @@ const (
 	// SuppressedByGroup: another message of its group includes it. This counts the
 	// messages that were saved, once for each receiver.
 	SuppressedByGroup Suppression = "group"
+	// SuppressedByAcknowledgement: a user acknowledged its group. This counts occurrences, once
+	// for each receiver.
+	SuppressedByAcknowledgement Suppression = "acknowledgement"
 )
 
 // suppressor applies thresholds, mutes and the limits of groups to a batch. It uses only
@@ -32,6 +37,8 @@ type suppressor struct {
 	// windows are the windows that the batch changes, by ID.
 	windows map[string]*thresholdWindow
 	groups  *groupLimiter
+	// identified is that of the matcher.
+	identified func(keys []string) []recipient
 }
 
 // thresholdWindow is the state of a threshold, of an alarm or of one of its groups.
@@ -39,10 +46,13 @@ type thresholdWindow struct {
 	alarm     alarm.ID
 	threshold *match.Threshold
 	state     match.SlidingWindow
+	budget    string
+	// stored: the outbox has space for the window.
+	stored bool
 }
 
-func newSuppressor(store *outbox.Store) *suppressor {
-	return &suppressor{outbox: store, windows: map[string]*thresholdWindow{}, groups: newGroupLimiter(store)}
+func (m *matcher) newSuppressor(store *outbox.Store) *suppressor {
+	return &suppressor{outbox: store, windows: map[string]*thresholdWindow{}, groups: newGroupLimiter(store), identified: m.identified}
 }
 
 // mark sets the suppression of the evaluations that matched.
@@ -58,19 +68,32 @@ func (s *suppressor) mark(ctx context.Context, occurrences []alarm.Occurrence, e
 				return err
 			}
 		}
+		evaluations[i] = slices.DeleteFunc(evaluations[i], func(e evaluation) bool { return e.outcome == match.NotMatched && e.err == nil })
 	}
 	return nil
 }
 
 // check returns why an occurrence that matched is not sent, or an empty Suppression.
-// Occurrences during a mute count for the threshold.
+// Occurrences during a mute count for the threshold. One that resolves an open group is
+// always sent, and otherwise it does not match.
 func (s *suppressor) check(ctx context.Context, occ *alarm.Occurrence, e *evaluation) (Suppression, error) {
 	a := e.alarm
+	e.budget = budgetOf(a.ID, occ)
+	if e.resolves {
+		open, err := s.groups.isOpen(ctx, e)
+		if !open {
+			e.outcome = match.NotMatched
+		}
+		return "", errors.Join(err, s.addHolders(ctx, occ, e))
+	}
 	if err := s.groups.limit(ctx, e); err != nil {
 		return "", err
 	}
+	if err := s.addHolders(ctx, occ, e); err != nil {
+		return "", err
+	}
 	if threshold := a.Threshold(); threshold != nil {
-		w, err := s.window(ctx, a, e.by)
+		w, err := s.window(ctx, e)
 		if err != nil {
 			return "", err
 		}
@@ -85,16 +108,17 @@ func (s *suppressor) check(ctx context.Context, occ *alarm.Occurrence, e *evalua
 	return "", nil
 }
 
-func (s *suppressor) window(ctx context.Context, a *match.Alarm, by []alarm.GroupValue) (*thresholdWindow, error) {
-	id := alarm.GroupKey(a.UID, by...)
+func (s *suppressor) window(ctx context.Context, e *evaluation) (*thresholdWindow, error) {
+	a, id := e.alarm, alarm.GroupKey(e.alarm.UID, e.by...)
 	if w, ok := s.windows[id]; ok {
+		w.stored = w.stored || !e.stateless
 		return w, nil
 	}
 	state, err := s.outbox.Window(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	w := &thresholdWindow{alarm: a.ID, threshold: a.Threshold()}
+	w := &thresholdWindow{alarm: a.ID, threshold: a.Threshold(), budget: e.budget, stored: !e.stateless}
 	if w.state.UnmarshalBinary(state) != nil {
 		// An error here would stop all alarms, so an invalid state counts as empty.
 		w.state = match.SlidingWindow{}
@@ -107,12 +131,16 @@ func (s *suppressor) window(ctx context.Context, a *match.Alarm, by []alarm.Grou
 func (s *suppressor) changed() ([]outbox.Window, error) {
 	changed := make([]outbox.Window, 0, len(s.windows))
 	for id, w := range s.windows {
+		if !w.stored {
+			continue
+		}
 		state, err := w.state.MarshalBinary()
 		if err != nil {
 			return nil, err
 		}
 		changed = append(changed, outbox.Window{
-			ID: id, Alarm: kube.Key(w.alarm).String(), Until: w.threshold.Expiry(w.state), State: state,
+			ID: id, Alarm: kube.Key(w.alarm).String(), Budget: w.budget, Until: w.threshold.Expiry(w.state),
+			State: state, MaxState: w.threshold.MaxBytes(),
 		})
 	}
 	return changed, nil

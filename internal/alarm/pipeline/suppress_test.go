@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -44,7 +45,7 @@ func (c *countingReporter) Evaluated(_ alarm.ID, outcome match.Outcome, _ error,
 	}
 }
 
-func (c *countingReporter) Suppressed(_ alarm.ID, why Suppression, n int64) { c.suppressed[why] += n }
+func (c *countingReporter) Suppressed(why Suppression, n int64) { c.suppressed[why] += n }
 
 func newScene(t *testing.T, spec v1alpha1.AlarmSpec) *scene {
 	spec.Match = []v1alpha1.EventMatch{{}}
@@ -136,6 +137,29 @@ func TestMutedOccurrencesAreCountedAndNeverSent(t *testing.T) {
 		s.clock.Step(time.Minute)
 	}
 	s.check(sent, []int64{3, 0, 0, 3}, 12, map[Suppression]int64{SuppressedByMute: 6})
+}
+
+// mutedFrom22To2210 is a mute that a user set at 22:00 and that ended at 22:10.
+var mutedFrom22To2210 = v1alpha1.AlarmSpec{
+	MuteFrom:  new(metav1.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)),
+	MuteUntil: new(metav1.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)),
+}
+
+func TestAMuteUntilATimeEndsByItself(t *testing.T) {
+	s := newScene(t, mutedFrom22To2210)
+	var sent []int64
+	for _, step := range []time.Duration{time.Minute, 9*time.Minute + 59*time.Second, time.Second, time.Minute} {
+		sent = append(sent, s.happens(3, 0)) // at 21:59, 22:00:00, 22:09:59 and 22:10:00
+		s.clock.Step(step)
+	}
+	s.check(sent, []int64{3, 0, 0, 3}, 12, map[Suppression]int64{SuppressedByMute: 6})
+}
+
+func TestAMuteUntilATimeAppliesToTheTimesOfOccurrencesThatAreReadLater(t *testing.T) {
+	s := newScene(t, mutedFrom22To2210)
+	s.clock.Step(31 * time.Minute) // 22:30
+	sent := []int64{s.happens(1, -31*time.Minute), s.happens(1, -29*time.Minute), s.happens(1, -15*time.Minute)}
+	s.check(sent, []int64{1, 0, 1}, 3, map[Suppression]int64{SuppressedByMute: 1})
 }
 
 func TestMuteUsesTheTimeOfTheOccurrence(t *testing.T) {

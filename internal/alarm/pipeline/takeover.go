@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
@@ -19,12 +22,16 @@ import (
 // same.
 func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	last, found, err := p.Checkpoint.Read(ctx)
-	if err != nil {
+	damaged := errors.Is(err, checkpoint.ErrDamaged)
+	if err != nil && !damaged {
 		return source.Start{}, err
 	}
 	plan := planTakeover(p.ClusterUID, p.Outbox.State(), last, found, p.Alarms.Window())
+	if damaged && !plan.trusted {
+		plan.reset = damagedReason
+	}
 	if last.ClusterUID == p.ClusterUID {
-		p.lastCheckpoint = checkpoint.Checkpoint{History: last.History, PositionHistory: last.PositionHistory}
+		p.lastCheckpoint = checkpoint.Checkpoint{History: last.History, Time: last.Time, PositionHistory: last.PositionHistory}
 	}
 	if err := p.prepareOutbox(ctx, plan); err != nil {
 		return source.Start{}, fmt.Errorf("prepare the outbox: %w", err)
@@ -37,10 +44,41 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	}
 	state := p.Outbox.State()
 	p.Log.Info("delivery taken over", "position", state.Position, "trustedOutbox", plan.trusted)
-	return source.Start{
-		Position: state.Position, Time: state.Time,
-		Counts: p.eventCounts(ctx), CountsKnown: state.CountsKnown,
-	}, nil
+	start := startOf(state, last)
+	start.Counts = p.eventCounts(ctx)
+	return start, nil
+}
+
+// startOf returns where the source starts, without the counts. A replay ends where the
+// last leader stopped.
+func startOf(state outbox.State, last checkpoint.Checkpoint) source.Start {
+	start := source.Start{Position: state.Position, Time: state.Time, CountsKnown: state.CountsKnown}
+	if last.ClusterUID != state.ClusterUID || last.History != state.History {
+		return start
+	}
+	if start.Time.IsZero() {
+		start.Time = last.TimeOf(state.Position)
+	}
+	if until := state.Delivered.Default; until > state.Position {
+		start.Until, start.UntilTime = until, last.TimeOf(until)
+		start.Needed = neededPosition(state.Delivered)
+	}
+	return start
+}
+
+// neededPosition returns the position after which a replay can find occurrences that must
+// be sent.
+func neededPosition(handled outbox.DeliveredOffsets) uint64 {
+	needed := handled.Default
+	for _, position := range handled.Receivers {
+		needed = min(needed, position)
+	}
+	for _, held := range handled.Waiting {
+		for _, position := range held {
+			needed = min(needed, position-1)
+		}
+	}
+	return needed
 }
 
 func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
@@ -52,13 +90,62 @@ func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 			return err
 		}
 	}
-	if _, err := p.Outbox.DropAtOrBelow(ctx, plan.delivered.Default, plan.delivered.Receivers); err != nil {
+	if err := p.adopt(ctx); err != nil {
+		return err
+	}
+	if err := p.Outbox.KeepAwaited(ctx, plan.delivered); err != nil {
+		return err
+	}
+	if _, err := p.Outbox.DropDelivered(ctx, plan.delivered); err != nil {
 		return err
 	}
 	if err := p.Outbox.DropHeld(ctx, plan.delivered); err != nil {
 		return err
 	}
+	if err := p.Outbox.DropAwaited(ctx, plan.delivered, plan.handled); err != nil {
+		return err
+	}
+	if err := p.replayStreams(ctx, plan.history, plan.streams); err != nil {
+		return err
+	}
 	return p.Outbox.Replay(ctx, plan.history, plan.position, plan.handled)
+}
+
+// adopt gives what waits for receivers that did not exist to those that exist now. Another
+// leader did so, too, and the checkpoint has their IDs. Otherwise it would look delivered: adopt
+// therefore fails if the API server does not say when a namespace was created.
+func (p *Pipeline) adopt(ctx context.Context) error {
+	if p.Identify == nil || p.Since == nil {
+		return nil
+	}
+	for _, key := range p.Outbox.Unadopted() {
+		id, _ := p.Identify(key)
+		if id == key {
+			continue // it waits on
+		}
+		since, err := p.readSince(ctx, key)
+		if apierrors.IsNotFound(err) {
+			continue // so is the receiver
+		}
+		if err != nil {
+			return fmt.Errorf("read the namespace of %s: %w", key, err)
+		}
+		if _, err := p.Outbox.Adopt(ctx, key, id, since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSince returns when the namespace of a receiver was created. It tries again for half a
+// minute, because the operator ends if a takeover fails.
+func (p *Pipeline) readSince(ctx context.Context, key string) (since time.Time, err error) {
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6}
+	_ = wait.ExponentialBackoffWithContext(ctx, backoff, func(context.Context) (bool, error) {
+		since, err = p.Since(key)
+		return err == nil || apierrors.IsNotFound(err), nil
+	})
+	return since, cmp.Or(err, ctx.Err())
 }
 
 // beginTerm writes a new token that connects the checkpoint with this outbox. The outbox
@@ -93,13 +180,16 @@ func (p *Pipeline) eventCounts(ctx context.Context) iter.Seq2[source.Count, erro
 // resetReason is reported if the stored position belongs to another cluster.
 const resetReason = "the stored position belongs to another cluster: alarms continue from now"
 
+// damagedReason is reported if the checkpoint is damaged and this replica has no position.
+const damagedReason = "the checkpoint cannot be decoded: alarms continue from now"
+
 // takeoverPlan is what a new leader does with its outbox and the checkpoint.
 type takeoverPlan struct {
 	// trusted: the outbox belongs to the last leader. It is used unchanged, and nothing is
 	// replayed.
 	trusted bool
-	// reset says why the stored positions are not of this cluster, or is empty. The outbox
-	// is emptied and the source starts from now.
+	// reset says why the stored positions cannot be used, or is empty. The outbox is emptied
+	// and the source starts from now.
 	reset string
 	// delivered are the positions up to which the last leader delivered, for each receiver.
 	// Pending messages at or below them are dropped.
@@ -110,6 +200,8 @@ type takeoverPlan struct {
 	// position is where the source starts, in this history; 0 means from now.
 	position uint64
 	history  string
+	// streams is the progress of changes.
+	streams map[string]checkpoint.Stream
 }
 
 // planTakeover decides what a new leader does. found is true if there is a checkpoint.
@@ -150,8 +242,8 @@ func planReplay(last checkpoint.Checkpoint, state outbox.State, window time.Dura
 		history:   last.History,
 		delivered: outbox.DeliveredOffsets{Default: last.Position, Receivers: last.Behind, Waiting: last.Waiting},
 		handled:   outbox.DeliveredOffsets{Default: max(last.Position, consumed), Waiting: waitingKeys(last.Waiting).notHandledBy(state)},
+		streams:   last.Streams,
 	}
-	plan.position = plan.handled.Default
 	for receiver, delivered := range last.Behind {
 		handled := max(delivered, consumed)
 		if handled == plan.handled.Default {
@@ -161,14 +253,13 @@ func planReplay(last checkpoint.Checkpoint, state outbox.State, window time.Dura
 			plan.handled.Receivers = map[string]uint64{}
 		}
 		plan.handled.Receivers[receiver] = handled
-		plan.position = min(plan.position, handled)
 	}
-	for _, positions := range plan.handled.Waiting {
-		for _, position := range positions {
-			plan.position = min(plan.position, position-1)
-		}
+	plan.position = last.Before(neededPosition(plan.handled), window)
+	if last.Position > 0 {
+		// After a restore of etcd, a receiver can have nothing at all. Position 0 would mean
+		// from now.
+		plan.position = max(plan.position, 1)
 	}
-	plan.position = last.Before(plan.position, window)
 	return plan
 }
 

@@ -1,14 +1,58 @@
 package pipeline
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/source"
 )
+
+// resets records why the source started from now.
+type resets struct {
+	noop
+	reasons []string
+}
+
+func (r *resets) Reset(_ context.Context, reason string) { r.reasons = append(r.reasons, reason) }
+
+func TestADamagedCheckpointIsReportedUnlessTheOutboxReplacesIt(t *testing.T) {
+	store, err := outbox.Open(t.Context(), t.TempDir())
+	must(t, err)
+	defer func() { must(t, store.Close()) }()
+	reported := &resets{}
+	damaged := fmt.Errorf("the checkpoint: %w", checkpoint.ErrDamaged)
+	leader := func(readErr error) *Pipeline {
+		return New(Config{
+			ClusterUID: "cluster", Outbox: store, Checkpoint: &memoryCheckpoint{readErr: readErr}, Alarms: NewAlarms(),
+			Dispatcher: noop{}, Enricher: noop{}, Reporter: reported, Clock: clock.RealClock{}, Log: logr.Discard(),
+		})
+	}
+	_, err = leader(errors.New("the API server does not answer")).takeOver(t.Context())
+	if err == nil || store.State().ClusterUID != "" {
+		t.Fatalf("a failed read counts as no checkpoint: %v", err)
+	}
+	start, err := leader(damaged).takeOver(t.Context())
+	must(t, err)
+	if start.Position != 0 || !slices.Equal(reported.reasons, []string{damagedReason}) {
+		t.Errorf("position %d, reported %q", start.Position, reported.reasons)
+	}
+	must(t, store.Commit(t.Context(), outbox.Batch{Position: 120}))
+	start, err = leader(damaged).takeOver(t.Context())
+	must(t, err)
+	if start.Position != 120 || len(reported.reasons) != 1 {
+		t.Errorf("position %d, want that of the outbox; reported %q", start.Position, reported.reasons)
+	}
+}
 
 func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 	const here, elsewhere = "here", "elsewhere"
@@ -46,6 +90,13 @@ func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 			want: takeoverPlan{
 				position: 40, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
 				handled: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+			},
+		},
+		"the disk was lost while a message waited that is older than a restore of etcd": {
+			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: map[string]uint64{"slow": 0}}, found: true,
+			want: takeoverPlan{
+				position: 1, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 0}},
+				handled: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 0}},
 			},
 		},
 		"another replica led since": {
@@ -146,5 +197,60 @@ func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// The source needs the times to distinguish new Events from old ones that changed.
+func TestATakeoverStartsWithTheTimesOfItsPositions(t *testing.T) {
+	at := func(second int64) time.Time { return time.Unix(second, 0).UTC() }
+	last := checkpoint.Checkpoint{
+		ClusterUID: "here", Epoch: "other", Position: 100, Time: 400,
+		PositionHistory: []checkpoint.TimedPosition{{Position: 12, Time: 200}, {Position: 39, Time: 300}},
+	}
+	behind := last
+	behind.Behind = map[string]uint64{"slow": 40}
+	longer := outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 80}, Waiting: map[string]outbox.Held{"chat": {"key": 60}}}
+	for name, tc := range map[string]struct {
+		own  outbox.State
+		last checkpoint.Checkpoint
+		want source.Start
+	}{
+		"a new disk":        {outbox.State{}, last, source.Start{Position: 100, Time: at(400)}},
+		"a replay":          {outbox.State{}, behind, source.Start{Position: 40, Time: at(300), Needed: 40, Until: 100, UntilTime: at(400)}},
+		"an old disk":       {outbox.State{Epoch: "a", Position: 50, Time: at(310)}, behind, source.Start{Position: 50, Time: at(310), Needed: 50, Until: 100, UntilTime: at(400)}},
+		"the same disk":     {outbox.State{Epoch: "other", Position: 120, Time: at(450), CountsKnown: true}, behind, source.Start{Position: 120, Time: at(450), CountsKnown: true}},
+		"a longer replay":   {outbox.State{Epoch: "other", Position: 40, Delivered: longer}, last, source.Start{Position: 40, Time: at(300), Needed: 59, Until: 100, UntilTime: at(400)}},
+		"an unfinished one": {outbox.State{Epoch: "other", Position: 40, Delivered: outbox.DeliveredOffsets{Default: 100}}, last, source.Start{Position: 40, Time: at(300), Needed: 100, Until: 100, UntilTime: at(400)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := tc.own
+			state.ClusterUID = "here"
+			if plan := planTakeover("here", state, tc.last, true, 0); !plan.trusted {
+				if plan.position != state.Position {
+					state.Time = time.Time{} // as Replay does
+				}
+				state.Position, state.Delivered, state.CountsKnown = plan.position, plan.handled, false
+			}
+			if diff := cmp.Diff(tc.want, startOf(state, tc.last)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTheCheckpointHasTheTimeOfItsPosition(t *testing.T) {
+	p := &Pipeline{lastCheckpoint: checkpoint.Checkpoint{Time: 400}}
+	for name, tc := range map[string]struct {
+		state outbox.State
+		want  int64
+	}{
+		"no Event yet":       {outbox.State{Position: 1}, 0},
+		"the source is at":   {outbox.State{Position: 120, Time: time.Unix(500, 0)}, 500},
+		"a replay is not":    {outbox.State{Position: 40, Time: time.Unix(300, 0), Delivered: outbox.DeliveredOffsets{Default: 100}}, 400},
+		"a replay has ended": {outbox.State{Position: 100, Time: time.Unix(410, 0), Delivered: outbox.DeliveredOffsets{Default: 100}}, 410},
+	} {
+		if got := p.readTime(outbox.Snapshot{State: tc.state}); got != tc.want {
+			t.Errorf("%s: time %d, want %d", name, got, tc.want)
+		}
 	}
 }

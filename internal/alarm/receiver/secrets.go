@@ -48,7 +48,11 @@ func SecretsOf(spec v1alpha1.ClusterAlarmReceiverSpec) []types.NamespacedName {
 }
 
 func serverSecrets(s *v1alpha1.ClusterHTTPServer) []secretKey {
-	return []secretKey{urlIn(s.URLSecretRef), allOf(s.HeadersSecretRef), valueIn(s.CASecretRef)}
+	refs := []secretKey{urlIn(s.URLSecretRef), allOf(s.HeadersSecretRef), valueIn(s.CASecretRef), allOf(s.ClientCertSecretRef)}
+	if s.OAuth2 != nil {
+		refs = append(refs, valueIn(&s.OAuth2.ClientSecretRef))
+	}
+	return refs
 }
 
 // secretKey names one key of a Secret, or all keys if key is empty. The zero value names

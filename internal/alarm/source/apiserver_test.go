@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,11 +54,11 @@ func (s *apiServer) source() *Source {
 	return quick(s.tb, s.RESTConfig())
 }
 
-// begin commits a first position to m.
+// begin commits a first position to m, and all counts, which can take several batches.
 func (s *apiServer) begin(m *memory) {
 	s.tb.Helper()
 	stop := run(s.tb, s.source(), Start{}, m.commit)
-	eventually(s.tb, m.at).Should(gomega.BeNumerically(">", 0))
+	eventually(s.tb, m.countsKnown).Should(gomega.BeTrue())
 	stop()
 }
 
@@ -109,8 +112,12 @@ func TestRealAPIServer(t *testing.T) {
 	t.Run("resumes without loss or repetition", s.in(testResumes))
 	t.Run("compacted beyond the position lists again", s.in(testCompacted))
 	t.Run("gives the counts as they stood at the position", s.in(testCountsAtPosition))
+	t.Run("an old Event is one occurrence after a failover", s.in(testFailover))
+	t.Run("compacted during the first list continues it", s.in(testCompactedDuringTheFirstList))
+	t.Run("behind a proxy that falls silent loses nothing", s.in(testSilentProxy))
 	t.Run("killed and restarted loses nothing", s.in(testKilled))
 	t.Run("restored from an older snapshot is a reset", s.in(testRestored))
+	t.Run("restored at a higher resourceVersion is a reset", s.in(testRestoredHigher))
 }
 
 func (s *apiServer) in(test func(*testing.T, *apiServer)) func(*testing.T) {
@@ -233,6 +240,83 @@ func testCountsAtPosition(t *testing.T, s *apiServer) {
 	}
 }
 
+// testFailover loses the counts of a position that is compacted. The replay's end is
+// compacted in one of two cases.
+func testFailover(t *testing.T, s *apiServer) {
+	s.create("event-failover-old", 500)
+	m := newMemory()
+	s.begin(m)
+	start := Start{Position: m.at(), Time: m.start().Time}
+	s.awaitNextSecond(start.Time)
+	s.count("event-failover-old", 503)
+	s.create("event-failover-young", 40)
+	if err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.create("event-failover-end", 1)
+	end := newMemory()
+	s.begin(end)
+	start.Until, start.UntilTime = end.at(), end.start().Time
+	s.awaitNextSecond(start.UntilTime)
+	s.count("event-failover-old", 504)
+	s.count("event-failover-young", 42)
+	s.create("event-failover-new", 3)
+
+	lost := newMemory()
+	stop := run(t, s.source(), start, lost.commit)
+	eventually(t, lost.ours).Should(gomega.Equal(map[string]int64{
+		"event-failover-old": 1 + 1, "event-failover-young": 40 + 2, "event-failover-end": 1, "event-failover-new": 3,
+	}))
+	stop()
+
+	if err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lost = newMemory()
+	run(t, s.source(), start, lost.commit)
+	eventually(t, lost.ours).Should(gomega.Equal(map[string]int64{
+		"event-failover-old": 1, "event-failover-young": 1, "event-failover-end": 1, "event-failover-new": 3,
+	}))
+}
+
+func testCompactedDuringTheFirstList(t *testing.T, s *apiServer) {
+	last := s.create("event-during-changed", 2).CreationTimestamp.Time
+	s.awaitNextSecond(last)
+	last = s.create("event-during-same", 2).CreationTimestamp.Time
+	var pages atomic.Int64
+	compact := sync.OnceFunc(func() {
+		s.awaitNextSecond(last)
+		s.count("event-during-changed", 9)
+		s.create("event-during-new", 3)
+		if err := s.Compact(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg := s.RESTConfig()
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if query := r.URL.Query(); query.Get("limit") == "2" && query.Get("continue") == "" {
+				pages.Add(1)
+			} else if query.Get("continue") != "" {
+				compact()
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	source := quick(t, cfg)
+	source.client.pageSize = 2
+	m := newMemory()
+	run(t, source, Start{}, m.commit)
+	eventually(t, m.ours).Should(gomega.Equal(map[string]int64{"event-during-changed": 1, "event-during-new": 3}))
+	if got := pages.Load(); got != 1 {
+		t.Errorf("the list began %d times, want once", got)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func testKilled(t *testing.T, s *apiServer) {
 	m := newMemory()
 	s.begin(m)
@@ -299,6 +383,32 @@ func testRestored(t *testing.T, s *apiServer) {
 	}
 	if len(m.resets) != 1 || m.at() >= before {
 		t.Errorf("resets %v, position %d, before %d", m.resets, m.at(), before)
+	}
+}
+
+// testRestoredHigher restores as etcd recommends for Kubernetes: the resourceVersion never
+// falls, and former ones are compacted.
+func testRestoredHigher(t *testing.T, s *apiServer) {
+	s.create("event-higher-old", 2)
+	m := newMemory()
+	s.begin(m)
+	snapshot := filepath.Join(t.TempDir(), "snapshot")
+	if err := s.SnapshotSave(t.Context(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	source := s.source()
+	run(t, source, m.start(), m.commit)
+	s.count("event-higher-old", 9)
+	eventually(t, m.ours).Should(gomega.HaveKeyWithValue("event-higher-old", int64(7)))
+	before := m.at()
+	if err := s.SnapshotRestore(t.Context(), snapshot, "--bump-revision=1000000", "--mark-compacted"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, m.at).Should(gomega.BeNumerically(">", before))
+	s.count("event-higher-old", 5)
+	eventually(t, m.ours).Should(gomega.HaveKeyWithValue("event-higher-old", int64(7+3)))
+	if got := source.State().Resets; got != 1 || len(m.resets) != 1 {
+		t.Errorf("%d resets, reported %q, want one", got, m.resets)
 	}
 }
 

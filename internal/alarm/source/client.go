@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -17,27 +16,33 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
 // client requests the Events of all namespaces.
 type client struct {
 	rest rest.Interface
+	// connections are those of this client alone, so that it can close them.
+	connections *connrotation.Dialer
+	// idleTimeout and pageSize are the constants of apiwatch, except in tests.
+	idleTimeout time.Duration
+	pageSize    int64
 }
 
 func newClient(cfg *rest.Config) (*client, error) {
-	cfg = rest.CopyConfig(cfg)
+	cfg, connections := apiwatch.Config(cfg)
 	cfg.APIPath = "/apis"
 	cfg.GroupVersion = &eventsv1.SchemeGroupVersion
 	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf
-	cfg.QPS = -1
-	cfg.Timeout = 0
 	r, err := rest.RESTClientFor(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &client{rest: r}, nil
+	return &client{rest: r, connections: connections, idleTimeout: apiwatch.IdleTimeout, pageSize: apiwatch.PageSize}, nil
 }
 
 // request does not retry. The reader does, because it can also list instead.
@@ -47,27 +52,56 @@ func (c *client) request(opts *metav1.ListOptions) *rest.Request {
 
 func (c *client) page(ctx context.Context, opts *metav1.ListOptions) (*eventsv1.EventList, error) {
 	list := &eventsv1.EventList{}
-	return list, c.request(opts).Timeout(listTimeout).Do(ctx).Into(list)
+	err := c.request(opts).Timeout(apiwatch.ListTimeout).Do(ctx).Into(list)
+	if errors.Is(err, context.DeadlineExceeded) {
+		c.connections.CloseAll()
+	}
+	return list, err
 }
 
-// list calls each with every Event, one page in memory, and returns the position of the
-// list.
-func (c *client) list(ctx context.Context, opts metav1.ListOptions, each func(*eventsv1.Event) error) (uint64, error) {
-	opts.Limit = pageSize
-	for {
-		page, err := c.page(ctx, &opts)
-		if err != nil {
-			return 0, err
-		}
-		for i := range page.Items {
-			if err := each(&page.Items[i]); err != nil {
-				return 0, err
+// list calls each with every Event, one page in memory, and with the position of the list,
+// which is that of its first page. It returns this position.
+//
+// If the API server compacts this position before the list ends, the list continues at
+// newer positions, MaxRenewals times at most. It then contains each Event that existed all
+// the time. Events that were created meanwhile can be missing. A list at an exact position
+// fails instead.
+func (c *client) list(ctx context.Context, opts metav1.ListOptions, each func(e *eventsv1.Event, listed uint64) error) (listed uint64, err error) {
+	err = c.pages(ctx, opts, func(page *eventsv1.EventList) error {
+		if listed == 0 {
+			if listed, err = apiwatch.ParsePosition(page.ResourceVersion); err != nil {
+				return err
 			}
 		}
-		if page.Continue == "" {
-			return parsePosition(page.ResourceVersion)
+		for i := range page.Items {
+			if err := each(&page.Items[i], listed); err != nil {
+				return err
+			}
 		}
-		opts = metav1.ListOptions{Limit: pageSize, Continue: page.Continue}
+		return nil
+	})
+	return listed, err
+}
+
+func (c *client) pages(ctx context.Context, opts metav1.ListOptions, each func(*eventsv1.EventList) error) error {
+	renewals := apiwatch.MaxRenewals
+	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+		renewals = 0
+	}
+	for opts.Limit = c.pageSize; ; {
+		page, err := c.page(ctx, &opts)
+		if token := apiwatch.NewerContinue(err); token != "" && renewals > 0 {
+			renewals--
+			opts.Continue = token
+			page, err = c.page(ctx, &opts)
+		}
+		if err != nil {
+			return err
+		}
+		if err := each(page); err != nil || page.Continue == "" {
+			return err
+		}
+		opts = metav1.ListOptions{Limit: c.pageSize, Continue: page.Continue}
 	}
 }
 
@@ -77,12 +111,7 @@ func (c *client) current(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return parsePosition(page.ResourceVersion)
-}
-
-// resumeAt returns the options of a watch that begins after a position.
-func resumeAt(position uint64) metav1.ListOptions {
-	return metav1.ListOptions{ResourceVersion: formatPosition(position)}
+	return apiwatch.ParsePosition(page.ResourceVersion)
 }
 
 // streamingList returns the options of a watch that begins with all existing Events.
@@ -93,31 +122,9 @@ func streamingList() metav1.ListOptions {
 	}
 }
 
-// watch opens a watch and returns its bytes. The watch ends after about an hour at most,
-// even if the API server does not end it.
+// watch opens a watch and returns its bytes.
 func (c *client) watch(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
-	lasts := watchTimeout + rand.N(watchTimeout)
-	opts.Watch = true
-	opts.AllowWatchBookmarks = true
-	opts.TimeoutSeconds = new(int64(lasts / time.Second))
-	ctx, cancel := context.WithTimeout(ctx, lasts+watchGrace)
-	body, err := c.request(&opts).Stream(ctx)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	return &watchBody{ReadCloser: body, cancel: cancel}, nil
-}
-
-// watchBody ends the request when it is closed.
-type watchBody struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (b *watchBody) Close() error {
-	b.cancel()
-	return b.ReadCloser.Close()
+	return apiwatch.Open(ctx, c.connections, c.idleTimeout, opts, c.request)
 }
 
 // maxFrame limits one entry of a watch. The limit of etcd for a request, 1.5 MiB, is far

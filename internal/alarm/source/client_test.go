@@ -82,10 +82,7 @@ func FuzzEvent(f *testing.F) {
 			t.Skip("the frame is no entry of a watch")
 		}
 		out := make(chan change, 1)
-		r, err := newReader(&Source{clock: clock.RealClock{}, log: logr.Discard()}, Start{Position: 20, CountsKnown: true}, out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := newReader(&Source{clock: clock.RealClock{}, log: logr.Discard()}, Start{Position: 20, CountsKnown: true}, newCounts(), out)
 		r.listing = listing
 		if err := r.handle(context.Background(), watch.Added, &d.event); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package source
 import (
 	"encoding/hex"
 	"iter"
+	"maps"
 	"time"
 )
 
@@ -13,81 +14,97 @@ type uuid [16]byte
 type known struct {
 	position uint64
 	count    int32
-	// generation is that of the last list that contained the Event, or the current one
-	// when the Event was first seen.
-	generation uint8
 }
 
 // counts remembers the live Events. BenchmarkCounts measures its memory.
 type counts struct {
-	byUUID map[uuid]known
-	// other contains UIDs that are not UUIDs in canonical form.
-	other      map[string]known
-	generation uint8
+	byUUID *table
+	// other contains UIDs that are not UUIDs in canonical form. listed contains those that
+	// were set since beginList.
+	other  map[string]known
+	listed map[string]bool
 }
 
 func newCounts() *counts {
-	return &counts{byUUID: map[uuid]known{}, other: map[string]known{}}
+	return &counts{byUUID: newTable(), other: map[string]known{}}
 }
+
+// load remembers stored counts. A nil sequence is empty.
+func (c *counts) load(stored iter.Seq2[Count, error]) error {
+	if stored == nil {
+		return nil
+	}
+	for k, err := range stored {
+		if err != nil {
+			return err
+		}
+		c.set(k.UID, known{position: k.Position, count: int32(k.Count)})
+	}
+	return nil
+}
+
+// close frees the memory. The counts must not be used afterwards.
+func (c *counts) close() { c.byUUID.close() }
 
 func (c *counts) get(uid string) (known, bool) {
 	if id, ok := parseUUID(uid); ok {
-		k, ok := c.byUUID[id]
-		return k, ok
+		return c.byUUID.get(id)
 	}
 	k, ok := c.other[uid]
 	return k, ok
 }
 
-// set remembers k in the current generation.
+// set remembers k. sweep then keeps it.
 func (c *counts) set(uid string, k known) {
-	k.generation = c.generation
 	if id, ok := parseUUID(uid); ok {
-		c.byUUID[id] = k
+		c.byUUID.set(id, k)
 		return
 	}
 	c.other[uid] = k
+	if c.listed != nil {
+		c.listed[uid] = true
+	}
 }
 
 func (c *counts) remove(uid string) {
 	if id, ok := parseUUID(uid); ok {
-		delete(c.byUUID, id)
+		c.byUUID.remove(id)
 		return
 	}
 	delete(c.other, uid)
+	delete(c.listed, uid)
 }
 
-// beginList starts a new generation. sweep then finds what the list does not contain.
+// beginList forgets which Events an unfinished list contained. sweep then finds what this
+// list does not contain.
 func (c *counts) beginList() {
-	c.generation++
+	c.byUUID.unmark()
+	c.listed = map[string]bool{}
 }
 
-// sweep removes and returns the UIDs that were not set since beginList.
-func (c *counts) sweep() []string {
-	var gone []string
-	for id, k := range c.byUUID { // only for these: String allocates
-		if k.generation != c.generation {
-			gone = append(gone, id.String())
-		}
+// sweep removes the Events that were not set since beginList, and calls gone with their
+// UIDs. It stops at the first error of gone and returns it.
+func (c *counts) sweep(gone func(uid string) error) error {
+	if err := c.byUUID.sweep(func(id uuid) error { return gone(id.String()) }); err != nil {
+		return err
 	}
-	for uid, k := range c.other {
-		if k.generation != c.generation {
-			gone = append(gone, uid)
+	for uid := range c.other {
+		if c.listed[uid] {
+			continue
 		}
-	}
-	for _, uid := range gone {
 		c.remove(uid)
+		if err := gone(uid); err != nil {
+			return err
+		}
 	}
-	return gone
+	c.listed = nil
+	return nil
 }
 
 // forgetPositions sets every position to the lowest one, because they belong to another
 // history.
 func (c *counts) forgetPositions() {
-	for id, k := range c.byUUID {
-		k.position = 0
-		c.byUUID[id] = k
-	}
+	c.byUUID.forgetPositions()
 	for uid, k := range c.other {
 		k.position = 0
 		c.other[uid] = k
@@ -95,21 +112,17 @@ func (c *counts) forgetPositions() {
 }
 
 func (c *counts) len() int {
-	return len(c.byUUID) + len(c.other)
+	return c.byUUID.len() + len(c.other)
 }
 
 func (c *counts) all() iter.Seq2[string, known] {
 	return func(yield func(string, known) bool) {
-		for id, k := range c.byUUID {
+		for id, k := range c.byUUID.all() {
 			if !yield(id.String(), k) {
 				return
 			}
 		}
-		for uid, k := range c.other {
-			if !yield(uid, k) {
-				return
-			}
-		}
+		maps.All(c.other)(yield)
 	}
 }
 
@@ -172,6 +185,9 @@ type progress struct {
 	// newest Event up to it, zero if it is unknown.
 	position uint64
 	time     time.Time
+	// until and untilTime are those of Start.
+	until     uint64
+	untilTime time.Time
 	// complete is true if all Events that were live at position are remembered.
 	complete bool
 	// reset is true after a restore of etcd. Events created before time were read before,
@@ -182,19 +198,27 @@ type progress struct {
 // firstIncrease returns the increase of the count of an Event that is not remembered.
 //
 // If the count as of position is lost, an Event that existed then has changed since. The
-// increase is unknown and counts as one, so that nothing is lost. For the same reason, an
-// Event created in the same second as time counts as new.
+// increase is unknown and counts as one: the whole count would contain occurrences that
+// were read before. This includes an Event created in the same second as time, because
+// time is that of the newest Event, which can be this one.
 func (p progress) firstIncrease(o observation) int32 {
-	older := o.created.Before(p.time)
+	readUpTo := p.time
+	if p.until > p.position && o.position > p.until {
+		readUpTo = p.untilTime
+	}
 	switch {
-	case o.position <= p.position, p.reset && older:
+	case o.position <= p.position, p.reset && o.created.Before(readUpTo):
 		return 0
-	case !p.complete && older:
+	case !p.complete && (readUpTo.IsZero() || !o.created.After(readUpTo)):
 		return 1
 	default:
 		return o.count
 	}
 }
+
+// lastKnown returns the last position that was read in the present history, also by
+// another reader.
+func (p progress) lastKnown() uint64 { return max(p.position, p.until) }
 
 // increase returns the increase of the count of a remembered Event, 0 if the count fell.
 func (k known) increase(o observation) int32 {

@@ -14,8 +14,8 @@ func TestCountsRememberUUIDsAndOthers(t *testing.T) {
 	for i, uid := range []string{someUUID, "node-1", "0F8FAD5B-D9CB-469F-A165-70867728950E", "0f8fad5b-d9cb-469f-a165-70867728950g"} {
 		c.set(uid, known{position: uint64(i), count: 1})
 	}
-	if len(c.byUUID) != 1 || len(c.other) != 3 {
-		t.Fatalf("%d UUIDs and %d others, want 1 and 3", len(c.byUUID), len(c.other))
+	if c.byUUID.len() != 1 || len(c.other) != 3 {
+		t.Fatalf("%d UUIDs and %d others, want 1 and 3", c.byUUID.len(), len(c.other))
 	}
 	for uid, k := range c.all() {
 		if got, ok := c.get(uid); !ok || got != k {
@@ -35,7 +35,10 @@ func TestSweepRemovesEventsThatTheListDidNotContain(t *testing.T) {
 	}
 	c.beginList()
 	c.set("a", known{count: 2})
-	gone := c.sweep()
+	var gone []string
+	if err := c.sweep(func(uid string) error { gone = append(gone, uid); return nil }); err != nil {
+		t.Fatal(err)
+	}
 	slices.Sort(gone)
 	if diff := cmp.Diff([]string{someUUID, "b"}, gone); diff != "" {
 		t.Error(diff)
@@ -62,6 +65,7 @@ func TestFirstIncreaseOfAnUnknownEvent(t *testing.T) {
 	seen := func(position uint64, created int64) observation {
 		return observation{position: position, count: 7, created: second(created)}
 	}
+	replay := progress{position: 100, time: second(50), until: 200, untilTime: second(70)}
 	for name, tc := range map[string]struct {
 		from progress
 		s    observation
@@ -71,12 +75,17 @@ func TestFirstIncreaseOfAnUnknownEvent(t *testing.T) {
 		"at the position it was read before":                     {at(true, false), seen(100, 60), 0},
 		"all counts known, so an old one would be known":         {at(true, false), seen(101, 40), 7},
 		"counts lost, created since":                             {at(false, false), seen(101, 60), 7},
-		"counts lost, created in the same second":                {at(false, false), seen(101, 50), 7},
+		"counts lost, created in the same second: one change":    {at(false, false), seen(101, 50), 1},
 		"counts lost, created before: one change":                {at(false, false), seen(101, 40), 1},
 		"set back, created since":                                {at(true, true), seen(101, 60), 7},
 		"set back, created before: expired in the other history": {at(true, true), seen(101, 40), 0},
 		"set back and counts lost, created before":               {at(false, true), seen(101, 40), 0},
-		"time not known":                                         {progress{position: 100}, seen(101, 40), 7},
+		"counts lost, time not known: one change":                {progress{position: 100}, seen(101, 40), 1},
+		"all counts known, time not needed":                      {progress{position: 100, complete: true}, seen(101, 40), 7},
+		"replayed, created in the replayed time":                 {replay, seen(200, 60), 7},
+		"replayed, created before":                               {replay, seen(200, 40), 1},
+		"after the replay, created since its end":                {replay, seen(201, 80), 7},
+		"after the replay, created in the replayed time":         {replay, seen(201, 60), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.from.firstIncrease(tc.s); got != tc.want {

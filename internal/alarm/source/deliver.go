@@ -25,20 +25,12 @@ type change struct {
 	// forget is the UID of a deleted Event.
 	forget string
 	reset  *Reset
-	// baseline is the result of a first list. It is never split.
-	baseline *baseline
-}
-
-// baseline contains the counts from which increases are computed.
-type baseline struct {
-	counts []Count
-	forget []string
 }
 
 // deliver calls the handler with batches until ctx ends or in is closed.
 func (s *Source) deliver(ctx context.Context, in <-chan change, handle Handler) {
-	for {
-		g, ok := gather(ctx, in)
+	for batches := (&batcher{in: in}); ; {
+		g, ok := batches.next(ctx)
 		if !ok {
 			return
 		}
@@ -64,46 +56,63 @@ func (s *Source) commit(ctx context.Context, b Batch, handle Handler) {
 	}
 }
 
-// gather waits for a change and adds the changes that already wait.
-func gather(ctx context.Context, in <-chan change) (gathered, bool) {
-	g := gathered{counted: map[string]int{}}
-	select {
-	case <-ctx.Done():
-		return g, false
-	case c, ok := <-in:
+// batcher gathers changes into batches.
+type batcher struct {
+	in <-chan change
+	// held is a change that begins the next batch, or nil.
+	held *change
+}
+
+// next waits for a change and adds the changes that already wait. A reset begins a batch, so
+// that no batch contains Events of two histories. ok is false after the last batch.
+func (b *batcher) next(ctx context.Context) (g gathered, ok bool) {
+	g.counted = map[string]int{}
+	for !g.full() {
+		c, ok := b.take(ctx, g.changes == 0)
 		if !ok {
-			return g, false
+			break
+		}
+		if c.reset != nil && g.changes > 0 {
+			b.held = &c
+			break
 		}
 		g.add(c)
 	}
-	for !g.full() {
-		select {
-		case c, ok := <-in:
-			if !ok {
-				return g, true
-			}
-			g.add(c)
-		default:
-			return g, true
-		}
+	return g, g.changes > 0
+}
+
+// take returns the next change, if there is one. It waits only if wait is true.
+func (b *batcher) take(ctx context.Context, wait bool) (c change, ok bool) {
+	if b.held != nil {
+		c, b.held = *b.held, nil
+		return c, true
 	}
-	return g, true
+	if wait {
+		select {
+		case c, ok = <-b.in:
+		case <-ctx.Done():
+		}
+		return c, ok
+	}
+	select {
+	case c, ok = <-b.in:
+	default:
+	}
+	return c, ok
 }
 
 // gathered is a batch that is being built.
 type gathered struct {
 	batch Batch
 	// oldest is the time of the first change.
-	oldest time.Time
-	// changes is the number of changes. sealed is true if no more can be added.
+	oldest  time.Time
 	changes int
-	sealed  bool
 	// counted is the index of each UID in batch.Counts.
 	counted map[string]int
 }
 
 func (g *gathered) full() bool {
-	return g.sealed || g.changes >= maxChanges || len(g.batch.Occurrences) >= maxOccurrences
+	return g.changes >= maxChanges || len(g.batch.Occurrences) >= maxOccurrences
 }
 
 func (g *gathered) add(c change) {
@@ -124,10 +133,6 @@ func (g *gathered) add(c change) {
 	}
 	if c.forget != "" {
 		g.forget(c.forget)
-	}
-	if c.baseline != nil {
-		b.Counts, b.Forget = c.baseline.counts, c.baseline.forget
-		g.sealed = true
 	}
 }
 

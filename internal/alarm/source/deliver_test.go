@@ -3,8 +3,10 @@ package source
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,35 +15,37 @@ import (
 	"github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
+var errFull = errors.New("disk full")
+
 func TestARefusedBatchIsOfferedAgainUnchanged(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(1, 21, 1)), added(event(2, 22, 1))))
-	clock := clocktesting.NewFakeClock(eventstream.Epoch)
+	clk := clocktesting.NewFakeClock(eventstream.Epoch)
 	var lines atomic.Int32
-	source, err := New(cfg, clock, funcr.New(func(string, string) { lines.Add(1) }, funcr.Options{}))
+	source, err := New(cfg, clk, funcr.New(func(string, string) { lines.Add(1) }, funcr.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := errors.New("disk full")
 	m, offered := newMemory(), make(chan Batch, 10)
 	run(t, source, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
 		offered <- b
 		if len(offered) < 3 {
-			return full
+			return errFull
 		}
 		return m.commit(ctx, b)
 	})
 	for range 2 {
-		eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
-		if got := source.Healthy(); !errors.Is(got, full) || !source.State().HandlerFailing {
-			t.Errorf("Healthy() = %v amid the failure, want %v", got, full)
+		eventually(t, clk.HasWaiters).Should(gomega.BeTrue())
+		if got := source.Healthy(); !errors.Is(got, errFull) || !source.State().HandlerFailing {
+			t.Errorf("Healthy() = %v amid the failure, want %v", got, errFull)
 		}
-		clock.Step(30 * time.Second)
+		clk.Step(30 * time.Second)
 	}
 	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 1, nameOf(2): 1}))
 	first := <-offered
@@ -52,6 +56,53 @@ func TestARefusedBatchIsOfferedAgainUnchanged(t *testing.T) {
 	}
 	eventually(t, source.Healthy).Should(gomega.Succeed())
 	eventually(t, lines.Load).Should(gomega.Equal(int32(2))) // the failure and the recovery
+}
+
+// A disk that hangs returns no error. A slow commit, or Events that are old, are no problem.
+func TestASourceIsStuckIfABatchIsNotCommittedForAMinute(t *testing.T) {
+	for name, tc := range map[string]struct {
+		commit func(ctx context.Context) error
+		want   error
+	}{
+		"the commit hangs": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, ErrStuck},
+		"the commit fails": {func(context.Context) error { return errFull }, errFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &Source{clock: clock.RealClock{}, log: logr.Discard(), backoff: defaultBackoff, lag: newLag()}
+				source.update(func(s *State) { s.ConnectedSince = source.clock.Now() })
+				changes, release := make(chan change, 1), make(chan struct{})
+				changes <- change{position: 1, since: source.clock.Now().Add(-time.Hour)}
+				close(changes)
+				var delivered sync.WaitGroup
+				delivered.Go(func() {
+					source.deliver(t.Context(), changes, func(ctx context.Context, _ Batch) error {
+						select {
+						case <-release:
+							return nil
+						default:
+						}
+						ctx, stop := context.WithTimeout(ctx, Patience+time.Second)
+						defer stop()
+						return tc.commit(ctx)
+					})
+				})
+				<-source.clock.After(Patience - 1)
+				if got := source.Healthy(); source.Stuck() || errors.Is(got, ErrStuck) {
+					t.Errorf("stuck after less than %v: %v", Patience, got)
+				}
+				<-source.clock.After(1)
+				if got := source.Healthy(); !source.Stuck() || !errors.Is(got, tc.want) {
+					t.Errorf("stuck = %t, Healthy() = %v, want %v", source.Stuck(), got, tc.want)
+				}
+				close(release)
+				delivered.Wait()
+				if got := source.Healthy(); source.Stuck() || got != nil {
+					t.Errorf("stuck = %t, Healthy() = %v after the commit", source.Stuck(), got)
+				}
+			})
+		})
+	}
 }
 
 func TestTheBackoffGrowsFromOneSecondToThirty(t *testing.T) {
@@ -69,20 +120,30 @@ func TestTheBackoffGrowsFromOneSecondToThirty(t *testing.T) {
 }
 
 func TestRetryWaitsAsLongAsTheAPIServerAsks(t *testing.T) {
-	script, cfg := serve(t, 20, fails(apierrors.NewTooManyRequests("slow down", 7)), stays)
-	clock := clocktesting.NewFakeClock(eventstream.Epoch)
-	source, err := New(cfg, clock, logr.Discard())
-	if err != nil {
-		t.Fatal(err)
+	for name, tc := range map[string]struct {
+		asks int
+		want time.Duration
+	}{
+		"seconds": {7, 7 * time.Second},
+		"years":   {1 << 30, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script, cfg := serve(t, 20, fails(apierrors.NewTooManyRequests("slow down", tc.asks)), stays)
+			clk := clocktesting.NewFakeClock(eventstream.Epoch)
+			source, err := New(cfg, clk, logr.Discard())
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(t, source, Start{Position: 20, CountsKnown: true}, newMemory().commit)
+			eventually(t, clk.HasWaiters).Should(gomega.BeTrue())
+			clk.Step(tc.want - 1)
+			if !clk.HasWaiters() {
+				t.Fatalf("it waits less than %v", tc.want)
+			}
+			clk.Step(1)
+			eventually(t, script.asked).Should(gomega.HaveLen(2))
+		})
 	}
-	run(t, source, Start{Position: 20, CountsKnown: true}, newMemory().commit)
-	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
-	clock.Step(7*time.Second - 1)
-	if !clock.HasWaiters() {
-		t.Fatal("it waits less than 7 s")
-	}
-	clock.Step(1)
-	eventually(t, script.asked).Should(gomega.HaveLen(2))
 }
 
 func TestASlowHandlerPausesTheWatch(t *testing.T) {
@@ -122,7 +183,7 @@ func TestABatchKeepsTheLastCountOfEachLiveEvent(t *testing.T) {
 	in <- change{position: 5, forget: "b"}
 	in <- change{position: 6, count: Count{UID: "c", Count: 5}}
 	in <- change{position: 7, time: second(7)}
-	got, ok := gather(t.Context(), in)
+	got, ok := (&batcher{in: in}).next(t.Context())
 	want := Batch{
 		Position: 7, Time: second(7),
 		Occurrences: []alarm.Occurrence{{Position: 1}},
@@ -141,18 +202,42 @@ func TestABatchIsLimited(t *testing.T) {
 	}{
 		"occurrences": {change{occurrence: &alarm.Occurrence{}}, maxOccurrences},
 		"changes":     {change{forget: "a"}, maxChanges},
-		"baseline":    {change{baseline: &baseline{}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := make(chan change, 2*maxChanges)
 			for range cap(in) {
 				in <- tc.change
 			}
-			gather(t.Context(), in)
+			(&batcher{in: in}).next(t.Context())
 			if got := cap(in) - len(in); got != tc.want {
 				t.Errorf("%d changes in a batch, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// A reset lowers the positions that were committed before. It must not apply to Events of
+// the new history, nor leave out those of the former one.
+func TestAResetBeginsABatch(t *testing.T) {
+	in := make(chan change, 10)
+	in <- change{position: 500, occurrence: &alarm.Occurrence{Position: 500}}
+	in <- change{position: resetPosition, reset: &Reset{Reason: "restored"}}
+	in <- change{position: resetPosition, occurrence: &alarm.Occurrence{Position: 3}}
+	close(in)
+	var got []Batch
+	for batches := (&batcher{in: in}); ; {
+		g, ok := batches.next(t.Context())
+		if !ok {
+			break
+		}
+		got = append(got, g.batch)
+	}
+	want := []Batch{
+		{Position: 500, Occurrences: []alarm.Occurrence{{Position: 500}}},
+		{Position: resetPosition, Reset: &Reset{Reason: "restored"}, Occurrences: []alarm.Occurrence{{Position: 3}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -191,8 +276,8 @@ func numbers(t *testing.T, source *Source) map[string]float64 {
 // An alert must see it while nothing can be committed.
 func TestBehindGrowsUntilTheOldestChangeIsCommitted(t *testing.T) {
 	_, cfg := serve(t, 20, brings(stays, added(event(30, 21, 1)), added(event(0, 22, 1))))
-	clock := clocktesting.NewFakeClock(eventstream.Epoch.Add(time.Minute))
-	source, err := New(cfg, clock, logr.Discard())
+	clk := clocktesting.NewFakeClock(eventstream.Epoch.Add(time.Minute))
+	source, err := New(cfg, clk, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,22 +286,22 @@ func TestBehindGrowsUntilTheOldestChangeIsCommitted(t *testing.T) {
 	m := newMemory()
 	run(t, source, Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
 		if full.Load() {
-			return errors.New("disk full")
+			return errFull
 		}
 		return m.commit(ctx, b)
 	})
-	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
+	eventually(t, clk.HasWaiters).Should(gomega.BeTrue())
 	before := source.State().Behind
 	if before != time.Minute && before != 30*time.Second { // the batch contains one of them or both
 		t.Errorf("behind by %v", before)
 	}
-	clock.Step(30 * time.Second) // the back-off is over
-	eventually(t, clock.HasWaiters).Should(gomega.BeTrue())
+	clk.Step(30 * time.Second) // the back-off is over
+	eventually(t, clk.HasWaiters).Should(gomega.BeTrue())
 	if got := source.State().Behind; got != before+30*time.Second {
 		t.Errorf("behind by %v, want 30 s more than %v", got, before)
 	}
 	full.Store(false)
-	clock.Step(30 * time.Second)
+	clk.Step(30 * time.Second)
 	eventually(t, m.at).Should(gomega.Equal(uint64(22)))
 	eventually(t, func() time.Duration { return source.State().Behind }).Should(gomega.BeZero())
 	if got := numbers(t, source)["bongsu_events_lag_seconds"]; got != 2 {

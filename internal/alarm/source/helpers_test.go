@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
@@ -132,7 +133,7 @@ func eventually(tb testing.TB, f any) gomega.AsyncAssertion {
 func event(n int, position uint64, count int32) *eventsv1.Event {
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: nameOf(n), UID: eventstream.UID(n), ResourceVersion: formatPosition(position),
+			Name: nameOf(n), UID: eventstream.UID(n), ResourceVersion: apiwatch.FormatPosition(position),
 			CreationTimestamp: metav1.NewTime(eventstream.Epoch.Add(time.Duration(n) * time.Second)),
 		},
 		DeprecatedCount: count,
@@ -180,7 +181,7 @@ func (s *script) asked() []url.Values {
 // holds lists events as of a position.
 func holds(position uint64, events ...*eventsv1.Event) eventstream.Lister {
 	return func(url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
-		list := &eventsv1.EventList{ListMeta: metav1.ListMeta{ResourceVersion: formatPosition(position)}}
+		list := &eventsv1.EventList{ListMeta: metav1.ListMeta{ResourceVersion: apiwatch.FormatPosition(position)}}
 		for _, e := range events {
 			list.Items = append(list.Items, *e)
 		}
@@ -207,7 +208,7 @@ func deleted(e *eventsv1.Event) []byte { return eventstream.Frame(watch.Deleted,
 // bookmark ends the initial Events of a streaming list.
 func bookmark(position uint64, annotations map[string]string) []byte {
 	return eventstream.Frame(watch.Bookmark, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: formatPosition(position), Annotations: annotations,
+		ResourceVersion: apiwatch.FormatPosition(position), Annotations: annotations,
 	}})
 }
 

@@ -3,72 +3,141 @@ package source
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
 // resetPosition is the position during a reset. It is before every Event, because the
 // first revision of etcd is an empty store.
 const resetPosition = 1
 
-// seedFromNow loads the present counts and begins at their position.
+// seedFromNow loads the present counts and begins at their position. If the position
+// expires during the list, some counts are missing, and the next watch begins with a list.
+// If the list does not end, the creation time of the newest Event is unknown, too.
 func (r *reader) seedFromNow(ctx context.Context) error {
-	position, err := r.seed(ctx, metav1.ListOptions{})
+	position, complete, err := r.seed(ctx, metav1.ListOptions{})
+	if apiwatch.IsExpired(err) && position > 0 {
+		r.newest, complete, err = time.Time{}, false, nil
+	}
 	if err != nil {
 		return err
 	}
 	r.position = position
-	return r.endSeed(ctx)
+	return r.endSeed(ctx, complete)
 }
 
 // seedAtPosition loads the counts as of the position. If the API server no longer has
-// them, the next watch begins with a list.
+// them, it lists the Events instead.
 func (r *reader) seedAtPosition(ctx context.Context) error {
-	opts := resumeAt(r.position)
-	opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
-	_, err := r.seed(ctx, opts)
-	if isExpired(err) {
-		r.relist = true
-		return nil
+	_, complete, err := r.seed(ctx, apiwatch.ListAt(r.position))
+	if apiwatch.IsExpired(err) {
+		return r.listReplay(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	return r.endSeed(ctx)
+	return r.endSeed(ctx, complete)
 }
 
-// seed lists the Events and remembers their counts. It reports no occurrences.
-func (r *reader) seed(ctx context.Context, opts metav1.ListOptions) (uint64, error) {
+// listReplay replaces a replay whose position has expired. It lists the Events as of the
+// needed position, or else as of the end of the replay. If the API server has neither, the
+// next watch begins with a list.
+func (r *reader) listReplay(ctx context.Context) error {
+	for _, position := range [...]uint64{r.needed, r.until} {
+		if position <= max(r.position, r.expired) {
+			continue
+		}
+		r.relist = false
+		r.beginList()
+		if err := r.listPages(ctx, apiwatch.ListAt(position)); !apiwatch.IsExpired(err) {
+			return err
+		}
+		r.expired = position
+	}
+	r.relist = true
+	return nil
+}
+
+// seed lists the Events and remembers their counts. It reports no occurrences. An Event
+// that has changed since the position of the list is left out, because its count at that
+// position is unknown. The counts are then not complete.
+func (r *reader) seed(ctx context.Context, opts metav1.ListOptions) (listed uint64, complete bool, err error) {
 	r.counts.beginList()
-	return r.client.list(ctx, opts, func(e *eventsv1.Event) error {
+	complete = true
+	listed, err = r.client.list(ctx, opts, func(e *eventsv1.Event, listed uint64) error {
 		position, ok := r.locate(e)
 		if !ok {
+			return nil
+		}
+		if position > listed {
+			complete = false
 			return nil
 		}
 		r.newest = later(r.newest, e.CreationTimestamp.Time)
 		r.counts.set(string(e.UID), known{position: position, count: countOf(e)})
 		return nil
 	})
+	return listed, complete, err
 }
 
-// endSeed sends all counts in one batch. A part of them must not be committed as
-// complete.
-func (r *reader) endSeed(ctx context.Context) error {
-	b := &baseline{forget: r.counts.sweep(), counts: make([]Count, 0, r.counts.len())}
-	for uid, k := range r.counts.all() {
-		b.counts = append(b.counts, Count{UID: uid, Count: int64(k.count), Position: k.position})
-	}
-	r.complete = true
+// endSeed sends all counts. The last change says whether they are complete: a part of
+// them must not be committed as complete.
+func (r *reader) endSeed(ctx context.Context, complete bool) error {
+	r.complete = false
 	r.time = r.newest
-	return r.emit(ctx, change{baseline: b})
+	if err := r.sweep(ctx); err != nil {
+		return err
+	}
+	for uid, k := range r.counts.all() {
+		if err := r.emit(ctx, change{count: Count{UID: uid, Count: int64(k.count), Position: k.position}}); err != nil {
+			return err
+		}
+	}
+	r.complete = complete
+	return r.emit(ctx, change{})
 }
 
-// startOver begins again if the API server is behind the position.
-func (r *reader) startOver(ctx context.Context, current uint64) error {
-	reason := fmt.Sprintf("The API server is at resourceVersion %d, but Events were read up to %d: it was restored from an older copy.", current, r.position)
+// sweep sends the Events that the list did not contain.
+func (r *reader) sweep(ctx context.Context) error {
+	return r.counts.sweep(func(uid string) error { return r.emit(ctx, change{forget: uid}) })
+}
+
+// errRestored ends a list that belongs to another history than the position.
+var errRestored = errors.New("the store of the API server was restored from an older copy")
+
+// contradicts reports whether an Event of a list cannot belong to the history that was
+// read. The Event is older than before, or it did not exist at the position. This detects
+// a restore of etcd that raised the resourceVersion (etcdutl's --bump-revision).
+func (r *reader) contradicts(position uint64, before known, remembered bool) bool {
+	if !r.listing || !r.relist { // the list of a replay is older than what is remembered
+		return false
+	}
+	if remembered {
+		return position < before.position
+	}
+	return r.complete && position <= r.position
+}
+
+// restored begins again during a list that contradicts what was read.
+func (r *reader) restored(ctx context.Context, position uint64) error {
+	reason := fmt.Sprintf("An Event is at resourceVersion %d again, but Events were read up to %d: the API server was restored from an older copy.", position, r.position)
+	return cmp.Or(r.startOver(ctx, reason), errRestored)
+}
+
+// behind begins again if the API server is behind the position.
+func (r *reader) behind(ctx context.Context, current uint64) error {
+	return r.startOver(ctx, fmt.Sprintf("The API server is at resourceVersion %d, but Events were read up to %d: it was restored from an older copy.", current, r.lastKnown()))
+}
+
+// startOver begins a new history.
+func (r *reader) startOver(ctx context.Context, reason string) error {
 	r.source.log.Info("Events are read again from the start", "reason", reason)
 	r.source.update(func(s *State) { s.Resets++ })
 	r.rewind()
@@ -78,13 +147,12 @@ func (r *reader) startOver(ctx context.Context, current uint64) error {
 // rewind forgets the position and keeps the counts.
 func (r *reader) rewind() {
 	r.counts.forgetPositions()
-	r.position = resetPosition
+	r.position, r.needed, r.until = resetPosition, 0, 0
 	r.progress.reset = true
 	r.relist = true
 }
 
-// beginList starts a list. Changes of an unfinished list stay in the window, because
-// their counts are already remembered.
+// beginList starts a list.
 func (r *reader) beginList() {
 	r.source.log.Info("Events are listed", "position", r.position)
 	r.source.update(func(s *State) { s.Relists++ })
@@ -93,8 +161,8 @@ func (r *reader) beginList() {
 }
 
 // listPages lists without a watch.
-func (r *reader) listPages(ctx context.Context) error {
-	position, err := r.client.list(ctx, metav1.ListOptions{}, func(e *eventsv1.Event) error {
+func (r *reader) listPages(ctx context.Context, opts metav1.ListOptions) error {
+	position, err := r.client.list(ctx, opts, func(e *eventsv1.Event, _ uint64) error {
 		position, ok := r.locate(e)
 		if !ok {
 			return nil
@@ -144,10 +212,8 @@ func (r *reader) endList(ctx context.Context, position uint64) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	for _, uid := range r.counts.sweep() {
-		if err := r.emit(ctx, change{forget: uid}); err != nil {
-			return err
-		}
+	if err := r.sweep(ctx); err != nil {
+		return err
 	}
 	r.relist, r.listing, r.progress.reset = false, false, false
 	r.complete = true

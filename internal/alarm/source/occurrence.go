@@ -2,14 +2,13 @@ package source
 
 import (
 	"cmp"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -59,18 +58,6 @@ func firstSet(times ...time.Time) time.Time {
 	return time.Time{}
 }
 
-// parsePosition returns a resourceVersion as a number.
-func parsePosition(version string) (uint64, error) {
-	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(version, 10, 64)
-}
-
-func formatPosition(position uint64) string {
-	return strconv.FormatUint(position, 10)
-}
-
 // newOccurrence returns the occurrence of e at a position.
 func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Occurrence {
 	return &alarm.Occurrence{
@@ -84,7 +71,7 @@ func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Oc
 // FullOccurrence returns an Event as one occurrence with its whole count. The API server
 // does not keep how the count grew.
 func FullOccurrence(e *eventsv1.Event) (alarm.Occurrence, error) {
-	position, err := parsePosition(e.ResourceVersion)
+	position, err := apiwatch.ParsePosition(e.ResourceVersion)
 	if err != nil {
 		return alarm.Occurrence{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
 func second(n int64) time.Time           { return time.Unix(n, 0).UTC() }
@@ -128,13 +129,13 @@ func TestAnOccurrenceContainsAnEventOfEitherAPI(t *testing.T) {
 
 func TestPositionIsAWellFormedResourceVersion(t *testing.T) {
 	for version, want := range map[string]uint64{"1": 1, "18446744073709551615": 18446744073709551615} {
-		if got, err := parsePosition(version); err != nil || got != want {
-			t.Errorf("parsePosition(%q) = %d, %v", version, got, err)
+		if got, err := apiwatch.ParsePosition(version); err != nil || got != want {
+			t.Errorf("ParsePosition(%q) = %d, %v", version, got, err)
 		}
 	}
 	for _, version := range []string{"", "0", "007", "-1", "1a", "18446744073709551616"} {
-		if got, err := parsePosition(version); err == nil {
-			t.Errorf("parsePosition(%q) = %d, want an error", version, got)
+		if got, err := apiwatch.ParsePosition(version); err == nil {
+			t.Errorf("ParsePosition(%q) = %d, want an error", version, got)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
 // reader follows the API server and sends the changes.
@@ -27,6 +29,9 @@ type reader struct {
 	// relist is true if the next watch must begin with a list. listing is true during the
 	// list.
 	relist, listing bool
+	// needed is Start.Needed. The API server no longer has the positions of a replay up to
+	// expired.
+	needed, expired uint64
 	// window contains changes of a list that are not sent yet.
 	window []change
 
@@ -34,27 +39,23 @@ type reader struct {
 	failing bool
 }
 
-func newReader(source *Source, start Start, out chan<- change) (*reader, error) {
+func newReader(source *Source, start Start, remembered *counts, out chan<- change) *reader {
 	r := &reader{
-		source:   source,
-		client:   source.client,
-		out:      out,
-		counts:   newCounts(),
-		progress: progress{position: start.Position, time: start.Time, complete: start.CountsKnown},
-		newest:   start.Time,
-	}
-	if start.Counts != nil {
-		for c, err := range start.Counts {
-			if err != nil {
-				return nil, err
-			}
-			r.counts.set(c.UID, known{position: c.Position, count: int32(c.Count)})
-		}
+		source: source,
+		client: source.client,
+		out:    out,
+		counts: remembered,
+		progress: progress{
+			position: start.Position, time: start.Time, complete: start.CountsKnown,
+			until: start.Until, untilTime: start.UntilTime,
+		},
+		newest: start.Time,
+		needed: start.Needed,
 	}
 	if start.Position == resetPosition {
 		r.rewind()
 	}
-	return r, nil
+	return r
 }
 
 // handle processes an entry of the watch.
@@ -76,7 +77,7 @@ func (r *reader) handle(ctx context.Context, kind watch.EventType, e *eventsv1.E
 // locate returns the position of an Event. It skips the Event as malformed if it has
 // none.
 func (r *reader) locate(e *eventsv1.Event) (uint64, bool) {
-	position, err := parsePosition(e.ResourceVersion)
+	position, err := apiwatch.ParsePosition(e.ResourceVersion)
 	if err != nil {
 		r.skipMalformed(err)
 	}
@@ -101,6 +102,9 @@ func (r *reader) observe(ctx context.Context, e *eventsv1.Event, position uint64
 	uid, seen := string(e.UID), observation{position: position, count: countOf(e), created: e.CreationTimestamp.Time}
 	r.newest = later(r.newest, seen.created)
 	before, remembered := r.counts.get(uid)
+	if r.contradicts(position, before, remembered) {
+		return r.restored(ctx, position)
+	}
 	if remembered && position <= before.position {
 		r.counts.set(uid, before)
 		return nil
@@ -166,7 +170,7 @@ func (r *reader) run(ctx context.Context) {
 			return
 		}
 		r.watchFailed(err)
-		r.source.sleep(ctx, max(backoff.Step(), retryAfter(err)))
+		r.source.sleep(ctx, max(backoff.Step(), apiwatch.RetryAfter(err)))
 	}
 }
 
@@ -177,16 +181,18 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 		return false, err
 	}
 	body, err := r.open(ctx)
+	r.countIdle(err)
 	if err != nil {
-		r.relist = r.relist || isExpired(err)
+		r.relist = r.relist || apiwatch.IsExpired(err)
 		return false, err
 	}
 	defer body.Close()
 	since := r.connected()
 	defer r.disconnected()
 	entries, err := r.read(ctx, body)
-	early := r.source.clock.Since(since) < r.source.earlyClose
-	if isExpired(err) || entries == 0 && (early || isStatus(err)) {
+	r.countIdle(err)
+	early := r.source.clock.Since(since) < r.source.earlyClose && errors.Is(err, io.EOF) // a broken connection has another error
+	if apiwatch.IsExpired(err) || entries == 0 && (early || apiwatch.IsStatus(err)) {
 		r.relist = true
 		return false, err
 	}
@@ -194,8 +200,12 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 }
 
 // prepare checks that the position belongs to the history of the API server, and loads
-// missing counts.
+// missing counts. First, it sends the changes of an unfinished list: their counts are already
+// remembered, and the history can be another one now.
 func (r *reader) prepare(ctx context.Context) error {
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
 	if r.position == 0 {
 		return r.seedFromNow(ctx)
 	}
@@ -203,19 +213,23 @@ func (r *reader) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if current < r.position {
-		return r.startOver(ctx, current)
+	if current < r.lastKnown() {
+		return r.behind(ctx, current)
 	}
-	if r.complete || r.relist {
+	switch {
+	case r.relist || r.listing:
+		return r.listReplay(ctx)
+	case r.complete:
 		return nil
+	default:
+		return r.seedAtPosition(ctx)
 	}
-	return r.seedAtPosition(ctx)
 }
 
 // open begins the watch, with a list if one is needed.
 func (r *reader) open(ctx context.Context) (io.ReadCloser, error) {
 	if !r.relist {
-		return r.client.watch(ctx, resumeAt(r.position))
+		return r.client.watch(ctx, apiwatch.ResumeAt(r.position))
 	}
 	r.beginList()
 	body, err := r.client.watch(ctx, streamingList())
@@ -223,10 +237,10 @@ func (r *reader) open(ctx context.Context) (io.ReadCloser, error) {
 		return body, err
 	}
 	// The API server does not support streaming lists.
-	if err := r.listPages(ctx); err != nil {
+	if err := r.listPages(ctx, metav1.ListOptions{}); err != nil {
 		return nil, err
 	}
-	return r.client.watch(ctx, resumeAt(r.position))
+	return r.client.watch(ctx, apiwatch.ResumeAt(r.position))
 }
 
 // read processes entries until the stream ends, and returns their number.
@@ -250,27 +264,9 @@ func (r *reader) read(ctx context.Context, body io.Reader) (entries int, err err
 	}
 }
 
-// isExpired reports whether the API server no longer has the position (410). The error
-// can be the status of a response or an entry of a watch.
-func isExpired(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
-}
-
-// isStatus reports whether the error is a status of the API server.
-func isStatus(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status)
-}
-
-// retryAfter returns the delay that the API server asks for.
-func retryAfter(err error) time.Duration {
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return time.Duration(seconds) * time.Second
-}
-
 // watchFailed logs the first of several failures as an error.
 func (r *reader) watchFailed(err error) {
-	if r.failing || isExpired(err) || errors.Is(err, io.EOF) {
+	if r.failing || apiwatch.IsExpired(err) || errors.Is(err, io.EOF) || errors.Is(err, errRestored) {
 		r.source.log.V(1).Info("The watch of Events ended", "err", err)
 		return
 	}
@@ -294,6 +290,13 @@ func (r *reader) connected() time.Time {
 
 func (r *reader) disconnected() {
 	r.source.update(func(s *State) { s.ConnectedSince = time.Time{} })
+}
+
+// countIdle records that a watch was replaced because nothing came.
+func (r *reader) countIdle(err error) {
+	if errors.Is(err, apiwatch.ErrIdle) {
+		r.source.update(func(s *State) { s.IdleReconnects++ })
+	}
 }
 
 // countEvent records that an Event was read.

@@ -9,7 +9,7 @@
 // # State
 //
 // For each live Event, the source remembers its UID, its count, and the position at which
-// it had that count: about 55 bytes. The API server reports an expired Event as deleted.
+// it had that count: about 36 bytes in memory. The API server reports an expired Event as deleted.
 // The next list finds those whose deletion was not seen.
 //
 // # Limits of a list
@@ -17,14 +17,26 @@
 // A list shows only the present Events. Several increases of one Event become one, and an
 // Event that was created and deleted in between is lost. A broken watch is therefore
 // resumed first. A position counts as expired only if the watch brings nothing: it ends
-// with an error, or closes at once.
+// with an error of the API server, or closes at once. A connection that breaks shows nothing.
+//
+// A list in pages continues at a newer position if its own expires, three times at most. The
+// API server keeps a position for five minutes or more. Events can be created faster than
+// pages are read, and the list would never end. The first list then counts as incomplete: the
+// watch begins at its position, with another list. Other lists begin again. They are faster
+// then, because the counts of the first try are remembered.
+//
+// # Silent watches
+//
+// A proxy can keep a connection alive and deliver nothing. If nothing comes for 100
+// seconds, the source opens the watch again at its position, on a new connection.
 //
 // # Changes of the history
 //
 // If the newest position of the API server is before the known one, etcd was restored
-// from an older copy. The counts stay the baseline: only increases of known Events are
-// reported. An unknown Event is reported if it is not older than the newest Event that
-// was read.
+// from an older copy. If the restore raised the resourceVersion instead, the position has
+// expired, and the list contains Events as they were earlier. In both cases, the counts
+// stay the baseline: only increases of known Events are reported. An unknown Event is
+// reported if it is not older than the newest Event that was read.
 package source
 
 import (
@@ -40,6 +52,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 )
 
 // The source watches all Events, and lists them if a position has expired.
@@ -51,9 +64,18 @@ type Start struct {
 	// reported.
 	Position uint64
 	// Time is the last committed Batch.Time, zero if it is unknown. It matters only if a
-	// count is missing: an Event that is older was read before. If it is too early, more
-	// occurrences are reported. It must not be too late.
+	// count is missing: an Event that is not newer existed at Position, and counts as one
+	// occurrence. If it is unknown, that applies to every Event. It must not be too late.
 	Time time.Time
+	// Needed is a position during a replay: the occurrences before it were handled, and only
+	// restore state. If Position has expired, the source lists the Events as of Needed and
+	// continues there, so that it misses no later occurrence. 0 is none.
+	Needed uint64
+	// Until is the end of a replay: the position up to which all Events were read before.
+	// If Position and Needed have expired, the source lists the Events as of Until. Without a
+	// replay, it is 0. UntilTime is like Time, for Until.
+	Until     uint64
+	UntilTime time.Time
 	// Counts are the counts as committed with Position, in any order; nil is none. They
 	// are read once, when Run begins. Run returns their error.
 	Counts iter.Seq2[Count, error]
@@ -84,15 +106,15 @@ type Batch struct {
 	// order within windows of 10,000. The API server lists by name, and a list is too large
 	// for memory.
 	Occurrences []alarm.Occurrence
-	// Counts are the counts that changed, each UID once. The first list returns all
-	// counts in one batch. Otherwise, there are 4,096 at most.
+	// Counts are the counts that changed, each UID once, 4,096 at most.
 	Counts []Count
 	// CountsKnown is true if all counts as of Position are known after this batch. It
 	// becomes the next Start.CountsKnown.
 	CountsKnown bool
 	// Forget contains the UIDs of deleted Events. None of them is in Counts.
 	Forget []string
-	// Reset is set if Position belongs to another history than the position before.
+	// Reset is set if Position belongs to another history than the position before. All
+	// Occurrences then belong to the new history.
 	Reset *Reset
 }
 
@@ -115,7 +137,7 @@ type Source struct {
 	clock   clock.Clock
 	log     logr.Logger
 	backoff wait.Backoff
-	// earlyClose is the constant of the same name, except in tests.
+	// earlyClose is apiwatch.EarlyClose, except in tests.
 	earlyClose time.Duration
 	lag        prometheus.Histogram
 
@@ -123,6 +145,8 @@ type Source struct {
 	state State
 	// uncommitted is the time of the oldest change in the batch that is being committed.
 	uncommitted time.Time
+	// taken is when this batch was offered for the first time; zero if there is none.
+	taken time.Time
 	// failure is the last error of the handler, nil after a success.
 	failure error
 }
@@ -139,7 +163,7 @@ func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 		clock:      clk,
 		log:        log,
 		backoff:    defaultBackoff,
-		earlyClose: earlyClose,
+		earlyClose: apiwatch.EarlyClose,
 		lag:        newLag(),
 	}, nil
 }
@@ -148,15 +172,17 @@ func New(cfg *rest.Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 var defaultBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 20 * time.Second}
 
 // Run reads Events and calls handle with one batch after another until ctx ends. It then
-// returns nil and leaves no goroutine. The first batch can be without occurrences: its
+// returns nil and leaves no goroutine and no connection. The first batch can be without occurrences: its
 // position must be committed first. Run retries failures of the API server and of the
 // handler. It only returns errors of start.Counts.
 func (s *Source) Run(ctx context.Context, start Start, handle Handler) error {
 	changes := make(chan change, maxChanges)
-	r, err := newReader(s, start, changes)
-	if err != nil {
+	remembered := newCounts()
+	defer remembered.close()
+	if err := remembered.load(start.Counts); err != nil {
 		return err
 	}
+	r := newReader(s, start, remembered, changes)
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(changes)
@@ -164,6 +190,7 @@ func (s *Source) Run(ctx context.Context, start Start, handle Handler) error {
 	})
 	s.deliver(ctx, changes, handle)
 	reading.Wait()
+	s.client.connections.CloseAll()
 	s.stopped()
 	return nil
 }
@@ -186,18 +213,4 @@ const (
 	maxChanges     = 4096
 	// listWindow is the number of occurrences of a list that are sorted together.
 	listWindow = 10_000
-	// pageSize is the number of Events in a page of a list.
-	pageSize = 500
-	// listTimeout limits the request for one page.
-	listTimeout = time.Minute
-	// watchTimeout is the minimum duration of a watch. The maximum is twice that. The
-	// default of the API server is the same (--min-request-timeout).
-	watchTimeout = 30 * time.Minute
-	// watchGrace is the time after which the client ends a watch that the server did not
-	// end.
-	watchGrace = 30 * time.Second
-	// earlyClose is the minimum duration of a watch that brings nothing. Some API servers
-	// close the watch of an expired position without an error (kubernetes#104171,
-	// kubernetes#137089).
-	earlyClose = 5 * time.Second
 )

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
 	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 )
 
@@ -24,9 +26,96 @@ func TestBeginningNowReportsOnlyWhatComesAfter(t *testing.T) {
 	m := newMemory()
 	run(t, quick(t, cfg), Start{}, m.commit)
 	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 2, nameOf(3): 2}))
-	first := m.batches[0]
-	if first.Position != 20 || len(first.Occurrences) != 0 || len(first.Counts) != 2 {
-		t.Errorf("the first batch is %+v, want position 20 and both counts, and no occurrence", first)
+	if len(m.counts) != 3 || !m.countsKnown() {
+		t.Errorf("counts %v, complete %t: want all three", m.counts, m.countsKnown())
+	}
+}
+
+// A crash between two batches of counts must not leave a part of them as complete.
+func TestTheFirstCountsAreCompleteInTheLastBatch(t *testing.T) {
+	events := make([]*eventsv1.Event, 2*maxChanges)
+	for n := range events {
+		events[n] = event(n, 7, 1)
+	}
+	_, cfg := serveList(t, holds(20, events...), stays)
+	m := newMemory()
+	run(t, quick(t, cfg), Start{}, m.commit)
+	eventually(t, m.countsKnown).Should(gomega.BeTrue())
+	counts := 0
+	for _, b := range m.batches {
+		if counts += len(b.Counts); b.CountsKnown && counts < len(events) || len(b.Counts) > maxChanges {
+			t.Fatalf("a batch with %d counts, %d in all: complete is %t", len(b.Counts), counts, b.CountsKnown)
+		}
+	}
+}
+
+// A list of many Events takes longer than the API server keeps the position of its first
+// page. It must not begin again, because that could repeat forever.
+func TestAFirstListWhosePositionExpiresContinues(t *testing.T) {
+	newer := apierrors.NewResourceExpired("the provided continue parameter is too old")
+	newer.ErrStatus.Continue = "newer"
+	pages := map[string]int{}
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		page := query.Get("continue")
+		if query.Get("limit") == "500" {
+			pages[page]++
+		}
+		switch page {
+		case "second":
+			return nil, newer
+		case "newer":
+			return holds(30, event(2, 15, 4), event(3, 25, 500), event(60, 27, 2))(query)
+		}
+		first, _ := holds(20, event(50, 18, 1), event(1, 12, 3))(query)
+		first.Continue = "second"
+		return first, nil
+	}
+	_, cfg := serveList(t, list, status(expired), brings(stays,
+		added(event(1, 12, 3)), added(event(2, 15, 4)), added(event(3, 25, 500)), added(event(50, 18, 1)), added(event(60, 27, 2)), listEnd(40)))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{}, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(40)))
+	// 3 has changed during the list, and 60 is new.
+	if diff := cmp.Diff(map[string]int64{nameOf(3): 1, nameOf(60): 2}, m.increases()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]int{"": 1, "second": 1, "newer": 1}, pages); diff != "" {
+		t.Errorf("pages: %s", diff)
+	}
+	if len(m.resets) != 0 {
+		t.Errorf("resets %q", m.resets)
+	}
+}
+
+// A tenant creates Events faster than pages are read, in a namespace that is listed last.
+// The position of each page expires before the next one is read.
+func TestAFirstListThatNeverEndsDoesNotDelayTheWatch(t *testing.T) {
+	var pages atomic.Int32
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		if query.Get("limit") == "1" {
+			return holds(30)(query)
+		}
+		page := int(pages.Add(1))
+		if query.Get("continue") == "older" {
+			status := apierrors.NewResourceExpired("the provided continue parameter is too old")
+			status.ErrStatus.Continue = "newer"
+			return nil, status
+		}
+		l, _ := holds(uint64(20+page), event(1000+page, uint64(20+page), 1))(query)
+		l.Continue = "older"
+		return l, nil
+	}
+	_, cfg := serveList(t, list, status(expired), brings(stays,
+		added(event(1, 12, 3)), added(event(2, 15, 4)), added(event(3, 25, 500)), listEnd(40), added(event(60, 41, 2))))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{}, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(41)))
+	// 3 has changed during the list. Nothing shows whether it is older than the list.
+	if diff := cmp.Diff(map[string]int64{nameOf(3): 1, nameOf(60): 2}, m.increases()); diff != "" {
+		t.Error(diff)
+	}
+	if got := pages.Load(); got > 2*apiwatch.MaxRenewals+2 {
+		t.Errorf("%d pages were asked for, want %d at most", got, 2*apiwatch.MaxRenewals+2)
 	}
 }
 
@@ -74,6 +163,7 @@ func TestNothingIsLostOrRepeatedWhen(t *testing.T) {
 	}{
 		"the watch closes":           {[]eventstream.Watcher{closes}, resumed},
 		"the connection breaks":      {[]eventstream.Watcher{aborts}, resumed},
+		"it breaks at once":          {[]eventstream.Watcher{closes, brings(aborts, nil)}, resumed},
 		"there is garbage":           {[]eventstream.Watcher{brings(closes, []byte("HTTP/1.1 502 Bad Gateway\r\n"))}, resumed},
 		"an entry is cut":            {[]eventstream.Watcher{brings(aborts, modified(event(1, 23, 4))[:40])}, resumed},
 		"the API server fails":       {[]eventstream.Watcher{closes, fails(internal), fails(internal)}, resumed},
@@ -127,7 +217,10 @@ func TestAPagedListReplacesAStreamingList(t *testing.T) {
 	list := holds(24, event(3, 24, 1), event(2, 22, 1), event(1, 23, 4))
 	_, cfg := serveList(t, list, status(expired), fails(errNoStreamingList), brings(stays, added(event(4, 25, 1))))
 	m := newMemory()
-	run(t, quick(t, cfg), Start{Position: 22, CountsKnown: true}, m.commit)
+	m.position = 22
+	uid := string(eventstream.UID(2))
+	m.counts[uid] = Count{UID: uid, Count: 1, Position: 22}
+	run(t, quick(t, cfg), m.start(), m.commit)
 	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 4, nameOf(3): 1, nameOf(4): 1}))
 }
 
@@ -181,6 +274,69 @@ func TestPositionOfAnotherHistoryIsReset(t *testing.T) {
 	}
 }
 
+// etcdutl's --bump-revision with --mark-compacted: the position has expired, and the API
+// server is beyond it.
+func TestARestoreThatRaisesThePositionIsReset(t *testing.T) {
+	for name, restored := range map[string][]byte{
+		"an Event is older":                 added(event(1, 12, 2)),
+		"a deleted or expired Event exists": added(event(3, 17, 1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			watches := []eventstream.Watcher{
+				status(expired),
+				brings(aborts, restored),
+				brings(stays, added(event(1, 12, 2)), added(event(3, 17, 1)), listEnd(9000), modified(event(1, 9001, 3))),
+			}
+			_, cfg := serve(t, 9000, watches...)
+			m := newMemory()
+			m.position, m.time = 20, event(50, 1, 1).CreationTimestamp.Time
+			uid := string(eventstream.UID(1))
+			m.counts[uid] = Count{UID: uid, Count: 8, Position: 20}
+			run(t, quick(t, cfg), m.start(), m.commit)
+			eventually(t, m.at).Should(gomega.Equal(uint64(9001)))
+			if diff := cmp.Diff(map[string]int64{nameOf(1): 1}, m.increases()); diff != "" {
+				t.Errorf("want the increase since the restore: %s", diff)
+			}
+			if len(m.resets) != 1 || !strings.Contains(m.resets[0], "restored") {
+				t.Errorf("resets %q, want one that says why", m.resets)
+			}
+		})
+	}
+}
+
+// The Events of an unfinished list belong to the former history, and their positions mean
+// nothing in the new one.
+func TestAnUnfinishedListIsSentBeforeAReset(t *testing.T) {
+	var restored atomic.Bool
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		if restored.Load() {
+			return holds(15)(query)
+		}
+		return holds(510)(query)
+	}
+	cut := func(query url.Values, s *eventstream.Stream) {
+		defer restored.Store(true)
+		brings(aborts, added(event(60, 505, 1)))(query, s)
+	}
+	_, cfg := serveList(t, list, status(expired), cut, brings(stays, added(event(70, 12, 1)), listEnd(15)))
+	m := newMemory()
+	m.position, m.time = 500, event(50, 1, 1).CreationTimestamp.Time
+	run(t, quick(t, cfg), m.start(), m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(15)))
+	if diff := cmp.Diff(map[string]int64{nameOf(60): 1, nameOf(70): 1}, m.increases()); diff != "" {
+		t.Error(diff)
+	}
+	reset := false
+	for _, b := range m.batches {
+		reset = reset || b.Reset != nil
+		for _, o := range b.Occurrences {
+			if former := o.Position > 15; former == reset {
+				t.Errorf("an Event at %d after the reset: %t", o.Position, reset)
+			}
+		}
+	}
+}
+
 func TestAnUnfinishedResetContinues(t *testing.T) {
 	restored := brings(stays, added(event(1, 12, 2)), added(event(2, 14, 3)), listEnd(15))
 	script, cfg := serve(t, 15, restored)
@@ -209,9 +365,6 @@ func TestMissingCountsAreListedAtThePosition(t *testing.T) {
 	m := newMemory()
 	run(t, quick(t, cfg), Start{Position: 20}, m.commit)
 	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(1): 2}))
-	if got := m.batches[0]; got.Position != 20 || len(got.Counts) != 1 {
-		t.Errorf("the first batch is %+v, want all counts at the position", got)
-	}
 }
 
 func TestCountsThatTheAPIServerNoLongerHasComeFromAList(t *testing.T) {
@@ -231,6 +384,115 @@ func TestCountsThatTheAPIServerNoLongerHasComeFromAList(t *testing.T) {
 	}
 	if got := len(m.counts); got != 3 {
 		t.Errorf("%d counts committed, want all 3", got)
+	}
+}
+
+// A takeover replays from an old position for the sake of groups and thresholds. The
+// position at which the last leader stopped is newer, and often still there.
+func TestAReplayWhosePositionHasExpiredListsTheEventsAsOfItsEnd(t *testing.T) {
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		switch query.Get("resourceVersion") {
+		case "20":
+			return nil, expired
+		case "30":
+			return holds(30, event(1, 25, 500), event(2, 19, 3), event(60, 28, 4))(query)
+		default:
+			return holds(40)(query)
+		}
+	}
+	script, cfg := serveList(t, list, brings(stays, modified(event(1, 31, 503)), modified(event(60, 32, 6))))
+	m := newMemory()
+	start := Start{Position: 20, Time: event(50, 1, 1).CreationTimestamp.Time, Until: 30, UntilTime: event(70, 1, 1).CreationTimestamp.Time}
+	source := quick(t, cfg)
+	run(t, source, start, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(32)))
+	if diff := cmp.Diff(map[string]int64{nameOf(1): 1 + 3, nameOf(60): 4 + 2}, m.increases()); diff != "" {
+		t.Errorf("want exact increases after the end of the replay: %s", diff)
+	}
+	if got := script.asked()[0].Get("resourceVersion"); got != "30" || source.State().Relists != 1 {
+		t.Errorf("the first watch began at %s after %d lists, want 30 and 1", got, source.State().Relists)
+	}
+}
+
+// A replay begins earlier than what must be sent, to restore thresholds and groups. If the API
+// server has only what must be sent, Events that were deleted since are read all the same.
+func TestAReplayWhosePositionHasExpiredContinuesWhereOccurrencesAreNeeded(t *testing.T) {
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		switch query.Get("resourceVersion") {
+		case "20":
+			return nil, expired
+		case "25":
+			return holds(25, event(2, 22, 3))(query)
+		default:
+			return holds(40)(query)
+		}
+	}
+	script, cfg := serveList(t, list, brings(stays, added(event(60, 27, 2)), deleted(event(60, 28, 2)), modified(event(2, 32, 7))))
+	m := newMemory()
+	source := quick(t, cfg)
+	run(t, source, Start{Position: 20, Time: event(1, 1, 1).CreationTimestamp.Time, Needed: 25, Until: 30}, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(32)))
+	if diff := cmp.Diff(map[string]int64{nameOf(2): 3 + 4, nameOf(60): 2}, m.increases()); diff != "" {
+		t.Error(diff)
+	}
+	if got := script.asked()[0].Get("resourceVersion"); got != "25" {
+		t.Errorf("the first watch began at %s, want 25", got)
+	}
+}
+
+// An old disk has the counts of the position. Without the list as of the end, the increase
+// of an Event would contain what the last leader has sent.
+func TestAReplayWithCountsContinuesAtItsEndToo(t *testing.T) {
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		if query.Get("resourceVersion") == "30" {
+			return holds(30, event(1, 25, 500))(query)
+		}
+		return holds(40)(query)
+	}
+	_, cfg := serveList(t, list, status(expired), brings(stays, modified(event(1, 31, 503))))
+	m := newMemory()
+	m.position = 20
+	uid := string(eventstream.UID(1))
+	m.counts[uid] = Count{UID: uid, Count: 490, Position: 20}
+	start := m.start()
+	start.Until = 30
+	run(t, quick(t, cfg), start, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(31)))
+	var got []int64
+	for _, o := range m.occurrences {
+		got = append(got, o.Increase)
+	}
+	if diff := cmp.Diff([]int64{10, 3}, got); diff != "" {
+		t.Errorf("increases up to the end of the replay and after it: %s", diff)
+	}
+}
+
+func TestAReplayWhoseEndHasExpiredTooListsTheEventsAsOfNow(t *testing.T) {
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		if query.Get("resourceVersion") != "" {
+			return nil, expired
+		}
+		return holds(40)(query)
+	}
+	listed := brings(stays, added(event(60, 31, 500)), added(event(61, 28, 4)), added(event(80, 32, 5)), listEnd(40))
+	_, cfg := serveList(t, list, listed)
+	m := newMemory()
+	start := Start{Position: 20, Time: event(50, 1, 1).CreationTimestamp.Time, Until: 30, UntilTime: event(70, 1, 1).CreationTimestamp.Time}
+	run(t, quick(t, cfg), start, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(40)))
+	// 60 was read before and has changed since, 61 has not, and 80 is new.
+	if diff := cmp.Diff(map[string]int64{nameOf(60): 1, nameOf(61): 4, nameOf(80): 5}, m.increases()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAReplayNoticesARestoreBeforeItsEnd(t *testing.T) {
+	_, cfg := serve(t, 25, brings(stays, listEnd(25)))
+	m := newMemory()
+	run(t, quick(t, cfg), Start{Position: 20, CountsKnown: true, Until: 30}, m.commit)
+	eventually(t, m.at).Should(gomega.Equal(uint64(25)))
+	if len(m.resets) != 1 {
+		t.Errorf("resets %q, want one: the last leader was at 30", m.resets)
 	}
 }
 

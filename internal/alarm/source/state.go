@@ -11,6 +11,9 @@ import (
 // ErrNotConnected reports that there is no watch.
 var ErrNotConnected = errors.New("no watch of Events on the API server")
 
+// ErrStuck reports that the handler has not returned for Patience.
+var ErrStuck = errors.New("a commit of Events has not ended for a minute: check the disk of the data directory")
+
 // State is the status of the source.
 type State struct {
 	// Position is the last position that the handler committed.
@@ -33,9 +36,10 @@ type State struct {
 	Events, Occurrences int64
 	// Connects is the number of watches. Relists is the number of lists after an expired
 	// position or an early close. Resets is the number of changes of the history.
-	// Malformed is the number of Events that were skipped because they could not be
-	// decoded.
-	Connects, Relists, Resets, Malformed int64
+	// IdleReconnects is the number of watches that were replaced because they brought
+	// nothing. Malformed is the number of Events that were skipped because they could not
+	// be decoded.
+	Connects, Relists, Resets, IdleReconnects, Malformed int64
 }
 
 // State returns the present status.
@@ -53,14 +57,29 @@ func (s *Source) State() State {
 // clock.
 func (s *Source) age(at time.Time) time.Duration { return max(s.clock.Since(at), 0) }
 
+// Patience is how long a batch can stay uncommitted until the source is stuck.
+const Patience = time.Minute
+
+// Stuck reports whether a batch has been uncommitted for Patience. The handler returned
+// errors, or it hangs, for example in a write to the disk.
+func (s *Source) Stuck() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stuck()
+}
+
+func (s *Source) stuck() bool { return !s.taken.IsZero() && s.age(s.taken) >= Patience }
+
 // Healthy returns why the source makes no progress, or nil. It is the error of the
-// handler, or ErrNotConnected.
+// handler, ErrStuck, or ErrNotConnected.
 func (s *Source) Healthy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.failure != nil:
 		return fmt.Errorf("commit Events: %w", s.failure)
+	case s.stuck():
+		return ErrStuck
 	case s.state.ConnectedSince.IsZero():
 		return ErrNotConnected
 	default:
@@ -79,6 +98,7 @@ func (s *Source) batchTaken(oldest time.Time, pending int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uncommitted, s.state.Pending = oldest, pending
+	s.taken = s.clock.Now()
 }
 
 // committed records that the handler committed a batch.
@@ -89,7 +109,7 @@ func (s *Source) committed(b Batch) {
 		s.log.Info("Events are committed again")
 	}
 	s.failure = nil
-	s.uncommitted = time.Time{}
+	s.uncommitted, s.taken = time.Time{}, time.Time{}
 	s.state.HandlerFailing = false
 	s.state.Position = b.Position
 	for i := range b.Occurrences {
@@ -103,7 +123,7 @@ func (s *Source) stopped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failure = nil
-	s.uncommitted = time.Time{}
+	s.uncommitted, s.taken = time.Time{}, time.Time{}
 	s.state.HandlerFailing = false
 }
 
@@ -156,6 +176,8 @@ var metrics = []metric{
 		func(s State) float64 { return float64(s.Connects) }),
 	newMetric(prometheus.CounterValue, "relists_total", "Lists because a position had expired or a watch closed early.",
 		func(s State) float64 { return float64(s.Relists) }),
+	newMetric(prometheus.CounterValue, "idle_reconnects_total", "Watches replaced on a new connection because nothing came for 100 seconds.",
+		func(s State) float64 { return float64(s.IdleReconnects) }),
 	newMetric(prometheus.CounterValue, "malformed_total", "Events that could not be decoded and were skipped.",
 		func(s State) float64 { return float64(s.Malformed) }),
 }

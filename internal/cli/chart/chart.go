@@ -23,6 +23,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 	"helm.sh/helm/v4/pkg/strvals"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bongsu-io/bongsu/charts"
@@ -60,17 +61,36 @@ func Render(namespace string, values map[string]any) (Manifests, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rendered %s: %w", path, err)
 		}
-		objects = append(objects, decoded...)
+		for _, o := range decoded {
+			all, err := items(o)
+			if err != nil {
+				return nil, fmt.Errorf("rendered %s: %w", path, err)
+			}
+			objects = append(objects, all...)
+		}
 	}
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
 	return objects, nil
 }
 
-// order lists kinds in the order of their dependencies. All other kinds, such as
-// workloads, come last.
+// items returns the items of a list, and any other object itself.
+func items(o *unstructured.Unstructured) (all Manifests, err error) {
+	if !o.IsList() {
+		return Manifests{o}, nil
+	}
+	err = o.EachListItem(func(item runtime.Object) error {
+		all = append(all, item.(*unstructured.Unstructured))
+		return nil
+	})
+	return all, err
+}
+
+// order lists kinds in the order of their dependencies. Policies come before the kinds that
+// they check. All other kinds, such as workloads, come last.
 var order = []string{
-	"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
-	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "NetworkPolicy", "PodDisruptionBudget", "Service",
+	"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "CustomResourceDefinition",
+	"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "NetworkPolicy", "PodDisruptionBudget",
+	"PriorityLevelConfiguration", "FlowSchema", "Service",
 }
 
 func rank(o *unstructured.Unstructured) int {

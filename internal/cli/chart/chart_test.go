@@ -8,8 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
@@ -68,11 +70,16 @@ func TestTheDefaultValuesMatchTheOperator(t *testing.T) {
 
 func TestEveryOptionHasAValue(t *testing.T) {
 	got, flags := parse(t, render(t, "ops", "controllers={alarm}", `clusterName=prod\, east`, "alarms.deliveryMaxAge=2h",
-		"alarms.allowedReceiverAddresses={10.20.0.0/16,fd00::/8}", "jupyter.image=lab:1", "appService.image=cache:1"))
+		"alarms.allowedReceiverAddresses={10.20.0.0/16,fd00::/8}", "alarms.deniedReceiverAddresses={203.0.113.0/24,2600::/32}",
+		"alarms.allowedReceiverHosts={hooks.slack.com,*.example.com,2600::1}", "alarms.smtpHelloName=bongsu.example.com", "alarms.outboxMaxSize=64Mi",
+		"jupyter.image=lab:1", "appService.image=cache:1", "protectedNamespaces={kube-system,payments}", "metrics.secure=false"))
 	want := options.Options{
 		Controllers: []string{"alarm"}, DataDir: "/var/lib/bongsu", LeaderElect: true, Namespace: "ops", ClusterName: "prod, east",
 		MetricsAddress: ":8080", HealthAddress: ":8081", AllowedAddresses: []string{"10.20.0.0/16", "fd00::/8"},
-		DeliveryMaxAge: 2 * time.Hour, JupyterImage: "lab:1", AppServiceImage: "cache:1",
+		DeniedAddresses: []string{"203.0.113.0/24", "2600::/32"}, AllowedHosts: []string{"hooks.slack.com", "*.example.com", "2600::1"},
+		DeliveryMaxAge: 2 * time.Hour, SMTPHelloName: "bongsu.example.com", JupyterImage: "lab:1", AppServiceImage: "cache:1",
+		OutboxMaxBytes:      resource.QuantityValue{Quantity: resource.MustParse("64Mi")},
+		ProtectedNamespaces: []string{"kube-system", "payments"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -82,6 +89,58 @@ func TestEveryOptionHasAValue(t *testing.T) {
 			t.Errorf("no value sets --%s", f.Name)
 		}
 	})
+}
+
+// The operator compares the installed policies with those that it expects.
+func TestThePoliciesAreThoseThatTheOperatorExpects(t *testing.T) {
+	for name, settings := range map[string][]string{
+		"defaults":                {},
+		"two protected":           {"protectedNamespaces={kube-system,payments}"},
+		"no protected namespaces": {"protectedNamespaces=null"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rendered := render(t, "ops", settings...)
+			opts, _ := parse(t, rendered)
+			objects, err := config.Objects(feature.All())
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Confine(objects, opts.UserName(), opts.ProtectedNamespaces)
+			if diff := cmp.Diff(specsOf(objects), specsOf(rendered)); diff != "" {
+				t.Errorf("the operator (-) and the chart (+):\n%s", diff)
+			}
+		})
+	}
+}
+
+// specsOf returns the specs of admission policies by name.
+func specsOf(objects []*unstructured.Unstructured) map[string]any {
+	specs := map[string]any{}
+	for _, o := range objects {
+		if o.GetKind() == "ValidatingAdmissionPolicy" {
+			specs[o.GetName()] = o.Object["spec"]
+		}
+	}
+	return specs
+}
+
+// A damaged outbox is kept beside a new one, and SQLite writes a log.
+func TestTheVolumeIsThreeTimesTheOutbox(t *testing.T) {
+	for _, o := range render(t, "bongsu-system") {
+		volumes, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "volumes")
+		for _, v := range volumes {
+			limit, found, _ := unstructured.NestedString(v.(map[string]any), "emptyDir", "sizeLimit")
+			if !found {
+				continue
+			}
+			volume, outbox := resource.MustParse(limit), options.Default().OutboxMaxBytes
+			if volume.Value() < 3*outbox.Value() {
+				t.Errorf("the volume has %s for an outbox of %s", limit, outbox.String())
+			}
+			return
+		}
+	}
+	t.Error("the chart has no volume with a limit")
 }
 
 func TestInvalidValuesAreRefusedByName(t *testing.T) {
@@ -94,7 +153,11 @@ func TestInvalidValuesAreRefusedByName(t *testing.T) {
 		"text for a number":   {"replicas=two", []string{"/replicas", "integer"}},
 		"unknown controller":  {"controllers={alarms}", []string{"/controllers/0", "secretshare"}},
 		"no controller":       {"controllers=", []string{"/controllers"}},
+		"an extension alone":  {"controllers={alarm,appservice-exec}", []string{"controllers: appservice-exec needs appservice"}},
 		"not a CIDR":          {"alarms.allowedReceiverAddresses={10.0.0.1}", []string{"/alarms/allowedReceiverAddresses/0"}},
+		"not a denied CIDR":   {"alarms.deniedReceiverAddresses={10.0.0.1}", []string{"/alarms/deniedReceiverAddresses/0"}},
+		"a URL for a host":    {"alarms.allowedReceiverHosts={https://a.example}", []string{"/alarms/allowedReceiverHosts/0"}},
+		"not a namespace":     {"protectedNamespaces={a'b}", []string{"/protectedNamespaces/0"}},
 		"too short a grace":   {"terminationGracePeriodSeconds=1", []string{"/terminationGracePeriodSeconds", "15"}},
 		"half a digest":       {"image.digest=sha256:12", []string{"/image/digest"}},
 		"not a quantity":      {"resources.limits.memory=lots", []string{"/resources/limits/memory"}},
@@ -128,16 +191,21 @@ func TestOnlyTheRolesOfEnabledFeaturesAreRendered(t *testing.T) {
 		return names
 	}
 	all := roles(render(t, "ops"))
-	for _, chosen := range feature.All() {
+	for _, f := range feature.All() {
+		chosen := []feature.Feature{f}
+		if needed, extends := f.Needs(); extends {
+			chosen = append(chosen, needed)
+		}
 		want := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 			return slices.ContainsFunc(feature.All(), func(c feature.Feature) bool {
-				return c != chosen && strings.HasSuffix(name, " bongsu-"+string(c))
+				ofChanges := c == feature.Alarm && strings.Contains(name, " bongsu-changes")
+				return !slices.Contains(chosen, c) && (ofChanges || strings.HasSuffix(name, " bongsu-"+string(c)))
 			})
 		})
 		if len(want) == len(all) {
 			t.Fatalf("there are only roles of %s: %v", chosen, all)
 		}
-		if diff := cmp.Diff(want, roles(render(t, "ops", "controllers={"+string(chosen)+"}"))); diff != "" {
+		if diff := cmp.Diff(want, roles(render(t, "ops", "controllers={"+strings.Join(feature.Names(chosen), ",")+"}"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", chosen, diff)
 		}
 	}

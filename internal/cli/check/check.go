@@ -27,6 +27,7 @@ import (
 	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
 	"github.com/bongsu-io/bongsu/pkg/children"
 )
 
@@ -87,6 +88,7 @@ func (c *Checker) Run(ctx context.Context) ([]preflight.Result, error) {
 
 func (c *Checker) installation(ctx context.Context, objects []*unstructured.Unstructured) []preflight.Result {
 	workload, known := c.workload(ctx)
+	config.Confine(objects, c.userName(workload), workload.protected())
 	return slices.Concat([]preflight.Result{
 		c.podSecurity(ctx),
 		c.compare(ctx, "kinds", objects, kindCRD),
@@ -219,9 +221,12 @@ func (c *Checker) get(ctx context.Context, like *unstructured.Unstructured) (*un
 func isAbsent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // asWanted reports whether an object has the wanted spec. Defaults that the API server
-// added are ignored. For a CustomResourceDefinition, additional fields in the schema are a
-// difference, too.
+// added are ignored. In a policy, and in the schema of a CustomResourceDefinition, additional
+// fields are a difference, too.
 func asWanted(found, wanted *unstructured.Unstructured) (bool, error) {
+	if kind := wanted.GetKind(); kind == kindPolicy || kind == kindBinding {
+		return specs.Same(found, wanted)
+	}
 	f, err := decoded(found.Object["spec"])
 	if err != nil {
 		return false, err

@@ -76,6 +76,12 @@ func TestEachProblemOfAnInstallationIsNamed(t *testing.T) {
 			func(t *testing.T) { remove(t, c, "ValidatingAdmissionPolicyBinding", "jupyters.bongsu.io") },
 			"admission policies", level(preflight.Fail, "missing: ValidatingAdmissionPolicyBinding jupyters.bongsu.io"),
 		},
+		"a binding is limited to some namespaces": {
+			func(t *testing.T) {
+				change(t, c, "ValidatingAdmissionPolicyBinding", "alarms.bongsu.io", `{"spec":{"matchResources":{"namespaceSelector":{"matchLabels":{"env":"prod"}}}}}`)
+			},
+			"admission policies", level(preflight.Fail, "outdated or changed: ValidatingAdmissionPolicyBinding alarms.bongsu.io"),
+		},
 		"a policy was weakened": {
 			func(t *testing.T) {
 				change(t, c, "ValidatingAdmissionPolicy", "alarms.bongsu.io", `{"spec":{"failurePolicy":"Ignore"}}`)

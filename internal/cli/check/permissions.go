@@ -87,7 +87,7 @@ func (c *Checker) operatorPermissions(ctx context.Context, w *workload) prefligh
 	if err != nil {
 		return preflight.Unknown(check, err)
 	}
-	account := "system:serviceaccount:" + c.namespace + ":" + w.account()
+	account := c.userName(w)
 	var missing []string
 	for _, r := range required {
 		a := authorizationv1.ResourceAttributes{

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 )
 
 // workload is the Deployment or StatefulSet of the operator; nil if there is none.
@@ -53,11 +55,15 @@ func (w *workload) summary() *preflight.Workload {
 	return &preflight.Workload{Name: w.kind + " " + w.name, Wanted: w.wanted, Ready: w.ready}
 }
 
-// account returns the name of the service account. Without a workload it is the name in
-// the manifests.
+// userName returns the name of the operator's service account for the API server. Without a
+// workload it is the name in the manifests.
+func (c *Checker) userName(w *workload) string {
+	return "system:serviceaccount:" + c.namespace + ":" + w.account()
+}
+
 func (w *workload) account() string {
 	if w == nil {
-		return "bongsu"
+		return options.Account
 	}
 	return w.pod.ServiceAccountName
 }
@@ -65,16 +71,34 @@ func (w *workload) account() string {
 // features returns the features in the workload's --controllers argument, or all features
 // without the argument.
 func (w *workload) features() ([]feature.Feature, error) {
-	if w != nil {
-		for _, container := range w.pod.Containers {
-			for _, arg := range container.Args {
-				if names, found := strings.CutPrefix(arg, "--controllers="); found {
-					return feature.Parse(strings.Split(names, ","))
-				}
+	if names, found := w.list("--controllers="); found {
+		return feature.Parse(names)
+	}
+	return feature.All(), nil
+}
+
+// protected returns the namespaces in the workload's --protected-namespaces argument, or the
+// default without the argument.
+func (w *workload) protected() []string {
+	if names, found := w.list("--protected-namespaces="); found {
+		return names
+	}
+	return options.Default().ProtectedNamespaces
+}
+
+// list returns the list in an argument of the workload.
+func (w *workload) list(prefix string) (items []string, found bool) {
+	if w == nil {
+		return nil, false
+	}
+	for _, container := range w.pod.Containers {
+		for _, arg := range container.Args {
+			if text, found := strings.CutPrefix(arg, prefix); found {
+				return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" }), true
 			}
 		}
 	}
-	return feature.All(), nil
+	return nil, false
 }
 
 func (c *Checker) podSecurity(ctx context.Context) preflight.Result {

@@ -1,12 +1,15 @@
 package demo_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/cli/demo"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
+	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/sink"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
@@ -23,43 +27,128 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 // expected are the messages on the terminal: the reason, the object and the alarm.
 var expected = []string{
-	`NodeReady: spot-1 joined test  \(test, ClusterAlarm node-joined\)`,
+	`NodeReady: spot-1 joined local  \(local, ClusterAlarm node-joined\)`,
 	`m6i.xlarge in local-[abc]: 4 CPUs, 16Gi of memory, 110 pods`,
-	`test has \d nodes now`,
-	`NodeNotReady: Node spot-2  \(test, ClusterAlarm node-not-ready\)`,
-	`Created: Pod shop/web-\S+  \(test, ClusterAlarm container-created\)`,
-	`Started: Pod shop/web-\S+  \(test, ClusterAlarm container-started\)`,
-	`Killing: Pod shop/web-\S+  \(test, ClusterAlarm container-killing\)`,
-	`SuccessfulCreate: ReplicaSet shop/web-\S+  \(test, ClusterAlarm replicaset-create\)`,
-	`SuccessfulDelete: ReplicaSet shop/web-\S+  \(test, ClusterAlarm replicaset-delete\)`,
-	`ScalingReplicaSet: Deployment shop/web  \(test, ClusterAlarm deployment-scaling\)`,
-	`SuccessfulRescale: HorizontalPodAutoscaler shop/web  \(test, ClusterAlarm autoscaler-rescale\)`,
-	`FailedScheduling: Pod shop/forecast  \(test, ClusterAlarm scheduling-failed\)`,
-	`BackOff: Pod shop/payments  \(test, ClusterAlarm crash\)`,
+	`local has \d nodes now`,
+	`NodeNotReady: Node spot-2  \(local, ClusterAlarm node-not-ready\)`,
+	`Created: Pod shop/web-\S+  \(local, ClusterAlarm container-created\)`,
+	`Started: Pod shop/web-\S+  \(local, ClusterAlarm container-started\)`,
+	`Killing: Pod shop/web-\S+  \(local, ClusterAlarm container-killing\)`,
+	`SuccessfulCreate: ReplicaSet shop/web-\S+  \(local, ClusterAlarm replicaset-create\)`,
+	`SuccessfulDelete: ReplicaSet shop/web-\S+  \(local, ClusterAlarm replicaset-delete\)`,
+	`ScalingReplicaSet: Deployment shop/web  \(local, ClusterAlarm deployment-scaling\)`,
+	`SuccessfulRescale: HorizontalPodAutoscaler shop/web  \(local, ClusterAlarm autoscaler-rescale\)`,
+	`FailedScheduling: Pod shop/forecast  \(local, ClusterAlarm scheduling-failed\)`,
+	`BackOff: Pod shop/payments  \(local, ClusterAlarm crash\)`,
 	`Cause: container "payments" was killed because it used more memory than its limit of 256Mi: `,
-	`BackOff: Pod team-a/report  \(test, ClusterAlarm image-pull\)`,
-	`Failed: Pod team-a/report  \(test, Alarm team-a/namespace-warnings\)`,
-	`HealthCheckFailed: AppService shop/status  \(test, ClusterAlarm appservice-health\)`,
+	`BackOff: Pod team-a/report  \(local, ClusterAlarm image-pull\)`,
+	`Failed: Pod team-a/report  \(local, Alarm team-a/namespace-warnings\)`,
+	`Updated: Deployment shop/web  \(local, ClusterAlarm replicas-changed\)`,
+	`replicas: 3 -> 1 \(by \S+\)`,
+	`Updated: Deployment shop/web  \(local, ClusterAlarm image-changed\)`,
+	`image of container web: \S+:1\.4 -> \S+:1\.5 \(by \S+\)`,
+	`ClusterRoleBinding demo-admins grants cluster-admin  \(local, ClusterAlarm cluster-admin-granted\)`,
+	`HealthCheckUnreachable: AppService shop/status  \(local, ClusterAlarm appservice-health\)`,
 }
 
-// TestDemo runs the whole demo on a real control plane. It checks the messages on the
-// terminal and in Slack, and the suggested commands. It also checks that the operator's
-// role suffices, and that an idle operator sends no requests.
+// TestDemo runs the whole demo with both commands. It checks that the demo ends with success,
+// and the messages on the terminal and in Slack. It then starts the same cluster again. There
+// it checks the suggested commands, that the operator's role suffices, and that an idle
+// operator sends no requests.
 func TestDemo(t *testing.T) {
-	c := cluster.Start(t, cluster.Whole(1))
-	operator := c.StartOperator(t)
-	slack := sink.New(t)
-
-	var out cluster.Buffer
-	err := demo.Run(t.Context(), c, demo.Config{Out: &out, SlackWebhookURL: slack.URL()})
-	if err != nil {
-		t.Fatalf("%v\nlog of the operator:\n%s", err, operator.Out)
+	if testing.Short() {
+		t.Skip("needs a control plane")
 	}
-	t.Run("every alarm is on the terminal", func(t *testing.T) { checkOutput(t, operator.Out.String()) })
+	assets, err := localcluster.DefaultAssets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slack := sink.New(t)
+	bin := t.TempDir()
+	binary.Operator(t, bin)
+	l := &local{kubectl: filepath.Join(assets, "kubectl"), dir: filepath.Join(t.TempDir(), "cluster"), command: binary.Bongsu(t, bin)}
+	l.environment = append(os.Environ(), "BONGSU_ASSETS="+assets, "SLACK_WEBHOOK_URL="+slack.URL())
+	t.Cleanup(func() {
+		if err := audit.Save(l.auditLog()); err != nil {
+			t.Error(err)
+		}
+	})
+
+	if err := l.start(t, "--demo", "--exit").wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &l.out)
+	}
+	checkOutput(t, l.out.String())
+
+	again := l.start(t)
+	again.awaitReady()
 	t.Run("alarms are in Slack", func(t *testing.T) { checkSlack(t, slack) })
-	t.Run("the suggested commands work", func(t *testing.T) { checkSuggestions(t, c) })
-	t.Run("the role suffices", func(t *testing.T) { checkPermissions(t, c) })
-	t.Run("the idle operator is quiet", func(t *testing.T) { checkQuiet(t, c) })
+	t.Run("the suggested commands work", func(t *testing.T) { checkSuggestions(t, l) })
+	t.Run("the role suffices", func(t *testing.T) { checkPermissions(t, l) })
+	t.Run("the idle operator is quiet", func(t *testing.T) { checkQuiet(t, l) })
+	if err := again.stop(); err != nil {
+		t.Errorf("bongsu local: %v", err)
+	}
+}
+
+// local is a directory in which `bongsu local` runs.
+type local struct {
+	command, dir, kubectl string
+	environment           []string
+	out                   cluster.Buffer
+}
+
+func (l *local) kubeconfig() string { return filepath.Join(l.dir, "kubeconfig") }
+
+func (l *local) auditLog() string { return filepath.Join(l.dir, "audit.log") }
+
+// run is a run of `bongsu local`.
+type run struct {
+	l     *local
+	t     *testing.T
+	cmd   *exec.Cmd
+	ended chan struct{}
+	err   error // set before ended is closed
+}
+
+// start starts `bongsu local`, which stops at the latest when the test ends.
+func (l *local) start(t *testing.T, flags ...string) *run {
+	t.Helper()
+	r := &run{l: l, t: t, ended: make(chan struct{})}
+	r.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), l.command, append([]string{"local", "--dir", l.dir}, flags...)...)
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = l.environment, &l.out, &l.out
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.ended)
+		r.err = r.cmd.Wait()
+	}()
+	t.Cleanup(func() { _ = r.stop() })
+	return r
+}
+
+func (r *run) wait() error {
+	<-r.ended
+	return r.err
+}
+
+func (r *run) stop() error {
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	return r.wait()
+}
+
+// awaitReady waits until the output ends with the line that the cluster is ready.
+func (r *run) awaitReady() {
+	r.t.Helper()
+	ready := "ready: KUBECONFIG=" + r.l.kubeconfig() + "\n"
+	NewWithT(r.t).Eventually(func() string {
+		select {
+		case <-r.ended:
+			return fmt.Sprintf("bongsu local ended: %v\n%s", r.err, ready)
+		default:
+			return r.l.out.String()
+		}
+	}).Should(And(HaveSuffix(ready), Not(HavePrefix("bongsu local ended"))))
 }
 
 func checkOutput(t *testing.T, text string) {
@@ -95,12 +184,8 @@ func checkSlack(t *testing.T, slack *sink.Sink) {
 }
 
 // checkSuggestions runs the commands that Show prints in a shell.
-func checkSuggestions(t *testing.T, c *cluster.Cluster) {
-	assets, err := localcluster.DefaultAssets()
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := demo.Suggest(demo.ShowOptions{Kubectl: filepath.Join(assets, "kubectl"), Kubeconfig: c.Kubeconfig()})
+func checkSuggestions(t *testing.T, l *local) {
+	script := demo.Suggest(demo.ShowOptions{Kubectl: l.kubectl, Kubeconfig: l.kubeconfig()})
 	script = strings.SplitN(script, "\n\n", 2)[1] // without the first sentence
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
 	output, err := cmd.CombinedOutput()
@@ -108,7 +193,7 @@ func checkSuggestions(t *testing.T, c *cluster.Cluster) {
 		t.Fatalf("%v\n%s\n%s", err, script, output)
 	}
 	NewWithT(t).Eventually(func() string {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "--kubeconfig", c.Kubeconfig(), "describe", "clusteralarm", "crash")
+		cmd := exec.CommandContext(t.Context(), l.kubectl, "--kubeconfig", l.kubeconfig(), "describe", "clusteralarm", "crash")
 		output, _ := cmd.CombinedOutput()
 		return string(output)
 	}).Should(And(
@@ -117,8 +202,8 @@ func checkSuggestions(t *testing.T, c *cluster.Cluster) {
 	))
 }
 
-func checkPermissions(t *testing.T, c *cluster.Cluster) {
-	requests := audit.Requests(t, c.AuditLog(), audit.Operator)
+func checkPermissions(t *testing.T, l *local) {
+	requests := audit.Requests(t, l.auditLog(), audit.Operator)
 	if len(requests) == 0 {
 		t.Error("the audit log holds no request of the operator")
 	}
@@ -131,14 +216,14 @@ func checkPermissions(t *testing.T, c *cluster.Cluster) {
 
 // checkQuiet removes the failing objects, and waits for a period in which the audit log
 // contains only watches and leases of the operator.
-func checkQuiet(t *testing.T, c *cluster.Cluster) {
+func checkQuiet(t *testing.T, l *local) {
 	const quiet = 20 * time.Second
 	for _, namespace := range []string{"shop", "team-a"} {
-		remove(t, c, namespace)
+		remove(t, l, namespace)
 	}
 	var last time.Time
 	NewWithT(t).Eventually(func() time.Duration {
-		for _, r := range audit.Requests(t, c.AuditLog(), audit.Operator) {
+		for _, r := range audit.Requests(t, l.auditLog(), audit.Operator) {
 			if r.Verb != "watch" && r.Resource != "leases" && r.Received.After(last) {
 				last = r.Received
 			}
@@ -147,13 +232,9 @@ func checkQuiet(t *testing.T, c *cluster.Cluster) {
 	}).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeNumerically(">", quiet), "the operator keeps sending requests")
 }
 
-func remove(t *testing.T, c *cluster.Cluster, namespace string) {
+func remove(t *testing.T, l *local, namespace string) {
 	t.Helper()
-	assets, err := localcluster.DefaultAssets()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "--kubeconfig", c.Kubeconfig(), "delete", "namespace", namespace)
+	cmd := exec.CommandContext(t.Context(), l.kubectl, "--kubeconfig", l.kubeconfig(), "delete", "namespace", namespace)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}

@@ -10,9 +10,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,6 +29,9 @@ const (
 	shop  = "shop"
 	teamA = "team-a"
 )
+
+// admins is the ClusterRoleBinding of manifests/admin.yaml.
+const admins = "demo-admins"
 
 // addedNodes join the cluster; the second one fails later.
 var addedNodes = []string{"spot-1", "spot-2"}
@@ -45,8 +50,11 @@ var steps = []step{
 		[]string{"deployment-scaling", "replicaset-create", "container-created", "container-started"},
 	},
 	{"Its autoscaler wants three.", autoscale, []string{"autoscaler-rescale"}},
-	{"A user scales it down to one.", scaleDown, []string{"replicaset-delete", "container-killing"}},
+	{"A user scales it down to one.", scaleDown, []string{"replicaset-delete", "container-killing", "replicas-changed"}},
+	{"A user rolls out another image.", setImage, []string{"image-changed"}},
+	{"A ClusterRoleBinding to cluster-admin is created.", apply("admin"), []string{"cluster-admin-granted"}},
 	{"A pod runs out of memory, again and again.", apply("crash"), []string{"crash"}},
+	{"A Job fails.", apply("job"), []string{"job-failed"}},
 	{"A pod asks for more than any node has.", apply("huge"), []string{"scheduling-failed"}},
 	{"An image has a tag that does not exist.", apply("image"), []string{"image-pull", "namespace-warnings"}},
 	{"The health check of an app gets no answer.", apply("unanswered"), []string{"appservice-health"}},
@@ -86,9 +94,17 @@ func autoscale(ctx context.Context, d *Demo) error {
 }
 
 func scaleDown(ctx context.Context, d *Demo) error {
+	return d.patchWeb(ctx, `{"spec":{"replicas":1}}`)
+}
+
+func setImage(ctx context.Context, d *Demo) error {
+	return d.patchWeb(ctx, `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.5"}]}}}}`)
+}
+
+// patchWeb changes the Deployment of the demo.
+func (d *Demo) patchWeb(ctx context.Context, patch string) error {
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "web"}}
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":1}}`))
-	return d.client.Patch(ctx, web, patch)
+	return d.client.Patch(ctx, web, client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 }
 
 func failNode(ctx context.Context, d *Demo) error {
@@ -141,14 +157,15 @@ func (d *Demo) prepare(ctx context.Context) error {
 // clean removes the namespaces before the nodes, because a pod without its node is never
 // deleted.
 func (d *Demo) clean(ctx context.Context) error {
-	var namespaces, nodes []client.Object
+	others := []client.Object{&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: admins}}}
 	for _, name := range []string{shop, teamA} {
-		namespaces = append(namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		others = append(others, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
+	var nodes []client.Object
 	for _, name := range addedNodes {
 		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	if err := d.remove(ctx, namespaces); err != nil {
+	if err := d.remove(ctx, others); err != nil {
 		return err
 	}
 	return d.remove(ctx, nodes)

@@ -41,6 +41,7 @@ func TestEverySampleAlarmIsRaisedByOneStep(t *testing.T) {
 // The terminal accepts every alarm, so each counts as delivered. Slack accepts none.
 func TestARejectingSlackReceiverFailsTheDemo(t *testing.T) {
 	c := cluster.Start(t)
+	c.AllowChanges(t, "bongsu-changes-builtin")
 	c.StartOperator(t)
 	slack := sink.New(t)
 	slack.Always(sink.Status(403, "action_prohibited"))

@@ -39,6 +39,10 @@ func (q *inquiry) ownState(o client.Object, a ownStatus) bool {
 		return false
 	case a.suspended:
 		q.set(a.kind, Stopped, "it is suspended; set spec.suspend to false to start it")
+		if stalled := meta.FindStatusCondition(a.conditions, v1alpha1.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
+			q.held = true
+			q.conditionCause(diagnosis.Object{Kind: a.kind, Name: o.GetName()}, stalled)
+		}
 		return false
 	}
 	q.readyState(o.GetName(), a)
@@ -144,6 +148,7 @@ func (q *inquiry) appService() error {
 	}
 	q.copyPodStatuses(a)
 	howMany := fmt.Sprintf("%d of %s ready", a.Status.ReadyReplicas, plural(int(a.Spec.Size), "pod"))
+	q.explanation.partial = a.Status.ReadyReplicas > 0
 	runs := q.ownState(a, ownStatus{
 		kind: v1alpha1.KindAppService, suspended: a.Spec.Suspend, conditions: a.Status.Conditions, lastFailure: a.Status.LastFailure,
 		ready: howMany, notReady: howMany,
@@ -171,10 +176,11 @@ func (q *inquiry) readApp(a *v1alpha1.AppService) {
 	}
 }
 
-// addHealth adds unhealthy pods to the explanation, and marks an app without pods as
-// stopped.
+// addHealth adds unhealthy pods, and features that the operator lacks, to the explanation. It
+// marks an app without pods as stopped.
 func (q *inquiry) addHealth(a *v1alpha1.AppService) {
 	x := &q.explanation
+	degraded := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionDegraded)
 	unhealthy := slices.IndexFunc(a.Status.PodStatuses, func(n v1alpha1.PodStatus) bool { return n.Health == v1alpha1.PodUnhealthy })
 	switch {
 	case unhealthy >= 0:
@@ -184,6 +190,11 @@ func (q *inquiry) addHealth(a *v1alpha1.AppService) {
 		}
 	case x.State == Running && a.Spec.Size == 0:
 		q.set(v1alpha1.KindAppService, Stopped, "it is scaled to 0 pods")
+	case q.fallback == nil && degraded != nil && degraded.Reason == v1alpha1.ReasonFeatureDisabled:
+		q.fallback = &diagnosis.Cause{
+			Reason: degraded.Reason, Object: diagnosis.Object{Kind: v1alpha1.KindAppService, Name: a.Name},
+			Message: plaintext.Line(degraded.Message), Time: degraded.LastTransitionTime.Time,
+		}
 	}
 }
 

@@ -92,9 +92,14 @@ func TestAppServicesAreExplainedFromTheirStatus(t *testing.T) {
 		"without pods":  {"size: 0", `{"status": {"conditions": [` + appReady + `]}}`, explain.Stopped, "", []string{"web is stopped: it is scaled to 0 pods"}},
 		"rolling out":   {"size: 2", appUnready("RollingOut", "1 of 2 pods are ready"), explain.Waiting, "", []string{"1 of 2 pods ready", "could not read deployments: you may not get them"}},
 		"not ready": {"size: 2", appUnready("ImagePullBackOff", `image \"x\" cannot be pulled: \u001b[31mno`), explain.Failing, "ImagePullBackOff", []string{
-			"Cause: ImagePullBackOff in AppService web (last ", `image "x" cannot be pulled: [31mno`, "Conditions:\n  Ready False: ImagePullBackOff: image",
+			"Cause: ImagePullBackOff in AppService web (last ", `image "x" cannot be pulled: [31mno`, "Conditions:\n  Ready False: ImagePullBackOff: as above\n",
 			"Last failure: ImagePullBackOff in Pod web-1-a (2 times, last ", "could not read deployments: you may not get them",
 		}},
+		"without a feature": {"size: 2", `{"status": {"readyReplicas": 2, "conditions": [` + appReady + `, {"type": "Degraded", "status": "True",
+			"reason": "FeatureDisabled", "message": "spec.backup.exec needs the feature x", "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`,
+			explain.Failing, "FeatureDisabled", []string{
+				"web does not run as it should: 2 of 2 pods ready\n", "Cause: FeatureDisabled in AppService web (last ", "spec.backup.exec needs the feature x",
+			}},
 		"unhealthy": {"size: 2", `{"status": {"readyReplicas": 2, "unhealthy": 1, "unknown": 1, "conditions": [` + appReady + `], "podStatuses": [
 			{"name": "web-1-a", "podUID": "a", "health": "Unknown", "lastTransitionTime": "2026-03-01T09:00:00Z", "reason": "NotChecked"},
 			{"name": "web-1-b", "podUID": "b", "health": "Unhealthy", "consecutiveFailures": 4, "lastTransitionTime": "2026-03-01T09:00:00Z", "reason": "HealthCheckFailed", "message": "HTTP \u001b[31m503"}]}}`,

@@ -7,20 +7,25 @@ package explain
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -29,16 +34,24 @@ import (
 
 // Explainer explains objects of a cluster.
 type Explainer struct {
+	client client.Client
+	// objects is the client, or a snapshot of the cluster.
 	objects client.Reader
-	logs    corev1client.PodsGetter
+	// logs is nil in an overview, which reads no logs, and no objects one by one.
+	logs  corev1client.PodsGetter
+	clock clock.PassiveClock
+}
+
+// schemes register the types that the package reads.
+var schemes = []func(*runtime.Scheme) error{
+	corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, v1alpha1.AddToScheme,
+	autoscalingv2.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
 }
 
 // New returns an Explainer that uses the credentials of config.
-func New(config *rest.Config) (*Explainer, error) {
+func New(config *rest.Config, clk clock.PassiveClock) (*Explainer, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, v1alpha1.AddToScheme,
-	} {
+	for _, add := range schemes {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -51,45 +64,83 @@ func New(config *rest.Config) (*Explainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Explainer{objects: objects, logs: logs}, nil
+	return &Explainer{client: objects, objects: objects, logs: logs, clock: clk}, nil
 }
 
-// explanations maps each supported type to the method that explains it.
-var explanations = map[schema.GroupResource]func(*inquiry) error{
-	{Resource: "pods"}:                                  (*inquiry).pod,
-	{Resource: "persistentvolumeclaims"}:                (*inquiry).claim,
-	{Group: appsv1.GroupName, Resource: "deployments"}:  (*inquiry).deployment,
-	{Group: appsv1.GroupName, Resource: "statefulsets"}: (*inquiry).statefulSet,
-	{Group: batchv1.GroupName, Resource: "jobs"}:        (*inquiry).job,
-	{Group: v1alpha1.Group, Resource: "appservices"}:    (*inquiry).appService,
-	{Group: v1alpha1.Group, Resource: "jupyters"}:       (*inquiry).jupyter,
+// supportedType is a type that an overview contains.
+type supportedType struct {
+	object  client.Object
+	explain func(*inquiry) error
 }
 
-// Types returns the sorted names of the types that can be explained.
+// supportedTypes are the types that an overview contains.
+var supportedTypes = map[schema.GroupResource]supportedType{
+	{Resource: "namespaces"}:                            {&corev1.Namespace{}, (*inquiry).namespaceObject},
+	{Resource: "nodes"}:                                 {&corev1.Node{}, (*inquiry).node},
+	{Resource: "pods"}:                                  {&corev1.Pod{}, (*inquiry).pod},
+	{Resource: "persistentvolumeclaims"}:                {&corev1.PersistentVolumeClaim{}, (*inquiry).claim},
+	{Resource: "services"}:                              {&corev1.Service{}, (*inquiry).service},
+	{Group: appsv1.GroupName, Resource: "daemonsets"}:   {&appsv1.DaemonSet{}, (*inquiry).daemonSet},
+	{Group: appsv1.GroupName, Resource: "replicasets"}:  {&appsv1.ReplicaSet{}, (*inquiry).replicaSet},
+	{Group: batchv1.GroupName, Resource: "cronjobs"}:    {&batchv1.CronJob{}, (*inquiry).cronJob},
+	{Group: appsv1.GroupName, Resource: "deployments"}:  {&appsv1.Deployment{}, (*inquiry).deployment},
+	{Group: appsv1.GroupName, Resource: "statefulsets"}: {&appsv1.StatefulSet{}, (*inquiry).statefulSet},
+	{Group: batchv1.GroupName, Resource: "jobs"}:        {&batchv1.Job{}, (*inquiry).job},
+	{Group: v1alpha1.Group, Resource: "appservices"}:    {&v1alpha1.AppService{}, (*inquiry).appService},
+	{Group: v1alpha1.Group, Resource: "jupyters"}:       {&v1alpha1.Jupyter{}, (*inquiry).jupyter},
+
+	{Group: v1alpha1.Group, Resource: "alarms"}:                {&v1alpha1.Alarm{}, (*inquiry).ownConditions},
+	{Group: v1alpha1.Group, Resource: "clusteralarms"}:         {&v1alpha1.ClusterAlarm{}, (*inquiry).ownConditions},
+	{Group: v1alpha1.Group, Resource: "alarmreceivers"}:        {&v1alpha1.AlarmReceiver{}, (*inquiry).ownConditions},
+	{Group: v1alpha1.Group, Resource: "clusteralarmreceivers"}: {&v1alpha1.ClusterAlarmReceiver{}, (*inquiry).ownConditions},
+	{Group: v1alpha1.Group, Resource: "secretshares"}:          {&v1alpha1.SecretShare{}, (*inquiry).ownConditions},
+	{Group: v1alpha1.Group, Resource: "clustersecretshares"}:   {&v1alpha1.ClusterSecretShare{}, (*inquiry).ownConditions},
+	{Group: v1alpha1.Group, Resource: "secretsharegrants"}:     {&v1alpha1.SecretShareGrant{}, (*inquiry).ownConditions},
+
+	{Group: networkingv1.GroupName, Resource: "ingresses"}:                 {&networkingv1.Ingress{}, (*inquiry).ingress},
+	{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"}: {&autoscalingv2.HorizontalPodAutoscaler{}, (*inquiry).autoscaler},
+	{Group: policyv1.GroupName, Resource: "poddisruptionbudgets"}:          {&policyv1.PodDisruptionBudget{}, (*inquiry).disruptionBudget},
+}
+
+// sortedResources returns the types of an overview, sorted by name.
+func sortedResources() []schema.GroupResource {
+	return slices.SortedFunc(maps.Keys(supportedTypes), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// Types returns the sorted names of the types of an overview. All other types
+// are explained by their conditions.
 func Types() []string {
 	var names []string
-	for resource := range explanations {
+	for _, resource := range sortedResources() {
 		names = append(names, resource.String())
 	}
-	slices.Sort(names)
 	return names
 }
-
-// ErrType reports a type that is not one of Types.
-var ErrType = errors.New("cannot be explained")
 
 // Explain returns the state of an object, and the cause if it does not run. It fails if
 // the object does not exist or the cluster cannot be reached.
 func (e *Explainer) Explain(ctx context.Context, resource schema.GroupResource, namespace, name string) (*Explanation, error) {
-	explain, ok := explanations[resource]
-	if !ok {
-		return nil, fmt.Errorf("%s %w: use one of %s", resource, ErrType, strings.Join(Types(), ", "))
+	kind, err := e.client.RESTMapper().KindFor(resource.WithVersion(""))
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := e.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
 	}
 	q := &inquiry{
 		ctx: ctx, Explainer: e, resource: resource, namespace: namespace, name: name,
 		explanation: Explanation{Namespace: namespace, Name: name},
 	}
-	if err := explain(q); err != nil {
+	if known, ok := supportedTypes[resource]; ok {
+		err = known.explain(q)
+	} else {
+		err = q.anyKind(kind)
+	}
+	if err != nil {
 		return nil, err
 	}
 	x := q.conclude()
@@ -119,8 +170,12 @@ type inquiry struct {
 	notFound error
 	// fallback is the cause if the diagnosis finds no other.
 	fallback *diagnosis.Cause
-	// held is true if the target's deletion waits for a backup.
+	// held is true if the target's deletion is known to wait for something.
 	held bool
+	// awaitsDeleted is true if a deleted pod still exists that the target waits for.
+	awaitsDeleted bool
+	// object is the target, or nil if it could not be read.
+	object client.Object
 }
 
 // set sets the kind, the state and the summary of the explanation.
@@ -131,7 +186,12 @@ func (q *inquiry) set(kind string, state State, summary string) {
 // conclude diagnoses what was read, unless the target is not expected to run.
 func (q *inquiry) conclude() *Explanation {
 	x := &q.explanation
+	q.terminating()
 	x.LastCrash = causeOf(diagnosis.LastCrash(q.workload.Pods))
+	if x.State == Stopped && q.awaitsDeleted {
+		q.held = true
+		x.Summary += "; pods that should have ended still exist"
+	}
 	if q.held || x.State != Stopped && x.State != Completed {
 		q.diagnose()
 	}
@@ -144,11 +204,8 @@ func (q *inquiry) conclude() *Explanation {
 func (q *inquiry) diagnose() {
 	x := &q.explanation
 	q.readRelated()
-	d := diagnosis.Diagnose(q.workload)
-	if d.Cause == nil && q.fallback != nil {
-		q.workload.Known = append(q.workload.Known, *q.fallback)
-		d = diagnosis.Diagnose(q.workload)
-	}
+	d := diagnosis.DiagnoseOr(q.workload, q.fallback)
+	q.addStuck(&d)
 	x.Cause = causeOf(d.Cause)
 	for i := range d.Others {
 		x.Others = append(x.Others, *causeOf(&d.Others[i]))
@@ -157,7 +214,9 @@ func (q *inquiry) diagnose() {
 		if x.State != Unknown { // Events alone do not show the present state
 			x.State = Failing
 		}
-		q.readLog()
+		if q.logs != nil {
+			q.readLog()
+		}
 	}
 }
 
@@ -172,9 +231,21 @@ func (q *inquiry) readRelated() {
 	if q.overQuota() {
 		q.readQuotas()
 	}
-	if slices.ContainsFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && p.DeletionTimestamp == nil }) {
+	if slices.ContainsFunc(q.workload.Pods, needsNodes) {
 		q.readNodes()
 	}
+}
+
+// needsNodes reports whether the nodes may show why the pod does not run. Pods that are
+// not ready although their containers are, or that are not deleted in time, may be on a
+// node that does not respond.
+func needsNodes(p *corev1.Pod) bool {
+	if p.Spec.NodeName == "" {
+		return p.DeletionTimestamp == nil
+	}
+	statuses := p.Status.ContainerStatuses
+	return !podIsReady(p) && p.Status.Phase == corev1.PodRunning && len(statuses) > 0 &&
+		!slices.ContainsFunc(statuses, func(s corev1.ContainerStatus) bool { return !s.Ready })
 }
 
 // State is the state of an explained object.
@@ -182,13 +253,13 @@ type State string
 
 // The states.
 const (
-	// Running: the object runs as specified.
+	// Running: the object runs as specified, or shows no problem.
 	Running State = "Running"
 	// Waiting: the object does not run yet, and no problem is known.
 	Waiting State = "Waiting"
 	// Failing: the object does not run as specified, and the cause is known.
 	Failing State = "Failing"
-	// Stopped: the object is suspended, scaled to 0 or being deleted.
+	// Stopped: the object is suspended, scaled to 0, unused or being deleted.
 	Stopped State = "Stopped"
 	// Completed: the object has ended successfully.
 	Completed State = "Completed"
@@ -199,8 +270,9 @@ const (
 // Explanation is the result for an object, and the output of `bongsu explain -o json`.
 // Its fields may be extended, but never changed.
 type Explanation struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
+	Kind string `json:"kind"`
+	// Namespace is empty for objects that belong to no namespace.
+	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	State     State  `json:"state"`
 	// Summary is a sentence about the state.
@@ -213,7 +285,8 @@ type Explanation struct {
 	Log *Log `json:"log,omitempty"`
 	// LastCrash is the last crash of a container that runs again.
 	LastCrash *Cause `json:"lastCrash,omitempty"`
-	// Conditions and LastFailure come from the status of a Jupyter or AppService.
+	// Conditions come from the status of a Jupyter, an AppService, a node, or an object of a
+	// type without rules of its own. LastFailure comes from a Jupyter or AppService.
 	Conditions  []metav1.Condition    `json:"conditions,omitempty"`
 	LastFailure *v1alpha1.LastFailure `json:"lastFailure,omitempty"`
 	// PodStatuses come from the status of an AppService: the pods that its health check
@@ -223,6 +296,11 @@ type Explanation struct {
 	Deletion *Deletion `json:"deletion,omitempty"`
 	// Unread lists the objects that could not be read.
 	Unread []Unread `json:"unread,omitempty"`
+
+	// partial is true if a part of the object runs.
+	partial bool
+	// passive is true for an object that runs no containers, such as a Service.
+	passive bool
 }
 
 // Object names an object.
@@ -237,6 +315,8 @@ type Cause struct {
 	Object    Object `json:"object"`
 	Container string `json:"container,omitempty"`
 	ExitCode  *int32 `json:"exitCode,omitempty"`
+	// Node has the problem, if it is set. Other pods on it can have the same problem.
+	Node string `json:"node,omitempty"`
 	// Message says what is wrong, Advice what to do.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
@@ -277,7 +357,7 @@ func causeOf(c *diagnosis.Cause) *Cause {
 		return nil
 	}
 	cause := &Cause{
-		Reason: c.Reason, Object: Object(c.Object), Container: c.Container, ExitCode: c.ExitCode,
+		Reason: c.Reason, Object: Object(c.Object), Container: c.Container, ExitCode: c.ExitCode, Node: c.Node,
 		Message: c.Message, Advice: c.Advice, Passing: c.Transient, Count: c.Count,
 	}
 	if !c.Time.IsZero() {

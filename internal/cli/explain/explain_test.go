@@ -19,10 +19,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -169,6 +171,23 @@ func TestADeploymentWithoutPodsNamesTheExceededQuota(t *testing.T) {
 	want(p.explain(p.user(viewPermissions()...), "deployments.apps", "web"), explain.Object{Kind: "ReplicaSet", Name: "web-1"})
 }
 
+func TestTheMessageOfAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
+	p := newNamespace(t)
+	d, _, _ := p.deployment(1)
+	p.status(d, `{"status": {"observedGeneration": 1}}`)
+	other := newPod("other", nil, "")
+	other.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("3Gi")}
+	p.create(other)
+	hard := corev1.ResourceList{corev1.ResourceRequestsMemory: resource.MustParse("4Gi")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	p.create(quota)
+	p.status(quota, `{"status": {"hard": {"requests.memory": "4Gi"}, "used": {"requests.memory": "3Gi"}}}`)
+	p.event("ReplicaSet", "web-1", "", "FailedCreate",
+		`Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: requests.memory=2Gi, used: requests.memory=3Gi, limited: requests.memory=4Gi`)
+	checkCause(t, p.explain(p.user(viewPermissions()...), "deployments.apps", "web"), "QuotaExceeded",
+		explain.Object{Kind: "ReplicaSet", Name: "web-1"}, "pods that use most: other (3Gi)")
+}
+
 func TestAStatefulSetWithoutPodsNamesTheExceededQuota(t *testing.T) {
 	p := newNamespace(t)
 	labels := map[string]string{"app": "web"}
@@ -206,10 +225,7 @@ func TestAFailedJobShowsItsCondition(t *testing.T) {
 
 func TestAClaimWithoutItsStorageClass(t *testing.T) {
 	p := newNamespace(t)
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("fast"),
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-	}}
+	c := newClaim("data")
 	p.create(c)
 	user := p.user(viewPermissions()...)
 	if x := p.explain(user, "persistentvolumeclaims", "data"); x.State != explain.Waiting || x.Cause != nil {
@@ -248,6 +264,17 @@ func TestTheEndOfTheLogIsShown(t *testing.T) {
 	checkText(t, x, "The end of the log of Pod web, container app:\n  | line 7\n", "  | [31mfatal[0m: no memory\n")
 }
 
+func TestALogWithAFormatErrorNamesTheCause(t *testing.T) {
+	p := newNamespace(t)
+	pod := newPod("web", nil, "")
+	p.create(pod)
+	p.bind(pod)
+	p.status(pod, strings.Replace(outOfMemory, `"exitCode": 137, "reason": "OOMKilled"`, `"exitCode": 1, "reason": "Error"`, 1))
+	config, _ := withLogs(t, p.user(viewPermissions()...), "exec /app: exec format error\n")
+	x := p.explain(config, "pods", "web")
+	checkCause(t, x, "CrashLoopBackOff", explain.Object{Kind: "Pod", Name: "web"}, "exit code 1: its command is built for another CPU architecture")
+}
+
 func TestAJupyterIsExplainedFromItsStatus(t *testing.T) {
 	p := newNamespace(t)
 	j := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}
@@ -262,7 +289,7 @@ func TestAJupyterIsExplainedFromItsStatus(t *testing.T) {
 			"firstTime": "2026-03-01T09:00:00Z", "lastTime": "2026-03-01T09:00:00Z", "count": 2}}}`)
 	x := p.explain(user, "jupyters.bongsu.io", "anna")
 	checkCause(t, x, "ImagePullBackOff", explain.Object{Kind: "Jupyter", Name: "anna"}, `image "x" cannot be pulled: [31mno`)
-	checkText(t, x, "Conditions:\n  Ready False: ImagePullBackOff: image", "Last failure: ImagePullBackOff in Pod anna-0, container notebook (2 times, last ",
+	checkText(t, x, "Conditions:\n  Ready False: ImagePullBackOff: as above\n", "Last failure: ImagePullBackOff in Pod anna-0, container notebook (2 times, last ",
 		"could not read statefulsets: you may not get them")
 	if strings.Contains(text(t, x), "\x1b") {
 		t.Error("it has a control character")
@@ -273,6 +300,9 @@ func TestAJupyterIsExplainedFromItsStatus(t *testing.T) {
 	if x := p.explain(user, "jupyters.bongsu.io", "anna"); x.State != explain.Stopped || x.Cause != nil {
 		t.Errorf("got %s", asJSON(t, x))
 	}
+	p.status(j, `{"status": {"conditions": [
+		{"type": "Stalled", "status": "True", "reason": "NodeLost", "message": "the pod cannot be deleted", "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`)
+	checkCause(t, p.explain(user, "jupyters.bongsu.io", "anna"), "NodeLost", explain.Object{Kind: "Jupyter", Name: "anna"}, "the pod cannot be deleted")
 }
 
 func TestAReadyButStalledJupyterNamesTheCause(t *testing.T) {
@@ -288,9 +318,9 @@ func TestAReadyButStalledJupyterNamesTheCause(t *testing.T) {
 	}
 }
 
-func TestOtherTypesCannotBeExplained(t *testing.T) {
+func TestATypeThatTheServerDoesNotHaveCannotBeExplained(t *testing.T) {
 	p := newNamespace(t)
-	if _, err := p.tryExplain(p.RESTConfig(), "secrets", "x"); err == nil || !strings.Contains(err.Error(), "use one of appservices.bongsu.io, deployments.apps,") {
+	if _, err := p.tryExplain(p.RESTConfig(), "widgets.example.com", "x"); !meta.IsNoMatchError(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -346,7 +376,7 @@ func viewPermissions() []rbacv1.PolicyRule {
 
 func (p *testNamespace) tryExplain(config *rest.Config, resource, name string) (*explain.Explanation, error) {
 	p.t.Helper()
-	e, err := explain.New(config)
+	e, err := explain.New(config, clock.RealClock{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -382,6 +412,14 @@ func newPod(name string, owner client.Object, kind string) *corev1.Pod {
 		p.OwnerReferences = ownedBy(owner, kind)
 	}
 	return p
+}
+
+// newClaim returns a claim of StorageClass fast.
+func newClaim(name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("fast"),
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
 }
 
 func ownedBy(owner client.Object, kind string) []metav1.OwnerReference {
@@ -476,4 +514,62 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+func TestADaemonSetAndAReplicaSetAreExplainedByTheirOwnPods(t *testing.T) {
+	labels := map[string]string{"app": "web"}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod("", nil, "").Spec}
+	for kind, tc := range map[string]struct {
+		resource, status string
+		object           client.Object
+	}{
+		"DaemonSet": {"daemonsets.apps", `{"status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "currentNumberScheduled": 2, "updatedNumberScheduled": 2, "numberReady": 1, "numberMisscheduled": 0}}`,
+			&appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}},
+		"ReplicaSet": {"replicasets.apps", `{"status": {"observedGeneration": 1, "replicas": 2, "readyReplicas": 1}}`,
+			&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(2)), Selector: selector, Template: template}}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			p := newNamespace(t)
+			tc.object.SetName("agent")
+			p.create(tc.object)
+			p.status(tc.object, tc.status)
+			pod := newPod("agent-a", tc.object, kind)
+			p.create(pod)
+			p.bind(pod)
+			p.status(pod, outOfMemory)
+			p.create(newPod("foreign", nil, ""))
+			user := p.user(append(viewPermissions(), cluster.Rule("apps", "daemonsets", "get"), cluster.Rule("apps", "replicasets", "get"))...)
+			x := p.explain(user, tc.resource, "agent")
+			checkCause(t, x, "OOMKilled", explain.Object{Kind: "Pod", Name: "agent-a"}, "ran out of memory")
+			checkText(t, x, kind+" "+p.ns+"/agent does not run as it should: 1 of 2 pods ready")
+		})
+	}
+}
+
+func TestACronJobIsExplainedByItsLastJob(t *testing.T) {
+	p := newNamespace(t)
+	spec := newPod("", nil, "").Spec
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	job := batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}}
+	c := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "report"}, Spec: batchv1.CronJobSpec{
+		Schedule: "0 3 * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: job},
+	}}
+	p.create(c)
+	cronJobs := cluster.Rule("batch", "cronjobs", "get")
+	user := p.user(append(viewPermissions(), cronJobs, cluster.Rule("batch", "jobs", "list"))...)
+	if x := p.explain(user, "cronjobs.batch", "report"); x.State != explain.Running || x.Cause != nil {
+		t.Errorf("got %s", asJSON(t, x))
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "report-1", OwnerReferences: ownedBy(c, "CronJob")}, Spec: job}
+	p.create(j)
+	p.status(j, `{"status": {"failed": 1, "startTime": "2026-03-01T09:00:00Z", "conditions": [
+		{"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": "2026-03-01T09:00:00Z"},
+		{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit", "lastTransitionTime": "2026-03-01T09:00:00Z"}]}}`)
+	x := p.explain(user, "cronjobs.batch", "report")
+	checkCause(t, x, "Error", explain.Object{Kind: "Job", Name: "report-1"}, "backoff limit")
+	checkText(t, x, "CronJob "+p.ns+"/report does not run as it should: the last Job is report-1: 0 active, 0 succeeded, 1 failed")
+	if x := p.explain(p.user(cronJobs), "cronjobs.batch", "report"); x.State != explain.Unknown {
+		t.Errorf("without permission to list Jobs: %s", asJSON(t, x))
+	}
 }

@@ -63,36 +63,52 @@ func podIsReady(p *corev1.Pod) bool {
 
 func (q *inquiry) claim() error {
 	c := &corev1.PersistentVolumeClaim{}
-	readable, err := q.target(c)
-	if err != nil {
+	if readable, err := q.targetOf(kindClaim, c); !readable {
 		return err
-	}
-	if !readable {
-		q.unreadable(kindClaim)
-		return nil
 	}
 	q.workload.Claims = []*corev1.PersistentVolumeClaim{c}
 	switch {
 	case c.DeletionTimestamp != nil:
 		q.set(kindClaim, Stopped, "it is being deleted, once no pod uses it")
 	case c.Status.Phase == corev1.ClaimBound:
-		q.set(kindClaim, Running, "it is bound to volume "+c.Spec.VolumeName)
+		q.boundClaim(c)
 	default:
 		q.set(kindClaim, Waiting, "it has no volume yet; it may be waiting for a pod that mounts it")
 	}
 	return nil
 }
 
+// boundClaim explains a claim that has a volume, but perhaps not the size that it requests.
+func (q *inquiry) boundClaim(c *corev1.PersistentVolumeClaim) {
+	summary := "it is bound to volume " + c.Spec.VolumeName
+	asked, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
+	if asked.Cmp(has) <= 0 {
+		q.set(kindClaim, Running, summary)
+		return
+	}
+	q.readEventsOf(kindClaim, []string{c.Name})
+	cause := diagnosis.FromClaim(c, q.workload.Events)
+	q.workload.Events = nil // the diagnosis reads them again
+	if cause != nil {
+		q.set(kindClaim, Waiting, summary)
+		q.explanation.partial = true
+		q.workload.Known = append(q.workload.Known, *cause)
+		return
+	}
+	summary += fmt.Sprintf(", and is resized from %s to %s", has.String(), asked.String())
+	if slices.ContainsFunc(c.Status.Conditions, func(p corev1.PersistentVolumeClaimCondition) bool {
+		return p.Type == corev1.PersistentVolumeClaimFileSystemResizePending && p.Status == corev1.ConditionTrue
+	}) {
+		summary += " when a pod mounts it: if one runs with it, restart that pod"
+	}
+	q.set(kindClaim, Running, summary)
+}
+
 func (q *inquiry) deployment() error {
 	const kind = "Deployment"
 	d := &appsv1.Deployment{}
-	readable, err := q.target(d)
-	if err != nil {
+	if readable, err := q.targetOf(kind, d); !readable {
 		return err
-	}
-	if !readable {
-		q.unreadable(kind)
-		return nil
 	}
 	wanted, s := replicas(d.Spec.Replicas), d.Status
 	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == wanted && s.Replicas == wanted && s.ReadyReplicas >= wanted
@@ -103,13 +119,19 @@ func (q *inquiry) deployment() error {
 
 func (q *inquiry) readDeployment(d *appsv1.Deployment) {
 	q.missing = d.Status.UpdatedReplicas < replicas(d.Spec.Replicas)
-	sets := q.replicaSets(d)
+	q.workload.Surging = diagnosis.SurgingDeployment(d)
+	waits := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || replicas(d.Spec.Replicas) == 0
+	sets := q.replicaSets(d, waits)
 	q.readPods(d.Spec.Selector, sets...)
-	q.deploymentConditions(d)
+	q.fallback = diagnosis.FromController(d)
+	if waits {
+		q.awaitDeleted()
+	}
 }
 
-// replicaSets returns the ReplicaSets of the Deployment that have or want pods.
-func (q *inquiry) replicaSets(d *appsv1.Deployment) []client.Object {
+// replicaSets returns the ReplicaSets of the Deployment that have or want pods, or all of them.
+// They do not count deleted pods. Only the former are expected to create pods.
+func (q *inquiry) replicaSets(d *appsv1.Deployment, all bool) []client.Object {
 	labels, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 	if err != nil {
 		q.unread("replicasets", "", err)
@@ -120,8 +142,12 @@ func (q *inquiry) replicaSets(d *appsv1.Deployment) []client.Object {
 	q.list("replicasets", &list, func() {
 		for i := range list.Items {
 			r := list.Items[i].DeepCopy()
-			if metav1.IsControlledBy(r, d) && (replicas(r.Spec.Replicas) > 0 || r.Status.Replicas > 0) {
-				sets = append(sets, r)
+			active := replicas(r.Spec.Replicas) > 0 || r.Status.Replicas > 0
+			if !metav1.IsControlledBy(r, d) || !active && !all {
+				continue
+			}
+			sets = append(sets, r)
+			if active {
 				q.controlledBy("ReplicaSet", r)
 			}
 		}
@@ -129,33 +155,47 @@ func (q *inquiry) replicaSets(d *appsv1.Deployment) []client.Object {
 	return sets
 }
 
-// deploymentConditions sets the fallback cause from the conditions of the Deployment.
-func (q *inquiry) deploymentConditions(d *appsv1.Deployment) {
-	object := diagnosis.Object{Kind: "Deployment", Name: d.Name}
-	for _, c := range d.Status.Conditions {
-		switch {
-		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && q.missing:
-			cause := diagnosis.FromCreateFailure(object, c.Message)
-			cause.Time = c.LastTransitionTime.Time
-			q.fallback = &cause
-		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && q.fallback == nil:
-			q.fallback = &diagnosis.Cause{
-				Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: object, Time: c.LastTransitionTime.Time,
-				Message: "the rollout takes longer than progressDeadlineSeconds", Advice: "no cause was found; check the pods", Transient: true,
-			}
-		}
+// replicaSet explains a ReplicaSet that no Deployment controls.
+func (q *inquiry) replicaSet() error {
+	r := &appsv1.ReplicaSet{}
+	if readable, err := q.targetOf("ReplicaSet", r); !readable {
+		return err
 	}
+	wanted := replicas(r.Spec.Replicas)
+	q.scaled("ReplicaSet", wanted, r.Status.ReadyReplicas, r.Status.ObservedGeneration >= r.Generation && r.Status.ReadyReplicas == wanted)
+	q.missing = r.Status.Replicas < wanted
+	q.controlledBy("ReplicaSet", r)
+	q.readPods(r.Spec.Selector, r)
+	q.fallback = diagnosis.FromController(r)
+	if wanted == 0 {
+		q.awaitDeleted()
+	}
+	return nil
+}
+
+func (q *inquiry) daemonSet() error {
+	d := &appsv1.DaemonSet{}
+	if readable, err := q.targetOf("DaemonSet", d); !readable {
+		return err
+	}
+	s := d.Status
+	if s.DesiredNumberScheduled == 0 && s.ObservedGeneration >= d.Generation {
+		q.set("DaemonSet", Stopped, "no node matches its nodeSelector, affinity and tolerations")
+		return nil
+	}
+	done := s.ObservedGeneration >= d.Generation && s.NumberReady >= s.DesiredNumberScheduled && s.UpdatedNumberScheduled >= s.DesiredNumberScheduled
+	q.scaled("DaemonSet", max(s.DesiredNumberScheduled, 1), s.NumberReady, done)
+	q.missing = s.CurrentNumberScheduled < s.DesiredNumberScheduled
+	q.controlledBy("DaemonSet", d)
+	q.readPods(d.Spec.Selector, d)
+	q.awaitDeleted()
+	return nil
 }
 
 func (q *inquiry) statefulSet() error {
 	s := &appsv1.StatefulSet{}
-	readable, err := q.target(s)
-	if err != nil {
+	if readable, err := q.targetOf("StatefulSet", s); !readable {
 		return err
-	}
-	if !readable {
-		q.unreadable("StatefulSet")
-		return nil
 	}
 	wanted := replicas(s.Spec.Replicas)
 	done := s.Status.ObservedGeneration >= s.Generation && s.Status.ReadyReplicas >= wanted && s.Status.Replicas == wanted
@@ -169,6 +209,7 @@ func (q *inquiry) readStatefulSet(s *appsv1.StatefulSet) {
 	const mostNamed = 20
 	q.controlledBy("StatefulSet", s)
 	q.readPods(s.Spec.Selector, s)
+	q.awaitDeleted()
 	wanted := int(replicas(s.Spec.Replicas))
 	q.missing = len(q.workload.Pods) < wanted
 	first := 0
@@ -191,22 +232,23 @@ func (q *inquiry) controlledBy(kind string, o client.Object) {
 
 func (q *inquiry) job() error {
 	j := &batchv1.Job{}
-	readable, err := q.target(j)
-	if err != nil {
+	if readable, err := q.targetOf("Job", j); !readable {
 		return err
 	}
-	if !readable {
-		q.unreadable("Job")
-		return nil
-	}
+	q.setJob(j)
+	return nil
+}
+
+// setJob reads the pods of a Job, and sets the state.
+func (q *inquiry) setJob(j *batchv1.Job) {
 	q.readJob(j)
 	summary := fmt.Sprintf("%d active, %d succeeded, %d failed", j.Status.Active, j.Status.Succeeded, j.Status.Failed)
-	switch failed := jobCondition(j, batchv1.JobFailed); {
-	case jobCondition(j, batchv1.JobComplete) != nil:
+	switch {
+	case jobIs(j, batchv1.JobComplete):
 		q.set("Job", Completed, summary)
-	case failed != nil:
+	case jobIs(j, batchv1.JobFailed):
 		q.set("Job", Failing, summary)
-		q.fallback = jobFailure(j, failed)
+		q.fallback = diagnosis.FromController(j)
 	case j.Spec.Suspend != nil && *j.Spec.Suspend:
 		q.set("Job", Stopped, "it is suspended")
 	case slices.ContainsFunc(q.workload.Pods, podIsReady):
@@ -214,34 +256,26 @@ func (q *inquiry) job() error {
 	default:
 		q.set("Job", Waiting, summary)
 	}
-	return nil
 }
 
 func (q *inquiry) readJob(j *batchv1.Job) {
 	q.controlledBy("Job", j)
 	q.missing = true
 	q.readPods(j.Spec.Selector, j)
+	q.awaitDeleted()
 }
 
-func jobCondition(j *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
-	i := slices.IndexFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Type == kind && c.Status == corev1.ConditionTrue
-	})
-	if i < 0 {
-		return nil
-	}
-	return &j.Status.Conditions[i]
+func jobIs(j *batchv1.Job, kind batchv1.JobConditionType) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
 }
 
-func jobFailure(j *batchv1.Job, failed *batchv1.JobCondition) *diagnosis.Cause {
-	advice := "its pods and their logs no longer exist; create the Job again to see why it fails"
-	if failed.Reason == batchv1.JobReasonDeadlineExceeded {
-		advice = "raise activeDeadlineSeconds, or reduce the work of the Job"
+// targetOf is target, and sets the state if the user may not read the object.
+func (q *inquiry) targetOf(kind string, o client.Object) (bool, error) {
+	readable, err := q.target(o)
+	if !readable && err == nil {
+		q.unreadable(kind)
 	}
-	return &diagnosis.Cause{
-		Reason: diagnosis.ReasonError, Object: diagnosis.Object{Kind: "Job", Name: j.Name}, Time: failed.LastTransitionTime.Time,
-		Message: "the Job has failed: " + failed.Message, Advice: advice,
-	}
+	return readable, err
 }
 
 // unreadable sets the state of a target that the user may not read.
@@ -250,6 +284,7 @@ func (q *inquiry) unreadable(kind string) { q.set(kind, Unknown, "you may not re
 // scaled sets the state of a target with a number of pods.
 func (q *inquiry) scaled(kind string, wanted, ready int32, done bool) {
 	summary := fmt.Sprintf("%d of %s ready", ready, plural(int(wanted), "pod"))
+	q.explanation.partial = ready > 0
 	switch {
 	case wanted == 0:
 		q.set(kind, Stopped, "it is scaled to 0 pods")
@@ -272,4 +307,63 @@ func plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// cronJob explains a CronJob by its last Job.
+func (q *inquiry) cronJob() error {
+	const kind = "CronJob"
+	c := &batchv1.CronJob{}
+	if readable, err := q.targetOf(kind, c); !readable {
+		return err
+	}
+	if c.Spec.Suspend != nil && *c.Spec.Suspend {
+		q.set(kind, Stopped, "it is suspended; set spec.suspend to false to start it")
+		return nil
+	}
+	last, read := q.lastJob(c)
+	switch {
+	case !read:
+		q.set(kind, Unknown, "you may not read its Jobs")
+	case last == nil:
+		q.set(kind, Running, "it has no Jobs; the schedule is "+c.Spec.Schedule)
+	default:
+		q.setJob(last)
+		q.explanation.Kind = kind
+		q.explanation.Summary = "the last Job is " + last.Name + ": " + q.explanation.Summary
+	}
+	if q.cannotCreateJob(c, last) {
+		q.explanation.Summary = "it cannot create its next Job; " + q.explanation.Summary
+		if q.explanation.State != Unknown {
+			q.explanation.State = Waiting
+		}
+		q.controlledBy(kind, c)
+		q.missing = true
+	}
+	return nil
+}
+
+// cannotCreateJob reports whether the CronJob failed to create a Job after the last one, which
+// can be nil.
+func (q *inquiry) cannotCreateJob(c *batchv1.CronJob, last *batchv1.Job) bool {
+	q.readEventsOf("CronJob", []string{c.Name})
+	events := q.workload.Events
+	q.workload.Events = nil // the diagnosis reads them again, with those of the pods
+	return slices.ContainsFunc(events, func(e diagnosis.Event) bool {
+		return e.Reason == "FailedCreate" && (e.UID == "" || e.UID == c.UID) && (last == nil || e.LastSeen.After(last.CreationTimestamp.Time))
+	})
+}
+
+// lastJob returns the newest Job of the CronJob, or nil. It returns false if the Jobs could
+// not be read.
+func (q *inquiry) lastJob(c *batchv1.CronJob) (last *batchv1.Job, read bool) {
+	var list batchv1.JobList
+	read = q.list("jobs", &list, func() {
+		for i := range list.Items {
+			j := &list.Items[i]
+			if metav1.IsControlledBy(j, c) && (last == nil || last.CreationTimestamp.Before(&j.CreationTimestamp)) {
+				last = j.DeepCopy()
+			}
+		}
+	}, client.InNamespace(q.namespace))
+	return last, read
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
@@ -35,22 +37,27 @@ func (q *inquiry) target(o client.Object) (bool, error) {
 	case apierrors.IsForbidden(err):
 		q.unread(q.resource.String()+" "+q.name, "get it", err)
 		return false, nil
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && q.namespace != "":
 		return false, fmt.Errorf("check the name, and the namespace %s: %w", q.namespace, err)
+	case err != nil:
+		return false, err
 	}
-	return err == nil, err
+	q.object = o
+	return true, nil
 }
 
 // unread records what could not be read, with the missing permission or the error.
 func (q *inquiry) unread(what, permission string, err error) {
-	why := "you may not " + permission
-	if !apierrors.IsForbidden(err) {
-		why = plaintext.Line(err.Error())
-	}
-	u := Unread{What: what, Why: why}
-	if !slices.Contains(q.explanation.Unread, u) {
+	if u := unreadOf(what, permission, err); !slices.Contains(q.explanation.Unread, u) {
 		q.explanation.Unread = append(q.explanation.Unread, u)
 	}
+}
+
+func unreadOf(what, permission string, err error) Unread {
+	if apierrors.IsForbidden(err) {
+		return Unread{What: what, Why: "you may not " + permission}
+	}
+	return Unread{What: what, Why: plaintext.Line(err.Error())}
 }
 
 // list reads a list page by page, and calls page after each. It returns false if it
@@ -79,14 +86,24 @@ func (q *inquiry) readPods(selector *metav1.LabelSelector, owners ...client.Obje
 		q.unread("pods", "", err)
 		return
 	}
-	var list corev1.PodList
-	q.list("pods", &list, func() {
-		for i := range list.Items {
-			if p := &list.Items[i]; ownedBy(p, owners) {
-				q.workload.Pods = append(q.workload.Pods, p.DeepCopy())
-			}
+	pods, _ := q.podsWith(labels)
+	for _, p := range pods {
+		if ownedBy(p, owners) {
+			q.workload.Pods = append(q.workload.Pods, p)
 		}
-	}, client.InNamespace(q.namespace), client.MatchingLabelsSelector{Selector: labels})
+	}
+}
+
+// podsWith returns the pods of the namespace that a selector selects. It returns false if
+// it could not read them.
+func (q *inquiry) podsWith(selector labels.Selector) (pods []*corev1.Pod, read bool) {
+	var list corev1.PodList
+	read = q.list("pods", &list, func() {
+		for i := range list.Items {
+			pods = append(pods, list.Items[i].DeepCopy())
+		}
+	}, client.InNamespace(q.namespace), client.MatchingLabelsSelector{Selector: selector})
+	return pods, read
 }
 
 func ownedBy(o metav1.Object, owners []client.Object) bool {
@@ -122,6 +139,12 @@ func (q *inquiry) readQuotas() {
 	q.list("resourcequotas", &list, func() {
 		for i := range list.Items {
 			q.workload.Quotas = append(q.workload.Quotas, list.Items[i].DeepCopy())
+		}
+	}, client.InNamespace(q.namespace))
+	var pods corev1.PodList
+	q.list("pods", &pods, func() {
+		for i := range pods.Items {
+			q.workload.NamespacePods = append(q.workload.NamespacePods, pods.Items[i].DeepCopy())
 		}
 	}, client.InNamespace(q.namespace))
 }
@@ -218,15 +241,33 @@ var crashes = []string{diagnosis.ReasonCrashLoopBackOff, diagnosis.ReasonError, 
 // readLog reads the end of the log of the first container that crashed.
 func (q *inquiry) readLog() {
 	x := &q.explanation
-	for _, c := range append([]Cause{*x.Cause}, x.Others...) {
+	causes := []*Cause{x.Cause}
+	for i := range x.Others {
+		causes = append(causes, &x.Others[i])
+	}
+	for _, c := range causes {
 		if c.Container == "" || !slices.Contains(crashes, c.Reason) {
 			continue
 		}
 		i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == c.Object.Name })
 		if i >= 0 {
-			x.Log = q.tail(q.workload.Pods[i], c.Container)
+			if x.Log = q.tail(q.workload.Pods[i], c.Container); x.Log != nil {
+				c.addFormatError(x.Log.Lines)
+			}
 			return
 		}
+	}
+}
+
+// formatError matches what runc writes to the log if the kernel cannot run the command. The exit
+// code is 1 or 255, depending on runc's version.
+var formatError = regexp.MustCompile(`^(?:exec \S+|standard_init_linux\.go:\d+: exec user process caused): exec format error$`)
+
+// addFormatError explains a log that contains only a format error.
+func (c *Cause) addFormatError(lines []string) {
+	if len(lines) == 1 && formatError.MatchString(lines[0]) {
+		c.Message += ": its command is built for another CPU architecture, or is a script without a #! line"
+		c.Advice = "use an image for the node's architecture, or select other nodes"
 	}
 }
 

@@ -3,7 +3,11 @@ package explain
 import (
 	"fmt"
 	"io"
+	"path"
+	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,10 +27,35 @@ var stateTexts = map[State]string{
 	Unknown:   "has an unknown state",
 }
 
+// passiveTexts are the texts for the states of objects that run no containers.
+var passiveTexts = map[State]string{
+	Running: "shows no problem",
+	Waiting: "is not ready yet, and no problem is known",
+	Failing: "has a problem",
+	Stopped: "is inactive",
+	Unknown: "has an unknown state",
+}
+
+// stateText returns the text for the state of an object.
+func stateText(x *Explanation) string {
+	if x.passive {
+		return passiveTexts[x.State]
+	}
+	return stateTexts[x.State]
+}
+
+// WriteResult writes an Explanation or an Overview as text.
+func WriteResult(w io.Writer, found Result, now time.Time) error {
+	if o, ok := found.(*Overview); ok {
+		return WriteOverview(w, o)
+	}
+	return WriteText(w, found.(*Explanation), now) //nolint:forcetypeassert // a Result is one of the two
+}
+
 // WriteText writes the explanation as text, without control characters.
 func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	var p page
-	p.line("%s %s/%s %s: %s", x.Kind, x.Namespace, x.Name, stateTexts[x.State], x.Summary)
+	p.line("%s %s %s: %s", x.Kind, path.Join(x.Namespace, x.Name), stateText(x), x.Summary)
 	if x.Cause != nil {
 		title := "Cause"
 		if x.State == Unknown {
@@ -43,8 +72,8 @@ func WriteText(w io.Writer, x *Explanation, now time.Time) error {
 	p.log(x.Log)
 	p.deletion(x.Deletion, now)
 	p.podStatuses(x.PodStatuses, now)
-	p.conditions(x.Conditions)
-	p.lastFailure(x.LastFailure, now)
+	p.conditions(briefConditions(x))
+	p.lastFailure(briefLastFailure(x), now)
 	if len(x.Unread) > 0 {
 		p.line("")
 	}
@@ -122,8 +151,14 @@ func (p *page) conditions(conditions []metav1.Condition) {
 	p.line("")
 	p.line("Conditions:")
 	for _, c := range conditions {
-		p.line("  %s %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		p.line("  %s", conditionText(c))
 	}
+}
+
+// conditionText returns the type and the status, and the reason and message if there are.
+func conditionText(c metav1.Condition) string {
+	parts := []string{c.Type + " " + string(c.Status), c.Reason, c.Message}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
 func (p *page) deletion(d *Deletion, now time.Time) {
@@ -177,4 +212,92 @@ func (p *page) lastFailure(l *v1alpha1.LastFailure, now time.Time) {
 	p.line("")
 	p.line("Last failure: %s in %s%s", l.Reason, place(c), countAndAge(l.Count, &l.LastTime.Time, now))
 	p.line("  %s", l.Message)
+}
+
+// WriteOverview writes the overview as text, with one line for each problem.
+func WriteOverview(w io.Writer, o *Overview) error {
+	var p page
+	p.line("%s: %s, %s checked", scopeOf(o), problemCount(len(o.Problems)), plural(o.Checked, "object"))
+	if len(o.Problems) > 0 {
+		p.line("")
+		p.problems(o.Problems)
+		p.line("")
+		p.line("For details: %s", detailsCommand(&o.Problems[0].Objects[0]))
+	}
+	if len(o.Unread) > 0 {
+		p.line("")
+	}
+	for _, u := range o.Unread {
+		p.line("could not read %s: %s", u.What, u.Why)
+	}
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+func scopeOf(o *Overview) string {
+	if o.Namespace == "" {
+		return "All namespaces"
+	}
+	return "Namespace " + o.Namespace
+}
+
+func problemCount(n int) string {
+	if n == 0 {
+		return "no problem"
+	}
+	return plural(n, "problem")
+}
+
+func detailsCommand(o *ProblemObject) string {
+	command := "bongsu explain " + strings.ToLower(o.Kind) + "/" + o.Name
+	if o.Namespace != "" {
+		command += " -n " + o.Namespace
+	}
+	return command
+}
+
+func (p *page) problems(problems []Problem) {
+	table := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "STATE\tREASON\tOBJECTS\tMESSAGE")
+	for i := range problems {
+		_, _ = fmt.Fprintln(table, strings.Join(problems[i].columns(), "\t"))
+	}
+	_ = table.Flush()
+}
+
+// columns returns the state, the reason, the objects and the message.
+func (p *Problem) columns() []string {
+	reason, message := "-", p.Objects[0].Summary
+	if c := p.Cause; c != nil {
+		reason, message = c.Reason, c.Message
+		if c.Node != "" && !strings.Contains(message, strconv.Quote(c.Node)) {
+			message = "node " + c.Node + ": " + message
+		}
+		if c.Advice != "" {
+			message += ": " + c.Advice
+		}
+	}
+	columns := []string{string(p.State), reason, objectList(p.Objects), message}
+	for i := range columns {
+		columns[i] = plaintext.Line(columns[i])
+	}
+	return columns
+}
+
+// objectList returns the first objects, and the number of the others.
+func objectList(objects []ProblemObject) string {
+	const most = 2
+	var names []string
+	for _, o := range objects[:min(len(objects), most)] {
+		name := o.Name
+		if o.Namespace != "" {
+			name = o.Namespace + "/" + name
+		}
+		names = append(names, o.Kind+" "+name)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(objects) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -23,12 +25,15 @@ type step struct {
 	await func(context.Context, client.Client) error
 }
 
-// steps are in the order of their dependencies. The last step contains all other kinds.
+var policyKinds = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+
+// steps are in the order of their dependencies. Policies come before kinds and permissions,
+// so that no object is written unchecked. The last step contains all other kinds.
 var steps = []step{
 	{name: "namespace", kinds: []string{"Namespace"}},
+	{name: "policies", kinds: policyKinds, await: awaitPolicies},
 	{name: "kinds", kinds: []string{"CustomResourceDefinition"}, await: awaitKinds},
 	{name: "permissions", kinds: []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}},
-	{name: "policies", kinds: []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, await: awaitPolicies},
 	{name: "workload"},
 }
 
@@ -81,7 +86,7 @@ func apply(ctx context.Context, c client.Client, objects []*unstructured.Unstruc
 		}
 		if before.GetUID() == "" {
 			done.created++
-			err = applyOne(ctx, c, o.DeepCopy())
+			_, err = applyOne(ctx, c, o)
 		} else {
 			err = done.update(ctx, c, before, o)
 		}
@@ -95,8 +100,8 @@ func apply(ctx context.Context, c client.Client, objects []*unstructured.Unstruc
 // update applies an object only if that changes it. A dry run finds this out, because the
 // API server may store a new version even without a change: it reorders managedFields.
 func (o *counts) update(ctx context.Context, c client.Client, before, wanted *unstructured.Unstructured) error {
-	after := wanted.DeepCopy() // Apply overwrites it with the response
-	if err := applyOne(ctx, c, after, client.DryRunAll); err != nil {
+	after, err := applyOne(ctx, c, wanted, client.DryRunAll)
+	if err != nil {
 		return err
 	}
 	if applied(before) && equality.Semantic.DeepEqual(normalized(before), normalized(after)) {
@@ -104,15 +109,40 @@ func (o *counts) update(ctx context.Context, c client.Client, before, wanted *un
 		return nil
 	}
 	o.changed++
-	return applyOne(ctx, c, wanted.DeepCopy())
+	_, err = applyOne(ctx, c, wanted)
+	return err
 }
 
-func applyOne(ctx context.Context, c client.Client, o *unstructured.Unstructured, opts ...client.ApplyOption) error {
-	opts = append(opts, FieldOwner, client.ForceOwnership)
-	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), opts...); err != nil {
-		return fmt.Errorf("apply %s: %w", Describe(o), err)
+// writeOption is an option of all writes.
+type writeOption interface {
+	client.ApplyOption
+	client.PatchOption
+}
+
+// applyOne returns the object as the API server stores it.
+func applyOne(ctx context.Context, c client.Client, wanted *unstructured.Unstructured, opts ...writeOption) (*unstructured.Unstructured, error) {
+	apply, replace := []client.ApplyOption{FieldOwner, client.ForceOwnership}, []client.PatchOption{FieldOwner}
+	for _, opt := range opts {
+		apply, replace = append(apply, opt), append(replace, opt)
 	}
-	return nil
+	stored := wanted.DeepCopy() // Apply overwrites it with the response
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(stored), apply...); err != nil {
+		return nil, fmt.Errorf("apply %s: %w", Describe(wanted), err)
+	}
+	if !slices.Contains(policyKinds, wanted.GetKind()) {
+		return stored, nil
+	}
+	// Apply keeps what other field managers have added, such as an exception from a policy.
+	// The operator does nothing for tenants while a policy differs.
+	// A patch has no version: the API server may write the status at the same time.
+	patch, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec", "value": wanted.Object["spec"]}})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Patch(ctx, stored, client.RawPatch(types.JSONPatchType, patch), replace...); err != nil {
+		return nil, fmt.Errorf("replace the spec of %s: %w", Describe(wanted), err)
+	}
+	return stored, nil
 }
 
 // normalized returns an object without its status and the fields that each write changes.
@@ -142,6 +172,8 @@ var prunable = []schema.GroupVersionKind{
 	{Group: "", Version: "v1", Kind: "Service"},
 	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "FlowSchema"},
+	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "PriorityLevelConfiguration"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},

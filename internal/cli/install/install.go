@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -181,7 +182,7 @@ var ErrNotReady = errors.New("the operator is not ready")
 // latest revision and is ready. It reports the number of ready pods, and why the others do
 // not start. If ctx ends first, the error wraps ErrNotReady and contains the last report.
 func (i *Installer) AwaitReady(ctx context.Context, objects []*unstructured.Unstructured) error {
-	explainer, err := explain.New(i.config)
+	explainer, err := explain.New(i.config, clock.RealClock{})
 	if err != nil {
 		return err
 	}

@@ -3,19 +3,25 @@ package install_test
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/cli/chart"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
@@ -93,6 +99,35 @@ func TestKubectlInstallsThePrintedManifestsInOneRun(t *testing.T) {
 	g.Expect(output).To(ContainSubstring("ready: 2 of 2"))
 }
 
+// Otherwise users could write objects that no policy has checked.
+func TestPoliciesAreEnforcedBeforeTheKindsAreServed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	c := cluster.StartBare(t)
+	values, err := chart.Values(nil, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	objects, err := chart.Render("ops", values)
+	g.Expect(err).NotTo(HaveOccurred())
+	alarm := cluster.Manifest(t, "Alarm", "default", "mine", "match: [{}]\nreceivers: [{name: mine}]")
+	author := c.User(t, "default", cluster.Rule("bongsu.io", "alarms", "create"))
+	user, err := cluster.ClientFor(author)
+	g.Expect(err).NotTo(HaveOccurred())
+	var steps []string
+	installer, err := install.New(c.RESTConfig(), func(line string) { steps = append(steps, strings.Split(line, ":")[0]) })
+	g.Expect(err).NotTo(HaveOccurred())
+	ended := make(chan error, 1)
+	go func() { ended <- installer.Apply(t.Context(), objects) }()
+	g.Eventually(func(g Gomega) {
+		err := user.Create(t.Context(), alarm.DeepCopy())
+		if err == nil {
+			t.Fatal("the object was not checked")
+		}
+		g.Expect(err).To(MatchError(ContainSubstring("you must be allowed to list events.events.k8s.io")))
+	}).WithTimeout(2 * time.Minute).Should(Succeed())
+	g.Expect(<-ended).To(Succeed())
+	g.Expect(steps).To(Equal([]string{"namespace", "policies", "kinds", "permissions", "workload"}))
+}
+
 func running(t *testing.T, c *cluster.Cluster) []corev1.Pod {
 	t.Helper()
 	var pods corev1.PodList
@@ -135,7 +170,75 @@ func TestUpgradesWriteAndRemoveOnlyWhatDiffers(t *testing.T) {
 	for _, role := range roles.Items {
 		names = append(names, role.Name)
 	}
-	g.Expect(names).To(ConsistOf("bongsu", "bongsu-alarm", "bongsu-edit", "bongsu-view", "bongsu-auditors"))
+	g.Expect(names).To(ConsistOf("bongsu", "bongsu-alarm", "bongsu-changes", "bongsu-changes-builtin", "bongsu-edit", "bongsu-metrics", "bongsu-view", "bongsu-auditors"))
+}
+
+// Otherwise a flood of requests by a tenant would delay or reject the operator's requests.
+func TestTheOperatorHasAPriorityLevelOfItsOwn(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	c := cluster.StartBare(t)
+	installer, err := install.New(c.RESTConfig(), func(string) {})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(installer.Apply(t.Context(), render(t))).To(Succeed())
+	level := &flowcontrolv1.PriorityLevelConfiguration{}
+	g.Expect(c.Client.Get(t.Context(), client.ObjectKey{Name: "bongsu"}, level)).To(Succeed())
+	levelOf := func(config *rest.Config) func() string {
+		clients, err := rest.HTTPClientFor(config)
+		g.Expect(err).NotTo(HaveOccurred())
+		return func() string {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+"/apis/bongsu.io/v1alpha1/alarms?limit=1", http.NoBody)
+			g.Expect(err).NotTo(HaveOccurred())
+			response, err := clients.Do(request)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(response.Body.Close()).To(Succeed())
+			return response.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
+		}
+	}
+	g.Eventually(levelOf(c.OperatorConfig(t))).WithTimeout(time.Minute).Should(Equal(string(level.UID)))
+	g.Expect(levelOf(c.User(t, "", cluster.Rule("bongsu.io", "alarms", "list")))()).NotTo(Or(BeEmpty(), Equal(string(level.UID))))
+	g.Expect(installer.Prune(t.Context(), namespace, render(t, "flowControl.enabled=false"))).To(Succeed())
+	g.Expect(c.Client.Get(t.Context(), client.ObjectKeyFromObject(level), level)).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+}
+
+// Server-side apply alone would keep what another field manager has added.
+func TestAnUpgradeRemovesWhatOthersAddedToPolicies(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	c := cluster.StartBare(t)
+	manifests := slices.DeleteFunc(render(t), func(o *unstructured.Unstructured) bool {
+		return o.GetName() != "alarms.bongsu.io" || !strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy")
+	})
+	g.Expect(manifests).To(HaveLen(2))
+	apply := func() (lines string) {
+		installer, err := install.New(c.RESTConfig(), func(line string) { lines += line })
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(installer.Apply(t.Context(), manifests)).To(Succeed())
+		return lines
+	}
+	specs := func() (all []any) {
+		for _, o := range manifests {
+			live := o.DeepCopy()
+			g.Expect(c.Client.Get(t.Context(), client.ObjectKeyFromObject(o), live)).To(Succeed())
+			all = append(all, live.Object["spec"])
+		}
+		return all
+	}
+	g.Expect(apply()).To(ContainSubstring("2 created"))
+	before := specs()
+
+	for kind, spec := range map[string]string{
+		"ValidatingAdmissionPolicy":        `{matchConditions: [{name: never, expression: "false"}], variables: [{name: more, expression: "1"}]}`,
+		"ValidatingAdmissionPolicyBinding": "{matchResources: {namespaceSelector: {matchLabels: {env: prod}}}}",
+	} {
+		exception, err := config.Decode(strings.NewReader("apiVersion: admissionregistration.k8s.io/v1\nkind: " + kind + "\nmetadata: {name: alarms.bongsu.io}\nspec: " + spec))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(c.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(exception[0]), client.FieldOwner("other"))).To(Succeed())
+	}
+	g.Expect(specs()).NotTo(Equal(before))
+	g.Expect(apply()).To(ContainSubstring("2 changed"))
+	g.Expect(specs()).To(Equal(before))
+	g.Expect(apply()).To(ContainSubstring("2 unchanged"))
 }
 
 func TestAnInstallationThatDoesNotBecomeReadyNamesTheCause(t *testing.T) {

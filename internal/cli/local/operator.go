@@ -16,9 +16,6 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
-// operatorAccount is the service account in the generated manifests.
-const operatorAccount = "bongsu"
-
 // clusterName is the name of the cluster in messages.
 const clusterName = "local"
 
@@ -54,7 +51,7 @@ type operatorProcess struct {
 }
 
 func (o *operatorProcess) writeKubeconfig(ctx context.Context) error {
-	return o.cluster.WriteServiceAccountKubeconfig(ctx, options.Default().Namespace, operatorAccount, o.kubeconfig())
+	return o.cluster.WriteServiceAccountKubeconfig(ctx, options.Default().Namespace, options.Account, o.kubeconfig())
 }
 
 func (o *operatorProcess) kubeconfig() string {
@@ -70,7 +67,7 @@ func (o *operatorProcess) logFile() string {
 func (o *operatorProcess) start(ctx context.Context, fail context.CancelCauseFunc) error {
 	// The end of ctx does not kill the operator: stop stops it in order.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), o.config.Operator, append(o.config.LogArgs,
-		"--"+options.LocalFlag, version.String(), "--"+options.SimulatedPodsFlag, "--kubeconfig", o.kubeconfig(), "--cluster-name", clusterName,
+		"--"+options.LocalFlag, version.String(), "--kubeconfig", o.kubeconfig(), "--cluster-name", clusterName,
 		"--data-dir", filepath.Join(o.cluster.Dir(), "data"))...)
 	cmd.Stdout = o.config.Out
 	cmd.Stderr = o.config.OperatorLog

@@ -10,15 +10,18 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // ErrNoOperator reports that no operator runs that could make backups and remove copies.
@@ -47,7 +50,7 @@ func (r *removal) deleteData(ctx context.Context, kinds []kind) error {
 			return err
 		}
 	}
-	return r.removeChildren(ctx)
+	return r.removeChildren(ctx, ownersIn(all))
 }
 
 // checkOperator returns an error if objects have finalizers, but no operator runs that
@@ -140,6 +143,7 @@ func (r *removal) removeAndWait(ctx context.Context, o client.Object) error {
 var childKinds = []schema.GroupVersionKind{
 	batchv1.SchemeGroupVersion.WithKind("Job"),
 	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
+	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
 	corev1.SchemeGroupVersion.WithKind("Service"),
 	appsv1.SchemeGroupVersion.WithKind("Deployment"),
 	appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
@@ -149,11 +153,15 @@ var childKinds = []schema.GroupVersionKind{
 
 // removeChildren deletes the child objects of notebooks and apps, and waits until they no
 // longer exist. It deletes retained objects, and those that the garbage collector has not
-// deleted yet. Without the owner's kind, the garbage collector would never delete them.
-func (r *removal) removeChildren(ctx context.Context) error {
-	children, err := r.children(ctx)
+// deleted yet. Without the owner's kind, the garbage collector would never delete them. owners
+// are those that existed when the removal began.
+func (r *removal) removeChildren(ctx context.Context, owners owners) error {
+	children, copies, err := r.children(ctx, owners)
 	if err != nil {
 		return err
+	}
+	for _, o := range copies {
+		r.Progress("kept " + install.Describe(o) + ": it has the labels of Bongsu, but the operator did not create it")
 	}
 	for _, o := range children {
 		if err := r.remove(ctx, o); err != nil {
@@ -164,7 +172,7 @@ func (r *removal) removeChildren(ctx context.Context) error {
 		return nil
 	}
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (_ bool, err error) {
-		children, err = r.children(ctx)
+		children, _, err = r.children(ctx, owners)
 		return len(children) == 0, err
 	})
 	if wait.Interrupted(err) && len(children) > 0 {
@@ -173,29 +181,90 @@ func (r *removal) removeChildren(ctx context.Context) error {
 	return err
 }
 
-// children returns the objects that the operator created for notebooks and apps.
-func (r *removal) children(ctx context.Context) ([]client.Object, error) {
-	var found []client.Object
+// children returns the objects that the operator created for notebooks and apps, and copies
+// of such objects, which users created.
+func (r *removal) children(ctx context.Context, owners owners) (children, copies []client.Object, err error) {
 	for _, kind := range childKinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
 		if err := r.client.List(ctx, list, client.MatchingLabels{workload.LabelManagedBy: workload.ManagedBy}); err != nil {
-			return nil, fmt.Errorf("list %ss: %w", kind.Kind, err)
+			return nil, nil, fmt.Errorf("list %ss: %w", kind.Kind, err)
 		}
 		for i := range list.Items {
-			list.Items[i].SetGroupVersionKind(kind)
-			if isChild(&list.Items[i]) {
-				found = append(found, &list.Items[i])
+			o := &list.Items[i]
+			o.SetGroupVersionKind(kind)
+			switch uid := ownerUID(o); {
+			case uid == "": // a label alone is no sign of the operator
+			case owners.own(o, kind.Kind, uid):
+				children = append(children, o)
+			default:
+				copies = append(copies, o)
 			}
 		}
 	}
-	return found, nil
+	return children, copies, nil
 }
 
-// isChild reports whether an object refers to its owner. A label alone is not enough.
-func isChild(o client.Object) bool {
-	return o.GetAnnotations()[v1alpha1.AnnotationOwnerUID] != "" ||
-		slices.ContainsFunc(o.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
-			return owner.APIVersion == v1alpha1.SchemeGroupVersion.String()
-		})
+// ownerUID returns the UID of the notebook or app that an object names as its owner. It is
+// empty if the object names none, or belongs to another controller.
+func ownerUID(o client.Object) types.UID {
+	controller := metav1.GetControllerOfNoCopy(o)
+	switch {
+	case controller == nil:
+		return types.UID(o.GetAnnotations()[v1alpha1.AnnotationOwnerUID])
+	case controller.APIVersion == v1alpha1.SchemeGroupVersion.String():
+		return controller.UID
+	}
+	return ""
+}
+
+// owners are notebooks and apps, by UID.
+type owners map[types.UID]client.Object
+
+func ownersIn(all []*unstructured.Unstructured) owners {
+	found := owners{}
+	for _, o := range all {
+		if owner := newOwner(o.GetKind(), o.GetName(), o.GetUID()); owner != nil {
+			owner.SetNamespace(o.GetNamespace())
+			found[o.GetUID()] = owner
+		}
+	}
+	return found
+}
+
+// newOwner returns nil if the kind has no children.
+func newOwner(kind, name string, uid types.UID) client.Object {
+	meta := metav1.ObjectMeta{Name: name, UID: uid}
+	switch kind {
+	case v1alpha1.KindJupyter:
+		return &v1alpha1.Jupyter{ObjectMeta: meta}
+	case v1alpha1.KindAppService:
+		return &v1alpha1.AppService{ObjectMeta: meta}
+	}
+	return nil
+}
+
+// own reports whether the operator created an object for the owner with that UID. Users copy
+// objects with their labels and annotations, so the name and the namespace must also be those
+// of the owner's child. The labels name an owner that was deleted before. Its namespace is
+// unknown, so the operator must have written the object.
+func (all owners) own(o client.Object, kind string, uid types.UID) bool {
+	if owner := all[uid]; owner != nil {
+		return o.GetNamespace() == owner.GetNamespace() && o.GetName() == workload.ChildName(owner, kind)
+	}
+	labels := o.GetLabels()
+	for kindOfOwner, name := range map[string]string{
+		v1alpha1.KindJupyter: labels[v1alpha1.LabelJupyter], v1alpha1.KindAppService: labels[v1alpha1.LabelAppService],
+	} {
+		if name != "" && o.GetName() == workload.ChildName(newOwner(kindOfOwner, name, uid), kind) {
+			return isWrittenByOperator(o)
+		}
+	}
+	return false
+}
+
+func isWrittenByOperator(o client.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == string(kube.ChildNames.FieldOwner)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -164,6 +165,51 @@ func TestObjectsOfUsersRemainAndCanBeDeletedWithoutTheOperator(t *testing.T) {
 	s.Expect(s.Client.Delete(t.Context(), rule)).To(Succeed())
 	s.Eventually(s.exists).WithArguments(shop, "", "shop").WithTimeout(timeout).Should(BeFalse())
 	s.Expect(s.exists(rule, "", rule.Name)).To(BeFalse())
+}
+
+// copyTo creates an object as users do: from a manifest of another object, with its labels and
+// annotations.
+func (s *testCluster) copyTo(namespace, name string, from, o client.Object) {
+	s.Expect(s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(from), o)).To(Succeed())
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	o.SetUID("")
+	o.SetResourceVersion("")
+	o.SetOwnerReferences(nil)
+	o.SetManagedFields(nil)
+	s.Expect(s.Client.Create(s.t.Context(), o, client.FieldOwner("kubectl"))).To(Succeed())
+}
+
+// TestDeleteDataKeepsCopies: users copy the manifest of a child. The copy has the label and the
+// annotation of the operator.
+func TestDeleteDataKeepsCopies(t *testing.T) {
+	t.Parallel()
+	s := newTestCluster(t)
+	s.Expect(s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})).To(Succeed())
+	legacy := cluster.Manifest(t, v1alpha1.KindAppService, "shop", "legacy", "size: 1\ndeletionPolicy: Retain")
+	s.Expect(s.Client.Create(t.Context(), legacy)).To(Succeed())
+	in := func(o client.Object, namespace, name string) client.Object {
+		o.SetNamespace(namespace)
+		o.SetName(name)
+		return o
+	}
+	s.Eventually(s.exists).WithArguments(&appsv1.Deployment{}, "shop", "legacy").WithTimeout(timeout).Should(BeTrue())
+	s.copyTo("other", "legacy", in(&appsv1.Deployment{}, "shop", "legacy"), &appsv1.Deployment{})
+	s.copyTo("shop", "copy", in(&appsv1.Deployment{}, "shop", "cache"), &appsv1.Deployment{})
+	s.copyTo("other", "ana-token", in(&corev1.Secret{}, "shop", "ana-token"), &corev1.Secret{})
+	s.Expect(s.Client.Delete(t.Context(), legacy)).To(Succeed())
+	s.Eventually(s.exists).WithArguments(legacy, "shop", "legacy").WithTimeout(timeout).Should(BeFalse())
+	s.Expect(s.exists(&appsv1.Deployment{}, "shop", "legacy")).To(BeTrue(), "a retained Deployment")
+
+	output, err := s.uninstall(s.stopWithDeployment(), func(c *uninstall.Config) { c.DeleteData = true })
+	s.Expect(err).NotTo(HaveOccurred(), output)
+	s.Expect(s.exists(&appsv1.Deployment{}, "shop", "legacy")).To(BeFalse(), "a retained Deployment")
+	for _, name := range []string{"Deployment shop/copy", "Deployment other/legacy", "Secret other/ana-token"} {
+		s.Expect(output).To(ContainSubstring("kept " + name + ": it has the labels of Bongsu, but the operator did not create it\n"))
+	}
+	s.Expect(s.exists(&appsv1.Deployment{}, "shop", "copy")).To(BeTrue(), "another name")
+	s.Expect(s.exists(&appsv1.Deployment{}, "other", "legacy")).To(BeTrue(), "another namespace, and the owner was deleted before")
+	s.Expect(s.exists(&corev1.Secret{}, "other", "ana-token")).To(BeTrue(), "another namespace")
 }
 
 func TestDeleteDataRemovesEverything(t *testing.T) {

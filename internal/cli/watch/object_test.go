@@ -92,7 +92,7 @@ func FuzzSecret(f *testing.F) {
 		}
 		from, to := secretWith(t, fieldName, value, annotation, marker), secretWith(t, fieldName, value, annotation, marker+"2")
 		var out strings.Builder
-		for _, p := range []Printer{TextPrinter{&out, true}, JSONPrinter{&out, true}} {
+		for _, p := range []Printer{TextPrinter{Out: &out, Diff: true}, JSONPrinter{&out, true}} {
 			for _, c := range []*Change{
 				{Type: Added, Object: from}, {Type: Modified, Former: from, Object: to}, {Type: Deleted, Object: to},
 			} {

@@ -29,16 +29,18 @@ const none = "<none>"
 
 // TextPrinter prints a line for each change, such as
 //
-//	MODIFIED shop/web: replicas 1 -> 3, image web nginx:1 -> nginx:2
+//	2026-11-20T19:02:11Z MODIFIED deployments.apps/web in shop: replicas 1 -> 3
 type TextPrinter struct {
 	Out io.Writer
+	// Type is the type of the objects.
+	Type ResourceType
 	// Diff adds the unified diff, indented.
 	Diff bool
 }
 
 // Print implements Printer.
 func (p TextPrinter) Print(c *Change) error {
-	lines := line(c) + "\n"
+	lines := p.line(c) + "\n"
 	if p.Diff && c.Type == Modified {
 		diff, err := Diff(c.Former, c.Object)
 		if err != nil {
@@ -51,8 +53,12 @@ func (p TextPrinter) Print(c *Change) error {
 }
 
 // line returns one line without control characters, even if the object contains some.
-func line(c *Change) string {
-	s := fmt.Sprintf("%s %s", c.Type, c.Key())
+func (p TextPrinter) line(c *Change) string {
+	name := c.name()
+	s := fmt.Sprintf("%s %s %s/%s", c.Time.UTC().Format(time.RFC3339), c.Type, p.Type, name.Name)
+	if name.Namespace != "" {
+		s += " in " + name.Namespace
+	}
 	if c.Type == Modified {
 		s += ": " + summary(Differences(c.Former, c.Object))
 	}

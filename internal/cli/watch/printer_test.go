@@ -4,22 +4,29 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 func TestTextPrintsALinePerChange(t *testing.T) {
 	var out strings.Builder
-	p := TextPrinter{Out: &out}
+	p := TextPrinter{Out: &out, Type: ResourceType{Resource: schema.GroupVersionResource{Group: "apps", Resource: "things"}}}
+	at := time.Date(2026, 11, 20, 20, 2, 11, 5, time.FixedZone("", 3600))
 	one, two := kept(t, `{kind: Pod, metadata: {name: kuard, namespace: default}, status: {phase: Pending}}`),
 		kept(t, `{kind: Pod, metadata: {name: kuard, namespace: default}, status: {phase: Running}}`)
 	node := kept(t, `{kind: Node, metadata: {name: node-1}}`)
-	print1(t, p, &Change{Type: Added, Object: one}, &Change{Type: Modified, Former: one, Object: two},
-		&Change{Type: Deleted, Object: two}, &Change{Type: Added, Object: node, Existing: true})
-	want := "ADDED default/kuard\nMODIFIED default/kuard: phase Pending -> Running\nDELETED default/kuard\nADDED node-1\n"
+	print1(t, p, &Change{Time: at, Type: Added, Object: one}, &Change{Time: at, Type: Modified, Former: one, Object: two},
+		&Change{Time: at, Type: Deleted, Object: two}, &Change{Time: at, Type: Added, Object: node, Existing: true})
+	want := `2026-11-20T19:02:11Z ADDED things.apps/kuard in default
+2026-11-20T19:02:11Z MODIFIED things.apps/kuard in default: phase Pending -> Running
+2026-11-20T19:02:11Z DELETED things.apps/kuard in default
+2026-11-20T19:02:11Z ADDED things.apps/node-1
+`
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -36,12 +43,12 @@ func print1(t *testing.T, p Printer, changes ...*Change) {
 
 func TestDiffIsIndented(t *testing.T) {
 	var out strings.Builder
-	print1(t, TextPrinter{Out: &out, Diff: true}, &Change{
+	print1(t, TextPrinter{Out: &out, Type: ResourceType{Resource: schema.GroupVersionResource{Resource: "pods"}}, Diff: true}, &Change{
 		Type:   Modified,
 		Former: kept(t, `{kind: Deployment, metadata: {name: web, resourceVersion: "1"}, spec: {replicas: 1}}`),
 		Object: kept(t, `{kind: Deployment, metadata: {name: web, resourceVersion: "2"}, spec: {replicas: 3}}`),
 	})
-	want := `MODIFIED web: replicas 1 -> 3, ready 0/1 -> 0/3
+	want := `0001-01-01T00:00:00Z MODIFIED pods/web: replicas 1 -> 3, ready 0/1 -> 0/3
     @@ -2,4 +2,4 @@
      metadata:
        name: web

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -106,7 +107,18 @@ func (s *session) reports(text string) {
 }
 
 func (s *session) lines() []string {
-	return strings.FieldsFunc(s.out.String(), func(r rune) bool { return r == '\n' })
+	lines := strings.FieldsFunc(s.out.String(), func(r rune) bool { return r == '\n' })
+	for i := range lines {
+		lines[i] = brief(lines[i])
+	}
+	return lines
+}
+
+var textLine = regexp.MustCompile(`^\S+Z (ADDED|MODIFIED|DELETED) [^/ ]*/([^ :]+)(?: in ([^ :]+))?`)
+
+// brief is a line of text with NAMESPACE/NAME, without the time and the type.
+func brief(line string) string {
+	return strings.Replace(textLine.ReplaceAllString(line, "$1 $3/$2"), " /", " ", 1)
 }
 
 // shows waits until exactly these lines have been printed.

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -22,9 +22,12 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 )
 
 // Object is an Alarm or a ClusterAlarm.
@@ -32,12 +35,15 @@ type Object interface {
 	status.AlarmObject
 	match.Object
 	ReceiverReferences() []v1alpha1.ReceiverReference
+	ReceiverChoice() *v1alpha1.ReceiversFrom
 }
 
 // Alarms contains the compiled alarms that are in force.
 type Alarms interface {
 	Has(key, version string) bool
+	NeedsOf(key string) map[alarm.Resource]fields.Shape
 	Set(key, version string, compiled *match.Alarm)
+	Hold(key, uid string)
 	Delete(key string)
 }
 
@@ -57,7 +63,11 @@ type Reconciler struct {
 	client   client.Client
 	compiler *match.Compiler
 	alarms   Alarms
+	memory   *reconciler.Memory
 	recorder *status.Recorder
+	changes  Changes
+	// policies is nil for ClusterAlarms, which only administrators write.
+	policies *policies.Gate
 }
 
 // Dependencies of the reconcilers of both kinds.
@@ -65,15 +75,22 @@ type Dependencies struct {
 	Client   client.Client
 	Compiler *match.Compiler
 	Alarms   Alarms
+	Changes  Changes
+	// Metrics registers the metrics. It can be nil.
+	Metrics prometheus.Registerer
 	// Recorder returns the recorder of a kind.
 	Recorder func(kind string) *status.Recorder
+	// Policies reports whether Alarms can be in force.
+	Policies *policies.Gate
 }
 
 // NewAlarm returns the Reconciler of Alarms.
 func NewAlarm(d Dependencies) *Reconciler {
-	return newReconciler(alarm.KindAlarm, d,
+	r := newReconciler(alarm.KindAlarm, d,
 		func() Object { return &v1alpha1.Alarm{} },
 		func() client.ObjectList { return &v1alpha1.AlarmList{} })
+	r.policies = d.Policies
+	return r
 }
 
 // NewClusterAlarm returns the Reconciler of ClusterAlarms.
@@ -86,7 +103,8 @@ func NewClusterAlarm(d Dependencies) *Reconciler {
 func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 	return &Reconciler{
 		kind: kind, newEmpty: newEmpty, newList: newList,
-		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, recorder: d.Recorder(kind),
+		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, recorder: d.Recorder(kind), changes: d.Changes,
+		memory: newMemory(kind, d.Metrics, func(key kube.Key) { d.Alarms.Hold(key.String(), "") }),
 	}
 }
 
@@ -97,7 +115,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed <-chan event.GenericEvent) 
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.kind).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(reconciler.Workers(workers)).
 		For(r.newEmpty(), builder.WithPredicates(kube.SpecChanged)).
 		Watches(&v1alpha1.AlarmReceiver{}, handler.EnqueueRequestsFromMapFunc(r.usersOf(v1alpha1.KindAlarmReceiver)),
 			builder.WithPredicates(receiverChanged)).
@@ -106,6 +124,9 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed <-chan event.GenericEvent) 
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Func(r.memory.Changed.SetQueue)).
+		WatchesRawSource(r.changesSource()).
+		WatchesRawSource(r.policies.Source(r.client, r.newList)).
 		Complete(r)
 }
 
@@ -127,9 +148,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	defer r.priming.RUnlock()
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
-	return r.recorder.Reconcile(ctx, key, object, r.alarms.Delete,
-		func(ctx context.Context, key string) (status.Result, error) {
-			return r.apply(ctx, object, key)
+	return r.recorder.Reconcile(ctx, key, object,
+		func(string) { r.release(key) },
+		func(ctx context.Context, _ string) (status.Result, error) {
+			result, err := r.apply(ctx, object, key)
+			result.ResumedAt = resumedAt(object)
+			result.MuteFrom, result.MuteUntil = object.AlarmSpec().MuteTimes()
+			result.Acknowledgements = object.AlarmSpec().Acknowledgements
+			object.SetManagedFields(nil) // the cache has only a part of them: see TrimManagedFields
+			return result, err
 		})
 }
 
@@ -142,9 +169,15 @@ func (r *Reconciler) Prime(ctx context.Context) error {
 	if err := r.client.List(ctx, list); err != nil {
 		return err
 	}
-	for _, object := range objectsOf(list) {
-		key := kube.Key{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
-		if _, err := r.apply(ctx, object, key.String()); err != nil {
+	objects := objectsOf(list)
+	keyOf := func(o Object) kube.Key { return kube.Key{Kind: r.kind, Namespace: o.GetNamespace(), Name: o.GetName()} }
+	for _, object := range objects { // so that no alarm is compiled that another one displaces
+		if !object.AlarmSpec().Suspend {
+			r.claim(keyOf(object), object)
+		}
+	}
+	for _, object := range objects {
+		if _, err := r.apply(ctx, object, keyOf(object)); err != nil {
 			return err
 		}
 	}
@@ -170,27 +203,60 @@ func objectsOf(list client.ObjectList) []Object {
 // apply gives the compiled alarm to the pipeline, or removes it from there if it cannot
 // be used. The result contains what the user must correct. An error comes from the API
 // server.
-func (r *Reconciler) apply(ctx context.Context, object Object, key string) (status.Result, error) {
+func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key) (status.Result, error) {
 	if object.AlarmSpec().Suspend {
-		r.alarms.Delete(key)
+		r.release(key)
 		return status.Result{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}, nil
+	}
+	blocked, err := r.policies.Check(ctx)
+	if err != nil {
+		return status.Result{}, err
+	}
+	if blocked.Blocked {
+		if !blocked.InGrace() {
+			r.hold(key, object)
+			r.memory.Release(key)
+		}
+		return status.Blocked(blocked), nil
 	}
 	receivers, err := r.resolveReceivers(ctx, object)
 	if err != nil {
 		return status.Result{}, err
 	}
-	version := fmt.Sprint(object.GetUID(), object.GetGeneration(), receivers.keys)
-	if r.alarms.Has(key, version) {
+	version := fmt.Sprint(object.GetUID(), object.GetGeneration(), receivers.keys, receivers.route.Version())
+	if refused := r.claim(key, object); !refused.Ready() {
+		r.hold(key, object)
+		return refused, nil
+	}
+	if !r.alarms.Has(key.String(), version) {
+		if invalid, err := r.compile(object, key, version, &receivers); err != nil || !invalid.Ready() {
+			return invalid, err
+		}
+	}
+	if !receivers.result.Ready() {
 		return receivers.result, nil
 	}
-	compiled, err := r.compiler.Compile(match.NewDefinition(r.kind, object, receivers.keys))
+	return r.changesProblem(object, key), nil
+}
+
+// hold removes an alarm that must be corrected from the pipeline, which keeps its states.
+func (r *Reconciler) hold(key kube.Key, object Object) {
+	r.alarms.Hold(key.String(), string(object.GetUID()))
+}
+
+// compile puts an alarm into force. The result contains what is wrong with it.
+func (r *Reconciler) compile(object Object, key kube.Key, version string, to *receivers) (status.Result, error) {
+	definition := match.NewDefinition(r.kind, object, to.keys)
+	definition.Route = to.route
+	definition.ResumedAt, definition.OpenGroups = resumedAt(object), object.AlarmStatus().OpenGroups
+	compiled, err := r.compiler.Compile(definition)
 	if invalid, ok := errors.AsType[*match.CompileError](err); ok {
-		r.alarms.Delete(key)
+		r.hold(key, object)
 		return status.Result{Reason: invalid.Reason, Message: invalid.Error()}, nil
 	}
 	if err != nil {
 		return status.Result{}, err
 	}
-	r.alarms.Set(key, version, compiled)
-	return receivers.result, nil
+	r.alarms.Set(key.String(), version, compiled)
+	return status.Result{}, nil
 }

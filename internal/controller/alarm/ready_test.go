@@ -2,6 +2,7 @@ package alarm_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -71,9 +72,9 @@ func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
 		heal    func(*scene)
 	}{
 		"an expression that does not compile": {
-			spec:    func(*scene) string { return `match: [{expression: "event.cuont > 3"}]` + tail },
+			spec:    func(*scene) string { return `match: [{expression: "count > 3"}]` + tail },
 			reason:  v1alpha1.ReasonInvalidExpression,
-			message: "spec.match[0].expression is invalid at column 6: undefined field 'cuont'",
+			message: "spec.match[0].expression is invalid at column 1: undeclared reference to 'count': use event.count instead of count",
 			heal:    func(s *scene) { s.patch(s.alarm("it"), `{"spec":{"match":[{"expression":"event.count > 3"}]}}`) },
 		},
 		"a template that does not compile": {
@@ -166,6 +167,20 @@ func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
 			NewWithT(t).Eventually(func() int { return len(s.EventsOn(t.Context(), wrong, v1alpha1.ReasonRecovered)) }).Should(Equal(1))
 		})
 	}
+}
+
+func TestAnAlarmNamesAllReceiversThatItCannotUse(t *testing.T) {
+	s := newScene(t)
+	s.create("ClusterAlarmReceiver", s.namespace, "log: {}")
+	s.create("AlarmReceiver", "good", "log: {}")
+	s.create("AlarmReceiver", "slack", "slack: {webhookURLSecretRef: {name: hook}}")
+	s.ExpectNotReady(t, &v1alpha1.AlarmReceiver{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "slack"}}, v1alpha1.ReasonSecretNotFound)
+	s.create("Alarm", "it", `match: [{reasons: [Never]}]
+receivers: [{name: a}, {name: good}, {name: b}, {name: a}, {name: b}, {name: slack}, {kind: ClusterAlarmReceiver, name: `+s.namespace+`}, {name: c}, {name: d}]`)
+	const want = "AlarmReceiver a does not exist: create it, or correct spec.receivers; also correct " +
+		"AlarmReceiver b (ReceiverNotFound), AlarmReceiver slack (ReceiverNotReady), ClusterAlarmReceiver %s (NotAllowed), " +
+		"AlarmReceiver c (ReceiverNotFound), AlarmReceiver d (ReceiverNotFound)"
+	NewWithT(t).Expect(s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonReceiverNotFound)).To(Equal(fmt.Sprintf(want, s.namespace)))
 }
 
 func TestASuspendedAlarmHasNoWarning(t *testing.T) {

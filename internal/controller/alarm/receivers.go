@@ -3,7 +3,7 @@ package alarm
 import (
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,38 +18,125 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // receivers are those to which an alarm may send.
 type receivers struct {
 	keys []string
-	// result is the problem of the first receiver that has one.
+	// route chooses further receivers. It is nil without spec.receiversFrom.
+	route *match.Route
+	// result contains the problems of the receivers.
 	result status.Result
 }
 
-// resolveReceivers finds the receivers in spec.receivers. Messages wait for a receiver
-// that does not exist, but not for a ClusterAlarmReceiver that has not allowed the
-// namespace.
+// resolveReceivers finds the receivers in spec.receivers, and those that spec.receiversFrom can
+// choose. Messages wait for a receiver that does not exist, but not for a ClusterAlarmReceiver
+// that has not allowed the namespace.
 func (r *Reconciler) resolveReceivers(ctx context.Context, object Object) (receivers, error) {
 	var out receivers
+	var problems problems
+	seen := map[kube.Key]bool{}
 	for _, ref := range object.ReceiverReferences() {
 		key := referenceKey(ref, object.GetNamespace())
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
 		allowed, result, err := r.resolve(ctx, key, object.GetNamespace())
 		if err != nil {
 			return receivers{}, err
 		}
-		if allowed && !slices.Contains(out.keys, key.String()) {
+		if allowed {
 			out.keys = append(out.keys, key.String())
 		}
-		if out.result.Ready() {
-			out.result = result
+		problems.add(key, result)
+	}
+	if from := object.ReceiverChoice(); from != nil {
+		var err error
+		if out.route, err = r.resolveRoute(ctx, from, seen, &problems); err != nil {
+			return receivers{}, err
 		}
 	}
+	out.result = problems.result()
 	return out, nil
 }
+
+// resolveRoute finds the receivers that a label can choose. It adds the problems of those that
+// are not in seen.
+func (r *Reconciler) resolveRoute(ctx context.Context, from *v1alpha1.ReceiversFrom, seen map[kube.Key]bool, all *problems) (*match.Route, error) {
+	byDefault := referenceKey(v1alpha1.ReceiverReference(from.Default), "")
+	if !seen[byDefault] {
+		_, result, err := r.resolve(ctx, byDefault, "")
+		if err != nil {
+			return nil, err
+		}
+		all.add(byDefault, result)
+		seen[byDefault] = true
+	}
+	var list v1alpha1.ClusterAlarmReceiverList
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	choosable := receiver.Choosable(from.NamespaceLabel, list.Items)
+	route, excess := receiver.Route(from, choosable)
+	for _, object := range choosable {
+		if key := (kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: object.Name}); !seen[key] {
+			all.add(key, unready(key, &object.Status))
+		}
+	}
+	for _, name := range excess {
+		all.add(kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: name}, status.Result{
+			Reason: v1alpha1.ReasonTooManyReceivers,
+			Message: fmt.Sprintf("the label %s does not choose ClusterAlarmReceiver %s: delete some receivers, or use several labels. It can choose %d at most, and %d for a value",
+				from.NamespaceLabel, name, match.MaxRouteReceivers, match.MaxChosen),
+		})
+	}
+	return route, nil
+}
+
+// problems are those of the receivers of an alarm.
+type problems struct {
+	first status.Result
+	// others names the first of the other receivers, and more is the number of the rest.
+	others []string
+	more   int
+}
+
+func (p *problems) add(key kube.Key, result status.Result) {
+	switch {
+	case result.Ready():
+	case p.first.Ready():
+		p.first = result
+	case len(p.others) < maxOthers:
+		p.others = append(p.others, fmt.Sprintf("%s %s (%s)", key.Kind, key.Name, result.Reason))
+	default:
+		p.more++
+	}
+}
+
+// result returns the problem of the first receiver that has one. Its message names the others.
+func (p *problems) result() status.Result {
+	result := p.first
+	if len(p.others) > 0 {
+		result.Message = plaintext.Cut(result.Message, maxProblem) + "; also correct " + strings.Join(p.others, ", ")
+	}
+	if p.more > 0 {
+		result.Message += fmt.Sprintf(" and %d more", p.more)
+	}
+	return result
+}
+
+// maxProblem limits the message about the first receiver, in bytes. maxOthers limits the names
+// behind it, of 253 bytes each.
+const (
+	maxProblem = 1024
+	maxOthers  = 15
+)
 
 func referenceKey(ref v1alpha1.ReceiverReference, namespace string) kube.Key {
 	if ref.Kind == v1alpha1.KindClusterAlarmReceiver {
@@ -128,8 +215,15 @@ func receiverKeysOf(o client.Object) []string {
 	for _, ref := range object.ReceiverReferences() {
 		keys = append(keys, referenceKey(ref, object.GetNamespace()).String())
 	}
+	if from := object.ReceiverChoice(); from != nil {
+		keys = append(keys, referenceKey(v1alpha1.ReceiverReference(from.Default), "").String(), labelPrefix+from.NamespaceLabel)
+	}
 	return keys
 }
+
+// labelPrefix precedes the key of a label in receiversField, for the alarms that choose receivers
+// by it.
+const labelPrefix = "label:"
 
 // receiverChanged admits changes on which the condition of an alarm depends. It leaves
 // out the counts in a receiver's status.
@@ -154,11 +248,15 @@ func readiness(o client.Object) readinessOf {
 	return readinessOf{string(c.Status), c.Reason, c.Message}
 }
 
-// usersOf maps a receiver to the alarms that name it.
+// usersOf maps a receiver to the alarms that name it, and to those that can choose it.
 func (r *Reconciler) usersOf(kind string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		key := kube.Key{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
-		return r.requests(ctx, client.MatchingFields{receiversField: key.String()})
+		users := r.requests(ctx, client.MatchingFields{receiversField: key.String()})
+		if choosable, ok := o.(*v1alpha1.ClusterAlarmReceiver); ok && choosable.Spec.ChosenBy != nil {
+			users = append(users, r.requests(ctx, client.MatchingFields{receiversField: labelPrefix + choosable.Spec.ChosenBy.NamespaceLabel})...)
+		}
+		return users
 	}
 }
 

@@ -47,6 +47,11 @@ func isOver(b *v1alpha1.BackupStatus) bool {
 	return b != nil && (b.Phase == v1alpha1.BackupSucceeded || b.Phase == v1alpha1.BackupAbandoned || b.Phase == v1alpha1.BackupSkipped)
 }
 
+// hasNoBackup reports whether an app neither has a backup nor had one that began.
+func hasNoBackup(a *v1alpha1.AppService) bool {
+	return a.Spec.Backup == nil && a.Status.Backup == nil
+}
+
 // backUp continues the backup of an app that is being deleted.
 func (r *Reconciler) backUp(ctx context.Context, a *app) (step.Result, error) {
 	if !a.deleting() {
@@ -66,6 +71,8 @@ func (r *Reconciler) backUp(ctx context.Context, a *app) (step.Result, error) {
 		r.endBackup(a, v1alpha1.BackupSkipped, "the namespace is being deleted")
 	case a.service.Annotations[v1alpha1.AnnotationAbandonBackup] == "true":
 		r.endBackup(a, v1alpha1.BackupAbandoned, "annotation "+v1alpha1.AnnotationAbandonBackup+" is set")
+	case a.disabled.backup != "": // no attempt was made that could be the last
+		r.failBackup(a, a.disabled.backup, false)
 	case backup.JobTemplate != nil:
 		return r.backUpByJob(ctx, a)
 	default:
@@ -121,6 +128,7 @@ func (r *Reconciler) backUpByCommand(a *app) time.Duration {
 	b, spec := r.backupStatus(a), a.service.Spec.Backup
 	limit := time.Duration(spec.DeadlineSeconds) * time.Second
 	run, known := r.backups.last(a.name, a.service.UID)
+	a.commandForbidden = errors.Is(run.err, podexec.ErrForbidden)
 	switch {
 	case known && run.ended.IsZero():
 		r.startBackup(a, "")
@@ -150,12 +158,14 @@ func (r *Reconciler) backUpByCommand(a *app) time.Duration {
 func (r *Reconciler) countCommand(a *app, run commandRun) time.Duration {
 	b := a.service.Status.Backup
 	a.commandCounted = true
-	b.Attempts++
+	if !a.commandForbidden { // a refused command is no attempt
+		b.Attempts++
+	}
 	if run.err == nil {
 		r.endBackup(a, v1alpha1.BackupSucceeded, run.message)
 		return 0
 	}
-	r.failBackup(a, run.message, b.Attempts >= maxAttempts)
+	r.failBackup(a, run.message, b.Attempts >= maxAttempts && !a.commandForbidden)
 	return run.retryAt(b.Attempts).Sub(r.Clock.Now())
 }
 
@@ -164,7 +174,7 @@ func (r *Reconciler) countCommand(a *app, run commandRun) time.Duration {
 func (r *Reconciler) backUpByJob(ctx context.Context, a *app) (step.Result, error) {
 	wanted, refused := workload.BackupJob(a.service)
 	if len(refused) > 0 {
-		r.failBackup(a, refused.ToAggregate().Error(), true)
+		r.failBackup(a, workload.Problems(refused), true)
 		return step.Result{}, nil
 	}
 	var job batchv1.Job
@@ -190,7 +200,10 @@ func (r *Reconciler) backUpByJob(ctx context.Context, a *app) (step.Result, erro
 }
 
 func (r *Reconciler) createJob(ctx context.Context, a *app, wanted *batchv1.Job) (step.Result, error) {
-	err := r.Children.Make(ctx, wanted, &batchv1.Job{})
+	err := r.ConfirmOwner(ctx, a.before)
+	if err == nil {
+		err = r.Children.Make(ctx, wanted, &batchv1.Job{})
+	}
 	if err == nil {
 		r.startBackup(a, "")
 		a.service.Status.Backup.Attempts++
@@ -204,7 +217,9 @@ func (r *Reconciler) createJob(ctx context.Context, a *app, wanted *batchv1.Job)
 	if !refused {
 		return step.Result{}, err
 	}
-	r.failBackup(a, cause.Sentence(), true)
+	// A webhook that cannot be called says nothing about the Job: try again before the backup
+	// is abandoned.
+	r.failBackup(a, cause.Sentence(), !apierrors.IsInternalError(err))
 	return step.Result{RequeueAfter: r.RetryAfter(a.before)}, nil
 }
 
@@ -235,9 +250,17 @@ func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobC
 func (a *app) deletion() (reason, message string) {
 	release := fmt.Sprintf("; to delete the app without it, annotate it with %s=true", v1alpha1.AnnotationAbandonBackup)
 	if b := a.service.Status.Backup; b != nil && b.Phase == v1alpha1.BackupFailed {
-		return v1alpha1.ReasonBackupFailed, "the deletion waits for the backup, which failed: " + b.Message + release
+		return a.failureReason(), "the deletion waits for the backup, which failed: " + b.Message + release
 	}
 	return v1alpha1.ReasonBackupStarted, "the deletion waits for the backup" + release
+}
+
+// failureReason is the reason of a backup that failed.
+func (a *app) failureReason() string {
+	if a.disabled.forbidden || a.commandForbidden {
+		return v1alpha1.ReasonExecForbidden
+	}
+	return v1alpha1.ReasonBackupFailed
 }
 
 func (r *Reconciler) setBackedUp(a *app) {
@@ -250,7 +273,7 @@ func (r *Reconciler) setBackedUp(a *app) {
 	case v1alpha1.BackupSucceeded:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded
 	case v1alpha1.BackupFailed:
-		c.Reason = v1alpha1.ReasonBackupFailed
+		c.Reason = a.failureReason()
 	case v1alpha1.BackupAbandoned:
 		c.Reason = v1alpha1.ReasonBackupAbandoned
 	case v1alpha1.BackupSkipped:
@@ -282,8 +305,8 @@ func (a *app) backupEvents() []events.Event {
 	case v1alpha1.BackupSucceeded:
 		add(corev1.EventTypeNormal, v1alpha1.ReasonBackupSucceeded, b.Message)
 	case v1alpha1.BackupFailed:
-		_, message := a.deletion()
-		add(corev1.EventTypeWarning, v1alpha1.ReasonBackupFailed, message)
+		reason, message := a.deletion()
+		add(corev1.EventTypeWarning, reason, message)
 	case v1alpha1.BackupAbandoned:
 		add(corev1.EventTypeWarning, v1alpha1.ReasonBackupAbandoned, "the deletion continues without a backup: "+b.Message)
 	case v1alpha1.BackupSkipped:
@@ -325,6 +348,9 @@ type commandRun struct {
 
 // retryAt is when a command may run again after that many attempts.
 func (c commandRun) retryAt(attempts int32) time.Time {
+	if errors.Is(c.err, podexec.ErrForbidden) {
+		return c.ended.Add(askAgain)
+	}
 	pause := minRetry << min(max(attempts-1, 0), 6)
 	return c.ended.Add(min(pause, maxRetry))
 }

@@ -1,6 +1,7 @@
-// Package appservice runs the pods of each AppService: a Deployment and a Service, health
-// checks of each pod, and a backup before anything is deleted. Everything that keeps an
-// app from running appears on the AppService as a condition and a Warning.
+// Package appservice runs the pods of each AppService: with a Deployment, a Service, a
+// PodDisruptionBudget, and health checks. A backup precedes every deletion.
+// Everything that keeps an app from running appears on the AppService as a condition and a
+// Warning.
 //
 // Package workload decides what the children look like, package diagnosis why they do
 // not run, package health whether a pod is healthy. Checks run outside of every
@@ -10,11 +11,13 @@ package appservice
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -22,8 +25,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -34,6 +37,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
+	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -51,16 +56,23 @@ type Dependencies struct {
 	Image string
 	// DialPod connects to pods. The default is a direct connection.
 	DialPod healthcheck.DialFunc
+	// Policies reports whether the operator can work for the author of an object.
+	Policies *policies.Gate
+	// Features of the operator. Some apps need one that extends AppService.
+	Features []feature.Feature
 }
 
 // Reconciler runs apps and reports their status.
 type Reconciler struct {
 	*reconciler.Helpers
-	image   string
-	runner  *podexec.Runner
-	checks  *checks
-	backups *backups
-	metrics *metrics
+	image    string
+	features []feature.Feature
+	policies *policies.Gate
+	runner   *podexec.Runner
+	checks   *checks
+	exec     *execGrants
+	backups  *backups
+	metrics  *metrics
 }
 
 // New returns a Reconciler.
@@ -77,8 +89,8 @@ func New(d Dependencies) (*Reconciler, error) {
 	checks := newChecks(d.Clock, checker, helpers.Enqueue)
 	checks.metrics = newMetrics(d.Metrics, checks.pool.Len)
 	return &Reconciler{
-		Helpers: helpers, image: d.Image, runner: runner, checks: checks, metrics: checks.metrics,
-		backups: newBackups(d.Clock, runner, helpers.Enqueue),
+		Helpers: helpers, image: d.Image, features: d.Features, policies: d.Policies, runner: runner, checks: checks, metrics: checks.metrics,
+		exec: newExecGrants(d.Client, d.Clock), backups: newBackups(d.Clock, runner, helpers.Enqueue),
 	}, nil
 }
 
@@ -95,14 +107,17 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	ofApp := reconciler.ByLabel(v1alpha1.LabelAppService)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(v1alpha1.KindAppService).
-		WithOptions(controller.Options{MaxConcurrentReconciles: reconciler.Concurrent}).
+		WithOptions(reconciler.Workers(reconciler.Concurrent)).
 		For(&v1alpha1.AppService{}, builder.WithPredicates(appChanged)).
 		Watches(&appsv1.Deployment{}, ofApp).
 		Watches(&appsv1.ReplicaSet{}, ofApp, builder.OnlyMetadata, builder.WithPredicates(createdOrDeleted)).
 		Watches(&corev1.Service{}, ofApp).
+		Watches(&policyv1.PodDisruptionBudget{}, ofApp).
 		Watches(&corev1.Pod{}, ofApp).
 		Watches(&batchv1.Job{}, ofApp).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.deletedIn), builder.WithPredicates(terminates)).
 		WatchesRawSource(r.Enqueued()).
+		WatchesRawSource(r.policies.Source(r.Client, func() client.ObjectList { return &v1alpha1.AppServiceList{} })).
 		Complete(r)
 }
 
@@ -122,8 +137,16 @@ type app struct {
 	sets map[types.UID]string
 	// pods are those of the Deployment that are not terminating, by name.
 	pods []*corev1.Pod
+	// ending are those that are terminating.
+	ending []*corev1.Pod
+	// commandForbidden: the last run of the backup command was refused.
+	commandForbidden bool
 	// commandCounted: the status contains the result of the last backup command.
 	commandCounted bool
+	// looping: the pods are ready, but may be in a crash loop.
+	looping bool
+	// disabled are the parts of the spec that need a feature that the operator runs without.
+	disabled disabled
 	// toRestart is the pod to evict; empty for none.
 	toRestart types.UID
 	report    status.Report
@@ -138,8 +161,8 @@ func newApp(service *v1alpha1.AppService) *app {
 
 func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 
-// AppServices are read. A patch adds and removes the finalizer of a backup.
-// +kubebuilder:rbac:groups=bongsu.io,resources=appservices,verbs=list;watch;patch
+// AppServices are read. A patch adds and removes the finalizer.
+// +kubebuilder:rbac:groups=bongsu.io,resources=appservices,verbs=get;list;watch;patch
 //
 // The status is written.
 // +kubebuilder:rbac:groups=bongsu.io,resources=appservices/status,verbs=update
@@ -147,18 +170,13 @@ func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 // The children of an app. Those without an owner are deleted after its backup.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 //
 // The ReplicaSets of the Deployment prove which pods belong to the app.
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=list;watch
 //
 // The pods are read, and checked while they run.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
-//
-// Checks and backups by command run in the app's containers.
-// +kubebuilder:rbac:groups="",resources=pods/exec,verbs=get;create
-//
-// HTTP checks can reach pods through the API server.
-// +kubebuilder:rbac:groups="",resources=pods/proxy,verbs=get
 //
 // An unhealthy pod is evicted, so that disruption budgets count.
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
@@ -167,7 +185,7 @@ func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 //
 // A backup must not delay the deletion of a namespace.
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 //
 // Quotas explain why there is no pod.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
@@ -187,17 +205,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	a := newApp(service)
+	a.disabled = disabledIn(&service.Spec, r.features)
 	if a.deleting() && !controllerutil.ContainsFinalizer(service, v1alpha1.FinalizerBackup) {
 		r.forget(req.NamespacedName) // the garbage collector deletes its children
 		return reconcile.Result{}, nil
 	}
-	if a.deleting() && isOver(service.Status.Backup) {
+	if a.deleting() && (isOver(service.Status.Backup) || hasNoBackup(service)) {
 		return step.Finish(0, r.cleanUp(ctx, a))
 	}
+	blocked, err := r.policies.Check(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if blocked.Blocked {
+		return step.Finish(r.block(ctx, a, blocked))
+	}
 	next, err := r.runSteps(ctx, a)
-	a.report.Changes = append(a.report.Changes, a.backupEvents()...)
+	if err != nil {
+		r.Writer.SetError(service, err)
+	}
+	a.report.Changes = slices.Concat(a.report.Changes, a.backupEvents(), a.featureEvents())
 	repeat, writeErr := r.Writer.Write(ctx, a.before, service, a.report)
 	if writeErr != nil {
+		r.checks.setRefreshed(a.name, time.Time{}) // to emit its Events again
 		return step.Finish(0, errors.Join(err, writeErr))
 	}
 	if a.commandCounted {
@@ -214,11 +244,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return step.Finish(step.Sooner(next, repeat, evict), err)
 }
 
+// block stops what runs for an app, and reports why.
+func (r *Reconciler) block(ctx context.Context, a *app, state policies.State) (time.Duration, error) {
+	r.forget(a.name)
+	if a.deleting() && state.Message != "" {
+		state.Message += ": the app is deleted after its backup, which waits for the policies"
+	}
+	return r.Writer.Block(ctx, a.service, state)
+}
+
 // runSteps changes children, and the status in memory. It returns when to reconcile
 // again if nothing changes.
 func (r *Reconciler) runSteps(ctx context.Context, a *app) (time.Duration, error) {
 	children, err := step.Run(ctx, a,
-		r.holdForBackup, r.findDeployment, r.ensureDeployment, r.ensureService, r.releaseFromBackup)
+		r.addFinalizer, r.findDeployment, r.ensureDeployment, r.ensureService, r.ensureBudget, r.removeFinalizer)
 	if err != nil {
 		return 0, err
 	}
@@ -227,7 +266,7 @@ func (r *Reconciler) runSteps(ctx context.Context, a *app) (time.Duration, error
 		// Problems are reported when the app is resumed.
 		children.RequeueAfter, a.findings.Known = 0, nil
 	}
-	observed, err := step.Run(ctx, a, r.findPods, r.check, r.backUp, r.diagnose)
+	observed, err := step.Run(ctx, a, r.findPods, r.check, r.checkExec, r.backUp, r.diagnose)
 	if err != nil {
 		return 0, err
 	}
@@ -236,7 +275,7 @@ func (r *Reconciler) runSteps(ctx context.Context, a *app) (time.Duration, error
 
 // forget releases what is held in memory for an app.
 func (r *Reconciler) forget(name types.NamespacedName) {
-	r.EventCache.Forget(name)
+	r.Forget(name)
 	r.checks.forget(name)
 	r.backups.forget(name)
 }

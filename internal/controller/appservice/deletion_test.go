@@ -1,9 +1,11 @@
 package appservice_test
 
 import (
+	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -100,8 +102,8 @@ func TestNothingIsRemovedBeforeTheBackupHasEnded(t *testing.T) {
 func TestAFailedBackupBlocksUntilItIsReleasedOrSucceeds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		act  func(*scene, *batchv1.Job)
-		told string
+		act    func(*scene, *batchv1.Job)
+		reason string
 	}{
 		"released": {func(s *scene, _ *batchv1.Job) {
 			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"bongsu.io/abandon-backup": "true"}}}`))
@@ -129,7 +131,7 @@ func TestAFailedBackupBlocksUntilItIsReleasedOrSucceeds(t *testing.T) {
 			s.g.Expect(s.pods("web")).To(HaveLen(2))
 			tc.act(s, job)
 			s.awaitGone()
-			s.g.Expect(s.eventCount(tc.told)()).To(Equal(1))
+			s.g.Expect(s.eventCount(tc.reason)()).To(Equal(1))
 		})
 	}
 }
@@ -142,6 +144,45 @@ func TestAFailedBackupIsAbandonedIfTheSpecSaysSo(t *testing.T) {
 	s.end(s.job(), corev1.PodFailed)
 	s.awaitGone()
 	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupAbandoned)()).To(Equal(1))
+}
+
+// It says nothing about the Job. The data of the app would be lost.
+func TestAWebhookThatDoesNotAnswerAbandonsNoBackup(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.backedUp(byJob + "  onFailure: Abandon\n")
+	webhook := s.breakWebhook("jobs")
+	s.remove()
+	s.g.Eventually(func() string {
+		if b := s.now().Status.Backup; b != nil {
+			return b.Message
+		}
+		return ""
+	}).WithTimeout(patience).Should(ContainSubstring(webhook.Webhooks[0].Name))
+	s.g.Consistently(s.eventCount(v1alpha1.ReasonBackupAbandoned), "2s").Should(BeZero())
+	s.g.Expect(s.Client.Delete(t.Context(), webhook)).To(Succeed())
+	s.end(s.job(), corev1.PodSucceeded)
+	s.awaitGone()
+}
+
+// breakWebhook installs a webhook for a resource of the namespace that cannot be called.
+func (s *scene) breakWebhook(resource string) *admissionv1.ValidatingWebhookConfiguration {
+	s.t.Helper()
+	w := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "down.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionv1.SideEffectClassNone),
+			ClientConfig:      admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{resource}},
+			}},
+		}},
+	}
+	s.g.Expect(s.Client.Create(s.t.Context(), w)).To(Succeed())
+	s.t.Cleanup(func() { _ = s.Client.Delete(context.Background(), w) })
+	return w
 }
 
 func TestABackupDoesNotDelayTheDeletionOfANamespace(t *testing.T) {

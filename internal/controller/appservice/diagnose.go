@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/step"
@@ -30,7 +31,7 @@ func (r *Reconciler) diagnose(ctx context.Context, a *app) (step.Result, error) 
 	if a.service.Spec.Suspend || a.isComplete() && len(a.findings.Known) == 0 {
 		r.EventCache.Forget(a.name)
 		a.findings.FindCrash(last, r.Clock.Now(), a.pods...)
-		return step.Result{}, nil
+		return r.diagnoseStop(ctx, a)
 	}
 	found, next, err := r.examine(ctx, a)
 	if err == nil {
@@ -39,24 +40,48 @@ func (r *Reconciler) diagnose(ctx context.Context, a *app) (step.Result, error) 
 	return step.Result{RequeueAfter: next}, err
 }
 
+// diagnoseStop finds out why the pods of a suspended app still exist.
+func (r *Reconciler) diagnoseStop(ctx context.Context, a *app) (step.Result, error) {
+	if !a.service.Spec.Suspend || len(a.ending) == 0 {
+		return step.Result{}, nil
+	}
+	var w diagnosis.Workload
+	if err := r.ReadNodes(ctx, &w); err != nil {
+		return step.Result{}, err
+	}
+	var found diagnosis.Diagnosis
+	again := found.AddStuck(a.ending, w, r.Clock.Now())
+	a.findings.Cause, a.findings.Others = found.Cause, found.Others
+	return step.Result{RequeueAfter: again}, nil
+}
+
 func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, time.Duration, error) {
-	w := diagnosis.Workload{Controllers: []types.UID{}}
+	w := diagnosis.Workload{Controllers: []types.UID{}, Surging: diagnosis.SurgingDeployment(&a.deployment)}
 	if a.deployment.UID != "" {
 		w.Controllers = append(slices.Collect(maps.Keys(a.sets)), a.deployment.UID)
 	}
 	w.Pods = a.notReady()
 	objects, next := r.observedObjects(a, w.Pods)
+	// No pod is created before the old ones end.
+	recreates := a.deployment.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && len(a.ending) > 0
+	if recreates && r.Clock.Since(a.ending[0].DeletionTimestamp.Time) > time.Minute {
+		objects = append(objects, diagnosis.Object{Kind: "Pod", Name: a.ending[0].Name})
+	}
 	if err := r.EventCache.Follow(ctx, a.name, objects...); err != nil {
 		return diagnosis.Diagnosis{}, 0, err
 	}
 	w.Events = slices.DeleteFunc(r.EventCache.Events(a.name), a.regardsReadyPod)
 	w.Known = slices.Concat(a.findings.Known, a.failedRollout())
-	if slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
+	if recreates || slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
 		if err := r.ReadNodes(ctx, &w); err != nil {
 			return diagnosis.Diagnosis{}, 0, err
 		}
 	}
-	return diagnosis.Diagnose(w), next, nil
+	found := diagnosis.Diagnose(w)
+	if recreates {
+		next = step.Sooner(next, found.AddStuck(a.ending, w, r.Clock.Now()))
+	}
+	return found, next, nil
 }
 
 // notReady returns the first pods that are not ready.
@@ -70,20 +95,23 @@ func (a *app) notReady() []*corev1.Pod {
 	return pods
 }
 
-// observedObjects are the objects whose Events are read: the Deployment and a few pods.
+// observedObjects are the objects whose Events are read: the Deployment, a few pods, and the
+// claims of these pods.
 // New pods are left out, because a read for every app that starts is expensive.
 // observedObjects returns when they are no longer new.
 func (r *Reconciler) observedObjects(a *app, pods []*corev1.Pod) ([]diagnosis.Object, time.Duration) {
 	objects := []diagnosis.Object{a.deploymentObject()}
+	var examined []*corev1.Pod
 	var next time.Duration
 	for _, pod := range pods {
 		if left := mountGrace - r.Clock.Since(pod.CreationTimestamp.Time); left > 0 {
 			next = step.Sooner(next, left)
 		} else if len(objects) <= maxFollowed {
 			objects = append(objects, diagnosis.Object{Kind: "Pod", Name: pod.Name})
+			examined = append(examined, pod)
 		}
 	}
-	return objects, next
+	return reconciler.WithClaims(objects, examined...), next
 }
 
 // regardsReadyPod reports whether an Event regards a ready pod, which needs no
@@ -94,24 +122,15 @@ func (a *app) regardsReadyPod(e diagnosis.Event) bool {
 	})
 }
 
-// failedRollout returns what the Deployment itself reports, for example what its
-// ReplicaSets could not create.
+// failedRollout returns what the Deployment itself shows, for example what its ReplicaSets
+// could not create.
 func (a *app) failedRollout() []diagnosis.Cause {
 	d := &a.deployment
 	if d.Status.ObservedGeneration != d.Generation {
 		return nil
 	}
-	var causes []diagnosis.Cause
-	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		causes = append(causes, diagnosis.FromCreateFailure(a.deploymentObject(), c.Message))
+	if cause := diagnosis.FromDeployment(d); cause != nil {
+		return []diagnosis.Cause{*cause}
 	}
-	c := deploymentCondition(d, appsv1.DeploymentProgressing)
-	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == diagnosis.ReasonProgressDeadlineExceeded {
-		causes = append(causes, diagnosis.Cause{
-			Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: a.deploymentObject(),
-			Message: "the pods are not ready in the time that the Deployment gives them", Advice: "see the Events of its pods",
-			Transient: true, Count: 1,
-		})
-	}
-	return causes
+	return nil
 }

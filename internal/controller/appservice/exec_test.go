@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -95,16 +96,89 @@ func TestForbiddenCommandsAreReportedOnce(t *testing.T) {
 	s.await(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
 }
 
-// forbidExec takes the right to run commands from the operator.
-func (s *scene) forbidExec() {
+// forbidExec takes the right to run commands from the operator. It returns a function that
+// grants it again.
+func (s *scene) forbidExec() (grant func()) {
 	s.t.Helper()
 	var role rbacv1.ClusterRole
-	s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKey{Name: "bongsu-appservice"}, &role)).To(Succeed())
-	for i := range role.Rules {
-		role.Rules[i].Resources = slices.DeleteFunc(role.Rules[i].Resources, func(r string) bool { return r == "pods/exec" })
-	}
-	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 })
+	s.g.Expect(s.Client.Get(s.t.Context(), client.ObjectKey{Name: "bongsu-appservice-exec"}, &role)).To(Succeed())
+	rules := role.Rules
+	role.Rules = nil
 	s.g.Expect(s.Client.Update(s.t.Context(), &role)).To(Succeed())
+	return func() {
+		role.Rules = rules
+		s.g.Expect(s.Client.Update(s.t.Context(), &role)).To(Succeed())
+	}
+}
+
+// Users must learn that a backup cannot run before they rely on it, not when a deletion waits.
+// A missing permission is no reason to delete an app without its backup.
+func TestABackupThatTheOperatorIsNotAllowedToRunIsReportedBeforeTheDeletion(t *testing.T) {
+	t.Parallel()
+	s := sceneIn(t, startOwn(t))
+	grant := s.forbidExec()
+	s.StartOperator(t)
+	saved := file(t)
+	s.create(fmt.Sprintf("size: 1\nbackup: {onFailure: Abandon, exec: {command: [sh, -c, %q]}}", "echo saved >> "+saved))
+	c := s.await(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonExecForbidden)
+	s.g.Expect(c.Message).To(ContainSubstring("apply the role bongsu-appservice-exec"))
+	s.await(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	s.g.Eventually(func() v1alpha1.Summary { return s.now().Status.Summary }).WithTimeout(patience).
+		Should(Equal(v1alpha1.Summary{State: v1alpha1.StateDegraded, Reason: v1alpha1.ReasonExecForbidden}))
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonExecForbidden)).Should(Equal(1))
+
+	s.remove()
+	s.await(v1alpha1.ConditionBackupSucceeded, metav1.ConditionFalse, v1alpha1.ReasonExecForbidden)
+	c = s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonExecForbidden)
+	s.g.Expect(c.Message).To(And(ContainSubstring("the deletion waits for the backup"), ContainSubstring("bongsu-appservice-exec")))
+	s.g.Expect(s.now().Status.Backup.Attempts).To(BeZero(), "no attempt was made that could be the last")
+	s.g.Expect(s.deployment()).NotTo(BeNil())
+	grant()
+	s.awaitGone()
+	s.g.Expect(lines(saved)()).To(Equal(1))
+}
+
+// An admission policy can refuse pods/exec although the operator has the permission. A refused
+// command is no attempt: the backup is not abandoned as soon as one fails.
+func TestABackupThatAnAdmissionPolicyForbidsIsNeverAbandoned(t *testing.T) {
+	t.Parallel()
+	s := sceneIn(t, startOwn(t))
+	s.StartOperator(t)
+	s.backedUp("\nbackup: {onFailure: Abandon, exec: {command: ['false']}}")
+	allow := s.refuseExec()
+	s.remove()
+	s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonExecForbidden)
+	s.await(v1alpha1.ConditionBackupSucceeded, metav1.ConditionFalse, v1alpha1.ReasonExecForbidden)
+	s.g.Expect(s.now().Status.Backup.Attempts).To(BeZero())
+	allow()
+	s.g.Eventually(func() int32 { return s.now().Status.Backup.Attempts }).WithTimeout(patience).Should(BeEquivalentTo(1))
+	s.g.Expect(s.now().Status.Backup.Phase).NotTo(Equal(v1alpha1.BackupAbandoned))
+	s.g.Expect(s.deployment()).NotTo(BeNil())
+}
+
+// refuseExec refuses all commands in pods by an admission policy. It returns a function that
+// allows them again.
+func (s *scene) refuseExec() (allow func()) {
+	s.t.Helper()
+	meta := metav1.ObjectMeta{Name: "no-exec-" + s.namespace}
+	forbidden := metav1.StatusReasonForbidden
+	s.g.Expect(s.Client.Create(s.t.Context(), &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Connect},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/exec"}},
+		}}}},
+		Validations: []admissionv1.Validation{{Expression: "false", Reason: &forbidden, Message: "no commands here"}},
+	}})).To(Succeed())
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: meta.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}
+	s.g.Expect(s.Client.Create(s.t.Context(), binding)).To(Succeed())
+	api := kubernetes.NewForConfigOrDie(s.RESTConfig()).CoreV1().RESTClient()
+	s.g.Eventually(func() error {
+		return api.Post().Namespace(s.namespace).Resource("pods").Name(s.pods("web")[0].Name).SubResource("exec").
+			Param("command", "true").Do(s.t.Context()).Error()
+	}).WithTimeout(patience).Should(MatchError(ContainSubstring("no commands here")))
+	return func() { s.g.Expect(s.Client.Delete(s.t.Context(), binding)).To(Succeed()) }
 }
 
 func TestABackupByCommandRunsBeforeAnythingIsRemoved(t *testing.T) {

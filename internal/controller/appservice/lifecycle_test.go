@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -193,6 +194,22 @@ func TestPodsThatAreNeverReadyAreExplained(t *testing.T) {
 	s.awaitReady()
 	s.g.Eventually(s.eventCount(v1alpha1.ReasonRecovered)).Should(Equal(1))
 	s.g.Expect(s.now().Status.LastFailure).NotTo(BeNil())
+}
+
+func TestAPodThatWaitsForItsClaimIsExplained(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	class := "nowhere"
+	s.g.Expect(s.Client.Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	})).To(Succeed())
+	s.create("size: 1\ntemplate: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}], containers: [{name: app, volumeMounts: [{name: data, mountPath: /data}]}]}}\n")
+	describe := s.describer()
+	s.g.Eventually(describe).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonProvisioningFailed, `StorageClass "nowhere" does not exist`))
 }
 
 func TestAQuotaIsNamed(t *testing.T) {

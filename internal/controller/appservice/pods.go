@@ -24,6 +24,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/probe"
@@ -57,16 +58,27 @@ func replicaSets() *metav1.PartialObjectMetadata {
 var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
 // findPods reads the pods of the Deployment's ReplicaSets. Other pods with the same labels
-// are ignored.
+// are ignored. The cache selects by a label that users can remove. The Deployment then
+// counts pods that the cache lacks.
 func (r *Reconciler) findPods(ctx context.Context, a *app) (step.Result, error) {
 	a.sets = map[types.UID]string{}
 	if a.deployment.UID == "" {
 		return step.Result{}, nil
 	}
+	inNamespace := client.InNamespace(a.name.Namespace)
+	err := a.readPods(ctx, r.Client, inNamespace, client.MatchingFields{byApp: a.name.Name}, client.UnsafeDisableDeepCopy)
+	if counted := a.deployment.Status.Replicas; err == nil && counted == a.wanted() && len(a.pods) < int(counted) {
+		err = a.readPods(ctx, r.Live, inNamespace, client.MatchingLabels(workload.Selector(a.service)))
+	}
+	return step.Result{}, err
+}
+
+// readPods reads the ReplicaSets and pods that are selected.
+func (a *app) readPods(ctx context.Context, from client.Reader, selected ...client.ListOption) error {
 	sets := &metav1.PartialObjectMetadataList{}
 	sets.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSetList"))
-	if err := r.Client.List(ctx, sets, ofApp(a)...); err != nil {
-		return step.Result{}, err
+	if err := from.List(ctx, sets, selected...); err != nil {
+		return err
 	}
 	for i := range sets.Items {
 		if metav1.IsControlledBy(&sets.Items[i], &a.deployment) {
@@ -74,20 +86,23 @@ func (r *Reconciler) findPods(ctx context.Context, a *app) (step.Result, error) 
 		}
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, ofApp(a)...); err != nil {
-		return step.Result{}, err
+	if err := from.List(ctx, &pods, selected...); err != nil {
+		return err
 	}
+	a.pods, a.ending = nil, nil
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; a.controls(pod) && pod.DeletionTimestamp.IsZero() {
+		switch pod := &pods.Items[i]; {
+		case !a.controls(pod):
+		case pod.DeletionTimestamp.IsZero():
 			a.pods = append(a.pods, pod)
+		default:
+			a.ending = append(a.ending, pod)
 		}
 	}
-	slices.SortFunc(a.pods, func(x, y *corev1.Pod) int { return strings.Compare(x.Name, y.Name) })
-	return step.Result{}, nil
-}
-
-func ofApp(a *app) []client.ListOption {
-	return []client.ListOption{client.InNamespace(a.name.Namespace), client.MatchingFields{byApp: a.name.Name}, client.UnsafeDisableDeepCopy}
+	for _, pods := range [][]*corev1.Pod{a.pods, a.ending} {
+		slices.SortFunc(pods, func(x, y *corev1.Pod) int { return strings.Compare(x.Name, y.Name) })
+	}
+	return nil
 }
 
 // controls reports whether one of the Deployment's ReplicaSets controls a pod.
@@ -159,7 +174,7 @@ func newChecks(clk clock.WithTicker, checker *healthcheck.Checker, enqueue func(
 
 // check registers the running pods of an app with the pool.
 func (r *Reconciler) check(_ context.Context, a *app) (step.Result, error) {
-	if a.service.Spec.HealthCheck == nil || a.blocked {
+	if a.service.Spec.HealthCheck == nil || a.disabled.healthCheck != "" || a.blocked {
 		r.checks.forget(a.name)
 	} else {
 		r.checks.register(a)

@@ -34,11 +34,12 @@ const everything = `
 size: 1
 serviceAccountName: trainer
 ports: [{name: http, containerPort: 80}]
+disruptionBudget: {maxUnavailable: 1}
 healthCheck: {exec: {command: [a]}, remedy: Restart}
 backup: {jobTemplate: {spec: {template: {spec: {containers: [{name: a, image: b}]}}}}}
 `
 
-func TestAnAppServiceNeedsTheRightsThatItMakesTheOperatorUse(t *testing.T) {
+func TestAnAppServiceNeedsThePermissionsThatItMakesTheOperatorUse(t *testing.T) {
 	c := cluster.Shared(t)
 	namespace := c.Namespace(t, nil)
 	account := cluster.Rule("", "serviceaccounts/token", "create")
@@ -47,6 +48,7 @@ func TestAnAppServiceNeedsTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 		"pods": cluster.Rule("", "pods", "create"), "deployments": cluster.Rule("apps", "deployments", "create"),
 		"services": cluster.Rule("", "services", "create"), "exec": cluster.Rule("", "pods/exec", "create"),
 		"jobs": cluster.Rule("batch", "jobs", "create"), "eviction": cluster.Rule("", "pods/eviction", "create"), "account": account,
+		"budgets": cluster.Rule("policy", "poddisruptionbudgets", "create"),
 	}
 	rules := func(lacking string) []rbacv1.PolicyRule {
 		var rules []rbacv1.PolicyRule
@@ -66,6 +68,7 @@ func TestAnAppServiceNeedsTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 		"pods":        {"size: 1", "", "you must be allowed to create pods in namespace " + namespace},
 		"deployments": {"size: 1", "", "you must be allowed to create deployments.apps in namespace " + namespace},
 		"services":    {"size: 1\nservice: {type: Headless}", "size: 1\nports: [{name: a, containerPort: 1}]\nservice: {type: None}", "spec.ports: you must be allowed to create services in namespace " + namespace},
+		"budgets":     {"size: 1\ndisruptionBudget: {minAvailable: 0}", "size: 1", "spec.disruptionBudget: you must be allowed to create poddisruptionbudgets.policy in namespace " + namespace},
 		"exec":        {"size: 1\nbackup: {exec: {command: [a]}}", "size: 1\nhealthCheck: {httpGet: {port: 80}}", "you must be allowed to create pods/exec in namespace " + namespace},
 		"jobs":        {"size: 1\nbackup: {jobTemplate: {spec: {template: {spec: {containers: [{name: a, image: b}]}}}}}", "size: 1\nbackup: {exec: {command: [a]}}", "spec.backup.jobTemplate: you must be allowed to create jobs.batch in namespace " + namespace},
 		"eviction":    {"size: 1\nhealthCheck: {httpGet: {port: 80}, remedy: Restart}", "size: 1\nhealthCheck: {httpGet: {port: 80}}", "spec.healthCheck.remedy: you must be allowed to delete pods, or to create pods/eviction, in namespace " + namespace},
@@ -82,6 +85,33 @@ func TestAnAppServiceNeedsTheRightsThatItMakesTheOperatorUse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Commands and requests through the API server are different permissions. One does not replace
+// the other.
+func TestACheckThroughTheAPIServerNeedsTheRightToProxy(t *testing.T) {
+	c := cluster.Shared(t)
+	g := NewWithT(t)
+	namespace := c.Namespace(t, nil)
+	with := func(rules ...rbacv1.PolicyRule) client.Client {
+		return author(t, c, namespace, append(rules, cluster.Rule("", "pods", "create"), cluster.Rule("apps", "deployments", "create"))...)
+	}
+	try := func(user client.Client, check string) error {
+		app := cluster.Manifest(t, v1alpha1.KindAppService, namespace, "web", "size: 1\nhealthCheck: {"+check+"}")
+		return user.Create(t.Context(), app, client.DryRunAll)
+	}
+	const direct, proxied, command = "httpGet: {port: 80}", "httpGet: {port: 80}, transport: APIServer", "exec: {command: [a]}"
+	exec, proxy := with(cluster.Rule("", "pods/exec", "create")), with(cluster.Rule("", "pods/proxy", "get"))
+	other := with(cluster.Rule("", "pods/proxy", "create", "update", "patch", "delete"), cluster.Rule("", "pods", "get"))
+	want := "spec.healthCheck.transport: you must be allowed to get pods/proxy in namespace " + namespace
+	for name, user := range map[string]client.Client{"exec": exec, "other verbs": other} {
+		g.Expect(try(user, proxied)).To(forbidden(want), name)
+		g.Expect(try(user, direct)).To(Succeed(), name)
+	}
+	g.Expect(try(proxy, proxied)).To(Succeed())
+	g.Expect(try(proxy, command)).To(forbidden("you must be allowed to create pods/exec in namespace " + namespace))
+	g.Expect(try(exec, command)).To(Succeed())
+	g.Expect(try(exec, direct+", transport: PodIP")).To(Succeed())
 }
 
 // A user who may only change AppServices can size and stop them, as an autoscaler does, but

@@ -195,7 +195,7 @@ func (s *scene) eventCount(reason string) func() int {
 	}
 }
 
-// describer returns what a user sees whose only rights are to look at AppServices and
+// describer returns what a user sees whose only permissions are to look at AppServices and
 // Events of the namespace.
 func (s *scene) describer() func() string {
 	s.t.Helper()

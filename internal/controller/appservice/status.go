@@ -27,6 +27,11 @@ func (r *Reconciler) setStatus(a *app) time.Duration {
 	turned, next := r.setHealth(a)
 	grace := r.graceLeft(a)
 	stalled := a.findings.Cause != nil && grace == 0
+	var loop time.Duration
+	if a.isComplete() && !a.service.Spec.Suspend && !a.deleting() {
+		loop = a.findings.CrashLoopLeft(r.Clock.Now(), a.pods...)
+	}
+	a.looping = loop > 0
 	for _, c := range []metav1.Condition{
 		a.available(), a.progressing(stalled), a.degraded(stalled), a.findings.Stalled(stalled),
 	} {
@@ -36,8 +41,9 @@ func (r *Reconciler) setStatus(a *app) time.Duration {
 	r.setBackedUp(a)
 	a.service.Status.LastFailure = a.findings.Remember(a.service.Status.LastFailure, stalled, r.Clock.Now())
 	a.report = a.findings.Report(stalled, a.howMany())
-	a.report.Changes = append(a.report.Changes, healthEvents(turned)...)
-	return step.Sooner(next, grace)
+	changes, lasting := healthEvents(turned)
+	a.report.Changes, a.report.Lasting = append(a.report.Changes, changes...), lasting
+	return step.Sooner(next, grace, loop)
 }
 
 // maxNodes is the limit of status.nodes: during a rollout there may be more pods than
@@ -61,7 +67,10 @@ func (r *Reconciler) setHealth(a *app) (health.Transitions, time.Duration) {
 	var s health.Summary
 	var next time.Duration
 	c := health.NoCheck()
-	if a.service.Spec.HealthCheck != nil {
+	switch {
+	case a.disabled.healthCheck != "":
+		c.Reason, c.Message = v1alpha1.ReasonFeatureDisabled, a.disabled.healthCheck
+	case a.service.Spec.HealthCheck != nil:
 		pods, refreshed := r.checks.records(a)
 		s = health.Summarize(&a.before.Status, pods, refreshed, r.Clock.Now())
 		r.checks.setRefreshed(a.name, s.Refreshed)
@@ -95,7 +104,7 @@ func (a *app) isComplete() bool {
 
 // isStopped reports whether the app is suspended and has no pods.
 func (a *app) isStopped() bool {
-	return a.service.Spec.Suspend && a.deployment.Status.Replicas == 0 && len(a.pods) == 0
+	return a.service.Spec.Suspend && a.deployment.Status.Replicas == 0 && len(a.pods) == 0 && len(a.ending) == 0
 }
 
 func (a *app) howMany() string {
@@ -107,15 +116,26 @@ func (r *Reconciler) setReady(a *app, stalled bool) {
 	state, ready := a.summarize(stalled)
 	if ready.Type == "" {
 		meta.RemoveStatusCondition(&a.service.Status.Conditions, v1alpha1.ConditionReady)
-		r.Writer.SetState(a.service, state, "", stalled)
+		reason := ""
+		if stalled {
+			reason = a.findings.Cause.Reason
+		}
+		r.Writer.SetState(a.service, state, reason, stalled)
 		return
 	}
 	r.Writer.SetCondition(a.service, ready)
 	reason := ready.Reason
-	if state == v1alpha1.StateReady && a.service.Status.Unhealthy > 0 {
+	switch {
+	case state != v1alpha1.StateReady:
+	case a.service.Status.Unhealthy > 0:
 		state, reason = v1alpha1.StateDegraded, v1alpha1.ReasonHealthCheckFailed
+	case a.disabled.message() != "":
+		state, reason = v1alpha1.StateDegraded, a.disabled.reason()
 	}
-	r.Writer.SetState(a.service, state, reason, stalled)
+	if a.looping {
+		state, reason = v1alpha1.StateDegraded, diagnosis.ReasonCrashLoopBackOff
+	}
+	r.Writer.SetState(a.service, state, reason, stalled || a.looping)
 }
 
 // summarize returns the state and the condition Ready, which is empty if the app is
@@ -196,6 +216,13 @@ func (a *app) degraded(stalled bool) metav1.Condition {
 	case stalled:
 		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, a.findings.Cause.Reason, "see condition Stalled")
 	}
+	if a.looping {
+		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, diagnosis.ReasonCrashLoopBackOff,
+			"the pods are ready, but a container ended several times: it must run for 10 minutes to count as recovered")
+	}
+	if message := a.disabled.message(); message != "" {
+		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, a.disabled.reason(), message)
+	}
 	return condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonNotDegraded, "no problem is known")
 }
 
@@ -204,14 +231,18 @@ const (
 	schedulingGrace = time.Minute
 	// probeGrace is how long a starting or busy app may fail its probe.
 	probeGrace = time.Minute
-	// mountGrace is how long a kubelet's caches may lack what a pod mounts.
+	// initGrace is how long init containers may run. It is the default progress deadline of
+	// a Deployment.
+	initGrace = 10 * time.Minute
+	// mountGrace is how long a kubelet's caches may lack what a pod mounts, or a new node its
+	// network.
 	mountGrace = 10 * time.Second
 )
 
 // graceLeft returns how long the cause may still be a normal part of a start.
 func (r *Reconciler) graceLeft(a *app) time.Duration {
-	if a.findings.Cause == nil {
-		return 0
+	if left := a.findings.FormerGraceLeft(r.Clock.Now()); left > 0 || a.findings.Cause == nil {
+		return left
 	}
 	var grace time.Duration
 	switch a.findings.Cause.Reason {
@@ -219,7 +250,9 @@ func (r *Reconciler) graceLeft(a *app) time.Duration {
 		grace = schedulingGrace
 	case diagnosis.ReasonUnhealthy:
 		grace = probeGrace
-	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume:
+	case diagnosis.ReasonPodInitializing:
+		grace = initGrace
+	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedCreatePodSandBox:
 		grace = mountGrace
 	}
 	return max(0, grace-r.Clock.Since(a.waitingSince()))
@@ -250,27 +283,30 @@ func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionTy
 	return nil
 }
 
-// healthEvents are the Events about pods whose health changed.
-func healthEvents(turned health.Transitions) []events.Event {
-	var all []events.Event
-	add := func(n *v1alpha1.PodStatus, kind, reason, note string) {
-		identity := n.PodUID
-		if reason == v1alpha1.ReasonExecForbidden {
-			identity = reason // one Event for all pods of the app
+// healthEvents are the Events about pods whose health changed. Lasting ones have the time of an
+// entry in the new status. The others have that of the former one, or no entry: the pod that
+// stands for all forbidden ones can change.
+func healthEvents(turned health.Transitions) (changes, lasting []events.Event) {
+	about := func(n *v1alpha1.PodStatus, kind, reason, note string) events.Event {
+		return events.Event{
+			Type: kind, Reason: reason, Action: "Check", Note: note, Identity: n.PodUID, Since: n.LastTransitionTime.Time,
 		}
-		all = append(all, events.Event{
-			Type: kind, Reason: reason, Action: "Check", Note: note, Identity: identity, Since: n.LastTransitionTime.Time,
-		})
 	}
 	for _, n := range turned.Failed {
-		add(&n, corev1.EventTypeWarning, n.Reason,
-			fmt.Sprintf("Pod %s is unhealthy: the check failed %d times in a row: %s", n.Name, n.ConsecutiveFailures, n.Message))
+		lasting = append(lasting, about(&n, corev1.EventTypeWarning, n.Reason,
+			fmt.Sprintf("Pod %s is unhealthy: the check failed %d times in a row: %s", n.Name, n.ConsecutiveFailures, n.Message)))
 	}
 	for _, n := range turned.Unchecked {
-		add(&n, corev1.EventTypeWarning, n.Reason, fmt.Sprintf("Pod %s cannot be checked: %s", n.Name, n.Message))
+		e := about(&n, corev1.EventTypeWarning, n.Reason, fmt.Sprintf("Pod %s cannot be checked: %s", n.Name, n.Message))
+		if n.Reason == v1alpha1.ReasonExecForbidden {
+			e.Identity = n.Reason // one Event for all pods of the app
+			changes = append(changes, e)
+			continue
+		}
+		lasting = append(lasting, e)
 	}
 	for _, n := range turned.Recovered {
-		add(&n, corev1.EventTypeNormal, v1alpha1.ReasonHealthCheckRecovered, fmt.Sprintf("Pod %s is healthy again", n.Name))
+		changes = append(changes, about(&n, corev1.EventTypeNormal, v1alpha1.ReasonHealthCheckRecovered, fmt.Sprintf("Pod %s is healthy again", n.Name)))
 	}
-	return all
+	return changes, lasting
 }

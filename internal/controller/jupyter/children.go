@@ -9,12 +9,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/children"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -25,7 +28,7 @@ func (r *Reconciler) renderPod(_ context.Context, n *notebook) (step.Result, err
 	if n.template = template; len(refused) > 0 {
 		n.templateRefused = true
 		n.findings.Add(diagnosis.Cause{
-			Reason: diagnosis.ReasonInvalidSpec, Object: n.findings.Self(), Message: refused.ToAggregate().Error(),
+			Reason: diagnosis.ReasonInvalidSpec, Object: n.findings.Self(), Message: workload.Problems(refused),
 			Advice: "correct the field; what runs stays as it is", Count: 1,
 		})
 	}
@@ -88,8 +91,12 @@ func (t *tokens) forget(name types.NamespacedName) {
 }
 
 // ensureToken creates a token if the notebook names none. It stops if the token is
-// empty: a server without a token admits every user.
+// empty: a Jupyter server without a token admits every user.
 func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) (step.Result, error) {
+	if !workload.IsJupyter(n.jupyter) { // it authenticates its users itself
+		r.secrets.Watch(keyOf(n.name))
+		return step.Result{}, nil
+	}
 	ref := workload.TokenRef(n.jupyter)
 	name := types.NamespacedName{Namespace: n.name.Namespace, Name: ref.Name}
 	r.secrets.Watch(keyOf(n.name), name)
@@ -106,7 +113,7 @@ func (r *Reconciler) ensureToken(ctx context.Context, n *notebook) (step.Result,
 	var result step.Result
 	if n.jupyter.Spec.Auth.TokenSecretRef != nil {
 		result = checkToken(n, ref, &secret, err == nil)
-	} else if result, err = r.createToken(ctx, n, ref, &secret); err != nil {
+	} else if result, err = r.createToken(ctx, n, &secret); err != nil {
 		return step.Result{}, err
 	}
 	if !result.Stop {
@@ -128,16 +135,21 @@ func checkToken(n *notebook, ref v1alpha1.SecretKeyReference, secret *corev1.Sec
 	return step.Result{Stop: true}
 }
 
-// createToken creates a token where there is none.
-func (r *Reconciler) createToken(ctx context.Context, n *notebook, ref v1alpha1.SecretKeyReference, secret *corev1.Secret) (step.Result, error) {
-	if metav1.IsControlledBy(secret, n.jupyter) && len(secret.Data[ref.Key]) > 0 {
-		return step.Result{}, nil
-	}
-	wanted := workload.NotebookToken(n.jupyter, rand.Text())
+// createToken creates a token where there is none. secret was just read. It stops at a Secret
+// of another that cannot be changed, because its maker knows the token.
+func (r *Reconciler) createToken(ctx context.Context, n *notebook, secret *corev1.Secret) (step.Result, error) {
+	wanted, ensure := workload.NotebookToken(n.jupyter, rand.Text()), r.Children.Update
 	if secret.UID == "" {
-		return r.Classify(&n.findings, wanted, secret, r.Children.Make(ctx, wanted, secret))
+		ensure = r.Children.Make
 	}
-	return r.Ensure(ctx, &n.findings, wanted, secret)
+	err := ensure(ctx, wanted, secret)
+	foreign := secret.UID != "" && !kube.ChildNames.IsMadeFor(wanted, secret)
+	if foreign && (err == nil || apierrors.IsInvalid(err)) { // it is being deleted, or immutable
+		err = children.NewConflict("Secret", secret)
+	}
+	result, err := r.Classify(&n.findings, wanted, secret, err)
+	result.Stop = result.Stop || foreign
+	return result, err
 }
 
 func noToken(reason string, ref v1alpha1.SecretKeyReference, problem string) diagnosis.Cause {
@@ -161,17 +173,18 @@ func (r *Reconciler) ensureService(ctx context.Context, n *notebook) (step.Resul
 	return r.Ensure(ctx, &n.findings, workload.NotebookService(n.jupyter), &corev1.Service{})
 }
 
+// owns reports whether a child belongs to the Jupyter.
+func (n *notebook) owns(o client.Object) bool {
+	return kube.ChildNames.IsOurs(workload.NotebookService(n.jupyter), o)
+}
+
 // ensureIngress creates the Ingress, or deletes one that the Jupyter no longer asks for.
 func (r *Reconciler) ensureIngress(ctx context.Context, n *notebook) (step.Result, error) {
 	if wanted := workload.NotebookIngress(n.jupyter); wanted != nil {
 		return r.Ensure(ctx, &n.findings, wanted, &networkingv1.Ingress{})
 	}
-	var ingress networkingv1.Ingress
-	err := r.Client.Get(ctx, n.name, &ingress)
-	if err != nil || !metav1.IsControlledBy(&ingress, n.jupyter) {
-		return step.Result{}, client.IgnoreNotFound(err)
-	}
-	return step.Result{}, r.Delete(ctx, &ingress)
+	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: n.name.Namespace, Name: n.name.Name}}
+	return step.Result{}, r.RemoveUnwanted(ctx, n.jupyter, ingress, n.owns)
 }
 
 func (r *Reconciler) ensureStatefulSet(ctx context.Context, n *notebook) (step.Result, error) {
@@ -184,7 +197,7 @@ func (r *Reconciler) ensureStatefulSet(ctx context.Context, n *notebook) (step.R
 // findStatefulSet reads the StatefulSet of a notebook that is blocked.
 func (r *Reconciler) findStatefulSet(ctx context.Context, n *notebook) error {
 	err := r.Client.Get(ctx, n.name, &n.set)
-	if err != nil || !metav1.IsControlledBy(&n.set, n.jupyter) {
+	if err != nil || !n.owns(&n.set) {
 		n.set = appsv1.StatefulSet{}
 	}
 	return client.IgnoreNotFound(err)

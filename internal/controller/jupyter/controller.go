@@ -21,7 +21,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -30,6 +29,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
@@ -43,22 +43,25 @@ type Dependencies struct {
 	Image string
 	// DialPod connects to pods. The default is a direct connection.
 	DialPod server.DialFunc
+	// Policies reports whether the operator can work for the author of an object.
+	Policies *policies.Gate
 }
 
 // Reconciler runs notebooks and reports their status.
 type Reconciler struct {
 	*reconciler.Helpers
-	image   string
-	secrets *kube.SecretWatch
-	tokens  *tokens
-	prober  *prober
+	image    string
+	policies *policies.Gate
+	secrets  *kube.SecretWatch
+	tokens   *tokens
+	prober   *prober
 }
 
 // New returns a Reconciler.
 func New(d Dependencies) *Reconciler {
 	helpers := reconciler.New(d.Client, d.Live, d.Clock, "jupyter-controller")
 	r := &Reconciler{
-		Helpers: helpers, image: d.Image, tokens: newTokens(),
+		Helpers: helpers, image: d.Image, policies: d.Policies, tokens: newTokens(),
 		prober: newProber(d.Clock, d.DialPod, helpers.Enqueue),
 	}
 	r.secrets = kube.NewSecretWatch(r.secretChanged)
@@ -86,7 +89,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(v1alpha1.KindJupyter).
-		WithOptions(controller.Options{MaxConcurrentReconciles: reconciler.Concurrent}).
+		WithOptions(reconciler.Workers(reconciler.Concurrent)).
 		For(&v1alpha1.Jupyter{}, builder.WithPredicates(kube.SpecChanged)).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&corev1.Service{}).
@@ -94,6 +97,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Watches(&corev1.PersistentVolumeClaim{}, reconciler.ByLabel(v1alpha1.LabelJupyter)).
 		Watches(&corev1.Pod{}, reconciler.ByLabel(v1alpha1.LabelJupyter)).
 		WatchesRawSource(r.Enqueued()).
+		WatchesRawSource(r.policies.Source(r.Client, func() client.ObjectList { return &v1alpha1.JupyterList{} })).
 		Complete(r)
 }
 
@@ -134,7 +138,7 @@ func keyOf(name types.NamespacedName) string {
 }
 
 // Jupyters are read. Culling patches the spec.
-// +kubebuilder:rbac:groups=bongsu.io,resources=jupyters,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=bongsu.io,resources=jupyters,verbs=get;list;watch;patch
 //
 // The status is written.
 // +kubebuilder:rbac:groups=bongsu.io,resources=jupyters/status,verbs=update
@@ -171,8 +175,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	blocked, err := r.policies.Check(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if blocked.Blocked {
+		r.forget(req.NamespacedName) // stops what runs
+		return step.Finish(r.Writer.Block(ctx, jupyter, blocked))
+	}
 	n := newNotebook(jupyter)
 	next, err := r.runSteps(ctx, n)
+	if err != nil {
+		r.Writer.SetError(jupyter, err)
+	}
 	repeat, writeErr := r.Writer.Write(ctx, n.before, jupyter, n.report)
 	if err = errors.Join(err, writeErr); err != nil {
 		return step.Finish(0, err)
@@ -195,11 +210,12 @@ func (r *Reconciler) runSteps(ctx context.Context, n *notebook) (time.Duration, 
 		}
 	}
 	if n.jupyter.Spec.Suspend {
-		// Problems are reported when the notebook is resumed.
-		if _, err := step.Run(ctx, n, r.stopStatefulSet, r.findPod, r.stopObserving); err != nil {
+		// Problems of a start are reported when the notebook is resumed.
+		stopping, err := step.Run(ctx, n, r.stopStatefulSet, r.findPod, r.stopObserving, r.diagnoseStop)
+		if err != nil {
 			return 0, err
 		}
-		return r.setStatus(n), nil
+		return step.Sooner(stopping.RequeueAfter, r.setStatus(n)), nil
 	}
 	observed, err := step.Run(ctx, n, r.findPod, r.replacePod, r.probe, r.diagnose)
 	if err != nil {
@@ -210,7 +226,7 @@ func (r *Reconciler) runSteps(ctx context.Context, n *notebook) (time.Duration, 
 
 // forget releases what is held in memory for a notebook.
 func (r *Reconciler) forget(name types.NamespacedName) {
-	r.EventCache.Forget(name)
+	r.Forget(name)
 	r.secrets.Watch(keyOf(name))
 	r.tokens.forget(name)
 	r.prober.forget(name)

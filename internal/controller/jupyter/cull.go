@@ -2,7 +2,6 @@ package jupyter
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -49,13 +48,23 @@ func (r *Reconciler) probe(ctx context.Context, n *notebook) (step.Result, error
 		r.prober.forget(n.name)
 		return step.Result{}, nil
 	}
+	isJupyter := workload.IsJupyter(n.jupyter)
 	t := target{
 		pod:      n.pod.UID,
-		address:  net.JoinHostPort(n.pod.Status.PodIP, strconv.Itoa(workload.NotebookPort)),
-		token:    workload.TokenRef(n.jupyter),
-		settings: culling.SettingsOf(*n.jupyter.Spec.Culling),
+		node:     n.pod.Spec.NodeName,
+		address:  net.JoinHostPort(n.pod.Status.PodIP, strconv.Itoa(int(workload.ServerPort(n.pod)))),
+		settings: settingsOf(n.jupyter),
+	}
+	if isJupyter {
+		t.prefix, t.token = workload.NotebookPrefix(n.pod), workload.TokenRef(n.jupyter)
+	} else {
+		t.activityPath = n.jupyter.Spec.Server.ActivityPath
 	}
 	if r.prober.probes(n.name, t) {
+		return step.Result{}, nil
+	}
+	if !isJupyter {
+		r.prober.put(n.name, t, "")
 		return step.Result{}, nil
 	}
 	revision := r.tokens.revision(n.name)
@@ -73,6 +82,15 @@ func (r *Reconciler) probe(ctx context.Context, n *notebook) (step.Result, error
 	return step.Result{}, nil
 }
 
+// settingsOf reads spec.culling. An HTTP server reports only when it was last used.
+func settingsOf(j *v1alpha1.Jupyter) culling.Settings {
+	settings := culling.SettingsOf(*j.Spec.Culling)
+	if !workload.IsJupyter(j) {
+		settings.Activity = v1alpha1.CullingActivityServer
+	}
+	return settings
+}
+
 // readToken reads the token from the API server; it is empty if there is none. A Secret
 // that was not created for the notebook is used only if the notebook names it.
 func (r *Reconciler) readToken(ctx context.Context, n *notebook, ref v1alpha1.SecretKeyReference) (string, error) {
@@ -81,7 +99,7 @@ func (r *Reconciler) readToken(ctx context.Context, n *notebook, ref v1alpha1.Se
 	if err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	if n.jupyter.Spec.Auth.TokenSecretRef == nil && !metav1.IsControlledBy(&secret, n.jupyter) {
+	if n.jupyter.Spec.Auth.TokenSecretRef == nil && !n.owns(&secret) {
 		return "", nil
 	}
 	return string(secret.Data[ref.Key]), nil
@@ -101,8 +119,8 @@ func (n *notebook) runningSince() time.Time {
 func (r *Reconciler) setUse(n *notebook) time.Duration {
 	status := &n.jupyter.Status
 	in := culling.Input{Now: r.Clock.Now()}
-	if spec := n.jupyter.Spec.Culling; spec != nil {
-		in.Remembered, in.Settings = culling.MemoryOf(status), culling.SettingsOf(*spec)
+	if n.jupyter.Spec.Culling != nil {
+		in.Remembered, in.Settings = culling.MemoryOf(status), settingsOf(n.jupyter)
 		in.Started, in.Culled = n.runningSince(), n.isCulled()
 		in.Record = r.prober.record(n.name)
 	}
@@ -147,7 +165,7 @@ func (r *Reconciler) cull(ctx context.Context, n *notebook) (time.Duration, erro
 		return 0, nil
 	}
 	since := idle.LastTransitionTime.Time
-	if err := r.Writer.Emit(ctx, n.jupyter, idleWarning(n.jupyter.Status.CullTime.Time, since)); err != nil {
+	if err := r.Writer.Emit(ctx, n.jupyter, idleWarning(n.jupyter, since)); err != nil {
 		return 0, err
 	}
 	if !n.use.Cull {
@@ -175,10 +193,12 @@ func (r *Reconciler) emitCulled(ctx context.Context, j *v1alpha1.Jupyter) error 
 	})
 }
 
-func idleWarning(at, since time.Time) events.Event {
+// idleWarning is for a notebook with culling and a time of culling.
+func idleWarning(j *v1alpha1.Jupyter, since time.Time) events.Event {
+	at := j.Status.CullTime.Time
 	return events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonIdleWarning, Action: "Warn",
-		Note:     fmt.Sprintf("the notebook is unused: it stops at %s unless you use it; its claim stays", at.UTC().Format(time.RFC3339)),
+		Note:     culling.Warning(settingsOf(j), at),
 		Identity: at.UTC().Format(time.RFC3339), Since: since,
 	}
 }
@@ -209,10 +229,14 @@ type probed struct {
 
 // target is a server to probe. It does not contain the token.
 type target struct {
-	pod      types.UID
-	address  string
-	token    v1alpha1.SecretKeyReference
-	settings culling.Settings
+	pod     types.UID
+	node    string
+	address string
+	prefix  string
+	// activityPath is empty if it is a Jupyter server.
+	activityPath string
+	token        v1alpha1.SecretKeyReference
+	settings     culling.Settings
 }
 
 func newProber(clk clock.WithTicker, dial server.DialFunc, enqueue func(context.Context, types.NamespacedName)) *prober {
@@ -243,7 +267,7 @@ func (p *prober) put(name types.NamespacedName, t target, token string) {
 	}
 	n.target = t
 	p.mu.Unlock()
-	at := server.Target{Address: t.address, Token: token}
+	at := server.Target{Address: t.address, Node: t.node, Prefix: t.prefix, ActivityPath: t.activityPath, Token: token}
 	p.pool.Put(probe.Check[culling.Observation]{
 		Key: name, PodUID: t.pod, Period: t.settings.Period, Timeout: t.settings.Timeout,
 		Run:     func(ctx context.Context) culling.Observation { return p.observe(ctx, at) },
@@ -263,7 +287,8 @@ func (p *prober) observe(ctx context.Context, at server.Target) culling.Observat
 		o.Failure = err.Error()
 		return o
 	}
-	o.Last, o.Busy, o.Detail = activity.Last, activity.Busy, activity.Detail
+	o.Server, o.Kernels, o.Terminals = activity.Server, activity.Kernels, activity.Terminals
+	o.Busy, o.Detail = activity.Busy, activity.Detail
 	return o
 }
 

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,8 +18,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/jupyterserver"
 )
 
-// A notebook that was started an hour ago is idle at the first probe, and one that is
-// used now is so for minutes. Probes are as many as the API allows, and a busy machine
+// A notebook that was started an hour ago is idle at the first probe, although a browser tab
+// sends requests. One that is used now stays in use for minutes. Probes are as many as the API allows, and a busy machine
 // has all the time for one that it allows.
 const culled = "culling: {idleTimeoutSeconds: 1200, warningSeconds: %d, periodSeconds: 10, timeoutSeconds: 9, failureThreshold: 1}\n" + byHand
 
@@ -26,12 +27,20 @@ const token = "the-t0ken-of-the-test"
 
 func ago(d time.Duration) time.Time { return time.Now().Add(-d) }
 
+// idle is the state of a server whose kernel has not been used for an hour, while a browser
+// tab is open.
+func idle() jupyterserver.State {
+	return jupyterserver.State{
+		LastActivity: time.Now(), Kernels: []jupyterserver.Kernel{{State: "idle", LastActivity: ago(time.Hour)}},
+	}
+}
+
 // notebookServer creates a Jupyter whose server, which the test plays, was started an
-// hour ago and has been unused since.
+// hour ago and has been idle since.
 func (s *scene) notebookServer(warningSeconds int) (*jupyterserver.Server, *corev1.Pod) {
 	s.t.Helper()
 	server := jupyterserver.New(s.t, token)
-	server.Set(jupyterserver.State{LastActivity: ago(time.Hour)})
+	server.Set(idle())
 	s.make(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: map[string]string{"token": token}})
 	s.create("auth: {tokenSecretRef: {name: secret}}\n" + fmt.Sprintf(culled, warningSeconds))
 	return server, s.serve(server)
@@ -40,8 +49,13 @@ func (s *scene) notebookServer(warningSeconds int) (*jupyterserver.Server, *core
 // serve starts a server in the notebook's pod, an hour ago.
 func (s *scene) serve(server *jupyterserver.Server) *corev1.Pod {
 	s.t.Helper()
+	return s.serveAt(server.Address())
+}
+
+func (s *scene) serveAt(address string) *corev1.Pod {
+	s.t.Helper()
 	pod := s.pod()
-	ip := s.ServePod(s.t, server.Address())
+	ip := s.ServePod(s.t, address)
 	patch := fmt.Appendf(nil, `{"status": {"podIP": %q, "podIPs": [{"ip": %q}], "containerStatuses": [
 		{"name": "notebook", "image": "x", "imageID": "x", "restartCount": 0, "ready": true, "state": {"running": {"startedAt": %q}}}]}}`,
 		ip, ip, ago(time.Hour).UTC().Format(time.RFC3339))
@@ -100,20 +114,52 @@ func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 	s.await(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended)
 	s.g.Expect(server.Questions()).To(Equal(asked), "the former pod is not asked any more")
 	s.g.Eventually(func() types.UID { return s.pod().UID }).ShouldNot(Equal(pod.UID))
-	again := s.pod()
-	ip := s.ServePod(t, server.Address())
-	s.g.Expect(s.Client.Status().Patch(t.Context(), again, client.RawPatch(types.MergePatchType,
-		fmt.Appendf(nil, `{"status": {"podIP": %q, "podIPs": [{"ip": %q}]}}`, ip, ip)))).To(Succeed())
-	s.kubelet.Running(t, again, true) // it has just been started, and the server was last used an hour ago
+	ip, started := s.ServePod(t, server.Address()), types.UID("")
+	start := func(pod *corev1.Pod) {
+		err := s.Client.Status().Patch(t.Context(), pod, client.RawPatch(types.MergePatchType,
+			fmt.Appendf(nil, `{"status": {"podIP": %q, "podIPs": [{"ip": %q}]}}`, ip, ip)))
+		if apierrors.IsNotFound(err) {
+			return // it was replaced
+		}
+		s.g.Expect(err).NotTo(HaveOccurred())
+		s.kubelet.Running(t, pod, true) // it has just been started, and the server was last used an hour ago
+		started = pod.UID
+	}
 	// The first probe is up to 10 s away. If it takes too long on a busy machine, the next
-	// one follows 10 s later.
-	s.g.Eventually(func() metav1.Condition { return s.condition(v1alpha1.ConditionIdle) }).WithTimeout(2*patience).
+	// one follows 10 s later. KWOK deletes a terminated pod by its name alone, so on a busy
+	// machine it can delete the new one, too.
+	restarted := func() metav1.Condition {
+		if pod := s.pod(); pod.UID != started {
+			start(pod)
+		}
+		return s.condition(v1alpha1.ConditionIdle)
+	}
+	s.g.Eventually(restarted).WithTimeout(2*patience).
 		Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonActive)),
 			func() string { return fmt.Sprintf("%+v\n%+v", s.now().Status, s.pod().Status) })
 }
 
 // All are warned of at the same time, and then something happens to each: one after the
 // other would take minutes.
+func TestARunningServerIsAskedAtThePathItWasStartedWith(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	server := jupyterserver.New(t, token)
+	server.Set(jupyterserver.State{LastActivity: time.Now()})
+	server.Misbehave(http.StripPrefix("/team/nb", http.HandlerFunc(server.Answer)).ServeHTTP)
+	s.make(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: map[string]string{"token": token}})
+	s.create("access: {path: /team/nb}\nauth: {tokenSecretRef: {name: secret}}\n" + fmt.Sprintf(culled, 10))
+	s.serve(server)
+	s.await(v1alpha1.ConditionServerResponding, metav1.ConditionTrue, v1alpha1.ReasonResponding)
+	s.g.Expect(s.now().Status.URL).To(Equal("http://nb." + s.namespace + ".svc/team/nb/"))
+
+	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Access.Path = "/elsewhere" })
+	s.await(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded)
+	asked := server.Questions()
+	s.g.Eventually(server.Questions).WithTimeout(patience).Should(BeNumerically(">", asked+2))
+	s.await(v1alpha1.ConditionServerResponding, metav1.ConditionTrue, v1alpha1.ReasonResponding)
+}
+
 func TestReasonsNotToCullANotebook(t *testing.T) {
 	t.Parallel()
 	type warned struct {
@@ -126,18 +172,28 @@ func TestReasonsNotToCullANotebook(t *testing.T) {
 	says := func(state func() jupyterserver.State) func(warned) {
 		return func(w warned) { w.server.Set(state()) }
 	}
-	notTold := func(w warned) metav1.Condition {
+	unanswered := func(w warned) metav1.Condition {
 		w.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonProbeFailing)
 		w.g.Eventually(w.now).Should(HaveField("Status.LastProbe", HaveValue(HaveField("Result", "Failure"))))
-		w.g.Expect(w.now().Status.ReadyReplicas).To(BeEquivalentTo(1), "that it does not tell is no failure of the notebook")
+		w.g.Expect(w.now().Status.ReadyReplicas).To(BeEquivalentTo(1), "a server without an answer is no failure of the notebook")
 		return w.await(v1alpha1.ConditionServerResponding, metav1.ConditionFalse, v1alpha1.ReasonProbeFailing)
 	}
 	used := func(reason string) func(warned) {
 		return func(w warned) { w.await(v1alpha1.ConditionIdle, metav1.ConditionFalse, reason) }
 	}
-	says403 := func(w warned) { w.g.Expect(notTold(w).Message).To(ContainSubstring("403 Forbidden")) }
+	says403 := func(w warned) { w.g.Expect(unanswered(w).Message).To(ContainSubstring("403 Forbidden")) }
 	cases := map[string]struct{ act, see func(warned) }{
-		"a request":  {says(func() jupyterserver.State { return jupyterserver.State{LastActivity: time.Now()} }), used(v1alpha1.ReasonActive)},
+		"a cell": {says(func() jupyterserver.State {
+			return jupyterserver.State{Kernels: []jupyterserver.Kernel{{State: "idle", LastActivity: time.Now()}}}
+		}), used(v1alpha1.ReasonActive)},
+		"a tab counts from now on": {func(w warned) {
+			w.server.Set(idle())
+			w.change(func(j *v1alpha1.Jupyter) { j.Spec.Culling.Activity = v1alpha1.CullingActivityServer })
+		}, used(v1alpha1.ReasonActive)},
+		"a silent job in a terminal": {
+			says(func() jupyterserver.State { return jupyterserver.State{Terminals: []time.Time{ago(time.Hour)}} }),
+			used(v1alpha1.ReasonTerminalOpen),
+		},
 		"a terminal": {says(func() jupyterserver.State { return jupyterserver.State{Terminals: []time.Time{time.Now()}} }), used(v1alpha1.ReasonActive)},
 		"busy kernel": {says(func() jupyterserver.State {
 			return jupyterserver.State{Kernels: []jupyterserver.Kernel{{State: "busy", LastActivity: ago(time.Hour)}}}
@@ -146,10 +202,10 @@ func TestReasonsNotToCullANotebook(t *testing.T) {
 		"garbage": {answers(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = fmt.Fprint(w, `{"last_activity": "`+token+`"}`)
-		}), func(w warned) { w.g.Expect(notTold(w).Message).NotTo(ContainSubstring(token)) }},
+		}), func(w warned) { w.g.Expect(unanswered(w).Message).NotTo(ContainSubstring(token)) }},
 		"no answer in time": {
 			answers(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
-			func(w warned) { w.g.Expect(notTold(w).Message).To(ContainSubstring("in time")) },
+			func(w warned) { w.g.Expect(unanswered(w).Message).To(ContainSubstring("in time")) },
 		},
 		"another token": {func(w warned) {
 			w.g.Expect(w.Client.Patch(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "secret"}},

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/step"
@@ -67,7 +69,7 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 		found.Cause = &diagnosis.Cause{
 			Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: n.findings.Self(),
 			Message:   fmt.Sprintf("the notebook is not ready after %v, and no cause is known", deadline),
-			Advice:    "check whether its image serves on port 8888, and the Events of pod " + podName(n.jupyter),
+			Advice:    fmt.Sprintf("check whether its image serves on port %d, and the Events of pod %s", workload.SpecPort(n.jupyter), workload.NotebookPodName(n.jupyter)),
 			Transient: true, Count: 1,
 		}
 	}
@@ -82,7 +84,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	if n.pod != nil {
 		w.Pods = append(w.Pods, n.pod)
 	}
-	if err := r.EventCache.Follow(ctx, n.name, observedObjects(n.jupyter)...); err != nil {
+	if err := r.EventCache.Follow(ctx, n.name, reconciler.WithClaims(observedObjects(n.jupyter), w.Pods...)...); err != nil {
 		return diagnosis.Diagnosis{}, 0, err
 	}
 	w.Events = r.eventsSinceResumed(n)
@@ -91,13 +93,33 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	case err != nil:
 	case n.pod == nil:
 		err = r.ReadQuotas(ctx, n.name.Namespace, &w)
-	case n.pod.Spec.NodeName == "":
+	case n.pod.Spec.NodeName == "", !n.pod.DeletionTimestamp.IsZero():
 		err = r.ReadNodes(ctx, &w)
 	}
 	if err != nil {
 		return diagnosis.Diagnosis{}, 0, err
 	}
-	return diagnosis.Diagnose(w), next, nil
+	found := diagnosis.Diagnose(w)
+	if found.Cause == nil && n.pod != nil {
+		var again time.Duration
+		found.Cause, again = diagnosis.StuckPod(n.pod, w.Events, w.Nodes, r.Clock.Now())
+		next = step.Sooner(next, again)
+	}
+	return found, next, nil
+}
+
+// diagnoseStop finds out why the pod of a suspended notebook still exists.
+func (r *Reconciler) diagnoseStop(ctx context.Context, n *notebook) (step.Result, error) {
+	if n.pod == nil || n.pod.DeletionTimestamp.IsZero() {
+		return step.Result{}, nil
+	}
+	var w diagnosis.Workload
+	if err := r.ReadNodes(ctx, &w); err != nil {
+		return step.Result{}, err
+	}
+	cause, again := diagnosis.StuckPod(n.pod, nil, w.Nodes, r.Clock.Now())
+	n.findings.Cause = cause
+	return step.Result{RequeueAfter: again}, nil
 }
 
 // eventsSinceResumed leaves out Events of a former run.
@@ -115,7 +137,7 @@ func (r *Reconciler) eventsSinceResumed(n *notebook) []diagnosis.Event {
 
 // observedObjects are the objects whose Events explain why the notebook does not run.
 func observedObjects(j *v1alpha1.Jupyter) []diagnosis.Object {
-	objects := []diagnosis.Object{{Kind: "StatefulSet", Name: j.Name}, {Kind: "Pod", Name: podName(j)}}
+	objects := []diagnosis.Object{{Kind: "StatefulSet", Name: j.Name}, {Kind: "Pod", Name: workload.NotebookPodName(j)}}
 	if claim := claimName(j); claim != "" {
 		objects = append(objects, diagnosis.Object{Kind: "PersistentVolumeClaim", Name: claim})
 	}

@@ -92,6 +92,55 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Crashed(s.t, pod, "OOMKilled", 137) },
 			reason: diagnosis.ReasonOOMKilled, words: []string{"memory"},
 		},
+		"the server fails its liveness probe": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Event(s.t, pod, "Unhealthy", "spec.containers{notebook}", `Liveness probe failed: Get "http://10.0.0.9:8888/api": context deadline exceeded`)
+				s.kubelet.Event(s.t, pod, "Killing", "spec.containers{notebook}", "Container notebook failed liveness probe, will be restarted")
+				s.kubelet.Crashed(s.t, pod, "Completed", 0)
+				s.kubelet.Crashed(s.t, pod, "Error", 143)
+			},
+			reason: diagnosis.ReasonCrashLoopBackOff, words: []string{"liveness probe failed"},
+		},
+		"the image is for another architecture": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Waiting(s.t, pod, "RunContainerError", `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: "/lab": exec format error: unknown`)
+			},
+			reason: diagnosis.ReasonRunContainerError, words: []string{"CPU architecture"},
+		},
+		"the node has no network": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
+				s.kubelet.Event(s.t, pod, "FailedCreatePodSandBox", "", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "5a": plugin type="bridge" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.244.1.1-10.244.1.254`)
+			},
+			reason: diagnosis.ReasonFailedCreatePodSandBox, words: []string{"no free IP address"},
+		},
+		"another node has the volume": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
+				s.kubelet.Event(s.t, pod, "FailedAttachVolume", "", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) web-0, web-1`)
+			},
+			reason: diagnosis.ReasonFailedAttachVolume, words: []string{"web-0, web-1"},
+		},
+		"a Secret with the credentials does not exist": {
+			happen: func(s *scene, pod *corev1.Pod) {
+				s.kubelet.Event(s.t, pod, "FailedToRetrieveImagePullSecret", "", "Unable to retrieve some image pull secrets (login); attempting to pull the image may not succeed.")
+				s.kubelet.Waiting(s.t, pod, "ErrImagePull", `failed to pull and unpack image "example.org/private:1": pull access denied, repository does not exist or may require authorization`)
+			},
+			reason: diagnosis.ReasonErrImagePull, words: []string{"Secrets that do not exist: login"},
+		},
+		"another claim has no volume": {
+			spec: impatient + "template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}",
+			prepare: func(s *scene) {
+				s.make(&corev1.PersistentVolumeClaim{
+					ObjectMeta: metav1.ObjectMeta{Name: "data"},
+					Spec: corev1.PersistentVolumeClaimSpec{
+						StorageClassName: new("nowhere"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+						Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+					},
+				})
+			},
+			reason: diagnosis.ReasonProvisioningFailed, words: []string{"nowhere", "data"},
+		},
 		"a probe fails": {
 			spec: "progressDeadlineSeconds: 1\n",
 			happen: func(s *scene, pod *corev1.Pod) {

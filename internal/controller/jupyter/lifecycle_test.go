@@ -244,3 +244,28 @@ func TestANotebookWithTheLongestNameRuns(t *testing.T) {
 		return j.Status.ReadyReplicas
 	}).Should(BeEquivalentTo(1))
 }
+
+// Each moment in which the server was ready used to end a failure and begin another one.
+func TestANotebookThatIsBrieflyReadyInACrashLoopHasNotRecovered(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(byHand)
+	pod := s.pod()
+	s.kubelet.Running(t, pod, true)
+	s.awaitReady()
+	for range 2 {
+		s.kubelet.Crashed(t, pod, "Error", 1)
+	}
+	s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonCrashLoopBackOff)
+	since := s.now().Status.FailingSince
+	for range 2 {
+		s.kubelet.Running(t, pod, true)
+		s.awaitReady()
+		s.g.Expect(s.now().Status.Summary).To(And(
+			HaveField("State", v1alpha1.StateDegraded), HaveField("Reason", diagnosis.ReasonCrashLoopBackOff), HaveField("FailingSince", Equal(since)),
+		))
+		s.kubelet.Crashed(t, pod, "Error", 1)
+		s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, diagnosis.ReasonCrashLoopBackOff)
+	}
+	s.g.Expect(s.events()).NotTo(ContainElement(HaveField("Reason", v1alpha1.ReasonRecovered)))
+}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/pkg/children"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/events"
@@ -58,10 +59,8 @@ func (r *Reconciler) findPodConflict(ctx context.Context, n *notebook) (*diagnos
 }
 
 func podKey(j *v1alpha1.Jupyter) types.NamespacedName {
-	return types.NamespacedName{Namespace: j.Namespace, Name: podName(j)}
+	return types.NamespacedName{Namespace: j.Namespace, Name: workload.NotebookPodName(j)}
 }
-
-func podName(j *v1alpha1.Jupyter) string { return j.Name + "-0" }
 
 // replacePod deletes a pod with an older template. It does so at once if the user wants
 // that, and otherwise only if nothing runs in it that could be lost.

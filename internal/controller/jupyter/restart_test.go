@@ -43,14 +43,14 @@ func TestARestartRepeatsNoEventAndRewritesNoStatus(t *testing.T) {
 
 	restarted := time.Now()
 	c.StartOperator(t)
-	s.g.Eventually(func() int { return len(s.attemptsToTell(restarted)) }).Should(BeNumerically(">=", len(theFailing)))
-	s.g.Expect(s.attemptsToTell(restarted)).To(HaveEach(HaveField("Code", http.StatusConflict)))
+	s.g.Eventually(func() int { return len(s.attemptedEvents(restarted)) }).Should(BeNumerically(">=", len(theFailing)))
+	s.g.Expect(s.attemptedEvents(restarted)).To(HaveEach(HaveField("Code", http.StatusConflict)))
 	s.g.Expect(s.allEvents()).To(Equal(expected))
 	s.g.Expect(s.versions(failing)).To(Equal(before))
 }
 
-// attemptsToTell are the Events of the namespace that the operator has tried to create.
-func (s *scene) attemptsToTell(since time.Time) []audit.Request {
+// attemptedEvents are the Events of the namespace that the operator has tried to create.
+func (s *scene) attemptedEvents(since time.Time) []audit.Request {
 	var attempts []audit.Request
 	for _, r := range audit.Requests(s.t, s.AuditLog(), audit.Operator) {
 		if r.Namespace == s.namespace && r.Resource == "events" && r.Verb == "create" && r.Received.After(since) {

@@ -145,7 +145,7 @@ func (s *scene) events() []corev1.Event {
 	return mine
 }
 
-// describer returns what a user sees whose only rights are to look at Jupyters and
+// describer returns what a user sees whose only permissions are to look at Jupyters and
 // Events of the namespace.
 func (s *scene) describer() func() string {
 	s.t.Helper()

@@ -37,24 +37,29 @@ func (r *Reconciler) setStatus(n *notebook) time.Duration {
 		r.Writer.SetCondition(n.jupyter, c)
 	}
 	r.setSuspended(n)
-	r.setReady(n, stalled)
+	var loop time.Duration
+	if kube.IsPodReady(n.pod) && !n.jupyter.Spec.Suspend {
+		loop = n.findings.CrashLoopLeft(r.Clock.Now(), n.pod)
+	}
+	r.setReady(n, stalled, loop > 0)
 	again := r.setUse(n)
 	s.LastFailure = n.findings.Remember(s.LastFailure, stalled, r.Clock.Now())
 	n.report = n.findings.Report(stalled, "the notebook serves at "+s.URL)
-	return step.Sooner(grace, again)
+	return step.Sooner(grace, again, loop)
 }
 
 const (
 	// probeGrace is how long a busy server may fail its probe.
 	probeGrace = time.Minute
-	// mountGrace is how long a kubelet's caches may lack what a pod mounts.
+	// mountGrace is how long a kubelet's caches may lack what a pod mounts, or a new node its
+	// network.
 	mountGrace = 10 * time.Second
 )
 
 // graceLeft returns how long the cause may still be a normal part of a start.
 func (r *Reconciler) graceLeft(n *notebook) time.Duration {
-	if n.findings.Cause == nil {
-		return 0
+	if left := n.findings.FormerGraceLeft(r.Clock.Now()); left > 0 || n.findings.Cause == nil {
+		return left
 	}
 	spec := &n.jupyter.Spec
 	var grace time.Duration
@@ -66,7 +71,9 @@ func (r *Reconciler) graceLeft(n *notebook) time.Duration {
 		if !hasStarted(n.pod) {
 			grace = min(workload.NotebookStartup, spec.ProgressDeadline())
 		}
-	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume:
+	case diagnosis.ReasonPodInitializing:
+		grace = spec.ProgressDeadline()
+	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedCreatePodSandBox:
 		grace = mountGrace
 	}
 	return max(0, grace-r.Clock.Since(r.waitingSince(n)))
@@ -91,7 +98,7 @@ func (r *Reconciler) waitingSince(n *notebook) time.Time {
 		if isRunning(n.pod) {
 			after(serverOf(n.pod).State.Running.StartedAt)
 		}
-	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume:
+	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedCreatePodSandBox:
 		if c := kube.PodCondition(n.pod, corev1.PodScheduled); c != nil {
 			after(c.LastTransitionTime)
 		}
@@ -130,13 +137,15 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 }
 
 // setReady sets Ready and the state. A suspended notebook has no condition Ready.
-func (r *Reconciler) setReady(n *notebook, stalled bool) {
+func (r *Reconciler) setReady(n *notebook, stalled, looping bool) {
 	ready := kube.IsPodReady(n.pod)
 	set := func(state v1alpha1.State, reason string) { r.Writer.SetState(n.jupyter, state, reason, stalled) }
 	switch {
 	case n.jupyter.Spec.Suspend:
 		meta.RemoveStatusCondition(&n.jupyter.Status.Conditions, v1alpha1.ConditionReady)
 		switch {
+		case stalled:
+			set(v1alpha1.StateStopping, n.findings.Cause.Reason)
 		case n.pod != nil:
 			set(v1alpha1.StateStopping, n.suspended().Reason)
 		case n.isCulled():
@@ -147,6 +156,8 @@ func (r *Reconciler) setReady(n *notebook, stalled bool) {
 		return
 	case ready && stalled:
 		set(v1alpha1.StateDegraded, n.findings.Cause.Reason)
+	case ready && looping:
+		r.Writer.SetState(n.jupyter, v1alpha1.StateDegraded, diagnosis.ReasonCrashLoopBackOff, true)
 	case ready:
 		set(v1alpha1.StateReady, "")
 	case stalled:
@@ -170,12 +181,12 @@ func (n *notebook) progressing(stalled bool) metav1.Condition {
 		return condition(v1alpha1.ConditionProgressing, status, reason, message)
 	}
 	switch {
+	case stalled:
+		return progress(metav1.ConditionFalse, n.findings.Cause.Reason, "see condition Stalled")
 	case n.jupyter.Spec.Suspend && n.pod != nil:
 		return progress(metav1.ConditionTrue, v1alpha1.ReasonStopping, "the notebook is stopping")
 	case n.jupyter.Spec.Suspend:
 		return progress(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "the notebook is stopped")
-	case stalled:
-		return progress(metav1.ConditionFalse, n.findings.Cause.Reason, "see condition Stalled")
 	case kube.IsPodReady(n.pod):
 		return progress(metav1.ConditionFalse, v1alpha1.ReasonReady, "the notebook is up to date")
 	case !status.FailingSince(n.before).IsZero():

@@ -2,12 +2,15 @@ package jupyter_test
 
 import (
 	"context"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,9 +30,11 @@ func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	const (
 		quantity = "spec.storage.size: Invalid value: ... size must be a quantity greater than 0: write for example 10Gi"
+		httpOnly = "spec.server: Invalid value: ... port is required for type HTTP, and port, readinessPath and activityPath are for type HTTP only: set type and port, or remove these fields"
+		foreign  = "spec.access.annotations: Invalid value: ... an annotation is not one of those that spec.access may set: remove it, or annotate the Ingress itself"
 		oneClaim = "spec.storage: Invalid value: ... set either size, to create a claim, or existingClaim, to use one that exists"
 		ownClaim = "spec.storage: Invalid value: ... storageClassName, accessModes and retentionPolicy are for a claim that the Jupyter creates: remove them, or remove existingClaim"
-		access   = "spec.access: Invalid value: ... host is required for type Ingress, and host, ingressClassName and tlsSecretName are for type Ingress only: set type and host, or remove these fields"
+		access   = "spec.access: Invalid value: ... host is required for type Ingress, and host, ingressClassName, tlsSecretName and annotations are for type Ingress only: set type and host, or remove these fields"
 	)
 	long := strings.Repeat("a", 254)
 	for name, tc := range map[string]struct{ spec, want string }{
@@ -41,13 +46,23 @@ func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 		"a suspend that is a text":      {`suspend: "yes"`, "spec.suspend: Invalid value"},
 		"a list for a template":         {"template: []", "spec.template: Invalid value"},
 		"a container without a name":    {"template: {spec: {containers: [{image: a}]}}", "spec.template.spec.containers[0].name: Required value"},
+		"65 init containers":            {"template: {spec: {initContainers: [" + strings.Repeat("{},", 65) + "]}}", "spec.template.spec.initContainers: Too many: 65: must have at most 64 items"},
 		"an unknown field of a pod":     {"template: {spec: {nodePool: a}}", `unknown field "spec.template.spec.nodePool"`},
 
-		"storage of nothing":           {"storage: {}", oneClaim},
-		"storage of both":              {"storage: {size: 1Gi, existingClaim: a}", oneClaim},
-		"no room":                      {"storage: {size: 0}", quantity},
-		"less than no room":            {"storage: {size: -1Gi}", quantity},
-		"room that is no quantity":     {"storage: {size: much}", "spec.storage.size: Invalid value"},
+		"storage of nothing":             {"storage: {}", oneClaim},
+		"storage of both":                {"storage: {size: 1Gi, existingClaim: a}", oneClaim},
+		"no room":                        {"storage: {size: 0}", quantity},
+		"less than no room":              {"storage: {size: -1Gi}", quantity},
+		"room that is no quantity":       {"storage: {size: 8GB}", quantity},
+		"memory that is no quantity":     {"resources: {limits: {memory: 8GB}}", `spec.resources.limits[memory]: Invalid value: "8GB": not a quantity: write for example 8Gi or 8G`},
+		"cores that are no quantity":     {"resources: {requests: {cpu: some}}", `spec.resources.requests[cpu]: Invalid value: "some": not a quantity: write for example 8Gi or 8G, or 500m for a half`},
+		"memory that takes long to read": {"resources: {limits: {memory: '1e-9999999'}}", `spec.resources.limits[memory]: Invalid value: "1e-9999999": not a quantity`},
+		"room that takes long to read":   {"storage: {size: '1e-9999999'}", quantity},
+		"a long memory":                  {"resources: {limits: {memory: '" + strings.Repeat("0", 65) + "'}}", "spec.resources.limits.memory: Too long"},
+		"memory of a template that takes long to read": {"template: {spec: {containers: [{name: a, resources: {limits: {memory: '1e-9999999'}}}]}}",
+			"spec.template.spec.containers[0].resources.limits.memory: Invalid value"},
+		"a port of a template beyond 32 bits": {"template: {spec: {containers: [{name: a, readinessProbe: {httpGet: {port: 99999999999}}}]}}",
+			"spec.template.spec.containers[0].readinessProbe.httpGet.port: Invalid value: 99999999999: ... should be less than or equal to 2147483647"},
 		"a class of another's claim":   {"storage: {existingClaim: a, storageClassName: b}", ownClaim},
 		"modes of another's claim":     {"storage: {existingClaim: a, accessModes: [ReadWriteOnce]}", ownClaim},
 		"retention of another's claim": {"storage: {existingClaim: a, retentionPolicy: {whenDeleted: Delete}}", ownClaim},
@@ -71,6 +86,32 @@ func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 		"a host with a port":              {"access: {type: Ingress, host: 'lab.example.org:80'}", "spec.access.host: Invalid value"},
 		"a host that is a URL":            {"access: {type: Ingress, host: 'https://lab.example.org'}", "spec.access.host: Invalid value"},
 		"any host":                        {"access: {type: Ingress, host: '*.example.org'}", "spec.access.host: Invalid value"},
+		"annotations without Ingress":     {"access: {annotations: {cert-manager.io/issuer: a}}", access},
+		"a snippet":                       {"access: {type: Ingress, host: a.b, annotations: {nginx.ingress.kubernetes.io/configuration-snippet: a}}", foreign},
+		"another authentication":          {"access: {type: Ingress, host: a.b, annotations: {nginx.ingress.kubernetes.io/auth-url: 'http://a'}}", foreign},
+		"an annotation of ours":           {"access: {type: Ingress, host: a.b, annotations: {bongsu.io/owner-uid: a}}", foreign},
+		"a directive in an annotation":    {`access: {type: Ingress, host: a.b, annotations: {nginx.ingress.kubernetes.io/proxy-body-size: "1g; a"}}`, "spec.access.annotations.nginx.ingress.kubernetes.io/proxy-body-size: Invalid value"},
+		"a line break in an annotation":   {`access: {type: Ingress, host: a.b, annotations: {nginx.ingress.kubernetes.io/proxy-body-size: "1g\n"}}`, "spec.access.annotations.nginx.ingress.kubernetes.io/proxy-body-size: Invalid value"},
+		"a long annotation":               {"access: {type: Ingress, host: a.b, annotations: {cert-manager.io/issuer: " + long + "aaa}}", "spec.access.annotations.cert-manager.io/issuer: Too long: may not be more than 256 bytes"},
+		"a path that ends with a slash":   {"access: {path: /a/}", "spec.access.path: Invalid value"},
+		"a relative path of access":       {"access: {path: a}", "spec.access.path: Invalid value"},
+		"the directory above":             {"access: {path: /a/..}", "spec.access.path: Invalid value"},
+		"a path with a flag":              {"access: {path: '/a --debug'}", "spec.access.path: Invalid value"},
+		"a path with a variable":          {"access: {path: '/$(A)'}", "spec.access.path: Invalid value"},
+		"a long path":                     {"access: {path: /" + long + "}", "spec.access.path: Too long: may not be more than 200 bytes"},
+		"culling of an unknown use":       {"{server: {type: HTTP, port: 80}, culling: {}}", "spec: Invalid value: ... culling needs server.activityPath, because an HTTP server has no other way to report its use: set activityPath, or remove culling"},
+		"a token for an HTTP server":      {"{server: {type: HTTP, port: 80}, auth: {tokenSecretRef: {name: a}}}", "spec: Invalid value: ... auth.tokenSecretRef is for a server of type Jupyter: remove it, and give the server its password in spec.template"},
+		"an HTTP server without a port":   {"server: {type: HTTP}", httpOnly},
+		"a Jupyter server with a port":    {"server: {port: 80}", httpOnly},
+		"a path of readiness of Jupyter":  {"server: {type: Jupyter, readinessPath: /a}", httpOnly},
+		"a path of activity of Jupyter":   {"server: {activityPath: /a}", httpOnly},
+		"an unknown server":               {"server: {type: TCP}", `spec.server.type: Unsupported value: "TCP": supported values: "Jupyter", "HTTP"`},
+		"a port that does not exist":      {"server: {type: HTTP, port: 65536}", "spec.server.port: Invalid value"},
+		"another host to ask":             {"server: {type: HTTP, port: 80, activityPath: '@a.example.org/'}", "spec.server.activityPath: Invalid value"},
+		"a query to ask":                  {"server: {type: HTTP, port: 80, activityPath: '/?a'}", "spec.server.activityPath: Invalid value"},
+		"a relative path of readiness":    {"server: {type: HTTP, port: 80, readinessPath: a}", "spec.server.readinessPath: Invalid value"},
+		"a long argument":                 {"server: {args: [" + strings.Repeat("a", 1025) + "]}", "spec.server.args[0]: Too long: may not be more than 1024 bytes"},
+		"many arguments":                  {"server: {args: [" + strings.Repeat("a,", 65) + "]}", "spec.server.args: Too many: 65: must have at most 64 items"},
 		"a class of Ingress in capitals":  {"access: {type: Ingress, host: a.b, ingressClassName: A}", "spec.access.ingressClassName: Invalid value"},
 		"a Secret of TLS in capitals":     {"access: {type: Ingress, host: a.b, tlsSecretName: A}", "spec.access.tlsSecretName: Invalid value"},
 		"a token of no Secret":            {"auth: {tokenSecretRef: {}}", "spec.auth.tokenSecretRef.name: Required value"},
@@ -88,6 +129,11 @@ func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 		"warned days before":              {"culling: {idleTimeoutSeconds: 100000, warningSeconds: 86401}", "spec.culling.warningSeconds: Invalid value"},
 		"warned when it was not idle yet": {"culling: {idleTimeoutSeconds: 300, warningSeconds: 300}", "spec.culling: Invalid value: ... warningSeconds must be less than idleTimeoutSeconds"},
 		"warned by default before that":   {"culling: {idleTimeoutSeconds: 300}", "spec.culling: Invalid value: ... warningSeconds must be less than idleTimeoutSeconds"},
+		"an unknown activity":             {"culling: {activity: Tabs}", "spec.culling.activity: Unsupported value"},
+		"terminals for kernels only":      {"culling: {activity: Kernels, openTerminalSeconds: 60}", "spec.culling: Invalid value: ... openTerminalSeconds is for activity KernelsAndTerminals only: set this activity, or remove openTerminalSeconds"},
+		"terminals for the whole server":  {"culling: {activity: Server, openTerminalSeconds: 60}", "spec.culling: Invalid value: ... openTerminalSeconds is for activity KernelsAndTerminals only"},
+		"a terminal for ever":             {"culling: {openTerminalSeconds: 604801}", "spec.culling.openTerminalSeconds: Invalid value"},
+		"a terminal for no time":          {"culling: {openTerminalSeconds: -1}", "spec.culling.openTerminalSeconds: Invalid value"},
 		"asked too often":                 {"culling: {periodSeconds: 9}", "spec.culling.periodSeconds: Invalid value"},
 		"asked too seldom":                {"culling: {periodSeconds: 3601}", "spec.culling.periodSeconds: Invalid value"},
 		"no time to answer":               {"culling: {timeoutSeconds: 0}", "spec.culling.timeoutSeconds: Invalid value"},
@@ -107,6 +153,9 @@ func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 func expectSaid(t *testing.T, err error, want string) {
 	t.Helper()
 	g := NewWithT(t)
+	if !strings.Contains(want, "spec.template") {
+		g.Expect(err).NotTo(MatchError(ContainSubstring("[numkMGTPE]")), "the pattern of a quantity helps no one")
+	}
 	for part := range strings.SplitSeq(want, " ... ") {
 		g.Expect(err).To(MatchError(ContainSubstring(part)))
 	}
@@ -162,6 +211,7 @@ updateStrategy: {}
 	g.Expect(given.Access.Type).To(Equal(v1alpha1.AccessTypeNone))
 	g.Expect(given.Auth.TokenSecretRef.Key).To(Equal("token"))
 	g.Expect(*given.Culling).To(Equal(v1alpha1.JupyterCulling{
+		Activity:           v1alpha1.CullingActivityKernelsAndTerminals,
 		IdleTimeoutSeconds: 3600, WarningSeconds: new(int32(300)), PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3,
 	}))
 	g.Expect(given.UpdateStrategy.Type).To(Equal(v1alpha1.JupyterUpdateOnRestart))
@@ -173,13 +223,77 @@ updateStrategy: {}
 	}))
 }
 
+func TestTheAPIServerAcceptsTheAnnotationsOfTheGuide(t *testing.T) {
+	c := cluster.Shared(t)
+	guide, err := os.ReadFile("../../../docs/jupyter.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([a-z.-]+/)` \\| (.*?) \\|").FindAllStringSubmatch(string(guide), -1)
+	g := NewWithT(t)
+	tested := 0
+	for _, row := range rows {
+		for _, name := range regexp.MustCompile("`([a-z.-]+)`").FindAllStringSubmatch(row[2], -1) {
+			values := annotationValues[name[1]]
+			g.Expect(values.right).NotTo(BeEmpty(), name[1])
+			for _, value := range values.right {
+				g.Expect(createAnnotated(t, c, row[1]+name[1], value)).To(Succeed(), "%s: %s", name[1], value)
+			}
+			for _, value := range values.wrong {
+				expectSaid(t, createAnnotated(t, c, row[1]+name[1], value), "spec.access.annotations: Invalid value: ... "+name[1]+" ... must be "+values.want)
+			}
+			tested++
+		}
+	}
+	g.Expect(tested).To(Equal(len(annotationValues)))
+}
+
+// valuesOf are values of an annotation, and what the API server says of the wrong ones.
+type valuesOf struct {
+	right, wrong []string
+	want         string
+}
+
+var (
+	seconds    = valuesOf{[]string{"0", "3600"}, []string{"", "1h", "-1", "1.5", "1000000000"}, "a number of seconds"}
+	onOrOff    = valuesOf{[]string{"on", "off"}, []string{"", "true", "on off"}, "on or off"}
+	trueFalse  = valuesOf{[]string{"true", "false"}, []string{"", "on", "True"}, "true or false"}
+	nameOfOne  = valuesOf{[]string{"a", "lets-encrypt.org"}, []string{"", "A", "a b", "a,b", "a/b"}, "the name of an issuer"}
+	oversized  = strings.Repeat("9", 10)
+	allSources = "10.0.0.0/8, 192.0.2.1,2001:db8::/32,fe80::1"
+
+	// annotationValues are by the name of the annotation, without its prefix.
+	annotationValues = map[string]valuesOf{
+		"proxy-body-size":         {[]string{"0", "512k", "8M", "1g"}, []string{"", "1gb", "1 g", "-1", "1.5g", oversized, oversized + "g"}, "a number of bytes"},
+		"proxy-read-timeout":      seconds,
+		"proxy-send-timeout":      seconds,
+		"proxy-buffering":         onOrOff,
+		"proxy-request-buffering": onOrOff,
+		"ssl-redirect":            trueFalse,
+		"force-ssl-redirect":      trueFalse,
+		"whitelist-source-range":  {[]string{"192.0.2.1", allSources}, []string{"", "all", "10.0.0.0/8 10.1.0.0/16", "10.0.0.0/8,", "10.0.0.0/", "10.0.0.0/8888", "example.org"}, "a list of IP addresses or CIDRs"},
+		"router.entrypoints":      {[]string{"web", "web,web_secure", "web, web-2"}, []string{"", "web,", "web secure", "a/b", "a:80"}, "a list of names"},
+		"router.tls":              trueFalse,
+		"issuer":                  nameOfOne,
+		"cluster-issuer":          nameOfOne,
+	}
+)
+
+// createAnnotated creates a Jupyter with an annotation of its Ingress, as a dry run.
+func createAnnotated(t *testing.T, c *cluster.Cluster, name, value string) error {
+	t.Helper()
+	manifest := cluster.Manifest(t, "Jupyter", metav1.NamespaceDefault, "lab", "{access: {type: Ingress, host: a.b, path: /a/B-1.2_c}}")
+	if err := unstructured.SetNestedStringMap(manifest.Object, map[string]string{name: value}, "spec", "access", "annotations"); err != nil {
+		return err
+	}
+	return strict(c).Create(t.Context(), manifest, client.DryRunAll)
+}
+
 // Whether a claim can follow a change is for its class to say, and for the Jupyter's
 // conditions.
 func TestTheAPIServerRefusesToTakeStorageAway(t *testing.T) {
 	c := cluster.Shared(t)
-	const (
-		withdraw = "spec: Invalid value: ... storage cannot be removed, because the files would become unreachable: restore it, or create another Jupyter"
-	)
+	const refused = "spec: Invalid value: ... storage cannot be removed, because the files would become unreachable: restore it, or create another Jupyter"
 	const claim = "storage: {size: 10Gi, storageClassName: slow, accessModes: [ReadWriteOnce]}"
 	for name, tc := range map[string]struct{ before, patch, want string }{
 		"it grows":                     {claim, `{"spec":{"storage":{"size":"20Gi"}}}`, ""},
@@ -194,7 +308,7 @@ func TestTheAPIServerRefusesToTakeStorageAway(t *testing.T) {
 		"other modes":                  {claim, `{"spec":{"storage":{"accessModes":["ReadWriteMany"]}}}`, ""},
 		"no modes":                     {claim, `{"spec":{"storage":{"accessModes":null}}}`, ""},
 		"modes at last":                {"storage: {size: 1Gi}", `{"spec":{"storage":{"accessModes":["ReadWriteMany"]}}}`, ""},
-		"it is removed":                {claim, `{"spec":{"storage":null}}`, withdraw},
+		"it is removed":                {claim, `{"spec":{"storage":null}}`, refused},
 		"storage at last":              {"{}", `{"spec":{"storage":{"size":"1Gi","storageClassName":"fast"}}}`, ""},
 		"another's claim is removed":   {"storage: {existingClaim: a}", `{"spec":{"storage":null}}`, ""},
 		"another's claim is exchanged": {"storage: {existingClaim: a}", `{"spec":{"storage":{"existingClaim":"b"}}}`, ""},

@@ -6,22 +6,27 @@ package receiver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 )
 
 // Object is an AlarmReceiver or a ClusterAlarmReceiver.
@@ -33,9 +38,14 @@ type Object interface {
 // Dispatcher sends to the configured receivers and returns the failure of the last delivery.
 type Dispatcher interface {
 	Configure(notify.Receiver)
-	Disable(key string)
+	Disable(id string)
 	Forget(key string)
 	Failure(key string) *notify.SendError
+	NextAttempt(key string) time.Time
+	SetAside(key string) int
+	Dropped(key string) string
+	LastTest(key string) notify.TestResult
+	LastAttempt(key string) (failure *notify.SendError, made bool)
 }
 
 // SecretWatcher watches the Secrets of a receiver: none if it was deleted.
@@ -51,6 +61,7 @@ type Reconciler struct {
 	kind     string
 	newEmpty func() Object
 	recorder *status.Recorder
+	memory   *reconciler.Memory
 	Dependencies
 }
 
@@ -64,6 +75,8 @@ type Dependencies struct {
 	// Recorder returns the recorder of a kind.
 	Recorder func(kind string) *status.Recorder
 	Sinks    receiver.Sinks
+	// Policies reports whether AlarmReceivers can be used.
+	Policies *policies.Gate
 }
 
 // NewAlarmReceiver returns the Reconciler of AlarmReceivers.
@@ -73,11 +86,13 @@ func NewAlarmReceiver(d Dependencies) *Reconciler {
 
 // NewClusterAlarmReceiver returns the Reconciler of ClusterAlarmReceivers.
 func NewClusterAlarmReceiver(d Dependencies) *Reconciler {
+	d.Policies = nil // only administrators write them
 	return newReconciler(v1alpha1.KindClusterAlarmReceiver, d, func() Object { return &v1alpha1.ClusterAlarmReceiver{} })
 }
 
 func newReconciler(kind string, d Dependencies, newEmpty func() Object) *Reconciler {
-	return &Reconciler{kind: kind, newEmpty: newEmpty, recorder: d.Recorder(kind), Dependencies: d}
+	memory := newMemory(kind, func(key kube.Key) { d.Dispatcher.Disable(key.String()) })
+	return &Reconciler{kind: kind, newEmpty: newEmpty, recorder: d.Recorder(kind), memory: memory, Dependencies: d}
 }
 
 // SetUp registers the reconciler. changed receives the receivers whose counts or
@@ -88,9 +103,11 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.Gener
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.kind).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		For(r.newEmpty(), builder.WithPredicates(kube.SpecChanged)).
+		WithOptions(reconciler.Workers(workers)).
+		For(r.newEmpty(), builder.WithPredicates(predicate.Or(kube.SpecChanged, predicate.AnnotationChangedPredicate{}))).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Func(r.memory.Changed.SetQueue)).
+		WatchesRawSource(r.Policies.Source(mgr.GetClient(), func() client.ObjectList { return &v1alpha1.AlarmReceiverList{} })).
 		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestsFromMapFunc(r.usersOf))).
 		Complete(r)
 }
@@ -112,30 +129,79 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager, changed, secrets <-chan event.Gener
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := r.newEmpty()
 	key := kube.Key{Kind: r.kind, Namespace: req.Namespace, Name: req.Name}
-	return r.recorder.Reconcile(ctx, key, object, r.forget,
-		func(ctx context.Context, _ string) (status.Result, error) { return r.configure(ctx, object, key) })
+	return r.recorder.Reconcile(ctx, key, object,
+		func(string) { r.forget(key) },
+		func(ctx context.Context, _ string) (status.Result, error) {
+			result, err := r.configure(ctx, object, key)
+			result.Delivery = r.delivery(key.String())
+			return result, err
+		})
 }
 
-func (r *Reconciler) forget(key string) {
-	r.Secrets.Watch(key)
-	r.Dispatcher.Forget(key)
+func (r *Reconciler) forget(key kube.Key) {
+	r.Secrets.Watch(key.String())
+	r.Dispatcher.Forget(key.String())
+	r.memory.Release(key)
 }
 
 // configure gives the receiver to the dispatcher. Its Secrets are watched before they are
 // read, so that no change is missed.
 func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key) (status.Result, error) {
+	blocked, err := r.Policies.Check(ctx)
+	if err != nil {
+		return status.Result{}, err
+	}
+	if blocked.Blocked {
+		if !blocked.InGrace() {
+			r.disable(key, object)
+		}
+		return status.Blocked(blocked), nil
+	}
+	if refused := r.claim(key, object); refused.Reason != "" {
+		return refused, nil
+	}
 	r.Secrets.Watch(key.String(), receiver.SecretsOf(object.ClusterSpec())...)
 	built, err := receiver.Build(ctx, r.Live, r.Sinks, key, object)
 	if invalid, ok := errors.AsType[*receiver.ConfigError](err); ok {
-		r.Dispatcher.Disable(key.String())
+		r.disable(key, object)
 		return status.Result{Reason: invalid.Reason, Message: invalid.Message}, nil
 	}
 	if err != nil {
 		return status.Result{}, err
 	}
 	r.Dispatcher.Configure(built)
-	if failure := r.Dispatcher.Failure(key.String()); failure != nil {
-		return status.Result{Reason: failure.Reason, Message: failure.Text}, nil
+	return r.deliveries(key.String()), nil
+}
+
+// deliveries returns the result of the last deliveries.
+func (r *Reconciler) deliveries(key string) status.Result {
+	result := status.Result{HandledDrop: r.Dispatcher.Dropped(key), SetAside: int64(r.Dispatcher.SetAside(key))}
+	if failure := r.Dispatcher.Failure(key); failure != nil {
+		result.Reason, result.Message, result.NextAttempt = failure.Reason, failure.Text, r.Dispatcher.NextAttempt(key)
+	} else if result.SetAside > 0 {
+		result.Reason = v1alpha1.ReasonMessageSetAside
+		result.Message = fmt.Sprintf("the receiver accepts other messages, but not %d: "+
+			"correct the receiver, or drop these with the annotation %s=all", result.SetAside, v1alpha1.AnnotationDrop)
 	}
-	return status.Result{}, nil
+	return result
+}
+
+// delivery returns what is known about the last message and the last test.
+func (r *Reconciler) delivery(key string) *status.Delivery {
+	failure, made := r.Dispatcher.LastAttempt(key)
+	d := &status.Delivery{Attempted: made}
+	if failure != nil {
+		d.Reason, d.Message = failure.Reason, failure.Text
+	}
+	if test := r.Dispatcher.LastTest(key); test.Value != "" {
+		d.Test, d.TestedAt = test.Value, test.At
+		if test.Failure != nil {
+			d.TestFailure = test.Failure.Text
+		}
+	}
+	return d
+}
+
+func (r *Reconciler) disable(key kube.Key, object Object) {
+	r.Dispatcher.Disable(alarm.ReceiverID(key.String(), string(object.GetUID())))
 }

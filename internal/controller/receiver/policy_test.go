@@ -26,21 +26,25 @@ func TestAUserWhoMayNotGetASecretCannotUseItInAReceiver(t *testing.T) {
 	c := cluster.Shared(t)
 	home := c.Namespace(t, nil)
 	for field, spec := range map[string]string{
-		"slack.webhookURLSecretRef":     "slack: {webhookURLSecretRef: {NAMESPACEname: hook}}",
-		"slack.tokenSecretRef":          "slack: {channel: C0123, tokenSecretRef: {NAMESPACEname: hook, key: token}}",
-		"teams.webhookURLSecretRef":     "teams: {webhookURLSecretRef: {NAMESPACEname: hook}}",
-		"discord.webhookURLSecretRef":   "discord: {webhookURLSecretRef: {NAMESPACEname: hook}}",
-		"telegram.tokenSecretRef":       "telegram: {chatID: '1', tokenSecretRef: {NAMESPACEname: hook, key: token}}",
-		"pagerDuty.routingKeySecretRef": "pagerDuty: {routingKeySecretRef: {NAMESPACEname: hook, key: key}}",
-		"alertmanager.urlSecretRef":     "alertmanager: {urlSecretRef: {NAMESPACEname: hook}}",
-		"alertmanager.headersSecretRef": "alertmanager: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
-		"alertmanager.caSecretRef":      "alertmanager: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
-		"email.credentialsSecretRef":    "email: {host: a.example, from: a@a.example, to: [b@a.example], credentialsSecretRef: {NAMESPACEname: hook}}",
-		"email.caSecretRef":             "email: {host: a.example, from: a@a.example, to: [b@a.example], caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
-		"webhook.urlSecretRef":          "webhook: {urlSecretRef: {NAMESPACEname: hook}}",
-		"webhook.headersSecretRef":      "webhook: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
-		"webhook.caSecretRef":           "webhook: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
-		"webhook.signingKeySecretRef":   "webhook: {url: https://a.example, signingKeySecretRef: {NAMESPACEname: hook, key: key}}",
+		"slack.webhookURLSecretRef":           "slack: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"slack.tokenSecretRef":                "slack: {channel: C0123, tokenSecretRef: {NAMESPACEname: hook, key: token}}",
+		"teams.webhookURLSecretRef":           "teams: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"discord.webhookURLSecretRef":         "discord: {webhookURLSecretRef: {NAMESPACEname: hook}}",
+		"telegram.tokenSecretRef":             "telegram: {chatID: '1', tokenSecretRef: {NAMESPACEname: hook, key: token}}",
+		"pagerDuty.routingKeySecretRef":       "pagerDuty: {routingKeySecretRef: {NAMESPACEname: hook, key: key}}",
+		"alertmanager.urlSecretRef":           "alertmanager: {urlSecretRef: {NAMESPACEname: hook}}",
+		"alertmanager.headersSecretRef":       "alertmanager: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
+		"alertmanager.caSecretRef":            "alertmanager: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"alertmanager.clientCertSecretRef":    "alertmanager: {url: https://a.example, clientCertSecretRef: {NAMESPACEname: hook}}",
+		"alertmanager.oauth2.clientSecretRef": "alertmanager: {url: https://a.example, oauth2: {tokenURL: https://a.example, clientID: a, clientSecretRef: {NAMESPACEname: hook, key: key}}}",
+		"webhook.clientCertSecretRef":         "webhook: {url: https://a.example, clientCertSecretRef: {NAMESPACEname: hook}}",
+		"webhook.oauth2.clientSecretRef":      "webhook: {url: https://a.example, oauth2: {tokenURL: https://a.example, clientID: a, clientSecretRef: {NAMESPACEname: hook, key: key}}}",
+		"email.credentialsSecretRef":          "email: {host: a.example, from: a@a.example, to: [b@a.example], credentialsSecretRef: {NAMESPACEname: hook}}",
+		"email.caSecretRef":                   "email: {host: a.example, from: a@a.example, to: [b@a.example], caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"webhook.urlSecretRef":                "webhook: {urlSecretRef: {NAMESPACEname: hook}}",
+		"webhook.headersSecretRef":            "webhook: {url: https://a.example, headersSecretRef: {NAMESPACEname: hook}}",
+		"webhook.caSecretRef":                 "webhook: {url: https://a.example, caSecretRef: {NAMESPACEname: hook, key: ca.crt}}",
+		"webhook.signingKeySecretRef":         "webhook: {url: https://a.example, signingKeySecretRef: {NAMESPACEname: hook, key: key}}",
 	} {
 		for kind, tc := range map[string]struct{ namespace, resource, inSpec string }{
 			"AlarmReceiver":        {home, "alarmreceivers", ""},
@@ -90,9 +94,10 @@ func assertSecretIsDemanded(t *testing.T, c *cluster.Cluster, home string, tc ac
 func TestThePolicyChecksEverySecretOfAReceiver(t *testing.T) {
 	c := cluster.Shared(t)
 	home := c.Namespace(t, nil)
-	rules := []rbacv1.PolicyRule{cluster.Rule("bongsu.io", "alarmreceivers", "create"), mayGet("url"), mayGet("headers"), mayGet("ca"), mayGet("key")}
-	spec := "webhook: {urlSecretRef: {name: url}, headersSecretRef: {name: headers}, caSecretRef: {name: ca, key: a}, signingKeySecretRef: {name: key, key: a}}"
-	for missing, secret := range []string{"", "url", "headers", "ca", "key"} {
+	rules := []rbacv1.PolicyRule{cluster.Rule("bongsu.io", "alarmreceivers", "create"), mayGet("url"), mayGet("headers"), mayGet("ca"), mayGet("key"), mayGet("cert"), mayGet("client")}
+	spec := "webhook: {urlSecretRef: {name: url}, headersSecretRef: {name: headers}, caSecretRef: {name: ca, key: a}, signingKeySecretRef: {name: key, key: a}, " +
+		"clientCertSecretRef: {name: cert}, oauth2: {tokenURL: https://a.example, clientID: a, clientSecretRef: {name: client, key: a}}}"
+	for missing, secret := range []string{"", "url", "headers", "ca", "key", "cert", "client"} {
 		granted := slices.Clone(rules)
 		want := Succeed()
 		if secret != "" {

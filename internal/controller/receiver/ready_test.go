@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,7 +102,7 @@ func TestAProblemOfAReceiverIsReportedUntilItIsCorrected(t *testing.T) {
 		"headers that cannot be": {
 			prepare: func(s *scene) { s.secret("Host", "hunter2") },
 			spec:    "webhook: {url: https://a.example, headersSecretRef: {name: hook}}",
-			reason:  v1alpha1.ReasonInvalidSecret, message: "the header Host cannot be set: remove it from the Secret",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "the header Host cannot be set: remove it",
 			heal: func(s *scene) { s.secret("Authorization", "hunter2") },
 		},
 		"authorities that are none": {
@@ -141,6 +142,17 @@ func TestAProblemOfAReceiverIsReportedUntilItIsCorrected(t *testing.T) {
 			heal: func(s *scene) {
 				s.patch(s.receiver(), `{"spec":{"email":{"credentialsSecretRef":null}}}`)
 			},
+		},
+		"a body that is no JSON": {
+			spec:   `webhook: {url: 'https://a.example', body: '{"text": ${message.title}'}`,
+			reason: v1alpha1.ReasonInvalidExpression, message: "spec.webhook.body is invalid at column 25: not JSON: unexpected end of JSON input: correct it",
+			heal: func(s *scene) { s.patch(s.receiver(), `{"spec":{"webhook":{"body":"{\"text\": ${message.title}}"}}}`) },
+		},
+		"a header that the Secret has too": {
+			prepare: func(s *scene) { s.secret("X-Team", "hunter2") },
+			spec:    "webhook: {url: 'https://a.example', headers: [{name: X-Team, value: shop}], headersSecretRef: {name: hook}}",
+			reason:  v1alpha1.ReasonInvalidSecret, message: "spec.webhook.headers: the Secret of headersSecretRef contains the header X-Team too: remove one",
+			heal: func(s *scene) { s.secret("Authorization", "hunter2") },
 		},
 		"a mail server on a private address": {
 			spec:   "email: {host: 10.0.0.1, from: a@a.example, to: [b@a.example]}",
@@ -261,6 +273,9 @@ func TestAParkedReceiverIsRetriedWhenItOrItsSecretChanges(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hook"}}
 			s.patch(secret, `{"metadata":{"annotations":{"touched":"true"}}}`)
 		},
+		"an annotation": func(s *scene, r *v1alpha1.ClusterAlarmReceiver) {
+			s.patch(r, `{"metadata":{"annotations":{"touched":"true"}}}`)
+		},
 		"a field that has nothing to do with the address": func(s *scene, r *v1alpha1.ClusterAlarmReceiver) {
 			s.patch(r, `{"spec":{"allowedNamespaces":{"matchLabels":{"kubernetes.io/metadata.name":"`+s.namespace+`"}}}}`)
 		},
@@ -274,11 +289,16 @@ func TestAParkedReceiverIsRetriedWhenItOrItsSecretChanges(t *testing.T) {
 			s.alarm("ClusterAlarmReceiver/" + s.namespace)
 			s.happen()
 			s.ExpectNotReady(t, receiver, v1alpha1.ReasonDeliveryFailing)
+			g := NewWithT(t)
+			g.Expect(receiver.Status.NextAttemptTime).NotTo(BeNil())
+			g.Expect(receiver.Status.NextAttemptTime.Time).To(BeTemporally("~", time.Now().Add(time.Minute), time.Minute))
 
 			s.sink.Always(sink.Accept())
 			touch(s, receiver.DeepCopy())
 			s.ExpectReady(t, receiver)
-			NewWithT(t).Eventually(s.sink.Accepted).Should(HaveLen(1))
+			g.Eventually(s.sink.Accepted).Should(HaveLen(1))
+			s.Ready(t.Context(), receiver)
+			g.Expect(receiver.Status.NextAttemptTime).To(BeNil())
 		})
 	}
 }
@@ -295,4 +315,81 @@ func TestARefusedMessageIsReportedUntilOneIsAccepted(t *testing.T) {
 	s.ExpectWarning(t, receiver, v1alpha1.ReasonMessageDropped, "clusteralarmreceiver-controller")
 	s.happen()
 	s.ExpectReady(t, receiver)
+}
+
+// largeBody returns the spec of a receiver whose body needs more than half of the memory that
+// a namespace may use.
+func largeBody() string {
+	const expressions, terms = 45, 80
+	body := "["
+	for range expressions {
+		body += "${1" + strings.Repeat("+1", terms) + "},"
+	}
+	return "webhook: {url: 'https://a.example', body: '" + body + "0]'}"
+}
+
+func TestABodyBeyondTheLimitOfMemoryWaits(t *testing.T) {
+	s := newScene(t)
+	s.create("AlarmReceiver", "it", largeBody())
+	first := s.receiver()
+	s.ExpectReady(t, first)
+	// The older one is admitted, and creation times have whole seconds.
+	time.Sleep(time.Until(first.CreationTimestamp.Add(time.Second)))
+	s.create("AlarmReceiver", "second", largeBody())
+	second := &v1alpha1.AlarmReceiver{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "second"}}
+	message := s.ExpectNotReady(t, second, v1alpha1.ReasonOverBudget)
+	g := NewWithT(t)
+	g.Expect(message).To(ContainSubstring("with those of older AlarmReceivers of the namespace, it needs more than 2 MiB of memory: shorten expressions"))
+	s.ExpectReady(t, s.receiver())
+
+	g.Expect(s.Client.Delete(t.Context(), s.receiver())).To(Succeed())
+	s.ExpectReady(t, second)
+}
+
+// A tenant's Event must not stop the messages of a receiver.
+func TestAMessageWhoseBodyFailsIsSentAndReported(t *testing.T) {
+	s := newScene(t)
+	s.create("ClusterAlarmReceiver", s.namespace, "webhook: {url: '"+s.sink.URL()+`', body: '{"text": "${message.title}", "second": "${message.events[1].note}"}'}`+"\nallowedNamespaces: {}")
+	receiver := &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	s.ExpectReady(t, receiver)
+	s.alarm("ClusterAlarmReceiver/" + s.namespace)
+	s.happen()
+	g := NewWithT(t)
+	g.Eventually(s.sink.Accepted).Should(HaveLen(1))
+	g.Expect(string(s.sink.Accepted()[0].Body)).To(Equal(`{"text": "BackOff: Pod ` + s.namespace + `/web-0", "second": "<spec.webhook.body: index out of bounds: 1>"}`))
+	s.ExpectWarning(t, receiver, v1alpha1.ReasonExpressionFailed, "clusteralarmreceiver-controller")
+}
+
+func TestTheOperatorSendsATestMessageForEachNewValueOfTheAnnotation(t *testing.T) {
+	s := newScene(t)
+	s.create("ClusterAlarmReceiver", s.namespace, "webhook: {url: '"+s.sink.URL()+"'}")
+	receiver := &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	s.ExpectReady(t, receiver)
+	delivered := func() metav1.ConditionStatus {
+		s.Ready(t.Context(), receiver)
+		if c := meta.FindStatusCondition(receiver.Status.Conditions, v1alpha1.ConditionDelivered); c != nil {
+			return c.Status
+		}
+		return ""
+	}
+	g := NewWithT(t)
+	g.Expect(delivered()).To(Equal(metav1.ConditionUnknown))
+
+	s.patch(receiver.DeepCopy(), `{"metadata":{"annotations":{"bongsu.io/send-test":"1"}}}`)
+	g.Eventually(delivered).Should(Equal(metav1.ConditionTrue))
+	g.Expect(receiver.Status.HandledTest).To(Equal("1"))
+	g.Expect(s.EventsOn(t.Context(), receiver, v1alpha1.ReasonAcceptedTest)).To(HaveLen(1))
+	got := s.sink.Accepted()
+	g.Expect(got).To(HaveLen(1))
+	g.Expect(string(got[0].Body)).To(ContainSubstring("[Test] ClusterAlarmReceiver " + s.namespace + " gets messages"))
+
+	s.sink.Always(sink.Status(http.StatusForbidden, "invalid_token"))
+	long := strings.Repeat("long", 100)
+	s.patch(receiver.DeepCopy(), `{"metadata":{"annotations":{"bongsu.io/send-test":"`+long+`"}}}`)
+	g.Eventually(delivered).Should(Equal(metav1.ConditionFalse))
+	g.Expect(receiver.Status.HandledTest).To(HaveLen(64))
+	s.ExpectWarning(t, receiver, v1alpha1.ReasonFailedTest, "clusteralarmreceiver-controller")
+	s.patch(receiver.DeepCopy(), `{"metadata":{"annotations":{"other":"1"}}}`) // sends no test
+	g.Consistently(s.sink.Requests, "3s").Should(HaveLen(2))
+	g.Expect(receiver.Status.Delivered).To(BeZero())
 }

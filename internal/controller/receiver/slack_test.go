@@ -97,11 +97,53 @@ func TestANodeThatIsReadyAgainResolvesItsMessage(t *testing.T) {
 	root := func() slackserver.Message { return w.Shown()[0] }
 	g.Eventually(root).WithTimeout(2 * time.Minute).Should(HaveField("Text", HavePrefix("✅ Resolved: NodeReady: Node ")))
 	m := root()
-	g.Expect(m.Reads()).To(ContainSubstring("2 times so far"))
+	g.Expect(m.Reads()).To(ContainSubstring("2 times since"))
 	g.Expect(m.Edits).To(Equal(1))
 	for _, reply := range w.Shown()[1:] {
 		g.Expect(reply.ThreadTS).To(Equal(m.TS))
 	}
+}
+
+// label sets a label of the namespace, or removes it if the value is null.
+func (s *scene) label(key, value string) {
+	s.t.Helper()
+	s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"metadata":{"labels":{"`+key+`":`+value+`}}}`)
+}
+
+func TestTheLabelOfANamespaceChoosesTheChannelAndAThreadStaysThere(t *testing.T) {
+	t.Parallel()
+	s, w := newScene(t), slackserver.New(t)
+	w.AddNamedChannel("C0TEAMA", "#team-a")
+	w.AddNamedChannel("C0TEAMB", "#team-b")
+	receiver := s.bot(w)
+	s.patch(receiver.DeepCopy(), `{"spec":{"slack":{"mentions":["S0TEAM"],"channelFrom":{"namespaceLabel":"slack-channel","allowed":["team-*"]}}}}`)
+	s.label("slack-channel", `"team-a"`)
+	s.create("ClusterAlarm", s.namespace, "match: [{reasons: [BackOff, Started]}]\nnamespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "+s.namespace+"}}\n"+
+		"receivers: [{name: "+s.namespace+"}]\nresolve: {match: [{reasons: [Started]}]}\n"+
+		"group: {by: [regarding.namespace, regarding.name], waitSeconds: 0, intervalSeconds: 30}")
+	s.ExpectReady(t, &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	s.ExpectReady(t, receiver)
+	g := NewWithT(t)
+	pod := func(name string) corev1.ObjectReference {
+		return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.namespace, Name: name}
+	}
+	shown := func() (all []string) {
+		for _, m := range w.Shown() {
+			all = append(all, m.Channel+" "+m.Text)
+		}
+		return all
+	}
+	s.event(s.namespace, pod("web-0"), "BackOff")
+	g.Eventually(shown).Should(ConsistOf(HavePrefix("C0TEAMA ")))
+	g.Expect(w.Shown()[0].Reads()).To(ContainSubstring("<!subteam^S0TEAM>"))
+
+	s.label("slack-channel", `"team-b"`)
+	s.event(s.namespace, pod("web-0"), "Started")
+	s.event(s.namespace, pod("web-1"), "BackOff")
+	g.Eventually(shown).WithTimeout(2 * time.Minute).Should(ContainElements(HavePrefix("C0TEAMA ✅ "), HavePrefix("C0TEAMB ")))
+	s.label("slack-channel", `"executives"`)
+	s.event(s.namespace, pod("web-2"), "BackOff")
+	g.Eventually(shown).Should(ContainElement(HavePrefix(slackserver.Channel + " ")))
 }
 
 func TestALostThreadIsReportedOnTheReceiver(t *testing.T) {
@@ -125,7 +167,7 @@ func TestALostThreadIsReportedOnTheReceiver(t *testing.T) {
 		}
 		return all
 	}
-	g.Eventually(shown).WithTimeout(2 * time.Minute).Should(ConsistOf(ContainSubstring("3 times so far")))
+	g.Eventually(shown).WithTimeout(2 * time.Minute).Should(ConsistOf(ContainSubstring("3 times since")))
 
 	s.ExpectWarning(t, receiver, v1alpha1.ReasonThreadLost, "clusteralarmreceiver-controller")
 	s.ExpectReady(t, receiver)

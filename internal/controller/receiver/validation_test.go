@@ -68,6 +68,16 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"a channel that is none": {
 			"slack: {channel: general, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.slack.channel: Invalid value",
 		},
+		"a mention that is no ID": {
+			"slack: {mentions: ['@jane'], webhookURLSecretRef: {namespace: a, name: a}}", "spec.slack.mentions[0]: Invalid value",
+		},
+		"a mention with markup": {
+			"slack: {mentions: ['U01> <!here'], webhookURLSecretRef: {namespace: a, name: a}}", "spec.slack.mentions[0]: Invalid value",
+		},
+		"eleven mentions": {
+			"slack: {mentions: [U01, U02, U03, U04, U05, U06, U07, U08, U09, U10, U11], webhookURLSecretRef: {namespace: a, name: a}}",
+			"spec.slack.mentions: Too many",
+		},
 		"teams of no Secret": {"teams: {}", "spec.teams.webhookURLSecretRef: Required value"},
 		"a chat without a number or name": {
 			"telegram: {chatID: my chat, tokenSecretRef: {namespace: a, name: a, key: a}}", "spec.telegram.chatID: Invalid value",
@@ -93,6 +103,65 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 			"email: {host: a.example, from: a@a.example, to: [b@a.example], tls: None, credentialsSecretRef: {namespace: a, name: a}}",
 			"credentialsSecretRef needs encryption",
 		},
+		"a body of a CloudEvent": {
+			"webhook: {url: https://a.example, format: CloudEvents, body: '{}'}", "a CloudEvent has its own body: remove body, or set format to JSON",
+		},
+		"a batch of another format": {
+			"webhook: {url: https://a.example, format: CloudEventsBinary, batch: {}}",
+			"a batch contains CloudEvents in structured mode: set format to CloudEvents, or remove batch",
+		},
+		"a batch of JSON": {
+			"webhook: {url: https://a.example, batch: {maxMessages: 10}}", "set format to CloudEvents, or remove batch",
+		},
+		"a batch with a body": {
+			"webhook: {url: https://a.example, body: '{}', batch: {}}", "a batch contains CloudEvents, which have their own body: remove batch or body",
+		},
+		"a batch of one": {
+			"webhook: {url: https://a.example, format: CloudEvents, batch: {maxMessages: 1}}", "spec.webhook.batch.maxMessages: Invalid value",
+		},
+		"a large batch": {
+			"webhook: {url: https://a.example, format: CloudEvents, batch: {maxMessages: 501}}", "spec.webhook.batch.maxMessages: Invalid value",
+		},
+		"an empty body": {"webhook: {url: https://a.example, body: ''}", "spec.webhook.body: Invalid value"},
+		"a long body": {
+			"webhook: {url: https://a.example, body: '" + strings.Repeat("a", 16<<10+1) + "'}", "spec.webhook.body: Too long: may not be more than 16384 bytes",
+		},
+		"a type without a body": {
+			"webhook: {url: https://a.example, contentType: text/plain}", "contentType is for a body of your own: set it together with body only",
+		},
+		"a type that is not escaped": {
+			"webhook: {url: https://a.example, body: a, contentType: text/html}", "spec.webhook.contentType: Invalid value",
+		},
+		"a method that sends nothing": {"webhook: {url: https://a.example, method: GET}", `spec.webhook.method: Unsupported value: "GET"`},
+		"a header of the connection": {
+			"webhook: {url: https://a.example, headers: [{name: HOST, value: a}]}", "the operator or the connection sets this header: remove it",
+		},
+		"a header of a proxy": {
+			"webhook: {url: https://a.example, headers: [{name: Proxy-Connection, value: a}]}", "the operator or the connection sets this header: remove it",
+		},
+		"a type among the headers": {
+			"webhook: {url: https://a.example, headers: [{name: content-type, value: a}]}", "set contentType",
+		},
+		"a secret among the headers": {
+			"webhook: {url: https://a.example, headers: [{name: authorization, value: a}]}", "put it into the Secret of headersSecretRef",
+		},
+		"a header of two lines": {
+			`webhook: {url: https://a.example, headers: [{name: X-A, value: "a\nX-B: b"}]}`, "spec.webhook.headers[0].value: Invalid value",
+		},
+		"a token without encryption": {
+			"webhook: {url: https://a.example, oauth2: {tokenURL: http://a.example, clientID: a, clientSecretRef: {namespace: a, name: a, key: a}}}",
+			"spec.webhook.oauth2.tokenURL: Invalid value: ... a token is a secret: use https",
+		},
+		"a client without a secret": {
+			"alertmanager: {url: https://a.example, oauth2: {tokenURL: https://a.example, clientID: a}}",
+			"spec.alertmanager.oauth2.clientSecretRef: Required value",
+		},
+		"two scopes in one": {
+			"webhook: {url: https://a.example, oauth2: {tokenURL: https://a.example, clientID: a, scopes: [a b], clientSecretRef: {namespace: a, name: a, key: a}}}",
+			"spec.webhook.oauth2.scopes[0]: Invalid value",
+		},
+		"no time to answer":        {"log: {}\ntimeoutSeconds: 0", "spec.timeoutSeconds: Invalid value"},
+		"ten minutes and a second": {"log: {}\ntimeoutSeconds: 601", "spec.timeoutSeconds: Invalid value"},
 		"headers of no Secret": {
 			"webhook: {url: https://a.example, headersSecretRef: {namespace: a}}", "spec.webhook.headersSecretRef.name: Required value",
 		},
@@ -115,6 +184,39 @@ func TestTheAPIServerRefusesAWrongReceiverAndNamesTheField(t *testing.T) {
 		"a receiver of a namespace cannot name a Secret of another": {
 			"AlarmReceiver", "default", "slack: {webhookURLSecretRef: {namespace: kube-system, name: a}}",
 			`unknown field "spec.slack.webhookURLSecretRef.namespace"`,
+		},
+		"an AlarmReceiver with a proxy": {
+			"AlarmReceiver", "default", "log: {}\nproxyURL: http://a.example", `unknown field "spec.proxyURL"`,
+		},
+		"an AlarmReceiver with channels of labels": {
+			"AlarmReceiver", "default", "slack: {channel: C0123, channelFrom: {namespaceLabel: team, allowed: ['*']}, tokenSecretRef: {name: a, key: a}}",
+			`unknown field "spec.slack.channelFrom"`,
+		},
+		"a channel of a label for a webhook": {
+			"ClusterAlarmReceiver", "", "slack: {channelFrom: {namespaceLabel: team, allowed: ['*']}, webhookURLSecretRef: {namespace: a, name: a}}",
+			"channelFrom is for bots: set it together with tokenSecretRef only",
+		},
+		"a channel of any label value": {
+			"ClusterAlarmReceiver", "", "slack: {channel: C0123, channelFrom: {namespaceLabel: team}, tokenSecretRef: {namespace: a, name: a, key: a}}",
+			"spec.slack.channelFrom.allowed: Required value",
+		},
+		"a channel of no allowed label value": {
+			"ClusterAlarmReceiver", "", "slack: {channel: C0123, channelFrom: {namespaceLabel: team, allowed: []}, tokenSecretRef: {namespace: a, name: a, key: a}}",
+			"spec.slack.channelFrom.allowed: Invalid value",
+		},
+		"a label that is none": {
+			"ClusterAlarmReceiver", "", "slack: {channel: C0123, channelFrom: {namespaceLabel: 'a b', allowed: ['*']}, tokenSecretRef: {namespace: a, name: a, key: a}}",
+			"spec.slack.channelFrom.namespaceLabel: Invalid value",
+		},
+		"no default for the channel of a label": {
+			"ClusterAlarmReceiver", "", "slack: {channelFrom: {namespaceLabel: team, allowed: ['*']}, tokenSecretRef: {namespace: a, name: a, key: a}}",
+			"set channel together with tokenSecretRef only",
+		},
+		"a proxy with a password": {
+			"ClusterAlarmReceiver", "", "webhook: {url: https://a.example}\nproxyURL: http://me:secret@a.example", "spec.proxyURL: Invalid value: ... contains a user or password",
+		},
+		"a proxy for email": {
+			"ClusterAlarmReceiver", "", "email: {host: a.example, from: a@a.example, to: [b@a.example]}\nproxyURL: http://a.example", "email and log use no HTTP proxy: remove proxyURL",
 		},
 		"an AlarmReceiver with allowedNamespaces": {
 			"AlarmReceiver", "default", "log: {}\nallowedNamespaces: {}", `unknown field "spec.allowedNamespaces"`,

@@ -41,12 +41,37 @@ func (f *Findings) Self() diagnosis.Object {
 	return diagnosis.Object{Kind: f.Kind, Name: f.Owner.GetName()}
 }
 
+// formerGrace is how long the garbage collector may need to delete the objects of a former
+// owner.
+const formerGrace = time.Minute
+
 // Conflict is the cause for a child whose name another object has.
 func (f *Findings) Conflict(c *children.ConflictError) diagnosis.Cause {
+	if f.isFormer(c) {
+		return diagnosis.Cause{
+			Reason: diagnosis.ReasonResourceConflict, Object: diagnosis.Object{Kind: c.Kind, Name: c.Name}, Count: 1, Transient: true,
+			Message: fmt.Sprintf("%s %s of a deleted %s with this name still exists", c.Kind, c.Name, f.Kind),
+			Advice:  "wait until the cluster deletes it, or delete it",
+		}
+	}
 	return diagnosis.Cause{
 		Reason: diagnosis.ReasonResourceConflict, Object: diagnosis.Object{Kind: c.Kind, Name: c.Name},
 		Message: c.Error(), Advice: fmt.Sprintf("rename or delete it, or create the %s under another name", f.Kind), Count: 1,
 	}
+}
+
+// isFormer reports whether the object belongs to a deleted object of the same kind and name.
+func (f *Findings) isFormer(c *children.ConflictError) bool {
+	return c.Owner == f.Kind+" "+f.Owner.GetName()
+}
+
+// FormerGraceLeft returns how long the cause may still be an object of a former owner that the
+// garbage collector has not deleted yet.
+func (f *Findings) FormerGraceLeft(now time.Time) time.Duration {
+	if f.Cause == nil || f.Cause.Reason != diagnosis.ReasonResourceConflict || !f.Cause.Transient {
+		return 0
+	}
+	return max(0, formerGrace-now.Sub(f.Owner.GetCreationTimestamp().Time))
 }
 
 // SetCause takes the result of a diagnosis. During a failure, the cause keeps the later
@@ -56,6 +81,16 @@ func (f *Findings) SetCause(found diagnosis.Diagnosis, last *v1alpha1.LastFailur
 	if f.Cause != nil && !status.FailingSince(f.Owner).IsZero() {
 		f.Cause = new(f.Cause.Stabilize(fromStatus(last)))
 	}
+}
+
+// CrashLoopLeft returns how long ready pods must still run until the object has recovered from a
+// crash loop. Otherwise each moment in which they are ready would end a failure and begin
+// another one. Call it before the state is set.
+func (f *Findings) CrashLoopLeft(now time.Time, ready ...*corev1.Pod) time.Duration {
+	if f.Cause != nil || status.FailingSince(f.Owner).IsZero() {
+		return 0
+	}
+	return diagnosis.CrashLoopLeft(ready, now)
 }
 
 // FindCrash finds a crash that was over before a reconcile could see it. last is the

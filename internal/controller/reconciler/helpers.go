@@ -8,12 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -27,6 +31,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
+	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/eventcache"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/children"
@@ -60,6 +65,16 @@ type Helpers struct {
 	Writer     *status.Writer
 	EventCache *eventcache.Cache
 	queue      chan event.GenericEvent
+
+	mu sync.Mutex
+	// absent are the unwanted children that do not exist or are not ours, by owner and kind.
+	absent map[types.NamespacedName]map[string]ownerVersion
+}
+
+// ownerVersion is a version of the spec of one object.
+type ownerVersion struct {
+	uid        types.UID
+	generation int64
 }
 
 // New returns Helpers whose Events come from controller, for example
@@ -70,6 +85,7 @@ func New(c client.Client, live client.Reader, clk clock.WithTicker, controller s
 		Children: children.New(c, live, kube.ChildNames),
 		Writer:   status.NewWriter(c, clk, controller),
 		queue:    make(chan event.GenericEvent, 1024),
+		absent:   map[types.NamespacedName]map[string]ownerVersion{},
 	}
 	h.EventCache = eventcache.New(live, clk, h.Enqueue)
 	return h
@@ -115,8 +131,44 @@ func ByLabel(label string) handler.EventHandler {
 // of the object must correct is a cause in f. It stops the steps if there is no such
 // child.
 func (h *Helpers) Ensure(ctx context.Context, f *Findings, wanted, found client.Object) (step.Result, error) {
+	if err := h.confirmOwnerOf(ctx, f.Owner, wanted); err != nil {
+		return step.Result{}, err
+	}
 	return h.Classify(f, wanted, found, h.Children.Ensure(ctx, wanted, found))
 }
+
+// confirmOwnerOf confirms the owner of a child that must be created without an owner
+// reference: the garbage collector would not remove it. It also confirms the owner of a child
+// that lost its owner reference. The owner may have been deleted with --cascade=orphan. If the
+// child got its reference back, the garbage collector would delete it.
+func (h *Helpers) confirmOwnerOf(ctx context.Context, owner, wanted client.Object) error {
+	found := wanted.DeepCopyObject().(client.Object)
+	err := h.Client.Get(ctx, client.ObjectKeyFromObject(wanted), found, client.UnsafeDisableDeepCopy)
+	isOwned := metav1.GetControllerOfNoCopy(wanted) != nil
+	if apierrors.IsNotFound(err) && !isOwned || err == nil && isOwned && metav1.GetControllerOfNoCopy(found) == nil {
+		return h.ConfirmOwner(ctx, owner)
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// ConfirmOwner returns a conflict if the cache contains an object that was deleted, or
+// deleted and created again.
+func (h *Helpers) ConfirmOwner(ctx context.Context, owner client.Object) error {
+	gvk, err := apiutil.GVKForObject(owner, h.Client.Scheme())
+	if err != nil {
+		return err
+	}
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(gvk)
+	err = h.Live.Get(ctx, client.ObjectKeyFromObject(owner), now)
+	if apierrors.IsNotFound(err) || err == nil && (now.UID != owner.GetUID() || now.DeletionTimestamp.IsZero() != owner.GetDeletionTimestamp().IsZero()) {
+		resource := schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(gvk.Kind)}
+		return apierrors.NewConflict(resource, owner.GetName(), errOutdated)
+	}
+	return err
+}
+
+var errOutdated = errors.New("it was deleted: waiting for the cache")
 
 // Classify is Ensure for a child that was just written with that error.
 func (h *Helpers) Classify(f *Findings, wanted, found client.Object, err error) (step.Result, error) {
@@ -136,13 +188,30 @@ func (h *Helpers) Classify(f *Findings, wanted, found client.Object, err error) 
 		return step.Result{}, errors.Join(err, unknown)
 	}
 	exists := found.GetUID() != ""
-	if _, isClaim := wanted.(*corev1.PersistentVolumeClaim); isClaim && exists && apierrors.IsInvalid(err) {
+	if claim, isClaim := found.(*corev1.PersistentVolumeClaim); isClaim && exists && apierrors.IsInvalid(err) {
 		cause.Message = fmt.Sprintf("claim %q cannot be changed as spec.storage asks", wanted.GetName())
-		cause.Advice = "a claim can only grow: undo the change, or delete the claim and its files"
+		cause.Advice = "undo the change, since a claim can only grow, or delete the claim and its files"
+		if claim.Status.Phase == corev1.ClaimPending && claim.Spec.VolumeName == "" {
+			cause.Advice = "delete the claim, which has no volume and no files; it is created again as spec.storage asks"
+		}
+	}
+	if pod := podTemplateOf(wanted); pod != nil {
+		cause.Message = workload.UserPaths(f.Owner, pod, cause.Message)
 	}
 	f.Add(cause)
 	// A child that exists is usable although it cannot be changed.
 	return step.Result{Stop: !exists, RequeueAfter: h.RetryAfter(f.Owner)}, nil
+}
+
+// podTemplateOf returns the pod template of a child; nil if it has none.
+func podTemplateOf(child client.Object) *corev1.PodTemplateSpec {
+	switch child := child.(type) {
+	case *appsv1.StatefulSet:
+		return &child.Spec.Template
+	case *appsv1.Deployment:
+		return &child.Spec.Template
+	}
+	return nil
 }
 
 // RetryAfter returns when to repeat a request whose outcome no watch shows. The delay
@@ -161,6 +230,54 @@ func (h *Helpers) Delete(ctx context.Context, child client.Object) error {
 	return client.IgnoreNotFound(h.Client.Delete(ctx, child, client.Preconditions{UID: &uid}))
 }
 
+// RemoveUnwanted deletes a child for which the spec does not ask, if the owner owns it. The cache
+// lacks a child that lost its labels, so the API server is asked once for each version of the
+// spec. child is empty, except for its name.
+func (h *Helpers) RemoveUnwanted(ctx context.Context, owner, child client.Object, owns func(client.Object) bool) error {
+	gvk, err := apiutil.GVKForObject(child, h.Client.Scheme())
+	if err != nil {
+		return err
+	}
+	key, version := client.ObjectKeyFromObject(child), ownerVersion{owner.GetUID(), owner.GetGeneration()}
+	err = h.Client.Get(ctx, key, child)
+	if apierrors.IsNotFound(err) && !h.isAbsent(owner, gvk.Kind, version) {
+		err = h.Live.Get(ctx, key, child)
+	}
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return err
+	case err != nil || !owns(child):
+		h.setAbsent(owner, gvk.Kind, version)
+		return nil
+	}
+	return h.Delete(ctx, child) // the watch shows when it is gone
+}
+
+func (h *Helpers) isAbsent(owner client.Object, kind string, version ownerVersion) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known, isKnown := h.absent[client.ObjectKeyFromObject(owner)][kind]
+	return isKnown && known == version
+}
+
+func (h *Helpers) setAbsent(owner client.Object, kind string, version ownerVersion) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := client.ObjectKeyFromObject(owner)
+	if h.absent[name] == nil {
+		h.absent[name] = map[string]ownerVersion{}
+	}
+	h.absent[name][kind] = version
+}
+
+// Forget releases what is held in memory for an owner.
+func (h *Helpers) Forget(owner types.NamespacedName) {
+	h.EventCache.Forget(owner)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.absent, owner)
+}
+
 // ReadQuotas adds the quotas of a namespace if an Event shows that a creation was
 // refused.
 func (h *Helpers) ReadQuotas(ctx context.Context, namespace string, w *diagnosis.Workload) error {
@@ -176,6 +293,25 @@ func (h *Helpers) ReadQuotas(ctx context.Context, namespace string, w *diagnosis
 		w.Quotas = append(w.Quotas, &quotas.Items[i])
 	}
 	return nil
+}
+
+// WithClaims appends the claims that pods without a node mount, at most eight. Their Events show
+// why they have no volume.
+func WithClaims(objects []diagnosis.Object, pods ...*corev1.Pod) []diagnosis.Object {
+	const most = 8
+	last := len(objects) + most
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			continue
+		}
+		for _, name := range diagnosis.ClaimsOf(pod) {
+			claim := diagnosis.Object{Kind: "PersistentVolumeClaim", Name: name}
+			if len(objects) < last && !slices.Contains(objects, claim) {
+				objects = append(objects, claim)
+			}
+		}
+	}
+	return objects
 }
 
 // ReadNodes adds a summary of the nodes.

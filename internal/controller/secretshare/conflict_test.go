@@ -45,7 +45,7 @@ func TestAForeignSecretIsNeverChanged(t *testing.T) {
 	s.g.Eventually(func() v1alpha1.SecretShareStatus { s.ready(rule)(); return rule.Status }).
 		Should(And(HaveField("Synced", int32(2)), HaveField("Conflicted", int32(1)), HaveField("Desired", int32(3))))
 	s.g.Expect(rule.Status.Failing).To(ConsistOf(And(
-		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("delete it to get the copy")),
+		HaveField("Namespace", s.targets[1]), HaveField("Reason", v1alpha1.ReasonConflict), HaveField("Message", ContainSubstring("bongsu.io/adopt=ClusterSecretShare/"+s.source)),
 	)))
 	s.ExpectWarning(t, rule, v1alpha1.ReasonConflict, "clustersecretshare-controller")
 	s.ExpectWarning(t, blocker, v1alpha1.ReasonConflict, "clustersecretshare-controller")
@@ -89,6 +89,96 @@ func TestTwoRulesForTheSameCopyDoNotOverwriteEachOther(t *testing.T) {
 	s.g.Expect(s.Client.Delete(t.Context(), first.DeepCopy())).To(Succeed())
 	second.expectReady(rule)
 	second.expectCopies(map[string][]byte{"password": []byte("other")})
+}
+
+func TestTheOwnerOfASecretCanGiveItToARule(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Secret){
+		"of the same type": func(*corev1.Secret) {},
+		"of another type":  func(o *corev1.Secret) { o.Type = "example.com/theirs" },
+		"immutable":        func(o *corev1.Secret) { o.Immutable = new(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, 1)
+			theirs := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: s.targets[0], Name: "shared", Labels: map[string]string{"theirs": "x"}},
+				Data:       map[string][]byte{"theirs": []byte("x")},
+			}
+			change(theirs)
+			s.g.Expect(s.Client.Create(t.Context(), theirs)).To(Succeed())
+			s.secret()
+			rule := s.share("")
+			s.expectNotReady(rule, v1alpha1.ReasonConflict)
+			s.patch(theirs.DeepCopy(), `{"metadata":{"annotations":{"bongsu.io/adopt":"ClusterSecretShare/another"}}}`)
+			s.g.Consistently(s.data(s.targets[0], "shared"), "500ms").Should(HaveKey("theirs"))
+			s.patch(theirs.DeepCopy(), `{"metadata":{"annotations":{"bongsu.io/adopt":"ClusterSecretShare/`+s.source+`"}}}`)
+			s.expectCopies(hunter2)
+			s.expectReady(rule)
+			copied, err := s.get(s.targets[0], "shared")
+			s.g.Expect(err).NotTo(HaveOccurred())
+			s.g.Expect(copied.Annotations).NotTo(HaveKey(share.AnnotationAdopt))
+			s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
+			s.expectNone(s.targets[0], "shared")
+		})
+	}
+}
+
+func TestCopiesCanHaveOtherNames(t *testing.T) {
+	s := newScene(t, 2)
+	for _, namespace := range s.targets {
+		s.foreign(namespace, nil) // has the name "shared"
+	}
+	s.secret()
+	s.secret(func(o *corev1.Secret) { o.Name = "second" })
+	rule := s.shareOf("names: [shared, second]", "copyName: {prefix: platform-, suffix: -copy, rename: [{from: second, to: other}]}")
+	s.expectSynced(rule, 4)
+	expect := func(names ...string) {
+		t.Helper()
+		for _, namespace := range s.targets {
+			for _, name := range names {
+				s.g.Eventually(s.data(namespace, name)).Should(Equal(hunter2), "%s/%s", namespace, name)
+			}
+		}
+	}
+	expect("platform-shared-copy", "other")
+
+	s.update(s.targets[0], "other", func(o *corev1.Secret) { o.Data["password"] = []byte("x") })
+	expect("other")
+	source, err := s.get(s.source, "second")
+	s.g.Expect(err).NotTo(HaveOccurred())
+	s.g.Expect(s.Client.Delete(t.Context(), source)).To(Succeed())
+	s.expectNone(s.targets[0], "other")
+	s.expectNotReady(rule, v1alpha1.ReasonSourceNotFound)
+
+	s.patch(rule.DeepCopy(), `{"spec":{"source":{"names":["shared"]},"copyName":{"prefix":null,"suffix":".example"}}}`)
+	expect("shared.example")
+	for _, namespace := range s.targets {
+		s.expectNone(namespace, "platform-shared-copy")
+		s.g.Expect(s.data(namespace, "shared")()).To(HaveKey("theirs"), "a foreign Secret was changed")
+	}
+	s.expectReady(rule)
+
+	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = map[string][]byte{"other": []byte("x")} })
+	s.patch(rule.DeepCopy(), `{"spec":{"keys":[{"from":"password"}]}}`)
+	s.expectNotReady(rule, v1alpha1.ReasonKeyNotFound)
+	expect("shared.example") // the copies of a source that lacks a key stay
+	s.patch(rule.DeepCopy(), `{"spec":{"copyName":{"suffix":".other"}}}`)
+	s.g.Consistently(s.data(s.targets[0], "shared.example"), "500ms").Should(Equal(hunter2), "no copy can replace it")
+	s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
+	s.expectNone(s.targets[0], "shared.example")
+}
+
+func TestTwoCopiesWithOneNameAreReported(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret()
+	s.secret(func(o *corev1.Secret) { o.Name = "second"; o.Data["password"] = []byte("other") })
+	rule := s.shareOf("names: [shared, second]", "copyName: {rename: [{from: second, to: shared}]}")
+	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonSourceRefused)).To(ContainSubstring("the copy of Secret " + s.source + "/second would have the name shared"))
+	s.expectCopies(hunter2)
+
+	s.patch(rule.DeepCopy(), `{"spec":{"keys":[{"from":"password"}]}}`)
+	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = map[string][]byte{"other": []byte("x")} })
+	s.expectNotReady(rule, v1alpha1.ReasonSourceRefused)
+	s.g.Consistently(s.data(s.targets[0], "shared"), "500ms").Should(Equal(hunter2), "the second source must not replace the copy of the first")
 }
 
 // newSceneOf returns another source for the targets of a scene.

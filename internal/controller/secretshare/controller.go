@@ -17,8 +17,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +32,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -39,10 +40,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/budget"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -60,12 +64,19 @@ const (
 // Dependencies are the parameters of [New]. All are required.
 type Dependencies struct {
 	Client client.Client
-	// Live reads Secrets from the API server, because no cache contains them.
+	// Live reads Secrets from the API server, because no cache contains them. It also reads
+	// the UIDs of namespaces, because those in a cache can be old.
 	Live client.Reader
+	// Namespace is the operator's own, which gets no copies.
+	Namespace string
+	// Protected are further namespaces that get no copies.
+	Protected []string
 	// Clock gives the times of Events and conditions.
 	Clock clock.PassiveClock
 	// Metrics registers the metrics.
 	Metrics prometheus.Registerer
+	// Policies reports whether copies can be written.
+	Policies *policies.Gate
 }
 
 // Controllers are the reconcilers of both kinds, the syncer that they share, and the
@@ -79,7 +90,7 @@ type Controllers struct {
 
 // New returns the controllers.
 func New(d Dependencies) *Controllers {
-	s := newStore()
+	s, read := newStore(), newContents(d.Live)
 	writers := map[string]*status.Writer{}
 	for kind, controller := range map[string]string{
 		v1alpha1.KindSecretShare: "secretshare-controller", v1alpha1.KindClusterSecretShare: "clustersecretshare-controller",
@@ -88,12 +99,12 @@ func New(d Dependencies) *Controllers {
 	}
 	rule := func(kind string, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 		return &Reconciler{
-			kind: kind, newEmpty: newEmpty, newList: newList,
-			client: d.Client, live: d.Live, store: s, writer: writers[kind],
+			kind: kind, newEmpty: newEmpty, newList: newList, namespace: d.Namespace, protected: d.Protected, policies: d.Policies,
+			client: d.Client, live: d.Live, contents: read, store: s, budget: newBudget(kind), writer: writers[kind],
 		}
 	}
 	grants := &grantReconciler{
-		client: d.Client, store: s, writer: status.NewWriter(d.Client, d.Clock, "secretsharegrant-controller"),
+		client: d.Client, live: d.Live, store: s, writer: status.NewWriter(d.Client, d.Clock, "secretsharegrant-controller"),
 	}
 	secretShares := rule(v1alpha1.KindSecretShare,
 		func() Object { return &v1alpha1.SecretShare{} }, func() client.ObjectList { return &v1alpha1.SecretShareList{} })
@@ -107,7 +118,7 @@ func New(d Dependencies) *Controllers {
 				func() Object { return &v1alpha1.ClusterSecretShare{} }, func() client.ObjectList { return &v1alpha1.ClusterSecretShareList{} }),
 		},
 		syncer: &syncer{
-			client: d.Client, live: d.Live, store: s, metrics: newMetrics(d.Metrics, s),
+			client: d.Client, live: d.Live, contents: read, store: s, metrics: newMetrics(d.Metrics, s, read), policies: d.Policies,
 			recorder: func(kind string) *events.Recorder { return writers[kind].Recorder },
 		},
 	}
@@ -128,7 +139,7 @@ func (c *Controllers) SetUp(mgr ctrl.Manager) error {
 	}
 	return builder.TypedControllerManagedBy[workItem](mgr).
 		Named("secretcopy").
-		WithOptions(controller.TypedOptions[workItem]{MaxConcurrentReconciles: maxConcurrentSyncs}).
+		WithOptions(reconciler.WorkersFor(maxConcurrentSyncs, func(item workItem) string { return item.Rule.Namespace })).
 		WatchesRawSource(source.TypedFunc[workItem](c.watchStore)).
 		Complete(c.syncer)
 }
@@ -152,11 +163,17 @@ type Reconciler struct {
 	kind     string
 	newEmpty func() Object
 	newList  func() client.ObjectList
+	// namespace is the operator's own. protected get no copies either.
+	namespace string
+	protected []string
+	policies  *policies.Gate
 
-	client client.Client
-	live   client.Reader
-	store  *store
-	writer *status.Writer
+	client   client.Client
+	live     client.Reader
+	contents *contents
+	store    *store
+	budget   *budget.Budget[kube.Key]
+	writer   *status.Writer
 	// enqueueGrants enqueues the grants for the SecretShares of a namespace. It is nil for
 	// ClusterSecretShares, which need no grant.
 	enqueueGrants func(ctx context.Context, namespace string)
@@ -166,12 +183,13 @@ type Reconciler struct {
 func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(r.kind).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(reconciler.Workers(4)).
 		For(r.newEmpty(), builder.WithPredicates(ruleChanged)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.allRules), builder.WithPredicates(namespaceChanged)).
-		WatchesRawSource(source.Func(r.watchStore))
+		WatchesRawSource(source.Func(r.watchStore)).
+		WatchesRawSource(r.policies.Source(r.client, r.newList))
 	if r.kind == v1alpha1.KindSecretShare {
-		b = b.Watches(&v1alpha1.SecretShareGrant{}, handler.EnqueueRequestsFromMapFunc(r.grantedRules), builder.WithPredicates(kube.SpecChanged))
+		b = b.Watches(&v1alpha1.SecretShareGrant{}, handler.EnqueueRequestsFromMapFunc(r.grantedRules), builder.WithPredicates(grantChanged))
 	}
 	return b.Complete(r)
 }
@@ -195,10 +213,19 @@ var ruleChanged = predicate.Or(kube.SpecChanged, predicate.Funcs{
 // namespaceChanged accepts the changes that can make a namespace a target or not.
 var namespaceChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero() ||
+		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero() ||
 			!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
 	},
 }
+
+// grantChanged accepts the changes of a grant that can change which copies it allows.
+var grantChanged = predicate.Or(kube.SpecChanged, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1alpha1.SecretShareGrant), e.ObjectNew.(*v1alpha1.SecretShareGrant)
+		return !slices.Equal(before.Status.From, after.Status.From)
+	},
+})
 
 // allRules maps a namespace to all rules.
 func (r *Reconciler) allRules(ctx context.Context, _ client.Object) []reconcile.Request {
@@ -236,6 +263,9 @@ func (r *Reconciler) listRules(ctx context.Context, opts ...client.ListOption) [
 // +kubebuilder:rbac:groups=bongsu.io,resources=secretshares,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=list;watch;patch
 //
+// A SecretShare is read again after its namespace, which shows that both belong together.
+// +kubebuilder:rbac:groups=bongsu.io,resources=secretshares,verbs=get
+//
 // The first start in a cluster creates the rule secretsync and records that in a
 // ConfigMap.
 // +kubebuilder:rbac:groups=bongsu.io,resources=clustersecretshares,verbs=create
@@ -265,13 +295,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case client.IgnoreNotFound(err) != nil:
 		return reconcile.Result{}, err
 	case err != nil:
-		r.store.forget(key)
+		r.forget(key)
 		return reconcile.Result{}, nil
 	case !object.GetDeletionTimestamp().IsZero():
 		return r.reconcileDeletion(ctx, key, object)
 	case !controllerutil.ContainsFinalizer(object, Finalizer):
 		// Set it before the first copy, because no copy may outlive its rule.
 		return step.Finish(0, r.patchFinalizer(ctx, object, controllerutil.AddFinalizer))
+	}
+	blocked, err := r.policies.Check(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if blocked.Blocked {
+		r.forget(key)
+		return step.Finish(r.writer.Block(ctx, object, blocked))
 	}
 	state, err := r.updatePlan(ctx, key, object)
 	if err != nil {
@@ -285,55 +323,65 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // they are.
 func (r *Reconciler) updatePlan(ctx context.Context, key kube.Key, object Object) (readiness, error) {
 	if object.CopySpec().Suspend {
-		r.store.forget(key)
+		r.forget(key)
 		return readiness{
 			Reason:  v1alpha1.ReasonSuspended,
 			Message: "spec.suspend is true, so the copies stay as they are: set it to false to resume",
 		}, nil
 	}
-	rule, invalid := share.Compile(definitionOf(key, object))
-	sources, unread := r.readSources(ctx, key, object, rule)
-	state := evaluate(rule, sources, invalid, unread)
-	if state.held {
-		sources = sources.hold()
-	}
-	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), sources: sources}
-	if err := r.setTargets(ctx, p); err != nil {
+	if err := r.recordSource(ctx, object); err != nil {
 		return readiness{}, err
+	}
+	rule, invalid := share.Compile(r.definitionOf(key, object))
+	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), since: object.GetCreationTimestamp().Time}
+	if err := r.setTargets(ctx, p, object); err != nil {
+		return readiness{}, err
+	}
+	unread := r.setSources(ctx, p, object)
+	if refused := r.claim(p, object, unread); refused.Reason != "" {
+		r.store.refuse(key)
+		return refused, nil
+	}
+	state := evaluate(rule, p.sources, invalid, unread)
+	if state.held {
+		p.sources = p.sources.hold()
 	}
 	r.store.setPlan(p)
 	return state, nil
 }
 
-func definitionOf(key kube.Key, object Object) share.Definition {
+func (r *Reconciler) definitionOf(key kube.Key, object Object) share.Definition {
 	source := object.ClusterSource()
 	name := key.Kind + "/" + key.Name
 	if key.Namespace != "" {
 		name = key.Kind + "/" + key.Namespace + "/" + key.Name
 	}
 	return share.Definition{
-		UID: string(object.GetUID()), Name: name, Namespace: source.Namespace,
+		UID: string(object.GetUID()), Name: name, Namespace: source.Namespace, Operator: r.namespace, Protected: r.protected,
 		Source: source.SecretSource, Spec: *object.CopySpec(),
 	}
 }
 
 // reconcileDeletion stores a plan without copies, and removes the finalizer when no
-// copy is left.
+// copy is left that the operator can remove.
 func (r *Reconciler) reconcileDeletion(ctx context.Context, key kube.Key, object Object) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(object, Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	rule, _ := share.Compile(definitionOf(key, object)) // an invalid selector no longer matters
-	r.store.setPlan(&plan{key: key, rule: rule, generation: object.GetGeneration()})
+	rule, _ := share.Compile(r.definitionOf(key, object)) // an invalid selector no longer matters
+	r.store.setPlan(&plan{key: key, rule: rule, generation: object.GetGeneration(), since: object.GetCreationTimestamp().Time})
 	var err error
-	left, known := r.store.countCopies(key, string(object.GetUID()))
+	left, known := r.store.countCopies(key, rule)
 	if known && left == 0 {
-		left, err = r.countLiveCopies(ctx, string(object.GetUID()))
+		left, err = r.countLiveCopies(ctx, rule)
 	}
 	if err != nil || !known || left > 0 {
 		return r.reportDeletion(ctx, key, object, err)
 	}
-	r.store.forget(key)
+	if namespaces := r.store.protectedCopies(rule); len(namespaces) > 0 {
+		logr.FromContextOrDiscard(ctx).Info("Deleting a rule whose copies remain in protected namespaces: delete them there", "rule", rule.Name, "namespaces", namespaces)
+	}
+	r.forget(key)
 	return step.Finish(0, client.IgnoreNotFound(r.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer)))
 }
 
@@ -354,15 +402,17 @@ func (r *Reconciler) patchFinalizer(ctx context.Context, object Object, change f
 	return r.client.Patch(ctx, object, patch)
 }
 
-// countLiveCopies counts the copies in the API server. The watch may not have delivered
-// the newest ones yet.
-func (r *Reconciler) countLiveCopies(ctx context.Context, ruleUID string) (int, error) {
+// countLiveCopies counts the copies in the API server that the operator must still remove.
+// The watch may not have delivered the newest ones yet. It does not count copies that are
+// being deleted: only finalizers of others keep them.
+func (r *Reconciler) countLiveCopies(ctx context.Context, rule *share.Rule) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := r.live.List(ctx, list, client.MatchingLabels{share.LabelRuleUID: ruleUID})
+	err := r.live.List(ctx, list, client.MatchingLabels{share.LabelRuleUID: rule.UID})
 	n := 0
 	for i := range list.Items {
-		if share.RuleOf(list.Items[i].Annotations) == ruleUID {
+		secret := &list.Items[i]
+		if share.RuleOf(secret.Annotations) == rule.UID && secret.DeletionTimestamp.IsZero() && !rule.Protects(secret.Namespace) {
 			n++
 		}
 	}
@@ -376,7 +426,8 @@ const (
 )
 
 // EnsureDefault creates the ClusterSecretShare secretsync at the operator's first
-// start in a cluster.
+// start in a cluster. If there already are Secrets that it would copy, it is suspended: no
+// admission policy has checked their authors.
 func EnsureDefault(ctx context.Context, c client.Client, namespace string) error {
 	key := client.ObjectKey{Namespace: namespace, Name: options.DefaultsName}
 	var created corev1.ConfigMap
@@ -384,11 +435,19 @@ func EnsureDefault(ctx context.Context, c client.Client, namespace string) error
 	if err == nil || !apierrors.IsNotFound(err) {
 		return err
 	}
+	var unchecked corev1.SecretList
+	err = c.List(ctx, &unchecked, client.InNamespace(defaultRule), client.MatchingFields{"type": defaultType}, client.Limit(1))
+	if err != nil {
+		return fmt.Errorf("list Secrets in namespace %s: %w", defaultRule, err)
+	}
 	rule := &v1alpha1.ClusterSecretShare{
 		ObjectMeta: metav1.ObjectMeta{Name: defaultRule},
-		Spec: v1alpha1.ClusterSecretShareSpec{Source: v1alpha1.ClusterSecretSource{
-			Namespace: defaultRule, SecretSource: v1alpha1.SecretSource{Type: defaultType},
-		}},
+		Spec: v1alpha1.ClusterSecretShareSpec{
+			Source: v1alpha1.ClusterSecretSource{
+				Namespace: defaultRule, SecretSource: v1alpha1.SecretSource{Type: defaultType},
+			},
+			SecretCopySpec: v1alpha1.SecretCopySpec{Suspend: len(unchecked.Items) > 0},
+		},
 	}
 	if err := c.Create(ctx, rule); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create ClusterSecretShare %s: %w", defaultRule, err)

@@ -80,8 +80,8 @@ func TestNothingIsWrittenBeforeTheFirstListOfSecrets(t *testing.T) {
 	r.queue = append(r.queue, workItem{Rule: kube.Key{Kind: v1alpha1.KindClusterSecretShare, Name: "rule"}, Namespace: "target"})
 	r.sync()
 	r.reconcileRule()
-	if len(r.requests) != 1 || r.requests[0] != "get source/shared" {
-		t.Errorf("requests: %q, want only a read of the source", r.requests)
+	if diff := cmp.Diff([]string{"update status of /rule", "get source/shared"}, r.requests); diff != "" {
+		t.Errorf("want only the record of the source's namespace, and a read of the source: %s", diff)
 	}
 	r.observe(copied)
 	r.store().OnList(t.Context(), func(types.NamespacedName) bool { return true })
@@ -223,6 +223,29 @@ func TestTheDefaultRuleIsCreatedAtTheFirstStartOnly(t *testing.T) {
 	}
 }
 
+// A user who created the namespace before the installation could write these Secrets.
+func TestTheDefaultRuleIsSuspendedIfItsSourceExistsAtTheFirstStart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind corev1.SecretType
+		want bool
+	}{
+		"a Secret that it would copy": {defaultType, true},
+		"a Secret of another type":    {corev1.SecretTypeOpaque, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFixture(t)
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: defaultRule, Name: "theirs"}, Type: tc.kind}
+			r.must(r.Create(t.Context(), secret))
+			r.must(EnsureDefault(t.Context(), r, "bongsu-system"))
+			var rule v1alpha1.ClusterSecretShare
+			r.must(r.Get(t.Context(), client.ObjectKey{Name: defaultRule}, &rule))
+			if rule.Spec.Suspend != tc.want {
+				t.Errorf("suspend is %v, want %v", rule.Spec.Suspend, tc.want)
+			}
+		})
+	}
+}
+
 // Each accepted change of a namespace reconciles all rules.
 func TestOnlyLabelChangesAndDeletionsOfNamespacesAreHandled(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -263,5 +286,23 @@ func TestStatusUpdatesOfARuleAreIgnored(t *testing.T) {
 				t.Errorf("%v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// A rule with nothing to copy is Ready. A new namespace must not change that for a moment.
+func TestANamespaceWithNothingToCopyIsNotSynced(t *testing.T) {
+	s := newStore()
+	s.synced = true
+	var items []workItem
+	s.setSyncQueue(func(item workItem) { items = append(items, item) })
+	p := &plan{key: kube.Key{Kind: v1alpha1.KindClusterSecretShare, Name: "empty"}, rule: &share.Rule{Definition: share.Definition{UID: "empty"}}, targets: map[string]target{"a": {}}}
+	s.setPlan(p)
+	if results := s.resultsOf(p.key); len(results) != 0 || len(items) != 0 {
+		t.Errorf("the results are %v, and %v is enqueued", results, items)
+	}
+	first := &plan{key: p.key, rule: p.rule, generation: 1, targets: p.targets, sources: sources{wanted: map[string]wantedCopy{"shared": {}}}}
+	s.setPlan(first)
+	if len(items) != 1 {
+		t.Errorf("%v is enqueued for a new Secret", items)
 	}
 }

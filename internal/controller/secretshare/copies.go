@@ -52,7 +52,7 @@ func versionOf(uid types.UID, version string) string { return string(uid) + "/" 
 // newCopyState returns the state of a Secret that has the annotations of a copy.
 func newCopyState(annotations map[string]string, uid types.UID, version string) copyState {
 	return copyState{
-		rule: share.RuleOf(annotations), source: annotations[share.AnnotationSource],
+		rule: share.RuleOf(annotations), source: share.SourceOf(annotations),
 		sourceUID: types.UID(annotations[share.AnnotationSourceUID]), uid: uid, version: version,
 	}
 }
@@ -151,7 +151,8 @@ func (s *store) enqueueWanted(name types.NamespacedName) {
 	}
 }
 
-// unwantedCopies returns the copies in a namespace that the plan does not keep.
+// unwantedCopies returns the copies in a namespace that the plan does not keep. In a
+// protected namespace there are none, because the operator cannot remove them.
 func (s *store) unwantedCopies(p *plan, namespace string) map[types.NamespacedName]copyState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,6 +161,9 @@ func (s *store) unwantedCopies(p *plan, namespace string) map[types.NamespacedNa
 
 // unwantedCopiesLocked is unwantedCopies for callers that hold s.mu.
 func (s *store) unwantedCopiesLocked(p *plan, namespace string) map[types.NamespacedName]copyState {
+	if p.rule.Protects(namespace) {
+		return nil
+	}
 	found := map[types.NamespacedName]copyState{}
 	for name := range s.copiesByRule[p.rule.UID][namespace] {
 		if c := s.copies[name]; !p.keeps(name, c) {
@@ -169,16 +173,32 @@ func (s *store) unwantedCopiesLocked(p *plan, namespace string) map[types.Namesp
 	return found
 }
 
-// countCopies returns how many copies of a rule exist. It returns false before the first
-// list of all Secrets, and while a sync of the rule runs.
-func (s *store) countCopies(key kube.Key, ruleUID string) (int, bool) {
+// countCopies returns how many copies of a rule exist that the operator can remove. It
+// returns false before the first list of all Secrets, and while a sync of the rule runs.
+func (s *store) countCopies(key kube.Key, rule *share.Rule) (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for _, names := range s.copiesByRule[ruleUID] {
-		n += len(names)
+	for namespace, names := range s.copiesByRule[rule.UID] {
+		if !rule.Protects(namespace) {
+			n += len(names)
+		}
 	}
 	return n, s.synced && s.inProgress[key] == 0
+}
+
+// protectedCopies returns the protected namespaces with copies of a rule, sorted.
+func (s *store) protectedCopies(rule *share.Rule) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []string
+	for namespace := range s.copiesByRule[rule.UID] {
+		if rule.Protects(namespace) {
+			found = append(found, namespace)
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // copyAt returns the state of the copy with this name.

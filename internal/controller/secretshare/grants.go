@@ -14,10 +14,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -32,6 +36,8 @@ const maxListedCopies = 50
 // grantReconciler writes the status of grants.
 type grantReconciler struct {
 	client client.Client
+	// live reads the UIDs of namespaces from the API server.
+	live   client.Reader
 	store  *store
 	writer *status.Writer
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -41,7 +47,9 @@ type grantReconciler struct {
 func (r *grantReconciler) SetUp(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(v1alpha1.KindSecretShareGrant).
+		WithOptions(reconciler.Workers(4)).
 		For(&v1alpha1.SecretShareGrant{}, builder.WithPredicates(kube.SpecChanged)).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.grantsForNamespace), builder.WithPredicates(namespaceCreated)).
 		WatchesRawSource(source.Func(r.setQueue)).
 		Complete(r)
 }
@@ -53,20 +61,44 @@ func (r *grantReconciler) setQueue(_ context.Context, queue workqueue.TypedRateL
 	return nil
 }
 
+// namespaceCreated accepts namespaces that are created after the start, also if a deletion
+// of the same name was not observed. Every grant is enqueued at the start.
+var namespaceCreated = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+func (r *grantReconciler) grantsForNamespace(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.grantsFrom(ctx, o.GetName())
+}
+
+// grantsFrom returns the grants for the SecretShares of a namespace.
+func (r *grantReconciler) grantsFrom(ctx context.Context, namespace string) []reconcile.Request {
+	var grants v1alpha1.SecretShareGrantList
+	if r.client.List(ctx, &grants, client.UnsafeDisableDeepCopy) != nil {
+		return nil // only if the cache was stopped
+	}
+	var requests []reconcile.Request
+	for i := range grants.Items {
+		if g := &grants.Items[i]; isFrom(g, namespace) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(g)})
+		}
+	}
+	return requests
+}
+
 // enqueue enqueues the grants for the SecretShares of a namespace. The delay collects
 // changes, so that they share one write of a status.
 func (r *grantReconciler) enqueue(ctx context.Context, namespace string) {
 	r.store.mu.Lock()
 	queue := r.queue
 	r.store.mu.Unlock()
-	var grants v1alpha1.SecretShareGrantList
-	if queue == nil || r.client.List(ctx, &grants, client.UnsafeDisableDeepCopy) != nil {
+	if queue == nil {
 		return // every grant is enqueued when its controller starts
 	}
-	for i := range grants.Items {
-		if g := &grants.Items[i]; isFrom(g, namespace) {
-			queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(g)}, statusDelay)
-		}
+	for _, request := range r.grantsFrom(ctx, namespace) {
+		queue.AddAfter(request, statusDelay)
 	}
 }
 
@@ -81,13 +113,25 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err := r.client.Get(ctx, req.NamespacedName, &grant); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	copies, known, err := r.readCopies(ctx, &grant)
-	if err != nil || !known || !grant.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, err
+	if !grant.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
 	}
 	before := grant.DeepCopy()
-	setCopies(&grant.Status, copies)
-	ready := grantCondition(&grant.Status, copies)
+	recreated, err := r.recordSources(ctx, &grant)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	copies, known, err := r.readCopies(ctx, &grant)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !known && len(recreated) == 0 {
+		return step.Finish(r.writer.Write(ctx, before, &grant, status.Report{}))
+	}
+	if known {
+		setCopies(&grant.Status, copies.found)
+	}
+	ready := grantCondition(&grant.Status, copies, recreated)
 	r.writer.SetCondition(&grant, ready)
 	report := status.Report{Recovered: events.Event{Action: "Copy", Note: copiesUpToDate}}
 	switch {
@@ -102,28 +146,42 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	return step.Finish(r.writer.Write(ctx, before, &grant, report))
 }
 
-// readCopies returns the copies that concern a grant, in order of their names. It returns
-// false while the state of some is unknown: their SecretShare is reconciled later, which
-// enqueues the grant again.
-func (r *grantReconciler) readCopies(ctx context.Context, grant *v1alpha1.SecretShareGrant) ([]grantedCopy, bool, error) {
-	var found []grantedCopy
+// grantedCopies are the copies that concern a grant.
+type grantedCopies struct {
+	// found are the copies in order of their names.
+	found []grantedCopy
+	// exceeds is a namespace in spec.from to which the grants of the namespace would allow too
+	// many names. It is empty if there is none.
+	exceeds string
+}
+
+// readCopies returns the copies that concern a grant. It returns false while the state of
+// some is unknown: their SecretShare is reconciled later, which enqueues the grant again.
+func (r *grantReconciler) readCopies(ctx context.Context, grant *v1alpha1.SecretShareGrant) (c grantedCopies, known bool, err error) {
 	for _, from := range grant.Spec.From {
 		var shares v1alpha1.SecretShareList
 		if err := r.client.List(ctx, &shares, client.InNamespace(from.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, false, err
+			return c, false, err
 		}
 		for i := range shares.Items {
 			copies, known := r.copiesOf(&shares.Items[i], grant)
 			if !known {
-				return nil, false, nil
+				return c, false, nil
 			}
-			found = append(found, copies...)
+			c.found = append(c.found, copies...)
+			if r.store.exceedsNames(keyOfShare(&shares.Items[i]), grant.UID) {
+				c.exceeds = from.Namespace
+			}
 		}
 	}
-	slices.SortFunc(found, func(a, b grantedCopy) int {
+	slices.SortFunc(c.found, func(a, b grantedCopy) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.SecretShare, b.SecretShare))
 	})
-	return found, true, nil
+	return c, true, nil
+}
+
+func keyOfShare(rule *v1alpha1.SecretShare) kube.Key {
+	return kube.Key{Kind: v1alpha1.KindSecretShare, Namespace: rule.Namespace, Name: rule.Name}
 }
 
 // copiesOf returns the copies of one SecretShare that concern a grant; false while their
@@ -132,8 +190,7 @@ func (r *grantReconciler) copiesOf(rule *v1alpha1.SecretShare, grant *v1alpha1.S
 	if !rule.DeletionTimestamp.IsZero() {
 		return nil, true // its copies are being removed
 	}
-	key := kube.Key{Kind: v1alpha1.KindSecretShare, Namespace: rule.Namespace, Name: rule.Name}
-	copies, known := r.store.copiesFor(grant, key, rule)
+	copies, known := r.store.copiesFor(grant, keyOfShare(rule), rule)
 	var found []grantedCopy
 	for _, c := range copies {
 		c.SecretShare = rule.Namespace + "/" + rule.Name
@@ -192,14 +249,14 @@ func (s *store) copiesFor(grant *v1alpha1.SecretShareGrant, key kube.Key, rule *
 		c.Name = name
 		copies = append(copies, c)
 	}
-	if rule.Spec.Suspend {
+	if _, refused := s.refused[key]; refused || rule.Spec.Suspend {
 		for name := range existing {
 			add(name.Name, grantedCopy{held: true})
 		}
 		return copies, true
 	}
 	state, ok := s.rules[key]
-	if !ok || state.plan.grants[grant.UID] != grant.Generation {
+	if !ok || state.plan.grants[grant.UID].generation != grant.Generation {
 		return nil, false
 	}
 	names, denied := state.plan.copiesIn(grant.Namespace)
@@ -219,6 +276,15 @@ func (s *store) copiesFor(grant *v1alpha1.SecretShareGrant, key kube.Key, rule *
 		}
 	}
 	return copies, true
+}
+
+// exceedsNames reports whether the plan of a SecretShare leaves out names of a grant, because
+// they are too many.
+func (s *store) exceedsNames(key kube.Key, grant types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := s.rules[key]
+	return ok && state.plan.grants[grant].exceeds
 }
 
 // problemOf returns the problem of a wanted copy, or an empty one if the copy is up to
@@ -251,15 +317,27 @@ func setCopies(s *v1alpha1.SecretShareGrantStatus, copies []grantedCopy) {
 }
 
 // grantCondition returns the Ready condition of a grant. Copies that the owner of the grant
-// or of the SecretShare has excluded do not make it False.
-func grantCondition(s *v1alpha1.SecretShareGrantStatus, copies []grantedCopy) metav1.Condition {
+// or of the SecretShare has excluded do not make it False. recreated are namespaces that were
+// deleted and created again.
+func grantCondition(s *v1alpha1.SecretShareGrantStatus, copies grantedCopies, recreated []string) metav1.Condition {
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: copiesUpToDate,
 	}
 	if s.Synced == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonUnused, "no SecretShare of the namespaces in spec.from has written a copy that the grant allows"
 	}
-	for _, found := range copies {
+	if len(recreated) > 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonSourceRecreated
+		c.Message = fmt.Sprintf("namespace %s was deleted and created again, so its SecretShares cannot write here: check who owns it, then delete this grant and create it again", recreated[0])
+		return c
+	}
+	if copies.exceeds != "" {
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonOverBudget
+		c.Message = fmt.Sprintf("this grant and older ones list more than %d names for namespace %s, so some names are not allowed: use globs in spec.to",
+			maxGrantedNames, copies.exceeds)
+		return c
+	}
+	for _, found := range copies.found {
 		switch found.problem.reason {
 		case "", v1alpha1.ReasonNotGranted, v1alpha1.ReasonSuspended:
 		default:

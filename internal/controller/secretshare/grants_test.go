@@ -86,7 +86,7 @@ func TestAGrantShowsACopyThatAnotherSecretBlocks(t *testing.T) {
 	rule := s.tenantShare("source: {names: [shared]}\ntargets: {}")
 	g := &granted{s, s.grant(s.targets[0], "from: [{namespace: "+s.source+"}]"), rule}
 	message := g.expect(metav1.ConditionFalse, v1alpha1.ReasonConflict, nil, []string{"shared: Conflict"})
-	s.g.Expect(message).To(ContainSubstring("delete it to get the copy"))
+	s.g.Expect(message).To(ContainSubstring("spec.copyName"))
 
 	s.g.Expect(s.Client.Delete(t.Context(), blocking)).To(Succeed())
 	g.expect(metav1.ConditionTrue, v1alpha1.ReasonReady, []string{"shared"}, nil)

@@ -12,7 +12,7 @@ type metrics struct {
 	failures prometheus.Counter
 }
 
-func newMetrics(registry prometheus.Registerer, s *store) *metrics {
+func newMetrics(registry prometheus.Registerer, s *store, c *contents) *metrics {
 	factory := promauto.With(registry)
 	gauge := func(name, help string, value func() float64) {
 		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "bongsu", Subsystem: "secretshare", Name: name, Help: help}, value)
@@ -24,6 +24,8 @@ func newMetrics(registry prometheus.Registerer, s *store) *metrics {
 	gauge("failing", "Copies that could not be written or removed.", func() float64 {
 		return s.sum(func(r syncResult) int { return r.failed })
 	})
+	gauge("content_bytes", "Bytes of shared Secrets in memory.", func() float64 { return float64(c.size()) })
+	gauge("memory_refused", "Rules that exceed the limit of memory.", func() float64 { return float64(s.refusedCount()) })
 	return &metrics{
 		writes: factory.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "bongsu", Subsystem: "secretshare", Name: "writes_total",
@@ -40,6 +42,12 @@ func (s *store) copyCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.copies)
+}
+
+func (s *store) refusedCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.refused)
 }
 
 func (s *store) sum(value func(syncResult) int) float64 {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
@@ -64,6 +65,12 @@ func twoRefuseSecrets(s *scene) {
 		)),
 	))
 	s.ExpectWarning(s.t, rule, v1alpha1.ReasonCopyFailed, "clustersecretshare-controller")
+	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonCopyFailed)).To(HaveSuffix("; also failing: " + refusing[1]))
+	for _, namespace := range refusing {
+		// The owner of the namespace cannot read the rule.
+		missing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared"}}
+		s.ExpectWarning(s.t, missing, v1alpha1.ReasonCopyFailed, "clustersecretshare-controller")
+	}
 
 	liftQuota()
 	liftPolicy()
@@ -134,6 +141,88 @@ func deletedAndRecreated(s *scene) {
 	s.g.Eventually(func() error { return s.Client.Create(s.t.Context(), again.DeepCopy()) }).Should(Succeed())
 	s.expectCopies(hunter2)
 	s.expectSynced(rule, 5)
+}
+
+// recreate deletes the source's namespace and creates another one with the same name. In it
+// is a Secret of another tenant.
+func (s *scene) recreate() {
+	s.t.Helper()
+	s.terminate(s.source)
+	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.source}}
+	s.g.Eventually(func() error { return s.Client.Create(s.t.Context(), again.DeepCopy()) }).Should(Succeed())
+	s.secret(func(o *corev1.Secret) { o.Data = theirs })
+}
+
+var theirs = map[string][]byte{"password": []byte("of another tenant")}
+
+// The owner of the new namespace does not have the trust that the former one had.
+func TestANewNamespaceDoesNotInheritAGrant(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, withControllerManager)
+	start := func() *cluster.Operator { return c.StartOperator(t) } // until the last subtest
+	operator := start()
+	for name, whileDown := range map[string]bool{"while the operator runs": false, "while it is down": true} {
+		t.Run(name, func(t *testing.T) {
+			s := &scene{Cluster: c, t: t, g: NewWithT(t), source: c.Namespace(t, nil)}
+			s.addTarget()
+			s.secret()
+			rule := s.tenantShare("source: {names: [shared]}\ntargets: {}")
+			grant := &granted{s, s.grant(s.targets[0], "from: [{namespace: "+s.source+"}]"), rule}
+			grant.expect(metav1.ConditionTrue, v1alpha1.ReasonReady, []string{"shared"}, nil)
+			if whileDown {
+				// Its finalizer would keep the namespace.
+				s.g.Expect(s.Client.Delete(t.Context(), rule.DeepCopy())).To(Succeed())
+				s.g.Eventually(func() error { return s.Client.Get(t.Context(), client.ObjectKeyFromObject(rule), rule) }).
+					Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+				s.g.Expect(operator.Stop()).To(Succeed())
+			}
+			s.recreate()
+			s.tenantShare("source: {names: [shared]}\ntargets: {}")
+			if whileDown {
+				operator = start()
+			}
+			s.g.Eventually(func() []metav1.Condition { return grant.status().Conditions }).Should(ContainElement(And(
+				HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonSourceRecreated),
+				HaveField("Message", ContainSubstring("namespace "+s.source+" was deleted and created again")),
+			)))
+			s.ExpectWarning(t, grant.object, v1alpha1.ReasonSourceRecreated, "secretsharegrant-controller")
+			s.g.Consistently(s.data(s.targets[0], "shared"), "1s").Should(BeNil())
+
+			s.g.Expect(s.Client.Delete(t.Context(), grant.object.DeepCopy())).To(Succeed())
+			s.grant(s.targets[0], "from: [{namespace: "+s.source+"}]")
+			s.g.Eventually(s.data(s.targets[0], "shared")).Should(Equal(theirs))
+			grant.expect(metav1.ConditionTrue, v1alpha1.ReasonReady, []string{"shared"}, nil)
+		})
+	}
+	t.Run("the source of a ClusterSecretShare", func(t *testing.T) {
+		s := &scene{Cluster: c, t: t, g: NewWithT(t), source: c.Namespace(t, nil)}
+		s.addTarget()
+		s.secret()
+		rule := s.share("")
+		s.expectSynced(rule, 1)
+		s.recreate()
+		s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonSourceRecreated)).To(ContainSubstring("set spec.suspend"))
+		s.ExpectWarning(t, rule, v1alpha1.ReasonSourceRecreated, "clustersecretshare-controller")
+		s.g.Consistently(s.data(s.targets[0], "shared"), "1s").ShouldNot(Equal(theirs))
+
+		s.patch(rule.DeepCopy(), `{"spec":{"suspend":true}}`)
+		s.patch(rule.DeepCopy(), `{"spec":{"suspend":false}}`)
+		s.expectCopies(theirs)
+		s.expectReady(rule)
+	})
+}
+
+// A namespace that does not exist yet can be named. The first one with this name counts.
+func TestAGrantAllowsANamespaceThatIsCreatedLater(t *testing.T) {
+	s := newScene(t, 1)
+	s.source += "-later"
+	grant := &granted{s, s.grant(s.targets[0], "from: [{namespace: "+s.source+"}]"), nil}
+	grant.expect(metav1.ConditionTrue, v1alpha1.ReasonUnused, nil, nil)
+	s.g.Expect(s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.source}})).To(Succeed())
+	s.secret()
+	s.tenantShare("source: {names: [shared]}\ntargets: {}")
+	s.expectCopies(hunter2)
+	grant.expect(metav1.ConditionTrue, v1alpha1.ReasonReady, []string{"shared"}, nil)
 }
 
 // expectSynced waits until the rule is Ready with this number of namespaces. A rule is
@@ -239,21 +328,46 @@ func TestARuleThatTargetsItsOwnNamespaceWritesNothing(t *testing.T) {
 	s.g.Expect(err).To(HaveOccurred())
 }
 
+// A Secret in the operator's namespace could change the operator.
+func TestTheOperatorsNamespaceGetsNoCopies(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret()
+	s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bongsu-system"}}, `{"metadata":{"labels":{"`+team+`":"`+s.source+`"}}}`)
+	s.grant("bongsu-system", "from: [{namespace: "+s.source+"}]")
+	rule := s.share("")
+	ours := s.tenantShare("source: {names: [shared]}\ntargets: {}")
+	s.expectSynced(rule, 1)
+	s.expectReady(ours)
+	_, err := s.get("bongsu-system", "shared")
+	s.g.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+
+	for _, o := range []secretshare.Object{rule, ours} {
+		s.patch(o.DeepCopyObject().(client.Object), `{"spec":{"targets":{"namespaceSelector":null,"names":["bongsu-system"]}}}`)
+		s.g.Expect(s.expectNotReady(o, v1alpha1.ReasonInvalidTarget)).To(ContainSubstring("the namespace of the operator"))
+	}
+}
+
 func TestTheDefaultRuleCopiesToAllNamespaces(t *testing.T) {
 	s := newScene(t, 2)
 	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: "secretsync"}}
-	s.expectNotReady(rule, v1alpha1.ReasonSourceNotFound)
-	s.g.Expect(s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "secretsync"}})).To(Succeed())
+	s.g.Eventually(s.ready(rule)).Should(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", ContainSubstring("nothing to copy yet"))))
+	before := s.ready(rule)().LastTransitionTime
+	s.addTarget()
+	s.g.Consistently(s.ready(rule), "500ms").Should(And(HaveField("Status", metav1.ConditionTrue), HaveField("LastTransitionTime", before)),
+		"a new namespace gets no copies")
+	defaultSource(t, s.Cluster)
 	s.g.Expect(s.Client.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "secretsync", Name: "supersecret"},
 		Type:       "bongsu.io/secretsync", StringData: map[string]string{"ziwon": "awesome"},
 	})).To(Succeed())
-	for _, namespace := range append(s.targets, "default", "bongsu-system", s.source) {
+	for _, namespace := range append(s.targets, "default", s.source) {
 		s.g.Eventually(s.data(namespace, "supersecret")).Should(HaveKeyWithValue("ziwon", []byte("awesome")), "in %s", namespace)
 	}
 	s.expectReady(rule)
-	_, err := s.get("kube-system", "supersecret")
-	s.g.Expect(err).To(HaveOccurred())
+	for _, namespace := range []string{"kube-system", "bongsu-system"} {
+		_, err := s.get(namespace, "supersecret")
+		s.g.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"), namespace)
+	}
 
 	another := s.addTarget()
 	s.g.Eventually(s.data(another, "supersecret")).Should(HaveKeyWithValue("ziwon", []byte("awesome")))
@@ -274,6 +388,7 @@ func TestAnInvalidSelectorIsReportedAndNothingIsWritten(t *testing.T) {
 		"an unknown operator": {
 			"names: [shared], selector: {matchExpressions: [{key: tier, operator: Like, values: [a]}]}", "", "spec.source.selector: ",
 		},
+		"a wildcard":     {"names: [shared]", "targets: {namespaceSelector: {matchLabels: {team: '*'}}}", "spec.targets.namespaceSelector: "},
 		"an invalid key": {"names: [shared], selector: {matchLabels: {'a b': c}}", "", "spec.source.selector: "},
 		"a selector of the targets": {
 			"names: [shared]", "targets: {namespaceSelector: {matchExpressions: [{key: tier, operator: NotIn, values: []}]}}",

@@ -185,6 +185,17 @@ func TestASecretIsCopiedToEveryTarget(t *testing.T) {
 	s.expectNotReady(rule, v1alpha1.ReasonSourceNotFound)
 }
 
+func TestAMissingSourceIsReportedAndTheOthersAreCopied(t *testing.T) {
+	s := newScene(t, 1)
+	s.secret()
+	rule := s.shareOf("names: [shared, absent]", "")
+	s.g.Expect(s.expectNotReady(rule, v1alpha1.ReasonSourceNotFound)).To(ContainSubstring("the name absent in namespace " + s.source))
+	s.expectCopies(hunter2)
+	s.ExpectWarning(t, rule, v1alpha1.ReasonSourceNotFound, "clustersecretshare-controller")
+	s.secret(func(o *corev1.Secret) { o.Name = "absent" })
+	s.expectSynced(rule, 2)
+}
+
 func TestAModifiedCopyIsRepaired(t *testing.T) {
 	yes := true
 	for name, edit := range map[string]func(*scene, string){
@@ -308,6 +319,8 @@ func TestCopiesStayAsTheyAreWhileTheirSourceLacksAKey(t *testing.T) {
 	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = map[string][]byte{"other": []byte("x")} })
 	s.g.Expect(s.expectNotReady(rule, "KeyNotFound")).To(ContainSubstring(`no key "password"`))
 	s.g.Consistently(s.data(s.targets[0], "shared"), "1s").Should(Equal(hunter2))
+	s.ready(rule)()
+	s.g.Expect(rule.Status).To(And(HaveField("Sources", int32(1)), HaveField("Desired", int32(1)), HaveField("Synced", int32(0))))
 	s.update(s.source, "shared", func(o *corev1.Secret) { o.Data = map[string][]byte{"password": []byte("hunter3")} })
 	s.expectCopies(map[string][]byte{"password": []byte("hunter3")})
 	s.expectReady(rule)

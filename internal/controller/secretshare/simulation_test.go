@@ -39,8 +39,10 @@ type simulation struct {
 	// server is the API server. requests is the client of the controllers.
 	server, requests client.WithWatch
 	controllers      *Controllers
-	// rules and workItems are the queues. lateRules and lateWorkItems are due after a delay.
+	// rules, grants and workItems are the queues. lateRules and lateWorkItems are due after a
+	// delay.
 	rules, lateRules         map[ruleRequest]struct{}
+	grants                   map[types.NamespacedName]struct{}
 	workItems, lateWorkItems map[workItem]struct{}
 	// watch are the watch events of Secrets that the controllers have not received yet.
 	watch []func(kube.SecretHandler)
@@ -70,7 +72,7 @@ func newSimulation(t *testing.T, kind string, seed uint64) *simulation {
 	s.server = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
 		// Without managed fields, which cost most of the time.
 		WithObjectTracker(clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())).
-		WithStatusSubresource(&v1alpha1.ClusterSecretShare{}, &v1alpha1.SecretShare{}).Build(), s.serverBehavior())
+		WithStatusSubresource(&v1alpha1.ClusterSecretShare{}, &v1alpha1.SecretShare{}, &v1alpha1.SecretShareGrant{}).Build(), s.serverBehavior())
 	s.requests = interceptor.NewClient(s.server, s.faults())
 	s.Client = s.server
 	s.start()
@@ -121,6 +123,12 @@ func (s *simulation) serverBehavior() interceptor.Funcs {
 			}
 			return s.notify(c.Delete(ctx, o, opts...), o, true)
 		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			if _, ok := o.(*v1alpha1.SecretShareGrant); ok {
+				s.rules[s.request()] = struct{}{}
+			}
+			return c.SubResource(sub).Update(ctx, o, opts...)
+		},
 	}
 }
 
@@ -145,7 +153,10 @@ func (s *simulation) notify(err error, o client.Object, deleted bool) error {
 		} else {
 			s.watch = append(s.watch, updateOf(s.t.Context(), o))
 		}
-	case *corev1.Namespace, *v1alpha1.SecretShareGrant, Object:
+	case *v1alpha1.SecretShareGrant:
+		s.rules[s.request()] = struct{}{}
+		s.grants[client.ObjectKeyFromObject(o)] = struct{}{}
+	case *corev1.Namespace, Object:
 		s.rules[s.request()] = struct{}{}
 	}
 	return nil
@@ -233,7 +244,11 @@ func (s *simulation) start() {
 	s.log("start the operator")
 	s.rules, s.lateRules = map[ruleRequest]struct{}{s.request(): {}}, map[ruleRequest]struct{}{}
 	s.workItems, s.lateWorkItems = map[workItem]struct{}{}, map[workItem]struct{}{}
-	s.controllers = New(Dependencies{Client: s.requests, Live: s.requests, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
+	s.grants = map[types.NamespacedName]struct{}{}
+	for _, name := range s.Targets {
+		s.grants[client.ObjectKeyFromObject(s.newGrant(name))] = struct{}{}
+	}
+	s.controllers = New(Dependencies{Client: s.requests, Live: s.requests, Namespace: "bongsu-system", Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
 	s.controllers.store.setSyncQueue(func(i workItem) { s.workItems[i] = struct{}{} })
 	for _, r := range s.controllers.rules {
 		s.controllers.store.setRuleQueue(r.kind, func(key kube.Key) { s.rules[ruleRequest{r.kind, key.NamespacedName()}] = struct{}{} })
@@ -276,7 +291,9 @@ func (s *simulation) step() {
 		s.list()
 	case n < 60:
 		s.deliver()
-	case n < 80:
+	case n < 66:
+		s.reconcileGrant()
+	case n < 82:
 		s.reconcileRule()
 	default:
 		s.reconcileWorkItem()
@@ -325,12 +342,26 @@ func (s *simulation) reconcileRule() {
 	}
 }
 
+func (s *simulation) reconcileGrant() {
+	name, ok := takeAny(s.rng, s.grants, func(a, b types.NamespacedName) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	if !ok {
+		return
+	}
+	s.log("reconcile the grant in %s", name.Namespace)
+	_, err := s.controllers.grants.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: name})
+	s.must(err)
+}
+
 func (s *simulation) reconcileWorkItem() {
 	item, ok := takeAny(s.rng, s.workItems, func(a, b workItem) int { return cmp.Compare(a.Namespace, b.Namespace) })
 	if !ok {
 		return
 	}
 	s.log("reconcile the copies in %s", item.Namespace)
+	if s.rng.IntN(2) == 0 {
+		s.log("the contents of the sources are no longer in memory")
+		s.controllers.syncer.contents.drop()
+	}
 	result, err := s.controllers.syncer.Reconcile(s.t.Context(), item)
 	s.must(err)
 	if result.RequeueAfter > 0 && result.RequeueAfter <= maxRetry {
@@ -356,8 +387,9 @@ func (s *simulation) converge() {
 	defer func() { s.calm = false }()
 	s.log("converge")
 	for range 10 {
-		for len(s.watch)+len(s.rules)+len(s.workItems) > 0 {
+		for len(s.watch)+len(s.rules)+len(s.grants)+len(s.workItems) > 0 {
 			s.deliver()
+			s.reconcileGrant()
 			s.reconcileRule()
 			s.reconcileWorkItem()
 		}

@@ -1,9 +1,11 @@
 package secretshare
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,18 +39,22 @@ type readiness struct {
 	Reason, Message string
 	// held means that no copy is written, so the counts of copies stay as they are.
 	held bool
-	// retry means that no watch enqueues the rule when the cause is gone.
-	retry bool
+	// retry is the delay until the rule is reconciled again, if no watch enqueues it when the
+	// cause is gone.
+	retry time.Duration
+	// nothing is the message of a rule that is Ready because it has nothing to copy yet.
+	nothing string
+	// protected are the protected namespaces with copies. They are no reason to be not Ready,
+	// because the Secrets there can be forgeries.
+	protected []string
 }
 
-// isExpected reports whether a reason needs no Warning. The user asked for it, it is
-// temporary, or no Secret matches a type or selector.
-func isExpected(object Object, reason string) bool {
+// isExpected reports whether a reason needs no Warning, because the user asked for it or
+// because it is temporary.
+func isExpected(reason string) bool {
 	switch reason {
 	case "", v1alpha1.ReasonReady, v1alpha1.ReasonSuspended, v1alpha1.ReasonCopying:
 		return true
-	case v1alpha1.ReasonSourceNotFound:
-		return len(object.ClusterSource().Names) == 0
 	}
 	return false
 }
@@ -56,26 +62,52 @@ func isExpected(object Object, reason string) bool {
 // evaluate returns the first problem of the rule or its sources. invalid is the error of
 // compiling the rule, unread the error of reading the sources.
 func evaluate(rule *share.Rule, s sources, invalid, unread error) readiness {
+	var retry time.Duration
+	if unread != nil {
+		retry = retryUnreadable
+	}
 	held := func(reason, message string) readiness {
-		return readiness{Reason: reason, Message: message, held: true, retry: unread != nil}
+		return readiness{Reason: reason, Message: message, held: true, retry: retry}
 	}
 	switch {
 	case invalid != nil:
 		return held(v1alpha1.ReasonInvalidSelector, invalid.Error())
-	case rule.TargetsItself():
-		return held(v1alpha1.ReasonInvalidTarget, "spec.targets.names contains the rule's own namespace: remove it")
+	case rule.InvalidTarget() != "":
+		return held(v1alpha1.ReasonInvalidTarget, rule.InvalidTarget())
+	case isRecreated(unread):
+		return readiness{Reason: v1alpha1.ReasonSourceRecreated, Message: unread.Error(), held: true}
 	case unread != nil:
 		// The error cannot contain values of a Secret, because none was read.
 		return held(v1alpha1.ReasonSourceUnreadable, fmt.Sprintf("the sources cannot be read, so no copy is written until a retry succeeds: %v", unread))
+	case s.skipped:
+		return readiness{}
 	case len(s.refused) > 0:
 		return readiness{Reason: s.refused[0].Reason, Message: s.refused[0].Message}
+	case len(rule.Source.Names) > 0:
+		return evaluateNames(rule, s)
 	case len(s.wanted) == 0:
-		return readiness{
-			Reason:  v1alpha1.ReasonSourceNotFound,
-			Message: fmt.Sprintf("spec.source selects no Secret in namespace %s: create the Secret or correct spec.source", rule.Namespace),
-		}
+		return readiness{nothing: fmt.Sprintf("spec.source selects no Secret in namespace %s, so there is nothing to copy yet", rule.Namespace)}
 	}
 	return readiness{}
+}
+
+// evaluateNames reports the names in spec.source without a Secret. The other Secrets are
+// copied.
+func evaluateNames(rule *share.Rule, s sources) readiness {
+	var missing []string
+	for _, name := range rule.Source.Names {
+		if _, ok := s.versions[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return readiness{}
+	}
+	return readiness{
+		Reason: v1alpha1.ReasonSourceNotFound,
+		Message: fmt.Sprintf("spec.source selects no Secret with the name %s in namespace %s: create the Secret or correct spec.source",
+			strings.Join(missing, ", "), rule.Namespace),
+	}
 }
 
 // updateStatus writes the status of the rule, if it changed, and emits Events.
@@ -87,16 +119,17 @@ func (r *Reconciler) updateStatus(ctx context.Context, key kube.Key, object Obje
 	before := object.DeepCopyObject().(Object)
 	if known {
 		state = r.setCounts(object.ShareStatus(), p, state)
+		state.protected = r.store.protectedCopies(p.rule)
 	}
-	failing := !isExpected(object, state.Reason)
+	failing := !isExpected(state.Reason)
 	r.setState(object, state, failing)
 	report := status.Report{Recovered: events.Event{Action: "Copy", Note: copiesUpToDate}}
 	if failing {
 		report.Failure = &events.Event{Type: corev1.EventTypeWarning, Reason: state.Reason, Action: "Copy", Note: state.Message}
 	}
 	next, err := r.writer.Write(ctx, before, object, report)
-	if state.retry {
-		next = step.Sooner(next, retryUnreadable)
+	if state.retry > 0 {
+		next = step.Sooner(next, state.retry)
 	}
 	return step.Finish(next, err)
 }
@@ -112,7 +145,7 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 		}
 	}
 	s.Conflicted, s.Failed, s.Failing = 0, 0, nil
-	synced, pending, failing := 0, false, []string(nil)
+	synced, pending, failing := 0, len(p.waiting) > 0, []string(nil)
 	for namespace, found := range results {
 		pending = pending || !found.done
 		synced += found.synced
@@ -123,7 +156,7 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 		}
 	}
 	if !state.held {
-		s.Sources, s.Desired, s.Synced = int32(len(p.wanted)), int32(p.desired()), int32(synced)
+		s.Sources, s.Desired, s.Synced = int32(len(p.wanted)+len(p.held)), int32(p.desired()), int32(synced)
 	}
 	slices.Sort(failing)
 	for _, namespace := range failing[:min(len(failing), maxFailing)] {
@@ -132,21 +165,31 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 			Namespace: namespace, Reason: found.reason, Message: plaintext.Cut(found.message, maxMessage),
 		})
 	}
-	found := evaluateCopies(s, pending)
+	found := evaluateCopies(s, pending, failing)
+	found.nothing = state.nothing
 	if state.Reason == "" || state.Reason == v1alpha1.ReasonCopying && len(s.Failing) > 0 {
 		return found
 	}
 	return state
 }
 
+// maxNamed limits how many namespaces a condition names besides the first one.
+const maxNamed = 3
+
 // evaluateCopies returns the first problem of the copies. pending means that some
-// namespaces are not synced yet.
-func evaluateCopies(s *v1alpha1.SecretShareStatus, pending bool) readiness {
+// namespaces are not synced yet, failing are the names of those with a problem.
+func evaluateCopies(s *v1alpha1.SecretShareStatus, pending bool, failing []string) readiness {
 	switch {
 	case len(s.Failing) > 0:
 		first := s.Failing[0]
-		return readiness{Reason: first.Reason, Message: fmt.Sprintf("%d of %d copies are up to date; namespace %s: %s",
-			s.Synced, s.Desired, first.Namespace, first.Message)}
+		message := fmt.Sprintf("%d of %d copies are up to date; namespace %s: %s", s.Synced, s.Desired, first.Namespace, first.Message)
+		if others := failing[1:]; len(others) > 0 {
+			message += "; also failing: " + strings.Join(others[:min(len(others), maxNamed)], ", ")
+			if more := len(others) - maxNamed; more > 0 {
+				message += fmt.Sprintf(" and %d more", more)
+			}
+		}
+		return readiness{Reason: first.Reason, Message: message}
 	case pending || s.Synced < s.Desired:
 		return readiness{Reason: v1alpha1.ReasonCopying, Message: "copies are being written"}
 	}
@@ -156,7 +199,12 @@ func evaluateCopies(s *v1alpha1.SecretShareStatus, pending bool) readiness {
 // setState sets the condition Ready and the state. A suspended rule has no such condition.
 func (r *Reconciler) setState(object Object, state readiness, failing bool) {
 	ready := metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: copiesUpToDate,
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
+		Message: cmp.Or(state.nothing, copiesUpToDate),
+	}
+	if len(state.protected) > 0 {
+		ready.Message += fmt.Sprintf("; Secrets with the marks of copies remain in protected namespaces (%s): delete them there",
+			strings.Join(state.protected[:min(len(state.protected), maxFailing)], ", "))
 	}
 	if state.Reason != "" {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, state.Reason, state.Message

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // workItem is one unit of work of the syncer: the copies of a rule in a namespace.
@@ -24,6 +25,8 @@ type store struct {
 	synced   bool
 	rules    map[kube.Key]*ruleState
 	ruleKeys map[string]kube.Key // by UID of the rule
+	// refused are the rules that exceed the limits of memory. They have no plan.
+	refused map[kube.Key]struct{}
 	// reading are the rules whose sources are being read.
 	reading map[kube.Key]*sourceRead
 	// inProgress counts the running syncs of a rule.
@@ -72,6 +75,7 @@ type problem struct{ reason, message string }
 
 // addProblem adds the problem of a copy. The first one describes the namespace.
 func (r *syncResult) addProblem(name, reason, message string) {
+	message = plaintext.Cut(message, maxMessage)
 	if r.reason == "" {
 		r.reason, r.message = reason, message
 	}
@@ -91,7 +95,7 @@ type sourceRead struct {
 func newStore() *store {
 	return &store{
 		rules: map[kube.Key]*ruleState{}, ruleKeys: map[string]kube.Key{}, copies: map[types.NamespacedName]copyState{},
-		reading: map[kube.Key]*sourceRead{}, inProgress: map[kube.Key]int{}, writes: map[types.NamespacedName]*pendingWrite{},
+		refused: map[kube.Key]struct{}{}, reading: map[kube.Key]*sourceRead{}, inProgress: map[kube.Key]int{}, writes: map[types.NamespacedName]*pendingWrite{},
 		copiesByRule: map[string]map[string]map[types.NamespacedName]struct{}{}, rulesByCopy: map[string]map[kube.Key]struct{}{},
 		rulesBySource: map[string]map[kube.Key]struct{}{},
 		ruleQueues:    map[string]func(kube.Key){}, syncQueue: func(workItem) {},
@@ -130,6 +134,7 @@ func (s *store) enqueueRule(key kube.Key) {
 func (s *store) setPlan(p *plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.refused, p.key)
 	state, ok := s.rules[p.key]
 	if !ok {
 		state = &ruleState{results: map[string]syncResult{}}
@@ -175,10 +180,26 @@ func (s *store) resultsOf(key kube.Key) map[string]syncResult {
 	return nil
 }
 
+// enqueue enqueues a rule.
+func (s *store) enqueue(key kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.enqueueRule(key)
+}
+
+// refuse is forget for a rule that exceeds the limits of memory.
+func (s *store) refuse(key kube.Key) {
+	s.forget(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[key] = struct{}{}
+}
+
 // forget removes the plan and the results of a rule, but not its copies.
 func (s *store) forget(key kube.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.refused, key)
 	delete(s.reading, key)
 	state, ok := s.rules[key]
 	if !ok {
@@ -188,16 +209,26 @@ func (s *store) forget(key kube.Key) {
 	delete(s.rules, key)
 }
 
-// cachedSources returns the sources of the last plan. It returns false if the sources or
-// the rule may have changed since.
-func (s *store) cachedSources(key kube.Key, uid types.UID, generation int64) (sources, bool) {
+// cachedSources returns the sources of the last plan of the same rule. It returns false if
+// the sources or the rule may have changed since.
+func (s *store) cachedSources(p *plan) (sources, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, ok := s.rules[key]
-	if !ok || state.stale || state.plan.unknown || state.plan.generation != generation || state.plan.rule.UID != string(uid) {
+	state, ok := s.rules[p.key]
+	if !ok || state.stale || state.plan.unknown || state.plan.skipped ||
+		state.plan.generation != p.generation || state.plan.rule.UID != p.rule.UID {
 		return sources{}, false
 	}
 	return state.plan.sources, true
+}
+
+// readAgain enqueues the rule of a plan whose sources have changed.
+func (s *store) readAgain(p *plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state, ok := s.rules[p.key]; ok && state.plan == p {
+		s.markStale(p.key, state)
+	}
 }
 
 // beginRead starts a read of a rule's sources. The next call of setPlan ends it. If a
@@ -291,11 +322,14 @@ func (s *store) namespacesOf(state *ruleState) map[string]struct{} {
 // inSync reports whether a namespace has exactly the wanted copies, as far as the store
 // knows. The caller holds s.mu.
 func (s *store) inSync(state *ruleState, namespace string) bool {
+	names, denied := state.plan.copiesIn(namespace)
 	r, ok := state.results[namespace]
-	if !ok || !r.done || !r.ok() {
+	if !ok && len(names)+len(denied) == 0 {
+		return len(s.unwantedCopiesLocked(state.plan, namespace)) == 0 // there is nothing to do
+	}
+	if !r.done || !r.ok() {
 		return false
 	}
-	names, denied := state.plan.copiesIn(namespace)
 	if r.synced != len(names) || len(denied) > 0 {
 		return false
 	}

@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
@@ -31,9 +34,11 @@ type syncer struct {
 	client client.Client
 	// live reads Secrets from the API server, because no cache contains them.
 	live     client.Reader
+	contents *contents
 	store    *store
 	recorder func(kind string) *events.Recorder
 	metrics  *metrics
+	policies *policies.Gate
 }
 
 // The operator reads sources, and writes and removes copies. It watches the metadata of
@@ -42,6 +47,13 @@ type syncer struct {
 
 // Reconcile applies the plan of a rule to one namespace.
 func (s *syncer) Reconcile(ctx context.Context, item workItem) (reconcile.Result, error) {
+	blocked, err := s.policies.Check(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if p, ok := s.store.planOf(item.Rule); blocked.Blocked && ok && len(p.wanted) > 0 { // a deleted rule wants no copies
+		return reconcile.Result{RequeueAfter: retryUnreadable}, nil
+	}
 	p, ok := s.store.beginSync(item)
 	if !ok {
 		return reconcile.Result{}, nil
@@ -60,6 +72,10 @@ type namespaceSync struct {
 	result    syncResult
 	// raced means that another client changed a Secret during the sync.
 	raced bool
+	// outdated means that a source has changed since the plan was made.
+	outdated bool
+	// copied is the copy that is being written. It is nil while one is removed.
+	copied *corev1.Secret
 	// repeatEvent is the time until the Event on a conflicting Secret must be repeated.
 	repeatEvent time.Duration
 }
@@ -68,6 +84,7 @@ func (s *namespaceSync) run(ctx context.Context) {
 	names, denied := s.plan.copiesIn(s.namespace)
 	for _, name := range names {
 		s.record(ctx, name, s.ensureCopy(ctx, name))
+		s.copied = nil
 	}
 	for name, c := range s.store.unwantedCopies(s.plan, s.namespace) {
 		if err := s.removeCopy(ctx, name, c); err != nil {
@@ -79,7 +96,7 @@ func (s *namespaceSync) run(ctx context.Context) {
 		s.result.addProblem(name, v1alpha1.ReasonNotGranted,
 			fmt.Sprintf("no SecretShareGrant allows a Secret with the name %s: ask the owner of the namespace to add it to spec.to", name))
 	}
-	s.result.done = !s.raced
+	s.result.done = !s.raced && !s.outdated
 }
 
 // requeueAfter returns the delay until the next sync. After a change of the plan,
@@ -88,6 +105,8 @@ func (s *namespaceSync) requeueAfter(attempts int) time.Duration {
 	switch {
 	case s.raced:
 		return raceRetry
+	case s.outdated:
+		return minRetry // a new plan is usually made before
 	case s.result.failed > 0 && attempts > 0:
 		return min(minRetry<<min(attempts-1, 10), maxRetry)
 	default:
@@ -100,6 +119,13 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 	switch {
 	case err == nil:
 		s.result.synced++
+	case errors.Is(err, errSourceChanged):
+		s.outdated = true
+		s.store.readAgain(s.plan)
+	case isUnread(err):
+		s.result.failed++
+		s.result.addProblem(name, v1alpha1.ReasonSourceUnreadable, err.Error())
+		logr.FromContextOrDiscard(ctx).Info("Failed to read a source", "rule", s.plan.rule.Name, "secret", name, "error", fmt.Sprint(errors.Unwrap(err)))
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		s.raced = true
 	case isNamespaceGone(err):
@@ -113,6 +139,19 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 		s.result.addProblem(name, v1alpha1.ReasonCopyFailed, message)
 		s.metrics.failures.Inc()
 		logr.FromContextOrDiscard(ctx).Info("Failed to write a copy", "rule", s.plan.rule.Name, "namespace", s.namespace, "secret", name, "error", message)
+		s.reportFailure(ctx, name, message)
+	}
+}
+
+// reportFailure emits an Event about a copy that could not be written or removed, for the owner of
+// its namespace, who cannot read the rule. The Secret need not exist.
+func (s *namespaceSync) reportFailure(ctx context.Context, name, message string) {
+	err := s.recorder(s.plan.key.Kind).Emit(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}, events.Event{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonCopyFailed, Action: "Copy", Since: s.plan.since,
+		Note: fmt.Sprintf("%s cannot bring this copy up to date: %s", s.plan.rule.Name, message),
+	})
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a copy", "rule", s.plan.rule.Name, "namespace", s.namespace, "secret", name)
 	}
 }
 
@@ -120,8 +159,8 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 // of the API server.
 func (s *namespaceSync) redact(ctx context.Context, name string, err error) string {
 	var secrets []*corev1.Secret
-	if want, ok := s.plan.wanted[name]; ok {
-		secrets = append(secrets, want.copy)
+	if s.copied != nil {
+		secrets = append(secrets, s.copied)
 	}
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		// An admission policy can also quote the present Secret.
@@ -147,15 +186,20 @@ func (s *namespaceSync) ensureCopy(ctx context.Context, name string) error {
 	key := types.NamespacedName{Namespace: s.namespace, Name: name}
 	defer s.store.beginWrite(key)()
 	known, exists := s.store.copyAt(key)
+	isOurs := exists && known.rule == s.plan.rule.UID
+	if isOurs && known.content == want.content {
+		return nil
+	}
+	var err error
+	if s.copied, err = s.read(ctx, want.source); err != nil {
+		return err
+	}
 	if !exists {
 		err := s.createCopy(ctx, key, want)
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-	} else if known.rule == s.plan.rule.UID {
-		if known.content == want.content {
-			return nil
-		}
+	} else if isOurs {
 		if err := s.overwriteCopy(ctx, key, known, want); !needsRead(err) {
 			return err
 		}
@@ -170,9 +214,33 @@ func (s *namespaceSync) ensureCopy(ctx context.Context, name string) error {
 	return s.repair(ctx, key, &live, want)
 }
 
+// read returns the copy of a source, without a namespace.
+func (s *namespaceSync) read(ctx context.Context, source string) (*corev1.Secret, error) {
+	secret, err := s.contents.get(ctx, sourceVersion{
+		types.NamespacedName{Namespace: s.plan.rule.Namespace, Name: source}, s.plan.versions[source],
+	})
+	if err != nil {
+		return nil, err
+	}
+	copied, refusal := s.plan.rule.Copy(secret)
+	if refusal != nil {
+		return nil, errSourceChanged // the plan does not want a copy of such a source
+	}
+	return copied, nil
+}
+
+// newSecret returns a Secret that can be changed. The values of its data are shared.
+func (s *namespaceSync) newSecret(namespace string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: s.copied.Name, Labels: maps.Clone(s.copied.Labels), Annotations: maps.Clone(s.copied.Annotations),
+		},
+		Type: s.copied.Type, Data: maps.Clone(s.copied.Data), Immutable: s.copied.Immutable,
+	}
+}
+
 func (s *namespaceSync) createCopy(ctx context.Context, key types.NamespacedName, want wantedCopy) error {
-	secret := want.copy.DeepCopy()
-	secret.Namespace = key.Namespace
+	secret := s.newSecret(key.Namespace)
 	if err := s.client.Create(ctx, secret); err != nil {
 		return err
 	}
@@ -189,8 +257,8 @@ func (s *namespaceSync) overwriteCopy(ctx context.Context, key types.NamespacedN
 	if !known.exact {
 		return errNotExact
 	}
-	secret := want.copy.DeepCopy()
-	secret.Namespace, secret.UID, secret.ResourceVersion = key.Namespace, known.uid, known.version
+	secret := s.newSecret(key.Namespace)
+	secret.UID, secret.ResourceVersion = known.uid, known.version
 	return s.updateCopy(ctx, key, secret, want)
 }
 
@@ -210,27 +278,27 @@ func (s *namespaceSync) updateCopy(ctx context.Context, key types.NamespacedName
 
 // repair brings the existing Secret to the wanted state.
 func (s *namespaceSync) repair(ctx context.Context, key types.NamespacedName, live *corev1.Secret, want wantedCopy) error {
-	switch share.Compare(live, want.copy) {
+	switch share.Compare(live, s.copied) {
 	case share.Keep:
-		s.store.recordWrite(key, stateOf(live, want))
+		s.store.recordWrite(key, s.stateOf(live, want))
 		return nil
 	case share.Update:
-		return s.updateCopy(ctx, key, share.Merge(live, want.copy), want)
+		return s.updateCopy(ctx, key, share.Merge(live, s.copied), want)
 	case share.Replace:
 		if err := s.deleteCopy(ctx, key, live.UID, live.ResourceVersion); err != nil {
 			return err
 		}
 		return s.createCopy(ctx, key, want)
 	default:
-		return s.reportConflict(ctx, live, want)
+		return s.reportConflict(ctx, live)
 	}
 }
 
 // recordWrite stores the state of a copy that was written. It returns an error if the
 // API server stored something else, because writing it again would change nothing.
 func (s *namespaceSync) recordWrite(ctx context.Context, key types.NamespacedName, stored *corev1.Secret, want wantedCopy, message string) error {
-	state := stateOf(stored, want)
-	changed := share.Compare(stored, want.copy) != share.Keep
+	state := s.stateOf(stored, want)
+	changed := share.Compare(stored, s.copied) != share.Keep
 	if changed {
 		state.content = ""
 	}
@@ -242,9 +310,9 @@ func (s *namespaceSync) recordWrite(ctx context.Context, key types.NamespacedNam
 	return nil
 }
 
-func stateOf(secret *corev1.Secret, want wantedCopy) copyState {
-	c := newCopyState(want.copy.Annotations, secret.UID, secret.ResourceVersion)
-	c.content, c.exact = want.content, share.IsExact(secret, want.copy)
+func (s *namespaceSync) stateOf(secret *corev1.Secret, want wantedCopy) copyState {
+	c := newCopyState(s.copied.Annotations, secret.UID, secret.ResourceVersion)
+	c.content, c.exact = want.content, share.IsExact(secret, s.copied)
 	return c
 }
 
@@ -301,6 +369,11 @@ type conflictError struct{ text string }
 
 func (e *conflictError) Error() string { return e.text }
 
+func isUnread(err error) bool {
+	_, ok := errors.AsType[*unreadError](err)
+	return ok
+}
+
 func isConflict(err error) bool {
 	_, ok := errors.AsType[*conflictError](err)
 	return ok
@@ -308,13 +381,13 @@ func isConflict(err error) bool {
 
 // reportConflict emits an Event on the Secret that blocks a copy, for the owner of the
 // Secret. The returned error is for the owner of the rule.
-func (s *namespaceSync) reportConflict(ctx context.Context, live *corev1.Secret, want wantedCopy) error {
+func (s *namespaceSync) reportConflict(ctx context.Context, live *corev1.Secret) error {
 	recorder := s.recorder(s.plan.key.Kind)
 	since := live.CreationTimestamp.Time
 	err := recorder.Emit(ctx, live, events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonConflict, Action: "Copy", Since: since,
-		Note: fmt.Sprintf("%s cannot copy Secret %s here because this Secret has the same name: delete this Secret to get the copy",
-			s.plan.rule.Name, want.copy.Annotations[share.AnnotationSource]),
+		Note: fmt.Sprintf("%s cannot copy Secret %s here because this Secret has the same name. To get the copy, delete this Secret, or let the copy replace it with the annotation %s=%s",
+			s.plan.rule.Name, s.copied.Annotations[share.AnnotationSource], share.AnnotationAdopt, s.plan.rule.Name),
 	})
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a conflict", "rule", s.plan.rule.Name, "secret", client.ObjectKeyFromObject(live))
@@ -323,5 +396,6 @@ func (s *namespaceSync) reportConflict(ctx context.Context, live *corev1.Secret,
 	if other := share.Printable(live, share.AnnotationRule); share.RuleOf(live.Annotations) != "" {
 		return &conflictError{fmt.Sprintf("Secret %s is already a copy of %s: change one of the two rules", live.Name, other)}
 	}
-	return &conflictError{fmt.Sprintf("Secret %s exists and is not a copy, so it is not changed: delete it to get the copy", live.Name)}
+	return &conflictError{fmt.Sprintf("Secret %s exists and is not a copy: set spec.copyName, or ask its owner to delete it or to annotate it with %s=%s",
+		live.Name, share.AnnotationAdopt, s.plan.rule.Name)}
 }

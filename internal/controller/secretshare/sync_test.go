@@ -3,6 +3,7 @@ package secretshare
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,19 +30,23 @@ import (
 // fixture has a rule "rule" that shares Secret source/shared with namespace target. The
 // test runs the controllers step by step, and can make changes in the middle of a request.
 type fixture struct {
-	t *testing.T
+	created int
+	t       *testing.T
 	client.WithWatch
 	controllers *Controllers
 	queue       []workItem
 	// afterCreate is called once, after the API server has created the copy and before the
 	// watch delivers it. afterRead is called once, after a read of the source.
 	afterCreate, afterRead func()
+	// protected are namespaces in which a policy refuses writes of existing Secrets.
+	protected []string
 	// createError is the response to every create in target.
 	createError error
 	// readError is the response to every read of the source.
 	readError error
-	// patchError is the response to every patch.
-	patchError error
+	// patchError is the response to every patch, statusError to every update of a status, and
+	// namespaceError to every read of a namespace.
+	patchError, statusError, namespaceError error
 	// retries are the delays that the syncer asked for.
 	retries []time.Duration
 	// copyReads counts the reads of the copy.
@@ -65,10 +70,11 @@ func newFixture(t *testing.T) *fixture {
 		call()
 	}
 	namespace := func(name string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("namespace-" + name)}}
 	}
 	r.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
-		WithStatusSubresource(&v1alpha1.ClusterSecretShare{}).
+		WithStatusSubresource(&v1alpha1.ClusterSecretShare{}, &v1alpha1.SecretShare{}, &v1alpha1.SecretShareGrant{}).
+		WithIndex(&corev1.Secret{}, "type", func(o client.Object) []string { return []string{string(o.(*corev1.Secret).Type)} }).
 		WithObjects(namespace("source"), namespace("target"), &v1alpha1.ClusterSecretShare{
 			ObjectMeta: metav1.ObjectMeta{Name: "rule", UID: "rule-uid", Generation: 1},
 			Spec: v1alpha1.ClusterSecretShareSpec{Source: v1alpha1.ClusterSecretSource{
@@ -80,7 +86,8 @@ func newFixture(t *testing.T) *fixture {
 			if o.GetNamespace() == "target" && r.createError != nil {
 				return r.createError
 			}
-			o.SetUID(types.UID("uid-of-" + o.GetNamespace()))
+			r.created++ // no two objects have the same UID
+			o.SetUID(types.UID(fmt.Sprint("uid-", r.created)))
 			err := c.Create(ctx, o, opts...)
 			if o.GetNamespace() == "target" {
 				once(&r.afterCreate)
@@ -94,6 +101,9 @@ func newFixture(t *testing.T) *fixture {
 			if key.Namespace == "source" && r.readError != nil {
 				return r.readError
 			}
+			if key.Name == "source" && r.namespaceError != nil {
+				return r.namespaceError
+			}
 			err := c.Get(ctx, key, o, opts...)
 			if key.Namespace == "target" {
 				r.copyReads++
@@ -105,6 +115,9 @@ func newFixture(t *testing.T) *fixture {
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			r.record("update", o)
+			if slices.Contains(r.protected, o.GetNamespace()) {
+				return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), nil)
+			}
 			return c.Update(ctx, o, opts...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -116,10 +129,16 @@ func newFixture(t *testing.T) *fixture {
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			r.record("delete", o)
+			if slices.Contains(r.protected, o.GetNamespace()) {
+				return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), nil)
+			}
 			return c.Delete(ctx, o, opts...)
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 			r.record("update "+sub+" of", o)
+			if r.statusError != nil {
+				return r.statusError
+			}
 			return c.SubResource(sub).Update(ctx, o, opts...)
 		},
 	})
@@ -146,7 +165,7 @@ func (r *fixture) start(secrets ...*corev1.Secret) {
 func (r *fixture) startUnlisted() {
 	r.t.Helper()
 	r.queue = nil
-	r.controllers = New(Dependencies{Client: r, Live: r, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
+	r.controllers = New(Dependencies{Client: r, Live: r, Namespace: "bongsu-system", Protected: r.protected, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
 	r.store().setSyncQueue(func(i workItem) { r.queue = append(r.queue, i) })
 }
 

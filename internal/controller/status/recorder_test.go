@@ -3,6 +3,7 @@ package status_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +17,17 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
 func TestAFailureIsReportedOnceAsConditionAndEvent(t *testing.T) {
-	name := metav1.ObjectMeta{Name: "told"}
-	inDefault := metav1.ObjectMeta{Name: "told", Namespace: metav1.NamespaceDefault}
+	name := metav1.ObjectMeta{Name: "reported"}
+	inDefault := metav1.ObjectMeta{Name: "reported", Namespace: metav1.NamespaceDefault}
 	match := v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Kinds: []string{"Pod"}}}}
 	for kind, object := range map[string]status.AlarmObject{
 		"Alarm": &v1alpha1.Alarm{ObjectMeta: inDefault, Spec: v1alpha1.NamespacedAlarmSpec{
@@ -59,7 +63,7 @@ func TestAFailureIsReportedOnceAsConditionAndEvent(t *testing.T) {
 				EventTime:  metav1.NewMicroTime(noon.Local()), Type: corev1.EventTypeWarning,
 				ReportingController: strings.ToLower(kind) + "-controller", Action: "Reconcile", Reason: fails.Reason, Note: fails.Message,
 				Regarding: corev1.ObjectReference{
-					APIVersion: "bongsu.io/v1alpha1", Kind: kind, Namespace: object.GetNamespace(), Name: "told", UID: object.GetUID(),
+					APIVersion: "bongsu.io/v1alpha1", Kind: kind, Namespace: object.GetNamespace(), Name: "reported", UID: object.GetUID(),
 				},
 			}}
 			ignored := cmp.Options{
@@ -75,14 +79,14 @@ func TestAFailureIsReportedOnceAsConditionAndEvent(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
-	for name, verdict := range map[string]status.Result{"well": well, "failing": fails, "suspended": suspended} {
+	for name, result := range map[string]status.Result{"well": well, "failing": fails, "suspended": suspended} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.counters.Add(w.key.String(), counters.Change{Matched: 1, At: noon})
-			w.reconcile(t, verdict)
+			w.count(t, outbox.StatusCounts{Matched: 1, LastMatch: noon})
+			w.reconcile(t, result)
 			w.clock.SetTime(noon.Add(10 * time.Minute))
 			for range 3 {
-				if _, writes := w.reconcile(t, verdict); writes != 0 {
+				if _, writes := w.reconcile(t, result); writes != 0 {
 					t.Errorf("%d requests were written", writes)
 				}
 			}
@@ -91,24 +95,39 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 }
 
 func TestCountsAreWrittenOnceAndContinueAfterARestart(t *testing.T) {
-	w := newWorld(t)
-	w.reconcile(t, well)
-	w.counters.Add(w.key.String(), counters.Change{Matched: 3, At: noon})
-	if _, writes := w.reconcile(t, well); writes != 1 {
-		t.Errorf("%d requests were written, want one", writes)
-	}
-	w.restart(t)
-	w.counters.Add(w.key.String(), counters.Change{Delivered: 2, At: noon})
-	w.reconcile(t, well)
-	if got := w.status(t); got.Matched != 3 || got.Delivered != 2 {
-		t.Errorf("matched %d, delivered %d, want 3 and 2", got.Matched, got.Delivered)
+	for name, tc := range map[string]struct {
+		lost bool
+		want int64
+	}{
+		"with its disk": {false, 8},
+		"without it":    {true, 3}, // the rest is read again, or was sent
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, dir := newWorld(t), t.TempDir()
+			w.restartOn(t, dir)
+			w.reconcile(t, well)
+			w.count(t, outbox.StatusCounts{Matched: 3, LastMatch: noon})
+			if _, writes := w.reconcile(t, well); writes != 1 {
+				t.Errorf("%d requests were written, want one", writes)
+			}
+			w.count(t, outbox.StatusCounts{Matched: 5}) // killed before it is in the status
+			if tc.lost {
+				dir = t.TempDir()
+			}
+			w.restartOn(t, dir)
+			w.count(t, outbox.StatusCounts{Delivered: 2, LastDelivery: noon})
+			w.reconcile(t, well)
+			if got := w.status(t); got.Matched != tc.want || got.Delivered != 2 || got.LastMatchTime == nil {
+				t.Errorf("matched %d, last at %v, delivered %d, want %d and 2", got.Matched, got.LastMatchTime, got.Delivered, tc.want)
+			}
+		})
 	}
 }
 
 func TestRecoveryIsReportedOnlyAfterAWarning(t *testing.T) {
 	for name, tc := range map[string]struct {
-		verdicts []status.Result
-		want     map[string]int
+		results []status.Result
+		want    map[string]int
 	}{
 		"well from the start":    {[]status.Result{well, well}, map[string]int{}},
 		"after a failure":        {[]status.Result{fails, well, well}, map[string]int{"Warning ReceiverNotFound": 1, "Normal Recovered": 1}},
@@ -121,9 +140,9 @@ func TestRecoveryIsReportedOnlyAfterAWarning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			for i, verdict := range tc.verdicts {
+			for i, result := range tc.results {
 				w.clock.SetTime(noon.Add(time.Duration(i) * time.Minute))
-				w.reconcile(t, verdict)
+				w.reconcile(t, result)
 			}
 			if diff := cmp.Diff(tc.want, w.counts(t)); diff != "" {
 				t.Error(diff)
@@ -222,10 +241,200 @@ func TestTheStateSummarizesTheStatusAndKstatusAgrees(t *testing.T) {
 
 func TestAReadyOrSuspendedObjectIsNotRequeued(t *testing.T) {
 	w := newWorld(t)
-	for _, verdict := range []status.Result{well, suspended} {
-		if result, _ := w.reconcile(t, verdict); result.RequeueAfter != 0 {
-			t.Errorf("%v comes back in %v", verdict, result.RequeueAfter)
+	for _, reported := range []status.Result{well, suspended} {
+		if result, _ := w.reconcile(t, reported); result.RequeueAfter != 0 {
+			t.Errorf("%v comes back in %v", reported, result.RequeueAfter)
 		}
+	}
+}
+
+// delivered returns the status and the reason of the condition Delivered.
+func (w *world) delivered(t *testing.T) (is metav1.ConditionStatus, reason string) {
+	t.Helper()
+	c := meta.FindStatusCondition(w.status(t).Conditions, v1alpha1.ConditionDelivered)
+	if c == nil {
+		return "", ""
+	}
+	return c.Status, c.Reason
+}
+
+func TestTheStatusShowsWhetherTheLastMessageWasDelivered(t *testing.T) {
+	refused := &status.Delivery{Attempted: true, Reason: v1alpha1.ReasonDeliveryFailing, Message: "the receiver answered 403"}
+	w := newWorldOf(t, "AlarmReceiver", &v1alpha1.AlarmReceiver{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Shared(t).Namespace(t, nil), Name: "ops"},
+		Spec:       v1alpha1.AlarmReceiverSpec{Log: &v1alpha1.LogReceiver{}},
+	})
+	for _, tc := range []struct {
+		name     string
+		before   func()
+		delivery *status.Delivery
+		want     metav1.ConditionStatus
+		reason   string
+		writes   int64
+	}{
+		{name: "new", delivery: &status.Delivery{}, want: metav1.ConditionUnknown, reason: v1alpha1.ReasonNothingSent, writes: 1},
+		{name: "unchanged", delivery: &status.Delivery{}, want: metav1.ConditionUnknown, reason: v1alpha1.ReasonNothingSent},
+		{name: "accepted", delivery: &status.Delivery{Attempted: true}, want: metav1.ConditionTrue, reason: v1alpha1.ReasonAccepted, writes: 1},
+		{name: "accepted again", delivery: &status.Delivery{Attempted: true}, want: metav1.ConditionTrue, reason: v1alpha1.ReasonAccepted},
+		{
+			name: "restarted", before: func() { w.restart(t) }, delivery: &status.Delivery{},
+			want: metav1.ConditionTrue, reason: v1alpha1.ReasonAccepted,
+		},
+		{name: "refused", delivery: refused, want: metav1.ConditionFalse, reason: v1alpha1.ReasonDeliveryFailing, writes: 1},
+		{name: "the Secret changed", delivery: &status.Delivery{}, want: metav1.ConditionFalse, reason: v1alpha1.ReasonDeliveryFailing},
+		{
+			name: "the spec changed", before: func() { w.changeSpec(t) }, delivery: &status.Delivery{},
+			want: metav1.ConditionUnknown, reason: v1alpha1.ReasonNothingSent, writes: 1,
+		},
+	} {
+		if tc.before != nil {
+			tc.before()
+		}
+		_, writes := w.reconcile(t, status.Result{Delivery: tc.delivery})
+		if got, reason := w.delivered(t); got != tc.want || reason != tc.reason || writes != tc.writes {
+			t.Errorf("%s: Delivered is %s (%s) after %d writes, want %s (%s) after %d", tc.name, got, reason, writes, tc.want, tc.reason, tc.writes)
+		}
+	}
+}
+
+func TestTheResultOfATestMessageIsAnEventAndSurvivesARestart(t *testing.T) {
+	w := newWorldOf(t, "AlarmReceiver", &v1alpha1.AlarmReceiver{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Shared(t).Namespace(t, nil), Name: "ops"},
+		Spec:       v1alpha1.AlarmReceiverSpec{Log: &v1alpha1.LogReceiver{}},
+	})
+	first := status.Result{Delivery: &status.Delivery{Attempted: true, Test: "a", TestedAt: noon}}
+	w.reconcile(t, first)
+	if _, writes := w.reconcile(t, first); writes != 0 || w.status(t).HandledTest != "a" {
+		t.Errorf("%d writes, handled %q", writes, w.status(t).HandledTest)
+	}
+	w.restart(t)
+	if _, writes := w.reconcile(t, status.Result{Delivery: &status.Delivery{}}); writes != 0 || w.status(t).HandledTest != "a" {
+		t.Errorf("after a restart: %d writes, handled %q", writes, w.status(t).HandledTest)
+	}
+	w.reconcile(t, status.Result{Delivery: &status.Delivery{
+		Attempted: true, Reason: v1alpha1.ReasonDeliveryFailing, Message: "no answer", Test: "b", TestedAt: noon, TestFailure: "no answer",
+	}})
+	if got, _ := w.delivered(t); got != metav1.ConditionFalse || w.status(t).HandledTest != "b" {
+		t.Errorf("Delivered is %s, handled %q", got, w.status(t).HandledTest)
+	}
+	if diff := cmp.Diff(map[string]int{"Normal AcceptedTest": 1, "Warning FailedTest": 1}, w.counts(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A user who removes the annotation bongsu.io/drop, and sets the same value later, drops again.
+func TestAHandledDropIsForgottenWithItsAnnotation(t *testing.T) {
+	w := newWorldOf(t, "AlarmReceiver", &v1alpha1.AlarmReceiver{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Shared(t).Namespace(t, nil), Name: "ops", Annotations: map[string]string{v1alpha1.AnnotationDrop: "all"}},
+		Spec:       v1alpha1.AlarmReceiverSpec{Log: &v1alpha1.LogReceiver{}},
+	})
+	for _, tc := range []struct{ name, annotation, handled, want string }{
+		{"handled", "all", "all", "all"},
+		{"after a restart", "all", "", "all"},
+		{"removed", "", "", ""},
+		{"set again", "all", "", ""},
+	} {
+		w.annotate(t, v1alpha1.AnnotationDrop, tc.annotation)
+		w.reconcile(t, status.Result{HandledDrop: tc.handled, Delivery: &status.Delivery{}})
+		if got := w.status(t).HandledDrop; got != tc.want {
+			t.Errorf("%s: handledDrop is %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestTheStatusShowsAMuteWhileItLasts(t *testing.T) {
+	w := newWorld(t)
+	muted := status.Result{MuteFrom: noon.Add(time.Hour), MuteUntil: noon.Add(3 * time.Hour)}
+	for _, tc := range []struct {
+		at, again time.Duration
+		shown     bool
+		writes    int64
+	}{
+		{at: 0, again: time.Hour, writes: 1}, // the state
+		{at: time.Hour, again: 2 * time.Hour, shown: true, writes: 1},
+		{at: 2 * time.Hour, again: time.Hour, shown: true},
+		{at: 3 * time.Hour, writes: 1},
+		{at: 4 * time.Hour},
+	} {
+		w.clock.SetTime(noon.Add(tc.at))
+		result, writes := w.reconcile(t, muted)
+		until := w.status(t).MutedUntil
+		if shown := until != nil && until.Time.Equal(muted.MuteUntil); shown != tc.shown || until != nil != tc.shown {
+			t.Errorf("after %v mutedUntil is %v", tc.at, until)
+		}
+		if result.RequeueAfter != tc.again || writes != tc.writes {
+			t.Errorf("after %v: %d writes, want %d; it comes back in %v, want %v", tc.at, writes, tc.writes, result.RequeueAfter, tc.again)
+		}
+	}
+}
+
+func TestTheStatusShowsOpenGroupsAndWhoAcknowledgedThem(t *testing.T) {
+	w := newWorld(t)
+	ack := v1alpha1.AlarmAcknowledgement{Group: strings.Repeat("a", 32), Since: metav1.NewTime(noon), By: "ana", Time: metav1.NewTime(noon)}
+	acknowledged := outbox.Acknowledgement{Token: match.AcknowledgementToken(&ack), Until: noon}
+	var entries []outbox.Entry
+	for i := range 40 {
+		key := fmt.Sprintf("%032d", i)
+		if i == 0 {
+			key = ack.Group
+		}
+		entries = append(entries, outbox.Entry{
+			Receiver: "r", Alarm: w.key.String(), Key: key, Position: 1, Count: 3,
+			Member: &outbox.Membership{Group: key, Name: fmt.Sprint("Pod/shop/web-", i), At: noon.Add(time.Duration(i) * time.Second)},
+		})
+	}
+	ctx := t.Context()
+	if err := w.outbox.Commit(ctx, outbox.Batch{Position: 1, Entries: entries}); err != nil {
+		t.Fatal(err)
+	}
+	notice := entries[0]
+	notice.Member = &outbox.Membership{Group: ack.Group, Acknowledged: &acknowledged, Notice: true, StateOnly: true}
+	if err := w.outbox.AcknowledgeGroups(ctx, []outbox.Entry{notice}); err != nil {
+		t.Fatal(err)
+	}
+	result, _ := w.reconcile(t, status.Result{Acknowledgements: []v1alpha1.AlarmAcknowledgement{ack}})
+	got := w.status(t)
+	if len(got.OpenGroups) != v1alpha1.MaxAcknowledgements || got.OpenGroupCount != 40 {
+		t.Fatalf("%d of %d groups are shown", len(got.OpenGroups), got.OpenGroupCount)
+	}
+	first, second := got.OpenGroups[0], got.OpenGroups[1]
+	if first.Key != ack.Group || first.Name != "Pod/shop/web-0" || first.Occurrences != 3 || !first.Since.Equal(&ack.Since) || first.AcknowledgedBy != "ana" || !first.AcknowledgedTime.Equal(&ack.Time) {
+		t.Errorf("the first is %+v", first)
+	}
+	if second.Name != "Pod/shop/web-39" || second.AcknowledgedBy != "" {
+		t.Errorf("the second is %+v", second)
+	}
+	if result.RequeueAfter != time.Hour+time.Second {
+		t.Errorf("it comes back in %v, want when the first group ends", result.RequeueAfter)
+	}
+	if w.reconcile(t, well); w.status(t).OpenGroups[0].AcknowledgedBy != "" {
+		t.Error("it counts as acknowledged, and the spec has no acknowledgement")
+	}
+	w.clock.SetTime(noon.Add(2 * time.Hour))
+	if w.reconcile(t, well); w.status(t).OpenGroupCount != 0 || len(w.status(t).OpenGroups) > 0 {
+		t.Error("groups are shown that ended an hour ago")
+	}
+}
+
+func TestTheTimeOfTheNextAttemptIsWrittenOnceForEachPause(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile(t, fails)
+	failing := fails
+	for i := range 3 {
+		next := noon.Add(time.Duration(i)*5*time.Minute + time.Millisecond)
+		failing.NextAttempt = next
+		for repeat, want := range []int64{1, 0, 0} {
+			if _, writes := w.reconcile(t, failing); writes != want {
+				t.Errorf("reconcile %d of pause %d: %d requests were written, want %d", repeat, i, writes, want)
+			}
+		}
+		if got := w.status(t).NextAttemptTime; got == nil || got.Sub(next) != time.Second-time.Millisecond {
+			t.Errorf("nextAttemptTime is %v, want the second after %v", got, next)
+		}
+	}
+	w.reconcile(t, well)
+	if got := w.status(t).NextAttemptTime; got != nil {
+		t.Errorf("it is ready, and nextAttemptTime is %v", got)
 	}
 }
 
@@ -334,7 +543,7 @@ func TestAResultForAnOldStateIsNotReported(t *testing.T) {
 		t.Errorf("got %v, %v, want another try and no error", result, err)
 	}
 	if got := w.counts(t); len(got) > 0 {
-		t.Errorf("told: %v", got)
+		t.Errorf("reported: %v", got)
 	}
 }
 
@@ -350,19 +559,19 @@ func TestAFailedConfigurationChangesNothing(t *testing.T) {
 func TestADeletedObjectIsForgotten(t *testing.T) {
 	w := newWorld(t)
 	key := kube.Key{Kind: "Alarm", Namespace: w.key.Namespace, Name: "gone"}
-	w.counters.Add(key.String(), counters.Change{Matched: 3, At: noon})
+	w.key, w.object = key, &v1alpha1.Alarm{}
+	w.count(t, outbox.StatusCounts{Matched: 3})
 	var gone []string
 	_, err := w.recorder.Reconcile(t.Context(), key, &v1alpha1.Alarm{},
 		func(key string) { gone = append(gone, key) },
-		func(context.Context, string) (status.Result, error) { return well, errors.New("it was judged") })
+		func(context.Context, string) (status.Result, error) { return well, errors.New("it was evaluated") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{key.String()}, gone); diff != "" {
 		t.Error(diff)
 	}
-	var status v1alpha1.AlarmStatus
-	if w.counters.Apply(key.String(), "uid", &status); status.Matched != 0 {
-		t.Errorf("still counted: %d", status.Matched)
+	if counts, _, counted := w.outbox.StatusCounts(key.String(), ""); counted {
+		t.Errorf("still counted: %+v", counts)
 	}
 }

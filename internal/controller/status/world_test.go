@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
@@ -34,12 +36,13 @@ var (
 	suspended = status.Result{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}
 )
 
-// world has an object, and an operator that reports on it with its own rights.
+// world has an object, and an operator that reports on it with its own permissions.
 type world struct {
 	cluster  *cluster.Cluster
 	object   status.AlarmObject
 	key      kube.Key
 	clock    *clocktesting.FakePassiveClock
+	outbox   *outbox.Store
 	counters *counters.Counters
 	recorder *status.Recorder
 	// writes counts the requests that change something, whatever is answered.
@@ -65,12 +68,19 @@ func newWorldOf(t *testing.T, kind string, object status.AlarmObject) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.cluster.Client.Delete(context.Background(), object) })
+	t.Cleanup(func() { _ = w.outbox.Close() })
 	w.restart(t)
 	return w
 }
 
-// restart puts another operator in place of the one that was.
+// restart puts another operator in place of the one that was, with an empty disk.
 func (w *world) restart(t *testing.T) {
+	t.Helper()
+	w.restartOn(t, t.TempDir())
+}
+
+// restartOn puts another operator in place of the one that was, with this disk.
+func (w *world) restartOn(t *testing.T, dir string) {
 	t.Helper()
 	config := w.cluster.OperatorConfig(t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counter{next: next, writes: &w.writes} })
@@ -78,8 +88,28 @@ func (w *world) restart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.counters = counters.New()
-	w.recorder = status.New(c, w.clock, w.counters, w.key.Kind)
+	if w.outbox != nil {
+		if err := w.outbox.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.outbox, err = outbox.Open(t.Context(), dir, outbox.WithClock(w.clock)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.outbox.Confirm(t.Context()); err != nil { // it leads
+		t.Fatal(err)
+	}
+	w.counters = counters.New(w.outbox)
+	w.recorder = status.New(c, c, w.clock, w.counters, w.key.Kind)
+}
+
+// count counts something for the object.
+func (w *world) count(t *testing.T, change outbox.StatusCounts) {
+	t.Helper()
+	err := w.outbox.Commit(t.Context(), outbox.Batch{Position: 1, Status: map[string]outbox.StatusCounts{w.key.String(): change}})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 type counter struct {
@@ -105,11 +135,11 @@ func (w *world) reconcile(t *testing.T, v status.Result) (reconcile.Result, int6
 	return result, w.writes.Load() - before
 }
 
-func (w *world) try(t *testing.T, judge func(context.Context, string) (status.Result, error)) (reconcile.Result, error) {
+func (w *world) try(t *testing.T, evaluate func(context.Context, string) (status.Result, error)) (reconcile.Result, error) {
 	t.Helper()
 	empty := w.object.DeepCopyObject().(status.AlarmObject)
 	gone := func(key string) { t.Errorf("%s is said to be gone", key) }
-	return w.recorder.Reconcile(t.Context(), w.key, empty, gone, judge)
+	return w.recorder.Reconcile(t.Context(), w.key, empty, gone, evaluate)
 }
 
 func (w *world) status(t *testing.T) *v1alpha1.AlarmStatus {
@@ -163,4 +193,22 @@ func (w *world) counts(t *testing.T) map[string]int {
 		reasons[strings.Join([]string{e.Type, e.Reason}, " ")]++
 	}
 	return reasons
+}
+
+// annotate sets an annotation of the object.
+func (w *world) annotate(t *testing.T, key, value string) {
+	t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
+	if err := w.cluster.Client.Patch(t.Context(), w.object, patch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changeSpec changes the spec of a receiver.
+func (w *world) changeSpec(t *testing.T) {
+	t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"timeoutSeconds":60}}`))
+	if err := w.cluster.Client.Patch(t.Context(), w.object, patch); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -4,16 +4,21 @@ package status
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 	"github.com/bongsu-io/bongsu/pkg/condition"
 	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // Object is an object with a summary in its status.
@@ -83,11 +88,49 @@ func FailingSince(o Object) time.Time {
 	return time.Time{}
 }
 
+// Block reports that the operator does nothing for an object without the admission policies.
+// During the grace time of policies it reports nothing.
+func (w *Writer) Block(ctx context.Context, o Object, blocked policies.State) (time.Duration, error) {
+	if blocked.Message == "" {
+		return 0, nil
+	}
+	before := o.DeepCopyObject().(Object)
+	w.SetCondition(o, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPolicyMissing, Message: blocked.Message,
+	})
+	w.SetState(o, v1alpha1.StateFailing, v1alpha1.ReasonPolicyMissing, true)
+	return w.Write(ctx, before, o, Report{Failure: &events.Event{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonPolicyMissing, Action: "Reconcile", Note: blocked.Message,
+	}})
+}
+
+// SetError reports an error in memory that prevented the first evaluation of an object. The
+// status of a former evaluation stays as it is: most errors pass.
+func (w *Writer) SetError(o Object, err error) {
+	common := o.CommonStatus()
+	ready := meta.FindStatusCondition(*common.Conditions, v1alpha1.ConditionReady)
+	isFirst := *common.ObservedGeneration == 0 || ready != nil && ready.Reason == v1alpha1.ReasonReconcileError
+	if !isFirst || apierrors.IsConflict(err) || errors.Is(err, context.Canceled) {
+		return
+	}
+	w.SetCondition(o, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonReconcileError,
+		Message: "a request of the operator failed: " + plaintext.Cut(plaintext.Line(err.Error()), maxError) + ": the operator retries",
+	})
+	w.SetState(o, v1alpha1.StateStarting, v1alpha1.ReasonReconcileError, false)
+}
+
+// maxError is the limit of an error in a condition, in bytes.
+const maxError = 1024
+
 // Report is what Write emits besides the status. Write sets Since of Failure and
 // Recovered.
 type Report struct {
 	// Changes are Events about differences from the former status.
 	Changes []events.Event
+	// Lasting are Events about entries of the new status, with the times of these entries.
+	// The caller must pass them again until Write returns nil, also after a restart.
+	Lasting []events.Event
 	// Failure is the present failure; nil if there is none.
 	Failure *events.Event
 	// Recovered is emitted if the object failed and works again.
@@ -99,17 +142,19 @@ type Report struct {
 // lasts.
 func (w *Writer) Write(ctx context.Context, before, object Object, r Report) (time.Duration, error) {
 	since := FailingSince(object)
-	// Changes come before the status is written: after it, a retry would not see them.
+	// Changes come before the status is written: after it, a retry would not see them. Lasting
+	// Events come after it: before it, a retry would observe another time.
 	if was := FailingSince(before); !was.IsZero() && since.IsZero() && works(object.CommonStatus().Summary.State) {
 		r.Recovered.Type, r.Recovered.Reason, r.Recovered.Since = corev1.EventTypeNormal, v1alpha1.ReasonRecovered, was
 		r.Changes = append(r.Changes, r.Recovered)
 	}
-	for _, e := range r.Changes {
-		if err := w.Emit(ctx, object, e); err != nil {
-			return 0, err
-		}
+	if err := w.emitAll(ctx, object, r.Changes); err != nil {
+		return 0, err
 	}
 	if err := condition.UpdateStatus(ctx, w.client, before, object); err != nil {
+		return 0, err
+	}
+	if err := w.emitAll(ctx, object, r.Lasting); err != nil {
 		return 0, err
 	}
 	if r.Failure == nil {
@@ -117,4 +162,13 @@ func (w *Writer) Write(ctx context.Context, before, object Object, r Report) (ti
 	}
 	r.Failure.Since = since
 	return w.NextRepeat(since), w.Emit(ctx, object, *r.Failure)
+}
+
+func (w *Writer) emitAll(ctx context.Context, object Object, all []events.Event) error {
+	for _, e := range all {
+		if err := w.Emit(ctx, object, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -51,6 +51,7 @@ func baseAppPod(a *v1alpha1.AppService, image string) corev1.PodTemplateSpec {
 		SecurityContext:    restrictedUser(),
 	}}
 	runAs(&pod.Spec, a.Spec.ServiceAccountName)
+	pod.Spec.TopologySpreadConstraints = topologySpread(a)
 	pod.Labels = Labels(a)
 	return pod
 }
@@ -115,6 +116,7 @@ func AppDeployment(a *v1alpha1.AppService, pod corev1.PodTemplateSpec) *appsv1.D
 			Replicas:             &replicas,
 			RevisionHistoryLimit: new(int32(appHistory)),
 			Selector:             &metav1.LabelSelector{MatchLabels: Selector(a)},
+			Strategy:             strategy(a, &pod.Spec),
 			Template:             *pod.DeepCopy(),
 		},
 	}
@@ -122,15 +124,19 @@ func AppDeployment(a *v1alpha1.AppService, pod corev1.PodTemplateSpec) *appsv1.D
 
 // appMeta is the metadata of an app's Deployment and Service. Some children outlive the
 // AppService, if only for its backup. They have no owner reference: a foreground deletion
-// would delete them at once, whatever finalizers the AppService has. An annotation names
-// their owner.
+// would delete them at once, whatever finalizers the AppService has.
 func appMeta(a *v1alpha1.AppService) metav1.ObjectMeta {
 	meta := childMeta(a, a.Name)
-	meta.Annotations = map[string]string{v1alpha1.AnnotationOwnerUID: string(a.UID)}
-	if a.Spec.Backup != nil || a.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+	if MayOutlive(a) {
 		meta.OwnerReferences = nil
 	}
 	return meta
+}
+
+// MayOutlive reports whether children of an app can exist longer than the AppService. The
+// operator removes them, not the garbage collector.
+func MayOutlive(a *v1alpha1.AppService) bool {
+	return a.Spec.Backup != nil || a.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain
 }
 
 // AppServiceType is the type of an app's Service: None if it has none.

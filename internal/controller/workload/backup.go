@@ -46,7 +46,7 @@ func BackupJob(a *v1alpha1.AppService) (*batchv1.Job, field.ErrorList) {
 	job := &batchv1.Job{ObjectMeta: childMeta(a, BackupJobName(a)), Spec: *asked.Spec.DeepCopy()}
 	job.OwnerReferences = nil
 	job.Labels = joined(asked.Labels, job.Labels)
-	job.Annotations = joined(asked.Annotations, map[string]string{v1alpha1.AnnotationOwnerUID: string(a.UID)})
+	job.Annotations = joined(asked.Annotations, job.Annotations)
 	job.Spec.Template = pod
 	deadline := int64(a.Spec.Backup.DeadlineSeconds)
 	if own := job.Spec.ActiveDeadlineSeconds; own == nil || *own > deadline {

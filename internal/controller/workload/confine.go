@@ -40,10 +40,24 @@ func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.
 	)
 }
 
+// maxProblems is the number of refused fields that a message names. A template of the size
+// that etcd stores can have tens of thousands.
+const maxProblems = 20
+
+// Problems describes refused fields in one line: the first 20, and the number of others.
+func Problems(errs field.ErrorList) string {
+	more := len(errs) - maxProblems
+	if more <= 0 {
+		return errs.ToAggregate().Error()
+	}
+	return fmt.Sprintf("%s and %d more", errs[:maxProblems].ToAggregate(), more)
+}
+
 // Limits of a template: the time to merge and check it grows with the square of its lists.
 const (
 	mostContainers = 64
 	mostVolumes    = 256
+	mostPorts      = 1000
 	mostItems      = 1000 // of any list
 )
 
@@ -54,6 +68,13 @@ func tooMany(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	}
 	if n := len(spec.Volumes); n > mostVolumes {
 		errs = append(errs, field.Forbidden(at.Child("volumes"), fmt.Sprintf("a pod may have %d volumes, and this has %d: leave some out", mostVolumes, n)))
+	}
+	ports := 0
+	for _, c := range places(spec, at) {
+		ports += len(c.Ports)
+	}
+	if ports > mostPorts {
+		errs = append(errs, field.Forbidden(at.Child("containers"), fmt.Sprintf("the containers of a pod may have %d ports together, and these have %d: leave some out", mostPorts, ports)))
 	}
 	return errs
 }

@@ -331,6 +331,10 @@ func TestFieldsThatATemplateMayNotSet(t *testing.T) {
 			`template: {spec: {containers: [{name: notebook, env: [{name: JUPYTER_TOKEN, valueFrom: {configMapKeyRef: {name: a, key: b}}}]}]}}`,
 			[]string{`spec.template.spec.containers[0].env[0]: Forbidden: the token comes from a Secret: name it in spec.auth.tokenSecretRef`},
 		},
+		"arguments beside a path": {
+			`{access: {path: /lab}, template: {spec: {containers: [{name: notebook, env: [{name: NOTEBOOK_ARGS, value: --debug}]}]}}}`,
+			[]string{`spec.template.spec.containers[0].env[0]: Forbidden: spec.access.path sets this variable: give the server other arguments in args, such as [start-notebook.py, --debug]`},
+		},
 		"the volume of the home": {
 			`template: {spec: {volumes: [{name: a, emptyDir: {}}, {name: home, emptyDir: {}}]}}`,
 			[]string{`spec.template.spec.volumes[1].name: Forbidden: "home" is the volume of the notebook's files, which spec.storage describes: use another name`},
@@ -370,7 +374,29 @@ func TestFieldsThatATemplateMayNotSet(t *testing.T) {
 	}
 }
 
-// Each list is bounded: what is asked of a template takes time with their squares.
+// The message would take minutes if its time grew with the square of the problems.
+func TestAMessageNamesTwentyOfManyProblems(t *testing.T) {
+	a := &v1alpha1.AppService{Spec: v1alpha1.AppServiceSpec{Template: &corev1.PodTemplateSpec{}}}
+	for i := range 50 {
+		container := corev1.Container{Name: fmt.Sprintf("c%d", i)}
+		for port := range int32(20) {
+			container.Ports = append(container.Ports, corev1.ContainerPort{ContainerPort: port + 1, HostPort: port + 1})
+		}
+		a.Spec.Template.Spec.Containers = append(a.Spec.Template.Spec.Containers, container)
+	}
+	_, refused := workload.AppPod(a, "image")
+	if len(refused) < 1000 {
+		t.Fatalf("%d problems, want one for each port", len(refused))
+	}
+	message := workload.Problems(refused)
+	if named := strings.Count(message, ": Forbidden: "); named != 20 || !strings.HasSuffix(message, fmt.Sprintf(" and %d more", len(refused)-20)) {
+		t.Errorf("%d fields are named: %s", named, message)
+	}
+	if got, want := workload.Problems(refused[:1]), refused[0].Error(); got != want {
+		t.Errorf("one problem is %q, want %q", got, want)
+	}
+}
+
 func TestATemplateOfTooManyPartsIsRefusedForThatAlone(t *testing.T) {
 	many := func(n int, text string) string { return strings.TrimSuffix(strings.Repeat(text+",", n), ",") }
 	for name, tc := range map[string]struct {
@@ -386,8 +412,12 @@ func TestATemplateOfTooManyPartsIsRefusedForThatAlone(t *testing.T) {
 			[]string{`spec.template.spec.volumes: Forbidden: a pod may have 256 volumes, and this has 257: leave some out`},
 		},
 		"ports": {
-			`containers: [{name: a}, {name: b, ports: [` + many(1001, `{containerPort: 1}`) + `]}]`,
-			[]string{`spec.template.spec.containers[1].ports: Forbidden: a list may have 1000 items, and this has 1001: leave some out`},
+			`containers: [{name: a, ports: [` + many(500, `{containerPort: 1}`) + `]}, {name: b, ports: [` + many(501, `{containerPort: 1}`) + `]}]`,
+			[]string{`spec.template.spec.containers: Forbidden: the containers of a pod may have 1000 ports together, and these have 1001: leave some out`},
+		},
+		"variables": {
+			`containers: [{name: a}, {name: b, env: [` + many(1001, `{name: a}`) + `]}]`,
+			[]string{`spec.template.spec.containers[1].env: Forbidden: a list may have 1000 items, and this has 1001: leave some out`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

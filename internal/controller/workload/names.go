@@ -45,11 +45,13 @@ func Labels(owner metav1.Object) map[string]string {
 	return labels
 }
 
-// childMeta is the metadata of a child that is deleted with its owner.
+// childMeta is the metadata of a child that is deleted with its owner. The annotation shows
+// whose child it is if a user removes the owner reference.
 func childMeta(owner metav1.Object, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: owner.GetNamespace(), Name: name, Labels: Labels(owner),
 		OwnerReferences: []metav1.OwnerReference{ownerReference(owner)},
+		Annotations:     map[string]string{v1alpha1.AnnotationOwnerUID: string(owner.GetUID())},
 	}
 }
 
@@ -59,4 +61,25 @@ func ownerReference(owner metav1.Object) metav1.OwnerReference {
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: familyOf(owner).kind, Name: owner.GetName(), UID: owner.GetUID(),
 		Controller: new(true), BlockOwnerDeletion: new(false),
 	}
+}
+
+// ChildName is the name of the owner's child of a kind; empty if the owner has no such child.
+func ChildName(owner metav1.Object, kind string) string {
+	switch owner := owner.(type) {
+	case *v1alpha1.AppService:
+		switch kind {
+		case "Deployment", "Service", "PodDisruptionBudget":
+			return owner.Name
+		case "Job":
+			return BackupJobName(owner)
+		}
+	case *v1alpha1.Jupyter:
+		switch kind {
+		case "StatefulSet", "Service", "Ingress", "PersistentVolumeClaim":
+			return owner.Name
+		case "Secret":
+			return tokenName(owner)
+		}
+	}
+	return ""
 }

@@ -18,7 +18,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -54,7 +53,10 @@ func NotebookPod(j *v1alpha1.Jupyter, defaultImage string) (corev1.PodTemplateSp
 			return pod, errs
 		}
 	}
-	return confined(pod, j.Spec.Template, templatePath, func(notebook *corev1.Container) { override(notebook, j.Spec.Image, &j.Spec.Resources) })
+	return confined(pod, j.Spec.Template, templatePath, func(notebook *corev1.Container) {
+		override(notebook, j.Spec.Image, &j.Spec.Resources)
+		overrideCommand(notebook, j.Spec.Server)
+	})
 }
 
 // confined merges a template that refused has accepted into a pod. finish then changes the
@@ -109,8 +111,13 @@ func refusedInits(template *corev1.PodTemplateSpec, main string) field.ErrorList
 func refusedOfServer(j *v1alpha1.Jupyter, container *corev1.Container, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range container.Env {
-		if container.Env[i].Name == tokenVariable {
+		switch name := container.Env[i].Name; {
+		case !IsJupyter(j): // the variables mean nothing to it
+		case name == tokenVariable:
 			errs = append(errs, field.Forbidden(at.Child("env").Index(i), "the token comes from a Secret: name it in spec.auth.tokenSecretRef"))
+		case name == v1alpha1.VariableNotebookArgs && j.Spec.Access.Path != "":
+			errs = append(errs, field.Forbidden(at.Child("env").Index(i),
+				"spec.access.path sets this variable: give the server other arguments in args, such as [start-notebook.py, --debug]"))
 		}
 	}
 	if j.Spec.Storage == nil {
@@ -178,29 +185,28 @@ func runAs(pod *corev1.PodSpec, account string) {
 }
 
 func notebookContainer(j *v1alpha1.Jupyter, image string) corev1.Container {
-	token := TokenRef(j)
 	container := corev1.Container{
 		Name: v1alpha1.NotebookContainer, Image: image,
-		Ports: []corev1.ContainerPort{{Name: portName, ContainerPort: NotebookPort, Protocol: corev1.ProtocolTCP}},
-		Env: []corev1.EnvVar{{
-			Name: tokenVariable,
-			ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: token.Name}, Key: token.Key,
-			}},
-		}},
+		Ports:          []corev1.ContainerPort{{Name: portName, ContainerPort: SpecPort(j), Protocol: corev1.ProtocolTCP}},
+		Env:            serverVariables(j),
 		VolumeMounts:   []corev1.VolumeMount{{Name: homeName, MountPath: mountPath(j)}},
-		StartupProbe:   askAPI(startupPeriod, int32(NotebookStartup/time.Second)/startupPeriod),
-		ReadinessProbe: askAPI(10, 3),
+		StartupProbe:   askAPI(j, startupPeriod, int32(NotebookStartup/time.Second)/startupPeriod),
+		ReadinessProbe: askAPI(j, 10, 3),
 	}
 	harden(&container)
 	return container
 }
 
-// askAPI requests the version of the server, which needs no token.
-func askAPI(periodSeconds, failureThreshold int32) *corev1.Probe {
+// askAPI requests the version of a Jupyter server, which needs no token, or the path that an
+// HTTP server has for this.
+func askAPI(j *v1alpha1.Jupyter, periodSeconds, failureThreshold int32) *corev1.Probe {
+	path := j.Spec.Access.Path + "/api"
+	if !IsJupyter(j) {
+		path = cmp.Or(j.Spec.Server.ReadinessPath, "/")
+	}
 	return &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-			Path: "/api", Port: intstr.FromInt32(NotebookPort), Scheme: corev1.URISchemeHTTP,
+			Path: path, Port: intstr.FromInt32(SpecPort(j)), Scheme: corev1.URISchemeHTTP,
 		}},
 		PeriodSeconds: periodSeconds, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: failureThreshold,
 	}
@@ -224,7 +230,7 @@ func harden(container *corev1.Container) {
 }
 
 // NotebookClaim is the claim for the notebook's files; nil if it has none of its own. A
-// retained claim has no owner reference. An annotation contains the Jupyter's UID.
+// retained claim has no owner reference.
 func NotebookClaim(j *v1alpha1.Jupyter) *corev1.PersistentVolumeClaim {
 	storage := j.Spec.Storage
 	if storage == nil || storage.Size == nil || storage.ExistingClaim != "" {
@@ -233,7 +239,6 @@ func NotebookClaim(j *v1alpha1.Jupyter) *corev1.PersistentVolumeClaim {
 	meta := childMeta(j, j.Name)
 	if retained(storage) {
 		meta.OwnerReferences = nil
-		meta.Annotations = map[string]string{v1alpha1.AnnotationOwnerUID: string(j.UID)}
 	}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	if len(storage.AccessModes) > 0 {
@@ -289,13 +294,16 @@ func TokenRef(j *v1alpha1.Jupyter) v1alpha1.SecretKeyReference {
 	if ref := j.Spec.Auth.TokenSecretRef; ref != nil {
 		return v1alpha1.SecretKeyReference{Name: ref.Name, Key: ref.Key}
 	}
-	return v1alpha1.SecretKeyReference{Name: j.Name + "-token", Key: tokenKey}
+	return v1alpha1.SecretKeyReference{Name: tokenName(j), Key: tokenKey}
 }
+
+// tokenName is the name of the Secret of NotebookToken.
+func tokenName(j *v1alpha1.Jupyter) string { return j.Name + "-token" }
 
 // NotebookToken is a Secret with a token for the Jupyter.
 func NotebookToken(j *v1alpha1.Jupyter, token string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: childMeta(j, j.Name+"-token"),
+		ObjectMeta: childMeta(j, tokenName(j)),
 		Type:       corev1.SecretTypeOpaque,
 		Data:       map[string][]byte{tokenKey: []byte(token)},
 	}
@@ -321,9 +329,12 @@ func NotebookStatefulSet(j *v1alpha1.Jupyter, pod corev1.PodTemplateSpec) *appsv
 	}
 }
 
+// NotebookPodName is the name of the pod of NotebookStatefulSet.
+func NotebookPodName(j *v1alpha1.Jupyter) string { return j.Name + "-0" }
+
 // Ports of a notebook.
 const (
-	// NotebookPort is the port of the server in its pod.
+	// NotebookPort is the port of a Jupyter server in its pod.
 	NotebookPort = 8888
 	// ServicePort is the port of the Service.
 	ServicePort = 80
@@ -339,52 +350,8 @@ func NotebookService(j *v1alpha1.Jupyter) *corev1.Service {
 			Type:     corev1.ServiceTypeClusterIP,
 			Selector: Selector(j),
 			Ports: []corev1.ServicePort{{
-				Name: portName, Protocol: corev1.ProtocolTCP, Port: ServicePort, TargetPort: intstr.FromInt32(NotebookPort),
+				Name: portName, Protocol: corev1.ProtocolTCP, Port: ServicePort, TargetPort: intstr.FromInt32(SpecPort(j)),
 			}},
 		},
-	}
-}
-
-// NotebookIngress makes a notebook reachable from outside the cluster; nil if it is not.
-func NotebookIngress(j *v1alpha1.Jupyter) *networkingv1.Ingress {
-	access := j.Spec.Access
-	if access.Type != v1alpha1.AccessTypeIngress {
-		return nil
-	}
-	ingress := &networkingv1.Ingress{
-		ObjectMeta: childMeta(j, j.Name),
-		Spec: networkingv1.IngressSpec{
-			Rules: []networkingv1.IngressRule{{
-				Host: access.Host,
-				IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
-					Paths: []networkingv1.HTTPIngressPath{{
-						Path: "/", PathType: new(networkingv1.PathTypePrefix),
-						Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
-							Name: j.Name, Port: networkingv1.ServiceBackendPort{Name: portName},
-						}},
-					}},
-				}},
-			}},
-		},
-	}
-	if access.IngressClassName != nil {
-		ingress.Spec.IngressClassName = new(*access.IngressClassName)
-	}
-	if access.TLSSecretName != "" {
-		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{access.Host}, SecretName: access.TLSSecretName}}
-	}
-	return ingress
-}
-
-// NotebookURL is the URL of a notebook: the one of its Ingress, or else of its Service. It
-// contains no token.
-func NotebookURL(j *v1alpha1.Jupyter) string {
-	switch access := j.Spec.Access; {
-	case access.Type != v1alpha1.AccessTypeIngress:
-		return "http://" + j.Name + "." + j.Namespace + ".svc/"
-	case access.TLSSecretName != "":
-		return "https://" + access.Host + "/"
-	default:
-		return "http://" + access.Host + "/"
 	}
 }

@@ -92,12 +92,15 @@ func askAPI(periodSeconds, failureThreshold int32) *corev1.Probe {
 	}
 }
 
+// mark shows whose child an object is.
+var mark = map[string]string{"bongsu.io/owner-uid": "uid"}
+
 func TestAStatefulSetHasOnePodAndNoneWhileSuspended(t *testing.T) {
 	j := jupyter(t, `{}`)
 	p := pod(t, `{}`)
 	got := workload.NotebookStatefulSet(j, p)
 	equal(t, got.ObjectMeta, metav1.ObjectMeta{
-		Namespace: "team", Name: "lab", Labels: labels, OwnerReferences: []metav1.OwnerReference{owner},
+		Namespace: "team", Name: "lab", Labels: labels, Annotations: mark, OwnerReferences: []metav1.OwnerReference{owner},
 	})
 	equal(t, got.Spec, appsv1.StatefulSetSpec{
 		Replicas: new(int32(1)), ServiceName: "lab", PodManagementPolicy: appsv1.ParallelPodManagement,
@@ -135,8 +138,8 @@ func TestATokenIsOursUnlessASecretIsNamed(t *testing.T) {
 }
 
 func TestAClaimIsDeletedWithItsJupyterOnlyIfTheSpecSaysSo(t *testing.T) {
-	kept := metav1.ObjectMeta{Namespace: "team", Name: "lab", Labels: labels, Annotations: map[string]string{"bongsu.io/owner-uid": "uid"}}
-	child := metav1.ObjectMeta{Namespace: "team", Name: "lab", Labels: labels, OwnerReferences: []metav1.OwnerReference{owner}}
+	kept := metav1.ObjectMeta{Namespace: "team", Name: "lab", Labels: labels, Annotations: mark}
+	child := metav1.ObjectMeta{Namespace: "team", Name: "lab", Labels: labels, Annotations: mark, OwnerReferences: []metav1.OwnerReference{owner}}
 	for name, tc := range map[string]struct {
 		storage string
 		want    *metav1.ObjectMeta
@@ -218,6 +221,11 @@ func TestANotebookIsReachedAsAccessSays(t *testing.T) {
 				"rules: [{host: lab.example.org, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: lab, port: {name: http}}}}]}}]\n" +
 				"tls: [{hosts: [lab.example.org], secretName: cert}]",
 		},
+		"below a path": {
+			`access: {type: Ingress, host: lab.example.org, path: /team/lab}`, "http://lab.example.org/team/lab/",
+			`rules: [{host: lab.example.org, http: {paths: [{path: /team/lab, pathType: Prefix, backend: {service: {name: lab, port: {name: http}}}}]}}]`,
+		},
+		"below a path within the cluster": {`access: {path: /team/lab}`, "http://lab.team.svc/team/lab/", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := jupyter(t, tc.access)
@@ -242,6 +250,50 @@ func TestANotebookIsReachedAsAccessSays(t *testing.T) {
 			equal(t, gotSpec, wantSpec)
 		})
 	}
+}
+
+func TestAnIngressHasOnlyTheAnnotationsOfAccess(t *testing.T) {
+	equal(t, workload.NotebookIngress(jupyter(t, `access: {type: Ingress, host: a.b}`)).Annotations, mark)
+	j := jupyter(t, `access: {type: Ingress, host: a.b, annotations: {nginx.ingress.kubernetes.io/proxy-body-size: 1g}}`)
+	equal(t, workload.NotebookIngress(j).Annotations, map[string]string{
+		"nginx.ingress.kubernetes.io/proxy-body-size": "1g", "bongsu.io/owner-uid": "uid",
+	})
+}
+
+func TestAServerBelowAPathIsConfiguredAndProbedThere(t *testing.T) {
+	got := pod(t, `access: {path: /team/lab}`).Spec.Containers[0]
+	equal(t, got.Env[1], corev1.EnvVar{Name: "NOTEBOOK_ARGS", Value: "--ServerApp.base_url=/team/lab"})
+	for _, probe := range []*corev1.Probe{got.StartupProbe, got.ReadinessProbe} {
+		equal(t, probe.HTTPGet.Path, "/team/lab/api")
+	}
+}
+
+func TestThePathOfARunningServerIsReadFromItsPod(t *testing.T) {
+	named := func(name string, env ...corev1.EnvVar) corev1.Container {
+		return corev1.Container{Name: name, Env: env}
+	}
+	args := func(value string) corev1.EnvVar { return corev1.EnvVar{Name: "NOTEBOOK_ARGS", Value: value} }
+	for name, tc := range map[string]struct {
+		containers []corev1.Container
+		want       string
+	}{
+		"no path":                {[]corev1.Container{named("notebook")}, ""},
+		"a path":                 {[]corev1.Container{named("proxy"), named("notebook", corev1.EnvVar{Name: "A"}, args("--ServerApp.base_url=/a/b-1.c_D"))}, "/a/b-1.c_D"},
+		"of another container":   {[]corev1.Container{named("notebook"), named("proxy", args("--ServerApp.base_url=/a"))}, ""},
+		"another variable":       {[]corev1.Container{named("notebook", corev1.EnvVar{Name: "ARGS", Value: "--ServerApp.base_url=/a"})}, ""},
+		"other arguments":        {[]corev1.Container{named("notebook", args("--debug"))}, ""},
+		"more arguments":         {[]corev1.Container{named("notebook", args("--ServerApp.base_url=/a --debug"))}, ""},
+		"another host":           {[]corev1.Container{named("notebook", args("--ServerApp.base_url=@evil.example.org"))}, ""},
+		"another host in a path": {[]corev1.Container{named("notebook", args("--ServerApp.base_url=//evil.example.org"))}, ""},
+		"the directory above":    {[]corev1.Container{named("notebook", args("--ServerApp.base_url=/.."))}, ""},
+		"a query":                {[]corev1.Container{named("notebook", args("--ServerApp.base_url=/a?b"))}, ""},
+	} {
+		if got := workload.NotebookPrefix(&corev1.Pod{Spec: corev1.PodSpec{Containers: tc.containers}}); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+	made := corev1.Pod{Spec: pod(t, `access: {path: /team/lab}`).Spec}
+	equal(t, workload.NotebookPrefix(&made), "/team/lab")
 }
 
 func TestACustomServiceAccountMountsItsToken(t *testing.T) {

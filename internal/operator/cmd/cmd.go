@@ -3,10 +3,8 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -27,7 +25,6 @@ type flags struct {
 	logs             command.Logging
 	kubeconfig, file string
 	local            string // the version of the parent; empty without one
-	simulatedPods    bool
 }
 
 // New returns the command that runs the operator, with its subcommands.
@@ -53,10 +50,7 @@ flight, stores its position, and exits within ten seconds.`,
 	command.AddKubeconfig(c.Flags(), &f.kubeconfig)
 	c.Flags().StringVar(&f.file, "config", "", "YAML `file` whose keys are the names of these flags; the command line has precedence")
 	c.Flags().StringVar(&f.local, options.LocalFlag, "", "run as a child process of bongsu local of this `version`")
-	c.Flags().BoolVar(&f.simulatedPods, options.SimulatedPodsFlag, false, "refuse connections to pods, because they are simulated")
-	for _, flag := range []string{options.LocalFlag, options.SimulatedPodsFlag} {
-		_ = c.Flags().MarkHidden(flag) // fails only if there is no such flag
-	}
+	_ = c.Flags().MarkHidden(options.LocalFlag) // fails only if there is no such flag
 	c.AddCommand(newPending(), newVersion())
 	return c
 }
@@ -87,9 +81,6 @@ func (f *flags) run(c *cobra.Command) error {
 	}
 	limitHeap()
 	config := operator.Config{REST: cfg, Options: f.options, Out: c.OutOrStdout(), Log: log}
-	if f.simulatedPods {
-		config.DialPod = refuseToDial
-	}
 	if f.local != "" {
 		return runLocal(c.Context(), config, f.local, c.InOrStdin())
 	}
@@ -149,9 +140,4 @@ func reportAtWork(ctx context.Context, app *operator.App, ready *os.File) {
 		_, _ = ready.Write([]byte{'\n'}) // fails only if the parent has ended
 	}
 	_ = ready.Close()
-}
-
-// refuseToDial refuses connections to pods: see options.SimulatedPodsFlag.
-func refuseToDial(context.Context, string, string) (net.Conn, error) {
-	return nil, errors.New("a simulated pod has no network")
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/pending"
 	"github.com/bongsu-io/bongsu/internal/command"
@@ -37,7 +39,8 @@ func newPending() *cobra.Command {
 		Use:   "pending",
 		Short: "List messages that wait to be sent, and the entries of past digests",
 		Long: `List the messages that wait to be sent, by receiver. List also the entries of digests of
-the last 24 hours, the newest 1,000 of each receiver.
+the last 24 hours, the newest 1,000 of each receiver. For a message that the receiver did
+not accept, LAST-ERROR shows why, and NEXT-ATTEMPT when the operator tries again, or now.
 
 The command reads the outbox of an operator from the operator's --data-dir, while the
 operator runs, and changes nothing. The directory is /var/lib/bongsu in the operator's
@@ -84,7 +87,9 @@ func (o *pendingFlags) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	o.findLeader(ctx, report, state)
-	return command.PrintTable(out, o.output, report, pending.WriteText)
+	return command.PrintTable(out, o.output, report, func(out io.Writer, r *pending.Report) error {
+		return pending.WriteText(out, r, clock.RealClock{}.Now())
+	})
 }
 
 // leaderTimeout is the time limit of findLeader.
@@ -109,6 +114,7 @@ func (o *pendingFlags) findLeader(ctx context.Context, report *pending.Report, s
 
 // wanted reports whether a receiver is one of --receiver.
 func (o *pendingFlags) wanted(receiver string) bool {
+	receiver = alarm.ReceiverKey(receiver)
 	key, err := kube.ParseKey(receiver)
 	if len(o.receivers) == 0 || err != nil {
 		return len(o.receivers) == 0

@@ -20,6 +20,9 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
+// nextAttempt is when the message that is set aside is sent again.
+var nextAttempt = time.Date(2100, 1, 1, 0, 0, 0, 0, time.Local)
+
 // newOutbox creates an outbox and leaves it open. For one receiver, three messages were put
 // into a digest and two wait. For another receiver, one waits.
 func newOutbox(t *testing.T) (dir string) {
@@ -41,23 +44,33 @@ func newOutbox(t *testing.T) (dir string) {
 			receiver = "AlarmReceiver/shop/team"
 		}
 		batch.Entries = append(batch.Entries, outbox.Entry{
-			Receiver: receiver, Alarm: "Alarm/shop/crashes", Key: fmt.Sprint(i), Position: uint64(i), Count: 2,
+			Receiver: receiver, Alarm: "Alarm/shop/crashes", Key: fmt.Sprint(i), Subject: fmt.Sprint(i), Position: uint64(i), Count: 2,
 			CreatedAt: time.Now(), Payload: payload,
 		})
 	}
 	if err := l.Commit(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	pending, err := l.Pending(t.Context(), "ClusterAlarmReceiver//ops", 0, 3)
+	pending, err := l.Pending(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, 0, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", pending[2].ID, "digest", nil)
+	digest, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, pending[2].ID, "digest", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Acknowledge(t.Context(), digest); err != nil {
 		t.Fatal(err)
+	}
+	aside, err := l.Prepare(t.Context(), "ClusterAlarmReceiver//ops", outbox.MainLane, pending[2].ID+1, "3", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.NoteFailure(t.Context(), aside, outbox.Failure{Error: "the receiver answers 503", Next: nextAttempt}); err != nil {
+		t.Fatal(err)
+	}
+	if moved, err := l.SetAside(t.Context(), aside); !moved || err != nil {
+		t.Fatal(moved, err)
 	}
 	return dir
 }
@@ -71,7 +84,7 @@ func TestPendingListsWaitingMessagesAndEntriesOfDigests(t *testing.T) {
 	for _, want := range []string{
 		"note: unknown whether this outbox belongs to the leader: ",
 		"AlarmReceiver/shop/team: 1 waiting, of 2 occurrences\n", "ClusterAlarmReceiver//ops: 2 waiting, of 4 occurrences\n",
-		"Alarm/shop/crashes  2      waiting  message 3\n", "in digests:\n", "Z  message 2\n",
+		"Alarm/shop/crashes  2      set aside, ID 3, tried since ", "  message 3  the receiver answers 503\n", nextAttempt.Format(time.RFC3339), "  waiting ", "  message 4  -\n", "in digests:\n", "Z  message 2\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
@@ -88,7 +101,7 @@ func TestPendingListsWaitingMessagesAndEntriesOfDigests(t *testing.T) {
 		}
 		r := report.Receivers[0]
 		if report.Leader != pending.LeaderUnknown || len(r.Waiting) != 2 || len(r.Digested) != 3 || !r.Digested[0].Delivered ||
-			r.Digested[0].Message.Text != "some text" || r.Digested[0].Occurrences != 2 {
+			r.Digested[0].Message.Text != "some text" || r.Waiting[0].LastError != "the receiver answers 503" || !r.Waiting[0].NextAttemptAt.Equal(nextAttempt) || r.Digested[0].Occurrences != 2 {
 			t.Errorf("%s: got %s", name, out)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// inside is set in the second run of a test: see fromScratch.
+// inside is set in the second run of a test: see inEmptyRoot.
 const inside = "BONGSU_TEST_INSIDE"
 
 // authority is the certificate of a public authority, DigiCert Global Root G2.
@@ -23,7 +23,7 @@ const inside = "BONGSU_TEST_INSIDE"
 var authority []byte
 
 func TestCertificatesArePartOfTheBinary(t *testing.T) {
-	if !fromScratch(t) {
+	if !inEmptyRoot(t) {
 		return
 	}
 	block, _ := pem.Decode(authority)
@@ -37,7 +37,7 @@ func TestCertificatesArePartOfTheBinary(t *testing.T) {
 }
 
 func TestTimeZonesArePartOfTheBinary(t *testing.T) {
-	if !fromScratch(t) {
+	if !inEmptyRoot(t) {
 		return
 	}
 	seoul, err := time.LoadLocation("Asia/Seoul")
@@ -49,9 +49,9 @@ func TestTimeZonesArePartOfTheBinary(t *testing.T) {
 	}
 }
 
-// fromScratch runs the test a second time, in a root directory that contains only the test
+// inEmptyRoot runs the test a second time, in a root directory that contains only the test
 // binary. It returns true there.
-func fromScratch(t *testing.T) bool {
+func inEmptyRoot(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inside) != "" {
 		if files, err := os.ReadDir("/etc"); !errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 // Feature is a part of the operator that users can choose separately.
 type Feature string
 
-// All features.
+// All features. Some extend another one, and need it.
 const (
 	// Alarm is for alarms and receivers of both kinds.
 	Alarm Feature = "alarm"
@@ -22,10 +22,26 @@ const (
 	Jupyter Feature = "jupyter"
 	// AppService is for apps.
 	AppService Feature = "appservice"
+	// AppServiceExec extends AppService by commands in pods: health checks and backups.
+	AppServiceExec Feature = "appservice-exec"
+	// AppServiceProxy extends AppService by health checks through the API server.
+	AppServiceProxy Feature = "appservice-proxy"
 )
 
 // All returns all features.
-func All() []Feature { return []Feature{Alarm, SecretShare, Jupyter, AppService} }
+func All() []Feature {
+	return []Feature{Alarm, SecretShare, Jupyter, AppService, AppServiceExec, AppServiceProxy}
+}
+
+// Needs returns the feature that f extends, and false if f extends none.
+func (f Feature) Needs() (Feature, bool) {
+	switch f {
+	case AppServiceExec, AppServiceProxy:
+		return AppService, true
+	default:
+		return "", false
+	}
+}
 
 // Names returns the names of features.
 func Names(of []Feature) []string {
@@ -37,11 +53,14 @@ func Names(of []Feature) []string {
 }
 
 // Parse returns the features with these names, each once and in the order of All. An unknown
-// name and an empty list are errors.
+// name, an empty list, and a feature without the one that it extends are errors.
 func Parse(names []string) ([]Feature, error) {
 	for _, name := range names {
 		if !slices.Contains(All(), Feature(name)) {
 			return nil, fmt.Errorf("unknown feature %q: use %s", name, strings.Join(Names(All()), ", "))
+		}
+		if needed, extends := Feature(name).Needs(); extends && !slices.Contains(names, string(needed)) {
+			return nil, fmt.Errorf("feature %q needs %q: add it, or remove %q", name, needed, name)
 		}
 	}
 	if len(names) == 0 {

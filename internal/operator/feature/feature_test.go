@@ -19,6 +19,8 @@ func TestWhatIsChosenIsKnownAndNamedOnce(t *testing.T) {
 		"in any order":          {[]string{"appservice", "alarm"}, []feature.Feature{feature.Alarm, feature.AppService}, ""},
 		"twice":                 {[]string{"alarm", "alarm"}, []feature.Feature{feature.Alarm}, ""},
 		"all":                   {feature.Names(feature.All()), feature.All(), ""},
+		"with what extends it":  {[]string{"appservice-proxy", "appservice"}, []feature.Feature{feature.AppService, feature.AppServiceProxy}, ""},
+		"without what it needs": {[]string{"alarm", "appservice-exec"}, nil, `"appservice-exec" needs "appservice"`},
 		"none":                  {nil, nil, "use alarm, secretshare, jupyter, appservice"},
 		"one that is not":       {[]string{"alarm", "alarms"}, nil, `"alarms"`},
 		"an empty name":         {[]string{""}, nil, `""`},

@@ -39,6 +39,14 @@ func TestTheCommandLineGoesBeforeTheFileAndTheFileBeforeTheDefaults(t *testing.T
 				o.AllowedAddresses = []string{"10.0.0.0/8", "192.168.0.0/16"}
 			}),
 		},
+		"limits of receivers": {
+			args: []string{"--denied-receiver-addresses=203.0.113.0/24", "--allowed-receiver-hosts=hooks.slack.com,*.Example.com,203.0.113.7,2600::1"},
+			file: "denied-receiver-addresses: [198.51.100.0/24]\n",
+			want: with(func(o *options.Options) {
+				o.DeniedAddresses = []string{"203.0.113.0/24"}
+				o.AllowedHosts = []string{"hooks.slack.com", "*.Example.com", "203.0.113.7", "2600::1"}
+			}),
+		},
 		"both": {
 			args: []string{"--cluster-name=seoul", "--allowed-receiver-addresses=10.1.0.0/16"},
 			file: "cluster-name: busan\ndata-dir: /data\nallowed-receiver-addresses: 10.2.0.0/16\n",
@@ -93,6 +101,12 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"no controller":               {args: []string{"--controllers="}, want: []string{"--controllers", "secretshare"}},
 		"given up at once":            {args: []string{"--delivery-max-age=59s"}, want: []string{"--delivery-max-age", "59s", "1m"}},
 		"address instead of a range":  {args: []string{"--allowed-receiver-addresses=10.0.0.1"}, want: []string{"--allowed-receiver-addresses", "10.0.0.1"}},
+		"denied address, not range":   {args: []string{"--denied-receiver-addresses=10.0.0.1"}, want: []string{"--denied-receiver-addresses", "10.0.0.1"}},
+		"a URL for a host":            {args: []string{"--allowed-receiver-hosts=https://a.example"}, want: []string{"--allowed-receiver-hosts", "https://a.example"}},
+		"a host with a port":          {args: []string{"--allowed-receiver-hosts=a.example:443"}, want: []string{"--allowed-receiver-hosts", "a.example:443"}},
+		"a star within a host":        {args: []string{"--allowed-receiver-hosts=a.*.example"}, want: []string{"--allowed-receiver-hosts", "a.*.example"}},
+		"all limits of receivers":     {args: []string{"--allowed-receiver-addresses=x", "--denied-receiver-addresses=y", "--allowed-receiver-hosts=*"}, want: []string{`"x"`, `"y"`, `"*"`}},
+		"address for a host name":     {args: []string{"--smtp-hello-name=[10.0.0.1]"}, want: []string{"--smtp-hello-name", "[10.0.0.1]"}},
 		"several things at once":      {args: []string{"--data-dir=", "--delivery-max-age=0"}, want: []string{"--data-dir", "--delivery-max-age"}},
 		"two wrong lines in the file": {file: "a: 1\nb: 2\n", want: []string{`"a"`, `"b"`}},
 	} {

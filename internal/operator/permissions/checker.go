@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
@@ -81,8 +82,8 @@ func (c *Checker) logChanges(was, is state, err error) {
 	for _, sentence := range describe(without(is.missing, was.missing)) {
 		c.log.Error(nil, "The operator lacks a permission: it "+sentence)
 	}
-	for _, right := range without(was.missing, is.missing) {
-		c.log.Info("A missing permission was granted", "verb", right.Verb, "resource", right.path(), "group", right.Group)
+	for _, p := range without(was.missing, is.missing) {
+		c.log.Info("A missing permission was granted", "verb", p.Verb, "resource", p.path(), "group", p.Group)
 	}
 	if err == nil && len(is.open()) == 0 {
 		c.log.V(1).Info("The operator has all permissions that it needs")
@@ -104,5 +105,27 @@ func (c *Checker) sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+var _ prometheus.Collector = (*Checker)(nil)
+
+// description is that of a metric without series if all permissions are granted. The roles
+// limit the values of its labels.
+var description = prometheus.NewDesc(prometheus.BuildFQName("bongsu", "permissions", "missing"),
+	"Permissions that the operator lacks. No series means that none is missing.",
+	[]string{"group", "resource", "verb"}, nil)
+
+// Describe implements prometheus.Collector.
+func (c *Checker) Describe(out chan<- *prometheus.Desc) { out <- description }
+
+// Collect implements prometheus.Collector.
+func (c *Checker) Collect(out chan<- prometheus.Metric) {
+	counts := map[[3]string]int{} // a permission can be missing for several names
+	for _, r := range c.current().missing {
+		counts[[...]string{r.Group, r.path(), r.Verb}]++
+	}
+	for labels, n := range counts {
+		out <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, float64(n), labels[:]...)
 	}
 }

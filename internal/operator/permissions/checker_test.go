@@ -88,11 +88,11 @@ type scene struct {
 	log []string
 }
 
-func pods(verbs ...string) (rights []Permission) {
+func pods(verbs ...string) (permissions []Permission) {
 	for _, verb := range verbs {
-		rights = append(rights, Permission{Role: "ClusterRole bongsu", Resource: "pods", Verb: verb})
+		permissions = append(permissions, Permission{Role: "ClusterRole bongsu", Resource: "pods", Verb: verb})
 	}
-	return rights
+	return permissions
 }
 
 func newScene(t *testing.T, server *apiServer, verbs ...string) *scene {
@@ -140,7 +140,7 @@ func (s *scene) hasEnded() bool {
 	}
 }
 
-func TestWhoHasAllRightsIsAskedOnceForEach(t *testing.T) {
+func TestWhoHasAllPermissionsIsAskedOnceForEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{takes: time.Second}
 		s := newScene(t, server, "get", "list", "watch", "create", "update", "delete")
@@ -201,7 +201,7 @@ func TestWhatStaysMissingIsAskedForEveryFiveMinutes(t *testing.T) {
 			t.Errorf("asked for %q within five minutes", got)
 		}
 		if log := s.logged(); len(log) != 1 {
-			t.Errorf("it was told more than once: %v", log)
+			t.Errorf("it was logged more than once: %v", log)
 		}
 		s.stop()
 		synctest.Wait()
@@ -279,7 +279,7 @@ func (f reviewer) Create(_ context.Context, review *authorizationv1.SelfSubjectA
 }
 
 func TestThatRightIsAskedForAndNoOther(t *testing.T) {
-	right := Permission{Role: "Role bongsu", Namespace: "n", Verb: "create", Group: "g", Resource: "pods", Subresource: "exec", Name: "o"}
+	permission := Permission{Role: "Role bongsu", Namespace: "n", Verb: "create", Group: "g", Resource: "pods", Subresource: "exec", Name: "o"}
 	c := NewChecker(reviewer(func(got authorizationv1.SelfSubjectAccessReviewSpec) bool {
 		want := authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: "n", Verb: "create", Group: "g", Resource: "pods", Subresource: "exec", Name: "o",
@@ -288,7 +288,7 @@ func TestThatRightIsAskedForAndNoOther(t *testing.T) {
 			t.Error(diff)
 		}
 		return true
-	}), []Permission{right}, clock.RealClock{}, logr.Discard())
+	}), []Permission{permission}, clock.RealClock{}, logr.Discard())
 	if err := c.Start(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -326,8 +326,8 @@ func TestWhatIsMissingIsAMetric(t *testing.T) {
 		{Group: "apps", Resource: "statefulsets", Subresource: "scale", Verb: "update"},
 	}
 	want := []string{
-		"bongsu_rights_missing group= resource=secrets verb=get: 2",
-		"bongsu_rights_missing group=apps resource=statefulsets/scale verb=update: 1",
+		"bongsu_permissions_missing group= resource=secrets verb=get: 2",
+		"bongsu_permissions_missing group=apps resource=statefulsets/scale verb=update: 1",
 	}
 	if diff := cmp.Diff(want, series()); diff != "" {
 		t.Error(diff)

@@ -28,7 +28,7 @@ func TestWhatIsNeededIsWhatTheGeneratedRolesHold(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotChosenNeedsNoRights(t *testing.T) {
+func TestWhatWasNotChosenNeedsNoPermissions(t *testing.T) {
 	for _, chosen := range feature.All() {
 		needed, err := Needed("bongsu-system", []feature.Feature{chosen})
 		if err != nil {

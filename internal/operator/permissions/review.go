@@ -34,30 +34,30 @@ const (
 
 // ask checks each permission. It stops when a review fails, because the next ones would
 // probably fail too. The remaining results are unanswered.
-func (c *Checker) ask(ctx context.Context, rights []Permission) ([]result, error) {
-	results := make([]result, len(rights))
+func (c *Checker) ask(ctx context.Context, permissions []Permission) ([]result, error) {
+	results := make([]result, len(permissions))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
-	for i, right := range rights {
+	for i, p := range permissions {
 		group.Go(func() (err error) {
-			results[i], err = c.review(ctx, right)
+			results[i], err = c.review(ctx, p)
 			return err
 		})
 	}
 	return results, group.Wait()
 }
 
-func (c *Checker) review(ctx context.Context, r Permission) (result, error) {
+func (c *Checker) review(ctx context.Context, p Permission) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	review, err := c.reviewer.Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Name: r.Name,
+			Namespace: p.Namespace, Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Name: p.Name,
 		}},
 	}, metav1.CreateOptions{})
 	switch {
 	case err != nil:
-		return unanswered, fmt.Errorf("ask whether the operator may %s %s: %w", r.Verb, r.object(), err)
+		return unanswered, fmt.Errorf("ask whether the operator may %s %s: %w", p.Verb, p.object(), err)
 	case review.Status.Allowed:
 		return granted, nil
 	default:

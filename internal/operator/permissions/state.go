@@ -22,13 +22,13 @@ func (s state) open() []Permission { return slices.Concat(s.missing, s.unknown) 
 // still missing.
 func (s state) after(results []result, err error) state {
 	next := state{err: err}
-	for i, right := range s.open() {
+	for i, p := range s.open() {
 		switch {
 		case results[i] == granted:
 		case results[i] == refused || i < len(s.missing):
-			next.missing = append(next.missing, right)
+			next.missing = append(next.missing, p)
 		default:
-			next.unknown = append(next.unknown, right)
+			next.unknown = append(next.unknown, p)
 		}
 	}
 	return next
@@ -50,6 +50,6 @@ func (s state) problem() error {
 }
 
 // without returns the permissions that are not in others.
-func without(rights, others []Permission) []Permission {
-	return slices.DeleteFunc(slices.Clone(rights), func(r Permission) bool { return slices.Contains(others, r) })
+func without(permissions, others []Permission) []Permission {
+	return slices.DeleteFunc(slices.Clone(permissions), func(p Permission) bool { return slices.Contains(others, p) })
 }

@@ -193,3 +193,17 @@ func (c *Cluster) Deny(t testing.TB, namespace, resource, message string, operat
 		Should(MatchError(ContainSubstring(policy.Name)))
 	return lift
 }
+
+// AllowChanges gives the operator a role for changes of objects. The controller manager, which
+// adds such roles to bongsu-changes, does not run in every cluster.
+func (c *Cluster) AllowChanges(t testing.TB, role string) {
+	t.Helper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "changes-of-" + role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "bongsu-system", Name: "bongsu"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}
+	if err := c.Client.Create(t.Context(), binding); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+}

@@ -141,7 +141,7 @@ var silence = sync.OnceFunc(func() {
 
 // Defaults of Eventually. The machine may be busy.
 const (
-	eventually = time.Minute
+	eventually = 3 * time.Minute
 	polling    = 25 * time.Millisecond
 )
 

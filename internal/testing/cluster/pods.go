@@ -42,7 +42,7 @@ func (c *Cluster) ServePod(t testing.TB, server string) (ip string) {
 }
 
 // dialPod connects to the server of a pod. Other addresses refuse the connection.
-func (c *Cluster) dialPod(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *Cluster) dialPod(ctx context.Context, _, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (c *Cluster) dialPod(ctx context.Context, network, address string) (net.Con
 	if !ok {
 		return nil, syscall.ECONNREFUSED
 	}
-	return new(net.Dialer).DialContext(ctx, network, server)
+	return new(net.Dialer).DialContext(ctx, "tcp", server)
 }
 
 // execNode is the node of the pods that ExecPod creates.
@@ -72,6 +72,17 @@ func Exec(path string) Option {
 		if !slices.Contains(c.Components, localcluster.Kwok) {
 			c.Components = append(c.Components, localcluster.Kwok)
 		}
+	}
+}
+
+// Forward forwards a port of every simulated pod to a port of this machine, for
+// pods/portforward.
+func Forward(podPort, port int32) Option {
+	return func(c *localcluster.Config) {
+		if c.ForwardPorts == nil {
+			c.ForwardPorts = map[int32]int32{}
+		}
+		c.ForwardPorts[podPort] = port
 	}
 }
 
@@ -101,6 +112,15 @@ func (c *Cluster) ExecPod(t testing.TB, namespace, name string, containers ...st
 		t.Fatal(err)
 	}
 	return pod
+}
+
+// AwaitAccount waits until the controller manager has created the service account of a new
+// namespace. Before that, the API server accepts no pods in it.
+func (c *Cluster) AwaitAccount(ctx context.Context, namespace string) error {
+	return wait.PollUntilContextTimeout(ctx, polling, eventually, true, func(ctx context.Context) (bool, error) {
+		err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
 }
 
 // awaitNode waits until the API server can reach a node.

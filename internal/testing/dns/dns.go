@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// NewResolver returns a resolver that uses a name server with these hosts, by name. The
-// server stops with the test.
+// NewResolver returns a resolver that uses a name server with these hosts, by name. A host
+// whose address is empty exists without an address. The server stops with the test.
 func NewResolver(t testing.TB, hosts map[string]string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -55,7 +55,8 @@ func reply(query dnsmessage.Message, hosts map[string]string) ([]byte, error) {
 	}
 	if host, ok := hosts[strings.TrimSuffix(question.Name.String(), ".")]; ok {
 		message.RCode = dnsmessage.RCodeSuccess
-		if body := resource(question.Type, netip.MustParseAddr(host)); body != nil {
+		addr, err := netip.ParseAddr(host)
+		if body := resource(question.Type, addr); err == nil && body != nil {
 			header := dnsmessage.ResourceHeader{Name: question.Name, Class: dnsmessage.ClassINET}
 			message.Answers = []dnsmessage.Resource{{Header: header, Body: body}}
 		}

@@ -37,7 +37,16 @@ type Watcher func(query url.Values, s *Stream)
 // The server stops with the test.
 func New(tb testing.TB, list Lister, watch Watcher) *rest.Config {
 	tb.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(handler(list, watch))
+	tb.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return &rest.Config{Host: server.URL}
+}
+
+func handler(list Lister, watch Watcher) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		if query.Get("watch") != "" {
 			watch(query, &Stream{writer: w, request: r})
@@ -48,12 +57,7 @@ func New(tb testing.TB, list Lister, watch Watcher) *rest.Config {
 		} else {
 			reply(w, http.StatusOK, l)
 		}
-	}))
-	tb.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
 	})
-	return &rest.Config{Host: server.URL}
 }
 
 // Empty returns a Lister without Events at this resourceVersion.
@@ -100,19 +104,24 @@ func (s *Stream) Abort() {
 // Wait keeps the stream open until the client disconnects.
 func (s *Stream) Wait() {
 	s.Write(nil)
-	<-s.request.Context().Done()
+	<-s.Done()
+}
+
+// Done is closed when the client disconnects.
+func (s *Stream) Done() <-chan struct{} {
+	return s.request.Context().Done()
 }
 
 func reply(w http.ResponseWriter, code int, object runtime.Object) {
 	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 	w.WriteHeader(code)
 	// An error means that the client has disconnected.
-	_, _ = w.Write(encode(object))
+	_, _ = w.Write(Encode(object))
 }
 
 // Frame encodes an entry of a watch.
 func Frame(kind watch.EventType, object runtime.Object) []byte {
-	entry := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(object)}}
+	entry := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: Encode(object)}}
 	body, err := entry.Marshal()
 	if err != nil {
 		panic(err) // a mistake in the test
@@ -120,7 +129,8 @@ func Frame(kind watch.EventType, object runtime.Object) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-func encode(object runtime.Object) []byte {
+// Encode encodes an object as protobuf, as the API server does.
+func Encode(object runtime.Object) []byte {
 	version := eventsv1.SchemeGroupVersion
 	if _, ok := object.(*metav1.Status); ok {
 		version = schema.GroupVersion{Version: "v1"}

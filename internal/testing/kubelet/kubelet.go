@@ -123,7 +123,8 @@ func (k Kubelet) setContainers(t testing.TB, pod *corev1.Pod, phase corev1.PodPh
 	setCondition(pod, corev1.PodInitialized, corev1.ConditionTrue)
 	setCondition(pod, corev1.ContainersReady, ready)
 	setCondition(pod, corev1.PodReady, ready)
-	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+	// A pod that was deleted meanwhile has no state. The caller sets that of the next one.
+	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
 }

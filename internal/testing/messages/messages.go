@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,7 @@ func Grouped(total int64, resolved bool) message.Message {
 		m.Title, m.Text = "Resolved: Recovered: Pod shop/web-0", "in force again"
 		m.Events[0].Type, m.Events[0].Reason = "Normal", "Recovered"
 	}
+	m.Text += fmt.Sprintf("\n%d times since 2026-11-20 11:00:00 UTC", total)
 	m.Group = &message.Group{
 		Key: "0123456789abcdef0123456789abcdef", By: []alarm.GroupValue{{Key: "regarding.name", Value: "web-0"}},
 		Total: total, Since: m.FirstSeen, First: total == m.Count, Resolved: resolved,

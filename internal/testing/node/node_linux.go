@@ -29,11 +29,23 @@ type Node struct {
 // AddNode returns before the node has joined.
 func (c *Cluster) AddNode(t testing.TB, name string, archives []string, flags ...string) *Node {
 	t.Helper()
+	return c.addNode(t, name, cniPlugins, archives, flags)
+}
+
+// AddNodeWithoutPlugins is AddNode for a node that lacks the network plugins. Only pods of the
+// host's network run on it.
+func (c *Cluster) AddNodeWithoutPlugins(t testing.TB, name string, flags ...string) *Node {
+	t.Helper()
+	return c.addNode(t, name, c.sandbox.path(name, "no-plugins"), nil, flags)
+}
+
+func (c *Cluster) addNode(t testing.TB, name, plugins string, archives, flags []string) *Node {
+	t.Helper()
 	number := len(c.nodes)
 	n := &Node{Name: name, cluster: c, settings: settings{
 		Dir: c.sandbox.path(name), Name: name, Cgroup: c.sandbox.cgroup(name),
 		Address: addressOf(number), Pods: podsOf(number), Network: network, Bridge: bridge,
-		CNIPlugins: cniPlugins, SandboxImage: TestImage, CertificateAuthority: c.CertificateAuthority(),
+		CNIPlugins: plugins, SandboxImage: TestImage, CertificateAuthority: c.CertificateAuthority(),
 	}}
 	c.nodes = append(c.nodes, n)
 	if err := n.start(t.Context(), number, append(archives, buildTestImage(t)), flags); err != nil {

@@ -25,7 +25,8 @@ const maxBody = 4 << 20
 // Request is a request to the sink.
 type Request struct {
 	// Key is the value of the Idempotency-Key header.
-	Key string
+	Key    string
+	Method string
 	// Path of the URL.
 	Path   string
 	Header http.Header
@@ -194,8 +195,8 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 		return // the client disconnected
 	}
 	index, behaviour := s.record(Request{
-		Key:      r.Header.Get("Idempotency-Key"),
-		Path:     r.URL.Path,
+		Key:    r.Header.Get("Idempotency-Key"),
+		Method: r.Method, Path: r.URL.Path,
 		Header:   r.Header.Clone(),
 		Body:     body,
 		Received: time.Now(), // the wall clock, because latency is measured with it
@@ -293,13 +294,46 @@ func ByKey(r Request) []string { return []string{r.Key} }
 // ByEvent identifies deliveries of a webhook by their Events, as "NAMESPACE/NAME REASON" of
 // the regarding object. It does not see Events that a digest only counts.
 func ByEvent(r Request) []string {
+	var ids []string
+	for _, m := range Messages(r) {
+		for _, e := range m.Events {
+			ids = append(ids, fmt.Sprintf("%s/%s %s", e.Regarding.Namespace, e.Regarding.Name, e.Reason))
+		}
+	}
+	return ids
+}
+
+// Messages returns the messages of a request to a webhook: one, or those of a batch.
+func Messages(r Request) []message.Message {
 	var m message.Message
-	if json.Unmarshal(r.Body, &m) != nil {
+	if json.Unmarshal(r.Body, &m) == nil {
+		return []message.Message{m}
+	}
+	var all []message.Message
+	for _, e := range Batch(r) {
+		all = append(all, e.Data)
+	}
+	return all
+}
+
+// CloudEvent is a part of a CloudEvent of a batch.
+type CloudEvent struct {
+	ID   string          `json:"id"`
+	Data message.Message `json:"data"`
+}
+
+// Batch returns the CloudEvents of a request in batched mode, nil if it is in another mode.
+func Batch(r Request) (all []CloudEvent) {
+	if json.Unmarshal(r.Body, &all) != nil {
 		return nil
 	}
-	var ids []string
-	for _, e := range m.Events {
-		ids = append(ids, fmt.Sprintf("%s/%s %s", e.Regarding.Namespace, e.Regarding.Name, e.Reason))
+	return all
+}
+
+// ByID identifies the deliveries in a request in batched mode by the IDs of the CloudEvents.
+func ByID(r Request) (ids []string) {
+	for _, e := range Batch(r) {
+		ids = append(ids, e.ID)
 	}
 	return ids
 }

@@ -33,6 +33,7 @@ type Workspace struct {
 	mu       sync.Mutex
 	bots     map[string]string // by token
 	channels map[string]*channel
+	names    map[string]string // IDs by #name
 	messages map[string]*Message
 	order    []string
 	refused  map[string]string // error by method
@@ -53,7 +54,7 @@ func New(t testing.TB) *Workspace {
 	t.Helper()
 	w := &Workspace{
 		bots: map[string]string{Token: "bot"}, channels: map[string]*channel{}, messages: map[string]*Message{},
-		refused: map[string]string{}, busy: map[string]int{},
+		names: map[string]string{name: Channel}, refused: map[string]string{}, busy: map[string]int{},
 	}
 	w.AddChannel(Channel)
 	w.server = httptest.NewServer(w)
@@ -73,6 +74,14 @@ func (w *Workspace) AddChannel(id string) {
 		c.members[bot] = true
 	}
 	w.channels[id] = c
+}
+
+// AddNamedChannel is AddChannel for a channel that bots can also post to by its #name.
+func (w *Workspace) AddNamedChannel(id, name string) {
+	w.AddChannel(id)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names[name] = id
 }
 
 // AddBot creates another bot, which is in all channels.
@@ -233,8 +242,8 @@ func (w *Workspace) botOf(r *http.Request) (bot, problem string) {
 }
 
 func (w *Workspace) post(m *Message) (after int, problem string) {
-	if m.Channel == name {
-		m.Channel = Channel
+	if id, ok := w.names[m.Channel]; ok {
+		m.Channel = id
 	}
 	c := w.channels[m.Channel]
 	thread := w.messages[m.ThreadTS]

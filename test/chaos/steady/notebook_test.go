@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
@@ -23,7 +21,7 @@ const (
 	// failing is the number of notebooks that fail, for four reasons.
 	failing = 20
 	// patience is the time without progress after which a test fails.
-	patience = 90 * time.Second
+	patience = 3 * time.Minute
 )
 
 // byHand lets the test control the pods, instead of the simulated kubelet.
@@ -68,9 +66,9 @@ func TestTheOperatorSendsNoRequestsForSettledNotebooks(t *testing.T) {
 func createNamespace(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
 	create(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	gomega.NewWithT(t).Eventually(func() error {
-		return c.Client.Get(t.Context(), client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
-	}).Should(gomega.Succeed())
+	if err := c.AwaitAccount(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // write creates the notebooks with numbers from first to last-1.

@@ -20,17 +20,9 @@ func share(t *testing.T, c *cluster.Cluster) {
 	for _, name := range []string{"secretsync", "source", "free", "blocked"} {
 		create(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	secret := func(namespace, name string, kind corev1.SecretType) {
-		create(t, c, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind,
-			Data: map[string][]byte{"key": []byte("value")},
-		})
-	}
-	// The default rule of the installation shares this Secret.
-	secret("secretsync", "supersecret", "bongsu.io/secretsync")
-	secret("source", "shared", corev1.SecretTypeOpaque)
-	secret("source", "granted", corev1.SecretTypeOpaque)
-	secret("blocked", "shared", corev1.SecretTypeOpaque)
+	secret(t, c, "source", "shared", corev1.SecretTypeOpaque)
+	secret(t, c, "source", "granted", corev1.SecretTypeOpaque)
+	secret(t, c, "blocked", "shared", corev1.SecretTypeOpaque)
 	for name, spec := range map[string]string{
 		"works":         "source: {namespace: source, names: [shared]}\ntargets: {names: [free]}",
 		"conflicts":     "source: {namespace: source, names: [shared]}\ntargets: {names: [blocked]}",
@@ -45,9 +37,20 @@ func share(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// awaitShares waits until all rules have the expected reason.
+func secret(t *testing.T, c *cluster.Cluster, namespace, name string, kind corev1.SecretType) {
+	t.Helper()
+	create(t, c, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind,
+		Data: map[string][]byte{"key": []byte("value")},
+	})
+}
+
+// awaitShares waits until all rules have the expected reason. The default rule gets its
+// Secret only now: the operator suspends the rule if it has a Secret at the first start.
 func awaitShares(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
+	awaitShare(t, c, &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: "secretsync"}}, v1alpha1.ReasonReady)
+	secret(t, c, "secretsync", "supersecret", "bongsu.io/secretsync")
 	for name, want := range map[string]string{
 		"secretsync": v1alpha1.ReasonReady, "works": v1alpha1.ReasonReady, "conflicts": v1alpha1.ReasonConflict,
 		"has-no-source": v1alpha1.ReasonSourceNotFound,

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
@@ -22,7 +23,7 @@ import (
 
 func newNotifier(t testing.TB, url string, after time.Duration) *alertmanager.Notifier {
 	t.Helper()
-	n, err := alertmanager.New(notifiers.Client(t), alertmanager.Config{URL: url, ResolveAfter: after, Headers: map[string][]byte{"X-Scope-OrgID": []byte("shop")}})
+	n, err := alertmanager.New(notifiers.Client(t), alertmanager.Config{URL: url, ResolveAfter: after, Clock: testingclock.NewFakePassiveClock(messages.Noon), Headers: map[string][]byte{"X-Scope-OrgID": []byte("shop")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,10 +118,123 @@ func TestAGroupByTypeHasTheTypesSeverity(t *testing.T) {
 	}
 }
 
-func TestResolveAfterEndsAnAlert(t *testing.T) {
-	body := notifiers.Render(t, newNotifier(t, "http://alertmanager.example", time.Hour), messages.New("a", ""))
-	if got := only(t, body).EndsAt; !got.Equal(messages.Noon.Add(time.Hour)) {
-		t.Errorf("it ends at %s", got)
+// After an outage, an alert must not arrive as resolved.
+func TestResolveAfterIsCountedFromTheAttempt(t *testing.T) {
+	server := sink.New(t)
+	now := messages.Noon.Add(5 * time.Hour)
+	n, err := alertmanager.New(notifiers.Client(t), alertmanager.Config{
+		URL: server.URL(), ResolveAfter: time.Hour, Clock: testingclock.NewFakePassiveClock(now),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []message.Message{messages.New("a", ""), messages.Grouped(4, false), messages.Grouped(9, true)} {
+		if err := n.Send(t.Context(), "key", notifiers.Render(t, n, m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []time.Time{now.Add(time.Hour), now.Add(time.Hour), messages.Noon} {
+		if got := only(t, server.Accepted()[i].Body); !got.EndsAt.Equal(want) {
+			t.Errorf("alert %d ends at %s, want %s", i, got.EndsAt, want)
+		}
+	}
+}
+
+// Times of Events come from the clocks of Nodes, or from a tenant.
+func TestAnAlertEndsAlsoIfItsEventsAreFromTheFuture(t *testing.T) {
+	server := sink.New(t)
+	now := messages.Noon.Add(time.Hour)
+	n, err := alertmanager.New(notifiers.Client(t), alertmanager.Config{
+		URL: server.URL(), ResolveAfter: time.Hour, Clock: testingclock.NewFakePassiveClock(now),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	single, resolved := messages.New("a", ""), messages.Grouped(9, true)
+	single.FirstSeen, resolved.LastSeen = now.Add(9*time.Hour), now.Add(9*time.Hour)
+	for i, m := range []message.Message{single, resolved} {
+		if err := n.Send(t.Context(), "key", notifiers.Render(t, n, m)); err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Time{now.Add(time.Hour), now}[i]
+		if got := only(t, server.Accepted()[i].Body); !got.EndsAt.Equal(want) || got.StartsAt.After(now) {
+			t.Errorf("alert %d is from %s to %s, want an end at %s", i, got.StartsAt, got.EndsAt, want)
+		}
+	}
+}
+
+// Without an end, Alertmanager resolves an alert after its resolve_timeout, which is unknown
+// here.
+func TestAnAlertOfAGroupEndsAfterThreeIntervals(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after, wantEnd, wantInterval time.Duration
+	}{
+		"by default":                 {0, 5 * time.Minute, 100 * time.Second},
+		"the shortest":               {time.Minute, time.Minute, 20 * time.Second},
+		"longer than Alertmanager's": {time.Hour, time.Hour, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := sink.New(t)
+			now := messages.Noon.Add(5 * time.Hour)
+			n, err := alertmanager.New(notifiers.Client(t), alertmanager.Config{URL: server.URL(), ResolveAfter: tc.after, Clock: testingclock.NewFakePassiveClock(now)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			open, single := messages.Grouped(4, false), messages.New("a", "")
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(n.Send(t.Context(), "key", notifiers.Render(t, n, open)))
+			must(n.SendAgain(t.Context(), []message.Message{open, open}))
+			must(n.Send(t.Context(), "key", notifiers.Render(t, n, single)))
+			first := only(t, server.Accepted()[0].Body)
+			again, err := check(server.Accepted()[1].Body)
+			must(err)
+			if diff := cmp.Diff([]alert{first, first}, again); diff != "" {
+				t.Errorf("the alert differs when it is sent again:\n%s", diff)
+			}
+			if !first.EndsAt.Equal(now.Add(tc.wantEnd)) || n.RepeatEvery() != tc.wantInterval {
+				t.Errorf("it ends after %s and is sent again every %s", first.EndsAt.Sub(now), n.RepeatEvery())
+			}
+			if got := only(t, server.Accepted()[2].Body).EndsAt; got.IsZero() != (tc.after == 0) {
+				t.Errorf("an alert without a group ends at %s", got)
+			}
+		})
+	}
+}
+
+// Alertmanager handles the alerts of a request one after the other.
+func TestABatchIsOneRequestWithTheAlertsInOrder(t *testing.T) {
+	server := sink.New(t)
+	now := messages.Noon.Add(5 * time.Hour)
+	n, err := alertmanager.New(notifiers.Client(t), alertmanager.Config{URL: server.URL(), Clock: testingclock.NewFakePassiveClock(now)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batch []notify.BatchMessage
+	for i, m := range []message.Message{messages.Grouped(4, false), messages.New("a", ""), messages.Grouped(9, true)} {
+		batch = append(batch, notify.BatchMessage{Key: fmt.Sprint(i), Body: notifiers.Render(t, n, m)})
+	}
+	if err := n.SendBatch(t.Context(), "key", batch); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(server.Accepted()); got != 1 {
+		t.Fatalf("%d requests, want 1", got)
+	}
+	alerts, err := check(server.Accepted()[0].Body)
+	if err != nil || len(alerts) != 3 {
+		t.Fatalf("%d alerts, %v", len(alerts), err)
+	}
+	for i, want := range []time.Time{now.Add(5 * time.Minute), {}, messages.Noon} {
+		if got := alerts[i].EndsAt; !got.Equal(want) {
+			t.Errorf("alert %d ends at %s, want %s", i, got, want)
+		}
+	}
+	if diff := cmp.Diff(alerts[0].Labels, alerts[2].Labels); diff != "" {
+		t.Errorf("the labels of the group differ:\n%s", diff)
 	}
 }
 
@@ -154,6 +268,6 @@ func TestSendPostsToTheAPI(t *testing.T) {
 	if got.Header.Get("X-Scope-OrgID") != "shop" {
 		t.Errorf("headers are %v", got.Header)
 	}
-	notifiers.ExpectFailures(t, newNotifier(t, server.URL(), 0), server, nil,
+	notifiers.ExpectFailures(t, newNotifier(t, server.URL(), 0), server, render(t, messages.New("a", "b")),
 		notifiers.OnStatus(400, `{"code":601,"message":"secret"}`, notify.Reject, "refuses this message"))
 }

@@ -5,6 +5,7 @@ package email
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wneessen/go-mail"
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
@@ -36,11 +38,27 @@ type Config struct {
 	To   []string
 	// Username and Password are secrets. Without them, the Notifier does not log in.
 	Username, Password string
+	// HelloName is the operator's name in the greeting. If it is empty, the greeting has
+	// the operator's address.
+	HelloName string
+	// Timeout limits each answer of the server, if it is shorter than the limits of SMTP.
+	// 0 means these limits.
+	Timeout time.Duration
+	// Clock is for the time limits.
+	Clock clock.PassiveClock
 }
+
+// Connector connects to the addresses that the receiver may use.
+type Connector interface {
+	Dial(ctx context.Context, address string) (net.Conn, error)
+	TLSConfig() *tls.Config
+}
+
+var _ Connector = (*httppost.Client)(nil)
 
 // Notifier sends through one mail server.
 type Notifier struct {
-	client *httppost.Client
+	client Connector
 	config Config
 }
 
@@ -48,18 +66,16 @@ var _ notify.Notifier = (*Notifier)(nil)
 
 // New returns a Notifier. It reaches the same addresses as the client and trusts the
 // same certificate authorities.
-func New(client *httppost.Client, c Config) (*Notifier, error) {
+func New(client Connector, c Config) (*Notifier, error) {
 	if _, err := compose(&c, "", &mailBody{}); err != nil {
 		return nil, errors.New("from and to must be mail addresses, for example alarms@example.com")
 	}
 	return &Notifier{client: client, config: c}, nil
 }
 
-// Limit is shared by all receivers with the same server and recipients.
-func (n *Notifier) Limit() notify.Limit {
-	sum := sha256.Sum256([]byte(n.config.Host + "\x00" + strings.Join(n.config.To, "\x00")))
-	return notify.Limit{Key: "email:" + hex.EncodeToString(sum[:]), Every: interval}
-}
+// Limit belongs to one receiver. If receivers with the same server and recipients shared
+// it, a tenant could hold back the administrator's mail, because both are easy to guess.
+func (n *Notifier) Limit() notify.Limit { return notify.Limit{Every: interval} }
 
 // Format of the bodies.
 func (n *Notifier) Format() string { return "email" }
@@ -76,13 +92,16 @@ func (n *Notifier) Send(ctx context.Context, key string, body []byte) error {
 		return err
 	}
 	err = n.submit(ctx, m)
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if ctx.Err() != nil { // submit closed the connection for this reason
+	case ctx.Err() != nil: // submit closed the connection for this reason
 		return httppost.ConnectionError(ctx.Err())
+	case errors.Is(err, notify.ErrInterrupted):
+		return err
+	default:
+		return sendError(err)
 	}
-	return sendError(err)
 }
 
 // Clients show the start of a subject, which is folded into lines of 78 characters

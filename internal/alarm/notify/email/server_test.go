@@ -30,9 +30,10 @@ type mailbox struct {
 }
 
 type received struct {
-	from string
-	to   []string
-	raw  []byte
+	// greeted is the client's name in EHLO.
+	greeted, from string
+	to            []string
+	raw           []byte
 }
 
 func (m *mailbox) all() []received {
@@ -59,7 +60,9 @@ func (m *mailbox) start(t testing.TB, config *tls.Config, implicit bool) int32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{box: m}, nil }))
+	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		return &session{box: m, received: received{greeted: c.Hostname()}}, nil
+	}))
 	server.TLSConfig, server.Domain = config, "localhost"
 	served := listener
 	if implicit {
@@ -83,7 +86,7 @@ type session struct {
 	received
 }
 
-func (s *session) Reset()        { s.received = received{} }
+func (s *session) Reset()        { s.received = received{greeted: s.greeted} }
 func (s *session) Logout() error { return nil }
 
 func (s *session) Mail(from string, _ *smtp.MailOptions) error {

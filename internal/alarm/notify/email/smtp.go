@@ -7,62 +7,146 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"net/textproto"
 	"strings"
+	"time"
 
 	"github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
 )
 
+// Time limits for the answers of a server (RFC 5321, 4.5.3.2). With shorter ones, a server
+// that answers late accepts the same mail again and again.
+const (
+	commandLimit = 5 * time.Minute
+	dataLimit    = 2 * time.Minute
+	blockLimit   = 3 * time.Minute
+	endLimit     = 10 * time.Minute
+	// quitLimit is short, because the server has already accepted the mail.
+	quitLimit = time.Second
+	// sessionLimit limits all commands together, without the answer to the mail itself.
+	sessionLimit = 30 * time.Minute
+)
+
+// maxRead limits what is read from a server. The SMTP client reads answers of any length.
+const maxRead = 64 << 10
+
+// session is one connection to a mail server.
+type session struct {
+	*smtp.Client
+
+	conn    net.Conn
+	timeout time.Duration
+	clock   clock.PassiveClock
+	// ends is when the last command must be answered.
+	ends time.Time
+	// keep prevents that a change or a shutdown closes the connection. It reports false if
+	// that has already happened.
+	keep func() bool
+}
+
 // submit sends a mail to all recipients or to none. It ignores errors after the server
-// has accepted the mail.
+// has accepted the mail. It returns notify.ErrInterrupted if notify.Early ended before the
+// mail was complete.
 func (n *Notifier) submit(ctx context.Context, m *mail.Msg) error {
-	conn, err := n.client.Dial(ctx, n.config.address())
+	early := notify.Early(ctx)
+	conn, err := n.client.Dial(early, n.config.address())
 	if err != nil {
-		return err
+		return interrupted(early, err)
 	}
-	defer func() { _ = conn.Close() }()
+	hangUp := func() { _ = conn.Close() }
+	defer hangUp()
 	// The SMTP client does not support contexts, so the end of ctx closes the connection.
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	session, err := n.open(ctx, conn)
-	if err != nil {
-		return err
+	defer context.AfterFunc(ctx, hangUp)()
+	s := &session{
+		conn: &limitedConn{Conn: conn, left: maxRead}, timeout: n.config.Timeout, clock: n.config.Clock,
+		ends: n.config.Clock.Now().Add(sessionLimit), keep: context.AfterFunc(early, hangUp),
 	}
-	if err := n.transfer(session, m); err != nil {
-		return err
+	defer s.keep()
+	if err := n.open(early, s); err != nil {
+		return interrupted(early, err)
 	}
-	_ = session.Quit()
-	return nil
+	if err := n.address(s); err != nil {
+		return interrupted(early, err)
+	}
+	return s.transfer(early, m)
+}
+
+// interrupted returns the reason why a session failed before the mail was complete.
+func interrupted(early context.Context, err error) error {
+	if early.Err() != nil {
+		return notify.ErrInterrupted
+	}
+	return err
+}
+
+// allow limits the time for what the session does next.
+func (s *session) allow(limit time.Duration) {
+	if s.timeout > 0 {
+		limit = min(limit, s.timeout)
+	}
+	until := s.clock.Now().Add(limit)
+	if until.After(s.ends) {
+		until = s.ends
+	}
+	_ = s.conn.SetDeadline(until) // on an error, the connection is closed
 }
 
 // open starts a session: greeting, encryption and login.
-func (n *Notifier) open(ctx context.Context, conn net.Conn) (*smtp.Client, error) {
+func (n *Notifier) open(ctx context.Context, s *session) error {
 	config := n.client.TLSConfig()
 	config.ServerName = n.config.Host
+	s.allow(commandLimit)
+	conn := s.conn
 	if n.config.TLS == v1alpha1.MailImplicitTLS {
 		secured := tls.Client(conn, config)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return nil, err
+			return err
 		}
 		conn = secured
 	}
-	session, err := smtp.NewClient(conn, n.config.Host)
-	if err != nil {
-		return nil, at(greeting, err)
+	var err error
+	if s.Client, err = smtp.NewClient(conn, n.config.Host); err != nil {
+		return at(greeting, err)
+	}
+	s.allow(commandLimit)
+	if err := s.Hello(n.helloName(conn.LocalAddr())); err != nil {
+		return at(hello, err)
 	}
 	if n.config.TLS == v1alpha1.MailStartTLS {
-		if offered, _ := session.Extension("STARTTLS"); !offered {
-			return nil, at(greeting, errNoStartTLS)
+		if offered, _ := s.Extension("STARTTLS"); !offered {
+			return at(greeting, errNoStartTLS)
 		}
-		if err := session.StartTLS(config); err != nil {
-			return nil, at(greeting, err)
+		s.allow(commandLimit)
+		if err := s.StartTLS(config); err != nil {
+			return at(greeting, err)
 		}
 	}
-	return session, n.logIn(session)
+	s.allow(commandLimit)
+	return n.logIn(s.Client)
+}
+
+// helloName returns the operator's name in the greeting. Without one it is the operator's
+// address, as RFC 5321, 4.1.4 demands.
+func (n *Notifier) helloName(local net.Addr) string {
+	if n.config.HelloName != "" {
+		return n.config.HelloName
+	}
+	address, err := netip.ParseAddrPort(local.String())
+	switch ip := address.Addr().Unmap().WithZone(""); {
+	case err != nil:
+		return "localhost"
+	case ip.Is4():
+		return "[" + ip.String() + "]"
+	default:
+		return "[IPv6:" + ip.String() + "]"
+	}
 }
 
 // logIn uses PLAIN, or LOGIN if the server does not offer PLAIN. The API allows
@@ -85,35 +169,78 @@ func (n *Notifier) logIn(session *smtp.Client) error {
 	return nil
 }
 
-func (n *Notifier) transfer(session *smtp.Client, m *mail.Msg) error {
-	if err := session.Mail(n.config.From); err != nil {
+// address names the sender and the recipients.
+func (n *Notifier) address(s *session) error {
+	s.allow(commandLimit)
+	if err := s.Mail(n.config.From); err != nil {
 		return at(sender, err)
 	}
 	for i, to := range n.config.To {
-		if err := session.Rcpt(to); err != nil {
+		s.allow(commandLimit)
+		if err := s.Rcpt(to); err != nil {
 			return at(fmt.Sprintf(recipient, i), err)
 		}
-	}
-	w, err := session.Data()
-	if err == nil {
-		err = write(w, m)
-	}
-	if err != nil {
-		return at(content, err)
 	}
 	return nil
 }
 
-func write(w io.WriteCloser, m *mail.Msg) error {
-	if _, err := m.WriteTo(w); err != nil {
-		return err
+// transfer sends the mail. Its last line makes it complete: from then on, only the end of
+// the operator's grace period closes the connection.
+func (s *session) transfer(early context.Context, m *mail.Msg) error {
+	s.allow(dataLimit)
+	w, err := s.Data()
+	if err == nil {
+		_, err = m.WriteTo(&blocks{session: s, to: w})
 	}
-	return w.Close()
+	if err != nil {
+		return interrupted(early, at(content, err))
+	}
+	if !s.keep() {
+		return notify.ErrInterrupted
+	}
+	s.ends = s.clock.Now().Add(endLimit)
+	s.allow(endLimit)
+	if err := w.Close(); err != nil {
+		return at(content, err)
+	}
+	s.allow(quitLimit)
+	_ = s.Quit()
+	return nil
+}
+
+// blocks limits the time of each part of a mail.
+type blocks struct {
+	session *session
+	to      io.Writer
+}
+
+// Write implements io.Writer.
+func (b *blocks) Write(p []byte) (int, error) {
+	b.session.allow(blockLimit)
+	return b.to.Write(p)
+}
+
+// limitedConn is a connection from which a limited number of bytes can be read.
+type limitedConn struct {
+	net.Conn
+
+	left int
+}
+
+// Read implements io.Reader.
+func (c *limitedConn) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, errTooMuch
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
 }
 
 // Steps of a session. Each is the end of a sentence about a server that refuses it.
 const (
 	greeting  = "the connection: check spec.email.host"
+	hello     = "the operator's name: ask an administrator to set --smtp-hello-name"
 	login     = "the user name or password: correct the Secret"
 	sender    = "spec.email.from: correct it, or permit the user to send for it"
 	recipient = "spec.email.to[%d]: correct it"
@@ -123,6 +250,7 @@ const (
 var (
 	errNoStartTLS = errors.New("the server does not offer STARTTLS")
 	errNoAuth     = errors.New("the server offers neither PLAIN nor LOGIN")
+	errTooMuch    = errors.New("the server's answers are too long")
 )
 
 // stepError is an error at a step of a session.
@@ -161,7 +289,7 @@ func sendError(err error) *notify.SendError {
 	switch {
 	case reply.Code < permanent:
 		failure.Class = notify.Retry
-		failure.Text = fmt.Sprintf("the mail server cannot accept the message now: the operator retries it (SMTP %d)", reply.Code)
+		failure.Text = fmt.Sprintf("the mail server cannot accept the message now%s (SMTP %d)", notify.Retried, reply.Code)
 	case step.step == content:
 		failure.Class = notify.Reject
 	}

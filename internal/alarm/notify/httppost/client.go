@@ -6,6 +6,7 @@ package httppost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +14,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/url"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
@@ -23,9 +26,18 @@ const (
 	maxIdleConns        = 100
 	maxIdleConnsPerHost = 2
 	idleConnTimeout     = 30 * time.Second
-	handshakeTimeout    = 10 * time.Second
 	pingAfter           = 15 * time.Second
-	maxHeaderBytes      = 64 << 10
+	maxHeaderBytes      = 16 << 10
+)
+
+// Time limits of a request. A server that cannot be reached has no more time than these,
+// however long the receiver may take to answer.
+const (
+	// connectTimeout limits the resolution of the name together with the connection.
+	connectTimeout   = 5 * time.Second
+	handshakeTimeout = 5 * time.Second
+	// defaultTimeout is the default of Config.Timeout.
+	defaultTimeout = 10 * time.Second
 )
 
 // maxBody limits how much of a response is read, which is needed to reuse the
@@ -41,34 +53,47 @@ const keyHeader = "idempotency-key"
 type Config struct {
 	// UserAgent is sent with each request.
 	UserAgent string
-	// Guard checks each address before the client connects. A client with a Guard uses
+	// Guard checks each host and address before the client connects. A client with a Guard uses
 	// no proxy. Nil allows all addresses and uses the environment's proxies.
 	Guard *dialguard.Guard
 	// Resolver resolves names; nil is the system's.
 	Resolver *net.Resolver
 	// Roots are the trusted certificate authorities; nil means those of the system.
 	Roots *x509.CertPool
+	// Certificate is the client's own, for servers that ask for one. It is shown to neither a
+	// proxy nor a token server. Optional.
+	Certificate *tls.Certificate
+	// Proxy is the proxy of all requests. It cannot be used with a Guard, because the proxy
+	// would connect to the address. Nil uses the environment's proxies.
+	Proxy *url.URL
+	// Timeout limits the time from the connection to the end of the answer. Default: 10 s.
+	Timeout time.Duration
 }
 
 // Client posts requests. It is safe for concurrent use. All receivers that may reach
 // the same addresses share one.
 type Client struct {
 	http   *http.Client
-	dialer *net.Dialer
+	dial   dialguard.DialFunc
+	proxy  proxyFunc // nil with a guard
 	config Config
+	tokens *tokens // nil without OAuth2
 }
 
 // New returns a Client.
 func New(cfg Config) *Client {
-	dialer := &net.Dialer{Resolver: cfg.Resolver}
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	dialer := &net.Dialer{Resolver: cfg.Resolver, Timeout: connectTimeout}
+	dial := dialer.DialContext
 	if cfg.Guard != nil {
-		dialer.Control = cfg.Guard.Control
+		dial = cfg.Guard.Dial(dialer)
 	}
 	return &Client{
 		config: cfg,
-		dialer: dialer,
+		dial:   dial,
+		proxy:  newProxyFunc(cfg),
 		http: &http.Client{
-			Transport: newTransport(cfg, dialer),
+			Transport: newTransport(cfg, dial),
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse
 			},
@@ -76,12 +101,19 @@ func New(cfg Config) *Client {
 	}
 }
 
-// WithRoots returns a Client with the same configuration that trusts only these
-// authorities. It has its own connections, which close when they are idle.
-func (c *Client) WithRoots(roots *x509.CertPool) *Client {
+// With returns a Client with another configuration. It has its own connections, which close
+// when they are idle.
+func (c *Client) With(change func(*Config)) *Client {
 	cfg := c.config
-	cfg.Roots = roots
+	change(&cfg)
 	return New(cfg)
+}
+
+// WithTimeout returns a Client with another Config.Timeout that shares the connections.
+func (c *Client) WithTimeout(timeout time.Duration) *Client {
+	with := *c
+	with.config.Timeout = cmp.Or(timeout, defaultTimeout)
+	return &with
 }
 
 // Close closes idle connections.
@@ -89,24 +121,24 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Dial connects like a post, but never through a proxy, for protocols other than HTTP.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
-	return c.dialer.DialContext(ctx, "tcp", address)
+	return c.dial(ctx, "tcp", address)
 }
 
 // TLSConfig returns the TLS configuration of posts.
 func (c *Client) TLSConfig() *tls.Config { return newTLSConfig(c.config) }
 
 func newTLSConfig(cfg Config) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
+	if cfg.Certificate != nil {
+		config.Certificates = []tls.Certificate{*cfg.Certificate}
+	}
+	return config
 }
 
-func newTransport(cfg Config, dialer *net.Dialer) *http.Transport {
-	proxy := http.ProxyFromEnvironment
-	if cfg.Guard != nil {
-		proxy = nil
-	}
-	return &http.Transport{
-		Proxy:                  proxy,
-		DialContext:            dialer.DialContext,
+func newTransport(cfg Config, dial dialguard.DialFunc) *http.Transport {
+	transport := &http.Transport{
+		Proxy:                  newProxyFunc(cfg),
+		DialContext:            dial,
 		TLSClientConfig:        newTLSConfig(cfg),
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ForceAttemptHTTP2:      true,
@@ -116,16 +148,31 @@ func newTransport(cfg Config, dialer *net.Dialer) *http.Transport {
 		IdleConnTimeout:        idleConnTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
+		OnProxyConnectResponse: checkProxy,
 	}
+	if transport.Proxy != nil {
+		transport.DialTLSContext = dialTLS(cfg, dial)
+	}
+	return transport
 }
 
-// Request is one POST.
+// checkProxy returns an error if a proxy does not connect to the server.
+func checkProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode != http.StatusOK {
+		return errProxyRefuses
+	}
+	return nil
+}
+
+// Request is one request.
 type Request struct {
-	URL string
+	// Method is POST by default.
+	Method string
+	URL    string
 	// Header is sent in addition to the headers of every request. Without a Content-Type
 	// the body is JSON.
 	Header http.Header
-	// Key is the Idempotency-Key.
+	// Key is the Idempotency-Key. Empty: none.
 	Key  string
 	Body []byte
 	// Classify changes the evaluation of the response if its body says more than its
@@ -136,13 +183,22 @@ type Request struct {
 // Post makes one request. It returns nil if the message was accepted, and a
 // *notify.SendError otherwise.
 func (c *Client) Post(ctx context.Context, r Request) error {
+	if c.tokens != nil {
+		return c.postWithToken(ctx, r)
+	}
+	return c.post(ctx, r)
+}
+
+func (c *Client) post(ctx context.Context, r Request) error {
+	ctx, cancel := c.limitTime(ctx)
+	defer cancel()
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
 		return invalidRequest()
 	}
-	resp, err := c.http.Do(req) //nolint:bodyclose // readBody closes it
+	resp, err := c.http.Do(c.markProxy(req)) //nolint:bodyclose // readBody closes it
 	if err != nil {
-		return ConnectionError(err)
+		return ConnectionError(cmp.Or(context.Cause(ctx), err))
 	}
 	response := newResponse(resp)
 	response.Body = readBody(resp.Body)
@@ -155,8 +211,20 @@ func (c *Client) Post(ctx context.Context, r Request) error {
 	return response.sendError()
 }
 
+// limitTime returns a context that ends if connecting, maybe through a proxy, takes too
+// long. After that, it ends if the server does not answer in time.
+func (c *Client) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout+handshakeTimeout+c.config.Timeout)
+	ctx, end := context.WithCancelCause(ctx)
+	connected := func(httptrace.GotConnInfo) {
+		answer, stop := context.WithTimeout(ctx, c.config.Timeout)
+		context.AfterFunc(answer, func() { end(answer.Err()); stop() })
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: connected}), cancel
+}
+
 func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodPost), r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
@@ -167,7 +235,9 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", c.config.UserAgent)
-	req.Header[keyHeader] = []string{r.Key}
+	if r.Key != "" {
+		req.Header[keyHeader] = []string{r.Key}
+	}
 	return req, nil
 }
 

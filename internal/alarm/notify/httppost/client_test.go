@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -26,6 +27,10 @@ import (
 )
 
 var loopback = netip.MustParsePrefix("127.0.0.0/8")
+
+func allowing(allowed ...netip.Prefix) *dialguard.Guard {
+	return dialguard.New(clock.RealClock{}, dialguard.Config{Allowed: allowed})
+}
 
 func newClient(t *testing.T, guard *dialguard.Guard, resolver *net.Resolver) *httppost.Client {
 	t.Helper()
@@ -170,9 +175,7 @@ func TestPostRetriesConnectionErrors(t *testing.T) {
 func TestPostRetriesTimeouts(t *testing.T) {
 	server := sink.New(t)
 	server.Always(sink.Hang())
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	err := postWith(t, ctx, newClient(t, nil, nil), server.URL())
+	err := post(t, newClient(t, nil, nil).WithTimeout(20*time.Millisecond), server.URL()) // of the answer only
 	if err == nil || err.Class != notify.Retry || !strings.Contains(err.Text, "did not answer in time") {
 		t.Errorf("got %+v, want a Retry because of the timeout", err)
 	}
@@ -266,7 +269,7 @@ func TestGuardedClientRefusesForbiddenAddresses(t *testing.T) {
 	resolver := dns.NewResolver(t, map[string]string{
 		"internal.example": "127.0.0.1", "mapped.example": "::ffff:127.0.0.1", "metadata.example": "169.254.169.254",
 	})
-	guarded := newClient(t, dialguard.New(), resolver)
+	guarded := newClient(t, allowing(), resolver)
 	for name, url := range map[string]string{
 		"address":             server.URL(),
 		"IPv4-mapped address": "http://[::ffff:127.0.0.1]:" + port,
@@ -289,11 +292,71 @@ func TestGuardedClientRefusesForbiddenAddresses(t *testing.T) {
 	}
 }
 
+// A tenant could ask for the names of an internal network otherwise.
+func TestAGuardedClientDoesNotShowWhichNamesExist(t *testing.T) {
+	resolver := dns.NewResolver(t, map[string]string{
+		"internal.example": "10.0.0.1", "v6.example": "fd00::1", "node.example": "127.0.0.1", "empty.example": "",
+	})
+	guarded := newClient(t, allowing(), resolver)
+	want := post(t, guarded, "https://missing.example/")
+	if want == nil || want.Class != notify.Park || want.Reason != v1alpha1.ReasonAddressNotAllowed {
+		t.Fatalf("a missing name: %+v", want)
+	}
+	for _, host := range []string{"internal.example", "v6.example", "node.example", "empty.example", "10.0.0.1", "[fd00::1]", "not..valid"} {
+		for _, scheme := range []string{"http", "https"} {
+			if diff := cmp.Diff(want, post(t, guarded, scheme+"://"+host+"/")); diff != "" {
+				t.Errorf("%s://%s has another error than a missing name:\n%s", scheme, host, diff)
+			}
+		}
+		conn, err := guarded.Dial(t.Context(), net.JoinHostPort(strings.Trim(host, "[]"), "25"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		if diff := cmp.Diff(want, httppost.ConnectionError(err)); diff != "" {
+			t.Errorf("a connection to %s has another error than a missing name:\n%s", host, diff)
+		}
+	}
+}
+
+func TestAGuardedClientReachesAllowedHostsOnly(t *testing.T) {
+	server := sink.New(t)
+	resolver := dns.NewResolver(t, map[string]string{"a.example": "127.0.0.1", "b.example": "127.0.0.1"})
+	client := newClient(t, dialguard.New(clock.RealClock{}, dialguard.Config{
+		Allowed: []netip.Prefix{loopback}, Hosts: []string{"a.example"},
+	}), resolver)
+	if err := post(t, client, strings.Replace(server.URL(), "127.0.0.1", "a.example", 1)); err != nil {
+		t.Errorf("the allowed host: %v", err)
+	}
+	for _, host := range []string{"b.example", "127.0.0.1"} {
+		if err := post(t, client, strings.Replace(server.URL(), "127.0.0.1", host, 1)); err == nil || err.Reason != v1alpha1.ReasonAddressNotAllowed {
+			t.Errorf("%s: got %+v", host, err)
+		}
+	}
+	if n := len(server.Requests()); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
+func TestAnAddressThatCannotBeCheckedIsRetried(t *testing.T) {
+	client := newClient(t, dialguard.New(clock.RealClock{}, dialguard.Config{Nodes: noNodes{}}), nil)
+	err := post(t, client, "http://203.1.0.1/")
+	if err == nil || err.Class != notify.Retry || !strings.Contains(err.Text, "could not check whether the receiver's address is allowed") {
+		t.Errorf("got %+v", err)
+	}
+}
+
+// noNodes are Nodes that cannot be read.
+type noNodes struct{}
+
+func (noNodes) Range(context.Context, netip.Addr) (netip.Prefix, error) {
+	return netip.Prefix{}, errors.New("cache not started")
+}
+
 func TestGuardedClientReachesAllowedRangesByName(t *testing.T) {
 	server := sink.New(t)
 	url := strings.Replace(server.URL(), "127.0.0.1", "internal.example", 1)
 	resolver := dns.NewResolver(t, map[string]string{"internal.example": "127.0.0.1"})
-	if err := post(t, newClient(t, dialguard.New(loopback), resolver), url); err != nil {
+	if err := post(t, newClient(t, allowing(loopback), resolver), url); err != nil {
 		t.Error(err)
 	}
 }
@@ -302,10 +365,13 @@ func TestGuardedClientReachesAllowedRangesByName(t *testing.T) {
 // It checks only whether the client would read them.
 func TestOnlyUnguardedClientsUseTheEnvironmentsProxies(t *testing.T) {
 	got := map[string]bool{
-		"guarded":   httppost.UsesProxies(newClient(t, dialguard.New(), nil)),
+		"guarded":   httppost.UsesProxies(newClient(t, allowing(), nil)),
 		"unguarded": httppost.UsesProxies(newClient(t, nil, nil)),
+		"guarded, with a proxy of its own": httppost.UsesProxies(newClient(t, allowing(), nil).With(func(c *httppost.Config) {
+			c.Proxy = &url.URL{Scheme: "http", Host: "proxy.example"}
+		})),
 	}
-	want := map[string]bool{"guarded": false, "unguarded": true}
+	want := map[string]bool{"guarded": false, "unguarded": true, "guarded, with a proxy of its own": false}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -316,13 +382,13 @@ func TestAClientWithRootsTrustsOnlyThemAndKeepsItsGuard(t *testing.T) {
 	t.Cleanup(server.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
-	if err := post(t, newClient(t, nil, nil).WithRoots(roots), server.URL); err != nil {
+	if err := post(t, newClient(t, nil, nil).With(func(c *httppost.Config) { c.Roots = roots }), server.URL); err != nil {
 		t.Errorf("a server signed by the authority: %v", err)
 	}
-	if err := post(t, newClient(t, nil, nil).WithRoots(x509.NewCertPool()), server.URL); err == nil || !strings.Contains(err.Text, "unknown authority") {
+	if err := post(t, newClient(t, nil, nil).With(func(c *httppost.Config) { c.Roots = x509.NewCertPool() }), server.URL); err == nil || !strings.Contains(err.Text, "unknown authority") {
 		t.Errorf("a server signed by another: %v", err)
 	}
-	if err := post(t, newClient(t, dialguard.New(), nil).WithRoots(roots), server.URL); err == nil || !strings.Contains(err.Text, "may not reach") {
+	if err := post(t, newClient(t, allowing(), nil).With(func(c *httppost.Config) { c.Roots = roots }), server.URL); err == nil || !strings.Contains(err.Text, "may not reach its address") {
 		t.Errorf("a forbidden address: %v", err)
 	}
 }

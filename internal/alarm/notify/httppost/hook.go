@@ -78,7 +78,7 @@ var reserved = []string{
 // reservedPrefixes are those of headers of proxies, CloudEvents and Standard Webhooks.
 var reservedPrefixes = []string{"Proxy-", "Ce-", "Webhook-"}
 
-// NewHeader returns the header in a Secret's data. Errors do not reveal values.
+// NewHeader returns the header with these names and values. Errors do not reveal values.
 func NewHeader(data map[string][]byte) (http.Header, error) {
 	header := http.Header{}
 	for name, value := range data {
@@ -87,7 +87,7 @@ func NewHeader(data map[string][]byte) (http.Header, error) {
 			return nil, err
 		}
 		if header.Values(name) != nil {
-			return nil, fmt.Errorf("the Secret holds the header %s twice, in different spellings: remove one", http.CanonicalHeaderKey(name))
+			return nil, fmt.Errorf("the header %s is set twice, in different spellings: remove one", http.CanonicalHeaderKey(name))
 		}
 		header.Set(name, text)
 	}
@@ -96,12 +96,12 @@ func NewHeader(data map[string][]byte) (http.Header, error) {
 
 func checkHeader(name, value string) error {
 	if !httpguts.ValidHeaderFieldName(name) {
-		return fmt.Errorf("the Secret's key %q is not a valid header name: use letters, digits and hyphens", name)
+		return fmt.Errorf("%q is not a valid header name: use letters, digits and hyphens", name)
 	}
 	canonical := http.CanonicalHeaderKey(name)
 	hasPrefix := func(prefix string) bool { return strings.HasPrefix(canonical, prefix) }
 	if slices.Contains(reserved, canonical) || slices.ContainsFunc(reservedPrefixes, hasPrefix) {
-		return fmt.Errorf("the header %s cannot be set: remove it from the Secret", canonical)
+		return fmt.Errorf("the header %s cannot be set: remove it", canonical)
 	}
 	if !httpguts.ValidHeaderFieldValue(value) {
 		return fmt.Errorf("the value of the header %s contains an invalid character: use a single line of text", canonical)

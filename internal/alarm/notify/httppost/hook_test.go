@@ -18,9 +18,9 @@ func TestNewHeaderRefusesInvalidAndReservedHeaders(t *testing.T) {
 		"proxy":           {map[string][]byte{"Proxy-Authorization": []byte("secret")}, "the header Proxy-Authorization cannot be set"},
 		"signature":       {map[string][]byte{"webhook-signature": []byte("secret")}, "the header Webhook-Signature cannot be set"},
 		"event":           {map[string][]byte{"ce-id": []byte("secret")}, "the header Ce-Id cannot be set"},
-		"bad name":        {map[string][]byte{"my header": []byte("secret")}, `the Secret's key "my header" is not a valid header name`},
+		"bad name":        {map[string][]byte{"my header": []byte("secret")}, `"my header" is not a valid header name`},
 		"injected line":   {map[string][]byte{"X-A": []byte("secret\r\nHost: b")}, "the value of the header X-A contains an invalid character"},
-		"twice":           {map[string][]byte{"X-a": []byte("secret"), "x-A": []byte("secret")}, "the header X-A twice"},
+		"twice":           {map[string][]byte{"X-a": []byte("secret"), "x-A": []byte("secret")}, "the header X-A is set twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := httppost.NewHeader(tc.headers)

@@ -74,11 +74,11 @@ func statusLine(code int) string {
 func classifyStatus(code int) (notify.Class, string) {
 	switch code {
 	case http.StatusTooManyRequests:
-		return notify.Retry, "the receiver asks for fewer messages: the operator sends them later"
+		return notify.Retry, "the receiver asks for fewer messages" + notify.Retried
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusConflict:
 		// 409: a request with this Idempotency-Key is still being processed
 		// (draft-ietf-httpapi-idempotency-key-header).
-		return notify.Retry, "the receiver cannot process the request now: the operator retries it"
+		return notify.Retry, "the receiver cannot process the message now" + notify.Retried
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return notify.Reject, "the receiver refuses this message: it is dropped"
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -90,7 +90,7 @@ func classifyStatus(code int) (notify.Class, string) {
 	case 3:
 		return notify.Park, "the receiver redirects, and redirects are not followed: use the new URL"
 	case 5:
-		return notify.Retry, "the receiver has an internal error: the operator retries the request"
+		return notify.Retry, "the receiver has an internal error" + notify.Retried
 	}
 	return notify.Park, "the receiver does not accept messages at its URL: check the URL"
 }
@@ -114,14 +114,15 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 // ConnectionError returns the SendError for a failed connection. It hides the text of
-// err, which contains the URL and the address.
+// err, which contains the URL and the address. If a Guard made the connection, the result
+// is the same for a name that does not exist and for one that is not allowed.
 func ConnectionError(err error) *notify.SendError {
 	if errors.Is(err, dialguard.ErrNotAllowed) {
 		return &notify.SendError{
 			Class:  notify.Park,
 			Reason: v1alpha1.ReasonAddressNotAllowed,
-			Text: "an AlarmReceiver may not reach private, loopback, link-local or other special addresses: " +
-				"use a public address, or ask the administrator to allow its range",
+			Text: "the receiver's host does not exist, or AlarmReceivers may not reach its address: " +
+				"correct it, or ask the administrator to allow its range",
 		}
 	}
 	return &notify.SendError{
@@ -131,21 +132,35 @@ func ConnectionError(err error) *notify.SendError {
 	}
 }
 
+// errProxyRefuses means that a proxy does not connect to a server.
+var errProxyRefuses = errors.New("the proxy refuses to connect to the server")
+
 func describe(err error) string {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "proxyconnect" {
+		return "the proxy cannot be reached: check spec.proxyURL or HTTPS_PROXY, and the network"
+	}
+	if errors.Is(err, errProxyRefuses) {
+		return "the proxy refuses to connect to the receiver: check its rules"
+	}
 	if text := describeTLS(err); text != "" {
 		return text
 	}
 	dnsError, isDNS := errors.AsType[*net.DNSError](err)
 	netError, isNet := errors.AsType[net.Error](err)
+	opError, isOp := errors.AsType[*net.OpError](err)
 	switch {
+	case errors.Is(err, dialguard.ErrNotChecked):
+		return "the operator could not check whether the receiver's address is allowed" + notify.Retried
 	case isDNS && dnsError.IsNotFound:
 		return "the receiver's host name does not exist: correct it"
 	case isDNS:
 		return "the receiver's host name could not be resolved: check the cluster's DNS"
 	case errors.Is(err, context.Canceled):
 		return "the request was canceled"
+	case isOp && opError.Op == "dial" && opError.Timeout():
+		return "the receiver could not be connected to in time: check its address and the network"
 	case errors.Is(err, context.DeadlineExceeded), isNet && netError.Timeout():
-		return "the receiver did not answer in time: check that it is running and reachable"
+		return "the receiver did not answer in time: check that it is running and reachable, or increase spec.timeoutSeconds"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the receiver refused the connection: check that it is running and that the port is right"
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
@@ -168,6 +183,9 @@ func describeTLS(err error) string {
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the receiver's certificate is not valid: replace it"
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
+		return "the receiver refuses the TLS connection: check whether it demands a client certificate, and clientCertSecretRef"
 	}
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return "the receiver does not speak TLS: check whether the URL must begin with http"

@@ -32,7 +32,7 @@ type Config struct {
 	Severity string
 }
 
-// Notifier posts to one integration. It has no rate limit, because a digest would be a
+// Notifier posts to one integration. It has no rate limit of its own, because a digest is a
 // separate incident.
 type Notifier struct {
 	client     *httppost.Client
@@ -41,7 +41,7 @@ type Notifier struct {
 	severity   string
 }
 
-var _ notify.Notifier = (*Notifier)(nil)
+var _ notify.Coalescer = (*Notifier)(nil)
 
 var routingKey = regexp.MustCompile(`^[A-Za-z0-9_-]{32}$`)
 
@@ -129,10 +129,13 @@ type details struct {
 	Count int64  `json:"count"`
 }
 
-// Render returns an event that triggers or resolves the incident of the message.
+// Render returns an event that triggers, acknowledges or resolves the incident of the message.
 func (n *Notifier) Render(m message.Message) ([]byte, error) {
 	if notify.IsResolved(&m) {
 		return json.Marshal(event{EventAction: "resolve", DedupKey: dedupKey(&m)})
+	}
+	if m.Acknowledged != nil {
+		return json.Marshal(event{EventAction: "acknowledge", DedupKey: dedupKey(&m)})
 	}
 	p := &payload{
 		Summary:  fit.Line(notify.Headline(&m), maxSummary, nil),
@@ -164,6 +167,10 @@ func (n *Notifier) severityOf(m *message.Message) string {
 		return "info"
 	}
 }
+
+// Incident returns the deduplication key. PagerDuty adds repeated events to the incident and
+// shows the newest.
+func (n *Notifier) Incident(m *message.Message) string { return dedupKey(m) }
 
 // dedupKey returns the identity of the incident: the group or, without groups, the alarm,
 // the object and the reason. It is empty for a digest.

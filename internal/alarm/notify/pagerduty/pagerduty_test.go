@@ -116,6 +116,15 @@ func TestRenderMatchesTheGoldenFiles(t *testing.T) {
 	}
 }
 
+// Messages with an equal Incident are combined, so it must be what PagerDuty knows an incident by.
+func TestTheIncidentOfAMessageIsItsDeduplicationKey(t *testing.T) {
+	for name, m := range messages.Kinds() {
+		if got, want := newNotifier(t, "https://events.example.com", "").Incident(&m), decode(t, render(t, m)).DedupKey; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestRenderKeepsPagerDutysLimits(t *testing.T) {
 	for _, unit := range messages.Units() {
 		if err := check(send(t, messages.Long(unit))); err != nil {
@@ -131,6 +140,18 @@ func TestAGroupIsOneIncidentThatIsResolved(t *testing.T) {
 	}
 	if later.EventAction != "trigger" || resolved.EventAction != "resolve" {
 		t.Errorf("actions are %q and %q", later.EventAction, resolved.EventAction)
+	}
+}
+
+func TestAnAcknowledgementAcknowledgesTheIncident(t *testing.T) {
+	m := messages.Grouped(4, false)
+	m.Acknowledged = &message.Acknowledgement{By: "ana", At: messages.Noon}
+	var e event
+	if err := json.Unmarshal(render(t, m), &e); err != nil {
+		t.Fatal(err)
+	}
+	if e.EventAction != "acknowledge" || e.DedupKey != m.Group.Key || e.Payload != nil {
+		t.Errorf("%+v", e)
 	}
 }
 

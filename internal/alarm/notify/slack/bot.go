@@ -20,16 +20,26 @@ import (
 // DefaultAPI is the URL of Slack's Web API.
 const DefaultAPI = "https://slack.com/api"
 
-// botInterval stays below Slack's limits: 50 updates a minute for a bot, and one message
-// a second (https://docs.slack.dev/apis/web-api/rate-limits).
-const botInterval = 1500 * time.Millisecond
+// Slack's limits are one message a second in a channel, and 50 calls of chat.update a minute
+// for a bot in a workspace (https://docs.slack.dev/apis/web-api/rate-limits).
+const (
+	// botInterval is that of the messages in a channel. One may be an update and a reply.
+	botInterval = 1500 * time.Millisecond
+	// workspaceInterval is that of the messages of a bot in all channels.
+	workspaceInterval = 1200 * time.Millisecond
+	// workspaceBurst is the number of messages that channels may send at the same time.
+	workspaceBurst = 10
+)
 
-// BotConfig configures the bot and its channel.
+// BotConfig configures the bot and its channels.
 type BotConfig struct {
+	Channels
+
 	API string
 	// Token is the bot's token, which is a secret.
-	Token   string
-	Channel string
+	Token string
+	// Mentions are those of messages that are not replies.
+	Mentions Mentions
 	// Clock measures the time since the last reply in a thread.
 	Clock clock.PassiveClock
 }
@@ -62,22 +72,29 @@ func NewBot(client *httppost.Client, c BotConfig) (*Bot, error) {
 	return &Bot{client: client, config: c, header: header}, nil
 }
 
-// Limit is shared by all receivers with the same bot and channel.
+// Limit is shared by all receivers with the same bot and default channel. It includes the messages
+// in other channels.
 func (b *Bot) Limit() notify.Limit {
-	sum := sha256.Sum256([]byte(b.config.Token + "\x00" + b.config.Channel))
+	sum := sha256.Sum256([]byte(b.config.Token + "\x00" + b.config.Default))
 	return notify.Limit{Key: "slack:" + hex.EncodeToString(sum[:]), Every: botInterval}
+}
+
+// WorkspaceLimit is shared by all receivers with the same bot, whatever their channels are.
+func (b *Bot) WorkspaceLimit() notify.Limit {
+	sum := sha256.Sum256([]byte(b.config.Token))
+	return notify.Limit{Key: "slack-workspace:" + hex.EncodeToString(sum[:]), Every: workspaceInterval, Burst: workspaceBurst}
 }
 
 // Format of the bodies.
 func (b *Bot) Format() string { return "slack/bot" }
 
-// Send posts the body to the channel.
+// Send posts the body to its channel.
 func (b *Bot) Send(ctx context.Context, key string, body []byte) error {
 	var m botMessage
 	if err := json.Unmarshal(body, &m); err != nil {
 		return err
 	}
-	_, err := b.call(ctx, "chat.postMessage", key, call{Channel: b.config.Channel, content: m.Root}, nil)
+	_, _, err := b.post(ctx, key, b.channelOf(&m), m.Root)
 	return err
 }
 
@@ -97,9 +114,9 @@ type answer struct {
 	TS      string `json:"ts"`
 }
 
-// call makes one request. Slack's errors in tolerated do not return an error. The
+// call makes one request. Slack's errors that are tolerated do not return an error. The
 // caller finds them in the answer.
-func (b *Bot) call(ctx context.Context, method, key string, c call, tolerated map[string]string) (*answer, error) {
+func (b *Bot) call(ctx context.Context, method, key string, c call, tolerated func(code string) bool) (*answer, error) {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
@@ -117,9 +134,9 @@ const (
 	badChannel = "the channel does not exist, or the bot cannot see it: correct spec.slack.channel, or invite the bot"
 	badMessage = "Slack does not understand this message: it is dropped"
 	restricted = "the workspace restricts posting to this channel: use another channel"
-	migrating  = "Slack is migrating the workspace or the channel: the operator retries the request"
-	slackFault = "Slack has an internal error: the operator retries the request"
-	tooFast    = "Slack asks for fewer messages: the operator sends them later"
+	migrating  = "Slack is migrating the workspace or the channel" + notify.Retried
+	slackFault = "Slack has an internal error" + notify.Retried
+	tooFast    = "Slack asks for fewer messages" + notify.Retried
 )
 
 type refusal struct {
@@ -156,7 +173,7 @@ var refusals = map[string]refusal{
 	"update_failed":                         {notify.Retry, slackFault},
 	"fatal_error":                           {notify.Retry, slackFault},
 	"internal_error":                        {notify.Retry, slackFault},
-	"message_limit_exceeded":                {notify.Retry, "the workspace has reached its message limit: the operator retries the request"},
+	"message_limit_exceeded":                {notify.Retry, "the workspace has reached its message limit" + notify.Retried},
 	"rate_limited":                          {notify.Retry, tooFast},
 	"ratelimited":                           {notify.Retry, tooFast},
 	"request_timeout":                       {notify.Retry, slackFault},
@@ -167,6 +184,7 @@ const (
 	isDeleted   = "a group's message was deleted in Slack: the group continues in a new message"
 	isElsewhere = "the channel of a group's message was deleted or archived: the group continues in a new message, in spec.slack.channel"
 	isAnothers  = "a group's message belongs to another bot, maybe because the token was replaced: the group continues in a new message"
+	isRefused   = "Slack refuses the channel of a group's message: the group continues in a new message, in spec.slack.channel"
 	isTooOld    = "the workspace limits how long messages can be edited: the group continues in a new message; remove the limit to avoid this"
 )
 
@@ -192,7 +210,7 @@ var unanswerable = map[string]string{
 
 // classifyCall reads the result from the body, because Slack also answers 200 to
 // failed calls.
-func classifyCall(r *httppost.Response, a *answer, tolerated map[string]string) {
+func classifyCall(r *httppost.Response, a *answer, tolerated func(code string) bool) {
 	if !r.Accepted {
 		return
 	}
@@ -200,7 +218,7 @@ func classifyCall(r *httppost.Response, a *answer, tolerated map[string]string) 
 		r.Refuse(notify.Retry, "Slack's answer cannot be read: check spec.slack.apiURL")
 		return
 	}
-	if a.OK || tolerated[a.Error] != "" {
+	if a.OK || tolerated(a.Error) {
 		return
 	}
 	known, ok := refusals[a.Error]

@@ -46,7 +46,7 @@ func newThread(t *testing.T) (*slackserver.Workspace, *thread) {
 // configure replaces the bot.
 func (h *thread) configure(w *slackserver.Workspace, token, channel string) {
 	h.t.Helper()
-	h.bot = newBot(h.t, slack.BotConfig{API: w.URL(), Token: token + "\n", Channel: channel, Clock: h.clock})
+	h.bot = newBot(h.t, slack.BotConfig{API: w.URL(), Token: token + "\n", Channels: slack.Channels{Default: channel}, Clock: h.clock})
 }
 
 func (h *thread) try(key string, m message.Message) error {
@@ -87,7 +87,7 @@ func TestAGroupIsOneMessageThatIsEditedWithRepliesInItsThread(t *testing.T) {
 	if len(shown) != 3 || shown[0].Edits != 2 || shown[0].ThreadTS != "" {
 		t.Fatalf("%d messages, the first edited %d times", len(shown), shown[0].Edits)
 	}
-	if root := shown[0].Reads(); !strings.Contains(root, "9 times so far") || !strings.HasPrefix(shown[0].Text, "✅ ") {
+	if root := shown[0].Reads(); !strings.Contains(root, "9 times since") || !strings.HasPrefix(shown[0].Text, "✅ ") {
 		t.Errorf("the group's message is %s", root)
 	}
 	for _, reply := range shown[1:] {
@@ -97,6 +97,51 @@ func TestAGroupIsOneMessageThatIsEditedWithRepliesInItsThread(t *testing.T) {
 	}
 	if len(h.lost) > 0 {
 		t.Errorf("reported lost threads: %q", h.lost)
+	}
+}
+
+func TestAThreadGetsRepliesAfterTheClockWasSetBack(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", messages.Grouped(4, false))
+	h.wait(-24 * time.Hour)
+	h.send("b", messages.Grouped(8, false))
+	if replies := len(w.Shown()) - 1; replies != 1 {
+		t.Errorf("%d replies, want one", replies)
+	}
+}
+
+// acknowledged is the notice of an acknowledgement of the group of messages.Grouped.
+func acknowledged(comment string) message.Message {
+	m := messages.Grouped(4, false)
+	m.Title, m.Text, m.Events = "Acknowledged by ana", comment, nil
+	m.Acknowledged = &message.Acknowledgement{By: "ana <!channel>", At: messages.Noon, Comment: comment}
+	return m
+}
+
+func TestAnAcknowledgementIsAReplyThatSaysWhoAndWhen(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", messages.Grouped(4, false))
+	h.wait(time.Second) // it does not wait for the interval of replies
+	h.send("b", acknowledged("the disk is <replaced>"))
+	h.send("b", acknowledged("the disk is <replaced>")) // a retry
+	h.wait(time.Minute)
+	h.send("c", messages.Grouped(9, true))
+	shown := w.Shown()
+	if len(shown) != 3 || shown[0].Edits != 1 || shown[1].ThreadTS != shown[0].TS {
+		t.Fatalf("%d messages: %+v", len(shown), shown)
+	}
+	for _, want := range []string{"Acknowledged by ana &lt;!channel&gt;", "the disk is &lt;replaced&gt;", "<!date^"} {
+		if got := shown[1].Reads(); !strings.Contains(got, want) {
+			t.Errorf("the reply is %s, want it to contain %s", got, want)
+		}
+	}
+}
+
+func TestAnAcknowledgementWithoutAThreadIsNotSent(t *testing.T) {
+	w, h := newThread(t)
+	h.send("a", acknowledged(""))
+	if shown := w.Shown(); len(shown) > 0 {
+		t.Errorf("%+v", shown)
 	}
 }
 
@@ -110,7 +155,7 @@ func TestAThreadGetsAtMostOneReplyIn30Seconds(t *testing.T) {
 	if replies := len(shown) - 1; replies != 3 || shown[0].Edits != 59 {
 		t.Errorf("%d replies in 118 s, %d edits", replies, shown[0].Edits)
 	}
-	if root := shown[0].Reads(); !strings.Contains(root, "63 times so far") {
+	if root := shown[0].Reads(); !strings.Contains(root, "63 times since") {
 		t.Errorf("the count has not grown: %s", root)
 	}
 }
@@ -265,7 +310,7 @@ func TestBotErrorsSayWhatToDo(t *testing.T) {
 		"msg_too_long":      {notify.Reject, "it is dropped"},
 		"message_not_found": {notify.Park, "unknown reason"}, // no documented error of chat.postMessage
 		"ratelimited":       {notify.Retry, "fewer messages"},
-		"update_failed":     {notify.Retry, "retries the request"},
+		"update_failed":     {notify.Retry, notify.Retried},
 		"xoxb-secret":       {notify.Park, "unknown reason"},
 	} {
 		w.Refuse("chat.postMessage", refusal)

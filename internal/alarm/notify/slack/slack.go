@@ -1,7 +1,8 @@
 // Package slack posts messages to Slack channels, with an incoming webhook or as a bot.
 //
 // Slack shows the text of Events as it is. The messages use plain-text objects, in which
-// Slack does not interpret markup, mentions or links.
+// Slack does not interpret markup, mentions or links. Only [Mentions] notify users: they are
+// part of the receiver.
 package slack
 
 import (
@@ -23,17 +24,21 @@ import (
 const interval = time.Second
 
 // Notifier posts to one incoming webhook.
-type Notifier struct{ *httppost.Hook }
+type Notifier struct {
+	*httppost.Hook
+
+	mentions Mentions
+}
 
 var _ notify.Notifier = (*Notifier)(nil)
 
 // New returns a Notifier for the URL of an incoming webhook, which is a secret.
-func New(client *httppost.Client, webhookURL string) (*Notifier, error) {
+func New(client *httppost.Client, webhookURL string, mentions Mentions) (*Notifier, error) {
 	hook, err := httppost.NewHook(client, webhookURL, httppost.HookConfig{Sink: "slack", Every: interval, Classify: classify})
 	if err != nil {
 		return nil, err
 	}
-	return &Notifier{hook}, nil
+	return &Notifier{hook, mentions}, nil
 }
 
 // Format of the bodies.
@@ -75,7 +80,7 @@ const (
 	maxFallback = 1000
 )
 
-// Render returns a message with a header, a section and a line of context.
+// Render returns a message with a header, the mentions, a section and a line of context.
 func (n *Notifier) Render(m message.Message) ([]byte, error) {
 	unfurl := false
 	return json.Marshal(&slack.WebhookMessage{
@@ -83,12 +88,15 @@ func (n *Notifier) Render(m message.Message) ([]byte, error) {
 		Parse:       "none",
 		UnfurlLinks: &unfurl,
 		UnfurlMedia: &unfurl,
-		Blocks:      &slack.Blocks{BlockSet: blocks(&m)},
+		Blocks:      &slack.Blocks{BlockSet: blocks(&m, n.mentions)},
 	})
 }
 
-func blocks(m *message.Message) []slack.Block {
+func blocks(m *message.Message, mentions Mentions) []slack.Block {
 	blocks := []slack.Block{slack.NewHeaderBlock(plain(escapeLine(notify.Headline(m), maxHeader)))}
+	if text := mentions.text(m); text != "" {
+		blocks = append(blocks, slack.NewSectionBlock(markdown(text), nil, nil))
+	}
 	if text := escape(strings.TrimSpace(m.Text), maxSection); text != "" {
 		blocks = append(blocks, slack.NewSectionBlock(plain(text), nil, nil))
 	}
@@ -117,8 +125,8 @@ func plain(text string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.PlainTextType, text, false, false)
 }
 
-// markdown must contain only the operator's own text. It is verbatim, so that Slack
-// creates no links or mentions.
+// markdown must contain only the text of the operator and of the receiver's spec, never of an
+// Event. It is verbatim, so that Slack creates no links or further mentions.
 func markdown(text string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.MarkdownType, text, false, true)
 }

@@ -21,7 +21,7 @@ import (
 
 func newNotifier(t testing.TB, url string) *slack.Notifier {
 	t.Helper()
-	n, err := slack.New(notifiers.Client(t), url)
+	n, err := slack.New(notifiers.Client(t), url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestReceiversOfOneWebhookShareALimitOfOneMessageASecond(t *testing.T) {
 }
 
 func TestNewDoesNotRevealAnInvalidURL(t *testing.T) {
-	_, err := slack.New(nil, "hooks.slack.example/services/secret")
+	_, err := slack.New(nil, "hooks.slack.example/services/secret", nil)
 	if !errors.Is(err, httppost.ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}

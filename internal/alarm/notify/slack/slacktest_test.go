@@ -62,7 +62,7 @@ func TestSlackGoReadsTheBotsMessages(t *testing.T) {
 	go listener.ManageConnection()
 	t.Cleanup(func() { _ = listener.Disconnect() })
 	bot := newBot(t, slack.BotConfig{
-		API: asForm(t, server).URL, Token: slackserver.Token, Channel: slackserver.Channel,
+		API: asForm(t, server).URL, Token: slackserver.Token, Channels: slack.Channels{Default: slackserver.Channel},
 		Clock: clocktesting.NewFakePassiveClock(messages.Noon),
 	})
 	for name, m := range messages.Kinds() {
@@ -108,7 +108,7 @@ func TestAServerWithoutChatUpdateParksTheReceiver(t *testing.T) {
 	server.Start()
 	t.Cleanup(server.Stop)
 	h := &thread{t: t, clock: clocktesting.NewFakePassiveClock(messages.Noon)}
-	h.bot = newBot(t, slack.BotConfig{API: asForm(t, server).URL, Token: slackserver.Token, Channel: slackserver.Channel, Clock: h.clock})
+	h.bot = newBot(t, slack.BotConfig{API: asForm(t, server).URL, Token: slackserver.Token, Channels: slack.Channels{Default: slackserver.Channel}, Clock: h.clock})
 	h.send("a", messages.Grouped(4, false))
 	err := h.try("b", messages.Grouped(8, false))
 	if e, ok := errors.AsType[*notify.SendError](err); !ok || e.Class != notify.Park {

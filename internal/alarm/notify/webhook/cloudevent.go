@@ -14,6 +14,7 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 )
 
 const (
@@ -22,27 +23,43 @@ const (
 	dataSchema = "https://bongsu.io/schemas/webhook/v1.json"
 )
 
-// envelope turns a body into a CloudEvent. The same body and key always result in the
-// same bytes.
+// envelope turns bodies into CloudEvents. The same bodies and keys always result in the same
+// bytes.
 type envelope struct {
-	// write selects structured or binary mode.
-	write func(context.Context) context.Context
+	// request returns the request that contains the CloudEvents. Only batched mode can have
+	// several.
+	request func(context.Context, []cloudevents.Event) (*http.Request, error)
 }
 
 var (
-	structured = &envelope{write: binding.WithForceStructured}
-	binary     = &envelope{write: binding.WithForceBinary}
+	structured = &envelope{single(binding.WithForceStructured)}
+	binary     = &envelope{single(binding.WithForceBinary)}
+	batched    = &envelope{func(ctx context.Context, events []cloudevents.Event) (*http.Request, error) {
+		return cehttp.NewHTTPRequestFromEvents(ctx, "", events)
+	}}
 )
 
-// wrap returns the body to post and its additional headers.
-func (e *envelope) wrap(ctx context.Context, key string, body []byte) ([]byte, http.Header, error) {
-	event, err := newEvent(key, body)
-	if err != nil {
-		return nil, nil, err
+// single returns the request in a mode that contains one CloudEvent.
+func single(mode func(context.Context) context.Context) func(context.Context, []cloudevents.Event) (*http.Request, error) {
+	return func(ctx context.Context, events []cloudevents.Event) (*http.Request, error) {
+		req := &http.Request{Header: http.Header{}}
+		return req, cehttp.WriteRequest(mode(ctx), binding.ToMessage(&events[0]), req)
 	}
-	req := &http.Request{Header: http.Header{}}
-	if err := cehttp.WriteRequest(e.write(ctx), binding.ToMessage(event), req); err != nil {
-		return nil, nil, fmt.Errorf("write a CloudEvent: %w", err)
+}
+
+// wrap returns the body to post and its additional headers.
+func (e *envelope) wrap(ctx context.Context, messages []notify.BatchMessage) ([]byte, http.Header, error) {
+	var events []cloudevents.Event
+	for _, m := range messages {
+		event, err := newEvent(m.Key, m.Body)
+		if err != nil {
+			return nil, nil, err
+		}
+		events = append(events, *event)
+	}
+	req, err := e.request(ctx, events)
+	if err != nil {
+		return nil, nil, fmt.Errorf("write CloudEvents: %w", err)
 	}
 	wrapped, err := io.ReadAll(req.Body)
 	return wrapped, req.Header, err
@@ -67,6 +84,7 @@ func newEvent(key string, body []byte) (*cloudevents.Event, error) {
 	if err := event.SetData(cloudevents.ApplicationJSON, body); err != nil {
 		return nil, fmt.Errorf("set the data of a CloudEvent: %w", err)
 	}
+	event.DataBase64 = false // the data is JSON, and SetData expects binary data
 	return &event, event.Validate()
 }
 

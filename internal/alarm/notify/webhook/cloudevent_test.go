@@ -37,7 +37,7 @@ func send(t testing.TB, format v1alpha1.WebhookFormat, m message.Message) sink.R
 	t.Helper()
 	server := sink.Start()
 	t.Cleanup(server.Close)
-	n := newFrom(t, webhook.Config{URL: server.URL(), Format: format})
+	n := newFrom(t, webhook.Config{URL: server.URL(), Request: v1alpha1.WebhookRequest{Format: format}})
 	if err := n.Send(t.Context(), "key-1", notifiers.Render(t, n, m)); err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +74,24 @@ func TestTheCloudEventsSDKReadsTheRequest(t *testing.T) {
 	}
 }
 
+// The SDK reads data_base64 too. The guide promises data.
+func TestTheDataOfACloudEventIsJSON(t *testing.T) {
+	server := sink.New(t)
+	want := string(notifiers.Render(t, newNotifier(t, server.URL(), nil), example()))
+	for name, request := range map[string]v1alpha1.WebhookRequest{
+		"structured mode": {Format: v1alpha1.WebhookCloudEvents}, "batched mode": batchRequest,
+	} {
+		n := newFrom(t, webhook.Config{URL: server.URL(), Request: request})
+		if err := n.Send(t.Context(), "key-1", notifiers.Render(t, n, example())); err != nil {
+			t.Fatal(err)
+		}
+		accepted := server.Accepted()
+		if got := string(accepted[len(accepted)-1].Body); !strings.Contains(got, `"data":`+want) {
+			t.Errorf("%s: the body is %s, want the data %s", name, got, want)
+		}
+	}
+}
+
 func TestADigestHasTheClusterAsSourceAndNoSubject(t *testing.T) {
 	several := digest()
 	several.Events[1].Regarding.Name = "web-1"
@@ -86,7 +104,7 @@ func TestADigestHasTheClusterAsSourceAndNoSubject(t *testing.T) {
 func TestARetriedRequestIsIdentical(t *testing.T) {
 	for _, format := range cloudEventFormats {
 		server := sink.New(t)
-		n := newFrom(t, webhook.Config{URL: server.URL(), Format: format})
+		n := newFrom(t, webhook.Config{URL: server.URL(), Request: v1alpha1.WebhookRequest{Format: format}})
 		body := notifiers.Render(t, n, example())
 		for range 2 {
 			if err := n.Send(t.Context(), "key-1", body); err != nil {

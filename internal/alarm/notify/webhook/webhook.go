@@ -1,5 +1,5 @@
-// Package webhook posts messages as JSON to any HTTP server, as they are or as
-// CloudEvents. It can sign them. docs/webhook.md describes the requests.
+// Package webhook posts messages as JSON to any HTTP server, as they are, as CloudEvents, or
+// in a body that the user defines. It can sign them. docs/webhook.md describes the requests.
 package webhook
 
 import (
@@ -27,30 +27,44 @@ import (
 type Config struct {
 	URL     string
 	Headers map[string][]byte
-	// Format is JSON by default.
-	Format v1alpha1.WebhookFormat
+	// Request contains the method, the format and the body. New ignores its headers.
+	Request v1alpha1.WebhookRequest
 	// Sign means that each request is signed with SigningKey.
 	Sign       bool
 	SigningKey string
 	// Clock returns the time of signatures.
 	Clock clock.PassiveClock
+	// BodyFailed is called if an expression of the body failed. The message is sent all the
+	// same. The text is for the receiver's owner. Optional.
+	BodyFailed func(text string)
 }
 
 // Notifier posts to one URL.
 type Notifier struct {
 	client   *httppost.Client
+	method   string
 	url      string
 	header   http.Header
+	body     *body     // nil without a body of the user's own
 	envelope *envelope // nil without CloudEvents
 	signer   *standardwebhooks.Webhook
 	clock    clock.PassiveClock
+	expected *v1alpha1.ExpectedAnswer
+	maxBatch int
 }
 
-var _ notify.Notifier = (*Notifier)(nil)
+var (
+	_ notify.Batcher = (*Notifier)(nil)
+	_ notify.Costly  = (*Notifier)(nil)
+)
 
-// New returns a Notifier. Errors do not reveal values.
+// New returns a Notifier. Errors do not reveal values. The error for an invalid body is a
+// *match.CompileError.
 func New(client *httppost.Client, c Config) (*Notifier, error) {
-	n := &Notifier{client: client, url: strings.TrimSpace(c.URL), clock: c.Clock}
+	n := &Notifier{
+		client: client, url: strings.TrimSpace(c.URL), clock: c.Clock,
+		method: string(c.Request.Method), expected: c.Request.ExpectedAnswer,
+	}
 	if err := httppost.CheckURL(n.url); err != nil {
 		return nil, err
 	}
@@ -58,37 +72,74 @@ func New(client *httppost.Client, c Config) (*Notifier, error) {
 	if n.header, err = httppost.NewHeader(c.Headers); err != nil {
 		return nil, err
 	}
+	if n.body, err = newBody(c.Request, c.BodyFailed); err != nil {
+		return nil, err
+	}
+	if n.body != nil {
+		n.header.Set("Content-Type", n.body.contentType)
+	}
 	if c.Sign {
 		if n.signer, err = newSigner(c.SigningKey); err != nil {
 			return nil, err
 		}
 	}
-	switch c.Format {
+	switch c.Request.Format {
 	case v1alpha1.WebhookCloudEvents:
 		n.envelope = structured
 	case v1alpha1.WebhookCloudEventsBinary:
 		n.envelope = binary
 	case v1alpha1.WebhookJSON:
 	}
+	if batch := c.Request.Batch; batch != nil && n.envelope == structured {
+		n.envelope, n.maxBatch = batched, int(batch.MaxMessages)
+	}
 	return n, nil
 }
 
-// Format of the bodies. Send adds the envelope, so it does not depend on the envelope.
-func (n *Notifier) Format() string { return "webhook" }
+// Format of the bodies. Send adds the envelope, so it does not depend on the envelope. It
+// depends on the template: a message that was rendered before a change is rendered again.
+func (n *Notifier) Format() string {
+	if n.body != nil {
+		return n.body.format
+	}
+	return "webhook"
+}
 
-// Render returns the message as JSON. Without Events, the list is empty and not null.
+// Render returns the body of the user's own, or the message as JSON. Without Events, the list
+// is empty and not null.
 func (n *Notifier) Render(m message.Message) ([]byte, error) {
+	body, _, err := n.RenderAtCost(m)
+	return body, err
+}
+
+// HasTemplate reports whether there is a body of the user's own.
+func (n *Notifier) HasTemplate() bool { return n.body != nil }
+
+// RenderAtCost is Render. Only a body of the user's own has a cost.
+func (n *Notifier) RenderAtCost(m message.Message) (body []byte, cost int64, err error) {
+	if n.body != nil {
+		return n.body.render(&m)
+	}
 	if m.Events == nil {
 		m.Events = []message.Event{}
 	}
-	return json.Marshal(m)
+	body, err = json.Marshal(m)
+	return body, 0, err
 }
 
 // Send posts the body. Retries are identical, except for the time of the signature.
 func (n *Notifier) Send(ctx context.Context, key string, body []byte) error {
-	header := n.header.Clone()
+	return n.SendBatch(ctx, key, []notify.BatchMessage{{Key: key, Body: body}})
+}
+
+// MaxBatch returns the limit of the receiver, 0 if each request contains one message.
+func (n *Notifier) MaxBatch() int { return n.maxBatch }
+
+// SendBatch posts messages with one request. Retries are identical, as those of Send.
+func (n *Notifier) SendBatch(ctx context.Context, key string, messages []notify.BatchMessage) error {
+	header, body := n.header.Clone(), messages[0].Body
 	if n.envelope != nil {
-		wrapped, attributes, err := n.envelope.wrap(ctx, key, body)
+		wrapped, attributes, err := n.envelope.wrap(ctx, messages)
 		if err != nil {
 			return unusable("this message cannot be sent as a CloudEvent")
 		}
@@ -100,7 +151,9 @@ func (n *Notifier) Send(ctx context.Context, key string, body []byte) error {
 			return unusable("this message cannot be signed")
 		}
 	}
-	return n.client.Post(ctx, httppost.Request{URL: n.url, Header: header, Key: key, Body: body})
+	return n.client.Post(ctx, httppost.Request{
+		Method: n.method, URL: n.url, Header: header, Key: key, Body: body, Classify: n.classify,
+	})
 }
 
 // unusable returns the error for a message that would fail in the same way each time.

@@ -52,7 +52,7 @@ func example() message.Message {
 		Version: message.Version, Cluster: "prod",
 		Alarm: alarm.ID{Kind: "Alarm", Namespace: "shop", Name: "crashes"},
 		Title: "BackOff: Pod shop/web-0",
-		Text:  "Back-off restarting failed container\nCause: " + cause + "\n4 times since 2026-11-20 11:00:00 UTC",
+		Text:  "Back-off restarting failed container\nCause: " + cause + "\n4 times since 2026-11-20 11:00:00 UTC, 1 new",
 		Count: 1, FirstSeen: hourAgo, LastSeen: noon,
 		Events: []message.Event{{
 			Type: "Warning", Reason: "BackOff", Note: "Back-off restarting failed container",
@@ -126,6 +126,7 @@ func TestTheSchemaDescribesEveryField(t *testing.T) {
 	strict := bytes.ReplaceAll(raw, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))
 	full := example()
 	full.Events[0].Object.Annotations = map[string]string{"a": "b"}
+	full.NamespaceLabels = map[string]string{"team": "shop"}
 	full.Group = messages.Grouped(4, false).Group
 	body, err := json.Marshal(full)
 	if err != nil {
@@ -236,7 +237,7 @@ func TestARequestIsSignedAsStandardWebhooksVerifies(t *testing.T) {
 	for _, format := range append(cloudEventFormats, v1alpha1.WebhookJSON) {
 		for _, key := range []string{signingKey, "whsec_" + signingKey + "\n"} {
 			server := sink.New(t)
-			n := newFrom(t, webhook.Config{URL: server.URL(), Format: format, Sign: true, SigningKey: key})
+			n := newFrom(t, webhook.Config{URL: server.URL(), Request: v1alpha1.WebhookRequest{Format: format}, Sign: true, SigningKey: key})
 			if err := n.Send(t.Context(), "key-1", notifiers.Render(t, n, example())); err != nil {
 				t.Fatal(err)
 			}

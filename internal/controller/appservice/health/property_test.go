@@ -46,6 +46,7 @@ func newHistory(failure, success byte) *history {
 		pods:       []health.Pod{pod("a", health.Record{}), pod("b", health.Record{}), pod("c", health.Record{})},
 		status:     &v1alpha1.AppServiceStatus{},
 		now:        noon,
+		reported:   map[string]bool{},
 	}
 }
 
@@ -57,6 +58,8 @@ type history struct {
 	refreshed  time.Time
 	now        time.Time
 	last       [3][]health.Outcome // since the pod turned
+	// reported are the Events so far.
+	reported map[string]bool
 }
 
 func (h *history) live(t *testing.T, step byte) {
@@ -128,6 +131,9 @@ func breaks(to v1alpha1.PodHealth, o health.Outcome) bool {
 // may cause a write.
 func (h *history) write(t *testing.T, news bool) {
 	s := health.Summarize(h.status, h.pods, h.refreshed, h.now)
+	for _, e := range slices.Concat(s.Transitions.Failed, s.Transitions.Unchecked) {
+		h.reported[eventOf(e)] = true
+	}
 	beat := h.now.Sub(h.refreshed) >= 5*time.Minute
 	h.refreshed = s.Refreshed
 	after := written(t, s, h.pods)
@@ -154,7 +160,17 @@ func (h *history) restart(t *testing.T) {
 	if diff := cmp.Diff(h.status, written(t, s, h.pods)); diff != "" {
 		t.Fatalf("a takeover changed the status: %s", diff)
 	}
-	if tr := s.Transitions; len(tr.Failed)+len(tr.Recovered)+len(tr.Unchecked) > 0 {
-		t.Fatalf("a takeover told of %+v", tr)
+	for _, e := range slices.Concat(s.Transitions.Failed, s.Transitions.Unchecked) {
+		if !h.reported[eventOf(e)] {
+			t.Fatalf("a takeover reported %+v, which had no Event", e)
+		}
 	}
+	if len(s.Transitions.Recovered) > 0 {
+		t.Fatalf("a takeover reported %+v", s.Transitions.Recovered)
+	}
+}
+
+// eventOf is what the name of an Event about an entry depends on.
+func eventOf(e v1alpha1.PodStatus) string {
+	return e.PodUID + " " + e.Reason + " " + e.LastTransitionTime.UTC().String()
 }

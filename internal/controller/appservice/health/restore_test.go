@@ -75,11 +75,30 @@ func TestATakeoverChangesNothing(t *testing.T) {
 	for i := range pods {
 		pods[i].Record = health.Record{}
 	}
-	s := health.Summarize(status, pods, time.Time{}, at(2000))
+	s := health.Summarize(status, pods, time.Time{}, at(4000))
 	if diff := cmp.Diff(status, written(t, s, pods)); diff != "" {
 		t.Error(diff)
 	}
 	if got := s.Transitions; len(got.Failed)+len(got.Recovered)+len(got.Unchecked) > 0 {
-		t.Errorf("told of %+v", got)
+		t.Errorf("reported %+v", got)
+	}
+}
+
+// The former process may have ended between the write of the status and an Event. The Event
+// has the name of an entry of the status, so that the API server refuses it if it exists.
+func TestATakeoverRepeatsRecentEvents(t *testing.T) {
+	pods := []health.Pod{pod("a", row("PFFF")), pod("b", row("PUUU")), pod("c", row("PX")), pod("d", health.Record{}), pod("e", row("P"))}
+	first := health.Summarize(&v1alpha1.AppServiceStatus{}, pods, time.Time{}, at(100))
+	status := written(t, first, pods)
+	if again := health.Summarize(status, pods, at(100), at(110)).Transitions; len(again.Failed)+len(again.Unchecked) > 0 {
+		t.Errorf("the same process reported %+v again", again)
+	}
+	for i := range pods {
+		pods[i].Record = health.Record{}
+	}
+	got := health.Summarize(status, pods, time.Time{}, at(110)).Transitions
+	want := health.Transitions{Failed: []v1alpha1.PodStatus{status.PodStatuses[0]}, Unchecked: []v1alpha1.PodStatus{status.PodStatuses[1]}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

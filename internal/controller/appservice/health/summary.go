@@ -16,6 +16,9 @@ const (
 	// heartbeat is how often counts and messages are updated while the health stays the
 	// same.
 	heartbeat = 5 * time.Minute
+	// repeatFor is how long Events about an entry of the status are emitted again after a
+	// restart. It is less than events.RepeatEvery: until then, an Event has the same name.
+	repeatFor = 45 * time.Minute
 	// maxListed is the limit of status.podStatuses.
 	maxListed = 50
 )
@@ -46,7 +49,8 @@ type Summary struct {
 }
 
 // Summarize returns the summary of pods in any order. was is the present status. refreshed
-// is that of the last Summary, and zero if this process has none.
+// is that of the last Summary. It is zero if this process has none, or if it could not emit the
+// Events of the last one. Transitions then contain recent entries of the present status again.
 func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.Time) Summary {
 	pods = known(was, pods)
 	s := Summary{Refreshed: refreshed}
@@ -60,7 +64,11 @@ func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.T
 		s.Next = s.Refreshed.Add(heartbeat)
 	}
 	s.Condition = conditionOf(pods)
-	s.Transitions = transitions(was, &s, pods)
+	isRepeated := func(e *v1alpha1.PodStatus) bool {
+		// The pod that stands for all forbidden ones can be another one than before.
+		return refreshed.IsZero() && e.Reason != v1alpha1.ReasonExecForbidden && now.Sub(e.LastTransitionTime.Time) < repeatFor
+	}
+	s.Transitions = transitions(was, &s, pods, isRepeated)
 	return s
 }
 
@@ -224,7 +232,8 @@ type Transitions struct {
 	Recovered []v1alpha1.PodStatus
 }
 
-func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Transitions {
+// transitions compares a summary with the former status. Repeated entries count as new.
+func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod, isRepeated func(*v1alpha1.PodStatus) bool) Transitions {
 	var t Transitions
 	forbidden := says(was, v1alpha1.ReasonExecForbidden)
 	first := firstForbidden(now)
@@ -232,7 +241,7 @@ func transitions(was *v1alpha1.AppServiceStatus, now *Summary, pods []Pod) Trans
 	for _, e := range now.PodStatuses {
 		former := listed(was, e.Name)
 		switch {
-		case former != nil && turnedNot(former, &e), former == nil && !e.LastTransitionTime.After(newest):
+		case former != nil && turnedNot(former, &e) && !isRepeated(&e), former == nil && !e.LastTransitionTime.After(newest):
 		case e.Health == v1alpha1.PodUnhealthy:
 			t.Failed = append(t.Failed, e)
 		case e.Reason == v1alpha1.ReasonNotChecked, e.Reason == v1alpha1.ReasonExecForbidden && (forbidden || e.Name != first):

@@ -143,7 +143,7 @@ func TestAPodThatChangedTwiceSinceTheLastWriteIsUpdated(t *testing.T) {
 		t.Errorf("unhealthy since %s after noon", got)
 	}
 	if len(s.Transitions.Failed) != 1 {
-		t.Errorf("told of %+v", s.Transitions)
+		t.Errorf("reported %+v", s.Transitions)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestTransitions(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			status := written(t, health.Summarize(&v1alpha1.AppServiceStatus{}, tc.before, time.Time{}, at(50)), tc.before)
-			got := health.Summarize(status, tc.after, time.Time{}, at(100)).Transitions
+			got := health.Summarize(status, tc.after, at(50), at(100)).Transitions
 			if diff := cmp.Diff([][]string{tc.failed, tc.unchecked, tc.recovered},
 				[][]string{names(got.Failed), names(got.Unchecked), names(got.Recovered)}); diff != "" {
 				t.Error(diff)

@@ -26,8 +26,8 @@ func BenchmarkHTTP(b *testing.B) {
 	})
 	// For comparison: the cost if connections were kept.
 	b.Run("connection_kept", func(b *testing.B) {
-		transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialTo(s.Listener.Addr().String())(ctx, network, "")
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialTo(s.Listener.Addr().String())(ctx, "", "")
 		}}
 		defer transport.CloseIdleConnections()
 		b.ReportAllocs()

@@ -16,7 +16,7 @@ import (
 func TestTheSpecSelectsTheCheck(t *testing.T) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-0", UID: "uid"},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{
+		Spec: corev1.PodSpec{NodeName: "node-0", Containers: []corev1.Container{
 			{Name: "proxy", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 15000}}},
 			{Name: "app", Ports: []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9090}, {Name: "http", ContainerPort: 8080}}},
 		}},
@@ -29,7 +29,7 @@ func TestTheSpecSelectsTheCheck(t *testing.T) {
 	}
 	asks := func(port int32) healthcheck.Check {
 		return healthcheck.Check{Namespace: "team", Pod: "web-0", PodUID: "uid", Timeout: 3 * time.Second, HTTP: &healthcheck.HTTP{
-			IP: podIP, Port: port, Path: "/x", Scheme: corev1.URISchemeHTTPS, Headers: []corev1.HTTPHeader{{Name: "A", Value: "b"}},
+			IP: podIP, Node: "node-0", Port: port, Path: "/x", Scheme: corev1.URISchemeHTTPS, Headers: []corev1.HTTPHeader{{Name: "A", Value: "b"}},
 			Transport: v1alpha1.HealthCheckTransportAPIServer,
 		}}
 	}

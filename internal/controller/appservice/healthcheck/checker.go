@@ -50,8 +50,8 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 )
 
-// DialFunc connects to an address, like the DialContext of net.Dialer.
-type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+// DialFunc connects to the TCP address of a pod on a node.
+type DialFunc func(ctx context.Context, node, address string) (net.Conn, error)
 
 // Execer runs commands in containers, like podexec.Runner.
 type Execer interface {
@@ -72,7 +72,9 @@ type Checker struct {
 // The default is a direct connection.
 func New(clk clock.PassiveClock, config *rest.Config, exec Execer, dial DialFunc) (*Checker, error) {
 	if dial == nil {
-		dial = new(net.Dialer).DialContext
+		dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
 	}
 	api, err := rest.TransportFor(config)
 	if err != nil {
@@ -135,8 +137,8 @@ type Check struct {
 
 // HTTP is a request to a pod.
 type HTTP struct {
-	// IP is the pod's address. It is not used through the API server.
-	IP        string
+	// IP is the pod's address, and Node its node. They are not used through the API server.
+	IP, Node  string
 	Port      int32
 	Scheme    corev1.URIScheme
 	Path      string
@@ -169,7 +171,7 @@ func For(spec *v1alpha1.HealthCheck, pod *corev1.Pod) (Check, error) {
 		return c, err
 	}
 	c.HTTP = &HTTP{
-		IP: pod.Status.PodIP, Port: port,
+		IP: pod.Status.PodIP, Node: pod.Spec.NodeName, Port: port,
 		Scheme: spec.HTTPGet.Scheme, Path: spec.HTTPGet.Path, Headers: spec.HTTPGet.HTTPHeaders,
 		Transport: spec.Transport,
 	}

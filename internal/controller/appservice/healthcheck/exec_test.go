@@ -33,7 +33,7 @@ func TestOutcomesOfACommand(t *testing.T) {
 			"Failed exit code 1: " + strings.Repeat("봉수 ", 70) + "봉수…"},
 		"not in time":    {podexec.Result{ExitCode: 137}, podexec.ErrDeadline, "Failed the command did not end within 2 s"},
 		"not at all":     {podexec.Result{}, fmt.Errorf("%w: %w", podexec.ErrLeaked, context.DeadlineExceeded), "Leaked the command did not end in time and could not be ended; no other is run until it has"},
-		"forbidden":      {podexec.Result{}, fmt.Errorf("%w: by somebody", podexec.ErrForbidden), "Forbidden the operator may not create pods/exec here"},
+		"forbidden":      {podexec.Result{}, fmt.Errorf("%w: by a webhook", podexec.ErrForbidden), "Forbidden the operator may not create pods/exec here"},
 		"no answer":      {podexec.Result{}, context.DeadlineExceeded, "Unreachable the command could not be run in time"},
 		"something else": {podexec.Result{ExitCode: 1}, errors.New("no such\ncontainer"), "Unreachable the command could not be run: no such container"},
 	} {

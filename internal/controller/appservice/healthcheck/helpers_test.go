@@ -27,8 +27,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // dialTo connects to an address whichever is asked for.
 func dialTo(address string) healthcheck.DialFunc {
-	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, address)
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
 	}
 }
 
@@ -57,7 +57,7 @@ func run(t *testing.T, c *healthcheck.Checker, check healthcheck.Check) health.O
 	}
 	for _, what := range []string{secret, podIP, "127.0.0.1"} {
 		if strings.Contains(o.Message, what) {
-			t.Errorf("it tells %s: %s", what, o.Message)
+			t.Errorf("the message contains %s: %s", what, o.Message)
 		}
 	}
 	return o
@@ -77,7 +77,7 @@ func expect(t *testing.T, want string, got health.Observation) {
 
 // get is a check of the pod by HTTP.
 func get(path string, change ...func(*healthcheck.HTTP)) healthcheck.Check {
-	h := &healthcheck.HTTP{IP: podIP, Port: 8080, Path: path}
+	h := &healthcheck.HTTP{IP: podIP, Node: "node-0", Port: 8080, Path: path}
 	for _, f := range change {
 		f(h)
 	}

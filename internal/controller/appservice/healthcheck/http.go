@@ -51,7 +51,7 @@ func (c *Checker) askPod(ctx context.Context, check Check) result {
 	if err != nil {
 		return unreachable(err.Error())
 	}
-	conn, err := c.dial(ctx, "tcp", address)
+	conn, err := c.dial(ctx, check.HTTP.Node, address)
 	if err != nil {
 		return notConnected(err)
 	}
@@ -218,6 +218,9 @@ func notProxied(err error, check Check) result {
 		return unreachable("the API server could not be reached")
 	}
 }
+
+// Health checks with transport: APIServer reach pods through the API server.
+// +kubebuilder:rbac:groups="",resources=pods/proxy,verbs=get
 
 // statusOf returns the API server's own answer; nil if the answer is the pod's.
 func statusOf(resp *http.Response, body []byte) *metav1.Status {

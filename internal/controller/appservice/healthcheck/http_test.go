@@ -236,8 +236,8 @@ func closedPort(t *testing.T) string {
 
 func TestACheckConnectsOnlyToThePod(t *testing.T) {
 	for what, tc := range map[string]struct{ ip, dialed string }{
-		"IPv4":            {"192.0.2.7", "tcp 192.0.2.7:8080"},
-		"IPv6":            {"2001:db8::7", "tcp [2001:db8::7]:8080"},
+		"IPv4":            {"192.0.2.7", "node-0 192.0.2.7:8080"},
+		"IPv6":            {"2001:db8::7", "node-0 [2001:db8::7]:8080"},
 		"none":            {"", ""},
 		"a name":          {"pod.example", ""},
 		"the operator":    {"127.0.0.1", ""},
@@ -249,8 +249,8 @@ func TestACheckConnectsOnlyToThePod(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			dialed := ""
-			c := checker(t, "http://unused.invalid", nil, func(_ context.Context, network, address string) (net.Conn, error) {
-				dialed = network + " " + address
+			c := checker(t, "http://unused.invalid", nil, func(_ context.Context, node, address string) (net.Conn, error) {
+				dialed = node + " " + address
 				return nil, syscall.ECONNREFUSED
 			})
 			o := run(t, c, get("http://elsewhere.example/x", func(h *healthcheck.HTTP) { h.IP = tc.ip }))
@@ -300,7 +300,7 @@ func TestTheRequestToThePod(t *testing.T) {
 					}
 				}
 				if r.Header.Get("Connection") != "close" {
-					t.Error("the connection is to be kept")
+					t.Error("the connection is kept open")
 				}
 			})
 			if o := askServer(t, s, tc.check); o != "Passed" {

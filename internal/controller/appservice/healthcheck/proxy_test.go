@@ -95,7 +95,7 @@ func TestTheRequestToTheAPIServer(t *testing.T) {
 					got += " X-A=" + a
 				}
 				if r.Header.Get("Authorization") != "Bearer "+secret {
-					t.Error("it is not asked with the operator's rights")
+					t.Error("it is not asked with the operator's permissions")
 				}
 				if r.Host != r.Context().Value(http.LocalAddrContextKey).(interface{ String() string }).String() {
 					t.Errorf("asked as %s", r.Host)

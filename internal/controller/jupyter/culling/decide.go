@@ -126,8 +126,10 @@ func (in *Input) forget() {
 		in.Record = Record{}
 	}
 	if in.Record.used.After(in.Now.Add(ahead)) {
-		in.Record.used = in.Record.latest.use()
+		in.Record.used = time.Time{}
 	}
+	// Other settings may have counted something else when the probe was added.
+	in.Record.used = later(in.Record.used, in.Record.latest.use(in.Settings))
 }
 
 // failing reports whether the server does not answer.
@@ -184,7 +186,7 @@ func evaluate(in Input, d *Decision) {
 	case !o.At.Before(d.CullTime):
 		d.Cull = true
 	}
-	d.Idle = Condition{metav1.ConditionTrue, v1alpha1.ReasonNoActivity, noActivity(used, d.CullTime)}
+	d.Idle = Condition{metav1.ConditionTrue, v1alpha1.ReasonNoActivity, noActivity(in.Settings, used, d.CullTime)}
 	d.Next = later(d.Next, d.CullTime)
 }
 
@@ -206,12 +208,16 @@ func wholeSecond(t time.Time) time.Time {
 	return t
 }
 
-// active is the condition Idle of a notebook in use. It reports a busy kernel only if that
-// prevents culling. Otherwise it would change with every cell.
+// active is the condition Idle of a notebook in use. It reports a busy kernel or an open
+// terminal only if that prevents culling. Otherwise it would change with every cell.
 func active(in Input) Condition {
-	o := in.Record.latest
-	if o.Busy && !o.At.Before(later(in.Started, o.Last).Add(in.Settings.untilIdle())) {
+	o, until := in.Record.latest, in.Record.latest.terminalUntil(in.Settings)
+	unused := !o.At.Before(later(in.Started, o.last(in.Settings)).Add(in.Settings.untilIdle()))
+	switch {
+	case unused && o.Busy:
 		return Condition{metav1.ConditionFalse, v1alpha1.ReasonKernelBusy, messageBusy}
+	case unused && o.At.Before(until):
+		return Condition{metav1.ConditionFalse, v1alpha1.ReasonTerminalOpen, terminalOpen(until)}
 	}
 	return Condition{metav1.ConditionFalse, v1alpha1.ReasonActive, messageActive(in.Settings)}
 }
@@ -235,9 +241,19 @@ func messageActive(s Settings) string {
 	return fmt.Sprintf("the notebook was started or used within the last %s", s.untilIdle())
 }
 
-func noActivity(used, cullTime time.Time) string {
-	return fmt.Sprintf("the notebook is unused since %s: it stops at %s unless you use it; its claim stays",
-		stamp(used), stamp(cullTime))
+func terminalOpen(until time.Time) string {
+	return fmt.Sprintf("the notebook was not used for long, but a terminal is open, which counts as use until %s: to free the resources earlier, close it",
+		stamp(until))
+}
+
+func noActivity(s Settings, used, cullTime time.Time) string {
+	return fmt.Sprintf("the notebook has not been used since %s: it stops at %s unless you %s; its claim stays",
+		stamp(used), stamp(cullTime), s.whatToDo())
+}
+
+// Warning is the text that announces the stop of a notebook.
+func Warning(s Settings, cullTime time.Time) string {
+	return fmt.Sprintf("the notebook is unused: it stops at %s unless you %s; its claim stays", stamp(cullTime), s.whatToDo())
 }
 
 func failing(failure string) string {

@@ -19,18 +19,33 @@ var (
 	settings = culling.Settings{
 		IdleTimeout: time.Hour, Warning: 5 * time.Minute,
 		Period: time.Minute, Timeout: 5 * time.Second, FailureThreshold: 3,
+		Activity: v1alpha1.CullingActivityKernelsAndTerminals, OpenTerminal: 12 * time.Hour,
+	}
+	activities = []v1alpha1.CullingActivity{
+		v1alpha1.CullingActivityKernels, v1alpha1.CullingActivityKernelsAndTerminals, v1alpha1.CullingActivityServer,
 	}
 )
 
 // at is a time so many minutes after noon.
 func at(minutes float64) time.Time { return noon.Add(time.Duration(minutes * float64(time.Minute))) }
 
+// unused is a probe of a notebook whose kernel was last used at a minute.
 func unused(minute, last float64) culling.Observation {
-	return culling.Observation{At: at(minute), Last: at(last), Detail: "no kernels; no terminals"}
+	return culling.Observation{At: at(minute), Server: at(last), Kernels: at(last), Detail: "1 kernel; no terminals"}
 }
 
 func busy(minute, last float64) culling.Observation {
-	return culling.Observation{At: at(minute), Last: at(last), Busy: true, Detail: "1 kernel, 1 busy; no terminals"}
+	return culling.Observation{At: at(minute), Server: at(last), Kernels: at(last), Busy: true, Detail: "1 kernel, 1 busy; no terminals"}
+}
+
+// tab is a probe of a notebook in which only a browser tab is open.
+func tab(minute float64) culling.Observation {
+	return culling.Observation{At: at(minute), Server: at(minute), Kernels: at(0), Detail: "1 kernel; no terminals"}
+}
+
+// terminal is a probe of a notebook with an open terminal that was last used at a minute.
+func terminal(minute, last float64) culling.Observation {
+	return culling.Observation{At: at(minute), Server: at(last), Terminals: at(last), Detail: "no kernels; 1 terminal"}
 }
 
 func failed(minute float64) culling.Observation {
@@ -203,17 +218,129 @@ func TestDecide(t *testing.T) {
 			want: want{active, responding, 0, ""},
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			got := culling.Decide(culling.Input{
-				Settings: settings, Started: at(tc.started), Remembered: orNotProbed(tc.status), Record: tc.record, Now: at(tc.now),
+		for _, activity := range activities {
+			t.Run(what+"/"+string(activity), func(t *testing.T) {
+				s := settings
+				s.Activity = activity
+				got := culling.Decide(culling.Input{
+					Settings: s, Started: at(tc.started), Remembered: orNotProbed(tc.status), Record: tc.record, Now: at(tc.now),
+				})
+				if diff := cmp.Diff(tc.want, want{brief(got.Idle), brief(got.Responding), minutes(got.CullTime), acts(got)}); diff != "" {
+					t.Error(diff)
+				}
+				if got.Next.Before(at(tc.now)) {
+					t.Errorf("next at %s, which is past", got.Next)
+				}
 			})
-			if diff := cmp.Diff(tc.want, want{brief(got.Idle), brief(got.Responding), minutes(got.CullTime), acts(got)}); diff != "" {
-				t.Error(diff)
+		}
+	}
+}
+
+func TestTheActivityDecidesWhatCountsAsUse(t *testing.T) {
+	const (
+		hour   = 60.0
+		active = "False Active"
+		busyK  = "False KernelBusy"
+		open   = "False TerminalOpen"
+		idle   = "True NoActivity"
+	)
+	for what, tc := range map[string]struct {
+		observation culling.Observation
+		want        map[v1alpha1.CullingActivity]string
+	}{
+		"an open tab": {tab(2 * hour), map[v1alpha1.CullingActivity]string{
+			v1alpha1.CullingActivityKernels: idle, v1alpha1.CullingActivityKernelsAndTerminals: idle, v1alpha1.CullingActivityServer: active,
+		}},
+		"a busy kernel": {busy(2*hour, 0), map[v1alpha1.CullingActivity]string{
+			v1alpha1.CullingActivityKernels: busyK, v1alpha1.CullingActivityKernelsAndTerminals: busyK, v1alpha1.CullingActivityServer: busyK,
+		}},
+		"a terminal in use": {terminal(2*hour, 2*hour-1), map[v1alpha1.CullingActivity]string{
+			v1alpha1.CullingActivityKernels: idle, v1alpha1.CullingActivityKernelsAndTerminals: active, v1alpha1.CullingActivityServer: active,
+		}},
+		"a silent job in a terminal": {terminal(11.9*hour, 0), map[v1alpha1.CullingActivity]string{
+			v1alpha1.CullingActivityKernels: idle, v1alpha1.CullingActivityKernelsAndTerminals: open, v1alpha1.CullingActivityServer: idle,
+		}},
+		"a terminal that has just ceased to count": {terminal(12.1*hour, 0), map[v1alpha1.CullingActivity]string{
+			v1alpha1.CullingActivityKernels: idle, v1alpha1.CullingActivityKernelsAndTerminals: active, v1alpha1.CullingActivityServer: idle,
+		}},
+		"a terminal that was forgotten": {terminal(13*hour, 0), map[v1alpha1.CullingActivity]string{
+			v1alpha1.CullingActivityKernels: idle, v1alpha1.CullingActivityKernelsAndTerminals: idle, v1alpha1.CullingActivityServer: idle,
+		}},
+	} {
+		for _, activity := range activities {
+			t.Run(what+"/"+string(activity), func(t *testing.T) {
+				s := settings
+				s.Activity = activity
+				in := culling.Input{Settings: s, Started: noon, Remembered: orNotProbed(culling.Memory{}), Now: tc.observation.At}
+				in.Record = in.Record.Add(tc.observation, s)
+				got := culling.Decide(in)
+				if brief(got.Idle) != tc.want[activity] {
+					t.Errorf("got %+v, want %s", got.Idle, tc.want[activity])
+				}
+				if isIdle := tc.want[activity] == idle; got.Warn != isIdle || got.Cull {
+					t.Errorf("got %+v, want a warning only if it is idle", got)
+				}
+			})
+		}
+	}
+}
+
+func TestAnOpenTerminalIsReportedWithTheTimeUntilWhichItCounts(t *testing.T) {
+	in := culling.Input{Settings: settings, Started: noon, Remembered: orNotProbed(culling.Memory{})}
+	var first string
+	for minute := 100.0; minute < 110; minute++ {
+		in.Record, in.Now = in.Record.Add(terminal(minute, 3), settings), at(minute)
+		d := culling.Decide(in)
+		if d.LastActivity.After(in.Now) {
+			t.Errorf("minute %v: last used at %s, which is to come", minute, d.LastActivity)
+		}
+		got := d.Idle.Message
+		if first == "" {
+			first = got
+		}
+		if got != first || !strings.Contains(got, "2026-11-21T00:03:00Z") {
+			t.Errorf("minute %v: %q, before: %q", minute, got, first)
+		}
+	}
+}
+
+// The last probe was made when other settings decided what counts.
+func TestANewActivityAppliesToTheLastProbe(t *testing.T) {
+	culled := culling.Input{Settings: settings, Started: noon, Remembered: warned(0, 60), Now: at(60)}
+	culled.Settings.Activity = v1alpha1.CullingActivityKernels
+	for what, tc := range map[string]struct {
+		observation culling.Observation
+		activity    v1alpha1.CullingActivity
+	}{
+		"a tab":      {tab(60), v1alpha1.CullingActivityServer},
+		"a terminal": {terminal(60, 0), v1alpha1.CullingActivityKernelsAndTerminals},
+	} {
+		t.Run(what, func(t *testing.T) {
+			in := culled
+			in.Record = in.Record.Add(tc.observation, in.Settings)
+			if got := culling.Decide(in); !got.Cull {
+				t.Fatalf("got %+v, want that it is culled", got)
 			}
-			if got.Next.Before(at(tc.now)) {
-				t.Errorf("next at %s, which is past", got.Next)
+			in.Settings.Activity = tc.activity
+			if got := culling.Decide(in); got.Cull || !got.Cancelled {
+				t.Errorf("got %+v, want that the warning is cancelled", got)
 			}
 		})
+	}
+}
+
+func TestTheWarningSaysWhatCountsAsUse(t *testing.T) {
+	for activity, want := range map[v1alpha1.CullingActivity]string{
+		v1alpha1.CullingActivityKernels:             "unless you run code in a kernel",
+		v1alpha1.CullingActivityKernelsAndTerminals: "unless you run code in a kernel or use a terminal",
+		v1alpha1.CullingActivityServer:              "unless you use it",
+	} {
+		s := settings
+		s.Activity = activity
+		in := culling.Input{Settings: s, Started: noon, Remembered: orNotProbed(culling.Memory{}), Record: record(unused(56, 0)), Now: at(56)}
+		if got := culling.Decide(in); !strings.Contains(got.Idle.Message, want+";") || !strings.Contains(culling.Warning(s, at(60)), want+";") {
+			t.Errorf("%s: got %q and %q, want %q", activity, got.Idle.Message, culling.Warning(s, at(60)), want)
+		}
 	}
 }
 
@@ -302,7 +429,7 @@ func TestTheStatusChangesSeldom(t *testing.T) {
 				t.Errorf("last used at minute %v, want %v", minutes(got.LastActivity), tc.want)
 			}
 			if written := got.Probe != in.Remembered.Probe; written != (tc.want != 30) {
-				t.Errorf("the probe is told of: %v", got.Probe)
+				t.Errorf("the probe is reported: %v", got.Probe)
 			}
 		})
 	}
@@ -323,8 +450,8 @@ func TestAServerThatFailsInManyWaysIsNotWrittenEachTime(t *testing.T) {
 		other.At = at(float64(minute))
 		in.Record, in.Now = in.Record.Add(other, settings), other.At
 		got := culling.Decide(in)
-		if told := got.Responding != first.Responding; told != (minute >= 8) {
-			t.Errorf("minute %d: told %v", minute, told)
+		if changed := got.Responding != first.Responding; changed != (minute >= 8) {
+			t.Errorf("minute %d: changed %v", minute, changed)
 		}
 	}
 }
@@ -332,6 +459,7 @@ func TestAServerThatFailsInManyWaysIsNotWrittenEachTime(t *testing.T) {
 func TestSettingsOfFillsInDefaults(t *testing.T) {
 	want := culling.Settings{
 		IdleTimeout: time.Hour, Warning: 5 * time.Minute, Period: time.Minute, Timeout: 5 * time.Second, FailureThreshold: 3,
+		Activity: v1alpha1.CullingActivityKernelsAndTerminals, OpenTerminal: 24 * time.Hour,
 	}
 	if diff := cmp.Diff(want, culling.SettingsOf(v1alpha1.JupyterCulling{})); diff != "" {
 		t.Error(diff)
@@ -339,5 +467,8 @@ func TestSettingsOfFillsInDefaults(t *testing.T) {
 	none := int32(0)
 	if got := culling.SettingsOf(v1alpha1.JupyterCulling{WarningSeconds: &none}).Warning; got != 0 {
 		t.Errorf("no warning is one of %s", got)
+	}
+	if got := culling.SettingsOf(v1alpha1.JupyterCulling{OpenTerminalSeconds: &none}).OpenTerminal; got != 0 {
+		t.Errorf("an open terminal that does not count counts for %s", got)
 	}
 }

@@ -22,11 +22,16 @@ type history struct {
 	jump time.Duration // what clocks are ahead
 
 	started   time.Time // by the clock, as all that the operator gets to see
-	startedAt time.Duration
-	usedAt    time.Duration // true time of the last use
-	usedClock time.Time     // and what the server says of it
-	busy      bool
-	down      bool // the server does not answer
+	startedAt moment
+	// kernel is the last use of the kernel. It exists from the start on.
+	kernel moment
+	// terminal is the last use of the terminal, if it is open.
+	terminal moment
+	open     bool
+	// request is the last request, for example of a browser tab.
+	request moment
+	busy    bool
+	down    bool // the server does not answer
 
 	status culling.Memory
 	record culling.Record
@@ -35,15 +40,22 @@ type history struct {
 	// unseen is how far clocks jumped ahead since the warning in steps that look like a
 	// probe that is late.
 	unseen time.Duration
-	// aheadSinceUse is how far they jumped ahead since the last use: by so much it
-	// seems to be longer ago.
-	aheadSinceUse time.Duration
+	// ahead is how far they jumped ahead in all: a use seems to be longer ago by what it
+	// grew since.
+	ahead time.Duration
 	// jumped: they jumped since the warning, so that of two times the later may seem to
 	// be the earlier.
 	jumped bool
 
 	writes, warnings int
 	log              []string
+}
+
+// moment is when something happened.
+type moment struct {
+	at    time.Duration // true time
+	clock time.Time     // what clocks showed
+	ahead time.Duration // how far they had jumped ahead until then
 }
 
 func newHistory(seed uint64) *history {
@@ -58,6 +70,8 @@ func newHistory(seed uint64) *history {
 			Timeout:     time.Duration(1+r.IntN(9)) * time.Second,
 
 			FailureThreshold: 1 + r.IntN(4),
+			Activity:         activities[r.IntN(len(activities))],
+			OpenTerminal:     time.Duration(r.IntN(4*3600)) * time.Second,
 		},
 		status: culling.MemoryOf(&v1alpha1.JupyterStatus{}),
 	}
@@ -74,12 +88,40 @@ func (h *history) note(format string, args ...any) {
 // start starts the notebook's container.
 func (h *history) start() {
 	h.note("starts")
-	h.started, h.startedAt, h.record = h.clock().Truncate(time.Second), h.now, culling.Record{}
-	h.use()
+	h.started, h.record, h.open = h.clock().Truncate(time.Second), culling.Record{}, false
+	h.startedAt, h.kernel, h.request = h.moment(), h.moment(), h.moment()
 }
 
-func (h *history) use() {
-	h.usedAt, h.usedClock, h.aheadSinceUse = h.now, h.clock(), 0
+func (h *history) moment() moment { return moment{h.now, h.clock(), h.ahead} }
+
+// runCell uses the kernel.
+func (h *history) runCell() {
+	h.kernel, h.request = h.moment(), h.moment()
+}
+
+// lastUse returns the last use that counts.
+func (h *history) lastUse() moment {
+	used := later(h.startedAt, h.kernel)
+	if h.open && h.settings.Activity != v1alpha1.CullingActivityKernels {
+		used = later(used, h.terminal)
+	}
+	if h.settings.Activity == v1alpha1.CullingActivityServer {
+		used = later(used, h.request)
+	}
+	return used
+}
+
+func later(a, b moment) moment {
+	if b.at > a.at {
+		return b
+	}
+	return a
+}
+
+// terminalCounts reports whether the terminal is open and in use, by the clock.
+func (h *history) terminalCounts() bool {
+	return h.open && h.settings.Activity == v1alpha1.CullingActivityKernelsAndTerminals &&
+		h.clock().Before(h.terminal.clock.Add(h.settings.OpenTerminal))
 }
 
 // seldom is true once in fifty times.
@@ -90,13 +132,22 @@ func (h *history) live(d time.Duration) {
 	at := time.Duration(h.random.Int64N(int64(d)))
 	h.now += at
 	switch n := h.random.IntN(1000); {
-	case n < 3:
-		h.note("is used")
-		h.use()
-	case n < 6:
+	case n < 2:
+		h.note("runs a cell")
+		h.runCell()
+	case n < 4:
+		h.note("shows a tab")
+		h.request = h.moment()
+	case n < 5:
+		h.note("uses a terminal")
+		h.terminal, h.request, h.open = h.moment(), h.moment(), true
+	case n == 5 && h.open:
+		h.note("closes the terminal")
+		h.request, h.open = h.moment(), false
+	case n < 8:
 		h.busy = !h.busy
 		h.note("busy: %v", h.busy)
-		h.use()
+		h.runCell()
 	case n < 11:
 		h.down = !h.down
 		h.note("down: %v", h.down)
@@ -112,7 +163,7 @@ func (h *history) live(d time.Duration) {
 	}
 	h.now += d - at
 	if h.busy {
-		h.use()
+		h.runCell()
 	}
 }
 
@@ -122,7 +173,7 @@ func (h *history) leap() {
 	h.jump += by
 	h.note("clocks jump by %s", by)
 	h.jumped = true
-	h.aheadSinceUse += max(0, by)
+	h.ahead += max(0, by)
 	if by > 0 && by <= 3*h.settings.Period+h.settings.Timeout {
 		h.unseen += by
 	}
@@ -137,17 +188,18 @@ func (h *history) restart() {
 
 // probe asks the notebook, and decides.
 func (h *history) probe() culling.Decision {
-	o := culling.Observation{At: h.clock(), Last: h.usedClock, Busy: h.busy}
+	o := h.observe()
 	switch {
 	case h.down || h.seldom():
 		o = culling.Observation{At: h.clock(), Failure: fmt.Sprint("failure ", h.random.IntN(3))}
-	case o.Last.After(h.clock().Add(time.Minute)): // package notebook refuses that
+	case o.Server.After(h.clock().Add(time.Minute)), o.Kernels.After(h.clock().Add(time.Minute)),
+		o.Terminals.After(h.clock().Add(time.Minute)): // package server refuses that
 		o = culling.Observation{At: h.clock(), Failure: "used in the future"}
 	}
 	h.record = h.record.Add(o, h.settings)
 	h.now += time.Duration(h.random.Int64N(int64(h.settings.Timeout)))
 	if h.busy {
-		h.use()
+		h.runCell()
 	}
 	d := culling.Decide(culling.Input{
 		Settings: h.settings, Started: h.started, Remembered: h.status, Record: h.record, Now: h.clock(),
@@ -156,6 +208,15 @@ func (h *history) probe() culling.Decision {
 		h.write(d)
 	}
 	return d
+}
+
+// observe is a probe that succeeds.
+func (h *history) observe() culling.Observation {
+	o := culling.Observation{At: h.clock(), Server: h.request.clock, Kernels: h.kernel.clock, Busy: h.busy}
+	if h.open {
+		o.Terminals = h.terminal.clock
+	}
+	return o
 }
 
 // write is the status, to which times are seconds.
@@ -181,17 +242,20 @@ func (h *history) write(d culling.Decision) {
 // verify returns why culling would be wrong now.
 func (h *history) verify() error {
 	const slack = 2 * time.Second // a status keeps seconds
-	unused := h.now - max(h.usedAt, h.startedAt)
+	used := h.lastUse()
+	unused, aheadSinceUse := h.now-used.at, h.ahead-used.ahead
 	switch {
 	case h.down:
 		return fmt.Errorf("culled while it does not answer")
 	case h.busy:
 		return fmt.Errorf("culled while it is busy")
-	case unused+h.aheadSinceUse+slack < h.settings.IdleTimeout:
+	case h.terminalCounts():
+		return fmt.Errorf("culled while an open terminal counts as use")
+	case unused+aheadSinceUse+slack < h.settings.IdleTimeout:
 		return fmt.Errorf("culled %s after it was used", unused)
 	case h.status.CullTime.IsZero():
 		return fmt.Errorf("culled without a warning")
-	case h.usedAt > h.warnedAt && !h.jumped:
+	case used.at > h.warnedAt && !h.jumped:
 		return fmt.Errorf("culled although it was used after the warning")
 	case h.now-h.warnedAt+h.unseen+slack < h.settings.Warning:
 		return fmt.Errorf("culled %s after the warning", h.now-h.warnedAt)
@@ -200,7 +264,7 @@ func (h *history) verify() error {
 }
 
 func TestNeverCulledUnlessIdleAndWarned(t *testing.T) {
-	histories, culled, warnings := 3000, 0, 0
+	histories, warnings, culled := 3000, 0, map[v1alpha1.CullingActivity]int{}
 	if testing.Short() {
 		histories = 300
 	}
@@ -214,16 +278,18 @@ func TestNeverCulledUnlessIdleAndWarned(t *testing.T) {
 			if err := h.verify(); err != nil {
 				t.Fatalf("history %d (%+v): %v\n%s", seed, h.settings, err, tail(h.log))
 			}
-			culled++
+			culled[h.settings.Activity]++
 			h.status.CullTime = time.Time{}
 			h.start() // its user resumes it
 		}
 		warnings += h.warnings
 	}
-	if culled < histories || warnings < culled {
-		t.Errorf("%d histories saw %d warnings and culled %d times, which shows little", histories, warnings, culled)
+	for _, activity := range activities {
+		if n := culled[activity]; n < histories/3 || warnings < n {
+			t.Errorf("%d histories saw %d warnings and culled %v times, which shows little", histories, warnings, culled)
+		}
 	}
-	t.Logf("%d warnings, culled %d times", warnings, culled)
+	t.Logf("%d warnings, culled %v times", warnings, culled)
 }
 
 func tail(log []string) string {
@@ -254,7 +320,7 @@ func TestAnUnusedNotebookIsCulledInTime(t *testing.T) {
 // culledQuietly asks a notebook to which nothing happens.
 func (h *history) culledQuietly() bool {
 	h.now += h.settings.Period
-	h.record = h.record.Add(culling.Observation{At: h.clock(), Last: h.usedClock}, h.settings)
+	h.record = h.record.Add(h.observe(), h.settings)
 	d := culling.Decide(culling.Input{
 		Settings: h.settings, Started: h.started, Remembered: h.status, Record: h.record, Now: h.clock(),
 	})
@@ -266,7 +332,7 @@ func TestANotebookInUseIsWrittenEveryFiveMinutes(t *testing.T) {
 	h := newHistory(1)
 	h.settings = settings
 	for h.now < 8*time.Hour {
-		h.use()
+		h.runCell()
 		h.culledQuietly()
 	}
 	if most := 8*12 + 2; h.writes > most {

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
@@ -16,8 +17,12 @@ type Observation struct {
 	At time.Time
 	// Failure is why the probe failed; empty if it succeeded.
 	Failure string
-	// Last is when the server was last used. Busy means that it is in use now.
-	Last time.Time
+	// Server is when the server was last used, by its own count.
+	Server time.Time
+	// Kernels and Terminals are when one that exists was last used. They are zero if none
+	// exists.
+	Kernels, Terminals time.Time
+	// Busy means that a kernel executes something.
 	Busy bool
 	// Detail describes what exists, for people.
 	Detail string
@@ -46,16 +51,40 @@ func (r Record) Add(o Observation, s Settings) Record {
 		return r
 	}
 	r.failures = 0
-	r.used = later(r.used, o.use())
+	r.used = later(r.used, o.use(s))
 	return r
 }
 
 // use is the latest use that an observation shows.
-func (o Observation) use() time.Time {
-	if o.Busy {
-		return later(o.Last, o.At)
+func (o Observation) use(s Settings) time.Time {
+	used := o.last(s)
+	switch until := o.terminalUntil(s); {
+	case o.Busy || o.At.Before(until):
+		used = later(used, o.At)
+	default:
+		used = later(used, until)
 	}
-	return o.Last
+	return used
+}
+
+// last is the latest activity that counts.
+func (o Observation) last(s Settings) time.Time {
+	switch s.Activity {
+	case v1alpha1.CullingActivityKernels:
+		return o.Kernels
+	case v1alpha1.CullingActivityServer:
+		return later(o.Server, later(o.Kernels, o.Terminals))
+	default:
+		return later(o.Kernels, o.Terminals)
+	}
+}
+
+// terminalUntil is until when an open terminal counts as use; zero if none does.
+func (o Observation) terminalUntil(s Settings) time.Time {
+	if s.Activity != v1alpha1.CullingActivityKernelsAndTerminals || o.Terminals.IsZero() {
+		return time.Time{}
+	}
+	return o.Terminals.Add(s.OpenTerminal)
 }
 
 func later(a, b time.Time) time.Time {
@@ -67,19 +96,26 @@ func later(a, b time.Time) time.Time {
 
 // Settings is spec.culling.
 type Settings struct {
+	// Activity is what counts as use.
+	Activity v1alpha1.CullingActivity
+	// OpenTerminal is how long an open terminal counts as use after its last activity.
+	OpenTerminal time.Duration
+
 	IdleTimeout, Warning, Period, Timeout time.Duration
 	FailureThreshold                      int
 }
 
 // SettingsOf reads spec.culling. An object that is older than a field lacks its default.
 func SettingsOf(c v1alpha1.JupyterCulling) Settings {
-	warning := int32(300)
-	if c.WarningSeconds != nil {
-		warning = *c.WarningSeconds
+	activity := c.Activity
+	if activity == "" {
+		activity = v1alpha1.CullingActivityKernelsAndTerminals
 	}
 	return Settings{
+		Activity:         activity,
+		OpenTerminal:     time.Duration(ptr.Deref(c.OpenTerminalSeconds, 86400)) * time.Second,
 		IdleTimeout:      seconds(c.IdleTimeoutSeconds, 3600),
-		Warning:          seconds(warning, 0),
+		Warning:          time.Duration(ptr.Deref(c.WarningSeconds, 300)) * time.Second,
 		Period:           seconds(c.PeriodSeconds, 60),
 		Timeout:          seconds(c.TimeoutSeconds, 5),
 		FailureThreshold: int(orDefault(c.FailureThreshold, 3)),
@@ -95,6 +131,18 @@ func orDefault(n, unset int32) int32 {
 		return unset
 	}
 	return n
+}
+
+// whatToDo is how the user of an idle notebook prevents its stop.
+func (s Settings) whatToDo() string {
+	switch s.Activity {
+	case v1alpha1.CullingActivityKernels:
+		return "run code in a kernel"
+	case v1alpha1.CullingActivityServer:
+		return "use it"
+	default:
+		return "run code in a kernel or use a terminal"
+	}
 }
 
 // untilIdle is how long a notebook is unused before it is idle.

@@ -29,6 +29,37 @@ func (s *statusAnswer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// activityAnswer is the answer of an HTTP server that is not Jupyter.
+type activityAnswer struct {
+	statusAnswer
+	// precision is how much later than lastActivity the last use can be.
+	precision time.Duration
+}
+
+// heartbeatInterval is how often code-server updates its lastHeartbeat while it is used.
+const heartbeatInterval = time.Minute
+
+// UnmarshalJSON reads last_activity, a time, or lastHeartbeat, in milliseconds since 1970.
+func (a *activityAnswer) UnmarshalJSON(data []byte) error {
+	var model struct {
+		LastActivity  *time.Time `json:"last_activity"`
+		LastHeartbeat *int64     `json:"lastHeartbeat"`
+	}
+	if err := json.Unmarshal(data, &model); err != nil {
+		return fmt.Errorf("read activity: %w", err)
+	}
+	switch {
+	case model.LastActivity != nil:
+		a.lastActivity = *model.LastActivity
+	case model.LastHeartbeat != nil:
+		a.lastActivity = time.UnixMilli(*model.LastHeartbeat).UTC()
+		a.precision = heartbeatInterval
+	default:
+		return errAnswer
+	}
+	return nil
+}
+
 // kernel is the part of a kernel that is needed.
 type kernel struct {
 	lastActivity time.Time
@@ -101,23 +132,27 @@ func list[T any](data []byte) ([]*T, error) {
 
 // summarize combines the three answers.
 func summarize(status statusAnswer, kernels kernelsAnswer, terminals terminalsAnswer, now time.Time) (Activity, error) {
-	last, busyKernels := status.lastActivity, 0
+	a := Activity{Server: status.lastActivity}
+	busyKernels := 0
 	for _, k := range kernels {
-		last = later(last, k.lastActivity)
+		a.Kernels = later(a.Kernels, k.lastActivity)
 		if k.busy {
 			busyKernels++
 		}
 	}
 	for _, t := range terminals {
-		last = later(last, t)
+		a.Terminals = later(a.Terminals, t)
 	}
-	if last.After(now.Add(maxSkew)) {
-		return Activity{}, errFuture
+	for _, last := range []*time.Time{&a.Server, &a.Kernels, &a.Terminals} {
+		if last.After(now.Add(maxSkew)) {
+			return Activity{}, errFuture
+		}
+		if last.After(now) { // clocks differ a little
+			*last = now
+		}
 	}
-	if last.After(now) { // clocks differ a little
-		last = now
-	}
-	return Activity{Last: last, Busy: busyKernels > 0, Detail: detail(len(kernels), busyKernels, len(terminals))}, nil
+	a.Busy, a.Detail = busyKernels > 0, detail(len(kernels), busyKernels, len(terminals))
+	return a, nil
 }
 
 func later(a, b time.Time) time.Time {

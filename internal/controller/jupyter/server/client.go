@@ -28,14 +28,21 @@ import (
 // maxHeaderBytes limits the header of an answer.
 const maxHeaderBytes = 64 << 10
 
-// DialFunc connects to an address, like the DialContext of net.Dialer.
-type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+// DialFunc connects to the TCP address of a pod on a node.
+type DialFunc func(ctx context.Context, node, address string) (net.Conn, error)
 
 // Target is a server to ask.
 type Target struct {
 	// Address is the IP address and port of the server, such as 10.1.2.3:8888.
 	Address string
-	// Token for the server.
+	// Node is the node of the server's pod.
+	Node string
+	// Prefix precedes all paths, such as /lab/ana. Default: no prefix.
+	Prefix string
+	// ActivityPath is the path at which an HTTP server reports its last use. Default: it is a
+	// Jupyter server.
+	ActivityPath string
+	// Token for a Jupyter server.
 	Token string
 }
 
@@ -50,9 +57,13 @@ func (t Target) MarshalLog() any { return t.Address }
 
 // Activity is the use that a server reports.
 type Activity struct {
-	// Last is when the server, a terminal or a kernel was last used. It is never later
-	// than the clock of the Client.
-	Last time.Time
+	// Server is when the server was last used, by its own count. It counts requests, and
+	// kernels and terminals that no longer exist. No time is later than the clock of the
+	// Client.
+	Server time.Time
+	// Kernels is when a kernel was last used, and Terminals when a terminal was. They are
+	// zero if none exists.
+	Kernels, Terminals time.Time
 	// Busy: a kernel executes something, or is starting.
 	Busy bool
 	// Detail describes what exists, such as "2 kernels, 1 busy; 1 terminal".
@@ -68,7 +79,9 @@ type Client struct {
 // New returns a Client. dial connects to servers. The default is a direct connection.
 func New(clk clock.PassiveClock, dial DialFunc) *Client {
 	if dial == nil {
-		dial = new(net.Dialer).DialContext
+		dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
 	}
 	return &Client{clock: clk, dial: dial}
 }
@@ -76,6 +89,28 @@ func New(clk clock.PassiveClock, dial DialFunc) *Client {
 // Ask asks a server. The context limits the time. An error contains neither address nor
 // token. The same cause has the same text.
 func (c *Client) Ask(ctx context.Context, target Target) (Activity, error) {
+	if target.ActivityPath == "" {
+		return c.askJupyter(ctx, target)
+	}
+	s, end := c.session(target)
+	defer end()
+	var status activityAnswer
+	if err := s.get(ctx, target.ActivityPath, &status); err != nil {
+		return Activity{}, err
+	}
+	now := c.clock.Now()
+	a, err := summarize(status.statusAnswer, nil, nil, now)
+	if err != nil {
+		return Activity{}, err
+	}
+	if a.Server = a.Server.Add(status.precision); a.Server.After(now) {
+		a.Server = now
+	}
+	a.Detail = "the last use that the server reports"
+	return a, nil
+}
+
+func (c *Client) askJupyter(ctx context.Context, target Target) (Activity, error) {
 	if err := checkToken(target.Token); err != nil {
 		return Activity{}, err
 	}
@@ -112,8 +147,10 @@ func checkToken(token string) error {
 // a minute, a kept connection is not worth its cost.
 func (c *Client) session(target Target) (s *session, end func()) {
 	transport := &http.Transport{
-		Proxy:                  nil, // the token is for the server alone
-		DialContext:            c.dial,
+		Proxy: nil, // the token is for the server alone
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return c.dial(ctx, target.Node, address)
+		},
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true, // the limit applies to the bytes that are sent
 	}
@@ -151,11 +188,17 @@ type answer interface {
 
 // get sends a request and reads the answer.
 func (s *session) get(ctx context.Context, path string, into answer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.target.Address+path+untracked, http.NoBody)
+	query := untracked
+	if s.target.ActivityPath != "" {
+		query = ""
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.target.Address+s.target.Prefix+path+query, http.NoBody)
 	if err != nil {
 		return &askError{path: path, what: "the pod's address cannot be used"}
 	}
-	req.Header.Set("Authorization", "token "+s.target.Token)
+	if s.target.ActivityPath == "" { // the token is for Jupyter servers only
+		req.Header.Set("Authorization", "token "+s.target.Token)
+	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "bongsu")
 	resp, err := s.http.Do(req)
@@ -178,19 +221,27 @@ func (s *session) read(path string, resp *http.Response, into answer) error {
 		return &askError{path: path, what: "the answer is longer than 1 MiB"}
 	}
 	if json.Unmarshal(body, into) != nil { // its error may quote the answer
-		return &askError{path: path, what: "the answer is not one of Jupyter's API"}
+		return &askError{path: path, what: s.expected()}
 	}
 	return nil
+}
+
+// expected describes an answer with another content.
+func (s *session) expected() string {
+	if s.target.ActivityPath != "" {
+		return "the answer has no valid last_activity or lastHeartbeat"
+	}
+	return "the answer is not one of Jupyter's API"
 }
 
 // check evaluates everything except the body.
 func (s *session) check(path string, resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
-		return statusError(path, resp.StatusCode)
+		return s.statusError(path, resp.StatusCode)
 	}
 	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil || mediaType != "application/json" {
-		return &askError{path: path, what: "the answer is not JSON; is this a Jupyter server?"}
+		return &askError{path: path, what: "the answer is not JSON; is this the server of spec.server.type?"}
 	}
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err == nil && date.Sub(s.clock.Now()).Abs() > maxSkew {
@@ -232,13 +283,15 @@ type askError struct {
 func (e *askError) Error() string { return "GET " + e.path + ": " + e.what }
 
 // statusError is for an answer other than 200.
-func statusError(path string, code int) error {
+func (s *session) statusError(path string, code int) error {
 	text := fmt.Sprintf("the server answered %d %s", code, http.StatusText(code))
 	switch {
+	case s.target.ActivityPath != "":
+		text += ": spec.server.activityPath must answer 200 without credentials"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		text += ": it does not accept the token of spec.auth.tokenSecretRef; was that changed after the notebook started?"
 	case code == http.StatusNotFound:
-		text += ": is this a Jupyter server, without a base_url of its own?"
+		text += ": is this a Jupyter server, and is its base_url that of spec.access.path?"
 	case code/100 == 3:
 		text += ": redirects are not followed"
 	}

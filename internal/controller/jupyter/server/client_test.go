@@ -42,16 +42,16 @@ func askWith(t *testing.T, c *server.Client, target server.Target) (server.Activ
 		if got != (server.Activity{}) {
 			t.Errorf("an error comes with %+v", got)
 		}
-		for _, secret := range []string{token, target.Address, "127.0.0.1", "told-by-the-server"} {
+		for _, secret := range []string{token, target.Address, "127.0.0.1", "from-the-server"} {
 			if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), secret) {
-				t.Errorf("the error tells %q: %s", secret, err)
+				t.Errorf("the error contains %q: %s", secret, err)
 			}
 		}
 	}
 	return got, err
 }
 
-func TestTheNewestActivityCounts(t *testing.T) {
+func TestTheNewestActivityOfEachKindCounts(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
 	for what, tc := range map[string]struct {
@@ -60,39 +60,39 @@ func TestTheNewestActivityCounts(t *testing.T) {
 	}{
 		"nothing runs": {
 			jupyterserver.State{LastActivity: ago(50)},
-			server.Activity{Last: ago(50), Detail: "no kernels; no terminals"},
+			server.Activity{Server: ago(50), Detail: "no kernels; no terminals"},
 		},
 		"an idle kernel": {
 			jupyterserver.State{LastActivity: ago(50), Kernels: kernels(kernel("idle", ago(40)))},
-			server.Activity{Last: ago(40), Detail: "1 kernel; no terminals"},
+			server.Activity{Server: ago(50), Kernels: ago(40), Detail: "1 kernel; no terminals"},
 		},
 		"a kernel that has been silent for long, and is busy": {
 			jupyterserver.State{LastActivity: ago(50), Kernels: kernels(kernel("idle", ago(45)), kernel("busy", ago(600)))},
-			server.Activity{Last: ago(45), Busy: true, Detail: "2 kernels, 1 busy; no terminals"},
+			server.Activity{Server: ago(50), Kernels: ago(45), Busy: true, Detail: "2 kernels, 1 busy; no terminals"},
 		},
 		"a kernel that is being started": {
 			jupyterserver.State{LastActivity: ago(50), Kernels: kernels(kernel("starting", ago(49)))},
-			server.Activity{Last: ago(49), Busy: true, Detail: "1 kernel, 1 busy; no terminals"},
+			server.Activity{Server: ago(50), Kernels: ago(49), Busy: true, Detail: "1 kernel, 1 busy; no terminals"},
 		},
 		"a kernel that is being restarted": {
 			jupyterserver.State{LastActivity: ago(50), Kernels: kernels(kernel("autorestarting", ago(49)))},
-			server.Activity{Last: ago(49), Busy: true, Detail: "1 kernel, 1 busy; no terminals"},
+			server.Activity{Server: ago(50), Kernels: ago(49), Busy: true, Detail: "1 kernel, 1 busy; no terminals"},
 		},
 		"a state that is not known": {
-			jupyterserver.State{LastActivity: ago(50), Kernels: kernels(kernel("told-by-the-server", ago(49)))},
-			server.Activity{Last: ago(49), Busy: true, Detail: "1 kernel, 1 busy; no terminals"},
+			jupyterserver.State{LastActivity: ago(50), Kernels: kernels(kernel("from-the-server", ago(49)))},
+			server.Activity{Server: ago(50), Kernels: ago(49), Busy: true, Detail: "1 kernel, 1 busy; no terminals"},
 		},
 		"a dead kernel": {
 			jupyterserver.State{LastActivity: ago(50), Kernels: kernels(kernel("dead", ago(49)))},
-			server.Activity{Last: ago(49), Detail: "1 kernel; no terminals"},
+			server.Activity{Server: ago(50), Kernels: ago(49), Detail: "1 kernel; no terminals"},
 		},
 		"a terminal only": {
 			jupyterserver.State{LastActivity: ago(50), Terminals: []time.Time{ago(3), ago(20)}},
-			server.Activity{Last: ago(3), Detail: "no kernels; 2 terminals"},
+			server.Activity{Server: ago(50), Terminals: ago(3), Detail: "no kernels; 2 terminals"},
 		},
 		"terminals are switched off": {
 			jupyterserver.State{LastActivity: ago(50), NoTerminals: true},
-			server.Activity{Last: ago(50), Detail: "no kernels; no terminals"},
+			server.Activity{Server: ago(50), Detail: "no kernels; no terminals"},
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -109,6 +109,82 @@ func TestTheNewestActivityCounts(t *testing.T) {
 	}
 }
 
+func TestAServerBelowAPrefixIsAskedThere(t *testing.T) {
+	srv := jupyterserver.New(t, token)
+	srv.Set(jupyterserver.State{LastActivity: time.Now()})
+	srv.Misbehave(http.StripPrefix("/team/lab", http.HandlerFunc(srv.Answer)).ServeHTTP)
+	c := server.New(clock.RealClock{}, nil)
+	if _, err := askWith(t, c, server.Target{Address: srv.Address(), Prefix: "/team/lab", Token: token}); err != nil {
+		t.Error(err)
+	}
+	_, err := askWith(t, c, server.Target{Address: srv.Address(), Token: token})
+	if err == nil || !strings.Contains(err.Error(), "GET /api/status: the server answered 404") {
+		t.Errorf("without the prefix: got %v", err)
+	}
+}
+
+func TestAnHTTPServerIsAskedWithoutTheTokenAtItsPath(t *testing.T) {
+	used := time.Now().Add(-time.Hour).UTC().Truncate(time.Millisecond)
+	for name, tc := range map[string]struct {
+		answer string
+		want   time.Time
+		says   string
+	}{
+		"a time":              {`{"last_activity": "` + used.Format(time.RFC3339Nano) + `"}`, used, ""},
+		"a heartbeat":         {fmt.Sprintf(`{"status": "alive", "lastHeartbeat": %d}`, used.UnixMilli()), used.Add(time.Minute), ""},
+		"never used":          {`{"status": "expired", "lastHeartbeat": 0}`, time.UnixMilli(0).Add(time.Minute).UTC(), ""},
+		"the time comes":      {fmt.Sprintf(`{"lastHeartbeat": %d}`, time.Now().Add(time.Hour).UnixMilli()), time.Time{}, "in the future"},
+		"another answer":      {`{"status": "alive"}`, time.Time{}, "no valid last_activity or lastHeartbeat"},
+		"a heartbeat of text": {`{"lastHeartbeat": "from-the-server"}`, time.Time{}, "no valid last_activity or lastHeartbeat"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.RequestURI != "/healthz" || r.Header.Get("Authorization") != "" {
+					t.Errorf("got %s with authorization %q", r.RequestURI, r.Header.Get("Authorization"))
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, tc.answer)
+			}))
+			defer srv.Close()
+			got, err := askWith(t, server.New(clock.RealClock{}, nil), server.Target{Address: srv.Listener.Addr().String(), ActivityPath: "/healthz"})
+			if tc.says != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil || !got.Server.Equal(tc.want) || got.Busy {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// code-server updates its lastHeartbeat at most once a minute. A probe in between must not
+// take a server that is in use for an unused one.
+func TestAHeartbeatCountsForAMinute(t *testing.T) {
+	beat := time.Now().Add(-50 * time.Second)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"status": "alive", "lastHeartbeat": %d}`, beat.UnixMilli())
+	}))
+	defer srv.Close()
+	begun := time.Now()
+	got, err := askWith(t, server.New(clock.RealClock{}, nil), server.Target{Address: srv.Listener.Addr().String(), ActivityPath: "/healthz"})
+	if err != nil || got.Server.Before(begun) || got.Server.After(time.Now()) {
+		t.Errorf("the last use is %v, %v, want the time of the answer", got.Server, err)
+	}
+}
+
+func TestAnHTTPServerThatAsksForCredentialsIsAnError(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer srv.Close()
+	_, err := askWith(t, server.New(clock.RealClock{}, nil), server.Target{Address: srv.Listener.Addr().String(), ActivityPath: "/used"})
+	if err == nil || !strings.Contains(err.Error(), "GET /used: the server answered 401 Unauthorized: spec.server.activityPath must answer 200 without credentials") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAProbeIsNotAUse(t *testing.T) {
 	server := jupyterserver.New(t, token)
 	server.Set(jupyterserver.State{LastActivity: time.Now().Add(-time.Hour), Kernels: kernels(kernel("idle", time.Now().Add(-time.Hour)))})
@@ -117,7 +193,7 @@ func TestAProbeIsNotAUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if since := time.Since(got.Last); since < time.Hour {
+		if since := time.Since(got.Server); since < time.Hour {
 			t.Errorf("used %s ago, by our questions", since)
 		}
 	}
@@ -138,17 +214,17 @@ func TestInvalidAnswersAreErrors(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"forbidden":    {respond(403, "application/json", `{"message": "told-by-the-server"}`), "403 Forbidden: it does not accept the token"},
+		"forbidden":    {respond(403, "application/json", `{"message": "from-the-server"}`), "403 Forbidden: it does not accept the token"},
 		"unauthorized": {respond(401, "application/json", `{}`), "401 Unauthorized: it does not accept the token"},
 		"not found":    {respond(404, "text/html", ""), "is this a Jupyter server"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/told-by-the-server", http.StatusFound)
+			http.Redirect(w, r, "/from-the-server", http.StatusFound)
 		}, "302 Found: redirects are not followed"},
-		"error":             {respond(500, "application/json", `{"message": "told-by-the-server"}`), "answered 500"},
+		"error":             {respond(500, "application/json", `{"message": "from-the-server"}`), "answered 500"},
 		"no content":        {respond(204, "application/json", ""), "answered 204"},
 		"strange status":    {respond(299, "application/json", "{}"), "answered 299"},
-		"HTML":              {respond(200, "text/html", "<html>told-by-the-server</html>"), "is not JSON"},
-		"HTML named JSON":   {respond(200, "application/json", "<html>told-by-the-server</html>"), "not one of Jupyter's API"},
+		"HTML":              {respond(200, "text/html", "<html>from-the-server</html>"), "is not JSON"},
+		"HTML named JSON":   {respond(200, "application/json", "<html>from-the-server</html>"), "not one of Jupyter's API"},
 		"no type":           {respond(200, "", "{}"), "is not JSON"},
 		"empty":             {respond(200, "application/json", ""), "not one of Jupyter's API"},
 		"null":              {respond(200, "application/json", "null"), "not one of Jupyter's API"},
@@ -156,7 +232,7 @@ func TestInvalidAnswersAreErrors(t *testing.T) {
 		"a list":            {respond(200, "application/json", "[]"), "not one of Jupyter's API"},
 		"half an answer":    {respond(200, "application/json", `{"last_activity": "2026-11-20T`), "not one of Jupyter's API"},
 		"two answers":       {respond(200, "application/json", `{"last_activity": "2026-11-20T19:00:00Z"} {}`), "not one of Jupyter's API"},
-		"no time":           {status("told-by-the-server"), "not one of Jupyter's API"},
+		"no time":           {status("from-the-server"), "not one of Jupyter's API"},
 		"a time of nowhere": {status("2026-11-20T19:00:00"), "not one of Jupyter's API"},
 		"too long":          {respond(200, "application/json", `{"x": "`+strings.Repeat("x", 1<<20)+`"}`), "longer than 1 MiB"},
 		"broken off": {func(w http.ResponseWriter, _ *http.Request) {
@@ -164,7 +240,7 @@ func TestInvalidAnswersAreErrors(t *testing.T) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, "{")
 		}, "broke off"},
-		"used in the future": {status(time.Now().Add(2 * time.Minute).UTC().Format(time.RFC3339)), "used in the future"},
+		"last used in the future": {status(time.Now().Add(2 * time.Minute).UTC().Format(time.RFC3339)), "used in the future"},
 		"a clock that is ahead": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Date", time.Now().Add(2*time.Minute).UTC().Format(http.TimeFormat))
 			w.Header().Set("Content-Type", "application/json")
@@ -222,6 +298,22 @@ func TestEveryAnswerMustBeValid(t *testing.T) {
 	}
 }
 
+func TestAUseInTheFutureIsAnError(t *testing.T) {
+	ago, soon := time.Now().Add(-time.Hour), time.Now().Add(2*time.Minute)
+	for what, state := range map[string]jupyterserver.State{
+		"of a kernel":   {LastActivity: ago, Kernels: kernels(kernel("idle", soon))},
+		"of a terminal": {LastActivity: ago, Terminals: []time.Time{soon}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			server := jupyterserver.New(t, token)
+			server.Set(state)
+			if _, err := ask(t, server.Address()); err == nil || !strings.Contains(err.Error(), "used in the future") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 func TestATokenThatIsRefusedForTerminalsIsAnError(t *testing.T) {
 	server := jupyterserver.New(t, token)
 	server.Misbehave(func(w http.ResponseWriter, r *http.Request) {
@@ -238,13 +330,16 @@ func TestATokenThatIsRefusedForTerminalsIsAnError(t *testing.T) {
 
 func TestAClockThatIsALittleAheadIsNow(t *testing.T) {
 	server := jupyterserver.New(t, token)
-	server.Set(jupyterserver.State{LastActivity: time.Now().Add(30 * time.Second)})
+	soon := time.Now().Add(30 * time.Second)
+	server.Set(jupyterserver.State{LastActivity: soon, Kernels: kernels(kernel("idle", soon)), Terminals: []time.Time{soon}})
 	got, err := ask(t, server.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Last.After(time.Now()) {
-		t.Errorf("last used %s from now", time.Until(got.Last))
+	for _, last := range []time.Time{got.Server, got.Kernels, got.Terminals} {
+		if last.After(time.Now()) {
+			t.Errorf("last used %s from now", time.Until(last))
+		}
 	}
 }
 
@@ -299,12 +394,12 @@ func TestATargetDoesNotPrintItsToken(t *testing.T) {
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		for _, v := range []any{target, &target, []server.Target{target}} {
 			if got := fmt.Sprintf(format, v); strings.Contains(got, token) {
-				t.Errorf("%s of %T tells the token: %s", format, v, got)
+				t.Errorf("%s of %T contains the token: %s", format, v, got)
 			}
 		}
 	}
 	if got := fmt.Sprint(target.MarshalLog()); strings.Contains(got, token) {
-		t.Errorf("the log tells the token: %s", got)
+		t.Errorf("the log contains the token: %s", got)
 	}
 }
 
@@ -313,12 +408,12 @@ func TestServersAreReachedOnlyThroughTheDialer(t *testing.T) {
 	elsewhere := jupyterserver.New(t, token)
 	t.Setenv("http_proxy", "http://"+elsewhere.Address())
 	var dialled, open atomic.Int32
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address != "10.1.2.3:8888" {
-			t.Errorf("dials %s", address)
+	dial := func(ctx context.Context, node, address string) (net.Conn, error) {
+		if node != "node-0" || address != "10.1.2.3:8888" {
+			t.Errorf("dials %s on node %q", address, node)
 		}
 		dialled.Add(1)
-		conn, err := new(net.Dialer).DialContext(ctx, network, srv.Address())
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", srv.Address())
 		if err != nil {
 			return nil, err
 		}
@@ -327,7 +422,7 @@ func TestServersAreReachedOnlyThroughTheDialer(t *testing.T) {
 	}
 	c := server.New(clock.RealClock{}, dial)
 	for range 5 {
-		if _, err := askWith(t, c, server.Target{Address: "10.1.2.3:8888", Token: token}); err != nil {
+		if _, err := askWith(t, c, server.Target{Address: "10.1.2.3:8888", Node: "node-0", Token: token}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -26,7 +26,7 @@ const (
 // Compare compares the existing Secret with the wanted copy.
 func Compare(live, want *corev1.Secret) Action {
 	switch {
-	case RuleOf(live.Annotations) != RuleOf(want.Annotations):
+	case RuleOf(live.Annotations) != RuleOf(want.Annotations) && !isAdopted(live, want):
 		return Conflict
 	case live.Type != typeOf(want):
 		return Replace
@@ -43,6 +43,12 @@ func Compare(live, want *corev1.Secret) Action {
 		return Keep
 	}
 	return Update
+}
+
+// isAdopted reports whether the owner of a Secret that is not a copy gives it to the rule of
+// the wanted copy.
+func isAdopted(live, want *corev1.Secret) bool {
+	return RuleOf(live.Annotations) == "" && live.Annotations[AnnotationAdopt] == want.Annotations[AnnotationRule]
 }
 
 // typeOf returns the type, with the default of the API server.
@@ -64,13 +70,15 @@ func IsExact(live, want *corev1.Secret) bool {
 
 // Merge returns live with everything from the wanted copy. It keeps the labels and
 // annotations that others have added. Otherwise the operator would fight with admission
-// webhooks that add them to every Secret.
+// webhooks that add them to every Secret. The result shares the values of the data with
+// want, but not the map.
 func Merge(live, want *corev1.Secret) *corev1.Secret {
 	merged := live.DeepCopy()
 	dropCopied(merged)
+	delete(merged.Annotations, AnnotationAdopt)
 	merged.Labels = overlay(merged.Labels, want.Labels)
 	merged.Annotations = overlay(merged.Annotations, want.Annotations)
-	merged.Data, merged.StringData, merged.Immutable = want.Data, nil, want.Immutable
+	merged.Data, merged.StringData, merged.Immutable = maps.Clone(want.Data), nil, want.Immutable
 	return merged
 }
 

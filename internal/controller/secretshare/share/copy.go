@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/glob"
@@ -36,13 +37,31 @@ const (
 	AnnotationCopied = Domain + "copied"
 )
 
+// AnnotationAdopt lets a rule make a copy of a Secret that is not one. Its value is the name
+// of the rule, as in AnnotationRule. The owner of the Secret sets it.
+const AnnotationAdopt = Domain + "adopt"
+
+// maxUID limits UIDs, in bytes. Those of Kubernetes have 36.
+const maxUID = 64
+
 // RuleOf returns the UID of the rule that owns a Secret with these annotations. It is
-// empty if the Secret is not a copy.
+// empty if the Secret is not a copy. Tenants can write any annotation, so longer values are
+// not UIDs: the operator keeps the UIDs of all copies in memory.
 func RuleOf(annotations map[string]string) string {
-	if annotations[AnnotationSourceUID] == "" {
+	rule, source := annotations[AnnotationRuleUID], annotations[AnnotationSourceUID]
+	if source == "" || len(source) > maxUID || len(rule) > maxUID {
 		return ""
 	}
-	return annotations[AnnotationRuleUID]
+	return rule
+}
+
+// SourceOf returns the NAMESPACE/NAME of the source of a Secret with these annotations. It
+// is empty if the annotation cannot be a name.
+func SourceOf(annotations map[string]string) string {
+	if source := annotations[AnnotationSource]; len(source) <= maxPrintable {
+		return source
+	}
+	return ""
 }
 
 // maxPrintable limits the result of Printable, in bytes.
@@ -94,6 +113,14 @@ func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
 			fmt.Sprintf("Secret %s is a copy of %s: share the original instead", nameOf(source), Printable(source, AnnotationSource)),
 		}
 	}
+	name := r.CopyName(source.Name)
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, &Refusal{
+			v1alpha1.ReasonSourceRefused,
+			fmt.Sprintf("the copy of Secret %s cannot have the name %s, which has more than %d characters or is not a DNS name: correct spec.copyName",
+				nameOf(source), name, validation.DNS1123SubdomainMaxLength),
+		}
+	}
 	data, refusal := r.data(source)
 	if refusal != nil {
 		return nil, refusal
@@ -107,7 +134,7 @@ func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
 	set[LabelRuleUID] = r.UID
 	maps.Copy(annotations, marks)
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: source.Name, Labels: set, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set, Annotations: annotations},
 		Type:       source.Type, Data: data, Immutable: source.Immutable,
 	}, nil
 }
@@ -131,13 +158,24 @@ func (r *Rule) data(source *corev1.Secret) (map[string][]byte, *Refusal) {
 			data[keyInCopy(key)] = value
 		}
 	}
-	if missing := missingKeys(source.Type, data); missing != "" {
+	if missing := missingKeys(source.Type, data); len(missing) > 0 {
 		return nil, &Refusal{
 			v1alpha1.ReasonKeyNotFound,
-			fmt.Sprintf("a copy of Secret %s would lack %s, which the type %s requires: add it to spec.keys", nameOf(source), missing, source.Type),
+			fmt.Sprintf("a copy of Secret %s would lack the key %s, which the type %s requires: %s",
+				nameOf(source), strings.Join(missing, " or "), source.Type, r.keepKeys(missing)),
 		}
 	}
 	return data, nil
+}
+
+// keepKeys returns what to do so that the copy has one of these keys of its source.
+func (r *Rule) keepKeys(anyOf []string) string {
+	for _, key := range r.Spec.Keys {
+		if slices.Contains(anyOf, key.From) {
+			return fmt.Sprintf("it cannot be renamed, so remove the field to of %s from spec.keys", key.From)
+		}
+	}
+	return "add it to spec.keys"
 }
 
 func keyInCopy(key v1alpha1.SecretKeyMapping) string {
@@ -158,13 +196,14 @@ var requiredKeys = map[corev1.SecretType][][]string{
 	corev1.SecretTypeTLS:              {{corev1.TLSCertKey}, {corev1.TLSPrivateKeyKey}},
 }
 
-func missingKeys(kind corev1.SecretType, data map[string][]byte) string {
+// missingKeys returns keys if a Secret of a type must have one of them, and has none.
+func missingKeys(kind corev1.SecretType, data map[string][]byte) []string {
 	for _, anyOf := range requiredKeys[kind] {
 		if !slices.ContainsFunc(anyOf, func(key string) bool { _, ok := data[key]; return ok }) {
-			return "the key " + strings.Join(anyOf, " or ")
+			return anyOf
 		}
 	}
-	return ""
+	return nil
 }
 
 // toolMetadata are the labels and annotations by which deployment tools find their

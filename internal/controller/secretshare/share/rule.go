@@ -8,6 +8,7 @@ package share
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,6 +27,10 @@ type Definition struct {
 	UID, Name string
 	// Namespace of the sources.
 	Namespace string
+	// Operator is the namespace of the operator, which gets no copies.
+	Operator string
+	// Protected are namespaces that get no copies, whatever the rule says.
+	Protected []string
 	Source    v1alpha1.SecretSource
 	Spec      v1alpha1.SecretCopySpec
 }
@@ -53,9 +58,19 @@ func selector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
 	}
 	compiled, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", field, err)
+		return nil, fmt.Errorf("%s: %w%s", field, err, wildcardHint(s))
 	}
 	return compiled, nil
+}
+
+// wildcardHint returns what to write instead of a wildcard as the value of a label.
+func wildcardHint(s *metav1.LabelSelector) string {
+	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+		if strings.ContainsAny(s.MatchLabels[key], "*?") {
+			return fmt.Sprintf(": labels have no wildcards: for any value of %s, write matchExpressions: [{key: %s, operator: Exists}]", key, key)
+		}
+	}
+	return ""
 }
 
 // SourceSelector returns the selector for the labels of sources. It returns false if the
@@ -65,6 +80,21 @@ func (r *Rule) SourceSelector() (labels.Selector, bool) { return r.source, r.sou
 // AllowsName reports whether a source may have this name.
 func (r *Rule) AllowsName(name string) bool {
 	return len(r.Source.Names) == 0 || slices.Contains(r.Source.Names, name)
+}
+
+// CopyName returns the name of the copies of a source. It may be invalid, which [Rule.Copy]
+// reports.
+func (r *Rule) CopyName(source string) string {
+	names := r.Spec.CopyName
+	if names == nil {
+		return source
+	}
+	for _, name := range names.Rename {
+		if name.From == source {
+			return name.To
+		}
+	}
+	return names.Prefix + source + names.Suffix
 }
 
 // MaySelect reports whether a Secret in the namespace of the sources may be a source. It
@@ -81,7 +111,7 @@ func (r *Rule) Selects(s *corev1.Secret) bool {
 // Targets reports whether a namespace is a target.
 func (r *Rule) Targets(namespace string, set labels.Set) bool {
 	t := &r.Spec.Targets
-	return namespace != r.Namespace &&
+	return namespace != r.Namespace && namespace != r.Operator &&
 		(len(t.Names) == 0 || glob.MatchAny(t.Names, namespace)) &&
 		!r.excludes(namespace) &&
 		mayMatch(r.namespaces, set)
@@ -94,8 +124,12 @@ const systemPrefix = "kube-"
 func (r *Rule) excludes(namespace string) bool {
 	t := &r.Spec.Targets
 	return t.SystemNamespaces != v1alpha1.SystemNamespacesInclude && strings.HasPrefix(namespace, systemPrefix) ||
-		glob.MatchAny(t.Exclude, namespace)
+		r.Protects(namespace) || glob.MatchAny(t.Exclude, namespace)
 }
+
+// Protects reports whether the operator may write no copies to a namespace, and may remove
+// none there.
+func (r *Rule) Protects(namespace string) bool { return slices.Contains(r.Protected, namespace) }
 
 func mayMatch(selector labels.Selector, set labels.Set) bool {
 	return selector == nil || selector.Matches(set)
@@ -103,15 +137,32 @@ func mayMatch(selector labels.Selector, set labels.Set) bool {
 
 // NamedTargets returns the namespaces that the rule names without a glob and does not
 // exclude.
-func (r *Rule) NamedTargets() []string {
+func (r *Rule) NamedTargets() []string { return slices.DeleteFunc(r.named(), r.excludes) }
+
+func (r *Rule) named() []string {
 	var names []string
 	for _, name := range r.Spec.Targets.Names {
-		if glob.Pattern(name).IsLiteral() && !r.excludes(string(name)) {
+		if glob.Pattern(name).IsLiteral() {
 			names = append(names, string(name))
 		}
 	}
 	return names
 }
 
-// TargetsItself reports whether the rule names its own namespace as a target.
-func (r *Rule) TargetsItself() bool { return slices.Contains(r.NamedTargets(), r.Namespace) }
+// InvalidTarget returns what is wrong with the namespaces that the rule names. It is empty
+// if all of them can be targets.
+func (r *Rule) InvalidTarget() string {
+	named := r.NamedTargets()
+	switch {
+	case slices.Contains(named, r.Namespace):
+		return "spec.targets.names contains the rule's own namespace: remove it"
+	case slices.Contains(named, r.Operator):
+		return "spec.targets.names contains the namespace of the operator, which gets no copies: remove it"
+	}
+	for _, name := range r.named() {
+		if r.Protects(name) {
+			return fmt.Sprintf("spec.targets.names contains the namespace %s, which is protected and gets no copies: remove it", name)
+		}
+	}
+	return ""
+}

@@ -114,10 +114,18 @@ func TestRefusedSourcesHaveAReason(t *testing.T) {
 			}),
 			reason: "SourceRefused", message: "a copy of far/away",
 		},
-		"a missing key":                   {spec: only("z"), source: source(), reason: "KeyNotFound", message: `no key "z"`},
-		"TLS without its private key":     {spec: only("tls.crt"), source: ofType(corev1.SecretTypeTLS, "tls.crt", "tls.key"), reason: "KeyNotFound", message: "tls.key"},
-		"basic auth without either":       {spec: only("x"), source: ofType(corev1.SecretTypeBasicAuth, "x", "username"), reason: "KeyNotFound", message: "username or password"},
-		"a registry without its config":   {spec: only("x"), source: ofType(corev1.SecretTypeDockerConfigJson, "x", ".dockerconfigjson"), reason: "KeyNotFound", message: ".dockerconfigjson"},
+		"a missing key":                 {spec: only("z"), source: source(), reason: "KeyNotFound", message: `no key "z"`},
+		"TLS without its private key":   {spec: only("tls.crt"), source: ofType(corev1.SecretTypeTLS, "tls.crt", "tls.key"), reason: "KeyNotFound", message: "tls.key"},
+		"basic auth without either":     {spec: only("x"), source: ofType(corev1.SecretTypeBasicAuth, "x", "username"), reason: "KeyNotFound", message: "username or password"},
+		"a registry without its config": {spec: only("x"), source: ofType(corev1.SecretTypeDockerConfigJson, "x", ".dockerconfigjson"), reason: "KeyNotFound", message: ".dockerconfigjson"},
+		"a renamed key that its type requires": {
+			spec:   v1alpha1.SecretCopySpec{Keys: []v1alpha1.SecretKeyMapping{{From: ".dockerconfigjson", To: "config.json"}}},
+			source: ofType(corev1.SecretTypeDockerConfigJson, ".dockerconfigjson"), reason: "KeyNotFound", message: "remove the field to of .dockerconfigjson",
+		},
+		"a copy whose name is too long": {
+			spec:   v1alpha1.SecretCopySpec{CopyName: &v1alpha1.SecretCopyName{Suffix: strings.Repeat("x", 252)}},
+			source: source(), reason: "SourceRefused", message: "correct spec.copyName",
+		},
 		"an SSH identity without its key": {spec: only("x"), source: ofType(corev1.SecretTypeSSHAuth, "x", "ssh-privatekey"), reason: "KeyNotFound", message: "ssh-privatekey"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +137,15 @@ func TestRefusedSourcesHaveAReason(t *testing.T) {
 				t.Errorf("the message contains a value: %s", refusal.Message)
 			}
 		})
+	}
+}
+
+func TestAWildcardInALabelSelectorIsExplained(t *testing.T) {
+	_, err := Compile(Definition{Spec: v1alpha1.SecretCopySpec{Targets: v1alpha1.SecretTargets{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "*"}},
+	}}})
+	if want := "matchExpressions: [{key: team, operator: Exists}]"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q in it", err, want)
 	}
 }
 
@@ -239,6 +256,53 @@ func TestRedactRemovesTheValuesOfAllSecrets(t *testing.T) {
 		if got, want := Redact("hunter2-of-old must not become hunter2", secrets...), "[redacted] must not become [redacted]"; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// The operator keeps both annotations of all copies in memory.
+func TestAnnotationsOfAnImpossibleSizeAreIgnored(t *testing.T) {
+	long := strings.Repeat("x", 1<<10)
+	for name, annotations := range map[string]map[string]string{
+		"rule":   {AnnotationRuleUID: long, AnnotationSourceUID: "source"},
+		"source": {AnnotationRuleUID: "rule", AnnotationSourceUID: long},
+	} {
+		if got := RuleOf(annotations); got != "" {
+			t.Errorf("%s: the Secret is a copy of %s", name, got)
+		}
+	}
+	if got := SourceOf(map[string]string{AnnotationSource: long}); got != "" {
+		t.Errorf("the source is %s", got)
+	}
+}
+
+func TestAProtectedNamespaceGetsNoCopies(t *testing.T) {
+	for name, tc := range map[string]struct {
+		targets v1alpha1.SecretTargets
+		named   []string
+		invalid string
+	}{
+		"selected": {targets: v1alpha1.SecretTargets{SystemNamespaces: v1alpha1.SystemNamespacesInclude}},
+		"named": {
+			v1alpha1.SecretTargets{Names: []v1alpha1.NamespaceGlob{"kube-system", "shop"}, SystemNamespaces: v1alpha1.SystemNamespacesInclude}, []string{"shop"},
+			"spec.targets.names contains the namespace kube-system, which is protected and gets no copies: remove it",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := compile(t, v1alpha1.SecretCopySpec{Targets: tc.targets})
+			if !r.Targets("kube-system", nil) {
+				t.Error("a namespace that is not protected gets no copies")
+			}
+			r.Protected = []string{"payments", "kube-system"}
+			if r.Targets("kube-system", nil) || !r.Targets("shop", nil) {
+				t.Error("a protected namespace gets copies, or another one gets none")
+			}
+			if diff := cmp.Diff(tc.named, r.NamedTargets()); diff != "" {
+				t.Error(diff)
+			}
+			if got := r.InvalidTarget(); got != tc.invalid {
+				t.Errorf("%q, want %q", got, tc.invalid)
+			}
+		})
 	}
 }
 

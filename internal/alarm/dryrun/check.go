@@ -1,0 +1,178 @@
+package dryrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/discovery"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/objects"
+	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// missingError says that a receiver does not exist.
+type missingError string
+
+// Error returns the text.
+func (e missingError) Error() string { return string(e) }
+
+// checkReceivers reports receivers that do not exist, that do not allow the alarm, or that
+// are not ready. A receiver in the file of the alarm can be created together with it. It
+// returns the existing ones, by their keys.
+func (t *test) checkReceivers(ctx context.Context, a *Alarm, report *AlarmReport) (map[string]receiver.Object, error) {
+	found := map[string]receiver.Object{}
+	keys := a.receiverKeys()
+	if from := a.Object.ReceiverChoice(); from != nil {
+		keys = append(keys, kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: from.Default.Name})
+	}
+	for _, key := range keys {
+		object, err := t.receiver(ctx, a, key, "correct spec.receivers")
+		_, missing := errors.AsType[missingError](err)
+		_, refused := errors.AsType[*receiver.ConfigError](err)
+		switch {
+		case missing && slices.Contains(t.InFile, key.Kind+" "+key.Name):
+			report.Notes = append(report.Notes, fmt.Sprintf("%s does not exist yet: it is in the file, apply both", displayName(key)))
+		case missing, refused:
+			report.Problems = append(report.Problems, err.Error())
+		case apierrors.IsForbidden(err), meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+			report.Notes = append(report.Notes, fmt.Sprintf("it is unknown whether %s can be used: %v", displayName(key), err))
+		case err != nil:
+			return nil, err
+		default:
+			found[key.String()] = object
+			ready := meta.FindStatusCondition(object.AlarmStatus().Conditions, v1alpha1.ConditionReady)
+			if ready != nil && ready.Status == metav1.ConditionFalse {
+				report.Notes = append(report.Notes, fmt.Sprintf("%s is not ready (%s): %s", displayName(key), ready.Reason, ready.Message))
+			}
+		}
+	}
+	return found, nil
+}
+
+// Discovery lists the resources of a cluster.
+type Discovery interface {
+	ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
+}
+
+// kinds are the kinds of a cluster.
+type kinds struct {
+	// namespaced reports whether objects of the kind can have a namespace.
+	namespaced map[string]bool
+	// complete is false if the API server did not list all groups.
+	complete bool
+	// served are the resources, nil if all are unknown.
+	served *objects.Served
+}
+
+// readKinds lists the kinds of the cluster. Aggregated APIs can be down, so that the list is
+// not complete.
+func (t *test) readKinds() {
+	groups, lists, err := t.Discovery.ServerGroupsAndResources()
+	if err != nil {
+		t.notes = append(t.notes, fmt.Sprintf("the API server did not list all kinds: the test cannot find kinds that do not exist: %v", err))
+	}
+	t.kinds = &kinds{namespaced: map[string]bool{}, complete: err == nil}
+	if failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err); err == nil || partly {
+		t.kinds.served = new(objects.NewServed(groups, lists, failed))
+	}
+	for _, list := range lists {
+		for i := range list.APIResources {
+			r := &list.APIResources[i]
+			if !strings.Contains(r.Name, "/") { // not a subresource
+				t.kinds.namespaced[r.Kind] = t.kinds.namespaced[r.Kind] || r.Namespaced
+			}
+		}
+	}
+}
+
+// checkKinds reports kinds that do not exist, and kinds without a namespace in an Alarm.
+func (t *test) checkKinds(a *Alarm, report *AlarmReport) {
+	known := slices.Sorted(maps.Keys(t.kinds.namespaced))
+	for i, m := range a.Object.AlarmSpec().Match {
+		field := fmt.Sprintf("spec.match[%d].kinds", i)
+		for _, kind := range m.Kinds {
+			namespaced, exists := t.kinds.namespaced[kind]
+			switch {
+			case exists && !namespaced && a.Kind == alarm.KindAlarm:
+				report.Problems = append(report.Problems, fmt.Sprintf("%s: a %s has no namespace, and an Alarm sees only "+
+					"Events about objects of its namespace: use a ClusterAlarm", field, kind))
+			case !exists && t.kinds.complete:
+				report.Notes = append(report.Notes, fmt.Sprintf("%s: the cluster has no kind %s%s", field, kind, meant(kind, known)))
+			}
+		}
+	}
+}
+
+// meant returns what the user probably meant by a word, as the end of a sentence.
+func meant(word string, known []string) string {
+	if similar := match.Similar(word, known); similar != "" {
+		return ": did you mean " + similar
+	}
+	return ""
+}
+
+// checkNamespaces reports a namespaceSelector that selects no namespace.
+func (t *test) checkNamespaces(ctx context.Context, a *Alarm, report *AlarmReport) {
+	spec := a.Object.NamespaceSelector()
+	selector, err := metav1.LabelSelectorAsSelector(spec)
+	if spec == nil || err != nil {
+		return
+	}
+	var namespaces metav1.PartialObjectMetadataList
+	namespaces.SetGroupVersionKind(metadataOf("NamespaceList").GroupVersionKind())
+	if t.reader.note(t.Client.List(ctx, &namespaces)) != nil {
+		return
+	}
+	values := map[string][]string{}
+	for i := range namespaces.Items {
+		set := namespaces.Items[i].Labels
+		if selector.Matches(labels.Set(set)) {
+			return
+		}
+		for key, value := range set {
+			values[key] = append(values[key], value)
+		}
+	}
+	report.Notes = append(report.Notes, "spec.namespaceSelector selects no namespace"+selectorHint(selector, values))
+}
+
+// maxHintValues is the number of values of a label that a hint names.
+const maxHintValues = 5
+
+// selectorHint says which label of a selector no namespace has. values are the values of each
+// label that namespaces have.
+func selectorHint(selector labels.Selector, values map[string][]string) string {
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		present, known := values[r.Key()]
+		if !known && r.Matches(labels.Set{}) {
+			continue
+		}
+		if !known {
+			return fmt.Sprintf(": no namespace has the label %s%s", r.Key(), meant(r.Key(), slices.Sorted(maps.Keys(values))))
+		}
+		if slices.ContainsFunc(present, func(value string) bool { return r.Matches(labels.Set{r.Key(): value}) }) {
+			continue
+		}
+		slices.Sort(present)
+		present = slices.Compact(present)
+		more := ""
+		if n := len(present) - maxHintValues; n > 0 {
+			present, more = present[:maxHintValues], fmt.Sprintf(" and %d more", n)
+		}
+		return fmt.Sprintf(": the label %s of namespaces has the values %s%s", r.Key(), strings.Join(present, ", "), more)
+	}
+	return ""
+}

@@ -1,0 +1,181 @@
+package dryrun
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+// maxNearMisses is the number of near misses in a report, maxPrintedNearMisses in a text.
+const (
+	maxNearMisses        = 20
+	maxPrintedNearMisses = 5
+)
+
+// maxMissedObjects is the number of objects that are read for near misses of an alarm.
+const maxMissedObjects = 200
+
+// maxMissGroups limits the memory for near misses that differ.
+const maxMissGroups = 1000
+
+// NearMiss are Events that the alarm would match without one of its conditions.
+type NearMiss struct {
+	// Field is the condition, for example spec.match[0].reasons.
+	Field string `json:"field"`
+	// Value is what the newest of the Events has. It is empty for objectSelector and
+	// expression.
+	Value string `json:"value,omitempty"`
+	// Instead is a similar value or pattern that matches these Events.
+	Instead string `json:"instead,omitempty"`
+	// Events is the number of Events.
+	Events int `json:"events"`
+	// Object is KIND NAMESPACE/NAME of the object of the newest Event.
+	Object string `json:"object"`
+
+	met int
+}
+
+// addNearMisses adds the near misses among the Events to a report, the most useful first. It
+// notes what a limit left out.
+func (t *test) addNearMisses(ctx context.Context, a *Alarm, occurrences []alarm.Occurrence, report *AlarmReport) {
+	newestFirst := slices.Clone(occurrences)
+	slices.SortStableFunc(newestFirst, func(a, b alarm.Occurrence) int { return b.ObservedAt.Compare(a.ObservedAt) })
+	var found missCounter
+	for i := range newestFirst {
+		occ := &newestFirst[i]
+		miss := a.compiled.NearMiss(ctx, occ, t.reader, sync.OnceValue(func() *alarm.Context {
+			if found.reads++; found.reads > maxMissedObjects {
+				return &alarm.Context{ObjectUnread: "too many objects", NodesUnread: "too many objects"}
+			}
+			return new(t.enricher.Context(ctx, &occ.Event))
+		}))
+		if miss != nil {
+			found.add(miss, &occ.Event)
+		}
+	}
+	report.NearMisses, report.NearMissNotes = found.result()
+}
+
+// missCounter counts near misses. Its zero value is empty.
+type missCounter struct {
+	byKey map[string]*NearMiss
+	// reads is how many Events needed their object. uncounted is how many near misses are not in
+	// byKey.
+	reads, uncounted int
+}
+
+// result returns the near misses, the most useful first, and what a limit left out.
+func (c *missCounter) result() (misses []NearMiss, notes []string) {
+	misses = make([]NearMiss, 0, len(c.byKey))
+	for _, miss := range c.byKey {
+		misses = append(misses, *miss)
+	}
+	slices.SortFunc(misses, compareNearMisses)
+	const narrow = ": to compare others, choose a shorter time with --from and --until"
+	if unread := c.reads - maxMissedObjects; unread > 0 {
+		notes = append(notes, fmt.Sprintf("only the newest %d Events that need their object are compared, not the %d older ones%s",
+			maxMissedObjects, unread, narrow))
+	}
+	if c.uncounted > 0 {
+		notes = append(notes, fmt.Sprintf("only %d kinds of near misses are counted, not those of %s%s",
+			maxMissGroups, count(c.uncounted, "older Event"), narrow))
+	}
+	if more := len(misses) - maxNearMisses; more > 0 {
+		notes = append(notes, fmt.Sprintf("only the first %d kinds of near misses are reported, not %d others", maxNearMisses, more))
+	}
+	return misses[:min(len(misses), maxNearMisses)], notes
+}
+
+// maxMissText limits the texts of a near miss, in characters.
+const maxMissText = 200
+
+// add counts an Event. Events that differ in a value from a list are counted for each value,
+// others for each pattern that would match them.
+func (c *missCounter) add(miss *match.NearMiss, event *alarm.Event) {
+	key := miss.Field + "\x00" + miss.Instead
+	switch path.Ext(miss.Field) {
+	case ".note", ".names", ".objectSelector", ".expression":
+	default:
+		key = miss.Field + "\x00" + miss.Value
+	}
+	known, ok := c.byKey[key]
+	if !ok {
+		if len(c.byKey) == maxMissGroups {
+			c.uncounted++
+			return
+		}
+		cut := func(s string) string { return plaintext.CutRunes(plaintext.Line(s), maxMissText) }
+		known = &NearMiss{
+			Field: miss.Field, Value: cut(miss.Value), Instead: cut(miss.Instead), Object: cut(objectOf(event.Regarding)), met: miss.Met,
+		}
+		if c.byKey == nil {
+			c.byKey = map[string]*NearMiss{}
+		}
+		c.byKey[key] = known
+	}
+	known.Events++
+}
+
+func objectOf(ref alarm.Reference) string {
+	if ref.Namespace == "" {
+		return ref.Kind + " " + ref.Name
+	}
+	return ref.Kind + " " + ref.Namespace + "/" + ref.Name
+}
+
+// compareNearMisses puts those first for which there is something to write instead, then those
+// that meet many other conditions, then those of many Events.
+func compareNearMisses(a, b NearMiss) int {
+	rank := func(n NearMiss) int {
+		if n.Instead != "" {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.met, a.met), cmp.Compare(b.Events, a.Events),
+		strings.Compare(a.Field, b.Field), strings.Compare(a.Value, b.Value), strings.Compare(a.Instead, b.Instead))
+}
+
+// advice says how the Events differ, or what to write instead.
+func (n *NearMiss) advice() string {
+	switch {
+	case n.Field == "metadata.namespace" && n.Value == "":
+		return n.Object + " has no namespace: use a ClusterAlarm"
+	case n.Instead != "":
+		return fmt.Sprintf("write %q", n.Instead)
+	case n.Value == "":
+		return "for example of " + n.Object
+	default:
+		return n.Value
+	}
+}
+
+func (p *printer) nearMisses(misses []NearMiss, notes []string) {
+	if len(misses)+len(notes) == 0 {
+		return
+	}
+	p.Line("")
+	p.Line("near misses:")
+	for i := range misses[:min(len(misses), maxPrintedNearMisses)] {
+		n := &misses[i]
+		verb := "differ"
+		if n.Events == 1 {
+			verb = "differs"
+		}
+		p.Line("    %s %s only in %s: %s", count(n.Events, "Event"), verb, n.Field, n.advice())
+	}
+	if more := len(misses) - maxPrintedNearMisses; more > 0 {
+		p.Line("    and %d more kinds of near misses, see -o json", more)
+	}
+	for _, note := range notes {
+		p.Line("    note: %s", note)
+	}
+}

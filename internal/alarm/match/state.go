@@ -1,0 +1,302 @@
+package match
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/parser"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/glob"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+const (
+	varNow = "now"
+	// conditionFunction is the name of the function that returns a condition of the object.
+	conditionFunction = "condition"
+	conditionOverload = "condition_of_object"
+)
+
+// Condition is an entry of status.conditions. All fields are empty if there is none.
+type Condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+// newStateEnv returns the environment of expressions about states. The macro condition(TYPE)
+// calls the function of the same name with the object.
+func newStateEnv() (*cel.Env, error) {
+	adapter := &structs{Provider: types.NewEmptyRegistry(), Adapter: types.DefaultTypeAdapter, byName: map[string]*structType{}, byType: map[reflect.Type]*structType{}}
+	condition, err := adapter.typeOf(reflect.TypeFor[Condition]())
+	if err != nil {
+		return nil, err
+	}
+	return newEnvOf(
+		structTypes(reflect.TypeFor[Condition](), reflect.TypeFor[alarm.Cluster]()),
+		cel.Variable(varObject, cel.DynType),
+		cel.Variable(varNow, cel.TimestampType),
+		cel.Variable(varCluster, cel.ObjectType("Cluster")),
+		cel.Macros(parser.NewGlobalMacro(conditionFunction, 1, func(f parser.ExprHelper, _ ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
+			return f.NewCall(conditionFunction, f.NewIdent(varObject), args[0]), nil
+		})),
+		cel.Function(conditionFunction, cel.Overload(conditionOverload, []*cel.Type{cel.DynType, cel.StringType}, condition,
+			cel.BinaryBinding(func(object, kind ref.Val) ref.Val {
+				name, _ := kind.(types.String)
+				return adapter.NativeToValue(conditionOf(object.Value(), string(name)))
+			}))),
+	)
+}
+
+func conditionsOf(object any) []any {
+	content, _ := object.(map[string]any)
+	status, _ := content["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+	return conditions
+}
+
+// conditionOf returns the first condition of a type.
+func conditionOf(object any, name string) *Condition {
+	for _, entry := range conditionsOf(object) {
+		c, _ := entry.(map[string]any)
+		if c["type"] != name {
+			continue
+		}
+		text := func(key string) string {
+			value, _ := c[key].(string)
+			return value
+		}
+		at, _ := time.Parse(time.RFC3339, text("lastTransitionTime")) // zero if it is unknown
+		return &Condition{Type: name, Status: text("status"), Reason: text("reason"), Message: text("message"), LastTransitionTime: at}
+	}
+	return &Condition{}
+}
+
+// conditionFields are the fields that the function condition reads. Others, such as the time of
+// the last heartbeat, change often.
+var conditionFields = []string{"type", "status", "reason", "message", "lastTransitionTime"}
+
+// readsOfConditions returns what an expression reads of the object with the function condition.
+func readsOfConditions() (reads []fields.Path) {
+	for _, field := range conditionFields {
+		path, err := fields.Parse("status.conditions[*]." + field)
+		if err != nil {
+			panic(err) // it is a constant
+		}
+		reads = append(reads, path)
+	}
+	return reads
+}
+
+// isConditionOf reports whether a use of object is the argument of the function condition.
+func isConditionOf(use ast.NavigableExpr) bool {
+	parent, ok := use.Parent()
+	return ok && isCall(parent, conditionFunction) && parent.AsCall().Args()[0].ID() == use.ID()
+}
+
+// State is a compiled StateMatch of an alarm. It is immutable and safe for concurrent use.
+type State struct {
+	Alarm *Alarm
+	// ID identifies the state among those of the alarm. It depends on resource and expression,
+	// so that the alarm can be edited otherwise while the state lasts.
+	ID       string
+	Resource alarm.Resource
+	// For is how long the state must last.
+	For time.Duration
+	// UsesNow is true if the state can begin or end without a change of the object.
+	UsesNow bool
+
+	names        []glob.Pattern
+	selector     labels.Selector
+	selectorCost int64
+	expression   *expression
+	// reads are the fields that the expression reads. needs also contains those of messages.
+	reads, needs fields.Shape
+}
+
+// States returns the states of the alarm. It is empty if the alarm is suspended.
+func (a *Alarm) States() []*State {
+	if a.suspended {
+		return nil
+	}
+	return a.states
+}
+
+// UsesOthers reports whether the state depends on the labels of the namespace, or on the number of
+// Nodes.
+func (s *State) UsesOthers() bool { return s.Alarm.namespaces != nil || s.expression.needsNodes }
+
+func (c *compilation) compileStates(matches []v1alpha1.StateMatch) ([]*State, error) {
+	states := make([]*State, 0, len(matches))
+	for i := range matches {
+		s, err := c.compileState(fmt.Sprintf("spec.states[%d]", i), &matches[i])
+		if err != nil {
+			return nil, err
+		}
+		same := func(other *State) bool { return other.ID == s.ID }
+		if j := slices.IndexFunc(states, same); j >= 0 {
+			return nil, invalidField(fmt.Sprintf("spec.states[%d]", i), fmt.Sprintf("spec.states[%d] has the same resource and expression: use another alarm", j))
+		}
+		states = append(states, s)
+	}
+	return states, nil
+}
+
+func (c *compilation) compileState(field string, match *v1alpha1.StateMatch) (*State, error) {
+	s := &State{
+		Resource: alarm.Resource{Group: match.Resource.APIGroup, Resource: match.Resource.Resource},
+		For:      time.Duration(match.ForSeconds) * time.Second, names: globs(match.Names),
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.Resource.Stream(), match.Expression))
+	s.ID = hex.EncodeToString(sum[:8])
+	var err error
+	if s.selector, err = compileSelector(field+".objectSelector", match.ObjectSelector); err != nil {
+		return nil, err
+	}
+	s.selectorCost = int64(selectorSize(match.ObjectSelector))
+	if s.expression, err = c.compileIn(c.stateEnv, field+".expression", match.Expression); err != nil {
+		return nil, err
+	}
+	s.UsesNow, s.reads = s.expression.usesNow, fields.NewShape(s.expression.reads...)
+	s.needs = s.reads
+	if s.Resource.Stream() == secrets.Stream() && !s.needs.OnlyMetadata() {
+		return nil, invalidField(field, "the values of Secrets are never read: use fields below metadata, such as object.metadata.labels, in expression")
+	}
+	return s, nil
+}
+
+// usesNow reports whether an expression uses the variable now.
+func usesNow(checked *cel.Ast) bool {
+	isNow := func(e ast.NavigableExpr) bool { return e.AsIdent() == varNow }
+	return slices.ContainsFunc(ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.KindMatcher(ast.IdentKind)), isNow)
+}
+
+// Truth is whether a state holds.
+type Truth int
+
+const (
+	// Unknown: something that the expression needs is not known, or the budget is exhausted.
+	Unknown Truth = iota
+	// No: the state does not hold, or the alarm does not select the object.
+	No
+	// Yes: the state holds.
+	Yes
+)
+
+// KnownIn reports whether all fields that the expression reads are kept.
+func (s *State) KnownIn(kept *fields.Filter) bool { return kept.Covers(s.reads) }
+
+// Holds evaluates the state for an object. The error is the failure of the expression, which is
+// then not true. If ctx was cancelled, the result means nothing.
+func (s *State) Holds(ctx context.Context, object map[string]any, known *alarm.Context, namespaces Namespaces, now time.Time, meter *Meter) (Truth, error) {
+	meter.spend(1)
+	if meter.Exhausted() {
+		return Unknown, nil
+	}
+	if selected := s.selects(known, namespaces, meter); selected != Yes {
+		return selected, nil
+	}
+	if s.expression.needsNodes && known.NodesUnread != "" {
+		return Unknown, nil
+	}
+	vars := &variables{context: known, state: object, now: now}
+	value, err := s.expression.eval(ctx, vars)
+	meter.spend(vars.cost)
+	if err == nil && value == types.True {
+		return Yes, nil
+	}
+	return No, err
+}
+
+// HoldsSince returns a time since when the expression has been true at least, if it is true for
+// an object now. It is zero if that is unknown.
+func (s *State) HoldsSince(object map[string]any) time.Time {
+	if s.UsesNow || s.expression.needsNodes {
+		return time.Time{}
+	}
+	return fields.UnchangedSince(object)
+}
+
+// selects reports whether the alarm selects an object.
+func (s *State) selects(known *alarm.Context, namespaces Namespaces, meter *Meter) Truth {
+	a, object, steps := s.Alarm, &known.Object.Metadata, 0
+	if a.ID.Kind == alarm.KindAlarm && object.Namespace != a.ID.Namespace {
+		return No
+	}
+	if e := (entry{names: s.names}); !e.acceptsName(object.Name, &steps) {
+		meter.spend(int64(steps / stepsPerUnit))
+		return No
+	}
+	meter.spend(int64(steps/stepsPerUnit) + s.selectorCost)
+	if s.selector != nil && !s.selector.Matches(labels.Set(object.Labels)) {
+		return No
+	}
+	if a.namespaces == nil {
+		return Yes
+	}
+	if object.Namespace == "" {
+		return No
+	}
+	of, exists, unread := namespaces.Labels(object.Namespace)
+	switch {
+	case unread != "":
+		return Unknown
+	case !exists || !a.namespaces.Matches(labels.Set(of)):
+		return No
+	}
+	return Yes
+}
+
+// maxNoteExpression is the length of an expression in a note, in characters.
+const maxNoteExpression = 300
+
+// Note returns the text of a state that has lasted, or has ended.
+func (s *State) Note(ended bool) string {
+	text := plaintext.CutRunes(plaintext.Line(s.expression.text), maxNoteExpression)
+	switch {
+	case ended:
+		return "no longer: " + text
+	case s.For > 0:
+		return fmt.Sprintf("for %v: %s", s.For, text)
+	}
+	return text
+}
+
+// CandidateOf returns an alarm as a candidate for the occurrence of a state, to render it.
+func CandidateOf(a *Alarm, occ *alarm.Occurrence, meter *Meter) Candidate {
+	return Candidate{Alarm: a, occ: occ, meter: meter}
+}
+
+// stateActivation resolves the variables of an expression about a state.
+type stateActivation struct{ vars *variables }
+
+// ResolveName implements cel.Activation.
+func (a stateActivation) ResolveName(name string) (any, bool) {
+	switch name {
+	case varObject:
+		return orNull(a.vars.state), true
+	case varNow:
+		return a.vars.now, true
+	case varCluster:
+		return &a.vars.context.Cluster, true
+	}
+	return nil, false
+}
+
+// Parent implements cel.Activation.
+func (stateActivation) Parent() cel.Activation { return nil }

@@ -1,0 +1,40 @@
+package objects
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+)
+
+// Resources of ClusterAlarms come first. A namespace with many resources leaves space for others.
+func TestWatchesAreDividedFairly(t *testing.T) {
+	needs := Needs{}
+	add := func(prefix string, n int, by alarm.ID) {
+		for i := range n {
+			needs.Add(alarm.Resource{Group: "g", Resource: fmt.Sprintf("%s%02d", prefix, i)}, shape(t, "spec"), by)
+		}
+	}
+	add("z", 4, alarm.ID{Kind: alarm.KindClusterAlarm})
+	add("greedy", 90, alarm.ID{Kind: alarm.KindAlarm, Namespace: "a"})
+	add("modest", 3, alarm.ID{Kind: alarm.KindAlarm, Namespace: "b"})
+	add("greedy", 10, alarm.ID{Kind: alarm.KindAlarm, Namespace: "c"}) // the same as those of a
+	chosen, refused := choose(needs, nil)
+	counts := map[string]int{}
+	for name := range chosen {
+		counts[name[:1]]++
+	}
+	if diff := cmp.Diff(map[string]int{"z": 4, "m": 3, "g": 57}, counts); diff != "" {
+		t.Errorf("chosen (-want +got):\n%s", diff)
+	}
+	if len(refused) != len(needs)-maxResources {
+		t.Errorf("%d refused, want %d", len(refused), len(needs)-maxResources)
+	}
+	for r, s := range refused {
+		if s.Reason != TooMany {
+			t.Errorf("%v: %+v", r, s)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+)
+
+// kind is how the API server serves a resource.
+type kind struct {
+	Version, Kind string
+	Namespaced    bool
+}
+
+const (
+	// catalogAge is how long a discovery is used for resources that it contains.
+	catalogAge = 10 * time.Minute
+	// discoveryTimeout limits each request of a discovery.
+	discoveryTimeout = 30 * time.Second
+)
+
+// catalog caches which resources the API server serves.
+type catalog struct {
+	client *discovery.DiscoveryClient
+	clock  clock.Clock
+
+	// asking is held during a discovery. A slow one must not delay what is known.
+	asking sync.Mutex
+	mu     sync.Mutex
+	served *served
+	at     time.Time
+}
+
+func newCatalog(cfg *rest.Config, clk clock.Clock) (*catalog, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	cfg.Timeout = discoveryTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	return &catalog{client: client, clock: clk}, err
+}
+
+// expire makes the next find ask the API server.
+func (c *catalog) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = time.Time{}
+}
+
+// find returns how a resource is served. If it is missing, the API server is asked again if the
+// last answer is older than age. The error is a *problemError.
+func (c *catalog) find(ctx context.Context, r alarm.Resource, age time.Duration) (kind, error) {
+	if k, known, err := c.cached(r, age); known {
+		return k, err
+	}
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if k, known, err := c.cached(r, age); known {
+		return k, err
+	}
+	answer, err := c.discover(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.served, c.at = answer, c.clock.Now()
+	}
+	if c.served != nil {
+		if k, findErr := c.served.find(r); findErr == nil || err == nil {
+			return k, findErr
+		}
+	}
+	return kind{}, &problemError{Unavailable, "the API server does not answer which resources it serves: the operator retries"}
+}
+
+// cached is find with the last answer. known is false if the API server must be asked.
+func (c *catalog) cached(r alarm.Resource, age time.Duration) (k kind, known bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since := c.clock.Since(c.at)
+	if c.served == nil || since >= catalogAge {
+		return kind{}, false, nil
+	}
+	k, err = c.served.find(r)
+	return k, err == nil || since < age, err
+}
+
+func (c *catalog) discover(ctx context.Context) (*served, error) {
+	groups, lists, err := c.client.ServerGroupsAndResourcesWithContext(ctx)
+	failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partly {
+		return nil, err
+	}
+	return newServed(groups, lists, failed), nil
+}
+
+// Served are the resources that an API server serves, to test alarms without the operator.
+type Served struct{ served *served }
+
+// NewServed returns what a discovery answered. failed are the groups and versions whose resources
+// are unknown.
+func NewServed(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error) Served {
+	return Served{newServed(groups, lists, failed)}
+}
+
+// Status returns the problem that an alarm has if it names the resource, as Source.Status does.
+// The result contains none that only the operator can have.
+func (s Served) Status(r alarm.Resource) Status {
+	if reason, no := excluded[r.Stream()]; no {
+		return refuse(Excluded, r.Stream()+" cannot be watched for changes: "+reason)
+	}
+	k, err := s.served.find(r)
+	if err != nil {
+		p := problemOf(r, err)
+		return refuse(p.reason, p.message)
+	}
+	return Status{Version: k.Version, Kind: k.Kind, Namespaced: k.Namespaced}
+}
+
+// served are the resources that the API server serves.
+type served struct {
+	// versions are those of each group, the preferred one first.
+	versions map[string][]string
+	// failed are the groups with a version whose resources are unknown.
+	failed map[string]bool
+	// resources are those of each group and version. They contain no subresources.
+	resources map[schema.GroupVersion][]metav1.APIResource
+}
+
+func newServed(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error) *served {
+	s := &served{versions: map[string][]string{}, failed: map[string]bool{}, resources: map[schema.GroupVersion][]metav1.APIResource{}}
+	for _, g := range groups {
+		versions := []string{g.PreferredVersion.Version}
+		for _, v := range g.Versions {
+			if v.Version != versions[0] {
+				versions = append(versions, v.Version)
+			}
+		}
+		s.versions[g.Name] = versions
+	}
+	for gv := range failed {
+		s.failed[gv.Group] = true
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			if !strings.Contains(r.Name, "/") {
+				s.resources[gv] = append(s.resources[gv], slim(r))
+			}
+		}
+	}
+	return s
+}
+
+// slim returns what the catalog needs of a resource.
+func slim(r metav1.APIResource) metav1.APIResource {
+	return metav1.APIResource{Name: r.Name, SingularName: r.SingularName, Kind: r.Kind, ShortNames: r.ShortNames, Namespaced: r.Namespaced, Verbs: r.Verbs}
+}
+
+// find returns how a resource is served.
+func (s *served) find(r alarm.Resource) (kind, error) {
+	for _, version := range s.candidates(r) {
+		for _, found := range s.resources[schema.GroupVersion{Group: r.Group, Version: version}] {
+			if found.Name != r.Resource {
+				continue
+			}
+			if !slices.Contains(found.Verbs, "list") || !slices.Contains(found.Verbs, "watch") {
+				return kind{}, &problemError{Excluded, fmt.Sprintf("%s cannot be watched for changes: the API server does not support list and watch for it", r.Stream())}
+			}
+			return kind{Version: version, Kind: found.Kind, Namespaced: found.Namespaced}, nil
+		}
+	}
+	if s.failed[r.Group] {
+		return kind{}, &problemError{Unavailable, fmt.Sprintf("the API server does not answer which resources it serves in group %q: check its APIService", r.Group)}
+	}
+	return kind{}, &problemError{KindNotFound, s.missing(r)}
+}
+
+// candidates returns the versions in which a resource can be read, the best one first.
+func (s *served) candidates(r alarm.Resource) []string {
+	if r.Version != "" {
+		return []string{r.Version}
+	}
+	return s.versions[r.Group]
+}
+
+// missing explains that a resource is not served.
+func (s *served) missing(r alarm.Resource) string {
+	what := fmt.Sprintf("the API server serves no resource %q in apiGroup %q", r.Resource, r.Group)
+	if r.Version != "" {
+		what += fmt.Sprintf(" and version %q", r.Version)
+	}
+	if similar := s.similar(r); similar != "" {
+		return what + ": did you mean " + similar + "?"
+	}
+	return what + ": check the name, which is the lowercase plural, or install its CustomResourceDefinition"
+}
+
+// similar returns the resource that is probably meant, or an empty string. A resource with this
+// name comes first: of the same group, then of the first group by name. A misspelt one of the same
+// group comes last.
+func (s *served) similar(r alarm.Resource) string {
+	groups := []string{r.Group}
+	for group := range s.versions {
+		groups = append(groups, group)
+	}
+	slices.Sort(groups[1:])
+	for _, group := range groups {
+		for _, version := range s.versions[group] {
+			for _, found := range s.resources[schema.GroupVersion{Group: group, Version: version}] {
+				if named(&found, r.Resource) {
+					return describe(found.Name, group, version, r)
+				}
+			}
+		}
+	}
+	var names []string
+	for _, version := range s.candidates(r) {
+		for _, found := range s.resources[schema.GroupVersion{Group: r.Group, Version: version}] {
+			names = append(names, found.Name)
+		}
+	}
+	return match.Similar(r.Resource, names)
+}
+
+// named reports whether a name that users use in kubectl names the resource.
+func named(r *metav1.APIResource, name string) bool {
+	for _, known := range append([]string{r.Name, r.SingularName, r.Kind}, r.ShortNames...) {
+		if known != "" && strings.EqualFold(known, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func describe(name, group, version string, asked alarm.Resource) string {
+	switch {
+	case group != asked.Group:
+		return fmt.Sprintf("%s in apiGroup %q", name, group)
+	case name == asked.Resource:
+		return fmt.Sprintf("%s in version %s", name, version)
+	default:
+		return name
+	}
+}

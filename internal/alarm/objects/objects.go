@@ -1,0 +1,305 @@
+// Package objects watches the resources that alarms name, and yields the changes of their
+// objects as occurrences. It has no informer cache.
+//
+// # Baselines
+//
+// For each object, the store contains a baseline: the fields that alarms name (their shape), as
+// they were last seen. The fields of an Alarm are in the shape of its namespace only. The
+// baseline of an object that no alarm needs is empty. Memory contains the UID and the digest of each baseline only, about 60
+// bytes. An object whose digest is unchanged has not changed. Otherwise, the difference between
+// the baseline and the object is a change. The handler commits changes, baselines and the
+// position in one transaction.
+//
+// # Positions
+//
+// A watch resumes at the position of its stream, which is a resourceVersion. The
+// position can have expired, or the API server was restored from an older copy. The source then
+// lists the objects and compares them with their baselines. Several changes of one object in between are one
+// change then. The baseline decides what changed, never the position.
+//
+// A list in pages whose position expires continues at a newer one. Its pages then show
+// different times, so the source lists again afterwards.
+//
+// # Starts
+//
+//   - Without a stored stream, the first list is the baseline, without changes. The same applies
+//     if objects are served in another version than the stored one.
+//   - With a complete baseline, the watch resumes. If alarms need other fields, the source lists
+//     first. It compares only fields that are in both shapes. While the source runs, lists take at
+//     most a tenth of the time.
+//   - With a position but no complete baseline, another replica read up to there. The baseline is
+//     a list as of the position. If the API server no longer has it, changes are lost: the first
+//     batch reports that.
+//
+// # Time of a change
+//
+// It is the newest time of managedFields. A tenant can write these in an object. The time is
+// therefore limited: not after now, and not before the last time at which the stream was current.
+// For a deletion, it is the deletionTimestamp, else the time at which the source noticed it.
+package objects
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
+	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+)
+
+// Store returns what was committed. *outbox.Store implements it.
+type Store interface {
+	// Streams returns all streams by name.
+	Streams(ctx context.Context) (map[string]outbox.Stream, error)
+	// Baselines returns the baselines of a stream without their data.
+	Baselines(ctx context.Context, stream string) iter.Seq2[outbox.Baseline, error]
+	// BaselineData returns these baselines of a stream by UID, as far as they exist.
+	BaselineData(ctx context.Context, stream string, uids []string) (map[string]outbox.Baseline, error)
+	// DropStream removes a stream and its baselines. If it fails, it must leave no stream that
+	// is complete.
+	DropStream(ctx context.Context, name string) error
+}
+
+// Batch contains the next changes of a resource. Commit all of it in one transaction.
+type Batch struct {
+	// Resource has the version that is read.
+	Resource alarm.Resource
+	// Stream is the new state of the stream.
+	Stream outbox.Stream
+	// Changes are in the order in which the API server reported them, at most maxChanges. Each
+	// has a Change, and an Event that describes it.
+	Changes []alarm.Occurrence
+	// Put are new baselines. Delete are the UIDs of objects that no longer have one. Each UID
+	// is in one of them, once.
+	Put    []outbox.Baseline
+	Delete []string
+	// Lost says why changes before this batch can be lost, in a text for users. It is empty if
+	// none are.
+	Lost string
+}
+
+// Handler commits a batch, which must be durable when Handler returns nil. After an error, it
+// gets the same batch again after a backoff, until it succeeds. It is called for several
+// resources at once, and for one batch of a resource at a time.
+type Handler func(ctx context.Context, b Batch) error
+
+// Source watches the resources that alarms need. It is safe for concurrent use, but only one
+// call of Run can be active.
+type Source struct {
+	cfg     *rest.Config
+	store   Store
+	clock   clock.Clock
+	log     logr.Logger
+	catalog *catalog
+	tuning  tuning
+
+	// changed has a value after a change of needs.
+	changed chan struct{}
+	// chosen is the last choice. It belongs to Run.
+	chosen map[string]choice
+
+	mu        sync.Mutex
+	observers []func(Concerns)
+	known     bool // SetNeeds was called
+	needs     Needs
+	statuses  map[string]Status  // by the name of the stream
+	kept      map[string]*shapes // what every object of a stream is compared in
+	refused   map[alarm.Resource]Status
+	pauses    map[string]time.Time // by the name of the stream: when its next list may begin
+}
+
+// tuning contains constants that tests change.
+type tuning struct {
+	backoff, forbidden     wait.Backoff
+	earlyClose, idle       time.Duration
+	missing, batch, commit time.Duration
+	// linger is how long fields and watches are kept that no alarm needs any more. collect is the
+	// least time between two changes of the watches.
+	linger, collect time.Duration
+	pageSize        int64
+}
+
+func defaultTuning() tuning {
+	return tuning{
+		backoff:    wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 20 * time.Second},
+		forbidden:  wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 55 * time.Second},
+		earlyClose: apiwatch.EarlyClose,
+		idle:       apiwatch.IdleTimeout,
+		missing:    time.Minute,
+		batch:      200 * time.Millisecond,
+		commit:     10 * time.Second,
+		linger:     time.Minute,
+		collect:    time.Second,
+		pageSize:   apiwatch.PageSize,
+	}
+}
+
+// New returns a source for the API server of cfg.
+func New(cfg *rest.Config, store Store, clk clock.Clock, log logr.Logger) (*Source, error) {
+	c, err := newCatalog(cfg, clk)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{
+		cfg: cfg, store: store, clock: clk, log: log, catalog: c, tuning: defaultTuning(),
+		changed:  make(chan struct{}, 1),
+		statuses: map[string]Status{}, kept: map[string]*shapes{},
+		pauses: map[string]time.Time{},
+	}, nil
+}
+
+// SetNeeds replaces what alarms need. It starts and stops watches. If alarms need other fields of
+// a resource, its objects are listed again, soon. The first call must contain the needs of every alarm:
+// what is stored of other resources is removed.
+func (s *Source) SetNeeds(needs Needs) {
+	s.mu.Lock()
+	s.known, s.needs = true, maps.Clone(needs)
+	s.mu.Unlock()
+	notify(s.changed)
+}
+
+// Run watches what alarms need, and calls handle with one batch after another until ctx ends.
+// It waits for the first SetNeeds. It retries every failure. When it returns, it leaves no
+// goroutine and no connection.
+func (s *Source) Run(ctx context.Context, handle Handler) error {
+	running := map[string]*watcher{}
+	defer func() {
+		for _, w := range running {
+			w.stop()
+		}
+	}()
+	for {
+		retry := s.reconcile(ctx, running, handle)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.changed:
+			s.sleep(ctx, s.tuning.collect)
+		case <-retry:
+		}
+	}
+}
+
+// reconcile starts and stops watches. It returns a channel that asks for a retry, or nil. A watch
+// that no alarm needs goes on for a while. Tenants who delete and create alarms then do not cause
+// a list each time.
+func (s *Source) reconcile(ctx context.Context, running map[string]*watcher, handle Handler) <-chan time.Time {
+	chosen, ok := s.choose()
+	if !ok {
+		return nil
+	}
+	next := s.stopUnneeded(chosen, running)
+	err := s.drop(ctx, chosen, running)
+	for _, name := range slices.Sorted(maps.Keys(chosen)) {
+		c := chosen[name]
+		if w := running[name]; w != nil && w.resource == c.resource {
+			w.endAt = time.Time{}
+			w.reshape(c.shapes)
+			continue
+		} else if w != nil { // the version that alarms ask for has changed
+			w.stop()
+			delete(running, name)
+		}
+		w, startErr := s.start(ctx, c, handle)
+		if startErr != nil {
+			err = errors.Join(err, startErr)
+			continue
+		}
+		running[name] = w
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Error(err, "Watches of changes could not be updated; retrying")
+		next = earlier(next, s.clock.Now().Add(s.tuning.backoff.Cap))
+	}
+	if next.IsZero() {
+		return nil
+	}
+	return s.clock.After(next.Sub(s.clock.Now()))
+}
+
+// stopUnneeded stops the watches that no alarm has needed for a while, or whose place others
+// need. It returns when the next one ends, zero if none does.
+func (s *Source) stopUnneeded(chosen map[string]choice, running map[string]*watcher) (next time.Time) {
+	now, places := s.clock.Now(), maxResources-len(chosen)
+	for _, name := range slices.Sorted(maps.Keys(running)) {
+		w := running[name]
+		if _, needed := chosen[name]; needed {
+			continue
+		}
+		if w.endAt.IsZero() {
+			w.endAt = now.Add(s.tuning.linger)
+		}
+		if places > 0 && now.Before(w.endAt) {
+			places--
+			next = earlier(next, w.endAt)
+			continue
+		}
+		w.stop()
+		delete(running, name)
+		s.forget(name)
+	}
+	return next
+}
+
+// choose returns the resources to watch by stream. ok is false before the first SetNeeds. It does
+// not hold s.mu during the work, because Status waits for it. Only Run calls it.
+func (s *Source) choose() (chosen map[string]choice, ok bool) {
+	s.mu.Lock()
+	known, needs := s.known, s.needs
+	s.mu.Unlock()
+	if !known {
+		return nil, false
+	}
+	chosen, refused := choose(needs, s.chosen)
+	s.chosen = chosen
+	s.mu.Lock()
+	before := s.refused
+	s.refused = refused
+	s.mu.Unlock()
+	if !maps.Equal(before, refused) {
+		s.notifyObservers(func(r alarm.Resource, _ alarm.ID, _ fields.Shape) bool { return before[r] != refused[r] })
+	}
+	return chosen, true
+}
+
+// drop removes what is stored of resources that no alarm needs.
+func (s *Source) drop(ctx context.Context, chosen map[string]choice, running map[string]*watcher) error {
+	stored, err := s.store.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	for name := range stored {
+		if _, needed := chosen[name]; !needed && running[name] == nil {
+			err = errors.Join(err, s.store.DropStream(ctx, name))
+		}
+	}
+	return err
+}
+
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits for d, or until ctx ends.
+func (s *Source) sleep(ctx context.Context, d time.Duration) {
+	timer := s.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}

@@ -1,0 +1,167 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+)
+
+// byCreation selects by the time at which an entry was created.
+var byCreation = selection{column: "created_at"}
+
+// Adopt gives what waits for a receiver that did not exist to the first one of its name. from
+// is its key, and to its ID. Adopt drops the entries that were created before since, and
+// returns their counts: they waited for a receiver of another namespace of that name. It does
+// nothing while a message for the new receiver is prepared, because that one would then
+// contain the entries.
+func (s *Store) Adopt(ctx context.Context, from, to string, since time.Time) (Counts, error) {
+	counts, err := s.steps(ctx, "drop the entries of a former namespace", func(ctx context.Context, tx *tx) (Counts, bool, error) {
+		return tx.dropCreatedBefore(ctx, from, since)
+	})
+	if err != nil {
+		return counts, err
+	}
+	return counts, s.write(ctx, "give entries to a new receiver", func(ctx context.Context, tx *tx) error {
+		var prepared bool
+		err := tx.row(ctx, selectPreparedAfter, from, to).Scan(&prepared)
+		if prepared || err != nil {
+			return err
+		}
+		return tx.rename(ctx, from, to)
+	})
+}
+
+// selectPreparedAfter reports whether an attempt for a receiver would contain an entry of
+// another one if that were its own.
+const selectPreparedAfter = `
+	SELECT EXISTS (SELECT 1 FROM attempt WHERE receiver = ?2 AND lane = -1 AND last >= (SELECT min(id) FROM entry WHERE receiver = ?1))`
+
+// dropCreatedBefore drops a chunk of the entries of a receiver, and all its occurrences that
+// wait in groups or are in messages of groups. Such a message is made when it is due, so that
+// its own time says nothing. Its other parts wait in their group again.
+func (tx *tx) dropCreatedBefore(ctx context.Context, receiver string, t time.Time) (Counts, bool, error) {
+	if t.IsZero() {
+		return nil, true, nil
+	}
+	gone, err := tx.dropPartsBefore(ctx, receiver, t)
+	if err != nil {
+		return nil, false, err
+	}
+	counts, done, err := tx.remove(ctx, receiver, byCreation, uint64(micros(t)-1))
+	if err != nil {
+		return nil, false, err
+	}
+	gone.add(counts)
+	if err := tx.dropBrokenAttempts(ctx, receiver); err != nil {
+		return nil, false, err
+	}
+	return gone, done, tx.countEach(ctx, "", gone, dropped)
+}
+
+// dropPartsBefore drops the occurrences in groups of a receiver that were created before t, and
+// the messages that contain them.
+func (tx *tx) dropPartsBefore(ctx context.Context, receiver string, t time.Time) (Counts, error) {
+	gone, broken, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND created_at < ?`, receiver, micros(t))
+	for entry := range broken {
+		if err != nil {
+			return nil, err
+		}
+		err = tx.undoMessage(ctx, receiver, entry)
+	}
+	return gone, err
+}
+
+// rename gives all rows of a receiver to another one. A row that the other one has too is
+// deleted.
+func (tx *tx) rename(ctx context.Context, from, to string) error {
+	var prepared int64
+	if err := tx.row(ctx, `SELECT coalesce(sum(`+sizeOfAttempt+`), 0) FROM attempt WHERE receiver = ?`, from).Scan(&prepared); err != nil {
+		return err
+	}
+	for _, table := range []string{"attempt", "entry", "held", "awaited", "digested"} {
+		if err := tx.renameIn(ctx, table, from, to); err != nil {
+			return err
+		}
+	}
+	if err := tx.renameGroups(ctx, from, to); err != nil {
+		return err
+	}
+	for done := false; !done; {
+		var err error
+		if done, err = tx.gather(ctx, to); err != nil {
+			return err
+		}
+	}
+	var backlog Backlog
+	var held, changes int64
+	err := tx.row(ctx, `SELECT count(*), coalesce(min(position) FILTER (WHERE aside = 0), 0),
+		(SELECT count(*) FROM held WHERE receiver = ?1), (SELECT count(*) FROM held WHERE receiver = ?1 AND stream <> '') FROM entry WHERE receiver = ?1`, to).
+		Scan(&backlog.Entries, &backlog.Lowest, &held, &changes)
+	tx.after(func(m *memory) {
+		delete(m.backlogs, from)
+		m.addHeld(from, -m.held[from], -m.heldChanges[from])
+		if backlog.Entries > 0 {
+			m.backlogs[to] = backlog
+		}
+		m.addHeld(to, held-m.held[to], changes-m.heldChanges[to])
+		m.prepared.add(from, -prepared)
+		m.prepared.add(to, prepared)
+	})
+	return err
+}
+
+func (tx *tx) renameIn(ctx context.Context, table, from, to string) error {
+	if _, err := tx.exec(ctx, `UPDATE OR IGNORE `+table+` SET receiver = ?2 WHERE receiver = ?1`, from, to); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `DELETE FROM `+table+` WHERE receiver = ?`, from)
+	return err
+}
+
+// renameGroups is renameIn for the open groups, whose bytes are in memory.
+func (tx *tx) renameGroups(ctx context.Context, from, to string) error {
+	if _, err := tx.exec(ctx, `UPDATE OR IGNORE open_group SET receiver = ?2 WHERE receiver = ?1`, from, to); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `
+		UPDATE OR IGNORE repeated SET receiver = ?2 WHERE receiver = ?1
+		AND NOT EXISTS (SELECT 1 FROM open_group g WHERE g.receiver = ?1 AND g.id = group_id)`, from, to)
+	if err != nil {
+		return err
+	}
+	rows, err := tx.query(ctx, `DELETE FROM open_group WHERE receiver = ? RETURNING alarm, budget, bytes`, from)
+	return each(rows, err, func(rows *sql.Rows) error {
+		var subject, budget string
+		var bytes int64
+		err := rows.Scan(&subject, &budget, &bytes)
+		tx.after(func(m *memory) {
+			m.groups.add(subject, -1)
+			m.addState(budget, -bytes)
+		})
+		return err
+	})
+}
+
+// Unadopted returns the keys of receivers for which something waits, and which did not exist
+// when it was stored.
+func (s *Store) Unadopted() []string {
+	return slices.DeleteFunc(s.Receivers(), func(receiver string) bool { return receiver != alarm.ReceiverKey(receiver) })
+}
+
+// Receivers returns the receivers for which something waits, also if it waits in groups only.
+func (s *Store) Receivers() []string {
+	s.memory.mu.RLock()
+	defer s.memory.mu.RUnlock()
+	receivers := slices.Collect(maps.Keys(s.memory.backlogs))
+	for receiver := range s.memory.held {
+		if _, ok := s.memory.backlogs[receiver]; !ok {
+			receivers = append(receivers, receiver)
+		}
+	}
+	slices.Sort(receivers)
+	return receivers
+}

@@ -1,0 +1,273 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"math"
+)
+
+const (
+	// pageSize is the page size of the file, SQLite's default.
+	pageSize = 4096
+	// maxReserve is the most that is reserved for sending and removing messages, in bytes.
+	maxReserve = 16 << 20
+)
+
+// reserved returns the bytes that are reserved in a file with a limit.
+func reserved(maxBytes int64) int64 { return min(maxBytes/16, maxReserve) }
+
+// usable returns the number of pages that can be used without the reserve.
+func usable(maxBytes int64) int64 { return (maxBytes - reserved(maxBytes)) / pageSize }
+
+const selectUsedPages = `SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count`
+
+// ContentBytes returns how many bytes entries with the same content count for: a payload
+// that is stored once, and a row for each receiver. The factors are rounded up from what
+// SQLite uses for a row and its indexes. A group has rows for its state and its message, too.
+func ContentBytes(entries []Entry) int64 {
+	sum := len(entries[0].Payload) + len(entries[0].by())
+	for i := range entries {
+		e := &entries[i]
+		row := 256 + 8*len(e.Receiver) + 2*len(e.Alarm) + 2*len(e.Key)
+		if e.Member != nil {
+			row = 3*row + 128 + 3*len(e.Receiver)
+		}
+		sum += row
+	}
+	return int64(sum)
+}
+
+// Usage is how much space is used, in bytes.
+type Usage struct {
+	// Free is what new entries and parked occurrences can use. It is very large if the file
+	// has no limit.
+	Free int64
+	// Budget is what waits for all receivers of a budget, and what is parked. A payload
+	// counts once.
+	Budget int64
+	// Receiver is what waits for one receiver of a budget.
+	Receiver int64
+}
+
+// messageBytes returns how many bytes can wait in a file with a limit. The rest is for the
+// counts of Events, and for groups and thresholds.
+func messageBytes(maxBytes int64) int64 { return maxBytes / 8 * 5 }
+
+// totalAccount is the ID of the account of all budgets.
+const totalAccount = 1
+
+const selectUsage = `
+	SELECT coalesce((SELECT bytes FROM account WHERE budget = ?1 AND receiver = ''), 0),
+		coalesce((SELECT bytes FROM account WHERE budget = ?1 AND receiver = ?2), 0),
+		(SELECT bytes FROM account WHERE id = 1), (` + selectUsedPages + `)`
+
+// Usage returns the space that entries of a budget, and of a receiver within it, use, and
+// parked occurrences of the budget.
+func (s *Store) Usage(ctx context.Context, budget, receiver string) (u Usage, err error) {
+	var waiting, used int64
+	err = s.readers.QueryRowContext(ctx, selectUsage, budget, receiver).Scan(&u.Budget, &u.Receiver, &waiting, &used)
+	u.Free = math.MaxInt64 / 2
+	parked, parkedAll := s.memory.parkedIn(budget)
+	u.Budget += parked
+	if s.maxBytes > 0 {
+		u.Free = max(0, min(messageBytes(s.maxBytes)-waiting-parkedAll-s.memory.allBaselines(), (usable(s.maxBytes)-used)*pageSize))
+	}
+	return u, s.read("read the use of the outbox", err)
+}
+
+// stateBytes returns how many bytes groups and thresholds can use in a file with a limit.
+func stateBytes(maxBytes int64) int64 { return maxBytes / 4 }
+
+// maxLocal is less than what SQLite stores of a row of groups or windows outside a page of
+// its own.
+const maxLocal = 900
+
+// GroupBytes returns how many bytes an open group of a receiver counts for, rounded up from
+// what SQLite uses for the row and its indexes. Its ID has 64 characters at most, its name
+// [MaxGroupName] bytes.
+func GroupBytes(receiver, alarm, budget, name string) int64 {
+	return int64(640 + 10*len(receiver) + 3*len(alarm) + 2*len(budget) + 2*len(name))
+}
+
+// referenceBytes is what the reference of a group counts for besides.
+func referenceBytes(reference, name string) int64 {
+	if reference != "" && len(reference)+len(name) > 100 { // all together can be longer than maxLocal
+		return int64(2*len(reference) + pageSize)
+	}
+	return int64(2 * len(reference))
+}
+
+// WindowBytes returns how many bytes a window counts for whose state has a maximum size.
+func WindowBytes(alarm, budget string, maxState int) int64 {
+	row := len(alarm) + len(budget) + maxState + 128
+	if row > maxLocal {
+		row += pageSize * (1 + row/pageSize)
+	}
+	return int64(384 + 2*row)
+}
+
+// stateShare divides what is free for groups and windows: a budget can use a sixteenth.
+const stateShare = 16
+
+// An open group that grows leaves a part of the space of its budget to new groups and to
+// thresholds. References leave a quarter. Messages that are sent again leave a half, because
+// separate groups leave a quarter to the shared one.
+const (
+	leftByReferences = 4
+	leftByRepeated   = 2
+)
+
+// StateUsage returns how many bytes the groups and windows of a budget use, and how many it
+// can use, from memory. The limit shrinks with what all budgets use. It is very large if the
+// file has no limit.
+func (s *Store) StateUsage(budget string) (used, limit int64) {
+	return s.memory.stateUsage(budget, s.maxBytes)
+}
+
+func (m *memory) stateUsage(budget string, maxBytes int64) (used, limit int64) {
+	if maxBytes == 0 {
+		return 0, math.MaxInt64 / 2
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.stateBytes[budget], max(0, stateBytes(maxBytes)-m.stateSum) / stateShare
+}
+
+// Used returns the bytes of the file that are in use.
+func (s *Store) Used(ctx context.Context) (used int64, err error) {
+	err = s.readers.QueryRowContext(ctx, selectUsedPages).Scan(&used)
+	return used * pageSize, s.read("read the size of the outbox", err)
+}
+
+// maxAccounts is the number of accounts whose IDs are cached. When it is reached, those that
+// are not used are deleted.
+const maxAccounts = 4096
+
+// accountKey is a budget, and a receiver or an empty text.
+type accountKey [2]string
+
+// accounts adds bytes to accounts in a transaction.
+type accounts struct {
+	*tx
+	// known are the cached IDs, created those that this transaction adds to them.
+	known, created map[accountKey]int64
+	added          map[int64]int64
+}
+
+// insertAll stores the entries of a batch.
+func (tx *tx) insertAll(ctx context.Context, entries []Entry) error {
+	a := &accounts{tx: tx, known: tx.accounts, created: map[accountKey]int64{}, added: map[int64]int64{}}
+	if len(tx.accounts) >= maxAccounts {
+		a.known = nil
+		tx.after(func(*memory) { clear(tx.accounts) })
+		if _, err := tx.exec(ctx, `DELETE FROM account WHERE bytes = 0 AND id <> ?`, totalAccount); err != nil {
+			return err
+		}
+	}
+	for from := 0; from < len(entries); {
+		to := from + 1
+		for to < len(entries) && entries[to].sharesContent(&entries[from]) {
+			to++
+		}
+		if err := a.insert(ctx, entries[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	for id, n := range a.added {
+		if _, err := tx.exec(ctx, `UPDATE account SET bytes = bytes + ? WHERE id = ?`, n, id); err != nil {
+			return err
+		}
+	}
+	tx.after(func(*memory) { maps.Copy(tx.accounts, a.created) })
+	return nil
+}
+
+// sharesContent reports whether two entries are about the same occurrence and have the same
+// content.
+func (e *Entry) sharesContent(other *Entry) bool {
+	return e.stored() && other.stored() && e.Position == other.Position && e.Alarm == other.Alarm && e.Budget == other.Budget &&
+		bytes.Equal(e.Payload, other.Payload) && bytes.Equal(e.by(), other.by())
+}
+
+// stored reports whether Commit stores the content of the entry.
+func (e *Entry) stored() bool { return e.Member == nil || !e.Member.StateOnly }
+
+func (e *Entry) by() []byte {
+	if e.Member == nil {
+		return nil
+	}
+	return e.Member.By
+}
+
+// insert stores entries that share their content.
+func (a *accounts) insert(ctx context.Context, entries []Entry) error {
+	first := &entries[0]
+	if !first.stored() {
+		_, err := a.tx.insert(ctx, first, 0, 0)
+		return err
+	}
+	size := ContentBytes(entries)
+	budget, err := a.id(ctx, first.Budget, "")
+	if err != nil {
+		return err
+	}
+	var content int64
+	err = a.row(ctx, `INSERT INTO content (account, refs, bytes, by, data) VALUES (?, ?, ?, ifnull(?, x''), ifnull(?, x'')) RETURNING id`,
+		budget, len(entries), size, first.by(), first.Payload).Scan(&content)
+	if err != nil {
+		return err
+	}
+	a.added[budget] += size
+	a.added[totalAccount] += size
+	refs := 0
+	for i := range entries {
+		e := &entries[i]
+		account, err := a.id(ctx, e.Budget, e.Receiver)
+		if err != nil {
+			return err
+		}
+		inserted, err := a.tx.insert(ctx, e, content, account)
+		if err != nil {
+			return err
+		}
+		if inserted {
+			a.added[account] += size
+			refs++
+		}
+	}
+	return a.setRefs(ctx, content, refs, len(entries))
+}
+
+// setRefs corrects the number of rows that use a content, after some of them existed
+// before.
+func (a *accounts) setRefs(ctx context.Context, content int64, refs, expected int) (err error) {
+	switch refs {
+	case expected:
+	case 0:
+		_, err = a.exec(ctx, `DELETE FROM content WHERE id = ?`, content)
+	default:
+		_, err = a.exec(ctx, `UPDATE content SET refs = ? WHERE id = ?`, refs, content)
+	}
+	return err
+}
+
+// id returns the ID of an account, which it creates if there is none.
+func (a *accounts) id(ctx context.Context, budget, receiver string) (id int64, err error) {
+	key := accountKey{budget, receiver}
+	if id, ok := a.known[key]; ok {
+		return id, nil
+	}
+	if id, ok := a.created[key]; ok {
+		return id, nil
+	}
+	err = a.row(ctx, `SELECT id FROM account WHERE budget = ? AND receiver = ?`, budget, receiver).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = a.row(ctx, `INSERT INTO account (budget, receiver, bytes) VALUES (?, ?, 0) RETURNING id`, budget, receiver).Scan(&id)
+	}
+	a.created[key] = id
+	return id, err
+}

@@ -1,0 +1,406 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// occurrence returns the entries of an occurrence for n receivers.
+func occurrence(position, receivers int, payload []byte, member *Membership) []Entry {
+	all := make([]Entry, 0, receivers)
+	for r := range receivers {
+		e := entries(fmt.Sprint("r", r), position, 1)[0]
+		e.Payload, e.Budget, e.Member = payload, "Alarm/shop/", member
+		all = append(all, e)
+	}
+	return all
+}
+
+// integers returns the first row of a query.
+func integers(t *testing.T, s *Store, query string, n int) []int64 {
+	t.Helper()
+	row := make([]int64, n)
+	into := make([]any, n)
+	for i := range row {
+		into[i] = &row[i]
+	}
+	must(t, s.readers.QueryRowContext(context.Background(), query).Scan(into...))
+	return row
+}
+
+func TestAPayloadIsStoredOnce(t *testing.T) {
+	for name, member := range map[string]*Membership{
+		"alone":    nil,
+		"in group": {Group: "g", By: []byte("by"), At: day, Wait: 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, s := context.Background(), open(t, t.TempDir())
+			large := bytes.Repeat([]byte("x"), 50_000)
+			must(t, s.Commit(ctx, Batch{Position: 2, Entries: slices.Concat(occurrence(1, 16, large, member), occurrence(2, 16, large, member))}))
+			must(t, s.Commit(ctx, Batch{Position: 2, Entries: occurrence(2, 17, large, member)})) // again, with one more receiver
+			if diff := cmp.Diff([]int64{3, 33, 150_000}, integers(t, s, `SELECT count(*), sum(refs), sum(length(data)) FROM content`, 3)); diff != "" {
+				t.Errorf("contents, their uses, bytes: %s", diff)
+			}
+			_, err := s.Release(ctx)
+			must(t, err)
+			if diff := cmp.Diff([]int64{3, 33, 150_000}, integers(t, s, `SELECT count(*), sum(refs), sum(length(data)) FROM content`, 3)); diff != "" {
+				t.Errorf("after the messages of groups were made: %s", diff)
+			}
+		})
+	}
+}
+
+// Whatever removes entries, the contents that no entry uses are removed with them, and no
+// bytes stay charged.
+func TestRemovedEntriesFreeTheirBytes(t *testing.T) {
+	ctx := context.Background()
+	grouped := &Membership{Group: "g", At: day, Wait: 5 * time.Second}
+	for name, remove := range map[string]func(t *testing.T, s *Store, receiver string){
+		"acknowledged": func(t *testing.T, s *Store, receiver string) {
+			for s.Backlog(receiver).Entries > 0 {
+				must(t, deliver(s, receiver))
+			}
+		},
+		"receiver dropped": func(t *testing.T, s *Store, receiver string) {
+			_, err := s.DropReceiver(ctx, receiver)
+			must(t, err)
+		},
+		"expired": func(t *testing.T, s *Store, receiver string) {
+			_, err := s.DropOlderThan(ctx, receiver, MainLane, day.Add(time.Hour))
+			must(t, err)
+		},
+		"delivered by another leader": func(t *testing.T, s *Store, receiver string) {
+			_, err := s.DropDelivered(ctx, DeliveredOffsets{Receivers: map[string]uint64{receiver: 9}})
+			must(t, err)
+			must(t, s.DropHeld(ctx, DeliveredOffsets{Receivers: map[string]uint64{receiver: 9}}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			must(t, s.Commit(ctx, Batch{Position: 2, Entries: slices.Concat(occurrence(1, 2, payload, nil), occurrence(2, 2, payload, grouped))}))
+			_, err := s.Release(ctx) // the real clock is after the due time
+			must(t, err)
+			alone, inGroup := ContentBytes(occurrence(1, 2, payload, nil)), ContentBytes(occurrence(2, 2, payload, grouped))
+			size := alone + inGroup
+			usage := func(receiver string) Usage {
+				u, err := s.Usage(ctx, "Alarm/shop/", receiver)
+				must(t, err)
+				u.Free = 0
+				return u
+			}
+			if diff := cmp.Diff(Usage{Budget: size, Receiver: size}, usage("r0")); diff != "" {
+				t.Errorf("before: %s", diff)
+			}
+			remove(t, s, "r0")
+			if diff := cmp.Diff(Usage{Budget: size}, usage("r0")); diff != "" {
+				t.Errorf("the other receiver needs the contents: %s", diff)
+			}
+			remove(t, s, "r1")
+			must(t, s.Commit(ctx, Batch{Position: 3}))
+			assertNothingWaits(t, s)
+		})
+	}
+}
+
+func TestAFullOutboxStillSendsAndAcknowledges(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	const limit = 4 << 20
+	s := open(t, dir, WithMaxBytes(limit))
+	const victim = "AlarmReceiver/victim/works"
+	commit(t, s, victim, 1, 3)
+	for r := range 1_000_000 {
+		position := int(s.State().Position) + 1
+		err := s.Commit(ctx, Batch{Position: uint64(position), Entries: occurrence(position, 16, bytes.Repeat(payload, 10), nil)})
+		if errors.Is(err, ErrFull) {
+			break
+		}
+		must(t, err)
+		if r == 999_999 {
+			t.Fatal("the outbox is never full")
+		}
+	}
+	if _, err := s.Release(ctx); err != nil {
+		t.Errorf("nothing is due: %v", err)
+	}
+	for range 3 { // the bodies need space, too
+		pending, err := s.Pending(ctx, victim, MainLane, 0, 1)
+		must(t, err)
+		a, err := s.Prepare(ctx, victim, MainLane, pending[0].ID, pending[0].Key, bytes.Repeat([]byte("b"), 60_000))
+		must(t, err)
+		for r := range 2 {
+			_ = prepare(t, s, fmt.Sprint("r", r), 1)
+			prepared, err := s.Prepared(ctx, fmt.Sprint("r", r), MainLane)
+			must(t, err)
+			_, err = s.Acknowledge(ctx, prepared)
+			must(t, err)
+		}
+		_, err = s.Acknowledge(ctx, a)
+		must(t, err)
+	}
+	must(t, s.Close())
+	info, err := os.Stat(filepath.Join(dir, FileName))
+	must(t, err)
+	if info.Size() > limit {
+		t.Errorf("the file has %d bytes, want at most %d", info.Size(), limit)
+	}
+}
+
+// oldFile writes a file of the first version. It has entries, an occurrence that waits in a
+// group, and the message of another group.
+func oldFile(t *testing.T, dir string) {
+	t.Helper()
+	must(t, create(filepath.Join(dir, FileName)))
+	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, FileName), "mode=rw"))
+	must(t, err)
+	defer func() { must(t, db.Close()) }()
+	for _, script := range []string{
+		migrations[0],
+		`PRAGMA user_version = 1`,
+		`UPDATE state SET position = 9`,
+		`INSERT INTO entry (receiver, alarm, key, position, count, created_at, payload) VALUES
+			('r', 'Alarm/shop/web', 'one', 1, 1, 5, CAST('single' AS BLOB)), ('s', 'ClusterAlarm//all', 'one', 1, 1, 5, CAST('another' AS BLOB))`,
+		`INSERT INTO entry (receiver, alarm, key, position, count, created_at, payload, group_id) VALUES
+			('r', 'Alarm/shop/web', 'three', 10, 1, 5, CAST('composed' AS BLOB), 'h')`,
+		`INSERT INTO open_group VALUES ('r', 'g', 'Alarm/shop/web', CAST('by g' AS BLOB), 0, 0, 9000000, 1, 0, 0, 9000000, ''),
+			('r', 'h', 'Alarm/shop/web', CAST('by h' AS BLOB), 0, 0, 1, 1, 1, 0, 1, '')`,
+		`INSERT INTO held VALUES ('r', 'two', 'g', 'Alarm/shop/web', 2, 1, 5, 9000000, CAST('waits' AS BLOB), NULL, 0, 1, 1, 0),
+			('r', 'three', 'h', 'Alarm/shop/web', 3, 1, 5, 1, CAST('part' AS BLOB), 3, 0, 1, 1, 0)`,
+		`INSERT INTO attempt (receiver, key, body, last, entries, count, oldest, first_tried, group_id) VALUES ('s', 'one', CAST('body' AS BLOB), 2, 1, 1, 5, 5, '')`,
+	} {
+		_, err := db.Exec(script)
+		must(t, err)
+	}
+}
+
+func TestAFileOfTheFormerVersionIsMigrated(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	oldFile(t, dir)
+	s := open(t, dir, WithComposer(func(g Group, parts []Entry, count int64) ([]byte, error) {
+		return fmt.Appendf(nil, "%s: %s, %d", g.By, parts[0].Payload, count), nil
+	}))
+	for _, budget := range []string{"Alarm/shop/", "ClusterAlarm//"} {
+		if u, err := s.Usage(ctx, budget, "r"); err != nil || u.Budget == 0 || (u.Receiver == 0) != (budget == "ClusterAlarm//") {
+			t.Errorf("%s uses %+v, %v", budget, u, err)
+		}
+	}
+	_, err := s.Release(ctx)
+	must(t, err)
+	var got []string
+	for pending, err := s.Pending(ctx, "r", MainLane, 0, 10); len(pending) > 0; pending, err = s.Pending(ctx, "r", MainLane, 0, 10) {
+		must(t, err)
+		got = append(got, fmt.Sprintf("%s %s", pending[0].Key, pending[0].Payload))
+		a, err := s.Prepare(ctx, "r", MainLane, pending[0].ID, pending[0].Key, pending[0].Payload)
+		must(t, err)
+		_, err = s.Acknowledge(ctx, a)
+		must(t, err)
+	}
+	want := []string{"one single", "three by h: part, 1", got[len(got)-1]}
+	if want[2][32:] != " by g: waits, 1" {
+		t.Errorf("the message of the waiting group is %q", want[2])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	prepared, err := s.Prepared(ctx, "s", MainLane)
+	must(t, err)
+	if prepared == nil || string(prepared.Body) != "body" {
+		t.Fatalf("the prepared message is %+v", prepared)
+	}
+	_, err = s.Acknowledge(ctx, prepared)
+	must(t, err)
+	must(t, s.Commit(ctx, Batch{Position: 9}))
+	assertNothingWaits(t, s)
+}
+
+// assertNothingWaits fails if the outbox contains a message, or an account has bytes.
+func assertNothingWaits(t *testing.T, s *Store) {
+	t.Helper()
+	for _, table := range []string{"entry", "held", "content", "attempt", "account WHERE bytes <> 0"} {
+		if n := integers(t, s, `SELECT count(*) FROM `+table, 1)[0]; n != 0 {
+			t.Errorf("%d rows are left in %s", n, table)
+		}
+	}
+}
+
+// Each receiver that an alarm names has an account.
+func TestAccountsThatAreNotUsedAreDeleted(t *testing.T) {
+	skipIfShort(t)
+	ctx, s := context.Background(), open(t, t.TempDir())
+	must(t, s.Commit(ctx, Batch{Position: 1, Entries: occurrence(1, maxAccounts, payload, nil)}))
+	for r := range maxAccounts {
+		if r != 7 {
+			_, err := s.DropReceiver(ctx, fmt.Sprint("r", r))
+			must(t, err)
+		}
+	}
+	must(t, s.Commit(ctx, Batch{Position: 2, Entries: occurrence(2, 1, payload, nil)}))
+	if n := integers(t, s, `SELECT count(*) FROM account`, 1)[0]; n != 4 { // all, the budget, r0 and r7
+		t.Errorf("%d accounts are left", n)
+	}
+	for _, receiver := range []string{"r0", "r7"} {
+		must(t, deliver(s, receiver))
+	}
+	assertNothingWaits(t, s)
+}
+
+// An account of a failed commit has no row.
+func TestAFailedCommitLeavesNoAccount(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir())
+	broken := Batch{Position: 1, Entries: occurrence(1, 2, payload, nil), Counts: []EventCount{{UID: "e", Position: math.MaxUint64}}}
+	if err := s.Commit(ctx, broken); err == nil {
+		t.Fatal("the batch was committed, want an error")
+	}
+	must(t, s.Commit(ctx, Batch{Position: 1, Entries: occurrence(1, 2, payload, nil)}))
+	if u, err := s.Usage(ctx, "Alarm/shop/", "r1"); err != nil || u.Budget != ContentBytes(occurrence(1, 2, payload, nil)) || u.Receiver != u.Budget {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// All Events of a cluster have counts. A tenant can create many Events.
+func TestCountsThatFillTheFileAreForgotten(t *testing.T) {
+	skipIfShort(t)
+	ctx, dir := context.Background(), t.TempDir()
+	const limit = 4 << 20
+	s := open(t, dir, WithMaxBytes(limit))
+	for s.State().CountsKnown || s.State().Position == 0 {
+		position := s.State().Position + 1
+		must(t, s.Commit(ctx, Batch{Position: position, Counts: counts(5_000), CountsKnown: true, Entries: entries("r", int(position), 1)}))
+		if position > 1_000 {
+			t.Fatal("the file is never full")
+		}
+	}
+	must(t, s.Commit(ctx, Batch{Position: 2_000, Counts: counts(1), CountsKnown: true}))
+	if s.State().CountsKnown {
+		t.Error("the counts are incomplete, want them not to be known")
+	}
+	must(t, deliver(s, "r"))
+	must(t, s.Close())
+	s = open(t, dir, WithMaxBytes(limit))
+	must(t, s.Commit(ctx, Batch{Position: 2_001, Counts: counts(2), CountsKnown: true}))
+	if !s.State().CountsKnown {
+		t.Error("a process that has read all counts cannot store that they are known")
+	}
+}
+
+// Names of receivers have up to 253 characters, and are in several indexes.
+func TestBytesAreNotUnderestimated(t *testing.T) {
+	skipIfShort(t)
+	ctx := context.Background()
+	for _, length := range []int{10, 250} {
+		for _, inGroups := range []bool{false, true} {
+			t.Run(fmt.Sprintf("names of %d, groups %t", length, inGroups), func(t *testing.T) {
+				s := open(t, t.TempDir(), WithMaxBytes(256<<20))
+				before, err := s.Used(ctx)
+				must(t, err)
+				for position := range 300 {
+					var member *Membership
+					if inGroups {
+						member = &Membership{Group: fmt.Sprintf("%032d", position), By: []byte("by"), At: day, Wait: time.Second}
+					}
+					all := occurrence(position+1, 16, []byte("payload"), member)
+					for i := range all {
+						all[i].Receiver = "AlarmReceiver/" + strings.Repeat("n", length) + "/" + strings.Repeat("r", length) + all[i].Receiver
+						all[i].Alarm = "Alarm/" + strings.Repeat("n", length) + "/" + strings.Repeat("a", length)
+						all[i].Key = fmt.Sprintf("%032d", position)
+					}
+					must(t, s.Commit(ctx, Batch{Position: uint64(position + 1), Entries: all}))
+				}
+				_, err = s.Release(ctx)
+				must(t, err)
+				used, err := s.Used(ctx)
+				must(t, err)
+				counted := integers(t, s, `SELECT bytes FROM account WHERE id = 1`, 1)[0]
+				if used -= before; used > counted || used < counted/4 {
+					t.Errorf("%d bytes of the file are used, and %d are counted", used, counted)
+				}
+			})
+		}
+	}
+}
+
+func TestBytesOfGroupsAndWindowsAreNotUnderestimated(t *testing.T) {
+	skipIfShort(t)
+	ctx, newest := context.Background(), day
+	for name, tc := range map[string]struct{ length, reference, state, message int }{
+		"short":                     {length: 10, state: 20},
+		"long names":                {length: 250, state: 20},
+		"a reference":               {length: 250, reference: 60, state: 500},
+		"a long reference or state": {length: 60, reference: 1024, state: 4000},
+		"a short message to repeat": {length: 10, state: 20, message: 600},
+		"a message to repeat":       {length: 250, state: 20, message: 2100},
+		"a long message to repeat":  {length: 60, state: 20, message: 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, WithMaxBytes(256<<20))
+			before, err := s.Used(ctx)
+			must(t, err)
+			alarm, budget := "Alarm/"+strings.Repeat("n", 60)+"/"+strings.Repeat("a", tc.length), "Alarm/"+strings.Repeat("n", 60)+"/"
+			for position := range 60 {
+				batch := Batch{Position: uint64(position + 1), Entries: occurrence(position+1, 8, nil, nil)}
+				id := fmt.Sprintf("%x", sha256.Sum256([]byte(fmt.Sprint(position))))[:32]
+				newest = newest.Add(time.Minute)
+				for i := range batch.Entries {
+					e := &batch.Entries[i]
+					e.Receiver = "AlarmReceiver/" + strings.Repeat("n", 60) + "/" + strings.Repeat("r", tc.length) + e.Receiver
+					e.Alarm, e.Budget, e.Member = alarm, budget, &Membership{Group: id, At: newest, StateOnly: true}
+				}
+				batch.Windows = []Window{{ID: id, Alarm: alarm, Budget: budget, Until: newest, State: make([]byte, tc.state)}}
+				must(t, s.Commit(ctx, batch))
+				for i := range batch.Entries {
+					a := &Attempt{Receiver: batch.Entries[i].Receiver, Group: id, Reference: strings.Repeat("m", tc.reference)}
+					must(t, s.write(ctx, "store a reference", func(ctx context.Context, tx *tx) error { return tx.putReference(ctx, a) }))
+					must(t, s.write(ctx, "store a message", func(ctx context.Context, tx *tx) error {
+						return tx.remember(ctx, a.Receiver, id, make([]byte, tc.message), day)
+					}))
+				}
+			}
+			used, err := s.Used(ctx)
+			must(t, err)
+			counted, _ := s.StateUsage(budget)
+			if used -= before; used > counted || used < counted/4 {
+				t.Errorf("%d bytes of the file are used, and %d are counted", used, counted)
+			}
+			must(t, s.Close())
+			s = open(t, dir, WithMaxBytes(256<<20))
+			if again, _ := s.StateUsage(budget); again != counted {
+				t.Errorf("after a restart %d bytes are counted, want %d", again, counted)
+			}
+			must(t, s.Commit(ctx, Batch{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}))
+			must(t, s.Commit(ctx, Batch{Position: 1_000, Oldest: newest.Add(2 * GroupLife)}))
+			if left, _ := s.StateUsage(budget); left != 0 || s.memory.stateSum != 0 {
+				t.Errorf("%d bytes are counted after all ended", left)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotAMessageHasSpaceOfItsOwn(t *testing.T) {
+	ctx, s := context.Background(), open(t, t.TempDir(), WithMaxBytes(64<<20))
+	for position := 1; ; position++ {
+		u, err := s.Usage(ctx, "", "r")
+		must(t, err)
+		if u.Free == 0 {
+			break
+		}
+		e := entries("r", position, 1)
+		e[0].Payload = make([]byte, min(1<<20, max(1, int(u.Free)-400)))
+		must(t, s.Commit(ctx, Batch{Position: uint64(position), Entries: e}))
+	}
+	if used, err := s.Used(ctx); err != nil || used > 45<<20 {
+		t.Errorf("messages use %d bytes of 64 MiB, %v", used, err)
+	}
+}

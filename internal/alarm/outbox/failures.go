@@ -1,0 +1,40 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+// failureScript stores the last failure of each attempt, for Inspect. It is not a column of
+// attempt, because each write would copy the body.
+const failureScript = `CREATE TABLE failure (
+		attempt INTEGER PRIMARY KEY,
+		error   TEXT NOT NULL,
+		next    INTEGER NOT NULL
+	) STRICT;
+	CREATE TRIGGER attempt_deleted AFTER DELETE ON attempt BEGIN
+		DELETE FROM failure WHERE attempt = OLD.id;
+	END;`
+
+// Failure is why the last attempt to send a message failed.
+type Failure struct {
+	// Error is for users. NoteFailure cuts it.
+	Error string
+	// Next is when the operator tries again, zero if that is unknown.
+	Next time.Time
+}
+
+// maxFailure is the maximum length of Failure.Error, in bytes.
+const maxFailure = 256
+
+// NoteFailure stores the last failure of an attempt, for Inspect. It does not wait for the disk,
+// and fails with ErrFull before it uses reserved space: the caller can ignore errors.
+func (s *Store) NoteFailure(ctx context.Context, a *Attempt, f Failure) error {
+	return s.do(ctx, "store the failure of a message", &request{lazy: true, bounded: true, change: func(ctx context.Context, tx *tx) error {
+		_, err := tx.exec(ctx, `REPLACE INTO failure (attempt, error, next) SELECT id, ?, ? FROM attempt WHERE id = ?`,
+			plaintext.Cut(plaintext.Line(f.Error), maxFailure), micros(f.Next), a.ID)
+		return err
+	}})
+}

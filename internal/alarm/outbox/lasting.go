@@ -1,0 +1,267 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// lastingScript is script 14. It stores the states of objects that hold, of spec.states. A row
+// uses the space of the baselines of its namespace.
+//
+// due is when the state can be reported, 0 after that. uid is stored as in event_count.
+const lastingScript = `
+	CREATE TABLE lasting (
+		id        INTEGER PRIMARY KEY,
+		stream    TEXT NOT NULL,
+		uid       ANY NOT NULL,
+		alarm     TEXT NOT NULL,
+		state     TEXT NOT NULL,
+		namespace TEXT NOT NULL,
+		since     INTEGER NOT NULL,
+		due       INTEGER NOT NULL,
+		position  INTEGER NOT NULL,
+		group_id  TEXT NOT NULL,
+		restored  INTEGER NOT NULL,
+		bytes     INTEGER NOT NULL,
+		data      BLOB NOT NULL,
+		UNIQUE (stream, uid, alarm, state)
+	) STRICT;
+	CREATE INDEX lasting_due ON lasting (due) WHERE due > 0;
+	CREATE INDEX lasting_of_group ON lasting (group_id) WHERE due = 0;`
+
+// LastingKey identifies a state of an object.
+type LastingKey struct {
+	// Stream is that of the object, and UID its UID.
+	Stream, UID string
+	// Alarm is the UID of the alarm, and State the ID of one of its states.
+	Alarm, State string
+}
+
+// Lasting is a state of an object that holds.
+type Lasting struct {
+	LastingKey
+	// Namespace is that of the object. It is empty if the object is cluster-scoped.
+	Namespace string
+	// Since is when the state began. Due is when it can be reported, zero after that.
+	Since, Due time.Time
+	// Position is that of the stream when the state was reported.
+	Position uint64
+	// Group is the group of the report.
+	Group string
+	// Restored is true if another leader reported the state, and the outbox has not its group yet.
+	Restored bool
+	// Data is opaque here.
+	Data []byte
+}
+
+// LastingChanges are changes of states.
+type LastingChanges struct {
+	Put    []Lasting
+	Delete []LastingKey
+}
+
+// LastingBatch is what the evaluation of states changes if no object changed.
+type LastingBatch struct {
+	LastingChanges
+	// Stream, Entries, Windows and Status are as in a ChangeBatch.
+	Stream  string
+	Entries []Entry
+	Windows []Window
+	Status  map[string]StatusCounts
+}
+
+// CommitLasting stores the results of an evaluation in one transaction. It fails as CommitChanges
+// does.
+func (s *Store) CommitLasting(ctx context.Context, batch LastingBatch) error {
+	return s.commitMakingSpace(ctx, func() error {
+		return s.writeBounded(ctx, "commit states", func(ctx context.Context, tx *tx) error {
+			if err := tx.insertOfStream(ctx, batch.Stream, batch.Entries, batch.Windows, batch.Status); err != nil {
+				return err
+			}
+			return tx.changeLasting(ctx, batch.LastingChanges)
+		})
+	})
+}
+
+func (tx *tx) changeLasting(ctx context.Context, changes LastingChanges) error {
+	for _, key := range changes.Delete {
+		if err := tx.deleteLasting(ctx, key); err != nil {
+			return err
+		}
+	}
+	for i := range changes.Put {
+		if err := tx.putLasting(ctx, &changes.Put[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tx *tx) deleteLasting(ctx context.Context, key LastingKey) error {
+	rows, err := tx.query(ctx, `DELETE FROM lasting WHERE stream = ? AND uid = ? AND alarm = ? AND state = ? RETURNING namespace, bytes`,
+		key.Stream, packUID(key.UID), key.Alarm, key.State)
+	return each(rows, err, func(rows *sql.Rows) error {
+		var namespace string
+		var bytes int64
+		err := rows.Scan(&namespace, &bytes)
+		tx.freed = true
+		tx.addBaseline(namespace, -bytes)
+		tx.after(func(m *memory) { m.addLasting(namespace, -1) })
+		return err
+	})
+}
+
+// LastingBytes returns how many bytes a state counts for, rounded up from what SQLite uses for
+// the row and its indexes.
+func LastingBytes(l *Lasting) int64 {
+	size := len(l.Namespace) + len(l.Data) + len(l.Group)*2 + 2*(len(l.Stream)+len(l.UID)+len(l.Alarm)+len(l.State))
+	return int64(256 + size + size/2)
+}
+
+func (tx *tx) putLasting(ctx context.Context, l *Lasting) error {
+	if err := tx.deleteLasting(ctx, l.LastingKey); err != nil {
+		return err
+	}
+	bytes := LastingBytes(l)
+	_, err := tx.exec(ctx, `
+		INSERT INTO lasting (stream, uid, alarm, state, namespace, since, due, position, group_id, restored, bytes, data)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ifnull(?, x''))`,
+		l.Stream, packUID(l.UID), l.Alarm, l.State, l.Namespace, micros(l.Since), micros(l.Due), l.Position, l.Group, l.Restored, bytes, l.Data)
+	tx.addBaseline(l.Namespace, bytes)
+	tx.after(func(m *memory) { m.addLasting(l.Namespace, 1) })
+	return err
+}
+
+const (
+	// maxLasting limits the number of states that are stored.
+	maxLasting = 100_000
+	// lastingShare divides what is free of that: a namespace can use 10,000 of it.
+	lastingShare = 9
+	// ownShare: states of Alarms leave this part of the share of a namespace to ClusterAlarms.
+	ownShare = 4
+)
+
+// HasLastingSpace reports whether a namespace has space for so many more states with so many
+// bytes. ofCluster is true for states of ClusterAlarms, for which those of Alarms leave space.
+func (s *Store) HasLastingSpace(ctx context.Context, namespace string, rows, bytes int64, ofCluster bool) (bool, error) {
+	s.memory.mu.RLock()
+	of, all := s.memory.lasting[namespace], s.memory.lastingSum
+	s.memory.mu.RUnlock()
+	share := func(limit int64) int64 {
+		if ofCluster {
+			return limit
+		}
+		return limit - limit/ownShare
+	}
+	if of+rows > share((maxLasting-all)/lastingShare) {
+		return false, nil
+	}
+	if s.maxBytes == 0 {
+		return true, nil
+	}
+	var waiting int64
+	if err := s.readers.QueryRowContext(ctx, `SELECT bytes FROM account WHERE id = ?`, totalAccount).Scan(&waiting); err != nil {
+		return false, s.read("read the space for states", err)
+	}
+	used, sum := s.memory.baselineUsage(namespace)
+	return used+bytes <= share((s.memory.spaceOfBaselines(s.maxBytes, waiting)-sum)/baselineShare), nil
+}
+
+func (m *memory) addLasting(namespace string, rows int64) {
+	m.lastingSum += rows
+	if m.lasting[namespace] += rows; m.lasting[namespace] == 0 {
+		delete(m.lasting, namespace)
+	}
+}
+
+const selectLasting = `SELECT id, stream, uid, alarm, state, namespace, since, due, position, group_id, restored, data FROM lasting `
+
+func scanLasting(rows *sql.Rows, all *[]Lasting) (id int64, err error) {
+	var l Lasting
+	err = rows.Scan(&id, &l.Stream, uidColumn{&l.UID}, &l.Alarm, &l.State, &l.Namespace, timestamp{&l.Since}, timestamp{&l.Due}, &l.Position, &l.Group, &l.Restored, &l.Data)
+	*all = append(*all, l)
+	return id, err
+}
+
+func (s *Store) lasting(ctx context.Context, where string, args ...any) (all []Lasting, err error) {
+	rows, err := s.readers.QueryContext(ctx, selectLasting+where, args...)
+	return all, s.read("read the states", each(rows, err, func(rows *sql.Rows) error {
+		_, err := scanLasting(rows, &all)
+		return err
+	}))
+}
+
+// LastingOf returns the states of an object that hold.
+func (s *Store) LastingOf(ctx context.Context, stream, uid string) ([]Lasting, error) {
+	return s.lasting(ctx, `WHERE stream = ? AND uid = ?`, stream, packUID(uid))
+}
+
+// DueLasting returns states that can be reported until a time, and not since an earlier one: the
+// first ones of those after a former result. They are at most limit.
+func (s *Store) DueLasting(ctx context.Context, since, until time.Time, after int64, limit int) (all []Lasting, last int64, err error) {
+	return s.lastingPage(ctx, `WHERE due > 0 AND due > ? AND due <= ? AND id > ? ORDER BY id LIMIT ?`, micros(since), micros(until), after, limit)
+}
+
+// NextLasting returns when the next state after a time can be reported, zero if there is none.
+func (s *Store) NextLasting(ctx context.Context, after time.Time) (due time.Time, err error) {
+	var next sql.Null[int64]
+	err = s.readers.QueryRowContext(ctx, `SELECT min(due) FROM lasting WHERE due > ?`, micros(after)).Scan(&next)
+	if next.Valid {
+		due = time.UnixMicro(next.V).UTC()
+	}
+	return due, s.read("read the next state", err)
+}
+
+// LastingPage returns the states after a former result, at most limit.
+func (s *Store) LastingPage(ctx context.Context, after int64, limit int) (all []Lasting, last int64, err error) {
+	return s.lastingPage(ctx, `WHERE id > ? ORDER BY id LIMIT ?`, after, limit)
+}
+
+func (s *Store) lastingPage(ctx context.Context, where string, args ...any) (all []Lasting, last int64, err error) {
+	rows, err := s.readers.QueryContext(ctx, selectLasting+where, args...)
+	return all, last, s.read("read the states", each(rows, err, func(rows *sql.Rows) (err error) {
+		last, err = scanLasting(rows, &all)
+		return err
+	}))
+}
+
+// OpenLasting returns states that were reported, at most limit: the newest of each namespace. If
+// there are more, each namespace gets the same number.
+func (s *Store) OpenLasting(ctx context.Context, limit int) ([]Lasting, error) {
+	if s.lastingCount() <= int64(limit) {
+		return s.lasting(ctx, `WHERE due = 0 ORDER BY id DESC`)
+	}
+	return s.lasting(ctx, `
+		JOIN (SELECT id AS of, row_number() OVER (PARTITION BY namespace ORDER BY id DESC) AS n FROM lasting WHERE due = 0) ON of = id
+		ORDER BY n, id DESC LIMIT ?`, limit)
+}
+
+func (s *Store) lastingCount() int64 {
+	s.memory.mu.RLock()
+	defer s.memory.mu.RUnlock()
+	return s.memory.lastingSum
+}
+
+// LastingInGroup returns how many states of a group were reported and hold.
+func (s *Store) LastingInGroup(ctx context.Context, group string) (n int64, err error) {
+	err = s.readers.QueryRowContext(ctx, `SELECT count(*) FROM lasting WHERE due = 0 AND group_id = ?`, group).Scan(&n)
+	return n, s.read("count the states of a group", err)
+}
+
+const selectBaselinePage = `
+	SELECT baseline.id, uid, namespace, digest, text, data FROM baseline JOIN shape ON shape.id = baseline.shape
+	WHERE +baseline.stream = (SELECT id FROM stream WHERE name = ?1) AND baseline.id > ?2
+		AND (?3 = 'null' OR namespace IN (SELECT value FROM json_each(?3))) ORDER BY baseline.id LIMIT ?4`
+
+// BaselinePage returns baselines of a stream with all fields: the first ones after an ID, at most
+// limit. They are those of some namespaces, or of all if namespaces is nil.
+func (s *Store) BaselinePage(ctx context.Context, stream string, namespaces []string, after int64, limit int) (all []Baseline, err error) {
+	rows, err := s.readers.QueryContext(ctx, selectBaselinePage, stream, after, jsonColumn{namespaces}, limit)
+	return all, s.read("read the baselines", each(rows, err, func(rows *sql.Rows) error {
+		var b Baseline
+		err := rows.Scan(&b.ID, uidColumn{&b.UID}, &b.Namespace, digestColumn{&b.Digest}, &b.Shape, &b.Data)
+		all = append(all, b)
+		return err
+	}))
+}

@@ -1,0 +1,142 @@
+package outbox
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func lastingState(uid string, due time.Time) Lasting {
+	return Lasting{
+		LastingKey: LastingKey{Stream: "pods", UID: uid, Alarm: "alarm", State: "s"}, Namespace: "shop",
+		Since: time.Unix(1_800_000_000, 0).UTC(), Due: due, Position: 7, Data: []byte("{}"),
+	}
+}
+
+func TestStatesAreStoredInTheTransactionOfThePosition(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	due := time.Unix(1_800_000_300, 0).UTC()
+	pending, reported := lastingState("a", due), lastingState("b", time.Time{})
+	reported.Group = "g"
+	must(t, s.CommitChanges(t.Context(), ChangeBatch{
+		Stream: Stream{Name: "pods", Position: 7}, Lasting: LastingChanges{Put: []Lasting{pending, reported}},
+	}))
+	must(t, s.Close())
+	s = open(t, dir)
+	for uid, want := range map[string]Lasting{"a": pending, "b": reported} {
+		got, err := s.LastingOf(t.Context(), "pods", uid)
+		must(t, err)
+		if diff := cmp.Diff([]Lasting{want}, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	next, err := s.NextLasting(t.Context(), due.Add(-time.Second))
+	must(t, err)
+	if !next.Equal(due) {
+		t.Errorf("next at %v, want %v", next, due)
+	}
+	ready, _, err := s.DueLasting(t.Context(), time.Time{}, due, 0, 10)
+	must(t, err)
+	if diff := cmp.Diff([]Lasting{pending}, ready); diff != "" {
+		t.Error(diff)
+	}
+	if n, err := s.LastingInGroup(t.Context(), "g"); n != 1 || err != nil {
+		t.Errorf("%d states in the group, %v", n, err)
+	}
+	must(t, s.CommitLasting(t.Context(), LastingBatch{Stream: "pods", LastingChanges: LastingChanges{Delete: []LastingKey{pending.LastingKey, reported.LastingKey}}}))
+	if used, all := s.memory.baselineUsage("shop"); used != 0 || all != 0 || s.memory.lastingSum != 0 {
+		t.Errorf("%d and %d bytes, %d rows remain", used, all, s.memory.lastingSum)
+	}
+	must(t, s.Close())
+}
+
+// A tenant must use up neither what ClusterAlarms need for the tenant's objects, nor the space of
+// other namespaces.
+func TestStatesOfAlarmsLeaveSpaceForOthers(t *testing.T) {
+	s := open(t, t.TempDir())
+	hasSpace := func(namespace string, ofCluster bool) bool {
+		ok, err := s.HasLastingSpace(t.Context(), namespace, 1, 0, ofCluster)
+		must(t, err)
+		return ok
+	}
+	fill := func(namespace string, ofCluster bool) {
+		for hasSpace(namespace, ofCluster) {
+			s.memory.addLasting(namespace, 100)
+		}
+	}
+	fill("shop", false)
+	if !hasSpace("shop", true) {
+		t.Error("states of Alarms leave no space for ClusterAlarms")
+	}
+	for i := range 20 {
+		fill(fmt.Sprint("tenant-", i), true)
+	}
+	if !hasSpace("victim", false) {
+		t.Error("20 namespaces leave no space for another")
+	}
+}
+
+// The checkpoint divides its space among namespaces, so that one with many states leaves space for
+// those of others.
+func TestOpenStatesAreOfAllNamespaces(t *testing.T) {
+	s := open(t, t.TempDir())
+	quiet := lastingState("quiet", time.Time{})
+	quiet.Namespace = "quiet"
+	states := []Lasting{quiet}
+	for i := range 20 {
+		states = append(states, lastingState(fmt.Sprintf("u%02d", i), time.Time{}))
+	}
+	must(t, s.CommitLasting(t.Context(), LastingBatch{Stream: "pods", LastingChanges: LastingChanges{Put: states}}))
+	found, err := s.OpenLasting(t.Context(), 3)
+	must(t, err)
+	var uids []string
+	for i := range found {
+		uids = append(uids, found[i].UID)
+	}
+	if diff := cmp.Diff([]string{"u19", "quiet", "u18"}, uids); diff != "" {
+		t.Error(diff)
+	}
+	must(t, s.Close())
+}
+
+// Much later, a message must still resolve the group.
+func TestAGroupStaysOpenWhileAStateOfItLasts(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+	s := open(t, t.TempDir(), WithClock(clock), WithComposer(describe))
+	at := clock.Now()
+	entry := func(key string, at time.Time, resolves bool) Entry {
+		return Entry{
+			Receiver: "r", Alarm: "Alarm/shop/a", Key: key, Position: 7, Count: 1, Payload: []byte(key), CreatedAt: at, Budget: "Alarm/shop/",
+			Member: &Membership{Group: "g", At: at, Resolves: resolves, OnlyResolves: resolves, Lasts: true},
+		}
+	}
+	row := lastingState("a", time.Time{})
+	row.Group = "g"
+	must(t, s.CommitLasting(t.Context(), LastingBatch{Stream: "pods", Entries: []Entry{entry("began", at, false)}, LastingChanges: LastingChanges{Put: []Lasting{row}}}))
+	send := func() {
+		t.Helper()
+		clock.Step(2 * time.Second)
+		_, err := s.Release(t.Context())
+		must(t, err)
+		_, err = s.Acknowledge(t.Context(), prepare(t, s, "r", 1))
+		must(t, err)
+	}
+	send()
+	clock.Step(5 * time.Hour)
+	s.forgetEnded(t.Context())
+	if g, err := s.OpenGroup(t.Context(), "g"); !g.Unresolved || err != nil {
+		t.Fatalf("the group is %+v, %v", g, err)
+	}
+	must(t, s.CommitLasting(t.Context(), LastingBatch{Stream: "pods", Entries: []Entry{entry("ended", clock.Now(), true)}, LastingChanges: LastingChanges{Delete: []LastingKey{row.LastingKey}}}))
+	send()
+	clock.Step(5 * time.Hour)
+	s.forgetEnded(t.Context())
+	if g, err := s.OpenGroup(t.Context(), "g"); len(g.Receivers) > 0 || err != nil {
+		t.Errorf("the group stays: %+v, %v", g, err)
+	}
+}

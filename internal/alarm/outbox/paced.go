@@ -1,0 +1,179 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// pacedScript is script 16. release_at is when the message of an occurrence can be made: when it
+// is due, or later if the message before was late. It is null while a message of the group waits
+// for the receiver. accepted is when the receiver accepted the last message of a group, 0 if
+// that resolved it. A message has the parts of several due times, so that its index has them.
+// Without the condition on due, the trigger would not use held_by_group.
+const pacedScript = `
+	ALTER TABLE open_group ADD COLUMN interval INTEGER NOT NULL DEFAULT 0;
+	ALTER TABLE open_group ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;
+	ALTER TABLE held ADD COLUMN release_at INTEGER;
+	UPDATE held SET release_at = due;
+	DROP INDEX held_by_due;
+	CREATE INDEX held_by_due ON held (release_at, ends) WHERE entry IS NULL;
+	DROP INDEX held_by_entry;
+	CREATE INDEX held_by_entry ON held (entry, due, position, key) WHERE entry IS NOT NULL;
+	CREATE TRIGGER message_of_group_deleted AFTER DELETE ON entry WHEN OLD.group_id <> '' BEGIN
+		UPDATE held SET release_at = due
+		WHERE receiver = OLD.receiver AND group_id = OLD.group_id AND entry IS NULL AND due >= 0 AND +release_at IS NULL;
+	END;`
+
+// slot is the part of a group that is due at one time.
+type slot struct {
+	due time.Time
+	// first: it begins the group.
+	resolves, first bool
+	count           int64
+}
+
+// isNotice reports whether the slot is the notice of an acknowledgement, which is a message of its
+// own.
+func (s *slot) isNotice() bool { return s.count == 0 && !s.resolves }
+
+// isUrgent reports whether the slot does not wait for the interval.
+func (s *slot) isUrgent() bool { return s.resolves || s.isNotice() }
+
+// lastResolves is whether the last of several parts of a group resolves it. A resolution can have
+// the same total as the occurrence before it.
+const lastResolves = `max(total * 2 + resolved) % 2`
+
+const selectDueSlots = `
+	SELECT due, ` + lastResolves + `, max(first), sum(count) FROM held INDEXED BY held_by_group
+	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL AND due <= ?3 AND (NOT ends OR due <= ?4 AND ` + nothingParked + `)
+	GROUP BY due ORDER BY due`
+
+// dueSlots returns the slots of a group that are due, in order.
+func (tx *tx) dueSlots(ctx context.Context, g groupKey, now time.Time, readUpTo int64) (slots []slot, err error) {
+	rows, err := tx.query(ctx, selectDueSlots, g.receiver, g.group, micros(now), readUpTo)
+	return slots, each(rows, err, func(rows *sql.Rows) error {
+		var s slot
+		err := rows.Scan(timestamp{&s.due}, &s.resolves, &s.first, &s.count)
+		slots = append(slots, s)
+		return err
+	})
+}
+
+// inOneMessage returns how many of the slots, which are due, the next message has. Only a message
+// that was late leaves more than one. A resolution ends the message. It is a message of its own
+// if the group was never reported, so that the receiver gets each change of the state.
+func inOneMessage(slots []slot) int {
+	n := 1
+	for ; n < len(slots); n++ {
+		next := &slots[n]
+		if slots[n-1].isUrgent() || next.isNotice() || next.first || next.resolves && slots[0].first {
+			break
+		}
+	}
+	return n
+}
+
+// releaseGroup makes the next message of a group, and returns the number of its parts. It makes
+// none before the interval since the last message is over, unless a resolution is due. Neither
+// that nor anything before it waits.
+func (tx *tx) releaseGroup(ctx context.Context, g groupKey, now time.Time, readUpTo int64) (parts int64, err error) {
+	slots, err := tx.dueSlots(ctx, g, now, readUpTo)
+	if len(slots) == 0 || err != nil {
+		return 0, err
+	}
+	if !slices.ContainsFunc(slots, func(s slot) bool { return s.isUrgent() }) {
+		waits, until, err := tx.awaitsInterval(ctx, g, now)
+		if err != nil {
+			return 0, err
+		}
+		if waits {
+			return 0, tx.holdBack(ctx, g, now, until)
+		}
+	}
+	n := inOneMessage(slots)
+	return tx.releaseMessage(ctx, dueMessage{groupKey: g, from: slots[0].due, due: slots[n-1].due})
+}
+
+const (
+	// selectLastMessage selects whether the newest message of a group that is not acknowledged
+	// resolves it.
+	selectLastMessage = `
+		SELECT ` + lastResolves + ` FROM held INDEXED BY held_of_message
+		WHERE receiver = ?1 AND group_id = ?2 AND entry IS NOT NULL GROUP BY entry ORDER BY entry DESC LIMIT 1`
+	selectAccepted = `SELECT accepted, interval FROM open_group WHERE receiver = ?1 AND id = ?2`
+)
+
+// awaitsInterval reports whether the next message of a group must wait: while the last one is not
+// acknowledged, and then until the interval is over. until is zero if that is not known. A
+// resolution and the group that begins after it are independent of each other.
+func (tx *tx) awaitsInterval(ctx context.Context, g groupKey, now time.Time) (waits bool, until time.Time, err error) {
+	var resolves bool
+	err = tx.row(ctx, selectLastMessage, g.receiver, g.group).Scan(&resolves)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return !resolves, time.Time{}, err
+	}
+	var accepted time.Time
+	var interval int64
+	err = tx.row(ctx, selectAccepted, g.receiver, g.group).Scan(timestamp{&accepted}, &interval)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && accepted.IsZero() {
+		return false, time.Time{}, nil
+	}
+	until = accepted.Add(time.Duration(interval) * time.Microsecond)
+	return until.After(now), until, err
+}
+
+const updateHoldBack = `
+	UPDATE held INDEXED BY held_by_group SET release_at = nullif(?4, 0)
+	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL AND due <= ?3 AND release_at <= ?3 AND NOT ends`
+
+// holdBack lets what is due wait until a time, or until the last message is acknowledged.
+// It does not hold back an end, which is due when the Events before it are read.
+func (tx *tx) holdBack(ctx context.Context, g groupKey, now, until time.Time) error {
+	_, err := tx.exec(ctx, updateHoldBack, g.receiver, g.group, micros(now), micros(until))
+	return err
+}
+
+// releaseAgain decides again about all that is held back. It is for a new process, and after the
+// clock was set back. A group would wait long for an interval that began in the future.
+func (tx *tx) releaseAgain(ctx context.Context, now time.Time) error {
+	if _, err := tx.exec(ctx, `UPDATE open_group SET accepted = ?1 WHERE accepted > ?1`, micros(now)); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `UPDATE held SET release_at = due WHERE entry IS NULL AND release_at IS NOT due`)
+	return err
+}
+
+// updateAccepted returns the statement that records when the first chunk of the selected entries
+// was accepted, in the groups that have messages among them. It sets 0 if the last one resolves
+// the group. If they were not accepted, the time is null, and nothing else changes.
+func updateAccepted(which selection) string {
+	return fmt.Sprintf(`
+	WITH message AS (
+		SELECT group_id, max(id) AS id FROM (SELECT id, group_id%s ORDER BY id LIMIT %d) WHERE group_id <> '' GROUP BY group_id)
+	UPDATE open_group SET accepted = iif(
+		(SELECT %s FROM held WHERE entry = (SELECT id FROM message WHERE group_id = open_group.id)), 0, coalesce(?%d, accepted))
+	WHERE receiver = ?1 AND id IN (SELECT group_id FROM message)`, which.where(), chunk, lastResolves, 3+len(which.args))
+}
+
+// putAccepted records that the receiver accepted the messages of groups in the next chunk of the
+// selected entries. The time is null if they are dropped.
+func (tx *tx) putAccepted(ctx context.Context, receiver string, which selection, upTo uint64, accepted sql.Null[int64]) error {
+	_, err := tx.exec(ctx, updateAccepted(which), append(append([]any{receiver, upTo}, which.args...), accepted)...)
+	return err
+}
+
+// GroupSent returns a channel that receives a value after a message of a group was removed. The
+// next message of the group can then be due.
+func (s *Store) GroupSent() <-chan struct{} { return s.memory.groupSent }
+
+// sentGroup announces that a message of a group was removed.
+func (m *memory) sentGroup() {
+	select {
+	case m.groupSent <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,162 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"time"
+)
+
+// repeatedScript is script 9. It keeps the last message of an open group, for receivers that
+// must get it again. sent is when it was last sent. repeated is its size in the row of the
+// group, which includes it in bytes.
+const repeatedScript = `
+	ALTER TABLE open_group ADD COLUMN repeated INTEGER NOT NULL DEFAULT 0;
+	CREATE TABLE repeated (
+		id       INTEGER PRIMARY KEY,
+		receiver TEXT NOT NULL,
+		group_id TEXT NOT NULL,
+		sent     INTEGER NOT NULL,
+		data     BLOB NOT NULL,
+		UNIQUE (receiver, group_id)
+	) STRICT;
+	CREATE INDEX repeated_by_time ON repeated (receiver, sent, group_id);
+	CREATE TRIGGER open_group_deleted AFTER DELETE ON open_group WHEN OLD.repeated > 0 BEGIN
+		DELETE FROM repeated WHERE receiver = OLD.receiver AND group_id = OLD.id;
+	END;`
+
+// repeatedBytes returns how many bytes a message counts for that is sent again. It is rounded up
+// from what SQLite uses for the row and its indexes.
+func repeatedBytes(receiver string, data []byte) int64 {
+	if len(data) == 0 {
+		return 0
+	}
+	return int64(512 + 6*len(receiver) + 2*len(data))
+}
+
+// remember keeps the last message of a group that is open for a receiver, to be sent again.
+// Without data, it removes the message. If the budget has no space, an earlier message stays.
+func (tx *tx) remember(ctx context.Context, receiver, id string, data []byte, sent time.Time) error {
+	g, known, err := tx.group(ctx, receiver, id)
+	if !known || err != nil || len(data) == 0 && g.repeated == 0 {
+		return err
+	}
+	size := repeatedBytes(receiver, data)
+	added := size - g.repeated
+	if !tx.hasStateSpace(g.budget, added, leftByRepeated) {
+		return nil
+	}
+	tx.addState(g.budget, added)
+	_, err = tx.exec(ctx, `UPDATE open_group SET repeated = ?, bytes = bytes + ? WHERE receiver = ? AND id = ?`, size, added, receiver, id)
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 {
+		_, err = tx.exec(ctx, `DELETE FROM repeated WHERE receiver = ? AND group_id = ?`, receiver, id)
+		return err
+	}
+	_, err = tx.exec(ctx, `
+		INSERT INTO repeated (receiver, group_id, sent, data) VALUES (?, ?, ?, ?)
+		ON CONFLICT (receiver, group_id) DO UPDATE SET sent = excluded.sent, data = excluded.data`,
+		receiver, id, micros(sent), data)
+	return err
+}
+
+// rememberJoined removes the message of a group that ended before an entry. If another leader
+// sent the entry (served) to a receiver that repeats, it keeps what a message says about it.
+// The message that was sent is not known, because it can have had other parts.
+func (tx *tx) rememberJoined(ctx context.Context, e *Entry, g *group, ended, served bool) error {
+	if ended || served && g.resolved {
+		if err := tx.remember(ctx, e.Receiver, e.Member.Group, nil, time.Time{}); err != nil {
+			return err
+		}
+	}
+	if !served || g.resolved || !e.Member.Repeats || e.Payload == nil {
+		return nil
+	}
+	of := Group{ID: e.Member.Group, By: e.Member.By, Since: g.since, Total: g.total}
+	data, err := tx.compose(of, []Entry{*e}, e.Count)
+	if err != nil {
+		return err
+	}
+	return tx.remember(ctx, e.Receiver, e.Member.Group, data, time.Time{})
+}
+
+// Repeated is a message that is kept to be sent again.
+type Repeated struct {
+	Group string
+	// Ended is true if the group ended, but was not resolved.
+	Ended bool
+	// Data is Attempt.Remember, or the result of the Composer.
+	Data []byte
+}
+
+// clockMargin is by how much a time can be in the future before the clock counts as set back.
+const clockMargin = time.Minute
+
+// selectRepeated selects messages of groups that are not resolved. A group ended if nothing
+// happened in it for [GroupLife], nothing waits, and no state lasts. A message of the group that is not
+// acknowledged says more than the last one.
+const selectRepeated = `
+	SELECT group_id, newest < ?3 AND NOT EXISTS (
+		SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NULL)
+		AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = g.id), data
+	FROM repeated JOIN open_group g ON g.receiver = repeated.receiver AND g.id = group_id
+	WHERE repeated.receiver = ?1 AND sent > ?5 AND sent <= ?2 AND NOT g.resolved
+	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NOT NULL)
+	ORDER BY sent LIMIT ?4`
+
+// selectAhead selects a row if messages were last sent after a time.
+const selectAhead = `SELECT 1 FROM repeated JOIN open_group g ON g.receiver = repeated.receiver AND g.id = group_id
+	WHERE repeated.receiver = ?1 AND sent > ?2 AND NOT g.resolved
+	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NOT NULL) LIMIT 1`
+
+// Repeated returns the last messages of the groups of a receiver that were last sent at this
+// time or before. They are at most limit, with at most size bytes, but one is always returned.
+// Those that were last sent in the future come first: the clock was set back.
+// It returns none of a group that is resolved, or for which a message waits. A group does not
+// end before the Events of that time are read.
+func (s *Store) Repeated(ctx context.Context, receiver string, sent time.Time, limit, size int) (all []Repeated, err error) {
+	since, full := time.UnixMicro(s.readUpTo.Load()).Add(-GroupLife), false
+	from, to, ahead := int64(-1), micros(sent), micros(s.clock.Now().Add(clockMargin))
+	rows, err := s.readers.QueryContext(ctx, selectAhead, receiver, ahead)
+	err = each(rows, err, func(*sql.Rows) error {
+		from, to = ahead, math.MaxInt64
+		return nil
+	})
+	if err != nil {
+		return nil, s.read("read messages to repeat", err)
+	}
+	rows, err = s.readers.QueryContext(ctx, selectRepeated, receiver, to, micros(since), limit, from)
+	return all, s.read("read messages to repeat", each(rows, err, func(rows *sql.Rows) error {
+		var r Repeated
+		err := rows.Scan(&r.Group, &r.Ended, &r.Data)
+		size -= len(r.Data)
+		if full = full || len(all) > 0 && size < 0; !full {
+			all = append(all, r)
+		}
+		return err
+	}))
+}
+
+// SetRepeated records that messages were sent again at a time. It removes those of groups that
+// ended.
+func (s *Store) SetRepeated(ctx context.Context, receiver string, all []Repeated, sent time.Time) error {
+	return s.writeLazily(ctx, "record repeated messages", func(ctx context.Context, tx *tx) (err error) {
+		for i := 0; i < len(all) && err == nil; i++ {
+			if all[i].Ended {
+				err = tx.remember(ctx, receiver, all[i].Group, nil, time.Time{})
+			} else {
+				_, err = tx.exec(ctx, `UPDATE repeated SET sent = ? WHERE receiver = ? AND group_id = ?`, micros(sent), receiver, all[i].Group)
+			}
+		}
+		return err
+	})
+}
+
+// CaughtUp reports whether all Events that happened before a time are committed, and nothing
+// is read again after a takeover. See [Store.ReadUpTo].
+func (s *Store) CaughtUp(t time.Time) bool {
+	state := s.State()
+	return s.readUpTo.Load() >= t.UnixMicro() && state.Delivered.passedBy(state.Position)
+}

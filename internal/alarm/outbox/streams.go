@@ -1,0 +1,612 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// streamsScript is script 12. It stores the streams of changes, and the last known state of the
+// objects.
+//
+// The position of a row of held or awaited belongs to the stream of the row, which is empty for
+// Events. Positions of different streams are not comparable.
+//
+// baseline contains one row for each object of a stream. data is empty if the object has no
+// space. uid is stored as in event_count. shape contains texts that many rows have in common.
+const streamsScript = `
+	CREATE TABLE stream (
+		id        INTEGER PRIMARY KEY,
+		name      TEXT NOT NULL UNIQUE,
+		version   TEXT NOT NULL,
+		shape     TEXT NOT NULL,
+		position  INTEGER NOT NULL,
+		time      INTEGER NOT NULL,
+		complete  INTEGER NOT NULL,
+		delivered TEXT NOT NULL,
+		omitted   TEXT NOT NULL DEFAULT '[]'
+	) STRICT;
+	CREATE TABLE shape (
+		id   INTEGER PRIMARY KEY,
+		text TEXT NOT NULL UNIQUE
+	) STRICT;
+	CREATE TABLE baseline (
+		id        INTEGER PRIMARY KEY,
+		stream    INTEGER NOT NULL,
+		uid       ANY NOT NULL,
+		namespace TEXT NOT NULL,
+		shape     INTEGER NOT NULL,
+		digest    BLOB NOT NULL,
+		bytes     INTEGER NOT NULL,
+		data      BLOB NOT NULL,
+		UNIQUE (stream, uid)
+	) STRICT;
+
+	ALTER TABLE held ADD COLUMN stream TEXT NOT NULL DEFAULT '';
+	DROP INDEX held_by_position;
+	CREATE INDEX held_by_position ON held (receiver, position) WHERE stream = '';
+	CREATE INDEX held_of_stream ON held (receiver, position, stream) WHERE stream <> '';
+	CREATE INDEX held_change_by_entry ON held (entry) WHERE stream <> '' AND entry IS NOT NULL;
+	ALTER TABLE awaited ADD COLUMN stream TEXT NOT NULL DEFAULT '';
+	CREATE INDEX awaited_of_events ON awaited (receiver, position) WHERE stream = '';
+	CREATE INDEX awaited_of_stream ON awaited (receiver, position, stream) WHERE stream <> '';`
+
+// Stream is what is stored of the changes of one resource.
+type Stream struct {
+	// Name identifies the stream: see alarm.Resource.Stream.
+	Name string
+	// Version is the API version in which the objects of the baseline were read.
+	Version string
+	// Shape is the present shape of the baseline.
+	Shape string
+	// Position is the resourceVersion up to which changes are committed.
+	Position uint64
+	// Time is when the stream was known to be current, with microseconds.
+	Time time.Time
+	// Complete is true if the baseline contains all objects as of Position. Otherwise, the
+	// objects must be listed: as of one of Begins, or as of now if there is none that the API
+	// server still has.
+	Complete bool
+	// Delivered contains the delivered offsets of the last ReplayStreams. CommitChanges removes
+	// them when Position has passed them.
+	Delivered DeliveredOffsets
+	// Omitted are the namespaces with objects for which the baseline had no space. It is unknown
+	// whether an object of such a namespace is new if it has no baseline.
+	Omitted []string
+}
+
+// Covers reports whether this outbox handled a change: its message waits here, was sent, or was
+// known to be sent.
+func (s *Stream) Covers(receiver, key string, position uint64) bool {
+	return position <= s.Position || s.Delivered.Covers(receiver, key, position)
+}
+
+// Begins returns the positions at which a source can begin that has no baseline, lowest first.
+// The first one loses nothing. The API server can have removed it, because one receiver can wait
+// very long. Each later one loses only the messages that waited at or below it. The last one is
+// where the last leader stopped. It is empty if the source begins from now.
+func (s *Stream) Begins() []uint64 {
+	if s.Position == 0 {
+		return nil
+	}
+	positions := []uint64{s.Position, max(s.Position, s.Delivered.Default)}
+	for _, held := range s.Delivered.Waiting {
+		for _, position := range held {
+			if before := position - 1; before > s.Position && before < s.Delivered.Default {
+				positions = append(positions, before)
+			}
+		}
+	}
+	slices.Sort(positions)
+	return slices.Compact(positions)
+}
+
+// Baseline is the last known state of an object.
+type Baseline struct {
+	// ID is that of the row, in a BaselinePage.
+	ID int64
+	// UID is the UID of the object. Namespace is empty if the object is cluster-scoped.
+	UID, Namespace string
+	// Shape is the shape that Data was projected with.
+	Shape string
+	// Digest identifies the state.
+	Digest [16]byte
+	// Data is opaque here. It is empty if it had no space.
+	Data []byte
+}
+
+// ChangeBatch is what one batch of changes of a stream changes.
+type ChangeBatch struct {
+	// Stream replaces the row of the stream, except Omitted. The position can be an earlier one.
+	Stream Stream
+	// Put replaces the baselines of the same UIDs. Delete contains the UIDs of objects that
+	// do not exist any more.
+	Put    []Baseline
+	Delete []string
+	// Incomplete, if it is not nil, gets namespaces. A new baseline with a Shape was stored there
+	// without Data, or not at all.
+	Incomplete map[string]bool
+	// Entries, Windows and Status are as in a Batch. The positions of the entries belong to
+	// the stream. They are sent after the entries of all Events that are read.
+	Entries []Entry
+	Windows []Window
+	Status  map[string]StatusCounts
+	// Lasting are changes of states. Their space must be checked before.
+	Lasting LastingChanges
+}
+
+// CommitChanges stores a batch of changes in one transaction. If it fails, nothing changes. It
+// fails with ErrFull if there is no space for the entries. It makes space as Commit does.
+//
+// A baseline that has no space is stored without Data. If the rows of its namespace have no
+// space at all, it is removed, and the namespace is in Stream.Omitted.
+func (s *Store) CommitChanges(ctx context.Context, batch ChangeBatch) error {
+	return s.commitMakingSpace(ctx, func() error {
+		return s.writeBounded(ctx, "commit changes", func(ctx context.Context, tx *tx) error {
+			return tx.commitChanges(ctx, &batch)
+		})
+	})
+}
+
+func (tx *tx) commitChanges(ctx context.Context, batch *ChangeBatch) error {
+	id, err := tx.putStream(ctx, batch.Stream)
+	if err != nil {
+		return err
+	}
+	if err := tx.insertOfStream(ctx, batch.Stream.Name, batch.Entries, batch.Windows, batch.Status); err != nil {
+		return err
+	}
+	if err := tx.changeLasting(ctx, batch.Lasting); err != nil {
+		return err
+	}
+	for _, uid := range batch.Delete {
+		if err := tx.deleteBaseline(ctx, id, uid); err != nil {
+			return err
+		}
+	}
+	return tx.putBaselines(ctx, id, batch)
+}
+
+// insertOfStream stores entries of a stream, with windows and counts.
+func (tx *tx) insertOfStream(ctx context.Context, stream string, entries []Entry, windows []Window, status map[string]StatusCounts) error {
+	entries = slices.Clone(entries)
+	for i := range entries {
+		entries[i].Stream = stream
+	}
+	if err := tx.insertLate(ctx, entries); err != nil {
+		return err
+	}
+	if err := tx.putWindows(ctx, windows); err != nil {
+		return err
+	}
+	return tx.countAll(ctx, status)
+}
+
+const selectStreams = `SELECT name, version, shape, position, time, complete, delivered, omitted FROM stream`
+
+// Streams returns all streams by name.
+func (s *Store) Streams(ctx context.Context) (map[string]Stream, error) {
+	streams := map[string]Stream{}
+	rows, err := s.readers.QueryContext(ctx, selectStreams)
+	return streams, s.read("read the streams", each(rows, err, func(rows *sql.Rows) error {
+		var r Stream
+		err := rows.Scan(&r.Name, &r.Version, &r.Shape, &r.Position, timestamp{&r.Time}, &r.Complete, jsonColumn{&r.Delivered}, jsonColumn{&r.Omitted})
+		streams[r.Name] = r
+		return err
+	}))
+}
+
+// putStream stores the row of a stream, and returns its ID.
+func (tx *tx) putStream(ctx context.Context, r Stream) (id int64, err error) {
+	if r.Delivered.passedBy(r.Position) {
+		r.Delivered = DeliveredOffsets{}
+	}
+	err = tx.row(ctx, `
+		INSERT INTO stream (name, version, shape, position, time, complete, delivered) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET version = excluded.version, shape = excluded.shape, position = excluded.position,
+			time = excluded.time, complete = excluded.complete, delivered = excluded.delivered
+		RETURNING id`,
+		r.Name, r.Version, r.Shape, r.Position, micros(r.Time), r.Complete, jsonColumn{r.Delivered}).Scan(&id)
+	return id, err
+}
+
+// ReplayStreams prepares the streams for a new leader that does not have the last outbox. It
+// removes all baselines, and replaces all streams by these, which have none, and all states by
+// these. It removes the
+// changes that another leader delivered: from groups, from messages of groups, and with their
+// entries.
+func (s *Store) ReplayStreams(ctx context.Context, delivered map[string]DeliveredOffsets, streams []Stream, states []Lasting) error {
+	return s.write(ctx, "set the positions of streams", func(ctx context.Context, tx *tx) error {
+		if err := tx.dropDeliveredParts(ctx, delivered); err != nil {
+			return err
+		}
+		if err := tx.dropDeliveredAwaited(ctx, delivered); err != nil {
+			return err
+		}
+		if err := tx.empty(ctx, "stream", "baseline", "shape", "lasting"); err != nil {
+			return err
+		}
+		tx.after((*memory).clearBaselines)
+		for _, r := range streams {
+			r.Complete = false
+			if _, err := tx.putStream(ctx, r); err != nil {
+				return err
+			}
+		}
+		return tx.changeLasting(ctx, LastingChanges{Put: states})
+	})
+}
+
+// CountChanges returns the number of changes that wait, by receiver.
+func (s *Store) CountChanges(ctx context.Context) (map[string]int, error) {
+	counts := map[string]int{}
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT receiver, count(*) FROM awaited WHERE stream <> '' GROUP BY receiver
+		UNION ALL SELECT receiver, count(*) FROM held WHERE stream <> '' GROUP BY receiver`)
+	return counts, s.read("count the changes that wait", each(rows, err, func(rows *sql.Rows) error {
+		var receiver string
+		var n int
+		err := rows.Scan(&receiver, &n)
+		counts[receiver] += n
+		return err
+	}))
+}
+
+// selectChanges does not work with null: nothing is unequal to it.
+const selectChanges = `
+	SELECT receiver, stream, key, position FROM awaited WHERE stream <> '' AND receiver NOT IN (SELECT value FROM json_each(?1))
+	UNION ALL SELECT receiver, stream, key, position FROM held WHERE stream <> '' AND receiver NOT IN (SELECT value FROM json_each(?1))`
+
+func selectNewest(table string) string {
+	return "SELECT receiver, stream, key, position FROM " + table + " WHERE stream <> '' AND receiver = ?1 ORDER BY position DESC LIMIT ?2"
+}
+
+// WaitingChanges returns the changes that wait, in groups or as entries: by stream, receiver, and
+// Entry.Key, their positions. newest limits the numbers of some receivers: it returns about so
+// many of the newest in groups, and as many of the other newest.
+func (s *Store) WaitingChanges(ctx context.Context, newest map[string]int) (map[string]map[string]Held, error) {
+	waiting := map[string]map[string]Held{}
+	add := func(rows *sql.Rows) error {
+		var receiver, stream, key string
+		var position uint64
+		err := rows.Scan(&receiver, &stream, &key, &position)
+		if waiting[stream] == nil {
+			waiting[stream] = map[string]Held{}
+		}
+		if waiting[stream][receiver] == nil {
+			waiting[stream][receiver] = Held{}
+		}
+		waiting[stream][receiver][key] = position
+		return err
+	}
+	limited := slices.AppendSeq([]string{}, maps.Keys(newest))
+	rows, err := s.readers.QueryContext(ctx, selectChanges, jsonColumn{limited})
+	err = each(rows, err, add)
+	for i := 0; i < len(limited) && err == nil; i++ {
+		for _, table := range []string{"awaited", "held"} {
+			if err == nil {
+				rows, err = s.readers.QueryContext(ctx, selectNewest(table), limited[i], newest[limited[i]])
+				err = each(rows, err, add)
+			}
+		}
+	}
+	return waiting, s.read("read the changes that wait", err)
+}
+
+// Baselines returns the baselines of a stream in no order, without Data and Namespace. The
+// sequence ends after an error.
+func (s *Store) Baselines(ctx context.Context, stream string) iter.Seq2[Baseline, error] {
+	return func(yield func(Baseline, error) bool) {
+		rows, err := s.readers.QueryContext(ctx, selectBaselines, stream)
+		err = each(rows, err, func(rows *sql.Rows) error {
+			var b Baseline
+			if err := rows.Scan(uidColumn{&b.UID}, digestColumn{&b.Digest}, &b.Shape); err != nil {
+				return err
+			}
+			if !yield(b, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(Baseline{}, s.read("read the baselines", err))
+		}
+	}
+}
+
+const (
+	selectBaselines = `
+		SELECT uid, digest, text FROM stream JOIN baseline ON baseline.stream = stream.id JOIN shape ON shape.id = baseline.shape
+		WHERE stream.name = ?`
+	selectBaselineData = `
+		SELECT namespace, digest, text, data FROM stream JOIN baseline ON baseline.stream = stream.id JOIN shape ON shape.id = baseline.shape
+		WHERE stream.name = ?1 AND baseline.uid = ?2`
+)
+
+// BaselineData returns baselines by UID, with all fields. Objects without a baseline are not in
+// it.
+func (s *Store) BaselineData(ctx context.Context, stream string, uids []string) (map[string]Baseline, error) {
+	found := map[string]Baseline{}
+	for _, uid := range uids {
+		b := Baseline{UID: uid}
+		err := s.readers.QueryRowContext(ctx, selectBaselineData, stream, packUID(uid)).
+			Scan(&b.Namespace, digestColumn{&b.Digest}, &b.Shape, &b.Data)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, s.read("read the baselines", err)
+		}
+		found[uid] = b
+	}
+	return found, nil
+}
+
+// digestColumn scans a digest.
+type digestColumn struct{ into *[16]byte }
+
+func (d digestColumn) Scan(value any) error {
+	copy(d.into[:], value.([]byte))
+	return nil
+}
+
+const (
+	// baselineFileShare divides the file: this part of it is for baselines at most, and no more
+	// than messages leave.
+	baselineFileShare = 4
+	// baselineShare divides what is free of that: a namespace can use a quarter of it. Rows with
+	// data leave a quarter of that to rows without data.
+	baselineShare = 4
+)
+
+// baselineBytes returns how many bytes a baseline counts for, rounded up from what SQLite uses
+// for the row and its index.
+func baselineBytes(b *Baseline, withData bool) int64 {
+	size := len(b.UID) + len(b.Namespace)
+	if withData {
+		size += len(b.Data)
+	}
+	if size > threeInAPage {
+		size *= 2
+	} else {
+		size += size / 2
+	}
+	return int64(128 + size + len(b.UID))
+}
+
+// baselineSpace returns the bytes that all baselines can use. Messages that wait leave less.
+func (tx *tx) baselineSpace(ctx context.Context) (int64, error) {
+	if tx.maxPages == 0 {
+		return math.MaxInt64 / 2, nil
+	}
+	var waiting int64
+	if err := tx.row(ctx, `SELECT bytes FROM account WHERE id = ?`, totalAccount).Scan(&waiting); err != nil {
+		return 0, err
+	}
+	return tx.memory.spaceOfBaselines(tx.maxPages*pageSize, waiting), nil
+}
+
+// spaceOfBaselines returns the bytes that all baselines can use in a file, if messages of so many
+// bytes wait.
+func (m *memory) spaceOfBaselines(maxBytes, waiting int64) int64 {
+	_, parked := m.parkedIn("")
+	return min(maxBytes/baselineFileShare, messageBytes(maxBytes)-waiting-parked)
+}
+
+// baselineUsage are the bytes of baselines, of a namespace and of all.
+func (m *memory) baselineUsage(namespace string) (used, all int64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.baselineBytes[namespace], m.baselineSum
+}
+
+func (m *memory) addBaseline(namespace string, bytes int64) {
+	m.baselineSum += bytes
+	if m.baselineBytes[namespace] += bytes; m.baselineBytes[namespace] == 0 {
+		delete(m.baselineBytes, namespace)
+	}
+}
+
+// allBaselines returns the bytes of all baselines.
+func (m *memory) allBaselines() int64 {
+	_, all := m.baselineUsage("")
+	return all
+}
+
+// clearBaselines removes the bytes of all baselines and states.
+func (m *memory) clearBaselines() {
+	m.baselineBytes, m.baselineSum = map[string]int64{}, 0
+	m.lasting, m.lastingSum = map[string]int64{}, 0
+}
+
+// addBaseline adds bytes to the baselines of a namespace.
+func (tx *tx) addBaseline(namespace string, bytes int64) {
+	if tx.baselineBytes == nil {
+		tx.baselineBytes = map[string]int64{}
+	}
+	tx.baselineBytes[namespace] += bytes
+	tx.baselineSum += bytes
+	tx.after(func(m *memory) { m.addBaseline(namespace, bytes) })
+}
+
+// hasBaselineSpace reports whether a namespace has space for more bytes, if all baselines can use
+// this space. A part of its share stays free for rows without data.
+func (tx *tx) hasBaselineSpace(namespace string, more, space int64, withData bool) bool {
+	used, all := tx.memory.baselineUsage(namespace)
+	limit := (space - all - tx.baselineSum) / baselineShare
+	if withData {
+		limit -= limit / baselineShare
+	}
+	return more <= 0 || used+tx.baselineBytes[namespace]+more <= limit
+}
+
+func (tx *tx) putBaselines(ctx context.Context, stream int64, batch *ChangeBatch) error {
+	if len(batch.Put) == 0 {
+		return nil
+	}
+	space, err := tx.baselineSpace(ctx)
+	if err != nil {
+		return err
+	}
+	clear(batch.Incomplete) // of an attempt that failed
+	shapes, omitted := shapeIDs{ids: map[string]int64{}}, map[string]bool{}
+	for i := range batch.Put {
+		b := &batch.Put[i]
+		shape, err := tx.shape(ctx, &shapes, b.Shape)
+		if err != nil {
+			return err
+		}
+		stored, withData, err := tx.putBaseline(ctx, stream, shape, b, space)
+		if err != nil {
+			return err
+		}
+		if !stored {
+			omitted[b.Namespace] = true
+		}
+		if !withData && b.Shape != "" && batch.Incomplete != nil {
+			batch.Incomplete[b.Namespace] = true
+		}
+	}
+	if err := tx.removeShapes(ctx, &shapes); err != nil {
+		return err
+	}
+	return tx.omit(ctx, stream, omitted)
+}
+
+const selectBaselineBytes = `SELECT id, namespace, bytes FROM baseline WHERE stream = ?1 AND uid = ?2`
+
+// putBaseline stores a baseline, and reports whether it had space, alone and with its data.
+func (tx *tx) putBaseline(ctx context.Context, stream, shape int64, b *Baseline, space int64) (stored, withData bool, err error) {
+	var id, before int64
+	var namespace string
+	err = tx.row(ctx, selectBaselineBytes, stream, packUID(b.UID)).Scan(&id, &namespace, &before)
+	known := err == nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return false, false, err
+	}
+	if known && namespace != b.Namespace { // a UID that is not unique
+		if err := tx.deleteBaseline(ctx, stream, b.UID); err != nil {
+			return false, false, err
+		}
+		known, before = false, 0
+	}
+	data, size := b.Data, baselineBytes(b, true)
+	if !tx.hasBaselineSpace(b.Namespace, size-before, space, true) {
+		data, size = nil, baselineBytes(b, false)
+	}
+	if !tx.hasBaselineSpace(b.Namespace, size-before, space, false) {
+		return false, false, nil // it is new: an existing row has the space
+	}
+	if known {
+		_, err = tx.exec(ctx, `UPDATE baseline SET shape = ?, digest = ?, bytes = ?, data = ifnull(?, x'') WHERE id = ?`, shape, b.Digest[:], size, data, id)
+	} else {
+		_, err = tx.exec(ctx, `INSERT INTO baseline (stream, uid, namespace, shape, digest, bytes, data) VALUES (?, ?, ?, ?, ?, ?, ifnull(?, x''))`,
+			stream, packUID(b.UID), b.Namespace, shape, b.Digest[:], size, data)
+	}
+	tx.addBaseline(b.Namespace, size-before)
+	return err == nil, len(data) > 0, err
+}
+
+// shapeIDs are the shapes of a batch by their texts. added is true if one was not stored before.
+type shapeIDs struct {
+	ids   map[string]int64
+	added bool
+}
+
+// shape returns the ID of the text of a shape.
+func (tx *tx) shape(ctx context.Context, shapes *shapeIDs, text string) (int64, error) {
+	id, ok := shapes.ids[text]
+	if ok {
+		return id, nil
+	}
+	err := tx.row(ctx, `SELECT id FROM shape WHERE text = ?`, text).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		shapes.added = true
+		err = tx.row(ctx, `INSERT INTO shape (text) VALUES (?) RETURNING id`, text).Scan(&id)
+	}
+	shapes.ids[text] = id
+	return id, err
+}
+
+// removeShapes removes the shapes that no baseline has, if a batch added some. It reads all
+// baselines.
+func (tx *tx) removeShapes(ctx context.Context, shapes *shapeIDs) error {
+	if !shapes.added {
+		return nil
+	}
+	_, err := tx.exec(ctx, `DELETE FROM shape WHERE id NOT IN (SELECT shape FROM baseline)`)
+	return err
+}
+
+// omit adds namespaces to those for which a stream has no space.
+func (tx *tx) omit(ctx context.Context, stream int64, namespaces map[string]bool) error {
+	if len(namespaces) == 0 {
+		return nil
+	}
+	var known []string
+	if err := tx.row(ctx, `SELECT omitted FROM stream WHERE id = ?`, stream).Scan(jsonColumn{&known}); err != nil {
+		return err
+	}
+	for namespace := range namespaces {
+		known = append(known, namespace)
+	}
+	slices.Sort(known)
+	_, err := tx.exec(ctx, `UPDATE stream SET omitted = ? WHERE id = ?`, jsonColumn{slices.Compact(known)}, stream)
+	return err
+}
+
+func (tx *tx) deleteBaseline(ctx context.Context, stream int64, uid string) error {
+	rows, err := tx.query(ctx, `DELETE FROM baseline WHERE stream = ? AND uid = ? RETURNING namespace, bytes`, stream, packUID(uid))
+	_, err = tx.freeBaselines(rows, err)
+	return err
+}
+
+// freeBaselines subtracts the bytes of deleted rows, and returns their number.
+func (tx *tx) freeBaselines(rows *sql.Rows, err error) (deleted int, _ error) {
+	return deleted, each(rows, err, func(rows *sql.Rows) error {
+		var namespace string
+		var bytes int64
+		err := rows.Scan(&namespace, &bytes)
+		deleted++
+		tx.freed = true
+		tx.addBaseline(namespace, -bytes)
+		return err
+	})
+}
+
+// DropStream removes a stream that no alarm needs, with its baselines. Messages of its changes
+// stay. It removes the baselines in chunks. After a crash in between, the stream begins from now.
+func (s *Store) DropStream(ctx context.Context, name string) error {
+	_, err := s.steps(ctx, "drop a stream", func(ctx context.Context, tx *tx) (Counts, bool, error) {
+		done, err := tx.dropStream(ctx, name)
+		return nil, done, err
+	})
+	return err
+}
+
+const deleteBaselines = `
+	DELETE FROM baseline WHERE id IN (SELECT id FROM baseline WHERE stream = ?1 LIMIT ?2) RETURNING namespace, bytes`
+
+// dropStream removes a chunk.
+func (tx *tx) dropStream(ctx context.Context, name string) (done bool, err error) {
+	var id int64
+	err = tx.row(ctx, `UPDATE stream SET position = 0, complete = 0 WHERE name = ? RETURNING id`, name).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	rows, err := tx.query(ctx, deleteBaselines, id, chunk)
+	deleted, err := tx.freeBaselines(rows, err)
+	if deleted == chunk || err != nil {
+		return false, err
+	}
+	_, err = tx.exec(ctx, `DELETE FROM stream WHERE id = ?`, id)
+	return true, err
+}

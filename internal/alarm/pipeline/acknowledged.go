@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
+)
+
+// groupName shows the values of a group to users: see [outbox.MaxGroupName].
+func groupName(by []alarm.GroupValue) string {
+	values := make([]string, 0, len(by))
+	for _, v := range by {
+		if v.Value != "" {
+			values = append(values, v.Value)
+		}
+	}
+	name := strings.Join(values, "/")
+	if len(name) <= outbox.MaxGroupName {
+		return name
+	}
+	cut := outbox.MaxGroupName
+	for !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return name[:cut]
+}
+
+func acknowledgement(a *match.Acknowledgement) *outbox.Acknowledgement {
+	return &outbox.Acknowledgement{Token: a.Token, Until: a.Until, Announced: a.Announced}
+}
+
+// acknowledgeEvery is the interval between looks for groups that a replay found after they were
+// acknowledged.
+const acknowledgeEvery = 30 * time.Second
+
+// followAcknowledgements puts acknowledgements into force after changes of alarms.
+func (p *Pipeline) followAcknowledgements(ctx context.Context) error {
+	for ctx.Err() == nil {
+		changed := p.Alarms.changedAfter()
+		wait := p.acknowledgeOnce(ctx)
+		p.pause(ctx, wait, changed, nil)
+	}
+	return nil
+}
+
+// acknowledgeOnce puts the acknowledgements of all alarms into force. It returns the time until
+// it must be called again.
+func (p *Pipeline) acknowledgeOnce(ctx context.Context) (wait time.Duration) {
+	for _, a := range p.Alarms.acknowledging() {
+		if err := p.acknowledge(ctx, a); err != nil {
+			if ctx.Err() == nil {
+				p.Log.Error(err, "the acknowledgements of an alarm could not be stored: retrying", "alarm", a.ID)
+			}
+			return releaseRetry
+		}
+	}
+	return acknowledgeEvery
+}
+
+// acknowledging returns the active alarms with acknowledgements.
+func (a *Alarms) acknowledging() (all []*match.Alarm) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, active := range a.byKey {
+		if active.compiled.Grouping() != nil && len(active.compiled.Acknowledgements()) > 0 {
+			all = append(all, active.compiled)
+		}
+	}
+	return all
+}
+
+// acknowledge puts the acknowledgements of an alarm into force that are not.
+func (p *Pipeline) acknowledge(ctx context.Context, a *match.Alarm) error {
+	var notices []outbox.Entry
+	for id, ack := range a.Acknowledgements() {
+		open, err := p.Outbox.Unacknowledged(ctx, id, acknowledgement(ack))
+		if err != nil {
+			return err
+		}
+		if !open {
+			continue
+		}
+		more, err := p.notices(ctx, a, ack)
+		if err != nil {
+			return err
+		}
+		notices = append(notices, more...)
+	}
+	if len(notices) == 0 {
+		return nil
+	}
+	if err := p.Outbox.AcknowledgeGroups(ctx, notices); err != nil {
+		return err
+	}
+	p.wakeGroups()
+	return nil
+}
+
+// notices returns an entry for each receiver. Only those that show acknowledgements get a
+// message, if there is space for it, and if it was not sent before.
+func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Acknowledgement) ([]outbox.Entry, error) {
+	payload, err := message.Encode(message.Part{Message: p.noticeOf(ctx, a, ack)})
+	if err != nil {
+		return nil, err
+	}
+	// A ClusterAlarm's notices use the space of cluster-scoped objects.
+	budget := budgetOf(a.ID, &alarm.Occurrence{})
+	var sent, silent []outbox.Entry
+	for _, r := range p.matcher.identified(a.AllReceivers()) {
+		e := outbox.Entry{
+			Receiver: r.id, Alarm: kube.Key(a.ID).String(), Budget: budget, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: p.Clock.Now(),
+			Member: &outbox.Membership{Group: ack.Group, Acknowledged: acknowledgement(ack), Notice: true},
+		}
+		if ack.Announced || p.Acknowledges == nil || !p.Acknowledges(r.id) {
+			silent = append(silent, e)
+			continue
+		}
+		e.Payload = payload
+		sent = append(sent, e)
+	}
+	sent, refused, err := newBudgets(p.Outbox.Usage, p.matcher.missing).admit(ctx, sent)
+	silent = append(silent, refused...)
+	for i := range silent {
+		silent[i].Member.StateOnly = true
+	}
+	return append(sent, silent...), err
+}
+
+func (p *Pipeline) noticeOf(ctx context.Context, a *match.Alarm, ack *match.Acknowledgement) message.Message {
+	by, comment := plaintext.Line(ack.By), plaintext.Line(ack.Comment)
+	return message.Message{
+		Version: message.Version, Cluster: p.Enricher.Context(ctx, &alarm.Event{}).Cluster.Name, Alarm: a.ID,
+		Title: plaintext.CutRunes("Acknowledged by "+by, message.MaxTitleLength), Text: comment,
+		FirstSeen: ack.At, LastSeen: ack.At, Events: []message.Event{},
+		Acknowledged: &message.Acknowledgement{By: by, At: ack.At, Comment: comment},
+	}
+}
+
+// wakeGroups makes releaseGroups look for messages that are due.
+func (p *Pipeline) wakeGroups() {
+	select {
+	case p.groupAdded <- struct{}{}:
+	default: // already notified
+	}
+}

@@ -1,0 +1,148 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/objects"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+)
+
+// Changes yields changes of objects.
+type Changes interface {
+	Run(ctx context.Context, handler objects.Handler) error
+	SetNeeds(needs objects.Needs)
+}
+
+// errUndecided makes the source retry a batch of changes.
+var errUndecided = errors.New("the labels of a namespace, or the number of Nodes, are not known yet")
+
+// handleChanges decides and commits one batch of changes, with the states that they change. If
+// something that a change needs is not known yet, it returns an error, and the source retries.
+func (p *Pipeline) handleChanges(ctx context.Context, b objects.Batch) error {
+	now := p.Clock.Now()
+	handled := b.Stream.Delivered
+	evaluations, skipped, err := p.matcher.match(ctx, b.Changes, handled)
+	if err != nil {
+		return err
+	}
+	if isUndecided(evaluations) {
+		return errUndecided
+	}
+	p.deciding.Lock()
+	defer p.deciding.Unlock()
+	st, err := p.statesOf(ctx, &b)
+	if err != nil {
+		return err
+	}
+	occurrences := slices.Concat(b.Changes, st.occurrences)
+	d := p.matcher.newDecision(p.Outbox, handled, slices.Concat(evaluations, st.evaluations))
+	d.skipped = skipped
+	st.charge()
+	batch := outbox.ChangeBatch{Stream: b.Stream, Put: b.Put, Delete: b.Delete, Incomplete: map[string]bool{}}
+	if batch.Windows, batch.Entries, err = d.conclude(ctx, occurrences); err != nil {
+		return err
+	}
+	batch.Lasting = st.rowChanges(d.evaluations[len(b.Changes):])
+	for i := range batch.Entries {
+		batch.Entries[i].CreatedAt = now
+	}
+	batch.Status = d.statusCounts(occurrences, now)
+	if err := p.Outbox.CommitChanges(ctx, batch); err != nil {
+		return err
+	}
+	p.report(occurrences, d)
+	st.finish()
+	p.reportIncomplete(b.Stream.Name, batch.Incomplete)
+	if b.Lost != "" {
+		p.Reporter.Reset(ctx, b.Lost)
+	}
+	return nil
+}
+
+// reportIncomplete reports that the next change and the states of objects in these namespaces cannot
+// be found, because their values are not kept.
+func (p *Pipeline) reportIncomplete(stream string, namespaces map[string]bool) {
+	index := p.Alarms.Index()
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		for _, a := range index.StreamAlarms(stream, namespace, p.Namespaces) {
+			p.Reporter.Evaluated(a.ID, match.Failed, &match.OverBudgetError{Kind: a.ID.Kind, Namespace: namespace, Changes: true}, 0)
+		}
+	}
+}
+
+func isUndecided(evaluations [][]evaluation) bool {
+	for i := range evaluations {
+		for j := range evaluations[i] {
+			if evaluations[i][j].outcome == match.Undecided {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// collectNeeds is how long followNeeds waits for further changes of alarms.
+const collectNeeds = time.Second
+
+// followNeeds gives the source what the active alarms need. It does so again after changes of
+// alarms, which it collects, because Needs locks the alarms.
+func (p *Pipeline) followNeeds(ctx context.Context) error {
+	for {
+		changed := p.Alarms.changedAfter()
+		p.Changes.SetNeeds(p.Alarms.Needs())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		timer := p.Clock.NewTimer(collectNeeds)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// Needs returns the fields that the active alarms need of objects.
+func (a *Alarms) Needs() objects.Needs {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	needs := objects.Needs{}
+	for _, active := range a.byKey {
+		for resource, shape := range active.compiled.Needs() {
+			needs.Add(resource, shape, active.compiled.ID)
+		}
+	}
+	return needs
+}
+
+// NeedsOf returns the fields that one alarm needs of objects, by resource.
+func (a *Alarms) NeedsOf(key string) map[alarm.Resource]fields.Shape {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if active, ok := a.byKey[key]; ok {
+		return active.compiled.Needs()
+	}
+	return nil
+}
+
+// changedAfter returns a channel that is closed when an alarm is set or deleted after this call.
+func (a *Alarms) changedAfter() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed
+}
+
+// notifyChanged closes the channel. The caller holds a.mu.
+func (a *Alarms) notifyChanged() {
+	close(a.changed)
+	a.changed = make(chan struct{})
+}

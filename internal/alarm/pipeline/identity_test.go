@@ -1,0 +1,198 @@
+package pipeline
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+)
+
+// backlogs returns the number of entries that wait, by receiver.
+func (p *Pipeline) backlogs() map[string]int64 {
+	entries := map[string]int64{}
+	for receiver, b := range p.Outbox.Snapshot().Backlogs {
+		entries[receiver] = b.Entries
+	}
+	return entries
+}
+
+func identifiedAs(p *Pipeline, uid string, since time.Time) {
+	p.Identify = func(key string) (string, time.Time) { return alarm.ReceiverID(key, uid), since }
+	p.matcher.identify = p.Identify
+	p.Since = func(string) (time.Time, error) { return time.Time{}, nil }
+}
+
+// While no operator ran, a receiver was deleted and created again.
+func TestAReceiverGetsNothingThatHappenedBeforeIt(t *testing.T) {
+	u := &unreadables{names: map[string]bool{"slow": true}}
+	p := newParkingLot(t, u, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
+	all := happened("shop/web", "shop/slow", "shop/web", "shop/slow")
+	all[2].ObservedAt, all[3].ObservedAt = all[2].ObservedAt.Add(-time.Minute), all[3].ObservedAt.Add(-time.Minute)
+	identifiedAs(p, "present", all[0].ObservedAt)
+	p.handleAll(t, all)
+	u.names = nil
+	p.retryOnce(t)
+	if diff := cmp.Diff(map[string]int64{"picky@present": 2}, p.backlogs()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAParkedOccurrenceIsNotForTheNextReceiverOfTheName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parked string
+		want   map[string]int64
+	}{
+		"a former one existed": {"former", map[string]int64{"picky@former": 1}},
+		"none existed":         {"", map[string]int64{"picky": 1}}, // the dispatcher adopts it
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &unreadables{names: map[string]bool{"slow": true}}
+			p := newParkingLot(t, u, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
+			identifiedAs(p, tc.parked, time.Time{})
+			p.handleAll(t, happened("shop/slow"))
+			identifiedAs(p, "present", time.Time{})
+			u.names = nil
+			p.retryOnce(t)
+			if diff := cmp.Diff(tc.want, p.backlogs()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The checkpoint of the last leader says what its receivers did not have. If one was recreated
+// since then, that neither exposes messages to the new receiver nor hides its own.
+func TestAReceiverDoesNotContinueAtTheOffsetOfItsPredecessor(t *testing.T) {
+	const kept = "picky@present"
+	for name, tc := range map[string]struct {
+		last checkpoint.Checkpoint
+		want map[string]int64
+	}{
+		"the former receiver is behind":        {checkpoint.Checkpoint{Behind: map[string]uint64{"picky@former": 0}}, map[string]int64{kept: 2}},
+		"it waits for the former receiver":     {checkpoint.Checkpoint{Waiting: map[string]map[string]uint64{"picky@former": {"1": 1}}}, map[string]int64{kept: 2}},
+		"the receiver is behind":               {checkpoint.Checkpoint{Behind: map[string]uint64{kept: 1}}, map[string]int64{kept: 3}},
+		"the checkpoint has no UIDs":           {checkpoint.Checkpoint{Behind: map[string]uint64{"picky": 1}}, map[string]int64{kept: 3}},
+		"the receiver did not exist":           {checkpoint.Checkpoint{Behind: map[string]uint64{"picky": 1, "picky@former": 0}}, map[string]int64{kept: 3}},
+		"the receiver has everything":          {checkpoint.Checkpoint{}, map[string]int64{kept: 2}},
+		"an occurrence waits for the receiver": {checkpoint.Checkpoint{Waiting: map[string]map[string]uint64{kept: {"2": 2}}}, map[string]int64{kept: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
+			all := happened("shop/web", "shop/web", "shop/web", "shop/web")
+			for _, keys := range tc.last.Waiting {
+				for short, position := range keys {
+					delete(keys, short)
+					keys[alarm.Key("picky", "picky", &all[position-1])] = position
+				}
+			}
+			identifiedAs(p, "present", time.Time{})
+			tc.last.ClusterUID, tc.last.Epoch, tc.last.Position = "cluster", "other", 2
+			plan := planTakeover("cluster", p.Outbox.State(), tc.last, true, 0)
+			must(t, p.prepareOutbox(t.Context(), plan))
+			for i := range all {
+				if all[i].Position > plan.position {
+					p.handleAll(t, all[i:i+1])
+				}
+			}
+			if diff := cmp.Diff(tc.want, p.backlogs()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Another leader gave to a new receiver what waited for its name, and has not sent it yet. This
+// replica has the same messages under the name.
+func TestATakeoverKeepsWhatWaitedForAReceiverThatExistsNow(t *testing.T) {
+	p := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
+	identifiedAs(p, "", time.Time{})
+	p.handleAll(t, happened("shop/web", "shop/web"))
+	must(t, p.Outbox.Reset(t.Context(), "cluster", 0))
+	p.handleAll(t, happened("shop/web", "shop/web"))
+	identifiedAs(p, "present", time.Time{})
+	last := checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Position: 2, Behind: map[string]uint64{"picky@present": 1}}
+	must(t, p.prepareOutbox(t.Context(), planTakeover("cluster", p.Outbox.State(), last, true, 0)))
+	if diff := cmp.Diff(map[string]int64{"picky@present": 1}, p.backlogs()); diff != "" {
+		t.Error(diff)
+	}
+	if got := p.Outbox.Backlog("picky@present"); got != (outbox.Backlog{Entries: 1, Lowest: 2}) {
+		t.Errorf("%+v waits, want the second one", got)
+	}
+}
+
+// Without the time at which the namespace of a receiver was created, it is unknown whether what
+// waits is for the receiver. The checkpoint says that the receiver has everything, so that it
+// would be dropped.
+func TestATakeoverDropsNothingWhileANamespaceCannotBeRead(t *testing.T) {
+	for name, failures := range map[string]int{"for a moment": 3, "for long": 100} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { takeOverWithout(t, failures) })
+		})
+	}
+}
+
+// takeOverWithout takes over while the namespace of a receiver cannot be read a number of
+// times.
+func takeOverWithout(t *testing.T, failures int) {
+	t.Helper()
+	p := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
+	must(t, p.Outbox.Reset(t.Context(), "cluster", 0))
+	identifiedAs(p, "", time.Time{})
+	p.handleAll(t, happened("shop/web", "shop/web"))
+	identifiedAs(p, "present", time.Time{})
+	readable := p.Since
+	p.Since = func(key string) (time.Time, error) {
+		if failures--; failures >= 0 {
+			return time.Time{}, apierrors.NewTooManyRequestsError("slow down")
+		}
+		return readable(key)
+	}
+	last := checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Position: 2, Behind: map[string]uint64{"picky@present": 1}}
+	plan := planTakeover("cluster", p.Outbox.State(), last, true, 0)
+	forLong := failures > 6
+	if err := p.prepareOutbox(t.Context(), plan); forLong != apierrors.IsTooManyRequests(err) {
+		t.Errorf("got %v; the namespace cannot be read for long: %v", err, forLong)
+	}
+	p.Since = readable
+	must(t, p.prepareOutbox(t.Context(), plan)) // the leader tries again
+	if diff := cmp.Diff(map[string]int64{"picky@present": 1}, p.backlogs()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The receiver was created while the last leader ran, and it was the first of its name. The
+// messages that waited for it are then its own.
+func TestAFailoverKeepsWhatAReceiverTookOver(t *testing.T) {
+	for name, last := range map[string]checkpoint.Checkpoint{
+		"behind":  {Behind: map[string]uint64{"picky@present": 1}},
+		"waiting": {Waiting: map[string]map[string]uint64{"picky@present": {}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
+			all := happened("shop/web", "shop/web", "shop/web", "shop/web")
+			for receiver := range last.Waiting {
+				last.Waiting[receiver][alarm.Key("picky", "picky", &all[1])] = 2
+			}
+			all[0].ObservedAt, all[1].ObservedAt = all[0].ObservedAt.Add(-time.Minute), all[1].ObservedAt.Add(-time.Minute)
+			identifiedAs(p, "present", all[2].ObservedAt)
+			last.ClusterUID, last.Epoch, last.Position = "cluster", "other", 2
+			plan := planTakeover("cluster", p.Outbox.State(), last, true, 0)
+			must(t, p.prepareOutbox(t.Context(), plan))
+			for i := range all {
+				if all[i].Position > plan.position {
+					p.handleAll(t, all[i:i+1])
+				}
+			}
+			if got := p.backlogs()["picky@present"]; got != 3 {
+				t.Errorf("%d messages wait, want that of the second occurrence and the two after it: %v", got, p.backlogs())
+			}
+		})
+	}
+}

@@ -1,0 +1,392 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/alarm/steady"
+)
+
+// unreadError is what an alarm reports if it needs something that cannot be read.
+func unreadError(unread alarm.Unread) error {
+	return fmt.Errorf("an object that the alarm needs cannot be read, so some Events wait for it or were not evaluated: %s", unread)
+}
+
+// parkedOccurrence is the content of an outbox.Parked.
+type parkedOccurrence struct {
+	Occurrence alarm.Occurrence `json:"occurrence"`
+	// Unread says why it was parked. It is empty if it waits behind another occurrence.
+	Unread alarm.Unread `json:"unread"`
+	// Replayed is evaluation.replayed.
+	Replayed bool `json:"replayed"`
+}
+
+// objectOf names the object that an occurrence regards. The namespace of the Event is part
+// of it: a tenant can write Events that regard objects of others.
+func objectOf(event *alarm.Event) string {
+	ref := event.Regarding
+	return strings.Join([]string{event.Namespace, ref.Kind, ref.Namespace, ref.Name}, "/")
+}
+
+// parkingShare divides the space for parked occurrences that is free: one budget can use an
+// eighth of it. The free space shrinks with each budget that is used.
+const parkingShare = 8
+
+// parking decides which occurrences of a batch wait, because an object cannot be read. It is
+// not safe for concurrent use.
+type parking struct {
+	store   *outbox.Store
+	handled outbox.DeliveredOffsets
+	now     time.Time
+
+	rows []outbox.Parked
+	// waits are the alarms and objects for which an occurrence of the batch is parked. used
+	// are the bytes of the batch by budget, and total is their sum.
+	waits map[[2]string]bool
+	used  map[string]int64
+	total int64
+}
+
+func newParking(store *outbox.Store, handled outbox.DeliveredOffsets, now time.Time) *parking {
+	return &parking{store: store, handled: handled, now: now, waits: map[[2]string]bool{}, used: map[string]int64{}}
+}
+
+// mark parks the occurrences that are Undecided, and those that matched if an earlier one of
+// the same alarm and object waits. If there is no space, the former are not evaluated, and
+// the latter are sent before the earlier ones.
+func (p *parking) mark(ctx context.Context, occurrences []alarm.Occurrence, evaluations [][]evaluation) error {
+	for i := range evaluations {
+		for j := range evaluations[i] {
+			waits, err := p.mustWait(ctx, &occurrences[i], &evaluations[i][j])
+			if err != nil {
+				return err
+			}
+			if !waits {
+				continue
+			}
+			if err := p.park(ctx, &occurrences[i], &evaluations[i][j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *parking) mustWait(ctx context.Context, occ *alarm.Occurrence, e *evaluation) (bool, error) {
+	object := objectOf(&occ.Event)
+	switch {
+	case e.outcome == match.Undecided:
+		return true, nil
+	case e.outcome != match.Matched:
+		return false, nil
+	case p.waits[[2]string{e.alarm.UID, object}]:
+		return true, nil
+	default:
+		return p.store.HasParked(ctx, e.alarm.UID, object)
+	}
+}
+
+func (p *parking) park(ctx context.Context, occ *alarm.Occurrence, e *evaluation) error {
+	data, err := json.Marshal(parkedOccurrence{Occurrence: *occ, Unread: e.unread, Replayed: e.replayed})
+	if err != nil {
+		return fmt.Errorf("encode an occurrence: %w", err)
+	}
+	row := outbox.Parked{
+		Key: alarm.Key("", e.alarm.UID, occ), Alarm: e.alarm.UID, Object: objectOf(&occ.Event), Namespace: occ.Event.Namespace,
+		Budget: budgetOf(e.alarm.ID, occ), Position: occ.Position, Since: p.now.UnixMicro(), Receivers: map[string]string{}, Data: data,
+	}
+	for i := range e.recipients {
+		r := &e.recipients[i]
+		if key := r.entryKey(e.alarm.UID, occ); !r.handled(p.handled, key, occ) {
+			row.Receivers[r.id] = key
+		}
+	}
+	if fits, err := p.fits(ctx, &row); !fits {
+		return err
+	}
+	p.used[row.Budget] += row.Bytes()
+	p.total += row.Bytes()
+	p.waits[[2]string{row.Alarm, row.Object}] = true
+	p.rows = append(p.rows, row)
+	e.outcome, e.err, e.parked = match.Undecided, nil, true
+	return nil
+}
+
+func (p *parking) fits(ctx context.Context, row *outbox.Parked) (bool, error) {
+	used, free, err := p.store.ParkingSpace(ctx, row.Budget)
+	return err == nil && used+p.used[row.Budget]+row.Bytes() <= (free-p.total)/parkingShare, err
+}
+
+const (
+	// parkedInterval is the time between two attempts to read the objects of a namespace.
+	parkedInterval = time.Second
+	// parkedConcurrency is the number of namespaces whose objects are read at once.
+	parkedConcurrency = 4
+	// unreadPerInterval is how many objects of a namespace are tried in an interval while
+	// they cannot be read. The Enricher makes fewer requests.
+	unreadPerInterval = 4
+	// unreadPerSecond limits such attempts for all namespaces.
+	unreadPerSecond = 50
+	// parkedAtOnce is the largest number of occurrences that are decided in a transaction.
+	parkedAtOnce = 256
+	// reportUnreadAfter is how long an occurrence waits before its alarm reports it.
+	reportUnreadAfter = time.Minute
+)
+
+// retryParked evaluates parked occurrences again until ctx ends. Each namespace has its own
+// turn, so that objects of one namespace do not delay those of others.
+func (p *Pipeline) retryParked(ctx context.Context) error {
+	ticker := p.Clock.NewTicker(parkedInterval)
+	defer ticker.Stop()
+	cursors := map[string]string{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+		var err error
+		cursors, err = p.retryNamespaces(ctx, cursors)
+		if err != nil && ctx.Err() == nil {
+			p.Log.Error(err, "parked occurrences could not be evaluated: retrying")
+		}
+	}
+}
+
+// retryNamespaces tries objects of each namespace. cursors are the objects after which the
+// namespaces continue. It returns the next cursors.
+func (p *Pipeline) retryNamespaces(ctx context.Context, cursors map[string]string) (next map[string]string, err error) {
+	var mu sync.Mutex
+	var failures []error
+	next = map[string]string{}
+	var group errgroup.Group
+	group.SetLimit(parkedConcurrency)
+	for _, namespace := range slices.Sorted(slices.Values(p.Outbox.ParkedNamespaces())) {
+		group.Go(func() error {
+			cursor, err := p.retryNamespace(ctx, namespace, cursors[namespace])
+			mu.Lock()
+			defer mu.Unlock()
+			next[namespace] = cursor
+			failures = append(failures, err)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in failures
+	return next, errors.Join(failures...)
+}
+
+// retryNamespace tries the objects after the cursor. It returns the next cursor.
+func (p *Pipeline) retryNamespace(ctx context.Context, namespace, cursor string) (string, error) {
+	for unread := 0; unread < unreadPerInterval && ctx.Err() == nil; {
+		object, err := p.Outbox.NextParked(ctx, namespace, cursor)
+		if object == "" || err != nil {
+			return "", err
+		}
+		waits, err := p.retryObject(ctx, namespace, object)
+		if err != nil {
+			return cursor, err
+		}
+		if waits {
+			cursor = object
+			unread++
+			_ = p.unreadLimiter.Wait(ctx) // the loop ends with ctx
+		}
+	}
+	return cursor, nil
+}
+
+// retryObject evaluates the oldest occurrences that wait for an object. waits reports whether
+// some of them still wait.
+func (p *Pipeline) retryObject(ctx context.Context, namespace, object string) (waits bool, err error) {
+	rows, err := p.Outbox.Parked(ctx, namespace, object, parkedAtOnce)
+	if err != nil {
+		return false, err
+	}
+	r := p.matcher.retry(ctx, rows, steady.Now(p.Clock, p.started), p.MaxAge)
+	if ctx.Err() != nil {
+		return true, nil
+	}
+	for a, unread := range r.late {
+		p.Reporter.Evaluated(a.ID, match.Undecided, unreadError(unread), 0)
+	}
+	if len(r.rows) == 0 {
+		return true, nil
+	}
+	return r.waits, p.concludeParked(ctx, r)
+}
+
+// retried are the occurrences that were evaluated again, without those that still wait.
+type retried struct {
+	rows        []outbox.Parked
+	occurrences []alarm.Occurrence
+	evaluations [][]evaluation
+	// waits: other occurrences of the object still wait. late are the alarms for which one
+	// has waited long, and why.
+	waits bool
+	late  map[*match.Alarm]alarm.Unread
+}
+
+// retry evaluates occurrences that wait for the same object, in their order. After one that
+// still waits, the others of the same alarm wait too. An occurrence is given up at maxAge. The
+// alarm decides as it is now; without it, the occurrence is dropped.
+func (m *matcher) retry(ctx context.Context, rows []outbox.Parked, now time.Time, maxAge time.Duration) *retried {
+	r := &retried{late: map[*match.Alarm]alarm.Unread{}}
+	waiting := map[string]bool{}
+	meters := m.newMeters(rows)
+	for i := range rows {
+		age := now.Sub(time.UnixMicro(rows[i].Since))
+		if waiting[rows[i].Alarm] && age < maxAge {
+			continue
+		}
+		var parked parkedOccurrence
+		a, _ := m.alarms.withUID(rows[i].Alarm)
+		if a == nil || json.Unmarshal(rows[i].Data, &parked) != nil {
+			r.decided(&rows[i], &parked, nil)
+			continue
+		}
+		evaluations, overBudget := m.evaluateAgain(ctx, a, &parked.Occurrence, meters)
+		undecided := len(evaluations) > 0 && evaluations[0].outcome == match.Undecided
+		if undecided && age >= reportUnreadAfter {
+			r.late[a] = evaluations[0].unread
+		}
+		if (undecided || overBudget) && age < maxAge {
+			waiting[a.UID], r.waits = true, true
+			continue
+		}
+		r.decided(&rows[i], &parked, evaluations)
+	}
+	meters.charge(m)
+	return r
+}
+
+// meters limit the cost of evaluating the parked occurrences of a namespace, as in a batch.
+type meters struct{ ofAlarms, ofClusterAlarms *lane }
+
+// newMeters returns the meters for occurrences that wait for the same object.
+func (m *matcher) newMeters(rows []outbox.Parked) meters {
+	namespace := ""
+	if len(rows) > 0 {
+		namespace = rows[0].Namespace
+	}
+	return meters{
+		ofAlarms:        &lane{namespace: namespace, meter: match.NewMeter(m.ofAlarms.left(namespace))},
+		ofClusterAlarms: &lane{namespace: namespace, meter: match.NewMeter(m.ofClusterAlarms.left(namespace))},
+	}
+}
+
+func (s meters) charge(m *matcher) {
+	m.ofAlarms.charge([]*lane{s.ofAlarms})
+	m.ofClusterAlarms.charge([]*lane{s.ofClusterAlarms})
+}
+
+// evaluateAgain returns the evaluation of one alarm, or none if it does not match. If the
+// alarms are over their budget, the evaluation can be wrong.
+func (m *matcher) evaluateAgain(ctx context.Context, a *match.Alarm, occ *alarm.Occurrence, meters meters) (evaluations []evaluation, overBudget bool) {
+	index, meter := match.NewIndex([]*match.Alarm{a}), meters.ofAlarms.meter
+	var candidates []match.Candidate
+	if a.ID.Kind == alarm.KindClusterAlarm {
+		meter = meters.ofClusterAlarms.meter
+		candidates = index.ClusterCandidates(occ, m.namespaces, meter)
+	} else {
+		candidates = index.NamespacedCandidates(occ, meter)
+	}
+	b := m.newBatch(ctx, []alarm.Occurrence{*occ}, outbox.DeliveredOffsets{})
+	b.evaluate(ctx, 0, candidates)
+	return b.evaluations[0], meter.Exhausted()
+}
+
+func (r *retried) decided(row *outbox.Parked, parked *parkedOccurrence, evaluations []evaluation) {
+	for i := range evaluations {
+		evaluations[i].replayed = parked.Replayed
+		keepRecipients(evaluations[i].recipients, row)
+	}
+	r.rows = append(r.rows, *row)
+	r.occurrences = append(r.occurrences, parked.Occurrence)
+	r.evaluations = append(r.evaluations, evaluations)
+}
+
+// keepRecipients replaces receivers by those that existed when the occurrence was parked.
+func keepRecipients(recipients []recipient, row *outbox.Parked) {
+	for id := range row.Receivers {
+		for i := range recipients {
+			if recipients[i].key == alarm.ReceiverKey(id) {
+				recipients[i].id, recipients[i].since = id, time.Time{}
+			}
+		}
+	}
+}
+
+// concludeParked decides what is sent of occurrences that no longer wait, and stores it.
+func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
+	p.deciding.Lock()
+	defer p.deciding.Unlock()
+	handled := r.handled()
+	d := &batchDecision{
+		evaluations: r.evaluations, suppressor: p.matcher.newSuppressor(p.Outbox),
+		entries: newEntryBuilder(handled, newBudgets(usageWithout(p.Outbox, r.rows), p.Missing), p.Repeats),
+	}
+	windows, entries, err := d.conclude(ctx, r.occurrences)
+	if err != nil {
+		return err
+	}
+	now := p.Clock.Now()
+	for i := range entries {
+		e := &entries[i]
+		e.CreatedAt = now
+		if position, ok := handled.Waiting[e.Receiver][e.Key]; ok {
+			e.Position = position // a restore of etcd lowers it
+		}
+	}
+	if err := p.Outbox.Decide(ctx, outbox.Decision{Parked: r.rows, Entries: entries, Windows: windows, Status: d.statusCounts(r.occurrences, now)}); err != nil {
+		return err
+	}
+	p.report(r.occurrences, d)
+	return nil
+}
+
+// usageWithout returns the use of the outbox after parked occurrences are removed.
+func usageWithout(store *outbox.Store, rows []outbox.Parked) func(ctx context.Context, budget, receiver string) (outbox.Usage, error) {
+	return func(ctx context.Context, budget, receiver string) (outbox.Usage, error) {
+		u, err := store.Usage(ctx, budget, receiver)
+		for i := range rows {
+			u.Free += rows[i].Bytes()
+			if rows[i].Budget == budget {
+				u.Budget -= rows[i].Bytes()
+			}
+		}
+		return u, err
+	}
+}
+
+// handled returns offsets that cover everything but the parked occurrences. A label can choose
+// other receivers than when an occurrence was parked.
+func (r *retried) handled() outbox.DeliveredOffsets {
+	waiting := waitingKeys{}
+	for i := range r.rows {
+		for receiver, key := range r.rows[i].Receivers {
+			waiting.add(receiver, key, r.rows[i].Position)
+		}
+		for j := range r.evaluations[i] {
+			e := &r.evaluations[i][j]
+			if e.route == nil || e.replayed {
+				continue
+			}
+			for k := range e.recipients {
+				waiting.add(e.recipients[k].id, e.recipients[k].entryKey(e.alarm.UID, &r.occurrences[i]), r.rows[i].Position)
+			}
+		}
+	}
+	return outbox.DeliveredOffsets{Default: math.MaxUint64, Waiting: waiting}
+}

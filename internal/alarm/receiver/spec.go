@@ -1,0 +1,58 @@
+package receiver
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
+)
+
+// Allows reports whether the Alarms of a namespace with these labels may use the receiver.
+// An invalid selector, which the receiver's status shows, allows none.
+func Allows(receiver *v1alpha1.ClusterAlarmReceiver, namespace map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(receiver.Spec.AllowedNamespaces)
+	return err == nil && selector.Matches(labels.Set(namespace))
+}
+
+// NotAllowed is the error for a ClusterAlarmReceiver that the Alarms of a namespace may not
+// use.
+func NotAllowed(receiver, namespace string) *ConfigError {
+	return &ConfigError{
+		Reason: v1alpha1.ReasonNotAllowed,
+		Message: fmt.Sprintf("ClusterAlarmReceiver %s does not allow Alarms of namespace %s: "+
+			"ask an administrator to select the namespace in its spec.allowedNamespaces, or use an AlarmReceiver",
+			receiver, namespace),
+	}
+}
+
+// Repeats reports whether the notifier of a receiver is a notify.Repeater. It reads no Secret.
+func Repeats(object Object) bool { return object.ClusterSpec().Alertmanager != nil }
+
+// Acknowledges reports whether the notifier of a receiver shows who acknowledged a group. It
+// reads no Secret.
+func Acknowledges(object Object) bool {
+	spec := object.ClusterSpec()
+	return spec.PagerDuty != nil || spec.Slack != nil && spec.Slack.TokenSecretRef != nil
+}
+
+// NamespaceLabels returns the keys of the labels of namespaces by which a receiver chooses a
+// channel.
+func NamespaceLabels(object Object) []string {
+	if slack := object.ClusterSpec().Slack; slack != nil && slack.ChannelFrom != nil {
+		return []string{slack.ChannelFrom.NamespaceLabel}
+	}
+	return nil
+}
+
+// Channels returns the channels of a receiver that chooses one for each message, and false for
+// any other receiver.
+func Channels(object Object) (slack.Channels, bool) {
+	spec := object.ClusterSpec().Slack
+	if spec == nil || spec.ChannelFrom == nil {
+		return slack.Channels{}, false
+	}
+	return slack.Channels{Default: spec.Channel, From: spec.ChannelFrom}, true
+}

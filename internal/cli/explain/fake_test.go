@@ -1,0 +1,184 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+// testNow is the time of the tests.
+var testNow = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+
+// testKinds are the kinds of the fake cluster. Those below true belong to a namespace.
+var testKinds = map[bool][]schema.GroupVersionKind{
+	true: {
+		corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("Service"), corev1.SchemeGroupVersion.WithKind("Event"),
+		corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("ResourceQuota"),
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+		appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+		appsv1.SchemeGroupVersion.WithKind("DaemonSet"), batchv1.SchemeGroupVersion.WithKind("Job"), batchv1.SchemeGroupVersion.WithKind("CronJob"),
+		networkingv1.SchemeGroupVersion.WithKind("Ingress"), autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"),
+		v1alpha1.SchemeGroupVersion.WithKind("Jupyter"), v1alpha1.SchemeGroupVersion.WithKind("AppService"), widgetKind,
+		v1alpha1.SchemeGroupVersion.WithKind("Alarm"), v1alpha1.SchemeGroupVersion.WithKind("AlarmReceiver"),
+		v1alpha1.SchemeGroupVersion.WithKind("SecretShare"), v1alpha1.SchemeGroupVersion.WithKind("SecretShareGrant"),
+	},
+	false: {
+		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("Node"), networkingv1.SchemeGroupVersion.WithKind("IngressClass"),
+		v1alpha1.SchemeGroupVersion.WithKind("ClusterAlarm"), v1alpha1.SchemeGroupVersion.WithKind("ClusterAlarmReceiver"), v1alpha1.SchemeGroupVersion.WithKind("ClusterSecretShare"),
+	},
+}
+
+// widgetKind has no rules of its own.
+var widgetKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+
+// fakeExplainer explains a fake cluster.
+type fakeExplainer struct {
+	*Explainer
+	// requests counts the requests for each kind, such as Pod or PodList.
+	requests map[string]int
+}
+
+// fakeCluster returns an Explainer of objects in YAML. The user may not read the kinds in
+// forbidden.
+func fakeCluster(t *testing.T, objects string, forbidden ...string) *fakeExplainer {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range schemes {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests := map[string]int{}
+	// asked counts a request, or returns an error.
+	asked := func(c client.Client, o runtime.Object) error {
+		gvk, err := c.GroupVersionKindFor(o)
+		if err != nil {
+			return err
+		}
+		if kind := strings.TrimSuffix(gvk.Kind, "List"); slices.Contains(forbidden, kind) {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: strings.ToLower(kind)}, "", nil)
+		}
+		requests[gvk.Kind]++
+		return nil
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(fakeMapper()).WithObjects(parse(t, scheme, objects)...).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
+		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} }).
+		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				return cmp.Or(asked(c, o), c.Get(ctx, key, o, opts...))
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				return cmp.Or(asked(c, list), c.List(ctx, list, opts...))
+			},
+		}).Build()
+	return &fakeExplainer{requests: requests, Explainer: &Explainer{
+		client: c, objects: c, logs: kubefake.NewClientset().CoreV1(), clock: clocktesting.NewFakePassiveClock(testNow),
+	}}
+}
+
+// fakeMapper returns the types of the fake cluster.
+func fakeMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for namespaced, kinds := range testKinds {
+		scope := meta.RESTScopeRoot
+		if namespaced {
+			scope = meta.RESTScopeNamespace
+		}
+		for _, k := range kinds {
+			mapper.Add(k, scope)
+		}
+	}
+	return mapper
+}
+
+// parse reads objects in YAML, separated by lines of dashes.
+func parse(t *testing.T, scheme *runtime.Scheme, text string) []client.Object {
+	t.Helper()
+	var all []client.Object
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict([]byte(part), &u.Object); err != nil {
+			t.Fatalf("%v in:\n%s", err, part)
+		}
+		if len(u.Object) == 0 {
+			continue
+		}
+		var o client.Object = u
+		if typed, err := scheme.New(u.GroupVersionKind()); err == nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, typed, true); err != nil {
+				t.Fatalf("%v in:\n%s", err, part)
+			}
+			o = typed.(client.Object)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// explains returns the explanation of an object in namespace shop.
+func (e *fakeExplainer) explains(t *testing.T, resource, name string) *Explanation {
+	t.Helper()
+	x, err := e.Explain(t.Context(), schema.ParseGroupResource(resource), "shop", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// written returns the explanation as text.
+func written(t *testing.T, found Result) string {
+	t.Helper()
+	var out strings.Builder
+	if err := WriteResult(&out, found, testNow); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// tc is a state of a cluster, and the text that explains an object in it.
+type tc struct {
+	objects string
+	// forbidden are the kinds that the user may not read.
+	forbidden []string
+	want      string
+}
+
+// checkExplained compares the texts for an object.
+func checkExplained(t *testing.T, resource, name string, tests map[string]tc) {
+	t.Helper()
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			got := written(t, fakeCluster(t, test.objects, test.forbidden...).explains(t, resource, name))
+			if strings.TrimSpace(got) != strings.TrimSpace(test.want) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, test.want)
+			}
+		})
+	}
+}

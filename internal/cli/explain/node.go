@@ -1,0 +1,107 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+const kindNode = "Node"
+
+// node explains a node by its conditions and taints, and counts its pods.
+func (q *inquiry) node() error {
+	q.explanation.passive = true
+	n := &corev1.Node{}
+	if readable, err := q.targetOf(kindNode, n); !readable {
+		return err
+	}
+	var summary []string
+	if q.logs != nil {
+		summary = append(summary, q.podsOn(n.Name))
+	}
+	if n.Spec.Unschedulable {
+		summary = append(summary, "it is cordoned, so that it gets no new pods: kubectl uncordon "+n.Name)
+	}
+	if taints := taintsOf(n); len(taints) > 0 {
+		summary = append(summary, "only pods that tolerate its taints can run on it: "+nameList(taints))
+	}
+	q.set(kindNode, Running, cmp.Or(strings.Join(summary, "; "), "it takes new pods"))
+	for _, c := range n.Status.Conditions {
+		q.nodeCondition(n, c)
+	}
+	if len(q.workload.Known) > 0 {
+		q.explanation.State = Waiting
+	}
+	return nil
+}
+
+// podsOn returns how many pods run on the node.
+func (q *inquiry) podsOn(node string) string {
+	var list corev1.PodList
+	count := 0
+	read := q.list("pods", &list, func() {
+		for i := range list.Items {
+			if p := &list.Items[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+				count++
+			}
+		}
+	}, client.MatchingFields{"spec.nodeName": node})
+	if !read {
+		return "its pods are unknown"
+	}
+	return "it has " + plural(count, "pod")
+}
+
+// taintsOf returns the taints of the node, except those that the node controller derives
+// from what is explained anyway.
+func taintsOf(n *corev1.Node) []string {
+	var taints []string
+	for _, t := range n.Spec.Taints {
+		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") {
+			taints = append(taints, t.ToString())
+		}
+	}
+	return taints
+}
+
+// pressures are the conditions of a node that must be False: api/core/v1/types.go.
+var pressures = map[corev1.NodeConditionType][2]string{
+	corev1.NodeMemoryPressure:     {"the node is low on memory, and evicts pods", "remove pods from the node, or set requests for memory"},
+	corev1.NodeDiskPressure:       {"the node is low on disk space, and evicts pods", "free disk space on the node: remove images, logs or pods"},
+	corev1.NodePIDPressure:        {"the node is low on process IDs, and evicts pods", "find the pod that starts too many processes"},
+	corev1.NodeNetworkUnavailable: {"the network of the node is not set up", "check the network plugin and the routes of the cloud provider"},
+}
+
+// nodeCondition adds the cause that a condition of the node shows. It only lists
+// conditions of unknown types.
+func (q *inquiry) nodeCondition(n *corev1.Node, c corev1.NodeCondition) {
+	cause := diagnosis.Cause{
+		Reason: c.Reason, Object: diagnosis.Object{Kind: kindNode, Name: n.Name}, Node: n.Name, Time: c.LastTransitionTime.Time, Transient: true,
+	}
+	pressure, isPressure := pressures[c.Type]
+	switch {
+	case c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown:
+		cause.Reason = diagnosis.ReasonNodeLost
+		cause.Message = fmt.Sprintf("node %q does not respond: %s", n.Name, c.Message)
+		cause.Advice = "check the machine, its network and its kubelet"
+	case c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse:
+		cause.Message = "the kubelet reports that the node is not ready: " + c.Message
+		cause.Advice = "check the kubelet, the container runtime and the network plugin on the node"
+	case isPressure && c.Status == corev1.ConditionTrue:
+		cause.Message, cause.Advice = pressure[0]+": "+c.Message, pressure[1]
+	case !isPressure && c.Type != corev1.NodeReady && len(q.explanation.Conditions) < maxConditions:
+		q.explanation.Conditions = append(q.explanation.Conditions, short(metav1.Condition{
+			Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		}))
+		return
+	default:
+		return
+	}
+	q.workload.Known = append(q.workload.Known, cause)
+}

@@ -1,0 +1,59 @@
+package explain
+
+import "testing"
+
+func TestANodeIsExplainedByItsConditionsAndTaints(t *testing.T) {
+	const onNode = "\n---\n" + readyPod
+	checkExplained(t, "nodes", "node-0", map[string]tc{
+		"it is ready": {objects: `
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+status: {conditions: [{type: Ready, status: "True"}, {type: MemoryPressure, status: "False"}, {type: KernelDeadlock, status: "False", reason: KernelHasNoDeadlock, message: kernel has no deadlock}]}` + onNode,
+			want: `
+Node node-0 shows no problem: it has 1 pod
+
+Conditions:
+  KernelDeadlock False: KernelHasNoDeadlock: kernel has no deadlock`},
+		"it does not respond": {objects: `
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+spec: {taints: [{key: node.kubernetes.io/unreachable, effect: NoExecute}]}
+status: {conditions: [{type: Ready, status: Unknown, reason: NodeStatusUnknown, message: Kubelet stopped posting node status., lastTransitionTime: "2026-03-01T08:00:00Z"}]}` + onNode,
+			want: `
+Node node-0 has a problem: it has 1 pod
+
+Cause: NodeLost in Node node-0 (last 60m ago)
+  node "node-0" does not respond: Kubelet stopped posting node status.
+  Advice: check the machine, its network and its kubelet`},
+		"it is not ready and low on disk space": {objects: `
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+status:
+  conditions:
+  - {type: DiskPressure, status: "True", reason: KubeletHasDiskPressure, message: kubelet has disk pressure}
+  - {type: Ready, status: "False", reason: KubeletNotReady, message: "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady"}`,
+			want: `
+Node node-0 has a problem: it has 0 pods
+
+Cause: KubeletHasDiskPressure in Node node-0
+  the node is low on disk space, and evicts pods: kubelet has disk pressure
+  Advice: free disk space on the node: remove images, logs or pods
+
+Also: KubeletNotReady in Node node-0
+  the kubelet reports that the node is not ready: container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady
+  Advice: check the kubelet, the container runtime and the network plugin on the node`},
+		"it is cordoned and tainted": {forbidden: []string{"Pod"}, objects: `
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+spec: {unschedulable: true, taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule}, {key: gpu, value: "yes", effect: NoSchedule}]}
+status: {conditions: [{type: Ready, status: "True"}]}`,
+			want: `
+Node node-0 shows no problem: its pods are unknown; it is cordoned, so that it gets no new pods: kubectl uncordon node-0; only pods that tolerate its taints can run on it: gpu=yes:NoSchedule
+
+could not read pods: you may not list them`},
+	})
+}

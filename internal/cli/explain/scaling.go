@@ -1,0 +1,99 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+const kindAutoscaler = "HorizontalPodAutoscaler"
+
+// autoscaler explains a HorizontalPodAutoscaler by its conditions.
+func (q *inquiry) autoscaler() error {
+	q.explanation.passive = true
+	h := &autoscalingv2.HorizontalPodAutoscaler{}
+	if readable, err := q.targetOf(kindAutoscaler, h); !readable {
+		return err
+	}
+	target := h.Spec.ScaleTargetRef.Kind + " " + h.Spec.ScaleTargetRef.Name
+	q.set(kindAutoscaler, Running, fmt.Sprintf("%s has %s; the limits are %d and %d",
+		target, plural(int(h.Status.CurrentReplicas), "pod"), replicas(h.Spec.MinReplicas), h.Spec.MaxReplicas))
+	if len(h.Status.Conditions) == 0 {
+		q.set(kindAutoscaler, Waiting, "the controller manager has not processed it yet")
+	}
+	for _, c := range h.Status.Conditions {
+		switch {
+		case c.Type == autoscalingv2.ScalingActive && c.Reason == "ScalingDisabled":
+			q.set(kindAutoscaler, Stopped, target+" is scaled to 0, which disables autoscaling")
+		case c.Type == autoscalingv2.ScalingLimited && c.Status == corev1.ConditionTrue && c.Reason == "TooManyReplicas":
+			q.explanation.Summary += "; its metrics ask for more: raise spec.maxReplicas to allow it"
+		}
+	}
+	if q.workload.Known = diagnosis.FromAutoscaler(h); len(q.workload.Known) > 0 {
+		q.explanation.State = Waiting
+	}
+	return nil
+}
+
+const kindBudget = "PodDisruptionBudget"
+
+// disruptionBudget explains whether a PodDisruptionBudget blocks evictions, as in a drain.
+func (q *inquiry) disruptionBudget() error {
+	q.explanation.passive = true
+	b := &policyv1.PodDisruptionBudget{}
+	if readable, err := q.targetOf(kindBudget, b); !readable {
+		return err
+	}
+	s := b.Status
+	q.set(kindBudget, Running, fmt.Sprintf("%s may be evicted now; %d of %s healthy, and %d must be",
+		plural(int(s.DisruptionsAllowed), "pod"), s.CurrentHealthy, plural(int(s.ExpectedPods), "pod"), s.DesiredHealthy))
+	blocked := diagnosis.FromBudget(b)
+	switch {
+	case s.ObservedGeneration < b.Generation:
+		q.set(kindBudget, Waiting, "the controller manager has not processed it yet")
+	case blocked != nil && blocked.Reason == policyv1.InsufficientPodsReason && q.logs == nil: // an overview shows what does not run
+	case blocked != nil: // the pods themselves run
+		q.explanation.State, q.explanation.partial = Waiting, true
+		q.workload.Known = append(q.workload.Known, *blocked)
+	case s.ExpectedPods == 0:
+		q.explanation.Summary = "its selector selects no pods, so that it protects none"
+	case s.DisruptionsAllowed > 0:
+	case s.CurrentHealthy <= s.DesiredHealthy:
+		q.unhealthyPods(b)
+	default:
+		q.explanation.Summary = "recent evictions are still in progress; " + q.explanation.Summary
+	}
+	return nil
+}
+
+// unhealthyPods explains why too few pods are healthy.
+func (q *inquiry) unhealthyPods(b *policyv1.PodDisruptionBudget) {
+	q.explanation.State, q.explanation.partial = Waiting, true
+	q.explanation.Summary = fmt.Sprintf("no pod may be evicted now; %d of %s healthy, and %d must stay", b.Status.CurrentHealthy, plural(int(b.Status.ExpectedPods), "pod"), b.Status.DesiredHealthy)
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		q.unread("pods", "", err)
+		return
+	}
+	pods, _ := q.podsWith(selector)
+	q.workload.Pods = slices.DeleteFunc(pods, podIsReady)
+	q.fallback = &diagnosis.Cause{
+		Reason: policyv1.InsufficientPodsReason, Object: diagnosis.Object{Kind: kindBudget, Name: b.Name}, Transient: true,
+		Message: fmt.Sprintf("%d of %s healthy, and a drain waits until %d are", b.Status.CurrentHealthy, plural(int(b.Status.ExpectedPods), "pod"), b.Status.DesiredHealthy+1),
+		Advice:  "find out why the other pods are not ready" + evictionPolicy(b),
+	}
+}
+
+// evictionPolicy returns how a drain can evict pods that are not healthy.
+func evictionPolicy(b *policyv1.PodDisruptionBudget) string {
+	if b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policyv1.AlwaysAllow {
+		return ""
+	}
+	return "; with unhealthyPodEvictionPolicy AlwaysAllow, a drain can evict these pods"
+}

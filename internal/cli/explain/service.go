@@ -1,0 +1,235 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+)
+
+const (
+	kindService       = "Service"
+	reasonNoEndpoints = "NoEndpoints"
+)
+
+// service explains why a Service has no endpoints, or no address.
+func (q *inquiry) service() error {
+	q.explanation.passive = true
+	s := &corev1.Service{}
+	if readable, err := q.targetOf(kindService, s); !readable {
+		return err
+	}
+	e := q.endpointsOf(s)
+	q.set(kindService, e.state, e.summary)
+	q.add(e)
+	if e.state == Running && s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
+		q.set(kindService, Waiting, e.summary+"; it has no address yet")
+		q.loadBalancer(s)
+	}
+	return nil
+}
+
+// add adds what the endpoints of a Service show.
+func (q *inquiry) add(e endpoints) {
+	if e.cause != nil {
+		q.workload.Known = append(q.workload.Known, *e.cause)
+	}
+	q.workload.Pods = append(q.workload.Pods, e.unready...)
+}
+
+// endpoints describe where a Service sends requests.
+type endpoints struct {
+	state   State
+	summary string
+	// cause is why there are none, or nil.
+	cause *diagnosis.Cause
+	// unready are the selected pods if none of them is ready.
+	unready []*corev1.Pod
+}
+
+// endpointsOf follows the rules of the EndpointSlice controller:
+// k8s.io/endpointslice/utils.go and pkg/controller/endpointslice.
+func (q *inquiry) endpointsOf(s *corev1.Service) endpoints {
+	switch {
+	case s.Spec.Type == corev1.ServiceTypeExternalName:
+		return endpoints{state: Running, summary: "it is an alias of " + s.Spec.ExternalName}
+	case s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes":
+		return endpoints{state: Running, summary: "the API server manages its endpoints"} // or an administrator does
+	case len(s.Spec.Selector) == 0:
+		return q.manualEndpoints(s)
+	}
+	all, read := q.podsWith(labels.SelectorFromSet(s.Spec.Selector))
+	if !read {
+		return endpoints{state: Unknown, summary: "you may not read its pods"}
+	}
+	if len(all) == 0 {
+		return q.noPods(s)
+	}
+	alive := slices.DeleteFunc(all, func(p *corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	})
+	ready := slices.DeleteFunc(slices.Clone(alive), func(p *corev1.Pod) bool {
+		return !podIsReady(p) && (!s.Spec.PublishNotReadyAddresses || p.Status.PodIP == "")
+	})
+	summary := fmt.Sprintf("%d of %s ready", len(ready), plural(len(alive), "pod"))
+	switch {
+	case len(alive) == 0:
+		return endpoints{state: Stopped, summary: "the pods that it selects have ended or are being deleted"}
+	case len(ready) == 0:
+		return endpoints{state: Waiting, summary: summary, unready: alive}
+	}
+	return endpoints{state: Running, summary: summary, cause: missingPort(s, ready)}
+}
+
+func noEndpoints(s *corev1.Service, message, advice string) *diagnosis.Cause {
+	return &diagnosis.Cause{Reason: reasonNoEndpoints, Object: diagnosis.Object{Kind: kindService, Name: s.Name}, Message: message, Advice: advice}
+}
+
+// manualEndpoints explains a Service without a selector. Its EndpointSlices come from
+// users or other controllers.
+func (q *inquiry) manualEndpoints(s *corev1.Service) endpoints {
+	var list discoveryv1.EndpointSliceList
+	addresses := 0
+	read := q.list("endpointslices.discovery.k8s.io", &list, func() {
+		for i := range list.Items {
+			addresses += len(list.Items[i].Endpoints)
+		}
+	}, client.InNamespace(q.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: s.Name})
+	e := endpoints{state: Running, summary: fmt.Sprintf("it has no selector; its EndpointSlices have %s", plural(addresses, "endpoint"))}
+	switch {
+	case !read:
+		e.summary = "it has no selector; you may not read its EndpointSlices"
+	case addresses == 0:
+		e.state, e.cause = Waiting, noEndpoints(s, "it has no selector, and no EndpointSlice contains an endpoint for it",
+			"set spec.selector to the labels of the pods, or create an EndpointSlice")
+	}
+	return e
+}
+
+// noPods explains why a Service selects no pod. Without all templates, it knows no cause.
+func (q *inquiry) noPods(s *corev1.Service) endpoints {
+	e := endpoints{state: Waiting, summary: "it selects no pod"}
+	selector := labels.SelectorFromSet(s.Spec.Selector)
+	t, readAll := q.templateOf(selector)
+	switch {
+	case t != nil && t.idle != "":
+		e.state, e.summary = Stopped, t.owner+", whose pods it selects, "+t.idle
+	case t != nil:
+		e.cause = noEndpoints(s, t.owner+", whose pods it selects, has no pods", "run bongsu explain "+typeAndName(t.owner)+" to see why")
+	case readAll:
+		e.cause = noEndpoints(s, "no pod has the labels of its selector, "+selector.String()+q.nearMiss(s.Spec.Selector), "correct spec.selector, or the labels of the pods")
+	}
+	return e
+}
+
+func typeAndName(owner string) string {
+	kind, name, _ := strings.Cut(owner, " ")
+	return strings.ToLower(kind) + "/" + name
+}
+
+// nearMiss returns a text about pods that lack only one label of the selector.
+func (q *inquiry) nearMiss(selector map[string]string) string {
+	if len(selector) < 2 {
+		return ""
+	}
+	pods, _ := q.podsWith(labels.Everything())
+	for _, key := range slices.Sorted(maps.Keys(selector)) {
+		others := maps.Clone(selector)
+		delete(others, key)
+		i := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return labels.SelectorFromSet(others).Matches(labels.Set(p.Labels)) })
+		if i < 0 {
+			continue
+		}
+		has := "no label " + key
+		if value, ok := pods[i].Labels[key]; ok {
+			has = "the label " + key + "=" + value
+		}
+		return fmt.Sprintf("; pod %q has the others, but %s", pods[i].Name, has)
+	}
+	return ""
+}
+
+// missingPort returns a cause if no ready pod has a named port that the Service uses. A
+// numeric targetPort needs no port in the pods.
+func missingPort(s *corev1.Service, pods []*corev1.Pod) *diagnosis.Cause {
+	for i := range s.Spec.Ports {
+		port := &s.Spec.Ports[i]
+		if port.TargetPort.Type != intstr.String || slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return hasPort(p, port) }) {
+			continue
+		}
+		return &diagnosis.Cause{
+			Reason: "TargetPortNotFound", Object: diagnosis.Object{Kind: kindService, Name: s.Name},
+			Message: fmt.Sprintf("port %d has the targetPort %q, but no container of its pods has a %s port of that name%s",
+				port.Port, port.TargetPort.StrVal, port.Protocol, portNames(pods[0])),
+			Advice: "correct targetPort, or the name of the container's port",
+		}
+	}
+	return nil
+}
+
+func hasPort(p *corev1.Pod, port *corev1.ServicePort) bool {
+	return slices.ContainsFunc(servingPorts(p), func(c corev1.ContainerPort) bool {
+		return c.Name == port.TargetPort.StrVal && c.Protocol == port.Protocol
+	})
+}
+
+// servingPorts returns the ports of the containers that run while the pod is ready.
+func servingPorts(p *corev1.Pod) []corev1.ContainerPort {
+	var ports []corev1.ContainerPort
+	for _, c := range p.Spec.Containers {
+		ports = append(ports, c.Ports...)
+	}
+	for _, c := range p.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			ports = append(ports, c.Ports...)
+		}
+	}
+	return ports
+}
+
+func portNames(p *corev1.Pod) string {
+	var names []string
+	for _, c := range servingPorts(p) {
+		if c.Name != "" {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; they have " + nameList(names)
+}
+
+// A load balancer gets an address within minutes. A controller that fails tries again at
+// least every 5 minutes, so that an older Warning is about an earlier problem:
+// cloud-provider/controllers/service/controller.go.
+const (
+	addressAfter  = 5 * time.Minute
+	warningMaxAge = 10 * time.Minute
+)
+
+// loadBalancer explains why a Service has no address.
+func (q *inquiry) loadBalancer(s *corev1.Service) {
+	now := q.clock.Now()
+	if now.Sub(s.CreationTimestamp.Time) >= addressAfter {
+		q.fallback = &diagnosis.Cause{
+			Reason: "LoadBalancerPending", Object: diagnosis.Object{Kind: kindService, Name: s.Name}, Time: s.CreationTimestamp.Time, Transient: true,
+			Message: "no controller has given the load balancer an address",
+			Advice:  "check that the cluster has a controller for load balancers",
+		}
+	}
+	if q.logs == nil { // an overview does not show all Events
+		return
+	}
+	q.lastWarning(kindService, s, now.Add(-warningMaxAge))
+}

@@ -1,0 +1,92 @@
+package alarm
+
+import (
+	"context"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/alarm/objects"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+// Changes watches the resources that alarms name.
+type Changes interface {
+	// Status returns whether the changes of a resource are watched that an alarm needs.
+	Status(resource alarm.Resource, by alarm.ID, named fields.Shape) objects.Status
+	// Notify makes it call a function after each change of a status, with the alarms concerned.
+	Notify(changed func(objects.Concerns))
+}
+
+// changesProblem returns the first problem of a resource in spec.changes or spec.states. The status stays as it
+// is until all objects are read with the fields of the alarm, because changes before that are
+// missed.
+func (r *Reconciler) changesProblem(object Object, key kube.Key) status.Result {
+	reading, needs := false, r.alarms.NeedsOf(key.String())
+	by := alarm.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	for _, named := range resourcesOf(object) {
+		resource := alarm.Resource{Group: named.APIGroup, Resource: named.Resource}
+		of := r.changes.Status(resource, by, needs[resource])
+		switch {
+		case of.Reason != "":
+			return status.Result{Reason: of.Reason, Message: of.Message}
+		case of.Kind != "" && !of.Namespaced && r.kind == alarm.KindAlarm:
+			return status.Result{Reason: v1alpha1.ReasonInvalidMatch, Message: objects.NamespacedMessage(resource)}
+		case !of.Synced:
+			reading = true
+		}
+	}
+	return status.Result{Unchanged: reading}
+}
+
+// resourcesOf returns the resources that an alarm names.
+func resourcesOf(object Object) (all []v1alpha1.ChangeResource) {
+	spec := object.AlarmSpec()
+	for i := range spec.Changes {
+		all = append(all, spec.Changes[i].Resource)
+	}
+	for i := range spec.States {
+		all = append(all, spec.States[i].Resource)
+	}
+	return all
+}
+
+// changesSource enqueues the alarms that a change of the status of a resource concerns.
+func (r *Reconciler) changesSource() source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.changes.Notify(func(concerns objects.Concerns) {
+			list := r.newList()
+			if err := r.client.List(ctx, list); err != nil {
+				ctrl.LoggerFrom(ctx).Error(err, "the alarms cannot be listed")
+				return
+			}
+			for _, object := range objectsOf(list) {
+				if r.isConcerned(object, concerns) {
+					queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+				}
+			}
+		})
+		return nil
+	})
+}
+
+func (r *Reconciler) isConcerned(object Object, concerns objects.Concerns) bool {
+	named := resourcesOf(object)
+	if len(named) == 0 {
+		return false
+	}
+	by := alarm.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	for resource, needed := range r.alarms.NeedsOf(kube.Key(by).String()) {
+		if concerns(resource, by, needed) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,4 @@
+package alarm
+
+// ResumedAt gives tests access to resumedAt.
+var ResumedAt = resumedAt

@@ -1,0 +1,75 @@
+package receiver
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/controller/status"
+)
+
+// delivering is a Dispatcher with these results.
+type delivering struct {
+	Dispatcher
+	failure   *notify.SendError
+	aside     int
+	attempted bool
+	test      notify.TestResult
+}
+
+func (d delivering) Failure(string) *notify.SendError             { return d.failure }
+func (d delivering) NextAttempt(string) time.Time                 { return time.Time{} }
+func (d delivering) SetAside(string) int                          { return d.aside }
+func (d delivering) LastAttempt(string) (*notify.SendError, bool) { return d.failure, d.attempted }
+func (d delivering) LastTest(string) notify.TestResult            { return d.test }
+func (d delivering) Dropped(string) string                        { return "all" }
+
+func TestTheLastMessageAndTheLastTestAreReported(t *testing.T) {
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	failing := &notify.SendError{Reason: v1alpha1.ReasonDeliveryFailing, Text: "no answer"}
+	for name, tc := range map[string]struct {
+		dispatcher delivering
+		want       status.Delivery
+	}{
+		"nothing":  {delivering{}, status.Delivery{}},
+		"accepted": {delivering{attempted: true}, status.Delivery{Attempted: true}},
+		"failed":   {delivering{attempted: true, failure: failing}, status.Delivery{Attempted: true, Reason: v1alpha1.ReasonDeliveryFailing, Message: "no answer"}},
+		"a test":   {delivering{test: notify.TestResult{Value: "a", At: at}}, status.Delivery{Test: "a", TestedAt: at}},
+		"a test that failed": {
+			delivering{test: notify.TestResult{Value: "a", At: at, Failure: failing}},
+			status.Delivery{Test: "a", TestedAt: at, TestFailure: "no answer"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{Dependencies: Dependencies{Dispatcher: tc.dispatcher}}
+			if diff := cmp.Diff(&tc.want, r.delivery("AlarmReceiver/shop/team")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestMessagesThatAreSetAsideAreReported(t *testing.T) {
+	failing := &notify.SendError{Reason: v1alpha1.ReasonDeliveryFailing, Text: "the receiver does not answer"}
+	for name, tc := range map[string]struct {
+		dispatcher delivering
+		reason     string
+		message    string
+	}{
+		"none":                   {delivering{}, "", ""},
+		"two":                    {delivering{aside: 2}, v1alpha1.ReasonMessageSetAside, "but not 2: correct the receiver, or drop these with the annotation bongsu.io/drop=all"},
+		"the receiver fails too": {delivering{aside: 2, failure: failing}, v1alpha1.ReasonDeliveryFailing, "does not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{Dependencies: Dependencies{Dispatcher: tc.dispatcher}}
+			got := r.deliveries("AlarmReceiver/shop/team")
+			if got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) || got.SetAside != int64(tc.dispatcher.aside) || got.HandledDrop != "all" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"k8s.io/client-go/transport"
+)
+
+// ErrTooLarge is the error of a request whose response exceeds the limit of [LimitResponses].
+var ErrTooLarge = errors.New("the response of the API server is too large")
+
+// LimitResponses returns a wrapper that ends responses after a number of bytes with
+// ErrTooLarge. Tenants decide how large their objects are, and a list contains many. See also
+// [WithResponseLimit].
+func LimitResponses(limit int64) transport.WrapperFunc {
+	return func(next http.RoundTripper) http.RoundTripper { return limiter{next, limit} }
+}
+
+// responseLimit is the key of a limit in a context.
+type responseLimit struct{}
+
+// WithResponseLimit lowers the limit of [LimitResponses] for the requests of the context.
+func WithResponseLimit(ctx context.Context, limit int64) context.Context {
+	return context.WithValue(ctx, responseLimit{}, limit)
+}
+
+type limiter struct {
+	next  http.RoundTripper
+	limit int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l limiter) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := l.next.RoundTrip(request)
+	if err != nil {
+		return response, err
+	}
+	limit := l.limit
+	if lower, ok := request.Context().Value(responseLimit{}).(int64); ok {
+		limit = min(limit, lower)
+	}
+	response.Body = &limitedBody{ReadCloser: response.Body, left: limit}
+	return response, nil
+}
+
+type limitedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, ErrTooLarge
+	}
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1] // one byte more than allowed shows that there is more
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	if b.left < 0 {
+		return 0, ErrTooLarge
+	}
+	return n, err
+}

@@ -1,0 +1,110 @@
+package operator
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
+	"github.com/bongsu-io/bongsu/internal/kube"
+)
+
+const (
+	// namespaceTimeout limits a read of a namespace that the cache does not have.
+	namespaceTimeout = 2 * time.Second
+	// namespaceTTL is how long the result of such a read is used, so that many Events of
+	// a new namespace cost one read. It also limits retries while reads fail.
+	namespaceTTL = 5 * time.Second
+	// maxNewNamespaces limits how many results are kept.
+	maxNewNamespaces = 1024
+	// namespacePause is how long no namespace is read after a failed read. Thus, Events of
+	// many new namespaces do not wait for one read each.
+	namespacePause = time.Second
+)
+
+// namespaces reads the metadata of namespaces. The cache can be late: it has a new namespace
+// only after its first Events, and at the start it has none. A namespace that is not in the
+// cache is therefore read from the API server.
+type namespaces struct {
+	cache, live client.Reader
+	recent      *expirable.LRU[string, liveNamespace]
+	// failing has the error of the last read under an empty name, if it failed.
+	failing *expirable.LRU[string, error]
+}
+
+// liveNamespace is the result of a read from the API server.
+type liveNamespace struct {
+	metadata *metav1.PartialObjectMetadata
+	err      error
+}
+
+func newNamespaces(cache, live client.Reader) namespaces {
+	return namespaces{
+		cache: cache, live: live,
+		recent:  expirable.NewLRU[string, liveNamespace](maxNewNamespaces, nil, namespaceTTL),
+		failing: expirable.NewLRU[string, error](1, nil, namespacePause),
+	}
+}
+
+// Labels implements match.Namespaces.
+func (n namespaces) Labels(name string) (map[string]string, bool, alarm.Unread) {
+	ns, err := n.get(name)
+	if err != nil {
+		return nil, false, enrich.Classify(err)
+	}
+	return ns.Labels, true, ""
+}
+
+// since returns when the namespace of a receiver was created, or the zero time if it has none.
+// It asks the API server, because the cache can still have a former namespace of the name.
+// Messages of one tenant would then reach another.
+func (n namespaces) since(receiver string) (time.Time, error) {
+	key, err := kube.ParseKey(receiver)
+	if err != nil || key.Namespace == "" {
+		return time.Time{}, err
+	}
+	if err, ok := n.failing.Get(""); ok {
+		return time.Time{}, err
+	}
+	ns, err := n.readLive(key.Namespace)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return ns.CreationTimestamp.Time, nil
+}
+
+func (n namespaces) get(name string) (*metav1.PartialObjectMetadata, error) {
+	// The cache is in memory, so the read needs no deadline.
+	if ns, err := read(context.Background(), n.cache, name, client.UnsafeDisableDeepCopy); err == nil {
+		return ns, nil
+	}
+	if found, ok := n.recent.Get(name); ok {
+		return found.metadata, found.err
+	}
+	if err, ok := n.failing.Get(""); ok {
+		return nil, err
+	}
+	return n.readLive(name)
+}
+
+func (n namespaces) readLive(name string) (*metav1.PartialObjectMetadata, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), namespaceTimeout)
+	defer cancel()
+	ns, err := read(ctx, n.live, name)
+	n.recent.Add(name, liveNamespace{ns, err})
+	if enrich.Classify(err) != "" {
+		n.failing.Add("", err)
+	}
+	return ns, err
+}
+
+func read(ctx context.Context, from client.Reader, name string, options ...client.GetOption) (*metav1.PartialObjectMetadata, error) {
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return ns, from.Get(ctx, client.ObjectKey{Name: name}, ns, options...)
+}

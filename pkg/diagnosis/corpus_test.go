@@ -1,0 +1,317 @@
+package diagnosis
+
+import (
+	"bytes"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the present causes into testdata/corpus: review each of them")
+
+// state is one state of the corpus: what a component writes, and the cause that the
+// diagnosis must find. Most states have one input.
+type state struct {
+	State     string `json:"state"`
+	Component string `json:"component"`
+	Source    string `json:"source"`
+
+	// Inputs. Waiting and Ended are the state of container "notebook". Failed is the status
+	// of the pod. Unscheduled is the message of its condition PodScheduled.
+	Waiting     *text   `json:"waiting,omitempty"`
+	Ended       *ending `json:"ended,omitempty"`
+	Failed      *text   `json:"failed,omitempty"`
+	Unscheduled string  `json:"unscheduled,omitempty"`
+	// Pod is an Event of a pod whose containers have not started. Container is an Event of a
+	// running container that is not ready. Deleted is one of a pod that was deleted, and Claim
+	// one of a pending claim. Kill is the Event of a kubelet that kills a container. Waiting and
+	// Unscheduled can have Pod in addition.
+	Pod       *text `json:"pod,omitempty"`
+	Container *text `json:"container,omitempty"`
+	Deleted   *text `json:"deleted,omitempty"`
+	Claim     *text `json:"claim,omitempty"`
+	Kill      *text `json:"kill,omitempty"`
+	// Resize is an Event of a bound claim whose size is raised, ResizeError its condition
+	// ControllerResizeError or NodeResizeError.
+	Resize      *text `json:"resize,omitempty"`
+	ResizeError *text `json:"resizeError,omitempty"`
+	// Create is the error of the API server when a StatefulSet creates the pod.
+	Create string `json:"create,omitempty"`
+	// Object is a Deployment, Job, HorizontalPodAutoscaler or PodDisruptionBudget. If Event is set,
+	// it is the object that this Event regards. Without Want, the object itself shows no cause.
+	Object map[string]any `json:"object,omitempty"`
+	Event  *text          `json:"event,omitempty"`
+	// InitRunning, Unreachable and Gated are states of the pod without a text.
+	InitRunning bool `json:"initRunning,omitempty"`
+	Unreachable bool `json:"unreachable,omitempty"`
+	Gated       bool `json:"gated,omitempty"`
+
+	// Details of the pod and the nodes.
+	Image          string              `json:"image,omitempty"`
+	SchedulerName  string              `json:"schedulerName,omitempty"`
+	ResourceClaim  string              `json:"resourceClaim,omitempty"`
+	MemoryLimit    string              `json:"memoryLimit,omitempty"`
+	PodMemoryLimit string              `json:"podMemoryLimit,omitempty"`
+	NodesHave      corev1.ResourceList `json:"nodesHave,omitempty"`
+
+	Want *want `json:"want,omitempty"`
+}
+
+// text is a reason with the message of a status, or with the note of an Event.
+type text struct {
+	Type    string `json:"type,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Note    string `json:"note,omitempty"`
+	Seconds int    `json:"seconds,omitempty"`
+}
+
+type ending struct {
+	text     `json:",inline"`
+	ExitCode int32 `json:"exitCode"`
+}
+
+// want is the expected cause. Says is its sentence, MayPass whether waiting may help.
+type want struct {
+	Reason  string `json:"reason"`
+	Object  string `json:"object"`
+	Says    string `json:"says"`
+	MayPass bool   `json:"mayPass"`
+}
+
+func TestEveryStateOfTheCorpusHasTheRightCause(t *testing.T) {
+	const fewest = 150
+	files, err := filepath.Glob("testdata/corpus/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, file := range files {
+		states := readCorpus(t, file)
+		sum += len(states)
+		for i := range states {
+			s := &states[i]
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml")+"/"+s.State, func(t *testing.T) { checkState(t, s) })
+		}
+		if *update {
+			writeCorpus(t, file, states)
+		}
+	}
+	if sum < fewest {
+		t.Errorf("%d states, want at least %d", sum, fewest)
+	}
+}
+
+func checkState(t *testing.T, s *state) {
+	t.Helper()
+	var got *want
+	if cause := s.cause(t); cause != nil {
+		got = &want{cause.Reason, cause.Object.Kind + "/" + cause.Object.Name, cause.Sentence(), cause.Transient}
+	} else if s.Object == nil {
+		t.Fatal("no cause")
+	}
+	if *update {
+		s.Want = got
+	}
+	if diff := cmp.Diff(s.Want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// cause is what the diagnosis finds in the state.
+func (s *state) cause(t *testing.T) *Cause {
+	t.Helper()
+	if s.Object != nil {
+		return s.objectCause(t)
+	}
+	if s.Resize == nil && s.ResizeError == nil {
+		return Diagnose(s.workload()).Cause
+	}
+	c := claim(corev1.ClaimBound)
+	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}
+	c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
+	if s.ResizeError != nil {
+		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+			Type: corev1.PersistentVolumeClaimConditionType(s.ResizeError.Reason), Status: corev1.ConditionTrue, Message: s.ResizeError.Message,
+		}}
+		return FromClaim(c, nil)
+	}
+	return FromClaim(c, []Event{s.Resize.event(claimEvent(5, "", ""))})
+}
+
+// objectCause is what an object shows itself, or an Event that regards it.
+func (s *state) objectCause(t *testing.T) *Cause {
+	t.Helper()
+	u := unstructured.Unstructured{Object: s.Object}
+	if s.Event != nil {
+		return FromEvent(s.Event.event(Event{Type: corev1.EventTypeWarning, Regarding: Object{u.GetKind(), u.GetName()}, LastSeen: at(5), Count: 1}))
+	}
+	objects := map[string]metav1.Object{
+		"Deployment": &appsv1.Deployment{}, "ReplicaSet": &appsv1.ReplicaSet{}, "Job": &batchv1.Job{},
+		"HorizontalPodAutoscaler": &autoscalingv2.HorizontalPodAutoscaler{}, "PodDisruptionBudget": &policyv1.PodDisruptionBudget{},
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(s.Object, objects[u.GetKind()], true); err != nil {
+		t.Fatal(err)
+	}
+	switch o := objects[u.GetKind()].(type) {
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		if causes := FromAutoscaler(o); len(causes) > 0 {
+			return &causes[0]
+		}
+		return nil
+	case *policyv1.PodDisruptionBudget:
+		return FromBudget(o)
+	default:
+		return FromController(o)
+	}
+}
+
+func readCorpus(t *testing.T, file string) []state {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []state
+	if err := yaml.UnmarshalStrict(data, &states); err != nil {
+		t.Fatal(file, err)
+	}
+	return states
+}
+
+func writeCorpus(t *testing.T, file string, states []state) {
+	t.Helper()
+	data, err := yaml.Marshal(states)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bytes.TrimSpace(append(data, '\n')), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// workload builds what the cluster contains in the state.
+func (s *state) workload() Workload {
+	w := Workload{Nodes: &Nodes{Total: 2, Largest: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
+	}}}
+	maps.Copy(w.Nodes.Largest, s.NodesHave)
+	switch {
+	case s.Create != "":
+		w.Events = []Event{setEvent(5, "create Pod nb-0 in StatefulSet nb failed error: "+s.Create)}
+		return w
+	case s.Claim != nil:
+		w.Claims = []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}
+		w.Events = []Event{s.Claim.event(claimEvent(5, "", ""))}
+		return w
+	case s.Deleted != nil:
+		w.Events = []Event{s.Deleted.event(podEvent(5, "", "", ""))}
+		return w
+	}
+	w.Pods = pods(newPod(s.changes()...))
+	w.Events = s.events()
+	return w
+}
+
+func (s *state) changes() []change {
+	changes := []change{s.describe}
+	switch {
+	case s.Unscheduled != "":
+		changes = append(changes, unscheduled(s.Unscheduled))
+	case s.SchedulerName != "":
+		changes = append(changes, func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = "", nil })
+	case s.Waiting != nil:
+		changes = append(changes, status(corev1.ContainerStatus{State: waiting(s.Waiting.Reason, s.Waiting.Message)}))
+	case s.Ended != nil:
+		last := terminated(s.Ended)
+		changes = append(changes, status(crashLooping(last, 3)))
+	case s.Failed != nil:
+		changes = append(changes, func(p *corev1.Pod) {
+			p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, s.Failed.Reason, s.Failed.Message
+		})
+	case s.Pod != nil:
+		changes = append(changes, status(corev1.ContainerStatus{State: waiting("ContainerCreating", "")}))
+	case s.Container != nil:
+		changes = append(changes, status(corev1.ContainerStatus{State: runningSince(1)}))
+	case s.InitRunning:
+		changes = append(changes, initStatus(corev1.ContainerStatus{Name: "prepare", State: runningSince(1)}, false), status(corev1.ContainerStatus{State: waiting("PodInitializing", "")}))
+	case s.Unreachable:
+		changes = append(changes, ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50))
+	}
+	if s.Gated {
+		changes = append(changes, func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated })
+	}
+	return changes
+}
+
+// terminated is the last end of a container that waits for its restart.
+func terminated(e *ending) corev1.ContainerState {
+	seconds := max(e.Seconds, 60)
+	state := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason: e.Reason, ExitCode: e.ExitCode, Message: e.Message, StartedAt: metaAt(seconds - 30), FinishedAt: metaAt(seconds),
+	}}
+	return state
+}
+
+// describe sets the details of the pod.
+func (s *state) describe(p *corev1.Pod) {
+	if s.Image != "" {
+		p.Spec.Containers[0].Image = s.Image
+	}
+	if s.MemoryLimit != "" {
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(s.MemoryLimit)}
+	}
+	if s.PodMemoryLimit != "" {
+		p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(s.PodMemoryLimit)}}
+	}
+	p.Spec.SchedulerName = s.SchedulerName
+	if s.ResourceClaim != "" {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &s.ResourceClaim}}
+	}
+	if strings.Contains(s.Unscheduled, "persistentvolumeclaim") {
+		mounting("data")(p)
+	}
+}
+
+func (s *state) events() []Event {
+	var events []Event
+	if s.Pod != nil {
+		events = append(events, s.Pod.event(podEvent(10, "", "", "")))
+	}
+	if s.Container != nil {
+		events = append(events, s.Container.event(podEvent(55, "notebook", "", "")))
+	}
+	if s.Kill != nil {
+		kill := s.Kill.event(podEvent(s.Kill.Seconds, "notebook", "", ""))
+		kill.Type, kill.Reason = corev1.EventTypeNormal, "Killing"
+		events = append(events, kill)
+	}
+	if s.Unreachable {
+		events = append(events, podEvent(50, "", "NodeNotReady", "Node is not ready"))
+	}
+	return events
+}
+
+// event fills an Event.
+func (x *text) event(e Event) Event {
+	e.Reason, e.Note = x.Reason, x.Note
+	if x.Type != "" {
+		e.Type = x.Type
+	}
+	return e
+}

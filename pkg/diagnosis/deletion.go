@@ -1,0 +1,91 @@
+package diagnosis
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// stuckAfter is how long a deleted pod can still exist after its grace period. A kubelet
+// removes it within seconds of the end of its containers.
+const stuckAfter = time.Minute
+
+// AddStuck adds why deleted pods still exist a minute after their grace period. Call it if new
+// pods wait for their end. It uses the Events and the nodes of w, and returns when to call it
+// again; zero if none of the pods is deleted.
+func (d *Diagnosis) AddStuck(pods []*corev1.Pod, w Workload, now time.Time) (again time.Duration) {
+	for _, p := range pods {
+		cause, left := StuckPod(p, w.Events, w.Nodes, now)
+		if again == 0 || left > 0 && left < again {
+			again = left
+		}
+		switch {
+		case cause == nil || d.contains(cause):
+		case d.Cause == nil || d.Cause.Reason == ReasonProgressDeadlineExceeded:
+			d.Cause = cause
+		default:
+			d.Others = append(d.Others, *cause)
+		}
+	}
+	return again
+}
+
+// contains reports whether the diagnosis has a cause with the same meaning.
+func (d *Diagnosis) contains(c *Cause) bool {
+	same := func(other Cause) bool {
+		return other.Reason == c.Reason && other.Object == c.Object || other.Identity() == c.Identity()
+	}
+	return d.Cause != nil && same(*d.Cause) || slices.ContainsFunc(d.Others, same)
+}
+
+// failedKillPod is the reason of the Event of a pod that the kubelet cannot end.
+const failedKillPod = "FailedKillPod"
+
+// killErrors matches the errors in the Event of a pod that the kubelet cannot end.
+var killErrors = regexp.MustCompile(`with \w+Error: "((?:[^"\\]|\\.)*)"`)
+
+// killText returns why a node cannot end a pod.
+func killText(e *Event) string {
+	text := strings.TrimPrefix(e.Note, "error killing pod: ")
+	if m := killErrors.FindStringSubmatch(text); m != nil {
+		text = strings.ReplaceAll(m[1], `\"`, `"`)
+	}
+	return lowerFirst(matchOr(sandboxRules, stripNoise(text), "").message)
+}
+
+// StuckPod returns why a deleted pod still exists a minute after its grace period, and nil
+// if it does not. It also returns when to call it again; zero if the pod is not deleted.
+// events and nodes can be nil.
+func StuckPod(p *corev1.Pod, events []Event, nodes *Nodes, now time.Time) (*Cause, time.Duration) {
+	if p.DeletionTimestamp.IsZero() {
+		return nil, 0
+	}
+	deleted := p.DeletionTimestamp.Time // includes the grace period
+	if left := stuckAfter - now.Sub(deleted); left > 0 {
+		return nil, left
+	}
+	node := quote(line(p.Spec.NodeName, maxName))
+	cause := &Cause{
+		Reason: ReasonTerminating, Object: Object{kindPod, p.Name}, Time: deleted, Count: 1, Transient: true,
+		Message: "the pod is still being deleted: node " + node + " has not confirmed that its containers ended and its volumes are unmounted",
+		Advice:  administratorLater,
+	}
+	kill := latest(newView(Workload{Events: events}).eventsFor(cause.Object, p.UID), failedKillPod)
+	switch {
+	case len(p.Finalizers) > 0:
+		cause.Reason = ReasonFinalizersRemaining
+		cause.Message = "the deletion of the pod waits until these finalizers are removed: " + line(strings.Join(slices.Sorted(slices.Values(p.Finalizers)), ", "), maxQuoted)
+		cause.Advice = "check that the controller that removes them runs; remove them yourself only if it no longer exists"
+	case nodes != nil && slices.Contains(nodes.Lost, p.Spec.NodeName):
+		cause.Reason, cause.Node = ReasonNodeLost, p.Spec.NodeName
+		cause.Message = "the pod cannot be deleted while node " + node + " does not respond"
+		cause.Advice = "wait until the node is back, or ask the cluster's administrator to repair or delete it"
+	case kill != nil:
+		cause.Message = "node " + node + " cannot end the pod: " + killText(kill)
+	}
+	cause.sanitize()
+	return cause, stuckAfter
+}

@@ -1,0 +1,330 @@
+package diagnosis
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// FromController returns the cause that the status of a Deployment, ReplicaSet or Job shows, or
+// nil. Its pods can show a more precise one: see [DiagnoseOr].
+func FromController(o metav1.Object) *Cause {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return FromDeployment(o)
+	case *appsv1.ReplicaSet:
+		return fromReplicaSet(o)
+	case *batchv1.Job:
+		return FromJob(o)
+	}
+	return nil
+}
+
+// fromReplicaSet returns the cause for which a ReplicaSet cannot create its pods, or nil.
+func fromReplicaSet(r *appsv1.ReplicaSet) *Cause {
+	wanted := int32(1)
+	if r.Spec.Replicas != nil {
+		wanted = *r.Spec.Replicas
+	}
+	for _, c := range r.Status.Conditions {
+		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue && r.Status.Replicas < wanted {
+			cause := FromCreateFailure(Object{Kind: "ReplicaSet", Name: r.Name}, c.Message)
+			cause.Time = c.LastTransitionTime.Time
+			return &cause
+		}
+	}
+	return nil
+}
+
+// FromDeployment returns the cause that a Deployment itself shows, or nil. Unless it is paused,
+// its pods can show a more precise one.
+func FromDeployment(d *appsv1.Deployment) *Cause {
+	wanted := int32(1)
+	if d.Spec.Replicas != nil {
+		wanted = *d.Spec.Replicas
+	}
+	object := Object{Kind: "Deployment", Name: d.Name}
+	if paused := pausedText(d, wanted); paused != "" {
+		return &Cause{
+			Reason: ReasonDeploymentPaused, Object: object, Message: paused, Count: 1,
+			Advice: fmt.Sprintf("run: kubectl rollout resume deployment/%s -n %s", d.Name, d.Namespace),
+		}
+	}
+	var deadline *Cause
+	for _, c := range d.Status.Conditions {
+		switch {
+		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && d.Status.UpdatedReplicas < wanted:
+			cause := FromCreateFailure(object, c.Message)
+			cause.Time = c.LastTransitionTime.Time
+			return &cause
+		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == replicaSetCreateError:
+			cause := FromCreateFailure(object, c.Message)
+			cause.Time = c.LastTransitionTime.Time
+			return &cause
+		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse:
+			deadline = &Cause{
+				Reason: ReasonProgressDeadlineExceeded, Object: object, Time: c.LastTransitionTime.Time,
+				Message: "the rollout takes longer than progressDeadlineSeconds", Advice: "no cause was found; check the pods", Transient: true,
+			}
+		}
+	}
+	return deadline
+}
+
+// replicaSetCreateError is the reason of a Deployment that cannot create its ReplicaSet:
+// kubernetes/pkg/controller/deployment/util/deployment_util.go.
+const replicaSetCreateError = "ReplicaSetCreateError"
+
+// pausedText returns what a pause prevents, or "". The controller of Deployments still scales a
+// paused one, but creates no ReplicaSet. The annotation shows that there is one.
+func pausedText(d *appsv1.Deployment, wanted int32) string {
+	const revision = "deployment.kubernetes.io/revision"
+	s := &d.Status
+	switch {
+	case !d.Spec.Paused || s.ObservedGeneration != d.Generation:
+	case s.UpdatedReplicas < s.Replicas:
+		return "the Deployment is paused, so its pods keep an older template"
+	case wanted > 0 && s.Replicas == 0 && d.Annotations[revision] == "":
+		return "the Deployment is paused, so it creates no pods"
+	}
+	return ""
+}
+
+// FromJob returns the cause that the conditions of a failed Job show, or nil. Its pods can
+// show a more precise one.
+func FromJob(j *batchv1.Job) *Cause {
+	for _, c := range j.Status.Conditions {
+		if c.Type != batchv1.JobFailed || c.Status != corev1.ConditionTrue {
+			continue
+		}
+		advice := "its pods and their logs no longer exist; create the Job again to see why it fails"
+		switch c.Reason {
+		case batchv1.JobReasonDeadlineExceeded:
+			advice = deadlineAdvice
+		case batchv1.JobReasonPodFailurePolicy:
+			advice = "correct what makes the pod fail, or change spec.podFailurePolicy"
+		}
+		return &Cause{
+			Reason: ReasonError, Object: Object{Kind: "Job", Name: j.Name}, Time: c.LastTransitionTime.Time,
+			Message: "the Job has failed: " + c.Message, Advice: advice,
+		}
+	}
+	return nil
+}
+
+// FromAutoscaler returns why a HorizontalPodAutoscaler does not scale, by its conditions.
+// The reasons are those of kubernetes/pkg/controller/podautoscaler/horizontal.go. A target
+// that is scaled to 0 is no problem.
+func FromAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) []Cause {
+	var causes []Cause
+	for _, c := range h.Status.Conditions {
+		if c.Type != autoscalingv2.ScalingActive && c.Type != autoscalingv2.AbleToScale || c.Status != corev1.ConditionFalse || c.Reason == "ScalingDisabled" {
+			continue
+		}
+		cause := scalingCause(h, c.Message)
+		cause.Reason, cause.Object, cause.Time = c.Reason, Object{Kind: kindAutoscaler, Name: h.Name}, c.LastTransitionTime.Time
+		cause.sanitize()
+		causes = append(causes, cause)
+	}
+	return causes
+}
+
+// podControllers are the kinds whose controllers emit FailedCreate for pods, claims and Jobs.
+var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
+
+// FromEvent returns the cause that a Warning itself contains, or nil. It needs no other
+// object. It explains failures to create ReplicaSets, pods and Jobs, claims without a volume, and
+// volumes that cannot be resized. It also explains pods that do not end, HorizontalPodAutoscalers,
+// Jobs that exceed their deadline, and the schedules of CronJobs.
+func FromEvent(e Event) *Cause {
+	switch {
+	case e.Type != corev1.EventTypeWarning:
+		return nil
+	case e.Regarding.Kind == kindAutoscaler:
+		return fromScalingEvent(e)
+	case e.Regarding.Kind == kindClaim && (e.Reason == "ProvisioningFailed" || e.Reason == "VolumeMismatch"):
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: e.Regarding.Name, UID: e.UID}}
+		return Diagnose(Workload{Events: []Event{e}, Claims: []*corev1.PersistentVolumeClaim{claim}}).Cause
+	case e.Regarding.Kind == kindClaim && slices.Contains(resizeReasons, e.Reason):
+		cause := resizeCause(e.Reason, e.Regarding, fmt.Sprintf("claim %q cannot be resized", e.Regarding.Name), e.Note).withEvent(&e)
+		return &cause
+	case e.Regarding.Kind == kindPod && slices.Contains(resizeReasons, e.Reason):
+		what := "a volume of the pod cannot be resized"
+		if m := volumeName.FindStringSubmatch(e.Note); m != nil {
+			what = fmt.Sprintf("volume %q of the pod cannot be resized", m[1])
+		}
+		cause := resizeCause(e.Reason, e.Regarding, what, e.Note).withEvent(&e)
+		return &cause
+	case e.Regarding.Kind == kindPod && e.Reason == failedKillPod:
+		cause := (&Cause{
+			Reason: ReasonTerminating, Object: e.Regarding, Message: "the node cannot end the pod: " + killText(&e), Advice: administratorLater, Transient: true,
+		}).withEvent(&e)
+		cause.sanitize()
+		return &cause
+	case e.Regarding.Kind == "Job" && e.Reason == batchv1.JobReasonDeadlineExceeded:
+		cause := (&Cause{Reason: e.Reason, Object: e.Regarding, Message: "the Job ran longer than its activeDeadlineSeconds", Advice: deadlineAdvice}).withEvent(&e)
+		return &cause
+	case e.Reason == "FailedCreate" && slices.Contains(podControllers, e.Regarding.Kind):
+		return Diagnose(Workload{Events: []Event{e}}).Cause
+	case e.Regarding.Kind == "Deployment" && e.Reason == replicaSetCreateError:
+		cause := FromCreateFailure(e.Regarding, e.Note).withEvent(&e)
+		return &cause
+	case e.Regarding.Kind == "CronJob":
+		return fromScheduleEvent(e)
+	}
+	return nil
+}
+
+// scheduleRules explain the Warnings of kubernetes/pkg/controller/cronjob (utils.go and
+// cronjob_controllerv2.go) about a schedule, by their reasons. An empty message quotes the note.
+var scheduleRules = map[string]explanation{
+	"TooManyMissedTimes": {"the CronJob missed more than 100 start times, and starts a Job only for the last of them",
+		"set or lower spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", true},
+	"MissSchedule": {"the CronJob did not start a Job, because spec.startingDeadlineSeconds had passed since its start time",
+		"raise spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", true},
+	"UnknownTimeZone":     {"", "correct spec.timeZone", false},
+	"UnparseableSchedule": {"", "correct spec.schedule", false},
+	"InvalidSchedule":     {"", "correct spec.schedule", false},
+}
+
+// fromScheduleEvent explains an Event of the controller of CronJobs about the schedule, or
+// returns nil.
+func fromScheduleEvent(e Event) *Cause {
+	r, ok := scheduleRules[e.Reason]
+	if !ok {
+		return nil
+	}
+	if r.message == "" {
+		r.message = "the CronJob starts no Jobs: " + excerpt(stripNoise(e.Note))
+	}
+	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, Transient: r.transient}.withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+const deadlineAdvice = "raise activeDeadlineSeconds, or reduce the work of the Job"
+
+// fromScalingEvent explains an Event of the controller of HorizontalPodAutoscalers. It
+// returns nil for an unknown note, because that says nothing more than the Event.
+func fromScalingEvent(e Event) *Cause {
+	cause, ok := scalingRule(e.Note)
+	if !ok {
+		return nil
+	}
+	cause.Reason, cause.Object = e.Reason, e.Regarding
+	cause = cause.withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+// FromBudget returns why a PodDisruptionBudget allows no eviction even if all of its pods are
+// healthy, or nil. The rules are those of kubernetes/pkg/registry/core/pod/storage/eviction.go and
+// pkg/controller/disruption/disruption.go.
+func FromBudget(b *policyv1.PodDisruptionBudget) *Cause {
+	s := &b.Status
+	if s.ObservedGeneration < b.Generation {
+		return nil
+	}
+	cause := &Cause{Object: Object{Kind: "PodDisruptionBudget", Name: b.Name}, Count: 1}
+	failed := meta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
+	switch {
+	case failed != nil && failed.Status == metav1.ConditionFalse && failed.Reason == policyv1.SyncFailedReason:
+		cause.Reason, cause.Message = failed.Reason, failed.Message
+		cause.Advice = "correct spec.selector, or the pods that it selects; until then, no pod can be evicted"
+	case s.ExpectedPods > 0 && s.DisruptionsAllowed == 0 && s.DesiredHealthy >= s.ExpectedPods:
+		cause.Reason, cause.Message = policyv1.InsufficientPodsReason, fmt.Sprintf("it allows no eviction while it covers %s, so that a drain of their nodes does not end: %s",
+			plural(s.ExpectedPods, "pod"), budgetText(b))
+		cause.Advice = "run more pods, or change the budget so that one pod may be unavailable"
+	default:
+		return nil
+	}
+	cause.sanitize()
+	return cause
+}
+
+// budgetText returns the field that sets the budget.
+func budgetText(b *policyv1.PodDisruptionBudget) string {
+	field := "minAvailable is " + b.Spec.MinAvailable.String()
+	if b.Spec.MaxUnavailable != nil {
+		field = "maxUnavailable is " + b.Spec.MaxUnavailable.String()
+	}
+	return field + ", and " + plural(b.Status.DesiredHealthy, "healthy pod") + " must stay"
+}
+
+func plural(n int32, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+const kindAutoscaler = "HorizontalPodAutoscaler"
+
+// scalingRules explain the messages of kubernetes/pkg/controller/podautoscaler
+// (replica_calculator.go, metrics/client.go, horizontal.go) and of
+// k8s.io/metrics/pkg/client/custom_metrics/discovery.go. The first that matches counts.
+var scalingRules = []struct {
+	pattern         *regexp.Regexp
+	message, advice string
+	transient       bool
+}{
+	{regexp.MustCompile(`missing request for (\S+) in container (\S+) of Pod (\S+)`),
+		`container "$2" of pod "$3" has no request for $1, so that its utilization is unknown`, "set resources.requests.$1 of the container in the pod template", false},
+	{regexp.MustCompile(`missing pod-level request for (\S+) in Pod (\S+)`),
+		`pod "$2" has no request for $1 for the whole pod, so that its utilization is unknown`, "set spec.resources.requests.$1 in the pod template", false},
+	{regexp.MustCompile(`container (\S+) not found in Pod (\S+)`),
+		`a metric names container "$1", which pod "$2" does not have`, "correct spec.metrics", false},
+	{regexp.MustCompile(`resource metrics API: the server could not find the requested resource`),
+		"the cluster does not serve the API metrics.k8s.io, so that the use of CPU and memory is unknown", "ask the cluster's administrator to install metrics-server", false},
+	{regexp.MustCompile(`no custom metrics API \((\S+)\) registered`),
+		"the cluster does not serve the API $1", "ask the cluster's administrator to install an adapter for custom metrics, or use other metrics", false},
+	{regexp.MustCompile(`(custom|external) metrics API: the server could not find the metric (\S+)`),
+		`the $1 metrics API has no metric "$2"`, "correct the name of the metric, or the rules of the metrics adapter", false},
+	{regexp.MustCompile(`(custom|external) metrics API: the server could not find the requested resource`),
+		"the $1 metrics API does not serve the metric", "check that a metrics adapter is installed and has the metric", false},
+	{regexp.MustCompile(`(resource|custom|external) metrics API: the server is currently unable to handle the request`),
+		"the server of the $1 metrics API does not answer", "check that the pods of metrics-server or of the metrics adapter are running", true},
+	{regexp.MustCompile(`no metrics returned from (resource|custom|external) metrics API`),
+		"the $1 metrics API has no metrics of the pods", "wait if the pods have just started; otherwise check the metrics server", true},
+	{regexp.MustCompile(`did not receive metrics for targeted pods`),
+		"there are no metrics of ready pods", "wait if the pods have just started; otherwise find out why they are not ready", true},
+	{regexp.MustCompile(`no pods returned by selector`),
+		"the target has no pods", "find out why its pods are missing", true},
+	{regexp.MustCompile(`(?:^|current scale: )(\S+) "([^"]+)" not found$`),
+		`$1 "$2", which scaleTargetRef names, does not exist`, "correct spec.scaleTargetRef, or create the object", false},
+	{regexp.MustCompile(`(?:^|current scale: )no matches for kind "([^"]+)" in (?:version|group) "([^"]*)"`),
+		`the cluster has no kind "$1" in "$2", which scaleTargetRef names`, "correct apiVersion and kind in spec.scaleTargetRef", false},
+	{regexp.MustCompile(`(pods by selector .* are controlled by more than one HPA.*)`),
+		"$1", "change scaleTargetRef, or delete all but one of them", false},
+}
+
+// scalingCause explains the message of a condition, or quotes it.
+func scalingCause(h *autoscalingv2.HorizontalPodAutoscaler, message string) Cause {
+	if cause, ok := scalingRule(message); ok {
+		return cause
+	}
+	return Cause{
+		Message: strings.TrimPrefix(message, "the HPA was unable to compute the replica count: "), Transient: true,
+		Advice: fmt.Sprintf("check spec.metrics, and %s %q", h.Spec.ScaleTargetRef.Kind, h.Spec.ScaleTargetRef.Name),
+	}
+}
+
+// scalingRule returns the message and the advice of the first rule that matches.
+func scalingRule(message string) (Cause, bool) {
+	for _, r := range scalingRules {
+		if m := r.pattern.FindStringSubmatchIndex(message); m != nil {
+			expand := func(template string) string { return string(r.pattern.ExpandString(nil, template, message, m)) }
+			return Cause{Message: expand(r.message), Advice: expand(r.advice), Transient: r.transient}, true
+		}
+	}
+	return Cause{}, false
+}

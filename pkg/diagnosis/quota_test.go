@@ -1,0 +1,110 @@
+package diagnosis
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
+	using := func(name, memory string, change ...func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		amount := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amount, Limits: amount}}, {}}
+		for _, f := range change {
+			f(p)
+		}
+		return p
+	}
+	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	two := func(p *corev1.Pod) { p.Spec.Containers[1] = p.Spec.Containers[0] }
+	requested := func(memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	// starts adds an init container; a sidecar runs on.
+	starts := func(memory string, policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{RestartPolicy: policy, Resources: corev1.ResourceRequirements{Requests: requested(memory)}})
+		}
+	}
+	overhead := func(p *corev1.Pod) { p.Spec.Overhead = requested("512Mi") }
+	ofPod := func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: requested("6Gi")} }
+	scopes := func(q *corev1.ResourceQuota) {
+		q.Spec.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}
+	}
+	selector := func(q *corev1.ResourceQuota) { q.Spec.ScopeSelector = &corev1.ScopeSelector{} }
+	sidecar := new(corev1.ContainerRestartPolicyAlways)
+	const (
+		prefix = "exceeded quota: team, requested: "
+		memory = prefix + "requests.memory=2Gi, used: requests.memory=7Gi, limited: requests.memory=8Gi"
+		full   = `the pod cannot be created: ResourceQuota "team" is exceeded: `
+		advice = ": request less, or remove something else"
+	)
+	many := []*corev1.Pod{using("d", "1Gi"), using("a", "1Gi"), using("c", "1Gi", two), using("b", "3Gi"), using("z", "9Gi", ended), using("none", "0")}
+	for name, tc := range map[string]struct {
+		pods       []*corev1.Pod
+		text, want string
+		quota      []func(*corev1.ResourceQuota)
+	}{
+		"unknown pods": {pods: nil, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice},
+		"many pods": {
+			pods: many, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: b (3Gi), c (2Gi), a (1Gi)" + advice,
+		},
+		"only the resource that does not fit": {
+			pods: many, text: prefix + "limits.cpu=1,limits.memory=2Gi, used: limits.cpu=1,limits.memory=7Gi, limited: limits.cpu=9,limits.memory=8Gi",
+			want: full + "limits.cpu: requested 1, used 1 of 9; limits.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: b (3Gi), c (2Gi), a (1Gi)" + advice,
+		},
+		"a number of pods": {
+			pods: many[:1], text: prefix + "pods=1, used: pods=1, limited: pods=1", want: full + "pods: requested 1, used 1 of 1" + advice,
+		},
+		"a number of objects": {
+			pods: many, text: prefix + "count/pods=1, used: count/pods=6, limited: count/pods=6", want: full + "count/pods: requested 1, used 6 of 6" + advice,
+		},
+		"a quota with scopes":           {pods: many, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice, quota: []func(*corev1.ResourceQuota){scopes}},
+		"a quota with a scope selector": {pods: many, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice, quota: []func(*corev1.ResourceQuota){selector}},
+		"an init container, which needs more than the containers": {
+			pods: []*corev1.Pod{using("a", "1Gi", starts("3Gi", nil), starts("2Gi", nil)), using("b", "2Gi", starts("1Gi", nil))}, text: memory,
+			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: a (3Gi), b (2Gi)" + advice,
+		},
+		"a sidecar, which also runs during later init containers": {
+			pods: []*corev1.Pod{using("a", "1Gi", starts("1Gi", sidecar)), using("b", "1Gi", starts("1Gi", sidecar), starts("2Gi", nil))}, text: memory,
+			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: b (3Gi), a (2Gi)" + advice,
+		},
+		"overhead, and resources of the pod": {
+			pods: []*corev1.Pod{using("a", "1Gi", ofPod), using("b", "1Gi", overhead)}, text: memory,
+			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: a (6Gi), b (1536Mi)" + advice,
+		},
+		"another resource": {
+			pods: many, text: prefix + "services=1, used: services=1, limited: services=1", want: full + "services: requested 1, used 1 of 1" + advice,
+		},
+		"the quota is too small for the request alone": {
+			pods: many, text: prefix + "requests.memory=9Gi, used: requests.memory=7Gi, limited: requests.memory=8Gi",
+			want: full + "requests.memory: requested 9Gi, used 7Gi of 8Gi: the request exceeds the whole quota; request less, or ask for a larger quota",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			amounts := quotaExceeded.FindStringSubmatch(tc.text)
+			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Status: corev1.ResourceQuotaStatus{Used: parseAmounts(amounts[3]), Hard: parseAmounts(amounts[4])}}
+			for _, change := range tc.quota {
+				change(quota)
+			}
+			w := Workload{Quotas: []*corev1.ResourceQuota{quota}, NamespacePods: tc.pods, Events: []Event{setEvent(10, `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: `+tc.text)}}
+			d := Diagnose(w)
+			if d.Cause == nil || d.Cause.Sentence() != tc.want {
+				t.Errorf("got %+v, want %q", d.Cause, tc.want)
+			}
+		})
+	}
+}
+
+func TestAnUnknownQuotaNamesNoPods(t *testing.T) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
+	e := setEvent(10, `create Pod nb-0 in StatefulSet nb failed error: pods "nb-0" is forbidden: exceeded quota: team, requested: cpu=1, used: cpu=1, limited: cpu=1`)
+	d := Diagnose(Workload{NamespacePods: []*corev1.Pod{p}, Events: []Event{e}})
+	if want := `the pod cannot be created: ResourceQuota "team" is exceeded: cpu: requested 1, used 1 of 1`; d.Cause == nil || d.Cause.Message != want {
+		t.Errorf("got %+v, want %q", d.Cause, want) // it can have scopes
+	}
+}

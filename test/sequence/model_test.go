@@ -1,0 +1,418 @@
+package sequence
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/message"
+)
+
+// model records what happened to Events and what receivers accepted. It decides what
+// docs/guarantees.md promises about that.
+type model struct {
+	mu    sync.Mutex
+	w     *world
+	rises []*rise
+	// last is the version of the last change of each Event, which can be its deletion.
+	last map[string]uint64
+
+	// accepted and again count, for each occurrence and receiver, how often it was accepted
+	// and how often it may have been repeated. rejected are those that a receiver refused.
+	accepted, again map[part]int
+	rejected        map[part]bool
+	// done is when the operator knew that it was accepted.
+	done map[part]time.Time
+	// open are the requests that the operator does not know to be accepted yet. uncovered
+	// are those that are possibly not in the checkpoint.
+	open      map[*acceptance]bool
+	uncovered []*acceptance
+	// latest is the newest occurrence of each object that a receiver accepted.
+	latest map[string]int
+
+	// unreadable are the objects whose reads fail.
+	unreadable map[string]bool
+	// statuses are those of the alarms and receivers. delivered is how often the receivers of
+	// an alarm accepted an occurrence. failovers is the number of processes that led without
+	// the outbox of the last leader.
+	statuses  map[string]v1alpha1.AlarmStatus
+	delivered map[string]int64
+	failovers int
+
+	// lastOfGroup is the time of the last message of each group of each receiver.
+	lastOfGroup map[string]time.Time
+
+	// takeovers are the times at which another replica began to read at a position that the
+	// API server did not have any more.
+	takeovers []time.Time
+	// compactions is the number of compactions. behind: the operator lists the Events, because
+	// its position is compacted.
+	compactions int
+	behind      bool
+	// apiFailed is when the API server was last down. lastEnd is when the last leader ended.
+	apiFailed, lastEnd time.Time
+	problems           []string
+}
+
+// rise is a write of an Event. If its increase is 0, the count fell.
+type rise struct {
+	serial   int
+	uid      string
+	object   int
+	version  uint64
+	at       time.Time
+	increase int32
+	fell     bool // the Event's count fell before
+	// merged: the operator had not read it when the API server no longer had its position.
+	// It then lists the Events.
+	merged bool
+}
+
+// part is an occurrence in a message of an alarm to a receiver.
+type part struct {
+	receiver, alarm string
+	serial          int
+}
+
+// acceptance is a request that a receiver accepted.
+type acceptance struct {
+	parts        []part
+	at, answered time.Time
+	// incomplete: the receiver had not got all messages about an occurrence of it when the
+	// checkpoint was last written.
+	incomplete bool
+}
+
+func newModel(w *world) *model {
+	return &model{
+		w: w, last: map[string]uint64{}, accepted: map[part]int{}, again: map[part]int{}, rejected: map[part]bool{}, done: map[part]time.Time{},
+		open: map[*acceptance]bool{}, latest: map[string]int{}, unreadable: map[string]bool{},
+		statuses: map[string]v1alpha1.AlarmStatus{}, delivered: map[string]int64{}, lastOfGroup: map[string]time.Time{},
+	}
+}
+
+func (m *model) failf(format string, args ...any) {
+	m.problems = append(m.problems, fmt.Sprintf(format, args...))
+}
+
+// request records a request with messages to a receiver. It returns what the receiver does,
+// and the messages that it accepts: all or none.
+func (m *model) request(e *endpoint, messages []message.Message) (behaviour, []*acceptance) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.isDeleted() && time.Since(e.deleted) > unobserved+2*latency {
+		m.failf("sent to a deleted receiver: %s, %v after its deletion", e.uid, time.Since(e.deleted))
+	}
+	var all []*acceptance
+	refused := false
+	for i := range messages {
+		a := &acceptance{at: time.Now()}
+		for j := range messages[i].Events {
+			serial := serialOf(messages[i].Events[j].Note)
+			a.parts = append(a.parts, part{e.uid, messages[i].Alarm.Name, serial})
+			refused = refused || serial%5 == 0 && serial > e.poison
+		}
+		all = append(all, a)
+	}
+	does := e.behaviour
+	switch {
+	case does == poisoned && refused:
+		return does, nil
+	case does == rejects && refused:
+		if len(all) == 1 { // the operator divides a batch
+			for _, p := range all[0].parts {
+				m.rejected[p] = true
+			}
+		}
+		return does, nil
+	case does == poisoned, does == rejects:
+		does = accepts
+	case does != accepts && does != late:
+		return does, nil
+	}
+	for i, a := range all {
+		if m.accept(e, a, &messages[i]); does == late {
+			m.repeatable(a)
+		}
+	}
+	return does, all
+}
+
+// accept records an accepted message.
+func (m *model) accept(e *endpoint, a *acceptance, msg *message.Message) {
+	m.open[a] = true
+	for i, p := range a.parts {
+		if p.serial >= len(m.rises) {
+			m.failf("invented: %v", p)
+			continue
+		}
+		m.accepted[p]++
+		m.checkSent(e, p, &msg.Events[i])
+	}
+	if msg.Group != nil {
+		m.checkInterval(e, msg.Group.Key, a.parts)
+	}
+	if msg.Group == nil && !msg.Digest && m.compactions == 0 {
+		m.checkOrder(a.parts[0])
+	}
+}
+
+// answered records that the operator got the answer of the receiver.
+func (m *model) answered(a *acceptance, msg *message.Message) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.delivered[msg.Alarm.Name] += msg.Count
+	delete(m.open, a)
+	a.answered = time.Now()
+	for _, p := range a.parts {
+		m.done[p] = a.answered
+	}
+	m.uncovered = append(m.uncovered, a)
+}
+
+// repeatable records that the message may be sent once more. The caller holds the mutex.
+func (m *model) repeatable(a *acceptance) {
+	delete(m.open, a)
+	for _, p := range a.parts {
+		m.again[p]++
+	}
+}
+
+// ended records the end of a process. Requests in flight can be repeated.
+func (m *model) ended(p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for a := range m.open {
+		m.repeatable(a)
+	}
+	if p.led {
+		m.lastEnd = time.Now()
+	}
+}
+
+// checkpointAge is how old the checkpoint can be. The rest is for its writing.
+const checkpointAge = 5*time.Second + 10*latency
+
+// checkpointWritten records a write by a process. The first one of another leader shows that
+// it can repeat what was sent since the write before.
+func (w *world) checkpointWritten(p *process) {
+	m := w.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.led = true
+	if p.foreign {
+		p.foreign = false
+		m.failovers++
+		if w.cluster.needed() < w.cluster.compacted {
+			m.takeovers = append(m.takeovers, time.Now())
+			m.behind = true
+		}
+		for _, a := range m.uncovered {
+			if m.lastEnd.Sub(a.answered) <= checkpointAge || !m.apiFailed.Before(a.at) || a.incomplete {
+				m.repeatable(a)
+			}
+		}
+		m.uncovered = nil
+		return
+	}
+	before := time.Now().Add(-2 * latency) // when the request began
+	last := w.cluster.decoded()
+	for _, e := range w.receivers {
+		_, behind := last.Behind[e.key]
+		if e.before != nil && m.failovers == e.before.failovers && e.created.Add(time.Second).Before(before) && !behind && len(last.Waiting[e.key]) == 0 {
+			e.before.recorded = true
+		}
+	}
+	m.uncovered = slices.DeleteFunc(m.uncovered, func(a *acceptance) bool {
+		a.incomplete = m.incomplete(a, before)
+		return a.answered.Before(before) && !a.incomplete
+	})
+}
+
+// incomplete reports whether the receiver had not got all messages about an occurrence at a
+// time, if several alarms send to it. The checkpoint has only one position for all of them.
+// The caller holds the mutex.
+func (m *model) incomplete(a *acceptance, at time.Time) bool {
+	return slices.ContainsFunc(a.parts, func(p part) bool {
+		return slices.ContainsFunc(m.w.alarms, func(other *alarmState) bool {
+			sibling := part{p.receiver, other.name, p.serial}
+			return m.w.receives(other, p.receiver) && m.maySend(other, m.rises[p.serial]) && !m.rejected[sibling] &&
+				(m.done[sibling].IsZero() || !m.done[sibling].Before(at))
+		})
+	})
+}
+
+// checkSent reports an occurrence that must not be sent. The caller holds the mutex.
+func (m *model) checkSent(e *endpoint, p part, event *message.Event) {
+	r, a := m.rises[p.serial], m.w.alarm(p.alarm)
+	switch {
+	case !a.matches(r):
+		m.failf("not matched, but sent: %v", p)
+	case a.suspendedAt(r.at):
+		m.failf("happened while the alarm was suspended, but sent: %v", p)
+	case m.isForFormer(e, r):
+		m.failf("happened before the receiver was created, but sent: %v", p)
+	case m.compactions == 0 && event.Count != int64(r.increase):
+		m.failf("wrong count: %v was sent with %d, want %d", p, event.Count, r.increase)
+	}
+}
+
+// isForFormer reports whether only the former receiver may get an occurrence. The caller holds
+// the mutex.
+func (m *model) isForFormer(e *endpoint, r *rise) bool {
+	if !e.created.After(r.at) {
+		return false
+	}
+	g := e.before
+	return g.unseen || r.version <= g.covered || r.version <= g.read && m.failovers == g.failovers
+}
+
+// waitsForName reports whether an occurrence waited for a receiver of that name, which did not
+// exist, and a failover cannot have changed that. The caller holds the mutex.
+func (m *model) waitsForName(e *endpoint, r *rise) bool {
+	g := e.before
+	return r.at.After(g.begin) && r.version > g.read && r.version <= g.readUntil && (m.failovers == g.failovers || g.recorded)
+}
+
+// checkOrder reports an occurrence that is sent after a later one of the same object. One that
+// was rejected is dropped, and may be sent again after a kill or a failover. The caller holds
+// the mutex.
+func (m *model) checkOrder(p part) {
+	object := fmt.Sprint(p.receiver, p.alarm, m.rises[p.serial].object)
+	if latest, ok := m.latest[object]; ok && p.serial < latest && m.accepted[p] == 1 && !m.rejected[p] {
+		m.failf("wrong order: %v was sent after the later %d of the same object", p, latest)
+	}
+	m.latest[object] = max(m.latest[object], p.serial)
+}
+
+// checkInterval reports a message of a group that comes too soon after the one before. The
+// caller holds the mutex.
+func (m *model) checkInterval(e *endpoint, group string, parts []part) {
+	key, now := e.uid+"/"+group, time.Now()
+	last, ok := m.lastOfGroup[key]
+	again := slices.ContainsFunc(parts, func(p part) bool { return m.accepted[p] > 1 })
+	if ok && !again && m.failovers == 0 && now.Sub(last) < groupInterval*time.Second {
+		m.failf("too soon: %v came %v after another message of its group", parts, now.Sub(last))
+	}
+	m.lastOfGroup[key] = now
+}
+
+// delayed returns a problem for each occurrence that waits behind a message that the receiver
+// refuses, and that is about another object.
+func (m *model) delayed() (problems []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	others := m.problems
+	m.problems = nil
+	defer func() { problems, m.problems = m.problems, others }()
+	for _, a := range m.w.alarms {
+		for _, key := range a.receivers {
+			e := m.w.receivers[key]
+			refused := map[int]bool{} // objects
+			if len(a.definition.Spec.Match) > 0 && a.definition.Spec.Match[0].ObjectSelector != nil {
+				for _, r := range m.rises { // an occurrence that waited for its object is behind later ones
+					refused[r.object] = refused[r.object] || r.serial%5 == 0 && r.serial > e.poison
+				}
+			}
+			for _, r := range m.rises {
+				refused[r.object] = refused[r.object] || r.serial%5 == 0 && r.serial > e.poison
+				if e.behaviour == poisoned && len(e.limits) == 0 && a.definition.Spec.Group == nil && !refused[r.object] {
+					m.checkPart(a, e, r)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// check returns the problems at the end of a sequence.
+func (m *model) check() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.w.alarms {
+		for _, key := range a.receivers {
+			for _, r := range m.rises {
+				m.checkPart(a, m.w.receivers[key], r)
+			}
+		}
+	}
+	if m.compactions == 0 && m.failovers == 0 {
+		m.checkCounts()
+	}
+	for p, n := range m.accepted {
+		if n > 1+m.again[p] {
+			m.failf("repeated: %v was sent %d times, want at most %d", p, n, 1+m.again[p])
+		}
+	}
+	return m.problems
+}
+
+// checkCounts reports counts in the status that are not exact. They are if no disk was lost
+// and no other replica took over. The caller holds the mutex.
+func (m *model) checkCounts() {
+	for _, a := range m.w.alarms {
+		var matched, suppressed int64
+		for _, r := range m.rises {
+			if !a.inScope(r) {
+				continue
+			}
+			matched += int64(r.increase)
+			if !m.mustSend(a, r) {
+				suppressed += int64(r.increase)
+			}
+		}
+		status := m.statuses[a.key]
+		if len(a.suspensions) == 0 && (status.Matched != matched || status.SuppressedByThreshold+status.SuppressedByMute != suppressed) {
+			m.failf("status: %s matched %d and suppressed %d, want %d and %d", a.name, status.Matched, status.SuppressedByThreshold+status.SuppressedByMute, matched, suppressed)
+		}
+		if status.Delivered != m.delivered[a.name] {
+			m.failf("status: %s delivered %d, want %d", a.name, status.Delivered, m.delivered[a.name])
+		}
+	}
+}
+
+// maySend reports whether an alarm that was never suspended may send an occurrence.
+func (m *model) maySend(a *alarmState, r *rise) bool {
+	return a.matches(r) && (!a.threshold || m.compactions > 0 || m.reachesThreshold(r))
+}
+
+// mustSend reports whether an alarm that was never suspended must send an occurrence.
+func (m *model) mustSend(a *alarmState, r *rise) bool {
+	return r.increase > 0 && a.matches(r) && (!a.threshold || m.compactions == 0 && m.reachesThreshold(r))
+}
+
+func (m *model) checkPart(a *alarmState, e *endpoint, r *rise) {
+	p := part{e.uid, a.name, r.serial}
+	if m.accepted[p] > 0 {
+		if a.threshold && m.compactions == 0 && !m.reachesThreshold(r) {
+			m.failf("below the threshold, but sent: %v", p)
+		}
+		return
+	}
+	switch {
+	case !m.mustSend(a, r), a.suspendedSince(r.at), m.rejected[p], m.unseen(r):
+	case e.createdAfter(r.at) && !m.waitsForName(e, r):
+	default:
+		m.failf("not sent: %v, increased by %d at version %d", p, r.increase, r.version)
+	}
+}
+
+// unseen reports whether the operator possibly read the increase in a list. It shows the last
+// state of each Event, and no Event that was deleted.
+func (m *model) unseen(r *rise) bool {
+	again := slices.ContainsFunc(m.takeovers, func(at time.Time) bool { return at.After(r.at) })
+	return (r.merged || again) && (m.last[r.uid] > r.version || r.fell)
+}
+
+// reachesThreshold reports whether the increases until this one reach the threshold.
+func (m *model) reachesThreshold(r *rise) bool {
+	var n int32
+	for _, before := range m.rises[:r.serial+1] {
+		if r.at.Truncate(time.Second).Sub(before.at.Truncate(time.Second)) <= oftenWithin*time.Second {
+			n += before.increase
+		}
+	}
+	return n >= oftenCount
+}

@@ -1,0 +1,304 @@
+// Package sequence tests the alarm path with random sequences of operations. Events occur,
+// the API server forgets them, receivers fail, processes are killed and disks are lost. The
+// parts of the operator from the event source to the receivers are real, and so are the files
+// of the outbox. The API server, the receivers and the clock are simulated.
+//
+// A model decides what each receiver must get, may get twice, and must not get. It follows
+// docs/guarantees.md. To run a sequence that failed again:
+//
+//	go test ./test/sequence -sequence.ops='occur(1) kill lead(2)'
+//
+// The random pauses between retries, and the order in which goroutines run, do not depend on
+// the seed. A sequence can therefore fail in some of its runs only.
+package sequence
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/bongsu-io/bongsu/internal/testing/operations"
+)
+
+// pauses are the times of the operation wait.
+var pauses = []time.Duration{
+	3 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 900 * time.Millisecond,
+	6 * time.Second, 30 * time.Second, 70 * time.Second, 5 * time.Minute,
+}
+
+var kinds = operations.Kinds[*world]{
+	"occur":      {Weight: 20, Apply: func(w *world, o operations.Operation) { w.occur(o.A % 6) }},
+	"rise":       {Weight: 20, Apply: func(w *world, o operations.Operation) { w.rise(o.A, int32(1+o.B%4)) }},
+	"fall":       {Weight: 4, Apply: func(w *world, o operations.Operation) { w.fall(o.A) }},
+	"expire":     {Weight: 3, Apply: func(w *world, o operations.Operation) { w.expire(o.A) }},
+	"compact":    {Weight: 3, Apply: func(w *world, _ operations.Operation) { w.compact() }},
+	"wait":       {Weight: 20, Apply: func(w *world, o operations.Operation) { w.wait(pauses[o.A%len(pauses)]) }},
+	"cut":        {Weight: 2, Apply: func(w *world, _ operations.Operation) { w.cluster.locked(w.cluster.breakWatches) }},
+	"down":       {Weight: 1, Apply: func(w *world, _ operations.Operation) { w.setDown(true) }},
+	"up":         {Weight: 4, Apply: func(w *world, _ operations.Operation) { w.setDown(false) }},
+	"stop":       {Weight: 1, Apply: func(w *world, _ operations.Operation) { w.lead(-1, true) }},
+	"kill":       {Weight: 3, Apply: func(w *world, _ operations.Operation) { w.lead(-1, false) }},
+	"lead":       {Weight: 6, Apply: func(w *world, o operations.Operation) { w.lead(o.A%replicas, o.B%2 == 0) }},
+	"wipe":       {Weight: 2, Apply: func(w *world, o operations.Operation) { w.wipe(o.A % replicas) }},
+	"behave":     {Weight: 10, Apply: func(w *world, o operations.Operation) { w.behave(o.A, behaviour(o.B)%behaviours) }},
+	"heal":       {Weight: 5, Apply: func(w *world, o operations.Operation) { w.behave(o.A, accepts) }},
+	"suspend":    {Weight: 2, Apply: func(w *world, o operations.Operation) { w.suspend(o.A%2, true) }},
+	"resume":     {Weight: 3, Apply: func(w *world, o operations.Operation) { w.suspend(o.A%2, false) }},
+	"unreadable": {Weight: 4, Apply: func(w *world, o operations.Operation) { w.unreadable(o.A%6, true) }},
+	"readable":   {Weight: 4, Apply: func(w *world, o operations.Operation) { w.unreadable(o.A%6, false) }},
+	"replace":    {Weight: 2, Apply: func(w *world, o operations.Operation) { w.replace(o.A, o.B) }},
+	"delete":     {Weight: 2, Apply: func(w *world, o operations.Operation) { w.remove(o.A) }},
+	"create":     {Weight: 6, Apply: func(w *world, o operations.Operation) { w.create(o.A, o.B) }},
+}
+
+// run runs a sequence and returns what is wrong.
+func run(t *testing.T, sequence []operations.Operation) (problems []string) {
+	t.Helper()
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := compiled(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, dir)
+		for _, o := range sequence {
+			kinds[o.Kind].Apply(w, o)
+			w.wait(time.Millisecond)
+		}
+		problems = w.end()
+	})
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	return problems
+}
+
+// Events occur, are counted up and down and expire, while processes end and lose their disks,
+// and while receivers and the API server fail. Each receiver must get what docs/guarantees.md
+// promises, and nothing else.
+func TestRandomSequencesKeepTheGuarantees(t *testing.T) {
+	begin := time.Now()
+	passed := operations.Test(t, kinds, 20, 79, run)
+	t.Attr("summary", fmt.Sprintf("%d random sequences in %s", passed, time.Since(begin).Round(time.Second)))
+}
+
+// Sequences that failed once.
+func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
+	for name, sequence := range map[string]string{
+		"a failover after a compaction, and an Event that is deleted before it was sent":    "occur(4) wait(4) compact rise(5,2) expire lead(2)",
+		"a watch that breaks before it brings anything":                                     "cut occur(2) expire",
+		"a failover after a receiver got what had waited for its name":                      "delete(3) occur occur(1) occur(2) wait(4) create(3) wait(4) lead(1,1)",
+		"messages that wait behind one that was set aside, at a receiver with a rate limit": "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, problem := range run(t, kinds.Parse(t, sequence)) {
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+func (w *world) occur(object int) {
+	e := w.cluster.newEvent(object)
+	w.put(watch.Added, e, object, 1)
+	w.live = append(w.live, e)
+}
+
+// rise increases the count of a live Event.
+func (w *world) rise(i int, by int32) {
+	if len(w.live) == 0 {
+		return
+	}
+	e := w.live[i%len(w.live)]
+	setCount(e, countOf(e)+by)
+	w.put(watch.Modified, e, objectOf(e), by)
+}
+
+// fall sets a count back to 1.
+func (w *world) fall(i int) {
+	if len(w.live) == 0 {
+		return
+	}
+	if e := w.live[i%len(w.live)]; countOf(e) > 1 {
+		setCount(e, 1)
+		w.put(watch.Modified, e, objectOf(e), 0)
+	}
+}
+
+// expire deletes a live Event.
+func (w *world) expire(i int) {
+	if len(w.live) == 0 {
+		return
+	}
+	i %= len(w.live)
+	e := w.live[i]
+	w.live = slices.Delete(w.live, i, i+1)
+	w.cluster.locked(func() { w.model.last[string(e.UID)] = w.cluster.write(watch.Deleted, e) })
+}
+
+// compact makes the API server forget its history.
+func (w *world) compact() {
+	synctest.Wait()
+	var read uint64
+	if w.leader != nil {
+		read = w.leader.source.State().Position
+	}
+	var version uint64
+	w.cluster.locked(func() { version, w.cluster.compacted = w.cluster.version, w.cluster.version })
+	w.model.mu.Lock()
+	defer w.model.mu.Unlock()
+	w.model.compactions++
+	w.model.behind = w.model.behind || read < version // also if it was only a deletion
+	for _, r := range w.model.rises {
+		r.merged = r.merged || r.version > read
+	}
+}
+
+func (w *world) setDown(down bool) {
+	w.model.mu.Lock()
+	if down || w.cluster.isDown() {
+		w.model.apiFailed = time.Now()
+	}
+	w.model.mu.Unlock()
+	w.cluster.locked(func() {
+		w.cluster.down = down
+		if down {
+			w.cluster.breakWatches()
+		}
+	})
+}
+
+// lead makes a replica the leader, after the present one stops or is killed. -1 is none.
+func (w *world) lead(replica int, graceful bool) {
+	switch {
+	case w.leader == nil:
+	case graceful:
+		w.stop()
+	default:
+		w.kill()
+	}
+	if replica >= 0 {
+		w.leader = w.start(replica)
+	}
+}
+
+// wipe loses the disk of a replica, which is killed first if it leads.
+func (w *world) wipe(replica int) {
+	if w.leader != nil && w.leader.replica == replica {
+		w.kill()
+	}
+	w.disks[replica] = w.newDisk()
+}
+
+func (w *world) behave(receiver int, b behaviour) {
+	w.model.mu.Lock()
+	defer w.model.mu.Unlock()
+	e := w.receivers[receiverKeys[receiver%len(receiverKeys)]]
+	e.behaviour, e.poison = b, len(w.model.rises)-3
+}
+
+// suspend suspends or resumes an alarm, as "kubectl patch" does.
+func (w *world) suspend(i int, suspend bool) {
+	a := w.alarms[i]
+	if a.suspended == suspend {
+		return
+	}
+	w.wait(2 * time.Second) // times are in seconds
+	a.suspended = suspend
+	now := time.Now()
+	w.model.mu.Lock()
+	if suspend {
+		a.suspensions = append(a.suspensions, [2]time.Time{now})
+	} else {
+		a.suspensions[len(a.suspensions)-1][1] = now
+		a.definition.ResumedAt = now.Truncate(time.Second)
+	}
+	w.model.mu.Unlock()
+	compiler, err := compilerOf()
+	w.must(err)
+	a.compiled, err = compiler.Compile(a.definition)
+	w.must(err)
+	if w.leader != nil {
+		w.leader.apply(a)
+	}
+	w.wait(2 * time.Second)
+}
+
+// unreadable makes the reads of an object fail, or succeed again.
+func (w *world) unreadable(object int, fails bool) {
+	w.model.mu.Lock()
+	defer w.model.mu.Unlock()
+	w.model.unreadable[nameOf(object)] = fails
+}
+
+// remove deletes a receiver, which the operator observes.
+func (w *world) remove(i int) {
+	e := w.receivers[receiverKeys[i%len(receiverKeys)]]
+	if e.isDeleted() || w.cluster.isDown() {
+		return
+	}
+	w.markDeleted(e)
+	if w.leader != nil {
+		w.leader.dispatcher.Forget(e.key)
+	}
+}
+
+// replace deletes a receiver and creates it again at once.
+func (w *world) replace(i, j int) {
+	if e := w.receivers[receiverKeys[i%len(receiverKeys)]]; !e.isDeleted() && !w.cluster.isDown() {
+		w.markDeleted(e)
+	}
+	w.create(i, j)
+}
+
+func (w *world) markDeleted(e *endpoint) {
+	var covered uint64
+	w.cluster.locked(func() {
+		last := w.cluster.decoded()
+		if _, ok := last.Behind[e.key]; !ok && len(last.Waiting[e.key]) == 0 {
+			covered = last.Position
+		}
+	})
+	w.model.mu.Lock()
+	defer w.model.mu.Unlock()
+	e.deleted = time.Now()
+	if e.before != nil && w.leader == nil && e.startsBefore == w.starts {
+		e.after = e.before // the operator cannot know that it existed
+		return
+	}
+	e.after = &gap{begin: e.deleted, read: w.position(), covered: covered, failovers: w.model.failovers, starts: w.starts, unseen: w.leader == nil}
+}
+
+// unobserved is the longest time after which the controller observes a new receiver.
+const unobserved = 2 * latency
+
+// create creates a receiver that does not exist. The operator's cache has it before its
+// controller observes it.
+func (w *world) create(i, j int) {
+	former := w.receivers[receiverKeys[i%len(receiverKeys)]]
+	if !former.isDeleted() || w.cluster.isDown() {
+		return
+	}
+	w.made++
+	e := &endpoint{key: former.key, uid: fmt.Sprint(former.key, "#", w.made), limits: former.limits, created: time.Now(), before: former.after}
+	e.before.readUntil, e.before.unseen = w.position(), e.before.unseen && w.leader == nil && w.starts == e.before.starts
+	e.startsBefore = -1
+	if w.leader == nil {
+		e.startsBefore = w.starts
+	}
+	w.model.mu.Lock()
+	w.receivers[e.key] = e
+	w.model.mu.Unlock()
+	w.wait(time.Duration(j%3) * unobserved / 2)
+	if w.leader != nil {
+		w.leader.configure(e)
+	}
+	w.wait(2 * time.Second)
+}
