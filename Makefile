@@ -68,12 +68,12 @@ test-unit: ## Run the tests that need no control plane (PKG=./internal/alarm/...
 	@go run ./hack/test -short $(PKG)
 
 .PHONY: test
-test: controlplane ## Run what a change needs before review: all tests but those of make test-e2e (PKG=./internal/alarm/... for some)
+test: controlplane ## Run what a change needs before review: all tests but those of make test-e2e (PKG=./internal/alarm/... for some, COUNT=10 to repeat them)
 	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	go build ./...
 	cd controlplane && go test ./internal/...
 	cd hack/image && go test ./...
-	@go run ./hack/test $(TEST_FLAGS) $(PKG)
+	@go run ./hack/test $(TEST_FLAGS) $(if $(COUNT),-count=$(COUNT)) $(PKG)
 
 .PHONY: test-e2e
 test-e2e: e2e-full e2e-cluster e2e-sequence e2e-controllers e2e-helm e2e-servers e2e-node ## Run the parts below, from random sequences to a real node: needs Linux, root and Debian's apt

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs targets of the Makefile, one after the other, also after one that fails. Then it
-# prints the failed tests and the last lines of each failed target, and a table of all. The
-# output of a target is also in bin/check/TARGET.log. Run it from the root of the repository:
+# prints the last lines of each failed target, the tests that failed or ran again, and a
+# table of all. The output of a target is also in bin/check/TARGET.log. Run it from the root
+# of the repository:
 #
 #	bash hack/check.sh TARGET...
 set -uo pipefail
@@ -49,7 +50,12 @@ run() {
 	record "$target" $result "$((SECONDS - begun)) s"
 }
 
-mkdir -p "$logs"
+# show prints a list at the end of the output of hack/test.
+show() {
+	[[ ! -e $logs/$2.log ]] || sed -n "/^$1\$/,/^\$/p" "$logs/$2.log"
+}
+
+rm -rf "$logs" && mkdir -p "$logs"
 for target in "$@"; do run "$target"; done
 
 for target in ${failed[@]+"${failed[@]}"}; do
@@ -57,8 +63,10 @@ for target in ${failed[@]+"${failed[@]}"}; do
 	tail -n 30 "$logs/$target.log"
 done
 for target in ${failed[@]+"${failed[@]}"}; do
-	# hack/test ends with this list.
-	sed -n '/^Failed:$/,/^$/p' "$logs/$target.log"
+	show 'Failed:' "$target"
+done
+for target in "$@"; do
+	show 'Ran again, and each is a defect:' "$target"
 done
 
 echo

@@ -1,11 +1,22 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// resultsOf reads the output of go test.
+func resultsOf(t *testing.T, out io.Writer, output string) *results {
+	t.Helper()
+	r, err := read(out, strings.NewReader(strings.TrimPrefix(output, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
 func TestOutput(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
@@ -64,9 +75,7 @@ func TestOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if err := show(&out, strings.NewReader(strings.TrimPrefix(tc.in, "\n"))); err != nil {
-				t.Fatal(err)
-			}
+			resultsOf(t, &out, tc.in).end()
 			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
 				t.Error(diff)
 			}

@@ -176,6 +176,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 		p.stop(ctx, etcdGrace)
 	}
 	clear(c.processes)
+	c.ports.release()
 	if err := c.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}

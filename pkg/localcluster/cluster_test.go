@@ -131,7 +131,7 @@ func TestCrashedComponentIsReportedAndCanBeRestarted(t *testing.T) {
 
 func TestClusterOfAKilledParentCanBeStarted(t *testing.T) {
 	t.Parallel()
-	skipIfShort(t)
+	needsControlPlane(t)
 	g := NewWithT(t)
 	dir := t.TempDir()
 	parent := exec.Command(os.Args[0])

@@ -3,6 +3,7 @@ package localcluster
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -180,11 +181,18 @@ const etcdPeer Component = "etcd-peer"
 type ports struct {
 	mu     sync.Mutex
 	number map[Component]int
+	// claims keep other clusters from using the ports, also while a component is down. The
+	// claim of a TCP port is the UDP port of the same number, which no component uses. It
+	// ends with the process.
+	claims map[Component]net.PacketConn
 }
+
+// The range of ports. The kernel assigns those above to outgoing connections.
+const firstPort, lastPort = 20_000, 31_999
 
 // loadPorts reads the stored ports, if any.
 func loadPorts(dir layout) *ports {
-	p := &ports{number: map[Component]int{}}
+	p := &ports{number: map[Component]int{}, claims: map[Component]net.PacketConn{}}
 	data, err := os.ReadFile(dir.ports())
 	if err != nil || json.Unmarshal(data, &p.number) != nil {
 		p.number = map[Component]int{}
@@ -193,26 +201,69 @@ func loadPorts(dir layout) *ports {
 }
 
 // ensure assigns a free port to each component that has none or whose port is in use, and
-// stores the ports. It holds all of them until all are assigned, so that they differ.
+// stores the ports.
 func (p *ports) ensure(dir layout, components ...Component) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range components {
-		l, err := listen(p.number[c])
-		if err != nil {
-			l, err = listen(0)
+		if err := p.assign(c); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("find a free port for %s: %w", c, err)
-		}
-		defer func() { _ = l.Close() }()
-		p.number[c] = l.Addr().(*net.TCPAddr).Port
 	}
 	data, err := json.MarshalIndent(p.number, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(dir.ports(), data, 0o600)
+}
+
+// assign keeps the port of a component, or else chooses one at random: clusters that start
+// at once rarely try the same.
+func (p *ports) assign(c Component) error {
+	if p.claim(c, p.number[c]) {
+		return nil
+	}
+	const count = lastPort - firstPort + 1
+	start := rand.IntN(count)
+	for i := range count {
+		if p.claim(c, firstPort+(start+i)%count) {
+			return nil
+		}
+	}
+	return fmt.Errorf("find a port for %s: all from %d to %d are in use", c, firstPort, lastPort)
+}
+
+// claim reports whether the component owns a port, and no process uses it.
+func (p *ports) claim(c Component, port int) bool {
+	if port == 0 {
+		return false
+	}
+	claim := p.claims[c]
+	if claim == nil || port != p.number[c] {
+		var err error
+		if claim, err = net.ListenPacket("udp", net.JoinHostPort(loopback, strconv.Itoa(port))); err != nil {
+			return false
+		}
+	}
+	l, err := listen(port)
+	if err != nil {
+		_ = claim.Close()
+		delete(p.claims, c)
+		return false
+	}
+	_ = l.Close()
+	p.number[c], p.claims[c] = port, claim
+	return true
+}
+
+// release ends the claims. The numbers stay.
+func (p *ports) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, claim := range p.claims {
+		_ = claim.Close()
+	}
+	clear(p.claims)
 }
 
 // inUse reports whether a process listens on one of the components' ports.

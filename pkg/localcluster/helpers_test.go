@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // start starts a cluster that runs until the end of the test.
 func start(t *testing.T, config localcluster.Config) *localcluster.Cluster {
 	t.Helper()
-	skipIfShort(t)
+	needsControlPlane(t)
 	config.UnsafeNoFsync = true
 	if config.Dir == "" {
 		config.Dir = t.TempDir()
@@ -48,12 +48,13 @@ func start(t *testing.T, config localcluster.Config) *localcluster.Cluster {
 	return c
 }
 
-// skipIfShort leaves out tests that need a control plane: see make test-unit.
-func skipIfShort(t *testing.T) {
+// needsControlPlane marks a test that make test-unit skips, and that make test may run again.
+func needsControlPlane(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a control plane")
 	}
+	t.Attr("rerun", "allowed")
 }
 
 func stop(t *testing.T, c *localcluster.Cluster) {

@@ -112,23 +112,8 @@ func (c *Cluster) Kill(component Component) error {
 // It returns when the component is ready.
 func (c *Cluster) Restart(ctx context.Context, component Component) error {
 	_ = c.Kill(component) // an error means that it does not run
-	if err := c.awaitPorts(ctx, component); err != nil {
-		return err
-	}
 	_, err := c.launch(ctx, component)
 	return err
-}
-
-// awaitPorts waits until the component's ports are free. While it was down, the kernel
-// may have assigned one to a connection of another process.
-func (c *Cluster) awaitPorts(ctx context.Context, component Component) error {
-	err := wait.PollUntilContextTimeout(ctx, readyInterval, startTimeout, true, func(context.Context) (bool, error) {
-		return !c.ports.inUse(portsOf(component)...), nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait until the port of %s is free: %w", component, err)
-	}
-	return nil
 }
 
 // healthPaths are the health endpoints of the components.

@@ -56,9 +56,7 @@ var expected = []string{
 // it checks the suggested commands, that the operator's role suffices, and that an idle
 // operator sends no requests.
 func TestDemo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
+	cluster.Needed(t)
 	assets, err := localcluster.DefaultAssets()
 	if err != nil {
 		t.Fatal(err)

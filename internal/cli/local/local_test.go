@@ -80,9 +80,7 @@ type run struct {
 
 func start(t *testing.T, change func(*local.Config)) *run {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
+	cluster.Needed(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{cancel: cancel, ended: make(chan struct{})}
 	c := local.Config{
@@ -288,9 +286,7 @@ func TestAnOperatorThatCannotStartIsReportedWithItsError(t *testing.T) {
 func TestTheOperatorEndsWithAProcessThatIsKilled(t *testing.T) {
 	t.Parallel()
 	size.OnlyFull(t, "it takes a whole cluster for a command that is killed")
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
+	cluster.Needed(t)
 	g := NewWithT(t)
 	dir := t.TempDir()
 	self, err := os.Executable()

@@ -67,25 +67,37 @@ func StartBare(t testing.TB, opts ...Option) *Cluster {
 
 func startForTest(t testing.TB, start func(context.Context, ...Option) (*Cluster, error), opts []Option) *Cluster {
 	t.Helper()
-	skipIfShort(t)
+	Needed(t)
 	c, err := start(t.Context(), append([]Option{In(t.TempDir())}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Stop(context.Background()); err != nil {
+		if err := errors.Join(c.failure(), c.Stop(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})
 	return c
 }
 
-// skipIfShort skips tests that need a control plane: see make test-unit.
-func skipIfShort(t testing.TB) {
+// failure returns the error of a component that ended unexpectedly.
+func (c *Cluster) failure() error {
+	select {
+	case err := <-c.Failed():
+		return err
+	default:
+		return nil
+	}
+}
+
+// Needed marks a test that needs a control plane. make test-unit skips it, and make test may
+// run it again.
+func Needed(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a control plane")
 	}
+	t.Attr("rerun", "allowed")
 }
 
 func start(ctx context.Context, opts ...Option) (*Cluster, error) {
@@ -158,7 +170,7 @@ var shared struct {
 // Main runs the tests of a package. They may use Shared. Call it in TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
-func Main(m *testing.M, opts ...Option) int {
+func Main(m *testing.M, opts ...Option) (code int) {
 	gomega.SetDefaultEventuallyTimeout(eventually)
 	gomega.SetDefaultEventuallyPollingInterval(polling)
 	dir, err := os.MkdirTemp("", "bongsu-test-")
@@ -171,7 +183,10 @@ func Main(m *testing.M, opts ...Option) int {
 	shared.cluster, shared.operator = sync.OnceValues(startCluster), sync.OnceValues(startOperator)
 	defer func() {
 		for _, stop := range slices.Backward(shared.stops) {
-			_ = stop()
+			if err := stop(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
 		}
 	}()
 	return m.Run()
@@ -180,7 +195,7 @@ func Main(m *testing.M, opts ...Option) int {
 func startCluster() (*Cluster, error) {
 	c, err := start(context.Background(), shared.opts...)
 	if err == nil {
-		shared.stops = append(shared.stops, func() error { return c.Stop(context.Background()) })
+		shared.stops = append(shared.stops, func() error { return errors.Join(c.failure(), c.Stop(context.Background())) })
 	}
 	return c, err
 }
@@ -205,7 +220,7 @@ func startOperator() (*Operator, error) {
 // of them. Each test works in its own Namespace.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
-	skipIfShort(t)
+	Needed(t)
 	if shared.cluster == nil {
 		t.Fatal("the package's TestMain does not call cluster.Main")
 	}
