@@ -17,10 +17,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 )
 
@@ -28,7 +28,7 @@ const (
 	patchDir = "test/mutants"
 
 	// maxMutants limits what a full run costs and how many patches a refactoring breaks.
-	maxMutants = 150
+	maxMutants = 50
 )
 
 // errNotAllCaught is not printed: the lines of the mutants already explain it.
@@ -56,9 +56,7 @@ func exitCode(err error) int {
 // options are the flags.
 type options struct {
 	only    *regexp.Regexp
-	fifth   string
 	check   bool
-	quick   bool
 	verbose bool
 }
 
@@ -66,9 +64,7 @@ func parseFlags(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.BoolVar(&o.check, "check", false, fmt.Sprintf("run no test; check that each patch names a test, applies and compiles, and that there are at most %d patches", maxMutants))
-	flags.BoolVar(&o.quick, "quick", false, "do not check first that the tests pass on the unchanged code")
 	flags.BoolVar(&o.verbose, "v", false, "print the output of the tests")
-	flags.StringVar(&o.fifth, "fifth", "", "run only a fifth of the mutants, chosen by the hash of this `commit`")
 	only := flags.String("run", "", "run only mutants whose name matches this regular `expression`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -87,9 +83,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	mutants = choose(mutants, o.only, o.fifth)
+	mutants = choose(mutants, o.only)
 	if len(mutants) == 0 {
-		return errors.New("no mutant matches the flags: check -run and -fifth")
+		return errors.New("no mutant matches the flags: check -run")
 	}
 	t, err := copyTree(ctx, ".")
 	if err != nil {
@@ -99,21 +95,13 @@ func run(ctx context.Context, args []string) error {
 	if o.check {
 		return check(ctx, t, mutants)
 	}
-	r := runner{tree: t, quick: o.quick, verbose: o.verbose, baselines: map[string]error{}, out: os.Stdout}
+	r := runner{tree: t, verbose: o.verbose, baselines: map[string]error{}, out: os.Stdout}
 	return r.runAll(ctx, mutants)
 }
 
-// choose returns the mutants whose name matches the expression. If a commit is
-// given, it returns only those in the commit's fifth.
-func choose(mutants []mutant, only *regexp.Regexp, commit string) []mutant {
-	part := int(crc32.ChecksumIEEE([]byte(commit)) % 5)
-	var chosen []mutant
-	for i, m := range mutants {
-		if only.MatchString(m.name) && (commit == "" || i%5 == part) {
-			chosen = append(chosen, m)
-		}
-	}
-	return chosen
+// choose returns the mutants whose name matches the expression.
+func choose(mutants []mutant, only *regexp.Regexp) []mutant {
+	return slices.DeleteFunc(mutants, func(m mutant) bool { return !only.MatchString(m.name) })
 }
 
 // check returns an error if there are too many mutants, or if some do not apply or

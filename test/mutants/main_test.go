@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,26 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func TestEachMutantIsInOneFifth(t *testing.T) {
-	all := make([]mutant, 142)
-	for i := range all {
-		all[i].name = fmt.Sprint("mutant-", i)
-	}
-	parts := map[string][]string{} // by the first name
-	for i := range 50 {
-		commit := fmt.Sprintf("%040x", i)
-		part := namesOf(choose(all, regexp.MustCompile(""), commit))
-		if len(part) < 28 || len(part) > 29 {
-			t.Fatalf("commit %s: got %d of %d mutants, want a fifth", commit, len(part), len(all))
-		}
-		parts[part[0]] = part
-	}
-	got := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(parts))...)))
-	if d := cmp.Diff(slices.Sorted(slices.Values(namesOf(all))), got); d != "" {
-		t.Errorf("fifths of 50 commits (-want +got):\n%s", d)
-	}
-}
 
 func TestMutantsAreChosenByName(t *testing.T) {
 	all := []mutant{{name: "alarm-a"}, {name: "alarm-b"}, {name: "outbox-a"}}
@@ -43,7 +21,7 @@ func TestMutantsAreChosenByName(t *testing.T) {
 		"none": {"^jupyter-", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := cmp.Diff(tc.want, namesOf(choose(all, regexp.MustCompile(tc.only), ""))); d != "" {
+			if d := cmp.Diff(tc.want, namesOf(choose(slices.Clone(all), regexp.MustCompile(tc.only)))); d != "" {
 				t.Errorf("mutants (-want +got):\n%s", d)
 			}
 		})

@@ -22,10 +22,10 @@ const testTimeout = 5 * time.Minute
 
 // runner runs the mutants one after the other and prints each result.
 type runner struct {
-	tree           tree
-	quick, verbose bool
-	baselines      map[string]error // by command: nil if the test passes on the unchanged code
-	out            io.Writer
+	tree      tree
+	verbose   bool
+	baselines map[string]error // by command: nil if the test passes on the unchanged code
+	out       io.Writer
 }
 
 var (
@@ -94,9 +94,6 @@ func (r *runner) runOne(ctx context.Context, m mutant) (second bool, err error) 
 // baseline returns an error if a test does not pass on the unchanged code. It runs
 // each test once.
 func (r *runner) baseline(ctx context.Context, test testArgs) error {
-	if r.quick {
-		return nil
-	}
 	err, known := r.baselines[test.String()]
 	if !known {
 		err = r.expect(ctx, test, passed)
