@@ -18,7 +18,6 @@ const failing = `
 {"Action":"fail","Package":"a.io/p","Test":"TestA/sub","Elapsed":0.2}
 {"Action":"fail","Package":"a.io/p","Test":"TestA","Elapsed":0.2}
 {"Action":"output","Package":"a.io/p","Output":"FAIL\n"}
-{"Action":"output","Package":"a.io/p","Output":"exit status 1\n"}
 {"Action":"output","Package":"a.io/p","Output":"FAIL\ta.io/p\t1.6s\n"}
 {"Action":"fail","Package":"a.io/p","Elapsed":1.6}
 `
@@ -41,8 +40,8 @@ func TestOnlyAFewTestsOnAControlPlaneRunAgain(t *testing.T) {
 		"a subtest says that it is random":   {strings.Replace(onControlPlane, "\n{", "\n"+`{"Action":"attr","Package":"a.io/p","Test":"TestA/sub","Key":"rerun","Value":"never"}`+"\n{", 1), false},
 		"six tests":                          {six, false},
 		"a package that does not compile":    {onControlPlane + `{"ImportPath":"a.io/q [a.io/q.test]","Action":"build-fail"}` + "\n", false},
-		"a package that fails without tests": {onControlPlane + `{"Action":"output","Package":"a.io/q","Output":"exit status 1\n"}` + "\n" + `{"Action":"fail","Package":"a.io/q"}` + "\n", false},
-		"a panic":                            {strings.ReplaceAll(onControlPlane, "exit status 1", "exit status 2"), false},
+		"a package that fails without tests": {onControlPlane + `{"Action":"output","Package":"a.io/q","Output":"FAIL\n"}` + "\n" + `{"Action":"fail","Package":"a.io/q"}` + "\n", false},
+		"a panic":                            {strings.ReplaceAll(onControlPlane, `"FAIL\n"`, `"panic: lost\n"`), false},
 		"os.Exit in a test":                  {strings.Replace(onControlPlane, "\n{", "\n"+`{"Action":"output","Package":"a.io/p","Test":"TestB","Output":"=== RUN   TestB\n"}`+"\n{", 1), false},
 	} {
 		t.Run(name, func(t *testing.T) {

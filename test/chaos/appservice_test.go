@@ -299,25 +299,40 @@ func (a *apps) watchHistory() *history {
 	a.t.Cleanup(func() { stop(); readers.Wait() })
 	jobs := child{"", func() client.ObjectList { return &batchv1.JobList{} }}
 	for _, kind := range append([]child{jobs}, appParts...) {
-		w, err := a.Client.Watch(ctx, kind.list(), client.InNamespace(a.namespace), client.HasLabels{v1alpha1.LabelAppService})
-		if err != nil {
+		begin := kind.list()
+		if err := a.Client.List(ctx, begin, client.InNamespace(a.namespace), client.Limit(1)); err != nil {
 			a.t.Fatal(err)
 		}
-		readers.Go(func() { h.read(ctx, a.t, w) })
+		readers.Go(func() {
+			h.read(ctx, a.t, begin.GetResourceVersion(), func(position string) (watch.Interface, error) {
+				return a.Client.Watch(ctx, kind.list(), client.InNamespace(a.namespace), client.HasLabels{v1alpha1.LabelAppService},
+					&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: position}})
+			})
+		})
 	}
 	return h
 }
 
-// read records the events of a watch until the context ends.
-func (h *history) read(ctx context.Context, t *testing.T, w watch.Interface) {
-	for e := range w.ResultChan() {
-		if ctx.Err() != nil {
+// read records the events after a position until the context ends. The API server ends a
+// watch now and then.
+func (h *history) read(ctx context.Context, t *testing.T, position string, open func(position string) (watch.Interface, error)) {
+	for ctx.Err() == nil {
+		w, err := open(position)
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Error(err)
+			}
 			return
 		}
-		h.record(t, e)
-	}
-	if ctx.Err() == nil {
-		t.Error("a watch ended early")
+		for e := range w.ResultChan() {
+			if ctx.Err() != nil {
+				return
+			}
+			if o, isObject := e.Object.(client.Object); isObject {
+				position = o.GetResourceVersion()
+			}
+			h.record(t, e)
+		}
 	}
 }
 

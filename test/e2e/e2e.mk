@@ -1,9 +1,14 @@
 # The parts of make test-e2e. Included by the Makefile of the repository.
 
 .PHONY: e2e-cluster
-e2e-cluster: controlplane ## Run the tests of chaos, steady state, guides, cookbook and demo on simulated nodes
+e2e-cluster: controlplane ## Run the tests of chaos, guides, cookbook and demo on simulated nodes
 	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
 	@go run ./hack/test $(TEST_FLAGS) -timeout 40m $(E2E_PKG)
+
+.PHONY: e2e-steady
+e2e-steady: controlplane ## Check that a settled operator sends no requests, without other tests beside
+	@mkdir -p $(BONGSU_TEST_PERMISSIONS)
+	@go run ./hack/test $(TEST_FLAGS) -parallel 1 ./test/chaos/steady
 
 .PHONY: e2e-full
 e2e-full: export BONGSU_TEST_FULL := 1

@@ -227,7 +227,7 @@ func checkQuiet(t *testing.T, l *local) {
 			}
 		}
 		return time.Since(last)
-	}).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeNumerically(">", quiet), "the operator keeps sending requests")
+	}).WithTimeout(10*time.Minute).WithPolling(time.Second).Should(BeNumerically(">", quiet), "the operator keeps sending requests")
 }
 
 func remove(t *testing.T, l *local, namespace string) {

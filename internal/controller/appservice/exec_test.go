@@ -18,9 +18,10 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
-// runs is a health check by a shell's command, every second.
+// runs is a health check by a shell's command. On a busy machine, a command can take longer
+// than a second.
 func runs(command string, failureThreshold int) string {
-	return fmt.Sprintf("\nhealthCheck: {exec: {command: [sh, -c, %q]}, periodSeconds: 1, failureThreshold: %d}", command, failureThreshold)
+	return fmt.Sprintf("\nhealthCheck: {exec: {command: [sh, -c, %q]}, periodSeconds: 3, timeoutSeconds: 3, failureThreshold: %d}", command, failureThreshold)
 }
 
 // file returns a path at which there is no file yet.

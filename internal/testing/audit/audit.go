@@ -65,7 +65,25 @@ func Requests(t testing.TB, path, user string) []Request {
 	return requests
 }
 
+// read returns the requests in a log and in its older files. When the log is full, the API
+// server renames it to audit-TIME.log.
 func read(path, user string) ([]Request, error) {
+	older, err := filepath.Glob(strings.TrimSuffix(path, ".log") + "-*.log")
+	if err != nil {
+		return nil, err
+	}
+	var all []Request
+	for _, file := range append(older, path) {
+		requests, err := readFile(file, user)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, requests...)
+	}
+	return all, nil
+}
+
+func readFile(path, user string) ([]Request, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

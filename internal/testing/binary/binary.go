@@ -4,6 +4,7 @@ package binary
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,8 @@ func Packages(t testing.TB, name string) []string {
 func run(t testing.TB, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
+	// Also under the race detector, which needs cgo: the build takes what make build has cached.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()

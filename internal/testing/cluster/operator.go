@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -109,6 +110,7 @@ func (c *Cluster) startOperator(dir, account string, wrap transport.WrapperFunc,
 	}
 	bongsu, err := operator.New(ctx, operator.Config{
 		REST: config, Options: opts, Out: o.Out, Metrics: o.Metrics, DialPod: c.dialPod,
+		LeaseDuration: time.Minute, RenewDeadline: 50 * time.Second,
 		Log: zap.New(zap.UseDevMode(true), zap.WriteTo(o.Log)),
 	})
 	if err != nil {
