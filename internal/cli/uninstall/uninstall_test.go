@@ -52,6 +52,8 @@ func newTestCluster(t *testing.T) *testCluster {
 	s.Expect(installer.Upgrade(ctx, namespace, objects)).To(Succeed())
 	s.operator = s.StartOperator(t, func(o *options.Options) { o.LeaderElect = true })
 
+	// If the Secret came first, the operator would suspend the rule.
+	s.Eventually(s.exists).WithArguments(&v1alpha1.ClusterSecretShare{}, "", "secretsync").WithTimeout(timeout).Should(BeTrue())
 	for _, name := range []string{"secretsync", "shop"} {
 		s.Expect(s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 	}
