@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,17 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Expected are the specs of the policies and of their bindings, by name.
+// versionAnnotation is the annotation with the version of a policy or binding, a number that
+// grows with each change. During an upgrade, the policies are newer than the operator.
+const versionAnnotation = "bongsu.io/policy-version"
+
+// Expected are the policies and their bindings, by name.
 type Expected struct {
-	policies map[string]admissionv1.ValidatingAdmissionPolicySpec
-	bindings map[string]admissionv1.ValidatingAdmissionPolicyBindingSpec
+	policies map[string]admissionv1.ValidatingAdmissionPolicy
+	bindings map[string]admissionv1.ValidatingAdmissionPolicyBinding
 }
 
 // FromManifests returns the policies and bindings among the manifests of an installation.
 func FromManifests(manifests []*unstructured.Unstructured) (Expected, error) {
 	e := Expected{
-		policies: map[string]admissionv1.ValidatingAdmissionPolicySpec{},
-		bindings: map[string]admissionv1.ValidatingAdmissionPolicyBindingSpec{},
+		policies: map[string]admissionv1.ValidatingAdmissionPolicy{},
+		bindings: map[string]admissionv1.ValidatingAdmissionPolicyBinding{},
 	}
 	for _, manifest := range manifests {
 		switch manifest.GetKind() {
@@ -34,13 +39,13 @@ func FromManifests(manifests []*unstructured.Unstructured) (Expected, error) {
 				return e, fmt.Errorf("admission policy %s: %w", manifest.GetName(), err)
 			}
 			setDefaults(policy.Spec.MatchConstraints)
-			e.policies[policy.Name] = policy.Spec
+			e.policies[policy.Name] = policy
 		case "ValidatingAdmissionPolicyBinding":
 			var binding admissionv1.ValidatingAdmissionPolicyBinding
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, &binding); err != nil {
 				return e, fmt.Errorf("binding of admission policy %s: %w", manifest.GetName(), err)
 			}
-			e.bindings[binding.Name] = binding.Spec
+			e.bindings[binding.Name] = binding
 		}
 	}
 	return e, nil
@@ -72,7 +77,12 @@ func Same(found, manifest *unstructured.Unstructured) (bool, error) {
 		return false, err
 	}
 	wanted, err := FromManifests([]*unstructured.Unstructured{manifest})
-	return equality.Semantic.DeepEqual(live.policies, wanted.policies) && equality.Semantic.DeepEqual(live.bindings, wanted.bindings), err
+	if err != nil {
+		return false, err
+	}
+	name := manifest.GetName()
+	return equality.Semantic.DeepEqual(live.policies[name].Spec, wanted.policies[name].Spec) &&
+		equality.Semantic.DeepEqual(live.bindings[name].Spec, wanted.bindings[name].Spec) && versionIn(found.GetAnnotations()) >= versionIn(manifest.GetAnnotations()), nil
 }
 
 // Contains reports whether a policy or binding of this name is expected.
@@ -83,7 +93,8 @@ func (e Expected) Contains(name string) bool {
 }
 
 // Compare returns what is wrong with the policies and bindings of a cluster. It is empty if
-// they are as expected. Others are ignored: they can only refuse more.
+// they are as expected, or those of a newer version. Others are ignored: they can only refuse
+// more.
 func (e Expected) Compare(policies []admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding) string {
 	found := map[string]*admissionv1.ValidatingAdmissionPolicy{}
 	for i := range policies {
@@ -97,7 +108,8 @@ func (e Expected) Compare(policies []admissionv1.ValidatingAdmissionPolicy, bind
 		switch live, ok := found[name]; {
 		case !ok:
 			return "ValidatingAdmissionPolicy " + name + " is missing"
-		case !equality.Semantic.DeepEqual(live.Spec, e.policies[name]):
+		case isNewer(live, e.policies[name].Annotations) && isEnforced(live.Spec):
+		case !equality.Semantic.DeepEqual(live.Spec, e.policies[name].Spec):
 			return "ValidatingAdmissionPolicy " + name + " is not that of the operator's version"
 		}
 	}
@@ -105,11 +117,31 @@ func (e Expected) Compare(policies []admissionv1.ValidatingAdmissionPolicy, bind
 		switch live, ok := bound[name]; {
 		case !ok:
 			return "ValidatingAdmissionPolicyBinding " + name + " is missing"
-		case !equality.Semantic.DeepEqual(live.Spec, e.bindings[name]):
+		case isNewer(live, e.bindings[name].Annotations) && slices.Contains(live.Spec.ValidationActions, admissionv1.Deny):
+		case !equality.Semantic.DeepEqual(live.Spec, e.bindings[name].Spec):
 			return "ValidatingAdmissionPolicyBinding " + name + " is not that of the operator's version"
 		}
 	}
 	return ""
+}
+
+// isNewer reports whether the version of an object is above the expected one. Then, a newer
+// version of Bongsu has installed it, and its checks are at least as strict.
+func isNewer(live metav1.Object, expected map[string]string) bool {
+	return versionIn(live.GetAnnotations()) > versionIn(expected)
+}
+
+func isEnforced(policy admissionv1.ValidatingAdmissionPolicySpec) bool {
+	return policy.FailurePolicy != nil && *policy.FailurePolicy == admissionv1.Fail && len(policy.Validations) > 0
+}
+
+// versionIn returns 0 if there is no valid version.
+func versionIn(annotations map[string]string) int {
+	n, err := strconv.Atoi(annotations[versionAnnotation])
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,6 +1,10 @@
 package specs
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -13,12 +17,12 @@ import (
 // live returns the expected policies and bindings as a cluster would contain them.
 func live(e Expected) (policies []admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding) {
 	for _, name := range sorted(e.policies) {
-		spec := e.policies[name]
-		policies = append(policies, admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec.DeepCopy()})
+		policy := e.policies[name]
+		policies = append(policies, *policy.DeepCopy())
 	}
 	for _, name := range sorted(e.bindings) {
-		spec := e.bindings[name]
-		bindings = append(bindings, admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec.DeepCopy()})
+		binding := e.bindings[name]
+		bindings = append(bindings, *binding.DeepCopy())
 	}
 	return policies, bindings
 }
@@ -88,6 +92,31 @@ func TestAPolicyThatIsMissingOrChangedIsNoticed(t *testing.T) {
 			b[0].Spec.MatchResources = &admissionv1.MatchResources{NamespaceSelector: onlyProd}
 			return p, b
 		}, binding + differs},
+		"a newer version": {func(p policies, b bindings) (policies, bindings) {
+			p[0].Annotations[versionAnnotation], p[0].Spec.Validations[0].Expression = "99", "true"
+			b[0].Annotations[versionAnnotation], b[0].Spec.MatchResources = "99", &admissionv1.MatchResources{}
+			return p, b
+		}, ""},
+		"a newer version that fails open": {func(p policies, b bindings) (policies, bindings) {
+			p[0].Annotations[versionAnnotation], p[0].Spec.FailurePolicy = "99", new(admissionv1.Ignore)
+			return p, b
+		}, policy + differs},
+		"a newer version without checks": {func(p policies, b bindings) (policies, bindings) {
+			p[0].Annotations[versionAnnotation], p[0].Spec.Validations = "99", nil
+			return p, b
+		}, policy + differs},
+		"a newer version that is bound to warn": {func(p policies, b bindings) (policies, bindings) {
+			b[0].Annotations[versionAnnotation], b[0].Spec.ValidationActions = "99", []admissionv1.ValidationAction{admissionv1.Warn}
+			return p, b
+		}, binding + differs},
+		"an older version": {func(p policies, b bindings) (policies, bindings) {
+			p[0].Annotations[versionAnnotation], p[0].Spec.Validations[0].Expression = "0", "true"
+			return p, b
+		}, policy + differs},
+		"no valid version": {func(p policies, b bindings) (policies, bindings) {
+			p[0].Annotations[versionAnnotation], p[0].Spec.Validations[0].Expression = "99x", "true"
+			return p, b
+		}, policy + differs},
 		"with parameters": {func(p policies, b bindings) (policies, bindings) {
 			b[0].Spec.ParamRef = &admissionv1.ParamRef{Name: "a"}
 			return p, b
@@ -98,5 +127,34 @@ func TestAPolicyThatIsMissingOrChangedIsNoticed(t *testing.T) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// specsDigest is the digest of all specs of the version that the manifests have.
+const specsDigest = "cfcfb233d179980b"
+
+func TestAChangeOfAPolicyHasANewVersion(t *testing.T) {
+	manifests, err := config.Objects(feature.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]bool{}
+	hash := sha256.New()
+	for _, manifest := range manifests {
+		if !strings.HasPrefix(manifest.GetKind(), "ValidatingAdmissionPolicy") {
+			continue
+		}
+		versions[manifest.GetAnnotations()[versionAnnotation]] = true
+		spec, err := json.Marshal(manifest.Object["spec"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(hash, "%s %s %s\n", manifest.GetKind(), manifest.GetName(), spec) // a hash does not fail
+	}
+	if len(versions) != 1 || versions[""] {
+		t.Errorf("the annotation %s has the values %v, want one number", versionAnnotation, versions)
+	}
+	if got := fmt.Sprintf("%.8x", hash.Sum(nil)); got != specsDigest {
+		t.Errorf("the policies have changed: increase %s in config/admission, and set specsDigest to %q", versionAnnotation, got)
 	}
 }
