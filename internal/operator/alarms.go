@@ -56,7 +56,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	known := &receivers{namespaces: newNamespaces(a.manager.GetCache(), a.manager.GetAPIReader())}
 	dispatcher := notify.NewDispatcher(a.outbox, recorder, realClock, as.Log.WithName("notify"),
 		notify.Options{MaxAge: as.Options.DeliveryMaxAge, Orphaned: known.orphaned, Since: known.since})
-	metrics.RegisterSetAside(as.Metrics, dispatcher.SetAsideByAll)
+	metrics.RegisterReceivers(as.Metrics, dispatcher.FailingReceivers, dispatcher.SetAsideByAll)
 	inForce := pipeline.NewAlarms()
 	changes, err := objects.New(as.REST, a.outbox, realClock, as.Log.WithName("changes"))
 	if err != nil {

@@ -64,6 +64,10 @@ var states = map[string]struct{ fires, quiet []string }{
 		fires: []string{`bongsu_events_commit_failing{namespace="n"} 1x30`},
 		quiet: []string{`bongsu_events_commit_failing{namespace="n"} 0x30`},
 	},
+	"BongsuReceiverFails": {
+		fires: []string{`bongsu_receivers_failing{namespace="n"} 0x20 1x9`},
+		quiet: []string{`bongsu_receivers_failing{namespace="n"} 0x30`, `bongsu_receivers_failing{namespace="n"} 0x27 1x2`},
+	},
 	"BongsuMessagesWait": {
 		fires: []string{`bongsu_outbox_messages{namespace="n"} 1001x30`},
 		quiet: []string{`bongsu_outbox_messages{namespace="n"} 1000x30`, `bongsu_outbox_messages{namespace="n"} 0x20 5000x9`},

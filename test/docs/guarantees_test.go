@@ -99,7 +99,28 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	}
 }
 
-// testsByFile returns the names of the tests in each test file.
+var citedBenchmark = regexp.MustCompile(`(?:BENCH=|-bench )([A-Z]\w*)`)
+
+func TestEveryBenchmarkThatAPageNamesExists(t *testing.T) {
+	existing := map[string]bool{}
+	for _, names := range testsByFile(t) {
+		maps.Copy(existing, names)
+	}
+	cited := 0
+	for _, page := range pages(t) {
+		for _, match := range citedBenchmark.FindAllStringSubmatch(read(t, page), -1) {
+			cited++
+			if !existing["Benchmark"+match[1]] {
+				t.Errorf("%s names benchmark %s, which does not exist", page, match[1])
+			}
+		}
+	}
+	if cited == 0 {
+		t.Error("no page names a benchmark")
+	}
+}
+
+// testsByFile returns the names of the tests and benchmarks in each test file.
 func testsByFile(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	found := map[string]map[string]bool{}
@@ -123,7 +144,7 @@ func testsByFile(t *testing.T) map[string]map[string]bool {
 func testsOf(file *ast.File) map[string]bool {
 	names := map[string]bool{}
 	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && (strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Benchmark")) {
 			names[f.Name.Name] = true
 		}
 	}

@@ -50,12 +50,15 @@ func New(registry prometheus.Registerer, load Load) *Metrics {
 	}
 }
 
-// RegisterSetAside registers the number of messages that are set aside.
-func RegisterSetAside(registry prometheus.Registerer, number func() int) {
-	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "bongsu", Name: "outbox_messages_set_aside",
-		Help: "Messages that are set aside, because their receiver accepts others only.",
-	}, func() float64 { return float64(number()) })
+// RegisterReceivers registers the numbers of receivers whose last attempt failed, and of
+// messages that are set aside.
+func RegisterReceivers(registry prometheus.Registerer, failing, setAside func() int) {
+	gauge := func(name, help string, number func() int) {
+		promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{Namespace: "bongsu", Name: name, Help: help},
+			func() float64 { return float64(number()) })
+	}
+	gauge("receivers_failing", "Receivers whose last attempt failed.", failing)
+	gauge("outbox_messages_set_aside", "Messages that are set aside, because their receiver accepts others only.", setAside)
 }
 
 // Load reads what waits and what is open, on the replica that leads. On other replicas

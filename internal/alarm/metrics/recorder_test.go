@@ -297,7 +297,7 @@ func withAlarm(t *testing.T, spec v1alpha1.AlarmSpec, test func(h *harness)) {
 		})
 		recorder := metrics.NewRecorder(h.Counters, m, nil, "", clock.RealClock{}, logr.Discard())
 		h.Dispatcher = notify.NewDispatcher(store, recorder, clock.RealClock{}, logr.Discard(), notify.Options{})
-		metrics.RegisterSetAside(h.registry, h.SetAsideByAll)
+		metrics.RegisterReceivers(h.registry, h.FailingReceivers, h.SetAsideByAll)
 		p := pipeline.New(pipeline.Config{
 			ClusterUID: "cluster", Source: h.batches, Outbox: store, Checkpoint: noCheckpoint{}, Dispatcher: h.Dispatcher,
 			Alarms: activeAlarms(t, spec), Enricher: noContext{}, Reporter: recorder,

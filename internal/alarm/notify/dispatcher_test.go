@@ -178,11 +178,14 @@ func TestAParkedReceiverIsRetriedWithinFiveMinutes(t *testing.T) {
 		if got := len(n.all()); got < 12 || got > 30 {
 			t.Errorf("%d attempts in an hour, want 12 to 30", got)
 		}
+		if got := h.FailingReceivers(); got != 1 {
+			t.Errorf("%d receivers fail, want 1", got)
+		}
 		if e := h.Failure(ops); e == nil || e.Class != notify.Park {
 			t.Errorf("Failure is %v", e)
 		}
 		after(5*time.Minute + time.Second)
-		if left := store.Backlog(ops).Entries; left != 0 || h.Failure(ops) != nil {
+		if left := store.Backlog(ops).Entries; left != 0 || h.Failure(ops) != nil || h.FailingReceivers() != 0 {
 			t.Errorf("%d messages wait five minutes after the receiver accepts them, failure %v", left, h.Failure(ops))
 		}
 		if _, recoveries := h.observer.statusChanges(); len(recoveries) != 1 {

@@ -326,6 +326,19 @@ func (d *Dispatcher) SetAsideByAll() (n int) {
 	return n
 }
 
+// FailingReceivers returns the number of receivers whose last attempt failed. They are
+// retried.
+func (d *Dispatcher) FailingReceivers() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.queues {
+		if q.failing {
+			n++
+		}
+	}
+	return n
+}
+
 // Dropped returns the last value of Receiver.Drop that was handled.
 func (d *Dispatcher) Dropped(key string) string {
 	d.mu.Lock()
