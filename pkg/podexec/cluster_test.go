@@ -76,6 +76,7 @@ type environment struct {
 
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
+	t.Attr("rerun", "allowed")
 	g := NewWithT(t)
 	started.Store(true)
 	c, err := startShared()

@@ -184,9 +184,9 @@ func TestWithoutAShell(t *testing.T) {
 	g.Expect(err).To(MatchError(podexec.ErrDeadline), "it ended by itself, but late")
 
 	// reading starts a command that ends with the test.
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	g.Expect(syscall.Mkfifo(fifo, 0o600)).To(Succeed())
 	reading := func(ctx context.Context, limit time.Duration) <-chan error {
+		fifo := filepath.Join(t.TempDir(), "fifo")
+		g.Expect(syscall.Mkfifo(fifo, 0o600)).To(Succeed())
 		done := e.start(ctx, []string{"cat", fifo}, limit)
 		other, err := os.OpenFile(fifo, os.O_WRONLY, 0) // returns when cat reads
 		g.Expect(err).NotTo(HaveOccurred())

@@ -98,6 +98,7 @@ func TestRealAPIServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the control plane")
 	}
+	t.Attr("rerun", "allowed")
 	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,7 @@ func startAPIServer(t *testing.T, ttl time.Duration) *apiServer {
 	if testing.Short() {
 		t.Skip("needs the control plane")
 	}
+	t.Attr("rerun", "allowed")
 	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), EventTTL: ttl, UnsafeNoFsync: true})
 	if err != nil {
 		t.Fatal(err)
