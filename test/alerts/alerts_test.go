@@ -79,10 +79,6 @@ var states = map[string]struct{ fires, quiet []string }{
 			`bongsu_events_behind_seconds{namespace="n"} 0x27 300x2`, // it recovers
 		},
 	},
-	"BongsuMessageWaitsLong": {
-		fires: []string{"bongsu_outbox_oldest_message_seconds{namespace=\"n\",pod=\"a\"} 0x30\nbongsu_outbox_oldest_message_seconds{namespace=\"n\",pod=\"b\"} 43000+60x30"},
-		quiet: []string{`bongsu_outbox_oldest_message_seconds{namespace="n"} 40000+60x30`},
-	},
 	"BongsuMessagesDropped": {
 		fires: []string{
 			`bongsu_occurrences_dropped_total{namespace="n",cause="rejected"} 5x25 6x4`,

@@ -133,7 +133,7 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 			},
 			want: map[string]float64{
 				"occurrences_matched_total": 4, "delivery_failures_total park": 1,
-				"outbox_messages": 2, "outbox_oldest_message_seconds": 3600,
+				"outbox_messages": 2, "outbox_oldest_message_seconds": 3600, "receivers_failing": 1,
 			},
 		},
 		"the receiver was parked": {

@@ -326,13 +326,12 @@ func (d *Dispatcher) SetAsideByAll() (n int) {
 	return n
 }
 
-// FailingReceivers returns the number of receivers whose last attempt failed. They are
-// retried.
+// FailingReceivers returns the number of receivers whose last attempt failed and is retried.
 func (d *Dispatcher) FailingReceivers() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, q := range d.queues {
-		if q.failing {
+		if q.failure != nil && q.failure.Class != Reject {
 			n++
 		}
 	}
