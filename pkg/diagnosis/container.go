@@ -24,16 +24,15 @@ var imageReasons = map[string]string{
 // deniedPull is the message about a pull without sufficient credentials.
 const deniedPull = "the registry denies access, or has no such repository"
 
-// nodePullRules match errors of the node's file system, with the path. Their text can resemble
-// that of a registry.
-var nodePullRules = []rule{
-	{regexp.MustCompile(`(?:^|\s)(/[^\s:]+): (?:connect: )?permission denied`),
-		"a file on the node cannot be accessed: ${1}: permission denied", administratorLater, true},
-}
-
 // imageRules match the errors of container runtimes. The order matters: a registry that
 // requires a login also answers "denied" for an image that does not exist.
 var imageRules = []rule{
+	{regexp.MustCompile(`(?:^|\s)(/[^\s:]+): (?:connect: )?permission denied`),
+		"a file on the node cannot be accessed: ${1}: permission denied", administratorLater, true},
+	{regexp.MustCompile(`unexpected media type (\S+) for`),
+		"the registry, or a mirror or proxy before it, answers with ${1}, which is no image", "check the mirror or proxy, not the tag; if you do not know it, ask the cluster's administrator", false},
+	{regexp.MustCompile(`content digest \S+: not found`),
+		"the image store of " + thisNode + " is damaged", "ask the cluster's administrator to remove the image on " + thisNode + ", so that it is pulled again", false},
 	{regexp.MustCompile(`short-name .* did not resolve|returns ambiguous list`),
 		"its name has no registry, and the node cannot choose one", "write the whole name, for example docker.io/library/NAME:TAG", false},
 	{regexp.MustCompile(`pull QPS exceeded`),
@@ -47,7 +46,7 @@ var imageRules = []rule{
 	{regexp.MustCompile(`(?i)x509|certificate|tls: |server gave HTTP response`),
 		"the node does not trust the registry's certificate, or the registry does not use TLS", "ask the cluster's administrator to make the nodes trust the registry", false},
 	{regexp.MustCompile(`(?i)i/o timeout|connection refused|connection reset|timeout|no route to host|network is unreachable|` +
-		`registry is unavailable|deadline exceeded|unexpected (?:HTTP )?status.* 5\d\d\b|: EOF`),
+		`registry is unavailable|deadline exceeded|` + httpStatus + `5\d\d\b|: EOF`),
 		"the registry cannot be reached", "check the host in the image name; if it is correct, wait until the registry is available", true},
 	{regexp.MustCompile(`(?i)unexpected commit digest|failed size validation|unexpected EOF|invalid checksum|failed to verify|gzip: invalid`),
 		"the download is damaged", "wait for the next attempt; if the problem persists, push the image again", true},
@@ -55,15 +54,18 @@ var imageRules = []rule{
 		"the container runtime of the node does not support the image's format", "push the image again with a current tool", false},
 	{regexp.MustCompile(`(?i)signature validation failed|signature required|policy rejected`),
 		"its signature is not valid", "use a signed image, or ask the cluster's administrator which images are allowed", false},
-	{regexp.MustCompile(`(?i)denied|unauthorized|authorization failed|forbidden|authentication required|no basic auth|insufficient_scope|\b40[13]\b`),
+	{regexp.MustCompile(`(?i)denied|unauthorized|authorization failed|forbidden|authentication required|no basic auth|insufficient_scope|` + httpStatus + `40[13]\b`),
 		deniedPull, "check the image name, and that imagePullSecrets names a Secret with credentials for the image", false},
 	{regexp.MustCompile(`(?i)no match for platform|no matching manifest|no image found in (?:image index|manifest list)`),
 		"the image is not built for the node's CPU architecture", "use an image for this architecture, or select other nodes", false},
 	{regexp.MustCompile(`(?i)not ?found|manifest unknown|name unknown|does not exist`),
 		"the registry has no such image or tag", "check the image name and tag", false},
 	{regexp.MustCompile(`(?i)no space left`),
-		"the node's disk is full", "wait until the node frees disk space, or ask the cluster's administrator", true},
+		"the disk of " + thisNode + " is full", "wait until the node frees disk space, or ask the cluster's administrator", true},
 }
+
+// thisNode stands for the name of the node.
+const thisNode = "this node"
 
 // backOffPrefix precedes the error of the last pull, if the kubelet reports it.
 var backOffPrefix = regexp.MustCompile(`^Back-off pulling image "[^"]*"(?:: )?`)
@@ -88,70 +90,62 @@ func (c *container) imageCause(reason, message string) Cause {
 	if detail == "" && last != nil {
 		detail = pullError(last.Note)
 	}
-	r, ok := match(nodePullRules, detail)
-	if !ok {
-		r, ok = match(imageRules, withoutNames(detail, c.spec.Image))
+	r := matchOr(imageRules, detail, "check the image name and the registry")
+	if missing := c.missingPullSecrets(last); r.message == deniedPull && missing.message != "" {
+		r.message, r.advice = missing.message+", and the registry denies access", missing.advice
 	}
-	if !ok {
-		r = explanation{message: excerpt(detail), advice: "check the image name and the registry"}
+	ofNode := strings.Contains(r.message, thisNode)
+	node := "the node"
+	if c.pod.Spec.NodeName != "" {
+		node = "node " + quote(line(c.pod.Spec.NodeName, maxName))
 	}
-	if missing := c.missingPullSecrets(last); r.message == deniedPull && missing != "" {
-		r.message += ", and imagePullSecrets names Secrets that do not exist: " + missing
-		r.advice = "create them, or correct their names"
-	}
+	r.message, r.advice = strings.ReplaceAll(r.message, thisNode, node), strings.ReplaceAll(r.advice, thisNode, node)
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {
 		r.transient = true
 	}
 	r.message = what + " cannot be pulled" + r.message
-	return c.cause(reason, r).withEvent(last)
+	cause := c.cause(reason, r).withEvent(last)
+	if ofNode {
+		cause.Node = c.pod.Spec.NodeName
+	}
+	return cause
 }
 
 var missingSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
 
-// missingPullSecrets returns the names in imagePullSecrets for which the kubelet found no
-// Secret, or "". The kubelet reports them with each pull.
-func (s *podView) missingPullSecrets(pull *Event) string {
-	e := latest(s.events, "FailedToRetrieveImagePullSecret")
+// missingPullSecrets explains for which names in imagePullSecrets the kubelet found no Secret. The
+// kubelet reports them with each pull. The message is empty if it found all.
+func (s *podView) missingPullSecrets(pull *Event) explanation {
+	e := latest(s.events, failedPullSecret)
 	if e == nil || pull.isAfter(e.LastSeen.Add(maxEventDelay)) {
-		return ""
+		return explanation{}
 	}
-	if m := missingSecrets.FindStringSubmatch(e.Note); m != nil {
-		return line(m[1], maxQuoted)
+	return pullSecretText(e.Note)
+}
+
+// failedPullSecret is the reason of the Event about Secrets that imagePullSecrets names and the
+// kubelet cannot read.
+const failedPullSecret = "FailedToRetrieveImagePullSecret"
+
+// pullSecretText explains the note of such an Event.
+func pullSecretText(note string) explanation {
+	m := missingSecrets.FindStringSubmatch(note)
+	if m == nil {
+		return explanation{}
 	}
-	return ""
+	names := quote(strings.ReplaceAll(line(m[1], maxQuoted), ", ", `", "`))
+	if strings.Contains(names, ", ") {
+		return explanation{message: "Secrets " + names + " in imagePullSecrets do not exist in this namespace", advice: "create them, or correct their names"}
+	}
+	return explanation{message: "Secret " + names + " in imagePullSecrets does not exist in this namespace", advice: "create it, or correct its name"}
 }
 
 // pullError returns the error in a text about a pull, or "".
 func pullError(text string) string {
 	text = backOffPrefix.ReplaceAllString(line(text, maxRead), "")
 	return stripNoise(pullPrefix.ReplaceAllString(text, ""))
-}
-
-// chosenNames matches the names in a pull error that a user chose. They are in quoted texts,
-// after "lookup", and in words with a slash or a digest.
-var chosenNames = regexp.MustCompile(`"[^"]*"|\blookup \S+|\S*[/@]\S*|\bsha256:[0-9a-f]+`)
-
-// withoutNames removes the names of images and hosts from a pull error, so that no rule
-// matches them.
-func withoutNames(text, image string) string {
-	text = chosenNames.ReplaceAllStringFunc(text, func(name string) string {
-		if name == "i/o" {
-			return name
-		}
-		return "#"
-	})
-	repository, _, _ := strings.Cut(image, "@")
-	if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') {
-		repository = repository[:i]
-	}
-	for _, name := range []string{image, repository} {
-		if name != "" {
-			text = strings.ReplaceAll(text, name, "#")
-		}
-	}
-	return text
 }
 
 // latestPull returns the last Event of a failed pull for the container, or nil.
@@ -210,7 +204,7 @@ var configRules = []rule{
 		"the node has no memory cgroup left", administratorLater, true},
 	{regexp.MustCompile(`fork/exec \S+: resource temporarily unavailable|failed to create new OS thread`),
 		"the node has no process ID left", administratorLater, true},
-	{regexp.MustCompile(`MOUNT_ATTR_IDMAP on \S*/volumes/[^/\s]+/([^:/\s]+)`),
+	{regexp.MustCompile(`MOUNT_ATTR_IDMAP on \S*/([^:/\s]+)`),
 		`its volume "${1}" does not support user namespaces`, "set hostUsers to true, or use another type of volume", false},
 	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": is a directory`),
 		`its command "${1}" is a directory`, "check command and args", false},

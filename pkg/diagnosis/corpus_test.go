@@ -131,6 +131,7 @@ func checkState(t *testing.T, s *state) {
 	if diff := cmp.Diff(s.Want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	checkRenamed(t, func(change func(string) string) *Cause { return s.withTexts(change).cause(t) })
 }
 
 // cause is what the diagnosis finds in the state.

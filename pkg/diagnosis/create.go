@@ -153,8 +153,9 @@ func (v *view) rejection(object Object, what, text string) Cause {
 		v.quotaExceeded(&cause, what, m[1], m[2], m[3], m[4])
 		return cause
 	}
-	for _, r := range creationRules {
-		if got, ok := match([]rule{r.rule}, text); ok {
+	hidden := words(text)
+	for _, r := range creationRules { // the inner errors can be those of webhooks and policies
+		if got, ok := r.explain(text, hidden); ok {
 			cause.Reason, cause.Transient = r.reason, got.transient
 			cause.Message, cause.Advice = what+": "+got.message, got.advice
 			return cause

@@ -143,8 +143,8 @@ var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "Repl
 
 // FromEvent returns the cause that a Warning itself contains, or nil. It needs no other
 // object. It explains failures to create ReplicaSets, pods and Jobs, claims without a volume, and
-// volumes that cannot be resized. It also explains pods that do not end, HorizontalPodAutoscalers,
-// Jobs that exceed their deadline, and the schedules of CronJobs.
+// volumes that cannot be resized. It also explains pods that do not end, missing imagePullSecrets,
+// HorizontalPodAutoscalers, Jobs that exceed their deadline, and the schedules of CronJobs.
 func FromEvent(e Event) *Cause {
 	switch {
 	case e.Type != corev1.EventTypeWarning:
@@ -167,6 +167,16 @@ func FromEvent(e Event) *Cause {
 	case e.Regarding.Kind == kindPod && e.Reason == failedKillPod:
 		cause := (&Cause{
 			Reason: ReasonTerminating, Object: e.Regarding, Message: "the node cannot end the pod: " + killText(&e), Advice: administratorLater, Transient: true,
+		}).withEvent(&e)
+		cause.sanitize()
+		return &cause
+	case e.Regarding.Kind == kindPod && e.Reason == failedPullSecret:
+		r := pullSecretText(e.Note)
+		if r.message == "" {
+			return nil
+		}
+		cause := (&Cause{
+			Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice + "; an image that needs no credentials is pulled nevertheless",
 		}).withEvent(&e)
 		cause.sanitize()
 		return &cause
@@ -271,12 +281,8 @@ const kindAutoscaler = "HorizontalPodAutoscaler"
 
 // scalingRules explain the messages of kubernetes/pkg/controller/podautoscaler
 // (replica_calculator.go, metrics/client.go, horizontal.go) and of
-// k8s.io/metrics/pkg/client/custom_metrics/discovery.go. The first that matches counts.
-var scalingRules = []struct {
-	pattern         *regexp.Regexp
-	message, advice string
-	transient       bool
-}{
+// k8s.io/metrics/pkg/client/custom_metrics/discovery.go.
+var scalingRules = []rule{
 	{regexp.MustCompile(`missing request for (\S+) in container (\S+) of Pod (\S+)`),
 		`container "$2" of pod "$3" has no request for $1, so that its utilization is unknown`, "set resources.requests.$1 of the container in the pod template", false},
 	{regexp.MustCompile(`missing pod-level request for (\S+) in Pod (\S+)`),
@@ -320,11 +326,8 @@ func scalingCause(h *autoscalingv2.HorizontalPodAutoscaler, message string) Caus
 
 // scalingRule returns the message and the advice of the first rule that matches.
 func scalingRule(message string) (Cause, bool) {
-	for _, r := range scalingRules {
-		if m := r.pattern.FindStringSubmatchIndex(message); m != nil {
-			expand := func(template string) string { return string(r.pattern.ExpandString(nil, template, message, m)) }
-			return Cause{Message: expand(r.message), Advice: expand(r.advice), Transient: r.transient}, true
-		}
+	if r, ok := match(scalingRules, message); ok {
+		return Cause{Message: r.message, Advice: r.advice, Transient: r.transient}, true
 	}
 	return Cause{}, false
 }

@@ -179,7 +179,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 		cause.Message += " (" + strings.Join(notes, "; ") + ")"
 	}
 	cause.Advice = cmp.Or(schedulingAdviceFor(nameTaints(nodes, taints), note), "if the pod's spec is correct, ask the cluster's administrator")
-	if s.Surging != "" && strings.Contains(nodes, "ReadWriteOncePod") {
+	if s.Surging != "" && strings.Contains(words(nodes), "ReadWriteOncePod") {
 		cause.Advice, cause.Transient = endOldPodsFirst, false
 	}
 }
@@ -315,16 +315,23 @@ func schedulingAdviceFor(nodes, note string) string {
 		nodes = strings.ReplaceAll(nodes, "Insufficient "+m[1], "")
 	}
 	text := note + ", " + nodes
+	hidden := words(text)
 	var advice []string
 	for _, a := range schedulingAdvice {
-		at := a.text.FindStringSubmatchIndex(text)
-		if at == nil {
+		in := hidden
+		if a.text == leavingNode || a.text == nodeProblem { // they match taints that only Kubernetes and autoscalers set
+			in = text
+		}
+		all := a.text.FindAllStringSubmatchIndex(in, -1)
+		if all == nil {
 			continue
 		}
-		if advice = append(advice, string(a.text.ExpandString(nil, a.advice, text, at))); len(advice) == most {
+		if advice = append(advice, string(a.text.ExpandString(nil, a.advice, text, all[0]))); len(advice) == most {
 			break
 		}
-		text = a.text.ReplaceAllString(text, "") // so that no later, more general rule matches it
+		for _, at := range slices.Backward(all) { // so that no later, more general rule matches it
+			text, hidden = text[:at[0]]+text[at[1]:], hidden[:at[0]]+hidden[at[1]:]
+		}
 	}
 	return strings.Join(advice, "; ")
 }

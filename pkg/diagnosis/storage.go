@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// provisioningNameRules match errors about an object whose name they contain.
-var provisioningNameRules = []rule{
+// provisioningRules match errors of a provisioner. The code of gRPC is all that is known of an
+// error whose text is the driver's own. A text "permission denied" is no rule, because programs of
+// the driver write it about files.
+var provisioningRules = []rule{
 	{regexp.MustCompile(`claim Selector is not supported`),
 		"the storage driver does not support its selector", "remove spec.selector; it can only select among existing PersistentVolumes", false},
 	{regexp.MustCompile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"`),
@@ -24,21 +26,12 @@ var provisioningNameRules = []rule{
 		`Secret "${1}" of its StorageClass cannot be read in namespace "${2}"`, "ask the cluster's administrator to create it", false},
 	{regexp.MustCompile(`(?:storageclass[\w.]*|StorageClass) "([^"]+)" not found`),
 		`StorageClass "${1}" does not exist`, "use another one, or ask the cluster's administrator which ones exist", false},
-}
-
-// claimNames matches the names in an error of a provisioner that a user chose.
-var claimNames = regexp.MustCompile(`StorageClass "[^"]*"|by Name \S+:|getting (?:snapshot|PVC) \S+|[\w.]+\.storage\.k8s\.io "[^"]*"|persistentvolumeclaims "[^"]*"`)
-
-// provisioningRules match other errors, without the names and with the codes of gRPC. Such a
-// code is all that is known of an error whose text is the driver's own. A text "permission
-// denied" is no rule, because programs of the driver write it about files.
-var provisioningRules = []rule{
 	{regexp.MustCompile(`code = Aborted|(?i:an operation with the given \S+ ID .* already exists)`),
 		"an earlier operation on the volume has not ended", administratorLater, true},
 	{regexp.MustCompile(`code = (?:PermissionDenied|Unauthenticated)|rados: ret=-13|(?i:InvalidIdentityToken|WebIdentity|AccessDenied|access denied|UnauthorizedOperation|` +
-		`not authorized|unauthorized|AuthFailure|AuthorizationFailed|ExpiredToken|credential|InvalidClientTokenId|\b40[13]\b)`),
+		`not authorized|unauthorized|AuthFailure|AuthorizationFailed|ExpiredToken|credential|InvalidClientTokenId)|` + httpStatus + `40[13]\b`),
 		"the storage driver's credentials are not accepted", "ask the cluster's administrator to correct them", false},
-	{regexp.MustCompile(`(?i)rate ?limit|throttl|TooManyRequests|RequestLimitExceeded|\b429\b`),
+	{regexp.MustCompile(`(?i)rate ?limit|throttl|TooManyRequests|RequestLimitExceeded|` + httpStatus + `429\b`),
 		"the storage backend's rate limit is reached", "wait", true},
 	{regexp.MustCompile(`(?i)exceeded quota|QuotaExceeded|LimitExceeded|quota .*exceeded`),
 		"a quota of the storage backend is exceeded", "request less, or remove unused volumes", true},
@@ -48,7 +41,7 @@ var provisioningRules = []rule{
 		"the storage backend has no volume where the pod's node is", "change the pod's placement, or use a storage class with volumeBindingMode WaitForFirstConsumer", false},
 	{regexp.MustCompile(`(?i)snapshot .*(?:not found|does not exist|not ready)|(?:data ?source|clone) `),
 		"its data source cannot be used", "check spec.dataSource of the claim: the snapshot or claim must exist and be ready", true},
-	{regexp.MustCompile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|\b50[0234]\b`),
+	{regexp.MustCompile(`(?i)deadline ?exceeded|timed? ?out|unavailable|connection refused|no such host|` + httpStatus + `50[0234]\b`),
 		"the storage backend does not respond", administratorLater, true},
 	{regexp.MustCompile(`code = ResourceExhausted desc = (.*)`),
 		"the storage backend has too little space left, or a limit is reached: ${1}", "request less, or wait until space is available", true},
@@ -60,13 +53,10 @@ var provisioningRules = []rule{
 
 // provisioningText explains why a provisioner failed.
 func provisioningText(note string) explanation {
-	if r, ok := match(provisioningNameRules, stripNoise(note)); ok {
+	if r, ok := matchCodes(provisioningRules, note); ok {
 		return r
 	}
-	if r, ok := matchCodes(provisioningRules, claimNames.ReplaceAllString(note, "#")); ok {
-		return r
-	}
-	return explanation{message: excerpt(stripNoise(note)), advice: "check the claim; if it is correct, ask the cluster's administrator"}
+	return explanation{message: usefulEnd(stripNoise(note)), advice: "check the claim; if it is correct, ask the cluster's administrator"}
 }
 
 // claimFindings returns what is wrong with the claims.
@@ -182,7 +172,7 @@ func resizeCause(reason string, object Object, what, text string) Cause {
 		r, ok = matchCodes(provisioningRules, text)
 	}
 	if !ok {
-		r = explanation{message: excerpt(stripNoise(text)), advice: administratorLater, transient: true}
+		r = explanation{message: usefulEnd(stripNoise(text)), advice: administratorLater, transient: true}
 	}
 	cause := Cause{Reason: reason, Object: object, Count: 1, Message: what + ": " + r.message, Advice: r.advice, Transient: r.transient}
 	cause.sanitize()
@@ -355,9 +345,9 @@ var mountRules = []rule{
 		`volume "${1}" cannot be attached: the storage driver ${2} does not run on the pod's node`, "wait until it runs; if the problem persists, ask the cluster's administrator", true},
 	{regexp.MustCompile(namesVolume + `.*(?i:operation with the given volume .* already exists|volume attachment is being de(?:leted|tached))`),
 		`volume "${1}" cannot be attached or mounted yet: an earlier operation on it has not ended`, administratorLater, true},
-	{regexp.MustCompile(namesVolume + `.*(?:you might need a /sbin/mount|unknown filesystem type)`),
+	{regexp.MustCompile(namesVolume + `.*(?:you might need a |unknown filesystem type)`),
 		`volume "${1}" cannot be mounted: the node cannot mount this type of file system`, "check fsType; for NFS or CIFS, ask the cluster's administrator to install its client on the nodes", false},
-	{regexp.MustCompile(namesVolume + `.*'fsck' found errors`),
+	{regexp.MustCompile(namesVolume + `.*found errors on device`),
 		`volume "${1}" cannot be mounted: its file system is damaged`, "ask the cluster's administrator to repair it, or restore the volume from a backup", false},
 	{regexp.MustCompile(namesVolume + `.*(?i:wrong fs type|bad option|bad superblock)`),
 		`volume "${1}" cannot be mounted: its file system cannot be read`, "check fsType and mountOptions, or restore the volume from a backup", false},
@@ -452,7 +442,7 @@ const administratorLater = "wait; if the problem persists, ask the cluster's adm
 func sandboxText(e *Event) (r explanation, ofNode bool) {
 	r, known := match(sandboxRules, stripNoise(e.Note))
 	if !known {
-		r = explanation{message: excerpt(stripNoise(e.Note)), advice: administratorLater}
+		r = explanation{message: usefulEnd(stripNoise(e.Note)), advice: administratorLater}
 	}
 	if r.advice == administratorLater {
 		r.transient = true
@@ -467,9 +457,13 @@ func sandboxText(e *Event) (r explanation, ofNode bool) {
 func (s *podView) volumeCause(reason string, e *Event) Cause {
 	r, ok := matchCodes(mountRules, e.Note)
 	if !ok {
-		r = explanation{message: excerpt(stripNoise(e.Note)), advice: "check the pod's volumes"}
+		r = explanation{message: usefulEnd(stripNoise(e.Note)), advice: "check the pod's volumes"}
 	}
-	r.message = strings.Replace(r.message, `volume ""`, "a volume", 1)
+	what := "a volume"
+	if m := volumeName.FindStringSubmatch(e.Note); m != nil {
+		what = "volume " + quote(m[1])
+	}
+	r.message = strings.Replace(r.message, `volume ""`, what, 1)
 	if m := usedByPods.FindStringSubmatch(e.Note); m != nil && s.blockedByOldPods(m[2]) {
 		r.advice, r.transient = endOldPodsFirst, false
 	}

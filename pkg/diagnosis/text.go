@@ -2,6 +2,9 @@ package diagnosis
 
 import (
 	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
@@ -77,6 +80,9 @@ func excerpt(text string) string {
 	return text
 }
 
+// httpStatus precedes a status in an error of HTTP.
+const httpStatus = `(?i:\bstatus(?: ?code)?\b|statuscode|googleapi: error).*[ :=]`
+
 // rule maps a text of a component to a message and advice. Both may use the submatches of
 // the expression (${1}).
 type rule struct {
@@ -91,15 +97,89 @@ type explanation struct {
 	transient       bool
 }
 
-// match returns the result of the first rule that matches.
-func match(rules []rule, text string) (explanation, bool) {
-	for _, r := range rules {
-		at := r.text.FindStringSubmatchIndex(text)
-		if at == nil {
+// names matches the names in a text of a component. Its first group matches words that look like
+// names. The other groups are names that only the words around them show.
+var names = regexp.MustCompile(strings.Join([]string{
+	`(\bi/o\b|\bfork/exec\b|\baffinity/selector\b|\bconfig\.json\b|/sys/fs/cgroup/|\bmount\.\w+:|\b[a-z]+\.[a-z.]*k8s\.io\b)`,
+	`\\"[^"]*\\"`, `"(?:[^"\\]|\\.)*"`, `\B'[^']*'\B`, "`[^`]*`",
+	`\b(?:lookup|manifest for|CSINode|by Name|getting (?:snapshot|PVC|secret)|in namespace|find (?:key|user|group)|for quota:|image name|container registry) (\S+)`,
+	`\bmanifest (\S+) in `, `\bContainer (\S+) was using`, `\bstat ([^:]+):`, `volumes=(\[[^\]]*\])`, `\btaint (\{[^}]*\})`,
+	`\S*[/@]\S*`, // paths, images and addresses
+	`\b[a-z0-9*][a-z0-9*-]*(?:\.[a-z0-9-]+)*:\w[\w.-]*`, // images with a tag, hosts with a port, and digests
+	`\b[a-z0-9*-]+(?:\.[a-z0-9-]+)+`,                    // hosts
+}, "|"))
+
+// words returns the text without the names in it. Each letter of a name becomes an x, so that the
+// result has the length of the text.
+func words(text string) string {
+	hidden := []byte(text)
+	for _, at := range names.FindAllStringSubmatchIndex(text, -1) {
+		if at[2] >= 0 {
 			continue
 		}
-		expand := func(template string) string { return string(r.text.ExpandString(nil, template, text, at)) }
-		return explanation{excerpt(expand(r.message)), excerpt(expand(r.advice)), r.transient}, true
+		from, to := at[0], at[1]
+		for group := 4; group < len(at); group += 2 {
+			if at[group] >= 0 {
+				from, to = at[group], at[group+1]
+			}
+		}
+		hide(hidden[from:to])
+	}
+	return string(hidden)
+}
+
+// hide replaces everything but the punctuation of a name.
+func hide(name []byte) {
+	for i, c := range name {
+		if c == ' ' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= utf8.RuneSelf {
+			name[i] = 'x'
+		}
+	}
+}
+
+// linkEnd separates an error from what it wraps.
+var linkEnd = regexp.MustCompile(`: | desc = `)
+
+// wrapper matches what a component writes before the error that it wraps.
+var wrapper = regexp.MustCompile(`^(?:(?i:failed|unable|error|cannot|could not|couldn't)\b|(?:reading|initializing|pinging|copying|writing|choosing) |code = \w+$)| failed$`)
+
+// chain returns where a text without names and the errors that it wraps begin, the innermost first.
+func chain(hidden string) []int {
+	starts := []int{0}
+	for at := 0; ; {
+		end := linkEnd.FindStringIndex(hidden[at:])
+		if end == nil {
+			break
+		}
+		if wrapper.MatchString(hidden[at : at+end[0]]) {
+			starts = append(starts, at+end[1])
+		}
+		at += end[1]
+	}
+	slices.Reverse(starts)
+	return starts
+}
+
+// explain returns the result of the rule if it matches hidden, which is the text without names.
+func (r *rule) explain(text, hidden string) (explanation, bool) {
+	at := r.text.FindStringSubmatchIndex(hidden)
+	if at == nil {
+		return explanation{}, false
+	}
+	expand := func(template string) string { return excerpt(string(r.text.ExpandString(nil, template, text, at))) }
+	return explanation{expand(r.message), expand(r.advice), r.transient}, true
+}
+
+// match returns the result of the first rule that matches the innermost error of the text, or else
+// the errors around it. Rules do not see the names in the text, but can quote them.
+func match(rules []rule, text string) (explanation, bool) {
+	hidden := words(text)
+	for _, start := range chain(hidden) {
+		for _, r := range rules {
+			if found, ok := r.explain(text[start:], hidden[start:]); ok {
+				return found, true
+			}
+		}
 	}
 	return explanation{}, false
 }
@@ -116,5 +196,16 @@ func matchOr(rules []rule, text, advice string) explanation {
 	if r, ok := match(rules, text); ok {
 		return r
 	}
-	return explanation{message: excerpt(text), advice: advice}
+	return explanation{message: usefulEnd(text), advice: advice}
+}
+
+// usefulEnd is excerpt for an error that no rule matches. If the text is too long, it leaves out
+// the outer errors.
+func usefulEnd(text string) string {
+	for _, start := range slices.Backward(chain(words(text))) {
+		if len(text)-start <= maxQuoted {
+			return excerpt(text[start:])
+		}
+	}
+	return excerpt(text)
 }

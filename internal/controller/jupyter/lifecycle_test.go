@@ -104,7 +104,7 @@ func TestAnImageThatFailsFiftyTimesIsReportedAtMostTwice(t *testing.T) {
 	s.g.Eventually(func() string {
 		c = s.condition(v1alpha1.ConditionReady)
 		return c.Message
-	}).Should(ContainSubstring("disk is full"))
+	}).Should(ContainSubstring("is full"))
 	s.g.Expect(c.Reason).To(Equal(diagnosis.ReasonImagePullBackOff))
 }
 

@@ -1,0 +1,271 @@
+package diagnosis
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// rulesOfAll returns the expressions of every rule.
+func rulesOfAll() []*regexp.Regexp {
+	var all []*regexp.Regexp
+	for _, rules := range [][]rule{
+		imageRules, configRules, probeRules, mountRules, sandboxRules, provisioningRules, resizeRules, rejectedRules, scalingRules,
+	} {
+		for _, r := range rules {
+			all = append(all, r.text)
+		}
+	}
+	for _, r := range creationRules {
+		all = append(all, r.text)
+	}
+	for _, a := range schedulingAdvice {
+		all = append(all, a.text)
+	}
+	return all
+}
+
+// samples returns texts that match the expression. Each alternative is in one of them.
+func samples(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return []string{string(re.Rune)}
+	case syntax.OpCharClass:
+		return []string{string(re.Rune[0])}
+	case syntax.OpAlternate:
+		var all []string
+		for _, sub := range re.Sub {
+			all = append(all, samples(sub)...)
+		}
+		return all
+	case syntax.OpCapture, syntax.OpPlus:
+		return samples(re.Sub[0])
+	case syntax.OpQuest:
+		return append(samples(re.Sub[0]), "")
+	case syntax.OpConcat:
+		all := []string{""}
+		for _, sub := range re.Sub {
+			next := samples(sub)
+			joined := make([]string, max(len(all), len(next)))
+			for i := range joined {
+				joined[i] = all[min(i, len(all)-1)] + next[min(i, len(next)-1)]
+			}
+			all = joined
+		}
+		return all
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return []string{"x"}
+	default:
+		return []string{""}
+	}
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// hostile are the words of a hostile name, and what is put into a path in quotes.
+type hostile struct{ name, path string }
+
+// hostileNames are names that contain the keywords of every rule.
+var hostileNames = sync.OnceValue(func() []hostile {
+	var paths, words []string
+	for _, re := range rulesOfAll() {
+		parsed, err := syntax.Parse(re.String(), syntax.Perl)
+		if err != nil {
+			panic(err)
+		}
+		for _, s := range samples(parsed) {
+			s = rpcError.ReplaceAllString(s, "")
+			paths = append(paths, strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+				return r > '~' || r <= ' ' || strings.ContainsRune("\"'\\{}[]/`", r)
+			}), " "))
+			words = append(words, strings.Fields(notInNames.ReplaceAllString(strings.ToLower(s), " "))...)
+		}
+	}
+	words = slices.DeleteFunc(words, func(word string) bool { return len(word) < len("403") })
+	names, paths := group(words, "-"), group(paths, " ")
+	var all []hostile
+	for _, name := range names {
+		all = append(all, hostile{name, paths[0]})
+	}
+	for _, path := range paths[1:] {
+		all = append(all, hostile{names[0], path})
+	}
+	return all
+})
+
+// group joins distinct texts.
+func group(texts []string, by string) []string {
+	const most = 80 // bytes
+	slices.Sort(texts)
+	joined := []string{"x"}
+	for _, s := range slices.Compact(texts) {
+		if last := &joined[len(joined)-1]; len(*last)+len(s) < most {
+			*last += by + s
+		} else {
+			joined = append(joined, s)
+		}
+	}
+	return joined
+}
+
+// namesIn matches the names in the texts of the tests. The first alternative matches what
+// components write themselves and looks like a name.
+var namesIn = regexp.MustCompile(`(\bi/o\b|fork/exec|/sbin/mount|username/password|affinity/selector|\d+/\d+ nodes|Insufficient \S+|mount\.nfs|set in config\.json|[a-z.]+k8s\.io\b|/sys/fs/cgroup\b|` +
+	`taint \{(?:node\.|karpenter|ToBeDel|Deletion|startup|node-role|[^}]*agent-not-ready)[^}]*\}|requested: .*|\S+=\d+\S*|Error: "rpc.*|` +
+	`plugin "VolumeBinding"|uid:\S+|reason:\w+|message:\w+|objectType:\w+|objectName:\w+)|` +
+	`\\?"[^"\\]*\\?"|'[a-z][^' ]*'|` + "`[^`]+`" + `|\S*[/@]\S*|\b[a-z0-9-]+(?:[.:][a-zA-Z0-9-]+)+|taint \{[^}]+\}|` +
+	`\b(?:lookup|reading manifest|CSINode|driver name|in namespace|getting secret|getting snapshot|by Name|for quota:|config key:|find key|find user|PriorityClass with name|source snapshot) [a-z][a-z0-9-]*\b|` +
+	`volumes=\[[a-z]+\]|user \([a-z]+\)`)
+
+var (
+	wordsIn    = regexp.MustCompile(`[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*`)
+	keepInName = regexp.MustCompile(`^(?:https?|sha256|taint|lookup|reading|manifest|CSINode|driver|source|in|for|by|Name|getting|snapshot|secret|quota|config|key|find|PriorityClass|with|name|volume|volumes|attachment|user|namespace|Container|svc|\d+[GM]i|[0-9a-f]{8}|[0-9a-f]{4}|[0-9a-f]{12})$`)
+	notLetters = regexp.MustCompile(`[^A-Za-z|]+`)
+	uuidIn     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-`)
+)
+
+// inPath marks that a path in quotes was replaced.
+const inPath = "/"
+
+// rename replaces the names in a text of a component by a hostile one, as far as their syntax
+// allows. It adds the names that it replaces to old.
+func rename(text string, h hostile, old map[string]bool) string {
+	const status = "403"
+	return namesIn.ReplaceAllStringFunc(text, func(name string) string {
+		if m := namesIn.FindStringSubmatch(name); m != nil && m[1] != "" {
+			return name
+		}
+		with := h.name
+		if quoted := strings.Trim(name, `\"`); quoted != name && strings.HasPrefix(quoted, "/") {
+			with = h.path
+			old[inPath] = true
+		}
+		return wordsIn.ReplaceAllStringFunc(name, func(word string) string {
+			digits := strings.Trim(word, "0123456789") == ""
+			switch {
+			case keepInName.MatchString(word), uuidIn.MatchString(word):
+				return word
+			case strings.Contains(name, "sha256:"+word):
+				return status + "0a" + status
+			case digits && len(word) > 1:
+				return status
+			}
+			old[word] = true
+			return with
+		})
+	})
+}
+
+// checkRenamed checks that the cause of a text does not depend on the names in it. cause returns
+// the cause after each text has been changed.
+func checkRenamed(t *testing.T, cause func(change func(string) string) *Cause) {
+	t.Helper()
+	want := cause(func(s string) string { return s })
+	if want == nil {
+		return
+	}
+	old := map[string]bool{}
+	for _, h := range hostileNames() {
+		if h.name == hostileNames()[0].name && len(old) > 0 && !old[inPath] {
+			return // the remaining ones differ only in their paths
+		}
+		changed := ""
+		got := cause(func(s string) string {
+			s = rename(s, h, old)
+			changed += s + "\n"
+			return s
+		})
+		if len(old) == 0 {
+			return
+		}
+		if got == nil {
+			t.Errorf("no cause: %s", changed)
+			return
+		}
+		if a, b := gist(want, h, old), gist(got, h, old); want.Reason != got.Reason || want.Transient != got.Transient || want.Object.Kind != got.Object.Kind || !sameWords(a, b, got) {
+			t.Errorf("the cause changes with the names:\n%s\nwant %s\ngot  %s\n%s\n%s", changed, want.Sentence(), got.Sentence(), a, b)
+			return
+		}
+	}
+}
+
+// gist returns the sorted words of a cause without names.
+func gist(c *Cause, h hostile, old map[string]bool) []string {
+	const most = 80 // a longer name moves the end of a quotation
+	text := strings.ReplaceAll(strings.ReplaceAll(c.Message, h.path, " "), h.name, " ")
+	text, _, _ = strings.Cut(text, h.name[:min(len(h.name), 12)]) // cut in the middle of the name
+	var words []string
+	for _, word := range wordsIn.FindAllString(text, -1) {
+		if letters := notLetters.ReplaceAllString(word, ""); letters != "" && !old[word] {
+			words = append(words, letters)
+		}
+	}
+	return words[:min(len(words), most)]
+}
+
+// sameWords compares the words of causes, in any order. Those of a message that is cut are fewer.
+func sameWords(want, got []string, c *Cause) bool {
+	cut := strings.Contains(c.Message, "…")
+	slices.Sort(want)
+	slices.Sort(got)
+	if !cut {
+		return slices.Equal(want, got)
+	}
+	missing := slices.DeleteFunc(slices.Clone(got), func(word string) bool { return slices.Contains(want, word) })
+	return len(missing) <= 1 // the last word is cut
+}
+
+// withTexts returns a copy of the workload whose texts of components are changed.
+func withTexts(w Workload, change func(string) string) Workload {
+	w.Events = slices.Clone(w.Events)
+	for i := range w.Events {
+		w.Events[i].Note = change(w.Events[i].Note)
+	}
+	w.Pods = slices.Clone(w.Pods)
+	for i, p := range w.Pods {
+		if p == nil {
+			continue
+		}
+		p = p.DeepCopy()
+		w.Pods[i] = p
+		p.Status.Message = change(p.Status.Message)
+		for j := range p.Status.Conditions {
+			p.Status.Conditions[j].Message = change(p.Status.Conditions[j].Message)
+		}
+		for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+			for j := range statuses {
+				if waits := statuses[j].State.Waiting; waits != nil {
+					waits.Message = change(waits.Message)
+				}
+				if last := statuses[j].LastTerminationState.Terminated; last != nil {
+					last.Message = change(last.Message)
+				}
+			}
+		}
+	}
+	return w
+}
+
+// withTexts returns a copy of the state whose texts of components are changed.
+func (s *state) withTexts(change func(string) string) *state {
+	changed := *s
+	for _, x := range []**text{&changed.Waiting, &changed.Failed, &changed.Pod, &changed.Container, &changed.Deleted, &changed.Claim, &changed.Resize, &changed.ResizeError, &changed.Event} {
+		if *x != nil {
+			y := **x
+			y.Message, y.Note = change(y.Message), change(y.Note)
+			*x = &y
+		}
+	}
+	if s.Ended != nil {
+		last := *s.Ended
+		last.Message = change(last.Message)
+		changed.Ended = &last
+	}
+	changed.Unscheduled, changed.Create = change(s.Unscheduled), change(s.Create)
+	return &changed
+}
