@@ -45,7 +45,6 @@ run() {
 		return
 	fi
 	echo "==> make $target"
-	# No progress of an earlier target must be mistaken for that of this one.
 	make --no-print-directory "$target" 2>&1 </dev/null | tee "$logs/$target.log" || { result=FAILED; failed+=("$target"); }
 	record "$target" $result "$((SECONDS - begun)) s"
 }

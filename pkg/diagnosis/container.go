@@ -24,6 +24,12 @@ var imageReasons = map[string]string{
 // deniedPull is the message about a pull without sufficient credentials.
 const deniedPull = "the registry denies access, or has no such repository"
 
+// These messages are about the node alone, so that the cause names it.
+const (
+	damagedStore = "the node's image store is damaged"
+	fullDisk     = "the node's disk is full"
+)
+
 // imageRules match the errors of container runtimes. The order matters: a registry that
 // requires a login also answers "denied" for an image that does not exist.
 var imageRules = []rule{
@@ -32,7 +38,7 @@ var imageRules = []rule{
 	{regexp.MustCompile(`unexpected media type (\S+) for`),
 		"the registry, or a mirror or proxy before it, answers with ${1}, which is no image", "check the mirror or proxy, not the tag; if you do not know it, ask the cluster's administrator", false},
 	{regexp.MustCompile(`content digest \S+: not found`),
-		"the image store of " + thisNode + " is damaged", "ask the cluster's administrator to remove the image on " + thisNode + ", so that it is pulled again", false},
+		damagedStore, "ask the cluster's administrator to remove the image from the node, so that it is pulled again", false},
 	{regexp.MustCompile(`short-name .* did not resolve|returns ambiguous list`),
 		"its name has no registry, and the node cannot choose one", "write the whole name, for example docker.io/library/NAME:TAG", false},
 	{regexp.MustCompile(`pull QPS exceeded`),
@@ -61,11 +67,8 @@ var imageRules = []rule{
 	{regexp.MustCompile(`(?i)not ?found|manifest unknown|name unknown|does not exist`),
 		"the registry has no such image or tag", "check the image name and tag", false},
 	{regexp.MustCompile(`(?i)no space left`),
-		"the disk of " + thisNode + " is full", "wait until the node frees disk space, or ask the cluster's administrator", true},
+		fullDisk, "wait until the node frees disk space, or ask the cluster's administrator", true},
 }
-
-// thisNode stands for the name of the node.
-const thisNode = "this node"
 
 // backOffPrefix precedes the error of the last pull, if the kubelet reports it.
 var backOffPrefix = regexp.MustCompile(`^Back-off pulling image "[^"]*"(?:: )?`)
@@ -91,33 +94,33 @@ func (c *container) imageCause(reason, message string) Cause {
 		detail = pullError(last.Note)
 	}
 	r := matchOr(imageRules, detail, "check the image name and the registry")
-	if missing := c.missingPullSecrets(last); r.message == deniedPull && missing.message != "" {
-		r.message, r.advice = missing.message+", and the registry denies access", missing.advice
+	if unread := c.unreadPullSecrets(last); r.message == deniedPull && unread.message != "" {
+		r.message, r.advice = unread.message+", and the registry denies access", unread.advice
 	}
-	ofNode := strings.Contains(r.message, thisNode)
-	node := "the node"
-	if c.pod.Spec.NodeName != "" {
-		node = "node " + quote(line(c.pod.Spec.NodeName, maxName))
+	what += " cannot be pulled"
+	node := ""
+	if r.message == damagedStore || r.message == fullDisk {
+		node = c.pod.Spec.NodeName
 	}
-	r.message, r.advice = strings.ReplaceAll(r.message, thisNode, node), strings.ReplaceAll(r.advice, thisNode, node)
+	if node != "" {
+		what += " on node " + quote(line(node, maxName))
+	}
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {
 		r.transient = true
 	}
-	r.message = what + " cannot be pulled" + r.message
+	r.message = what + r.message
 	cause := c.cause(reason, r).withEvent(last)
-	if ofNode {
-		cause.Node = c.pod.Spec.NodeName
-	}
+	cause.Node = node
 	return cause
 }
 
-var missingSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
+var unreadSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
 
-// missingPullSecrets explains for which names in imagePullSecrets the kubelet found no Secret. The
-// kubelet reports them with each pull. The message is empty if it found all.
-func (s *podView) missingPullSecrets(pull *Event) explanation {
+// unreadPullSecrets names the Secrets of imagePullSecrets that the kubelet could not read. It
+// reports them with each pull. The message is empty if it read all.
+func (s *podView) unreadPullSecrets(pull *Event) explanation {
 	e := latest(s.events, failedPullSecret)
 	if e == nil || pull.isAfter(e.LastSeen.Add(maxEventDelay)) {
 		return explanation{}
@@ -129,17 +132,18 @@ func (s *podView) missingPullSecrets(pull *Event) explanation {
 // kubelet cannot read.
 const failedPullSecret = "FailedToRetrieveImagePullSecret"
 
-// pullSecretText explains the note of such an Event.
+// pullSecretText explains the note of such an Event. The kubelet emits it for each failed read, not
+// only for a Secret that does not exist.
 func pullSecretText(note string) explanation {
-	m := missingSecrets.FindStringSubmatch(note)
+	m := unreadSecrets.FindStringSubmatch(note)
 	if m == nil {
 		return explanation{}
 	}
 	names := quote(strings.ReplaceAll(line(m[1], maxQuoted), ", ", `", "`))
 	if strings.Contains(names, ", ") {
-		return explanation{message: "Secrets " + names + " in imagePullSecrets do not exist in this namespace", advice: "create them, or correct their names"}
+		return explanation{message: "the node cannot read the Secrets " + names + " in imagePullSecrets", advice: "check that they exist in this namespace"}
 	}
-	return explanation{message: "Secret " + names + " in imagePullSecrets does not exist in this namespace", advice: "create it, or correct its name"}
+	return explanation{message: "the node cannot read the Secret " + names + " in imagePullSecrets", advice: "check that it exists in this namespace"}
 }
 
 // pullError returns the error in a text about a pull, or "".

@@ -126,7 +126,7 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 				s.kubelet.Event(s.t, pod, "FailedToRetrieveImagePullSecret", "", "Unable to retrieve some image pull secrets (login); attempting to pull the image may not succeed.")
 				s.kubelet.Waiting(s.t, pod, "ErrImagePull", `failed to pull and unpack image "example.org/private:1": pull access denied, repository does not exist or may require authorization`)
 			},
-			reason: diagnosis.ReasonErrImagePull, words: []string{`Secret "login" in imagePullSecrets does not exist in this namespace`},
+			reason: diagnosis.ReasonErrImagePull, words: []string{`the node cannot read the Secret "login" in imagePullSecrets`, "check that it exists in this namespace"},
 		},
 		"another claim has no volume": {
 			spec: impatient + "template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}",

@@ -16,7 +16,8 @@ import (
 )
 
 // versionAnnotation is the annotation with the version of a policy or binding, a number that
-// grows with each change. During an upgrade, the policies are newer than the operator.
+// grows with each change of any of them. During an upgrade, the policies are newer than the
+// operator.
 const versionAnnotation = "bongsu.io/policy-version"
 
 // Expected are the policies and their bindings, by name.
@@ -93,8 +94,8 @@ func (e Expected) Contains(name string) bool {
 }
 
 // Compare returns what is wrong with the policies and bindings of a cluster. It is empty if
-// they are as expected, or those of a newer version. Others are ignored: they can only refuse
-// more.
+// they are as expected. A policy can also be that of a newer version, but its binding is always
+// the same. Other policies are ignored: they can only refuse more.
 func (e Expected) Compare(policies []admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding) string {
 	found := map[string]*admissionv1.ValidatingAdmissionPolicy{}
 	for i := range policies {
@@ -108,7 +109,8 @@ func (e Expected) Compare(policies []admissionv1.ValidatingAdmissionPolicy, bind
 		switch live, ok := found[name]; {
 		case !ok:
 			return "ValidatingAdmissionPolicy " + name + " is missing"
-		case isNewer(live, e.policies[name].Annotations) && isEnforced(live.Spec):
+		case versionIn(live.Annotations) > versionIn(e.policies[name].Annotations) && isEnforced(live.Spec):
+			// A newer version of Bongsu has installed it.
 		case !equality.Semantic.DeepEqual(live.Spec, e.policies[name].Spec):
 			return "ValidatingAdmissionPolicy " + name + " is not that of the operator's version"
 		}
@@ -117,18 +119,11 @@ func (e Expected) Compare(policies []admissionv1.ValidatingAdmissionPolicy, bind
 		switch live, ok := bound[name]; {
 		case !ok:
 			return "ValidatingAdmissionPolicyBinding " + name + " is missing"
-		case isNewer(live, e.bindings[name].Annotations) && slices.Contains(live.Spec.ValidationActions, admissionv1.Deny):
 		case !equality.Semantic.DeepEqual(live.Spec, e.bindings[name].Spec):
 			return "ValidatingAdmissionPolicyBinding " + name + " is not that of the operator's version"
 		}
 	}
 	return ""
-}
-
-// isNewer reports whether the version of an object is above the expected one. Then, a newer
-// version of Bongsu has installed it, and its checks are at least as strict.
-func isNewer(live metav1.Object, expected map[string]string) bool {
-	return versionIn(live.GetAnnotations()) > versionIn(expected)
 }
 
 func isEnforced(policy admissionv1.ValidatingAdmissionPolicySpec) bool {

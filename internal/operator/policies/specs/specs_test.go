@@ -94,9 +94,17 @@ func TestAPolicyThatIsMissingOrChangedIsNoticed(t *testing.T) {
 		}, binding + differs},
 		"a newer version": {func(p policies, b bindings) (policies, bindings) {
 			p[0].Annotations[versionAnnotation], p[0].Spec.Validations[0].Expression = "99", "true"
-			b[0].Annotations[versionAnnotation], b[0].Spec.MatchResources = "99", &admissionv1.MatchResources{}
+			b[0].Annotations[versionAnnotation] = "99"
 			return p, b
 		}, ""},
+		"a newer version that is bound to fewer namespaces": {func(p policies, b bindings) (policies, bindings) {
+			b[0].Annotations[versionAnnotation], b[0].Spec.MatchResources = "99", &admissionv1.MatchResources{NamespaceSelector: onlyProd}
+			return p, b
+		}, binding + differs},
+		"a newer version whose binding names another policy": {func(p policies, b bindings) (policies, bindings) {
+			b[0].Annotations[versionAnnotation], b[0].Spec.PolicyName = "99", "alarms.bongsu.io"
+			return p, b
+		}, binding + differs},
 		"a newer version that fails open": {func(p policies, b bindings) (policies, bindings) {
 			p[0].Annotations[versionAnnotation], p[0].Spec.FailurePolicy = "99", new(admissionv1.Ignore)
 			return p, b
