@@ -1,11 +1,14 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -55,6 +58,33 @@ func IsPodReady(pod *corev1.Pod) bool {
 	}
 	c := PodCondition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// Getter reads an object, as client.Reader does.
+type Getter interface {
+	Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error
+}
+
+// NodesOf reads the Nodes of the pods. Those that do not exist are left out.
+func NodesOf(ctx context.Context, r Getter, pods []*corev1.Pod) ([]corev1.Node, error) {
+	var nodes []corev1.Node
+	read := map[string]bool{"": true}
+	for _, pod := range pods {
+		name := pod.Spec.NodeName
+		if read[name] {
+			continue
+		}
+		read[name] = true
+		var node corev1.Node
+		switch err := r.Get(ctx, client.ObjectKey{Name: name}, &node); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, err
+		default:
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, nil
 }
 
 // PodCondition returns the pod's condition of this type, or nil.

@@ -19,6 +19,8 @@ func TrimPod(o any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, Finalizers: pod.Finalizers,
+			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+
 			Labels: pod.Labels, OwnerReferences: pod.OwnerReferences,
 		},
 		Spec: corev1.PodSpec{
@@ -32,6 +34,7 @@ func TrimPod(o any) (any, error) {
 			InitContainers: trimContainers(pod.Spec.InitContainers),
 			Containers:     trimContainers(pod.Spec.Containers),
 			Volumes:        claimsOf(pod.Spec.Volumes),
+			ReadinessGates: pod.Spec.ReadinessGates,
 
 			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
 		},

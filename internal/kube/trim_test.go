@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,11 @@ func TestATrimmedPodHasTheSameCause(t *testing.T) {
 			unscheduled("0/1 nodes are available: 1 cannot allocate all claims.")(p)
 			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("one-gpu")}}
 		},
+		"a readiness gate": func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Spec.ReadinessGates = "node-a", []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		},
 		"a memory limit of the whole pod": func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Spec.Resources = "node-a", &corev1.ResourceRequirements{Limits: scarce}
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{
@@ -62,5 +68,26 @@ func TestATrimmedPodHasTheSameCause(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// The kubelet stopped the container within the grace period of the deletion.
+func TestATrimmedPodHasTheSameLastCrash(t *testing.T) {
+	deleted := metav1.Now()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-0", DeletionTimestamp: &deleted, DeletionGracePeriodSeconds: new(int64(30))},
+		Spec:       corev1.PodSpec{NodeName: "node-a", Containers: []corev1.Container{{Name: "app"}}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 143, FinishedAt: metav1.NewTime(deleted.Add(-20 * time.Second))},
+		}}}},
+	}
+	trimmed, err := kube.TrimPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*corev1.Pod{pod, trimmed.(*corev1.Pod)} {
+		if crash := diagnosis.LastCrash([]*corev1.Pod{p}); crash != nil {
+			t.Errorf("got %s", crash.Sentence())
+		}
 	}
 }

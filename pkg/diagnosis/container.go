@@ -93,7 +93,7 @@ func (c *container) imageCause(reason, message string) Cause {
 	if detail == "" && last != nil {
 		detail = pullError(last.Note)
 	}
-	r := matchOr(imageRules, detail, "check the image name and the registry")
+	r := matchOr(imageRules, detail, c.eventsAdvice())
 	if unread := c.unreadPullSecrets(last); r.message == deniedPull && unread.message != "" {
 		r.message, r.advice = unread.message+", and the registry denies access", unread.advice
 	}
@@ -156,7 +156,7 @@ func pullError(text string) string {
 func latestPull(events []Event, container string) *Event {
 	var last *Event
 	for i := range events {
-		if e := &events[i]; e.container() == container && isPullFailure(e) {
+		if e := &events[i]; e.Container() == container && isPullFailure(e) {
 			last = e
 		}
 	}
@@ -274,7 +274,7 @@ func (c *container) createCause(reason, message string) Cause {
 	if message == "" && last != nil {
 		message = last.Note
 	}
-	r := matchOr(configRules, stripNoise(message), "check its image, command and volumeMounts; if they are correct, ask the cluster's administrator")
+	r := matchOr(configRules, stripNoise(message), c.eventsAdvice())
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {
@@ -288,7 +288,7 @@ func (c *container) createCause(reason, message string) Cause {
 func (c *container) ownEvents() []Event {
 	var own []Event
 	for _, e := range c.events {
-		if e.container() == c.name {
+		if e.Container() == c.name {
 			own = append(own, e)
 		}
 	}
@@ -305,9 +305,14 @@ func failed(t *corev1.ContainerStateTerminated) bool {
 // shown.
 var startErrors = map[string]bool{"StartError": true, "ContainerCannotRun": true}
 
-// unknownEnd is the reason of an end that the kubelet did not observe. The exit code 137 that
-// it sets is its own.
-const unknownEnd = "ContainerStatusUnknown"
+// unseenReasons are the reasons of ends that no one saw: of the kubelet, and of containerd after a
+// restart of the node. The exit codes 137 and 255 are their own.
+var unseenReasons = map[string]bool{"ContainerStatusUnknown": true, "Unknown": true}
+
+// unseenEnd is the message about such an end.
+func (c *container) unseenEnd() string {
+	return "the node has no record of how " + c.label() + " ended"
+}
 
 // signalExitBase plus the number of a signal is the exit code of the process that it
 // killed.
@@ -339,12 +344,14 @@ func (c *container) crashCause(reason string, t *corev1.ContainerStateTerminated
 	if startErrors[t.Reason] {
 		return c.withCrashCount(c.createCause(ReasonRunContainerError, t.Message), t)
 	}
-	if t.Reason == unknownEnd {
-		return c.withCrashCount(c.cause(ReasonError, explanation{
-			message:   "the node has no record of how " + c.label() + " ended",
+	if unseenReasons[t.Reason] {
+		cause := c.withCrashCount(c.cause(ReasonError, explanation{
+			message:   c.unseenEnd(),
 			advice:    "the node or its kubelet was restarted, or the pod was evicted; wait until the container or pod is replaced",
 			transient: true,
 		}), t)
+		cause.ExitCode = nil
+		return cause
 	}
 	return c.withCrashCount(c.cause(reason, c.exitText(t)), t)
 }
@@ -475,18 +482,15 @@ func (c *container) logCommand(options string) string {
 }
 
 // LastCrash returns the last failed end of any container, even if the container runs
-// again. It returns nil if there is none. Use it for crashes between two reconciles.
+// again, or the last eviction or rejection of a pod. It returns nil if there is none. It leaves
+// out pods that succeeded, and ends that explain nothing: those that no one saw, and those of
+// containers that were stopped. Use it for crashes between two reconciles.
 func LastCrash(pods []*corev1.Pod) *Cause {
 	var last *finding
 	v := newView(Workload{Pods: pods})
 	for _, p := range v.Pods {
 		s := &podView{view: v, pod: p}
-		for _, c := range s.containers() {
-			t := c.lastEnd()
-			if !failed(t) {
-				continue
-			}
-			f := finding{cause: c.crashCause(ReasonError, t), position: c.position}
+		for _, f := range s.pastFindings() {
 			f.cause.sanitize()
 			if last == nil || f.cause.Time.After(last.cause.Time) || f.cause.Time.Equal(last.cause.Time) && compareFindings(f, *last) < 0 {
 				last = &f
@@ -499,11 +503,38 @@ func LastCrash(pods []*corev1.Pod) *Cause {
 	return &last.cause
 }
 
-func (c *container) lastEnd() *corev1.ContainerStateTerminated {
-	if c.status.State.Terminated != nil {
-		return c.status.State.Terminated
+// pastFindings returns the last failed end of each container, or why the pod was ended.
+func (s *podView) pastFindings() []finding {
+	switch {
+	case s.pod.Status.Phase == corev1.PodSucceeded:
+		return nil
+	case s.pod.Status.Phase == corev1.PodFailed && s.pod.Status.Reason != "":
+		return []finding{{cause: s.rejectedCause()}}
 	}
-	return c.status.LastTerminationState.Terminated
+	var found []finding
+	for _, c := range s.containers() {
+		t := c.status.State.Terminated
+		if t == nil {
+			t = c.status.LastTerminationState.Terminated
+		}
+		if failed(t) && !unseenReasons[t.Reason] && !c.wasStopped(t) {
+			found = append(found, finding{cause: c.crashCause(ReasonError, t), position: c.position})
+		}
+	}
+	return found
+}
+
+// wasStopped reports whether the kubelet stopped the container, because the pod is deleted or, for a
+// sidecar, because all other containers have ended.
+func (c *container) wasStopped(t *corev1.ContainerStateTerminated) bool {
+	if c.sidecar && c.pod.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	if c.pod.DeletionTimestamp == nil {
+		return false
+	}
+	grace := time.Duration(ptr.Deref(c.pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return !t.FinishedAt.Time.Before(c.pod.DeletionTimestamp.Add(-grace))
 }
 
 var probeRules = []rule{

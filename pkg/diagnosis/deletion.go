@@ -14,11 +14,11 @@ import (
 const stuckAfter = time.Minute
 
 // AddStuck adds why deleted pods still exist a minute after their grace period. Call it if new
-// pods wait for their end. It uses the Events and the nodes of w, and returns when to call it
+// pods wait for their end. It uses the Events and LostNodes of w, and returns when to call it
 // again; zero if none of the pods is deleted.
 func (d *Diagnosis) AddStuck(pods []*corev1.Pod, w Workload, now time.Time) (again time.Duration) {
 	for _, p := range pods {
-		cause, left := StuckPod(p, w.Events, w.Nodes, now)
+		cause, left := StuckPod(p, w.Events, w.LostNodes, now)
 		if again == 0 || left > 0 && left < again {
 			again = left
 		}
@@ -58,8 +58,8 @@ func killText(e *Event) string {
 
 // StuckPod returns why a deleted pod still exists a minute after its grace period, and nil
 // if it does not. It also returns when to call it again; zero if the pod is not deleted.
-// events and nodes can be nil.
-func StuckPod(p *corev1.Pod, events []Event, nodes *Nodes, now time.Time) (*Cause, time.Duration) {
+// events, and lost as of [LostNodes], can be nil.
+func StuckPod(p *corev1.Pod, events []Event, lost map[string]time.Time, now time.Time) (*Cause, time.Duration) {
 	if p.DeletionTimestamp.IsZero() {
 		return nil, 0
 	}
@@ -68,6 +68,7 @@ func StuckPod(p *corev1.Pod, events []Event, nodes *Nodes, now time.Time) (*Caus
 		return nil, left
 	}
 	node := quote(line(p.Spec.NodeName, maxName))
+	_, nodeIsLost := lost[p.Spec.NodeName]
 	cause := &Cause{
 		Reason: ReasonTerminating, Object: Object{kindPod, p.Name}, Time: deleted, Count: 1, Transient: true,
 		Message: "the pod is still being deleted: node " + node + " has not confirmed that its containers ended and its volumes are unmounted",
@@ -79,7 +80,7 @@ func StuckPod(p *corev1.Pod, events []Event, nodes *Nodes, now time.Time) (*Caus
 		cause.Reason = ReasonFinalizersRemaining
 		cause.Message = "the deletion of the pod waits until these finalizers are removed: " + line(strings.Join(slices.Sorted(slices.Values(p.Finalizers)), ", "), maxQuoted)
 		cause.Advice = "check that the controller that removes them runs; remove them yourself only if it no longer exists"
-	case nodes != nil && slices.Contains(nodes.Lost, p.Spec.NodeName):
+	case nodeIsLost:
 		cause.Reason, cause.Node = ReasonNodeLost, p.Spec.NodeName
 		cause.Message = "the pod cannot be deleted while node " + node + " does not respond"
 		cause.Advice = "wait until the node is back, or ask the cluster's administrator to repair or delete it"

@@ -17,24 +17,24 @@ func TestStuckPod(t *testing.T) {
 		Reason, Sentence string
 		Again            time.Duration
 	}
-	nodes := &diagnosis.Nodes{Total: 2, Lost: []string{"node-b"}}
+	lost := map[string]time.Time{"node-b": {}}
 	for name, tc := range map[string]struct {
 		deleted    time.Duration // before now
 		finalizers []string
 		node       string
-		nodes      *diagnosis.Nodes
+		lost       map[string]time.Time
 		killed     string // the note of FailedKillPod
 		want       want
 	}{
-		"not deleted":             {node: "node-b", nodes: nodes},
-		"within its grace period": {deleted: -20 * time.Second, node: "node-b", nodes: nodes, want: want{Again: 80 * time.Second}},
-		"just after it":           {deleted: 59 * time.Second, node: "node-b", nodes: nodes, want: want{Again: time.Second}},
+		"not deleted":             {node: "node-b", lost: lost},
+		"within its grace period": {deleted: -20 * time.Second, node: "node-b", lost: lost, want: want{Again: 80 * time.Second}},
+		"just after it":           {deleted: 59 * time.Second, node: "node-b", lost: lost, want: want{Again: time.Second}},
 		"the node is lost": {
-			deleted: time.Hour, node: "node-b", nodes: nodes,
+			deleted: time.Hour, node: "node-b", lost: lost,
 			want: want{"NodeLost", `the pod cannot be deleted while node "node-b" does not respond: wait until the node is back, or ask the cluster's administrator to repair or delete it`, time.Minute},
 		},
 		"the node responds": {
-			deleted: time.Hour, node: "node-a", nodes: nodes,
+			deleted: time.Hour, node: "node-a", lost: lost,
 			want: want{"Terminating", `the pod is still being deleted: node "node-a" has not confirmed that its containers ended and its volumes are unmounted: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
 		"the nodes are unknown": {
@@ -42,17 +42,17 @@ func TestStuckPod(t *testing.T) {
 			want: want{"Terminating", `the pod is still being deleted: node "node-b" has not confirmed that its containers ended and its volumes are unmounted: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
 		"the network plugin fails": {
-			deleted: time.Hour, node: "node-a", nodes: nodes,
+			deleted: time.Hour, node: "node-a", lost: lost,
 			killed: `error killing pod: failed to "KillPodSandbox" for "270f7734-2e29-4d2c-9de3-c83fbe80a3ad" with KillPodSandboxError: "rpc error: code = Unknown desc = failed to destroy network for sandbox \"e031\": plugin type=\"calico\" failed (delete): error getting ClusterInformation: connection is unauthorized: Unauthorized"`,
 			want:   want{"Terminating", `node "node-a" cannot end the pod: network plugin calico failed: error getting ClusterInformation: connection is unauthorized: Unauthorized: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
 		"the runtime does not answer": {
-			deleted: time.Hour, node: "node-a", nodes: nodes,
+			deleted: time.Hour, node: "node-a", lost: lost,
 			killed: `error killing pod: [failed to "KillContainer" for "web" with KillContainerError: "rpc error: code = DeadlineExceeded desc = context deadline exceeded", failed to "KillPodSandbox" for "0c98df45-982b-4a22-a977-7dac36a014c7" with KillPodSandboxError: "rpc error: code = DeadlineExceeded desc = context deadline exceeded"]`,
 			want:   want{"Terminating", `node "node-a" cannot end the pod: context deadline exceeded: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
 		"finalizers": {
-			deleted: time.Hour, node: "node-b", nodes: nodes, finalizers: []string{"b.example/\x1b[1m", "a.example/hold"},
+			deleted: time.Hour, node: "node-b", lost: lost, finalizers: []string{"b.example/\x1b[1m", "a.example/hold"},
 			want: want{"FinalizersRemaining", `the deletion of the pod waits until these finalizers are removed: a.example/hold, b.example/[1m: check that the controller that removes them runs; remove them yourself only if it no longer exists`, time.Minute},
 		},
 	} {
@@ -65,7 +65,7 @@ func TestStuckPod(t *testing.T) {
 			if tc.killed != "" {
 				events = []diagnosis.Event{{Type: "Warning", Reason: "FailedKillPod", Note: tc.killed, Regarding: diagnosis.Object{Kind: "Pod", Name: "nb-0"}, LastSeen: now}}
 			}
-			cause, again := diagnosis.StuckPod(pod, events, tc.nodes, now)
+			cause, again := diagnosis.StuckPod(pod, events, tc.lost, now)
 			got := want{Again: again}
 			if cause != nil {
 				got.Reason, got.Sentence = cause.Reason, cause.Sentence()
@@ -87,7 +87,7 @@ func TestStuckPodsAreCausesBesidesOthers(t *testing.T) {
 	}
 	leaving := deleted("web-2", "node-a")
 	leaving.DeletionTimestamp.Time = now.Add(-20 * time.Second)
-	w := diagnosis.Workload{Nodes: &diagnosis.Nodes{Total: 2, Lost: []string{"node-b"}}}
+	w := diagnosis.Workload{LostNodes: map[string]time.Time{"node-b": {}}}
 	deadline := diagnosis.Cause{Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: diagnosis.Object{Kind: "Deployment", Name: "web"}, Message: "x"}
 	attach := diagnosis.Cause{Reason: diagnosis.ReasonFailedAttachVolume, Object: diagnosis.Object{Kind: "Pod", Name: "web-9"}, Message: "x"}
 	lost := diagnosis.Cause{Reason: diagnosis.ReasonNodeLost, Object: diagnosis.Object{Kind: "Pod", Name: "web-0"}, Message: "x"}

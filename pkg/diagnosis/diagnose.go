@@ -44,6 +44,21 @@ type Diagnosis struct {
 	Others []Cause
 }
 
+// Of returns the first cause that is about a container or about the whole pod, or nil. Use it for the
+// Event of a container: the others may fail for other reasons.
+func (d *Diagnosis) Of(container string) *Cause {
+	isAbout := func(c *Cause) bool { return container == "" || c.Container == "" || c.Container == container }
+	if d.Cause == nil || isAbout(d.Cause) {
+		return d.Cause
+	}
+	for i := range d.Others {
+		if isAbout(&d.Others[i]) {
+			return &d.Others[i]
+		}
+	}
+	return nil
+}
+
 // finding is a cause with its position in the order.
 type finding struct {
 	cause Cause
@@ -96,6 +111,7 @@ var precedence = map[string]int{
 	ReasonVolumeResizeFailed:            82,
 	ReasonFileSystemResizeFailed:        82,
 	ReasonPodInitializing:               84,
+	ReasonReadinessGatesNotReady:        84,
 	ReasonProgressDeadlineExceeded:      90,
 }
 

@@ -23,7 +23,7 @@ const (
 	sentenceDenied     = `image "jupyter:1" of container "notebook" cannot be pulled: the registry denies access, or has no such repository: check the image name, and that imagePullSecrets names a Secret with credentials for the image`
 	sentenceNoHost     = `image "jupyter:1" of container "notebook" cannot be pulled: the registry's host name cannot be resolved: check the host in the image name`
 	sentenceTimeout    = `image "jupyter:1" of container "notebook" cannot be pulled: the registry cannot be reached: check the host in the image name; if it is correct, wait until the registry is available`
-	sentenceUnspecific = `image "jupyter:1" of container "notebook" cannot be pulled: check the image name and the registry`
+	sentenceUnspecific = `image "jupyter:1" of container "notebook" cannot be pulled: see the Events of the pod (kubectl describe pod -n shop nb-0); if they do not help, ask the cluster's administrator`
 
 	sentenceCrash = `container "notebook" ended with exit code 1: check its log (kubectl logs -n shop nb-0 -c notebook --previous)`
 

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,19 +56,64 @@ func (v *view) podCauses(p *corev1.Pod) []finding {
 	case p.Spec.NodeName == "":
 		return s.schedulingFindings()
 	}
-	var found []finding
+	var found, unseen []finding
 	if !s.hasStarted() {
 		found = append(found, s.mountFindings()...)
 	}
 	for _, c := range s.containers() {
 		for _, cause := range c.causes() {
-			found = append(found, finding{cause: cause, position: c.position})
+			f := finding{cause: cause, position: c.position}
+			if cause.Message == c.unseenEnd() {
+				unseen = append(unseen, f)
+			} else {
+				found = append(found, f)
+			}
 		}
-		if len(found) >= maxFindings {
+		if len(found)+len(unseen) >= maxFindings {
+			break
+		}
+	}
+	if len(found) == 0 {
+		found = unseen // an end that no one saw explains less than anything else
+	}
+	if ready := condition(s.pod, corev1.ContainersReady); len(found) == 0 && ready != nil && ready.Status == corev1.ConditionTrue {
+		return s.gateFindings()
+	}
+	return found
+}
+
+// gateFindings returns which readiness gates of the pod are not true.
+func (s *podView) gateFindings() []finding {
+	var found []finding
+	for _, gate := range s.pod.Spec.ReadinessGates {
+		what := "readiness gate " + quote(line(string(gate.ConditionType), maxName))
+		r := explanation{advice: "check the controller that sets this condition of the pod, such as that of a load balancer", transient: true}
+		cause := s.cause(ReasonReadinessGatesNotReady, r)
+		switch c := condition(s.pod, gate.ConditionType); {
+		case c == nil:
+			cause.Message = "the containers are ready, but no controller has set the condition of " + what + " yet"
+		case c.Status == corev1.ConditionTrue:
+			continue
+		default:
+			cause.Message = "the containers are ready, but the condition of " + what + " is " + line(string(c.Status), maxReason)
+			if text := excerpt(line(strings.Trim(c.Reason+": "+c.Message, ": "), maxRead)); text != "" {
+				cause.Message += ": " + text
+			}
+			cause.Time = c.LastTransitionTime.Time
+		}
+		if found = append(found, finding{cause: cause}); len(found) >= maxFindings {
 			break
 		}
 	}
 	return found
+}
+
+// eventsAdvice returns where to look for more about an error that no rule knows.
+func (s *podView) eventsAdvice() string {
+	if s.pod.Namespace == "" { // only its Events are known
+		return "if this text does not help, ask the cluster's administrator"
+	}
+	return fmt.Sprintf("see the Events of the pod (kubectl describe pod -n %s %s); if they do not help, ask the cluster's administrator", s.pod.Namespace, s.pod.Name)
 }
 
 // cause returns a Cause whose object is the pod.
@@ -129,11 +175,13 @@ func byContainer(statuses []corev1.ContainerStatus) map[string]*corev1.Container
 	return named
 }
 
-// hasStarted reports whether any container got past waiting for its volumes.
+// hasStarted reports whether the node has prepared the volumes and the sandbox of the pod. After a
+// reboot it prepares them again, although the containers have already run.
 func (s *podView) hasStarted() bool {
-	return slices.ContainsFunc(s.containers(), func(c *container) bool {
-		return !c.isNew() || c.status.LastTerminationState.Terminated != nil
-	})
+	if c := condition(s.pod, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionFalse && s.pod.Status.Phase != corev1.PodFailed {
+		return false
+	}
+	return slices.ContainsFunc(s.containers(), func(c *container) bool { return !c.isNew() })
 }
 
 // isNew reports whether the status does not show yet what the container does.
@@ -181,7 +229,7 @@ func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 
 // terminatedCauses returns why the container ended, unless it ended well.
 func (c *container) terminatedCauses(t *corev1.ContainerStateTerminated) []Cause {
-	if !failed(t) {
+	if !failed(t) || c.wasStopped(t) {
 		return nil
 	}
 	return []Cause{c.crashCause(ReasonError, t)}
@@ -212,22 +260,23 @@ func (c *container) notReadyCauses() []Cause {
 }
 
 // causesFromEvents returns what Events report about a container whose status does not
-// show it yet.
+// show it yet, or else how it ended before.
 func (c *container) causesFromEvents() []Cause {
-	if c.recentlyCrashed() {
-		return []Cause{c.crashCause(ReasonError, c.status.LastTerminationState.Terminated)}
-	}
+	last := c.status.LastTerminationState.Terminated
 	for i := range slices.Backward(c.events) {
 		e := &c.events[i]
-		if e.container() != c.name {
+		if e.Container() != c.name {
 			continue
 		}
-		if e.Reason == "Pulled" || e.Reason == "Created" || e.Reason == "Started" {
-			return nil // earlier failures are over
+		if e.Reason == "Pulled" || e.Reason == "Created" || e.Reason == "Started" || last != nil && !e.isAfter(last.FinishedAt.Time) {
+			break // earlier failures are over
 		}
 		if cause, ok := c.causeFromEvent(e); ok {
 			return []Cause{cause}
 		}
+	}
+	if c.recentlyCrashed() {
+		return []Cause{c.crashCause(ReasonError, last)}
 	}
 	return nil
 }
@@ -281,23 +330,25 @@ func (s *podView) taintCause() Cause {
 	})
 }
 
-// isUnreachable reports whether the pod is not ready and its node does not respond. If
-// the nodes are unknown, it is also unreachable if all its containers were ready when its
-// node last reported them.
+// isUnreachable reports whether the pod is not ready and its node does not respond. If the nodes
+// are unknown, the pod itself can show it: all its containers were ready when its node last reported
+// them. See MarkPodsNotReady in kubernetes/pkg/controller/util/node/controller_utils.go.
 func (s *podView) isUnreachable() bool {
 	if s.pod.Status.Phase == corev1.PodSucceeded || s.pod.Status.Phase == corev1.PodFailed {
 		return false // it has ended
 	}
-	if s.Nodes != nil && slices.Contains(s.Nodes.Lost, s.pod.Spec.NodeName) {
+	if _, lost := s.LostNodes[s.pod.Spec.NodeName]; lost {
 		return !isReady(s.pod)
 	}
-	e := latest(s.events, "NodeNotReady")
-	ready := condition(s.pod, corev1.PodReady)
-	if e == nil || ready == nil || len(s.pod.Status.ContainerStatuses) == 0 {
+	ready, statuses := condition(s.pod, corev1.PodReady), s.pod.Status.ContainerStatuses
+	if ready == nil || len(statuses) == 0 || slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool { return !c.Ready }) {
 		return false
 	}
-	past := !e.LastSeen.IsZero() && ready.LastTransitionTime.After(e.LastSeen.Add(maxEventDelay))
-	return !past && !slices.ContainsFunc(s.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
+	if ready.Status == corev1.ConditionFalse && ready.Reason == "" {
+		return true // the kubelet always sets a reason
+	}
+	e := latest(s.events, "NodeNotReady")
+	return e != nil && (e.LastSeen.IsZero() || !ready.LastTransitionTime.After(e.LastSeen.Add(maxEventDelay)))
 }
 
 func (s *podView) nodeLostCause() Cause {
@@ -307,6 +358,13 @@ func (s *podView) nodeLostCause() Cause {
 		transient: true,
 	}).withEvent(latest(s.events, "NodeNotReady"))
 	cause.Node = s.pod.Spec.NodeName
+	since := s.LostNodes[cause.Node]
+	if ready := condition(s.pod, corev1.PodReady); since.IsZero() && ready != nil && ready.Status == corev1.ConditionFalse {
+		since = ready.LastTransitionTime.Time
+	}
+	if since.After(cause.Time) {
+		cause.Time = since
+	}
 	return cause
 }
 
@@ -392,11 +450,24 @@ func (s *podView) rejectedCause() Cause {
 		r.message, r.transient = "the node rejected the pod: "+r.message, true
 		r.advice = "wait until the pod is recreated; if the problem persists, ask the cluster's administrator"
 	}
-	cause := s.cause(reason, r).withEvent(last)
+	cause := s.cause(reason, r)
+	cause.Time = s.endedAt()
+	cause = cause.withEvent(last)
 	if ofNode {
 		cause.Node = s.pod.Spec.NodeName
 	}
 	return cause
+}
+
+// endedAt returns when the last container of the pod ended, or when the pod was created.
+func (s *podView) endedAt() time.Time {
+	at := s.pod.CreationTimestamp.Time
+	for _, c := range s.containers() {
+		if t := c.status.State.Terminated; t != nil && t.FinishedAt.After(at) {
+			at = t.FinishedAt.Time
+		}
+	}
+	return at
 }
 
 // deletedPodFindings returns why the last pod of the workload did not run, from the
@@ -430,7 +501,7 @@ var imageOf = regexp.MustCompile(`image "([^"]+)"`)
 
 // fromLastEvent returns the cause that an Event of a deleted pod shows.
 func (s *podView) fromLastEvent(e *Event) (Cause, bool) {
-	c := &container{podView: s, podDeleted: true, name: e.container(), status: &corev1.ContainerStatus{}}
+	c := &container{podView: s, podDeleted: true, name: e.Container(), status: &corev1.ContainerStatus{}}
 	if m := imageOf.FindStringSubmatch(e.Note); m != nil {
 		c.spec.Image = m[1]
 	}

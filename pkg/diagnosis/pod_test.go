@@ -28,6 +28,7 @@ func TestEvictedPodsAndLostNodes(t *testing.T) {
 		}))
 	}
 	notReady := newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50))
+	unready := newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 5000), func(p *corev1.Pod) { condition(p, corev1.PodReady).Reason = "ContainersNotReady" })
 	lost := newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50), deleted)
 	byTaint := func(p *corev1.Pod) {
 		setCondition(corev1.DisruptionTarget, corev1.ConditionTrue, 100)(p)
@@ -49,7 +50,8 @@ func TestEvictedPodsAndLostNodes(t *testing.T) {
 			wantCause{reason: "Error", sentence: "the pod ran longer than its activeDeadlineSeconds: raise activeDeadlineSeconds, or make the work shorter"}},
 		"node does not respond": {Workload{Pods: pods(notReady), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}},
 			sentenceLost},
-		"node has responded since":                  {Workload{Pods: pods(newPod(ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 5000))), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wantCause{}},
+		"the Event has expired":                     {Workload{Pods: pods(notReady)}, sentenceLost},
+		"node has responded since":                  {Workload{Pods: pods(unready), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, wantCause{}},
 		"deleted pod on a lost node":                {Workload{Pods: pods(lost), Events: []Event{podEvent(50, "", "NodeNotReady", "Node is not ready")}}, sentenceLost},
 		"deleted by a taint":                        {Workload{Pods: pods(tainted)}, sentenceLost},
 		"deleted by a taint, and the node responds": {Workload{Pods: pods(ends)}, wantCause{}},
@@ -90,12 +92,15 @@ func TestTheCauseOfAPodOnALostNodeNamesTheNode(t *testing.T) {
 	node := func(name string, status corev1.ConditionStatus) corev1.Node {
 		return corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metaAt(40)}}},
 		}
 	}
-	nodes := SummarizeNodes([]corev1.Node{node("node-a", corev1.ConditionUnknown), node("node-b", corev1.ConditionFalse)})
+	lost := LostNodes([]corev1.Node{node("node-a", corev1.ConditionUnknown), node("node-b", corev1.ConditionFalse)})
 	on := func(name string) change { return func(p *corev1.Pod) { p.Spec.NodeName = name } }
-	notReady := setCondition(corev1.PodReady, corev1.ConditionFalse, 50)
+	notReady := func(p *corev1.Pod) {
+		setCondition(corev1.PodReady, corev1.ConditionFalse, 50)(p)
+		condition(p, corev1.PodReady).Reason = "ContainersNotReady"
+	}
 	for name, tc := range map[string]struct {
 		pod  *corev1.Pod
 		lost bool
@@ -106,11 +111,11 @@ func TestTheCauseOfAPodOnALostNodeNamesTheNode(t *testing.T) {
 		"on a node that responds":          {newPod(ready, notReady, on("node-b")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Diagnose(Workload{Pods: pods(tc.pod), Nodes: nodes})
+			d := Diagnose(Workload{Pods: pods(tc.pod), LostNodes: lost})
 			switch {
 			case !tc.lost && d.Cause != nil:
 				t.Errorf("got %s", d.Cause.Sentence())
-			case tc.lost && (d.Cause == nil || d.Cause.Reason != ReasonNodeLost || d.Cause.Node != "node-a"):
+			case tc.lost && (d.Cause == nil || d.Cause.Reason != ReasonNodeLost || d.Cause.Node != "node-a" || !d.Cause.Time.Equal(at(40))):
 				t.Errorf("got %v", d.Cause)
 			}
 		})

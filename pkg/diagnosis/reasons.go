@@ -97,6 +97,9 @@ const (
 	ReasonPodInitializing = "PodInitializing"
 	// ReasonUnhealthy: a probe of the container fails.
 	ReasonUnhealthy = "Unhealthy"
+	// ReasonReadinessGatesNotReady: the containers of the pod are ready, but a readiness gate of the
+	// pod is not. The kubelet uses the same reason.
+	ReasonReadinessGatesNotReady = "ReadinessGatesNotReady"
 	// ReasonProgressDeadlineExceeded: the workload did not start in time, and no cause is
 	// known.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"

@@ -457,7 +457,7 @@ func sandboxText(e *Event) (r explanation, ofNode bool) {
 func (s *podView) volumeCause(reason string, e *Event) Cause {
 	r, ok := matchCodes(mountRules, e.Note)
 	if !ok {
-		r = explanation{message: usefulEnd(stripNoise(e.Note)), advice: "check the pod's volumes"}
+		r = explanation{message: usefulEnd(stripNoise(e.Note)), advice: s.eventsAdvice()}
 	}
 	what := "a volume"
 	if m := volumeName.FindStringSubmatch(e.Note); m != nil {

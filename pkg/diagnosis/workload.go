@@ -46,8 +46,6 @@ type Nodes struct {
 	Total int
 	// Largest is the largest allocatable amount that any node has of each resource.
 	Largest corev1.ResourceList
-	// Lost are the names of the nodes that do not respond.
-	Lost []string
 	// Taints are those that exclude pods, without the time at which they were added, and the
 	// number of nodes that have each.
 	Taints map[corev1.Taint]int
@@ -68,6 +66,8 @@ type Workload struct {
 	Controllers []types.UID
 	// Nodes is nil if the caller cannot read nodes. Messages then omit the largest node.
 	Nodes *Nodes
+	// LostNodes are the nodes of the pods that do not respond, and since when. See [LostNodes].
+	LostNodes map[string]time.Time
 	// Surging is the Deployment whose rollout creates new pods while old ones run; empty if
 	// there is none. See [SurgingDeployment].
 	Surging string
@@ -82,9 +82,6 @@ type Workload struct {
 func SummarizeNodes(nodes []corev1.Node) *Nodes {
 	sum := &Nodes{Total: len(nodes), Largest: corev1.ResourceList{}, Taints: map[corev1.Taint]int{}}
 	for i := range nodes {
-		if NodeIsLost(&nodes[i]) {
-			sum.Lost = append(sum.Lost, nodes[i].Name)
-		}
 		for _, taint := range nodes[i].Spec.Taints {
 			if taint.Effect != corev1.TaintEffectPreferNoSchedule {
 				taint.TimeAdded = nil
@@ -100,11 +97,18 @@ func SummarizeNodes(nodes []corev1.Node) *Nodes {
 	return sum
 }
 
-// NodeIsLost reports whether the control plane receives no status of the node.
-func NodeIsLost(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
-	})
+// LostNodes returns the names of the nodes whose status the control plane does not receive, and
+// since when.
+func LostNodes(nodes []corev1.Node) map[string]time.Time {
+	lost := map[string]time.Time{}
+	for i := range nodes {
+		for _, c := range nodes[i].Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
+				lost[nodes[i].Name] = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return lost
 }
 
 // The kinds that the diagnosis distinguishes.
@@ -259,8 +263,8 @@ func (e *Event) count() int32 { return int32(min(max(e.Count, 1), 1<<30)) }
 
 var containerPath = regexp.MustCompile(`^spec\.(?:initContainers|containers|ephemeralContainers)\{([a-z0-9-]{1,63})\}$`)
 
-// container returns the name of the container that the Event regards, or "".
-func (e *Event) container() string {
+// Container returns the name of the container that the Event regards, or "".
+func (e *Event) Container() string {
 	if m := containerPath.FindStringSubmatch(e.FieldPath); m != nil {
 		return m[1]
 	}

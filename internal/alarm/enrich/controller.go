@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -85,7 +86,7 @@ func (e *Enricher) controller(ctx context.Context, ref alarm.Reference, reason s
 	if err := read(ctx, e.live, ref, owner.Object); err != nil {
 		return alarm.Object{}, err
 	}
-	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(owner), Cause: causeOf(owner, nil)}
+	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(owner), Cause: causeOf(owner, nil, nil)}
 	if reason == withoutPods {
 		return object, nil
 	}
@@ -112,13 +113,13 @@ func (e *Enricher) causeOfPods(ctx context.Context, owner podController) (string
 	if err != nil {
 		return "", errPodsUnread
 	}
-	return causeOf(owner, pods), nil
+	return causeOf(owner, pods, e.lostNodes(ctx, pods...)), nil
 }
 
 // causeOf returns the cause that the pods show, or else the status of the object that controls
 // them, or an empty string.
-func causeOf(owner podController, pods []*corev1.Pod) string {
-	w := diagnosis.Workload{Pods: pods}
+func causeOf(owner podController, pods []*corev1.Pod, lostNodes map[string]time.Time) string {
+	w := diagnosis.Workload{Pods: pods, LostNodes: lostNodes}
 	if d, ok := owner.Object.(*appsv1.Deployment); ok {
 		w.Surging = diagnosis.SurgingDeployment(d)
 	}

@@ -33,6 +33,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/eventcache"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -246,10 +247,21 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
 	matched := eventcache.EventOf(event)
 	matched.UID = pod.UID // read has compared them; that of a static pod differs
-	if d := diagnosis.Diagnose(diagnosis.Workload{Pods: []*corev1.Pod{pod}, Events: []diagnosis.Event{matched}}); d.Cause != nil {
-		object.Cause = d.Cause.Sentence()
+	w := diagnosis.Workload{Pods: []*corev1.Pod{pod}, Events: []diagnosis.Event{matched}, LostNodes: e.lostNodes(ctx, pod)}
+	d := diagnosis.Diagnose(w)
+	if cause := d.Of(matched.Container()); cause != nil {
+		object.Cause = cause.Sentence()
 	}
 	return object, nil
+}
+
+// lostNodes returns which Nodes of the pods do not respond, as far as the cache shows it.
+func (e *Enricher) lostNodes(ctx context.Context, pods ...*corev1.Pod) map[string]time.Time {
+	nodes, err := kube.NodesOf(ctx, e.nodes, pods)
+	if err != nil {
+		return nil
+	}
+	return diagnosis.LostNodes(nodes)
 }
 
 // node reads a Node that the cache does not have yet.
@@ -380,11 +392,11 @@ func TrimNode(o any) (any, error) {
 	}, nil
 }
 
-// readyOf returns the condition Ready without its texts and times.
+// readyOf returns the condition Ready without its texts and its heartbeat.
 func readyOf(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	for _, c := range conditions {
 		if c.Type == corev1.NodeReady {
-			return []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+			return []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
 		}
 	}
 	return nil

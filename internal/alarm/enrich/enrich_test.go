@@ -429,6 +429,47 @@ func TestAnEventAboutAVolumeOrTheNetworkIsItsCause(t *testing.T) {
 	}
 }
 
+func TestTheCauseIsAboutTheContainerOfTheEvent(t *testing.T) {
+	s := newFixture(t, nil)
+	s.create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"}})
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "two"},
+		Spec:       corev1.PodSpec{NodeName: "node-0", Containers: []corev1.Container{{Name: "app", Image: "a:1"}, {Name: "metrics", Image: "m:1"}}},
+	}
+	s.create(t, pod)
+	loops := func(name, reason string, code int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{
+			Name: name, RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code, FinishedAt: metav1.Now()}},
+		}
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{loops("app", "Error", 1), loops("metrics", "OOMKilled", 137)}
+	if err := s.cluster.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	for container, want := range map[string]string{"app": `container "app" ended with exit code 1`, "metrics": `container "metrics" was killed because it ran out of memory`} {
+		e := s.warning(pod, "Warning", "BackOff")
+		e.Regarding.FieldPath = "spec.containers{" + container + "}"
+		e.Note = "Back-off restarting failed container " + container
+		if got := s.Context(t.Context(), e).Object.Cause; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q", container, got)
+		}
+	}
+}
+
+func TestAPodOnANodeThatDoesNotRespondHasThisCause(t *testing.T) {
+	s := newFixture(t, nil)
+	node := s.createNode(t, "node-0")
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	if err := s.cluster.Client.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	pod := s.createPod(t) // it crashed before
+	NewWithT(t).Eventually(func() string {
+		return s.Context(t.Context(), s.warning(pod, "Warning", "BackOff")).Object.Cause
+	}).WithTimeout(time.Minute).Should(HavePrefix(`node "node-0" of the pod does not respond`))
+}
+
 func TestCauseIsOfTheRegardedPod(t *testing.T) {
 	s := newFixture(t, nil)
 	pod := s.createPod(t)
@@ -457,7 +498,7 @@ func TestTrimNodeKeepsTheUsedFields(t *testing.T) {
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,
 			Images:     []corev1.ContainerImage{{Names: []string{"example.com/a:1"}}},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Message: "a long text", LastHeartbeatTime: now}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Message: "a long text", LastHeartbeatTime: now, LastTransitionTime: now}},
 			Addresses:  []corev1.NodeAddress{{Address: "10.0.0.1"}},
 			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2", MachineID: "m"},
 		},
@@ -476,7 +517,7 @@ func TestTrimNodeKeepsTheUsedFields(t *testing.T) {
 		Spec:       corev1.NodeSpec{PodCIDRs: whole.Spec.PodCIDRs, Taints: whole.Spec.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity, Addresses: whole.Status.Addresses,
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: now}},
 			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2"},
 		},
 	}

@@ -8,13 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Nodes are the Nodes of the cluster, in memory.
 type Nodes interface {
-	// Get reads a Node, as client.Reader does.
-	Get(ctx context.Context, key client.ObjectKey, node client.Object, options ...client.GetOption) error
+	kube.Getter
 	// Count returns the number of Nodes, or an error if it is not known yet.
 	Count(ctx context.Context) (int64, error)
 }

@@ -187,7 +187,9 @@ func (q *inquiry) set(kind string, state State, summary string) {
 func (q *inquiry) conclude() *Explanation {
 	x := &q.explanation
 	q.terminating()
-	x.LastCrash = causeOf(diagnosis.LastCrash(q.workload.Pods))
+	if x.State != Completed {
+		x.LastCrash = causeOf(diagnosis.LastCrash(q.workload.Pods))
+	}
 	if x.State == Stopped && q.awaitsDeleted {
 		q.held = true
 		x.Summary += "; pods that should have ended still exist"

@@ -46,7 +46,7 @@ func (r *Reconciler) diagnoseStop(ctx context.Context, a *app) (step.Result, err
 		return step.Result{}, nil
 	}
 	var w diagnosis.Workload
-	if err := r.ReadNodes(ctx, &w); err != nil {
+	if err := r.ReadNodes(ctx, &w, a.ending...); err != nil {
 		return step.Result{}, err
 	}
 	var found diagnosis.Diagnosis
@@ -72,10 +72,12 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 	}
 	w.Events = slices.DeleteFunc(r.EventCache.Events(a.name), a.regardsReadyPod)
 	w.Known = slices.Concat(a.findings.Known, a.failedRollout())
-	if recreates || slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
-		if err := r.ReadNodes(ctx, &w); err != nil {
-			return diagnosis.Diagnosis{}, 0, err
-		}
+	pods := w.Pods
+	if recreates {
+		pods = slices.Concat(pods, a.ending)
+	}
+	if err := r.ReadNodes(ctx, &w, pods...); err != nil {
+		return diagnosis.Diagnosis{}, 0, err
 	}
 	found := diagnosis.Diagnose(w)
 	if recreates {

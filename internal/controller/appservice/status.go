@@ -229,7 +229,7 @@ func (a *app) degraded(stalled bool) metav1.Condition {
 const (
 	// schedulingGrace is how long an autoscaler may need to add a node.
 	schedulingGrace = time.Minute
-	// probeGrace is how long a starting or busy app may fail its probe.
+	// probeGrace is how long a starting or busy app may fail its probe or its readiness gates.
 	probeGrace = time.Minute
 	// initGrace is how long init containers may run. It is the default progress deadline of
 	// a Deployment.
@@ -248,7 +248,7 @@ func (r *Reconciler) graceLeft(a *app) time.Duration {
 	switch a.findings.Cause.Reason {
 	case diagnosis.ReasonFailedScheduling, diagnosis.ReasonClaimPending:
 		grace = schedulingGrace
-	case diagnosis.ReasonUnhealthy:
+	case diagnosis.ReasonUnhealthy, diagnosis.ReasonReadinessGatesNotReady:
 		grace = probeGrace
 	case diagnosis.ReasonPodInitializing:
 		grace = initGrace

@@ -93,8 +93,8 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	case err != nil:
 	case n.pod == nil:
 		err = r.ReadQuotas(ctx, n.name.Namespace, &w)
-	case n.pod.Spec.NodeName == "", !n.pod.DeletionTimestamp.IsZero():
-		err = r.ReadNodes(ctx, &w)
+	default:
+		err = r.ReadNodes(ctx, &w, n.pod)
 	}
 	if err != nil {
 		return diagnosis.Diagnosis{}, 0, err
@@ -102,7 +102,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	found := diagnosis.Diagnose(w)
 	if found.Cause == nil && n.pod != nil {
 		var again time.Duration
-		found.Cause, again = diagnosis.StuckPod(n.pod, w.Events, w.Nodes, r.Clock.Now())
+		found.Cause, again = diagnosis.StuckPod(n.pod, w.Events, w.LostNodes, r.Clock.Now())
 		next = step.Sooner(next, again)
 	}
 	return found, next, nil
@@ -114,10 +114,10 @@ func (r *Reconciler) diagnoseStop(ctx context.Context, n *notebook) (step.Result
 		return step.Result{}, nil
 	}
 	var w diagnosis.Workload
-	if err := r.ReadNodes(ctx, &w); err != nil {
+	if err := r.ReadNodes(ctx, &w, n.pod); err != nil {
 		return step.Result{}, err
 	}
-	cause, again := diagnosis.StuckPod(n.pod, nil, w.Nodes, r.Clock.Now())
+	cause, again := diagnosis.StuckPod(n.pod, nil, w.LostNodes, r.Clock.Now())
 	n.findings.Cause = cause
 	return step.Result{RequeueAfter: again}, nil
 }

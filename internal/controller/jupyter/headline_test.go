@@ -1,6 +1,7 @@
 package jupyter_test
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -149,6 +150,15 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			},
 			reason: diagnosis.ReasonUnhealthy, words: []string{"readiness probe"},
 		},
+		"a readiness gate is not true": {
+			spec:   "progressDeadlineSeconds: 1\ntemplate: {metadata: {annotations: {bongsu.io/simulate: none}}, spec: {readinessGates: [{conditionType: target-health.example.com/web}]}}\n",
+			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Running(s.t, pod, true) },
+			reason: diagnosis.ReasonReadinessGatesNotReady, words: []string{"target-health.example.com/web"},
+		},
+		"the node does not respond": {
+			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Lose(s.t, pod) },
+			reason: diagnosis.ReasonNodeLost, words: []string{"does not respond"},
+		},
 		"the template breaks the rules": {
 			spec: "template: {spec: {hostNetwork: true}}", reason: diagnosis.ReasonInvalidSpec, words: []string{"spec.template.spec.hostNetwork"},
 		},
@@ -183,7 +193,7 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			if tc.prepare != nil {
 				tc.prepare(s)
 			}
-			if tc.happen != nil {
+			if tc.happen != nil && !strings.Contains(tc.spec, "template:") {
 				tc.spec += byHand
 			}
 			s.create(tc.spec)

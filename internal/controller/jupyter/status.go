@@ -71,7 +71,7 @@ func (r *Reconciler) graceLeft(n *notebook) time.Duration {
 		if !hasStarted(n.pod) {
 			grace = min(workload.NotebookStartup, spec.ProgressDeadline())
 		}
-	case diagnosis.ReasonPodInitializing:
+	case diagnosis.ReasonPodInitializing, diagnosis.ReasonReadinessGatesNotReady:
 		grace = spec.ProgressDeadline()
 	case diagnosis.ReasonFailedMount, diagnosis.ReasonFailedAttachVolume, diagnosis.ReasonFailedCreatePodSandBox:
 		grace = mountGrace

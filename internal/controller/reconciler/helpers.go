@@ -314,12 +314,21 @@ func WithClaims(objects []diagnosis.Object, pods ...*corev1.Pod) []diagnosis.Obj
 	return objects
 }
 
-// ReadNodes adds a summary of the nodes.
-func (h *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload) error {
-	var nodes corev1.NodeList
-	if err := h.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+// ReadNodes adds which nodes of the pods do not respond. If a pod is not scheduled, it also adds
+// a summary of all nodes.
+func (h *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload, pods ...*corev1.Pod) error {
+	nodes, err := kube.NodesOf(ctx, h.Client, pods)
+	if err != nil {
 		return err
 	}
-	w.Nodes = diagnosis.SummarizeNodes(nodes.Items)
+	w.LostNodes = diagnosis.LostNodes(nodes)
+	if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
+		return nil
+	}
+	var all corev1.NodeList
+	if err := h.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	w.Nodes = diagnosis.SummarizeNodes(all.Items)
 	return nil
 }

@@ -9,6 +9,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -122,11 +123,34 @@ func (k Kubelet) setContainers(t testing.TB, pod *corev1.Pod, phase corev1.PodPh
 	}
 	setCondition(pod, corev1.PodInitialized, corev1.ConditionTrue)
 	setCondition(pod, corev1.ContainersReady, ready)
+	gated := slices.ContainsFunc(pod.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return !isTrue(pod, g.ConditionType) })
+	if ready == corev1.ConditionTrue && gated {
+		ready = corev1.ConditionFalse
+	}
 	setCondition(pod, corev1.PodReady, ready)
 	// A pod that was deleted meanwhile has no state. The caller sets that of the next one.
 	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
+}
+
+// Lose sets the pod not ready, as the controller of nodes does if the node does not respond.
+func (k Kubelet) Lose(t testing.TB, pod *corev1.Pod) {
+	t.Helper()
+	k.Running(t, pod, true)
+	before := pod.DeepCopy()
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
+			c.Status, c.LastTransitionTime = corev1.ConditionFalse, metav1.Now()
+		}
+	}
+	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
 }
 
 func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus) {
