@@ -31,14 +31,14 @@ type ClusterAlarmReceiverSpec struct {
 	Telegram *ClusterTelegramReceiver `json:"telegram,omitempty"`
 
 	// pagerDuty triggers PagerDuty incidents. Each group of an alarm is an incident, which
-	// is resolved when the group ends. Without groups, each pair of object and reason is
-	// an incident.
+	// is resolved with the group. If nothing resolves the group, resolve the incident
+	// yourself. Without groups, each pair of object and reason is an incident.
 	// +optional
 	PagerDuty *ClusterPagerDutyReceiver `json:"pagerDuty,omitempty"`
 
-	// alertmanager sends alerts to an Alertmanager. Each group of an alarm is an alert,
-	// which is resolved when the group ends. Without groups, each pair of object and
-	// reason is an alert.
+	// alertmanager sends alerts to an Alertmanager. Each group of an alarm is an alert. It
+	// ends when the group is resolved, or an hour after the last occurrence. Without groups,
+	// each pair of object and reason is an alert.
 	// +optional
 	Alertmanager *ClusterAlertmanagerReceiver `json:"alertmanager,omitempty"`
 
