@@ -9,8 +9,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="set exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log"
 // +kubebuilder:validation:XValidation:rule="!has(self.proxyURL) || !has(self.email) && !has(self.log)",message="email and log use no HTTP proxy: remove proxyURL"
 type ClusterAlarmReceiverSpec struct {
-	// slack posts to a Slack channel. It sends at most one message per second, and
-	// combines further messages into a digest.
+	// slack posts to a Slack channel. It sends at most one message per second, or as a bot
+	// one every 1.5 seconds, and combines further messages into a digest.
 	// +optional
 	Slack *ClusterSlackReceiver `json:"slack,omitempty"`
 
