@@ -198,8 +198,8 @@ func (s *AlarmSpec) MuteTimes() (from, until time.Time) {
 }
 
 // AlarmStatus shows whether an alarm or receiver works, and what it has sent. The counts
-// are written within 5 seconds of a change. After a crash of the operator they are
-// approximate, unlike the metrics.
+// are written within 5 seconds of a change. They survive a crash of the operator. If its disk
+// is lost, matched can be inexact by some seconds.
 type AlarmStatus struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	// +optional

@@ -19,8 +19,8 @@ const AnnotationSendTest = Group + "/send-test"
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.slack), has(self.teams), has(self.discord), has(self.telegram), has(self.pagerDuty), has(self.alertmanager), has(self.email), has(self.webhook), has(self.log)].filter(x, x).size() == 1",message="set exactly one of slack, teams, discord, telegram, pagerDuty, alertmanager, email, webhook and log"
 type AlarmReceiverSpec struct {
-	// slack posts to a Slack channel. It sends at most one message per second, and
-	// combines further messages into a digest.
+	// slack posts to a Slack channel. It sends at most one message per second, or as a bot
+	// one every 1.5 seconds, and combines further messages into a digest.
 	// +optional
 	Slack *SlackReceiver `json:"slack,omitempty"`
 
@@ -41,14 +41,14 @@ type AlarmReceiverSpec struct {
 	Telegram *TelegramReceiver `json:"telegram,omitempty"`
 
 	// pagerDuty triggers PagerDuty incidents. Each group of an alarm is an incident, which
-	// is resolved when the group ends. Without groups, each pair of object and reason is
-	// an incident.
+	// is resolved with the group. If nothing resolves the group, resolve the incident
+	// yourself. Without groups, each pair of object and reason is an incident.
 	// +optional
 	PagerDuty *PagerDutyReceiver `json:"pagerDuty,omitempty"`
 
-	// alertmanager sends alerts to an Alertmanager. Each group of an alarm is an alert,
-	// which is resolved when the group ends. Without groups, each pair of object and
-	// reason is an alert.
+	// alertmanager sends alerts to an Alertmanager. Each group of an alarm is an alert. It
+	// ends when the group is resolved, or an hour after the last occurrence. Without groups,
+	// each pair of object and reason is an alert.
 	// +optional
 	Alertmanager *AlertmanagerReceiver `json:"alertmanager,omitempty"`
 

@@ -48,25 +48,25 @@ const (
 
 // Reasons of the Ready condition of Alarm and ClusterAlarm.
 const (
-	// ReasonInvalidExpression: a CEL expression in match or message does not compile, or
-	// is too expensive. The message names the field and the column.
+	// ReasonInvalidExpression: a CEL expression of the alarm, or in the body of a webhook,
+	// does not compile or is too expensive. The message names the field and the column.
 	ReasonInvalidExpression = "InvalidExpression"
 	// ReasonInvalidMatch: a label selector or a path of a field is not valid, or an Alarm names
 	// a resource without namespaces.
 	ReasonInvalidMatch = "InvalidMatch"
 	// ReasonInvalidGroup: spec.group.by contains an unknown key.
 	ReasonInvalidGroup = "InvalidGroup"
-	// ReasonInvalidMute: a window in spec.mute is not valid: its time zone is unknown, or
-	// it contains an entry twice.
+	// ReasonInvalidMute: a window in spec.mute is not valid: its time zone is unknown, its
+	// ranges overlap, or it is the same as another window.
 	ReasonInvalidMute = "InvalidMute"
-	// ReasonKindNotFound: the API server does not serve a resource in spec.changes. The alarm
-	// works as soon as it does.
+	// ReasonKindNotFound: the API server does not serve a resource in spec.changes or
+	// spec.states. The alarm works as soon as it does.
 	ReasonKindNotFound = "KindNotFound"
-	// ReasonForbidden: the operator is not allowed to list and watch a resource in
-	// spec.changes. The message names the ClusterRole that an administrator must create.
+	// ReasonForbidden: the operator is not allowed to list and watch a resource in spec.changes
+	// or spec.states. The message names the ClusterRole that an administrator must create.
 	ReasonForbidden = "Forbidden"
-	// ReasonUnavailable: a resource in spec.changes cannot be read at the moment. The operator
-	// retries it.
+	// ReasonUnavailable: a resource in spec.changes or spec.states cannot be read at the moment.
+	// The operator retries it.
 	ReasonUnavailable = "Unavailable"
 	// ReasonReceiverNotFound: a receiver in spec.receivers does not exist. Messages wait
 	// for it until their maximum age.
@@ -114,7 +114,7 @@ const (
 	// retry succeeds.
 	ReasonSourceUnreadable = "SourceUnreadable"
 	// ReasonSourceRefused: spec.source selects a Secret that is itself a copy, or has a
-	// type that is never copied.
+	// type that is never copied. Or spec.copyName gives its copy an invalid or taken name.
 	ReasonSourceRefused = "SourceRefused"
 	// ReasonKeyNotFound: a source does not contain a key in spec.keys, or its copy would
 	// lack a key that its type requires. Its copies stay as they are.

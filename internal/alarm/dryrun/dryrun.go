@@ -211,7 +211,7 @@ func unreadable(namespace string, err error) error {
 		where = "all namespaces, which a ClusterAlarm sees"
 	}
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("you may not list the Events of %s: ask for the right to list events.events.k8s.io: %w", where, err)
+		return fmt.Errorf("you may not list the Events of %s: ask for the permission to list events.events.k8s.io: %w", where, err)
 	}
 	return fmt.Errorf("list the Events of %s: %w", where, err)
 }

@@ -47,7 +47,7 @@ func (a *AlarmReport) addUnlisted(field string, resource alarm.Resource, err err
 	switch {
 	case meta.IsNoMatchError(err):
 	case apierrors.IsForbidden(err):
-		a.Problems = append(a.Problems, fmt.Sprintf("%s: you may not list %s, which the author of an alarm on it must be allowed to: ask an administrator for this right", field, resource.Stream()))
+		a.Problems = append(a.Problems, fmt.Sprintf("%s: you may not list %s, which the author of an alarm on it must be allowed to: ask an administrator for this permission", field, resource.Stream()))
 	default:
 		a.Notes = append(a.Notes, fmt.Sprintf("%s: list %s: %v", field, resource.Stream(), err))
 	}

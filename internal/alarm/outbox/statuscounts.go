@@ -29,7 +29,7 @@ func (c StatusCounts) Plus(d StatusCounts) StatusCounts {
 	}
 }
 
-// bounded returns counts that cannot overflow when more is added. Users with the right to
+// bounded returns counts that cannot overflow when more is added. Users with the permission to
 // write a status can write any number.
 func (c StatusCounts) bounded() StatusCounts {
 	for _, n := range []*int64{&c.Matched, &c.Delivered, &c.SuppressedByThreshold, &c.SuppressedByMute, &c.Dropped, &c.Unresolved} {

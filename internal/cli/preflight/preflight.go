@@ -230,7 +230,7 @@ func Receivers(receivers []Receiver) []Result {
 		switch {
 		case r.Suspended || r.Ready:
 		case !r.Processed:
-			results = append(results, Result{check, Warn, r.Name + " has not been processed yet: check that the operator is running with the alarm controller"})
+			results = append(results, Result{check, Warn, r.Name + " has not been processed yet: check that the operator runs with the feature alarm"})
 		default:
 			results = append(results, Result{check, Warn, fmt.Sprintf("%s is not Ready: %s: %s", r.Name, r.Reason, r.Message)})
 		}

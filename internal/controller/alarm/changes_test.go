@@ -64,7 +64,7 @@ var unwatchable = map[string]string{
 	"events.events.k8s.io":                       "spec.match is for Events, and the API refuses it",
 	"leases.coordination.k8s.io":                 "it is renewed every few seconds, and the API refuses it",
 	"podcertificaterequests.certificates.k8s.io": "kubelets create it for each pod, and it ends soon",
-	"secrets":                                    "the right to list it includes the values",
+	"secrets":                                    "the permission to list it includes the values",
 }
 
 func TestEachResourceOfKubernetesCanBeWatchedOrHasAReason(t *testing.T) {

@@ -27,7 +27,6 @@ func (s *scene) bot(w *slackserver.Workspace) *v1alpha1.ClusterAlarmReceiver {
 func TestABotThatMayNotPostIsReportedAndRecovers(t *testing.T) {
 	annotate := func(s *scene, r *v1alpha1.ClusterAlarmReceiver) {
 		s.patch(r.DeepCopy(), `{"metadata":{"annotations":{"tried":"again"}}}`)
-		s.patch(r.DeepCopy(), `{"spec":{"allowedNamespaces":{"matchLabels":{"kubernetes.io/metadata.name":"`+s.namespace+`"}}}}`)
 	}
 	for name, tc := range map[string]struct {
 		spoil func(*slackserver.Workspace)

@@ -24,7 +24,7 @@ const simulateAnnotation = v1alpha1.Group + "/simulate"
 //
 // An admission policy ensures that the author may create pods in the namespace. Secrets,
 // claims and priorities are therefore allowed, as in any pod there. Service accounts are
-// not: the policy demands the right to create tokens for spec.serviceAccountName.
+// not: the policy demands the permission to create tokens for spec.serviceAccountName.
 func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.Path) field.ErrorList {
 	if errs := tooMany(&template.Spec, at.Child("spec")); len(errs) > 0 {
 		return errs
