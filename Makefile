@@ -125,6 +125,10 @@ generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles, what the chart
 	go run ./hack/manifests
 	go run ./hack/reference $(foreach role,$(ROLES),$(patsubst %,$(role)=%,$(RBAC_$(role))))
 
+.PHONY: pictures
+pictures: build ## Make docs/pictures again, from runs on the embedded cluster: needs Chromium
+	go run ./hack/pictures docs/pictures
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time builds the linter, which takes minutes
 	$(GOLANGCI_LINT) run
