@@ -146,6 +146,34 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	}
 }
 
+// Each row of a table with proofs has a test. Names of tests are the titles of links only, because
+// they interrupt the reader.
+func TestEachProtectionHasATest(t *testing.T) {
+	const page = root + "/docs/security.md"
+	existing, text, tables := testsByFile(t), read(t, page), 0
+	for _, match := range citedTest.FindAllString(text, -1) {
+		t.Errorf("%s: write %s as [test](path \"Name\")", page, match)
+	}
+	for table := range strings.SplitSeq(text, "\n\n") {
+		rows := strings.Split(strings.TrimSpace(table), "\n")
+		columns := cells(rows[0])
+		if !strings.HasPrefix(rows[0], "| ") || columns[len(columns)-1] != "proof" {
+			continue
+		}
+		tables++
+		for _, row := range rows[2:] {
+			if got := cells(row); len(got) != len(columns) {
+				t.Errorf("%s: a row has %d cells, want %d: %s", page, len(got), len(columns), row)
+			} else {
+				checkProof(t, existing, page, got[len(got)-1])
+			}
+		}
+	}
+	if tables < 14 {
+		t.Errorf("%s: %d tables with proofs", page, tables)
+	}
+}
+
 var citedBenchmark = regexp.MustCompile(`(?:BENCH=|-bench )([A-Z]\w*)`)
 
 func TestEveryBenchmarkThatAPageNamesExists(t *testing.T) {
