@@ -32,7 +32,7 @@ func TestFlagsAndMetricsOfTheLimitsExist(t *testing.T) {
 	}
 }
 
-// A dash means that a limit has no flag or no metric, so no cell is empty.
+// A dash means that a limit has no flag or no metric, so no cell is empty. Each limit has a test.
 func TestEachLimitNamesItsDefaultFlagAndMetric(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, root+"/docs/security.md"), "\n## Exhaustion\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -44,7 +44,7 @@ func TestEachLimitNamesItsDefaultFlagAndMetric(t *testing.T) {
 		tables++
 		rows := strings.Split(strings.TrimSpace(text), "\n")
 		columns := cells(rows[0])
-		for _, name := range []string{"default", "flag", "metric"} {
+		for _, name := range []string{"default", "flag", "metric", "proof"} {
 			if !slices.Contains(columns, name) {
 				t.Errorf("docs/security.md: a table has no column %s: %s", name, rows[0])
 			}

@@ -16,7 +16,7 @@ import (
 const root = "../.."
 
 var (
-	link    = regexp.MustCompile(`(?:\]\(|<img src=")([^)"\s]+)[)"]`)
+	link    = regexp.MustCompile(`(?:\]\(|<img src=")([^)"\s]+)(?: "[^"]*")?[)"]`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	fence   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	inline  = regexp.MustCompile("`[^`\n]*`")
