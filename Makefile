@@ -133,10 +133,6 @@ pictures: build ## Make docs/pictures again, from runs on the embedded cluster: 
 lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time builds the linter, which takes minutes
 	$(GOLANGCI_LINT) run
 
-.PHONY: wording
-wording: ## Check the language of docs, comments and messages (ARGS='-count docs' for some; ARGS=-help lists the rules)
-	go run ./hack/wording $(ARGS)
-
 .PHONY: verify
 verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants, links, alert rules, language, lint
 	@sh hack/verify-generated.sh
@@ -150,7 +146,6 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 	cd test/alerts && go mod tidy -diff && go test ./...
 	go run ./test/mutants -check
 	go test ./test/docs/...
-	@$(MAKE) --no-print-directory wording
 	@$(MAKE) --no-print-directory lint
 
 .PHONY: check-all
