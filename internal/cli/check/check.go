@@ -27,6 +27,7 @@ import (
 	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
 	"github.com/bongsu-io/bongsu/pkg/children"
 )
@@ -89,14 +90,20 @@ func (c *Checker) Run(ctx context.Context) ([]preflight.Result, error) {
 func (c *Checker) installation(ctx context.Context, objects []*unstructured.Unstructured) []preflight.Result {
 	workload, known := c.workload(ctx)
 	config.Confine(objects, c.userName(workload), workload.protected())
+	labels, labelsErr := c.namespaceLabels(ctx)
+	running := []preflight.Result{
+		evaluate("workload", known, func() preflight.Result { return preflight.Running(workload.summary()) }),
+		c.leader(ctx),
+	}
+	if workload == nil && known == nil && labels[options.LocalLabel] != "" {
+		running = []preflight.Result{preflight.Local()}
+	}
 	return slices.Concat([]preflight.Result{
-		c.podSecurity(ctx),
+		evaluate("Pod Security", labelsErr, func() preflight.Result { return preflight.Namespace(c.namespace, labels) }),
 		c.compare(ctx, "kinds", objects, kindCRD),
 		c.compare(ctx, "admission policies", objects, kindPolicy, kindBinding),
 		c.operatorPermissions(ctx, workload),
-		evaluate("workload", known, func() preflight.Result { return preflight.Running(workload.summary()) }),
-		c.leader(ctx),
-	}, c.receivers(ctx))
+	}, running, c.receivers(ctx))
 }
 
 // evaluate returns the result of check, or Unknown if there is an error.

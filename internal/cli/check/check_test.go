@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/cli/install"
 	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
@@ -125,6 +127,25 @@ func TestEachProblemOfAnInstallationIsNamed(t *testing.T) {
 				Should(And(HaveLen(1), HaveKeyWithValue(tc.check, tc.want)))
 		})
 	}
+}
+
+func TestAnOperatorOfBongsuLocalIsNoProblem(t *testing.T) {
+	c, g := cluster.Shared(t), NewWithT(t)
+	repair(t, c)
+	for _, o := range []client.Object{&appsv1.Deployment{}, &coordinationv1.Lease{}} {
+		o.SetNamespace("bongsu-system")
+		o.SetName("bongsu")
+		g.Expect(c.Client.Delete(t.Context(), o)).To(Succeed())
+	}
+	g.Expect(run(t, c.RESTConfig(), clock.RealClock{})).To(HaveKey("workload"))
+	label := func(value string) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bongsu-system"}}
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, options.LocalLabel, value)
+		g.Expect(c.Client.Patch(context.Background(), ns, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
+	}
+	label(`"true"`)
+	t.Cleanup(func() { label("null") })
+	g.Expect(run(t, c.RESTConfig(), clock.RealClock{})).To(BeEmpty())
 }
 
 func TestAClockDifferenceIsReported(t *testing.T) {

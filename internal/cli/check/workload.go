@@ -101,13 +101,14 @@ func (w *workload) list(prefix string) (items []string, found bool) {
 	return nil, false
 }
 
-func (c *Checker) podSecurity(ctx context.Context) preflight.Result {
+// namespaceLabels returns the labels of the operator's namespace; nil if it does not exist.
+func (c *Checker) namespaceLabels(ctx context.Context) (map[string]string, error) {
 	var ns corev1.Namespace
 	err := c.client.Get(ctx, client.ObjectKey{Name: c.namespace}, &ns)
 	if isAbsent(err) {
-		return preflight.Namespace(c.namespace, nil)
+		return nil, nil
 	}
-	return evaluate("Pod Security", err, func() preflight.Result { return preflight.Namespace(c.namespace, ns.Labels) })
+	return ns.Labels, err
 }
 
 func (c *Checker) leader(ctx context.Context) preflight.Result {

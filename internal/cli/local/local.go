@@ -10,7 +10,13 @@ import (
 	"io"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/bongsu-io/bongsu/internal/cli/install"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
 
@@ -77,6 +83,9 @@ func runIn(ctx context.Context, fail context.CancelCauseFunc, c Config, cluster 
 	}
 	if c.Operator != "" {
 		c.Progress("starting the operator")
+		if err := labelNamespace(ctx, cluster); err != nil {
+			return err
+		}
 		if err := o.start(ctx, fail); err != nil {
 			return err
 		}
@@ -89,6 +98,16 @@ func runIn(ctx context.Context, fail context.CancelCauseFunc, c Config, cluster 
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// labelNamespace shows `bongsu check` that the operator does not run in a pod.
+func labelNamespace(ctx context.Context, cluster *localcluster.Cluster) error {
+	c, err := client.New(cluster.RESTConfig(), client.Options{})
+	if err != nil {
+		return err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: options.Default().Namespace}}
+	return c.Patch(ctx, ns, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, options.LocalLabel)))
 }
 
 // stop stops the operator first, because it still stores its position.

@@ -20,10 +20,13 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/cli/check"
 	"github.com/bongsu-io/bongsu/internal/cli/local"
+	"github.com/bongsu-io/bongsu/internal/cli/preflight"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/binary"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
@@ -200,6 +203,14 @@ func TestASecondStartFindsTheSameClusterAndNothingIsLeftRunning(t *testing.T) {
 	c, err := cluster.ClientFor(config)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine"}})).To(Succeed())
+
+	checker, err := check.New(config, clock.RealClock{}, "bongsu-system")
+	g.Expect(err).NotTo(HaveOccurred())
+	results, err := checker.Run(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, result := range results {
+		g.Expect(result.Level).To(Equal(preflight.OK), "%+v", result)
+	}
 
 	g.Expect(r.stop()).To(Succeed())
 	g.Expect(processes(t, dir)).To(BeEmpty())

@@ -190,6 +190,11 @@ func Running(w *Workload) Result {
 	}
 }
 
+// Local is the result of Running and Leader in a cluster of `bongsu local`.
+func Local() Result {
+	return Result{"workload", OK, "the operator runs with bongsu local, not in a pod"}
+}
+
 // Lease is the lease of the leading replica.
 type Lease struct {
 	Holder string

@@ -21,6 +21,9 @@ const (
 )
 
 const (
+	// LocalLabel is the label of the operator's namespace in a cluster of `bongsu local`, whose
+	// operator does not run in a pod.
+	LocalLabel = "bongsu.io/local"
 	// LocalFlag is a hidden flag of the operator. `bongsu local` sets it to its own version. When the
 	// operator is at work, it writes one byte to the pipe LocalReadyFD. It stops when its standard
 	// input ends.
