@@ -34,7 +34,7 @@ func TrimPod(o any) (any, error) {
 			InitContainers: trimContainers(pod.Spec.InitContainers),
 			Containers:     trimContainers(pod.Spec.Containers),
 			Volumes:        claimsOf(pod.Spec.Volumes),
-			ReadinessGates: pod.Spec.ReadinessGates,
+			ReadinessGates: pod.Spec.ReadinessGates, SchedulingGates: pod.Spec.SchedulingGates,
 
 			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
 		},
@@ -64,10 +64,22 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 	for i := range containers {
 		c := &containers[i]
 		trimmed[i] = corev1.Container{
-			Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy, Env: trimEnv(c.Env),
+			Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
+			Env: trimEnv(c.Env), VolumeMounts: subPathsOf(c.VolumeMounts),
 		}
 	}
 	return trimmed
+}
+
+// subPathsOf returns the mounts of a part of a volume.
+func subPathsOf(mounts []corev1.VolumeMount) []corev1.VolumeMount {
+	var parts []corev1.VolumeMount
+	for _, m := range mounts {
+		if m.SubPath != "" {
+			parts = append(parts, corev1.VolumeMount{Name: m.Name, MountPath: m.MountPath, SubPath: m.SubPath})
+		}
+	}
+	return parts
 }
 
 // maxArgs limits the kept arguments of a notebook, in bytes. Those of the operator are shorter.

@@ -38,6 +38,17 @@ func TestATrimmedPodHasTheSameCause(t *testing.T) {
 			unscheduled("0/1 nodes are available: 1 cannot allocate all claims.")(p)
 			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("one-gpu")}}
 		},
+		"a subPath that cannot be mounted": func(p *corev1.Pod) {
+			p.Spec.NodeName = "node-a"
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: "/etc/web", SubPath: "web.json"}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Reason: "StartError", ExitCode: 128, Message: `error mounting "/a" to rootfs at "/etc/web": not a directory: unknown`,
+			}}}}
+		},
+		"a scheduling gate": func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/approval"}}
+		},
 		"a readiness gate": func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Spec.ReadinessGates = "node-a", []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}}

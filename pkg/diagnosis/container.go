@@ -201,7 +201,7 @@ var missingReference = regexp.MustCompile(`^Error: (?:configmap|secret) ".*" not
 
 var configRules = []rule{
 	{regexp.MustCompile(`container init was OOM-killed`),
-		"its memory limit is too low", "raise resources.limits.memory", false},
+		startMemory, "raise resources.limits.memory", false},
 	{regexp.MustCompile(`create mountpoint for (\S+) mount: .*read-only file system`),
 		"a volume is mounted at ${1}, which is within a read-only volume", "change mountPath, or combine the volumes in a projected volume", false},
 	{regexp.MustCompile(`mkdir /sys/fs/cgroup/\S+: (?:no space left on device|cannot allocate memory)`),
@@ -268,13 +268,52 @@ var configRules = []rule{
 	{regexp.MustCompile(`no space left`), "the node's disk is full", "wait until the node frees disk space, or ask the cluster's administrator", true},
 }
 
+// startMemory is the message about a memory limit that the runtime itself exceeds before it runs the
+// command.
+const startMemory = "it needs more memory than its limit"
+
+// mountedAt matches the error of a runtime about a mount whose path and source do not fit.
+var mountedAt = regexp.MustCompile(`mounting "[^"]*" to rootfs at "([^"]+)".*: (not a directory|no such file or directory)(?:: unknown)?$`)
+
+// mountError explains such an error. The names of the volume and its subPath come from the pod.
+func (c *container) mountError(text string) (explanation, bool) {
+	at := mountedAt.FindStringSubmatchIndex(words(text))
+	if at == nil {
+		return explanation{}, false
+	}
+	path, why := text[at[2]:at[3]], text[at[4]:at[5]]
+	what := "a volume"
+	for _, m := range c.spec.VolumeMounts {
+		if m.MountPath == path {
+			what = "volume " + quote(m.Name)
+			if m.SubPath != "" {
+				what = "subPath " + quote(line(m.SubPath, maxName)) + " of " + what
+			}
+		}
+	}
+	return explanation{
+		message: what + " cannot be mounted at " + line(path, maxQuoted) + ": " + why,
+		advice:  "check subPath and mountPath in its volumeMounts: both must be files, or both directories",
+	}, true
+}
+
 // createCause is the cause of a container that cannot be created or started.
 func (c *container) createCause(reason, message string) Cause {
 	last := latest(c.ownEvents(), "Failed", "FailedPostStartHook")
 	if message == "" && last != nil {
 		message = last.Note
 	}
-	r := matchOr(configRules, stripNoise(message), c.eventsAdvice())
+	text := stripNoise(message)
+	r, ok := c.mountError(text)
+	if !ok {
+		r = matchOr(configRules, text, c.eventsAdvice())
+	}
+	if limit, limited := c.spec.Resources.Limits[corev1.ResourceMemory]; limited && r.message == startMemory {
+		r.message += " of " + limit.String() + " to start"
+		if limit.CmpInt64(1<<20) < 0 {
+			r.advice += ", and check its unit: Mi is a mebibyte, and m is a thousandth of a byte"
+		}
+	}
 	if r.message != "" {
 		r.message = ": " + r.message
 	} else {

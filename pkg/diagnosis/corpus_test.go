@@ -255,7 +255,10 @@ func (s *state) changes() []change {
 		changes = append(changes, ready, setCondition(corev1.PodReady, corev1.ConditionFalse, 50))
 	}
 	if s.Gated {
-		changes = append(changes, func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated })
+		changes = append(changes, func(p *corev1.Pod) {
+			p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/approval"}}
+		})
 	}
 	return changes
 }

@@ -107,7 +107,7 @@ func group(texts []string, by string) []string {
 		if last := &joined[len(joined)-1]; len(*last)+len(s) < most {
 			*last += by + s
 		} else {
-			joined = append(joined, s)
+			joined = append(joined, "x"+by+s)
 		}
 	}
 	return joined

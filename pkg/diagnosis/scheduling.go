@@ -19,6 +19,7 @@ var schedulingAdvice = []struct {
 	advice string
 }{
 	{absent, "correct the name of the resource, or ask the cluster's administrator for nodes that offer it"},
+	{tooLarge, "request less ${1}, or ask the cluster's administrator for larger nodes"},
 	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available"},
 	{leavingNode, "the cluster removes these nodes; wait until others can take the pod"},
 	{nodeProblem, "wait until the nodes are ready and not under pressure; if the problem persists, ask the cluster's administrator"},
@@ -58,7 +59,9 @@ var (
 	deallocationNote = regexp.MustCompile(`\.? ?no new claims to deallocate,?`)
 	insufficient     = regexp.MustCompile(`Insufficient ([\w./-]*\w)`)
 	// absent matches what exceedsLargestNode writes of a resource that no node offers.
-	absent = regexp.MustCompile(`\bno node has ([\w./-]*\w)`)
+	absent = regexp.MustCompile(`\bno node offers ([\w./-]*\w)`)
+	// tooLarge matches what exceedsLargestNode writes of a request that no node can satisfy.
+	tooLarge = regexp.MustCompile(`the largest node has \S+ (?:of )?([\w./-]*\w); the pod requests`)
 	// nodeProblem matches taints that Kubernetes sets on nodes with a problem, and others that
 	// agents remove when they run. A toleration would be wrong.
 	nodeProblem = regexp.MustCompile(`untolerated taint \{(?:node\.(?:cloudprovider\.)?kubernetes\.io/|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/|` +
@@ -83,8 +86,7 @@ func (s *podView) schedulingFindings() []finding {
 		cause.Time = scheduled.LastTransitionTime.Time
 	}
 	if scheduled != nil && scheduled.Reason == corev1.PodReasonSchedulingGated {
-		cause.Message = "the pod's schedulingGates prevent its scheduling"
-		cause.Advice = "wait until the component that set them removes them"
+		cause.Message, cause.Advice = s.gatesText()
 		return []finding{{cause: cause}}
 	}
 	if text == "" {
@@ -97,6 +99,34 @@ func (s *podView) schedulingFindings() []finding {
 	s.describeUnschedulable(text, &cause)
 	s.describeScaling(&cause)
 	return []finding{{cause: cause}}
+}
+
+// queueLabel is the label with the queue of a workload that Kueue admits:
+// https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/
+const queueLabel = "kueue.x-k8s.io/queue-name"
+
+// QueueText names the queue of an object that Kueue admits, or returns "".
+func QueueText(labels map[string]string) string {
+	if queue := line(labels[queueLabel], maxName); queue != "" {
+		return "it waits in queue " + quote(queue) + " of Kueue"
+	}
+	return ""
+}
+
+// gatesText names the scheduling gates of the pod.
+func (s *podView) gatesText() (message, advice string) {
+	var names []string
+	for _, gate := range s.pod.Spec.SchedulingGates {
+		names = append(names, quote(line(gate.Name, maxName)))
+	}
+	message = "the pod's schedulingGates prevent its scheduling"
+	if len(names) > 0 {
+		message += ": " + line(strings.Join(names, ", "), maxQuoted)
+	}
+	if queue := QueueText(s.pod.Labels); queue != "" {
+		message += "; " + queue
+	}
+	return message, "wait until the component that set each gate removes it"
 }
 
 // ofKarpenter is the beginning of the note of a FailedScheduling Event of Karpenter.
@@ -120,6 +150,7 @@ func (s *podView) describeScaling(cause *Cause) {
 	for _, e := range slices.Backward(s.events) {
 		switch e.Reason {
 		case "TriggeredScaleUp", "Nominated":
+			cause.Transient = true
 			cause.Message += "; the cluster adds a node for it"
 			cause.Advice = "wait until the node is ready; if the problem persists, ask the cluster's administrator"
 			return
@@ -172,13 +203,14 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if nodes != "" {
 		cause.Message += ": " + excerpt(nodes)
 	}
-	note := s.exceedsLargestNode(text)
+	note, exceeded := s.exceedsLargestNode(text)
+	cause.Transient = len(exceeded) == 0
 	taints := s.untolerated(nodes)
 	notes := slices.DeleteFunc([]string{note, s.unmatchedClaims(nodes), taintNote(taints)}, func(n string) bool { return n == "" })
 	if len(notes) > 0 {
 		cause.Message += " (" + strings.Join(notes, "; ") + ")"
 	}
-	cause.Advice = cmp.Or(schedulingAdviceFor(nameTaints(nodes, taints), note), "if the pod's spec is correct, ask the cluster's administrator")
+	cause.Advice = cmp.Or(schedulingAdviceFor(nameTaints(nodes, taints), note, exceeded), "if the pod's spec is correct, ask the cluster's administrator")
 	if s.Surging != "" && strings.Contains(words(nodes), "ReadWriteOncePod") {
 		cause.Advice, cause.Transient = endOldPodsFirst, false
 	}
@@ -303,16 +335,16 @@ func sortObstacles(nodes string) string {
 func withoutNodeCount(part string) string { return strings.TrimLeft(part, "0123456789") }
 
 // schedulingAdviceFor joins the advice for the first two obstacles. Nodes of the control
-// plane are an obstacle only if there are no other nodes.
-func schedulingAdviceFor(nodes, note string) string {
+// plane are an obstacle only if there are no other nodes. The note explains the exceeded resources.
+func schedulingAdviceFor(nodes, note string, exceeded []string) string {
 	const most = 2
 	if others := strings.TrimLeft(controlPlane.ReplaceAllString(nodes, ""), ", "); others != "" {
 		nodes = others
 	} else if nodes != "" {
 		return "the cluster has only nodes of the control plane; ask the cluster's administrator for others"
 	}
-	for _, m := range absent.FindAllStringSubmatch(note, -1) {
-		nodes = strings.ReplaceAll(nodes, "Insufficient "+m[1], "")
+	for _, name := range exceeded {
+		nodes = strings.ReplaceAll(nodes, "Insufficient "+name, "")
 	}
 	text := note + ", " + nodes
 	hidden := words(text)
@@ -337,24 +369,27 @@ func schedulingAdviceFor(nodes, note string) string {
 }
 
 // exceedsLargestNode compares the pod's requests with the largest node, for resources
-// that the scheduler reports as insufficient.
-func (s *podView) exceedsLargestNode(text string) string {
+// that the scheduler reports as insufficient. It returns which of them no node can satisfy.
+func (s *podView) exceedsLargestNode(text string) (note string, exceeded []string) {
 	if s.Nodes == nil {
-		return ""
+		return "", nil
 	}
 	var notes []string
 	for _, m := range insufficient.FindAllStringSubmatch(text, -1) {
 		name := corev1.ResourceName(m[1])
 		asked, largest := requested(&s.pod.Spec, name), s.Nodes.Largest[name]
+		if largest.IsZero() || asked.Cmp(largest) > 0 {
+			exceeded = append(exceeded, m[1])
+		}
 		switch {
 		case largest.IsZero():
-			notes = append(notes, "no node has "+m[1])
+			notes = append(notes, "no node offers "+m[1])
 		case asked.Cmp(largest) > 0:
 			notes = append(notes, fmt.Sprintf("the largest node has %s %s; the pod requests %s",
 				amount(largest, name), cmp.Or(units[name], string(name)), amount(asked, name)))
 		}
 	}
-	return strings.Join(slices.Compact(notes), "; ")
+	return strings.Join(slices.Compact(notes), "; "), exceeded
 }
 
 // units are how messages name a resource after an amount, if not by its name.

@@ -26,10 +26,24 @@ func TestSchedulingCauses(t *testing.T) {
 	wholePod := func(p *corev1.Pod) {
 		p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")}}
 	}
+	impossible := func(sentence string) wantCause {
+		want := unschedulable(sentence)
+		want.transient = false
+		return want
+	}
+	gated := func(p *corev1.Pod) {
+		p.Status.Conditions[0].Reason = "SchedulingGated"
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}, {Name: "example.com/approval"}}
+	}
+	gpus := func(n string) change {
+		return func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(n)}
+		}
+	}
 	run(t, map[string]diagnoseCase{
 		"resources and taints": {Workload{Pods: pods(newPod(unscheduled(text)))}, unschedulable(message + advice)},
 		"more than any node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("64", "1Gi"))), Nodes: nodes(3, "4", "16Gi")},
-			unschedulable(message + " (the largest node has 4 CPU; the pod requests 64)" + advice)},
+			impossible(message + " (the largest node has 4 CPU; the pod requests 64)" + ": request less CPU, or ask the cluster's administrator for larger nodes; if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there")},
 		"less than a node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("3500m", "1Gi"))), Nodes: nodes(3, "4", "16Gi")}, unschedulable(message + advice)},
 		"taints of nodes that are not ready": {Workload{Pods: pods(newPod(unscheduled(tainted))), Nodes: taints(map[corev1.Taint]int{notReady: 3})},
 			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: node.kubernetes.io/not-ready on 3 nodes): wait until the nodes are ready and not under pressure; if the problem persists, ask the cluster's administrator")},
@@ -42,19 +56,19 @@ func TestSchedulingCauses(t *testing.T) {
 				{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}: 1}}},
 			unschedulable("no node can take the pod: 2 Insufficient cpu, 1 node(s) had untolerated taint(s) (taints: node-role.kubernetes.io/control-plane on 1 node): request less cpu in resources, or wait until more is available")},
 		"more for the whole pod than any node has": {Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 3 Insufficient cpu."), asking("1", "1Gi"), wholePod)), Nodes: nodes(3, "4", "16Gi")},
-			unschedulable("no node can take the pod: 3 Insufficient cpu (the largest node has 4 CPU; the pod requests 48): request less cpu in resources, or wait until more is available")},
+			impossible("no node can take the pod: 3 Insufficient cpu (the largest node has 4 CPU; the pod requests 48): request less CPU, or ask the cluster's administrator for larger nodes")},
 		"two ResourceClaims, and too little CPU": {
 			Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 1 Insufficient cpu, 1 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."), asking("64", "1Gi"), func(p *corev1.Pod) {
 				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("nb-0-gpu-x7k2p")}, {Name: "nic", ResourceClaimName: new("nb-0-nic-b2c4d")}}
 			})), Nodes: nodes(2, "4", "16Gi")},
-			unschedulable(`no node can take the pod: 1 Insufficient cpu, 1 cannot allocate all claims (the largest node has 4 CPU; the pod requests 64; no free devices match all of ResourceClaims "nb-0-gpu-x7k2p", "nb-0-nic-b2c4d"): request less cpu in resources, or wait until more is available; check the device classes and selectors of its ResourceClaims, or wait until a device is free`)},
+			impossible(`no node can take the pod: 1 Insufficient cpu, 1 cannot allocate all claims (the largest node has 4 CPU; the pod requests 64; no free devices match all of ResourceClaims "nb-0-gpu-x7k2p", "nb-0-nic-b2c4d"): request less CPU, or ask the cluster's administrator for larger nodes; check the device classes and selectors of its ResourceClaims, or wait until a device is free`)},
 		"ResourceClaims that are no problem": {
 			Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."), asking("64", "1Gi"), func(p *corev1.Pod) {
 				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("nb-0-gpu-x7k2p")}}
 			})), Nodes: nodes(2, "4", "16Gi")},
-			unschedulable("no node can take the pod: 2 Insufficient cpu (the largest node has 4 CPU; the pod requests 64): request less cpu in resources, or wait until more is available")},
+			impossible("no node can take the pod: 2 Insufficient cpu (the largest node has 4 CPU; the pod requests 64): request less CPU, or ask the cluster's administrator for larger nodes")},
 		"memory": {Workload{Pods: pods(newPod(unscheduled("0/1 nodes are available: 1 Insufficient memory."), asking("1", "96Gi"))), Nodes: nodes(1, "4", "16384256Ki")},
-			unschedulable("no node can take the pod: 1 Insufficient memory (the largest node has 15.625Gi of memory; the pod requests 96Gi): request less memory in resources, or wait until more is available")},
+			impossible("no node can take the pod: 1 Insufficient memory (the largest node has 15.625Gi of memory; the pod requests 96Gi): request less memory, or ask the cluster's administrator for larger nodes")},
 		"node selector": {Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")))},
 			unschedulable("no node can take the pod: 2 node(s) didn't match Pod's node affinity/selector: correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes")},
 		"no nodes": {Workload{Pods: pods(newPod(unscheduled("no nodes available to schedule pods")))}, unschedulable("the cluster has no nodes: wait until it has nodes, or ask the cluster's administrator")},
@@ -68,8 +82,20 @@ func TestSchedulingCauses(t *testing.T) {
 		"scheduled by now": {
 			Workload{Pods: pods(newPod()), Events: []Event{podEvent(3, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}}, wantCause{},
 		},
-		"gated": {Workload{Pods: pods(newPod(unscheduled("Scheduling is blocked due to non-empty scheduling gates"), func(p *corev1.Pod) { p.Status.Conditions[0].Reason = "SchedulingGated" }))},
-			unschedulable("the pod's schedulingGates prevent its scheduling: wait until the component that set them removes them")},
+		"gated": {Workload{Pods: pods(newPod(unscheduled("Scheduling is blocked due to non-empty scheduling gates"), gated))},
+			unschedulable(`the pod's schedulingGates prevent its scheduling: "kueue.x-k8s.io/admission", "example.com/approval": wait until the component that set each gate removes it`)},
+		"gated, in a queue": {
+			Workload{Pods: pods(newPod(unscheduled("Scheduling is blocked due to non-empty scheduling gates"), gated, func(p *corev1.Pod) { p.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "dev"} }))},
+			unschedulable(`the pod's schedulingGates prevent its scheduling: "kueue.x-k8s.io/admission", "example.com/approval"; it waits in queue "dev" of Kueue: wait until the component that set each gate removes it`),
+		},
+		"more GPUs than any node has": {
+			Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu."), gpus("8"))), Nodes: &Nodes{Total: 2, Largest: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}},
+			impossible("no node can take the pod: 2 Insufficient nvidia.com/gpu (the largest node has 1 nvidia.com/gpu; the pod requests 8): request less nvidia.com/gpu, or ask the cluster's administrator for larger nodes"),
+		},
+		"no node offers GPUs, and the cluster adds one": {
+			Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu."), gpus("1"))), Nodes: nodes(2, "4", "16Gi"), Events: []Event{podEvent(3, "", "TriggeredScaleUp", "pod triggered scale-up: [{gpu 0->1 (max: 3)}]")}},
+			unschedulable("no node can take the pod: 2 Insufficient nvidia.com/gpu (no node offers nvidia.com/gpu); the cluster adds a node for it: wait until the node is ready; if the problem persists, ask the cluster's administrator"),
+		},
 		"not considered by the scheduler yet": {Workload{Pods: pods(newPod(func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = "", nil }))}, wantCause{}},
 	})
 }

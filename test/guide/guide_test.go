@@ -242,7 +242,7 @@ func TestTheGuideToWatchingWorksAsWritten(t *testing.T) {
 func TestTheGuideToExplainingWorksAsWritten(t *testing.T) {
 	shell, _ := follow(t, "../../docs/explain.md")
 	for _, text := range []string{
-		"(the largest node has 4 CPU; the pod requests 64)\n  Advice: request less cpu",
+		"(the largest node has 4 CPU; the pod requests 64)\n  Advice: request less CPU",
 		"container \"app\" was killed because it used more memory than its limit of 64Mi\n  Advice: raise resources.limits.memory",
 		`"reason": "OOMKilled"`,
 	} {

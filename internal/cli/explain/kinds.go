@@ -250,7 +250,11 @@ func (q *inquiry) setJob(j *batchv1.Job) {
 		q.set("Job", Failing, summary)
 		q.fallback = diagnosis.FromController(j)
 	case j.Spec.Suspend != nil && *j.Spec.Suspend:
-		q.set("Job", Stopped, "it is suspended")
+		summary := "it is suspended"
+		if queue := diagnosis.QueueText(j.Labels); queue != "" {
+			summary += "; " + queue
+		}
+		q.set("Job", Stopped, summary)
 	case slices.ContainsFunc(q.workload.Pods, podIsReady):
 		q.set("Job", Running, summary)
 	default:

@@ -5,12 +5,16 @@ package status
 import (
 	"context"
 	"errors"
+	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,12 +37,34 @@ type Writer struct {
 
 	client client.Client
 	clock  clock.PassiveClock
+
+	mu sync.Mutex
+	// replaced are the versions of objects that the last writes have replaced.
+	replaced map[objectID]replacedVersion
 }
+
+// objectID identifies an object of the Writer's kind.
+type objectID struct {
+	client.ObjectKey
+	uid types.UID
+}
+
+// replacedVersion is the resourceVersion that a write has replaced, and the time of the write.
+type replacedVersion struct {
+	version string
+	at      time.Time
+}
+
+// A cache is rarely this far behind. Then, older versions are forgotten if there are too many.
+const (
+	maxCacheLag = time.Minute
+	maxReplaced = 1000
+)
 
 // NewWriter returns a Writer whose Events come from controller, for example
 // "jupyter-controller".
 func NewWriter(c client.Client, clk clock.PassiveClock, controller string) *Writer {
-	return &Writer{Recorder: events.NewRecorder(c, clk, controller), client: c, clock: clk}
+	return &Writer{Recorder: events.NewRecorder(c, clk, controller), client: c, clock: clk, replaced: map[objectID]replacedVersion{}}
 }
 
 // SetCondition sets a condition of the object's generation in memory.
@@ -139,8 +165,11 @@ type Report struct {
 
 // Write writes the status if it differs from before, and emits the Events of the
 // report. It returns when to reconcile again to repeat the Event of a failure that
-// lasts.
+// lasts. The error is a conflict if before, which comes from a cache, lacks the last write.
 func (w *Writer) Write(ctx context.Context, before, object Object, r Report) (time.Duration, error) {
+	if w.isReplaced(before) {
+		return 0, apierrors.NewConflict(schema.GroupResource{}, before.GetName(), errors.New("the cache does not contain the last write yet"))
+	}
 	since := FailingSince(object)
 	// Changes come before the status is written: after it, a retry would not see them. Lasting
 	// Events come after it: before it, a retry would observe another time.
@@ -154,6 +183,7 @@ func (w *Writer) Write(ctx context.Context, before, object Object, r Report) (ti
 	if err := condition.UpdateStatus(ctx, w.client, before, object); err != nil {
 		return 0, err
 	}
+	w.setReplaced(before, object)
 	if err := w.emitAll(ctx, object, r.Lasting); err != nil {
 		return 0, err
 	}
@@ -163,6 +193,39 @@ func (w *Writer) Write(ctx context.Context, before, object Object, r Report) (ti
 	r.Failure.Since = since
 	return w.NextRepeat(since), w.Emit(ctx, object, *r.Failure)
 }
+
+// isReplaced reports whether the last write has replaced this version of the object. Without this
+// check, a status that equals the one before the last write would not be written.
+func (w *Writer) isReplaced(o Object) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := idOf(o)
+	last, ok := w.replaced[id]
+	if !ok {
+		return false
+	}
+	if last.version == o.GetResourceVersion() {
+		return true
+	}
+	delete(w.replaced, id) // the cache has caught up
+	return false
+}
+
+// setReplaced records that a write has replaced a version of an object.
+func (w *Writer) setReplaced(before, after Object) {
+	if before.GetResourceVersion() == after.GetResourceVersion() {
+		return // nothing was written
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.clock.Now()
+	if len(w.replaced) >= maxReplaced {
+		maps.DeleteFunc(w.replaced, func(_ objectID, r replacedVersion) bool { return now.Sub(r.at) > maxCacheLag })
+	}
+	w.replaced[idOf(before)] = replacedVersion{before.GetResourceVersion(), now}
+}
+
+func idOf(o Object) objectID { return objectID{client.ObjectKeyFromObject(o), o.GetUID()} }
 
 func (w *Writer) emitAll(ctx context.Context, object Object, all []events.Event) error {
 	for _, e := range all {

@@ -112,3 +112,41 @@ func TestEventsAboutEntriesOfTheStatusFollowItsWrite(t *testing.T) {
 		t.Errorf("at last: error %v, Events %q", err, emitted)
 	}
 }
+
+// A status that changes and changes back, while the cache still has the first one, must be written
+// the second time too: no watch enqueues the object again.
+func TestAStatusThatChangesBackBeforeTheCacheHasItIsWritten(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	a := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "1"}}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(a).WithStatusSubresource(a).Build()
+	read := func() *v1alpha1.AppService {
+		var now v1alpha1.AppService
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(a), &now); err != nil {
+			t.Fatal(err)
+		}
+		return &now
+	}
+	w := NewWriter(api, clocktesting.NewFakeClock(metav1.Now().Time), "appservice-controller")
+	write := func(before *v1alpha1.AppService, unhealthy int32) error {
+		now := before.DeepCopy()
+		now.Status.Unhealthy = unhealthy
+		_, err := w.Write(t.Context(), before, now, Report{})
+		return err
+	}
+	cached := read()
+	if err := write(cached, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(cached, 0); !apierrors.IsConflict(err) {
+		t.Errorf("with an old cache: %v, want a conflict", err)
+	}
+	if err := write(read(), 0); err != nil || read().Status.Unhealthy != 0 {
+		t.Errorf("with a new cache: %v, %d unhealthy", err, read().Status.Unhealthy)
+	}
+	if err := write(read(), 0); err != nil {
+		t.Errorf("without a change: %v", err)
+	}
+}
