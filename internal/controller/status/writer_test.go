@@ -113,8 +113,8 @@ func TestEventsAboutEntriesOfTheStatusFollowItsWrite(t *testing.T) {
 	}
 }
 
-// A status that changes and changes back, while the cache still has the first one, must be written
-// the second time too: no watch enqueues the object again.
+// If the cache still has the first status, the second change seems to be none. No watch enqueues the
+// object again.
 func TestAStatusThatChangesBackBeforeTheCacheHasItIsWritten(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
