@@ -217,7 +217,7 @@ const (
 const (
 	// ReasonStarting: the notebook is being started.
 	ReasonStarting = "Starting"
-	// ReasonRecovering: the cause of a failure is gone, and the notebook is being started.
+	// ReasonRecovering: a failure is no longer seen, and the notebook is being started.
 	ReasonRecovering = "Recovering"
 	// ReasonStopping: the notebook is being stopped.
 	ReasonStopping = "Stopping"

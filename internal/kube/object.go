@@ -14,6 +14,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/pkg/children"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
 // Key identifies an object of any kind. The outbox and the counters store it as text. No
@@ -60,13 +61,8 @@ func IsPodReady(pod *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// Getter reads an object, as client.Reader does.
-type Getter interface {
-	Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error
-}
-
 // NodesOf reads the Nodes of the pods. Those that do not exist are left out.
-func NodesOf(ctx context.Context, r Getter, pods []*corev1.Pod) ([]corev1.Node, error) {
+func NodesOf(ctx context.Context, r client.Reader, pods []*corev1.Pod) ([]corev1.Node, error) {
 	var nodes []corev1.Node
 	read := map[string]bool{"": true}
 	for _, pod := range pods {
@@ -86,6 +82,40 @@ func NodesOf(ctx context.Context, r Getter, pods []*corev1.Pod) ([]corev1.Node, 
 	}
 	return nodes, nil
 }
+
+// VolumesOf reads the volumes of the claims of pods for which [diagnosis.NeedsVolumes] is true. Those
+// that do not exist are left out.
+func VolumesOf(ctx context.Context, r client.Reader, pods []*corev1.Pod) ([]*corev1.PersistentVolume, error) {
+	var volumes []*corev1.PersistentVolume
+	read := map[string]bool{}
+	for _, pod := range pods {
+		if !diagnosis.NeedsVolumes(pod) {
+			continue
+		}
+		for _, name := range diagnosis.ClaimsOf(pod) {
+			if read[name] || len(volumes) == maxVolumes {
+				continue
+			}
+			read[name] = true
+			var claim corev1.PersistentVolumeClaim
+			err := r.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &claim)
+			volume := &corev1.PersistentVolume{}
+			if err == nil && claim.Spec.VolumeName != "" {
+				err = r.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
+			}
+			if client.IgnoreNotFound(err) != nil {
+				return nil, err
+			}
+			if err == nil && volume.Name != "" {
+				volumes = append(volumes, volume)
+			}
+		}
+	}
+	return volumes, nil
+}
+
+// maxVolumes is how many volumes VolumesOf reads.
+const maxVolumes = 8
 
 // PodCondition returns the pod's condition of this type, or nil.
 func PodCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {

@@ -10,8 +10,12 @@ import (
 )
 
 // stuckAfter is how long a deleted pod can still exist after its grace period. A kubelet
-// removes it within seconds of the end of its containers.
-const stuckAfter = time.Minute
+// removes it within seconds of the end of its containers. heldAfter is the same for a pod with
+// finalizers, whose controllers usually remove them at once.
+const (
+	stuckAfter = time.Minute
+	heldAfter  = 10 * time.Second
+)
 
 // AddStuck adds why deleted pods still exist a minute after their grace period. Call it if new
 // pods wait for their end. It uses the Events and LostNodes of w, and returns when to call it
@@ -56,15 +60,19 @@ func killText(e *Event) string {
 	return lowerFirst(matchOr(sandboxRules, stripNoise(text), "").message)
 }
 
-// StuckPod returns why a deleted pod still exists a minute after its grace period, and nil
-// if it does not. It also returns when to call it again; zero if the pod is not deleted.
-// events, and lost as of [LostNodes], can be nil.
+// StuckPod returns why a deleted pod still exists a minute after its grace period, or ten seconds
+// after it if the pod has finalizers. It returns nil if it does not. It also returns when to call
+// it again; zero if the pod is not deleted. events, and lost as of [LostNodes], can be nil.
 func StuckPod(p *corev1.Pod, events []Event, lost map[string]time.Time, now time.Time) (*Cause, time.Duration) {
 	if p.DeletionTimestamp.IsZero() {
 		return nil, 0
 	}
 	deleted := p.DeletionTimestamp.Time // includes the grace period
-	if left := stuckAfter - now.Sub(deleted); left > 0 {
+	patience := stuckAfter
+	if len(p.Finalizers) > 0 {
+		patience = heldAfter
+	}
+	if left := patience - now.Sub(deleted); left > 0 {
 		return nil, left
 	}
 	node := quote(line(p.Spec.NodeName, maxName))

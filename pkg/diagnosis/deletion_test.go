@@ -51,6 +51,11 @@ func TestStuckPod(t *testing.T) {
 			killed: `error killing pod: [failed to "KillContainer" for "web" with KillContainerError: "rpc error: code = DeadlineExceeded desc = context deadline exceeded", failed to "KillPodSandbox" for "0c98df45-982b-4a22-a977-7dac36a014c7" with KillPodSandboxError: "rpc error: code = DeadlineExceeded desc = context deadline exceeded"]`,
 			want:   want{"Terminating", `node "node-a" cannot end the pod: context deadline exceeded: wait; if the problem persists, ask the cluster's administrator`, time.Minute},
 		},
+		"finalizers, within their grace period": {deleted: 4 * time.Second, node: "node-b", finalizers: []string{"a.example/hold"}, want: want{Again: 6 * time.Second}},
+		"finalizers, just after it": {
+			deleted: 10 * time.Second, node: "node-b", finalizers: []string{"a.example/hold"},
+			want: want{"FinalizersRemaining", `the deletion of the pod waits until these finalizers are removed: a.example/hold: check that the controller that removes them runs; remove them yourself only if it no longer exists`, time.Minute},
+		},
 		"finalizers": {
 			deleted: time.Hour, node: "node-b", lost: lost, finalizers: []string{"b.example/\x1b[1m", "a.example/hold"},
 			want: want{"FinalizersRemaining", `the deletion of the pod waits until these finalizers are removed: a.example/hold, b.example/[1m: check that the controller that removes them runs; remove them yourself only if it no longer exists`, time.Minute},

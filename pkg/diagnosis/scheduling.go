@@ -44,7 +44,9 @@ var schedulingAdvice = []struct {
 	{regexp.MustCompile(`free ports`), "use another hostPort, or none"},
 	{regexp.MustCompile(`Too many pods`), "wait until other pods end"},
 	{regexp.MustCompile(`were unschedulable|had unknown conditions`), "wait until nodes are schedulable again"},
-	{regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`), "no suitable node can use its volume; change the pod's placement, or use another volume"},
+	{regexp.MustCompile(noNodeThere), "ask the cluster's administrator for a node there, or restore the data to another volume"},
+	{regexp.MustCompile(cordonedThere), "wait until the node is uncordoned, or ask the cluster's administrator"},
+	{volumeAffinity, "no suitable node can use its volume; change the pod's placement, or use another volume"},
 	{regexp.MustCompile(`volume count`), "wait until a node can attach another volume"},
 	{regexp.MustCompile(`CSI driver is not installed on the node`), "wait until the storage driver runs on the nodes; if the problem persists, ask the cluster's administrator"},
 	{regexp.MustCompile(`minCount pods from a gang`), "wait until the other pods of its PodGroup exist; the group's minCount must not exceed their number"},
@@ -206,14 +208,129 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	note, exceeded := s.exceedsLargestNode(text)
 	cause.Transient = len(exceeded) == 0
 	taints := s.untolerated(nodes)
-	notes := slices.DeleteFunc([]string{note, s.unmatchedClaims(nodes), taintNote(taints)}, func(n string) bool { return n == "" })
+	places := s.volumePlaces(nodes)
+	advised := nameTaints(nodes, taints)
+	if strings.Contains(places, noNodeThere) || strings.Contains(places, cordonedThere) {
+		advised = volumeAffinity.ReplaceAllLiteralString(advised, "") // the place has its own advice
+	}
+	if strings.Contains(places, noNodeThere) {
+		cause.Transient = false
+	}
+	notes := slices.DeleteFunc([]string{note, s.unmatchedClaims(nodes), taintNote(taints), places}, func(n string) bool { return n == "" })
 	if len(notes) > 0 {
 		cause.Message += " (" + strings.Join(notes, "; ") + ")"
 	}
-	cause.Advice = cmp.Or(schedulingAdviceFor(nameTaints(nodes, taints), note, exceeded), "if the pod's spec is correct, ask the cluster's administrator")
+	cause.Advice = cmp.Or(schedulingAdviceFor(advised, strings.Join([]string{note, places}, "; "), exceeded), "if the pod's spec is correct, ask the cluster's administrator")
 	if s.Surging != "" && strings.Contains(words(nodes), "ReadWriteOncePod") {
 		cause.Advice, cause.Transient = endOldPodsFirst, false
 	}
+}
+
+// volumeAffinity matches what the scheduler writes about nodes that cannot use a volume.
+var volumeAffinity = regexp.MustCompile(`volume node affinity|no available volume zone|PersistentVolume's node affinity`)
+
+// NeedsVolumes reports whether nodes cannot take a pod because of its volumes. The diagnosis then
+// says where they are, if [Workload.Volumes] contains them.
+func NeedsVolumes(p *corev1.Pod) bool {
+	c := condition(p, corev1.PodScheduled)
+	return p.Spec.NodeName == "" && c != nil && c.Status == corev1.ConditionFalse && volumeAffinity.MatchString(c.Message)
+}
+
+// These texts follow the place of a volume.
+const (
+	noNodeThere   = "where the cluster has no node"
+	cordonedThere = "which is cordoned"
+)
+
+// volumePlaces says where the volumes of the pod are, and which nodes are there.
+func (s *podView) volumePlaces(nodes string) string {
+	if !volumeAffinity.MatchString(nodes) {
+		return ""
+	}
+	claims := ClaimsOf(s.pod)
+	var notes []string
+	for _, v := range s.Volumes {
+		claim := v.Spec.ClaimRef
+		if claim == nil || claim.Namespace != s.pod.Namespace || !slices.Contains(claims, claim.Name) || v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+			continue
+		}
+		terms := v.Spec.NodeAffinity.Required.NodeSelectorTerms
+		note := fmt.Sprintf("claim %q has volume %q in %s", claim.Name, v.Name, placeOf(terms))
+		if s.Nodes != nil {
+			note += nodesIn(terms, s.Nodes.Places)
+		}
+		notes = append(notes, note)
+	}
+	slices.Sort(notes)
+	return line(strings.Join(notes, "; "), maxQuoted)
+}
+
+// topologies are how messages name the keys of node labels.
+var topologies = map[string]string{corev1.LabelTopologyZone: "zone", corev1.LabelTopologyRegion: "region", corev1.LabelHostname: "node"}
+
+// placeOf describes the terms of a volume's node affinity.
+func placeOf(terms []corev1.NodeSelectorTerm) string {
+	var places []string
+	for _, term := range terms {
+		for _, e := range term.MatchExpressions {
+			key := cmp.Or(topologies[e.Key], e.Key)
+			places = append(places, strings.TrimSpace(fmt.Sprintf("%s %s", key, strings.Join(e.Values, ", "))))
+		}
+	}
+	return strings.Join(slices.Compact(places), " and ")
+}
+
+// nodesIn names nodes that satisfy one of the terms, as a part of a sentence. It is empty if a term
+// cannot be evaluated.
+func nodesIn(terms []corev1.NodeSelectorTerm, all []NodePlace) string {
+	const most = 3
+	var there, cordoned []string
+	for _, node := range all {
+		isThere := false
+		for _, term := range terms {
+			ok, known := satisfies(node.Labels, term)
+			if !known {
+				return ""
+			}
+			isThere = isThere || ok
+		}
+		switch {
+		case isThere && node.Cordoned:
+			cordoned = append(cordoned, quote(node.Name))
+		case isThere:
+			there = append(there, quote(node.Name))
+		}
+	}
+	name := func(nodes []string) string {
+		slices.Sort(nodes)
+		if len(nodes) == 1 {
+			return "node " + nodes[0]
+		}
+		return "nodes " + strings.Join(nodes[:min(len(nodes), most)], ", ")
+	}
+	switch {
+	case len(there) > 0:
+		return ", where " + name(there) + " cannot take the pod"
+	case len(cordoned) == 1:
+		return ", where the only node is " + cordoned[0] + ", " + cordonedThere
+	case len(cordoned) > 1:
+		return ", where each node is cordoned, for example " + cordoned[0] + ", " + cordonedThere
+	}
+	return ", " + noNodeThere
+}
+
+// satisfies reports whether labels of a node satisfy a term. It knows only the operator In, which
+// provisioners use.
+func satisfies(labels map[string]string, term corev1.NodeSelectorTerm) (ok, known bool) {
+	for _, e := range term.MatchExpressions {
+		if e.Operator != corev1.NodeSelectorOpIn {
+			return false, false
+		}
+		if !slices.Contains(e.Values, labels[e.Key]) {
+			return false, true
+		}
+	}
+	return len(term.MatchExpressions) > 0, len(term.MatchFields) == 0
 }
 
 // unmatchedClaims names the ResourceClaims of a pod for which the scheduler found no devices.

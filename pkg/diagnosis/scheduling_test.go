@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestSchedulingCauses(t *testing.T) {
@@ -34,6 +35,18 @@ func TestSchedulingCauses(t *testing.T) {
 	gated := func(p *corev1.Pod) {
 		p.Status.Conditions[0].Reason = "SchedulingGated"
 		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}, {Name: "example.com/approval"}}
+	}
+	const elsewhere = "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+	volumesIn := func(zone string) []*corev1.PersistentVolume {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "home"}
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+		}}}}}
+		return []*corev1.PersistentVolume{v}
+	}
+	placed := func(zone string, cordoned bool) *Nodes {
+		return &Nodes{Total: 1, Places: []NodePlace{{Name: "node-a", Labels: map[string]string{corev1.LabelTopologyZone: zone}, Cordoned: cordoned}}}
 	}
 	gpus := func(n string) change {
 		return func(p *corev1.Pod) {
@@ -71,6 +84,26 @@ func TestSchedulingCauses(t *testing.T) {
 			impossible("no node can take the pod: 1 Insufficient memory (the largest node has 15.625Gi of memory; the pod requests 96Gi): request less memory, or ask the cluster's administrator for larger nodes")},
 		"node selector": {Workload{Pods: pods(newPod(unscheduled("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")))},
 			unschedulable("no node can take the pod: 2 node(s) didn't match Pod's node affinity/selector: correct nodeSelector and affinity, or ask the cluster's administrator for the labels of the nodes")},
+		"a volume in a zone without nodes": {
+			Workload{Pods: pods(newPod(unscheduled(elsewhere), mounting("home"))), Volumes: volumesIn("zone-gone"), Nodes: placed("zone-a", false)},
+			impossible(`no node can take the pod: 2 node(s) didn't match PersistentVolume's node affinity (claim "home" has volume "pv-1" in zone zone-gone, where the cluster has no node): ask the cluster's administrator for a node there, or restore the data to another volume`),
+		},
+		"a volume in the zone of a cordoned node": {
+			Workload{Pods: pods(newPod(unscheduled(elsewhere), mounting("home"))), Volumes: volumesIn("zone-a"), Nodes: placed("zone-a", true)},
+			unschedulable(`no node can take the pod: 2 node(s) didn't match PersistentVolume's node affinity (claim "home" has volume "pv-1" in zone zone-a, where the only node is "node-a", which is cordoned): wait until the node is uncordoned, or ask the cluster's administrator`),
+		},
+		"a volume in the zone of a full node": {
+			Workload{Pods: pods(newPod(unscheduled(elsewhere), mounting("home"))), Volumes: volumesIn("zone-a"), Nodes: placed("zone-a", false)},
+			unschedulable(`no node can take the pod: 2 node(s) didn't match PersistentVolume's node affinity (claim "home" has volume "pv-1" in zone zone-a, where node "node-a" cannot take the pod): no suitable node can use its volume; change the pod's placement, or use another volume`),
+		},
+		"a volume in a zone, and the nodes are unknown": {
+			Workload{Pods: pods(newPod(unscheduled(elsewhere), mounting("home"))), Volumes: volumesIn("zone-a")},
+			unschedulable(`no node can take the pod: 2 node(s) didn't match PersistentVolume's node affinity (claim "home" has volume "pv-1" in zone zone-a): no suitable node can use its volume; change the pod's placement, or use another volume`),
+		},
+		"the volume of another claim": {
+			Workload{Pods: pods(newPod(unscheduled(elsewhere), mounting("other"))), Volumes: volumesIn("zone-a")},
+			unschedulable(`no node can take the pod: 2 node(s) didn't match PersistentVolume's node affinity: no suitable node can use its volume; change the pod's placement, or use another volume`),
+		},
 		"no nodes": {Workload{Pods: pods(newPod(unscheduled("no nodes available to schedule pods")))}, unschedulable("the cluster has no nodes: wait until it has nodes, or ask the cluster's administrator")},
 		"Event only": {
 			Workload{Pods: pods(newPod(unscheduled(""))), Events: []Event{podEvent(3, "", "FailedScheduling", "0/1 nodes are available: 1 Too many pods.")}},

@@ -49,6 +49,16 @@ type Nodes struct {
 	// Taints are those that exclude pods, without the time at which they were added, and the
 	// number of nodes that have each.
 	Taints map[corev1.Taint]int
+	// Places show which nodes can use a volume.
+	Places []NodePlace
+}
+
+// NodePlace is where a node is.
+type NodePlace struct {
+	Name   string
+	Labels map[string]string
+	// Cordoned means that the node takes no new pods.
+	Cordoned bool
 }
 
 // Workload is what the caller knows about a workload. Pass only objects that belong to
@@ -57,7 +67,9 @@ type Nodes struct {
 type Workload struct {
 	Pods   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim
-	Quotas []*corev1.ResourceQuota
+	// Volumes are those of the claims of pods for which [NeedsVolumes] is true.
+	Volumes []*corev1.PersistentVolume
+	Quotas  []*corev1.ResourceQuota
 	// NamespacePods are all pods of the namespace. The message about an exceeded quota
 	// then names those that use most of it, if Quotas contains it and it has no scopes.
 	NamespacePods []*corev1.Pod
@@ -82,7 +94,9 @@ type Workload struct {
 func SummarizeNodes(nodes []corev1.Node) *Nodes {
 	sum := &Nodes{Total: len(nodes), Largest: corev1.ResourceList{}, Taints: map[corev1.Taint]int{}}
 	for i := range nodes {
+		place := NodePlace{Name: nodes[i].Name, Labels: nodes[i].Labels}
 		for _, taint := range nodes[i].Spec.Taints {
+			place.Cordoned = place.Cordoned || taint.Key == corev1.TaintNodeUnschedulable
 			if taint.Effect != corev1.TaintEffectPreferNoSchedule {
 				taint.TimeAdded = nil
 				sum.Taints[taint]++
@@ -93,6 +107,7 @@ func SummarizeNodes(nodes []corev1.Node) *Nodes {
 				sum.Largest[name] = amount
 			}
 		}
+		sum.Places = append(sum.Places, place)
 	}
 	return sum
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -86,7 +85,7 @@ func (e *Enricher) controller(ctx context.Context, ref alarm.Reference, reason s
 	if err := read(ctx, e.live, ref, owner.Object); err != nil {
 		return alarm.Object{}, err
 	}
-	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(owner), Cause: causeOf(owner, nil, nil)}
+	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(owner), Cause: causeOf(owner, diagnosis.Workload{})}
 	if reason == withoutPods {
 		return object, nil
 	}
@@ -113,13 +112,12 @@ func (e *Enricher) causeOfPods(ctx context.Context, owner podController) (string
 	if err != nil {
 		return "", errPodsUnread
 	}
-	return causeOf(owner, pods, e.lostNodes(ctx, pods...)), nil
+	return causeOf(owner, e.workload(ctx, pods...)), nil
 }
 
 // causeOf returns the cause that the pods show, or else the status of the object that controls
 // them, or an empty string.
-func causeOf(owner podController, pods []*corev1.Pod, lostNodes map[string]time.Time) string {
-	w := diagnosis.Workload{Pods: pods, LostNodes: lostNodes}
+func causeOf(owner podController, w diagnosis.Workload) string {
 	if d, ok := owner.Object.(*appsv1.Deployment); ok {
 		w.Surging = diagnosis.SurgingDeployment(d)
 	}

@@ -62,6 +62,8 @@ type Enricher struct {
 	nodes   Nodes
 	live    client.Reader
 	objects *expirable.LRU[cacheKey, alarm.Object]
+	// summary contains at most one summary of all Nodes.
+	summary *expirable.LRU[struct{}, *diagnosis.Nodes]
 	// unread and paused are the objects and namespaces whose last read failed.
 	unread *expirable.LRU[alarm.Reference, alarm.Unread]
 	paused *expirable.LRU[string, alarm.Unread]
@@ -93,6 +95,7 @@ func New(cluster string, nodes Nodes, live client.Reader) *Enricher {
 	return &Enricher{
 		cluster: cluster, nodes: nodes, live: live, timeout: lookupTimeout,
 		objects: expirable.NewLRU[cacheKey, alarm.Object](maxCachedObjects, nil, cacheTTL),
+		summary: expirable.NewLRU[struct{}, *diagnosis.Nodes](1, nil, cacheTTL),
 		unread:  expirable.NewLRU[alarm.Reference, alarm.Unread](maxCachedObjects, nil, unreadTTL),
 		paused:  expirable.NewLRU[string, alarm.Unread](maxCachedObjects, nil, pauseTTL),
 		gone:    expirable.NewLRU[alarm.Reference, struct{}](maxCachedObjects, nil, goneTTL),
@@ -247,7 +250,8 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	object := alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(pod)}
 	matched := eventcache.EventOf(event)
 	matched.UID = pod.UID // read has compared them; that of a static pod differs
-	w := diagnosis.Workload{Pods: []*corev1.Pod{pod}, Events: []diagnosis.Event{matched}, LostNodes: e.lostNodes(ctx, pod)}
+	w := e.workload(ctx, pod)
+	w.Events = []diagnosis.Event{matched}
 	d := diagnosis.Diagnose(w)
 	if cause := d.Of(matched.Container()); cause != nil {
 		object.Cause = cause.Sentence()
@@ -255,13 +259,33 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	return object, nil
 }
 
-// lostNodes returns which Nodes of the pods do not respond, as far as the cache shows it.
-func (e *Enricher) lostNodes(ctx context.Context, pods ...*corev1.Pod) map[string]time.Time {
-	nodes, err := kube.NodesOf(ctx, e.nodes, pods)
-	if err != nil {
+// workload returns pods with what the cache shows about the Nodes: which of those of the pods do not
+// respond, and a summary of all if a pod is not scheduled.
+func (e *Enricher) workload(ctx context.Context, pods ...*corev1.Pod) diagnosis.Workload {
+	w := diagnosis.Workload{Pods: pods}
+	if nodes, err := kube.NodesOf(ctx, e.nodes, pods); err == nil {
+		w.LostNodes = diagnosis.LostNodes(nodes)
+	}
+	if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
+		w.Nodes = e.nodeSummary(ctx)
+		w.Volumes, _ = kube.VolumesOf(ctx, e.live, pods) // without them, the cause is less specific
+	}
+	return w
+}
+
+// nodeSummary returns a summary of all Nodes, or nil if they cannot be read. It is kept for a while,
+// because a storm of Events can regard many pods.
+func (e *Enricher) nodeSummary(ctx context.Context) *diagnosis.Nodes {
+	if summary, ok := e.summary.Get(struct{}{}); ok {
+		return summary
+	}
+	var nodes corev1.NodeList
+	if e.nodes.List(ctx, &nodes, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
-	return diagnosis.LostNodes(nodes)
+	summary := diagnosis.SummarizeNodes(nodes.Items)
+	e.summary.Add(struct{}{}, summary)
+	return summary
 }
 
 // node reads a Node that the cache does not have yet.

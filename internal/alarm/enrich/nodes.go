@@ -8,13 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-
-	"github.com/bongsu-io/bongsu/internal/kube"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Nodes are the Nodes of the cluster, in memory.
 type Nodes interface {
-	kube.Getter
+	client.Reader
 	// Count returns the number of Nodes, or an error if it is not known yet.
 	Count(ctx context.Context) (int64, error)
 }

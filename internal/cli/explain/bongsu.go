@@ -85,9 +85,8 @@ var ownReasons = []string{
 	diagnosis.ReasonInvalidSpec, diagnosis.ReasonResourceConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonInvalidSecret,
 }
 
-// conditionCause uses a condition of the operator as the cause if no other is found, for
-// example because the user may not read the pods. Causes in the object itself always
-// count.
+// conditionCause uses a condition of the operator as the cause if no other is found, or if the
+// user may not read what the operator reads. Causes in the object itself always count.
 func (q *inquiry) conditionCause(object diagnosis.Object, c *metav1.Condition) {
 	if !diagnosis.IsCause(c.Reason) {
 		return
@@ -97,7 +96,7 @@ func (q *inquiry) conditionCause(object diagnosis.Object, c *metav1.Condition) {
 		q.workload.Known = append(q.workload.Known, cause)
 		return
 	}
-	q.fallback = &cause
+	q.fallback, q.condition = &cause, &cause
 }
 
 func (q *inquiry) jupyter() error {

@@ -81,6 +81,10 @@ func (q *inquiry) hold(cause diagnosis.Cause) {
 
 // isStuck reports whether an object should have been deleted before.
 func (q *inquiry) isStuck(o metav1.Object) bool {
+	if p, ok := o.(*corev1.Pod); ok {
+		cause, _ := diagnosis.StuckPod(p, nil, nil, q.clock.Now())
+		return cause != nil
+	}
 	deleted := o.GetDeletionTimestamp()
 	return deleted != nil && q.clock.Since(deleted.Time) > stuckAfter
 }

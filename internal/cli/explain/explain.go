@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -170,6 +171,9 @@ type inquiry struct {
 	notFound error
 	// fallback is the cause if the diagnosis finds no other.
 	fallback *diagnosis.Cause
+	// condition is the cause in a condition of the operator, or nil. It is the cause if the caller
+	// may not read everything that the operator reads.
+	condition *diagnosis.Cause
 	// held is true if the target's deletion is known to wait for something.
 	held bool
 	// awaitsDeleted is true if a deleted pod still exists that the target waits for.
@@ -207,6 +211,9 @@ func (q *inquiry) diagnose() {
 	x := &q.explanation
 	q.readRelated()
 	d := diagnosis.DiagnoseOr(q.workload, q.fallback)
+	if q.condition != nil && len(x.Unread) > 0 {
+		d.Cause = q.condition
+	}
 	q.addStuck(&d)
 	x.Cause = causeOf(d.Cause)
 	for i := range d.Others {
@@ -235,6 +242,10 @@ func (q *inquiry) readRelated() {
 	}
 	if slices.ContainsFunc(q.workload.Pods, needsNodes) {
 		q.readNodes()
+	}
+	var err error
+	if q.workload.Volumes, err = kube.VolumesOf(q.ctx, q.objects, q.workload.Pods); err != nil {
+		q.unread("persistentvolumes", "get them", err)
 	}
 }
 

@@ -339,7 +339,7 @@ func TestASuspendedNotebookIsStartedOnRequest(t *testing.T) {
 func TestANotebookThatDoesNotStartIsExplained(t *testing.T) {
 	l := newLab(t, `{schedulingGracePeriodSeconds: 0, resources: {requests: {cpu: "320"}}}`)
 	text := l.open(nil).fails()
-	for _, want := range []string{"jupyter " + l.namespace + "/nb does not start", "Insufficient cpu", "request less cpu", "bongsu explain jupyter/nb -n " + l.namespace} {
+	for _, want := range []string{"jupyter " + l.namespace + "/nb does not start", "Insufficient cpu", "request less CPU", "bongsu explain jupyter/nb -n " + l.namespace} {
 		l.g.Expect(text).To(ContainSubstring(want))
 	}
 }

@@ -276,3 +276,11 @@ func TestAPodThatOnlyHasOurLabelsIsNotCounted(t *testing.T) {
 	s.awaitReady()
 	s.g.Eventually(func() []string { return s.now().Status.Nodes }).WithTimeout(patience).Should(And(HaveLen(2), Not(ContainElement("forged"))))
 }
+
+func TestAnAppWhoseVolumeIsInAnotherZoneSaysSo(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.ClaimElsewhere(t, s.namespace, "home")
+	s.create("size: 1\ntemplate: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: home}}]}}")
+	s.g.Eventually(s.describer()).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonFailedScheduling, `claim "home" has volume`, "in zone zone-gone, where the cluster has no node"))
+}

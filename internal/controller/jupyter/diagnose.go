@@ -58,6 +58,9 @@ func (r *Reconciler) findCause(ctx context.Context, n *notebook) (diagnosis.Diag
 	if err != nil || found.Cause != nil {
 		return found, next, err
 	}
+	if n.pod != nil && !n.pod.DeletionTimestamp.IsZero() {
+		return found, next, nil // nothing can start before it ends
+	}
 	deadline := n.jupyter.Spec.ProgressDeadline()
 	if left := deadline - r.Clock.Since(r.startedAt(n)); left > 0 {
 		return found, step.Sooner(next, left), nil

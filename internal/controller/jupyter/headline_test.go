@@ -142,6 +142,11 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			},
 			reason: diagnosis.ReasonProvisioningFailed, words: []string{"nowhere", "data"},
 		},
+		"the volume is in another zone": {
+			spec:    impatient + "storage: {existingClaim: home}",
+			prepare: func(s *scene) { s.ClaimElsewhere(s.t, s.namespace, "home") },
+			reason:  diagnosis.ReasonFailedScheduling, words: []string{`claim "home" has volume`, "in zone zone-gone, where the cluster has no node"},
+		},
 		"a probe fails": {
 			spec: "progressDeadlineSeconds: 1\n",
 			happen: func(s *scene, pod *corev1.Pod) {

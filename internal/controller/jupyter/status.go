@@ -190,7 +190,7 @@ func (n *notebook) progressing(stalled bool) metav1.Condition {
 	case kube.IsPodReady(n.pod):
 		return progress(metav1.ConditionFalse, v1alpha1.ReasonReady, "the notebook is up to date")
 	case !status.FailingSince(n.before).IsZero():
-		return progress(metav1.ConditionTrue, v1alpha1.ReasonRecovering, "the cause of the failure is gone; the notebook is starting")
+		return progress(metav1.ConditionTrue, v1alpha1.ReasonRecovering, "the failure is no longer seen; the notebook is starting")
 	}
 	return progress(metav1.ConditionTrue, v1alpha1.ReasonStarting, "the notebook is starting")
 }

@@ -315,7 +315,7 @@ func WithClaims(objects []diagnosis.Object, pods ...*corev1.Pod) []diagnosis.Obj
 }
 
 // ReadNodes adds which nodes of the pods do not respond. If a pod is not scheduled, it also adds
-// a summary of all nodes.
+// a summary of all nodes, and the volumes that only other nodes can use.
 func (h *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload, pods ...*corev1.Pod) error {
 	nodes, err := kube.NodesOf(ctx, h.Client, pods)
 	if err != nil {
@@ -330,5 +330,6 @@ func (h *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload, pods ...
 		return err
 	}
 	w.Nodes = diagnosis.SummarizeNodes(all.Items)
-	return nil
+	w.Volumes, err = kube.VolumesOf(ctx, h.Live, pods)
+	return err
 }
