@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,32 +87,42 @@ func NodesOf(ctx context.Context, r client.Reader, pods []*corev1.Pod) ([]corev1
 // VolumesOf reads the volumes of the claims of pods for which [diagnosis.NeedsVolumes] is true. Those
 // that do not exist are left out.
 func VolumesOf(ctx context.Context, r client.Reader, pods []*corev1.Pod) ([]*corev1.PersistentVolume, error) {
-	var volumes []*corev1.PersistentVolume
-	read := map[string]bool{}
+	var claims []client.ObjectKey
 	for _, pod := range pods {
 		if !diagnosis.NeedsVolumes(pod) {
 			continue
 		}
 		for _, name := range diagnosis.ClaimsOf(pod) {
-			if read[name] || len(volumes) == maxVolumes {
-				continue
-			}
-			read[name] = true
-			var claim corev1.PersistentVolumeClaim
-			err := r.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &claim)
-			volume := &corev1.PersistentVolume{}
-			if err == nil && claim.Spec.VolumeName != "" {
-				err = r.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
-			}
-			if client.IgnoreNotFound(err) != nil {
-				return nil, err
-			}
-			if err == nil && volume.Name != "" {
-				volumes = append(volumes, volume)
+			key := client.ObjectKey{Namespace: pod.Namespace, Name: name}
+			if !slices.Contains(claims, key) && len(claims) < maxVolumes {
+				claims = append(claims, key)
 			}
 		}
 	}
+	var volumes []*corev1.PersistentVolume
+	for _, key := range claims {
+		volume, err := volumeOf(ctx, r, key)
+		switch {
+		case err == nil:
+			volumes = append(volumes, volume)
+		case !apierrors.IsNotFound(err):
+			return nil, err
+		}
+	}
 	return volumes, nil
+}
+
+// volumeOf reads the volume of a claim. If the claim has none, the error is NotFound.
+func volumeOf(ctx context.Context, r client.Reader, key client.ObjectKey) (*corev1.PersistentVolume, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := r.Get(ctx, key, &claim); err != nil {
+		return nil, err
+	}
+	if claim.Spec.VolumeName == "" {
+		return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "")
+	}
+	volume := &corev1.PersistentVolume{}
+	return volume, r.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
 }
 
 // maxVolumes is how many volumes VolumesOf reads.

@@ -259,8 +259,8 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	return object, nil
 }
 
-// workload returns pods with what the cache shows about the Nodes: which of those of the pods do not
-// respond, and a summary of all if a pod is not scheduled.
+// workload returns pods with those of their Nodes that do not respond. If a pod is not scheduled, it
+// contains a summary of all Nodes too.
 func (e *Enricher) workload(ctx context.Context, pods ...*corev1.Pod) diagnosis.Workload {
 	w := diagnosis.Workload{Pods: pods}
 	if nodes, err := kube.NodesOf(ctx, e.nodes, pods); err == nil {

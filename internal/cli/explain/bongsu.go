@@ -85,8 +85,8 @@ var ownReasons = []string{
 	diagnosis.ReasonInvalidSpec, diagnosis.ReasonResourceConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonInvalidSecret,
 }
 
-// conditionCause uses a condition of the operator as the cause if no other is found, or if the
-// user may not read what the operator reads. Causes in the object itself always count.
+// conditionCause uses a condition of the operator as the cause if no other is found. It does so
+// too if the user may not read everything. Causes in the object itself always count.
 func (q *inquiry) conditionCause(object diagnosis.Object, c *metav1.Condition) {
 	if !diagnosis.IsCause(c.Reason) {
 		return

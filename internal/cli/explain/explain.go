@@ -212,7 +212,7 @@ func (q *inquiry) diagnose() {
 	q.readRelated()
 	d := diagnosis.DiagnoseOr(q.workload, q.fallback)
 	if q.condition != nil && len(x.Unread) > 0 {
-		d.Cause = q.condition
+		d = diagnosis.Diagnose(diagnosis.Workload{Known: []diagnosis.Cause{*q.condition}})
 	}
 	q.addStuck(&d)
 	x.Cause = causeOf(d.Cause)

@@ -15,8 +15,8 @@ import (
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
 
-// Users must not read two causes of one state: in the conditions and Events of the notebook, in
-// `bongsu explain`, and in a message about the Event of its pod.
+// Users must read one cause of a state: in conditions, Events, `bongsu explain`, and messages about
+// the pod.
 func TestConditionsEventsExplainAndMessagesAgree(t *testing.T) {
 	const container = "spec.containers{notebook}"
 	for name, tc := range map[string]struct {
