@@ -193,15 +193,17 @@ type SecretCopySpec struct {
 	CopyName *SecretCopyName `json:"copyName,omitempty"`
 
 	// copyLabels are the keys of labels, or globs, that are copied from the source. Labels
-	// that deployment tools use for tracking are never copied. If unset, none are copied.
+	// that deployment tools use for tracking are copied only if a ClusterSecretShare lists their whole
+	// keys. Labels of Bongsu and kubectl are never copied. If unset, none are copied.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	CopyLabels []MetadataGlob `json:"copyLabels,omitempty"`
 
 	// copyAnnotations are the keys of annotations, or globs, that are copied from the
-	// source. Annotations of kubectl and those that deployment tools use for tracking are
-	// never copied. If unset, none are copied.
+	// source. Annotations that deployment tools use for tracking are copied only if a
+	// ClusterSecretShare lists their whole keys. Annotations of Bongsu and kubectl are never copied. If
+	// unset, none are copied.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32

@@ -65,21 +65,19 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 		c := &containers[i]
 		trimmed[i] = corev1.Container{
 			Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
-			Env: trimEnv(c.Env), VolumeMounts: subPathsOf(c.VolumeMounts),
+			Env: trimEnv(c.Env), VolumeMounts: trimMounts(c.VolumeMounts),
 		}
 	}
 	return trimmed
 }
 
-// subPathsOf returns the mounts of a part of a volume.
-func subPathsOf(mounts []corev1.VolumeMount) []corev1.VolumeMount {
-	var parts []corev1.VolumeMount
-	for _, m := range mounts {
-		if m.SubPath != "" {
-			parts = append(parts, corev1.VolumeMount{Name: m.Name, MountPath: m.MountPath, SubPath: m.SubPath})
-		}
+// trimMounts keeps where volumes are mounted.
+func trimMounts(mounts []corev1.VolumeMount) []corev1.VolumeMount {
+	trimmed := make([]corev1.VolumeMount, len(mounts))
+	for i, m := range mounts {
+		trimmed[i] = corev1.VolumeMount{Name: m.Name, MountPath: m.MountPath, SubPath: m.SubPath}
 	}
-	return parts
+	return trimmed
 }
 
 // maxArgs limits the kept arguments of a notebook, in bytes. Those of the operator are shorter.

@@ -275,24 +275,25 @@ const startMemory = "it needs more memory than its limit"
 // mountedAt matches the error of a runtime about a mount whose path and source do not fit.
 var mountedAt = regexp.MustCompile(`mounting "[^"]*" to rootfs at "([^"]+)".*: (not a directory|no such file or directory)(?:: unknown)?$`)
 
-// mountError explains such an error. The names of the volume and its subPath come from the pod.
+// mountError explains such an error about a volume of the pod. Runtimes also mount other files, such
+// as those of devices.
 func (c *container) mountError(text string) (explanation, bool) {
 	at := mountedAt.FindStringSubmatchIndex(words(text))
 	if at == nil {
 		return explanation{}, false
 	}
 	path, why := text[at[2]:at[3]], text[at[4]:at[5]]
-	what := "a volume"
-	for _, m := range c.spec.VolumeMounts {
-		if m.MountPath == path {
-			what = "volume " + quote(m.Name)
-			if m.SubPath != "" {
-				what = "subPath " + quote(line(m.SubPath, maxName)) + " of " + what
-			}
-		}
+	i := slices.IndexFunc(c.spec.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
+	if i < 0 {
+		return explanation{}, false
+	}
+	mount := &c.spec.VolumeMounts[i]
+	what := "volume " + quote(mount.Name)
+	if mount.SubPath != "" {
+		what = "subPath " + quote(line(mount.SubPath, maxName)) + " of " + what
 	}
 	return explanation{
-		message: what + " cannot be mounted at " + line(path, maxQuoted) + ": " + why,
+		message: what + " cannot be mounted at " + line(path, maxName) + ": " + why,
 		advice:  "check subPath and mountPath in its volumeMounts: both must be files, or both directories",
 	}, true
 }
@@ -552,12 +553,11 @@ func (s *podView) pastFindings() []finding {
 	}
 	var found []finding
 	for _, c := range s.containers() {
-		t := c.status.State.Terminated
-		if t == nil {
-			t = c.status.LastTerminationState.Terminated
-		}
-		if failed(t) && !unseenReasons[t.Reason] && !c.wasStopped(t) {
-			found = append(found, finding{cause: c.crashCause(ReasonError, t), position: c.position})
+		for _, t := range []*corev1.ContainerStateTerminated{c.status.State.Terminated, c.status.LastTerminationState.Terminated} {
+			if failed(t) && !unseenReasons[t.Reason] && !c.wasStopped(t) {
+				found = append(found, finding{cause: c.crashCause(ReasonError, t), position: c.position})
+				break
+			}
 		}
 	}
 	return found

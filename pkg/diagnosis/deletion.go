@@ -17,12 +17,12 @@ const (
 	heldAfter  = 10 * time.Second
 )
 
-// AddStuck adds why deleted pods still exist a minute after their grace period. Call it if new
-// pods wait for their end. It uses the Events and LostNodes of w, and returns when to call it
+// AddStuck adds why deleted pods still exist, see [StuckPod]. Call it if new
+// pods wait for their end. It uses the Events and NodeStates of w, and returns when to call it
 // again; zero if none of the pods is deleted.
 func (d *Diagnosis) AddStuck(pods []*corev1.Pod, w Workload, now time.Time) (again time.Duration) {
 	for _, p := range pods {
-		cause, left := StuckPod(p, w.Events, w.LostNodes, now)
+		cause, left := StuckPod(p, w.Events, w.NodeStates, now)
 		if again == 0 || left > 0 && left < again {
 			again = left
 		}
@@ -60,14 +60,28 @@ func killText(e *Event) string {
 	return lowerFirst(matchOr(sandboxRules, stripNoise(text), "").message)
 }
 
+// lastEnd returns when the last container of the pod ended; zero if none did.
+func lastEnd(p *corev1.Pod) (at time.Time) {
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if t := c.State.Terminated; t != nil && t.FinishedAt.After(at) {
+			at = t.FinishedAt.Time
+		}
+	}
+	return at
+}
+
 // StuckPod returns why a deleted pod still exists a minute after its grace period, or ten seconds
 // after it if the pod has finalizers. It returns nil if it does not. It also returns when to call
-// it again; zero if the pod is not deleted. events, and lost as of [LostNodes], can be nil.
-func StuckPod(p *corev1.Pod, events []Event, lost map[string]time.Time, now time.Time) (*Cause, time.Duration) {
+// it again; zero if the pod is not deleted. events, and nodes as of [NodeStates], can be nil.
+func StuckPod(p *corev1.Pod, events []Event, nodes map[string]NodeState, now time.Time) (*Cause, time.Duration) {
 	if p.DeletionTimestamp.IsZero() {
 		return nil, 0
 	}
-	deleted := p.DeletionTimestamp.Time // includes the grace period
+	// It includes the grace period. The kubelet moves it back when the containers have ended.
+	deleted := p.DeletionTimestamp.Time
+	if ended := lastEnd(p); ended.After(deleted) {
+		deleted = ended
+	}
 	patience := stuckAfter
 	if len(p.Finalizers) > 0 {
 		patience = heldAfter
@@ -76,7 +90,6 @@ func StuckPod(p *corev1.Pod, events []Event, lost map[string]time.Time, now time
 		return nil, left
 	}
 	node := quote(line(p.Spec.NodeName, maxName))
-	_, nodeIsLost := lost[p.Spec.NodeName]
 	cause := &Cause{
 		Reason: ReasonTerminating, Object: Object{kindPod, p.Name}, Time: deleted, Count: 1, Transient: true,
 		Message: "the pod is still being deleted: node " + node + " has not confirmed that its containers ended and its volumes are unmounted",
@@ -88,7 +101,7 @@ func StuckPod(p *corev1.Pod, events []Event, lost map[string]time.Time, now time
 		cause.Reason = ReasonFinalizersRemaining
 		cause.Message = "the deletion of the pod waits until these finalizers are removed: " + line(strings.Join(slices.Sorted(slices.Values(p.Finalizers)), ", "), maxQuoted)
 		cause.Advice = "check that the controller that removes them runs; remove them yourself only if it no longer exists"
-	case nodeIsLost:
+	case nodes[p.Spec.NodeName].Lost:
 		cause.Reason, cause.Node = ReasonNodeLost, p.Spec.NodeName
 		cause.Message = "the pod cannot be deleted while node " + node + " does not respond"
 		cause.Advice = "wait until the node is back, or ask the cluster's administrator to repair or delete it"

@@ -17,12 +17,12 @@ func TestStuckPod(t *testing.T) {
 		Reason, Sentence string
 		Again            time.Duration
 	}
-	lost := map[string]time.Time{"node-b": {}}
+	lost := map[string]diagnosis.NodeState{"node-b": {Lost: true}}
 	for name, tc := range map[string]struct {
 		deleted    time.Duration // before now
 		finalizers []string
 		node       string
-		lost       map[string]time.Time
+		lost       map[string]diagnosis.NodeState
 		killed     string // the note of FailedKillPod
 		want       want
 	}{
@@ -92,7 +92,7 @@ func TestStuckPodsAreCausesBesidesOthers(t *testing.T) {
 	}
 	leaving := deleted("web-2", "node-a")
 	leaving.DeletionTimestamp.Time = now.Add(-20 * time.Second)
-	w := diagnosis.Workload{LostNodes: map[string]time.Time{"node-b": {}}}
+	w := diagnosis.Workload{NodeStates: map[string]diagnosis.NodeState{"node-b": {Lost: true}}}
 	deadline := diagnosis.Cause{Reason: diagnosis.ReasonProgressDeadlineExceeded, Object: diagnosis.Object{Kind: "Deployment", Name: "web"}, Message: "x"}
 	attach := diagnosis.Cause{Reason: diagnosis.ReasonFailedAttachVolume, Object: diagnosis.Object{Kind: "Pod", Name: "web-9"}, Message: "x"}
 	lost := diagnosis.Cause{Reason: diagnosis.ReasonNodeLost, Object: diagnosis.Object{Kind: "Pod", Name: "web-0"}, Message: "x"}

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -14,6 +15,7 @@ func afterReboot(last corev1.ContainerState) corev1.ContainerStatus {
 }
 
 func TestWhatHoldsThePodUpNowComesBeforeItsPast(t *testing.T) {
+	noTime := -int(start.Sub(time.Time{}) / time.Second)
 	notPrepared := setCondition(corev1.PodReadyToStartContainers, corev1.ConditionFalse, 100)
 	network := podEvent(110, "", "FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "0f3c": plugin type="flannel" failed (add): loadFlannelSubnetEnv failed: open /run/flannel/subnet.env: no such file or directory`)
 	volume := podEvent(110, "", "FailedMount", `MountVolume.SetUp failed for volume "conf" : secret "s" not found`)
@@ -34,6 +36,9 @@ func TestWhatHoldsThePodUpNowComesBeforeItsPast(t *testing.T) {
 			wantCause{reason: "FailedMount", sentence: `volume "conf" cannot be mounted: Secret "s" does not exist: create it, or correct its name`},
 		},
 		"the image, after a crash": {Workload{Pods: pods(newPod(status(afterReboot(ended("Error", 3, 90))))), Events: []Event{pulls}}, imageCause("ErrImagePull", sentenceNotFound, false)},
+		"the image, after an end without a time": {
+			Workload{Pods: pods(newPod(status(afterReboot(ended("ContainerStatusUnknown", 137, noTime))))), Events: []Event{pulls}}, imageCause("ErrImagePull", sentenceNotFound, false),
+		},
 		"the crash, after the image was pulled": {
 			Workload{Pods: pods(newPod(status(afterReboot(ended("Error", 3, 120))))), Events: []Event{pulls}},
 			wantCause{reason: "Error", container: "notebook", code: new(int32(3)), sentence: `container "notebook" ended with exit code 3: check its log (kubectl logs -n shop nb-0 -c notebook --previous)`},
@@ -81,6 +86,10 @@ func TestLastCrashLeavesOutWhatExplainsNothing(t *testing.T) {
 		"an evicted pod": {newPod(end("ContainerStatusUnknown", 137), phase(corev1.PodFailed), evicted),
 			wantCause{reason: "Evicted", sentence: "the pod used more local disk space than its limit of 2Gi: raise resources.limits.ephemeral-storage, or write to a volume"}},
 		"stopped by a deletion": {newPod(end("Error", 143), deletedAt(55)), wantCause{}},
+		"crashed, and was stopped by a deletion": {
+			newPod(deletedAt(55), status(corev1.ContainerStatus{State: ended("Error", 143, 60), LastTerminationState: ended("Error", 1, 20)})),
+			wantCause{reason: "Error", container: "notebook", code: new(int32(1)), sentence: sentenceCrash},
+		},
 		"ended before a deletion": {newPod(end("Error", 1), deletedAt(65)),
 			wantCause{reason: "Error", container: "notebook", code: new(int32(1)), sentence: sentenceCrash}},
 	} {
@@ -145,4 +154,33 @@ func TestAReadinessGateThatIsNotTrueIsNamed(t *testing.T) {
 			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gate}}
 		}))}, wantCause{}},
 	})
+}
+
+func TestAMountThatDoesNotFitIsNamed(t *testing.T) {
+	const text = `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: ` +
+		`error mounting "/var/lib/kubelet/pods/705062a4-16a6-419b-8fd1-523bdb7feee8/volume-subpaths/settings/web/1" to rootfs at "/etc/web/settings.json": create mountpoint for /etc/web/settings.json mount: ` +
+		`cannot create subdirectories in "/run/containerd/io.containerd.runtime.v2.task/k8s.io/698615ea/rootfs/etc/web/settings.json": not a directory: unknown`
+	last := ended("StartError", 128, 60)
+	last.Terminated.Message = text
+	mounting := func(path, subPath string) change {
+		return func(p *corev1.Pod) {
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: path, SubPath: subPath}}
+		}
+	}
+	const advice = ": check subPath and mountPath in its volumeMounts: both must be files, or both directories"
+	for name, tc := range map[string]struct {
+		mount change
+		want  string
+	}{
+		"a subPath":            {mounting("/etc/web/settings.json", "web.json"), `container "notebook" cannot be started: subPath "web.json" of volume "settings" cannot be mounted at /etc/web/settings.json: not a directory` + advice},
+		"a volume":             {mounting("/etc/web/settings.json", ""), `container "notebook" cannot be started: volume "settings" cannot be mounted at /etc/web/settings.json: not a directory` + advice},
+		"no volume of the pod": {mounting("/data", ""), `container "notebook" cannot be started: a volume is mounted on a path where the image has a file: correct mountPath, or mount a single file with subPath`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Diagnose(Workload{Pods: pods(newPod(status(crashLooping(last, 2)), tc.mount))})
+			if d.Cause == nil || d.Cause.Sentence() != tc.want {
+				t.Errorf("got %+v", d.Cause)
+			}
+		})
+	}
 }

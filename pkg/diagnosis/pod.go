@@ -268,7 +268,7 @@ func (c *container) causesFromEvents() []Cause {
 		if e.Container() != c.name {
 			continue
 		}
-		if e.Reason == "Pulled" || e.Reason == "Created" || e.Reason == "Started" || last != nil && !e.isAfter(last.FinishedAt.Time) {
+		if e.Reason == "Pulled" || e.Reason == "Created" || e.Reason == "Started" || last != nil && !last.FinishedAt.IsZero() && !e.isAfter(last.FinishedAt.Time) {
 			break // earlier failures are over
 		}
 		if cause, ok := c.causeFromEvent(e); ok {
@@ -337,8 +337,8 @@ func (s *podView) isUnreachable() bool {
 	if s.pod.Status.Phase == corev1.PodSucceeded || s.pod.Status.Phase == corev1.PodFailed {
 		return false // it has ended
 	}
-	if _, lost := s.LostNodes[s.pod.Spec.NodeName]; lost {
-		return !isReady(s.pod)
+	if node, known := s.NodeStates[s.pod.Spec.NodeName]; known {
+		return node.Lost && !isReady(s.pod)
 	}
 	ready, statuses := condition(s.pod, corev1.PodReady), s.pod.Status.ContainerStatuses
 	if ready == nil || len(statuses) == 0 || slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool { return !c.Ready }) {
@@ -352,13 +352,17 @@ func (s *podView) isUnreachable() bool {
 }
 
 func (s *podView) nodeLostCause() Cause {
+	what := "is not ready or does not respond" // the pod alone does not show which
+	if s.NodeStates[s.pod.Spec.NodeName].Lost {
+		what = "does not respond"
+	}
 	cause := s.cause(ReasonNodeLost, explanation{
-		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod does not respond",
+		message:   "node " + quote(line(s.pod.Spec.NodeName, maxName)) + " of the pod " + what,
 		advice:    "wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator",
 		transient: true,
 	}).withEvent(latest(s.events, "NodeNotReady"))
 	cause.Node = s.pod.Spec.NodeName
-	since := s.LostNodes[cause.Node]
+	since := s.NodeStates[cause.Node].Since
 	if ready := condition(s.pod, corev1.PodReady); since.IsZero() && ready != nil && ready.Status == corev1.ConditionFalse {
 		since = ready.LastTransitionTime.Time
 	}
@@ -451,23 +455,14 @@ func (s *podView) rejectedCause() Cause {
 		r.advice = "wait until the pod is recreated; if the problem persists, ask the cluster's administrator"
 	}
 	cause := s.cause(reason, r)
-	cause.Time = s.endedAt()
+	if at := lastEnd(s.pod); at.After(cause.Time) {
+		cause.Time = at
+	}
 	cause = cause.withEvent(last)
 	if ofNode {
 		cause.Node = s.pod.Spec.NodeName
 	}
 	return cause
-}
-
-// endedAt returns when the last container of the pod ended, or when the pod was created.
-func (s *podView) endedAt() time.Time {
-	at := s.pod.CreationTimestamp.Time
-	for _, c := range s.containers() {
-		if t := c.status.State.Terminated; t != nil && t.FinishedAt.After(at) {
-			at = t.FinishedAt.Time
-		}
-	}
-	return at
 }
 
 // deletedPodFindings returns why the last pod of the workload did not run, from the

@@ -36,7 +36,7 @@ func TestEvictedPodsAndLostNodes(t *testing.T) {
 	}
 	tainted := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: waiting("ContainerCreating", "")}))
 	ends := newPod(deleted, byTaint, status(corev1.ContainerStatus{State: ended("Error", 143, 110)}))
-	sentenceLost := wantCause{reason: "NodeLost", transient: true, sentence: `node "node-a" of the pod does not respond: wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator`}
+	sentenceLost := wantCause{reason: "NodeLost", transient: true, sentence: `node "node-a" of the pod is not ready or does not respond: wait until the node is back or the pod is recreated on another node; if the problem persists, ask the cluster's administrator`}
 	run(t, map[string]diagnoseCase{
 		"memory": {Workload{Pods: failed("Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container notebook was using 2Gi, request is 1Gi, has larger consumption of memory. ")},
 			wantCause{reason: "Evicted", transient: true, sentence: "the node ran low on memory and evicted the pod: request enough memory, so that the pod is not evicted first"}},
@@ -95,23 +95,19 @@ func TestTheCauseOfAPodOnALostNodeNamesTheNode(t *testing.T) {
 			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metaAt(40)}}},
 		}
 	}
-	lost := LostNodes([]corev1.Node{node("node-a", corev1.ConditionUnknown), node("node-b", corev1.ConditionFalse)})
+	states := NodeStates([]corev1.Node{node("node-a", corev1.ConditionUnknown), node("node-b", corev1.ConditionFalse)})
 	on := func(name string) change { return func(p *corev1.Pod) { p.Spec.NodeName = name } }
-	notReady := func(p *corev1.Pod) {
-		setCondition(corev1.PodReady, corev1.ConditionFalse, 50)(p)
-		condition(p, corev1.PodReady).Reason = "ContainersNotReady"
-	}
+	notReady := setCondition(corev1.PodReady, corev1.ConditionFalse, 50)
 	for name, tc := range map[string]struct {
 		pod  *corev1.Pod
 		lost bool
 	}{
 		"not ready, its Event has expired": {newPod(ready, notReady), true},
 		"still ready":                      {newPod(ready), false},
-		"on another node":                  {newPod(ready, notReady, on("node-c")), false},
 		"on a node that responds":          {newPod(ready, notReady, on("node-b")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Diagnose(Workload{Pods: pods(tc.pod), LostNodes: lost})
+			d := Diagnose(Workload{Pods: pods(tc.pod), NodeStates: states})
 			switch {
 			case !tc.lost && d.Cause != nil:
 				t.Errorf("got %s", d.Cause.Sentence())

@@ -22,7 +22,7 @@ var schedulingAdvice = []struct {
 	{tooLarge, "request less ${1}, or ask the cluster's administrator for larger nodes"},
 	{regexp.MustCompile(`Insufficient ([\w./-]*\w)`), "request less ${1} in resources, or wait until more is available"},
 	{leavingNode, "the cluster removes these nodes; wait until others can take the pod"},
-	{nodeProblem, "wait until the nodes are ready and not under pressure; if the problem persists, ask the cluster's administrator"},
+	{nodeProblem, "wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them"},
 	{regexp.MustCompile(`untolerated taint\(s\)`), "if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there"},
 	{regexp.MustCompile(`untolerated taint \{|taints? that the pod didn't tolerate`), "add tolerations for the nodes' taints, or let the pod run on other nodes"},
 	{regexp.MustCompile(`cannot allocate all claims`), "check the device classes and selectors of its ResourceClaims, or wait until a device is free"},
@@ -255,7 +255,11 @@ func (s *podView) volumePlaces(nodes string) string {
 			continue
 		}
 		terms := v.Spec.NodeAffinity.Required.NodeSelectorTerms
-		note := fmt.Sprintf("claim %q has volume %q in %s", claim.Name, v.Name, placeOf(terms))
+		place := placeOf(terms)
+		if place == "" {
+			continue
+		}
+		note := fmt.Sprintf("claim %q has volume %q in %s", claim.Name, v.Name, place)
 		if s.Nodes != nil {
 			note += nodesIn(terms, s.Nodes.Places)
 		}
@@ -268,16 +272,24 @@ func (s *podView) volumePlaces(nodes string) string {
 // topologies are how messages name the keys of node labels.
 var topologies = map[string]string{corev1.LabelTopologyZone: "zone", corev1.LabelTopologyRegion: "region", corev1.LabelHostname: "node"}
 
-// placeOf describes the terms of a volume's node affinity.
+// placeOf describes the terms of a volume's node affinity, or returns "". It knows only the operator
+// In, which provisioners use.
 func placeOf(terms []corev1.NodeSelectorTerm) string {
 	var places []string
 	for _, term := range terms {
+		var parts []string
 		for _, e := range term.MatchExpressions {
-			key := cmp.Or(topologies[e.Key], e.Key)
-			places = append(places, strings.TrimSpace(fmt.Sprintf("%s %s", key, strings.Join(e.Values, ", "))))
+			if e.Operator != corev1.NodeSelectorOpIn {
+				return ""
+			}
+			parts = append(parts, cmp.Or(topologies[e.Key], e.Key)+" "+strings.Join(e.Values, " or "))
 		}
+		if len(parts) == 0 || len(term.MatchFields) > 0 {
+			return ""
+		}
+		places = append(places, strings.Join(parts, " and "))
 	}
-	return strings.Join(slices.Compact(places), " and ")
+	return strings.Join(places, ", or ")
 }
 
 // nodesIn names nodes that satisfy one of the terms, as a part of a sentence. It is empty if a term
@@ -319,18 +331,18 @@ func nodesIn(terms []corev1.NodeSelectorTerm, all []NodePlace) string {
 	return ", " + noNodeThere
 }
 
-// satisfies reports whether labels of a node satisfy a term. It knows only the operator In, which
-// provisioners use.
+// satisfies reports whether labels of a node satisfy a term that placeOf describes. A node without the
+// label may get it later, when its storage driver runs: then nothing is known.
 func satisfies(labels map[string]string, term corev1.NodeSelectorTerm) (ok, known bool) {
+	ok = true
 	for _, e := range term.MatchExpressions {
-		if e.Operator != corev1.NodeSelectorOpIn {
+		value, labeled := labels[e.Key]
+		if !labeled {
 			return false, false
 		}
-		if !slices.Contains(e.Values, labels[e.Key]) {
-			return false, true
-		}
+		ok = ok && slices.Contains(e.Values, value)
 	}
-	return len(term.MatchExpressions) > 0, len(term.MatchFields) == 0
+	return ok, true
 }
 
 // unmatchedClaims names the ResourceClaims of a pod for which the scheduler found no devices.

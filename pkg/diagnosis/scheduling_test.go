@@ -59,11 +59,11 @@ func TestSchedulingCauses(t *testing.T) {
 			impossible(message + " (the largest node has 4 CPU; the pod requests 64)" + ": request less CPU, or ask the cluster's administrator for larger nodes; if nodes are not ready or under pressure, wait; if a taint reserves them, ask the cluster's administrator whether the pod may run there")},
 		"less than a node has": {Workload{Pods: pods(newPod(unscheduled(text), asking("3500m", "1Gi"))), Nodes: nodes(3, "4", "16Gi")}, unschedulable(message + advice)},
 		"taints of nodes that are not ready": {Workload{Pods: pods(newPod(unscheduled(tainted))), Nodes: taints(map[corev1.Taint]int{notReady: 3})},
-			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: node.kubernetes.io/not-ready on 3 nodes): wait until the nodes are ready and not under pressure; if the problem persists, ask the cluster's administrator")},
+			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: node.kubernetes.io/not-ready on 3 nodes): wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them")},
 		"taints of reserved nodes": {Workload{Pods: pods(newPod(unscheduled(tainted))), Nodes: taints(map[corev1.Taint]int{dedicated: 3})},
 			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: dedicated=gpu on 3 nodes): add tolerations for the nodes' taints, or let the pod run on other nodes")},
 		"taints that the pod tolerates": {Workload{Pods: pods(newPod(unscheduled(tainted), tolerating)), Nodes: taints(map[corev1.Taint]int{dedicated: 1, notReady: 2})},
-			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: node.kubernetes.io/not-ready on 2 nodes): wait until the nodes are ready and not under pressure; if the problem persists, ask the cluster's administrator")},
+			unschedulable("no node can take the pod: 3 node(s) had untolerated taint(s) (taints: node.kubernetes.io/not-ready on 2 nodes): wait until the nodes are ready and not under pressure, or ask the cluster's administrator to repair them")},
 		"taints of the control plane, and full nodes": {
 			Workload{Pods: pods(newPod(unscheduled("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."))), Nodes: &Nodes{Total: 3, Largest: nodes(3, "4", "16Gi").Largest, Taints: map[corev1.Taint]int{
 				{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}: 1}}},
@@ -95,6 +95,10 @@ func TestSchedulingCauses(t *testing.T) {
 		"a volume in the zone of a full node": {
 			Workload{Pods: pods(newPod(unscheduled(elsewhere), mounting("home"))), Volumes: volumesIn("zone-a"), Nodes: placed("zone-a", false)},
 			unschedulable(`no node can take the pod: 2 node(s) didn't match PersistentVolume's node affinity (claim "home" has volume "pv-1" in zone zone-a, where node "node-a" cannot take the pod): no suitable node can use its volume; change the pod's placement, or use another volume`),
+		},
+		"a volume, and a node whose driver has not set its label": {
+			Workload{Pods: pods(newPod(unscheduled(elsewhere), mounting("home"))), Volumes: volumesIn("zone-a"), Nodes: &Nodes{Total: 1, Places: []NodePlace{{Name: "node-a"}}}},
+			unschedulable(`no node can take the pod: 2 node(s) didn't match PersistentVolume's node affinity (claim "home" has volume "pv-1" in zone zone-a): no suitable node can use its volume; change the pod's placement, or use another volume`),
 		},
 		"a volume in a zone, and the nodes are unknown": {
 			Workload{Pods: pods(newPod(unscheduled(elsewhere), mounting("home"))), Volumes: volumesIn("zone-a")},

@@ -78,8 +78,8 @@ type Workload struct {
 	Controllers []types.UID
 	// Nodes is nil if the caller cannot read nodes. Messages then omit the largest node.
 	Nodes *Nodes
-	// LostNodes are the nodes of the pods that do not respond, and since when. See [LostNodes].
-	LostNodes map[string]time.Time
+	// NodeStates are the states of the pods' nodes, as far as they could be read. See [NodeStates].
+	NodeStates map[string]NodeState
 	// Surging is the Deployment whose rollout creates new pods while old ones run; empty if
 	// there is none. See [SurgingDeployment].
 	Surging string
@@ -112,18 +112,26 @@ func SummarizeNodes(nodes []corev1.Node) *Nodes {
 	return sum
 }
 
-// LostNodes returns the names of the nodes whose status the control plane does not receive, and
-// since when.
-func LostNodes(nodes []corev1.Node) map[string]time.Time {
-	lost := map[string]time.Time{}
+// NodeState is whether a node responds.
+type NodeState struct {
+	// Lost means that the control plane does not receive its status, since the time Since.
+	Lost  bool
+	Since time.Time
+}
+
+// NodeStates returns the states of nodes, by name.
+func NodeStates(nodes []corev1.Node) map[string]NodeState {
+	states := map[string]NodeState{}
 	for i := range nodes {
+		var state NodeState
 		for _, c := range nodes[i].Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
-				lost[nodes[i].Name] = c.LastTransitionTime.Time
+				state = NodeState{Lost: true, Since: c.LastTransitionTime.Time}
 			}
 		}
+		states[nodes[i].Name] = state
 	}
-	return lost
+	return states
 }
 
 // The kinds that the diagnosis distinguishes.

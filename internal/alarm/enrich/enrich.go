@@ -259,16 +259,15 @@ func (e *Enricher) pod(ctx context.Context, ref alarm.Reference, event *alarm.Ev
 	return object, nil
 }
 
-// workload returns pods with those of their Nodes that do not respond. If a pod is not scheduled, it
-// contains a summary of all Nodes too.
+// workload returns pods with the states of their Nodes. If a pod is not scheduled, it contains a summary
+// of all Nodes too. It does not read volumes, because the author of an alarm may not do so.
 func (e *Enricher) workload(ctx context.Context, pods ...*corev1.Pod) diagnosis.Workload {
 	w := diagnosis.Workload{Pods: pods}
 	if nodes, err := kube.NodesOf(ctx, e.nodes, pods); err == nil {
-		w.LostNodes = diagnosis.LostNodes(nodes)
+		w.NodeStates = diagnosis.NodeStates(nodes)
 	}
 	if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
 		w.Nodes = e.nodeSummary(ctx)
-		w.Volumes, _ = kube.VolumesOf(ctx, e.live, pods) // without them, the cause is less specific
 	}
 	return w
 }

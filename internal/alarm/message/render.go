@@ -45,7 +45,11 @@ func New(id alarm.ID, occ *alarm.Occurrence, known *alarm.Context, title, text s
 
 // DefaultTitle says what happened to which object: "BackOff: Pod default/web-0".
 func DefaultTitle(event *alarm.Event) string {
-	return fmt.Sprintf("%s: %s", event.Reason, objectName(event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name))
+	name := objectName(event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name)
+	if event.Reason == "" { // events.k8s.io requires it, but the older API does not
+		return name
+	}
+	return event.Reason + ": " + name
 }
 
 // objectName returns a name like "Pod default/web-0" or "Node node-0".

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 func TestLabelsOfAMessageAreLimitedTogether(t *testing.T) {
@@ -18,5 +20,16 @@ func TestLabelsOfAMessageAreLimitedTogether(t *testing.T) {
 	}
 	if total > maxFieldsLength || len(kept) == 0 || kept["key-0000"] == "" {
 		t.Errorf("kept %d values with %d bytes, want the first values, up to %d bytes", len(kept), total, maxFieldsLength)
+	}
+}
+
+func TestATitleWithoutAReasonIsTheObject(t *testing.T) {
+	event := &alarm.Event{Regarding: alarm.Reference{Kind: "Node", Name: "node-0"}}
+	if got := DefaultTitle(event); got != "Node node-0" {
+		t.Errorf("%q", got)
+	}
+	event.Reason = "NodeNotReady"
+	if got := DefaultTitle(event); got != "NodeNotReady: Node node-0" {
+		t.Errorf("%q", got)
 	}
 }

@@ -96,7 +96,10 @@ func (q *inquiry) conditionCause(object diagnosis.Object, c *metav1.Condition) {
 		q.workload.Known = append(q.workload.Known, cause)
 		return
 	}
-	q.fallback, q.condition = &cause, &cause
+	q.fallback = &cause
+	if c.ObservedGeneration == q.object.GetGeneration() {
+		q.condition = &cause
+	}
 }
 
 func (q *inquiry) jupyter() error {

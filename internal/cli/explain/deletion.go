@@ -47,7 +47,7 @@ func (q *inquiry) stuckPod(p *corev1.Pod) {
 		q.readNodes()
 	}
 	q.readEventsOf(kindPod, []string{p.Name})
-	cause, _ := diagnosis.StuckPod(p, q.workload.Events, q.workload.LostNodes, q.clock.Now())
+	cause, _ := diagnosis.StuckPod(p, q.workload.Events, q.workload.NodeStates, q.clock.Now())
 	q.workload.Events = nil // the diagnosis reads them again
 	if cause == nil {
 		return

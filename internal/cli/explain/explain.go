@@ -212,7 +212,7 @@ func (q *inquiry) diagnose() {
 	q.readRelated()
 	d := diagnosis.DiagnoseOr(q.workload, q.fallback)
 	if q.condition != nil && len(x.Unread) > 0 {
-		d = diagnosis.Diagnose(diagnosis.Workload{Known: []diagnosis.Cause{*q.condition}})
+		d = preferCondition(d, *q.condition)
 	}
 	q.addStuck(&d)
 	x.Cause = causeOf(d.Cause)
@@ -227,6 +227,22 @@ func (q *inquiry) diagnose() {
 			q.readLog()
 		}
 	}
+}
+
+// preferCondition puts the cause in a condition of the operator first. If the diagnosis found the same
+// reason, it keeps what it knows about the container.
+func preferCondition(d diagnosis.Diagnosis, condition diagnosis.Cause) diagnosis.Diagnosis {
+	cause := *diagnosis.Diagnose(diagnosis.Workload{Known: []diagnosis.Cause{condition}}).Cause
+	switch {
+	case d.Cause == nil:
+		d.Cause = &cause
+	case d.Cause.Reason == cause.Reason:
+		d.Cause.Message, d.Cause.Advice = cause.Message, cause.Advice
+	default:
+		d.Others = append([]diagnosis.Cause{*d.Cause}, d.Others...)
+		d.Cause = &cause
+	}
+	return d
 }
 
 // readRelated reads the claims, Events, quotas and nodes that may be the cause. It reads

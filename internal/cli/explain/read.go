@@ -154,7 +154,7 @@ func (q *inquiry) readNodes() {
 	var list corev1.NodeList
 	var nodes []corev1.Node
 	if q.list("nodes", &list, func() { nodes = append(nodes, list.DeepCopy().Items...) }) {
-		q.workload.Nodes, q.workload.LostNodes = diagnosis.SummarizeNodes(nodes), diagnosis.LostNodes(nodes)
+		q.workload.Nodes, q.workload.NodeStates = diagnosis.SummarizeNodes(nodes), diagnosis.NodeStates(nodes)
 	}
 }
 

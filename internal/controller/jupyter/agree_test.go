@@ -44,10 +44,6 @@ func TestConditionsEventsExplainAndMessagesAgree(t *testing.T) {
 			s.kubelet.Waiting(s.t, pod, "ContainerCreating", "")
 			s.kubelet.Event(s.t, pod, "FailedMount", "", `MountVolume.SetUp failed for volume "extra" : configmap "settings" not found`)
 		}},
-		"the node does not respond": {happen: func(s *scene, pod *corev1.Pod) {
-			s.kubelet.Lose(s.t, pod)
-			s.kubelet.Event(s.t, pod, "NodeNotReady", "", "Node is not ready")
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -105,7 +105,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	found := diagnosis.Diagnose(w)
 	if found.Cause == nil && n.pod != nil {
 		var again time.Duration
-		found.Cause, again = diagnosis.StuckPod(n.pod, w.Events, w.LostNodes, r.Clock.Now())
+		found.Cause, again = diagnosis.StuckPod(n.pod, w.Events, w.NodeStates, r.Clock.Now())
 		next = step.Sooner(next, again)
 	}
 	return found, next, nil
@@ -120,7 +120,7 @@ func (r *Reconciler) diagnoseStop(ctx context.Context, n *notebook) (step.Result
 	if err := r.ReadNodes(ctx, &w, n.pod); err != nil {
 		return step.Result{}, err
 	}
-	cause, again := diagnosis.StuckPod(n.pod, nil, w.LostNodes, r.Clock.Now())
+	cause, again := diagnosis.StuckPod(n.pod, nil, w.NodeStates, r.Clock.Now())
 	n.findings.Cause = cause
 	return step.Result{RequeueAfter: again}, nil
 }

@@ -160,10 +160,6 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Running(s.t, pod, true) },
 			reason: diagnosis.ReasonReadinessGatesNotReady, words: []string{"target-health.example.com/web"},
 		},
-		"the node does not respond": {
-			happen: func(s *scene, pod *corev1.Pod) { s.kubelet.Lose(s.t, pod) },
-			reason: diagnosis.ReasonNodeLost, words: []string{"does not respond"},
-		},
 		"the template breaks the rules": {
 			spec: "template: {spec: {hostNetwork: true}}", reason: diagnosis.ReasonInvalidSpec, words: []string{"spec.template.spec.hostNetwork"},
 		},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -314,14 +315,14 @@ func WithClaims(objects []diagnosis.Object, pods ...*corev1.Pod) []diagnosis.Obj
 	return objects
 }
 
-// ReadNodes adds which nodes of the pods do not respond. If a pod is not scheduled, it also adds
+// ReadNodes adds the states of the pods' nodes. If a pod is not scheduled, it also adds
 // a summary of all nodes, and the volumes that only other nodes can use.
 func (h *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload, pods ...*corev1.Pod) error {
 	nodes, err := kube.NodesOf(ctx, h.Client, pods)
 	if err != nil {
 		return err
 	}
-	w.LostNodes = diagnosis.LostNodes(nodes)
+	w.NodeStates = diagnosis.NodeStates(nodes)
 	if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
 		return nil
 	}
@@ -330,6 +331,9 @@ func (h *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload, pods ...
 		return err
 	}
 	w.Nodes = diagnosis.SummarizeNodes(all.Items)
-	w.Volumes, err = kube.VolumesOf(ctx, h.Live, pods)
-	return err
+	if w.Volumes, err = kube.VolumesOf(ctx, h.Live, pods); err != nil {
+		// Without them, the cause is less specific.
+		logr.FromContextOrDiscard(ctx).V(1).Info("Failed to read the volumes of pods", "error", err.Error())
+	}
+	return nil
 }

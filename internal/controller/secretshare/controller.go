@@ -337,6 +337,7 @@ func (r *Reconciler) updatePlan(ctx context.Context, key kube.Key, object Object
 	if err := r.setTargets(ctx, p, object); err != nil {
 		return readiness{}, err
 	}
+	p.rule = rule.In(p.namespace)
 	unread := r.setSources(ctx, p, object)
 	if refused := r.claim(p, object, unread); refused.Reason != "" {
 		r.store.refuse(key)

@@ -67,11 +67,25 @@ type sources struct {
 	// held are the UIDs of sources that exist but cannot be copied now, with the names that
 	// their copies would have. Their copies stay as they are, also under former names.
 	held map[types.UID]string
+	// leftOut are labels and annotations of tools that are not copied, at most maxLeftOut.
+	leftOut []string
 	// unknown means that nothing was read. Copies of all Secrets that the rule may
 	// select stay as they are.
 	unknown bool
 	// skipped means that nothing was read, because no namespace gets copies.
 	skipped bool
+}
+
+// maxLeftOut is how many labels and annotations of tools a status names.
+const maxLeftOut = 5
+
+// addLeftOut adds labels and annotations of tools, up to the limit.
+func (s *sources) addLeftOut(keys []string) {
+	for _, key := range keys {
+		if len(s.leftOut) < maxLeftOut && !slices.Contains(s.leftOut, key) {
+			s.leftOut = append(s.leftOut, key)
+		}
+	}
 }
 
 // hold returns the sources with all copies held and none wanted.
@@ -214,6 +228,7 @@ func (r *Reconciler) readSources(ctx context.Context, p *plan, object Object) (s
 			return nil
 		}
 		taken[name] = true
+		s.addLeftOut(p.rule.LeftOut(secret))
 		return nil
 	})
 	// Check the namespace again: it may have been recreated before the Secrets were read.

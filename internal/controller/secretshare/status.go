@@ -47,6 +47,8 @@ type readiness struct {
 	// protected are the protected namespaces with copies. They are no reason to be not Ready,
 	// because the Secrets there can be forgeries.
 	protected []string
+	// leftOut are labels and annotations of tools that are not copied.
+	leftOut []string
 }
 
 // isExpected reports whether a reason needs no Warning, because the user asked for it or
@@ -119,7 +121,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, key kube.Key, object Obje
 	before := object.DeepCopyObject().(Object)
 	if known {
 		state = r.setCounts(object.ShareStatus(), p, state)
-		state.protected = r.store.protectedCopies(p.rule)
+		state.protected, state.leftOut = r.store.protectedCopies(p.rule), p.leftOut
 	}
 	failing := !isExpected(state.Reason)
 	r.setState(object, state, failing)
@@ -205,6 +207,9 @@ func (r *Reconciler) setState(object Object, state readiness, failing bool) {
 	if len(state.protected) > 0 {
 		ready.Message += fmt.Sprintf("; Secrets with the marks of copies remain in protected namespaces (%s): delete them there",
 			strings.Join(state.protected[:min(len(state.protected), maxFailing)], ", "))
+	}
+	if len(state.leftOut) > 0 {
+		ready.Message += "; not copied, because a tool would take the copies for its own objects: " + strings.Join(state.leftOut, ", ")
 	}
 	if state.Reason != "" {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, state.Reason, state.Message

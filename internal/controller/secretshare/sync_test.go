@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -567,5 +568,51 @@ func TestTheStatusOfAGrantCountsAllCopiesAndListsTheFirst(t *testing.T) {
 	}
 	if first := status.WaitingCopies[0]; first.Name != "secret-001" || len(first.Message) > maxMessage {
 		t.Errorf("the first one is %s, with a message of %d bytes", first.Name, len(first.Message))
+	}
+}
+
+func TestTheStatusNamesLabelsOfToolsThatAreNotCopied(t *testing.T) {
+	const argo = "argocd.argoproj.io/secret-type"
+	r := newSyncedFixture(t)
+	source := r.secret("source")
+	source.Labels = map[string]string{argo: "cluster"}
+	r.must(r.Update(t.Context(), source))
+	r.observe(source)
+	for _, tc := range []struct {
+		keys    []v1alpha1.MetadataGlob
+		message string
+		copied  bool
+	}{
+		{[]v1alpha1.MetadataGlob{"*"}, "not copied, because a tool would take the copies for its own objects: label " + argo, false},
+		{[]v1alpha1.MetadataGlob{argo}, copiesUpToDate, true},
+	} {
+		r.change(func(s *v1alpha1.ClusterSecretShareSpec) { s.CopyLabels = tc.keys })
+		r.reconcileRule()
+		r.converge()
+		rule, err := r.rule()
+		r.must(err)
+		ready := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionTrue || !strings.Contains(ready.Message, tc.message) || tc.copied == strings.Contains(ready.Message, "not copied") {
+			t.Errorf("%v: %+v", tc.keys, ready)
+		}
+		if copied := r.secret("target").Labels[argo] != ""; copied != tc.copied {
+			t.Errorf("%v: labels %v", tc.keys, r.secret("target").Labels)
+		}
+	}
+}
+
+// A backup, or a rule that is deleted and created again, leaves copies of a rule that no longer exists.
+func TestCopiesOfAFormerRuleOfTheSameNameAreReplaced(t *testing.T) {
+	r := newSyncedFixture(t)
+	copied := r.secret("target")
+	copied.Labels[share.LabelRuleUID], copied.Annotations[share.AnnotationRuleUID] = "former", "former"
+	copied.Data = map[string][]byte{"key": []byte("old")}
+	r.must(r.Update(t.Context(), copied))
+	r.start(r.secret("source"), copied)
+	r.converge()
+	r.expectCopy("first")
+	r.expectReady(v1alpha1.ReasonReady)
+	if now := r.secret("target"); now.Annotations[share.AnnotationRuleUID] == "former" {
+		t.Errorf("annotations %v", now.Annotations)
 	}
 }

@@ -55,7 +55,7 @@ type replacedVersion struct {
 	at      time.Time
 }
 
-// A cache is rarely this far behind. Then, older versions are forgotten if there are too many.
+// Versions are forgotten after maxCacheLag. A cache is rarely this far behind.
 const (
 	maxCacheLag = time.Minute
 	maxReplaced = 1000
@@ -204,10 +204,10 @@ func (w *Writer) isReplaced(o Object) bool {
 	if !ok {
 		return false
 	}
-	if last.version == o.GetResourceVersion() {
+	if last.version == o.GetResourceVersion() && w.clock.Since(last.at) <= maxCacheLag {
 		return true
 	}
-	delete(w.replaced, id) // the cache has caught up
+	delete(w.replaced, id) // the cache has caught up, or etcd was restored to this version
 	return false
 }
 

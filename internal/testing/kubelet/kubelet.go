@@ -134,21 +134,6 @@ func (k Kubelet) setContainers(t testing.TB, pod *corev1.Pod, phase corev1.PodPh
 	}
 }
 
-// Lose sets the pod not ready, as the controller of nodes does if the node does not respond.
-func (k Kubelet) Lose(t testing.TB, pod *corev1.Pod) {
-	t.Helper()
-	k.Running(t, pod, true)
-	before := pod.DeepCopy()
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			c.Status, c.LastTransitionTime = corev1.ConditionFalse, metav1.Now()
-		}
-	}
-	if err := k.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
 // Action is what to do with a Secret that has the name of a wanted copy.
@@ -18,14 +20,16 @@ const (
 	Keep
 	// Update means that the Secret is a copy that an update brings up to date.
 	Update
-	// Replace means that the copy must be deleted and created again: its type is wrong, or
-	// it is immutable.
+	// Replace means that the copy must be deleted and created again. Its type is wrong, it is
+	// immutable, or it is that of an earlier rule of the same name.
 	Replace
 )
 
 // Compare compares the existing Secret with the wanted copy.
 func Compare(live, want *corev1.Secret) Action {
 	switch {
+	case isOfPredecessor(live, want):
+		return Replace
 	case RuleOf(live.Annotations) != RuleOf(want.Annotations) && !isAdopted(live, want):
 		return Conflict
 	case live.Type != typeOf(want):
@@ -49,6 +53,16 @@ func Compare(live, want *corev1.Secret) Action {
 // the wanted copy.
 func isAdopted(live, want *corev1.Secret) bool {
 	return RuleOf(live.Annotations) == "" && live.Annotations[AnnotationAdopt] == want.Annotations[AnnotationRule]
+}
+
+// isOfPredecessor reports whether a Secret is the copy of an earlier rule of the same kind and name.
+// It comes from a backup, or from before the rule was created again. That rule exists no longer,
+// because names are unique. The next owner of a namespace's name does not get the copies of the former one.
+func isOfPredecessor(live, want *corev1.Secret) bool {
+	name, namespace := want.Annotations[AnnotationRule], want.Annotations[AnnotationNamespaceUID]
+	return RuleOf(live.Annotations) != "" && RuleOf(live.Annotations) != RuleOf(want.Annotations) &&
+		live.Annotations[AnnotationRule] == name && live.Annotations[AnnotationNamespaceUID] == namespace &&
+		(namespace != "" || strings.HasPrefix(name, v1alpha1.KindClusterSecretShare+"/"))
 }
 
 // typeOf returns the type, with the default of the API server.

@@ -32,6 +32,8 @@ const (
 	AnnotationRule = Domain + "rule"
 	// AnnotationSource names the source for users: NAMESPACE/NAME.
 	AnnotationSource = Domain + "source"
+	// AnnotationNamespaceUID is the UID of a SecretShare's namespace.
+	AnnotationNamespaceUID = Domain + "namespace-uid"
 	// AnnotationCopied lists the labels and annotations that were copied from the source.
 	// They are removed when the source no longer has them. All others stay.
 	AnnotationCopied = Domain + "copied"
@@ -77,7 +79,7 @@ func Printable(s *corev1.Secret, annotation string) string {
 // Unmark makes a copy an ordinary Secret.
 func Unmark(s *corev1.Secret) {
 	delete(s.Labels, LabelRuleUID)
-	for _, key := range []string{AnnotationRuleUID, AnnotationSourceUID, AnnotationRule, AnnotationSource, AnnotationCopied} {
+	for _, key := range []string{AnnotationRuleUID, AnnotationSourceUID, AnnotationRule, AnnotationSource, AnnotationNamespaceUID, AnnotationCopied} {
 		delete(s.Annotations, key)
 	}
 }
@@ -125,11 +127,14 @@ func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	set := allowed(source.Labels, r.Spec.CopyLabels)
-	annotations := allowed(source.Annotations, r.Spec.CopyAnnotations)
+	set := r.allowed(source.Labels, r.Spec.CopyLabels)
+	annotations := r.allowed(source.Annotations, r.Spec.CopyAnnotations)
 	marks := map[string]string{
 		AnnotationRuleUID: r.UID, AnnotationSourceUID: string(source.UID),
 		AnnotationRule: r.Name, AnnotationSource: nameOf(source), AnnotationCopied: copiedKeys(set, annotations),
+	}
+	if r.NamespaceUID != "" {
+		marks[AnnotationNamespaceUID] = r.NamespaceUID
 	}
 	set[LabelRuleUID] = r.UID
 	maps.Copy(annotations, marks)
@@ -206,11 +211,15 @@ func missingKeys(kind corev1.SecretType, data map[string][]byte) []string {
 	return nil
 }
 
+// privateMetadata is never copied: the marks of copies, and what `kubectl apply` stores, which
+// contains all values of the source.
+var privateMetadata = []glob.Pattern{Domain + "*", "kubectl.kubernetes.io/*"}
+
 // toolMetadata are the labels and annotations by which deployment tools find their
-// objects. A tool would take a copy with them for its own, and delete or overwrite it.
+// objects. A tool would take a copy with them for its own, and delete or overwrite it. They are
+// copied only if a ClusterSecretShare names them exactly. A grant for a SecretShare does not allow
+// its owner to create objects of a tool.
 var toolMetadata = []glob.Pattern{
-	Domain + "*",
-	"kubectl.kubernetes.io/*",
 	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", // defaults of Argo CD and Helm
 	"argocd.argoproj.io/*",
 	"meta.helm.sh/*", "helm.sh/*",
@@ -223,15 +232,44 @@ var toolMetadata = []glob.Pattern{
 	"velero.io/*",
 }
 
-// allowed returns the entries that match a pattern and are not metadata of a tool.
-func allowed(m map[string]string, patterns []v1alpha1.MetadataGlob) map[string]string {
+// allowed returns the entries that match a pattern.
+func (r *Rule) allowed(m map[string]string, patterns []v1alpha1.MetadataGlob) map[string]string {
 	kept := map[string]string{}
 	for key, value := range m {
-		if glob.MatchAny(patterns, key) && !glob.MatchAny(toolMetadata, key) {
+		if glob.MatchAny(patterns, key) && !glob.MatchAny(privateMetadata, key) && !r.isLeftOut(key, patterns) {
 			kept[key] = value
 		}
 	}
 	return kept
+}
+
+// isLeftOut reports whether a key matches a pattern, but is not copied because it is that of a tool.
+func (r *Rule) isLeftOut(key string, patterns []v1alpha1.MetadataGlob) bool {
+	isNamed := r.IsOfCluster() && slices.Contains(patterns, v1alpha1.MetadataGlob(key))
+	return glob.MatchAny(patterns, key) && glob.MatchAny(toolMetadata, key) && !isNamed
+}
+
+// IsOfCluster reports whether the rule is a ClusterSecretShare.
+func (r *Rule) IsOfCluster() bool {
+	return strings.HasPrefix(r.Name, v1alpha1.KindClusterSecretShare+"/")
+}
+
+// LeftOut returns the labels and annotations of a source that the rule lists, but that are not copied.
+// A tool recognizes its objects by them. They have the form "label KEY".
+func (r *Rule) LeftOut(source *corev1.Secret) []string {
+	var keys []string
+	for key := range source.Labels {
+		if r.isLeftOut(key, r.Spec.CopyLabels) {
+			keys = append(keys, "label "+key)
+		}
+	}
+	for key := range source.Annotations {
+		if r.isLeftOut(key, r.Spec.CopyAnnotations) {
+			keys = append(keys, "annotation "+key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // The prefixes of the entries of AnnotationCopied.

@@ -27,6 +27,8 @@ type Definition struct {
 	UID, Name string
 	// Namespace of the sources.
 	Namespace string
+	// NamespaceUID is the UID of a SecretShare's namespace, or empty.
+	NamespaceUID string
 	// Operator is the namespace of the operator, which gets no copies.
 	Operator string
 	// Protected are namespaces that get no copies, whatever the rule says.
@@ -50,6 +52,13 @@ func Compile(def Definition) (*Rule, error) {
 	r.source, errSource = selector("spec.source.selector", def.Source.Selector)
 	r.namespaces, errTargets = selector("spec.targets.namespaceSelector", def.Spec.Targets.NamespaceSelector)
 	return r, cmp.Or(errSource, errTargets)
+}
+
+// In returns the rule with the UID of its namespace.
+func (r *Rule) In(namespaceUID string) *Rule {
+	in := *r
+	in.NamespaceUID = namespaceUID
+	return &in
 }
 
 func selector(field string, s *metav1.LabelSelector) (labels.Selector, error) {

@@ -165,19 +165,22 @@ func TestCompare(t *testing.T) {
 		live *corev1.Secret
 		want Action
 	}{
-		"up to date":              {live(), Keep},
-		"another label":           {live(func(s *corev1.Secret) { s.Labels["mine"] = "x" }), Keep},
-		"another annotation":      {live(func(s *corev1.Secret) { s.Annotations["mine"] = "x" }), Keep},
-		"no annotations":          {live(func(s *corev1.Secret) { s.Annotations = nil }), Conflict},
-		"only the label":          {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationRuleUID) }), Conflict},
-		"only the rule UID":       {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationSourceUID) }), Conflict},
-		"copy of another rule":    {live(func(s *corev1.Secret) { s.Annotations[AnnotationRuleUID] = "other" }), Conflict},
-		"copy of a former source": {live(func(s *corev1.Secret) { s.Annotations[AnnotationSourceUID] = "former" }), Update},
-		"an edited value":         {live(func(s *corev1.Secret) { s.Data["a"] = []byte("x") }), Update},
-		"an additional value":     {live(func(s *corev1.Secret) { s.Data["z"] = []byte("x") }), Update},
-		"a missing value":         {live(func(s *corev1.Secret) { delete(s.Data, "a") }), Update},
-		"label removed":           {live(func(s *corev1.Secret) { delete(s.Labels, LabelRuleUID) }), Update},
-		"a copied label changed":  {live(func(s *corev1.Secret) { s.Labels["team"] = "x" }), Update},
+		"up to date":         {live(), Keep},
+		"another label":      {live(func(s *corev1.Secret) { s.Labels["mine"] = "x" }), Keep},
+		"another annotation": {live(func(s *corev1.Secret) { s.Annotations["mine"] = "x" }), Keep},
+		"no annotations":     {live(func(s *corev1.Secret) { s.Annotations = nil }), Conflict},
+		"only the label":     {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationRuleUID) }), Conflict},
+		"only the rule UID":  {live(func(s *corev1.Secret) { delete(s.Annotations, AnnotationSourceUID) }), Conflict},
+		"copy of another rule": {live(func(s *corev1.Secret) {
+			s.Annotations[AnnotationRuleUID], s.Annotations[AnnotationRule] = "other", "ClusterSecretShare/other"
+		}), Conflict},
+		"copy of a former rule of this name": {live(func(s *corev1.Secret) { s.Annotations[AnnotationRuleUID] = "former" }), Replace},
+		"copy of a former source":            {live(func(s *corev1.Secret) { s.Annotations[AnnotationSourceUID] = "former" }), Update},
+		"an edited value":                    {live(func(s *corev1.Secret) { s.Data["a"] = []byte("x") }), Update},
+		"an additional value":                {live(func(s *corev1.Secret) { s.Data["z"] = []byte("x") }), Update},
+		"a missing value":                    {live(func(s *corev1.Secret) { delete(s.Data, "a") }), Update},
+		"label removed":                      {live(func(s *corev1.Secret) { delete(s.Labels, LabelRuleUID) }), Update},
+		"a copied label changed":             {live(func(s *corev1.Secret) { s.Labels["team"] = "x" }), Update},
 		"a label that was copied before": {live(func(s *corev1.Secret) {
 			s.Labels["former"] = "x"
 			s.Annotations[AnnotationCopied] += " label:former"
@@ -342,5 +345,80 @@ func TestTargets(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A tool would take a copy with its own metadata for its own object.
+func TestMetadataOfToolsIsCopiedOnlyByItsWholeKey(t *testing.T) {
+	const argo, applied = "argocd.argoproj.io/secret-type", corev1.LastAppliedConfigAnnotation
+	secret := source(func(s *corev1.Secret) {
+		s.Labels = map[string]string{argo: "cluster", "bongsu.io/x": "y"}
+		s.Annotations = map[string]string{applied: "{}"}
+	})
+	for name, tc := range map[string]struct {
+		keys    []v1alpha1.MetadataGlob
+		copied  bool
+		leftOut []string
+	}{
+		"all":                {[]v1alpha1.MetadataGlob{"*"}, false, []string{"label " + argo}},
+		"a glob":             {[]v1alpha1.MetadataGlob{"argocd.argoproj.io/*"}, false, []string{"label " + argo}},
+		"the whole key":      {[]v1alpha1.MetadataGlob{argo}, true, nil},
+		"the key and a glob": {[]v1alpha1.MetadataGlob{argo, "*"}, true, nil},
+		"private keys":       {[]v1alpha1.MetadataGlob{"bongsu.io/x", applied}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule := compile(t, v1alpha1.SecretCopySpec{CopyLabels: tc.keys, CopyAnnotations: tc.keys})
+			got, refusal := rule.Copy(secret)
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			if copied := got.Labels[argo] != ""; copied != tc.copied || got.Labels["bongsu.io/x"] != "" || got.Annotations[applied] != "" {
+				t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
+			}
+			if diff := cmp.Diff(tc.leftOut, rule.LeftOut(secret)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOnlyARuleOfTheSameNamespaceReplacesCopiesOfItsPredecessor(t *testing.T) {
+	copyOf := func(uid, namespaceUID string) *corev1.Secret {
+		r, err := Compile(Definition{UID: uid, Name: "SecretShare/vault/ca", Namespace: "vault"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied, _ := r.In(namespaceUID).Copy(source())
+		return copied
+	}
+	for name, tc := range map[string]struct {
+		former, present string // UIDs of the namespace
+		want            Action
+	}{
+		"the same namespace":             {"1", "1", Replace},
+		"a namespace that was recreated": {"1", "2", Conflict},
+		"a copy of an unknown namespace": {"", "1", Conflict},
+		"the namespace is not known":     {"", "", Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Compare(copyOf("former", tc.former), copyOf("present", tc.present)); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestASecretShareNeverCopiesMetadataOfTools(t *testing.T) {
+	const argo = "argocd.argoproj.io/secret-type"
+	r, err := Compile(Definition{UID: "rule", Name: "SecretShare/vault/ca", Namespace: "vault", Spec: v1alpha1.SecretCopySpec{CopyLabels: []v1alpha1.MetadataGlob{argo}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := source(func(s *corev1.Secret) { s.Labels = map[string]string{argo: "cluster"} })
+	if got, _ := r.Copy(secret); got.Labels[argo] != "" {
+		t.Errorf("labels %v", got.Labels)
+	}
+	if diff := cmp.Diff([]string{"label " + argo}, r.LeftOut(secret)); diff != "" {
+		t.Error(diff)
 	}
 }
