@@ -282,5 +282,6 @@ func TestAnAppWhoseVolumeIsInAnotherZoneSaysSo(t *testing.T) {
 	s := newScene(t)
 	s.ClaimElsewhere(t, s.namespace, "home")
 	s.create("size: 1\ntemplate: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: home}}]}}")
-	s.g.Eventually(s.describer()).WithTimeout(patience).Should(describesFailure(diagnosis.ReasonFailedScheduling, `claim "home" has volume`, "in zone zone-gone, where the cluster has no node"))
+	ready := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, diagnosis.ReasonFailedScheduling)
+	s.g.Expect(ready.Message).To(And(ContainSubstring(`claim "home" has volume`), ContainSubstring("in zone zone-gone, where the cluster has no node")))
 }
