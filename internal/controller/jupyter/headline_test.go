@@ -210,7 +210,7 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 func (s *scene) taintedNode() {
 	s.t.Helper()
 	err := s.Client.Create(s.t.Context(), &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "tainted", Labels: map[string]string{corev1.LabelHostname: "tainted"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "tainted", Labels: map[string]string{corev1.LabelHostname: "tainted", corev1.LabelTopologyZone: "local-a"}},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "only", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
 	})
 	s.g.Expect(err).NotTo(HaveOccurred())
