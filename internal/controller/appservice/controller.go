@@ -193,7 +193,7 @@ func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 // Nodes explain why a pod is not scheduled. The cache contains a summary.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 //
-// So do its claims and their volumes, if only nodes of another zone can use them.
+// The claims of a pod and their volumes also explain this, if only nodes of another zone can use them.
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims;persistentvolumes,verbs=get
 
 // Reconcile brings one app closer to its spec and writes its status.

@@ -164,7 +164,7 @@ func keyOf(name types.NamespacedName) string {
 // Nodes explain why a pod is not scheduled. The cache contains a summary.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 //
-// So do the volumes of its claims, if only nodes of another zone can use them.
+// The volumes of its claims also explain this, if only nodes of another zone can use them.
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get
 
 // Reconcile brings one notebook closer to its spec and writes its status.
