@@ -209,3 +209,13 @@ func usefulEnd(text string) string {
 	}
 	return excerpt(text)
 }
+
+func quote(s string) string { return `"` + s + `"` }
+
+// lowerFirst returns s with its first letter in lower case.
+func lowerFirst(s string) string {
+	if s != "" && s[0] >= 'A' && s[0] <= 'Z' {
+		return string(s[0]+'a'-'A') + s[1:]
+	}
+	return s
+}

@@ -46,7 +46,7 @@ func (r *Reconciler) diagnoseStop(ctx context.Context, a *app) (step.Result, err
 		return step.Result{}, nil
 	}
 	var w diagnosis.Workload
-	if err := r.ReadNodes(ctx, &w, a.ending...); err != nil {
+	if err := r.ReadNodesAndVolumes(ctx, &w, a.ending...); err != nil {
 		return step.Result{}, err
 	}
 	var found diagnosis.Diagnosis
@@ -76,7 +76,7 @@ func (r *Reconciler) examine(ctx context.Context, a *app) (diagnosis.Diagnosis, 
 	if recreates {
 		pods = slices.Concat(pods, a.ending)
 	}
-	if err := r.ReadNodes(ctx, &w, pods...); err != nil {
+	if err := r.ReadNodesAndVolumes(ctx, &w, pods...); err != nil {
 		return diagnosis.Diagnosis{}, 0, err
 	}
 	found := diagnosis.Diagnose(w)

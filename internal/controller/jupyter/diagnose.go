@@ -97,7 +97,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 	case n.pod == nil:
 		err = r.ReadQuotas(ctx, n.name.Namespace, &w)
 	default:
-		err = r.ReadNodes(ctx, &w, n.pod)
+		err = r.ReadNodesAndVolumes(ctx, &w, n.pod)
 	}
 	if err != nil {
 		return diagnosis.Diagnosis{}, 0, err
@@ -117,7 +117,7 @@ func (r *Reconciler) diagnoseStop(ctx context.Context, n *notebook) (step.Result
 		return step.Result{}, nil
 	}
 	var w diagnosis.Workload
-	if err := r.ReadNodes(ctx, &w, n.pod); err != nil {
+	if err := r.ReadNodesAndVolumes(ctx, &w, n.pod); err != nil {
 		return step.Result{}, err
 	}
 	cause, again := diagnosis.StuckPod(n.pod, nil, w.NodeStates, r.Clock.Now())

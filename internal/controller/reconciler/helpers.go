@@ -315,9 +315,9 @@ func WithClaims(objects []diagnosis.Object, pods ...*corev1.Pod) []diagnosis.Obj
 	return objects
 }
 
-// ReadNodes adds the states of the pods' nodes. If a pod is not scheduled, it also adds
+// ReadNodesAndVolumes adds the states of the pods' nodes. If a pod is not scheduled, it also adds
 // a summary of all nodes, and the volumes that only other nodes can use.
-func (h *Helpers) ReadNodes(ctx context.Context, w *diagnosis.Workload, pods ...*corev1.Pod) error {
+func (h *Helpers) ReadNodesAndVolumes(ctx context.Context, w *diagnosis.Workload, pods ...*corev1.Pod) error {
 	nodes, err := kube.NodesOf(ctx, h.Client, pods)
 	if err != nil {
 		return err

@@ -1,0 +1,252 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// failed reports whether a container ended with an error.
+func failed(t *corev1.ContainerStateTerminated) bool {
+	return t != nil && (t.ExitCode != 0 || t.Reason == ReasonOOMKilled)
+}
+
+// startErrors are the reasons of a command that could not be run. Only their message
+// comes from the runtime. The message of any other end can contain log lines and is never
+// shown.
+var startErrors = map[string]bool{"StartError": true, "ContainerCannotRun": true}
+
+// unseenReasons are the reasons of ends that no one saw: of the kubelet, and of containerd after a
+// restart of the node. The exit codes 137 and 255 are their own.
+var unseenReasons = map[string]bool{"ContainerStatusUnknown": true, "Unknown": true}
+
+// unseenEnd is the message about such an end.
+func (c *container) unseenEnd() string {
+	return "the node has no record of how " + c.label() + " ended"
+}
+
+// signalExitBase plus the number of a signal is the exit code of the process that it
+// killed.
+const signalExitBase = 128
+
+// signalAdvice explains the signals that usually end containers.
+var signalAdvice = map[int32]string{
+	6:  "the process aborted itself",
+	9:  "it did not stop within its grace period, or one of its processes exceeded the memory limit, or another process killed it",
+	11: "it accessed invalid memory, which is a bug in the program or in a library",
+	15: "it was asked to stop",
+}
+
+// codeAdvice explains the conventional exit codes.
+var codeAdvice = map[int32]string{
+	126: "its command is not executable; check command and args",
+	127: "its command was not found; check the image, command and args",
+}
+
+// crashCause is the cause of a container that ended. If t is nil, nothing is known about
+// the end.
+func (c *container) crashCause(reason string, t *corev1.ContainerStateTerminated) Cause {
+	if t == nil {
+		return c.withCrashCount(c.cause(reason, explanation{message: c.label() + " keeps ending", advice: c.logAdvice()}), nil)
+	}
+	if t.Reason == ReasonOOMKilled {
+		return c.withCrashCount(c.cause(ReasonOOMKilled, c.outOfMemoryText()), t)
+	}
+	if startErrors[t.Reason] {
+		return c.withCrashCount(c.createCause(ReasonRunContainerError, t.Message), t)
+	}
+	if unseenReasons[t.Reason] {
+		cause := c.withCrashCount(c.cause(ReasonError, explanation{
+			message:   c.unseenEnd(),
+			advice:    "the node or its kubelet was restarted, or the pod was evicted; wait until the container or pod is replaced",
+			transient: true,
+		}), t)
+		cause.ExitCode = nil
+		return cause
+	}
+	return c.withCrashCount(c.cause(reason, c.exitText(t)), t)
+}
+
+// withCrashCount adds how often the container ended, and when it last did.
+func (c *container) withCrashCount(cause Cause, t *corev1.ContainerStateTerminated) Cause {
+	cause.Count = max(1, c.status.RestartCount)
+	if c.status.State.Running == nil && c.status.RestartCount > 0 {
+		cause.Count++ // the last end has not been followed by a restart yet
+	}
+	if t != nil {
+		code := t.ExitCode
+		cause.ExitCode, cause.Time = &code, t.FinishedAt.Time
+	}
+	return cause
+}
+
+func (c *container) outOfMemoryText() explanation {
+	limit, ok := c.spec.Resources.Limits[corev1.ResourceMemory]
+	if pod := c.pod.Spec.Resources; !ok && pod != nil {
+		if limit, limited := pod.Limits[corev1.ResourceMemory]; limited {
+			return explanation{
+				message: c.label() + " was killed because the pod used more memory than its limit of " + limit.String(),
+				advice:  "raise spec.resources.limits.memory of the pod, or reduce its memory use",
+			}
+		}
+	}
+	if !ok {
+		return explanation{
+			message: c.label() + " was killed because it ran out of memory",
+			advice:  "reduce its memory use, or set a larger memory request and limit in resources",
+		}
+	}
+	return explanation{
+		message: c.label() + " was killed because it used more memory than its limit of " + limit.String(),
+		advice:  "raise resources.limits.memory, or reduce its memory use",
+	}
+}
+
+// exitText describes the exit code or signal, never the container's own output.
+func (c *container) exitText(t *corev1.ContainerStateTerminated) explanation {
+	r := explanation{message: fmt.Sprintf("%s ended with exit code %d", c.label(), t.ExitCode), advice: c.logAdvice()}
+	const other = 255 // also the result of an executable that the node's CPU cannot run
+	if known, ok := codeAdvice[t.ExitCode]; ok {
+		r.advice = known
+	} else if t.ExitCode == other {
+		r.advice += `; if the log contains "exec format error", the image is built for another CPU architecture`
+	}
+	if signal := signalOf(t); signal > 0 {
+		r.message = fmt.Sprintf("%s was killed by signal %d (exit code %d)", c.label(), signal, t.ExitCode)
+		if known, ok := signalAdvice[signal]; ok {
+			r.advice = known + "; " + c.logAdvice()
+		}
+	}
+	if t.ExitCode == 0 {
+		r.advice = "its command must not end; check command and args"
+	}
+	if probe, text := c.killedByProbe(t); probe != "" {
+		r.message += " after its " + probe + " probe failed" + text
+		r.advice = "check the probe's settings, or give the container more time (initialDelaySeconds, failureThreshold)"
+	}
+	return r
+}
+
+func signalOf(t *corev1.ContainerStateTerminated) int32 {
+	const last = 64
+	switch {
+	case t.Signal > 0:
+		return t.Signal
+	case t.ExitCode > signalExitBase && t.ExitCode <= signalExitBase+last:
+		return t.ExitCode - signalExitBase
+	}
+	return 0
+}
+
+// killedByProbe returns which probe ended the container with t, and the error of the probe.
+// It returns "" if none did.
+func (c *container) killedByProbe(t *corev1.ContainerStateTerminated) (probe, text string) {
+	own := c.ownEvents()
+	kill := latest(own, "Killing")
+	if kill == nil || !c.explainsEnd(kill, t) {
+		return "", ""
+	}
+	for _, probe := range []string{"liveness", "startup"} {
+		if strings.Contains(kill.Note, "failed "+probe+" probe") {
+			return probe, probeError(own, probe)
+		}
+	}
+	return "", ""
+}
+
+// explainsEnd reports whether a Killing Event belongs to the end t. It came while that
+// container ran, and its grace period was not over at the end.
+func (c *container) explainsEnd(kill *Event, t *corev1.ContainerStateTerminated) bool {
+	if kill.LastSeen.IsZero() || t.FinishedAt.IsZero() {
+		return true
+	}
+	grace := maxEventDelay + time.Duration(ptr.Deref(c.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))*time.Second
+	return !kill.LastSeen.Before(t.StartedAt.Time) && !kill.LastSeen.Before(t.FinishedAt.Add(-grace)) &&
+		!kill.LastSeen.After(t.FinishedAt.Add(maxEventDelay))
+}
+
+// probeError returns the error of the last failure of a probe, as a part of a sentence.
+func probeError(events []Event, probe string) string {
+	for i := range slices.Backward(events) {
+		note := lowerFirst(stripNoise(events[i].Note))
+		if events[i].Reason == "Unhealthy" && strings.HasPrefix(note, probe) {
+			_, text, _ := strings.Cut(note, ": ")
+			return " (" + excerpt(text) + ")"
+		}
+	}
+	return ""
+}
+
+// logAdvice returns how to read the log. The log of a deleted pod no longer exists.
+func (c *container) logAdvice() string {
+	if c.podDeleted {
+		return "the pod and its log no longer exist"
+	}
+	if c.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+		return "check its log (" + c.logCommand("") + ")"
+	}
+	return "check its log (" + c.logCommand(" --previous") + ")"
+}
+
+func (c *container) logCommand(options string) string {
+	return fmt.Sprintf("kubectl logs -n %s %s -c %s%s", c.pod.Namespace, c.pod.Name, c.name, options)
+}
+
+// LastCrash returns the last failed end of any container, even if the container runs
+// again, or the last eviction or rejection of a pod. It returns nil if there is none. It leaves
+// out pods that succeeded, and ends that explain nothing: those that no one saw, and those of
+// containers that were stopped. Use it for crashes between two reconciles.
+func LastCrash(pods []*corev1.Pod) *Cause {
+	var last *finding
+	v := newView(Workload{Pods: pods})
+	for _, p := range v.Pods {
+		s := &podView{view: v, pod: p}
+		for _, f := range s.pastFindings() {
+			f.cause.sanitize()
+			if last == nil || f.cause.Time.After(last.cause.Time) || f.cause.Time.Equal(last.cause.Time) && compareFindings(f, *last) < 0 {
+				last = &f
+			}
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return &last.cause
+}
+
+// pastFindings returns the last failed end of each container, or why the pod was ended.
+func (s *podView) pastFindings() []finding {
+	switch {
+	case s.pod.Status.Phase == corev1.PodSucceeded:
+		return nil
+	case s.pod.Status.Phase == corev1.PodFailed && s.pod.Status.Reason != "":
+		return []finding{{cause: s.rejectedCause()}}
+	}
+	var found []finding
+	for _, c := range s.containers() {
+		for _, t := range []*corev1.ContainerStateTerminated{c.status.State.Terminated, c.status.LastTerminationState.Terminated} {
+			if failed(t) && !unseenReasons[t.Reason] && !c.wasStopped(t) {
+				found = append(found, finding{cause: c.crashCause(ReasonError, t), position: c.position})
+				break
+			}
+		}
+	}
+	return found
+}
+
+// wasStopped reports whether the kubelet stopped the container, because the pod is deleted or, for a
+// sidecar, because all other containers have ended.
+func (c *container) wasStopped(t *corev1.ContainerStateTerminated) bool {
+	if c.sidecar && c.pod.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	if c.pod.DeletionTimestamp == nil {
+		return false
+	}
+	grace := time.Duration(ptr.Deref(c.pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return !t.FinishedAt.Time.Before(c.pod.DeletionTimestamp.Add(-grace))
+}

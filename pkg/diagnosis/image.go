@@ -1,0 +1,178 @@
+package diagnosis
+
+import (
+	"regexp"
+	"strings"
+)
+
+// imageReasons maps the kubelet's reasons to wait for an image to ours.
+var imageReasons = map[string]string{
+	"ErrImagePull":              ReasonErrImagePull,
+	"RegistryUnavailable":       ReasonErrImagePull,
+	"SignatureValidationFailed": ReasonErrImagePull,
+	"ImagePullBackOff":          ReasonImagePullBackOff,
+	"ErrImageNeverPull":         ReasonErrImageNeverPull,
+	"InvalidImageName":          ReasonInvalidImageName,
+}
+
+// deniedPull is the message about a pull without sufficient credentials.
+const deniedPull = "the registry denies access, or has no such repository"
+
+// These messages are about the node alone, so that the cause names it.
+const (
+	damagedStore = "the node's image store is damaged"
+	fullDisk     = "the node's disk is full"
+)
+
+// imageRules match the errors of container runtimes. The order matters: a registry that
+// requires a login also answers "denied" for an image that does not exist.
+var imageRules = []rule{
+	{regexp.MustCompile(`(?:^|\s)(/[^\s:]+): (?:connect: )?permission denied`),
+		"a file on the node cannot be accessed: ${1}: permission denied", administratorLater, true},
+	{regexp.MustCompile(`unexpected media type (\S+) for`),
+		"the registry, or a mirror or proxy before it, answers with ${1}, which is no image", "check the mirror or proxy, not the tag; if you do not know it, ask the cluster's administrator", false},
+	{regexp.MustCompile(`content digest \S+: not found`),
+		damagedStore, "ask the cluster's administrator to remove the image from the node, so that it is pulled again", false},
+	{regexp.MustCompile(`short-name .* did not resolve|returns ambiguous list`),
+		"its name has no registry, and the node cannot choose one", "write the whole name, for example docker.io/library/NAME:TAG", false},
+	{regexp.MustCompile(`pull QPS exceeded`),
+		"the node pulls too many images at once", "wait", true},
+	{regexp.MustCompile(`(?i)toomanyrequests|too many requests|rate limit`),
+		"the registry's rate limit is reached", "wait, or add the credentials of an account to imagePullSecrets", true},
+	{regexp.MustCompile(`(?i)no such host|server misbehaving`),
+		"the registry's host name cannot be resolved", "check the host in the image name", true},
+	{regexp.MustCompile(`(?i)proxyconnect`),
+		"the node's proxy cannot be reached", administratorLater, true},
+	{regexp.MustCompile(`(?i)x509|certificate|tls: |server gave HTTP response`),
+		"the node does not trust the registry's certificate, or the registry does not use TLS", "ask the cluster's administrator to make the nodes trust the registry", false},
+	{regexp.MustCompile(`(?i)i/o timeout|connection refused|connection reset|timeout|no route to host|network is unreachable|` +
+		`registry is unavailable|deadline exceeded|` + httpStatus + `5\d\d\b|: EOF`),
+		"the registry cannot be reached", "check the host in the image name; if it is correct, wait until the registry is available", true},
+	{regexp.MustCompile(`(?i)unexpected commit digest|failed size validation|unexpected EOF|invalid checksum|failed to verify|gzip: invalid`),
+		"the download is damaged", "wait for the next attempt; if the problem persists, push the image again", true},
+	{regexp.MustCompile(`(?i)media type|mediatype|schema ?v?1\b`),
+		"the container runtime of the node does not support the image's format", "push the image again with a current tool", false},
+	{regexp.MustCompile(`(?i)signature validation failed|signature required|policy rejected`),
+		"its signature is not valid", "use a signed image, or ask the cluster's administrator which images are allowed", false},
+	{regexp.MustCompile(`(?i)denied|unauthorized|authorization failed|forbidden|authentication required|no basic auth|insufficient_scope|` + httpStatus + `40[13]\b`),
+		deniedPull, "check the image name, and that imagePullSecrets names a Secret with credentials for the image", false},
+	{regexp.MustCompile(`(?i)no match for platform|no matching manifest|no image found in (?:image index|manifest list)`),
+		"the image is not built for the node's CPU architecture", "use an image for this architecture, or select other nodes", false},
+	{regexp.MustCompile(`(?i)not ?found|manifest unknown|name unknown|does not exist`),
+		"the registry has no such image or tag", "check the image name and tag", false},
+	{regexp.MustCompile(`(?i)no space left`),
+		fullDisk, "wait until the node frees disk space, or ask the cluster's administrator", true},
+}
+
+// backOffPrefix precedes the error of the last pull, if the kubelet reports it.
+var backOffPrefix = regexp.MustCompile(`^Back-off pulling image "[^"]*"(?:: )?`)
+
+// pullPrefix precedes the error in other texts.
+var pullPrefix = regexp.MustCompile(`^(?:ErrImagePull: |Failed to pull image "[^"]*": |Error: (?:ErrImagePull|ImagePullBackOff)$)`)
+
+// imageCause is the cause of a container whose image cannot be pulled.
+func (c *container) imageCause(reason, message string) Cause {
+	what := "the image of " + c.label()
+	if c.spec.Image != "" {
+		what = "image " + quote(line(c.spec.Image, maxName)) + " of " + c.label()
+	}
+	switch reason {
+	case ReasonInvalidImageName:
+		return c.cause(reason, explanation{message: what + " has an invalid name", advice: "write it as REGISTRY/NAME:TAG in lower case"})
+	case ReasonErrImageNeverPull:
+		return c.cause(reason, explanation{message: what + " is not on the node, and imagePullPolicy is Never", advice: "set imagePullPolicy to IfNotPresent"})
+	}
+	last := latestPull(c.events, c.name)
+	detail := pullError(message)
+	if detail == "" && last != nil {
+		detail = pullError(last.Note)
+	}
+	r := matchOr(imageRules, detail, c.eventsAdvice())
+	if unread := c.unreadPullSecrets(last); r.message == deniedPull && unread.message != "" {
+		r.message, r.advice = unread.message+", and the registry denies access", unread.advice
+	}
+	what += " cannot be pulled"
+	node := ""
+	if r.message == damagedStore || r.message == fullDisk {
+		node = c.pod.Spec.NodeName
+	}
+	if node != "" {
+		what += " on node " + quote(line(node, maxName))
+	}
+	if r.message != "" {
+		r.message = ": " + r.message
+	} else {
+		r.transient = true
+	}
+	r.message = what + r.message
+	cause := c.cause(reason, r).withEvent(last)
+	cause.Node = node
+	return cause
+}
+
+var unreadSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
+
+// unreadPullSecrets names the Secrets of imagePullSecrets that the kubelet could not read. It
+// reports them with each pull. The message is empty if it read all.
+func (s *podView) unreadPullSecrets(pull *Event) explanation {
+	e := latest(s.events, failedPullSecret)
+	if e == nil || pull.isAfter(e.LastSeen.Add(maxEventDelay)) {
+		return explanation{}
+	}
+	return pullSecretText(e.Note)
+}
+
+// failedPullSecret is the reason of the Event about Secrets that imagePullSecrets names and the
+// kubelet cannot read.
+const failedPullSecret = "FailedToRetrieveImagePullSecret"
+
+// pullSecretText explains the note of such an Event. The kubelet emits it for each failed read, not
+// only for a Secret that does not exist.
+func pullSecretText(note string) explanation {
+	m := unreadSecrets.FindStringSubmatch(note)
+	if m == nil {
+		return explanation{}
+	}
+	names := quote(strings.ReplaceAll(line(m[1], maxQuoted), ", ", `", "`))
+	if strings.Contains(names, ", ") {
+		return explanation{message: "the node cannot read the Secrets " + names + " in imagePullSecrets", advice: "check that they exist in this namespace"}
+	}
+	return explanation{message: "the node cannot read the Secret " + names + " in imagePullSecrets", advice: "check that it exists in this namespace"}
+}
+
+// pullError returns the error in a text about a pull, or "".
+func pullError(text string) string {
+	text = backOffPrefix.ReplaceAllString(line(text, maxRead), "")
+	return stripNoise(pullPrefix.ReplaceAllString(text, ""))
+}
+
+// latestPull returns the last Event of a failed pull for the container, or nil.
+func latestPull(events []Event, container string) *Event {
+	var last *Event
+	for i := range events {
+		if e := &events[i]; e.Container() == container && isPullFailure(e) {
+			last = e
+		}
+	}
+	return last
+}
+
+func isPullFailure(e *Event) bool {
+	return e.Reason == "Failed" && strings.HasPrefix(e.Note, "Failed to pull image ")
+}
+
+// imageReasonOf returns the reason that an Event about an image stands for.
+func imageReasonOf(e *Event) (string, bool) {
+	switch {
+	case isPullFailure(e), e.Reason == "Failed" && e.Note == "Error: ErrImagePull":
+		return ReasonErrImagePull, true
+	case e.Reason == "BackOff" && strings.HasPrefix(e.Note, "Back-off pulling image"),
+		e.Reason == "Failed" && e.Note == "Error: ImagePullBackOff":
+		return ReasonImagePullBackOff, true
+	case e.Reason == "ErrImageNeverPull":
+		return ReasonErrImageNeverPull, true
+	case e.Reason == "InspectFailed" && strings.HasPrefix(e.Note, "Failed to apply default image tag"):
+		return ReasonInvalidImageName, true
+	}
+	return "", false
+}

@@ -1,0 +1,71 @@
+package diagnosis
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var probeRules = []rule{
+	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*connection refused`),
+		"its ${1} probe cannot connect", "check the probe's port, or wait until the container listens on it", true},
+	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file)`),
+		`its ${1} probe runs the command "${2}", which its image does not contain`, "change the probe's command, or the image", false},
+	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*server gave HTTP response to HTTPS client`),
+		"its ${1} probe uses HTTPS, but the container answers with HTTP", "correct the probe's scheme", false},
+	{regexp.MustCompile(`(?i)^(\w+) probe failed: HTTP probe failed with statuscode: (\d+)`),
+		"its ${1} probe returns HTTP status ${2}", "check the probe's path and the container's log", true},
+	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*(?:Client\.Timeout|deadline exceeded|timed out|i/o timeout)`),
+		"its ${1} probe times out", "raise the probe's timeoutSeconds, or check the container's log for the delay", true},
+	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored)(?: and resulted in \w+ state)?: ?(.*)`),
+		"its ${1} probe fails: ${2}", "check the probe and the container's log", true},
+}
+
+// probeCause is the cause of a running container whose probe fails.
+func (c *container) probeCause() (Cause, bool) {
+	last := c.lastUnhealthy()
+	if last == nil {
+		return Cause{}, false
+	}
+	r := matchOr(probeRules, lowerFirst(stripNoise(last.Note)), "check the probe and the container's log")
+	r.message, r.transient = c.label()+" is not ready: "+r.message, true
+	return c.cause(ReasonUnhealthy, r).withEvent(last), true
+}
+
+// lastUnhealthy returns the last Event of a failed probe since the container started. A
+// startup probe goes before a liveness probe, and both go before a readiness probe.
+func (c *container) lastUnhealthy() *Event {
+	var events []Event
+	for _, e := range recent(c.ownEvents(), "Unhealthy") {
+		if e.LastSeen.IsZero() || !e.LastSeen.Before(c.startedAt()) {
+			events = append(events, e)
+		}
+	}
+	for _, probe := range []string{"Startup", "Liveness", ""} {
+		for i := range slices.Backward(events) {
+			if strings.HasPrefix(events[i].Note, probe) {
+				return &events[i]
+			}
+		}
+	}
+	return nil
+}
+
+// ownEvents returns the Events that regard the container.
+func (c *container) ownEvents() []Event {
+	var own []Event
+	for _, e := range c.events {
+		if e.Container() == c.name {
+			own = append(own, e)
+		}
+	}
+	return own
+}
+
+func (c *container) startedAt() (t time.Time) {
+	if running := c.status.State.Running; running != nil {
+		t = running.StartedAt.Time
+	}
+	return t
+}

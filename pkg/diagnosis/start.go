@@ -1,0 +1,147 @@
+package diagnosis
+
+import (
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// configReasons maps the reasons of containers that cannot be created to ours.
+var configReasons = map[string]string{
+	"CreateContainerConfigError": ReasonCreateContainerConfigError,
+	"CreateContainerError":       ReasonCreateContainerError,
+	"PreCreateHookError":         ReasonCreateContainerError,
+	"PreStartHookError":          ReasonCreateContainerError,
+	"PostStartHookError":         ReasonCreateContainerError,
+	"ImageInspectError":          ReasonCreateContainerError,
+	"RunContainerError":          ReasonRunContainerError,
+}
+
+// missingReference matches the kubelet's errors for a missing ConfigMap, Secret or key.
+var missingReference = regexp.MustCompile(`^Error: (?:configmap|secret) ".*" not found$|^Error: couldn't find key `)
+
+var configRules = []rule{
+	{regexp.MustCompile(`container init was OOM-killed`),
+		startMemory, "raise resources.limits.memory", false},
+	{regexp.MustCompile(`create mountpoint for (\S+) mount: .*read-only file system`),
+		"a volume is mounted at ${1}, which is within a read-only volume", "change mountPath, or combine the volumes in a projected volume", false},
+	{regexp.MustCompile(`mkdir /sys/fs/cgroup/\S+: (?:no space left on device|cannot allocate memory)`),
+		"the node has no memory cgroup left", administratorLater, true},
+	{regexp.MustCompile(`fork/exec \S+: resource temporarily unavailable|failed to create new OS thread`),
+		"the node has no process ID left", administratorLater, true},
+	{regexp.MustCompile(`MOUNT_ATTR_IDMAP on \S*/([^:/\s]+)`),
+		`its volume "${1}" does not support user namespaces`, "set hostUsers to true, or use another type of volume", false},
+	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": is a directory`),
+		`its command "${1}" is a directory`, "check command and args", false},
+	{regexp.MustCompile(`configmap "([^"]+)" not found`),
+		`ConfigMap "${1}" does not exist`, "create it, or correct its name", false},
+	{regexp.MustCompile(`secret "([^"]+)" not found`),
+		`Secret "${1}" does not exist`, "create it, or correct its name", false},
+	{regexp.MustCompile(`couldn't find key (\S+) in ConfigMap [^/\s]+/(\S+)`),
+		`ConfigMap "${2}" has no key "${1}"`, "add the key, or correct its name", false},
+	{regexp.MustCompile(`couldn't find key (\S+) in Secret [^/\s]+/(\S+)`),
+		`Secret "${2}" has no key "${1}"`, "add the key, or correct its name", false},
+	{regexp.MustCompile(`runAsNonRoot and image will run as root`),
+		"its image runs as root, which runAsNonRoot forbids", "set securityContext.runAsUser to a user other than 0, or use another image", false},
+	{regexp.MustCompile(`runAsNonRoot and image has non-numeric user \(([^)]*)\)`),
+		`its image runs as user "${1}", but runAsNonRoot requires a numeric user ID`,
+		"set securityContext.runAsUser to the ID of that user", false},
+	{regexp.MustCompile(`runAsUser breaks non-root policy`),
+		"runAsUser is 0, which runAsNonRoot forbids", "set securityContext.runAsUser to a user other than 0", false},
+	{regexp.MustCompile(`cannot find volume "([^"]+)" to (?:mount|pass) into container`),
+		`volume "${1}" of its volumeMounts does not exist in the pod`, "add the volume, or correct the name", false},
+	{regexp.MustCompile(`pod (Hostname|Subdomain|HostnameOverride) ("[^"]*") is not a valid`),
+		"the pod's ${1} ${2} is not valid", "use lower-case letters, digits and hyphens", false},
+	{regexp.MustCompile("executable file `([^`]*)` not found"),
+		`its image does not contain the command "${1}"`, "check the image, command and args", false},
+	{regexp.MustCompile(`(?i)failed to inspect image`),
+		"the node cannot read its image", administratorLater, true},
+	{regexp.MustCompile(`failed to sync (\w+) cache|services have not yet been read`),
+		"the node has not loaded the objects that it refers to", "wait", true},
+	{regexp.MustCompile(`subPath`), "a subPath in its volumeMounts cannot be prepared", "check the volumeMounts and the contents of the volume", false},
+	{regexp.MustCompile(`chdir to cwd \(\\?"([^"\\]*)\\?"\) set in config\.json failed: permission denied`),
+		"its user cannot enter its working directory ${1}", "change workingDir or securityContext.runAsUser, or the permissions in the image", false},
+	{regexp.MustCompile(`chdir to cwd \(\\?"([^"\\]*)\\?"\) set in config\.json failed`),
+		"its working directory ${1} cannot be entered", "correct workingDir", false},
+	{regexp.MustCompile(`exec format error`),
+		"its command is built for another CPU architecture, or is a script without a #! line", "use an image for the node's architecture, or select other nodes", false},
+	{regexp.MustCompile(`unable to find (?:user|group) ([^\s:]+): no matching entries`),
+		`its image has no user or group "${1}"`, "set securityContext.runAsUser to a numeric ID, or correct the image", false},
+	{regexp.MustCompile(`[Aa]re you trying to mount a directory onto a file|not a directory: unknown`),
+		"a volume is mounted on a path where the image has a file", "correct mountPath, or mount a single file with subPath", false},
+	{regexp.MustCompile(`is not a shared(?: or slave)? mount`),
+		"its mountPropagation needs a shared mount, which the node does not have", "remove mountPropagation, or ask the cluster's administrator", false},
+	{regexp.MustCompile(`cannot load seccomp profile|seccomp profile .*not found`),
+		"its seccomp profile is not on the node", "correct securityContext.seccompProfile, or use RuntimeDefault", false},
+	{regexp.MustCompile(`(?i)apparmor`),
+		"its AppArmor profile is not on the node", "correct securityContext.appArmorProfile, or use RuntimeDefault", false},
+	{regexp.MustCompile(`(?i)nvidia-container|libnvidia|CDI device injection failed|unresolvable CDI devices`),
+		"the node cannot provide the device that it requests", "wait; if the problem persists, ask the cluster's administrator to check the device's driver on the node", true},
+	{regexp.MustCompile(`(?i)lifecycle hook|PostStartHook`),
+		"its postStart hook fails", "check lifecycle.postStart and the container's log", false},
+	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file or directory)`),
+		`its image does not contain the command "${1}"`, "check the image, command and args", false},
+	{regexp.MustCompile(`exec: \\?"([^"\\]*)\\?": permission denied`),
+		`its command "${1}" cannot be executed: permission denied`, "check command, or make the file executable", false},
+	{regexp.MustCompile(`no command specified`), "neither the container nor its image specifies a command", "set command", false},
+	{regexp.MustCompile(`context deadline exceeded|is reserved for`),
+		"the node takes too long to create it", administratorLater, true},
+	{regexp.MustCompile(`no space left`), "the node's disk is full", "wait until the node frees disk space, or ask the cluster's administrator", true},
+}
+
+// startMemory is the message about a memory limit that the runtime itself exceeds before it runs the
+// command.
+const startMemory = "it needs more memory than its limit"
+
+// mountedAt matches the error of a runtime about a mount whose path and source do not fit.
+var mountedAt = regexp.MustCompile(`mounting "[^"]*" to rootfs at "([^"]+)".*: (not a directory|no such file or directory)(?:: unknown)?$`)
+
+// mountError explains such an error about a volume of the pod. Runtimes also mount other files, such
+// as those of devices.
+func (c *container) mountError(text string) (explanation, bool) {
+	at := mountedAt.FindStringSubmatchIndex(words(text))
+	if at == nil {
+		return explanation{}, false
+	}
+	path, why := text[at[2]:at[3]], text[at[4]:at[5]]
+	i := slices.IndexFunc(c.spec.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
+	if i < 0 {
+		return explanation{}, false
+	}
+	mount := &c.spec.VolumeMounts[i]
+	what := "volume " + quote(mount.Name)
+	if mount.SubPath != "" {
+		what = "subPath " + quote(line(mount.SubPath, maxName)) + " of " + what
+	}
+	return explanation{
+		message: what + " cannot be mounted at " + line(path, maxName) + ": " + why,
+		advice:  "check subPath and mountPath in its volumeMounts: both must be files, or both directories",
+	}, true
+}
+
+// createCause is the cause of a container that cannot be created or started.
+func (c *container) createCause(reason, message string) Cause {
+	last := latest(c.ownEvents(), "Failed", "FailedPostStartHook")
+	if message == "" && last != nil {
+		message = last.Note
+	}
+	text := stripNoise(message)
+	r, ok := c.mountError(text)
+	if !ok {
+		r = matchOr(configRules, text, c.eventsAdvice())
+	}
+	if limit, limited := c.spec.Resources.Limits[corev1.ResourceMemory]; limited && r.message == startMemory {
+		r.message += " of " + limit.String() + " to start"
+		if limit.CmpInt64(1<<20) < 0 {
+			r.advice += ", and check its unit: Mi is a mebibyte, and m is a thousandth of a byte"
+		}
+	}
+	if r.message != "" {
+		r.message = ": " + r.message
+	} else {
+		r.transient = true
+	}
+	r.message = c.label() + " cannot be started" + r.message
+	return c.cause(reason, r).withEvent(last)
+}
