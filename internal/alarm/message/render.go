@@ -62,11 +62,21 @@ func objectName(kind, namespace, name string) string {
 
 // DefaultText contains the Event's note, its cause if known, and extra lines.
 func DefaultText(occ *alarm.Occurrence, object *alarm.Object, extra ...string) string {
-	lines := []string{occ.Event.Note}
+	lines := []string{shortNote(&occ.Event)}
 	if cause := field(object.Cause); cause != "" {
 		lines = append(lines, "Cause: "+cause)
 	}
 	return strings.TrimSpace(strings.Join(append(lines, extra...), "\n"))
+}
+
+// shortNote returns the note of an Event without the namespace and the UID that a kubelet adds to the
+// name of a pod. The title contains the namespace.
+func shortNote(event *alarm.Event) string {
+	pod := &event.Regarding
+	if pod.UID == "" {
+		return event.Note
+	}
+	return strings.ReplaceAll(event.Note, "_"+pod.Namespace+"("+pod.UID+")", "")
 }
 
 // EventCounts returns the line that counts the occurrences of an Event.

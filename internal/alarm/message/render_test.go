@@ -23,6 +23,23 @@ func TestLabelsOfAMessageAreLimitedTogether(t *testing.T) {
 	}
 }
 
+func TestTheTextOmitsTheUIDThatAKubeletAddsToAPod(t *testing.T) {
+	pod := alarm.Reference{Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "6e0c45c8-1d5c-4f2e-9c36-5d6f0d1f2a3b"}
+	for name, tc := range map[string]struct {
+		note, want string
+		regarding  alarm.Reference
+	}{
+		"the pod":     {"Back-off restarting failed container app in pod web-0_shop(" + pod.UID + ")", "Back-off restarting failed container app in pod web-0", pod},
+		"another pod": {"Preempted by web-1_shop(" + pod.UID + ")", "Preempted by web-1_shop(" + pod.UID + ")", alarm.Reference{Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "2b"}},
+		"no UID":      {"in pod web-0_shop()", "in pod web-0_shop()", alarm.Reference{Kind: "Pod", Namespace: "shop", Name: "web-0"}},
+	} {
+		occ := &alarm.Occurrence{Event: alarm.Event{Note: tc.note, Regarding: tc.regarding}}
+		if got := DefaultText(occ, &alarm.Object{}); got != tc.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 func TestATitleWithoutAReasonIsTheObject(t *testing.T) {
 	event := &alarm.Event{Regarding: alarm.Reference{Kind: "Node", Name: "node-0"}}
 	if got := DefaultTitle(event); got != "Node node-0" {
