@@ -70,6 +70,9 @@ type state struct {
 	NodesHave      corev1.ResourceList `json:"nodesHave,omitempty"`
 
 	Want *want `json:"want,omitempty"`
+	// Before is what the diagnosis said before the state was added. It is empty if that was right, or
+	// if it is not recorded.
+	Before string `json:"before,omitempty"`
 }
 
 // text is a reason with the message of a status, or with the note of an Event.

@@ -31,6 +31,16 @@ type creationRule struct {
 }
 
 var creationRules = []creationRule{
+	{rule{regexp.MustCompile(`cannot be fulfilled on resourcequotas "([^"]+)": the object has been modified`),
+		`the usage of ResourceQuota "${1}" changed at the same moment`, "wait for the next attempt", true}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`(?:add|replace|remove|test) operation does not apply: (.*)`),
+		"the change that a mutating webhook makes does not fit it: ${1}", "ask the cluster's administrator to check the mutating webhooks", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`metadata\.labels: Invalid value: ("[^"]*"): must be no more than 63`),
+		"a label that its controller sets is longer than 63 characters: ${1}", "use a shorter name for the object", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`cannot set blockOwnerDeletion`),
+		"its controller may not update the finalizers of the object that owns it", "ask the cluster's administrator to add this permission to the role of the controller", false}, ReasonFailedCreate},
+	{rule{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (expression .* resulted in error: .*)`),
+		`admission policy "${1}" fails, and then forbids it: ${2}`, "ask the cluster's administrator to correct the policy; to avoid the error, set the field that it reads", false}, ReasonAdmissionDenied},
 	{rule{regexp.MustCompile(`status unknown for quota: ([^,\s]+)`),
 		`the usage of ResourceQuota "${1}" is not known yet`, "wait", true}, ReasonFailedCreate},
 	{rule{regexp.MustCompile(`insufficient quota to (?:match these scopes|consume): (.*)`),

@@ -27,6 +27,14 @@ const (
 // imageRules match the errors of container runtimes. The order matters: a registry that
 // requires a login also answers "denied" for an image that does not exist.
 var imageRules = []rule{
+	{regexp.MustCompile(`image verifier (\S+) blocked pull of \S+ with digest \S+ for reason: (.*)`),
+		`the node's image verifier "${1}" refuses it: ${2}`, "use an image that it allows, or ask the cluster's administrator", false},
+	{regexp.MustCompile(`number of layers and diffIDs don't match`),
+		"the image is damaged: its manifest and its configuration do not match", "build and push it again", false},
+	{regexp.MustCompile(`which reports content size of zero`),
+		"the registry, or a proxy before it, does not send the size of the image", "ask the administrator of the registry or the proxy", false},
+	{regexp.MustCompile(`certificate has expired or is not yet valid`),
+		"the registry's certificate has expired, or is not valid yet", "ask the administrator of the registry to renew it; the clock of the node can also be wrong", false},
 	{regexp.MustCompile(`(?:^|\s)(/[^\s:]+): (?:connect: )?permission denied`),
 		"a file on the node cannot be accessed: ${1}: permission denied", administratorLater, true},
 	{regexp.MustCompile(`unexpected media type (\S+) for`),
@@ -64,6 +72,20 @@ var imageRules = []rule{
 		fullDisk, "wait until the node frees disk space, or ask the cluster's administrator", true},
 }
 
+// layerRules match errors about a part of an image. The registry has accepted its name by then, so
+// that imageRules would be wrong about them.
+var layerRules = []rule{
+	{regexp.MustCompile(`could not fetch content descriptor .* from remote: not found`),
+		"the registry has lost a part of the image", "push the image again; if the registry is a mirror, ask its administrator", false},
+	{regexp.MustCompile(`failed to copy: .*` + httpStatus + `40[13]\b|failed to copy: .*: 40[13] \w+$`),
+		"the storage of the registry denies access to a part of the image", "ask the administrator of the registry; the node's clock or a proxy can also be the reason", false},
+	{regexp.MustCompile(`failed to copy: .*(?:connection reset|unexpected EOF|i/o timeout|connection timed out)`),
+		"the connection to the registry was interrupted during the download", "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the network", true},
+	{regexp.MustCompile(`failed to copy: context canceled`),
+		"the download was cancelled, because no data arrived or the node's container runtime was restarted",
+		"wait for the next attempt; if the problem persists, ask the cluster's administrator to check the network", true},
+}
+
 // backOffPrefix precedes the error of the last pull, if the kubelet reports it.
 var backOffPrefix = regexp.MustCompile(`^Back-off pulling image "[^"]*"(?:: )?`)
 
@@ -87,7 +109,10 @@ func (c *container) imageCause(reason, message string) Cause {
 	if detail == "" && last != nil {
 		detail = pullError(last.Note)
 	}
-	r := matchOr(imageRules, detail, c.eventsAdvice())
+	r, ok := match(layerRules, detail)
+	if !ok {
+		r = matchOr(imageRules, detail, c.eventsAdvice())
+	}
 	if unread := c.unreadPullSecrets(last); r.message == deniedPull && unread.message != "" {
 		r.message, r.advice = unread.message+", and the registry denies access", unread.advice
 	}

@@ -15,7 +15,7 @@ import (
 func rulesOfAll() []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, rules := range [][]rule{
-		imageRules, configRules, probeRules, mountRules, sandboxRules, provisioningRules, resizeRules, rejectedRules, scalingRules,
+		imageRules, layerRules, budgetRules, diskRules, configRules, probeRules, mountRules, sandboxRules, provisioningRules, resizeRules, rejectedRules, scalingRules,
 	} {
 		for _, r := range rules {
 			all = append(all, r.text)
@@ -115,7 +115,7 @@ func group(texts []string, by string) []string {
 
 // namesIn matches the names in the texts of the tests. The first alternative matches what
 // components write themselves and looks like a name.
-var namesIn = regexp.MustCompile(`(\bi/o\b|fork/exec|/sbin/mount|username/password|affinity/selector|\d+/\d+ nodes|Insufficient \S+|mount\.nfs|set in config\.json|[a-z.]+k8s\.io\b|/sys/fs/cgroup\b|` +
+var namesIn = regexp.MustCompile(`(\bi/o\b|metadata\.labels|fork/exec|/sbin/mount|username/password|affinity/selector|\d+/\d+ nodes|Insufficient \S+|mount\.nfs|set in config\.json|[a-z.]+k8s\.io\b|/sys/fs/cgroup\b|` +
 	`taint \{(?:node\.|karpenter|ToBeDel|Deletion|startup|node-role|[^}]*agent-not-ready)[^}]*\}|requested: .*|\S+=\d+\S*|Error: "rpc.*|` +
 	`plugin "VolumeBinding"|uid:\S+|reason:\w+|message:\w+|objectType:\w+|objectName:\w+)|` +
 	`\\?"[^"\\]*\\?"|'[a-z][^' ]*'|` + "`[^`]+`" + `|\S*[/@]\S*|\b[a-z0-9-]+(?:[.:][a-zA-Z0-9-]+)+|taint \{[^}]+\}|` +
@@ -198,7 +198,15 @@ func checkRenamed(t *testing.T, cause func(change func(string) string) *Cause) {
 func gist(c *Cause, h hostile, old map[string]bool) []string {
 	const most = 80 // a longer name moves the end of a quotation
 	text := strings.ReplaceAll(strings.ReplaceAll(c.Message, h.path, " "), h.name, " ")
-	text, _, _ = strings.Cut(text, h.name[:min(len(h.name), 12)]) // cut in the middle of the name
+	text, _, _ = strings.Cut(text, "…") // in the middle of a name or a path
+	for _, name := range []string{h.name, h.path} {
+		for n := len(name); n > 0; n-- {
+			if rest, ok := strings.CutSuffix(text, name[:n]); ok {
+				text = rest
+				break
+			}
+		}
+	}
 	var words []string
 	for _, word := range wordsIn.FindAllString(text, -1) {
 		if letters := notLetters.ReplaceAllString(word, ""); letters != "" && !old[word] {

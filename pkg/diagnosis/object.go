@@ -141,13 +141,13 @@ func FromAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) []Cause {
 // podControllers are the kinds whose controllers emit FailedCreate for pods, claims and Jobs.
 var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
 
-// FromEvent returns the cause that a Warning itself contains, or nil. It needs no other
-// object. It explains failures to create ReplicaSets, pods and Jobs, claims without a volume, and
+// FromEvent returns the cause that a Warning itself contains, or nil. So does the Event of a CronJob
+// that starts no Job because another one runs. It needs no other object. It explains failures to create ReplicaSets, pods and Jobs, claims without a volume, and
 // volumes that cannot be resized. It also explains pods that do not end, missing imagePullSecrets,
 // HorizontalPodAutoscalers, Jobs that exceed their deadline, and the schedules of CronJobs.
 func FromEvent(e Event) *Cause {
 	switch {
-	case e.Type != corev1.EventTypeWarning:
+	case e.Type != corev1.EventTypeWarning && e.Reason != jobAlreadyActive:
 		return nil
 	case e.Regarding.Kind == kindAutoscaler:
 		return fromScalingEvent(e)
@@ -190,9 +190,38 @@ func FromEvent(e Event) *Cause {
 		return &cause
 	case e.Regarding.Kind == "CronJob":
 		return fromScheduleEvent(e)
+	case e.Regarding.Kind == kindBudget && e.Reason == "CalculateExpectedPodCountFailed":
+		return quotedCause(e, budgetRules)
+	case e.Regarding.Kind == "Node" && e.Reason == "FreeDiskSpaceFailed":
+		return quotedCause(e, diskRules)
 	}
 	return nil
 }
+
+// budgetRules explain the Events of kubernetes/pkg/controller/disruption/disruption.go.
+var budgetRules = []rule{
+	{regexp.MustCompile(`found no controllers? for pod ("[^"]+")`),
+		"it selects pod ${1}, whose controller does not exist, so that the number of expected pods is unknown",
+		"delete the pod, or set minAvailable to a number; until then, no pod can be evicted", false},
+}
+
+// diskRules explain the Events of kubernetes/pkg/kubelet/images/image_gc_manager.go.
+var diskRules = []rule{
+	{regexp.MustCompile(`^Insufficient free disk space on the node's image filesystem \(([^)]*)\)`),
+		"its file system for images is almost full (${1}), and it has no unused images to delete",
+		"find out what uses the space (images, logs or volumes), or enlarge the disk; otherwise, pods are evicted", false},
+}
+
+// quotedCause is the cause of an Event that one of the rules explains, or else its note.
+func quotedCause(e Event, rules []rule) *Cause {
+	r := matchOr(rules, stripNoise(e.Note), administratorLater)
+	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, Transient: r.transient}.withEvent(&e)
+	cause.sanitize()
+	return &cause
+}
+
+// jobAlreadyActive is the reason of a Normal Event.
+const jobAlreadyActive = "JobAlreadyActive"
 
 // scheduleRules explain the Warnings of kubernetes/pkg/controller/cronjob (utils.go and
 // cronjob_controllerv2.go) about a schedule, by their reasons. An empty message quotes the note.
@@ -201,6 +230,8 @@ var scheduleRules = map[string]explanation{
 		"set or lower spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", true},
 	"MissSchedule": {"the CronJob did not start a Job, because spec.startingDeadlineSeconds had passed since its start time",
 		"raise spec.startingDeadlineSeconds; if it was not suspended, ask the cluster's administrator to check the control plane and its clock", true},
+	jobAlreadyActive: {"the CronJob starts no Job while the one before runs, because concurrencyPolicy is Forbid",
+		"wait, or find out why that Job does not end", true},
 	"UnknownTimeZone":     {"", "correct spec.timeZone", false},
 	"UnparseableSchedule": {"", "correct spec.schedule", false},
 	"InvalidSchedule":     {"", "correct spec.schedule", false},
@@ -244,7 +275,7 @@ func FromBudget(b *policyv1.PodDisruptionBudget) *Cause {
 	if s.ObservedGeneration < b.Generation {
 		return nil
 	}
-	cause := &Cause{Object: Object{Kind: "PodDisruptionBudget", Name: b.Name}, Count: 1}
+	cause := &Cause{Object: Object{Kind: kindBudget, Name: b.Name}, Count: 1}
 	failed := meta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
 	switch {
 	case failed != nil && failed.Status == metav1.ConditionFalse && failed.Reason == policyv1.SyncFailedReason:
@@ -277,7 +308,10 @@ func plural(n int32, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-const kindAutoscaler = "HorizontalPodAutoscaler"
+const (
+	kindAutoscaler = "HorizontalPodAutoscaler"
+	kindBudget     = "PodDisruptionBudget"
+)
 
 // scalingRules explain the messages of kubernetes/pkg/controller/podautoscaler
 // (replica_calculator.go, metrics/client.go, horizontal.go) and of

@@ -221,10 +221,12 @@ func (c *container) waitingCauses(w *corev1.ContainerStateWaiting) []Cause {
 	if w.Reason == ReasonCrashLoopBackOff {
 		return []Cause{c.crashCause(ReasonCrashLoopBackOff, c.status.LastTerminationState.Terminated)}
 	}
-	text := stripNoise(w.Reason + ": " + w.Message)
-	return []Cause{c.cause(ReasonCreateContainerError, explanation{
-		message: c.label() + " does not start: " + excerpt(text), advice: administratorLater, transient: true,
-	})}
+	r, ok := match(configRules, stripNoise(w.Message))
+	if !ok {
+		r = explanation{message: excerpt(stripNoise(w.Reason + ": " + w.Message)), advice: administratorLater, transient: true}
+	}
+	r.message = c.label() + " does not start: " + r.message
+	return []Cause{c.cause(ReasonCreateContainerError, r)}
 }
 
 // terminatedCauses returns why the container ended, unless it ended well.
@@ -403,6 +405,10 @@ var rejectedRules = []rule{
 		"its node shuts down and takes no pods", "wait until the pod is recreated on another node", true},
 	{regexp.MustCompile(`(?i)Allocate failed due to (.*?),? which is unexpected`),
 		"the node cannot allocate what the pod requests: ${1}", "wait until the pod is recreated; if the problem persists, ask the cluster's administrator", true},
+	{regexp.MustCompile(`Predicate NodePorts failed`),
+		"another pod on the node uses its hostPort", "use another hostPort, or none; without a change, it can run on another node", true},
+	{regexp.MustCompile(`no set of running pods found to reclaim resources: \[\(res: ([\w./-]+), q: \d+\)`),
+		"the node has too little ${1} for this critical pod, even without its pods of lower priority", "request less ${1}, or ask the cluster's administrator for larger nodes", false},
 	{regexp.MustCompile(`(?i)Node didn't have enough resource: pods`),
 		"the node runs as many pods as it can", "wait until the pod is recreated on another node", true},
 	{regexp.MustCompile(`(?i)Node didn't have enough resource: ([\w./-]+), requested: (\d+), used: (\d+), capacity: (\d+)`),

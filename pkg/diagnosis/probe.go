@@ -8,6 +8,12 @@ import (
 )
 
 var probeRules = []rule{
+	{regexp.MustCompile(`(?i)^(\w+) probe errored.* container is in CONTAINER_EXITED state`),
+		"it had ended when its ${1} probe ran", "find out why it ended: see its exit code and its log", true},
+	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*does not implement the grpc health protocol`),
+		"its server does not offer the gRPC health service, which its ${1} probe asks", "add grpc.health.v1.Health to the server, or use another type of probe", false},
+	{regexp.MustCompile(`(?i)^(\w+) probe failed: timeout: failed to connect service`),
+		"its ${1} probe cannot connect", "check the probe's port, or wait until the container listens on it; if it is slow, raise timeoutSeconds", true},
 	{regexp.MustCompile(`(?i)^(\w+) probe failed: .*connection refused`),
 		"its ${1} probe cannot connect", "check the probe's port, or wait until the container listens on it", true},
 	{regexp.MustCompile(`(?i)^(\w+) probe (?:failed|errored).*exec: \\?"([^"\\]*)\\?": (?:stat [^:]*: )?(?:executable file not found|no such file)`),

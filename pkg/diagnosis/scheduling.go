@@ -52,6 +52,9 @@ var schedulingAdvice = []struct {
 	{regexp.MustCompile(`minCount pods from a gang`), "wait until the other pods of its PodGroup exist; the group's minCount must not exceed their number"},
 	{regexp.MustCompile(`pod group "([^"]+)" to appear`), `create PodGroup "${1}", or correct its name`},
 	{regexp.MustCompile(`required features`), "select nodes with a newer kubelet, or remove what needs newer features"},
+	{regexp.MustCompile(`timed out trying to allocate devices`), "wait for the next attempt; if the problem persists, simplify the pod's ResourceClaims"},
+	{regexp.MustCompile(`rejected due to timeout after waiting \S+ at plugin (?:GangScheduling|Coscheduling)`), "find out why the other pods of its group are not scheduled; it is tried again with them"},
+	{regexp.MustCompile(`had no available disk`), "another pod on these nodes uses the same disk; wait until it ends, or use another volume"},
 	{regexp.MustCompile(`ReadWriteOncePod`), "another pod uses its claim; stop that pod, or use another claim"},
 }
 
@@ -193,6 +196,11 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	if why, ok := strings.CutPrefix(text, `running PreBind plugin "VolumeBinding": binding volumes: `); ok {
 		cause.Message = "the volumes of the pod are not bound: " + excerpt(strings.Replace(why, "context deadline exceeded", "timed out", 1))
 		cause.Advice = "check the Events of its claims (kubectl describe pvc -n " + s.pod.Namespace + ")"
+		return
+	}
+	if strings.Contains(text, "not eligible due to a terminating pod on the nominated node") {
+		cause.Message = "the pod waits until the pods that it replaces on its nominated node have ended"
+		cause.Advice = "wait; if one of them does not end, check its finalizers and its node"
 		return
 	}
 	if strings.HasPrefix(nodes, "waiting for ") {

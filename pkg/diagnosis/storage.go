@@ -16,6 +16,10 @@ import (
 // error whose text is the driver's own. A text "permission denied" is no rule, because programs of
 // the driver write it about files.
 var provisioningRules = []rule{
+	{regexp.MustCompile(`missing configuration for cluster ID ("[^"]+")`),
+		"the storage driver does not know Ceph cluster ${1}, which its StorageClass names", "ask the cluster's administrator to correct clusterID of the StorageClass, or the configuration of the driver", false},
+	{regexp.MustCompile(`timed out waiting for volume to create: .*InvalidVolume\.NotFound`),
+		"the new volume disappeared while it was created", "ask the cluster's administrator whether the driver may use the KMS key of the StorageClass", false},
 	{regexp.MustCompile(`claim Selector is not supported`),
 		"the storage driver does not support its selector", "remove spec.selector; it can only select among existing PersistentVolumes", false},
 	{regexp.MustCompile(`no topology key found on CSINode (\S+)|error getting CSINode for selected node "([^"]+)"`),
@@ -242,7 +246,7 @@ func (s *podView) claimProblem(text string, cause *Cause) ([]finding, bool) {
 		return nil, false
 	}
 	names, found, explained := s.unexplainedClaims()
-	if len(names) == 0 || len(found) > 0 || explained {
+	if len(names) == 0 && len(ClaimsOf(s.pod)) > 0 || len(found) > 0 || explained {
 		return found, true
 	}
 	cause.Reason = ReasonClaimPending
@@ -301,6 +305,29 @@ const (
 var usedByPods = regexp.MustCompile(`Multi-Attach error ` + namesVolume + `.* used by pod\(s\) (.*?)(?: and \d+ pod\(s\) in different namespaces)?$`)
 
 var mountRules = []rule{
+	{regexp.MustCompile(`volume (\S+) has volumeMode Block, but is specified in volumeMounts`),
+		`volume "${1}" is a block device, but volumeMounts lists it`, "list it in volumeDevices, or use a claim with volumeMode Filesystem", false},
+	{regexp.MustCompile(`volume (\S+) has volumeMode Filesystem, but is specified in volumeDevices`),
+		`volume "${1}" is a file system, but volumeDevices lists it`, "list it in volumeMounts, or use a claim with volumeMode Block", false},
+	{regexp.MustCompile(namesVolume + `.*applyFSGroup failed for vol .*: no such file or directory`),
+		`volume "${1}" cannot be mounted yet: a file was deleted while the node changed the group of the files`,
+		"wait for the next attempt; to avoid this, set securityContext.fsGroupChangePolicy to OnRootMismatch", true},
+	{regexp.MustCompile(namesVolume + `.* is not running but is required for remote locking`),
+		`volume "${1}" cannot be mounted: the node cannot lock files of NFS version 3`,
+		"add the mount option nfsvers=4.1 or nolock, or ask the cluster's administrator to run rpc.statd on the node", false},
+	{regexp.MustCompile(namesVolume + `.* with some un-schedulable replicas`),
+		`volume "${1}" cannot be attached: the storage has no place for all of its replicas`, "ask the cluster's administrator for more storage, or for fewer replicas", false},
+	{regexp.MustCompile(namesVolume + `.* is apparently in use by the system`),
+		`volume "${1}" cannot be mounted: another program on the node uses its device`, "ask the cluster's administrator which one; it is often multipathd", false},
+	{regexp.MustCompile(namesVolume + `.*failed to find disk on lun`),
+		`volume "${1}" cannot be mounted: the node does not see the disk, although it is attached`, administratorLater, true},
+	{regexp.MustCompile(namesVolume + `.* is not a compatible disk type with the machine type ([\w-]+)`),
+		`volume "${1}" cannot be attached: machines of type ${2} cannot use this type of disk`, "use a storage class with another type of disk, or select other nodes", false},
+	{regexp.MustCompile(namesVolume + `.*provider not found: provider "([^"]+)"`),
+		`volume "${1}" cannot be mounted: provider "${2}" of the external secret store does not run on the node`,
+		"correct provider in the SecretProviderClass, or ask the cluster's administrator to run the provider on the node", true},
+	{regexp.MustCompile(namesVolume + ` : PersistentVolume "[^"]+" is marked for deletion`),
+		`volume "${1}" cannot be attached: it is being deleted`, "use another claim; if you need the data, ask the cluster's administrator to save it first", false},
 	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): PVC is being deleted`),
 		`claim "${1}" that the pod mounts is being deleted`, replaceClaim, true},
 	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): PVC is not bound`),
@@ -416,6 +443,14 @@ func (s *podView) sandboxCause(e *Event) Cause {
 }
 
 var sandboxRules = []rule{
+	{regexp.MustCompile(`"([^"]+)" already has an IP address different from`),
+		`interface "${1}" of the node has an address of another network`, `ask the cluster's administrator to delete interface "${1}" on the node, so that it is made again`, false},
+	{regexp.MustCompile(`plugin type="([^"]+)".*: check that the \S+ container is running`),
+		"network plugin ${1} does not run on the node", administratorLater, true},
+	{regexp.MustCompile(`plugin type="([^"]+)".*incompatible CNI versions; config is "([^"]+)"`),
+		"network plugin ${1} of the node does not support version ${2} of its configuration", "ask the cluster's administrator to update the plugin, or to lower cniVersion", false},
+	{regexp.MustCompile(`runtime does not support user namespaces`),
+		"the container runtime of the node does not support user namespaces", "set hostUsers to true, or select other nodes", false},
 	{regexp.MustCompile(`failed to find plugin "([^"]+)" in path`),
 		`the program of network plugin "${1}" is missing on the node`, administratorLater, true},
 	{regexp.MustCompile(`cannot find a network-attachment-definition \(([^)]+)\) in namespace \(([^)]+)\)`),

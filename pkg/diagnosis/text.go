@@ -52,6 +52,7 @@ var noise = []struct {
 	{regexp.MustCompile(`dial tcp [0-9a-f.:\[\]]+: `), ""},
 	{regexp.MustCompile(` in pod the pod`), ""},
 	{regexp.MustCompile(`^Error: `), ""},
+	{regexp.MustCompile(`^Volume provisioning failed with infeasible error\. Retries will be delayed\. `), ""},
 	{regexp.MustCompile(`^(?:failed to create containerd task: |failed to create shim task: |OCI runtime create failed: |runc create failed: |` +
 		`unable to start container process: |error during container init: )+`), ""},
 	{regexp.MustCompile(`provider "?[\w-]+"?: Forbidden: not usable by user or serviceaccount(?:, )?`), ""},
@@ -100,7 +101,7 @@ type explanation struct {
 // names matches the names in a text of a component. Its first group matches words that look like
 // names. The other groups are names that only the words around them show.
 var names = regexp.MustCompile(strings.Join([]string{
-	`(\bi/o\b|\bfork/exec\b|\baffinity/selector\b|\bconfig\.json\b|/sys/fs/cgroup/|\bmount\.\w+:|\b[a-z]+\.[a-z.]*k8s\.io\b)`,
+	`(\bi/o\b|\bmetadata\.labels\b|\bfork/exec\b|\baffinity/selector\b|\bconfig\.json\b|/sys/fs/cgroup/|\bmount\.\w+:|\b[a-z]+\.[a-z.]*k8s\.io\b)`,
 	`\\"[^"]*\\"`, `"(?:[^"\\]|\\.)*"`, `\B'[^']*'\B`, "`[^`]*`",
 	`\b(?:lookup|manifest for|CSINode|by Name|getting (?:snapshot|PVC|secret)|in namespace|find (?:key|user|group)|for quota:|image name|container registry) (\S+)`,
 	`\bmanifest (\S+) in `, `\bContainer (\S+) was using`, `\bstat ([^:]+):`, `volumes=(\[[^\]]*\])`, `\btaint (\{[^}]*\})`,
