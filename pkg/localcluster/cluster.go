@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -78,16 +79,20 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := killStale(ctx, c.dir); err != nil {
 		return err
 	}
+	if err := discardFirstStart(c.dir); err != nil {
+		return err
+	}
 	if err := copyTemplate(c.dir, layout(c.config.Template)); err != nil {
 		return err
 	}
 	if err := c.writeFiles(); err != nil {
 		return err
 	}
-	for _, component := range []Component{Etcd, APIServer} {
-		if err := c.startComponent(ctx, component); err != nil {
-			return err
-		}
+	if err := c.startStore(ctx); err != nil {
+		return err
+	}
+	if err := c.startComponent(ctx, APIServer); err != nil {
+		return err
 	}
 	if err := c.writeKubeconfigs(); err != nil {
 		return err
@@ -96,6 +101,31 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	return c.createObjects(ctx)
+}
+
+// startStore starts etcd. If etcd is killed while it starts for the first time, it has written who
+// it is, but not that it is a member. It would never become ready again. A file marks this time.
+func (c *Cluster) startStore(ctx context.Context) error {
+	if _, err := os.Stat(c.dir.etcdData()); errors.Is(err, fs.ErrNotExist) {
+		if err := os.WriteFile(c.dir.firstStart(), nil, 0o600); err != nil {
+			return err
+		}
+	}
+	if err := c.startComponent(ctx, Etcd); err != nil {
+		return err
+	}
+	return os.RemoveAll(c.dir.firstStart())
+}
+
+// discardFirstStart removes the data of an etcd that never became ready. It contains no objects.
+func discardFirstStart(dir layout) error {
+	if _, err := os.Stat(dir.firstStart()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.RemoveAll(dir.etcdData()); err != nil {
+		return err
+	}
+	return os.Remove(dir.firstStart())
 }
 
 // writeFiles writes the files that the components read.

@@ -3,6 +3,7 @@ package localcluster_test
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -131,15 +133,9 @@ func TestCrashedComponentIsReportedAndCanBeRestarted(t *testing.T) {
 
 func TestClusterOfAKilledParentCanBeStarted(t *testing.T) {
 	t.Parallel()
-	needsControlPlane(t)
 	g := NewWithT(t)
 	dir := t.TempDir()
-	parent := exec.Command(os.Args[0])
-	parent.Env = append(os.Environ(), parentDirEnv+"="+dir)
-	parent.Stderr = os.Stderr
-	out, err := parent.StdoutPipe()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(parent.Start()).To(Succeed())
+	parent, out := startParent(t, dir)
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	g.Expect(strings.TrimSpace(line)).To(Equal("ready"))
 	etcd, apiServer := pidOf(t, dir, localcluster.Etcd), pidOf(t, dir, localcluster.APIServer)
@@ -153,6 +149,38 @@ func TestClusterOfAKilledParentCanBeStarted(t *testing.T) {
 	g.Expect(processesOf(dir)).NotTo(ContainElements(etcd, apiServer))
 }
 
+// etcd does not start again if it was killed in the first milliseconds of its life.
+func TestClusterThatIsKilledDuringItsFirstStartCanBeStarted(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	parent, _ := startParent(t, dir)
+	g.Eventually(func() ([]string, error) { return filepath.Glob(filepath.Join(dir, "etcd/member/wal/*.wal")) }).
+		WithPolling(time.Millisecond).ShouldNot(BeEmpty())
+	g.Expect(syscall.Kill(pidOf(t, dir, localcluster.Etcd), syscall.SIGKILL)).To(Succeed())
+	g.Expect(parent.Process.Kill()).To(Succeed())
+	_ = parent.Wait()
+	c := start(t, localcluster.Config{Dir: dir})
+	mark(t, c, "mine")
+	g.Expect(c.Restart(t.Context(), localcluster.Etcd)).To(Succeed())
+	g.Eventually(marked(t, c, "mine")).Should(Succeed(), "the data of a complete start is kept")
+}
+
+// startParent starts a process that starts a cluster in a directory, and returns its output.
+func startParent(t *testing.T, dir string) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	needsControlPlane(t)
+	g := NewWithT(t)
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), parentDirEnv+"="+dir)
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(parent.Start()).To(Succeed())
+	t.Cleanup(func() { _ = parent.Process.Kill() })
+	return parent, out
+}
+
 func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -160,7 +188,7 @@ func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	dir := t.TempDir()
 	g.Expect(os.Mkdir(filepath.Join(dir, "run"), 0o700)).To(Succeed())
-	orphan := exec.Command(filepath.Join(assets, "etcd"), "--data-dir="+filepath.Join(dir, "etcd"),
+	orphan := exec.Command(filepath.Join(assets, "etcd"), "--data-dir="+filepath.Join(dir, "orphan"),
 		"--listen-client-urls=http://127.0.0.1:0", "--listen-peer-urls=http://127.0.0.1:0",
 		"--advertise-client-urls=http://127.0.0.1:0")
 	stranger := exec.Command("sleep", "300")

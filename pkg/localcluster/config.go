@@ -154,6 +154,7 @@ func (l layout) kubeconfig() string             { return l.path("kubeconfig") }
 func (l layout) auditLog() string               { return l.path("audit.log") }
 func (l layout) auditPolicy() string            { return l.path("audit-policy.yaml") }
 func (l layout) etcdData() string               { return l.path("etcd") }
+func (l layout) firstStart() string             { return l.path("etcd-first-start") }
 func (l layout) stages() string                 { return l.path("stages.yaml") }
 func (l layout) tmp() string                    { return l.path("tmp") }
 func (l layout) pki(file string) string         { return l.path("pki", file) }
