@@ -364,9 +364,14 @@ type PodStatus struct {
 	// +required
 	Health PodHealth `json:"health"`
 
-	// consecutiveFailures is how many times in a row the check failed.
+	// consecutiveFailures is how many times in a row the check failed, as of lastCheckTime.
 	// +optional
 	ConsecutiveFailures int32 `json:"consecutiveFailures"`
+
+	// lastCheckTime is when the last check began that this entry contains. While health stays
+	// the same, the operator updates the entry at most every five minutes.
+	// +optional
+	LastCheckTime *metav1.Time `json:"lastCheckTime,omitempty"`
 
 	// lastTransitionTime is when health last changed.
 	// +required
@@ -428,7 +433,7 @@ type AppServiceStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions: Ready, Available, Progressing, Stalled, Degraded, Healthy,
-	// BackupSucceeded.
+	// EvictionBlocked, BackupSucceeded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -484,7 +489,8 @@ type AppServiceStatus struct {
 	// +kubebuilder:validation:MaxItems=50
 	PodStatuses []PodStatus `json:"podStatuses,omitempty"`
 
-	// restartTimes lists when healthCheck.remedy evicted pods within the last hour.
+	// restartTimes lists when healthCheck.remedy evicted pods within the last hour. An eviction
+	// without an answer counts. One that the API server refused does not.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=60

@@ -277,6 +277,9 @@ const (
 	// ConditionHealthy is False when the health check of a pod fails. It is Unknown when
 	// the health of some pods is unknown, or there is no check.
 	ConditionHealthy = "Healthy"
+	// ConditionEvictionBlocked exists while remedy Restart needs to evict an unhealthy pod and
+	// the API server refuses it. It is then True.
+	ConditionEvictionBlocked = "EvictionBlocked"
 	// ConditionBackupSucceeded exists once the AppService is being deleted. It is True
 	// when the backup succeeded, and Unknown while it runs.
 	ConditionBackupSucceeded = "BackupSucceeded"
@@ -313,6 +316,10 @@ const (
 	ReasonExecLeaked = "ExecLeaked"
 	// ReasonRestartedUnhealthyPod: an unhealthy pod was evicted, and a new pod replaces it.
 	ReasonRestartedUnhealthyPod = "RestartedUnhealthyPod"
+	// ReasonBlockedByDisruptionBudget: a PodDisruptionBudget does not allow the eviction of an
+	// unhealthy pod. The message names the budget. The operator evicts the pod when the budget
+	// allows it.
+	ReasonBlockedByDisruptionBudget = "BlockedByDisruptionBudget"
 	// ReasonScalingReplicaSet: the number of pods changes.
 	ReasonScalingReplicaSet = "ScalingReplicaSet"
 	// ReasonBackupStarted: the backup runs. Nothing is removed until it has ended.

@@ -34,6 +34,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
@@ -73,6 +74,8 @@ type Reconciler struct {
 	exec     *execGrants
 	backups  *backups
 	metrics  *metrics
+	// evictions of unhealthy pods.
+	evictions *evictions
 }
 
 // New returns a Reconciler.
@@ -90,7 +93,7 @@ func New(d Dependencies) (*Reconciler, error) {
 	checks.metrics = newMetrics(d.Metrics, checks.pool.Len)
 	return &Reconciler{
 		Helpers: helpers, image: d.Image, features: d.Features, policies: d.Policies, runner: runner, checks: checks, metrics: checks.metrics,
-		exec: newExecGrants(d.Client, d.Clock), backups: newBackups(d.Clock, runner, helpers.Enqueue),
+		exec: newExecGrants(d.Client, d.Clock), backups: newBackups(d.Clock, runner, helpers.Enqueue), evictions: newEvictions(),
 	}, nil
 }
 
@@ -147,8 +150,11 @@ type app struct {
 	looping bool
 	// disabled are the parts of the spec that need a feature that the operator runs without.
 	disabled disabled
-	// toRestart is the pod to evict; empty for none.
-	toRestart types.UID
+	// checked are the pods with the results of their checks, and refreshed is when counts and
+	// messages in the status were last updated.
+	checked   []health.Pod
+	refreshed time.Time
+	remedy    remedy
 	report    status.Report
 }
 
@@ -178,7 +184,8 @@ func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 // The pods are read, and checked while they run.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 //
-// An unhealthy pod is evicted, so that disruption budgets count.
+// An unhealthy pod is evicted, so that disruption budgets count. A dry run shows whether they
+// allow it.
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 //
 // A backup is a Job, which outlives its app.
@@ -227,7 +234,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		r.Writer.SetError(service, err)
 	}
-	a.report.Changes = slices.Concat(a.report.Changes, a.backupEvents(), a.featureEvents())
+	a.report.Changes = slices.Concat(a.report.Changes, a.backupEvents(), a.featureEvents(), a.evictionEvents())
 	repeat, writeErr := r.Writer.Write(ctx, a.before, service, a.report)
 	if writeErr != nil {
 		r.checks.setRefreshed(a.name, time.Time{}) // to emit its Events again
@@ -269,7 +276,7 @@ func (r *Reconciler) runSteps(ctx context.Context, a *app) (time.Duration, error
 		// Problems are reported when the app is resumed.
 		children.RequeueAfter, a.findings.Known = 0, nil
 	}
-	observed, err := step.Run(ctx, a, r.findPods, r.check, r.checkExec, r.backUp, r.diagnose)
+	observed, err := step.Run(ctx, a, r.findPods, r.check, r.checkExec, r.backUp, r.diagnose, r.chooseRestart)
 	if err != nil {
 		return 0, err
 	}
@@ -281,6 +288,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.Forget(name)
 	r.checks.forget(name)
 	r.backups.forget(name)
+	r.evictions.forget(name)
 }
 
 // metrics of apps. No label contains the name of an app or namespace.

@@ -2,7 +2,6 @@ package appservice
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,8 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -26,7 +23,6 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/probe"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -172,14 +168,21 @@ func newChecks(clk clock.WithTicker, checker *healthcheck.Checker, enqueue func(
 	return c
 }
 
-// check registers the running pods of an app with the pool.
+// check registers the running pods of an app with the pool, and reads the results so far.
 func (r *Reconciler) check(_ context.Context, a *app) (step.Result, error) {
-	if a.service.Spec.HealthCheck == nil || a.disabled.healthCheck != "" || a.blocked {
+	if !a.isChecked() || a.blocked {
 		r.checks.forget(a.name)
 	} else {
 		r.checks.register(a)
 	}
+	pods, refreshed := r.checks.records(a)
+	a.checked, a.refreshed = health.Known(&a.before.Status, pods), refreshed
 	return step.Result{}, nil
+}
+
+// isChecked reports whether the operator makes the health check of the app.
+func (a *app) isChecked() bool {
+	return a.service.Spec.HealthCheck != nil && a.disabled.healthCheck == ""
 }
 
 func (c *checks) register(a *app) {
@@ -326,76 +329,4 @@ func (c *checks) remove(app types.NamespacedName, followed *checkedApp, pod stri
 	c.pool.Remove(key)
 	delete(c.owners, key)
 	delete(followed.pods, pod)
-}
-
-// restartsPerHour is the default of spec.healthCheck.maxRestartsPerHour.
-const restartsPerHour = 3
-
-// chooseRestart decides which pod is evicted, if any. The status records it before, so
-// that the limit holds also if the operator crashes. It returns when to decide again.
-func (r *Reconciler) chooseRestart(a *app, pods []health.Pod) time.Duration {
-	check, status := a.service.Spec.HealthCheck, &a.service.Status
-	if check.Remedy != v1alpha1.HealthCheckRemedyRestart || a.service.Spec.Suspend || a.deleting() {
-		status.RestartTimes = nil
-		return 0
-	}
-	limit := restartsPerHour
-	if check.MaxRestartsPerHour != nil {
-		limit = int(*check.MaxRestartsPerHour)
-	}
-	d := health.Remedy{
-		Pods: pods, Wanted: int(a.wanted()), Times: a.before.Status.RestartTimes, MaxPerHour: limit, Now: r.Clock.Now(),
-	}.Decide()
-	status.RestartTimes = d.Times
-	if d.Pod != nil {
-		a.toRestart = d.Pod.UID
-	}
-	return r.until(d.Next)
-}
-
-// until returns the time until t, and 0 for the zero time.
-func (r *Reconciler) until(t time.Time) time.Duration {
-	if t.IsZero() {
-		return 0
-	}
-	return max(t.Sub(r.Clock.Now()), time.Second)
-}
-
-// restart evicts the chosen pod. An eviction respects disruption budgets. It returns when
-// to try again.
-func (r *Reconciler) restart(ctx context.Context, a *app) (time.Duration, error) {
-	for _, pod := range a.pods {
-		if pod.UID == a.toRestart {
-			return r.evict(ctx, a, pod)
-		}
-	}
-	return 0, nil
-}
-
-// retryEviction is when an eviction is retried that a disruption budget refused.
-const retryEviction = time.Minute
-
-func (r *Reconciler) evict(ctx context.Context, a *app, pod *corev1.Pod) (time.Duration, error) {
-	err := r.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
-	})
-	switch {
-	case err == nil:
-		r.metrics.restarts.Inc()
-		return 0, r.Writer.Emit(ctx, a.service, restarted(pod, r.now()))
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone already
-		return 0, nil
-	case apierrors.IsTooManyRequests(err):
-		return retryEviction, nil
-	}
-	return 0, err
-}
-
-func restarted(pod *corev1.Pod, at metav1.Time) events.Event {
-	return events.Event{
-		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRestartedUnhealthyPod, Action: "EvictPod",
-		Note:     fmt.Sprintf("Pod %s is unhealthy: it was evicted and will be replaced", pod.Name),
-		Identity: string(pod.UID), Since: at.Time,
-	}
 }

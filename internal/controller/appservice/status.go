@@ -25,6 +25,7 @@ import (
 func (r *Reconciler) setStatus(a *app) time.Duration {
 	a.setCounts()
 	turned, next := r.setHealth(a)
+	r.setEvictionBlocked(a)
 	grace := r.graceLeft(a)
 	stalled := a.findings.Cause != nil && grace == 0
 	var loop time.Duration
@@ -71,11 +72,10 @@ func (r *Reconciler) setHealth(a *app) (health.Transitions, time.Duration) {
 	case a.disabled.healthCheck != "":
 		c.Reason, c.Message = v1alpha1.ReasonFeatureDisabled, a.disabled.healthCheck
 	case a.service.Spec.HealthCheck != nil:
-		pods, refreshed := r.checks.records(a)
-		s = health.Summarize(&a.before.Status, pods, refreshed, r.Clock.Now())
+		s = health.Summarize(&a.before.Status, a.checked, a.refreshed, r.Clock.Now())
 		r.checks.setRefreshed(a.name, s.Refreshed)
 		c = s.Condition
-		next = step.Sooner(r.chooseRestart(a, pods), r.until(s.Next))
+		next = r.until(s.Next)
 	}
 	s.Write(&a.service.Status)
 	r.Writer.SetCondition(a.service, condition(v1alpha1.ConditionHealthy, c.Status, c.Reason, c.Message))

@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -139,6 +140,14 @@ func (r Record) Count() int32 {
 		return r.misses
 	}
 	return r.failures
+}
+
+// lastCheck is status.podStatuses[].lastCheckTime; nil if this process has not checked the pod.
+func (r Record) lastCheck() *metav1.Time {
+	if r.latest.IsZero() {
+		return nil
+	}
+	return new(metav1.NewTime(r.latest.Truncate(time.Second)))
 }
 
 // Add returns the record with another observation. An observation that is older than the

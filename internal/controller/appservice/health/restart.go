@@ -34,9 +34,9 @@ type Remedy struct {
 type Restart struct {
 	// Pod to restart; nil for none.
 	Pod *Pod
-	// Times is the new status.restartTimes. Write it before the restart, so that the limit
-	// holds also after a crash.
+	// Times are the restarts of the last hour. At is the time of the present one.
 	Times []metav1.Time
+	At    metav1.Time
 	// Next is when the limit allows a restart again; zero if something else prevents it.
 	Next time.Time
 }
@@ -45,7 +45,7 @@ type Restart struct {
 // the longest time. If all pods are unhealthy, the check may be wrong, but such an app
 // also needs the remedy most. The limit bounds the harm.
 func (r Remedy) Decide() Restart {
-	d := Restart{Times: recent(r.Times, r.Now)}
+	d := Restart{Times: recent(r.Times, r.Now), At: metav1.NewTime(r.Now.Truncate(time.Second))}
 	pod := r.choose()
 	if pod == nil {
 		return d
@@ -55,9 +55,15 @@ func (r Remedy) Decide() Restart {
 		return d
 	}
 	d.Pod = pod
-	d.Times = append(d.Times, metav1.NewTime(r.Now.Truncate(time.Second)))
-	slices.SortFunc(d.Times, earlier)
 	return d
+}
+
+// Counted returns Times and the present restart, for status.restartTimes. Write it before the
+// restart, so that the limit holds also after a crash.
+func (d *Restart) Counted() []metav1.Time {
+	times := append(slices.Clone(d.Times), d.At)
+	slices.SortFunc(times, earlier)
+	return times
 }
 
 // allowed is when enough restarts no longer count for one more.

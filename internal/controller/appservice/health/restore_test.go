@@ -84,6 +84,29 @@ func TestATakeoverChangesNothing(t *testing.T) {
 	}
 }
 
+// The count comes from the former process, and so does the time.
+func TestATakeoverKeepsTheTimeOfTheLastCheck(t *testing.T) {
+	pods := []health.Pod{pod("a", row("FFF"))}
+	status := written(t, health.Summarize(&v1alpha1.AppServiceStatus{}, pods, time.Time{}, at(100)), pods)
+	pods[0].Record = health.Restore(status, "a", "uid-a")
+	for what, tc := range map[string]struct {
+		checks string
+		count  int32
+		want   time.Time
+	}{
+		"not checked since": {"", 3, at(20)},
+		"checked since":     {"FF", 5, at(210)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			pods := []health.Pod{pod("a", observed(pods[0].Record, at(200), tc.checks))}
+			e := health.Summarize(status, pods, at(100), at(1000)).PodStatuses[0]
+			if e.ConsecutiveFailures != tc.count || e.LastCheckTime == nil || !e.LastCheckTime.Time.Equal(tc.want) {
+				t.Errorf("%d failures as of %v, want %d as of %v", e.ConsecutiveFailures, e.LastCheckTime, tc.count, tc.want)
+			}
+		})
+	}
+}
+
 // The former process may have ended between the write of the status and an Event. The Event
 // has the name of an entry of the status, so that the API server refuses it if it exists.
 func TestATakeoverRepeatsRecentEvents(t *testing.T) {

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ type Summary struct {
 // is that of the last Summary. It is zero if this process has none, or if it could not emit the
 // Events of the last one. Transitions then contain recent entries of the present status again.
 func Summarize(was *v1alpha1.AppServiceStatus, pods []Pod, refreshed, now time.Time) Summary {
-	pods = known(was, pods)
+	pods = Known(was, pods)
 	s := Summary{Refreshed: refreshed}
 	refresh := !refreshed.IsZero() && now.Sub(refreshed).Abs() >= heartbeat
 	if refresh || refreshed.IsZero() {
@@ -78,8 +79,8 @@ func (s *Summary) Write(status *v1alpha1.AppServiceStatus) {
 	status.PodStatuses = s.PodStatuses
 }
 
-// known returns the pods in the order of their names, each with a record.
-func known(was *v1alpha1.AppServiceStatus, pods []Pod) []Pod {
+// Known returns the pods in the order of their names, each with a record.
+func Known(was *v1alpha1.AppServiceStatus, pods []Pod) []Pod {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
 	for i := range pods {
@@ -133,17 +134,18 @@ func entry(was *v1alpha1.AppServiceStatus, p *Pod, refresh bool, now time.Time) 
 	if same && !refresh {
 		return *former
 	}
-	since := p.Record.Since
+	since, last := p.Record.Since, p.Record.lastCheck()
 	switch {
 	case same:
 		since = former.LastTransitionTime.Time
+		last = cmp.Or(last, former.LastCheckTime)
 	case since.IsZero():
 		since = now.Truncate(time.Second)
 	}
 	return v1alpha1.PodStatus{
 		Name: p.Name, PodUID: string(p.UID),
 		Health: p.Record.Health, Reason: p.Record.Reason, Message: p.Record.Message,
-		ConsecutiveFailures: p.Record.Count(), LastTransitionTime: metav1.NewTime(since),
+		ConsecutiveFailures: p.Record.Count(), LastCheckTime: last, LastTransitionTime: metav1.NewTime(since),
 	}
 }
 

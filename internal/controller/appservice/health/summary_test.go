@@ -113,8 +113,12 @@ func TestASettledFailureIsWrittenEveryFiveMinutes(t *testing.T) {
 	if writes < 12 || writes > 14 { // not checked, unhealthy, and every five minutes
 		t.Errorf("%d writes in an hour", writes)
 	}
-	if e := status.PodStatuses[0]; e.ConsecutiveFailures < 320 || e.Message == "no 2" || e.LastTransitionTime.Sub(noon) != 20*time.Second {
+	e := status.PodStatuses[0]
+	if e.ConsecutiveFailures < 320 || e.Message == "no 2" || e.LastTransitionTime.Sub(noon) != 20*time.Second {
 		t.Errorf("after an hour the status says %+v", e)
+	}
+	if want := at(float64(10 * (e.ConsecutiveFailures - 1))); !e.LastCheckTime.Time.Equal(want) {
+		t.Errorf("%d failures as of %v, want %v", e.ConsecutiveFailures, e.LastCheckTime, want)
 	}
 }
 
