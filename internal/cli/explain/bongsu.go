@@ -188,7 +188,7 @@ func (q *inquiry) addHealth(a *v1alpha1.AppService) {
 	case unhealthy >= 0:
 		x.Summary += fmt.Sprintf(", %d unhealthy", a.Status.Unhealthy)
 		if q.fallback == nil {
-			q.fallback = checkFailed(&a.Status.PodStatuses[unhealthy])
+			q.fallback = checkFailed(a, &a.Status.PodStatuses[unhealthy])
 		}
 	case x.State == Running && a.Spec.Size == 0:
 		q.set(v1alpha1.KindAppService, Stopped, "it is scaled to 0 pods")
@@ -210,12 +210,29 @@ func (q *inquiry) copyPodStatuses(a *v1alpha1.AppService) {
 
 // checkFailed returns the cause for a pod that is ready, but unhealthy by its health
 // check.
-func checkFailed(n *v1alpha1.PodStatus) *diagnosis.Cause {
+func checkFailed(a *v1alpha1.AppService, n *v1alpha1.PodStatus) *diagnosis.Cause {
+	last := n.LastTransitionTime
+	if n.LastCheckTime != nil {
+		last = *n.LastCheckTime
+	}
 	return &diagnosis.Cause{
-		Reason: n.Reason, Object: diagnosis.Object{Kind: kindPod, Name: n.Name}, Time: n.LastTransitionTime.Time,
+		Reason: n.Reason, Object: diagnosis.Object{Kind: kindPod, Name: n.Name}, Time: last.Time,
 		Message:   "the health check finds the pod unhealthy: " + plaintext.Line(n.Message),
-		Advice:    "find out why the app does not answer, or correct spec.healthCheck; with remedy Restart, the operator replaces such pods",
+		Advice:    "find out why the app does not answer, or correct spec.healthCheck; " + remedyFor(a),
 		Transient: true, Count: n.ConsecutiveFailures,
+	}
+}
+
+// remedyFor describes what the operator does about unhealthy pods.
+func remedyFor(a *v1alpha1.AppService) string {
+	check := a.Spec.HealthCheck
+	switch {
+	case check == nil || check.Remedy != v1alpha1.HealthCheckRemedyRestart:
+		return "with remedy: Restart, the operator replaces such pods"
+	case meta.IsStatusConditionTrue(a.Status.Conditions, v1alpha1.ConditionEvictionBlocked):
+		return "the operator cannot replace the pod: see condition " + v1alpha1.ConditionEvictionBlocked
+	default:
+		return "the operator replaces such pods, as far as maxRestartsPerHour allows"
 	}
 }
 

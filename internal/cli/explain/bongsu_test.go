@@ -3,6 +3,7 @@ package explain_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -79,6 +80,13 @@ func appUnready(reason, message string) string {
 			"firstTime": "2026-03-01T09:00:00Z", "lastTime": "2026-03-01T09:00:00Z", "count": 2}}}`
 }
 
+// appUnhealthy returns a status with an unhealthy pod. entry is a part of the pod's entry.
+func appUnhealthy(entry string, conditions ...string) string {
+	return `{"status": {"readyReplicas": 2, "unhealthy": 1, "conditions": [` + strings.Join(append(conditions, appReady), ", ") + `], "podStatuses": [
+		{"name": "web-1-b", "podUID": "b", "health": "Unhealthy", "consecutiveFailures": 1, "lastTransitionTime": "2026-03-01T09:00:00Z",
+		"reason": "HealthCheckFailed"` + entry + `}]}}`
+}
+
 func TestAppServicesAreExplainedFromTheirStatus(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec, status string
@@ -107,6 +115,21 @@ func TestAppServicesAreExplainedFromTheirStatus(t *testing.T) {
 				"web does not run as it should: 2 of 2 pods ready, 1 unhealthy\n", "Cause: HealthCheckFailed in Pod web-1-b (4 times, last ",
 				"the health check finds the pod unhealthy: HTTP [31m503\n", "Not healthy by the health check:\n  Pod web-1-a: Unknown since ",
 				": NotChecked\n  Pod web-1-b: Unhealthy since ", ": HealthCheckFailed, 4 failures in a row: HTTP [31m503\n",
+			}},
+		"unhealthy, and replaced": {"{size: 2, healthCheck: {httpGet: {port: 80}, remedy: Restart}}",
+			appUnhealthy(`, "lastCheckTime": "` + time.Now().UTC().Add(-4*time.Minute).Format(time.RFC3339) + `"`),
+			explain.Failing, "HealthCheckFailed", []string{
+				"Cause: HealthCheckFailed in Pod web-1-b (last 4m", "the operator replaces such pods, as far as maxRestartsPerHour allows\n",
+				": HealthCheckFailed, 1 failure in a row as of 4m",
+			}},
+		"unhealthy, and not replaced": {"{size: 2, healthCheck: {httpGet: {port: 80}}}", appUnhealthy(""), explain.Failing, "HealthCheckFailed", []string{
+			"with remedy: Restart, the operator replaces such pods\n", ": HealthCheckFailed, 1 failure in a row\n",
+		}},
+		"unhealthy, and a budget refuses": {"{size: 2, healthCheck: {httpGet: {port: 80}, remedy: Restart}}", appUnhealthy("", `{"type": "EvictionBlocked",
+			"status": "True", "reason": "BlockedByDisruptionBudget", "message": "PodDisruptionBudget web says no", "lastTransitionTime": "2026-03-01T09:00:00Z"}`),
+			explain.Failing, "HealthCheckFailed", []string{
+				"the operator cannot replace the pod: see condition EvictionBlocked\n",
+				"  EvictionBlocked True: BlockedByDisruptionBudget: PodDisruptionBudget web says no\n",
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -196,6 +196,9 @@ func (p *page) podStatuses(pods []v1alpha1.PodStatus, now time.Time) {
 		s := fmt.Sprintf("  Pod %s: %s since %s: %s", n.Name, n.Health, duration.HumanDuration(max(0, now.Sub(n.LastTransitionTime.Time))), n.Reason)
 		if n.ConsecutiveFailures > 0 {
 			s += ", " + plural(int(n.ConsecutiveFailures), "failure") + " in a row"
+			if n.LastCheckTime != nil { // the status counts later failures every few minutes
+				s += " as of " + ago(n.LastCheckTime.Time, now)
+			}
 		}
 		if n.Message != "" {
 			s += ": " + n.Message
