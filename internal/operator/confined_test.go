@@ -47,7 +47,7 @@ func newConfinement(t *testing.T) *confinement {
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, o := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: s.meta("default", nil)}, // no controller creates it
-		s.secret("theirs", nil), s.secret("copy", asCopy("rule")), s.secret("adopted", asAdopted), s.secret("token", asChild),
+		s.secret("theirs", nil), s.secret("copy", asCopy("rule")), s.secret("adopted", asAdopted), s.secret("released", asReleased), s.secret("token", asChild),
 		s.deployment("theirs", confinedPod, nil), s.deployment("ours", confinedPod, asChild), s.deployment("retained", confinedPod, asRetained),
 		s.deployment("changed", asOthersChanged, asChild),
 		s.service("theirs", nil), s.service("ours", asChild), s.changedService(), s.changedIngress(),
@@ -77,6 +77,10 @@ func asCopy(rule string) func(*metav1.ObjectMeta) {
 
 func asAdopted(meta *metav1.ObjectMeta) {
 	meta.Annotations["bongsu.io/adopt"] = "ClusterSecretShare/rule"
+}
+
+func asReleased(meta *metav1.ObjectMeta) {
+	meta.Annotations["bongsu.io/released-by"] = "SecretShare/shop/rule@1"
 }
 
 func asChild(meta *metav1.ObjectMeta) {
@@ -287,6 +291,12 @@ type requestCase struct {
 	refusal string
 }
 
+// takeBack returns a patch that makes a copy of a released Secret again.
+func takeBack(rule, namespaceUID, more string) string {
+	return fmt.Sprintf(`{"metadata":{"annotations":{"bongsu.io/released-by":null,"bongsu.io/rule":%q,"bongsu.io/namespace-uid":%q,"bongsu.io/rule-uid":"a","bongsu.io/source-uid":"b"}},%s}`,
+		rule, namespaceUID, more)
+}
+
 func TestTheOperatorWritesOnlyCopiesAndTokens(t *testing.T) {
 	s := newConfinement(t)
 	s.expectRequests(map[string]requestCase{
@@ -311,6 +321,13 @@ func TestTheOperatorWritesOnlyCopiesAndTokens(t *testing.T) {
 		"a retained copy":                    {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null}}`), allowed},
 		"a retained copy with other data":    {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null},"data":{"a":"Yw=="}}`), keepsRule},
 		"a retained copy that becomes fixed": {s.patch(s.secret("copy", nil), `{"metadata":{"annotations":null},"immutable":true}`), keepsRule},
+		"a released copy of another rule":    {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/other", "1", `"data":{}`)), changesOnlyCopies},
+		"a released copy of a former owner":  {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "2", `"data":{}`)), changesOnlyCopies},
+		"a released copy with other data":    {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "1", `"data":{"a":"Yw=="}`)), changesOnlyCopies},
+		"a released copy that becomes fixed": {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "1", `"immutable":true`)), changesOnlyCopies},
+		"a released copy without a rule":     {s.patch(s.secret("released", nil), `{"metadata":{"labels":{"a":"b"}}}`), changesOnlyCopies},
+		"the deletion of a released copy":    {s.remove(s.secret("released", nil)), changesOnlyCopies},
+		"a released copy":                    {s.patch(s.secret("released", nil), takeBack("SecretShare/shop/rule", "1", `"data":{}`)), allowed},
 		"the data of a token":                {s.patch(s.secret("token", nil), `{"data":{"a":"Yw=="}}`), allowed},
 		"the data of another Secret":         {s.patch(s.secret("theirs", nil), `{"data":{"a":"Yw=="}}`), changesOnlyCopies},
 		"another Secret that becomes a copy": {s.patch(s.secret("theirs", nil), `{"metadata":{"annotations":{"bongsu.io/rule-uid":"a","bongsu.io/source-uid":"b"}}}`), changesOnlyCopies},

@@ -44,7 +44,8 @@ func follows(s *scene, namespace string) {
 func isReleased(s *scene, namespace string) {
 	s.t.Helper()
 	s.g.Eventually(func() (*corev1.Secret, error) { return s.get(namespace, "shared") }).Should(And(
-		HaveField("Data", hunter2), HaveField("Labels", BeEmpty()), HaveField("Annotations", BeEmpty())))
+		HaveField("Data", hunter2), HaveField("Labels", BeEmpty()),
+		HaveField("Annotations", And(HaveLen(1), HaveKey(share.AnnotationReleasedBy)))))
 }
 
 // isForeign expects the foreign Secret in place of the copy, unchanged.

@@ -44,6 +44,8 @@ type slot struct {
 // occupant is the content of a slot: nothing, a copy, or a Secret that is not a copy.
 type occupant struct {
 	exists, isCopy bool
+	// released means that it was a copy until the rule released it.
+	released bool
 	// source is NAMESPACE/NAME of the copy's source.
 	source, sourceUID, data string
 }
@@ -67,8 +69,9 @@ type demand struct {
 
 // meet returns the content of a slot after the demand is met.
 func (d demand) meet(o occupant) occupant {
+	isTakenBack := d.action == write && o.released && o.data == d.data
 	switch {
-	case d.action == ignore, o.exists && !o.isCopy:
+	case d.action == ignore, o.exists && !o.isCopy && !isTakenBack:
 		return o
 	case d.action == write:
 		return occupant{exists: true, isCopy: true, source: d.source, sourceUID: d.sourceUID, data: d.data}
@@ -77,7 +80,7 @@ func (d demand) meet(o occupant) occupant {
 	case d.action == keep && d.source == o.source && (d.sourceUID == "" || d.sourceUID == o.sourceUID):
 		return o
 	case d.retain:
-		return occupant{exists: true, data: o.data}
+		return occupant{exists: true, released: true, data: o.data}
 	}
 	return occupant{}
 }
@@ -270,6 +273,7 @@ func (m *Model) occupant(ctx context.Context, key types.NamespacedName) (occupan
 		return occupant{}, client.IgnoreNotFound(err)
 	}
 	o := occupant{exists: true, data: fmt.Sprint(secret.Data), isCopy: share.RuleOf(secret.Annotations) != ""}
+	o.released = secret.Annotations[share.AnnotationReleasedBy] != ""
 	if o.isCopy {
 		o.source, o.sourceUID = secret.Annotations[share.AnnotationSource], secret.Annotations[share.AnnotationSourceUID]
 	}

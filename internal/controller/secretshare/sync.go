@@ -353,7 +353,7 @@ func (s *namespaceSync) releaseCopy(ctx context.Context, key types.NamespacedNam
 	if err != nil {
 		return err
 	}
-	share.Unmark(&live)
+	share.Release(&live)
 	if err := s.client.Update(ctx, &live); err != nil {
 		return err
 	}
@@ -386,8 +386,8 @@ func (s *namespaceSync) reportConflict(ctx context.Context, live *corev1.Secret)
 	since := live.CreationTimestamp.Time
 	err := recorder.Emit(ctx, live, events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonConflict, Action: "Copy", Since: since,
-		Note: fmt.Sprintf("%s cannot copy Secret %s here because this Secret has the same name. To get the copy, delete this Secret, or let the copy replace it with the annotation %s=%s",
-			s.plan.rule.Name, s.copied.Annotations[share.AnnotationSource], share.AnnotationAdopt, s.plan.rule.Name),
+		Note: fmt.Sprintf("%s cannot copy Secret %s here because this Secret has the same name%s. To get the copy, delete this Secret, or let the copy replace it with the annotation %s=%s",
+			s.plan.rule.Name, s.copied.Annotations[share.AnnotationSource], whyNotTakenBack(live, s.copied), share.AnnotationAdopt, s.plan.rule.Name),
 	})
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a conflict", "rule", s.plan.rule.Name, "secret", client.ObjectKeyFromObject(live))
@@ -396,6 +396,14 @@ func (s *namespaceSync) reportConflict(ctx context.Context, live *corev1.Secret)
 	if other := share.Printable(live, share.AnnotationRule); share.RuleOf(live.Annotations) != "" {
 		return &conflictError{fmt.Sprintf("Secret %s is already a copy of %s: change one of the two rules", live.Name, other)}
 	}
-	return &conflictError{fmt.Sprintf("Secret %s exists and is not a copy: set spec.copyName, or ask its owner to delete it or to annotate it with %s=%s",
-		live.Name, share.AnnotationAdopt, s.plan.rule.Name)}
+	return &conflictError{fmt.Sprintf("Secret %s exists and is not a copy%s: set spec.copyName, or ask its owner to delete it or to annotate it with %s=%s",
+		live.Name, whyNotTakenBack(live, s.copied), share.AnnotationAdopt, s.plan.rule.Name)}
+}
+
+// whyNotTakenBack returns why a Secret that was released stays as it is. It is empty for others.
+func whyNotTakenBack(live, want *corev1.Secret) string {
+	if !share.IsReleased(live, want) {
+		return ""
+	}
+	return ", and differs from its source since deletionPolicy Retain released it"
 }

@@ -112,7 +112,8 @@ var varying = [][]string{
 	{"metadata", "managedFields"}, {"metadata", "generateName"}, {"metadata", "selfLink"},
 	{"metadata", "annotations", "deployment.kubernetes.io/revision"}, {"metadata", "annotations", "bongsu.io/applied"},
 	{"metadata", "annotations", "bongsu.io/owner-uid"}, {"metadata", "annotations", "bongsu.io/rule-uid"},
-	{"metadata", "annotations", "bongsu.io/source-uid"}, {"metadata", "annotations", "bongsu.io/namespace-uid"}, {"metadata", "labels", "bongsu.io/rule-uid"},
+	{"metadata", "annotations", "bongsu.io/source-uid"}, {"metadata", "annotations", "bongsu.io/namespace-uid"},
+	{"metadata", "annotations", "bongsu.io/released-by"}, {"metadata", "labels", "bongsu.io/rule-uid"},
 	{"spec", "clusterIP"}, {"spec", "clusterIPs"}, {"spec", "volumeName"}, {"status"},
 }
 

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
 )
 
 // Action is what to do with a Secret that has the name of a wanted copy.
@@ -30,7 +28,7 @@ func Compare(live, want *corev1.Secret) Action {
 	switch {
 	case isOfPredecessor(live, want):
 		return Replace
-	case RuleOf(live.Annotations) != RuleOf(want.Annotations) && !isAdopted(live, want):
+	case RuleOf(live.Annotations) != RuleOf(want.Annotations) && !isAdopted(live, want) && !isTakenBack(live, want):
 		return Conflict
 	case live.Type != typeOf(want):
 		return Replace
@@ -55,14 +53,39 @@ func isAdopted(live, want *corev1.Secret) bool {
 	return RuleOf(live.Annotations) == "" && live.Annotations[AnnotationAdopt] == want.Annotations[AnnotationRule]
 }
 
+// isTakenBack reports whether a Secret was released by the rule of the wanted copy, and would not
+// lose a value that someone has changed since. No annotation can prove this if the source has
+// changed too: a hash would let others guess the values. The content must therefore be equal.
+func isTakenBack(live, want *corev1.Secret) bool {
+	return IsReleased(live, want) && live.Type == typeOf(want) && isImmutable(live) == isImmutable(want) && maps.EqualFunc(live.Data, want.Data, bytes.Equal) &&
+		!overwrites(live.Labels, want.Labels) && !overwrites(live.Annotations, want.Annotations)
+}
+
+// IsReleased reports whether a Secret was a copy until the rule of the wanted copy, or an earlier one
+// with its identity, released it.
+func IsReleased(live, want *corev1.Secret) bool {
+	by := live.Annotations[AnnotationReleasedBy]
+	return RuleOf(live.Annotations) == "" && by != "" && by == IdentityOf(want.Annotations)
+}
+
+// overwrites reports whether a wanted label or annotation, other than the marks, has another
+// value now.
+func overwrites(live, want map[string]string) bool {
+	for key, value := range want {
+		if now, ok := live[key]; ok && now != value && !strings.HasPrefix(key, Domain) {
+			return true
+		}
+	}
+	return false
+}
+
 // isOfPredecessor reports whether a Secret is the copy of an earlier rule of the same kind and name.
 // It comes from a backup, or from before the rule was created again. That rule exists no longer,
 // because names are unique. The next owner of a namespace's name does not get the copies of the former one.
 func isOfPredecessor(live, want *corev1.Secret) bool {
-	name, namespace := want.Annotations[AnnotationRule], want.Annotations[AnnotationNamespaceUID]
+	identity := IdentityOf(live.Annotations)
 	return RuleOf(live.Annotations) != "" && RuleOf(live.Annotations) != RuleOf(want.Annotations) &&
-		live.Annotations[AnnotationRule] == name && live.Annotations[AnnotationNamespaceUID] == namespace &&
-		(namespace != "" || strings.HasPrefix(name, v1alpha1.KindClusterSecretShare+"/"))
+		identity != "" && identity == IdentityOf(want.Annotations)
 }
 
 // typeOf returns the type, with the default of the API server.
@@ -90,6 +113,7 @@ func Merge(live, want *corev1.Secret) *corev1.Secret {
 	merged := live.DeepCopy()
 	dropCopied(merged)
 	delete(merged.Annotations, AnnotationAdopt)
+	delete(merged.Annotations, AnnotationReleasedBy)
 	merged.Labels = overlay(merged.Labels, want.Labels)
 	merged.Annotations = overlay(merged.Annotations, want.Annotations)
 	merged.Data, merged.StringData, merged.Immutable = maps.Clone(want.Data), nil, want.Immutable

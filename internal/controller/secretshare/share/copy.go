@@ -43,6 +43,10 @@ const (
 // of the rule, as in AnnotationRule. The owner of the Secret sets it.
 const AnnotationAdopt = Domain + "adopt"
 
+// AnnotationReleasedBy is set on a Secret that was a copy until its rule released it. Its value is
+// that of IdentityOf. The next rule with this identity can make a copy of the Secret again.
+const AnnotationReleasedBy = Domain + "released-by"
+
 // maxUID limits UIDs, in bytes. Those of Kubernetes have 36.
 const maxUID = 64
 
@@ -55,6 +59,27 @@ func RuleOf(annotations map[string]string) string {
 		return ""
 	}
 	return rule
+}
+
+// IdentityOf returns what a rule has in common with the next rule of its name, from the annotations
+// of its copy. It is KIND/NAME, or KIND/NAMESPACE/NAME@UID with the UID of the namespace. It is
+// empty if that UID is not known, or if the annotations cannot be those of a copy.
+func IdentityOf(annotations map[string]string) string {
+	rule, namespaceUID := annotations[AnnotationRule], annotations[AnnotationNamespaceUID]
+	if len(rule) > maxPrintable || len(namespaceUID) > maxUID {
+		return ""
+	}
+	return identity(rule, namespaceUID)
+}
+
+func identity(rule, namespaceUID string) string {
+	switch {
+	case isOfCluster(rule):
+		return rule
+	case rule == "" || namespaceUID == "":
+		return ""
+	}
+	return rule + "@" + namespaceUID
 }
 
 // SourceOf returns the NAMESPACE/NAME of the source of a Secret with these annotations. It
@@ -76,11 +101,16 @@ func Printable(s *corev1.Secret, annotation string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxPrintable)], "")
 }
 
-// Unmark makes a copy an ordinary Secret.
-func Unmark(s *corev1.Secret) {
+// Release makes a copy an ordinary Secret. It keeps one annotation, by which the next rule with the
+// same identity can take it back.
+func Release(s *corev1.Secret) {
+	by := IdentityOf(s.Annotations)
 	delete(s.Labels, LabelRuleUID)
 	for _, key := range []string{AnnotationRuleUID, AnnotationSourceUID, AnnotationRule, AnnotationSource, AnnotationNamespaceUID, AnnotationCopied} {
 		delete(s.Annotations, key)
+	}
+	if by != "" {
+		s.Annotations[AnnotationReleasedBy] = by
 	}
 }
 
@@ -250,8 +280,10 @@ func (r *Rule) isLeftOut(key string, patterns []v1alpha1.MetadataGlob) bool {
 }
 
 // IsOfCluster reports whether the rule is a ClusterSecretShare.
-func (r *Rule) IsOfCluster() bool {
-	return strings.HasPrefix(r.Name, v1alpha1.KindClusterSecretShare+"/")
+func (r *Rule) IsOfCluster() bool { return isOfCluster(r.Name) }
+
+func isOfCluster(rule string) bool {
+	return strings.HasPrefix(rule, v1alpha1.KindClusterSecretShare+"/")
 }
 
 // LeftOut returns the labels and annotations of a source that the rule lists, but that are not copied.

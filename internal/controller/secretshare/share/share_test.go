@@ -220,15 +220,96 @@ func TestAnImmutableSourceMakesImmutableCopies(t *testing.T) {
 	}
 }
 
-func TestUnmarkRemovesAllLabelsAndAnnotationsOfTheOperator(t *testing.T) {
+func TestAReleasedCopyKeepsOneAnnotationOfTheOperator(t *testing.T) {
 	got, _ := compile(t, v1alpha1.SecretCopySpec{CopyLabels: []v1alpha1.MetadataGlob{"team"}}).Copy(source())
-	Unmark(got)
+	Release(got)
 	want := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "ca", Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{}},
-		Type:       corev1.SecretTypeOpaque, Data: source().Data,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "ca", Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{AnnotationReleasedBy: "ClusterSecretShare/ca"},
+		},
+		Type: corev1.SecretTypeOpaque, Data: source().Data,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The owner of a released Secret may have changed it. The next rule must not overwrite that.
+func TestAReleasedSecretIsTakenBackOnlyUnchanged(t *testing.T) {
+	spec := v1alpha1.SecretCopySpec{CopyLabels: []v1alpha1.MetadataGlob{"team"}, CopyAnnotations: []v1alpha1.MetadataGlob{"note"}}
+	former := compile(t, spec)
+	next := compile(t, spec)
+	next.UID = "next"
+	want, _ := next.Copy(source())
+	for name, tc := range map[string]struct {
+		change func(*corev1.Secret)
+		want   Action
+	}{
+		"unchanged":                   {func(*corev1.Secret) {}, Update},
+		"another label":               {func(s *corev1.Secret) { s.Labels["mine"] = "x" }, Update},
+		"a copied label removed":      {func(s *corev1.Secret) { delete(s.Labels, "team") }, Update},
+		"a copied label changed":      {func(s *corev1.Secret) { s.Labels["team"] = "mine" }, Conflict},
+		"a copied annotation changed": {func(s *corev1.Secret) { s.Annotations["note"] = "mine" }, Conflict},
+		"a value changed":             {func(s *corev1.Secret) { s.Data["a"] = []byte("x") }, Conflict},
+		"a key added":                 {func(s *corev1.Secret) { s.Data["z"] = nil }, Conflict},
+		"a key removed":               {func(s *corev1.Secret) { delete(s.Data, "b") }, Conflict},
+		"made immutable":              {func(s *corev1.Secret) { s.Immutable = new(true) }, Conflict},
+		"recreated with another type": {func(s *corev1.Secret) { s.Type = "example.com/other" }, Conflict},
+		"the annotation removed":      {func(s *corev1.Secret) { delete(s.Annotations, AnnotationReleasedBy) }, Conflict},
+		"the annotation of another":   {func(s *corev1.Secret) { s.Annotations[AnnotationReleasedBy] = "ClusterSecretShare/other" }, Conflict},
+		"the copy of another rule": {func(s *corev1.Secret) {
+			s.Annotations[AnnotationRuleUID], s.Annotations[AnnotationSourceUID] = "a", "b"
+		}, Conflict},
+		"a value changed, and adopted":   {func(s *corev1.Secret) { s.Data["a"] = []byte("x"); s.Annotations[AnnotationAdopt] = next.Name }, Update},
+		"a value changed, then restored": {func(s *corev1.Secret) { s.Data["a"] = []byte("1") }, Update},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, _ := former.Copy(source())
+			Release(live)
+			tc.change(live)
+			if got := Compare(live, want); got != tc.want {
+				t.Fatalf("got %v, want %v", got, tc.want)
+			}
+			if tc.want == Conflict {
+				return
+			}
+			merged := Merge(live, want)
+			if _, marked := merged.Annotations[AnnotationReleasedBy]; marked || Compare(merged, want) != Keep {
+				t.Errorf("after the merge: %v", merged.Annotations)
+			}
+		})
+	}
+}
+
+// The next owner of a namespace's name does not get Secrets of the former one.
+func TestOnlyARuleOfTheSameNamespaceTakesASecretBack(t *testing.T) {
+	copyOf := func(name, uid, namespaceUID string) *corev1.Secret {
+		r, err := Compile(Definition{UID: uid, Name: name, Namespace: "vault"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied, _ := r.In(namespaceUID).Copy(source())
+		return copied
+	}
+	for name, tc := range map[string]struct {
+		former, next *corev1.Secret
+		want         Action
+	}{
+		"the same namespace":             {copyOf("SecretShare/vault/ca", "former", "1"), copyOf("SecretShare/vault/ca", "next", "1"), Update},
+		"the same rule":                  {copyOf("SecretShare/vault/ca", "former", "1"), copyOf("SecretShare/vault/ca", "former", "1"), Update},
+		"another name":                   {copyOf("SecretShare/vault/ca", "former", "1"), copyOf("SecretShare/vault/ca2", "next", "1"), Conflict},
+		"another kind":                   {copyOf("SecretShare/vault/ca", "former", "1"), copyOf("ClusterSecretShare/ca", "next", ""), Conflict},
+		"a namespace that was recreated": {copyOf("SecretShare/vault/ca", "former", "1"), copyOf("SecretShare/vault/ca", "next", "2"), Conflict},
+		"a copy of an unknown namespace": {copyOf("SecretShare/vault/ca", "former", ""), copyOf("SecretShare/vault/ca", "next", "1"), Conflict},
+		"the namespace is not known":     {copyOf("SecretShare/vault/ca", "former", "1"), copyOf("SecretShare/vault/ca", "next", ""), Conflict},
+		"neither is known":               {copyOf("SecretShare/vault/ca", "former", ""), copyOf("SecretShare/vault/ca", "next", ""), Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			Release(tc.former)
+			if got := Compare(tc.former, tc.next); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
 	}
 }
 
