@@ -65,6 +65,7 @@ var otherChanges = map[string]change{
 	"delete the rule": func(ctx context.Context, m *Model, _ *rand.Rand) error {
 		return m.Client.Delete(ctx, m.newRule())
 	},
+	"replace the rule and leave its copies": func(ctx context.Context, m *Model, _ *rand.Rand) error { return m.replaceRule(ctx) },
 	"suspend or resume": func(ctx context.Context, m *Model, _ *rand.Rand) error {
 		return m.changeRule(ctx, func(_ *v1alpha1.ClusterSecretSource, s *v1alpha1.SecretCopySpec) { s.Suspend = !s.Suspend })
 	},
@@ -203,9 +204,33 @@ func (m *Model) DeleteRule(ctx context.Context) error {
 	return m.Observe(ctx)
 }
 
+// replaceRule deletes the rule without its finalizer, and creates it again, as from a backup. The
+// operator may begin to remove the copies.
+func (m *Model) replaceRule(ctx context.Context) error {
+	if err := m.Client.Delete(ctx, m.newRule()); err != nil {
+		return err
+	}
+	if err := m.Observe(ctx); err != nil {
+		return err
+	}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		rule := m.newRule()
+		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(rule), rule); err != nil {
+			return err
+		}
+		rule.SetFinalizers(nil)
+		return m.Client.Update(ctx, rule)
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return m.createRule(ctx, Finalizer)
+}
+
 // createRule creates the rule, which shares everything with all targets.
-func (m *Model) createRule(ctx context.Context) error {
+func (m *Model) createRule(ctx context.Context, finalizers ...string) error {
 	rule := m.newRule()
+	rule.SetFinalizers(finalizers)
 	*sourceOf(rule) = v1alpha1.SecretSource{Names: secretNames}
 	if o, ok := rule.(*v1alpha1.ClusterSecretShare); ok {
 		o.Spec.Source.Namespace = m.Sources[0]

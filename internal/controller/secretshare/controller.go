@@ -370,7 +370,15 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, key kube.Key, object
 		return reconcile.Result{}, nil
 	}
 	rule, _ := share.Compile(r.definitionOf(key, object)) // an invalid selector no longer matters
-	r.store.setPlan(&plan{key: key, rule: rule, generation: object.GetGeneration(), since: object.GetCreationTimestamp().Time})
+	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), since: object.GetCreationTimestamp().Time}
+	if key.Namespace != "" {
+		if err := r.setNamespace(ctx, p, object); err != nil {
+			return reconcile.Result{}, err
+		}
+		p.rule = rule.In(p.namespace) // to recognize copies of its predecessors
+	}
+	rule = p.rule
+	r.store.setPlan(p)
 	var err error
 	left, known := r.store.countCopies(key, rule)
 	if known && left == 0 {

@@ -2,8 +2,10 @@ package secretshare
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +17,8 @@ import (
 // copyState is what the store knows about a copy.
 type copyState struct {
 	rule string // its UID
+	// identity is that of the rule, from the copy's annotations.
+	identity identity
 	// source is the NAMESPACE/NAME of the source, from the copy's annotation.
 	source    string
 	sourceUID types.UID
@@ -27,6 +31,14 @@ type copyState struct {
 	// exact means that this version has no metadata of others; see [share.IsExact].
 	exact bool
 }
+
+// identity is what a rule has in common with its predecessors. Equal ones share their memory. It is
+// noIdentity if the copies of predecessors cannot be recognized.
+type identity = unique.Handle[string]
+
+var noIdentity = unique.Make("")
+
+func identityOf(rule *share.Rule) identity { return unique.Make(rule.Identity()) }
 
 // pendingWrite counts the running writes of a copy.
 type pendingWrite struct {
@@ -52,7 +64,7 @@ func versionOf(uid types.UID, version string) string { return string(uid) + "/" 
 // newCopyState returns the state of a Secret that has the annotations of a copy.
 func newCopyState(annotations map[string]string, uid types.UID, version string) copyState {
 	return copyState{
-		rule: share.RuleOf(annotations), source: share.SourceOf(annotations),
+		rule: share.RuleOf(annotations), identity: unique.Make(share.IdentityOf(annotations)), source: share.SourceOf(annotations),
 		sourceUID: types.UID(annotations[share.AnnotationSourceUID]), uid: uid, version: version,
 	}
 }
@@ -68,14 +80,15 @@ func (s *store) OnUpdate(_ context.Context, secret kube.SecretMeta) {
 	if wasCopy && before.uid == secret.UID && before.version == secret.Version {
 		return // the operator wrote this version
 	}
-	if rule := share.RuleOf(secret.Annotations); rule != "" {
-		s.addCopy(secret.NamespacedName, newCopyState(secret.Annotations, secret.UID, secret.Version))
-		s.enqueueCopiesOf(rule, secret.Namespace)
+	if share.RuleOf(secret.Annotations) != "" {
+		c := newCopyState(secret.Annotations, secret.UID, secret.Version)
+		s.addCopy(secret.NamespacedName, c)
+		s.enqueueCopiesOf(c, secret.Namespace)
 	} else {
 		s.dropCopy(secret.NamespacedName)
 	}
 	if wasCopy {
-		s.enqueueCopiesOf(before.rule, secret.Namespace)
+		s.enqueueCopiesOf(before, secret.Namespace)
 	}
 	s.enqueueWanted(secret.NamespacedName)
 }
@@ -90,7 +103,7 @@ func (s *store) OnDelete(_ context.Context, name types.NamespacedName) {
 func (s *store) handleDelete(name types.NamespacedName) {
 	if c, ok := s.copies[name]; ok {
 		s.dropCopy(name)
-		s.enqueueCopiesOf(c.rule, name.Namespace)
+		s.enqueueCopiesOf(c, name.Namespace)
 	}
 	s.enqueueWanted(name)
 	s.observe(name, absent, nil)
@@ -134,10 +147,57 @@ func (s *store) observe(name types.NamespacedName, version string, set labels.Se
 	}
 }
 
-// enqueueCopiesOf enqueues the copies of a rule in a namespace. The caller holds s.mu.
-func (s *store) enqueueCopiesOf(ruleUID, namespace string) {
-	if key, ok := s.ruleKeys[ruleUID]; ok && s.synced {
+// enqueueCopiesOf enqueues the copies in a namespace for the rule of a copy, or for its successor.
+// The caller holds s.mu.
+func (s *store) enqueueCopiesOf(c copyState, namespace string) {
+	key, ok := s.ruleKeys[c.rule]
+	if !ok && c.identity != noIdentity {
+		key, ok = s.rulesByIdentity[c.identity]
+	}
+	if ok && s.synced {
 		s.syncQueue(workItem{key, namespace})
+	}
+}
+
+// ownersOf returns the UIDs of a rule and of its predecessors that still have copies. The caller
+// holds s.mu.
+func (s *store) ownersOf(rule *share.Rule) []string {
+	uids := []string{rule.UID}
+	if id := identityOf(rule); id != noIdentity {
+		for uid := range s.owners[id] {
+			if uid != rule.UID {
+				uids = append(uids, uid)
+			}
+		}
+	}
+	return uids
+}
+
+// namespacesWith returns the namespaces with copies of a rule or of its predecessors. The caller
+// holds s.mu.
+func (s *store) namespacesWith(rule *share.Rule) map[string]struct{} {
+	namespaces := map[string]struct{}{}
+	for _, uid := range s.ownersOf(rule) {
+		for namespace := range s.copiesByRule[uid] {
+			namespaces[namespace] = struct{}{}
+		}
+	}
+	return namespaces
+}
+
+// copiesIn returns the copies of a rule and of its predecessors in a namespace. The caller holds
+// s.mu, and does not change copies meanwhile.
+func (s *store) copiesIn(rule *share.Rule, namespace string) iter.Seq2[types.NamespacedName, copyState] {
+	return func(yield func(types.NamespacedName, copyState) bool) {
+		id := identityOf(rule)
+		for _, uid := range s.ownersOf(rule) {
+			for name := range s.copiesByRule[uid][namespace] {
+				c := s.copies[name]
+				if isOurs := uid == rule.UID || c.identity == id; isOurs && !yield(name, c) {
+					return
+				}
+			}
+		}
 	}
 }
 
@@ -151,7 +211,8 @@ func (s *store) enqueueWanted(name types.NamespacedName) {
 	}
 }
 
-// unwantedCopies returns the copies in a namespace that the plan does not keep. In a
+// unwantedCopies returns the copies of the rule in a namespace that the plan does not keep. Copies of
+// its predecessors are among them, because no other rule ever removes them. In a
 // protected namespace there are none, because the operator cannot remove them.
 func (s *store) unwantedCopies(p *plan, namespace string) map[types.NamespacedName]copyState {
 	s.mu.Lock()
@@ -165,23 +226,27 @@ func (s *store) unwantedCopiesLocked(p *plan, namespace string) map[types.Namesp
 		return nil
 	}
 	found := map[types.NamespacedName]copyState{}
-	for name := range s.copiesByRule[p.rule.UID][namespace] {
-		if c := s.copies[name]; !p.keeps(name, c) {
+	for name, c := range s.copiesIn(p.rule, namespace) {
+		if !p.keeps(name, c) {
 			found[name] = c
 		}
 	}
 	return found
 }
 
-// countCopies returns how many copies of a rule exist that the operator can remove. It
+// countCopies returns how many copies of a rule and of its predecessors exist that the operator can
+// remove. It
 // returns false before the first list of all Secrets, and while a sync of the rule runs.
 func (s *store) countCopies(key kube.Key, rule *share.Rule) (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for namespace, names := range s.copiesByRule[rule.UID] {
-		if !rule.Protects(namespace) {
-			n += len(names)
+	for namespace := range s.namespacesWith(rule) {
+		if rule.Protects(namespace) {
+			continue
+		}
+		for range s.copiesIn(rule, namespace) {
+			n++
 		}
 	}
 	return n, s.synced && s.inProgress[key] == 0
@@ -249,6 +314,7 @@ func (s *store) recordRemoval(name types.NamespacedName) {
 func (s *store) addCopy(name types.NamespacedName, c copyState) {
 	s.dropCopy(name)
 	s.copies[name] = c
+	s.countOwner(c, 1)
 	if s.copiesByRule[c.rule] == nil {
 		s.copiesByRule[c.rule] = map[string]map[types.NamespacedName]struct{}{}
 	}
@@ -262,8 +328,27 @@ func (s *store) dropCopy(name types.NamespacedName) {
 		return
 	}
 	delete(s.copies, name)
+	s.countOwner(c, -1)
 	discard(s.copiesByRule[c.rule], name.Namespace, name)
 	if len(s.copiesByRule[c.rule]) == 0 {
 		delete(s.copiesByRule, c.rule)
+	}
+}
+
+// countOwner adds to the number of copies of a rule. The caller holds s.mu.
+func (s *store) countOwner(c copyState, n int) {
+	if c.identity == noIdentity {
+		return
+	}
+	uids := s.owners[c.identity]
+	if uids == nil {
+		uids = map[string]int{}
+		s.owners[c.identity] = uids
+	}
+	if uids[c.rule] += n; uids[c.rule] == 0 {
+		delete(uids, c.rule)
+	}
+	if len(uids) == 0 {
+		delete(s.owners, c.identity)
 	}
 }

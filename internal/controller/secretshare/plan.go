@@ -42,7 +42,7 @@ type plan struct {
 	waiting map[string]struct{}
 	// grants are the grants that the plan was made with.
 	grants map[types.UID]grantState
-	// namespace is the UID of a SecretShare's namespace, if a grant was evaluated.
+	// namespace is the UID of a SecretShare's namespace.
 	namespace string
 }
 
@@ -332,6 +332,9 @@ func (r *Reconciler) readGrants(ctx context.Context, p *plan, object Object) (gr
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, err
 	}
+	if err := r.setNamespace(ctx, p, object); err != nil {
+		return nil, nil, err
+	}
 	waiting = map[string]struct{}{}
 	p.grants = map[types.UID]grantState{}
 	matching := map[string][]*v1alpha1.SecretShareGrant{}
@@ -346,9 +349,6 @@ func (r *Reconciler) readGrants(ctx context.Context, p *plan, object Object) (gr
 		}
 		if !ok {
 			continue
-		}
-		if err := r.setNamespace(ctx, p, object); err != nil {
-			return nil, nil, err
 		}
 		if p.matches(g, recorded) {
 			matching[g.Namespace] = append(matching[g.Namespace], g)

@@ -36,6 +36,11 @@ type store struct {
 	copies map[types.NamespacedName]copyState
 	// copiesByRule indexes copies by UID of the rule, then by namespace.
 	copiesByRule map[string]map[string]map[types.NamespacedName]struct{}
+	// owners counts the copies by identity of their rule, then by its UID. Only one rule of an
+	// identity exists. The others are its predecessors.
+	owners map[identity]map[string]int
+	// rulesByIdentity are the rules that have a plan.
+	rulesByIdentity map[identity]kube.Key
 	// rulesByCopy indexes the rules by the names of their wanted copies.
 	rulesByCopy map[string]map[kube.Key]struct{}
 	// rulesBySource indexes the rules by the namespace of their sources.
@@ -98,7 +103,8 @@ func newStore() *store {
 		refused: map[kube.Key]struct{}{}, reading: map[kube.Key]*sourceRead{}, inProgress: map[kube.Key]int{}, writes: map[types.NamespacedName]*pendingWrite{},
 		copiesByRule: map[string]map[string]map[types.NamespacedName]struct{}{}, rulesByCopy: map[string]map[kube.Key]struct{}{},
 		rulesBySource: map[string]map[kube.Key]struct{}{},
-		ruleQueues:    map[string]func(kube.Key){}, syncQueue: func(workItem) {},
+		owners:        map[identity]map[string]int{}, rulesByIdentity: map[identity]kube.Key{},
+		ruleQueues: map[string]func(kube.Key){}, syncQueue: func(workItem) {},
 	}
 }
 
@@ -303,17 +309,14 @@ func (s *store) enqueueOutOfSync(state *ruleState) {
 	}
 }
 
-// namespacesOf returns the namespaces that have copies of a rule, should have copies, or
-// have a result.
+// namespacesOf returns the namespaces that have copies of a rule or of its predecessors, should have
+// copies, or have a result.
 func (s *store) namespacesOf(state *ruleState) map[string]struct{} {
-	namespaces := map[string]struct{}{}
+	namespaces := s.namespacesWith(state.plan.rule)
 	for namespace := range state.plan.targets {
 		namespaces[namespace] = struct{}{}
 	}
 	for namespace := range state.results {
-		namespaces[namespace] = struct{}{}
-	}
-	for namespace := range s.copiesByRule[state.plan.rule.UID] {
 		namespaces[namespace] = struct{}{}
 	}
 	return namespaces
@@ -344,6 +347,7 @@ func (s *store) inSync(state *ruleState, namespace string) bool {
 // index adds a plan to the indexes. The caller holds s.mu.
 func (s *store) index(p *plan) {
 	s.ruleKeys[p.rule.UID] = p.key
+	s.rulesByIdentity[identityOf(p.rule)] = p.key
 	insert(s.rulesBySource, p.rule.Namespace, p.key)
 	for name := range p.wanted {
 		insert(s.rulesByCopy, name, p.key)
@@ -356,6 +360,7 @@ func (s *store) unindex(p *plan) {
 		return
 	}
 	delete(s.ruleKeys, p.rule.UID)
+	delete(s.rulesByIdentity, identityOf(p.rule))
 	discard(s.rulesBySource, p.rule.Namespace, p.key)
 	for name := range p.wanted {
 		discard(s.rulesByCopy, name, p.key)

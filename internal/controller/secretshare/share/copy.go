@@ -72,6 +72,10 @@ func IdentityOf(annotations map[string]string) string {
 	return identity(rule, namespaceUID)
 }
 
+// Identity returns what the copies of the rule have in common with those of an earlier rule of its
+// name; see [IdentityOf]. It is empty if the UID of a SecretShare's namespace is not known.
+func (r *Rule) Identity() string { return identity(r.Name, r.NamespaceUID) }
+
 func identity(rule, namespaceUID string) string {
 	switch {
 	case isOfCluster(rule):
