@@ -135,6 +135,9 @@ const (
 	// ReasonCopyFailed: the API server refused to write or remove a copy. The operator
 	// retries.
 	ReasonCopyFailed = "CopyFailed"
+	// ReasonRemovingCopies: copies are being deleted or released. It is the reason of an Event,
+	// whose message says how many and why.
+	ReasonRemovingCopies = "RemovingCopies"
 )
 
 // Reasons of the Ready condition of SecretShareGrant that SecretShare does not have.

@@ -99,7 +99,7 @@ func New(d Dependencies) *Controllers {
 	}
 	rule := func(kind string, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 		return &Reconciler{
-			kind: kind, newEmpty: newEmpty, newList: newList, namespace: d.Namespace, protected: d.Protected, policies: d.Policies,
+			kind: kind, newEmpty: newEmpty, newList: newList, namespace: d.Namespace, protected: d.Protected, policies: d.Policies, clock: d.Clock,
 			client: d.Client, live: d.Live, contents: read, store: s, budget: newBudget(kind), writer: writers[kind],
 		}
 	}
@@ -167,6 +167,7 @@ type Reconciler struct {
 	namespace string
 	protected []string
 	policies  *policies.Gate
+	clock     clock.PassiveClock
 
 	client   client.Client
 	live     client.Reader
@@ -315,6 +316,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	r.announceRemovals(ctx, key, object)
 	return r.updateStatus(ctx, key, object, state)
 }
 
@@ -370,7 +372,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, key kube.Key, object
 		return reconcile.Result{}, nil
 	}
 	rule, _ := share.Compile(r.definitionOf(key, object)) // an invalid selector no longer matters
-	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), since: object.GetCreationTimestamp().Time}
+	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), since: object.GetCreationTimestamp().Time, deleting: true}
 	if key.Namespace != "" {
 		if err := r.setNamespace(ctx, p, object); err != nil {
 			return reconcile.Result{}, err
@@ -379,6 +381,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, key kube.Key, object
 	}
 	rule = p.rule
 	r.store.setPlan(p)
+	r.announceRemovals(ctx, key, object)
 	var err error
 	left, known := r.store.countCopies(key, rule)
 	if known && left == 0 {

@@ -118,8 +118,12 @@ func (s *store) OnList(_ context.Context, exists func(types.NamespacedName) bool
 			s.handleDelete(name)
 		}
 	}
+	first := !s.synced
 	s.synced = true
 	for key, state := range s.rules {
+		if first {
+			s.addRemovals(state, nil)
+		}
 		s.markStale(key, state) // the watch may have missed the deletion of a source
 		s.enqueueOutOfSync(state)
 	}

@@ -40,6 +40,11 @@ type plan struct {
 	// waiting are the target namespaces with a grant whose status does not yet record the
 	// rule's namespace. Existing copies there stay as they are.
 	waiting map[string]struct{}
+	// terminating are the namespaces that are being deleted and that the rule selects. Their copies
+	// are deleted with them.
+	terminating map[string]struct{}
+	// deleting means that the rule is being deleted.
+	deleting bool
 	// grants are the grants that the plan was made with.
 	grants map[types.UID]grantState
 	// namespace is the UID of a SecretShare's namespace.
@@ -298,10 +303,14 @@ func (r *Reconciler) setTargets(ctx context.Context, p *plan, object Object) err
 	if err != nil {
 		return err
 	}
-	p.targets, p.waiting = map[string]target{}, map[string]struct{}{}
+	p.targets, p.waiting, p.terminating = map[string]target{}, map[string]struct{}{}, map[string]struct{}{}
 	for i := range namespaces.Items {
 		ns := &namespaces.Items[i]
-		if !ns.DeletionTimestamp.IsZero() || !p.rule.Targets(ns.Name, labels.Set(ns.Labels)) {
+		if !p.rule.Targets(ns.Name, labels.Set(ns.Labels)) {
+			continue
+		}
+		if !ns.DeletionTimestamp.IsZero() {
+			p.terminating[ns.Name] = struct{}{}
 			continue
 		}
 		if _, ok := waiting[ns.Name]; ok {

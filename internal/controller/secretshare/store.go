@@ -57,6 +57,9 @@ type ruleState struct {
 	results map[string]syncResult // by namespace
 	// stale means that a source may have changed since the plan was made.
 	stale bool
+	// removals count the copies that are being removed and that no Event has announced yet, by
+	// cause.
+	removals map[string]int
 }
 
 // syncResult is the state of a rule's copies in one namespace.
@@ -156,9 +159,14 @@ func (s *store) setPlan(p *plan) {
 	if state.plan != nil && state.plan.equal(p) {
 		return
 	}
-	s.unindex(state.plan)
+	before := state.plan
+	s.unindex(before)
 	state.plan = p
 	s.index(p)
+	if before != nil && before.rule.UID != p.rule.UID {
+		before = nil
+	}
+	s.addRemovals(state, before)
 	if s.synced {
 		s.enqueueOutOfSync(state)
 	}
