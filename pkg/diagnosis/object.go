@@ -190,10 +190,8 @@ func FromEvent(e Event) *Cause {
 		return &cause
 	case e.Regarding.Kind == "CronJob":
 		return fromScheduleEvent(e)
-	case e.Regarding.Kind == kindBudget && e.Reason == "CalculateExpectedPodCountFailed":
-		return quotedCause(e, budgetRules)
-	case e.Regarding.Kind == "Node" && e.Reason == "FreeDiskSpaceFailed":
-		return quotedCause(e, diskRules)
+	case eventRules[e.Regarding.Kind+" "+e.Reason] != nil:
+		return quotedCause(e, eventRules[e.Regarding.Kind+" "+e.Reason])
 	}
 	return nil
 }
@@ -210,6 +208,12 @@ var diskRules = []rule{
 	{regexp.MustCompile(`^Insufficient free disk space on the node's image filesystem \(([^)]*)\)`),
 		"its file system for images is almost full (${1}), and it has no unused images to delete",
 		"find out what uses the space (images, logs or volumes), or enlarge the disk; otherwise, pods are evicted", false},
+}
+
+// eventRules are the rules for Events of a kind and a reason.
+var eventRules = map[string][]rule{
+	kindBudget + " CalculateExpectedPodCountFailed": budgetRules,
+	"Node FreeDiskSpaceFailed":                      diskRules,
 }
 
 // quotedCause is the cause of an Event that one of the rules explains, or else its note.

@@ -122,19 +122,16 @@ func removalNote(removals map[string]int, released bool) string {
 	if len(causes) == 1 {
 		return fmt.Sprintf("%s %s: %s", verb, countOfCopies(total), causes[0])
 	}
-	note := fmt.Sprintf("%s %s: ", verb, countOfCopies(total))
-	named := 0
-	for i, cause := range causes[:min(len(causes), maxCauses)] {
-		if i > 0 {
-			note += "; "
-		}
-		named += removals[cause]
-		note += fmt.Sprintf("%d because %s", removals[cause], cause)
+	var parts []string
+	rest := total
+	for _, cause := range causes[:min(len(causes), maxCauses)] {
+		rest -= removals[cause]
+		parts = append(parts, fmt.Sprintf("%d because %s", removals[cause], cause))
 	}
-	if named < total {
-		note += fmt.Sprintf("; and %d for other reasons", total-named)
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("and %d for other reasons", rest))
 	}
-	return note
+	return fmt.Sprintf("%s %s: %s", verb, countOfCopies(total), strings.Join(parts, "; "))
 }
 
 func countOfCopies(n int) string {
