@@ -77,8 +77,8 @@ var imageRules = []rule{
 var layerRules = []rule{
 	{regexp.MustCompile(`could not fetch content descriptor .* from remote: not found`),
 		"the registry has lost a part of the image", "push the image again; if the registry is a mirror, ask its administrator", false},
-	{regexp.MustCompile(`failed to copy: .*` + httpStatus + `40[13]\b|failed to copy: .*: 40[13] \w+$`),
-		"the storage of the registry denies access to a part of the image", "ask the administrator of the registry; the node's clock or a proxy can also be the reason", false},
+	{regexp.MustCompile(`failed to copy: .*` + httpStatus + `40[13]\b`),
+		"the registry has the image, but access to a part of it is denied", "ask the administrator of the registry; its storage, a proxy, or the clock of the node can be the reason", false},
 	{regexp.MustCompile(`failed to copy: .*(?:connection reset|unexpected EOF|i/o timeout|connection timed out)`),
 		"the connection to the registry was interrupted during the download", "wait for the next attempt; if the problem persists, ask the cluster's administrator to check the network", true},
 	{regexp.MustCompile(`failed to copy: context canceled`),

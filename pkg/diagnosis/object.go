@@ -141,10 +141,12 @@ func FromAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) []Cause {
 // podControllers are the kinds whose controllers emit FailedCreate for pods, claims and Jobs.
 var podControllers = []string{"CronJob", "DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
 
-// FromEvent returns the cause that a Warning itself contains, or nil. So does the Event of a CronJob
-// that starts no Job because another one runs. It needs no other object. It explains failures to create ReplicaSets, pods and Jobs, claims without a volume, and
-// volumes that cannot be resized. It also explains pods that do not end, missing imagePullSecrets,
-// HorizontalPodAutoscalers, Jobs that exceed their deadline, and the schedules of CronJobs.
+// FromEvent returns the cause that an Event itself contains, or nil. It needs no other object. The Event
+// is a Warning, or that of a CronJob that starts no Job while another one runs. FromEvent explains
+// failures to create ReplicaSets, pods and Jobs, claims without a volume, and volumes that cannot be
+// resized. It also explains pods that do not end, missing imagePullSecrets, HorizontalPodAutoscalers,
+// Jobs that exceed their deadline, and the schedules of CronJobs. Some Events of budgets and nodes have
+// rules of their own.
 func FromEvent(e Event) *Cause {
 	switch {
 	case e.Type != corev1.EventTypeWarning && e.Reason != jobAlreadyActive:
@@ -190,10 +192,8 @@ func FromEvent(e Event) *Cause {
 		return &cause
 	case e.Regarding.Kind == "CronJob":
 		return fromScheduleEvent(e)
-	case eventRules[e.Regarding.Kind+" "+e.Reason] != nil:
-		return quotedCause(e, eventRules[e.Regarding.Kind+" "+e.Reason])
 	}
-	return nil
+	return fromEventRules(e)
 }
 
 // budgetRules explain the Events of kubernetes/pkg/controller/disruption/disruption.go.
@@ -206,18 +206,22 @@ var budgetRules = []rule{
 // diskRules explain the Events of kubernetes/pkg/kubelet/images/image_gc_manager.go.
 var diskRules = []rule{
 	{regexp.MustCompile(`^Insufficient free disk space on the node's image filesystem \(([^)]*)\)`),
-		"its file system for images is almost full (${1}), and it has no unused images to delete",
+		"its file system for images is almost full (${1}), and deleting unused images does not free enough",
 		"find out what uses the space (images, logs or volumes), or enlarge the disk; otherwise, pods are evicted", false},
 }
 
-// eventRules are the rules for Events of a kind and a reason.
-var eventRules = map[string][]rule{
-	kindBudget + " CalculateExpectedPodCountFailed": budgetRules,
-	"Node FreeDiskSpaceFailed":                      diskRules,
+// eventRules are the rules for Events about an object of a kind, with a reason.
+var eventRules = map[[2]string][]rule{
+	{kindBudget, "CalculateExpectedPodCountFailed"}: budgetRules,
+	{"Node", "FreeDiskSpaceFailed"}:                 diskRules,
 }
 
-// quotedCause is the cause of an Event that one of the rules explains, or else its note.
-func quotedCause(e Event, rules []rule) *Cause {
+// fromEventRules explains an Event that has rules of its own, or quotes it. It returns nil for others.
+func fromEventRules(e Event) *Cause {
+	rules, ok := eventRules[[2]string{e.Regarding.Kind, e.Reason}]
+	if !ok {
+		return nil
+	}
 	r := matchOr(rules, stripNoise(e.Note), administratorLater)
 	cause := Cause{Reason: e.Reason, Object: e.Regarding, Message: r.message, Advice: r.advice, Transient: r.transient}.withEvent(&e)
 	cause.sanitize()

@@ -46,7 +46,7 @@ var configRules = []rule{
 		`a subPathExpr uses the environment variable "${1}", which has no value`, "set it in env of the container, or correct subPathExpr", false},
 	{regexp.MustCompile(`as the sandbox was stopped`),
 		"its sandbox was stopped", "wait until the node creates another one", true},
-	{regexp.MustCompile(`connection error: desc =`),
+	{regexp.MustCompile(`(?i)failed to inspect image .*connection error: desc =`),
 		"the node's container runtime does not respond", administratorLater, true},
 	{regexp.MustCompile(`^mkdir (/[^/\s]+)/\S+: no space left`),
 		"the file system of ${1} on the node is full", "wait until the node frees space, or ask the cluster's administrator", true},

@@ -31,14 +31,7 @@ var restartedOnce = strings.Replace(fmt.Sprintf(asked, 1), "failureThreshold: 1"
 func (s *scene) restarted(size int, spec string) ([]*corev1.Pod, []*answering) {
 	s.t.Helper()
 	s.create(fmt.Sprintf("size: %d\n%s%s", size, spec, restartedOnce))
-	pods := s.podsWithNodes(size)
-	servers := make([]*answering, size)
-	for i, pod := range pods {
-		servers[i] = newAnswering(s.t)
-		s.serve(pod, servers[i].Server)
-	}
-	s.await(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
-	return pods, servers
+	return s.healthy(size)
 }
 
 func (a *answering) fail() { a.code.Store(http.StatusInternalServerError) }

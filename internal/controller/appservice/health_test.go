@@ -55,6 +55,12 @@ func (s *scene) serve(pod *corev1.Pod, server *httptest.Server) {
 func (s *scene) checked(size, failureThreshold int) ([]*corev1.Pod, []*answering) {
 	s.t.Helper()
 	s.create(fmt.Sprintf("size: %d", size) + fmt.Sprintf(asked, failureThreshold))
+	return s.healthy(size)
+}
+
+// healthy serves each pod of the app, and waits until the app is healthy.
+func (s *scene) healthy(size int) ([]*corev1.Pod, []*answering) {
+	s.t.Helper()
 	pods := s.podsWithNodes(size)
 	servers := make([]*answering, size)
 	for i, pod := range pods {

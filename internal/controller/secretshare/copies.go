@@ -238,8 +238,7 @@ func (s *store) unwantedCopiesLocked(p *plan, namespace string) map[types.Namesp
 	return found
 }
 
-// countCopies returns how many copies of a rule and of its predecessors exist that the operator can
-// remove. It
+// countCopies returns how many copies of a rule and of its predecessors the operator can remove. It
 // returns false before the first list of all Secrets, and while a sync of the rule runs.
 func (s *store) countCopies(key kube.Key, rule *share.Rule) (int, bool) {
 	s.mu.Lock()
