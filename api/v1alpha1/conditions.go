@@ -110,6 +110,9 @@ const (
 	// ReasonSourceNotFound: a Secret that spec.source names does not exist, or does not
 	// match the other fields of spec.source. No copy of it exists until it does.
 	ReasonSourceNotFound = "SourceNotFound"
+	// ReasonSourceDeleted: a source was deleted a moment ago. Its copies stay for
+	// spec.sourceDeletionGraceSeconds, until it is created again.
+	ReasonSourceDeleted = "SourceDeleted"
 	// ReasonSourceUnreadable: the sources could not be read. No copy is written until a
 	// retry succeeds.
 	ReasonSourceUnreadable = "SourceUnreadable"

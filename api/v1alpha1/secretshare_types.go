@@ -215,6 +215,15 @@ type SecretCopySpec struct {
 	// +optional
 	// +default="Delete"
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// sourceDeletionGraceSeconds is how long copies stay after their source is deleted, in
+	// seconds, from 0 to 86400. If a source with its name is created in this time, the copies are
+	// updated. 0 removes the copies at once. Default: 30.
+	// +optional
+	// +default=30
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	SourceDeletionGraceSeconds *int32 `json:"sourceDeletionGraceSeconds,omitempty"`
 }
 
 // SecretShareSpec is the spec of a SecretShare.

@@ -236,7 +236,7 @@ func (m *Model) createRule(ctx context.Context, finalizers ...string) error {
 		o.Spec.Source.Namespace = m.Sources[0]
 	}
 	spec := rule.CopySpec()
-	spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
+	spec.DeletionPolicy, spec.SourceDeletionGraceSeconds = v1alpha1.DeletionPolicyDelete, new(m.Grace)
 	spec.Targets.NamespaceSelector, spec.Targets.Exclude = m.anyTarget(), []v1alpha1.NamespaceGlob{}
 	spec.Keys = []v1alpha1.SecretKeyMapping{{From: password, To: "pass"}}
 	return m.Client.Create(ctx, rule)

@@ -341,11 +341,17 @@ func (r *Reconciler) updatePlan(ctx context.Context, key kube.Key, object Object
 	}
 	p.rule = rule.In(p.namespace)
 	unread := r.setSources(ctx, p, object)
+	if err := r.setGrace(ctx, p); err != nil && unread == nil {
+		p.sources, unread = sources{unknown: true}, err
+	}
 	if refused := r.claim(p, object, unread); refused.Reason != "" {
 		r.store.refuse(key)
 		return refused, nil
 	}
-	state := evaluate(rule, p.sources, invalid, unread)
+	state := evaluate(p, invalid, unread)
+	if end := p.graceEnds(); !end.IsZero() {
+		state.awaited, state.retry = p.awaited(), step.Sooner(state.retry, max(end.Sub(r.clock.Now()), time.Millisecond))
+	}
 	if state.held {
 		p.sources = p.sources.hold()
 	}

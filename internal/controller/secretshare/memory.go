@@ -54,7 +54,7 @@ func newBudget(kind string) *budget.Budget[kube.Key] {
 
 // size returns about the memory of a plan and its copies, in bytes.
 func (p *plan) size() int64 {
-	size := ruleSize + len(p.versions)*secretSize + (len(p.waiting)+len(p.terminating))*targetSize + len(p.targets)*(targetSize+len(p.wanted)*copySize)
+	size := ruleSize + (len(p.versions)+len(p.deleted))*secretSize + (len(p.waiting)+len(p.terminating))*targetSize + len(p.targets)*(targetSize+len(p.wanted)*copySize)
 	for _, t := range p.targets {
 		size += len(t.names) * patternSize
 	}

@@ -27,6 +27,9 @@ type Model struct {
 	Sources, Targets []string
 	// Unreadable reports that the operator cannot read the sources.
 	Unreadable bool
+	// Grace is spec.sourceDeletionGraceSeconds. Before a check, the copies of a deleted source must
+	// have stayed that long.
+	Grace int32
 
 	slots   map[types.NamespacedName]*slot
 	changes int

@@ -33,6 +33,7 @@ type plan struct {
 	// since is when the rule was created.
 	since time.Time
 	sources
+	grace
 	// targets are the namespaces that get copies.
 	targets map[string]target
 	// ungranted are the namespaces that the rule names and that have no grant for it.
@@ -55,7 +56,7 @@ type plan struct {
 // their content.
 func (p *plan) equal(other *plan) bool {
 	return p.rule.UID == other.rule.UID && p.generation == other.generation && p.unknown == other.unknown && p.skipped == other.skipped &&
-		maps.Equal(p.versions, other.versions) &&
+		maps.Equal(p.versions, other.versions) && maps.Equal(p.deleted, other.deleted) && p.settles.Equal(other.settles) && p.unlisted == other.unlisted &&
 		slices.Equal(p.ungranted, other.ungranted) && maps.Equal(p.waiting, other.waiting) && maps.Equal(p.grants, other.grants) &&
 		maps.EqualFunc(p.targets, other.targets, target.equal)
 }
@@ -145,7 +146,7 @@ func (p *plan) copiesIn(namespace string) (names, denied []string) {
 }
 
 // keeps reports whether an existing copy stays: it is still wanted, or its source cannot be
-// copied now. It also stays if its grant is not recorded yet.
+// copied now or was deleted a moment ago. It also stays if its grant is not recorded yet.
 func (p *plan) keeps(name types.NamespacedName, c copyState) bool {
 	if _, ok := p.waiting[name.Namespace]; ok {
 		return true
@@ -160,7 +161,7 @@ func (p *plan) keeps(name types.NamespacedName, c copyState) bool {
 	}
 	_, wanted := p.wanted[name.Name]
 	_, held := p.held[c.sourceUID]
-	return wanted || held
+	return wanted || held || p.awaits(c)
 }
 
 // isAffectedBy reports whether a change of a Secret in the source's namespace can change

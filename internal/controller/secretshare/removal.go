@@ -40,7 +40,7 @@ func (s *store) addRemovals(state *ruleState, before *plan) {
 			if state.removals == nil {
 				state.removals = map[string]int{}
 			}
-			state.removals[p.whyRemoved(name, c)]++
+			state.removals[p.whyRemoved(before, name, c)]++
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (s *store) takeRemovals(key kube.Key) map[string]int {
 }
 
 // whyRemoved returns why the plan does not keep a copy, as far as the plan knows.
-func (p *plan) whyRemoved(name types.NamespacedName, c copyState) string {
+func (p *plan) whyRemoved(before *plan, name types.NamespacedName, c copyState) string {
 	t, isTarget := p.targets[name.Namespace]
 	switch {
 	case p.deleting:
@@ -72,6 +72,11 @@ func (p *plan) whyRemoved(name types.NamespacedName, c copyState) string {
 		return "spec.targets does not select their namespaces"
 	case !isTarget:
 		return "spec.targets does not select their namespaces, or these have no SecretShareGrant"
+	}
+	if before != nil {
+		if source, ok := before.deleted[c.sourceUID]; ok {
+			return fmt.Sprintf("Secret %s was deleted", source.name)
+		}
 	}
 	return p.whyNotCopied(c)
 }

@@ -3,6 +3,7 @@ package secretshare_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -63,6 +64,9 @@ func (s *scene) share(more string) *v1alpha1.ClusterSecretShare {
 
 func (s *scene) shareOf(source, more string) *v1alpha1.ClusterSecretShare {
 	s.t.Helper()
+	if !strings.Contains(more, "sourceDeletionGraceSeconds") {
+		more += "\nsourceDeletionGraceSeconds: 0"
+	}
 	spec := "source: {namespace: " + s.source + ", " + source + "}\n" + s.selected() + "\n" + more
 	s.g.Expect(s.Client.Create(s.t.Context(), cluster.Manifest(s.t, "ClusterSecretShare", "", s.source, spec))).To(Succeed())
 	rule := &v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: s.source}}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -46,6 +47,7 @@ type simulation struct {
 	workItems, lateWorkItems map[workItem]struct{}
 	// watch are the watch events of Secrets that the controllers have not received yet.
 	watch []func(kube.SecretHandler)
+	clock *clocktesting.FakePassiveClock
 	// calm means that there are no faults.
 	calm bool
 	// planning means that the rule is being reconciled.
@@ -64,7 +66,8 @@ func newSimulation(t *testing.T, kind string, seed uint64) *simulation {
 	t.Helper()
 	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), Model: &Model{
 		Kind: kind, Rule: "rule", Sources: []string{"source", "other"}, Targets: []string{"one", "two", "three"},
-	}}
+		Grace: []int32{0, 0, 3, 3}[seed%4],
+	}, clock: clocktesting.NewFakePassiveClock(time.Now())}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
 		s.must(add(scheme))
@@ -248,7 +251,7 @@ func (s *simulation) start() {
 	for _, name := range s.Targets {
 		s.grants[client.ObjectKeyFromObject(s.newGrant(name))] = struct{}{}
 	}
-	s.controllers = New(Dependencies{Client: s.requests, Live: s.requests, Namespace: "bongsu-system", Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
+	s.controllers = New(Dependencies{Client: s.requests, Live: s.requests, Namespace: "bongsu-system", Clock: s.clock, Metrics: prometheus.NewRegistry()})
 	s.controllers.store.setSyncQueue(func(i workItem) { s.workItems[i] = struct{}{} })
 	for _, r := range s.controllers.rules {
 		s.controllers.store.setRuleQueue(r.kind, func(key kube.Key) { s.rules[ruleRequest{r.kind, key.NamespacedName()}] = struct{}{} })
@@ -289,6 +292,8 @@ func (s *simulation) step() {
 		s.start()
 	case n < 42:
 		s.list()
+	case n < 45:
+		s.clock.SetTime(s.clock.Now().Add(time.Second))
 	case n < 60:
 		s.deliver()
 	case n < 66:
@@ -397,6 +402,7 @@ func (s *simulation) converge() {
 		maps.Copy(s.workItems, s.lateWorkItems)
 		clear(s.lateRules)
 		clear(s.lateWorkItems)
+		s.clock.SetTime(s.clock.Now().Add(time.Second))
 	}
 	s.must(s.Observe(s.t.Context()))
 	s.must(s.Check(s.t.Context()))

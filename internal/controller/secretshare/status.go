@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/events"
@@ -44,6 +43,8 @@ type readiness struct {
 	retry time.Duration
 	// nothing is the message of a rule that is Ready because it has nothing to copy yet.
 	nothing string
+	// awaited says until when copies stay whose source was not found. It is empty if there are none.
+	awaited string
 	// protected are the protected namespaces with copies. They are no reason to be not Ready,
 	// because the Secrets there can be forgeries.
 	protected []string
@@ -61,9 +62,10 @@ func isExpected(reason string) bool {
 	return false
 }
 
-// evaluate returns the first problem of the rule or its sources. invalid is the error of
+// evaluate returns the first problem of the rule of a plan or of its sources. invalid is the error of
 // compiling the rule, unread the error of reading the sources.
-func evaluate(rule *share.Rule, s sources, invalid, unread error) readiness {
+func evaluate(p *plan, invalid, unread error) readiness {
+	rule, s := p.rule, p.sources
 	var retry time.Duration
 	if unread != nil {
 		retry = retryUnreadable
@@ -83,10 +85,21 @@ func evaluate(rule *share.Rule, s sources, invalid, unread error) readiness {
 		return held(v1alpha1.ReasonSourceUnreadable, fmt.Sprintf("the sources cannot be read, so no copy is written until a retry succeeds: %v", unread))
 	case s.skipped:
 		return readiness{}
+	}
+	if deleted := evaluateDeleted(p); deleted.Reason != "" {
+		return deleted
+	}
+	return evaluateSources(p)
+}
+
+// evaluateSources returns the first problem of sources that were read.
+func evaluateSources(p *plan) readiness {
+	rule, s := p.rule, p.sources
+	switch {
 	case len(s.refused) > 0:
 		return readiness{Reason: s.refused[0].Reason, Message: s.refused[0].Message}
 	case len(rule.Source.Names) > 0:
-		return evaluateNames(rule, s)
+		return evaluateNames(p)
 	case len(s.wanted) == 0:
 		return readiness{nothing: fmt.Sprintf("spec.source selects no Secret in namespace %s, so there is nothing to copy yet", rule.Namespace)}
 	}
@@ -95,21 +108,19 @@ func evaluate(rule *share.Rule, s sources, invalid, unread error) readiness {
 
 // evaluateNames reports the names in spec.source without a Secret. The other Secrets are
 // copied.
-func evaluateNames(rule *share.Rule, s sources) readiness {
+func evaluateNames(p *plan) readiness {
 	var missing []string
-	for _, name := range rule.Source.Names {
-		if _, ok := s.versions[name]; !ok {
+	for _, name := range p.rule.Source.Names {
+		if _, ok := p.versions[name]; !ok {
 			missing = append(missing, name)
 		}
 	}
 	if len(missing) == 0 {
 		return readiness{}
 	}
-	return readiness{
-		Reason: v1alpha1.ReasonSourceNotFound,
-		Message: fmt.Sprintf("spec.source selects no Secret with the name %s in namespace %s: create the Secret or correct spec.source",
-			strings.Join(missing, ", "), rule.Namespace),
-	}
+	message := fmt.Sprintf("spec.source selects no Secret with the name %s in namespace %s: create the Secret or correct spec.source",
+		strings.Join(missing, ", "), p.rule.Namespace)
+	return readiness{Reason: v1alpha1.ReasonSourceNotFound, Message: message + p.awaited()}
 }
 
 // updateStatus writes the status of the rule, if it changed, and emits Events.
@@ -168,7 +179,7 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 		})
 	}
 	found := evaluateCopies(s, pending, failing)
-	found.nothing = state.nothing
+	found.nothing, found.awaited, found.retry = state.nothing, state.awaited, state.retry
 	if state.Reason == "" || state.Reason == v1alpha1.ReasonCopying && len(s.Failing) > 0 {
 		return found
 	}
@@ -204,6 +215,7 @@ func (r *Reconciler) setState(object Object, state readiness, failing bool) {
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
 		Message: cmp.Or(state.nothing, copiesUpToDate),
 	}
+	ready.Message += state.awaited
 	if len(state.protected) > 0 {
 		ready.Message += fmt.Sprintf("; Secrets with the marks of copies remain in protected namespaces (%s): delete them there",
 			strings.Join(state.protected[:min(len(state.protected), maxFailing)], ", "))

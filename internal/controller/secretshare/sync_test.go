@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -33,6 +33,7 @@ import (
 type fixture struct {
 	created int
 	t       *testing.T
+	clock   *clocktesting.FakePassiveClock
 	client.WithWatch
 	controllers *Controllers
 	queue       []workItem
@@ -64,7 +65,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Fatal(err)
 		}
 	}
-	r := &fixture{t: t, afterCreate: func() {}, afterRead: func() {}}
+	r := &fixture{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), afterCreate: func() {}, afterRead: func() {}}
 	once := func(f *func()) {
 		call := *f
 		*f = func() {}
@@ -166,7 +167,7 @@ func (r *fixture) start(secrets ...*corev1.Secret) {
 func (r *fixture) startUnlisted() {
 	r.t.Helper()
 	r.queue = nil
-	r.controllers = New(Dependencies{Client: r, Live: r, Namespace: "bongsu-system", Protected: r.protected, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry()})
+	r.controllers = New(Dependencies{Client: r, Live: r, Namespace: "bongsu-system", Protected: r.protected, Clock: r.clock, Metrics: prometheus.NewRegistry()})
 	r.store().setSyncQueue(func(i workItem) { r.queue = append(r.queue, i) })
 }
 

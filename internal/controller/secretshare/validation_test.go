@@ -57,6 +57,8 @@ func TestTheAPIServerRefusesAnInvalidShareAndNamesTheField(t *testing.T) {
 		"a service account token":     {source("type: kubernetes.io/service-account-token"), `spec.source.type: Invalid value: "kubernetes.io/service-account-token` + neverCopied},
 		"a bootstrap token":           {source("type: bootstrap.kubernetes.io/token"), `spec.source.type: Invalid value: "bootstrap.kubernetes.io/token` + neverCopied},
 		"a Helm release":              {source("type: helm.sh/release.v1"), `spec.source.type: Invalid value: "helm.sh/release.v1` + neverCopied},
+		"a negative grace":            {with("sourceDeletionGraceSeconds: -1"), "spec.sourceDeletionGraceSeconds: Invalid value: -1: spec.sourceDeletionGraceSeconds in body should be greater than or equal to 0"},
+		"a grace of more than a day":  {with("sourceDeletionGraceSeconds: 86401"), "spec.sourceDeletionGraceSeconds: Invalid value: 86401: spec.sourceDeletionGraceSeconds in body should be less than or equal to 86400"},
 		"no targets":                  {"source: {namespace: here, names: [a]}", "spec.targets: Required value"},
 		"a misspelt target":           {targets("namespaces: [a]"), `unknown field "spec.targets.namespaces"`},
 		"an empty target":             {targets(`names: [""]`), "spec.targets.names[0]: Invalid value"},
@@ -178,20 +180,20 @@ func TestAMinimalManifestGetsTheDefaults(t *testing.T) {
 	}{
 		"a ClusterSecretShare": {
 			"ClusterSecretShare", "", "source: {namespace: here, type: a}\ntargets: {}", map[string]any{
-				"source": map[string]any{"namespace": "here", "type": "a"}, "deletionPolicy": "Delete", "suspend": false,
+				"source": map[string]any{"namespace": "here", "type": "a"}, "deletionPolicy": "Delete", "suspend": false, "sourceDeletionGraceSeconds": int64(30),
 				"targets": map[string]any{"systemNamespaces": "Exclude"},
 			},
 		},
 		"a SecretShare": {
 			"SecretShare", namespace, "source: {names: [a]}\ntargets: {}", map[string]any{
-				"source": map[string]any{"names": []any{"a"}}, "deletionPolicy": "Delete", "suspend": false,
+				"source": map[string]any{"names": []any{"a"}}, "deletionPolicy": "Delete", "suspend": false, "sourceDeletionGraceSeconds": int64(30),
 				"targets": map[string]any{"systemNamespaces": "Exclude"},
 			},
 		},
 		"one that excludes a namespace": {
 			"SecretShare", namespace, "source: {selector: {matchLabels: {a: b}}}\ntargets: {exclude: [b]}", map[string]any{
 				"source":         map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}},
-				"deletionPolicy": "Delete", "suspend": false,
+				"deletionPolicy": "Delete", "suspend": false, "sourceDeletionGraceSeconds": int64(30),
 				"targets": map[string]any{"exclude": []any{"b"}, "systemNamespaces": "Exclude"},
 			},
 		},
@@ -199,7 +201,7 @@ func TestAMinimalManifestGetsTheDefaults(t *testing.T) {
 			"SecretShare", namespace,
 			"source: {names: [a]}\ntargets: {names: [kube-public], systemNamespaces: Include}\nkeys: [{from: a, to: b}, {from: b, to: a}]\ndeletionPolicy: Retain",
 			map[string]any{
-				"source": map[string]any{"names": []any{"a"}}, "deletionPolicy": "Retain", "suspend": false,
+				"source": map[string]any{"names": []any{"a"}}, "deletionPolicy": "Retain", "suspend": false, "sourceDeletionGraceSeconds": int64(30),
 				"targets": map[string]any{"names": []any{"kube-public"}, "systemNamespaces": "Include"},
 				"keys":    []any{map[string]any{"from": "a", "to": "b"}, map[string]any{"from": "b", "to": "a"}},
 			},
