@@ -131,10 +131,20 @@ func (r *Reconciler) addDeleted(ctx context.Context, p, before *plan, now time.T
 			return err
 		}
 		if !exists {
-			p.deleted[uid] = deletedSource{name, now}
+			p.addDeletion(uid, deletedSource{name, now})
 		}
 	}
 	return nil
+}
+
+// addDeletion adds a deleted source. Copies of earlier ones of its name stay as long as its own.
+func (p *plan) addDeletion(uid types.UID, source deletedSource) {
+	p.deleted[uid] = source
+	for former := range p.deleted {
+		if p.deleted[former].name == source.name {
+			p.deleted[former] = source
+		}
+	}
 }
 
 // missing returns the names of the sources that were read for an earlier plan and not for this one,

@@ -154,6 +154,24 @@ func TestASourceThatIsCreatedAgainWithinTheGraceUpdatesItsCopies(t *testing.T) {
 	}
 }
 
+func TestASecondDeletionWithinTheGraceHasItsOwnTime(t *testing.T) {
+	r := newGraceFixture(t)
+	r.deleteSource()
+	r.pass(10 * time.Second)
+	r.putSource("second")
+	r.pass(10 * time.Second)
+	end := r.clock.Now().Add(30 * time.Second).UTC().Format(time.RFC3339)
+	r.deleteSource()
+	r.converge()
+	if got := r.message(); !strings.Contains(got, "Secret source/shared was deleted: create it again before "+end) {
+		t.Errorf("the message is %q", got)
+	}
+	r.pass(29 * time.Second)
+	r.expectCopy("second")
+	r.pass(time.Second)
+	r.expectNoCopy()
+}
+
 func (r *fixture) suspend(suspend bool) {
 	r.t.Helper()
 	r.change(func(s *v1alpha1.ClusterSecretShareSpec) { s.Suspend = suspend })
