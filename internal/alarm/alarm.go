@@ -160,8 +160,7 @@ func Key(receiver, alarmUID string, occ *Occurrence) string {
 }
 
 // ReceiverID identifies a receiver that exists: KIND/NAMESPACE/NAME@UID. A receiver of the
-// same name that is created later has another one. The ID of a receiver that does not exist is
-// its key.
+// same name that is created later has another one. Without a UID, it is the key.
 func ReceiverID(key, uid string) string {
 	if uid == "" {
 		return key
@@ -169,16 +168,34 @@ func ReceiverID(key, uid string) string {
 	return key + "@" + uid
 }
 
+// AwaitedID identifies the first receiver with a key that is created in the namespace with a UID:
+// KIND/NAMESPACE/NAME@/UID. Messages for a receiver that does not exist wait under this ID, so that
+// none reaches the next namespace of the same name. For a ClusterAlarmReceiver, it is the key.
+func AwaitedID(key, namespaceUID string) string {
+	if namespaceUID == "" || strings.Contains(key, "//") {
+		return key
+	}
+	return key + "@/" + namespaceUID
+}
+
 // ReceiverKey returns the key in the ID of a receiver.
 func ReceiverKey(id string) string {
-	key, _ := SplitReceiver(id)
+	key, _, _ := strings.Cut(id, "@")
 	return key
 }
 
-// SplitReceiver returns the key and the UID in the ID of a receiver.
-func SplitReceiver(id string) (key, uid string) {
+// SplitReceiver returns the parts of the ID of a receiver. If it does not exist, uid is empty.
+// namespaceUID is then that of AwaitedID.
+func SplitReceiver(id string) (key, uid, namespaceUID string) {
 	key, uid, _ = strings.Cut(id, "@")
-	return key, uid
+	uid, namespaceUID, _ = strings.Cut(uid, "/")
+	return key, uid, namespaceUID
+}
+
+// IsAwaited reports whether an ID is that of a receiver that does not exist.
+func IsAwaited(id string) bool {
+	_, uid, _ := SplitReceiver(id)
+	return uid == ""
 }
 
 // GroupKey identifies the group of an alarm's occurrences that share these values, with

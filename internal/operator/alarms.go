@@ -55,7 +55,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	as.bodyFailed, as.clusterName = recorder.BodyFailed, clusterName(as.Options, uid)
 	known := &receivers{namespaces: newNamespaces(a.manager.GetCache(), a.manager.GetAPIReader())}
 	dispatcher := notify.NewDispatcher(a.outbox, recorder, realClock, as.Log.WithName("notify"),
-		notify.Options{MaxAge: as.Options.DeliveryMaxAge, Orphaned: known.orphaned, Since: known.since})
+		notify.Options{MaxAge: as.Options.DeliveryMaxAge, Orphaned: known.orphaned, Adopts: known.adopts})
 	metrics.RegisterReceivers(as.Metrics, dispatcher.FailingReceivers, dispatcher.SetAsideByAll)
 	inForce := pipeline.NewAlarms()
 	changes, err := objects.New(as.REST, a.outbox, realClock, as.Log.WithName("changes"))
@@ -90,10 +90,10 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		LoadAlarms:      func(ctx context.Context) error { known.start(realClock.Now()); return controllers.prime(ctx) },
 		MaxAge:          as.Options.DeliveryMaxAge,
 		Identify:        known.identify,
-		Since:           known.since,
+		Adopts:          known.adopts,
 		Repeats:         known.repeats,
 		Acknowledges:    known.acknowledges,
-		Missing:         known.missing,
+		Missing:         internalalarm.IsAwaited,
 		Clock:           realClock,
 		Log:             as.Log.WithName("pipeline"),
 	})
@@ -232,7 +232,7 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 	recorder := func(kind string) *status.Recorder {
 		return status.New(cl, a.manager.GetAPIReader(), realClock, counts, kind)
 	}
-	forAlarms := alarm.Dependencies{Client: cl, Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Recorder: recorder, Policies: as.policies}
+	forAlarms := alarm.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Recorder: recorder, Policies: as.policies}
 	forReceivers := receiver.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Dispatcher: dispatcher,
 		Recorder: recorder, Policies: as.policies, Sinks: sinks,

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
-	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 const (
@@ -58,24 +57,6 @@ func (n namespaces) Labels(name string) (map[string]string, bool, alarm.Unread) 
 		return nil, false, enrich.Classify(err)
 	}
 	return ns.Labels, true, ""
-}
-
-// since returns when the namespace of a receiver was created, or the zero time if it has none.
-// It asks the API server, because the cache can still have a former namespace of the name.
-// Messages of one tenant would then reach another.
-func (n namespaces) since(receiver string) (time.Time, error) {
-	key, err := kube.ParseKey(receiver)
-	if err != nil || key.Namespace == "" {
-		return time.Time{}, err
-	}
-	if err, ok := n.failing.Get(""); ok {
-		return time.Time{}, err
-	}
-	ns, err := n.readLive(key.Namespace)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return ns.CreationTimestamp.Time, nil
 }
 
 func (n namespaces) get(name string) (*metav1.PartialObjectMetadata, error) {

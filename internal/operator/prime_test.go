@@ -69,7 +69,7 @@ func primeInto(t *testing.T, set alarm.Alarms, gate *policies.Gate, objects ...c
 	t.Cleanup(func() { _ = store.Close() })
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
 	d := alarm.Dependencies{
-		Client: c, Compiler: compiler, Alarms: set, Policies: gate,
+		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate,
 		Recorder: func(kind string) *status.Recorder { return status.New(c, c, realClock, counters.New(store), kind) },
 	}
 	all := &alarms{alarm: alarm.NewAlarm(d), clusterAlarm: alarm.NewClusterAlarm(d)}

@@ -25,14 +25,14 @@ type receivers struct {
 // start is called before the first Event is read.
 func (r *receivers) start(now time.Time) { r.started = now.Truncate(time.Second) }
 
-// identify returns the ID of the receiver with a key, which is the key itself if there is none.
+// identify returns the ID of the receiver with a key, or "" if there is none.
 // Occurrences before since belong to a former receiver of that name: while no operator ran,
 // it could have been deleted and created again. Times of creation are in seconds. The former
 // AlarmReceiver can have been another tenant's, so that the rest of its second is left out too.
 func (r *receivers) identify(key string) (id string, since time.Time) {
 	object, err := get(context.Background(), r.cache, key, client.UnsafeDisableDeepCopy) // in memory
 	if err != nil {
-		return key, time.Time{}
+		return "", time.Time{}
 	}
 	since = object.GetCreationTimestamp().Time
 	if _, ofTenant := object.(*v1alpha1.AlarmReceiver); ofTenant {
@@ -73,38 +73,73 @@ func (r *receivers) namespaceLabels(id string) []string {
 	return alarmreceiver.NamespaceLabels(existing)
 }
 
-// missing reports whether the receiver with an ID does not exist.
-func (r *receivers) missing(id string) bool { return id == alarm.ReceiverKey(id) }
-
 // orphaned reports whether a receiver does not exist any more, or if it never did, whether its
 // namespace does not. It is false if that cannot be read. The cache can be older than the
 // outbox, so only the API server's answer counts.
 func (r *receivers) orphaned(id string) bool {
-	receiver, uid := alarm.SplitReceiver(id)
+	receiver, uid, namespaceUID := alarm.SplitReceiver(id)
 	key, err := kube.ParseKey(receiver)
-	if err != nil {
+	if err != nil || uid == "" && key.Namespace == "" {
 		return false
 	}
 	if uid == "" {
-		if key.Namespace == "" {
-			return false
-		}
-		_, err := r.get(key.Namespace)
-		return apierrors.IsNotFound(err)
+		is, err := r.isNamespace(key.Namespace, namespaceUID)
+		return err == nil && !is
 	}
 	if cached, err := get(context.Background(), r.cache, receiver, client.UnsafeDisableDeepCopy); err == nil && string(cached.GetUID()) == uid {
 		return false
 	}
-	if r.failing.Contains("") {
-		return false
+	is, err := r.isReceiver(receiver, uid)
+	return err == nil && !is
+}
+
+// adopts reports whether the receiver with an ID is in the namespace for which an awaited receiver
+// was stored. It asks the API server, because the cache can still have a former receiver or
+// namespace of the name. Messages of one tenant would then reach another. The receiver is read after
+// its namespace: if it exists then, it has been in this one.
+func (r *receivers) adopts(id, awaited string) (bool, error) {
+	receiver, uid, _ := alarm.SplitReceiver(id)
+	_, _, namespaceUID := alarm.SplitReceiver(awaited)
+	key, err := kube.ParseKey(receiver)
+	if err != nil {
+		return false, err
+	}
+	if key.Namespace == "" {
+		return true, nil
+	}
+	if is, err := r.isNamespace(key.Namespace, namespaceUID); !is || err != nil {
+		return false, err
+	}
+	return r.isReceiver(receiver, uid)
+}
+
+// isNamespace reports whether the namespace with a name has this UID, as the API server says.
+func (r *receivers) isNamespace(name, uid string) (bool, error) {
+	if err, ok := r.failing.Get(""); ok {
+		return false, err
+	}
+	ns, err := r.readLive(name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && string(ns.UID) == uid, err
+}
+
+// isReceiver reports whether the receiver with a key has this UID, as the API server says.
+func (r *receivers) isReceiver(receiver, uid string) (bool, error) {
+	if err, ok := r.failing.Get(""); ok {
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), namespaceTimeout)
 	defer cancel()
 	object, err := get(ctx, r.live, receiver)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
 	if enrich.Classify(err) != "" {
 		r.failing.Add("", err) // others are not read for a moment
 	}
-	return apierrors.IsNotFound(err) || err == nil && string(object.GetUID()) != uid
+	return err == nil && string(object.GetUID()) == uid, err
 }
 
 // get reads the receiver with a key.

@@ -72,13 +72,13 @@ func TestWhatHappenedBeforeAReceiverIsNotForIt(t *testing.T) {
 	} {
 		r.start(tc.started)
 		for key, want := range map[string]time.Time{"AlarmReceiver/shop/team": tc.ofTenant, "ClusterAlarmReceiver//ops": tc.ofAdmins} {
-			if id, since := r.identify(key); id != key+"@uid" || !since.Equal(want) || r.missing(id) {
+			if id, since := r.identify(key); id != key+"@uid" || !since.Equal(want) {
 				t.Errorf("%s: %s since %s, want %s", name, id, since, want)
 			}
 		}
 	}
 	reader.err = errors.New("not found")
-	if id, _ := r.identify("AlarmReceiver/shop/team"); id != "AlarmReceiver/shop/team" || !r.missing(id) {
+	if id, _ := r.identify("AlarmReceiver/shop/team"); id != "" {
 		t.Errorf("missing: %s", id)
 	}
 }
@@ -96,6 +96,45 @@ func TestOnlyAnExistingAlertmanagerRepeats(t *testing.T) {
 		r := &receivers{namespaces: newNamespaces(&tc.cache, &tc.cache)}
 		if got := r.repeats("AlarmReceiver/shop/team@uid"); got != tc.want {
 			t.Errorf("%s: repeats %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+// tenantReader has a namespace and a receiver in it.
+type tenantReader struct {
+	client.Reader
+	namespace, receiver types.UID
+	err                 error
+}
+
+func (r *tenantReader) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	uid := r.receiver
+	if key.Namespace == "" {
+		uid = r.namespace
+	}
+	o.SetUID(uid)
+	return r.err
+}
+
+// The cache can have a receiver whose namespace was deleted and created again.
+func TestAReceiverAdoptsWhatWaitsInItsNamespaceOnly(t *testing.T) {
+	const id, awaited = "AlarmReceiver/shop/team@uid", "AlarmReceiver/shop/team@/shop-uid"
+	for name, tc := range map[string]struct {
+		id, awaited string
+		live        tenantReader
+		want, fails bool
+	}{
+		"its namespace":                {id, awaited, tenantReader{namespace: "shop-uid", receiver: "uid"}, true, false},
+		"a former namespace":           {id, awaited, tenantReader{namespace: "next", receiver: "uid"}, false, false},
+		"the receiver is a former one": {id, awaited, tenantReader{namespace: "shop-uid", receiver: "next"}, false, false},
+		"an earlier format":            {id, "AlarmReceiver/shop/team", tenantReader{namespace: "shop-uid", receiver: "uid"}, false, false},
+		"it cannot be read":            {id, awaited, tenantReader{err: apierrors.NewTooManyRequestsError("slow down")}, false, true},
+		"without a namespace":          {"ClusterAlarmReceiver//ops@uid", "ClusterAlarmReceiver//ops", tenantReader{err: errors.New("not read")}, true, false},
+	} {
+		r := &receivers{namespaces: newNamespaces(&tc.live, &tc.live)}
+		got, err := r.adopts(tc.id, tc.awaited)
+		if got != tc.want || (err != nil) != tc.fails {
+			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (w *world) start(replica int) *process {
 	}
 	recorder := metrics.NewRecorder(counts, metrics.New(prometheus.NewRegistry(), load),
 		events.NewRecorder(api, clock.RealClock{}, "bongsu"), "bongsu", clock.RealClock{}, logr.Discard())
-	p.dispatcher = notify.NewDispatcher(p.store, recorder, clock.RealClock{}, logr.Discard(), notify.Options{Orphaned: p.orphaned, Since: beforeAll})
+	p.dispatcher = notify.NewDispatcher(p.store, recorder, clock.RealClock{}, logr.Discard(), notify.Options{Orphaned: p.orphaned, Adopts: p.adopts})
 	p.source, err = source.New(w.cluster.config(), clock.RealClock{}, logr.Discard())
 	w.must(err)
 	for _, e := range w.receivers {
@@ -88,7 +88,7 @@ func (w *world) start(replica int) *process {
 		ClusterUID: "cluster", Source: p.source, Outbox: p.store, Checkpoint: checkpoint.NewStore(api, "bongsu"),
 		Dispatcher: p.dispatcher, Alarms: p.alarms, Namespaces: noNamespaces{}, Enricher: w, Reporter: recorder, MaxAge: 24 * time.Hour,
 		Observe: func(context.Context, []alarm.Occurrence) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Identify: p.identify, Since: beforeAll, Missing: func(id string) bool { return id == alarm.ReceiverKey(id) },
+		Identify: p.identify, Adopts: p.adopts, Missing: alarm.IsAwaited,
 		LoadAlarms: func(context.Context) error {
 			for _, a := range w.alarms {
 				p.apply(a)
@@ -148,7 +148,7 @@ func (p *process) apply(a *alarmState) {
 // configure does what the controller of receivers does.
 func (p *process) configure(e *endpoint) {
 	p.dispatcher.Configure(notify.Receiver{
-		Key: e.key, UID: e.uid, Fingerprint: e.uid, Notifier: &notifier{process: p, endpoint: e}, Namespace: e.namespace(), Limits: e.limits,
+		Key: e.key, UID: e.uid, NamespaceUID: uidOfNamespace(e.namespace()), Fingerprint: e.uid, Notifier: &notifier{process: p, endpoint: e}, Namespace: e.namespace(), Limits: e.limits,
 	})
 }
 
@@ -158,7 +158,7 @@ func (p *process) identify(key string) (id string, since time.Time) {
 	defer p.w.model.mu.Unlock()
 	e := p.w.receivers[key]
 	if e.isDeleted() {
-		return key, time.Time{}
+		return "", time.Time{}
 	}
 	if !e.created.After(p.newest) {
 		since = e.created.Truncate(time.Second).Add(time.Second)
@@ -168,7 +168,7 @@ func (p *process) identify(key string) (id string, since time.Time) {
 
 // orphaned does what the operator does to learn whether a receiver exists.
 func (p *process) orphaned(id string) bool {
-	key, uid := alarm.SplitReceiver(id)
+	key, uid, _ := alarm.SplitReceiver(id)
 	if uid == "" || p.w.cluster.isDown() {
 		return false
 	}
@@ -178,8 +178,25 @@ func (p *process) orphaned(id string) bool {
 	return e.isDeleted() || e.uid != uid
 }
 
-// beforeAll is the creation of all namespaces.
-func beforeAll(string) (time.Time, error) { return time.Time{}, nil }
+// adopts does what the operator does with the answers of the API server.
+func (p *process) adopts(id, awaited string) (bool, error) {
+	if p.w.cluster.isDown() {
+		return false, errors.New("the API server does not answer")
+	}
+	key, uid, _ := alarm.SplitReceiver(id)
+	p.w.model.mu.Lock()
+	defer p.w.model.mu.Unlock()
+	e := p.w.receivers[key]
+	return e.uid == uid && !e.isDeleted() && awaited == alarm.AwaitedID(key, uidOfNamespace(e.namespace())), nil
+}
+
+// uidOfNamespace returns the UID of a namespace. None is recreated.
+func uidOfNamespace(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "uid-of-" + name
+}
 
 // ownsTerm reports whether the outbox had the last term, by the tokens of outbox and
 // checkpoint.

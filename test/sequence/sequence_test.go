@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,7 +288,7 @@ func (w *world) create(i, j int) {
 		return
 	}
 	w.made++
-	e := &endpoint{key: former.key, uid: fmt.Sprint(former.key, "#", w.made), limits: former.limits, created: time.Now(), before: former.after}
+	e := &endpoint{key: former.key, uid: fmt.Sprint(strings.ReplaceAll(former.key, "/", "."), "#", w.made), limits: former.limits, created: time.Now(), before: former.after}
 	e.before.readUntil, e.before.unseen = w.position(), e.before.unseen && w.leader == nil && w.starts == e.before.starts
 	e.startsBefore = -1
 	if w.leader == nil {

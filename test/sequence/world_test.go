@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,7 +104,7 @@ var compiled = sync.OnceValues(func() ([]alarmState, error) {
 		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "picky"}, Receivers: []string{backup, team},
 			Spec: v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{ObjectSelector: &metav1.LabelSelector{}}}}},
 	} {
-		d.UID = "uid-" + d.ID.Name
+		d.UID, d.NamespaceUID = "uid-"+d.ID.Name, uidOfNamespace("shop") // that of the only AlarmReceiver
 		if d.Spec.Match == nil {
 			d.Spec.Match = []v1alpha1.EventMatch{{}}
 		}
@@ -172,7 +173,7 @@ func newWorld(t *testing.T, dir string) *world {
 		w.disks = append(w.disks, w.newDisk())
 	}
 	for _, key := range receiverKeys {
-		w.receivers[key] = &endpoint{key: key, uid: key, limits: limitsOf(key)}
+		w.receivers[key] = &endpoint{key: key, uid: strings.ReplaceAll(key, "/", "."), limits: limitsOf(key)}
 	}
 	w.leader = w.start(0)
 	w.wait(time.Second)

@@ -48,6 +48,9 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 		ID:        def.ID,
 		UID:       def.UID,
 		Receivers: slices.Clone(def.Receivers),
+
+		namespaceUID: def.NamespaceUID,
+
 		from:      def.from(),
 		suspended: def.Spec.Suspend,
 	}

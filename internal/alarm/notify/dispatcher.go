@@ -35,9 +35,9 @@ type Options struct {
 	// no longer be created, for example because its namespace was deleted. It gets an ID. The
 	// Dispatcher then drops its messages. Default: always false.
 	Orphaned func(id string) bool
-	// Since returns when the namespace of a receiver was created. Messages that waited
-	// longer for a receiver of that name are dropped. Default: always the zero time.
-	Since func(key string) (time.Time, error)
+	// Adopts reports whether the receiver with an ID is the one for which messages wait under an
+	// alarm.AwaitedID: whether it is in that namespace. Default: always true.
+	Adopts func(id, awaited string) (bool, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -48,8 +48,8 @@ func (o Options) withDefaults() Options {
 	if o.Orphaned == nil {
 		o.Orphaned = func(string) bool { return false }
 	}
-	if o.Since == nil {
-		o.Since = func(string) (time.Time, error) { return time.Time{}, nil }
+	if o.Adopts == nil {
+		o.Adopts = func(string, string) (bool, error) { return true, nil }
 	}
 	return o
 }
@@ -171,9 +171,13 @@ func (d *Dispatcher) sweep() {
 	orphans := d.orphans(keys)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, key := range keys {
-		q := d.queue(d.receiverOf(key))
-		if !q.known && orphans[key] {
+	for _, id := range keys {
+		orphaned := orphans[id]
+		if !orphaned {
+			d.expect(id)
+		}
+		q := d.queue(d.holderOf(id))
+		if !q.known && orphaned {
 			q.deleted = true
 		}
 		d.startWorker(q)
@@ -187,7 +191,7 @@ func (d *Dispatcher) sweep() {
 func (d *Dispatcher) orphans(keys []string) map[string]bool {
 	d.mu.Lock()
 	unknown := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-		q := d.queues[d.receiverOf(key)]
+		q := d.queues[d.holderOf(key)]
 		return q != nil && q.known
 	})
 	d.mu.Unlock()

@@ -88,28 +88,42 @@ func TestMessagesForAReceiverThatIsGoneAreDropped(t *testing.T) {
 	})
 }
 
-func TestTheFirstReceiverGetsWhatWaitedForItsName(t *testing.T) {
+// Messages can wait for receivers of several namespaces that had the name one after the other.
+func TestTheFirstReceiverGetsWhatWaitedForItInItsNamespace(t *testing.T) {
+	const namespace = "shop-uid"
+	awaited, ofFormer := alarm.AwaitedID(shop, namespace), alarm.AwaitedID(shop, "former-uid")
+	notNow := errors.New("not now")
 	for name, tc := range map[string]struct {
-		since func(string) (time.Time, error)
-		want  []string
+		// configured is the namespace of the receiver by the cache, and adopts the answer of the API
+		// server about the awaited ID.
+		configured string
+		adopts     error
+		want       []string
 	}{
-		"in the same namespace":           {func(string) (time.Time, error) { return time.Now().Add(-2 * time.Hour), nil }, []string{"node-0", "node-1", "node-2"}},
-		"in a recreated namespace":        {func(string) (time.Time, error) { return time.Now().Add(-30 * time.Minute), nil }, []string{"node-1", "node-2"}},
-		"if its namespace cannot be read": {func(string) (time.Time, error) { return time.Time{}, errors.New("not now") }, []string{"node-2"}},
+		"the namespace is known":             {namespace, nil, []string{"node-0", "node-2"}},
+		"the namespace is not known":         {"", nil, []string{"node-0", "node-2"}},
+		"the cache has the former namespace": {"former-uid", nil, []string{"node-0", "node-2"}},
+		"the namespace cannot be read":       {namespace, notNow, []string{"node-2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubbleWith(t, notify.Options{Since: tc.since}, func(t *testing.T, store *outbox.Store, h *harness) {
-				commit(t, store, shop, 0, 1)
-				after(time.Hour)
-				commit(t, store, shop, 1, 1)
+			opts := notify.Options{
+				Adopts:   func(id, waited string) (bool, error) { return id == present && waited == awaited, tc.adopts },
+				Orphaned: func(id string) bool { return id == ofFormer },
+			}
+			inBubbleWith(t, opts, func(t *testing.T, store *outbox.Store, h *harness) {
+				commit(t, store, awaited, 0, 1)
+				commit(t, store, ofFormer, 1, 1)
 				n := &fake{}
-				h.Configure(notify.Receiver{Key: shop, UID: "present", Notifier: n})
+				h.Configure(notify.Receiver{Key: shop, UID: "present", NamespaceUID: tc.configured, Notifier: n})
 				h.submit(t, store, present, 2, 1)
-				after(time.Minute)
+				after(3 * time.Minute)
 				got := n.bodies()
 				slices.Sort(got)
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Error(diff)
+				}
+				if waits := store.Waiting(ofFormer); waits != 0 || h.observer.dropped(notify.DropForgotten) != 1 {
+					t.Errorf("%d wait for a former namespace, %d dropped", waits, h.observer.dropped(notify.DropForgotten))
 				}
 			})
 		})
@@ -121,9 +135,9 @@ func TestTheFirstReceiverGetsWhatWaitedForItsName(t *testing.T) {
 func TestALateMessageForTheNameIsSent(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *outbox.Store, h *harness) {
 		n := &fake{}
-		h.Configure(notify.Receiver{Key: shop, UID: "present", Notifier: n})
+		h.Configure(notify.Receiver{Key: shop, UID: "present", NamespaceUID: "shop-uid", Notifier: n})
 		wait()
-		h.submit(t, store, shop, 0, 1)
+		h.submit(t, store, alarm.AwaitedID(shop, "shop-uid"), 0, 1)
 		wait()
 		if diff := cmp.Diff([]string{"node-0"}, n.bodies()); diff != "" {
 			t.Error(diff)

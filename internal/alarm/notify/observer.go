@@ -36,7 +36,7 @@ type Outbox interface {
 	CaughtUp(t time.Time) bool
 	Waiting(receiver string) int64
 	Receivers() []string
-	Adopt(ctx context.Context, from, to string, since time.Time) (outbox.Counts, error)
+	Adopt(ctx context.Context, from, to string) error
 }
 
 var _ Outbox = (*outbox.Store)(nil)

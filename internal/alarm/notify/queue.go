@@ -19,6 +19,9 @@ type Receiver struct {
 	// UID is that of the object. A receiver of the same name with another UID gets nothing
 	// that waits for this one.
 	UID string
+	// NamespaceUID is the UID of the namespace of an AlarmReceiver. The receiver gets what waited
+	// for the first one of its name in this namespace.
+	NamespaceUID string
 	// Fingerprint is a digest of everything the receiver was built from, including
 	// Secrets. Configure ignores a receiver with an unchanged fingerprint, so that
 	// reconciles for other reasons do not end its pause. An empty one always differs.
@@ -59,8 +62,11 @@ type Limit struct {
 
 // queue is the state of one receiver. The Dispatcher's mutex guards it.
 type queue struct {
-	// key is the ID of the receiver: alarm.ReceiverID.
+	// key is the ID of the receiver: alarm.ReceiverID, or alarm.AwaitedID if it does not exist.
 	key string
+	// awaited is the ID under which messages wait for a receiver that exists, or "" if it is not
+	// known.
+	awaited string
 	// receiver is nil while the receiver is unknown, disabled or deleted.
 	receiver *Receiver
 	limits   []*rate.Limiter
@@ -126,6 +132,7 @@ func (d *Dispatcher) Configure(r Receiver) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.present(alarm.ReceiverID(r.Key, r.UID))
+	q.awaited = alarm.AwaitedID(r.Key, r.NamespaceUID)
 	if q.receiver != nil && r.Fingerprint != "" && q.receiver.Fingerprint == r.Fingerprint {
 		return
 	}
@@ -178,8 +185,7 @@ func (d *Dispatcher) forget(id string) {
 	d.replace(q, nil)
 }
 
-// receiverOf returns the ID of the receiver that gets what waits under an ID: the one that
-// exists now, if that is a key. The caller holds d.mu.
+// receiverOf returns the ID of the receiver that exists now, if id is a key. The caller holds d.mu.
 func (d *Dispatcher) receiverOf(id string) string {
 	if present, ok := d.current[id]; ok {
 		return present
@@ -187,12 +193,33 @@ func (d *Dispatcher) receiverOf(id string) string {
 	return id
 }
 
+// holderOf returns the ID of the receiver that gets what waits under an ID: the one that exists now,
+// if the messages waited for it. The caller holds d.mu.
+func (d *Dispatcher) holderOf(id string) string {
+	present := d.current[alarm.ReceiverKey(id)]
+	if q, ok := d.queues[present]; ok && q.awaited == id {
+		return present
+	}
+	return id
+}
+
+// expect notes under which ID messages wait for a receiver, if that is not known of the receiver
+// that exists now. The caller holds d.mu.
+func (d *Dispatcher) expect(awaited string) {
+	if !alarm.IsAwaited(awaited) {
+		return
+	}
+	if q, ok := d.queues[d.current[alarm.ReceiverKey(awaited)]]; ok && q.known {
+		q.awaited = awaited
+	}
+}
+
 // Wake announces new messages for receivers with these IDs.
 func (d *Dispatcher) Wake(keys ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range keys {
-		if q, ok := d.queues[d.receiverOf(key)]; ok && q.usable() {
+		if q, ok := d.queues[d.holderOf(key)]; ok && q.usable() {
 			d.startWorker(q)
 		}
 	}

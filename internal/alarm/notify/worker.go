@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/steady"
 )
@@ -41,6 +40,7 @@ type config struct {
 	limits   []*rate.Limiter
 	deleted  bool
 	known    bool
+	awaited  string
 	usable   bool
 	dropped  string
 	tested   string
@@ -156,6 +156,7 @@ func (w *worker) config() config {
 		limits:   q.limits,
 		deleted:  q.deleted,
 		known:    q.known,
+		awaited:  q.awaited,
 		usable:   q.usable(),
 		dropped:  q.dropped,
 		tested:   q.tested,
@@ -252,17 +253,20 @@ func (w *worker) expiredText() string {
 
 // adopt takes over what waited before the receiver was created.
 func (w *worker) adopt(c config) error {
-	key, uid := alarm.SplitReceiver(w.queue.key)
-	if uid == "" || !c.known || w.outbox.Waiting(key) == 0 {
+	if !c.known || c.awaited == "" || c.awaited == w.queue.key || w.outbox.Waiting(c.awaited) == 0 {
 		return nil
 	}
-	since, err := w.opts.Since(key)
+	adopts, err := w.opts.Adopts(w.queue.key, c.awaited)
 	if err != nil {
 		return nil // a sweep tries again
 	}
-	counts, err := w.outbox.Adopt(w.storage, key, w.queue.key, since)
-	w.dropped(counts, DropForgotten, forgottenText)
-	return err
+	if !adopts {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.queue.awaited = ""
+		return nil
+	}
+	return w.outbox.Adopt(w.storage, c.awaited, w.queue.key)
 }
 
 const forgottenText = "the receiver, or its namespace, was deleted"

@@ -64,7 +64,7 @@ func (tx *tx) addSilently(ctx context.Context, e *Entry, g *group) error {
 // dropHeldOf removes occurrences of a group that wait for a message and that a condition selects.
 // The occurrences of a former group with the same ID stay, and so does the end of the group.
 func (tx *tx) dropHeldOf(ctx context.Context, e *Entry, g *group, condition string) error {
-	counts, _, err := tx.deleteHeld(ctx, e.Receiver, `receiver = ? AND group_id = ? AND since = ? AND entry IS NULL AND NOT ends AND `+condition,
+	counts, err := tx.deleteHeld(ctx, e.Receiver, `receiver = ? AND group_id = ? AND since = ? AND entry IS NULL AND NOT ends AND `+condition,
 		e.Receiver, e.Member.Group, micros(g.since))
 	var silenced int64
 	for _, n := range counts {

@@ -5,27 +5,15 @@ import (
 	"database/sql"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// byCreation selects by the time at which an entry was created.
-var byCreation = selection{column: "created_at"}
-
-// Adopt gives what waits for a receiver that did not exist to the first one of its name. from
-// is its key, and to its ID. Adopt drops the entries that were created before since, and
-// returns their counts: they waited for a receiver of another namespace of that name. It does
-// nothing while a message for the new receiver is prepared, because that one would then
-// contain the entries.
-func (s *Store) Adopt(ctx context.Context, from, to string, since time.Time) (Counts, error) {
-	counts, err := s.steps(ctx, "drop the entries of a former namespace", func(ctx context.Context, tx *tx) (Counts, bool, error) {
-		return tx.dropCreatedBefore(ctx, from, since)
-	})
-	if err != nil {
-		return counts, err
-	}
-	return counts, s.write(ctx, "give entries to a new receiver", func(ctx context.Context, tx *tx) error {
+// Adopt gives what waits for a receiver that did not exist to one that exists now. from and to are
+// their IDs. It does nothing while a message for the new receiver is prepared, because that one
+// would then contain the entries.
+func (s *Store) Adopt(ctx context.Context, from, to string) error {
+	return s.write(ctx, "give entries to a new receiver", func(ctx context.Context, tx *tx) error {
 		var prepared bool
 		err := tx.row(ctx, selectPreparedAfter, from, to).Scan(&prepared)
 		if prepared || err != nil {
@@ -39,41 +27,6 @@ func (s *Store) Adopt(ctx context.Context, from, to string, since time.Time) (Co
 // another one if that were its own.
 const selectPreparedAfter = `
 	SELECT EXISTS (SELECT 1 FROM attempt WHERE receiver = ?2 AND lane = -1 AND last >= (SELECT min(id) FROM entry WHERE receiver = ?1))`
-
-// dropCreatedBefore drops a chunk of the entries of a receiver, and all its occurrences that
-// wait in groups or are in messages of groups. Such a message is made when it is due, so that
-// its own time says nothing. Its other parts wait in their group again.
-func (tx *tx) dropCreatedBefore(ctx context.Context, receiver string, t time.Time) (Counts, bool, error) {
-	if t.IsZero() {
-		return nil, true, nil
-	}
-	gone, err := tx.dropPartsBefore(ctx, receiver, t)
-	if err != nil {
-		return nil, false, err
-	}
-	counts, done, err := tx.remove(ctx, receiver, byCreation, uint64(micros(t)-1))
-	if err != nil {
-		return nil, false, err
-	}
-	gone.add(counts)
-	if err := tx.dropBrokenAttempts(ctx, receiver); err != nil {
-		return nil, false, err
-	}
-	return gone, done, tx.countEach(ctx, "", gone, dropped)
-}
-
-// dropPartsBefore drops the occurrences in groups of a receiver that were created before t, and
-// the messages that contain them.
-func (tx *tx) dropPartsBefore(ctx context.Context, receiver string, t time.Time) (Counts, error) {
-	gone, broken, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND created_at < ?`, receiver, micros(t))
-	for entry := range broken {
-		if err != nil {
-			return nil, err
-		}
-		err = tx.undoMessage(ctx, receiver, entry)
-	}
-	return gone, err
-}
 
 // rename gives all rows of a receiver to another one. A row that the other one has too is
 // deleted.
@@ -146,10 +99,10 @@ func (tx *tx) renameGroups(ctx context.Context, from, to string) error {
 	})
 }
 
-// Unadopted returns the keys of receivers for which something waits, and which did not exist
-// when it was stored.
+// Unadopted returns the IDs of receivers for which something waits, and which did not exist when
+// it was stored.
 func (s *Store) Unadopted() []string {
-	return slices.DeleteFunc(s.Receivers(), func(receiver string) bool { return receiver != alarm.ReceiverKey(receiver) })
+	return slices.DeleteFunc(s.Receivers(), func(id string) bool { return !alarm.IsAwaited(id) })
 }
 
 // Receivers returns the receivers for which something waits, also if it waits in groups only.

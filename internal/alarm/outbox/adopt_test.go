@@ -2,13 +2,12 @@ package outbox
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 const (
-	unknownTeam = "AlarmReceiver/shop/team"
+	unknownTeam = "AlarmReceiver/shop/team@/shop-uid"
 	team        = "AlarmReceiver/shop/team@uid"
 )
 
@@ -24,7 +23,7 @@ func TestAdoptedEntriesBelongToTheNewReceiverAlone(t *testing.T) {
 	both := append(entries(unknownTeam, 4, 1), entries(team, 4, 2)...) // 4 for both
 	must(t, s.Commit(t.Context(), Batch{Position: 5, Entries: both}))
 	for range 2 { // a crash can repeat it
-		_, err := s.Adopt(t.Context(), unknownTeam, team, time.Time{})
+		err := s.Adopt(t.Context(), unknownTeam, team)
 		must(t, err)
 	}
 	check := func(when string) {
@@ -42,48 +41,6 @@ func TestAdoptedEntriesBelongToTheNewReceiverAlone(t *testing.T) {
 	check("after a restart")
 }
 
-// The message of a group is made when it is due, which can be after the namespace of its
-// receiver was deleted and created again. It is still about the former one.
-func TestGroupsOfAFormerNamespaceAreNotAdopted(t *testing.T) {
-	for name, tc := range map[string]struct {
-		released bool
-		since    int
-		want     []string
-	}{
-		"they wait":                      {since: 3},
-		"their message is made":          {since: 3, released: true},
-		"in the present namespace":       {since: 1, want: []string{"a=2"}},
-		"in the present namespace, made": {since: 1, released: true, want: []string{"a=2"}},
-		"one is older":                   {since: 2, want: []string{"a=1"}},
-		"one is older, message made":     {since: 2, released: true, want: []string{"a=1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGrouped(t)
-			unknown := func(at int) func(*Entry) {
-				return func(e *Entry) { e.Receiver, e.CreatedAt = "unknown", day.Add(time.Duration(at)*time.Second) }
-			}
-			g.occur(1, unknown(1), "a")
-			g.occur(2, unknown(2), "a")
-			g.at(600)
-			if tc.released {
-				_, err := g.Release(t.Context())
-				must(t, err)
-			}
-			dropped, err := g.Adopt(t.Context(), "unknown", "r", day.Add(time.Duration(tc.since)*time.Second))
-			must(t, err)
-			if want := int64(tc.since - 1); dropped["Alarm/shop/rollouts"] != want {
-				t.Errorf("%v dropped, want %d", dropped, want)
-			}
-			if diff := cmp.Diff(tc.want, g.sendDue()); diff != "" {
-				t.Errorf("sent to the new receiver:\n%s", diff)
-			}
-			if n := g.Waiting("r") + g.Waiting("unknown"); n != 0 {
-				t.Errorf("%d wait", n)
-			}
-		})
-	}
-}
-
 // A prepared message contains all entries of its receiver up to an ID. Entries that are older
 // would become a part of it, and would be acknowledged without being sent.
 func TestNothingIsAdoptedWhileANewerMessageIsPrepared(t *testing.T) {
@@ -91,20 +48,20 @@ func TestNothingIsAdoptedWhileANewerMessageIsPrepared(t *testing.T) {
 	commit(t, s, unknownTeam, 1, 1)
 	commit(t, s, team, 2, 1)
 	a := prepare(t, s, team, 2)
-	_, err := s.Adopt(t.Context(), unknownTeam, team, time.Time{})
+	err := s.Adopt(t.Context(), unknownTeam, team)
 	must(t, err)
 	_, err = s.Acknowledge(t.Context(), a)
 	must(t, err)
-	_, err = s.Adopt(t.Context(), unknownTeam, team, time.Time{})
+	err = s.Adopt(t.Context(), unknownTeam, team)
 	must(t, err)
 	if got := s.Backlog(team).Entries; got != 1 {
 		t.Errorf("%d entries wait, want the one that was not sent", got)
 	}
 }
 
-// Each receiver of a name has its own progress. Before it exists, its name has one.
+// Each receiver of a name has its own progress. Before it exists, its name in this namespace has one.
 func TestOffsetsBelongToOneReceiver(t *testing.T) {
-	const former = "AlarmReceiver/shop/team@former"
+	const former, elsewhere = "AlarmReceiver/shop/team@former", "AlarmReceiver/shop/team@/former-uid"
 	for name, tc := range map[string]struct {
 		offsets DeliveredOffsets
 		want    bool
@@ -114,13 +71,19 @@ func TestOffsetsBelongToOneReceiver(t *testing.T) {
 		"it waited for the former one":   {DeliveredOffsets{Default: 20, Waiting: map[string]Held{former: {"key": 10}}}, true},
 		"the former one is ahead":        {DeliveredOffsets{Default: 5, Receivers: map[string]uint64{former: 20}}, false},
 		"the receiver is behind":         {DeliveredOffsets{Default: 20, Receivers: map[string]uint64{team: 5}}, false},
+		"the receiver is ahead":          {DeliveredOffsets{Default: 5, Receivers: map[string]uint64{team: 20}}, true},
 		"it waits for the receiver":      {DeliveredOffsets{Default: 20, Waiting: map[string]Held{team: {"key": 10}}}, false},
 		"the name is behind":             {DeliveredOffsets{Default: 20, Receivers: map[string]uint64{unknownTeam: 5, team: 15}}, false},
 		"it waits for the name":          {DeliveredOffsets{Default: 20, Waiting: map[string]Held{unknownTeam: {"key": 10}}}, false},
 		"another occurrence waits there": {DeliveredOffsets{Default: 20, Waiting: map[string]Held{unknownTeam: {"other": 10}}}, true},
+		"it is of a former namespace":    {DeliveredOffsets{Default: 20, Receivers: map[string]uint64{elsewhere: 5}, Waiting: map[string]Held{elsewhere: {"key": 10}}}, true},
 	} {
-		if got := tc.offsets.Covers(team, "key", 10); got != tc.want {
+		if got := tc.offsets.Covers("key", 10, team, unknownTeam); got != tc.want {
 			t.Errorf("%s: covered %v, want %v", name, got, tc.want)
+		}
+		renamed := tc.offsets.Renamed(map[string]string{unknownTeam: team})
+		if got := renamed.Covers("key", 10, team); got != tc.want {
+			t.Errorf("%s: covered under its own ID %v, want %v", name, got, tc.want)
 		}
 	}
 }
@@ -142,7 +105,7 @@ func TestAdoptedEntriesWaitBehindAMessageThatIsSetAside(t *testing.T) {
 		t.Fatalf("moved %t, %v", moved, err)
 	}
 	must(t, s.Commit(t.Context(), Batch{Position: 4, Entries: about(unknownTeam, 3, "a", "c")}))
-	_, err := s.Adopt(t.Context(), unknownTeam, team, time.Time{})
+	err := s.Adopt(t.Context(), unknownTeam, team)
 	must(t, err)
 	if diff := cmp.Diff([]uint64{2, 4}, pending(t, s, team)); diff != "" {
 		t.Errorf("in the main lane: %s", diff)

@@ -206,7 +206,7 @@ func (tx *tx) remove(ctx context.Context, receiver string, which selection, upTo
 
 func (tx *tx) delete(ctx context.Context, receiver string, which selection, upTo uint64) error {
 	args := append([]any{receiver, upTo}, which.args...)
-	if _, _, err := tx.deleteHeld(ctx, receiver, partsOf(which), args...); err != nil {
+	if _, err := tx.deleteHeld(ctx, receiver, partsOf(which), args...); err != nil {
 		return err
 	}
 	deleted, err := tx.exec(ctx, deleteEntries(which), args...)
@@ -298,7 +298,7 @@ func (tx *tx) removeAll(ctx context.Context, receiver string) (Counts, bool, err
 
 // dropHeld removes the groups of a receiver and the occurrences that wait in them.
 func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
-	counts, _, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND entry IS NULL`, receiver)
+	counts, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND entry IS NULL`, receiver)
 	if err != nil {
 		return nil, err
 	}

@@ -232,15 +232,14 @@ func (tx *tx) dropEnd(ctx context.Context, receiver string, g *group) error {
 	if g.ending == "" {
 		return nil
 	}
-	_, _, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND key = ? AND entry IS NULL`, receiver, g.ending)
+	_, err := tx.deleteHeld(ctx, receiver, `receiver = ? AND key = ? AND entry IS NULL`, receiver, g.ending)
 	g.ending = ""
 	return err
 }
 
-// deleteHeld deletes occurrences of a receiver that a condition selects. It returns their counts,
-// and the messages that they were in.
-func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...any) (gone Counts, broken map[uint64]bool, err error) {
-	gone, broken = Counts{}, map[uint64]bool{}
+// deleteHeld deletes occurrences of a receiver that a condition selects. It returns their counts.
+func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...any) (Counts, error) {
+	gone, sent := Counts{}, false
 	var all, changes int64
 	rows, err := tx.query(ctx, `DELETE FROM held WHERE `+where+` RETURNING alarm, count, entry, stream <> ''`, args...)
 	err = each(rows, err, func(rows *sql.Rows) error {
@@ -250,18 +249,16 @@ func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...an
 		err := rows.Scan(&subject, &count, &entry, &change)
 		gone[subject] += count
 		all, changes = all+1, changes+change
-		if entry.Valid {
-			broken[entry.V] = true
-		}
+		sent = sent || entry.Valid
 		return err
 	})
 	tx.after(func(m *memory) {
 		m.addHeld(receiver, -all, -changes)
-		if len(broken) > 0 {
+		if sent {
 			m.sentGroup()
 		}
 	})
-	return gone, broken, err
+	return gone, err
 }
 
 // add updates the state of the group with an entry.
@@ -499,7 +496,7 @@ func (tx *tx) allParts(ctx context.Context) (parts []heldPart, err error) {
 }
 
 func (tx *tx) dropPart(ctx context.Context, p heldPart) error {
-	_, _, err := tx.deleteHeld(ctx, p.receiver, `receiver = ? AND key = ?`, p.receiver, p.key)
+	_, err := tx.deleteHeld(ctx, p.receiver, `receiver = ? AND key = ?`, p.receiver, p.key)
 	return err
 }
 

@@ -209,7 +209,7 @@ func TestAMessageToRepeatFollowsItsReceiver(t *testing.T) {
 	other := entries("r@uid", 100, 1)[0]
 	other.Member = &Membership{Group: "b", By: []byte("b"), At: day}
 	must(t, g.Commit(t.Context(), Batch{Position: 100, Entries: []Entry{other}}))
-	_, err = g.Adopt(t.Context(), "r", "r@uid", time.Time{})
+	err = g.Adopt(t.Context(), "r", "r@uid")
 	must(t, err)
 	g.expect("")
 	again, err := g.Repeated(t.Context(), "r@uid", g.clock.Now(), 10, 1<<20)

@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 // State describes the position and the leader's term.
@@ -38,7 +37,7 @@ type State struct {
 // Covers reports whether this outbox handled an occurrence while its replica led: the
 // message waits here, was sent, or was known to be sent.
 func (s State) Covers(receiver, key string, position uint64) bool {
-	return position <= s.Position || s.Delivered.Covers(receiver, key, position)
+	return position <= s.Position || s.Delivered.Covers(key, position, receiver)
 }
 
 // DeliveredOffsets are the positions up to which a replay must not create entries again:
@@ -53,12 +52,15 @@ type DeliveredOffsets struct {
 	Waiting map[string]Held `json:"waiting,omitempty"`
 }
 
-// Covers reports whether the occurrence with the key, at the position, needs no new
-// entry.
-func (d DeliveredOffsets) Covers(receiver, key string, position uint64) bool {
-	_, waits := d.Waiting[receiver][key]
-	_, waited := d.Waiting[alarm.ReceiverKey(receiver)][key]
-	return position <= d.Offset(receiver) && !waits && !waited
+// Covers reports whether the occurrence with the key, at the position, needs no new entry for
+// the receiver that has these IDs.
+func (d DeliveredOffsets) Covers(key string, position uint64, ids ...string) bool {
+	for _, id := range ids {
+		if _, waits := d.Waiting[id][key]; waits {
+			return false
+		}
+	}
+	return position <= d.Offset(ids...)
 }
 
 // offsets are delivered offsets by stream. The name of that of Events is empty.
@@ -69,15 +71,17 @@ func (d DeliveredOffsets) ofEvents() offsets { return offsets{"": d} }
 // cover is Covers for an occurrence of a stream. It is false if the stream has no offsets.
 func (o offsets) cover(stream, receiver, key string, position uint64) bool {
 	d, ok := o[stream]
-	return ok && d.Covers(receiver, key, position)
+	return ok && d.Covers(key, position, receiver)
 }
 
 // Awaits reports whether an earlier process recorded that the occurrence waits for the
-// receiver with this ID. It is false if that is known of its key alone.
-func (d DeliveredOffsets) Awaits(receiver, key string, position uint64) bool {
-	_, waits := d.Waiting[receiver][key]
-	offset, behind := d.Receivers[receiver]
-	return waits || behind && offset < position && position <= d.Default
+// receiver that has these IDs.
+func (d DeliveredOffsets) Awaits(key string, position uint64, ids ...string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool {
+		_, waits := d.Waiting[id][key]
+		offset, behind := d.Receivers[id]
+		return waits || behind && offset < position && position <= d.Default
+	})
 }
 
 // passedBy reports whether no offset is after the position.
@@ -90,17 +94,37 @@ func (d DeliveredOffsets) passedBy(position uint64) bool {
 	return d.Default <= position
 }
 
-// Offset returns the offset of a receiver. It is also that of its key, because messages for a
-// receiver that did not exist wait for the first one of the name.
-func (d DeliveredOffsets) Offset(receiver string) uint64 {
-	position, ok := d.Receivers[receiver]
-	if unknown, waits := d.Receivers[alarm.ReceiverKey(receiver)]; waits && (!ok || unknown < position) {
-		position, ok = unknown, true
+// Offset returns the offset of the receiver that has these IDs: the lowest of those that are known.
+// A receiver that was awaited has two. See [alarm.AwaitedID].
+func (d DeliveredOffsets) Offset(ids ...string) uint64 {
+	lowest, found := d.Default, false
+	for _, id := range ids {
+		if position, ok := d.Receivers[id]; ok && (!found || position < lowest) {
+			lowest, found = position, true
+		}
 	}
-	if !ok {
-		return d.Default
+	return lowest
+}
+
+// Renamed returns the offsets under other IDs of receivers: of each ID in renames, it moves what
+// waits to the other ID. It does not change d.
+func (d DeliveredOffsets) Renamed(renames map[string]string) DeliveredOffsets {
+	d.Receivers, d.Waiting = maps.Clone(d.Receivers), maps.Clone(d.Waiting)
+	for from, to := range renames {
+		if position, ok := d.Receivers[from]; ok {
+			delete(d.Receivers, from)
+			if present, ok := d.Receivers[to]; !ok || position < present {
+				d.Receivers[to] = position
+			}
+		}
+		if held, ok := d.Waiting[from]; ok {
+			delete(d.Waiting, from)
+			all := maps.Clone(held)
+			maps.Copy(all, d.Waiting[to])
+			d.Waiting[to] = all
+		}
 	}
-	return position
+	return d
 }
 
 // Claim stores the token of a new term before the checkpoint contains it. After a crash

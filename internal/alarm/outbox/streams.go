@@ -83,7 +83,7 @@ type Stream struct {
 // Covers reports whether this outbox handled a change: its message waits here, was sent, or was
 // known to be sent.
 func (s *Stream) Covers(receiver, key string, position uint64) bool {
-	return position <= s.Position || s.Delivered.Covers(receiver, key, position)
+	return position <= s.Position || s.Delivered.Covers(key, position, receiver)
 }
 
 // Begins returns the positions at which a source can begin that has no baseline, lowest first.

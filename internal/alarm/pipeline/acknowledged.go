@@ -114,7 +114,7 @@ func (p *Pipeline) notices(ctx context.Context, a *match.Alarm, ack *match.Ackno
 	// A ClusterAlarm's notices use the space of cluster-scoped objects.
 	budget := budgetOf(a.ID, &alarm.Occurrence{})
 	var sent, silent []outbox.Entry
-	for _, r := range p.matcher.identified(a.AllReceivers()) {
+	for _, r := range p.matcher.identified(a, a.AllReceivers()) {
 		e := outbox.Entry{
 			Receiver: r.id, Alarm: kube.Key(a.ID).String(), Budget: budget, Key: alarm.AcknowledgementKey(r.key, ack.Group, ack.Token), CreatedAt: p.Clock.Now(),
 			Member: &outbox.Membership{Group: ack.Group, Acknowledged: acknowledgement(ack), Notice: true},

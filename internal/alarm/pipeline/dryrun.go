@@ -183,7 +183,7 @@ func (r *dryRun) setReceiver(evaluations [][]evaluation) [][]string {
 		for j := range evaluations[i] {
 			if e := &evaluations[i][j]; e.route != nil {
 				chosen[i] = e.chosenKeys()
-				e.recipients, e.route = r.matcher.identified(r.alarm.Receivers), nil
+				e.recipients, e.route = r.matcher.identified(r.alarm, r.alarm.Receivers), nil
 			}
 		}
 	}

@@ -297,12 +297,12 @@ func (b *entryBuilder) add(ctx context.Context, occ *alarm.Occurrence, e *evalua
 		if err != nil {
 			return err
 		}
-		isNew := b.mustStore(&entry, payload, r.isForFormer(b.handled, entry.Key, occ))
+		isNew := b.mustStore(&entry, payload, r, occ)
 		if isNew {
 			waiting = append(waiting, entry)
 		}
 		// An end that was sent came after its occurrence.
-		if end, quiet := endOf(entry); quiet && (isNew || b.mustStore(&end, payload, r.isForFormer(b.handled, end.Key, occ))) {
+		if end, quiet := endOf(entry); quiet && (isNew || b.mustStore(&end, payload, r, occ)) {
 			ends = append(ends, end)
 		}
 	}
@@ -338,12 +338,12 @@ func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
 
 // mustStore reports whether an entry is new, and sets its payload. An entry that was
 // handled before only updates the state of its group, as one that happened before the
-// receiver was created (former). Without a payload, nothing of it is sent to the receiver.
-func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, former bool) bool {
-	if !former {
+// receiver was created. Without a payload, nothing of it is sent to the receiver.
+func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipient, occ *alarm.Occurrence) bool {
+	if !r.isForFormer(b.handled, entry.Key, occ) {
 		entry.Payload = payload
 	}
-	if entry.Payload != nil && !b.handled.Covers(entry.Receiver, entry.Key, entry.Position) {
+	if entry.Payload != nil && !b.handled.Covers(entry.Key, entry.Position, r.id, r.awaited) {
 		return true
 	}
 	if entry.Member != nil {

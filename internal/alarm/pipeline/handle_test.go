@@ -40,14 +40,15 @@ func TestOnlyMatchedOccurrencesAreStored(t *testing.T) {
 
 // recipientsOf returns receivers whose IDs are their keys.
 func recipientsOf(keys ...string) []recipient {
-	return (&matcher{}).identified(keys)
+	return (&matcher{}).identified(&match.Alarm{}, keys)
 }
 
 // Otherwise the outbox stores what nothing reads.
 func TestOnlyReceiversThatRepeatKeepWhatAnotherLeaderSent(t *testing.T) {
 	b := newEntryBuilder(outbox.DeliveredOffsets{Default: 50}, unlimited(), func(id string) bool { return id == "alerts" })
 	for _, id := range []string{"alerts", "chat"} {
-		if b.mustStore(&outbox.Entry{Receiver: id, Position: 50, Member: &outbox.Membership{}}, []byte("{}"), false) {
+		r, occ := recipient{key: id, id: id, awaited: id}, alarm.Occurrence{Position: 50}
+		if b.mustStore(&outbox.Entry{Receiver: id, Position: 50, Member: &outbox.Membership{}}, []byte("{}"), &r, &occ) {
 			t.Errorf("%s: it was sent", id)
 		}
 	}

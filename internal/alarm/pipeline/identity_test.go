@@ -23,10 +23,16 @@ func (p *Pipeline) backlogs() map[string]int64 {
 	return entries
 }
 
+// identifiedAs makes all receivers exist with a UID, or none without a UID.
 func identifiedAs(p *Pipeline, uid string, since time.Time) {
-	p.Identify = func(key string) (string, time.Time) { return alarm.ReceiverID(key, uid), since }
+	p.Identify = func(key string) (string, time.Time) {
+		if uid == "" {
+			return "", time.Time{}
+		}
+		return alarm.ReceiverID(key, uid), since
+	}
 	p.matcher.identify = p.Identify
-	p.Since = func(string) (time.Time, error) { return time.Time{}, nil }
+	p.Adopts = func(_, awaited string) (bool, error) { return awaited == "picky", nil }
 }
 
 // While no operator ran, a receiver was deleted and created again.
@@ -78,8 +84,9 @@ func TestAReceiverDoesNotContinueAtTheOffsetOfItsPredecessor(t *testing.T) {
 		"the former receiver is behind":        {checkpoint.Checkpoint{Behind: map[string]uint64{"picky@former": 0}}, map[string]int64{kept: 2}},
 		"it waits for the former receiver":     {checkpoint.Checkpoint{Waiting: map[string]map[string]uint64{"picky@former": {"1": 1}}}, map[string]int64{kept: 2}},
 		"the receiver is behind":               {checkpoint.Checkpoint{Behind: map[string]uint64{kept: 1}}, map[string]int64{kept: 3}},
-		"the checkpoint has no UIDs":           {checkpoint.Checkpoint{Behind: map[string]uint64{"picky": 1}}, map[string]int64{kept: 3}},
-		"the receiver did not exist":           {checkpoint.Checkpoint{Behind: map[string]uint64{"picky": 1, "picky@former": 0}}, map[string]int64{kept: 3}},
+		"it was awaited":                       {checkpoint.Checkpoint{Behind: map[string]uint64{"picky": 1}}, map[string]int64{kept: 3}},
+		"it was awaited after a former one":    {checkpoint.Checkpoint{Behind: map[string]uint64{"picky": 1, "picky@former": 0}}, map[string]int64{kept: 3}},
+		"another namespace's was awaited":      {checkpoint.Checkpoint{Behind: map[string]uint64{"picky@/former-uid": 0}}, map[string]int64{kept: 2}},
 		"the receiver has everything":          {checkpoint.Checkpoint{}, map[string]int64{kept: 2}},
 		"an occurrence waits for the receiver": {checkpoint.Checkpoint{Waiting: map[string]map[string]uint64{kept: {"2": 2}}}, map[string]int64{kept: 3}},
 	} {
@@ -94,7 +101,8 @@ func TestAReceiverDoesNotContinueAtTheOffsetOfItsPredecessor(t *testing.T) {
 			}
 			identifiedAs(p, "present", time.Time{})
 			tc.last.ClusterUID, tc.last.Epoch, tc.last.Position = "cluster", "other", 2
-			plan := planTakeover("cluster", p.Outbox.State(), tc.last, true, 0)
+			plan, err := p.plan(t.Context(), tc.last, true)
+			must(t, err)
 			must(t, p.prepareOutbox(t.Context(), plan))
 			for i := range all {
 				if all[i].Position > plan.position {
@@ -118,7 +126,9 @@ func TestATakeoverKeepsWhatWaitedForAReceiverThatExistsNow(t *testing.T) {
 	p.handleAll(t, happened("shop/web", "shop/web"))
 	identifiedAs(p, "present", time.Time{})
 	last := checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Position: 2, Behind: map[string]uint64{"picky@present": 1}}
-	must(t, p.prepareOutbox(t.Context(), planTakeover("cluster", p.Outbox.State(), last, true, 0)))
+	plan, err := p.plan(t.Context(), last, true)
+	must(t, err)
+	must(t, p.prepareOutbox(t.Context(), plan))
 	if diff := cmp.Diff(map[string]int64{"picky@present": 1}, p.backlogs()); diff != "" {
 		t.Error(diff)
 	}
@@ -127,8 +137,7 @@ func TestATakeoverKeepsWhatWaitedForAReceiverThatExistsNow(t *testing.T) {
 	}
 }
 
-// Without the time at which the namespace of a receiver was created, it is unknown whether what
-// waits is for the receiver. The checkpoint says that the receiver has everything, so that it
+// Without the UID of the namespace of a receiver, it is unknown whether what waits is for the receiver. The checkpoint says that the receiver has everything, so that it
 // would be dropped.
 func TestATakeoverDropsNothingWhileANamespaceCannotBeRead(t *testing.T) {
 	for name, failures := range map[string]int{"for a moment": 3, "for long": 100} {
@@ -147,21 +156,22 @@ func takeOverWithout(t *testing.T, failures int) {
 	identifiedAs(p, "", time.Time{})
 	p.handleAll(t, happened("shop/web", "shop/web"))
 	identifiedAs(p, "present", time.Time{})
-	readable := p.Since
-	p.Since = func(key string) (time.Time, error) {
+	readable := p.Adopts
+	p.Adopts = func(id, awaited string) (bool, error) {
 		if failures--; failures >= 0 {
-			return time.Time{}, apierrors.NewTooManyRequestsError("slow down")
+			return false, apierrors.NewTooManyRequestsError("slow down")
 		}
-		return readable(key)
+		return readable(id, awaited)
 	}
 	last := checkpoint.Checkpoint{ClusterUID: "cluster", Epoch: "other", Position: 2, Behind: map[string]uint64{"picky@present": 1}}
-	plan := planTakeover("cluster", p.Outbox.State(), last, true, 0)
 	forLong := failures > 6
-	if err := p.prepareOutbox(t.Context(), plan); forLong != apierrors.IsTooManyRequests(err) {
+	if _, err := p.plan(t.Context(), last, true); forLong != apierrors.IsTooManyRequests(err) {
 		t.Errorf("got %v; the namespace cannot be read for long: %v", err, forLong)
 	}
-	p.Since = readable
-	must(t, p.prepareOutbox(t.Context(), plan)) // the leader tries again
+	p.Adopts = readable
+	plan, err := p.plan(t.Context(), last, true) // the leader tries again
+	must(t, err)
+	must(t, p.prepareOutbox(t.Context(), plan))
 	if diff := cmp.Diff(map[string]int64{"picky@present": 1}, p.backlogs()); diff != "" {
 		t.Error(diff)
 	}
@@ -183,7 +193,8 @@ func TestAFailoverKeepsWhatAReceiverTookOver(t *testing.T) {
 			all[0].ObservedAt, all[1].ObservedAt = all[0].ObservedAt.Add(-time.Minute), all[1].ObservedAt.Add(-time.Minute)
 			identifiedAs(p, "present", all[2].ObservedAt)
 			last.ClusterUID, last.Epoch, last.Position = "cluster", "other", 2
-			plan := planTakeover("cluster", p.Outbox.State(), last, true, 0)
+			plan, err := p.plan(t.Context(), last, true)
+			must(t, err)
 			must(t, p.prepareOutbox(t.Context(), plan))
 			for i := range all {
 				if all[i].Position > plan.position {

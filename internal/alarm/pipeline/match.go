@@ -201,21 +201,23 @@ type matcher struct {
 // recipient is a receiver of an alarm.
 type recipient struct {
 	// key is part of the keys of entries, so that the first receiver of a name can get them.
-	key, id string
+	// awaited is the ID under which messages wait for it before it exists.
+	key, id, awaited string
 	// since is when the receiver was created, zero if that does not matter.
 	since time.Time
 	// onlyEnd: it has the group open, and gets the occurrence only to resolve it.
 	onlyEnd bool
 }
 
-// identified returns the receivers with these keys.
-func (m *matcher) identified(keys []string) []recipient {
+// identified returns the receivers of an alarm with these keys.
+func (m *matcher) identified(a *match.Alarm, keys []string) []recipient {
 	all := make([]recipient, 0, len(keys))
 	for _, key := range keys {
-		r := recipient{key: key, id: key}
+		r := recipient{key: key, awaited: a.AwaitedID(key)}
 		if m.identify != nil {
 			r.id, r.since = m.identify(key)
 		}
+		r.id = cmp.Or(r.id, r.awaited)
 		all = append(all, r)
 	}
 	return all
@@ -229,13 +231,18 @@ func (r *recipient) entryKey(alarmUID string, occ *alarm.Occurrence) string {
 // handled reports whether the receiver needs no entry about an occurrence: it was handled
 // before, or it is for a former receiver.
 func (r *recipient) handled(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
-	return r.isForFormer(before, entryKey, occ) || before.Covers(r.id, entryKey, occ.Position)
+	return r.isForFormer(before, entryKey, occ) || r.covered(before, entryKey, occ)
+}
+
+// covered reports whether an earlier process handled an occurrence.
+func (r *recipient) covered(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
+	return before.Covers(entryKey, occ.Position, r.id, r.awaited)
 }
 
 // isForFormer reports whether an occurrence happened before the receiver was created. It is
 // false if an earlier process gave it to the receiver: it waited for the first one of the name.
 func (r *recipient) isForFormer(before outbox.DeliveredOffsets, entryKey string, occ *alarm.Occurrence) bool {
-	return occ.ObservedAt.Before(r.since) && !before.Awaits(r.id, entryKey, occ.Position)
+	return occ.ObservedAt.Before(r.since) && !before.Awaits(entryKey, occ.Position, r.id, r.awaited)
 }
 
 func newMatcher(alarms *Alarms, namespaces match.Namespaces, enricher Enricher, clk clock.PassiveClock, missing func(receiver string) bool) *matcher {
@@ -305,7 +312,7 @@ type batch struct {
 	handled     outbox.DeliveredOffsets
 	index       *match.Index
 	// identified and address are those of the matcher.
-	identified func(keys []string) []recipient
+	identified func(a *match.Alarm, keys []string) []recipient
 	address    func(e *evaluation, occ *alarm.Occurrence, known *alarm.Context, handled outbox.DeliveredOffsets)
 	// context reads the context of an occurrence.
 	context func(occ *alarm.Occurrence) alarm.Context
@@ -369,8 +376,8 @@ func evaluateOne(ctx context.Context, c match.Candidate, occ *alarm.Occurrence, 
 func (b *batch) handledBefore(a *match.Alarm, occ *alarm.Occurrence) bool {
 	all := a.AllReceivers()
 	for _, key := range all {
-		r := &b.identified([]string{key})[0]
-		if !b.handled.Covers(r.id, r.entryKey(a.UID, occ), occ.Position) {
+		r := &b.identified(a, []string{key})[0]
+		if !r.covered(b.handled, r.entryKey(a.UID, occ), occ) {
 			return false
 		}
 	}

@@ -91,8 +91,8 @@ type Config struct {
 	LoadAlarms func(ctx context.Context) error
 	// MaxAge is how long an occurrence waits for an object that cannot be read.
 	MaxAge time.Duration
-	// Identify returns the ID of the receiver with a key, which is the key itself if there is
-	// none. Occurrences before since are not sent to it. Optional: IDs are then keys.
+	// Identify returns the ID of the receiver with a key, or "" if there is none. Occurrences
+	// before since are not sent to it. Optional: no receiver is then known.
 	Identify func(key string) (id string, since time.Time)
 	// Repeats reports whether the receiver with an ID must get the messages of open groups
 	// again. Optional: none must.
@@ -106,10 +106,10 @@ type Config struct {
 	// Missing reports whether the receiver with an ID does not exist. It is false if that is
 	// unknown.
 	Missing func(id string) bool
-	// Since is notify.Options.Since. Optional.
-	Since func(key string) (time.Time, error)
-	Clock clock.WithTicker
-	Log   logr.Logger
+	// Adopts is notify.Options.Adopts. Optional.
+	Adopts func(id, awaited string) (bool, error)
+	Clock  clock.WithTicker
+	Log    logr.Logger
 }
 
 // Pipeline leads Events to the receivers. Only one runs in a cluster at a time: that of

@@ -204,7 +204,7 @@ func TestAReceiverThatIsCreatedLaterGetsNoEarlierOccurrence(t *testing.T) {
 		if key == "a" {
 			return key, r.Clock.Now().Add(time.Second)
 		}
-		return key, time.Time{}
+		return "", time.Time{}
 	}
 	r.happen("shop/web", "")
 	r.want(0, 0, 1)

@@ -38,7 +38,7 @@ type suppressor struct {
 	windows map[string]*thresholdWindow
 	groups  *groupLimiter
 	// identified is that of the matcher.
-	identified func(keys []string) []recipient
+	identified func(a *match.Alarm, keys []string) []recipient
 }
 
 // thresholdWindow is the state of a threshold, of an alarm or of one of its groups.

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
@@ -26,7 +28,10 @@ func (p *Pipeline) takeOver(ctx context.Context) (source.Start, error) {
 	if err != nil && !damaged {
 		return source.Start{}, err
 	}
-	plan := planTakeover(p.ClusterUID, p.Outbox.State(), last, found, p.Alarms.Window())
+	plan, err := p.plan(ctx, last, found)
+	if err != nil {
+		return source.Start{}, err
+	}
 	if damaged && !plan.trusted {
 		plan.reset = damagedReason
 	}
@@ -90,8 +95,10 @@ func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 			return err
 		}
 	}
-	if err := p.adopt(ctx); err != nil {
-		return err
+	for awaited, id := range plan.adopted {
+		if err := p.Outbox.Adopt(ctx, awaited, id); err != nil {
+			return err
+		}
 	}
 	if err := p.Outbox.KeepAwaited(ctx, plan.delivered); err != nil {
 		return err
@@ -111,41 +118,81 @@ func (p *Pipeline) prepareOutbox(ctx context.Context, plan takeoverPlan) error {
 	return p.Outbox.Replay(ctx, plan.history, plan.position, plan.handled)
 }
 
-// adopt gives what waits for receivers that did not exist to those that exist now. Another
-// leader did so, too, and the checkpoint has their IDs. Otherwise it would look delivered: adopt
-// therefore fails if the API server does not say when a namespace was created.
-func (p *Pipeline) adopt(ctx context.Context) error {
-	if p.Identify == nil || p.Since == nil {
-		return nil
+// plan plans the takeover. Receivers that the last leader or this outbox awaited can exist now. The
+// plan then has their IDs, so that what waits for them does not look delivered. It fails if the API
+// server does not say which receivers exist.
+func (p *Pipeline) plan(ctx context.Context, last checkpoint.Checkpoint, found bool) (takeoverPlan, error) {
+	state, window := p.Outbox.State(), p.Alarms.Window()
+	plan := planTakeover(p.ClusterUID, state, last, found, window)
+	if plan.trusted || plan.reset != "" {
+		return plan, nil
 	}
-	for _, key := range p.Outbox.Unadopted() {
-		id, _ := p.Identify(key)
-		if id == key {
-			continue // it waits on
-		}
-		since, err := p.readSince(ctx, key)
-		if apierrors.IsNotFound(err) {
-			continue // so is the receiver
-		}
-		if err != nil {
-			return fmt.Errorf("read the namespace of %s: %w", key, err)
-		}
-		if _, err := p.Outbox.Adopt(ctx, key, id, since); err != nil {
-			return err
-		}
+	adopted, err := p.adopted(ctx, state, last)
+	if err != nil {
+		return takeoverPlan{}, err
 	}
-	return nil
+	state.Delivered = state.Delivered.Renamed(adopted)
+	plan = planTakeover(p.ClusterUID, state, renamed(last, adopted), found, window)
+	plan.adopted = adopted
+	return plan, nil
 }
 
-// readSince returns when the namespace of a receiver was created. It tries again for half a
-// minute, because the operator ends if a takeover fails.
-func (p *Pipeline) readSince(ctx context.Context, key string) (since time.Time, err error) {
+// adopted returns the IDs of the receivers that exist now, by the ID under which something waits
+// for them.
+func (p *Pipeline) adopted(ctx context.Context, state outbox.State, last checkpoint.Checkpoint) (map[string]string, error) {
+	if p.Identify == nil || p.Adopts == nil {
+		return nil, nil
+	}
+	all := map[string]string{}
+	for _, id := range slices.Concat(p.Outbox.Unadopted(), awaitedIn(state, last)) {
+		present, _ := p.Identify(alarm.ReceiverKey(id))
+		if present == "" || all[id] != "" {
+			continue // it waits on, or another list contains it too
+		}
+		adopts, err := p.readAdopts(ctx, present, id)
+		if err != nil {
+			return nil, fmt.Errorf("read the namespace of %s: %w", alarm.ReceiverKey(id), err)
+		}
+		if adopts {
+			all[id] = present
+		}
+	}
+	return all, nil
+}
+
+// awaitedIn returns the IDs of the receivers that an outbox and a checkpoint await.
+func awaitedIn(state outbox.State, last checkpoint.Checkpoint) []string {
+	all := []outbox.DeliveredOffsets{state.Delivered, {Receivers: last.Behind, Waiting: last.Waiting}}
+	for name := range last.Streams {
+		all = append(all, outbox.DeliveredOffsets{Waiting: last.Streams[name].Waiting})
+	}
+	var ids []string
+	for _, d := range all {
+		ids = slices.AppendSeq(slices.AppendSeq(ids, maps.Keys(d.Receivers)), maps.Keys(d.Waiting))
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return !alarm.IsAwaited(id) })
+}
+
+// readAdopts is Config.Adopts. It tries again for half a minute, because the operator ends if a
+// takeover fails.
+func (p *Pipeline) readAdopts(ctx context.Context, id, awaited string) (adopts bool, err error) {
 	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6}
 	_ = wait.ExponentialBackoffWithContext(ctx, backoff, func(context.Context) (bool, error) {
-		since, err = p.Since(key)
-		return err == nil || apierrors.IsNotFound(err), nil
+		adopts, err = p.Adopts(id, awaited)
+		return err == nil, nil
 	})
-	return since, cmp.Or(err, ctx.Err())
+	return adopts, cmp.Or(err, ctx.Err())
+}
+
+// renamed returns a checkpoint with other IDs of receivers.
+func renamed(c checkpoint.Checkpoint, renames map[string]string) checkpoint.Checkpoint {
+	all := outbox.DeliveredOffsets{Receivers: c.Behind, Waiting: c.Waiting}.Renamed(renames)
+	c.Behind, c.Waiting, c.Streams = all.Receivers, all.Waiting, maps.Clone(c.Streams)
+	for name, s := range c.Streams {
+		s.Waiting = outbox.DeliveredOffsets{Waiting: s.Waiting}.Renamed(renames).Waiting
+		c.Streams[name] = s
+	}
+	return c
 }
 
 // beginTerm writes a new token that connects the checkpoint with this outbox. The outbox
@@ -202,6 +249,8 @@ type takeoverPlan struct {
 	history  string
 	// streams is the progress of changes.
 	streams map[string]checkpoint.Stream
+	// adopted are the IDs of the receivers that get what waited under another ID.
+	adopted map[string]string
 }
 
 // planTakeover decides what a new leader does. found is true if there is a checkpoint.

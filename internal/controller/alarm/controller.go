@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +63,7 @@ type Reconciler struct {
 	priming sync.RWMutex
 
 	client   client.Client
+	live     client.Reader
 	compiler *match.Compiler
 	alarms   Alarms
 	memory   *reconciler.Memory
@@ -72,7 +75,9 @@ type Reconciler struct {
 
 // Dependencies of the reconcilers of both kinds.
 type Dependencies struct {
-	Client   client.Client
+	Client client.Client
+	// Live reads namespaces from the API server. The cache can have a former one of the name.
+	Live     client.Reader
 	Compiler *match.Compiler
 	Alarms   Alarms
 	Changes  Changes
@@ -103,7 +108,7 @@ func NewClusterAlarm(d Dependencies) *Reconciler {
 func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList func() client.ObjectList) *Reconciler {
 	return &Reconciler{
 		kind: kind, newEmpty: newEmpty, newList: newList,
-		client: d.Client, compiler: d.Compiler, alarms: d.Alarms, recorder: d.Recorder(kind), changes: d.Changes,
+		client: d.Client, live: d.Live, compiler: d.Compiler, alarms: d.Alarms, recorder: d.Recorder(kind), changes: d.Changes,
 		memory: newMemory(kind, d.Metrics, func(key kube.Key) { d.Alarms.Hold(key.String(), "") }),
 	}
 }
@@ -151,7 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.recorder.Reconcile(ctx, key, object,
 		func(string) { r.release(key) },
 		func(ctx context.Context, _ string) (status.Result, error) {
-			result, err := r.apply(ctx, object, key)
+			result, err := r.apply(ctx, object, key, r.namespaceUID)
 			result.ResumedAt = resumedAt(object)
 			result.MuteFrom, result.MuteUntil = object.AlarmSpec().MuteTimes()
 			result.Acknowledgements = object.AlarmSpec().Acknowledgements
@@ -176,12 +181,47 @@ func (r *Reconciler) Prime(ctx context.Context) error {
 			r.claim(keyOf(object), object)
 		}
 	}
+	uids, err := r.namespaceUIDs(ctx)
+	if err != nil {
+		return err
+	}
 	for _, object := range objects {
-		if _, err := r.apply(ctx, object, keyOf(object)); err != nil {
+		if _, err := r.apply(ctx, object, keyOf(object), uids); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// uidOf returns the UID of a namespace. It is empty for no namespace, and for one that does not exist.
+type uidOf func(ctx context.Context, namespace string) (types.UID, error)
+
+// namespaceUID is a uidOf that reads the namespace.
+func (r *Reconciler) namespaceUID(ctx context.Context, name string) (types.UID, error) {
+	if name == "" {
+		return "", nil
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := client.IgnoreNotFound(r.live.Get(ctx, client.ObjectKey{Name: name}, namespace))
+	return namespace.UID, err
+}
+
+// namespaceUIDs returns a uidOf that has read all namespaces.
+func (r *Reconciler) namespaceUIDs(ctx context.Context) (uidOf, error) {
+	if r.kind != alarm.KindAlarm {
+		return r.namespaceUID, nil
+	}
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := r.live.List(ctx, all); err != nil {
+		return nil, err
+	}
+	uids := make(map[string]types.UID, len(all.Items))
+	for i := range all.Items {
+		uids[all.Items[i].Name] = all.Items[i].UID
+	}
+	return func(_ context.Context, name string) (types.UID, error) { return uids[name], nil }, nil
 }
 
 // objectsOf returns the items of a list without copying them.
@@ -203,7 +243,7 @@ func objectsOf(list client.ObjectList) []Object {
 // apply gives the compiled alarm to the pipeline, or removes it from there if it cannot
 // be used. The result contains what the user must correct. An error comes from the API
 // server.
-func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key) (status.Result, error) {
+func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key, namespace uidOf) (status.Result, error) {
 	if object.AlarmSpec().Suspend {
 		r.release(key)
 		return status.Result{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}, nil
@@ -229,7 +269,11 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key) (st
 		return refused, nil
 	}
 	if !r.alarms.Has(key.String(), version) {
-		if invalid, err := r.compile(object, key, version, &receivers); err != nil || !invalid.Ready() {
+		uid, err := namespace(ctx, key.Namespace)
+		if err != nil {
+			return status.Result{}, err
+		}
+		if invalid, err := r.compile(object, key, version, &receivers, uid); err != nil || !invalid.Ready() {
 			return invalid, err
 		}
 	}
@@ -245,9 +289,9 @@ func (r *Reconciler) hold(key kube.Key, object Object) {
 }
 
 // compile puts an alarm into force. The result contains what is wrong with it.
-func (r *Reconciler) compile(object Object, key kube.Key, version string, to *receivers) (status.Result, error) {
+func (r *Reconciler) compile(object Object, key kube.Key, version string, to *receivers, namespace types.UID) (status.Result, error) {
 	definition := match.NewDefinition(r.kind, object, to.keys)
-	definition.Route = to.route
+	definition.Route, definition.NamespaceUID = to.route, string(namespace)
 	definition.ResumedAt, definition.OpenGroups = resumedAt(object), object.AlarmStatus().OpenGroups
 	compiled, err := r.compiler.Compile(definition)
 	if invalid, ok := errors.AsType[*match.CompileError](err); ok {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -169,8 +171,23 @@ func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key)
 	if err != nil {
 		return status.Result{}, err
 	}
+	if built.NamespaceUID, err = r.namespaceUID(ctx, key.Namespace); err != nil {
+		return status.Result{}, err
+	}
 	r.Dispatcher.Configure(built)
 	return r.deliveries(key.String()), nil
+}
+
+// namespaceUID returns the UID of the receiver's namespace, or "" for none. The Dispatcher asks the API
+// server before it relies on it.
+func (r *Reconciler) namespaceUID(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	return string(namespace.UID), client.IgnoreNotFound(err)
 }
 
 // deliveries returns the result of the last deliveries.
