@@ -169,14 +169,19 @@ func ReceiverID(key, uid string) string {
 }
 
 // AwaitedID identifies the first receiver with a key that is created in the namespace with a UID:
-// KIND/NAMESPACE/NAME@/UID. Messages for a receiver that does not exist wait under this ID, so that
-// none reaches the next namespace of the same name. For a ClusterAlarmReceiver, it is the key.
+// KIND/NAMESPACE/NAME@namespace:UID. Messages for a receiver that does not exist wait under this ID,
+// so that none reaches the next namespace of the same name. For a ClusterAlarmReceiver, it is the
+// key.
 func AwaitedID(key, namespaceUID string) string {
 	if namespaceUID == "" || strings.Contains(key, "//") {
 		return key
 	}
-	return key + "@/" + namespaceUID
+	return key + "@" + ofNamespace + namespaceUID
 }
+
+// ofNamespace begins the UID of a namespace in an ID. It contains no slash: the part of an ID before
+// its last slash is that of all receivers of a namespace.
+const ofNamespace = "namespace:"
 
 // ReceiverKey returns the key in the ID of a receiver.
 func ReceiverKey(id string) string {
@@ -188,8 +193,10 @@ func ReceiverKey(id string) string {
 // namespaceUID is then that of AwaitedID.
 func SplitReceiver(id string) (key, uid, namespaceUID string) {
 	key, uid, _ = strings.Cut(id, "@")
-	uid, namespaceUID, _ = strings.Cut(uid, "/")
-	return key, uid, namespaceUID
+	if namespaceUID, ok := strings.CutPrefix(uid, ofNamespace); ok {
+		return key, "", namespaceUID
+	}
+	return key, uid, ""
 }
 
 // IsAwaited reports whether an ID is that of a receiver that does not exist.

@@ -118,7 +118,7 @@ func (r *tenantReader) Get(_ context.Context, key client.ObjectKey, o client.Obj
 
 // The cache can have a receiver whose namespace was deleted and created again.
 func TestAReceiverAdoptsWhatWaitsInItsNamespaceOnly(t *testing.T) {
-	const id, awaited = "AlarmReceiver/shop/team@uid", "AlarmReceiver/shop/team@/shop-uid"
+	const id, awaited = "AlarmReceiver/shop/team@uid", "AlarmReceiver/shop/team@namespace:shop-uid"
 	for name, tc := range map[string]struct {
 		id, awaited string
 		live        tenantReader

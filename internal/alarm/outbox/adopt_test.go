@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	unknownTeam = "AlarmReceiver/shop/team@/shop-uid"
+	unknownTeam = "AlarmReceiver/shop/team@namespace:shop-uid"
 	team        = "AlarmReceiver/shop/team@uid"
 )
 
@@ -61,7 +61,7 @@ func TestNothingIsAdoptedWhileANewerMessageIsPrepared(t *testing.T) {
 
 // Each receiver of a name has its own progress. Before it exists, its name in this namespace has one.
 func TestOffsetsBelongToOneReceiver(t *testing.T) {
-	const former, elsewhere = "AlarmReceiver/shop/team@former", "AlarmReceiver/shop/team@/former-uid"
+	const former, elsewhere = "AlarmReceiver/shop/team@former", "AlarmReceiver/shop/team@namespace:former-uid"
 	for name, tc := range map[string]struct {
 		offsets DeliveredOffsets
 		want    bool

@@ -86,7 +86,7 @@ func TestAReceiverDoesNotContinueAtTheOffsetOfItsPredecessor(t *testing.T) {
 		"the receiver is behind":               {checkpoint.Checkpoint{Behind: map[string]uint64{kept: 1}}, map[string]int64{kept: 3}},
 		"it was awaited":                       {checkpoint.Checkpoint{Behind: map[string]uint64{"picky": 1}}, map[string]int64{kept: 3}},
 		"it was awaited after a former one":    {checkpoint.Checkpoint{Behind: map[string]uint64{"picky": 1, "picky@former": 0}}, map[string]int64{kept: 3}},
-		"another namespace's was awaited":      {checkpoint.Checkpoint{Behind: map[string]uint64{"picky@/former-uid": 0}}, map[string]int64{kept: 2}},
+		"another namespace's was awaited":      {checkpoint.Checkpoint{Behind: map[string]uint64{"picky@namespace:former-uid": 0}}, map[string]int64{kept: 2}},
 		"the receiver has everything":          {checkpoint.Checkpoint{}, map[string]int64{kept: 2}},
 		"an occurrence waits for the receiver": {checkpoint.Checkpoint{Waiting: map[string]map[string]uint64{kept: {"2": 2}}}, map[string]int64{kept: 3}},
 	} {
