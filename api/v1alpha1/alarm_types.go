@@ -240,9 +240,14 @@ type AlarmStatus struct {
 	Dropped int64 `json:"dropped,omitempty"`
 
 	// unresolved is the number of occurrences that could not be evaluated, because their
-	// regarding object no longer exists, or could not be read for long.
+	// regarding object no longer exists.
 	// +optional
 	Unresolved int64 `json:"unresolved,omitempty"`
+
+	// undecided is the number of occurrences that were not sent, because something that the
+	// alarm needs of them could not be read for 10 minutes, or too many occurrences waited.
+	// +optional
+	Undecided int64 `json:"undecided,omitempty"`
 
 	// resumedTime is when the alarm was resumed after it was suspended. Earlier occurrences
 	// are not sent, also if the operator reads them later. It is set only for alarms.

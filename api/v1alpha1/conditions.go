@@ -168,7 +168,7 @@ const (
 	// share stay as they are.
 	ReasonOverBudget = "OverBudget"
 	// ReasonObjectUnreadable: the API server did not return an object that the alarm needs.
-	// Some Events wait for it, or were not evaluated.
+	// Some Events wait for it, or were not sent.
 	ReasonObjectUnreadable = "ObjectUnreadable"
 	// ReasonTooManyGroups: the alarm, or all Alarms of its namespace, have too many open
 	// groups, or the groups and thresholds use up their space. Further occurrences share one

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,9 @@ import (
 	"github.com/bongsu-io/bongsu/internal/operator/policies"
 	"github.com/bongsu-io/bongsu/pkg/events"
 )
+
+// undecidedAfter is how long an occurrence waits for an object that cannot be read.
+const undecidedAfter = 10 * time.Minute
 
 // addAlarms adds the controllers of alarms and receivers, and the pipeline from the event
 // source to the receivers.
@@ -88,7 +92,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 		Reporter:        recorder,
 		Observe:         as.observe,
 		LoadAlarms:      func(ctx context.Context) error { known.start(realClock.Now()); return controllers.prime(ctx) },
-		MaxAge:          as.Options.DeliveryMaxAge,
+		MaxAge:          undecidedAfter,
 		Identify:        known.identify,
 		Adopts:          known.adopts,
 		Repeats:         known.repeats,

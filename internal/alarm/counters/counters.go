@@ -68,7 +68,7 @@ func (c *Counters) Apply(
 	}
 	status.Matched, status.Delivered = counts.Matched, counts.Delivered
 	status.SuppressedByThreshold, status.SuppressedByMute = counts.SuppressedByThreshold, counts.SuppressedByMute
-	status.Dropped, status.Unresolved = counts.Dropped, counts.Unresolved
+	status.Dropped, status.Unresolved, status.Undecided = counts.Dropped, counts.Unresolved, counts.Undecided
 	status.LastMatchTime, status.LastDeliveryTime = latest(status.LastMatchTime, counts.LastMatch), latest(status.LastDeliveryTime, counts.LastDelivery)
 	return nil
 }
@@ -85,7 +85,7 @@ func (c *Counters) Groups(ctx context.Context, subject string, limit int) (group
 
 func countsOf(s *v1alpha1.AlarmStatus) outbox.StatusCounts {
 	return outbox.StatusCounts{
-		Matched: s.Matched, Delivered: s.Delivered, Dropped: s.Dropped, Unresolved: s.Unresolved,
+		Matched: s.Matched, Delivered: s.Delivered, Dropped: s.Dropped, Unresolved: s.Unresolved, Undecided: s.Undecided,
 		SuppressedByThreshold: s.SuppressedByThreshold, SuppressedByMute: s.SuppressedByMute,
 	}
 }

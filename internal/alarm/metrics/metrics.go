@@ -12,7 +12,7 @@ import (
 // Metrics are the metrics of delivery. Their labels have few values: they contain no
 // names of alarms, receivers or namespaces.
 type Metrics struct {
-	matched, unresolved, unread, delivered, expressionFailures, overBudget, resets prometheus.Counter
+	matched, unresolved, undecided, delivered, expressionFailures, overBudget, resets prometheus.Counter
 	messages, dropped, suppressed, failures                                        *prometheus.CounterVec
 	latency                                                                        prometheus.Histogram
 }
@@ -34,7 +34,7 @@ func New(registry prometheus.Registerer, load Load) *Metrics {
 	return &Metrics{
 		matched:            counter("occurrences_matched_total", "Occurrences that matched an alarm, once for each alarm."),
 		unresolved:         counter("occurrences_unresolved_total", "Occurrences that could not be evaluated because their object is gone, once for each alarm."),
-		unread:             counter("occurrences_unread_total", "Occurrences that were not evaluated because their object could not be read, once for each alarm."),
+		undecided:          counter("occurrences_undecided_total", "Occurrences that were not sent because something that their alarm needs could not be read, once for each alarm."),
 		delivered:          counter("occurrences_delivered_total", "Occurrences that a receiver accepted, once for each receiver."),
 		expressionFailures: counter("expression_failures_total", "Expressions that failed during evaluation."),
 		overBudget:         counter("alarms_over_budget_total", "Alarms not evaluated for some Events, or late for states, because the Alarms of their namespace are too expensive together."),

@@ -53,7 +53,7 @@ func (r *Recorder) Evaluated(id alarm.ID, outcome match.Outcome, err error, occu
 	case match.Unresolved:
 		r.metrics.unresolved.Add(float64(occurrences))
 	case match.Undecided:
-		r.metrics.unread.Add(float64(occurrences))
+		r.metrics.undecided.Add(float64(occurrences))
 	case match.NotMatched, match.Failed: // failures are reported below
 	}
 	overBudget, ok := errors.AsType[*match.OverBudgetError](err)

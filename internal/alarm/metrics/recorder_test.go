@@ -167,7 +167,7 @@ func TestMetricsOfEachOutcome(t *testing.T) {
 				h.happens(2, "unreadable")
 				after(2 * time.Hour)
 			},
-			want: map[string]float64{"occurrences_unread_total": 2},
+			want: map[string]float64{"occurrences_undecided_total": 2},
 		},
 		"an expression fails": {
 			change:  func(s *v1alpha1.AlarmSpec) { s.Match[0].Expression = `int(event.note) > 0` },

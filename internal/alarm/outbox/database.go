@@ -299,6 +299,10 @@ var migrations = []string{
 	acknowledgedScript,
 
 	pacedScript,
+
+	// Script 17 counts occurrences whose object could not be read separately from those whose object is
+	// gone.
+	`ALTER TABLE status_count ADD COLUMN undecided INTEGER NOT NULL DEFAULT 0;`,
 }
 
 // migrate migrates the file to the version of this release.
@@ -485,7 +489,7 @@ func checkFile(ctx context.Context, path string) (err error) {
 		return err
 	}
 	if err := checkVersion(version); err != nil {
-		return err
+		return fmt.Errorf("%w: install that release again, or delete the file, and alarms continue from the checkpoint in the cluster", err)
 	}
 	var finding string
 	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&finding); err != nil {

@@ -150,8 +150,10 @@ func (e *evaluation) counts(n int64, now time.Time) outbox.StatusCounts {
 		return outbox.StatusCounts{Matched: n, SuppressedByMute: n, LastMatch: now}
 	case e.outcome == match.Matched:
 		return outbox.StatusCounts{Matched: n, LastMatch: now}
-	case e.outcome == match.Unresolved, e.outcome == match.Undecided:
+	case e.outcome == match.Unresolved:
 		return outbox.StatusCounts{Unresolved: n}
+	case e.outcome == match.Undecided:
+		return outbox.StatusCounts{Undecided: n}
 	default:
 		return outbox.StatusCounts{}
 	}
@@ -231,7 +233,7 @@ func (p *Pipeline) reportEvaluation(e *evaluation, occurrences int64) {
 		err = e.noReceiver
 	}
 	if e.outcome == match.Undecided {
-		err = unreadError(e.unread)
+		err = undecidedError(e.unread)
 	}
 	p.Reporter.Evaluated(e.alarm.ID, e.outcome, err, occurrences)
 	if e.suppressed != "" {

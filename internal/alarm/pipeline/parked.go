@@ -19,9 +19,14 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/steady"
 )
 
-// unreadError is what an alarm reports if it needs something that cannot be read.
-func unreadError(unread alarm.Unread) error {
-	return fmt.Errorf("an object that the alarm needs cannot be read, so some Events wait for it or were not evaluated: %s", unread)
+// waitingError is what an alarm reports while occurrences wait for something that cannot be read.
+func waitingError(unread alarm.Unread) error {
+	return fmt.Errorf("an object that the alarm needs cannot be read, so some Events wait for it: %s", unread)
+}
+
+// undecidedError is what an alarm reports if occurrences no longer wait for it.
+func undecidedError(unread alarm.Unread) error {
+	return fmt.Errorf("an object that the alarm needs cannot be read, so some Events were not sent (status.undecided counts them): %s", unread)
 }
 
 // parkedOccurrence is the content of an outbox.Parked.
@@ -219,7 +224,7 @@ func (p *Pipeline) retryObject(ctx context.Context, namespace, object string) (w
 		return true, nil
 	}
 	for a, unread := range r.late {
-		p.Reporter.Evaluated(a.ID, match.Undecided, unreadError(unread), 0)
+		p.Reporter.Evaluated(a.ID, match.Undecided, waitingError(unread), 0)
 	}
 	if len(r.rows) == 0 {
 		return true, nil
