@@ -245,7 +245,7 @@ type AlarmStatus struct {
 	Unresolved int64 `json:"unresolved,omitempty"`
 
 	// undecided is the number of occurrences that were not sent, because something that the
-	// alarm needs of them could not be read for 10 minutes, or too many occurrences waited.
+	// alarm needs could not be read. They wait for 10 minutes, if the outbox has space.
 	// +optional
 	Undecided int64 `json:"undecided,omitempty"`
 

@@ -13,8 +13,8 @@ import (
 // names of alarms, receivers or namespaces.
 type Metrics struct {
 	matched, unresolved, undecided, delivered, expressionFailures, overBudget, resets prometheus.Counter
-	messages, dropped, suppressed, failures                                        *prometheus.CounterVec
-	latency                                                                        prometheus.Histogram
+	messages, dropped, suppressed, failures                                           *prometheus.CounterVec
+	latency                                                                           prometheus.Histogram
 }
 
 // latencies are the buckets of the delivery latency, from the time of one request to the

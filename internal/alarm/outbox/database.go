@@ -489,7 +489,7 @@ func checkFile(ctx context.Context, path string) (err error) {
 		return err
 	}
 	if err := checkVersion(version); err != nil {
-		return fmt.Errorf("%w: install that release again, or delete the file, and alarms continue from the checkpoint in the cluster", err)
+		return fmt.Errorf("%w: install that release again, or delete the files %s*, and alarms continue from the checkpoint in the cluster", err, path)
 	}
 	var finding string
 	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&finding); err != nil {

@@ -37,7 +37,7 @@ func TestOlderFileIsMigratedAndNewerOneLeftAlone(t *testing.T) {
 	must(t, s.Close())
 
 	migrations = known
-	if _, err := Open(context.Background(), dir); !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), "install that release again, or delete the file") {
+	if _, err := Open(context.Background(), dir); !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), "install that release again, or delete the files "+filepath.Join(dir, FileName)) {
 		t.Errorf("newer: got %v, want ErrNewerSchema with advice", err)
 	}
 	if got := asides(t, dir); len(got) != 0 {
