@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -60,6 +61,13 @@ func IsPodReady(pod *corev1.Pod) bool {
 	}
 	c := PodCondition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// NamespaceMetadata reads the metadata of a namespace.
+func NamespaceMetadata(ctx context.Context, r client.Reader, name string, options ...client.GetOption) (*metav1.PartialObjectMetadata, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace, r.Get(ctx, client.ObjectKey{Name: name}, namespace, options...)
 }
 
 // NodesOf reads the Nodes of the pods. Those that do not exist are left out.

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 const (
@@ -61,7 +61,7 @@ func (n namespaces) Labels(name string) (map[string]string, bool, alarm.Unread) 
 
 func (n namespaces) get(name string) (*metav1.PartialObjectMetadata, error) {
 	// The cache is in memory, so the read needs no deadline.
-	if ns, err := read(context.Background(), n.cache, name, client.UnsafeDisableDeepCopy); err == nil {
+	if ns, err := kube.NamespaceMetadata(context.Background(), n.cache, name, client.UnsafeDisableDeepCopy); err == nil {
 		return ns, nil
 	}
 	if found, ok := n.recent.Get(name); ok {
@@ -76,16 +76,10 @@ func (n namespaces) get(name string) (*metav1.PartialObjectMetadata, error) {
 func (n namespaces) readLive(name string) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), namespaceTimeout)
 	defer cancel()
-	ns, err := read(ctx, n.live, name)
+	ns, err := kube.NamespaceMetadata(ctx, n.live, name)
 	n.recent.Add(name, liveNamespace{ns, err})
 	if enrich.Classify(err) != "" {
 		n.failing.Add("", err)
 	}
 	return ns, err
-}
-
-func read(ctx context.Context, from client.Reader, name string, options ...client.GetOption) (*metav1.PartialObjectMetadata, error) {
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return ns, from.Get(ctx, client.ObjectKey{Name: name}, ns, options...)
 }

@@ -111,9 +111,7 @@ func (r *removal) deleteKinds(ctx context.Context, kinds []kind) error {
 
 // deleteNamespace deletes the operator's namespace if the installation created it.
 func (r *removal) deleteNamespace(ctx context.Context) error {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := r.client.Get(ctx, client.ObjectKey{Name: r.Namespace}, o)
+	o, err := kube.NamespaceMetadata(ctx, r.client, r.Namespace)
 	if err != nil || o.Labels[install.LabelPartOf] != install.PartOf {
 		return client.IgnoreNotFound(err)
 	}

@@ -201,10 +201,8 @@ func (r *Reconciler) namespaceUID(ctx context.Context, name string) (types.UID, 
 	if name == "" {
 		return "", nil
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := client.IgnoreNotFound(r.live.Get(ctx, client.ObjectKey{Name: name}, namespace))
-	return namespace.UID, err
+	namespace, err := kube.NamespaceMetadata(ctx, r.live, name)
+	return namespace.UID, client.IgnoreNotFound(err)
 }
 
 // namespaceUIDs returns a uidOf that has read all namespaces.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -181,9 +180,8 @@ func (r *Reconciler) allows(ctx context.Context, object *v1alpha1.ClusterAlarmRe
 	if object.Spec.AllowedNamespaces == nil {
 		return false, nil
 	}
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+	ns, err := kube.NamespaceMetadata(ctx, r.client, namespace)
+	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return receiver.Allows(object, ns.Labels), nil

@@ -83,9 +83,7 @@ func (r *Reconciler) backUp(ctx context.Context, a *app) (step.Result, error) {
 
 // namespaceTerminates reports whether the app's namespace is being deleted.
 func (r *Reconciler) namespaceTerminates(ctx context.Context, a *app) (bool, error) {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := r.Client.Get(ctx, types.NamespacedName{Name: a.name.Namespace}, namespace, client.UnsafeDisableDeepCopy)
+	namespace, err := kube.NamespaceMetadata(ctx, r.Client, a.name.Namespace, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -184,9 +182,7 @@ func (r *Reconciler) namespaceUID(ctx context.Context, name string) (string, err
 	if name == "" {
 		return "", nil
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	namespace, err := kube.NamespaceMetadata(ctx, r.Client, name)
 	return string(namespace.UID), client.IgnoreNotFound(err)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,9 +20,7 @@ import (
 
 // readNamespace reads the metadata of a namespace. exists is false if there is none.
 func readNamespace(ctx context.Context, reader client.Reader, name string) (ns *metav1.PartialObjectMetadata, exists bool, err error) {
-	ns = &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err = reader.Get(ctx, client.ObjectKey{Name: name}, ns)
+	ns, err = kube.NamespaceMetadata(ctx, reader, name)
 	return ns, err == nil, client.IgnoreNotFound(err)
 }
 
