@@ -116,8 +116,5 @@ func (s *fixture) recreateNamespace() {
 		}
 		return s.Client.Get(s.t.Context(), client.ObjectKeyFromObject(ns), ns)
 	}).WithTimeout(patience).Should(gomega.Satisfy(apierrors.IsNotFound))
-	err := s.Client.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.NamespaceAgain(s.t, s.namespace)
 }

@@ -148,8 +148,7 @@ func deletedAndRecreated(s *scene) {
 func (s *scene) recreate() {
 	s.t.Helper()
 	s.terminate(s.source)
-	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.source}}
-	s.g.Eventually(func() error { return s.Client.Create(s.t.Context(), again.DeepCopy()) }).Should(Succeed())
+	s.NamespaceAgain(s.t, s.source)
 	s.secret(func(o *corev1.Secret) { o.Data = theirs })
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega" //nolint:staticcheck // reads as in the tests
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -31,6 +32,20 @@ func (c *Cluster) Namespace(t testing.TB, labels map[string]string) string {
 		t.Fatal(err)
 	}
 	return ns.Name
+}
+
+// NamespaceAgain creates a namespace whose predecessor of this name is deleted, or being deleted. It
+// waits until objects can be created in it: for a moment, the API server's admission still knows the
+// former one, and refuses them because it is being terminated.
+func (c *Cluster) NamespaceAgain(t testing.TB, name string) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Eventually(func() error {
+		return c.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}).WithTimeout(time.Minute).Should(Succeed())
+	g.Eventually(func() error {
+		return c.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "accepted"}}, client.DryRunAll)
+	}).WithTimeout(time.Minute).Should(Succeed())
 }
 
 // Rule allows verbs on a resource of an API group.
