@@ -35,8 +35,8 @@ func (c *Cluster) Namespace(t testing.TB, labels map[string]string) string {
 }
 
 // NamespaceAgain creates a namespace whose predecessor of this name is deleted, or being deleted. It
-// waits until objects can be created in it: for a moment, the API server's admission still knows the
-// former one, and refuses them because it is being terminated.
+// waits until objects can be created in it. For a moment, the admission of the API server still
+// knows the former one, which is being terminated.
 func (c *Cluster) NamespaceAgain(t testing.TB, name string) {
 	t.Helper()
 	g := NewWithT(t)
