@@ -62,9 +62,9 @@ happened at that time. It does not simulate the rate limits of receivers.
 Events, "nearMisses", and "messages", whose field "message" is the body for a webhook.
 
 The exit code is 1 if an alarm is invalid, or cannot work. An alarm cannot work if a
-receiver does not exist or does not allow it. The same applies if a resource does not
-exist, or if you or the operator must not list it. An Alarm cannot work if it names a
-kind without a namespace, such as Node.`,
+receiver does not exist, is not ready or does not allow it. The same applies if a
+resource does not exist, or if you or the operator must not list it. An Alarm, or a
+namespaceSelector, cannot work with a kind without a namespace, such as Node.`,
 		Example: `  bongsu alarm test -f alarm.yaml
   kubectl get alarm crashes -n shop -o yaml | bongsu alarm test -f - --from 10m
   bongsu alarm test -f alarm.yaml --from 2026-11-20T12:00:00Z --until 5m

@@ -250,6 +250,9 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 		"another namespace": {"ClusterAlarm", "match: [{names: [db-0], note: 'Back-off of db-0'}]\nnamespaceSelector: {matchExpressions: [{key: nearmiss, operator: DoesNotExist}]}", "    1 Event differs only in spec.namespaceSelector: " + ns + "\n"},
 		"an expired Event":  {"Alarm", "match: [{names: [gone]}]", "note: the oldest Event is of 20"},
 		"two conditions":    {"Alarm", "match: [{reasons: [Killing], names: [other]}]", "none matches\nnote: the oldest"},
+		"a status":          {"Alarm", "match: [{reasons: [OOMKilled]}]", "note: spec.match[0].reasons: Kubernetes emits no Event with the reason OOMKilled: match BackOff, and use object.cause"},
+		"a glob":            {"Alarm", "match: [{reasons: ['Failed*']}]", "note: spec.match[0].reasons: \"Failed*\" is no glob: write each reason in full\n"},
+		"a type of Nodes":   {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
 		"a match":           {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -280,6 +283,12 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 	ns := c.Namespace(t, nil)
 	create(t, c, "ClusterAlarmReceiver", "", ns, "log: {}")
 	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	create(t, c, "AlarmReceiver", ns, "failing", "log: {}")
+	failing := &v1alpha1.AlarmReceiver{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "failing"}}
+	if err := c.Client.Status().Patch(t.Context(), failing, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"conditions":[
+		{"type":"Ready","status":"False","reason":"DeliveryFailing","message":"the URL does not exist","lastTransitionTime":"2026-03-01T08:50:00Z"}]}}`))); err != nil {
+		t.Fatal(err)
+	}
 	inFile := manifest(t, "Alarm", "crashes", strings.Replace(crashes, "ops", "later", 1))
 	text, err := os.ReadFile(inFile)
 	if err != nil {
@@ -294,6 +303,8 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 		"of a ClusterAlarm":      {"ClusterAlarm", strings.Replace(crashes, "ops", "none", 1), "ClusterAlarm it: ClusterAlarmReceiver none does not exist"},
 		"it does not allow it":   {"Alarm", "match: [{}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + ns + "}]", "ClusterAlarmReceiver " + ns + " does not allow Alarms of namespace " + ns},
 		"an Alarm for Nodes":     {"Alarm", "match: [{}, {kinds: [Pod, Node]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[1].kinds: a Node has no namespace, and an Alarm sees only"},
+		"selected Nodes":         {"ClusterAlarm", "match: [{kinds: [Node]}]\nnamespaceSelector: {matchLabels: {a: b}}\nreceivers: [{name: " + ns + "}]", "spec.match[0].kinds: a Node has no namespace, so spec.namespaceSelector never selects its Events"},
+		"it is not ready":        {"Alarm", strings.Replace(crashes, "ops", "failing", 1), "AlarmReceiver " + ns + "/failing is not ready (DeliveryFailing): the URL does not exist"},
 		"a ClusterAlarm of them": {"ClusterAlarm", "match: [{kinds: [Node]}]\nreceivers: [{name: " + ns + "}]", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -306,6 +317,16 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 	code, out, errOut := runs(t, "alarm", "test", "-f", inFile, "-n", ns, "--kubeconfig", c.Kubeconfig())
 	if code != command.ExitOK || !strings.Contains(out, "note: AlarmReceiver "+ns+"/later does not exist yet: it is in the file, apply both") {
 		t.Errorf("with the receiver in the file: exit code %d: %s%s", code, out, errOut)
+	}
+}
+
+func TestAlarmTestSaysThatThereAreNoEvents(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	_, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "crashes", crashes), "-n", ns, "--kubeconfig", c.Kubeconfig())
+	if !strings.Contains(out, "note: there are no Events") || strings.Contains(out, "the oldest Event") {
+		t.Errorf("%s%s", out, errOut)
 	}
 }
 

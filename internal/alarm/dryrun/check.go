@@ -54,7 +54,7 @@ func (t *test) checkReceivers(ctx context.Context, a *Alarm, report *AlarmReport
 			found[key.String()] = object
 			ready := meta.FindStatusCondition(object.AlarmStatus().Conditions, v1alpha1.ConditionReady)
 			if ready != nil && ready.Status == metav1.ConditionFalse {
-				report.Notes = append(report.Notes, fmt.Sprintf("%s is not ready (%s): %s", displayName(key), ready.Reason, ready.Message))
+				report.Problems = append(report.Problems, fmt.Sprintf("%s is not ready (%s): %s", displayName(key), ready.Reason, ready.Message))
 			}
 		}
 	}
@@ -108,9 +108,39 @@ func (t *test) checkKinds(a *Alarm, report *AlarmReport) {
 			case exists && !namespaced && a.Kind == alarm.KindAlarm:
 				report.Problems = append(report.Problems, fmt.Sprintf("%s: a %s has no namespace, and an Alarm sees only "+
 					"Events about objects of its namespace: use a ClusterAlarm", field, kind))
+			case exists && !namespaced && a.Object.NamespaceSelector() != nil:
+				report.Problems = append(report.Problems, fmt.Sprintf("%s: a %s has no namespace, so spec.namespaceSelector never selects "+
+					"its Events: use another ClusterAlarm without the selector", field, kind))
 			case !exists && t.kinds.complete:
 				report.Notes = append(report.Notes, fmt.Sprintf("%s: the cluster has no kind %s%s", field, kind, meant(kind, known)))
 			}
+		}
+	}
+}
+
+// reasonHints are words that users know from the status of containers, and that no component of
+// Kubernetes uses as the reason of an Event.
+var reasonHints = map[string]string{
+	"OOMKilled":        "match BackOff, and use object.cause to tell why the container ended",
+	"CrashLoopBackOff": "match BackOff",
+	"ImagePullBackOff": "match BackOff or Failed",
+	"ErrImagePull":     "match Failed",
+	"NotReady":         "match NodeNotReady",
+}
+
+// checkWords reports words in spec.match that probably match nothing, although they are valid.
+func checkWords(a *Alarm, report *AlarmReport) {
+	for i, m := range a.Object.AlarmSpec().Match {
+		for _, reason := range m.Reasons {
+			if hint, known := reasonHints[reason]; known {
+				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].reasons: Kubernetes emits no Event with the reason %s: %s", i, reason, hint))
+			}
+			if strings.ContainsAny(reason, "*?") {
+				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].reasons: %q is no glob: write each reason in full", i, reason))
+			}
+		}
+		if slices.Equal(m.Kinds, []string{"Node"}) && slices.Equal(m.Types, []v1alpha1.EventType{v1alpha1.EventTypeWarning}) {
+			report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].types: NodeNotReady and most other Events about Nodes are Normal: leave types out", i))
 		}
 	}
 }

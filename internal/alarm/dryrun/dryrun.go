@@ -96,6 +96,7 @@ func (t *test) alarm(ctx context.Context, a *Alarm) (*AlarmReport, error) {
 	}
 	report.addChannels(receivers, a.compiled.IsAboutOneNamespace())
 	t.checkKinds(a, report)
+	checkWords(a, report)
 	t.checkNamespaces(ctx, a, report)
 	return report, nil
 }
@@ -118,7 +119,9 @@ func (t *test) present(ctx context.Context, a *Alarm, report *AlarmReport, label
 	t.checkStates(ctx, a, report)
 	t.checkFields(ctx, a, report)
 	t.addNearMisses(ctx, a, seen.occurrences, report)
-	if t.From.Before(seen.oldest) && (report.matched() == 0 || t.Now.Sub(t.From) > eventTTL) {
+	if seen.oldest.Equal(t.Now) {
+		report.Notes = append(report.Notes, "there are no Events: the API server deletes them after its --event-ttl, which is one hour by default")
+	} else if t.From.Before(seen.oldest) && (report.matched() == 0 || t.Now.Sub(t.From) > eventTTL) {
 		report.Notes = append(report.Notes, fmt.Sprintf("the oldest Event is of %s: the API server deletes Events "+
 			"after its --event-ttl, which is one hour by default", seen.oldest.UTC().Format(time.RFC3339)))
 	}
