@@ -51,8 +51,8 @@ const (
 	// ReasonInvalidExpression: a CEL expression of the alarm, or in the body of a webhook,
 	// does not compile or is too expensive. The message names the field and the column.
 	ReasonInvalidExpression = "InvalidExpression"
-	// ReasonInvalidMatch: a label selector or a path of a field is not valid, or an Alarm names
-	// a resource without namespaces.
+	// ReasonInvalidMatch: a label selector or a path of a field is not valid. Or an Alarm names a
+	// kind or a resource without namespaces, or a ClusterAlarm with a namespaceSelector such a kind.
 	ReasonInvalidMatch = "InvalidMatch"
 	// ReasonInvalidGroup: spec.group.by contains an unknown key.
 	ReasonInvalidGroup = "InvalidGroup"

@@ -44,10 +44,10 @@ type alarmFile struct {
 	clusterName string
 	operator    string
 	from, until string
-	// inFile contains the objects in the file that are not alarms, and placed is the namespace
-	// of objects without one. load sets them.
-	inFile []string
-	placed string
+	// receivers are those in the file, and placed is the namespace of objects without one. load
+	// sets them.
+	receivers []dryrun.Receiver
+	placed    string
 }
 
 func (f *alarmFile) addFlags(c *cobra.Command) {
@@ -108,16 +108,15 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 		defer func() { _ = file.Close() }() // opened for reading only
 		in = file
 	}
-	manifests, others, err := dryrun.Read(in)
+	read, err := dryrun.Read(in)
 	if err == nil {
-		_, err = dryrun.Compile(manifests)
+		_, err = dryrun.Compile(read.Alarms)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	f.inFile = others
-	if len(others) > 0 {
-		_, _ = fmt.Fprintf(errOut, "ignored, because it is not an alarm: %s\n", strings.Join(others, ", "))
+	if len(read.Others) > 0 {
+		_, _ = fmt.Fprintf(errOut, "ignored, because it is no alarm and no receiver: %s\n", strings.Join(read.Others, ", "))
 	}
 	namespace := f.namespace
 	if namespace == "" {
@@ -126,10 +125,11 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 		}
 	}
 	f.placed = namespace
-	if err := dryrun.Place(manifests, namespace, f.namespace != ""); err != nil {
+	if err := read.Place(namespace, f.namespace != ""); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return dryrun.Compile(manifests)
+	f.receivers = read.Receivers
+	return dryrun.Compile(read.Alarms)
 }
 
 // environment returns the cluster with the permissions of the user.
@@ -150,7 +150,7 @@ func (f *alarmFile) environment(errOut io.Writer) (*dryrun.Environment, error) {
 		return nil, err
 	}
 	env := &dryrun.Environment{
-		Client: c, Discovery: lister, ClusterName: f.clusterName, OperatorNamespace: f.operator, InFile: f.inFile, Now: clock.RealClock{}.Now(),
+		Client: c, Discovery: lister, ClusterName: f.clusterName, OperatorNamespace: f.operator, InFile: f.receivers, Now: clock.RealClock{}.Now(),
 	}
 	env.From, env.Until, err = f.period(env.Now)
 	return env, err

@@ -34,6 +34,7 @@ First the command checks the alarms without the cluster. It names unknown fields
 marks errors in expressions with a caret. Then it asks the API server in a dry run
 whether it would accept the alarms. It checks that the receivers exist and allow the
 alarms, that the kinds and resources exist, and that the operator may list them.
+Receivers in the file are used as if they were applied.
 
 If no Event matches, the command lists near misses: Events that differ from the alarm
 in only one condition. It also says if a namespaceSelector selects no namespace. The

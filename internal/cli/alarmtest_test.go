@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,13 +27,23 @@ import (
 // manifest writes an alarm to a file, and returns its path.
 func manifest(t *testing.T, kind, name, spec string) string {
 	t.Helper()
-	text := "apiVersion: bongsu.io/v1alpha1\nkind: " + kind + "\nmetadata: {name: " + name + "}\nspec:\n  " +
-		strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ") + "\n"
 	path := filepath.Join(t.TempDir(), "alarm.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	add(t, path, kind, name, spec)
+	return path
+}
+
+// add adds an object to a file.
+func add(t *testing.T, path, kind, name, spec string) {
+	t.Helper()
+	text := "---\napiVersion: bongsu.io/v1alpha1\nkind: " + kind + "\nmetadata: {name: " + name + "}\nspec:\n  " +
+		strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ") + "\n"
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = file.WriteString(text)
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 // happen creates an Event in a namespace about a Pod in the namespace "of".
@@ -73,7 +84,7 @@ receivers: [{kind: ClusterAlarmReceiver, name: `+ns+`}]`)
 		"Alarm " + ns + "/crashes: of 2 Events from 20", "2 match, in 1 message\n",
 		"Pod " + ns + "/web-0  3      regarding.name=web-0  message 1\n",
 		"Pod " + ns + "/web-1  1      regarding.name=web-1  held back by threshold\n",
-		" to ClusterAlarmReceiver//" + ns + ":\n    web-0 crashes\n    Back-off of web-0\n",
+		" to ClusterAlarmReceiver " + ns + ":\n    web-0 crashes\n    Back-off of web-0\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
@@ -173,6 +184,24 @@ func TestAlarmTestReadsStandardInput(t *testing.T) {
 	}
 }
 
+func TestAlarmTestJoinsAllButSomeReasonsInOneGroup(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	happen(t, c, ns, ns, "web-0", 1)
+	happen(t, c, ns, ns, "web-1", 1)
+	for spec, want := range map[string]string{
+		"match: [{exceptReasons: [Failed]}]\ngroup: {by: []}\nreceivers: [{name: ops}]":          "2 match, in 1 message\n",
+		"match: [{exceptReasons: [Failed]}]\ngroup: {waitSeconds: 9}\nreceivers: [{name: ops}]":  "  alarm=all  message 1\n",
+		"match: [{exceptReasons: [Failed, BackOff]}]\ngroup: {by: []}\nreceivers: [{name: ops}]": "    2 Events differ only in spec.match[0].exceptReasons: BackOff\n",
+	} {
+		code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "all", spec), "-n", ns, "--kubeconfig", c.Kubeconfig())
+		if code != command.ExitOK || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, %q is missing in:\n%s%s", code, want, out, errOut)
+		}
+	}
+}
+
 func TestAlarmTestExplainsInvalidAlarms(t *testing.T) {
 	c := cluster.Shared(t)
 	inside := inContext(t, c, c.Namespace(t, nil))
@@ -188,7 +217,7 @@ func TestAlarmTestExplainsInvalidAlarms(t *testing.T) {
 		"a field, without a cluster":  {strings.Replace(crashes, "match", "macth", 1), "none", `unknown field "spec.macth"`},
 		"a window, without a cluster": {crashes + "\nmute: [{timeZone: Mars/Olympus}]", "none", "spec.mute[0].timeZone is invalid"},
 		"a violation that only the API server finds": {
-			strings.Replace(crashes, "reasons: [BackOff]", "kinds: [pod]", 1), inside, "the API server refuses it: ",
+			strings.Replace(crashes, "reasons: [BackOff]", "kinds: [pod]", 1), inside, "the API server refuses Alarm test-",
 		},
 		"no cluster": {crashes, "none", "no cluster configuration found: use --kubeconfig"},
 	} {
@@ -290,20 +319,13 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	inFile := manifest(t, "Alarm", "crashes", strings.Replace(crashes, "ops", "later", 1))
-	text, err := os.ReadFile(inFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = append(text, "---\napiVersion: bongsu.io/v1alpha1\nkind: AlarmReceiver\nmetadata: {name: later}\nspec: {log: {}}\n"...)
-	if err := os.WriteFile(inFile, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	add(t, inFile, "AlarmReceiver", "later", "log: {}")
 	for name, tc := range map[string]struct{ kind, spec, says string }{
 		"no such receiver":       {"Alarm", strings.Replace(crashes, "ops", "none", 1), "Alarm " + ns + "/it: AlarmReceiver " + ns + "/none does not exist: create it, or correct spec.receivers\n"},
 		"of a ClusterAlarm":      {"ClusterAlarm", strings.Replace(crashes, "ops", "none", 1), "ClusterAlarm it: ClusterAlarmReceiver none does not exist"},
 		"it does not allow it":   {"Alarm", "match: [{}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + ns + "}]", "ClusterAlarmReceiver " + ns + " does not allow Alarms of namespace " + ns},
-		"an Alarm for Nodes":     {"Alarm", "match: [{}, {kinds: [Pod, Node]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[1].kinds: a Node has no namespace, and an Alarm sees only"},
-		"selected Nodes":         {"ClusterAlarm", "match: [{kinds: [Node]}]\nnamespaceSelector: {matchLabels: {a: b}}\nreceivers: [{name: " + ns + "}]", "spec.match[0].kinds: a Node has no namespace, so spec.namespaceSelector never selects its Events"},
+		"an Alarm for Nodes":     {"Alarm", "match: [{}, {kinds: [Pod, Node]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[1].kinds is invalid: a Node has no namespace, and an Alarm matches only"},
+		"selected Nodes":         {"ClusterAlarm", "match: [{kinds: [Node]}]\nnamespaceSelector: {matchLabels: {a: b}}\nreceivers: [{name: " + ns + "}]", "spec.match[0].kinds is invalid: a Node has no namespace, so spec.namespaceSelector never selects its Events"},
 		"it is not ready":        {"Alarm", strings.Replace(crashes, "ops", "failing", 1), "AlarmReceiver " + ns + "/failing is not ready (DeliveryFailing): the URL does not exist"},
 		"a ClusterAlarm of them": {"ClusterAlarm", "match: [{kinds: [Node]}]\nreceivers: [{name: " + ns + "}]", ""},
 	} {
@@ -315,7 +337,7 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 		})
 	}
 	code, out, errOut := runs(t, "alarm", "test", "-f", inFile, "-n", ns, "--kubeconfig", c.Kubeconfig())
-	if code != command.ExitOK || !strings.Contains(out, "note: AlarmReceiver "+ns+"/later does not exist yet: it is in the file, apply both") {
+	if code != command.ExitOK || !strings.Contains(out, "note: AlarmReceiver "+ns+"/later is taken from the file: apply both") {
 		t.Errorf("with the receiver in the file: exit code %d: %s%s", code, out, errOut)
 	}
 }
@@ -602,12 +624,12 @@ func TestAlarmTestShowsTheChannelOfEachMessage(t *testing.T) {
 	happen(t, c, other, other, "web-0", 1)
 	for by, want := range map[string][]string{
 		"regarding.namespace": {
-			" to ClusterAlarmReceiver//" + ns + " in #team-a:\n    BackOff: Pod " + ns + "/web-0\n",
-			" to ClusterAlarmReceiver//" + ns + " in C0123:\n    BackOff: Pod " + other + "/web-0\n",
+			" to ClusterAlarmReceiver " + ns + " in #team-a:\n    BackOff: Pod " + ns + "/web-0\n",
+			" to ClusterAlarmReceiver " + ns + " in C0123:\n    BackOff: Pod " + other + "/web-0\n",
 		},
 		"reason": {
-			" to ClusterAlarmReceiver//" + ns + " in C0123:\n",
-			"note: ClusterAlarmReceiver//" + ns + " gets all messages in C0123, because a group can be about several namespaces: add regarding.namespace to spec.group.by",
+			" to ClusterAlarmReceiver " + ns + " in C0123:\n",
+			"note: ClusterAlarmReceiver " + ns + " gets all messages in C0123, because a group can be about several namespaces: add regarding.namespace to spec.group.by",
 		},
 	} {
 		file := manifest(t, "ClusterAlarm", "crashes", `
@@ -653,17 +675,22 @@ receiversFrom: {namespaceLabel: `+label+`, default: {name: `+none+`}}`)
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	for _, text := range []string{
-		" to ClusterAlarmReceiver//" + shop + ":\n    BackOff: Pod " + shop + "/web-0\n",
-		" to ClusterAlarmReceiver//" + none + ":\n    BackOff: Pod " + typo + "/web-0\n",
-		" to ClusterAlarmReceiver//" + none + ":\n    BackOff: Pod " + none + "/web-0\n",
+		" to ClusterAlarmReceiver " + shop + ":\n    BackOff: Pod " + shop + "/web-0\n",
+		" to ClusterAlarmReceiver " + none + ":\n    BackOff: Pod " + typo + "/web-0\n",
+		" to ClusterAlarmReceiver " + none + ":\n    BackOff: Pod " + none + "/web-0\n",
 		"note: namespace " + typo + " has the label " + label + "=shpo, which chooses no receiver",
 	} {
 		if !strings.Contains(out, text) {
 			t.Errorf("%q is missing in:\n%s", text, out)
 		}
 	}
+	add(t, file, "ClusterAlarmReceiver", typo, "log: {}\nchosenBy: {namespaceLabel: "+label+", values: [shpo]}")
+	code, out, errOut = runs(t, "alarm", "test", "-f", file, "--kubeconfig", c.Kubeconfig())
+	if want := " to ClusterAlarmReceiver " + typo + ":\n    BackOff: Pod " + typo + "/web-0\n"; code != command.ExitOK || !strings.Contains(out, want) {
+		t.Errorf("with the receiver in the file: exit code %d, %q is missing in:\n%s%s", code, want, out, errOut)
+	}
 	code, out, errOut = runs(t, "alarm", "send", "-f", file, "--to", none, "--kubeconfig", c.Kubeconfig())
-	if code != command.ExitOK || !strings.Contains(errOut, "note: for this Event, spec.receiversFrom chooses ClusterAlarmReceiver//") {
+	if code != command.ExitOK || !strings.Contains(errOut, "note: for this Event, spec.receiversFrom chooses ClusterAlarmReceiver ") {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 }

@@ -26,7 +26,7 @@ func (a *AlarmReport) addChannels(receivers map[string]receiver.Object, oneNames
 		}
 		if !oneNamespace {
 			a.Notes = append(a.Notes, fmt.Sprintf("%s gets all messages in %s, because a group can be about several namespaces: "+
-				"add regarding.namespace to spec.group.by", key, channels.Default))
+				"add regarding.namespace to spec.group.by", displayed(key)[0], channels.Default))
 		}
 		a.addChannelsOf(key, channels)
 	}

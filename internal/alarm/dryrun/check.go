@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
@@ -29,8 +28,7 @@ type missingError string
 func (e missingError) Error() string { return string(e) }
 
 // checkReceivers reports receivers that do not exist, that do not allow the alarm, or that
-// are not ready. A receiver in the file of the alarm can be created together with it. It
-// returns the existing ones, by their keys.
+// are not ready. It returns those that can be used, by their keys.
 func (t *test) checkReceivers(ctx context.Context, a *Alarm, report *AlarmReport) (map[string]receiver.Object, error) {
 	found := map[string]receiver.Object{}
 	keys := a.receiverKeys()
@@ -42,8 +40,6 @@ func (t *test) checkReceivers(ctx context.Context, a *Alarm, report *AlarmReport
 		_, missing := errors.AsType[missingError](err)
 		_, refused := errors.AsType[*receiver.ConfigError](err)
 		switch {
-		case missing && slices.Contains(t.InFile, key.Kind+" "+key.Name):
-			report.Notes = append(report.Notes, fmt.Sprintf("%s does not exist yet: it is in the file, apply both", displayName(key)))
 		case missing, refused:
 			report.Problems = append(report.Problems, err.Error())
 		case apierrors.IsForbidden(err), meta.IsNoMatchError(err), apierrors.IsNotFound(err):
@@ -52,6 +48,9 @@ func (t *test) checkReceivers(ctx context.Context, a *Alarm, report *AlarmReport
 			return nil, err
 		default:
 			found[key.String()] = object
+			if t.inFile(key) != nil {
+				report.Notes = append(report.Notes, fmt.Sprintf("%s is taken from the file: apply both", displayName(key)))
+			}
 			ready := meta.FindStatusCondition(object.AlarmStatus().Conditions, v1alpha1.ConditionReady)
 			if ready != nil && ready.Status == metav1.ConditionFalse {
 				report.Problems = append(report.Problems, fmt.Sprintf("%s is not ready (%s): %s", displayName(key), ready.Reason, ready.Message))
@@ -66,53 +65,31 @@ type Discovery interface {
 	ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 }
 
-// kinds are the kinds of a cluster.
-type kinds struct {
-	// namespaced reports whether objects of the kind can have a namespace.
-	namespaced map[string]bool
-	// complete is false if the API server did not list all groups.
-	complete bool
-	// served are the resources, nil if all are unknown.
-	served *objects.Served
-}
-
-// readKinds lists the kinds of the cluster. Aggregated APIs can be down, so that the list is
+// readServed lists the resources of the cluster. Aggregated APIs can be down, so that the list is
 // not complete.
-func (t *test) readKinds() {
+func (t *test) readServed() {
 	groups, lists, err := t.Discovery.ServerGroupsAndResources()
 	if err != nil {
 		t.notes = append(t.notes, fmt.Sprintf("the API server did not list all kinds: the test cannot find kinds that do not exist: %v", err))
 	}
-	t.kinds = &kinds{namespaced: map[string]bool{}, complete: err == nil}
 	if failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err); err == nil || partly {
-		t.kinds.served = new(objects.NewServed(groups, lists, failed))
-	}
-	for _, list := range lists {
-		for i := range list.APIResources {
-			r := &list.APIResources[i]
-			if !strings.Contains(r.Name, "/") { // not a subresource
-				t.kinds.namespaced[r.Kind] = t.kinds.namespaced[r.Kind] || r.Namespaced
-			}
-		}
+		t.served = new(objects.NewServed(groups, lists, failed))
 	}
 }
 
-// checkKinds reports kinds that do not exist, and kinds without a namespace in an Alarm.
+// checkKinds reports kinds that the alarm cannot match, and kinds that do not exist.
 func (t *test) checkKinds(a *Alarm, report *AlarmReport) {
-	known := slices.Sorted(maps.Keys(t.kinds.namespaced))
+	if t.served == nil {
+		return
+	}
+	for _, problem := range match.CheckKinds(a.Kind, a.Object, t.served.ClusterScoped) {
+		report.Problems = append(report.Problems, problem.Error())
+	}
+	known, complete := t.served.Kinds()
 	for i, m := range a.Object.AlarmSpec().Match {
-		field := fmt.Sprintf("spec.match[%d].kinds", i)
 		for _, kind := range m.Kinds {
-			namespaced, exists := t.kinds.namespaced[kind]
-			switch {
-			case exists && !namespaced && a.Kind == alarm.KindAlarm:
-				report.Problems = append(report.Problems, fmt.Sprintf("%s: a %s has no namespace, and an Alarm sees only "+
-					"Events about objects of its namespace: use a ClusterAlarm", field, kind))
-			case exists && !namespaced && a.Object.NamespaceSelector() != nil:
-				report.Problems = append(report.Problems, fmt.Sprintf("%s: a %s has no namespace, so spec.namespaceSelector never selects "+
-					"its Events: use another ClusterAlarm without the selector", field, kind))
-			case !exists && t.kinds.complete:
-				report.Notes = append(report.Notes, fmt.Sprintf("%s: the cluster has no kind %s%s", field, kind, meant(kind, known)))
+			if _, exists := slices.BinarySearch(known, kind); !exists && complete {
+				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].kinds: the cluster has no kind %s%s", i, kind, meant(kind, known)))
 			}
 		}
 	}

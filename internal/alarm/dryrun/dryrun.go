@@ -19,8 +19,10 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/pipeline"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Environment is the cluster on whose Events alarms are tested.
@@ -32,8 +34,8 @@ type Environment struct {
 	// ClusterName is the name in messages. If it is empty, it is the name that the operator
 	// in OperatorNamespace uses.
 	ClusterName, OperatorNamespace string
-	// InFile contains KIND NAME of the other objects in the file.
-	InFile []string
+	// InFile are receivers that are used as if they were applied.
+	InFile []Receiver
 	// Comparison is set to test the changes between two files, instead of Events.
 	Comparison *Comparison
 	// Events from From to Until are evaluated. Until is not after Now.
@@ -45,7 +47,16 @@ type Environment struct {
 func (e *Environment) Test(ctx context.Context, alarms []*Alarm) (*Report, error) {
 	t := &test{Environment: e, reader: newClusterReader(e.Client)}
 	t.enricher = t.reader.enricher(ctx, e)
-	t.readKinds()
+	t.readServed()
+	for i := range e.InFile {
+		note, err := t.review(ctx, e.InFile[i].Object, e.InFile[i].key())
+		if err != nil {
+			return nil, err
+		}
+		if note != "" {
+			t.notes = append(t.notes, displayName(e.InFile[i].key())+": "+note)
+		}
+	}
 	report := &Report{From: e.From.UTC().Truncate(time.Second), Until: e.Until.UTC().Truncate(time.Second)}
 	for _, a := range alarms {
 		alarmReport, err := t.alarm(ctx, a)
@@ -63,13 +74,13 @@ type test struct {
 	*Environment
 	reader   *clusterReader
 	enricher pipeline.Enricher
-	// kinds are those of the cluster, nil if they are unknown.
-	kinds *kinds
-	notes []string
+	// served are the resources of the cluster, nil if all are unknown.
+	served *objects.Served
+	notes  []string
 }
 
 func (t *test) alarm(ctx context.Context, a *Alarm) (*AlarmReport, error) {
-	note, err := t.review(ctx, a)
+	note, err := t.review(ctx, a.Object, kube.Key(a.ID()))
 	if err != nil {
 		return nil, err
 	}
@@ -141,10 +152,10 @@ func (e *Environment) run(ctx context.Context, a *Alarm, occurrences []alarm.Occ
 	return pipeline.DryRun(ctx, dir, a.compiled, occurrences, namespaces, enricher, e.Now, labels...)
 }
 
-// review checks the alarm against the rules of the API server, in a dry run. An alarm that
+// review checks an object against the rules of the API server, in a dry run. An object that
 // the rules refuse is an error. If the user may not create it, review returns a note.
-func (e *Environment) review(ctx context.Context, a *Alarm) (note string, err error) {
-	object := a.Object.DeepCopyObject().(client.Object)
+func (e *Environment) review(ctx context.Context, of client.Object, key kube.Key) (note string, err error) {
+	object := of.DeepCopyObject().(client.Object)
 	object.SetResourceVersion("") // it may come from a cluster
 	object.SetUID("")
 	object.SetManagedFields(nil)
@@ -159,9 +170,9 @@ func (e *Environment) review(ctx context.Context, a *Alarm) (note string, err er
 	case apierrors.IsNotFound(err):
 		return fmt.Sprintf("it cannot be created: %v", err), nil
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return "", fmt.Errorf("the API server refuses it: %w", err)
+		return "", fmt.Errorf("the API server refuses %s: %w", displayName(key), err)
 	default:
-		return "", fmt.Errorf("ask the API server about %s %s: %w", a.Kind, a.ID().Name, err)
+		return "", fmt.Errorf("ask the API server about %s: %w", displayName(key), err)
 	}
 }
 

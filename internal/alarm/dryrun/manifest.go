@@ -19,6 +19,8 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Object is an Alarm or a ClusterAlarm.
@@ -35,9 +37,27 @@ type Manifest struct {
 	Object Object
 }
 
-// Read reads a file of YAML or JSON. It returns the alarms, and KIND NAME of all other
-// objects. Unknown fields are errors. The error contains all problems of the file.
-func Read(in io.Reader) (alarms []Manifest, others []string, err error) {
+// File is what a file with alarms contains.
+type File struct {
+	Alarms    []Manifest
+	Receivers []Receiver
+	// Others are KIND NAME of all other objects.
+	Others []string
+}
+
+// Receiver is an AlarmReceiver or a ClusterAlarmReceiver that was read from a file.
+type Receiver struct {
+	Kind   string
+	Object receiver.Object
+}
+
+func (r *Receiver) key() kube.Key {
+	return kube.Key{Kind: r.Kind, Namespace: r.Object.GetNamespace(), Name: r.Object.GetName()}
+}
+
+// Read reads a file of YAML or JSON. Unknown fields of alarms and receivers are errors. The error
+// contains all problems of the file.
+func Read(in io.Reader) (File, error) {
 	var r reader
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
 	for r.at = 1; ; r.at++ {
@@ -46,24 +66,23 @@ func Read(in io.Reader) (alarms []Manifest, others []string, err error) {
 			break
 		}
 		if err != nil {
-			return nil, nil, err
+			return File{}, err
 		}
 		if err := r.yaml(document); err != nil {
 			r.refuse("", err)
 		}
 	}
-	if len(r.alarms) == 0 && len(r.errs) == 0 {
-		return nil, nil, errors.New("there is no Alarm and no ClusterAlarm in it")
+	if len(r.file.Alarms) == 0 && len(r.errs) == 0 {
+		return File{}, errors.New("there is no Alarm and no ClusterAlarm in it")
 	}
-	return r.alarms, r.others, errors.Join(r.errs...)
+	return r.file, errors.Join(r.errs...)
 }
 
 type reader struct {
 	// at is the number of the document in the file.
-	at     int
-	alarms []Manifest
-	others []string
-	errs   []error
+	at   int
+	file File
+	errs []error
 }
 
 func (r *reader) refuse(name string, err error) {
@@ -95,6 +114,10 @@ func (r *reader) object(object []byte) error {
 		return r.alarm(object, &meta, &v1alpha1.Alarm{})
 	case alarm.KindClusterAlarm:
 		return r.alarm(object, &meta, &v1alpha1.ClusterAlarm{})
+	case v1alpha1.KindAlarmReceiver:
+		return r.receiver(object, &meta, &v1alpha1.AlarmReceiver{})
+	case v1alpha1.KindClusterAlarmReceiver:
+		return r.receiver(object, &meta, &v1alpha1.ClusterAlarmReceiver{})
 	}
 	return r.other(&meta)
 }
@@ -116,12 +139,28 @@ func (r *reader) other(meta *metav1.PartialObjectMetadata) error {
 	if meta.Kind == "" {
 		return errors.New("it has no kind: an alarm begins with apiVersion and kind")
 	}
-	r.others = append(r.others, meta.Kind+" "+meta.Name)
+	r.file.Others = append(r.file.Others, meta.Kind+" "+meta.Name)
 	return nil
 }
 
-// alarm reads an alarm into object.
 func (r *reader) alarm(text []byte, meta *metav1.PartialObjectMetadata, object Object) error {
+	err := r.strict(text, meta, object)
+	if err == nil {
+		r.file.Alarms = append(r.file.Alarms, Manifest{Kind: meta.Kind, Object: object})
+	}
+	return err
+}
+
+func (r *reader) receiver(text []byte, meta *metav1.PartialObjectMetadata, object receiver.Object) error {
+	err := r.strict(text, meta, object)
+	if err == nil {
+		r.file.Receivers = append(r.file.Receivers, Receiver{Kind: meta.Kind, Object: object})
+	}
+	return err
+}
+
+// strict reads one of our objects.
+func (r *reader) strict(text []byte, meta *metav1.PartialObjectMetadata, object client.Object) error {
 	name := meta.Kind + " " + cmp.Or(meta.Name, "without a name")
 	if version := v1alpha1.SchemeGroupVersion.String(); meta.APIVersion != version {
 		return fmt.Errorf("%s: there is no apiVersion %q; write %s", name, meta.APIVersion, version)
@@ -136,7 +175,6 @@ func (r *reader) alarm(text []byte, meta *metav1.PartialObjectMetadata, object O
 	if meta.Name == "" {
 		return fmt.Errorf("%s: give it a metadata.name", meta.Kind)
 	}
-	r.alarms = append(r.alarms, Manifest{Kind: meta.Kind, Object: object})
 	return nil
 }
 
@@ -149,19 +187,31 @@ type Alarm struct {
 // ID returns the kind, namespace and name of the alarm.
 func (a *Alarm) ID() alarm.ID { return a.compiled.ID }
 
-// Place sets the namespace of Alarms that have none. If must is true, an Alarm of another
-// namespace is an error.
-func Place(manifests []Manifest, namespace string, must bool) error {
-	for _, m := range manifests {
-		if m.Kind != alarm.KindAlarm {
-			continue
+// Place sets the namespace of Alarms and AlarmReceivers that have none. If must is true, one of
+// another namespace is an error.
+func (f *File) Place(namespace string, must bool) error {
+	for _, m := range f.Alarms {
+		if err := place(m.Kind, m.Object, namespace, must); err != nil {
+			return err
 		}
-		switch own := m.Object.GetNamespace(); {
-		case own == "":
-			m.Object.SetNamespace(namespace)
-		case must && own != namespace:
-			return fmt.Errorf("Alarm %s is of namespace %s: leave --namespace %s out, or metadata.namespace", m.Object.GetName(), own, namespace)
+	}
+	for _, r := range f.Receivers {
+		if err := place(r.Kind, r.Object, namespace, must); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func place(kind string, object client.Object, namespace string, must bool) error {
+	if kind == alarm.KindClusterAlarm || kind == v1alpha1.KindClusterAlarmReceiver {
+		return nil
+	}
+	switch own := object.GetNamespace(); {
+	case own == "":
+		object.SetNamespace(namespace)
+	case must && own != namespace:
+		return fmt.Errorf("%s %s is of namespace %s: leave --namespace %s out, or metadata.namespace", kind, object.GetName(), own, namespace)
 	}
 	return nil
 }

@@ -8,28 +8,32 @@ import (
 )
 
 const (
-	header = "apiVersion: bongsu.io/v1alpha1\nkind: Alarm\nmetadata: {name: crashes, namespace: shop}\n"
-	good   = header + "spec: {match: [{reasons: [BackOff]}], receivers: [{name: ops}]}\n"
+	header     = "apiVersion: bongsu.io/v1alpha1\nkind: Alarm\nmetadata: {name: crashes, namespace: shop}\n"
+	ofReceiver = "apiVersion: bongsu.io/v1alpha1\nkind: AlarmReceiver\nmetadata: {name: ops}\nspec: {log: {}}\n"
+	good       = header + "spec: {match: [{reasons: [BackOff]}], receivers: [{name: ops}]}\n"
 )
 
 func TestAFileMayHoldSeveralAlarmsAndOtherThings(t *testing.T) {
-	file := "# a comment\n---\n" + good + "---\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n" +
+	text := "# a comment\n---\n" + good + "---\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n" +
 		strings.ReplaceAll(strings.ReplaceAll(good, "kind: Alarm", "kind: ClusterAlarm"), ", namespace: shop", "") +
-		"---\napiVersion: bongsu.io/v1alpha1\nkind: AlarmReceiver\nmetadata: {name: ops}\nspec: {log: {}}\n---\n" +
+		"---\n" + ofReceiver + "---\n" +
 		"apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(good), "\n", "\n  ") + "\n  status: {matched: 7, delivered: 7}\n"
-	alarms, others, err := Read(strings.NewReader(file))
+	file, err := Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, m := range alarms {
+	for _, m := range file.Alarms {
 		got = append(got, m.Kind+" "+m.Object.GetName()+" "+m.Object.AlarmSpec().Match[0].Reasons[0])
 	}
 	if diff := cmp.Diff([]string{"Alarm crashes BackOff", "ClusterAlarm crashes BackOff", "Alarm crashes BackOff"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"Namespace shop", "AlarmReceiver ops"}, others); diff != "" {
+	if diff := cmp.Diff([]string{"Namespace shop"}, file.Others); diff != "" {
 		t.Error(diff)
+	}
+	if len(file.Receivers) != 1 || file.Receivers[0].Kind != "AlarmReceiver" || file.Receivers[0].Object.ClusterSpec().Log == nil {
+		t.Errorf("receivers %+v", file.Receivers)
 	}
 }
 
@@ -39,6 +43,7 @@ func TestAnInvalidFileIsRefusedWithTheNameOfTheField(t *testing.T) {
 		"one within a list":         {strings.Replace(good, "reasons", "reason", 1), `unknown field "spec.match[0].reason"`},
 		"a field of another kind":   {strings.Replace(good, "spec: {", "spec: {namespaceSelector: {}, ", 1), `unknown field "spec.namespaceSelector"`},
 		"the same field twice":      {good + "spec: {}\n", `key "spec" already set`},
+		"one of a receiver":         {good + "---\n" + strings.Replace(ofReceiver, "log", "lgo", 1), `document 2: AlarmReceiver ops: unknown field "spec.lgo"`},
 		"another type":              {strings.Replace(good, "[BackOff]", "BackOff", 1), "reasons"},
 		"no YAML":                   {header + "spec: [\n", "document 1: "},
 		"no name":                   {strings.Replace(good, "name: crashes, ", "", 1), "give it a metadata.name"},
@@ -48,13 +53,13 @@ func TestAnInvalidFileIsRefusedWithTheNameOfTheField(t *testing.T) {
 		"nothing":                   {"", "there is no Alarm and no ClusterAlarm in it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := Read(strings.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.says) {
+			if _, err := Read(strings.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	two := strings.Replace(good, "match:", "macth:", 1) + "---\n" + strings.Replace(good, "receivers:", "receiver:", 1)
-	if _, _, err := Read(strings.NewReader(two)); err == nil || strings.Count(err.Error(), "unknown field") != 2 {
+	if _, err := Read(strings.NewReader(two)); err == nil || strings.Count(err.Error(), "unknown field") != 2 {
 		t.Errorf("not every problem is reported: %v", err)
 	}
 }

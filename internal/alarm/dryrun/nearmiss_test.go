@@ -53,11 +53,11 @@ func TestALimitOfNearMissesIsReported(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			manifests, _, err := Read(strings.NewReader(header + "spec: {match: [" + tc.match + "], receivers: [{name: ops}]}\n"))
+			file, err := Read(strings.NewReader(header + "spec: {match: [" + tc.match + "], receivers: [{name: ops}]}\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			alarms, err := Compile(manifests)
+			alarms, err := Compile(file.Alarms)
 			if err != nil {
 				t.Fatal(err)
 			}

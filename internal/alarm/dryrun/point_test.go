@@ -23,11 +23,11 @@ func alarmOf(t *testing.T, expression, title string) []Manifest {
 	}
 	text := "apiVersion: bongsu.io/v1alpha1\nkind: ClusterAlarm\nmetadata: {name: a}\nspec:\n  match: [{expression: " +
 		quote(expression) + "}]\n  message: {title: " + quote(title) + "}\n  receivers: [{name: ops}]\n"
-	manifests, _, err := Read(strings.NewReader(text))
+	file, err := Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return manifests
+	return file.Alarms
 }
 
 func TestTheCaretIsUnderWhatIsWrong(t *testing.T) {
@@ -99,8 +99,8 @@ func FuzzPoint(f *testing.F) {
 }
 
 func alarmOfFuzz() []Manifest {
-	manifests, _, _ := Read(strings.NewReader(`{"apiVersion":"bongsu.io/v1alpha1","kind":"ClusterAlarm","metadata":{"name":"a"},"spec":{"match":[{}],"receivers":[{"name":"ops"}]}}`))
-	return manifests
+	file, _ := Read(strings.NewReader(`{"apiVersion":"bongsu.io/v1alpha1","kind":"ClusterAlarm","metadata":{"name":"a"},"spec":{"match":[{}],"receivers":[{"name":"ops"}]}}`))
+	return file.Alarms
 }
 
 func TestANamespaceIsReadOnceByConcurrentMatches(t *testing.T) {

@@ -245,11 +245,12 @@ func becomes(m *Match) string {
 
 // destinations returns the receivers of a message, with its channel where they choose one.
 func destinations(m *Message, receivers []string) (all []string) {
-	for _, to := range slices.Concat(receivers, m.Receivers) {
-		if channel := m.Channels[to]; channel != "" {
-			to += " in " + channel
+	keys := slices.Concat(receivers, m.Receivers)
+	all = displayed(keys...)
+	for i, key := range keys {
+		if channel := m.Channels[key]; channel != "" {
+			all[i] += " in " + channel
 		}
-		all = append(all, to)
 	}
 	return all
 }

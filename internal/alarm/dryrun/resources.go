@@ -31,11 +31,11 @@ func (t *test) checkResources(ctx context.Context, a *Alarm, report *AlarmReport
 }
 
 func (t *test) checkResource(ctx context.Context, a *Alarm, field string, named *v1alpha1.ChangeResource, report *AlarmReport) {
-	if t.kinds.served == nil {
+	if t.served == nil {
 		return // a note says so
 	}
 	resource := resourceOf(named)
-	switch status := t.kinds.served.Status(resource); {
+	switch status := t.served.Status(resource); {
 	case status.Reason == objects.Unavailable:
 		report.Notes = append(report.Notes, field+": "+status.Message)
 	case status.Reason != "":

@@ -28,7 +28,7 @@ func (e *Environment) addRoute(ctx context.Context, a *Alarm, found map[string]r
 	case err != nil:
 		return nil, fmt.Errorf("list the receivers that the label %s can choose: %w", from.NamespaceLabel, err)
 	}
-	choosable := receiver.Choosable(from.NamespaceLabel, list.Items)
+	choosable := receiver.Choosable(from.NamespaceLabel, e.asIfApplied(list.Items))
 	route, excess := receiver.Route(from, choosable)
 	if len(excess) > 0 {
 		notes = append(notes, fmt.Sprintf("the label %s can choose too many receivers: it does not choose ClusterAlarmReceiver %s, the first of %d", from.NamespaceLabel, excess[0], len(excess)))
@@ -41,6 +41,19 @@ func (e *Environment) addRoute(ctx context.Context, a *Alarm, found map[string]r
 	}
 	a.compiled = a.compiled.WithRoute(route)
 	return notes, nil
+}
+
+// asIfApplied returns the ClusterAlarmReceivers of the cluster and of the file.
+func (e *Environment) asIfApplied(inCluster []v1alpha1.ClusterAlarmReceiver) []v1alpha1.ClusterAlarmReceiver {
+	all := slices.DeleteFunc(inCluster, func(r v1alpha1.ClusterAlarmReceiver) bool {
+		return e.inFile(kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: r.Name}) != nil
+	})
+	for i := range e.InFile {
+		if r, ok := e.InFile[i].Object.(*v1alpha1.ClusterAlarmReceiver); ok {
+			all = append(all, *r)
+		}
+	}
+	return all
 }
 
 // addChosen adds to each message the receivers that the label chooses for its Events.

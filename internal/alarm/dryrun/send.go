@@ -102,7 +102,7 @@ func (e *Environment) compose(ctx context.Context, a *Alarm, sent *Sent, labels 
 		if evaluation.Outcome == match.Matched {
 			sent.Message = evaluation.Alone.AsTest()
 			if len(evaluation.Chosen) > 0 {
-				sent.Notes = append(sent.Notes, "for this Event, spec.receiversFrom chooses "+strings.Join(evaluation.Chosen, ", "))
+				sent.Notes = append(sent.Notes, "for this Event, spec.receiversFrom chooses "+strings.Join(displayed(evaluation.Chosen...), ", "))
 			}
 			return nil
 		}
@@ -178,11 +178,7 @@ func (a *Alarm) usualKind(name string) string {
 // receiver reads a receiver. A receiver that the alarm may not use is an error. instead says
 // what else the user can do if there is none.
 func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key, instead string) (receiver.Object, error) {
-	var object receiver.Object = &v1alpha1.AlarmReceiver{}
-	if key.Kind == v1alpha1.KindClusterAlarmReceiver {
-		object = &v1alpha1.ClusterAlarmReceiver{}
-	}
-	err := e.Client.Get(ctx, key.NamespacedName(), object)
+	object, err := e.read(ctx, key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, missingError(fmt.Sprintf("%s does not exist: create it, or %s", displayName(key), instead))
@@ -205,12 +201,45 @@ func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key, inst
 	return object, nil
 }
 
+// read reads a receiver from the file, or from the cluster.
+func (e *Environment) read(ctx context.Context, key kube.Key) (receiver.Object, error) {
+	if object := e.inFile(key); object != nil {
+		return object, nil
+	}
+	var object receiver.Object = &v1alpha1.AlarmReceiver{}
+	if key.Kind == v1alpha1.KindClusterAlarmReceiver {
+		object = &v1alpha1.ClusterAlarmReceiver{}
+	}
+	return object, e.Client.Get(ctx, key.NamespacedName(), object)
+}
+
+// inFile returns a receiver of the file, nil if it is not in it.
+func (e *Environment) inFile(key kube.Key) receiver.Object {
+	for i := range e.InFile {
+		if e.InFile[i].key() == key {
+			return e.InFile[i].Object
+		}
+	}
+	return nil
+}
+
 // displayName returns the name of a receiver in messages.
 func displayName(key kube.Key) string {
 	if key.Namespace == "" {
 		return key.Kind + " " + key.Name
 	}
 	return key.Kind + " " + key.Namespace + "/" + key.Name
+}
+
+// displayed is displayName for the texts of keys.
+func displayed(keys ...string) (names []string) {
+	for _, text := range keys {
+		if key, err := kube.ParseKey(text); err == nil {
+			text = displayName(key)
+		}
+		names = append(names, text)
+	}
+	return names
 }
 
 // Receivers returns KIND/NAME of the receivers of a namespace and of the cluster. It leaves

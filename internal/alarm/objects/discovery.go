@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,7 +38,9 @@ type catalog struct {
 	clock  clock.Clock
 
 	// asking is held during a discovery. A slow one must not delay what is known.
-	asking sync.Mutex
+	asking   sync.Mutex
+	failedAt time.Time // the last failed discovery
+
 	mu     sync.Mutex
 	served *served
 	at     time.Time
@@ -61,38 +64,69 @@ func (c *catalog) expire() {
 // find returns how a resource is served. If it is missing, the API server is asked again if the
 // last answer is older than age. The error is a *problemError.
 func (c *catalog) find(ctx context.Context, r alarm.Resource, age time.Duration) (kind, error) {
-	if k, known, err := c.cached(r, age); known {
-		return k, err
-	}
-	c.asking.Lock()
-	defer c.asking.Unlock()
-	if k, known, err := c.cached(r, age); known {
-		return k, err
-	}
-	answer, err := c.discover(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil {
-		c.served, c.at = answer, c.clock.Now()
-	}
-	if c.served != nil {
-		if k, findErr := c.served.find(r); findErr == nil || err == nil {
+	answer, err := c.answer(ctx, age, 0, func(s *served) bool {
+		_, missing := s.find(r)
+		return missing == nil
+	})
+	if answer != nil {
+		if k, findErr := answer.find(r); findErr == nil || err == nil {
 			return k, findErr
 		}
 	}
 	return kind{}, &problemError{Unavailable, "the API server does not answer which resources it serves: the operator retries"}
 }
 
-// cached is find with the last answer. known is false if the API server must be asked.
-func (c *catalog) cached(r alarm.Resource, age time.Duration) (k kind, known bool, err error) {
+// clusterScoped reports whether no object of a kind has a namespace. It is false if that is
+// unknown, also if the kind does not exist. It asks the API server at most once in age.
+func (c *catalog) clusterScoped(ctx context.Context, kind string, age time.Duration) bool {
+	answer, err := c.answer(ctx, age, age, func(s *served) bool { return !s.clusterScoped(kind) })
+	return err == nil && answer.clusterScoped(kind)
+}
+
+var errUnanswered = errors.New("the last discovery failed")
+
+// answer returns the last answer of the API server. It is asked again if that does not suit and is
+// older than age, or is older than catalogAge. It is not asked for some time after a failure. With
+// an error, answer returns the last answer too.
+func (c *catalog) answer(ctx context.Context, age, afterFailure time.Duration, suits func(*served) bool) (*served, error) {
+	if s := c.cached(age, suits); s != nil {
+		return s, nil
+	}
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if s := c.cached(age, suits); s != nil {
+		return s, nil
+	}
+	if c.clock.Since(c.failedAt) < afterFailure {
+		return c.last(), errUnanswered
+	}
+	answer, err := c.discover(ctx)
+	if err != nil {
+		c.failedAt = c.clock.Now()
+		return c.last(), err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.served, c.at = answer, c.clock.Now()
+	return answer, nil
+}
+
+// cached is the answer without asking the API server, nil if it must be asked.
+func (c *catalog) cached(age time.Duration, suits func(*served) bool) *served {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	since := c.clock.Since(c.at)
-	if c.served == nil || since >= catalogAge {
-		return kind{}, false, nil
+	if c.served == nil || since >= catalogAge || since >= age && !suits(c.served) {
+		return nil
 	}
-	k, err = c.served.find(r)
-	return k, err == nil || since < age, err
+	return c.served
+}
+
+// last returns the last answer, nil if there was none.
+func (c *catalog) last() *served {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.served
 }
 
 func (c *catalog) discover(ctx context.Context) (*served, error) {
@@ -125,6 +159,20 @@ func (s Served) Status(r alarm.Resource) Status {
 		return refuse(p.reason, p.message)
 	}
 	return Status{Version: k.Version, Kind: k.Kind, Namespaced: k.Namespaced}
+}
+
+// ClusterScoped reports whether no object of a kind has a namespace, as Source.ClusterScoped does.
+func (s Served) ClusterScoped(kind string) bool { return s.served.clusterScoped(kind) }
+
+// Kinds returns all kinds, sorted. complete is false if some are unknown.
+func (s Served) Kinds() (kinds []string, complete bool) {
+	for _, resources := range s.served.resources {
+		for i := range resources {
+			kinds = append(kinds, resources[i].Kind)
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds), len(s.served.failed) == 0
 }
 
 // served are the resources that the API server serves.
@@ -168,6 +216,23 @@ func newServed(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, faile
 // slim returns what the catalog needs of a resource.
 func slim(r metav1.APIResource) metav1.APIResource {
 	return metav1.APIResource{Name: r.Name, SingularName: r.SingularName, Kind: r.Kind, ShortNames: r.ShortNames, Namespaced: r.Namespaced, Verbs: r.Verbs}
+}
+
+// clusterScoped reports whether the API server serves a kind, and in no group with a namespace.
+func (s *served) clusterScoped(kind string) bool {
+	exists := false
+	for _, resources := range s.resources {
+		for i := range resources {
+			if resources[i].Kind != kind {
+				continue
+			}
+			if resources[i].Namespaced {
+				return false
+			}
+			exists = true
+		}
+	}
+	return exists && len(s.failed) == 0
 }
 
 // find returns how a resource is served.

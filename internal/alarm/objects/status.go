@@ -1,9 +1,11 @@
 package objects
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -56,6 +58,17 @@ func (s *Source) Status(r alarm.Resource, by alarm.ID, named fields.Shape) Statu
 	status, kept := s.statuses[r.Stream()], s.kept[r.Stream()]
 	status.Synced = status.Synced && kept.covers(by, named)
 	return status
+}
+
+// scopeTimeout limits how long ClusterScoped waits for the API server. Alarms wait for it.
+const scopeTimeout = 5 * time.Second
+
+// ClusterScoped reports whether no object of a kind has a namespace. It is false if that is
+// unknown, also if the kind does not exist.
+func (s *Source) ClusterScoped(ctx context.Context, kind string) bool {
+	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
+	defer cancel()
+	return s.catalog.clusterScoped(ctx, kind, s.tuning.missing)
 }
 
 // Concerns reports whether a change of a status can concern an alarm that names fields of a resource.

@@ -157,6 +157,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		func(string) { r.release(key) },
 		func(ctx context.Context, _ string) (status.Result, error) {
 			result, err := r.apply(ctx, object, key, r.namespaceUID)
+			if err == nil && result.Ready() && !result.Unchanged {
+				result = r.kindsProblem(ctx, object)
+			}
 			result.ResumedAt = resumedAt(object)
 			result.MuteFrom, result.MuteUntil = object.AlarmSpec().MuteTimes()
 			result.Acknowledgements = object.AlarmSpec().Acknowledgements
@@ -279,6 +282,16 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key, nam
 		return receivers.result, nil
 	}
 	return r.changesProblem(object, key), nil
+}
+
+// kindsProblem returns the first kind in spec.match that the alarm never matches. The alarm is in
+// force all the same.
+func (r *Reconciler) kindsProblem(ctx context.Context, object Object) status.Result {
+	clusterScoped := func(kind string) bool { return r.changes.ClusterScoped(ctx, kind) }
+	if problems := match.CheckKinds(r.kind, object, clusterScoped); len(problems) > 0 {
+		return status.Result{Reason: problems[0].Reason, Message: problems[0].Error()}
+	}
+	return status.Result{}
 }
 
 // hold removes an alarm that must be corrected from the pipeline, which keeps its states.

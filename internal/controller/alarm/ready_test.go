@@ -91,6 +91,12 @@ func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
 			message: "spec.match[0].objectSelector",
 			heal:    func(s *scene) { s.patch(s.alarm("it"), `{"spec":{"match":[{}]}}`) },
 		},
+		"a kind without a namespace": {
+			spec:    func(*scene) string { return "match: [{reasons: [Never]}, {kinds: [Pod, Node]}]" + tail },
+			reason:  v1alpha1.ReasonInvalidMatch,
+			message: "spec.match[1].kinds is invalid: a Node has no namespace, and an Alarm matches only Events about objects of its namespace: use a ClusterAlarm",
+			heal:    func(s *scene) { s.patch(s.alarm("it"), `{"spec":{"match":[{"kinds":["Pod"]}]}}`) },
+		},
 		"a time zone that does not exist": {
 			spec: func(*scene) string {
 				return "match: [{}]\nmute: [{timeZone: Asia/Soul, times: [{start: '22:00', end: '06:00'}]}]" + tail
@@ -181,6 +187,17 @@ receivers: [{name: a}, {name: good}, {name: b}, {name: a}, {name: b}, {name: sla
 		"AlarmReceiver b (ReceiverNotFound), AlarmReceiver slack (ReceiverNotReady), ClusterAlarmReceiver %s (NotAllowed), " +
 		"AlarmReceiver c (ReceiverNotFound), AlarmReceiver d (ReceiverNotFound)"
 	NewWithT(t).Expect(s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonReceiverNotFound)).To(Equal(fmt.Sprintf(want, s.namespace)))
+}
+
+func TestAClusterAlarmThatSelectsNamespacesMatchesNoNode(t *testing.T) {
+	s := newScene(t)
+	s.create("ClusterAlarmReceiver", s.namespace, "log: {}")
+	s.create("ClusterAlarm", s.namespace, "match: [{kinds: [Node], names: [never]}]\nreceivers: [{name: "+s.namespace+"}]\nnamespaceSelector: {matchLabels: {a: b}}")
+	it := &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	const want = "spec.match[0].kinds is invalid: a Node has no namespace, so spec.namespaceSelector never selects its Events: use another ClusterAlarm without the selector"
+	NewWithT(t).Expect(s.ExpectNotReady(t, it, v1alpha1.ReasonInvalidMatch)).To(Equal(want))
+	s.patch(it, `{"spec":{"namespaceSelector":null}}`)
+	s.ExpectReady(t, it)
 }
 
 func TestASuspendedAlarmHasNoWarning(t *testing.T) {

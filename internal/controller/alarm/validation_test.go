@@ -82,7 +82,6 @@ func TestTheAPIServerRefusesAWrongAlarmAndNamesTheField(t *testing.T) {
 		"a threshold at once":           {"match: [{}]\nthreshold: {count: 2, withinSeconds: 0}" + tail, "spec.threshold.withinSeconds: Invalid value: 0"},
 		"a threshold for a day":         {"match: [{}]\nthreshold: {count: 2, withinSeconds: 86400}" + tail, "spec.threshold.withinSeconds: Invalid value: 86400: spec.threshold.withinSeconds in body should be less than or equal to 3600"},
 		"half a threshold":              {"match: [{}]\nthreshold: {count: 2}" + tail, "spec.threshold.withinSeconds: Required value"},
-		"a group by nothing":            {group("by: []"), "spec.group.by: Invalid value: 0: spec.group.by in body should have at least 1 items"},
 		"a group by what is not":        {group("by: [object.status.phase]"), `spec.group.by[0]: Invalid value: "object.status.phase": unknown key: group by regarding.kind, regarding.namespace, `},
 		"a group by no label":           {group("by: ['object.labels[]']"), "unknown key"},
 		"a group by one key twice":      {group("by: [reason, reason]"), `spec.group.by[1]: Duplicate value: "reason"`},
