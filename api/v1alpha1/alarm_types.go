@@ -27,6 +27,14 @@ type EventMatch struct {
 	// +kubebuilder:validation:items:MaxLength=128
 	Reasons []string `json:"reasons,omitempty"`
 
+	// exceptReasons are reasons that do not match. If unset, there are none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	ExceptReasons []string `json:"exceptReasons,omitempty"`
+
 	// types of the Event: Normal or Warning. If unset, both match.
 	// +optional
 	// +listType=set
@@ -353,6 +361,7 @@ type NamespacedAlarmSpec struct {
 // +kubebuilder:printcolumn:name="DELIVERED",type=integer,JSONPath=`.status.delivered`
 // +kubebuilder:printcolumn:name="LAST-DELIVERY",type=date,JSONPath=`.status.lastDeliveryTime`
 // +kubebuilder:printcolumn:name="MUTED-UNTIL",type=string,JSONPath=`.status.mutedUntil`
+// +kubebuilder:printcolumn:name="MUTE-REASON",type=string,priority=1,JSONPath=`.spec.muteReason`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type Alarm struct {
 	metav1.TypeMeta   `json:",inline"`

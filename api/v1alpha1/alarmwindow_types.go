@@ -25,14 +25,14 @@ type AlarmThreshold struct {
 type AlarmGroup struct {
 	// by lists what the occurrences of a group have in common: regarding.kind,
 	// regarding.namespace, regarding.name, reason, type, reportingController,
-	// object.labels[KEY] or object.annotations[KEY].
-	// +required
+	// object.labels[KEY] or object.annotations[KEY]. If it is unset or empty, all occurrences
+	// are one group.
+	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=340
 	// +kubebuilder:validation:items:XValidation:rule="self in ['regarding.kind', 'regarding.namespace', 'regarding.name', 'reason', 'type', 'reportingController'] || self.matches('^object[.](labels|annotations)[[][A-Za-z0-9._/-]+[]]$')",message="unknown key: group by regarding.kind, regarding.namespace, regarding.name, reason, type, reportingController, object.labels[KEY] or object.annotations[KEY]"
-	By []string `json:"by"`
+	By []string `json:"by,omitempty"`
 
 	// waitSeconds is how many seconds the first message of a group waits for further
 	// occurrences. From 0 to 600. Default: 5.

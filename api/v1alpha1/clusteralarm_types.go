@@ -64,6 +64,7 @@ type ClusterAlarmSpec struct {
 // +kubebuilder:printcolumn:name="DELIVERED",type=integer,JSONPath=`.status.delivered`
 // +kubebuilder:printcolumn:name="LAST-DELIVERY",type=date,JSONPath=`.status.lastDeliveryTime`
 // +kubebuilder:printcolumn:name="MUTED-UNTIL",type=string,JSONPath=`.status.mutedUntil`
+// +kubebuilder:printcolumn:name="MUTE-REASON",type=string,priority=1,JSONPath=`.spec.muteReason`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterAlarm struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -1405,6 +1405,11 @@ func (in *EventMatch) DeepCopyInto(out *EventMatch) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.ExceptReasons != nil {
+		in, out := &in.ExceptReasons, &out.ExceptReasons
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Types != nil {
 		in, out := &in.Types, &out.Types
 		*out = make([]EventType, len(*in))

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -77,8 +76,7 @@ func (o *alarmChange) change(ctx context.Context, name string, errOut io.Writer,
 func newAlarmMute() *cobra.Command {
 	var o struct {
 		alarmChange
-		lasts  time.Duration
-		reason string
+		lasts, reason string
 	}
 	c := &cobra.Command{
 		Use:   "mute NAME --for DURATION",
@@ -90,18 +88,19 @@ that resolve a group.
 
 NAME names an Alarm. For a ClusterAlarm, use ClusterAlarm/NAME. The command sets muteFrom,
 muteUntil and muteReason in the spec of the alarm, with your own permissions. If the alarm
-is muted already, the new end and the new reason replace the old ones. The command refuses
-to replace a mute that begins later: unmute the alarm first.`,
+is muted already, the new end replaces the old one, and so does the new reason if you give
+one. The command refuses to replace a mute that begins later: unmute the alarm first.`,
 		Example: `  bongsu alarm mute crashes -n shop --for 2h --reason "migration of the database"
   bongsu alarm mute ClusterAlarm/node-not-ready --for 30m`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.lasts < time.Second {
-				return command.Usage(errors.New("the duration is missing or too short: use --for DURATION, such as --for 2h"))
+			lasts, err := mute.ParseDuration(o.lasts)
+			if err != nil {
+				return command.Usage(err)
 			}
 			now := clock.RealClock{}.Now()
 			target, err := o.change(c.Context(), args[0], c.ErrOrStderr(), func(spec *v1alpha1.AlarmSpec) error {
-				return mute.Set(spec, now, o.lasts, o.reason)
+				return mute.Set(spec, now, lasts, o.reason)
 			})
 			if err != nil {
 				return err
@@ -112,7 +111,7 @@ to replace a mute that begins later: unmute the alarm first.`,
 		},
 	}
 	o.addFlags(c)
-	c.Flags().DurationVar(&o.lasts, "for", 0, "how long the mute lasts, for example 2h or 30m")
+	c.Flags().StringVar(&o.lasts, "for", "", "`duration` of the mute, for example 30m, 2h or 1d")
 	c.Flags().StringVar(&o.reason, "reason", "", "why the alarm is muted, at most 256 characters")
 	return c
 }

@@ -35,6 +35,13 @@ func TestAlarmMuteMutesUntilATimeAndUnmuteEndsIt(t *testing.T) {
 		t.Errorf("muted from %v until %v for %q", from, until, spec.MuteReason)
 	}
 
+	code, out, errOut = runs(t, "alarm", "mute", "crashes", "-n", ns, "--for", "1d", "--kubeconfig", c.Kubeconfig())
+	spec = read()
+	again, until := spec.MuteTimes()
+	if lasts := until.Sub(before); code != command.ExitOK || lasts < 24*time.Hour || lasts > 24*time.Hour+time.Minute || !again.Equal(from) || spec.MuteReason != "a migration" {
+		t.Errorf("exit code %d, muted again from %v until %v for %q: %s%s", code, again, until, spec.MuteReason, out, errOut)
+	}
+
 	code, out, errOut = runs(t, "alarm", "unmute", "alarm/crashes", "-n", ns, "--kubeconfig", c.Kubeconfig())
 	if code != command.ExitOK || out != "Alarm "+ns+"/crashes is no longer muted.\n" {
 		t.Fatalf("exit code %d: %s%s", code, out, errOut)
@@ -66,8 +73,9 @@ func TestAlarmMuteReportsWhatIsWrong(t *testing.T) {
 		code int
 		want string
 	}{
-		"no duration":    {[]string{"mute", "crashes"}, command.ExitUsage, "use --for DURATION, such as --for 2h"},
-		"in the past":    {[]string{"mute", "crashes", "--for", "-1h"}, command.ExitUsage, "use --for DURATION, such as --for 2h"},
+		"no duration":    {[]string{"mute", "crashes"}, command.ExitUsage, `"" is no duration of a second or more: use --for DURATION, such as --for 30m, 2h or 1d`},
+		"another unit":   {[]string{"mute", "crashes", "--for", "1month"}, command.ExitUsage, `"1month" is no duration`},
+		"in the past":    {[]string{"mute", "crashes", "--for", "-1h"}, command.ExitUsage, `"-1h" is no duration`},
 		"another kind":   {[]string{"mute", "pod/web-0", "--for", "1h"}, command.ExitUsage, `invalid alarm "pod/web-0": use NAME, Alarm/NAME or ClusterAlarm/NAME`},
 		"no such Alarm":  {[]string{"mute", "crashes", "--for", "1h"}, command.ExitError, "Alarm " + ns + "/crashes not found: check the name and the namespace, or use ClusterAlarm/NAME"},
 		"planned mute":   {[]string{"mute", "planned", "--for", "1h"}, command.ExitError, "Alarm " + ns + "/planned: muted from 2999-01-01T00:00:00Z until 2999-01-02T00:00:00Z: unmute it first"},

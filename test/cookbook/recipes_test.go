@@ -458,6 +458,7 @@ metadata: {name: front-test, labels: {env: test}}
 		nearMiss: recorded(
 			happening{by: "kubelet", kind: "Pod", on: "front-test/", eventType: "Warning", reason: "FailedMount", note: `MountVolume.SetUp failed for volume "config" : configmap "web" not found`},
 			happening{by: "kubelet", kind: "Pod", on: "front/", eventType: "Normal", reason: "Pulled", note: "Container image already present on machine", container: "app"},
+			happening{by: "kubelet", kind: "Pod", on: "front/", eventType: "Warning", reason: "BackOff", note: "Back-off restarting failed container app in pod web", container: "app"},
 		),
 		steps: []cause{recorded(
 			happening{by: "kubelet", kind: "Pod", on: "front/web-0", eventType: "Warning", reason: "FailedMount", note: `MountVolume.SetUp failed for volume "config" : configmap "web" not found`},

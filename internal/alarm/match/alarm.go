@@ -175,12 +175,12 @@ func Trusted(event *alarm.Event) bool {
 
 // entry is a compiled EventMatch or ChangeMatch. An empty or nil field accepts everything.
 type entry struct {
-	kinds, reasons, types []string
-	names                 []glob.Pattern
-	note                  glob.Pattern
-	objectSelector        labels.Selector
-	selectorCost          int64
-	expression            *expression
+	kinds, reasons, except, types []string
+	names                         []glob.Pattern
+	note                          glob.Pattern
+	objectSelector                labels.Selector
+	selectorCost                  int64
+	expression                    *expression
 	// resolves: it is an entry of spec.resolve.match.
 	resolves bool
 	// change is set if it is an entry of spec.changes.
@@ -197,6 +197,7 @@ func (e *entry) accepts(occ *alarm.Occurrence, steps *int) bool {
 	}
 	return anyOrOneOf(e.kinds, event.Regarding.Kind) &&
 		anyOrOneOf(e.types, event.Type) &&
+		!slices.Contains(e.except, event.Reason) &&
 		e.acceptsName(event.Regarding.Name, steps) &&
 		e.note.MatchCounting(event.Note, steps)
 }

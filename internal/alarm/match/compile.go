@@ -74,7 +74,7 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 	}
 	a.muteFrom, a.muteUntil = def.Spec.MuteTimes()
 	a.acknowledged = compileAcknowledgements(def.Spec.Acknowledgements, def.OpenGroups)
-	if a.group, err = compileGrouping(def.Spec.Group, def.Spec.Resolve); err != nil {
+	if a.group, err = compileGrouping(def.ID.Name, def.Spec.Group, def.Spec.Resolve); err != nil {
 		return nil, err
 	}
 	if a.group == nil && len(a.states) > 0 {
@@ -136,6 +136,7 @@ func (c *compilation) compileEntry(field string, match *v1alpha1.EventMatch) (en
 	e := entry{
 		kinds:   slices.Clone(match.Kinds),
 		reasons: slices.Clone(match.Reasons),
+		except:  slices.Clone(match.ExceptReasons),
 		note:    glob.Pattern(match.Note),
 		names:   globs(match.Names),
 	}

@@ -50,7 +50,12 @@ const (
 	defaultInterval = 300
 )
 
-func compileGrouping(spec *v1alpha1.AlarmGroup, resolve *v1alpha1.AlarmResolve) (*Grouping, error) {
+// keyOfAlarm is the key of the only group of an alarm without spec.group.by. Its value is the name
+// of the alarm. Users cannot choose it.
+const keyOfAlarm = "alarm"
+
+// compileGrouping compiles the grouping of the alarm with a name.
+func compileGrouping(name string, spec *v1alpha1.AlarmGroup, resolve *v1alpha1.AlarmResolve) (*Grouping, error) {
 	if spec == nil && resolve != nil {
 		return nil, &CompileError{Reason: v1alpha1.ReasonInvalidGroup, Field: "spec.resolve", Message: "only groups can be resolved: set spec.group"}
 	}
@@ -60,6 +65,9 @@ func compileGrouping(spec *v1alpha1.AlarmGroup, resolve *v1alpha1.AlarmResolve) 
 	g := &Grouping{Wait: seconds(spec.WaitSeconds, defaultWait), Interval: seconds(spec.IntervalSeconds, defaultInterval)}
 	if resolve != nil {
 		g.Quiet, g.byMatch = seconds(resolve.QuietSeconds, 0), len(resolve.Match) > 0
+	}
+	if len(spec.By) == 0 {
+		g.keys = []groupingKey{{keyOfAlarm, func(*alarm.Event, *alarm.Object) string { return name }}}
 	}
 	for i, text := range spec.By {
 		value := valueFunc(text)

@@ -40,6 +40,18 @@ func TestGroupValuesFollowTheKeys(t *testing.T) {
 	}
 }
 
+func TestWithoutKeysTheAlarmHasOneGroup(t *testing.T) {
+	grouping := mustCompile(t, groupedBy()).Grouping()
+	other := podOccurrence()
+	other.Event.Reason, other.Event.Regarding.Name = "Failed", "db-0"
+	want := []alarm.GroupValue{{Key: "alarm", Value: clusterAlarm().ID.Name}}
+	for _, occ := range []*alarm.Occurrence{podOccurrence(), other} {
+		if diff := cmp.Diff(want, grouping.Values(&occ.Event, &alarm.Object{})); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func TestUnknownGroupKeyIsRefused(t *testing.T) {
 	for _, key := range []string{"", "object.labels", "object.labels[]", "object.labels[a", "regarding.uid", "object.status[a]"} {
 		_, err := compile(t, groupedBy("reason", key))

@@ -39,7 +39,7 @@ func one(r *rand.Rand, values []string) string { return values[r.IntN(len(values
 func randomDefinition(r *rand.Rand, i int) Definition {
 	var match []v1alpha1.EventMatch
 	for range 1 + r.IntN(3) {
-		m := v1alpha1.EventMatch{Kinds: some(r, someKinds), Reasons: some(r, someReasons), Names: some(r, someGlobs)}
+		m := v1alpha1.EventMatch{Kinds: some(r, someKinds), Reasons: some(r, someReasons), ExceptReasons: some(r, someReasons), Names: some(r, someGlobs)}
 		for _, eventType := range some(r, someTypes) {
 			m.Types = append(m.Types, v1alpha1.EventType(eventType))
 		}
@@ -81,7 +81,7 @@ func matchesPlainly(def Definition, occ *alarm.Occurrence, namespaces namespaceL
 	}
 	return slices.ContainsFunc(def.Spec.Match, func(m v1alpha1.EventMatch) bool {
 		fits := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
-		return fits(m.Kinds, occ.Event.Regarding.Kind) && fits(m.Reasons, occ.Event.Reason) &&
+		return fits(m.Kinds, occ.Event.Regarding.Kind) && fits(m.Reasons, occ.Event.Reason) && !slices.Contains(m.ExceptReasons, occ.Event.Reason) &&
 			(len(m.Types) == 0 || slices.Contains(m.Types, v1alpha1.EventType(occ.Event.Type))) &&
 			(len(m.Names) == 0 || slices.ContainsFunc(m.Names, func(n string) bool { return glob.Pattern(n).Match(occ.Event.Regarding.Name) }))
 	})

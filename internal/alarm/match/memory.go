@@ -64,7 +64,7 @@ func EstimateMemory(object Object) int64 {
 
 func estimateMatch(match *v1alpha1.EventMatch) int64 {
 	size := matchSize + int64(len(match.Note)) + estimateSelector(match.ObjectSelector)
-	for _, texts := range [][]string{match.Kinds, match.Reasons, match.Names} {
+	for _, texts := range [][]string{match.Kinds, match.Reasons, match.ExceptReasons, match.Names} {
 		size += estimateTexts(texts)
 	}
 	if match.Expression != "" {

@@ -201,6 +201,13 @@ func widened(pattern, value string) string {
 func (s *nearMissSearch) event(event *alarm.Event) {
 	s.condition("kinds", s.entry.kinds, event.Regarding.Kind)
 	s.condition("reasons", s.entry.reasons, event.Reason)
+	switch {
+	case len(s.entry.except) == 0:
+	case slices.Contains(s.entry.except, event.Reason):
+		s.fail(NearMiss{Field: s.field + "exceptReasons", Value: event.Reason})
+	default:
+		s.met++
+	}
 	s.condition("types", s.entry.types, event.Type)
 	s.pattern("names", s.entry.names, event.Regarding.Name)
 	if s.entry.note != "" {

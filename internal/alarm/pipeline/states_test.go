@@ -548,17 +548,21 @@ func TestAnExpressionWithNowIsEvaluatedAsTimePasses(t *testing.T) {
 
 // All objects of a group share its messages, so that it ends with the last of them.
 func TestAGroupIsResolvedWithItsLastState(t *testing.T) {
-	w := newStateWorld(t)
-	w.spec.Group = &v1alpha1.AlarmGroup{By: []string{"regarding.namespace"}, WaitSeconds: new(int32(0)), IntervalSeconds: new(int32(0))}
-	w.setAlarm("2")
-	w.set("web", "Bad")
-	w.set("db", "Bad")
-	w.after(stateWait)
-	w.want("bad web")
-	w.set("db", "Good")
-	w.want()
-	w.set("web", "Good")
-	w.want("good web")
+	for name, by := range map[string][]string{"of a namespace": {"regarding.namespace"}, "of all": nil} {
+		t.Run(name, func(t *testing.T) {
+			w := newStateWorld(t)
+			w.spec.Group = &v1alpha1.AlarmGroup{By: by, WaitSeconds: new(int32(0)), IntervalSeconds: new(int32(0))}
+			w.setAlarm("2")
+			w.set("web", "Bad")
+			w.set("db", "Bad")
+			w.after(stateWait)
+			w.want("bad web")
+			w.set("db", "Good")
+			w.want()
+			w.set("web", "Good")
+			w.want("good web")
+		})
+	}
 }
 
 // The deletion was read before the stream was current.

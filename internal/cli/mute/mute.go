@@ -2,11 +2,13 @@
 package mute
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,18 +79,33 @@ func Change(ctx context.Context, c client.Client, t Target, change func(Object) 
 }
 
 // Set mutes an alarm from now on. A mute that still lasts keeps its begin, because the
-// operator may read its occurrences again. A mute that has not begun is an error, because an
-// alarm has only one.
+// operator may read its occurrences again, and its reason if there is no new one. A mute that has
+// not begun is an error, because an alarm has only one.
 func Set(spec *v1alpha1.AlarmSpec, now time.Time, lasts time.Duration, reason string) error {
 	from, until := spec.MuteTimes()
 	if now.Before(from) {
 		return fmt.Errorf("muted from %s until %s: unmute it first", from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
 	}
 	if !now.Before(until) {
-		spec.MuteFrom = new(metav1.NewTime(now.Truncate(time.Second)))
+		spec.MuteFrom, spec.MuteReason = new(metav1.NewTime(now.Truncate(time.Second))), ""
 	}
-	spec.MuteUntil, spec.MuteReason = roundUp(now.Add(lasts)), reason
+	spec.MuteUntil, spec.MuteReason = roundUp(now.Add(lasts)), cmp.Or(reason, spec.MuteReason)
 	return nil
+}
+
+// ParseDuration parses a duration such as 30m, 2h, 1d or 1w. It is at least a second.
+func ParseDuration(text string) (time.Duration, error) {
+	lasts, err := time.ParseDuration(text)
+	if err != nil {
+		var long model.Duration
+		if long, err = model.ParseDuration(text); err == nil {
+			lasts = time.Duration(long)
+		}
+	}
+	if err != nil || lasts < time.Second {
+		return 0, fmt.Errorf("%q is no duration of a second or more: use --for DURATION, such as --for 30m, 2h or 1d", text)
+	}
+	return lasts, nil
 }
 
 // End ends the mute of an alarm. It reports whether there was one. muteUntil stays, so that
