@@ -39,6 +39,8 @@ type Difference struct {
 	Entry bool
 	// Hidden reports that the values may be secret.
 	Hidden bool
+
+	places []place
 }
 
 // Differences returns the fields at the paths that differ, at most limit, and how many more
@@ -280,7 +282,8 @@ func (c *comparison) report(before, after any, entry bool) {
 	}
 	d := Difference{
 		Field: fieldText(c.place), Subject: subject(c.place),
-		Added: before == nil, Removed: after == nil, Entry: entry, Hidden: c.secret > 0,
+		places: slices.Clone(c.place),
+		Added:  before == nil, Removed: after == nil, Entry: entry, Hidden: c.secret > 0,
 	}
 	if !d.Hidden {
 		d.From, d.To, d.Hidden = shortTexts(before, after)

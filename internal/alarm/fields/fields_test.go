@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	kjson "sigs.k8s.io/json"
@@ -209,53 +208,6 @@ func TestADifferenceHasThePathOfTheEntry(t *testing.T) {
 	found, more := Differences(before, after, []Path{path(t, "spec.template.spec.containers[*].image"), DefaultPath()}, 5)
 	if len(found) != 1 || more != 0 || found[0].Field != "spec.template.spec.containers[web].image" || found[0].From != "web:1" || found[0].To != "web:2" {
 		t.Errorf("got %+v and %d more", found, more)
-	}
-}
-
-func TestTheNewestWriteIsFound(t *testing.T) {
-	o := object(t, web)
-	if got, at := Manager(o, nothingDiffers), WrittenAt(o); got != "kubectl" || !at.Equal(time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)) {
-		t.Errorf("got %s at %s", got, at)
-	}
-	timeless := object(t, "metadata: {managedFields: [{manager: kubectl-set, time: '2026-01-02T03:04:05Z'}, {manager: kubectl}]}")
-	if got := Manager(timeless, nothingDiffers); got != "" {
-		t.Errorf("after a write without a time: got %q, want none", got)
-	}
-	if got := UnchangedSince(timeless); !got.IsZero() {
-		t.Errorf("after a write without a time: unchanged since %s, want an unknown time", got)
-	}
-	if got := UnchangedSince(o); !got.Equal(WrittenAt(o)) {
-		t.Errorf("unchanged since %s, want the newest write", got)
-	}
-	for _, garbage := range []string{"{}", "metadata: {managedFields: 3}", "metadata: {managedFields: [3, {time: 7}, {time: x, manager: y}]}"} {
-		if got, at := Manager(object(t, garbage), nothingDiffers), WrittenAt(object(t, garbage)); got != "" || !at.IsZero() {
-			t.Errorf("%s: got %q at %s", garbage, got, at)
-		}
-	}
-}
-
-func nothingDiffers(Path) bool { return false }
-
-// An entry of the subresource scale has no time, and stays until another manager writes the
-// replicas.
-func TestAWriteToScaleIsTheNewestIfTheReplicasDiffer(t *testing.T) {
-	const written = "{manager: kubectl-set, time: '2026-01-02T03:04:05Z'}"
-	for name, tc := range map[string]struct {
-		scale, changed, want string
-	}{
-		"replicas differ":              {"{f:spec: {f:replicas: {}}}", "spec.replicas", "hpa"},
-		"another field differs":        {"{f:spec: {f:replicas: {}}}", "spec.paused", "kubectl-set"},
-		"replicas of a CRD differ":     {"{f:spec: {f:size: {f:count: {}}}}", "spec.size.count", "hpa"},
-		"fields of the entry unknown":  {"{k:spec: {f:replicas: {}}}", "spec.replicas", "kubectl-set"},
-		"no fields in the entry":       {"{}", "spec.replicas", "kubectl-set"},
-		"fields of the entry are text": {"x", "spec.replicas", "kubectl-set"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := object(t, "metadata: {managedFields: ["+written+", {manager: hpa, subresource: scale, fieldsV1: "+tc.scale+"}]}")
-			if got := Manager(o, func(p Path) bool { return p.String() == tc.changed }); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
 	}
 }
 

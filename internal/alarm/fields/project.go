@@ -10,9 +10,7 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -369,98 +367,4 @@ func DecodeSized(data []byte) (object map[string]any, size int, err error) {
 	}
 	err = kjson.UnmarshalCaseSensitivePreserveInts(data, &object)
 	return object, len(data), err
-}
-
-// Manager returns the field manager of the newest write of an object, except to its status. It
-// is empty if it is unknown. Clients choose it.
-//
-// A write to the subresource scale has no time. It is the newest if differs reports that the
-// field that it wrote has changed, usually spec.replicas.
-func Manager(object map[string]any, differs func(Path) bool) string {
-	var newest time.Time
-	manager := ""
-	for _, w := range writesOf(object) {
-		switch {
-		case w.subresource == "status":
-		case w.subresource == "scale":
-			if len(w.field) > 0 && differs(Join(w.field...)) {
-				return w.manager
-			}
-		case w.at.IsZero():
-			return ""
-		case !w.at.Before(newest):
-			newest, manager = w.at, w.manager
-		}
-	}
-	return manager
-}
-
-// WrittenAt returns the time of the newest write of an object, zero if it is unknown. Clients
-// can change it.
-func WrittenAt(object map[string]any) (newest time.Time) {
-	for _, w := range writesOf(object) {
-		if w.at.After(newest) {
-			newest = w.at
-		}
-	}
-	return newest
-}
-
-// UnchangedSince returns the time of the newest write of an object. It is zero if the time of a
-// write is unknown, for example of one to the subresource scale.
-func UnchangedSince(object map[string]any) time.Time {
-	if slices.ContainsFunc(writesOf(object), func(w write) bool { return w.at.IsZero() }) {
-		return time.Time{}
-	}
-	return WrittenAt(object)
-}
-
-// write is an entry of managedFields. at is zero if the entry has no time. field contains the
-// names of the path to its field, if it has only one.
-type write struct {
-	at                   time.Time
-	manager, subresource string
-	field                []string
-}
-
-func writesOf(object map[string]any) []write {
-	metadata, _ := object["metadata"].(map[string]any)
-	entries, _ := metadata["managedFields"].([]any)
-	var writes []write
-	for _, e := range entries {
-		entry, isEntry := e.(map[string]any)
-		if !isEntry {
-			continue
-		}
-		var w write
-		w.manager, _ = entry["manager"].(string)
-		w.subresource, _ = entry["subresource"].(string)
-		text, _ := entry["time"].(string)
-		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			w.at = at
-		}
-		w.field = onlyField(entry["fieldsV1"])
-		writes = append(writes, w)
-	}
-	return writes
-}
-
-// onlyField returns the names of the path to the only field of a fieldsV1, or nil.
-func onlyField(set any) (names []string) {
-	for {
-		fields, isMap := set.(map[string]any)
-		if !isMap || len(fields) > 1 {
-			return nil
-		}
-		if len(fields) == 0 {
-			return names
-		}
-		for key, below := range fields {
-			name, isField := strings.CutPrefix(key, "f:")
-			if !isField {
-				return nil
-			}
-			names, set = append(names, name), below
-		}
-	}
 }

@@ -94,6 +94,44 @@ func (s *realServer) begin(t *testing.T, store *store, needs Needs) (source *Sou
 	return source, stop
 }
 
+// writes checks who a change is by. managedFields names who set a field, and not who removed one.
+func (s *realServer) writes(t *testing.T) {
+	deployment := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	configMap := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	needs := need(t, deployments, "spec.replicas")
+	configMaps, writers := alarm.Resource{Resource: "configmaps"}, alarm.ID{Kind: alarm.KindAlarm, Namespace: "writers", Name: "a"}
+	needs.Add(configMaps, shape(t, "data"), writers)
+	s.create("{apiVersion: v1, kind: Namespace, metadata: {name: writers}}", schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "")
+	store := newStore()
+	source, stop := s.begin(t, store, needs)
+	defer stop()
+	s.Eventually(func() bool { return source.Status(deployments, everywhere, fields.Shape{}).Synced }, "60s").Should(gomega.BeTrue())
+	s.Eventually(func() bool { return source.Status(configMaps, writers, fields.Shape{}).Synced }, "60s").Should(gomega.BeTrue())
+	count := 0
+	patch := func(r schema.GroupVersionResource, namespace, name, patch, as, want string, subresources ...string) {
+		t.Helper()
+		_, err := s.client.Resource(r).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: as}, subresources...)
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		count++
+		s.Eventually(func() int { return len(store.texts()) }, "60s").Should(gomega.Equal(count))
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		if got := store.changes[count-1].Change.Manager; got != want {
+			t.Errorf("%s as %s: the change is by %q, want %q", patch, as, got, want)
+		}
+	}
+	s.create("{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: writers}, data: {a: x, b: x}}", configMap, "writers")
+	count++
+	patch(configMap, "writers", "c", `{"data":{"a":"y"}}`, "setter", "setter")
+	patch(configMap, "writers", "c", `{"data":{"b":"y"}}`, "other", "other")
+	patch(configMap, "writers", "c", `{"data":{"b":null}}`, "remover", "")
+	patch(configMap, "writers", "c", `{"data":{"a":"z","c":"z"}}`, "other", "other")
+	patch(deployment, "default", "web", `{"spec":{"replicas":5}}`, "scaler", "scaler", "scale")
+	patch(deployment, "default", "web", `{"spec":{"replicas":6}}`, "setter", "setter")
+	patch(deployment, "default", "web", `{"spec":{"replicas":7}}`, "scaler", "scaler", "scale")
+	patch(deployment, "default", "web", `{"spec":{"replicas":0}}`, "scaler", "", "scale") // a Scale leaves 0 out
+}
+
 func TestRealAPIServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the control plane")
@@ -157,4 +195,5 @@ func TestRealAPIServer(t *testing.T) {
 	s.Expect(client.Resource(widget).Namespace("default").Delete(t.Context(), "gear", metav1.DeleteOptions{})).To(gomega.Succeed())
 	s.Eventually(reported, "60s").Should(gomega.Equal(append([]string{want[0], "Delete Widget gear"}, want[1:]...)))
 	stop()
+	s.writes(t)
 }

@@ -185,8 +185,10 @@ func (w *watcher) put(uid string, s *state) error {
 // record adds the change of an object. oldFilter is that of old, or that of the object.
 func (w *watcher) record(o *object, operation alarm.Operation, s *state, old map[string]any, oldFilter *fields.Filter) {
 	c := alarm.Change{Operation: operation, Object: s.content, Old: old, Size: 2 * int64(o.size), Known: inBoth(s.filter, oldFilter)}
-	manager, at := o.lastWrite(differsIn(&c))
-	c.Manager = plaintext.Cut(manager, maxWord)
+	var at time.Time
+	if c.Manager, at = writeOf(o.written(), &c, oldFilter, s.filter); at.IsZero() {
+		at = w.source.clock.Now()
+	}
 	w.add(c, o.position, w.limit(at))
 	w.batch.bytes += 2 * o.size
 }

@@ -29,18 +29,22 @@ func Compare(resource alarm.Resource, kind schema.GroupVersionKind, before, afte
 			return alarm.Occurrence{}, false, err
 		}
 	}
-	c.Manager = plaintext.Cut(fields.Manager(after, differsIn(&c)), maxWord)
+	c.Manager, _ = writeOf(after, &c, filter, filter)
 	return occurrenceOf(&c, kind, 0, at), changed, nil
 }
 
-// differsIn returns a function that reports whether a field that is known before and after an
-// update differs.
-func differsIn(c *alarm.Change) func(fields.Path) bool {
-	return func(p fields.Path) bool {
-		if c.Old == nil || !c.Known(p.String()) {
-			return false
-		}
-		found, _ := fields.Differences(c.Old, c.Object, []fields.Path{p}, 1)
-		return len(found) > 0
+// writeOf returns who made a change, and when. Both are zero if they are unknown. object has its
+// managedFields. The filters are those of the former and of the present state.
+func writeOf(object map[string]any, c *alarm.Change, former, present *fields.Filter) (manager string, at time.Time) {
+	if c.Old == nil {
+		manager, at = fields.LastWrite(object)
+	} else {
+		before, after := present.Project(c.Old), former.Project(c.Object)
+		found, _ := fields.Differences(before, after, []fields.Path{{}}, maxDifferences)
+		manager, at = fields.WriteOf(object, found)
 	}
+	return plaintext.Cut(manager, maxWord), at
 }
+
+// maxDifferences limits the fields for which the writer of a change is searched.
+const maxDifferences = 100

@@ -156,9 +156,18 @@ func (a *api) changeAt(name, written string, change func(map[string]any)) {
 	change(object)
 	object["metadata"].(map[string]any)["managedFields"] = append([]any{
 		map[string]any{"manager": "old", "time": "1999-01-01T00:00:00Z", "fieldsV1": map[string]any{"f:spec": map[string]any{}}},
-		map[string]any{"manager": "kubectl", "time": written},
+		map[string]any{"manager": "kubectl", "time": written, "fieldsV1": ownedBy(object)},
 	}, a.managers...)
 	a.commit(kind, object)
+}
+
+// ownedBy returns a fieldsV1 with the top-level fields of an object.
+func ownedBy(object map[string]any) map[string]any {
+	owned := map[string]any{}
+	for key := range object {
+		owned["f:"+key] = map[string]any{}
+	}
+	return owned
 }
 
 // namespaceOf returns the namespace of an object: the text before a dot in its name, or "team".

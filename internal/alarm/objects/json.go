@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
-	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 )
 
 // The API server sends objects as JSON, because custom resources have no other format. A list or
@@ -405,13 +404,11 @@ func decodeMember(into map[string]any, key, value []byte) error {
 	return nil
 }
 
-// lastWrite returns the manager and the time of the newest entry of managedFields. differs
-// reports whether the value at a path has changed.
-func (o *object) lastWrite(differs func(fields.Path) bool) (manager string, at time.Time) {
+// written returns an object that contains only managedFields.
+func (o *object) written() map[string]any {
 	meta := map[string]any{}
 	if decodeMember(meta, []byte("managedFields"), o.managers) != nil {
-		return "", time.Time{} // without managedFields
+		meta = nil // without managedFields
 	}
-	written := map[string]any{"metadata": meta}
-	return fields.Manager(written, differs), fields.WrittenAt(written)
+	return map[string]any{"metadata": meta}
 }

@@ -75,7 +75,7 @@ func TestDecodeObject(t *testing.T) {
 	if diff := cmp.Diff(want, got.content); diff != "" {
 		t.Errorf("content (-want +got):\n%s", diff)
 	}
-	manager, at := got.lastWrite(func(fields.Path) bool { return false })
+	manager, at := fields.LastWrite(got.written())
 	if got.uid != "u" || got.position != 12 || manager != "kubectl" || at.Year() != 2026 || got.deleted.Day() != 2 {
 		t.Errorf("%+v, written by %s at %v", got, manager, at)
 	}

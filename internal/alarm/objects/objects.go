@@ -33,8 +33,9 @@
 //
 // # Time of a change
 //
-// It is the newest time of managedFields. A tenant can write these in an object. The time is
-// therefore limited: not after now, and not before the last time at which the stream was current.
+// It is the time in managedFields of the write that changed the object. A tenant can write these in
+// an object. The time is therefore limited: not after now, and not before the last time at which the
+// stream was current. If no write is found, it is the time at which the source noticed the change.
 // For a deletion, it is the deletionTimestamp, else the time at which the source noticed it.
 package objects
 

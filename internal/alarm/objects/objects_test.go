@@ -229,6 +229,19 @@ func TestTheTimeOfAChangeIsLimited(t *testing.T) {
 	}
 }
 
+// managedFields does not name who removed a field.
+func TestAChangeOfAnUnknownWriterHasTheTimeAtWhichItIsNoticed(t *testing.T) {
+	inScene(t, func(s *scene) {
+		time.Sleep(30 * time.Second)
+		s.changeAt("web", time.Now().UTC().Add(-20*time.Second).Format(time.RFC3339), func(object map[string]any) { object["spec"] = map[string]any{} })
+		now := time.Now().Truncate(time.Second)
+		settle()
+		if got := s.store.changes[0]; got.Change.Manager != "" || got.ObservedAt.Before(now) {
+			t.Errorf("by %q, observed at %v, want no manager, and %v or later", got.Change.Manager, got.ObservedAt, now)
+		}
+	})
+}
+
 func TestAChangeByTheSubresourceScaleHasItsManager(t *testing.T) {
 	for name, tc := range map[string]struct {
 		needs []string
