@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -99,7 +99,11 @@ in the thread, and PagerDuty acknowledges the incident.`,
 				return notFound(target, err)
 			}
 			if len(added) == 0 {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "%s: acknowledged before, nothing changed.\n", target)
+				advice := ""
+				if o.comment != "" {
+					advice = " To replace the comment, end the acknowledgement with unack first."
+				}
+				_, err = fmt.Fprintf(c.OutOrStdout(), "%s: acknowledged before, nothing changed.%s\n", target, advice)
 				return err
 			}
 			return printGroups(c.OutOrStdout(), target, added, "is acknowledged by "+user)
@@ -203,8 +207,9 @@ func listGroups(out io.Writer, target mute.Target) error {
 		if j := slices.IndexFunc(acknowledged, func(a v1alpha1.AlarmAcknowledgement) bool { return a.Group == g.Key }); j >= 0 && g.AcknowledgedBy != "" {
 			comment = plaintext.Line(acknowledged[j].Comment)
 		}
-		row := fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", ack.Name(g), g.Key[:min(len(g.Key), keyWidth)], g.Since.UTC().Format(time.RFC3339), g.Occurrences, plaintext.Line(g.AcknowledgedBy), comment)
-		_, err := fmt.Fprintln(w, strings.TrimRight(row, "\t"))
+		// A tabwriter aligns only columns that all rows have.
+		_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", ack.Name(g), g.Key[:min(len(g.Key), keyWidth)], g.Since.UTC().Format(time.RFC3339),
+			g.Occurrences, cmp.Or(plaintext.Line(g.AcknowledgedBy), "-"), cmp.Or(comment, "-"))
 		errs = append(errs, err)
 	}
 	errs = append(errs, w.Flush())

@@ -53,6 +53,8 @@ func TestAlarmAckAcknowledgesAGroupAndUnackEndsIt(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	run(subject+": acknowledged before, nothing changed.\n", "ack", "crashes", "--group", "web-0")
+	run(subject+": acknowledged before, nothing changed. To replace the comment, end the acknowledgement with unack first.\n",
+		"ack", "crashes", "--group", "web-0", "--comment", "rolled back")
 	a.Status.OpenGroups[0].AcknowledgedBy = a.Spec.Acknowledgements[0].By
 	if err := c.Client.Status().Update(t.Context(), &a); err != nil {
 		t.Fatal(err)
@@ -62,8 +64,8 @@ func TestAlarmAckAcknowledgesAGroupAndUnackEndsIt(t *testing.T) {
 	_, out, _ = runs(t, "alarm", "groups", "crashes", "-n", ns, "--kubeconfig", c.Kubeconfig())
 	for _, want := range []string{
 		"GROUP   KEY            SINCE                  OCCURRENCES   ACKNOWLEDGED-BY" + width + "   COMMENT\n",
-		"web-0   000000000000   2026-11-24T12:00:00Z   3             " + by,
-		"web-1   111111111111   2026-11-24T12:00:00Z   1\n",
+		"web-0   000000000000   2026-11-24T12:00:00Z   3             " + by + "   rolling back\n",
+		"web-1   111111111111   2026-11-24T12:00:00Z   1             -" + strings.Repeat(" ", len(by)-1) + "   -\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("got\n%swant\n%s", out, want)

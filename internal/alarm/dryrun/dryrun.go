@@ -114,6 +114,21 @@ func (t *test) alarm(ctx context.Context, a *Alarm) (*AlarmReport, error) {
 
 // present evaluates the Events and the objects of the cluster.
 func (t *test) present(ctx context.Context, a *Alarm, report *AlarmReport, labels []string) error {
+	if len(a.Object.AlarmSpec().Match) == 0 {
+		report.withoutMatch = true
+	} else if err := t.events(ctx, a, report, labels); err != nil {
+		return err
+	}
+	if len(a.Object.AlarmSpec().Changes) > 0 {
+		report.Notes = append(report.Notes, "spec.changes is not tested, because the API server has no earlier states of objects: compare two files with --old and --new")
+	}
+	t.checkStates(ctx, a, report)
+	t.checkFields(ctx, a, report)
+	return nil
+}
+
+// events evaluates the Events of the cluster.
+func (t *test) events(ctx context.Context, a *Alarm, report *AlarmReport, labels []string) error {
 	seen, err := t.occurrences(ctx, a)
 	if err != nil {
 		return err
@@ -124,11 +139,6 @@ func (t *test) present(ctx context.Context, a *Alarm, report *AlarmReport, label
 		return err
 	}
 	report.addResult(result)
-	if len(a.Object.AlarmSpec().Changes) > 0 {
-		report.Notes = append(report.Notes, "spec.changes is not tested, because the API server has no earlier states of objects: compare two files with --old and --new")
-	}
-	t.checkStates(ctx, a, report)
-	t.checkFields(ctx, a, report)
 	t.addNearMisses(ctx, a, seen.occurrences, report)
 	if seen.oldest.Equal(t.Now) {
 		report.Notes = append(report.Notes, "there are no Events: the API server deletes them after its --event-ttl, which is one hour by default")
@@ -234,6 +244,9 @@ func newAlarmReport(a *Alarm) *AlarmReport {
 	report := &AlarmReport{
 		Alarm: a.ID(), Suspended: a.Object.AlarmSpec().Suspend,
 		Receivers: []string{}, Matches: []Match{}, Messages: []Message{}, NearMisses: []NearMiss{},
+	}
+	if report.Suspended {
+		report.Notes = append(report.Notes, "spec.suspend is true: if you apply it, it sends nothing")
 	}
 	for _, key := range a.receiverKeys() {
 		report.Receivers = append(report.Receivers, key.String())

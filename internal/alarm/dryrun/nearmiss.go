@@ -30,8 +30,8 @@ const maxMissGroups = 1000
 type NearMiss struct {
 	// Field is the condition, for example spec.match[0].reasons.
 	Field string `json:"field"`
-	// Value is what the newest of the Events has. It is empty for objectSelector and
-	// expression.
+	// Value is what the newest of the Events has. For objectSelector, it is the label of the
+	// object, as KEY=VALUE or "no label KEY". It is empty for expression.
 	Value string `json:"value,omitempty"`
 	// Instead is a similar value or pattern that matches these Events.
 	Instead string `json:"instead,omitempty"`
@@ -102,7 +102,7 @@ const maxMissText = 200
 func (c *missCounter) add(miss *match.NearMiss, event *alarm.Event) {
 	key := miss.Field + "\x00" + miss.Instead
 	switch path.Ext(miss.Field) {
-	case ".note", ".names", ".objectSelector", ".expression":
+	case ".note", ".names", ".expression":
 	default:
 		key = miss.Field + "\x00" + miss.Value
 	}

@@ -32,7 +32,7 @@ func TestALimitOfNearMissesIsReported(t *testing.T) {
 		notes        []string
 		says         string
 	}{
-		"as many objects as are read": {"{objectSelector: {matchLabels: {app: db}}}", 200, reasons, 1, 200, nil, "    200 Events differ only in spec.match[0].objectSelector: for example of Pod shop/web\n"},
+		"as many objects as are read": {"{objectSelector: {matchLabels: {app: db}}}", 200, reasons, 1, 200, nil, "    200 Events differ only in spec.match[0].objectSelector: app=web\n"},
 		"more objects": {
 			"{objectSelector: {matchLabels: {app: db}}}, {objectSelector: {matchLabels: {app: cache}}}", 250, reasons, 1, 200,
 			[]string{"only the newest 200 Events that need their object are compared, not the 50 older ones" + narrow},

@@ -31,6 +31,8 @@ type AlarmReport struct {
 	// Receivers are KIND/NAMESPACE/NAME of the receivers in the alarm. The namespace of
 	// cluster-scoped kinds is empty.
 	Receivers []string `json:"receivers"`
+	// withoutMatch: it has no spec.match, so no Events are evaluated.
+	withoutMatch bool
 	// Suspended is spec.suspend: the alarm sends nothing if you apply it.
 	Suspended bool `json:"suspended,omitempty"`
 	// Events is the number of Events that were evaluated: those of the Alarm's namespace,
@@ -150,14 +152,16 @@ func (p *printer) notes(notes []string) {
 }
 
 func (p *printer) alarm(a *AlarmReport, r *Report) {
+	if a.withoutMatch {
+		p.Line("%s: it has no spec.match, so Events are not evaluated", idOf(a.Alarm))
+		p.notes(a.Notes)
+		return
+	}
 	of := fmt.Sprintf("%s from %s to %s", count(a.Events, "Event"), r.From.Format(time.RFC3339), r.Until.Format(time.RFC3339))
 	if a.Compared {
 		of = count(a.Events, "object")
 	}
 	p.Line("%s: of %s, %s", idOf(a.Alarm), of, summary(a))
-	if a.Suspended {
-		p.Line("note: spec.suspend is true: if you apply it, it sends nothing")
-	}
 	p.notes(a.Notes)
 	p.matches(a.Matches)
 	if a.matched() == 0 {

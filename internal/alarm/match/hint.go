@@ -28,9 +28,9 @@ func hint(env *cel.Env, source string, at common.Location) string {
 	column := min(max(at.Column(), 0), len(line))
 	before, rest := string(line[:column]), string(line[column:])
 	if _, issues := env.Parse(source); issues.Err() != nil {
-		return cmp.Or(symbolHint(before, rest), wordHint(before, rest), reservedHint(env, rest))
+		return cmp.Or(symbolHint(before, rest), formHint(before, rest), wordHint(before, rest), reservedHint(env, rest))
 	}
-	return cmp.Or(wordHint(before, rest), nameHint(fieldsOf(env), before, rest))
+	return cmp.Or(wordHint(before, rest), formHint(before, rest), nameHint(fieldsOf(env), before, rest))
 }
 
 // symbols are usual mistakes about operators, the longest first. An operator can begin
@@ -42,6 +42,29 @@ var symbols = []struct{ wrong, right string }{
 
 // words are usual mistakes about operators and functions, in lower case.
 var words = map[string]string{"and": "&&", "or": "||", "not": "!", "is": "==", "len": "size", "like": "contains() or matches()"}
+
+// forms are usual mistakes about how a value is written, by the text before and after the position
+// of the error. The advice can contain the groups of both expressions.
+var forms = []struct {
+	slip   *regexp.Regexp
+	advice string
+}{
+	{regexp.MustCompile(`\b(\d+)\x00(ms|s|m|h)\b`), `use duration("$1$2") instead of $1$2`},
+	{regexp.MustCompile(`\bin\s*\(?\s*("[^"]*"|'[^']*')\s*\x00,`), `put the list after in into brackets: [$1, ...]`},
+	{regexp.MustCompile(`([A-Za-z_][\w.]*)\s+\x00(contains|startsWith|endsWith|matches)\b`), `use $1.$2(...) instead of $1 $2`},
+	{regexp.MustCompile(`\x00(?:[<>]=?|[=!]=)\s*(["'])(\d+)["']`), `use $2 instead of $1$2$1`},
+	{regexp.MustCompile(`\x00"[^"]*$|\x00'[^']*$`), `the text that begins here has no closing quote`},
+}
+
+func formHint(before, rest string) string {
+	text := before + "\x00" + rest // CEL has refused it if the expression contains this character
+	for _, f := range forms {
+		if at := f.slip.FindStringSubmatchIndex(text); at != nil {
+			return plaintext.CutRunes(string(f.slip.ExpandString(nil, f.advice, text, at)), 2*maxHintName)
+		}
+	}
+	return ""
+}
 
 var (
 	firstWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
@@ -17,8 +20,8 @@ type NearMiss struct {
 	// Field is the path of the condition, for example spec.match[0].reasons. For the
 	// namespace of an Alarm, it is metadata.namespace.
 	Field string
-	// Value is what the occurrence has instead. It is empty for objectSelector and
-	// expression.
+	// Value is what the occurrence has instead. For objectSelector, it is the label of the object,
+	// as KEY=VALUE or "no label KEY". It is empty for expression.
 	Value string
 	// Instead is a pattern or value that would accept Value and that resembles the one in
 	// the field. It is empty if there is none.
@@ -229,11 +232,16 @@ func (s *nearMissSearch) object(ctx context.Context, event *alarm.Event, object 
 		if !part.set {
 			continue
 		}
-		switch part.only.evaluate(ctx, &variables{event: event, context: object()}).Outcome {
+		known := object()
+		switch part.only.evaluate(ctx, &variables{event: event, context: known}).Outcome {
 		case Matched:
 			s.met++
 		case NotMatched:
-			if s.fail(NearMiss{Field: s.field + part.field}); len(s.failed) > 1 {
+			miss := NearMiss{Field: s.field + part.field}
+			if part.only.objectSelector != nil {
+				miss.Value = otherLabel(part.only.objectSelector, known.Object.Metadata.Labels)
+			}
+			if s.fail(miss); len(s.failed) > 1 {
 				return false
 			}
 		default:
@@ -241,6 +249,25 @@ func (s *nearMissSearch) object(ctx context.Context, event *alarm.Event, object 
 		}
 	}
 	return true
+}
+
+// otherLabel returns the first label that a selector does not accept.
+func otherLabel(selector labels.Selector, set map[string]string) string {
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		if r.Matches(labels.Set(set)) {
+			continue
+		}
+		if value, exists := set[r.Key()]; exists {
+			return r.Key() + "=" + value
+		}
+		text := "no label " + r.Key()
+		if meant := Similar(r.Key(), slices.Sorted(maps.Keys(set))); meant != "" {
+			text += ": did you mean " + meant
+		}
+		return text
+	}
+	return ""
 }
 
 // result returns the only condition that failed, or nil if none did.

@@ -61,7 +61,12 @@ func TestANearMissIsTheOnlyConditionThatFails(t *testing.T) {
 		},
 		"the labels": {
 			def:     clusterWide(none, v1alpha1.EventMatch{Kinds: []string{"Pod"}, ObjectSelector: labelSelector("app", "other")}),
-			want:    &NearMiss{Field: "spec.match[0].objectSelector", Met: 1},
+			want:    &NearMiss{Field: "spec.match[0].objectSelector", Value: "app=web", Met: 1},
+			objects: 1,
+		},
+		"a label that the object lacks": {
+			def:     clusterWide(none, v1alpha1.EventMatch{ObjectSelector: labelSelector("tiers", "front")}),
+			want:    &NearMiss{Field: "spec.match[0].objectSelector", Value: "no label tiers: did you mean tier"},
 			objects: 1,
 		},
 		"the expression": {

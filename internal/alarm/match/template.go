@@ -375,11 +375,11 @@ func (a *Alarm) HasText() bool { return a.text != nil }
 // those of the group.
 func (a *Alarm) defaultText(occ *alarm.Occurrence, object *alarm.Object) string {
 	var extra []string
-	if a.group == nil {
-		extra = append(extra, message.EventCounts(occ))
-	}
 	if t := a.threshold; t != nil {
 		extra = append(extra, fmt.Sprintf("%d or more matched within %s", t.Count, t.Within))
+	}
+	if a.group == nil {
+		extra = append(extra, message.EventCounts(occ))
 	}
 	return message.DefaultText(occ, object, extra...)
 }

@@ -200,6 +200,19 @@ func TestAClusterAlarmThatSelectsNamespacesMatchesNoNode(t *testing.T) {
 	s.ExpectReady(t, it)
 }
 
+// Tenants cannot read ClusterAlarmReceivers, so that their Alarms do not show more than the reason.
+func TestAClusterAlarmShowsWhyItsReceiverIsNotReady(t *testing.T) {
+	s := newScene(t)
+	s.create("ClusterAlarmReceiver", s.namespace, "allowedNamespaces: {}\nslack: {webhookURLSecretRef: {namespace: "+s.namespace+", name: hook, key: url}}")
+	s.ExpectNotReady(t, s.clusterReceiver(), v1alpha1.ReasonSecretNotFound)
+	s.create("ClusterAlarm", s.namespace, "match: [{reasons: [Never]}]\nreceivers: [{name: "+s.namespace+"}]")
+	s.create("Alarm", "it", "match: [{reasons: [Never]}]\nreceivers: [{kind: ClusterAlarmReceiver, name: "+s.namespace+"}]")
+	g, prefix := NewWithT(t), "ClusterAlarmReceiver "+s.namespace+" is not ready (SecretNotFound)"
+	ofCluster := &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	g.Expect(s.ExpectNotReady(t, ofCluster, v1alpha1.ReasonReceiverNotReady)).To(HavePrefix(prefix + ": Secret "))
+	g.Expect(s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonReceiverNotReady)).To(Equal(prefix))
+}
+
 func TestASuspendedAlarmHasNoWarning(t *testing.T) {
 	s := newScene(t)
 	s.create("Alarm", "it", "suspend: true\nmatch: [{}]"+tail)

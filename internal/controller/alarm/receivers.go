@@ -85,7 +85,7 @@ func (r *Reconciler) resolveRoute(ctx context.Context, from *v1alpha1.ReceiversF
 	route, excess := receiver.Route(from, choosable)
 	for _, object := range choosable {
 		if key := (kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: object.Name}); !seen[key] {
-			all.add(key, unready(key, &object.Status))
+			all.add(key, unready(key, "", &object.Status))
 		}
 	}
 	for _, name := range excess {
@@ -172,7 +172,7 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 			return false, status.Result{Reason: problem.Reason, Message: problem.Message}, nil
 		}
 	}
-	return true, unready(key, object.AlarmStatus()), nil
+	return true, unready(key, namespace, object.AlarmStatus()), nil
 }
 
 // allows reports whether the Alarms of a namespace may use the receiver.
@@ -187,15 +187,15 @@ func (r *Reconciler) allows(ctx context.Context, object *v1alpha1.ClusterAlarmRe
 	return receiver.Allows(object, ns.Labels), nil
 }
 
-// unready is the result for a receiver that is not Ready. It leaves out the message of a
-// ClusterAlarmReceiver, which is for administrators.
-func unready(key kube.Key, st *v1alpha1.AlarmStatus) status.Result {
+// unready is the result for a receiver that is not Ready, for an alarm of a namespace. The
+// message of a ClusterAlarmReceiver is for administrators, whose ClusterAlarms have no namespace.
+func unready(key kube.Key, namespace string, st *v1alpha1.AlarmStatus) status.Result {
 	ready := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return status.Result{}
 	}
 	message := fmt.Sprintf("%s %s is not ready (%s)", key.Kind, key.Name, ready.Reason)
-	if key.Kind == v1alpha1.KindAlarmReceiver {
+	if key.Kind == v1alpha1.KindAlarmReceiver || namespace == "" {
 		message += ": " + ready.Message
 	}
 	return status.Result{Reason: v1alpha1.ReasonReceiverNotReady, Message: message}
