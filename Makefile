@@ -22,7 +22,7 @@ TEST_FLAGS ?= -timeout 20m -p 3 -parallel 4
 # tests choose a size run in both, and in full in make test-e2e.
 E2E_PKG    := ./internal/cli/demo ./test/chaos ./test/cookbook ./test/guide
 E2E_FULL    = $(shell grep -rl --include='*_test.go' 'internal/testing/size"' internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')
-E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/servers
+E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/servers ./test/toolkit
 # The packages with concurrent code that unit tests run. To compile the others for the race
 # detector takes minutes.
 RACE_PKG   ?= $(addprefix ./internal/,alarm/... budget cli/watch controller/... eventcache kube/... operator/... testing/...) ./pkg/... ./test/sequence
@@ -51,7 +51,7 @@ build: controlplane bongsu ## Build bin/bongsu, bin/bongsu-operator and bin/k8s/
 bongsu:
 	@for command in bongsu bongsu-operator; do \
 		echo "Building bin/$$command."; \
-		sh hack/build.sh bin/$$command ./cmd/$$command -ldflags '$(LDFLAGS)' || exit 1; \
+		sh controlplane/gobuild.sh bin/$$command ./cmd/$$command -ldflags '$(LDFLAGS)' || exit 1; \
 	done
 
 .PHONY: download
@@ -76,7 +76,7 @@ test: controlplane ## Run what a change needs before review: all tests but those
 	@go run ./hack/test $(TEST_FLAGS) $(if $(COUNT),-count=$(COUNT)) $(PKG)
 
 .PHONY: test-e2e
-test-e2e: e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-servers e2e-node ## Run the parts below, from random sequences to a real node: needs Linux, root and Debian's apt
+test-e2e: e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-servers e2e-toolkit e2e-node ## Run the parts below, from random sequences to a real node: needs Linux, root and Debian's apt
 
 .PHONY: permissions
 permissions: ## List the permissions that no test uses, after make test: make clean first if roles have changed
@@ -150,7 +150,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 
 .PHONY: check-all
 check-all: ## Run everything that checks the project, to its end, and print a table: takes an hour and more
-	@bash hack/check.sh download build test e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-servers e2e-node permissions verify race mutants
+	@bash hack/check.sh download build test e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-servers e2e-toolkit e2e-node permissions verify race mutants
 
 .PHONY: clean
 clean: ## Remove what was built (go clean -cache empties Go's own cache)

@@ -7,7 +7,7 @@
 #	make node             build kubelet and kube-proxy: Linux only
 
 CONTROLPLANE_SOURCES = $(filter-out %_test.go,$(wildcard controlplane/cmd/$1/*.go controlplane/internal/*/*.go)) \
-	controlplane/go.mod controlplane/go.sum controlplane/build.mk controlplane/build.sh hack/build.sh
+	controlplane/go.mod controlplane/go.sum controlplane/build.mk controlplane/build.sh controlplane/gobuild.sh
 # The dispatch table in the main function's file is the only list of components.
 CONTROLPLANE_LINKS   = $(addprefix $2/,$(shell sed -n 's/.*{Name: "\([a-z-]*\)".*/\1/p' controlplane/cmd/$1/main*.go))
 
@@ -23,7 +23,7 @@ bin/k8s/node/node: $(call CONTROLPLANE_SOURCES,node)
 
 # Make compares the modification time of a link's target, so each link is made once.
 $(call CONTROLPLANE_LINKS,controlplane,bin/k8s): bin/k8s/controlplane
-	@ln -sfn $(notdir $<) $@
+	@$< link
 
 $(call CONTROLPLANE_LINKS,node,bin/k8s/node): bin/k8s/node/node
-	@ln -sfn $(notdir $<) $@
+	@$< link

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Builds a command of this module: sh controlplane/build.sh OUTPUT, from the root of
-# the repository. The name of the output is the name of the command. Needs Go and a
-# POSIX shell.
+# Builds a command of this module: sh build.sh OUTPUT, from any directory. The name of
+# the output is the name of the command. Needs Go and a POSIX shell.
 set -eu
 
-output=$PWD/$1 build=$PWD/hack/build.sh name=${1##*/}
+case $1 in
+/*) output=$1 ;;
+*) output=$PWD/$1 ;;
+esac
+name=${1##*/}
 cd "$(dirname "$0")"
 
 # Without Kubernetes' own build scripts the components report version v0.0.0 and a
@@ -19,4 +22,4 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 done
 
 echo "Building the $name binary of Kubernetes $version."
-sh "$build" "$output" "./cmd/$name" -ldflags "-s -w$stamp"
+sh gobuild.sh "$output" "./cmd/$name" -ldflags "-s -w$stamp"

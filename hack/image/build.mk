@@ -17,13 +17,13 @@ IMAGE_TOOL := bin/tools/image
 
 $(IMAGE_TOOL): $(wildcard hack/image/*.go hack/image/internal/*/*.go) hack/image/go.mod hack/image/go.sum
 	@echo "Building $@."
-	@cd hack/image && sh ../build.sh ../../$@ .
+	@cd hack/image && sh ../../controlplane/gobuild.sh ../../$@ .
 
 .PHONY: image
 image: $(IMAGE_TOOL) ## Write bin/bongsu-image.tar, an image archive for containerd, Docker and registries
 	@for platform in $(PLATFORMS); do \
 		echo "Building bongsu-operator for $$platform."; \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} sh hack/build.sh bin/image/$$platform/bongsu-operator ./cmd/bongsu-operator -ldflags '$(LDFLAGS)' || exit 1; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} sh controlplane/gobuild.sh bin/image/$$platform/bongsu-operator ./cmd/bongsu-operator -ldflags '$(LDFLAGS)' || exit 1; \
 	done
 	@$(IMAGE_TOOL) -output $(IMAGE_ARCHIVE) -name '$(IMAGE)' -version '$(or $(VERSION),unknown)' -revision '$(REVISION)' \
 		-created $(SOURCE_DATE_EPOCH) $(foreach platform,$(PLATFORMS),$(platform)=bin/image/$(platform)/bongsu-operator)
@@ -34,7 +34,7 @@ ROOTFS_TOOL := bin/tools/rootfs
 
 $(ROOTFS_TOOL): $(wildcard hack/image/rootfs/* hack/image/internal/*/*.go) hack/image/go.mod hack/image/go.sum
 	@echo "Building $@."
-	@cd hack/image && sh ../build.sh ../../$@ ./rootfs
+	@cd hack/image && sh ../../controlplane/gobuild.sh ../../$@ ./rootfs
 
 .PHONY: e2e-images
 e2e-images: $(ROOTFS_TOOL)

@@ -107,7 +107,7 @@ func (c Config) complete() (Config, error) {
 const AssetsEnv = "BONGSU_ASSETS"
 
 // ErrNoAssets means that the binaries of the control plane were not found.
-var ErrNoAssets = errors.New("the control plane's binaries are missing: run `make build`, or set " + AssetsEnv)
+var ErrNoAssets = errors.New("the control plane's binaries are missing: run `make build`, call localcluster.Install, or set " + AssetsEnv)
 
 // DefaultAssets returns the directory of the control plane's binaries. It is
 // $BONGSU_ASSETS if set. Otherwise it is k8s/ beside the executable, or bin/k8s/ in the

@@ -18,8 +18,8 @@
 //
 // # Limits and errors
 //
-// The binaries must exist on this machine, see [DefaultAssets]; this project's module
-// controlplane builds them. Without them, Start returns [ErrNoAssets]. Only one process can
+// The binaries must exist on this machine, see [DefaultAssets]. [Install] and [Main] build them from
+// Go modules. Without them, Start returns [ErrNoAssets]. Only one process can
 // run the cluster of a directory, and others get [ErrInUse]. [Cluster.Failed] reports
 // components that crash. On Linux, the components end together with this process. On other
 // Unix systems, the next Start kills the remaining ones.

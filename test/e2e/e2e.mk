@@ -43,6 +43,10 @@ e2e-servers: ## Ask a real Jupyter server and code-server whether they are used:
 		echo "npm cannot install code-server: its test is skipped."
 	go test -v -count=1 ./test/servers $(ARGS)
 
+.PHONY: e2e-toolkit
+e2e-toolkit: ## Use pkg/ in other modules: builds the control plane twice
+	go test -v -count=1 -timeout 40m ./test/toolkit $(ARGS)
+
 E2E_PACKAGES := containerd runc iptables iproute2 conntrack containernetworking-plugins
 E2E_PLATFORM := linux/$(shell go env GOARCH)
 E2E_TAGS     := e2e-1 e2e-2

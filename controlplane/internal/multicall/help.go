@@ -5,10 +5,11 @@ import (
 	"io"
 )
 
-// Exit codes of Explain.
+// Exit codes.
 const (
-	exitHelp  = 0
-	exitUsage = 2
+	exitHelp   = 0
+	exitFailed = 1
+	exitUsage  = 2
 )
 
 // Explain answers an argv that names no program, and returns the exit code: a
@@ -34,6 +35,7 @@ func (b *Binary) usage(w io.Writer) {
 Usage:
   %[1]s COMPONENT [flags]
   COMPONENT [flags]  (through a link of that name)
+  %[1]s link         (makes these links)
 
 Components:
 `, b.Name, b.Summary)

@@ -6,6 +6,9 @@
 package multicall
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,15 +31,48 @@ type Binary struct {
 	Programs []Program // in the order of the help text
 }
 
-// Run runs the program that os.Args selects. It exits with a help text if there is
-// no such program.
+// linkCommand is the argument with which the binary makes the links.
+const linkCommand = "link"
+
+// Run runs the program that os.Args selects. With the argument link, it makes the links
+// beside the binary instead. It exits with a help text if there is no such program.
 func (b *Binary) Run() {
+	if len(os.Args) == 2 && os.Args[1] == linkCommand {
+		if err := b.linkBesideBinary(); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
 	program, args, ok := b.Choose(os.Args)
 	if !ok {
 		os.Exit(b.Explain(os.Args, os.Stdout, os.Stderr))
 	}
 	os.Args = args // every program reads its flags from here
 	program.Main()
+}
+
+func (b *Binary) linkBesideBinary() error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return b.Link(path)
+}
+
+// Link makes a link to the binary for each program, in the directory of the binary. It
+// replaces existing links.
+func (b *Binary) Link(binary string) error {
+	for _, p := range b.Programs {
+		link := filepath.Join(filepath.Dir(binary), p.Name)
+		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(filepath.Base(binary), link); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Choose returns the program that argv asks for, and the argv that this program

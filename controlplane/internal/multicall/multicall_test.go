@@ -2,6 +2,8 @@ package multicall
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +48,21 @@ func TestChoose(t *testing.T) {
 				t.Errorf("Choose(%q) leaves the program %q, want %q", tc.argv, args, tc.args)
 			}
 		})
+	}
+}
+
+func TestLinksAreMadeBesideTheBinaryAndReplaced(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "controlplane")
+	for range 2 {
+		if err := testBinary.Link(binary); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"etcd", "kubectl"} {
+		if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || target != "controlplane" {
+			t.Errorf("%s is a link to %q: %v", name, target, err)
+		}
 	}
 }
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Builds a command and shows the compiler's progress, because a first build keeps
-# every core busy for minutes. Run it in the directory of the module:
+# every core busy for minutes. It is in this module because the module must be able to
+# build without the rest of the repository. Run it in the directory of a module:
 #
-#	sh hack/build.sh OUTPUT PACKAGE [FLAG...]
+#	sh controlplane/gobuild.sh OUTPUT PACKAGE [FLAG...]
 #
 # The Makefile exports the flags that all builds share. Needs Go and a POSIX shell.
 set -eu
