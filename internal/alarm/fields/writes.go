@@ -27,14 +27,12 @@ func LastWrite(object map[string]any) (manager string, at time.Time) {
 // A write to the subresource scale has no time. It is the newest, because the next write of the
 // field takes its entry away.
 func WriteOf(object map[string]any, differences []Difference) (manager string, at time.Time) {
-	writes := slices.DeleteFunc(writesOf(object), func(w write) bool { return !w.setAny(differences) })
-	if len(writes) == 0 {
-		return "", time.Time{}
-	}
-	newest := &writes[0]
-	for i := range writes {
-		if writes[i].isAfter(newest) {
-			newest = &writes[i]
+	var newest write
+	var most ownership
+	for _, w := range writesOf(object) {
+		owned := w.owns(differences)
+		if owned > most || owned == most && most > none && w.isAfter(&newest) {
+			newest, most = w, owned
 		}
 	}
 	return newest.manager, newest.at
@@ -94,27 +92,46 @@ func (w *write) isAfter(other *write) bool {
 	return w.at.After(other.at)
 }
 
-// setAny reports whether the write set one of the fields that differ.
-func (w *write) setAny(differences []Difference) bool {
-	return slices.ContainsFunc(differences, func(d Difference) bool { return !d.Removed && owns(w.fields, d.places) })
+// ownership says whether a fieldsV1 contains a field: not, only as a field around it without entries,
+// or exactly. A field without entries is a list or map that can only be written as a whole. But it
+// is also what is left of a map if other managers have written all its entries.
+type ownership int
+
+const (
+	none ownership = iota
+	around
+	exact
+)
+
+// owns returns the most that the write owns of the fields that differ.
+func (w *write) owns(differences []Difference) (most ownership) {
+	for i := range differences {
+		if d := &differences[i]; !d.Removed {
+			most = max(most, owns(w.fields, d.places))
+		}
+	}
+	return most
 }
 
-// owns reports whether a fieldsV1 contains the field at a place. It contains all fields within one
-// that has no entries.
-func owns(set any, places []place) bool {
+// owns returns whether a fieldsV1 contains the field at a place.
+func owns(set any, places []place) (most ownership) {
 	fields, isMap := set.(map[string]any)
-	if !isMap || len(fields) == 0 || len(places) == 0 {
-		return isMap
-	}
-	if places[0].kind == field {
+	switch {
+	case !isMap:
+		return none
+	case len(places) == 0:
+		return exact
+	case len(fields) == 0:
+		return around
+	case places[0].kind == field:
 		return owns(fields["f:"+places[0].key], places[1:])
 	}
 	for key, below := range fields {
-		if isEntry(key, places[0]) && owns(below, places[1:]) {
-			return true
+		if isEntry(key, places[0]) {
+			most = max(most, owns(below, places[1:]))
 		}
 	}
-	return false
+	return most
 }
 
 // isEntry reports whether a key of a fieldsV1 means the entry of a list. Its form is k:KEY with the

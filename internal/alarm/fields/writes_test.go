@@ -43,6 +43,11 @@ func TestAChangeIsByTheNewestWriteOfWhatDiffers(t *testing.T) {
 		status = `{manager: status, time: "2026-01-02T03:04:09Z", subresource: status, fieldsV1: {"f:status": {"f:replicas": {}}, "f:metadata": {"f:annotations": {"f:revision": {}}}}}`
 		scale  = `{manager: hpa, subresource: scale, fieldsV1: {"f:spec": {"f:replicas": {}}}}`
 	)
+	// The map was created with two entries, which others have set in the same second.
+	const (
+		rest  = `{manager: rest, time: "2026-01-02T03:04:01Z", fieldsV1: {"f:data": {}}}`
+		entry = `{manager: entry, time: "2026-01-02T03:04:01Z", fieldsV1: {"f:data": {"f:b": {}}}}`
+	)
 	all := []string{create, set, fins, status}
 	containers := func(web, log string) string {
 		return "spec: {template: {spec: {containers: [{name: web, " + web + "}, {name: log, " + log + "}]}}}"
@@ -66,6 +71,7 @@ func TestAChangeIsByTheNewestWriteOfWhatDiffers(t *testing.T) {
 		"a label that was removed":          {all, "metadata: {labels: {old: x, app.kubernetes.io/name: a}}", "metadata: {labels: {app.kubernetes.io/name: a}}", "", 0},
 		"an entry that was removed":         {all, containers("x: 1", "image: a"), "spec: {template: {spec: {containers: [{name: web, x: 1}]}}}", "", 0},
 		"one removed and one set":           {all, "spec: {replicas: 1, paused: true}", "spec: {replicas: 2}", "create", 1},
+		"a map whose entries others set":    {[]string{rest, entry}, "data: {b: x}", "data: {b: y}", "entry", 1},
 		"the status":                        {all, "status: {replicas: 1}", "status: {replicas: 2}", "status", 9},
 		"the status and the spec":           {all, "{spec: {replicas: 1}, status: {replicas: 1}}", "{spec: {replicas: 2}, status: {replicas: 2}}", "create", 1},
 		"the scale":                         {append(all, scale), "spec: {replicas: 1}", "spec: {replicas: 2}", "hpa", 0},
