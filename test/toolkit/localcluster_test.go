@@ -17,7 +17,8 @@ const toolkitPath = "github.com/bongsu-io/bongsu"
 // goFile finds the files in a page: code that begins with a comment with the name.
 var goFile = regexp.MustCompile("(?ms)^```go\n(// (\\w+\\.go)\n.*?)^```$")
 
-// consumer is a module that requires the toolkit, with the tests of docs/test-your-operator.md. Its
+// consumer is a module that requires the toolkit, with the code of the pages for
+// authors of operators. Its
 // cache has no binaries.
 type consumer struct {
 	t   *testing.T
@@ -42,9 +43,11 @@ func newConsumer(t *testing.T, require string, env ...string) *consumer {
 	c := &consumer{t: t, dir: t.TempDir(), env: append(os.Environ(), "GOWORK=off", "BONGSU_ASSETS=", "XDG_CACHE_HOME="+t.TempDir())}
 	c.env = append(c.env, "GOCACHE="+goEnv(t, "GOCACHE"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"))
 	c.env = append(c.env, env...)
-	page := read(t, filepath.Join(checkout(t), "docs", "test-your-operator.md"))
-	for _, file := range goFile.FindAllStringSubmatch(page, -1) {
-		write(t, filepath.Join(c.dir, file[2]), []byte(file[1]))
+	for _, name := range []string{"build-your-own.md", "test-your-operator.md"} {
+		page := read(t, filepath.Join(checkout(t), "docs", name))
+		for _, file := range goFile.FindAllStringSubmatch(page, -1) {
+			write(t, filepath.Join(c.dir, file[2]), []byte(file[1]))
+		}
 	}
 	mod := strings.Replace(read(t, filepath.Join(checkout(t), "go.mod")), "module "+toolkitPath, "module example.com/consumer", 1)
 	write(t, filepath.Join(c.dir, "go.mod"), []byte(mod+"\n"+require+"\n"))
@@ -111,7 +114,8 @@ func TestAModuleTestsOnTheClusterOfAVersion(t *testing.T) {
 	publish(t, proxy, toolkitPath+"/controlplane", filepath.Join(checkout(t), "controlplane"), version)
 	c := newConsumer(t, fmt.Sprintf("require %s %s", toolkitPath, version),
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+","+goEnv(t, "GOPROXY"), "GONOSUMDB="+toolkitPath+","+toolkitPath+"/*", "GOFLAGS=-modcacherw")
-	t.Cleanup(func() { forget(t, version) })
+	cache := goEnv(t, "GOMODCACHE")
+	t.Cleanup(func() { forget(t, cache, version) })
 	if out := c.test(); !strings.Contains(out, building) {
 		t.Errorf("the first test does not say that it builds:\n%s", out)
 	}
@@ -167,9 +171,8 @@ func inAny(name string, directories [][]string) bool {
 }
 
 // forget removes the version from the module cache.
-func forget(t *testing.T, version string) {
+func forget(t *testing.T, cache, version string) {
 	t.Helper()
-	cache := goEnv(t, "GOMODCACHE")
 	paths, err := filepath.Glob(filepath.Join(cache, filepath.FromSlash("cache/download/"+toolkitPath), "@v", version+"*"))
 	if err != nil {
 		t.Fatal(err)
