@@ -32,12 +32,12 @@ const (
 	// close the watch of an expired position without an error (kubernetes#104171,
 	// kubernetes#137089).
 	EarlyClose = 5 * time.Second
-	// WatchTimeout is the minimum duration of a watch. The maximum is twice that. The
-	// default of the API server is the same (--min-request-timeout).
+	// WatchTimeout is the minimum duration of a watch that brings bookmarks. The default of the
+	// API server is the same (--min-request-timeout).
 	WatchTimeout = 30 * time.Minute
 	// watchGrace is the time after which the client ends a watch that the server did not
-	// end.
-	watchGrace = 30 * time.Second
+	// end. It is long enough for IdleTimeout to end a short watch first.
+	watchGrace = time.Minute
 	// maxRetryAfter limits the delay that an answer asks for. It can come from a proxy, and the
 	// API server keeps a position for a few minutes only.
 	maxRetryAfter = time.Minute
@@ -63,12 +63,12 @@ func Config(cfg *rest.Config) (own *rest.Config, connections *connrotation.Diale
 // ErrIdle ends a watch that brought nothing for too long.
 var ErrIdle = errors.New("the API server sent nothing for too long")
 
-// Open opens a watch with the request for opts, and returns its bytes. The watch ends after
-// about an hour at most, even if the API server does not end it. It ends with ErrIdle if
+// Open opens a watch with the request for opts, and returns its bytes. The API server ends the watch
+// after lasts to twice that, or else the client does a minute later. It ends with ErrIdle if
 // nothing comes for idleTimeout. The next request then uses a new connection: something
 // between here and the API server can keep the former one alive and deliver nothing.
-func Open(ctx context.Context, connections *connrotation.Dialer, idleTimeout time.Duration, opts metav1.ListOptions, request func(*metav1.ListOptions) *rest.Request) (io.ReadCloser, error) {
-	lasts := WatchTimeout + rand.N(WatchTimeout)
+func Open(ctx context.Context, connections *connrotation.Dialer, lasts, idleTimeout time.Duration, opts metav1.ListOptions, request func(*metav1.ListOptions) *rest.Request) (io.ReadCloser, error) {
+	lasts += rand.N(lasts)
 	opts.Watch = true
 	opts.AllowWatchBookmarks = true
 	opts.TimeoutSeconds = new(int64(lasts / time.Second))

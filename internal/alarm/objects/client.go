@@ -160,7 +160,7 @@ func (c *client) current(ctx context.Context) (uint64, error) {
 
 // watch opens a watch after a position.
 func (c *client) watch(ctx context.Context, position uint64) (io.ReadCloser, error) {
-	return apiwatch.Open(ctx, c.connections, c.idle, apiwatch.ResumeAt(position), c.request)
+	return apiwatch.Open(ctx, c.connections, apiwatch.WatchTimeout, c.idle, apiwatch.ResumeAt(position), c.request)
 }
 
 // entry is an entry of a watch.

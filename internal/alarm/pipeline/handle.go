@@ -40,21 +40,15 @@ func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 	if err := p.commit(ctx, b, d.batch); err != nil {
 		return err
 	}
-	p.Outbox.ReadUpTo(readUpTo(&b, p.Clock.Now()))
+	p.Outbox.ReadUpTo(readUpTo(&b))
 	p.report(b.Occurrences, d)
 	return nil
 }
 
-// clockDifference is the assumed maximum difference between the clocks of the operator and
-// the API server.
-const clockDifference = 5 * time.Second
-
-// readUpTo returns the time up to which all Events are read after a batch, by the API server's
-// clock. A batch without changes is a bookmark, which the API server sends when the watch has
-// caught up.
-func readUpTo(b *source.Batch, now time.Time) time.Time {
-	if len(b.Occurrences)+len(b.Counts)+len(b.Forget) == 0 && b.Reset == nil && b.CountsKnown {
-		return now.Add(-clockDifference)
+// readUpTo returns the time up to which all Events are read after a batch.
+func readUpTo(b *source.Batch) time.Time {
+	if b.ReadUpTo.After(b.Time) {
+		return b.ReadUpTo
 	}
 	return b.Time
 }

@@ -79,26 +79,19 @@ func TestACountThatIsReachedAgainIsAnotherOccurrence(t *testing.T) {
 	}
 }
 
-// A batch with Events can be followed by others that happened before it was read.
-func TestEventsAreReadUpToTheLastBookmark(t *testing.T) {
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	created := now.Add(-time.Hour)
+func TestEventsAreReadUpToTheNewestAndToTheLastSilence(t *testing.T) {
+	created := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		batch source.Batch
 		want  time.Time
 	}{
-		"a bookmark":           {source.Batch{CountsKnown: true, Time: created}, now.Add(-clockDifference)},
-		"during a list":        {source.Batch{Time: created}, created},
-		"an occurrence":        {source.Batch{CountsKnown: true, Time: created, Occurrences: make([]alarm.Occurrence, 1)}, created},
-		"an unchanged count":   {source.Batch{CountsKnown: true, Time: created, Counts: make([]source.Count, 1)}, created},
-		"a deleted Event":      {source.Batch{CountsKnown: true, Time: created, Forget: []string{"a"}}, created},
-		"the end of a history": {source.Batch{CountsKnown: true, Time: created, Reset: &source.Reset{}}, created},
+		"an Event":            {source.Batch{Time: created}, created},
+		"a silence after it":  {source.Batch{Time: created, ReadUpTo: created.Add(time.Minute)}, created.Add(time.Minute)},
+		"a silence before it": {source.Batch{Time: created, ReadUpTo: created.Add(-time.Minute)}, created},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := readUpTo(&tc.batch, now); !got.Equal(tc.want) {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-		})
+		if got := readUpTo(&tc.batch); !got.Equal(tc.want) {
+			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
 	}
 }
 

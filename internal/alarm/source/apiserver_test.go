@@ -115,6 +115,7 @@ func TestRealAPIServer(t *testing.T) {
 	t.Run("gives the counts as they stood at the position", s.in(testCountsAtPosition))
 	t.Run("an old Event is one occurrence after a failover", s.in(testFailover))
 	t.Run("compacted during the first list continues it", s.in(testCompactedDuringTheFirstList))
+	t.Run("ends a watch, which shows that all Events are read", s.in(testSilence))
 	t.Run("behind a proxy that falls silent loses nothing", s.in(testSilentProxy))
 	t.Run("killed and restarted loses nothing", s.in(testKilled))
 	t.Run("restored from an older snapshot is a reset", s.in(testRestored))

@@ -26,10 +26,16 @@ type client struct {
 	rest rest.Interface
 	// connections are those of this client alone, so that it can close them.
 	connections *connrotation.Dialer
-	// idleTimeout and pageSize are the constants of apiwatch, except in tests.
-	idleTimeout time.Duration
-	pageSize    int64
+	// lasts is watchTimeout, and idleTimeout and pageSize are the constants of apiwatch, except in
+	// tests.
+	lasts, idleTimeout time.Duration
+	pageSize           int64
 }
+
+// watchTimeout is the minimum duration of a watch. The API server sends no bookmarks for Events,
+// because it does not cache them. The end of a watch that brought nothing for a while is therefore
+// the only sign that no Event is unread.
+const watchTimeout = 45 * time.Second
 
 func newClient(cfg *rest.Config) (*client, error) {
 	cfg, connections := apiwatch.Config(cfg)
@@ -42,7 +48,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{rest: r, connections: connections, idleTimeout: apiwatch.IdleTimeout, pageSize: apiwatch.PageSize}, nil
+	return &client{rest: r, connections: connections, lasts: watchTimeout, idleTimeout: apiwatch.IdleTimeout, pageSize: apiwatch.PageSize}, nil
 }
 
 // request does not retry. The reader does, because it can also list instead.
@@ -124,7 +130,7 @@ func streamingList() metav1.ListOptions {
 
 // watch opens a watch and returns its bytes.
 func (c *client) watch(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
-	return apiwatch.Open(ctx, c.connections, c.idleTimeout, opts, c.request)
+	return apiwatch.Open(ctx, c.connections, c.lasts, c.idleTimeout, opts, c.request)
 }
 
 // maxFrame limits one entry of a watch. The limit of etcd for a request, 1.5 MiB, is far

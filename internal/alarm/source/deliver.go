@@ -16,6 +16,8 @@ type change struct {
 	// since is the time of the occurrence if it is known, else the time at which the
 	// entry was read.
 	since time.Time
+	// readUpTo is Batch.ReadUpTo, or zero.
+	readUpTo time.Time
 	// complete is Batch.CountsKnown.
 	complete bool
 
@@ -122,6 +124,7 @@ func (g *gathered) add(c change) {
 	}
 	b := &g.batch
 	b.Position, b.Time, b.CountsKnown = c.position, c.time, c.complete
+	b.ReadUpTo = later(b.ReadUpTo, c.readUpTo)
 	if c.reset != nil {
 		b.Reset = c.reset
 	}

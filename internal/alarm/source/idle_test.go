@@ -70,7 +70,7 @@ func TestAWatchThatBringsNothingIsReplacedWithinTwoMinutes(t *testing.T) {
 
 func TestASlowWatchIsNotReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const events = int(apiwatch.WatchTimeout/apiwatch.IdleTimeout) - 1 // a watch ends after WatchTimeout anyway
+		const events = 10
 		cfg := transport(func(_ int, body *io.PipeWriter) {
 			for n := range events {
 				time.Sleep(apiwatch.IdleTimeout - time.Second)
@@ -79,14 +79,62 @@ func TestASlowWatchIsNotReplaced(t *testing.T) {
 		}).config()
 		m := newMemory()
 		source := quick(t, cfg)
+		source.client.lasts = apiwatch.WatchTimeout
 		stop := run(t, source, Start{Position: 20, CountsKnown: true}, m.commit)
 		defer stop()
-		time.Sleep(time.Duration(events) * apiwatch.IdleTimeout)
+		time.Sleep(events * apiwatch.IdleTimeout)
 		synctest.Wait()
-		if s := source.State(); m.at() != uint64(20+events) || s.Connects != 1 {
+		if s := source.State(); m.at() != 20+events || s.Connects != 1 {
 			t.Errorf("position %d after %d watches, want one watch", m.at(), s.Connects)
 		}
 	})
+}
+
+// The API server sends no bookmarks for Events. An Event that is updated does not have a newer
+// creation time.
+func TestTheEndOfAWatchAfterASilenceShowsThatAllEventsAreRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		position uint64
+		silence  time.Duration
+		end      error
+		want     time.Duration // after the start of the watch, 0 for never
+	}{
+		"the API server ends it":                         {21, clockDifference, nil, 40 * time.Second},
+		"an Event came just before":                      {21, clockDifference - time.Second, nil, 0},
+		"the connection breaks":                          {21, clockDifference, io.ErrUnexpectedEOF, 0},
+		"an Event came that was created after the start": {1 << 20, time.Second, nil, -clockDifference},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				cfg := transport(func(n int, body *io.PipeWriter) {
+					if n > 1 {
+						return
+					}
+					time.Sleep(40 * time.Second)
+					_, _ = body.Write(added(event(1, tc.position, 1)))
+					time.Sleep(tc.silence)
+					_ = body.CloseWithError(tc.end)
+				}).config()
+				m := newMemory()
+				var readUpTo time.Time
+				stop := run(t, quick(t, cfg), Start{Position: 20, CountsKnown: true}, func(ctx context.Context, b Batch) error {
+					readUpTo = later(readUpTo, b.ReadUpTo)
+					return m.commit(ctx, b)
+				})
+				defer stop()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				want := time.Time{}
+				if tc.want != 0 {
+					want = began.Add(tc.want)
+				}
+				if !readUpTo.Equal(want) || m.at() != tc.position {
+					t.Errorf("read up to %v and position %d, want %v", readUpTo, m.at(), want)
+				}
+			})
+		})
+	}
 }
 
 // A watch that waits for the handler is not idle, however long the handler takes.
@@ -177,6 +225,28 @@ func (p *proxy) forward(n int64, to, from net.Conn) {
 		if _, err := to.Write(buffer[:read]); err != nil {
 			return
 		}
+	}
+}
+
+// testSilence updates an Event, which does not have a newer creation time, and then waits. The API
+// server ends the watch, and sends no bookmark.
+func testSilence(t *testing.T, s *apiServer) {
+	s.create("event-before-silence", 1)
+	m := newMemory()
+	s.begin(m)
+	source := quick(t, s.RESTConfig())
+	source.client.lasts = clockDifference + 2*time.Second
+	var readUpTo atomic.Int64
+	run(t, source, m.start(), func(ctx context.Context, b Batch) error {
+		readUpTo.Store(max(readUpTo.Load(), b.ReadUpTo.UnixMicro()))
+		return m.commit(ctx, b)
+	})
+	s.count("event-before-silence", 2)
+	eventually(t, m.ours).Should(gomega.HaveKey("event-before-silence"))
+	updated := time.Now()
+	eventually(t, readUpTo.Load).Should(gomega.BeNumerically(">", updated.UnixMicro()))
+	if got := source.State(); got.Relists != 0 {
+		t.Errorf("%d relists, want the watch to resume", got.Relists)
 	}
 }
 

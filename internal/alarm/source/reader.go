@@ -32,6 +32,10 @@ type reader struct {
 	// needed is Start.Needed. The API server no longer has the positions of a replay up to
 	// expired.
 	needed, expired uint64
+	// asked is the position of the API server at the time askedAt, before the watch. The time is
+	// zero if an Event after that position has come.
+	asked   uint64
+	askedAt time.Time
 	// window contains changes of a list that are not sent yet.
 	window []change
 
@@ -86,9 +90,15 @@ func (r *reader) locate(e *eventsv1.Event) (uint64, bool) {
 
 func (r *reader) bookmark(ctx context.Context, e *eventsv1.Event, position uint64) error {
 	if r.listing && e.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
-		return r.endList(ctx, position)
+		if err := r.endList(ctx, position); err != nil {
+			return err
+		}
+		return r.caughtUp(ctx)
 	}
-	return r.record(ctx, change{}, position)
+	if err := r.record(ctx, change{}, position); err != nil {
+		return err
+	}
+	return r.caughtUp(ctx)
 }
 
 func (r *reader) forget(ctx context.Context, uid string, position uint64) error {
@@ -138,6 +148,10 @@ func (r *reader) record(ctx context.Context, c change, position uint64) error {
 // emit sends a change. It blocks while the channel is full, which pauses the watch.
 func (r *reader) emit(ctx context.Context, c change) error {
 	c.position, c.time, c.complete = r.position, r.time, r.complete
+	if r.complete && !r.listing && !r.askedAt.IsZero() && r.position >= r.asked {
+		c.readUpTo = later(c.readUpTo, r.askedAt.Add(-clockDifference))
+		r.askedAt = time.Time{}
+	}
 	c.since = r.source.clock.Now()
 	if c.occurrence != nil && c.occurrence.ObservedAt.Before(c.since) {
 		c.since = c.occurrence.ObservedAt
@@ -189,26 +203,43 @@ func (r *reader) connect(ctx context.Context) (alive bool, err error) {
 	defer body.Close()
 	since := r.connected()
 	defer r.disconnected()
-	entries, err := r.read(ctx, body)
+	entries, waited, err := r.read(ctx, body)
 	r.countIdle(err)
 	early := r.source.clock.Since(since) < r.source.earlyClose && errors.Is(err, io.EOF) // a broken connection has another error
 	if apiwatch.IsExpired(err) || entries == 0 && (early || apiwatch.IsStatus(err)) {
 		r.relist = true
 		return false, err
 	}
+	if errors.Is(err, io.EOF) && waited >= clockDifference {
+		return true, r.caughtUp(ctx)
+	}
 	return true, err
+}
+
+// clockDifference is the assumed maximum difference between the clocks of this machine and of the
+// API server. It is also how late the API server sends an Event at most.
+const clockDifference = 5 * time.Second
+
+// caughtUp reports that all Events were read until shortly before now.
+func (r *reader) caughtUp(ctx context.Context) error {
+	if r.listing || !r.complete {
+		return nil
+	}
+	return r.emit(ctx, change{readUpTo: r.source.clock.Now().Add(-clockDifference)})
 }
 
 // prepare checks that the position belongs to the history of the API server, and loads
 // missing counts. First, it sends the changes of an unfinished list: their counts are already
 // remembered, and the history can be another one now.
 func (r *reader) prepare(ctx context.Context) error {
+	r.askedAt = time.Time{}
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
 	if r.position == 0 {
 		return r.seedFromNow(ctx)
 	}
+	askedAt := r.source.clock.Now()
 	current, err := r.client.current(ctx)
 	if err != nil {
 		return err
@@ -216,6 +247,7 @@ func (r *reader) prepare(ctx context.Context) error {
 	if current < r.lastKnown() {
 		return r.behind(ctx, current)
 	}
+	r.asked, r.askedAt = current, askedAt
 	switch {
 	case r.relist || r.listing:
 		return r.listReplay(ctx)
@@ -243,23 +275,26 @@ func (r *reader) open(ctx context.Context) (io.ReadCloser, error) {
 	return r.client.watch(ctx, apiwatch.ResumeAt(r.position))
 }
 
-// read processes entries until the stream ends, and returns their number.
-func (r *reader) read(ctx context.Context, body io.Reader) (entries int, err error) {
+// read processes entries until the stream ends. It returns their number, and how long it waited for
+// the end after the last.
+func (r *reader) read(ctx context.Context, body io.Reader) (entries int, waited time.Duration, err error) {
 	d := newDecoder(body)
 	for {
+		since := r.source.clock.Now()
 		kind, err := d.next()
+		waited = r.source.clock.Since(since)
 		switch {
 		case errors.Is(err, errMalformed):
 			r.skipMalformed(err)
 			continue
 		case err != nil:
-			return entries, err
+			return entries, waited, err
 		case kind == watch.Error:
-			return entries, apierrors.FromObject(&d.status)
+			return entries, waited, apierrors.FromObject(&d.status)
 		}
 		entries++
 		if err := r.handle(ctx, kind, &d.event); err != nil {
-			return entries, err
+			return entries, waited, err
 		}
 	}
 }

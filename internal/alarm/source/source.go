@@ -102,6 +102,9 @@ type Batch struct {
 	// Time is the creation time of the newest Event that was read, by the API server's
 	// clock.
 	Time time.Time
+	// ReadUpTo is a time up to which all Events are read after this batch, by the clock of this
+	// machine. It is zero if the batch does not show that.
+	ReadUpTo time.Time
 	// Occurrences are in order of position, 512 at most. Occurrences of a list are in
 	// order within windows of 10,000. The API server lists by name, and a list is too large
 	// for memory.
