@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -91,6 +92,9 @@ func (m *module) isLocal() bool {
 	return m.Main || m.Replace != nil && m.Replace.Version == ""
 }
 
+// pseudoVersion is a version made of a commit. Its group is the commit.
+var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+incompatible)?$`)
+
 // query returns the argument of `go mod download` for the module of the control plane. All modules
 // of a repository have the same versions. Pseudo-versions of two modules can differ before the
 // commit, with which they end.
@@ -99,8 +103,8 @@ func (m *module) query() string {
 	if m.Replace != nil {
 		path, version = m.Replace.Path, m.Replace.Version
 	}
-	if parts := strings.Split(version, "-"); len(parts) > 2 {
-		version = parts[len(parts)-1]
+	if commit := pseudoVersion.FindStringSubmatch(version); commit != nil {
+		version = commit[1]
 	}
 	return path + "/" + controlPlane + "@" + version
 }

@@ -37,7 +37,7 @@ const (
 	WatchTimeout = 30 * time.Minute
 	// watchGrace is the time after which the client ends a watch that the server did not
 	// end. It is long enough for IdleTimeout to end a short watch first.
-	watchGrace = time.Minute
+	watchGrace = 90 * time.Second
 	// maxRetryAfter limits the delay that an answer asks for. It can come from a proxy, and the
 	// API server keeps a position for a few minutes only.
 	maxRetryAfter = time.Minute
@@ -64,7 +64,7 @@ func Config(cfg *rest.Config) (own *rest.Config, connections *connrotation.Diale
 var ErrIdle = errors.New("the API server sent nothing for too long")
 
 // Open opens a watch with the request for opts, and returns its bytes. The API server ends the watch
-// after lasts to twice that, or else the client does a minute later. It ends with ErrIdle if
+// after lasts to twice that, or else the client does 90 seconds later. It ends with ErrIdle if
 // nothing comes for idleTimeout. The next request then uses a new connection: something
 // between here and the API server can keep the former one alive and deliver nothing.
 func Open(ctx context.Context, connections *connrotation.Dialer, lasts, idleTimeout time.Duration, opts metav1.ListOptions, request func(*metav1.ListOptions) *rest.Request) (io.ReadCloser, error) {

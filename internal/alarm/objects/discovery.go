@@ -37,8 +37,8 @@ type catalog struct {
 	client *discovery.DiscoveryClient
 	clock  clock.Clock
 
-	// asking is held during a discovery. A slow one must not delay what is known.
-	asking   sync.Mutex
+	// asking has a value during a discovery. A slow one must not delay what is known.
+	asking   chan struct{}
 	failedAt time.Time // the last failed discovery
 
 	mu     sync.Mutex
@@ -51,7 +51,7 @@ func newCatalog(cfg *rest.Config, clk clock.Clock) (*catalog, error) {
 	cfg.QPS = -1
 	cfg.Timeout = discoveryTimeout
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
-	return &catalog{client: client, clock: clk}, err
+	return &catalog{client: client, clock: clk, asking: make(chan struct{}, 1)}, err
 }
 
 // expire makes the next find ask the API server.
@@ -92,8 +92,12 @@ func (c *catalog) answer(ctx context.Context, age, afterFailure time.Duration, s
 	if s := c.cached(age, suits); s != nil {
 		return s, nil
 	}
-	c.asking.Lock()
-	defer c.asking.Unlock()
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done(): // another discovery is slow
+		return c.last(), ctx.Err()
+	}
 	if s := c.cached(age, suits); s != nil {
 		return s, nil
 	}

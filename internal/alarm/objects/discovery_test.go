@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
 func TestAKindIsClusterScopedIfNoGroupServesItWithANamespace(t *testing.T) {
@@ -34,6 +36,22 @@ func TestAKindIsClusterScopedIfNoGroupServesItWithANamespace(t *testing.T) {
 			t.Errorf("a kind %s: %t, want %t", name, got, tc.want)
 		}
 	}
+}
+
+// A worker that waits for a hanging aggregated API delays other alarms.
+func TestAScopeDoesNotWaitForAnotherDiscovery(t *testing.T) {
+	inScene(t, func(s *scene) {
+		s.hang = make(chan struct{})
+		defer close(s.hang)
+		s.needs.Add(alarm.Resource{Group: "down.example.com", Resource: "widgets"}, shape(t, "spec"), everywhere)
+		s.source.catalog.expire()
+		s.source.SetNeeds(s.needs)
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		if s.source.ClusterScoped(s.t.Context(), "Node") || time.Since(began) > scopeTimeout {
+			t.Errorf("it took %v, and must be unknown after %v", time.Since(began), scopeTimeout)
+		}
+	})
 }
 
 func TestAFailedDiscoveryIsNotRepeatedForEachAlarm(t *testing.T) {

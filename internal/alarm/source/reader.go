@@ -95,9 +95,7 @@ func (r *reader) bookmark(ctx context.Context, e *eventsv1.Event, position uint6
 		}
 		return r.caughtUp(ctx)
 	}
-	if err := r.record(ctx, change{}, position); err != nil {
-		return err
-	}
+	r.position = max(r.position, position)
 	return r.caughtUp(ctx)
 }
 

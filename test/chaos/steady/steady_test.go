@@ -132,7 +132,7 @@ func happen(t *testing.T, c *cluster.Cluster) {
 }
 
 // requests returns the operator's requests since a time, except for watches and its lease.
-// The API server ends the watch of Events after 90 seconds at most. The next one is preceded by a
+// The API server ends the watch of Events after 50 seconds at most. The next one is preceded by a
 // list of one Event.
 func requests(t *testing.T, c *cluster.Cluster, from time.Time) []audit.Request {
 	t.Helper()
