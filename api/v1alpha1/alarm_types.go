@@ -25,6 +25,7 @@ type EventMatch struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=128
+	// +kubebuilder:validation:items:XValidation:rule="!self.matches('[*?]')",message="a reason is no glob: write each reason in full"
 	Reasons []string `json:"reasons,omitempty"`
 
 	// exceptReasons are reasons that do not match. If unset, there are none.
@@ -33,6 +34,7 @@ type EventMatch struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=128
+	// +kubebuilder:validation:items:XValidation:rule="!self.matches('[*?]')",message="a reason is no glob: write each reason in full"
 	ExceptReasons []string `json:"exceptReasons,omitempty"`
 
 	// types of the Event: Normal or Warning. If unset, both match.

@@ -13,8 +13,8 @@ const ConditionReady = "Ready"
 const ConditionDegraded = "Degraded"
 
 // ConditionDelivered of a receiver is True if it accepted the last message, and False if the
-// last attempt failed. It is Unknown if no message was sent since the spec changed. A test
-// message counts. The reason of False is one of the Ready condition.
+// last attempt failed. It is Unknown if no message was sent since the spec changed, or while a
+// test message waits. A test message counts. The reason of False is one of the Ready condition.
 const ConditionDelivered = "Delivered"
 
 // Reasons of the Delivered condition of AlarmReceiver and ClusterAlarmReceiver, and of the
@@ -25,6 +25,8 @@ const (
 	// ReasonNothingSent: no message was sent to the receiver since its spec changed. Annotate
 	// it with bongsu.io/send-test to send a test message.
 	ReasonNothingSent = "NothingSent"
+	// ReasonSendingTest: a test message waits. It is sent when the receiver is ready.
+	ReasonSendingTest = "SendingTest"
 	// ReasonAcceptedTest: the receiver accepted a test message. It is the reason of an Event.
 	ReasonAcceptedTest = "AcceptedTest"
 	// ReasonFailedTest: the receiver did not accept a test message. It is the reason of an

@@ -44,10 +44,10 @@ type alarmFile struct {
 	clusterName string
 	operator    string
 	from, until string
-	// receivers are those in the file, and placed is the namespace of objects without one. load
+	// content is what the file contains, and placed is the namespace of objects without one. load
 	// sets them.
-	receivers []dryrun.Receiver
-	placed    string
+	content dryrun.File
+	placed  string
 }
 
 func (f *alarmFile) addFlags(c *cobra.Command) {
@@ -116,7 +116,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(read.Others) > 0 {
-		_, _ = fmt.Fprintf(errOut, "ignored, because it is no alarm and no receiver: %s\n", strings.Join(read.Others, ", "))
+		_, _ = fmt.Fprintf(errOut, "note: of other kinds, and not used: %s\n", strings.Join(read.Others, ", "))
 	}
 	namespace := f.namespace
 	if namespace == "" {
@@ -128,7 +128,7 @@ func (f *alarmFile) load(in io.Reader, errOut io.Writer) ([]*dryrun.Alarm, error
 	if err := read.Place(namespace, f.namespace != ""); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	f.receivers = read.Receivers
+	f.content = read
 	return dryrun.Compile(read.Alarms)
 }
 
@@ -150,7 +150,7 @@ func (f *alarmFile) environment(errOut io.Writer) (*dryrun.Environment, error) {
 		return nil, err
 	}
 	env := &dryrun.Environment{
-		Client: c, Discovery: lister, ClusterName: f.clusterName, OperatorNamespace: f.operator, InFile: f.receivers, Now: clock.RealClock{}.Now(),
+		Client: c, Discovery: lister, ClusterName: f.clusterName, OperatorNamespace: f.operator, InFile: f.content, Now: clock.RealClock{}.Now(),
 	}
 	env.From, env.Until, err = f.period(env.Now)
 	return env, err

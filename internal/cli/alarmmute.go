@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -94,9 +95,12 @@ one. The command refuses to replace a mute that begins later: unmute the alarm f
   bongsu alarm mute ClusterAlarm/node-not-ready --for 30m`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if o.lasts == "" {
+				return command.Usage(errors.New("the duration is missing: use --for DURATION, such as --for 2h"))
+			}
 			lasts, err := mute.ParseDuration(o.lasts)
 			if err != nil {
-				return command.Usage(err)
+				return command.Usage(fmt.Errorf("--for: %w", err))
 			}
 			now := clock.RealClock{}.Now()
 			target, err := o.change(c.Context(), args[0], c.ErrOrStderr(), func(spec *v1alpha1.AlarmSpec) error {
@@ -111,7 +115,7 @@ one. The command refuses to replace a mute that begins later: unmute the alarm f
 		},
 	}
 	o.addFlags(c)
-	c.Flags().StringVar(&o.lasts, "for", "", "`duration` of the mute, for example 30m, 2h or 1d")
+	c.Flags().StringVar(&o.lasts, "for", "", "`duration` of the mute, for example 30m, 2h, 1d or 1w")
 	c.Flags().StringVar(&o.reason, "reason", "", "why the alarm is muted, at most 256 characters")
 	return c
 }

@@ -73,8 +73,8 @@ func TestAlarmMuteReportsWhatIsWrong(t *testing.T) {
 		code int
 		want string
 	}{
-		"no duration":    {[]string{"mute", "crashes"}, command.ExitUsage, `"" is no duration of a second or more: use --for DURATION, such as --for 30m, 2h or 1d`},
-		"another unit":   {[]string{"mute", "crashes", "--for", "1month"}, command.ExitUsage, `"1month" is no duration`},
+		"no duration":    {[]string{"mute", "crashes"}, command.ExitUsage, "the duration is missing: use --for DURATION"},
+		"another unit":   {[]string{"mute", "crashes", "--for", "1month"}, command.ExitUsage, `--for: "1month" is no duration of a second or more: use a form like 30m, 2h, 1d or 1w`},
 		"in the past":    {[]string{"mute", "crashes", "--for", "-1h"}, command.ExitUsage, `"-1h" is no duration`},
 		"another kind":   {[]string{"mute", "pod/web-0", "--for", "1h"}, command.ExitUsage, `invalid alarm "pod/web-0": use NAME, Alarm/NAME or ClusterAlarm/NAME`},
 		"no such Alarm":  {[]string{"mute", "crashes", "--for", "1h"}, command.ExitError, "Alarm " + ns + "/crashes not found: check the name and the namespace, or use ClusterAlarm/NAME"},

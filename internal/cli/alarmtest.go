@@ -34,7 +34,7 @@ First the command checks the alarms without the cluster. It names unknown fields
 marks errors in expressions with a caret. Then it asks the API server in a dry run
 whether it would accept the alarms. It checks that the receivers exist and allow the
 alarms, that the kinds and resources exist, and that the operator may list them.
-Receivers in the file are used as if they were applied.
+Receivers and Secrets in the file are used as if they were applied.
 
 If no Event matches, the command lists near misses: Events that differ from the alarm
 in only one condition. It also says if a namespaceSelector selects no namespace. The
@@ -64,8 +64,9 @@ Events, "nearMisses", and "messages", whose field "message" is the body for a we
 
 The exit code is 1 if an alarm is invalid, or cannot work. An alarm cannot work if a
 receiver does not exist, is not ready or does not allow it. The same applies if a
-resource does not exist, or if you or the operator must not list it. An Alarm, or a
-namespaceSelector, cannot work with a kind without a namespace, such as Node.`,
+resource does not exist, or if you or the operator must not list it, and if a kind is
+misspelt. An Alarm, or a namespaceSelector, cannot work with a kind without a namespace,
+such as Node. A receiver in the file cannot work if its Secret or its spec is wrong.`,
 		Example: `  bongsu alarm test -f alarm.yaml
   kubectl get alarm crashes -n shop -o yaml | bongsu alarm test -f - --from 10m
   bongsu alarm test -f alarm.yaml --from 2026-11-20T12:00:00Z --until 5m

@@ -208,7 +208,7 @@ func TestAlarmTestExplainsInvalidAlarms(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, kubeconfig, says string }{
 		"an expression, without a cluster": {
 			"match: [{expression: evnt.count > 1}]\nreceivers: [{name: ops}]", "none",
-			"spec.match[0].expression is invalid at column 1: undeclared reference to 'evnt'\n    evnt.count > 1\n    ^\n",
+			"spec.match[0].expression is invalid at column 1: undeclared reference to 'evnt': use event instead of evnt\n    evnt.count > 1\n    ^\n",
 		},
 		"a slip, without a cluster": {
 			"match: [{expression: reason == 'BackOff' and count > 1}]\nreceivers: [{name: ops}]", "none",
@@ -219,6 +219,7 @@ func TestAlarmTestExplainsInvalidAlarms(t *testing.T) {
 		"a violation that only the API server finds": {
 			strings.Replace(crashes, "reasons: [BackOff]", "kinds: [pod]", 1), inside, "the API server refuses Alarm test-",
 		},
+		"a glob":     {strings.Replace(crashes, "BackOff", "'Failed*'", 1), inside, "a reason is no glob: write each reason in full"},
 		"no cluster": {crashes, "none", "no cluster configuration found: use --kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,20 +270,20 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 	}
 	happen(t, c, ns, ns, "db-0", 1)
 	for name, tc := range map[string]struct{ kind, match, says string }{
-		"another reason":    {"Alarm", "match: [{kinds: [Pod], reasons: [Killing], names: [web-*]}]", "near misses:\n    4 Events differ only in spec.match[0].reasons: BackOff\n"},
-		"a misspelt reason": {"Alarm", "match: [{reasons: [Backof]}]", "    5 Events differ only in spec.match[0].reasons: write \"BackOff\"\n"},
-		"a note without *":  {"Alarm", "match: [{note: Back-off of web}]", "    4 Events differ only in spec.match[0].note: write \"Back-off of web*\"\n"},
-		"an expression":     {"Alarm", "match: [{names: [db-0], expression: event.count > 1}]", "    1 Event differs only in spec.match[0].expression: for example of Pod " + ns + "/db-0\n"},
-		"an unknown kind":   {"Alarm", "match: [{kinds: [Pods]}]", "note: spec.match[0].kinds: the cluster has no kind Pods: did you mean Pod\n"},
-		"a misspelt label":  {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaceSelector: {matchLabels: {nearmis: bank}}", "note: spec.namespaceSelector selects no namespace: no namespace has the label nearmis: did you mean nearmiss\n"},
-		"another value":     {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaceSelector: {matchLabels: {nearmiss: shop}}", "selects no namespace: the label nearmiss of namespaces has the values bank\n"},
-		"another namespace": {"ClusterAlarm", "match: [{names: [db-0], note: 'Back-off of db-0'}]\nnamespaceSelector: {matchExpressions: [{key: nearmiss, operator: DoesNotExist}]}", "    1 Event differs only in spec.namespaceSelector: " + ns + "\n"},
-		"an expired Event":  {"Alarm", "match: [{names: [gone]}]", "note: the oldest Event is of 20"},
-		"two conditions":    {"Alarm", "match: [{reasons: [Killing], names: [other]}]", "none matches\nnote: the oldest"},
-		"a status":          {"Alarm", "match: [{reasons: [OOMKilled]}]", "note: spec.match[0].reasons: Kubernetes emits no Event with the reason OOMKilled: match BackOff, and use object.cause"},
-		"a glob":            {"Alarm", "match: [{reasons: ['Failed*']}]", "note: spec.match[0].reasons: \"Failed*\" is no glob: write each reason in full\n"},
-		"a type of Nodes":   {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
-		"a match":           {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
+		"another reason":        {"Alarm", "match: [{kinds: [Pod], reasons: [Killing], names: [web-*]}]", "near misses:\n    4 Events differ only in spec.match[0].reasons: BackOff\n"},
+		"a misspelt reason":     {"Alarm", "match: [{reasons: [Backof]}]", "    5 Events differ only in spec.match[0].reasons: write \"BackOff\"\n"},
+		"a note without *":      {"Alarm", "match: [{note: Back-off of web}]", "    4 Events differ only in spec.match[0].note: write \"Back-off of web*\"\n"},
+		"an expression":         {"Alarm", "match: [{names: [db-0], expression: event.count > 1}]", "    1 Event differs only in spec.match[0].expression: for example of Pod " + ns + "/db-0\n"},
+		"a misspelt label":      {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaceSelector: {matchLabels: {nearmis: bank}}", "note: spec.namespaceSelector selects no namespace: no namespace has the label nearmis: did you mean nearmiss\n"},
+		"another value":         {"ClusterAlarm", "match: [{names: [db-0]}]\nnamespaceSelector: {matchLabels: {nearmiss: shop}}", "selects no namespace: the label nearmiss of namespaces has the values bank\n"},
+		"another namespace":     {"ClusterAlarm", "match: [{names: [db-0], note: 'Back-off of db-0'}]\nnamespaceSelector: {matchExpressions: [{key: nearmiss, operator: DoesNotExist}]}", "    1 Event differs only in spec.namespaceSelector: " + ns + "\n"},
+		"an expired Event":      {"Alarm", "match: [{names: [gone]}]", "note: the oldest Event is of 20"},
+		"two conditions":        {"Alarm", "match: [{reasons: [Killing], names: [other]}]", "none matches\nnote: the oldest"},
+		"a status":              {"Alarm", "match: [{reasons: [OOMKilled]}]", "note: spec.match[0].reasons: Kubernetes emits no Event with the reason OOMKilled: match BackOff, and use object.cause"},
+		"an exception":          {"Alarm", "match: [{exceptReasons: [Backof]}]", "note: spec.match[0].exceptReasons: no Event has the reason Backof: did you mean BackOff\n"},
+		"an exceptional status": {"Alarm", "match: [{exceptReasons: [ErrImagePull]}]", "note: spec.match[0].exceptReasons: Kubernetes emits no Event with the reason ErrImagePull: match Failed\n"},
+		"a type of Nodes":       {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
+		"a match":               {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			receiver := "ops"
@@ -318,13 +319,12 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 		{"type":"Ready","status":"False","reason":"DeliveryFailing","message":"the URL does not exist","lastTransitionTime":"2026-03-01T08:50:00Z"}]}}`))); err != nil {
 		t.Fatal(err)
 	}
-	inFile := manifest(t, "Alarm", "crashes", strings.Replace(crashes, "ops", "later", 1))
-	add(t, inFile, "AlarmReceiver", "later", "log: {}")
 	for name, tc := range map[string]struct{ kind, spec, says string }{
 		"no such receiver":       {"Alarm", strings.Replace(crashes, "ops", "none", 1), "Alarm " + ns + "/it: AlarmReceiver " + ns + "/none does not exist: create it, or correct spec.receivers\n"},
 		"of a ClusterAlarm":      {"ClusterAlarm", strings.Replace(crashes, "ops", "none", 1), "ClusterAlarm it: ClusterAlarmReceiver none does not exist"},
 		"it does not allow it":   {"Alarm", "match: [{}]\nreceivers: [{kind: ClusterAlarmReceiver, name: " + ns + "}]", "ClusterAlarmReceiver " + ns + " does not allow Alarms of namespace " + ns},
 		"an Alarm for Nodes":     {"Alarm", "match: [{}, {kinds: [Pod, Node]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[1].kinds is invalid: a Node has no namespace, and an Alarm matches only"},
+		"a misspelt kind":        {"Alarm", "match: [{kinds: [Pods]}]\nreceivers: [{name: ops}]", "Alarm " + ns + "/it: spec.match[0].kinds: the cluster has no kind Pods: did you mean Pod\n"},
 		"selected Nodes":         {"ClusterAlarm", "match: [{kinds: [Node]}]\nnamespaceSelector: {matchLabels: {a: b}}\nreceivers: [{name: " + ns + "}]", "spec.match[0].kinds is invalid: a Node has no namespace, so spec.namespaceSelector never selects its Events"},
 		"it is not ready":        {"Alarm", strings.Replace(crashes, "ops", "failing", 1), "AlarmReceiver " + ns + "/failing is not ready (DeliveryFailing): the URL does not exist"},
 		"a ClusterAlarm of them": {"ClusterAlarm", "match: [{kinds: [Node]}]\nreceivers: [{name: " + ns + "}]", ""},
@@ -336,9 +336,46 @@ func TestAlarmTestFailsIfTheAlarmCannotWork(t *testing.T) {
 			}
 		})
 	}
-	code, out, errOut := runs(t, "alarm", "test", "-f", inFile, "-n", ns, "--kubeconfig", c.Kubeconfig())
-	if code != command.ExitOK || !strings.Contains(out, "note: AlarmReceiver "+ns+"/later is taken from the file: apply both") {
-		t.Errorf("with the receiver in the file: exit code %d: %s%s", code, out, errOut)
+}
+
+// The receivers in a file are built as the operator does, from the Secrets of the file and of the
+// cluster.
+func TestAlarmTestChecksTheReceiversInTheFile(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	const (
+		slack  = "slack: {webhookURLSecretRef: {name: hook}}"
+		secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: hook}\n"
+	)
+	for name, tc := range map[string]struct {
+		receiver, secret string
+		code             int
+		says             string
+	}{
+		"good":             {"log: {}", "", command.ExitOK, "note: AlarmReceiver " + ns + "/ops of the file is used as if it were applied: apply it too\n"},
+		"no Secret":        {slack, "", command.ExitError, "AlarmReceiver " + ns + "/ops: Secret " + ns + "/hook does not exist: create it"},
+		"in the file":      {slack, secret + "stringData: {url: 'https://hooks.slack.com/services/hunter2'}\n", command.ExitOK, "is used as if it were applied"},
+		"without its key":  {slack, secret + "stringData: {link: 'https://hooks.slack.com/services/hunter2'}\n", command.ExitError, "Secret " + ns + "/hook has no key \"url\""},
+		"no URL":           {slack, secret + "stringData: {url: hunter2}\n", command.ExitError, "Secret " + ns + "/hook: "},
+		"no Base64":        {slack, secret + "data: {url: hunter2}\n", command.ExitError, "Secret hook: illegal base64 data"},
+		"no body":          {"webhook: {url: 'https://a.example', body: '{'}", "", command.ExitError, "spec.webhook.body is invalid"},
+		"a closed address": {"webhook: {url: 'http://10.0.0.1'}", "", command.ExitOK, "note: AlarmReceiver " + ns + "/ops: unless your operator allows more: AlarmReceivers may not use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := manifest(t, "Alarm", "crashes", crashes)
+			add(t, file, "AlarmReceiver", "ops", tc.receiver)
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, append(text, tc.secret...), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, out, errOut := runs(t, "alarm", "test", "-f", file, "-n", ns, "--kubeconfig", c.Kubeconfig())
+			if code != tc.code || !strings.Contains(out+errOut, tc.says) || strings.Contains(out+errOut, "hunter2") {
+				t.Errorf("exit code %d, want %d and %q:\n%s%s", code, tc.code, tc.says, out, errOut)
+			}
+		})
 	}
 }
 
@@ -683,6 +720,13 @@ receiversFrom: {namespaceLabel: `+label+`, default: {name: `+none+`}}`)
 		if !strings.Contains(out, text) {
 			t.Errorf("%q is missing in:\n%s", text, out)
 		}
+	}
+	misspelt := manifest(t, "ClusterAlarm", "crashes", `
+match: [{reasons: [BackOff]}]
+receiversFrom: {namespaceLabel: `+label+`x, default: {name: `+none+`}}`)
+	_, out, _ = runs(t, "alarm", "test", "-f", misspelt, "--kubeconfig", c.Kubeconfig())
+	if want := "note: spec.receiversFrom: no namespace has the label " + label + "x: did you mean " + label + ": all messages go to the default\n"; !strings.Contains(out, want) {
+		t.Errorf("%q is missing in:\n%s", want, out)
 	}
 	add(t, file, "ClusterAlarmReceiver", typo, "log: {}\nchosenBy: {namespaceLabel: "+label+", values: [shpo]}")
 	code, out, errOut = runs(t, "alarm", "test", "-f", file, "--kubeconfig", c.Kubeconfig())

@@ -26,6 +26,14 @@ type Key struct{ Kind, Namespace, Name string }
 // String returns KIND/NAMESPACE/NAME. The namespace is empty for cluster-scoped objects.
 func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
 
+// Display returns KIND NAMESPACE/NAME, or KIND NAME without a namespace, for users.
+func (k Key) Display() string {
+	if k.Namespace == "" {
+		return k.Kind + " " + k.Name
+	}
+	return k.Kind + " " + k.Namespace + "/" + k.Name
+}
+
 // NamespacedName returns the key without its kind.
 func (k Key) NamespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}

@@ -43,17 +43,14 @@ func (t *test) checkReceivers(ctx context.Context, a *Alarm, report *AlarmReport
 		case missing, refused:
 			report.Problems = append(report.Problems, err.Error())
 		case apierrors.IsForbidden(err), meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-			report.Notes = append(report.Notes, fmt.Sprintf("it is unknown whether %s can be used: %v", displayName(key), err))
+			report.Notes = append(report.Notes, fmt.Sprintf("it is unknown whether %s can be used: %v", key.Display(), err))
 		case err != nil:
 			return nil, err
 		default:
 			found[key.String()] = object
-			if t.inFile(key) != nil {
-				report.Notes = append(report.Notes, fmt.Sprintf("%s is taken from the file: apply both", displayName(key)))
-			}
 			ready := meta.FindStatusCondition(object.AlarmStatus().Conditions, v1alpha1.ConditionReady)
 			if ready != nil && ready.Status == metav1.ConditionFalse {
-				report.Problems = append(report.Problems, fmt.Sprintf("%s is not ready (%s): %s", displayName(key), ready.Reason, ready.Message))
+				report.Problems = append(report.Problems, fmt.Sprintf("%s is not ready (%s): %s", key.Display(), ready.Reason, ready.Message))
 			}
 		}
 	}
@@ -73,53 +70,17 @@ func (t *test) readServed() {
 		t.notes = append(t.notes, fmt.Sprintf("the API server did not list all kinds: the test cannot find kinds that do not exist: %v", err))
 	}
 	if failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err); err == nil || partly {
-		t.served = new(objects.NewServed(groups, lists, failed))
+		t.served = objects.NewServed(groups, lists, failed)
 	}
 }
 
-// checkKinds reports kinds that the alarm cannot match, and kinds that do not exist.
-func (t *test) checkKinds(a *Alarm, report *AlarmReport) {
-	if t.served == nil {
-		return
-	}
-	for _, problem := range match.CheckKinds(a.Kind, a.Object, t.served.ClusterScoped) {
+// checkWords reports kinds that the alarm cannot match, and words that probably match nothing.
+func (t *test) checkWords(a *Alarm, report *AlarmReport) {
+	for _, problem := range match.CheckKinds(a.Kind, a.Object, t.served) {
 		report.Problems = append(report.Problems, problem.Error())
 	}
-	known, complete := t.served.Kinds()
-	for i, m := range a.Object.AlarmSpec().Match {
-		for _, kind := range m.Kinds {
-			if _, exists := slices.BinarySearch(known, kind); !exists && complete {
-				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].kinds: the cluster has no kind %s%s", i, kind, meant(kind, known)))
-			}
-		}
-	}
-}
-
-// reasonHints are words that users know from the status of containers, and that no component of
-// Kubernetes uses as the reason of an Event.
-var reasonHints = map[string]string{
-	"OOMKilled":        "match BackOff, and use object.cause to tell why the container ended",
-	"CrashLoopBackOff": "match BackOff",
-	"ImagePullBackOff": "match BackOff or Failed",
-	"ErrImagePull":     "match Failed",
-	"NotReady":         "match NodeNotReady",
-}
-
-// checkWords reports words in spec.match that probably match nothing, although they are valid.
-func checkWords(a *Alarm, report *AlarmReport) {
-	for i, m := range a.Object.AlarmSpec().Match {
-		for _, reason := range m.Reasons {
-			if hint, known := reasonHints[reason]; known {
-				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].reasons: Kubernetes emits no Event with the reason %s: %s", i, reason, hint))
-			}
-			if strings.ContainsAny(reason, "*?") {
-				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].reasons: %q is no glob: write each reason in full", i, reason))
-			}
-		}
-		if slices.Equal(m.Kinds, []string{"Node"}) && slices.Equal(m.Types, []v1alpha1.EventType{v1alpha1.EventTypeWarning}) {
-			report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].types: NodeNotReady and most other Events about Nodes are Normal: leave types out", i))
-		}
-	}
+	report.Problems = append(report.Problems, match.MisspeltKinds(a.Object, t.served)...)
+	report.Notes = append(report.Notes, match.Hints(a.Object)...)
 }
 
 // meant returns what the user probably meant by a word, as the end of a sentence.
@@ -130,11 +91,12 @@ func meant(word string, known []string) string {
 	return ""
 }
 
-// checkNamespaces reports a namespaceSelector that selects no namespace.
+// checkNamespaces reports a namespaceSelector that selects no namespace, and a label in
+// receiversFrom that no namespace has.
 func (t *test) checkNamespaces(ctx context.Context, a *Alarm, report *AlarmReport) {
-	spec := a.Object.NamespaceSelector()
+	spec, from := a.Object.NamespaceSelector(), a.Object.ReceiverChoice()
 	selector, err := metav1.LabelSelectorAsSelector(spec)
-	if spec == nil || err != nil {
+	if spec == nil && from == nil || err != nil {
 		return
 	}
 	var namespaces metav1.PartialObjectMetadataList
@@ -142,17 +104,25 @@ func (t *test) checkNamespaces(ctx context.Context, a *Alarm, report *AlarmRepor
 	if t.reader.note(t.Client.List(ctx, &namespaces)) != nil {
 		return
 	}
-	values := map[string][]string{}
+	values, selected := map[string][]string{}, false
 	for i := range namespaces.Items {
 		set := namespaces.Items[i].Labels
-		if selector.Matches(labels.Set(set)) {
-			return
-		}
+		selected = selected || selector.Matches(labels.Set(set))
 		for key, value := range set {
 			values[key] = append(values[key], value)
 		}
 	}
-	report.Notes = append(report.Notes, "spec.namespaceSelector selects no namespace"+selectorHint(selector, values))
+	if spec != nil && !selected {
+		report.Notes = append(report.Notes, "spec.namespaceSelector selects no namespace"+selectorHint(selector, values))
+	}
+	if from != nil && values[from.NamespaceLabel] == nil {
+		report.Notes = append(report.Notes, "spec.receiversFrom: "+noLabel(from.NamespaceLabel, values)+": all messages go to the default")
+	}
+}
+
+// noLabel says that no namespace has a label. values are the values of each label that they have.
+func noLabel(key string, values map[string][]string) string {
+	return fmt.Sprintf("no namespace has the label %s%s", key, meant(key, slices.Sorted(maps.Keys(values))))
 }
 
 // maxHintValues is the number of values of a label that a hint names.
@@ -168,7 +138,7 @@ func selectorHint(selector labels.Selector, values map[string][]string) string {
 			continue
 		}
 		if !known {
-			return fmt.Sprintf(": no namespace has the label %s%s", r.Key(), meant(r.Key(), slices.Sorted(maps.Keys(values))))
+			return ": " + noLabel(r.Key(), values)
 		}
 		if slices.ContainsFunc(present, func(value string) bool { return r.Matches(labels.Set{r.Key(): value}) }) {
 			continue

@@ -34,8 +34,8 @@ type Environment struct {
 	// ClusterName is the name in messages. If it is empty, it is the name that the operator
 	// in OperatorNamespace uses.
 	ClusterName, OperatorNamespace string
-	// InFile are receivers that are used as if they were applied.
-	InFile []Receiver
+	// InFile contains receivers, and Secrets for them, that are used as if they were applied.
+	InFile File
 	// Comparison is set to test the changes between two files, instead of Events.
 	Comparison *Comparison
 	// Events from From to Until are evaluated. Until is not after Now.
@@ -48,16 +48,10 @@ func (e *Environment) Test(ctx context.Context, alarms []*Alarm) (*Report, error
 	t := &test{Environment: e, reader: newClusterReader(e.Client)}
 	t.enricher = t.reader.enricher(ctx, e)
 	t.readServed()
-	for i := range e.InFile {
-		note, err := t.review(ctx, e.InFile[i].Object, e.InFile[i].key())
-		if err != nil {
-			return nil, err
-		}
-		if note != "" {
-			t.notes = append(t.notes, displayName(e.InFile[i].key())+": "+note)
-		}
-	}
 	report := &Report{From: e.From.UTC().Truncate(time.Second), Until: e.Until.UTC().Truncate(time.Second)}
+	if err := t.checkFile(ctx, report); err != nil {
+		return nil, err
+	}
 	for _, a := range alarms {
 		alarmReport, err := t.alarm(ctx, a)
 		if err != nil {
@@ -74,13 +68,13 @@ type test struct {
 	*Environment
 	reader   *clusterReader
 	enricher pipeline.Enricher
-	// served are the resources of the cluster, nil if all are unknown.
-	served *objects.Served
+	// served are the resources of the cluster.
+	served objects.Served
 	notes  []string
 }
 
 func (t *test) alarm(ctx context.Context, a *Alarm) (*AlarmReport, error) {
-	note, err := t.review(ctx, a.Object, kube.Key(a.ID()))
+	_, note, err := t.review(ctx, a.Object, kube.Key(a.ID()))
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +100,7 @@ func (t *test) alarm(ctx context.Context, a *Alarm) (*AlarmReport, error) {
 		return nil, err
 	}
 	report.addChannels(receivers, a.compiled.IsAboutOneNamespace())
-	t.checkKinds(a, report)
-	checkWords(a, report)
+	t.checkWords(a, report)
 	t.checkNamespaces(ctx, a, report)
 	return report, nil
 }
@@ -140,6 +133,7 @@ func (t *test) events(ctx context.Context, a *Alarm, report *AlarmReport, labels
 	}
 	report.addResult(result)
 	t.addNearMisses(ctx, a, seen.occurrences, report)
+	checkExceptions(a, seen.occurrences, report)
 	if seen.oldest.Equal(t.Now) {
 		report.Notes = append(report.Notes, "there are no Events: the API server deletes them after its --event-ttl, which is one hour by default")
 	} else if t.From.Before(seen.oldest) && (report.matched() == 0 || t.Now.Sub(t.From) > eventTTL) {
@@ -162,28 +156,42 @@ func (e *Environment) run(ctx context.Context, a *Alarm, occurrences []alarm.Occ
 	return pipeline.DryRun(ctx, dir, a.compiled, occurrences, namespaces, enricher, e.Now, labels...)
 }
 
-// review checks an object against the rules of the API server, in a dry run. An object that
-// the rules refuse is an error. If the user may not create it, review returns a note.
-func (e *Environment) review(ctx context.Context, of client.Object, key kube.Key) (note string, err error) {
-	object := of.DeepCopyObject().(client.Object)
-	object.SetResourceVersion("") // it may come from a cluster
-	object.SetUID("")
-	object.SetManagedFields(nil)
-	err = e.Client.Create(ctx, object, client.DryRunAll)
-	switch {
-	case err == nil, apierrors.IsAlreadyExists(err):
-		return "", nil
-	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("you may not create it: %v", err), nil
-	case meta.IsNoMatchError(err):
-		return "it cannot be created: Bongsu's kinds are not in this cluster", nil
-	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("it cannot be created: %v", err), nil
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return "", fmt.Errorf("the API server refuses %s: %w", displayName(key), err)
-	default:
-		return "", fmt.Errorf("ask the API server about %s: %w", displayName(key), err)
+// review creates or updates an object in a dry run. It returns what the API server would store,
+// with its default values. An object that its rules refuse is an error. If the user may not write
+// it, review returns a note and no object.
+func (e *Environment) review(ctx context.Context, of client.Object, key kube.Key) (stored client.Object, note string, err error) {
+	stored = of.DeepCopyObject().(client.Object)
+	stored.SetResourceVersion("") // it may come from a cluster
+	stored.SetUID("")
+	stored.SetManagedFields(nil)
+	err = e.Client.Create(ctx, stored, client.DryRunAll)
+	if apierrors.IsAlreadyExists(err) {
+		err = e.reviewUpdate(ctx, stored)
 	}
+	switch {
+	case err == nil:
+		return stored, "", nil
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Sprintf("you may not create it: %v", err), nil
+	case meta.IsNoMatchError(err):
+		return nil, "it cannot be created: Bongsu's kinds are not in this cluster", nil
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Sprintf("it cannot be created: %v", err), nil
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return nil, "", fmt.Errorf("the API server refuses %s: %w", key.Display(), err)
+	default:
+		return nil, "", fmt.Errorf("ask the API server about %s: %w", key.Display(), err)
+	}
+}
+
+// reviewUpdate is review for an object that exists.
+func (e *Environment) reviewUpdate(ctx context.Context, object client.Object) error {
+	present := object.DeepCopyObject().(client.Object)
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(object), present); err != nil {
+		return err
+	}
+	object.SetResourceVersion(present.GetResourceVersion())
+	return e.Client.Update(ctx, object, client.DryRunAll)
 }
 
 // pageSize is the number of Events in one request.

@@ -41,6 +41,8 @@ type Manifest struct {
 type File struct {
 	Alarms    []Manifest
 	Receivers []Receiver
+	// Secrets contain their stringData in data too, as in the API server.
+	Secrets []corev1.Secret
 	// Others are KIND NAME of all other objects.
 	Others []string
 }
@@ -106,6 +108,8 @@ func (r *reader) object(object []byte) error {
 	switch {
 	case meta.APIVersion == "v1" && meta.Kind == "List":
 		return r.list(object)
+	case meta.APIVersion == "v1" && meta.Kind == "Secret":
+		return r.secret(object)
 	case meta.GroupVersionKind().Group != v1alpha1.SchemeGroupVersion.Group:
 		return r.other(&meta)
 	}
@@ -140,6 +144,23 @@ func (r *reader) other(meta *metav1.PartialObjectMetadata) error {
 		return errors.New("it has no kind: an alarm begins with apiVersion and kind")
 	}
 	r.file.Others = append(r.file.Others, meta.Kind+" "+meta.Name)
+	return nil
+}
+
+// secret reads a Secret. The decoder's errors name fields and no values.
+func (r *reader) secret(text []byte) error {
+	var secret corev1.Secret
+	if err := json.UnmarshalCaseSensitivePreserveInts(text, &secret); err != nil {
+		r.refuse("Secret "+secret.Name+": ", err)
+		return nil
+	}
+	for key, value := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[key] = []byte(value)
+	}
+	r.file.Secrets = append(r.file.Secrets, secret)
 	return nil
 }
 
@@ -187,13 +208,16 @@ type Alarm struct {
 // ID returns the kind, namespace and name of the alarm.
 func (a *Alarm) ID() alarm.ID { return a.compiled.ID }
 
-// Place sets the namespace of Alarms and AlarmReceivers that have none. If must is true, one of
-// another namespace is an error.
+// Place sets the namespace of Alarms, AlarmReceivers and Secrets that have none. If must is true,
+// one of another namespace is an error, unless it is a Secret, which a ClusterAlarmReceiver can use.
 func (f *File) Place(namespace string, must bool) error {
 	for _, m := range f.Alarms {
 		if err := place(m.Kind, m.Object, namespace, must); err != nil {
 			return err
 		}
+	}
+	for i := range f.Secrets {
+		_ = place("Secret", &f.Secrets[i], namespace, false)
 	}
 	for _, r := range f.Receivers {
 		if err := place(r.Kind, r.Object, namespace, must); err != nil {

@@ -9,8 +9,11 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -62,6 +65,25 @@ func (t *test) addNearMisses(ctx context.Context, a *Alarm, occurrences []alarm.
 		}
 	}
 	report.NearMisses, report.NearMissNotes = found.result()
+}
+
+// checkExceptions notes words in exceptReasons that no Event has as its reason, if an Event has a
+// similar one.
+func checkExceptions(a *Alarm, occurrences []alarm.Occurrence, report *AlarmReport) {
+	seen := sets.Set[string]{}
+	for i := range occurrences {
+		seen.Insert(occurrences[i].Event.Reason)
+	}
+	for i, m := range a.Object.AlarmSpec().Match {
+		for _, reason := range m.ExceptReasons {
+			if seen.Has(reason) {
+				continue
+			}
+			if similar := match.Similar(reason, sets.List(seen)); similar != "" {
+				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].exceptReasons: no Event has the reason %s: did you mean %s", i, reason, similar))
+			}
+		}
+	}
 }
 
 // missCounter counts near misses. Its zero value is empty.
@@ -125,10 +147,7 @@ func (c *missCounter) add(miss *match.NearMiss, event *alarm.Event) {
 }
 
 func objectOf(ref alarm.Reference) string {
-	if ref.Namespace == "" {
-		return ref.Kind + " " + ref.Name
-	}
-	return ref.Kind + " " + ref.Namespace + "/" + ref.Name
+	return kube.Key{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}.Display()
 }
 
 // compareNearMisses puts those first for which there is something to write instead, then those

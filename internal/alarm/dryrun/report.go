@@ -11,6 +11,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -21,6 +22,8 @@ type Report struct {
 	From   time.Time     `json:"from"`
 	Until  time.Time     `json:"until"`
 	Alarms []AlarmReport `json:"alarms"`
+	// Problems say why receivers in the file cannot work as they are.
+	Problems []string `json:"problems,omitempty"`
 	// Notes say what is unknown, and why.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -64,12 +67,15 @@ func (a *AlarmReport) matched() (n int) {
 	return n
 }
 
-// Err returns the problems of all alarms, or nil if there are none.
+// Err returns the problems of all receivers and alarms, or nil if there are none.
 func (r *Report) Err() error {
 	var errs []error
+	for _, problem := range r.Problems {
+		errs = append(errs, errors.New(plaintext.Line(problem)))
+	}
 	for i := range r.Alarms {
 		for _, problem := range r.Alarms[i].Problems {
-			errs = append(errs, fmt.Errorf("%s: %s", idOf(r.Alarms[i].Alarm), plaintext.Line(problem)))
+			errs = append(errs, fmt.Errorf("%s: %s", kube.Key(r.Alarms[i].Alarm).Display(), plaintext.Line(problem)))
 		}
 	}
 	return errors.Join(errs...)
@@ -153,7 +159,7 @@ func (p *printer) notes(notes []string) {
 
 func (p *printer) alarm(a *AlarmReport, r *Report) {
 	if a.withoutMatch {
-		p.Line("%s: it has no spec.match, so Events are not evaluated", idOf(a.Alarm))
+		p.Line("%s: it has no spec.match, so Events are not evaluated", kube.Key(a.Alarm).Display())
 		p.notes(a.Notes)
 		return
 	}
@@ -161,7 +167,7 @@ func (p *printer) alarm(a *AlarmReport, r *Report) {
 	if a.Compared {
 		of = count(a.Events, "object")
 	}
-	p.Line("%s: of %s, %s", idOf(a.Alarm), of, summary(a))
+	p.Line("%s: of %s, %s", kube.Key(a.Alarm).Display(), of, summary(a))
 	p.notes(a.Notes)
 	p.matches(a.Matches)
 	if a.matched() == 0 {
@@ -170,13 +176,6 @@ func (p *printer) alarm(a *AlarmReport, r *Report) {
 	for i := range a.Messages {
 		p.message(&a.Messages[i], a.Receivers)
 	}
-}
-
-func idOf(id alarm.ID) string {
-	if id.Namespace != "" {
-		return id.Kind + " " + id.Namespace + "/" + id.Name
-	}
-	return id.Kind + " " + id.Name
 }
 
 func count(n int, what string) string {
@@ -206,10 +205,7 @@ func (p *printer) matches(matches []Match) {
 	_, _ = fmt.Fprintln(table, "AT\tTYPE\tREASON\tOBJECT\tCOUNT\tGROUP\tBECOMES") // Flush returns its error
 	for i := range matches {
 		m := &matches[i]
-		object := m.Regarding.Kind + " " + m.Regarding.Name
-		if m.Regarding.Namespace != "" {
-			object = m.Regarding.Kind + " " + m.Regarding.Namespace + "/" + m.Regarding.Name
-		}
+		object := kube.Key{Kind: m.Regarding.Kind, Namespace: m.Regarding.Namespace, Name: m.Regarding.Name}.Display()
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", m.At.Format(time.RFC3339),
 			cell(m.Type), cell(m.Reason), cell(object), m.Count, cell(groupOf(m)), cell(becomes(m)))
 	}

@@ -31,7 +31,7 @@ func (t *test) checkResources(ctx context.Context, a *Alarm, report *AlarmReport
 }
 
 func (t *test) checkResource(ctx context.Context, a *Alarm, field string, named *v1alpha1.ChangeResource, report *AlarmReport) {
-	if t.served == nil {
+	if !t.served.IsKnown() {
 		return // a note says so
 	}
 	resource := resourceOf(named)

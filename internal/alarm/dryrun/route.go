@@ -48,8 +48,8 @@ func (e *Environment) asIfApplied(inCluster []v1alpha1.ClusterAlarmReceiver) []v
 	all := slices.DeleteFunc(inCluster, func(r v1alpha1.ClusterAlarmReceiver) bool {
 		return e.inFile(kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: r.Name}) != nil
 	})
-	for i := range e.InFile {
-		if r, ok := e.InFile[i].Object.(*v1alpha1.ClusterAlarmReceiver); ok {
+	for i := range e.InFile.Receivers {
+		if r, ok := e.InFile.Receivers[i].Object.(*v1alpha1.ClusterAlarmReceiver); ok {
 			all = append(all, *r)
 		}
 	}

@@ -41,19 +41,19 @@ func (e *Environment) Send(ctx context.Context, a *Alarm, to kube.Key, sinks rec
 	if err != nil {
 		return nil, err
 	}
-	sent := &Sent{Receiver: displayName(to)}
+	sent := &Sent{Receiver: to.Display()}
 	sinks.BodyFailed = func(_, text string) {
 		sent.Notes = append(sent.Notes, "an expression of the receiver's body fails for this message: "+text)
 	}
-	built, err := receiver.Build(ctx, e.Client, sinks, to, object)
+	built, err := receiver.Build(ctx, e.secrets(), sinks, to, object)
 	_, invalid := errors.AsType[*receiver.ConfigError](err)
 	switch {
 	case invalid:
-		return nil, fmt.Errorf("%s: %w", displayName(to), err)
+		return nil, fmt.Errorf("%s: %w", to.Display(), err)
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("you may not read a Secret that %s names: ask an administrator for permission to get it, or to send the test: %w", displayName(to), err)
+		return nil, fmt.Errorf("you may not read a Secret that %s names: ask an administrator for permission to get it, or to send the test: %w", to.Display(), err)
 	case err != nil:
-		return nil, fmt.Errorf("read the Secrets that %s names: %w", displayName(to), err)
+		return nil, fmt.Errorf("read the Secrets that %s names: %w", to.Display(), err)
 	}
 	if err := e.compose(ctx, a, sent, receiver.NamespaceLabels(object)); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (e *Environment) Send(ctx context.Context, a *Alarm, to kube.Key, sinks rec
 		return nil, fmt.Errorf("render the message: %w", err)
 	}
 	if err := built.Notifier.Send(ctx, uuid.NewString(), body); err != nil {
-		return nil, fmt.Errorf("%s did not accept the message: %w", displayName(to), withoutSecrets(err))
+		return nil, fmt.Errorf("%s did not accept the message: %w", to.Display(), withoutSecrets(err))
 	}
 	return sent, nil
 }
@@ -181,11 +181,11 @@ func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key, inst
 	object, err := e.read(ctx, key)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, missingError(fmt.Sprintf("%s does not exist: create it, or %s", displayName(key), instead))
+		return nil, missingError(fmt.Sprintf("%s does not exist: create it, or %s", key.Display(), instead))
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("you may not read %s: ask an administrator for permission to get it, or %s: %w", displayName(key), instead, err)
+		return nil, fmt.Errorf("you may not read %s: ask an administrator for permission to get it, or %s: %w", key.Display(), instead, err)
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", displayName(key), err)
+		return nil, fmt.Errorf("read %s: %w", key.Display(), err)
 	}
 	cluster, ofCluster := object.(*v1alpha1.ClusterAlarmReceiver)
 	if !ofCluster || a.ID().Namespace == "" {
@@ -193,7 +193,7 @@ func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key, inst
 	}
 	namespace := metadataOf("Namespace")
 	if err := e.Client.Get(ctx, client.ObjectKey{Name: a.ID().Namespace}, namespace); err != nil {
-		return nil, fmt.Errorf("read the labels of namespace %s, which decide whether %s allows it: %w", a.ID().Namespace, displayName(key), err)
+		return nil, fmt.Errorf("read the labels of namespace %s, which decide whether %s allows it: %w", a.ID().Namespace, key.Display(), err)
 	}
 	if !receiver.Allows(cluster, namespace.Labels) {
 		return nil, receiver.NotAllowed(key.Name, a.ID().Namespace)
@@ -204,7 +204,11 @@ func (e *Environment) receiver(ctx context.Context, a *Alarm, key kube.Key, inst
 // read reads a receiver from the file, or from the cluster.
 func (e *Environment) read(ctx context.Context, key kube.Key) (receiver.Object, error) {
 	if object := e.inFile(key); object != nil {
-		return object, nil
+		stored, _, err := e.review(ctx, object, key)
+		if stored != nil {
+			object = stored.(receiver.Object)
+		}
+		return object, err
 	}
 	var object receiver.Object = &v1alpha1.AlarmReceiver{}
 	if key.Kind == v1alpha1.KindClusterAlarmReceiver {
@@ -213,29 +217,11 @@ func (e *Environment) read(ctx context.Context, key kube.Key) (receiver.Object, 
 	return object, e.Client.Get(ctx, key.NamespacedName(), object)
 }
 
-// inFile returns a receiver of the file, nil if it is not in it.
-func (e *Environment) inFile(key kube.Key) receiver.Object {
-	for i := range e.InFile {
-		if e.InFile[i].key() == key {
-			return e.InFile[i].Object
-		}
-	}
-	return nil
-}
-
-// displayName returns the name of a receiver in messages.
-func displayName(key kube.Key) string {
-	if key.Namespace == "" {
-		return key.Kind + " " + key.Name
-	}
-	return key.Kind + " " + key.Namespace + "/" + key.Name
-}
-
-// displayed is displayName for the texts of keys.
+// displayed returns the names of receivers in messages, by the texts of their keys.
 func displayed(keys ...string) (names []string) {
 	for _, text := range keys {
 		if key, err := kube.ParseKey(text); err == nil {
-			text = displayName(key)
+			text = key.Display()
 		}
 		names = append(names, text)
 	}

@@ -30,7 +30,7 @@ func hint(env *cel.Env, source string, at common.Location) string {
 	if _, issues := env.Parse(source); issues.Err() != nil {
 		return cmp.Or(symbolHint(before, rest), formHint(before, rest), wordHint(before, rest), reservedHint(env, rest))
 	}
-	return cmp.Or(wordHint(before, rest), formHint(before, rest), nameHint(fieldsOf(env), before, rest))
+	return cmp.Or(wordHint(before, rest), formHint(before, rest), nameHint(fieldsOf(env), before, rest), functionHint(env, before, rest))
 }
 
 // symbols are usual mistakes about operators, the longest first. An operator can begin
@@ -68,6 +68,7 @@ func formHint(before, rest string) string {
 
 var (
 	firstWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
+	lastWord  = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*$`)
 	lastPath  = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_.]*$`)
 )
 
@@ -105,6 +106,26 @@ func reservedHint(env *cel.Env, rest string) string {
 
 func instead(right, wrong string) string {
 	return fmt.Sprintf("use %s instead of %s", right, plaintext.CutRunes(wrong, maxHintName))
+}
+
+// functionHint returns the function that is probably meant by one that does not exist. The error
+// is at the bracket behind its name.
+func functionHint(env *cel.Env, before, rest string) string {
+	name := lastWord.FindString(before)
+	if name == "" || !strings.HasPrefix(rest, "(") || env.HasFunction(name) {
+		return ""
+	}
+	var known []string
+	for function := range env.Functions() {
+		if firstWord.FindString(function) == function { // operators have other names
+			known = append(known, function)
+		}
+	}
+	slices.Sort(known)
+	if similar := Similar(name, known); similar != "" {
+		return instead(similar, name)
+	}
+	return ""
 }
 
 // nameHint returns a hint about a name that is unknown, or that means something else. Only
@@ -151,7 +172,25 @@ func fieldHint(fields []string, path, wrong, name string) string {
 			}
 		}
 	}
-	return ""
+	return misspelt(fields, path, wrong, name)
+}
+
+// misspelt names the field of path, or without a path the variable, whose name resembles name.
+func misspelt(fields []string, path, wrong, name string) string {
+	var names []string
+	for _, field := range fields {
+		if path == "" {
+			variable, _, _ := strings.Cut(field, ".")
+			names = append(names, variable)
+		} else if last, ok := strings.CutPrefix(field, path+"."); ok {
+			names = append(names, last)
+		}
+	}
+	similar := Similar(name, names)
+	if similar == "" {
+		return ""
+	}
+	return instead(strings.TrimPrefix(path+"."+similar, "."), wrong)
 }
 
 // maxFieldDepth is the maximum number of dots in a path of fieldsOf.

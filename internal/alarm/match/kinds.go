@@ -2,14 +2,25 @@ package match
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
+// Kinds knows the kinds that the API server serves.
+type Kinds interface {
+	// ClusterScoped reports whether no object of a kind has a namespace. It is false if that is
+	// unknown, also if the kind does not exist.
+	ClusterScoped(kind string) bool
+	// Meant returns the kind that is probably meant by one that does not exist. It is empty if the
+	// kind exists, or if none is similar.
+	Meant(kind string) string
+}
+
 // CheckKinds returns an error for each kind in spec.match and spec.resolve.match that an alarm of
-// alarmKind never matches. clusterScoped reports whether no object of a kind has a namespace.
-func CheckKinds(alarmKind string, o Object, clusterScoped func(kind string) bool) (problems []*CompileError) {
+// alarmKind never matches.
+func CheckKinds(alarmKind string, o Object, known Kinds) (problems []*CompileError) {
 	var text string
 	switch {
 	case alarmKind == alarm.KindAlarm:
@@ -19,21 +30,78 @@ func CheckKinds(alarmKind string, o Object, clusterScoped func(kind string) bool
 	default:
 		return nil
 	}
-	check := func(field string, entries []v1alpha1.EventMatch) {
-		for i := range entries {
-			for _, kind := range entries[i].Kinds {
-				if clusterScoped(kind) {
-					problems = append(problems, &CompileError{
-						Reason: v1alpha1.ReasonInvalidMatch, Field: fmt.Sprintf("%s[%d].kinds", field, i), Message: fmt.Sprintf(text, kind),
-					})
+	eachMatch(o, func(field string, m *v1alpha1.EventMatch) {
+		for _, kind := range m.Kinds {
+			if known.ClusterScoped(kind) {
+				problems = append(problems, &CompileError{
+					Reason: v1alpha1.ReasonInvalidMatch, Field: field + ".kinds", Message: fmt.Sprintf(text, kind),
+				})
+			}
+		}
+	})
+	return problems
+}
+
+// KindsOf returns the kinds in spec.match and spec.resolve.match.
+func KindsOf(o Object) (kinds []string) {
+	eachMatch(o, func(_ string, m *v1alpha1.EventMatch) { kinds = append(kinds, m.Kinds...) })
+	return kinds
+}
+
+// eachMatch calls f for each entry of spec.match and spec.resolve.match, with its path.
+func eachMatch(o Object, f func(field string, m *v1alpha1.EventMatch)) {
+	spec := o.AlarmSpec()
+	for i := range spec.Match {
+		f(fmt.Sprintf("spec.match[%d]", i), &spec.Match[i])
+	}
+	if spec.Resolve == nil {
+		return
+	}
+	for i := range spec.Resolve.Match {
+		f(fmt.Sprintf("spec.resolve.match[%d]", i), &spec.Resolve.Match[i])
+	}
+}
+
+// reasonHints are words that users know from the status of containers, and that no component of
+// Kubernetes uses as the reason of an Event.
+var reasonHints = map[string]string{
+	"OOMKilled":        "match BackOff, and use object.cause to find out why the container ended",
+	"CrashLoopBackOff": "match BackOff",
+	"ImagePullBackOff": "match BackOff or Failed",
+	"ErrImagePull":     "match Failed",
+	"NotReady":         "match NodeNotReady",
+}
+
+// MisspeltKinds names the kinds in spec.match and spec.resolve.match that do not exist, and whose
+// name resembles one that does.
+func MisspeltKinds(o Object, known Kinds) (problems []string) {
+	eachMatch(o, func(field string, m *v1alpha1.EventMatch) {
+		for _, kind := range m.Kinds {
+			if meant := known.Meant(kind); meant != "" {
+				problems = append(problems, fmt.Sprintf("%s.kinds: the cluster has no kind %s: did you mean %s", field, kind, meant))
+			}
+		}
+	})
+	return problems
+}
+
+// Hints names other words in spec.match and spec.resolve.match that probably match nothing,
+// although they are valid, and says what to write instead.
+func Hints(o Object) (hints []string) {
+	eachMatch(o, func(field string, m *v1alpha1.EventMatch) {
+		for _, list := range []struct {
+			name  string
+			words []string
+		}{{"reasons", m.Reasons}, {"exceptReasons", m.ExceptReasons}} {
+			for _, reason := range list.words {
+				if hint, known := reasonHints[reason]; known {
+					hints = append(hints, fmt.Sprintf("%s.%s: Kubernetes emits no Event with the reason %s: %s", field, list.name, reason, hint))
 				}
 			}
 		}
-	}
-	spec := o.AlarmSpec()
-	check("spec.match", spec.Match)
-	if spec.Resolve != nil {
-		check("spec.resolve.match", spec.Resolve.Match)
-	}
-	return problems
+		if slices.Equal(m.Kinds, []string{"Node"}) && slices.Equal(m.Types, []v1alpha1.EventType{v1alpha1.EventTypeWarning}) {
+			hints = append(hints, field+".types: NodeNotReady and most other Events about Nodes are Normal: leave types out")
+		}
+	})
+	return hints
 }

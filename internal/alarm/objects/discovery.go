@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -76,11 +77,16 @@ func (c *catalog) find(ctx context.Context, r alarm.Resource, age time.Duration)
 	return kind{}, &problemError{Unavailable, "the API server does not answer which resources it serves: the operator retries"}
 }
 
-// clusterScoped reports whether no object of a kind has a namespace. It is false if that is
-// unknown, also if the kind does not exist. It asks the API server at most once in age.
-func (c *catalog) clusterScoped(ctx context.Context, kind string, age time.Duration) bool {
-	answer, err := c.answer(ctx, age, age, func(s *served) bool { return !s.clusterScoped(kind) })
-	return err == nil && answer.clusterScoped(kind)
+// kinds returns what is served. It asks the API server if a kind is missing, at most once in age.
+func (c *catalog) kinds(ctx context.Context, kinds []string, age time.Duration) Served {
+	answer, err := c.answer(ctx, age, age, func(s *served) bool {
+		known, _ := Served{s}.kinds()
+		return !slices.ContainsFunc(kinds, func(kind string) bool { return !known.Has(kind) })
+	})
+	if err != nil {
+		return Served{}
+	}
+	return Served{answer}
 }
 
 var errUnanswered = errors.New("the last discovery failed")
@@ -142,8 +148,11 @@ func (c *catalog) discover(ctx context.Context) (*served, error) {
 	return newServed(groups, lists, failed), nil
 }
 
-// Served are the resources that an API server serves, to test alarms without the operator.
+// Served are the resources that an API server serves. The zero value knows none.
 type Served struct{ served *served }
+
+// IsKnown reports whether s is not the zero value.
+func (s Served) IsKnown() bool { return s.served != nil }
 
 // NewServed returns what a discovery answered. failed are the groups and versions whose resources
 // are unknown.
@@ -165,18 +174,30 @@ func (s Served) Status(r alarm.Resource) Status {
 	return Status{Version: k.Version, Kind: k.Kind, Namespaced: k.Namespaced}
 }
 
-// ClusterScoped reports whether no object of a kind has a namespace, as Source.ClusterScoped does.
-func (s Served) ClusterScoped(kind string) bool { return s.served.clusterScoped(kind) }
+// ClusterScoped implements match.Kinds.
+func (s Served) ClusterScoped(kind string) bool { return s.IsKnown() && s.served.clusterScoped(kind) }
 
-// Kinds returns all kinds, sorted. complete is false if some are unknown.
-func (s Served) Kinds() (kinds []string, complete bool) {
+// Meant implements match.Kinds. The result is empty too if some kinds are unknown.
+func (s Served) Meant(kind string) string {
+	if !s.IsKnown() {
+		return ""
+	}
+	known, complete := s.kinds()
+	if !complete || known.Has(kind) {
+		return ""
+	}
+	return match.Similar(kind, sets.List(known))
+}
+
+// kinds returns all kinds. complete is false if some are unknown.
+func (s Served) kinds() (kinds sets.Set[string], complete bool) {
+	kinds = sets.Set[string]{}
 	for _, resources := range s.served.resources {
 		for i := range resources {
-			kinds = append(kinds, resources[i].Kind)
+			kinds.Insert(resources[i].Kind)
 		}
 	}
-	slices.Sort(kinds)
-	return slices.Compact(kinds), len(s.served.failed) == 0
+	return kinds, len(s.served.failed) == 0
 }
 
 // served are the resources that the API server serves.

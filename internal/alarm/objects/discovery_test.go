@@ -38,8 +38,21 @@ func TestAKindIsClusterScopedIfNoGroupServesItWithANamespace(t *testing.T) {
 	}
 }
 
+func TestAMisspeltKindIsNamedIfAllKindsAreKnown(t *testing.T) {
+	pods := []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod"}, {Name: "bindings", Kind: "Binding"}}}}
+	down := map[schema.GroupVersion]error{{Group: "a.example", Version: "v1"}: errors.New("down")}
+	for kind, want := range map[string]string{"Pods": "Pod", "pod": "Pod", "Pod": "", "Widget": ""} {
+		if got := NewServed(nil, pods, nil).Meant(kind); got != want {
+			t.Errorf("%s: got %q, want %q", kind, got, want)
+		}
+		if got := NewServed(nil, pods, down).Meant(kind) + (Served{}).Meant(kind); got != "" {
+			t.Errorf("%s: got %q although not all kinds are known", kind, got)
+		}
+	}
+}
+
 // A worker that waits for a hanging aggregated API delays other alarms.
-func TestAScopeDoesNotWaitForAnotherDiscovery(t *testing.T) {
+func TestACheckOfKindsDoesNotWaitForAnotherDiscovery(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.hang = make(chan struct{})
 		defer close(s.hang)
@@ -48,8 +61,8 @@ func TestAScopeDoesNotWaitForAnotherDiscovery(t *testing.T) {
 		s.source.SetNeeds(s.needs)
 		time.Sleep(2 * time.Second)
 		began := time.Now()
-		if s.source.ClusterScoped(s.t.Context(), "Node") || time.Since(began) > scopeTimeout {
-			t.Errorf("it took %v, and must be unknown after %v", time.Since(began), scopeTimeout)
+		if s.source.Kinds(s.t.Context(), []string{"Node"}).IsKnown() || time.Since(began) > kindsTimeout {
+			t.Errorf("it took %v, and must be unknown after %v", time.Since(began), kindsTimeout)
 		}
 	})
 }
@@ -69,7 +82,7 @@ func TestAFailedDiscoveryIsNotRepeatedForEachAlarm(t *testing.T) {
 		})
 		ask := func(want int64, when string) {
 			t.Helper()
-			s.source.ClusterScoped(s.t.Context(), "Node")
+			s.source.Kinds(s.t.Context(), []string{"Node"})
 			if got := asked.Load(); got != want {
 				t.Errorf("the API server was asked %d times %s, want %d", got, when, want)
 			}

@@ -60,15 +60,15 @@ func (s *Source) Status(r alarm.Resource, by alarm.ID, named fields.Shape) Statu
 	return status
 }
 
-// scopeTimeout limits how long ClusterScoped waits for the API server. Alarms wait for it.
-const scopeTimeout = 5 * time.Second
+// kindsTimeout limits how long Kinds waits for the API server. Alarms wait for it.
+const kindsTimeout = 5 * time.Second
 
-// ClusterScoped reports whether no object of a kind has a namespace. It is false if that is
-// unknown, also if the kind does not exist.
-func (s *Source) ClusterScoped(ctx context.Context, kind string) bool {
-	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
+// Kinds returns what the API server serves, to check these kinds. If it does not answer, the
+// result knows nothing.
+func (s *Source) Kinds(ctx context.Context, kinds []string) Served {
+	ctx, cancel := context.WithTimeout(ctx, kindsTimeout)
 	defer cancel()
-	return s.catalog.clusterScoped(ctx, kind, s.tuning.missing)
+	return s.catalog.kinds(ctx, kinds, s.tuning.missing)
 }
 
 // Concerns reports whether a change of a status can concern an alarm that names fields of a resource.

@@ -624,3 +624,25 @@ func TestGroupsThatFillTheFileAreForgottenAfterTheirEnd(t *testing.T) {
 		t.Errorf("%+v, want only what the batch has", size)
 	}
 }
+
+// PagerDuty and Alertmanager know both by the same key: an end behind the next problem would close
+// that.
+func TestALateEndIsSentBeforeTheNextProblem(t *testing.T) {
+	g := newGrouped(t)
+	g.occurQuiet(0, nil, "a")
+	g.at(10)
+	g.ReadUpTo(g.clock.Now())
+	g.releaseDue()
+	g.at(1000)
+	g.occurQuiet(995, nil, "a") // the API server sent nothing in between
+	var got []string
+	for _, second := range []int{1000, 1001, 1006, 1066} {
+		g.at(second)
+		g.ReadUpTo(g.clock.Now())
+		got = append(got, g.releaseDue()...)
+	}
+	want := []string{"a: 0 of 1 since 0s, first false, resolved true", "a: 1 of 1 since 16m35s, first true, resolved false"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/checkpoint"
 	"github.com/bongsu-io/bongsu/internal/alarm/message"
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -214,7 +215,11 @@ type printer struct {
 }
 
 func (p *printer) receiver(r *Receiver) {
-	p.Line("%s: %d waiting, of %d occurrences", plaintext.Line(r.Receiver), r.Entries, r.Occurrences)
+	name := r.Receiver
+	if key, err := kube.ParseKey(name); err == nil {
+		name = key.Display()
+	}
+	p.Line("%s: %d waiting, of %d occurrences", plaintext.Line(name), r.Entries, r.Occurrences)
 	p.table("MATCHED\tALARM\tCOUNT\tSTATE\tNEXT-ATTEMPT\tTITLE\tLAST-ERROR", len(r.Waiting), func(i int) []string {
 		w := &r.Waiting[i]
 		return append(w.cells(), w.state(), w.nextAttempt(p.now), w.title(), cmp.Or(plaintext.Line(w.LastError), "-"))

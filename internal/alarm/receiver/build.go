@@ -198,17 +198,24 @@ func limits(namespace string, vendor []notify.Limit) []notify.Limit {
 // test sets the test message that an annotation asks for.
 func (b *construction) test(object Object) {
 	b.receiver.Tested = object.AlarmStatus().HandledTest
-	value := object.GetAnnotations()[v1alpha1.AnnotationSendTest]
+	value := TestValue(object)
 	if value == "" {
 		return
-	}
-	if len(value) > maxTest {
-		value = fmt.Sprintf("%x", sha256.Sum256([]byte(value)))
 	}
 	b.receiver.Test = notify.Test{Value: value, Message: message.OfTest(b.sinks.Cluster, message.Reference{
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: b.kind,
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: string(object.GetUID()),
 	}, b.sinks.Clock.Now())}
+}
+
+// TestValue returns the value of AlarmStatus.HandledTest after the test message that an annotation
+// asks for. It is empty without the annotation.
+func TestValue(object client.Object) string {
+	value := object.GetAnnotations()[v1alpha1.AnnotationSendTest]
+	if len(value) > maxTest {
+		return fmt.Sprintf("%x", sha256.Sum256([]byte(value)))
+	}
+	return value
 }
 
 // maxTest is the maximum length of AlarmStatus.HandledTest, which contains the hash of a longer

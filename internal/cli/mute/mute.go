@@ -15,6 +15,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // Object is an Alarm or a ClusterAlarm.
@@ -51,10 +52,7 @@ func Parse(text, namespace string) (Target, error) {
 
 // String returns "Alarm shop/crashes" or "ClusterAlarm nodes".
 func (t Target) String() string {
-	if namespace := t.Object.GetNamespace(); namespace != "" {
-		return t.Kind + " " + namespace + "/" + t.Object.GetName()
-	}
-	return t.Kind + " " + t.Object.GetName()
+	return kube.Key{Kind: t.Kind, Namespace: t.Object.GetNamespace(), Name: t.Object.GetName()}.Display()
 }
 
 // fieldOwner is the manager of the fields that the commands write. A user who applies a
@@ -103,7 +101,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		}
 	}
 	if err != nil || lasts < time.Second {
-		return 0, fmt.Errorf("%q is no duration of a second or more: use --for DURATION, such as --for 30m, 2h or 1d", text)
+		return 0, fmt.Errorf("%q is no duration of a second or more: use a form like 30m, 2h, 1d or 1w", text)
 	}
 	return lasts, nil
 }

@@ -21,8 +21,8 @@ import (
 type Changes interface {
 	// Status returns whether the changes of a resource are watched that an alarm needs.
 	Status(resource alarm.Resource, by alarm.ID, named fields.Shape) objects.Status
-	// ClusterScoped reports whether no object of a kind has a namespace. It is false if that is unknown.
-	ClusterScoped(ctx context.Context, kind string) bool
+	// Kinds returns what the API server serves, to check these kinds.
+	Kinds(ctx context.Context, kinds []string) objects.Served
 	// Notify makes it call a function after each change of a status, with the alarms concerned.
 	Notify(changed func(objects.Concerns))
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +32,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/operator/policies"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // Object is an Alarm or a ClusterAlarm.
@@ -158,7 +161,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		func(ctx context.Context, _ string) (status.Result, error) {
 			result, err := r.apply(ctx, object, key, r.namespaceUID)
 			if err == nil && result.Ready() && !result.Unchanged {
-				result = r.kindsProblem(ctx, object)
+				result = r.checkWords(ctx, object)
 			}
 			result.ResumedAt = resumedAt(object)
 			result.MuteFrom, result.MuteUntil = object.AlarmSpec().MuteTimes()
@@ -284,14 +287,18 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key, nam
 	return r.changesProblem(object, key), nil
 }
 
-// kindsProblem returns the first kind in spec.match that the alarm never matches. The alarm is in
-// force all the same.
-func (r *Reconciler) kindsProblem(ctx context.Context, object Object) status.Result {
-	clusterScoped := func(kind string) bool { return r.changes.ClusterScoped(ctx, kind) }
-	if problems := match.CheckKinds(r.kind, object, clusterScoped); len(problems) > 0 {
+// maxHints limits the hints in the condition of an alarm, in bytes.
+const maxHints = 1024
+
+// checkWords returns the first kind in spec.match that the alarm never matches, or hints about
+// words that probably match nothing. The alarm is in force all the same.
+func (r *Reconciler) checkWords(ctx context.Context, object Object) status.Result {
+	known := r.changes.Kinds(ctx, match.KindsOf(object))
+	if problems := match.CheckKinds(r.kind, object, known); len(problems) > 0 {
 		return status.Result{Reason: problems[0].Reason, Message: problems[0].Error()}
 	}
-	return status.Result{}
+	hints := slices.Concat(match.MisspeltKinds(object, known), match.Hints(object))
+	return status.Result{Hint: plaintext.Cut(strings.Join(hints, "; "), maxHints)}
 }
 
 // hold removes an alarm that must be corrected from the pipeline, which keeps its states.

@@ -61,6 +61,17 @@ func (s *scene) clusterReceiver() *v1alpha1.ClusterAlarmReceiver {
 	return &v1alpha1.ClusterAlarmReceiver{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 }
 
+func TestAnAlarmInForceHintsAtWordsThatProbablyMatchNothing(t *testing.T) {
+	s, g := newScene(t), NewWithT(t)
+	s.create("Alarm", "it", "match: [{kinds: [Pods], reasons: [OOMKilled]}]"+tail)
+	s.ExpectReady(t, s.alarm("it"))
+	message := func() string { return s.Ready(t.Context(), s.alarm("it")).Message }
+	g.Expect(message()).To(Equal("in force; spec.match[0].kinds: the cluster has no kind Pods: did you mean Pod; " +
+		"spec.match[0].reasons: Kubernetes emits no Event with the reason OOMKilled: match BackOff, and use object.cause to find out why the container ended"))
+	s.patch(s.alarm("it"), `{"spec":{"match":[{"kinds":["Pod"],"reasons":["BackOff"]}]}}`)
+	g.Eventually(message).Should(Equal("in force"))
+}
+
 // Alarms that wait for something else to heal match nothing: or they would be
 // looked at again because their counts change.
 func TestAProblemOfAnAlarmIsReportedUntilItIsCorrected(t *testing.T) {
@@ -184,7 +195,7 @@ func TestAnAlarmNamesAllReceiversThatItCannotUse(t *testing.T) {
 	s.create("Alarm", "it", `match: [{reasons: [Never]}]
 receivers: [{name: a}, {name: good}, {name: b}, {name: a}, {name: b}, {name: slack}, {kind: ClusterAlarmReceiver, name: `+s.namespace+`}, {name: c}, {name: d}]`)
 	const want = "AlarmReceiver a does not exist: create it, or correct spec.receivers; also correct " +
-		"AlarmReceiver b (ReceiverNotFound), AlarmReceiver slack (ReceiverNotReady), ClusterAlarmReceiver %s (NotAllowed), " +
+		"AlarmReceiver b (ReceiverNotFound), AlarmReceiver slack (SecretNotFound), ClusterAlarmReceiver %s (NotAllowed), " +
 		"AlarmReceiver c (ReceiverNotFound), AlarmReceiver d (ReceiverNotFound)"
 	NewWithT(t).Expect(s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonReceiverNotFound)).To(Equal(fmt.Sprintf(want, s.namespace)))
 }
@@ -210,7 +221,7 @@ func TestAClusterAlarmShowsWhyItsReceiverIsNotReady(t *testing.T) {
 	g, prefix := NewWithT(t), "ClusterAlarmReceiver "+s.namespace+" is not ready (SecretNotFound)"
 	ofCluster := &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	g.Expect(s.ExpectNotReady(t, ofCluster, v1alpha1.ReasonReceiverNotReady)).To(HavePrefix(prefix + ": Secret "))
-	g.Expect(s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonReceiverNotReady)).To(Equal(prefix))
+	g.Expect(s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonReceiverNotReady)).To(Equal(prefix + ": ask an administrator, who can read why"))
 }
 
 func TestASuspendedAlarmHasNoWarning(t *testing.T) {

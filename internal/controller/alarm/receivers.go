@@ -1,6 +1,7 @@
 package alarm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -89,13 +90,18 @@ func (r *Reconciler) resolveRoute(ctx context.Context, from *v1alpha1.ReceiversF
 		}
 	}
 	for _, name := range excess {
-		all.add(kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: name}, status.Result{
-			Reason: v1alpha1.ReasonTooManyReceivers,
-			Message: fmt.Sprintf("the label %s does not choose ClusterAlarmReceiver %s: delete some receivers, or use several labels. It can choose %d at most, and %d for a value",
-				from.NamespaceLabel, name, match.MaxRouteReceivers, match.MaxChosen),
-		})
+		all.add(kube.Key{Kind: v1alpha1.KindClusterAlarmReceiver, Name: name}, newProblem(v1alpha1.ReasonTooManyReceivers,
+			"the label %s does not choose ClusterAlarmReceiver %s: delete some receivers, or use several labels. It can choose %d at most, and %d for a value",
+			from.NamespaceLabel, name, match.MaxRouteReceivers, match.MaxChosen))
 	}
 	return route, nil
+}
+
+// problem is that of one receiver of an alarm.
+type problem struct {
+	status.Result
+	// cause is the reason of the receiver's own condition, if that is the problem.
+	cause string
 }
 
 // problems are those of the receivers of an alarm.
@@ -106,13 +112,13 @@ type problems struct {
 	more   int
 }
 
-func (p *problems) add(key kube.Key, result status.Result) {
+func (p *problems) add(key kube.Key, result problem) {
 	switch {
 	case result.Ready():
 	case p.first.Ready():
-		p.first = result
+		p.first = result.Result
 	case len(p.others) < maxOthers:
-		p.others = append(p.others, fmt.Sprintf("%s %s (%s)", key.Kind, key.Name, result.Reason))
+		p.others = append(p.others, fmt.Sprintf("%s %s (%s)", key.Kind, key.Name, cmp.Or(result.cause, result.Reason)))
 	default:
 		p.more++
 	}
@@ -146,7 +152,7 @@ func referenceKey(ref v1alpha1.ReceiverReference, namespace string) kube.Key {
 
 // resolve returns whether an alarm of the namespace may use the receiver, and the problem
 // of the receiver. The namespace of a ClusterAlarm is empty.
-func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string) (bool, status.Result, error) {
+func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string) (bool, problem, error) {
 	cluster := key.Kind == v1alpha1.KindClusterAlarmReceiver
 	var object status.AlarmObject = &v1alpha1.AlarmReceiver{}
 	if cluster {
@@ -154,22 +160,20 @@ func (r *Reconciler) resolve(ctx context.Context, key kube.Key, namespace string
 	}
 	err := r.client.Get(ctx, key.NamespacedName(), object)
 	if apierrors.IsNotFound(err) {
-		return !cluster || namespace == "", status.Result{
-			Reason:  v1alpha1.ReasonReceiverNotFound,
-			Message: fmt.Sprintf("%s %s does not exist: create it, or correct spec.receivers", key.Kind, key.Name),
-		}, nil
+		return !cluster || namespace == "", newProblem(v1alpha1.ReasonReceiverNotFound,
+			"%s %s does not exist: create it, or correct spec.receivers", key.Kind, key.Name), nil
 	}
 	if err != nil {
-		return false, status.Result{}, err
+		return false, problem{}, err
 	}
 	if cluster && namespace != "" {
 		allowed, err := r.allows(ctx, object.(*v1alpha1.ClusterAlarmReceiver), namespace)
 		if err != nil {
-			return false, status.Result{}, err
+			return false, problem{}, err
 		}
 		if !allowed {
-			problem := receiver.NotAllowed(key.Name, namespace)
-			return false, status.Result{Reason: problem.Reason, Message: problem.Message}, nil
+			refused := receiver.NotAllowed(key.Name, namespace)
+			return false, newProblem(refused.Reason, "%s", refused.Message), nil
 		}
 	}
 	return true, unready(key, namespace, object.AlarmStatus()), nil
@@ -187,18 +191,24 @@ func (r *Reconciler) allows(ctx context.Context, object *v1alpha1.ClusterAlarmRe
 	return receiver.Allows(object, ns.Labels), nil
 }
 
-// unready is the result for a receiver that is not Ready, for an alarm of a namespace. The
+// unready is the problem of a receiver that is not Ready, for an alarm of a namespace. The
 // message of a ClusterAlarmReceiver is for administrators, whose ClusterAlarms have no namespace.
-func unready(key kube.Key, namespace string, st *v1alpha1.AlarmStatus) status.Result {
+func unready(key kube.Key, namespace string, st *v1alpha1.AlarmStatus) problem {
 	ready := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
-		return status.Result{}
+		return problem{}
 	}
-	message := fmt.Sprintf("%s %s is not ready (%s)", key.Kind, key.Name, ready.Reason)
-	if key.Kind == v1alpha1.KindAlarmReceiver || namespace == "" {
-		message += ": " + ready.Message
+	says := ready.Message
+	if key.Kind == v1alpha1.KindClusterAlarmReceiver && namespace != "" {
+		says = "ask an administrator, who can read why"
 	}
-	return status.Result{Reason: v1alpha1.ReasonReceiverNotReady, Message: message}
+	p := newProblem(v1alpha1.ReasonReceiverNotReady, "%s %s is not ready (%s): %s", key.Kind, key.Name, ready.Reason, says)
+	p.cause = ready.Reason
+	return p
+}
+
+func newProblem(reason, format string, args ...any) problem {
+	return problem{Result: status.Result{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
 // receiversField indexes alarms by the keys of their receivers.

@@ -133,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		func(string) { r.forget(key) },
 		func(ctx context.Context, _ string) (status.Result, error) {
 			result, err := r.configure(ctx, object, key)
-			result.Delivery = r.delivery(key.String())
+			result.Delivery = r.delivery(key.String(), object)
 			return result, err
 		})
 }
@@ -200,9 +200,9 @@ func (r *Reconciler) deliveries(key string) status.Result {
 }
 
 // delivery returns what is known about the last message and the last test.
-func (r *Reconciler) delivery(key string) *status.Delivery {
+func (r *Reconciler) delivery(key string, object Object) *status.Delivery {
 	failure, made := r.Dispatcher.LastAttempt(key)
-	d := &status.Delivery{Attempted: made}
+	d := &status.Delivery{Attempted: made, Wanted: receiver.TestValue(object)}
 	if failure != nil {
 		d.Reason, d.Message = failure.Reason, failure.Text
 	}

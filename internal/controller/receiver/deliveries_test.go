@@ -46,7 +46,7 @@ func TestTheLastMessageAndTheLastTestAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Dependencies: Dependencies{Dispatcher: tc.dispatcher}}
-			if diff := cmp.Diff(&tc.want, r.delivery("AlarmReceiver/shop/team")); diff != "" {
+			if diff := cmp.Diff(&tc.want, r.delivery("AlarmReceiver/shop/team", &v1alpha1.AlarmReceiver{})); diff != "" {
 				t.Error(diff)
 			}
 		})

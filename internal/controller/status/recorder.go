@@ -38,6 +38,8 @@ type Result struct {
 	Reason string
 	// Message says what is wrong and what to do.
 	Message string
+	// Hint says what probably is a mistake, although the object is in force. Optional.
+	Hint string
 	// NextAttempt is status.nextAttemptTime of a receiver; zero if it has none.
 	NextAttempt time.Time
 	// SetAside and HandledDrop are the fields of the status of a receiver.
@@ -62,6 +64,8 @@ type Delivery struct {
 	// of its failure, and empty if the receiver accepted the message.
 	Attempted       bool
 	Reason, Message string
+	// Wanted is the value of the test that the receiver shall get, or empty.
+	Wanted string
 	// Test is the value of the last test, if there was one. TestedAt is when it ended, and
 	// TestFailure is why it failed, if it did.
 	Test        string
@@ -200,8 +204,12 @@ func (r *Recorder) setReady(object AlarmObject, result Result) {
 	default:
 		r.writer.SetState(object, v1alpha1.StateReady, "", false)
 	}
+	message := "in force"
+	if result.Hint != "" {
+		message += "; " + result.Hint
+	}
 	r.writer.SetCondition(object, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: "in force",
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: message,
 	})
 }
 
@@ -266,6 +274,9 @@ func (r *Recorder) setDelivered(object AlarmObject, d *Delivery) []events.Event 
 	c := metav1.Condition{Type: v1alpha1.ConditionDelivered}
 	former := meta.FindStatusCondition(object.AlarmStatus().Conditions, c.Type)
 	switch {
+	case d.Wanted != "" && d.Wanted != d.Test && d.Wanted != object.AlarmStatus().HandledTest:
+		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonSendingTest
+		c.Message = "a test message waits: it is sent when the receiver is ready"
 	case d.Attempted && d.Reason != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, d.Reason, "the last message was not accepted: "+d.Message
 	case d.Attempted:

@@ -286,6 +286,16 @@ func TestTheStatusShowsWhetherTheLastMessageWasDelivered(t *testing.T) {
 			name: "the spec changed", before: func() { w.changeSpec(t) }, delivery: &status.Delivery{},
 			want: metav1.ConditionUnknown, reason: v1alpha1.ReasonNothingSent, writes: 1,
 		},
+		{name: "a test is wanted", delivery: &status.Delivery{Attempted: true, Wanted: "a"}, want: metav1.ConditionUnknown, reason: v1alpha1.ReasonSendingTest, writes: 1},
+		{
+			name: "it was sent", delivery: &status.Delivery{Attempted: true, Wanted: "a", Test: "a", TestedAt: noon},
+			want: metav1.ConditionTrue, reason: v1alpha1.ReasonAccepted, writes: 2, // the status and an Event
+		},
+		{
+			name: "restarted after the test", before: func() { w.restart(t) }, delivery: &status.Delivery{Wanted: "a"},
+			want: metav1.ConditionTrue, reason: v1alpha1.ReasonAccepted,
+		},
+		{name: "another is wanted", delivery: &status.Delivery{Wanted: "b"}, want: metav1.ConditionUnknown, reason: v1alpha1.ReasonSendingTest, writes: 1},
 	} {
 		if tc.before != nil {
 			tc.before()

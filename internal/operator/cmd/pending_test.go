@@ -83,7 +83,7 @@ func TestPendingListsWaitingMessagesAndEntriesOfDigests(t *testing.T) {
 	}
 	for _, want := range []string{
 		"note: unknown whether this outbox belongs to the leader: ",
-		"AlarmReceiver/shop/team: 1 waiting, of 2 occurrences\n", "ClusterAlarmReceiver//ops: 2 waiting, of 4 occurrences\n",
+		"AlarmReceiver shop/team: 1 waiting, of 2 occurrences\n", "ClusterAlarmReceiver ops: 2 waiting, of 4 occurrences\n",
 		"Alarm/shop/crashes  2      set aside, ID 3, tried since ", "  message 3  the receiver answers 503\n", nextAttempt.Format(time.RFC3339), "  waiting ", "  message 4  -\n", "in digests:\n", "Z  message 2\n",
 	} {
 		if !strings.Contains(out, want) {
