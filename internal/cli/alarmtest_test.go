@@ -282,6 +282,10 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 		"a status":              {"Alarm", "match: [{reasons: [OOMKilled]}]", "note: spec.match[0].reasons: Kubernetes emits no Event with the reason OOMKilled: match BackOff, and use object.cause"},
 		"an exception":          {"Alarm", "match: [{exceptReasons: [Backof]}]", "note: spec.match[0].exceptReasons: no Event has the reason Backof: did you mean BackOff\n"},
 		"an exceptional status": {"Alarm", "match: [{exceptReasons: [ErrImagePull]}]", "note: spec.match[0].exceptReasons: Kubernetes emits no Event with the reason ErrImagePull: match Failed\n"},
+		"labels of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease], objectSelector: {matchLabels: {team: a}}}]",
+			"note: spec.match[0].objectSelector: Bongsu does not read objects of kind HelmRelease, so no Event about them matches: use names or note instead\n"},
+		"groups of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease]}]\ngroup: {by: [regarding.kind, 'object.labels[team]']}",
+			"note: spec.group.by: Bongsu does not read objects of kind HelmRelease, so object.labels[team] is empty for all of them: group by regarding.name instead\n"},
 		"a type of Nodes":       {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
 		"a match":               {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
 	} {
@@ -487,7 +491,7 @@ func TestAlarmTestFailsForResourcesThatCannotBeWatched(t *testing.T) {
 		"a misspelt resource":           {"Alarm", changes, "apiGroup: apps, resource: deploymets", admin, "spec.changes[0].resource: the API server serves no resource \"deploymets\" in apiGroup \"apps\": did you mean deployments?\n"},
 		"no rights of the operator": {
 			"ClusterAlarm", states, "apiGroup: apps, resource: deployments", []string{"--kubeconfig", c.Kubeconfig(), "--operator-namespace", ns},
-			"spec.states[0].resource: the operator is not allowed to list and watch deployments.apps: create a ClusterRole with the label bongsu.io/aggregate-to-changes: \"true\". Its rule is apiGroups: [\"apps\"], resources: [\"deployments\"], verbs: [list, watch]\n",
+			"spec.states[0].resource: the operator is not allowed to list and watch deployments.apps: create a ClusterRole with the label bongsu.io/aggregate-to-alarms: \"true\". Its rule is apiGroups: [\"apps\"], resources: [\"deployments\"], verbs: [list, watch]\n",
 		},
 		"no rights of the user for a state": {"Alarm", states, "resource: configmaps", []string{"--kubeconfig", user}, "spec.states[0]: you may not list configmaps, which the author of an alarm on it must be allowed to"},
 		"no rights of the user for changes": {"Alarm", "changes: [{resource: {%}}]", "resource: configmaps", []string{"--kubeconfig", user}, "spec.changes[0]: you may not list configmaps"},

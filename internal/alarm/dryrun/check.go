@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
@@ -80,6 +81,7 @@ func (t *test) checkWords(a *Alarm, report *AlarmReport) {
 		report.Problems = append(report.Problems, problem.Error())
 	}
 	report.Problems = append(report.Problems, match.MisspeltKinds(a.Object, t.served)...)
+	report.Notes = append(report.Notes, match.UnreadKinds(a.Object, enrich.Reads)...)
 	report.Notes = append(report.Notes, match.Hints(a.Object)...)
 }
 

@@ -58,6 +58,16 @@ func versions(byGroup map[schema.GroupVersion][]string) map[schema.GroupKind]sch
 // Kinds returns the kinds that an Enricher reads, in no particular order.
 func Kinds() []schema.GroupVersionKind { return slices.Collect(maps.Values(readable)) }
 
+// Reads reports whether an Enricher reads objects of a kind, of at least one API group.
+func Reads(kind string) bool {
+	for read := range readable {
+		if read.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
 // clusterScoped are the kinds in readable that have no namespace.
 var clusterScoped = []string{"Node", "PersistentVolume"}
 

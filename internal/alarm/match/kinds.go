@@ -3,6 +3,7 @@ package match
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -79,6 +80,30 @@ func MisspeltKinds(o Object, known Kinds) (problems []string) {
 		for _, kind := range m.Kinds {
 			if meant := known.Meant(kind); meant != "" {
 				problems = append(problems, fmt.Sprintf("%s.kinds: the cluster has no kind %s: did you mean %s", field, kind, meant))
+			}
+		}
+	})
+	return problems
+}
+
+// UnreadKinds names the entries of spec.match and spec.resolve.match that need labels of objects
+// of a kind that the operator does not read. isRead reports whether it reads a kind, in any API
+// group.
+func UnreadKinds(o Object, isRead func(kind string) bool) (problems []string) {
+	ofObject := ""
+	if group := o.AlarmSpec().Group; group != nil {
+		if i := slices.IndexFunc(group.By, func(key string) bool { return strings.HasPrefix(key, varObject+".") }); i >= 0 {
+			ofObject = group.By[i]
+		}
+	}
+	eachMatch(o, func(field string, m *v1alpha1.EventMatch) {
+		for _, kind := range m.Kinds {
+			switch {
+			case isRead(kind):
+			case m.ObjectSelector != nil:
+				problems = append(problems, fmt.Sprintf("%s.objectSelector: Bongsu does not read objects of kind %s, so no Event about them matches: use names or note instead", field, kind))
+			case ofObject != "":
+				problems = append(problems, fmt.Sprintf("spec.group.by: Bongsu does not read objects of kind %s, so %s is empty for all of them: group by regarding.name instead", kind, ofObject))
 			}
 		}
 	})

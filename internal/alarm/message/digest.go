@@ -300,6 +300,9 @@ func Compose(group Group, parts []Part, count int64) Message {
 		} else {
 			first, _, _ := strings.Cut(newest.Text, "\n")
 			lines = append(lines, "Latest: "+plaintext.CutRunes(first, maxLineLength))
+			if cause := newest.cause(); cause != "" {
+				lines = append(lines, "Cause: "+plaintext.CutRunes(cause, maxLineLength))
+			}
 		}
 	}
 	if len(group.By) == 0 {
@@ -318,6 +321,14 @@ func Compose(group Group, parts []Part, count int64) Message {
 
 func resolvedTitle(title string) string {
 	return plaintext.CutRunes("Resolved: "+title, MaxTitleLength)
+}
+
+// cause returns the cause of the newest Event of a message, or an empty string.
+func (m *Message) cause() string {
+	if len(m.Events) == 0 {
+		return ""
+	}
+	return m.Events[len(m.Events)-1].Object.Cause
 }
 
 // ownText reports whether the text of the newest part comes from a template of the alarm.

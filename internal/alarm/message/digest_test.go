@@ -217,6 +217,8 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 	again.Title, again.Text, again.Events[0].Note = "web-0 again", "it restarts\nand restarts", "with another note"
 	one := messageOf("crash", "BackOff", "Pod", "web-0", 1, seenLast)
 	other := messageOf("crash", "Failed", "Pod", "web-1", 1, seenLast)
+	caused := messageOf("crash", "Failed", "Pod", "web-0", 1, seenLast)
+	caused.Events[0].Object.Cause = "no such image"
 	by := []alarm.GroupValue{{Key: "reason", Value: "BackOff"}}
 	const once, twice = "\nOnce at 2026-08-03 09:14:05 UTC", "\n3 times since 2026-08-03 09:14:05 UTC"
 	own := func(m Message) Part { return Part{Message: m, OwnText: true} }
@@ -233,6 +235,7 @@ func TestGroupMessageShowsNewAndTotalOccurrences(t *testing.T) {
 		"its own text":                   {Group{By: by, Total: 1}, []Part{own(one)}, 1, "BackOff", "text"},
 		"its own text again":             {Group{By: by, Total: 3}, []Part{own(one)}, 1, "BackOff", "text" + twice + ", 1 new"},
 		"several reasons":                {Group{By: by, Total: 3}, []Part{usual(again), usual(other), usual(again)}, 5, "5 occurrences: 4 × BackOff Pod and 1 more", "4 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-1\nLatest: it restarts" + twice},
+		"with a cause":                   {Group{By: by, Total: 3}, []Part{usual(one), usual(caused)}, 2, "2 occurrences: 1 × BackOff Pod and 1 more", "1 × BackOff Pod: shop/web-0\n1 × Failed Pod: shop/web-0\nLatest: text\nCause: no such image" + twice + ", 2 new"},
 		"no readable part":               {Group{By: by, Total: 3}, nil, 2, "2 occurrences", twice[1:] + ", 2 new"},
 		"resolved":                       {Group{By: by, Total: 1, Resolved: true}, []Part{usual(one)}, 1, "Resolved: BackOff", "text" + once},
 		"resolved without an occurrence": {Group{By: by, Total: 3, Resolved: true}, []Part{usual(one)}, 0, "Resolved: BackOff", "text" + twice},

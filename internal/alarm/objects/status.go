@@ -151,7 +151,7 @@ func problemOf(r alarm.Resource, err error) *problemError {
 
 // ForbiddenMessage says how to allow the operator to watch a resource.
 func ForbiddenMessage(r alarm.Resource) string {
-	return fmt.Sprintf("the operator is not allowed to list and watch %s: create a ClusterRole with the label bongsu.io/aggregate-to-changes: \"true\". Its rule is apiGroups: [%q], resources: [%q], verbs: [list, watch]", r.Stream(), r.Group, r.Resource)
+	return fmt.Sprintf("the operator is not allowed to list and watch %s: create a ClusterRole with the label bongsu.io/aggregate-to-alarms: \"true\". Its rule is apiGroups: [%q], resources: [%q], verbs: [list, watch]", r.Stream(), r.Group, r.Resource)
 }
 
 // NamespacedMessage says what to do about an Alarm for a resource without namespaces.

@@ -26,7 +26,7 @@ func TestAnAlarmSaysWhyItsResourceIsNotWatched(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, reason, want string }{
 		"no-kind":     {changesOf("apiGroup: apps, resource: deployment", ""), v1alpha1.ReasonKindNotFound, "did you mean deployments?"},
 		"no-group":    {changesOf("apiGroup: example.com, resource: widgets", ""), v1alpha1.ReasonKindNotFound, "example.com"},
-		"no-right":    {changesOf("apiGroup: storage.k8s.io, resource: csistoragecapacities", ""), v1alpha1.ReasonForbidden, `create a ClusterRole with the label bongsu.io/aggregate-to-changes: "true"`},
+		"no-right":    {changesOf("apiGroup: storage.k8s.io, resource: csistoragecapacities", ""), v1alpha1.ReasonForbidden, `create a ClusterRole with the label bongsu.io/aggregate-to-alarms: "true"`},
 		"no-scope":    {changesOf("resource: nodes", ""), v1alpha1.ReasonInvalidMatch, "use a ClusterAlarm"},
 		"no-path":     {changesOf("resource: pods", ", fields: [spec..x]"), v1alpha1.ReasonInvalidMatch, "spec.changes[0].fields[0] is invalid: column 6"},
 		"no-values":   {changesOf("resource: secrets", ", fields: [data]"), v1alpha1.ReasonInvalidMatch, "values of Secrets are never read"},
@@ -46,7 +46,7 @@ func TestAResourceIsWatchedAsSoonAsTheOperatorIsAllowedTo(t *testing.T) {
 	s.create("Alarm", "it", changesOf("apiGroup: storage.k8s.io, resource: csistoragecapacities", ""))
 	s.ExpectNotReady(t, s.alarm("it"), v1alpha1.ReasonForbidden)
 	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{"bongsu.io/aggregate-to-changes": "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{"bongsu.io/aggregate-to-alarms": "true"}},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"csistoragecapacities"}, Verbs: []string{"list", "watch"}}},
 	}
 	NewWithT(t).Expect(s.Client.Create(t.Context(), role)).To(Succeed())

@@ -26,6 +26,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
@@ -297,7 +298,7 @@ func (r *Reconciler) checkWords(ctx context.Context, object Object) status.Resul
 	if problems := match.CheckKinds(r.kind, object, known); len(problems) > 0 {
 		return status.Result{Reason: problems[0].Reason, Message: problems[0].Error()}
 	}
-	hints := slices.Concat(match.MisspeltKinds(object, known), match.Hints(object))
+	hints := slices.Concat(match.MisspeltKinds(object, known), match.UnreadKinds(object, enrich.Reads), match.Hints(object))
 	return status.Result{Hint: plaintext.Cut(strings.Join(hints, "; "), maxHints)}
 }
 
