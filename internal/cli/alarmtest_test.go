@@ -286,8 +286,8 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 			"note: spec.match[0].objectSelector: Bongsu does not read objects of kind HelmRelease, so no Event about them matches: use names or note instead\n"},
 		"groups of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease]}]\ngroup: {by: [regarding.kind, 'object.labels[team]']}",
 			"note: spec.group.by: Bongsu does not read objects of kind HelmRelease, so object.labels[team] is empty for all of them: group by regarding.name instead\n"},
-		"a type of Nodes":       {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
-		"a match":               {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
+		"a type of Nodes": {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
+		"a match":         {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			receiver := "ops"

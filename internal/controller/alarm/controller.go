@@ -29,6 +29,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -294,7 +295,10 @@ const maxHints = 1024
 // checkWords returns the first kind in spec.match that the alarm never matches, or hints about
 // words that probably match nothing. The alarm is in force all the same.
 func (r *Reconciler) checkWords(ctx context.Context, object Object) status.Result {
-	known := r.changes.Kinds(ctx, match.KindsOf(object))
+	var known objects.Served
+	if kinds := match.KindsOf(object); len(kinds) > 0 {
+		known = r.changes.Kinds(ctx, kinds)
+	}
 	if problems := match.CheckKinds(r.kind, object, known); len(problems) > 0 {
 		return status.Result{Reason: problems[0].Reason, Message: problems[0].Error()}
 	}
