@@ -111,7 +111,7 @@ RBAC_secretshare := internal/controller/secretshare
 RBAC_jupyter     := internal/controller/jupyter internal/alarm/source
 RBAC_appservice  := internal/controller/appservice internal/alarm/source
 RBAC_appservice-exec  := pkg/podexec
-RBAC_appservice-proxy := internal/controller/appservice/healthcheck
+RBAC_appservice-proxy := pkg/healthcheck
 ROLES            := common alarm secretshare jupyter appservice appservice-exec appservice-proxy
 role_name         = $(if $(filter common,$1),bongsu,bongsu-$1)
 

@@ -20,9 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 	"github.com/bongsu-io/bongsu/pkg/probe"
 )
 
@@ -135,11 +134,10 @@ func serve(b *testing.B, handle http.HandlerFunc) string {
 // addChecks adds a check of each pod to the pool.
 func (h *healthBench) addChecks(b *testing.B) {
 	b.Helper()
-	spec := &v1alpha1.HealthCheck{
-		HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}, TimeoutSeconds: 1,
-	}
+	var spec probe.Spec
+	spec.HTTPGet, spec.TimeoutSeconds = &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}, 1
 	for _, pod := range h.pods {
-		check, err := healthcheck.For(spec, pod)
+		check, err := spec.Check(pod)
 		must(b, err)
 		h.pool.Put(probe.Check[health.Observation]{
 			Key: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, PodUID: pod.UID,

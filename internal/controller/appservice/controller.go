@@ -35,11 +35,11 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/policies"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -89,8 +89,8 @@ func New(d Dependencies) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	checks := newChecks(d.Clock, checker, helpers.Enqueue)
-	checks.metrics = newMetrics(d.Metrics, checks.pool.Len)
+	checks := newChecks(d.Clock, checker)
+	checks.metrics = newMetrics(d.Metrics, checks.Len)
 	return &Reconciler{
 		Helpers: helpers, image: d.Image, features: d.Features, policies: d.Policies, runner: runner, checks: checks, metrics: checks.metrics,
 		exec: newExecGrants(d.Client, d.Clock), backups: newBackups(d.Clock, runner, helpers.Enqueue), evictions: newEvictions(),
@@ -102,7 +102,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	if err := r.addIndexes(mgr); err != nil {
 		return err
 	}
-	for _, part := range []manager.Runnable{r.runner, r.checks.pool, r.backups} {
+	for _, part := range []manager.Runnable{r.runner, manager.RunnableFunc(r.checks.Run), r.backups} {
 		if err := mgr.Add(part); err != nil {
 			return err
 		}
@@ -120,6 +120,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Watches(&batchv1.Job{}, ofApp).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.deletedIn), builder.WithPredicates(terminates)).
 		WatchesRawSource(r.Enqueued()).
+		WatchesRawSource(r.checks).
 		WatchesRawSource(r.policies.Source(r.Client, func() client.ObjectList { return &v1alpha1.AppServiceList{} })).
 		Complete(r)
 }

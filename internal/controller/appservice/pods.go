@@ -20,9 +20,9 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
 	"github.com/bongsu-io/bongsu/internal/controller/workload"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 	"github.com/bongsu-io/bongsu/pkg/probe"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -124,59 +124,44 @@ func running(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// maxChecks is how many pods are checked at the same time. A pod that does not answer
-// occupies a place until its timeout.
-const maxChecks = 1024
-
-// checks runs the health checks of the pods of apps, outside of every reconcile. It
+// checks runs the health checks of the pods of apps, outside of every reconcile. Its prober
 // enqueues an app if a result changes its status.
 type checks struct {
-	pool    *probe.Pool[health.Observation]
-	clock   clock.PassiveClock
-	checker *healthcheck.Checker
+	*probe.Prober
 	metrics *metrics
-	enqueue func(ctx context.Context, name types.NamespacedName)
 
-	mu   sync.Mutex
-	apps map[types.NamespacedName]*checkedApp
-	// owners are the apps of the pods that are checked.
-	owners map[types.NamespacedName]types.NamespacedName
+	mu sync.Mutex
+	// refreshes are when counts and messages in the status of an app were last updated.
+	refreshes map[types.NamespacedName]*refresh
 }
 
-// checkedApp is an app whose pods are checked.
-type checkedApp struct {
+// refresh is the last update of an app's status for a health check.
+type refresh struct {
 	spec *v1alpha1.HealthCheck
-	pods map[string]*checkedPod
-	// refreshed is when counts and messages in the status were last updated.
-	refreshed time.Time
+	at   time.Time
 }
 
-// checkedPod is a pod that is checked.
-type checkedPod struct {
-	uid     types.UID
-	started time.Time
-	address string
-	record  health.Record
-}
-
-func newChecks(clk clock.WithTicker, checker *healthcheck.Checker, enqueue func(context.Context, types.NamespacedName)) *checks {
-	c := &checks{
-		clock: clk, checker: checker, enqueue: enqueue,
-		apps: map[types.NamespacedName]*checkedApp{}, owners: map[types.NamespacedName]types.NamespacedName{},
-	}
-	c.pool = probe.NewPool(maxChecks, clk, c.report)
+func newChecks(clk clock.WithTicker, checker *healthcheck.Checker) *checks {
+	c := &checks{Prober: probe.New(clk, checker), refreshes: map[types.NamespacedName]*refresh{}}
+	c.Observed = func(o health.Observation) { c.metrics.observations.WithLabelValues(string(o.Outcome)).Inc() }
 	return c
 }
 
-// check registers the running pods of an app with the pool, and reads the results so far.
+// check registers the running pods of an app with the prober, and reads the results so far.
 func (r *Reconciler) check(_ context.Context, a *app) (step.Result, error) {
+	var histories map[types.UID]probe.History
 	if !a.isChecked() || a.blocked {
 		r.checks.forget(a.name)
 	} else {
-		r.checks.register(a)
+		histories = r.checks.register(a)
 	}
-	pods, refreshed := r.checks.records(a)
-	a.checked, a.refreshed = health.Known(&a.before.Status, pods), refreshed
+	pods := make([]health.Pod, 0, len(a.pods))
+	for _, pod := range a.pods {
+		pods = append(pods, health.Pod{
+			Name: pod.Name, UID: pod.UID, Ready: kube.IsPodReady(pod), Record: health.RecordOf(histories[pod.UID]),
+		})
+	}
+	a.checked, a.refreshed = health.Known(&a.before.Status, pods), r.checks.refreshed(a.name)
 	return step.Result{}, nil
 }
 
@@ -185,148 +170,62 @@ func (a *app) isChecked() bool {
 	return a.service.Spec.HealthCheck != nil && a.disabled.healthCheck == ""
 }
 
-func (c *checks) register(a *app) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	spec := a.service.Spec.HealthCheck
-	followed := c.apps[a.name]
-	if followed == nil || !reflect.DeepEqual(followed.spec, spec) {
-		c.drop(a.name)
-		followed = &checkedApp{spec: spec.DeepCopy(), pods: map[string]*checkedPod{}}
-		c.apps[a.name] = followed
-	}
-	container := checkedContainer(spec)
-	wanted := map[string]bool{}
-	for _, pod := range a.pods {
-		if status := running(pod, container); status != nil && (pod.Status.PodIP != "" || spec.Exec != nil) {
-			wanted[pod.Name] = true
-			c.put(a, followed, pod, status.State.Running.StartedAt.Time)
-		}
-	}
-	for name := range followed.pods {
-		if !wanted[name] {
-			c.remove(a.name, followed, name)
-		}
-	}
-}
-
-func checkedContainer(check *v1alpha1.HealthCheck) string {
-	if check.Exec != nil {
-		return check.Exec.Container
-	}
-	return v1alpha1.AppContainer
-}
-
-// put checks one pod from now on. A pod that has not changed keeps its interval.
-func (c *checks) put(a *app, followed *checkedApp, pod *corev1.Pod, started time.Time) {
-	p := followed.pods[pod.Name]
-	switch {
-	case p == nil || p.uid != pod.UID:
-		p = &checkedPod{uid: pod.UID, record: health.Restore(&a.before.Status, pod.Name, pod.UID)}
-		followed.pods[pod.Name] = p
-	case p.started.Equal(started) && p.address == pod.Status.PodIP:
-		return
-	}
-	restarted := !p.started.IsZero() && !p.started.Equal(started)
-	p.started, p.address = started, pod.Status.PodIP
-	p.record = p.record.Started(started)
-	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	if restarted {
-		c.pool.Remove(key) // the initial delay begins again
-	}
-	check, err := healthcheck.For(followed.spec, pod)
-	if err != nil {
-		return // a pod of a former template has no such port
-	}
-	c.owners[key] = a.name
-	c.pool.Put(probe.Check[health.Observation]{
-		Key: key, PodUID: pod.UID,
-		InitialDelay: max(0, time.Duration(followed.spec.InitialDelaySeconds)*time.Second-c.clock.Since(started)),
-		Period:       time.Duration(followed.spec.PeriodSeconds) * time.Second,
-		Timeout:      check.Limit(),
-		Run:          func(ctx context.Context) health.Observation { return c.checker.Run(ctx, check) },
-		Overdue:      func() health.Observation { return c.checker.Overdue(check) },
+// register checks the pods of an app from now on, and no others.
+func (c *checks) register(a *app) map[types.UID]probe.History {
+	c.refreshOf(a.name, a.service.Spec.HealthCheck)
+	return c.Watch(a.name, probeOf(a.service.Spec.HealthCheck), a.pods, func(pod *corev1.Pod) probe.History {
+		return health.Restore(&a.before.Status, pod.Name, pod.UID).History
 	})
 }
 
-// report records the result of a check.
-func (c *checks) report(ctx context.Context, pod types.NamespacedName, uid types.UID, o health.Observation) {
-	c.metrics.observations.WithLabelValues(string(o.Outcome)).Inc()
-	if app, changed := c.add(pod, uid, o); changed {
-		c.enqueue(ctx, app)
+// probeOf returns the probe of a health check.
+func probeOf(check *v1alpha1.HealthCheck) *probe.Spec {
+	spec := &probe.Spec{
+		Probe: corev1.Probe{
+			ProbeHandler:        corev1.ProbeHandler{HTTPGet: check.HTTPGet},
+			InitialDelaySeconds: check.InitialDelaySeconds, PeriodSeconds: check.PeriodSeconds, TimeoutSeconds: check.TimeoutSeconds,
+			SuccessThreshold: check.SuccessThreshold, FailureThreshold: check.FailureThreshold,
+		},
+		Container: v1alpha1.AppContainer, Transport: healthcheck.Transport(check.Transport),
+	}
+	if check.Exec != nil {
+		spec.Container, spec.Exec = check.Exec.Container, &corev1.ExecAction{Command: check.Exec.Command}
+	}
+	return spec
+}
+
+// refreshOf forgets the last update if it was for another health check.
+func (c *checks) refreshOf(name types.NamespacedName, check *v1alpha1.HealthCheck) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last := c.refreshes[name]; last == nil || !reflect.DeepEqual(last.spec, check) {
+		c.refreshes[name] = &refresh{spec: check.DeepCopy()}
 	}
 }
 
-// add returns the app of a pod, and whether an observation changes its status.
-func (c *checks) add(pod types.NamespacedName, uid types.UID, o health.Observation) (types.NamespacedName, bool) {
+// refreshed returns when counts and messages in the status were last updated.
+func (c *checks) refreshed(name types.NamespacedName) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	app := c.owners[pod]
-	followed := c.apps[app]
-	if followed == nil {
-		return app, false
+	if last := c.refreshes[name]; last != nil {
+		return last.at
 	}
-	p := followed.pods[pod.Name]
-	if p == nil || p.uid != uid {
-		return app, false
-	}
-	before := p.record
-	p.record = p.record.Add(o, health.ThresholdsOf(followed.spec))
-	return app, health.IsNews(before, p.record)
-}
-
-// records returns the pods with the results of their checks, and when counts and messages
-// in the status were last updated.
-func (c *checks) records(a *app) ([]health.Pod, time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	followed := c.apps[a.name]
-	pods := make([]health.Pod, 0, len(a.pods))
-	for _, pod := range a.pods {
-		p := health.Pod{Name: pod.Name, UID: pod.UID, Ready: kube.IsPodReady(pod)}
-		if followed != nil && followed.pods[pod.Name] != nil {
-			p.Record = followed.pods[pod.Name].record
-		}
-		pods = append(pods, p)
-	}
-	if followed == nil {
-		return pods, time.Time{}
-	}
-	return pods, followed.refreshed
+	return time.Time{}
 }
 
 // setRefreshed records when counts and messages in the status were updated.
 func (c *checks) setRefreshed(name types.NamespacedName, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if followed := c.apps[name]; followed != nil {
-		followed.refreshed = at
+	if last := c.refreshes[name]; last != nil {
+		last.at = at
 	}
 }
 
 // forget ends the checks of an app.
 func (c *checks) forget(name types.NamespacedName) {
+	c.Forget(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(name)
-}
-
-// drop must be called with the lock.
-func (c *checks) drop(name types.NamespacedName) {
-	followed := c.apps[name]
-	if followed == nil {
-		return
-	}
-	for pod := range followed.pods {
-		c.remove(name, followed, pod)
-	}
-	delete(c.apps, name)
-}
-
-// remove must be called with the lock.
-func (c *checks) remove(app types.NamespacedName, followed *checkedApp, pod string) {
-	key := types.NamespacedName{Namespace: app.Namespace, Name: pod}
-	c.pool.Remove(key)
-	delete(c.owners, key)
-	delete(followed.pods, pod)
+	delete(c.refreshes, name)
 }

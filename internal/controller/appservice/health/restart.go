@@ -79,7 +79,7 @@ func (r Remedy) choose() *Pod {
 	var chosen *Pod
 	for i := range r.Pods {
 		p := &r.Pods[i]
-		if p.Record.Health != v1alpha1.PodUnhealthy || !p.Record.ripe || r.disturbs(p) {
+		if p.Record.Health != v1alpha1.PodUnhealthy || !p.Record.Confirmed() || r.disturbs(p) {
 			continue
 		}
 		if chosen == nil || longer(p, chosen) {
@@ -105,7 +105,7 @@ func (r Remedy) disturbs(candidate *Pod) bool {
 	}
 	for i := range r.Pods {
 		p := &r.Pods[i]
-		hopeless := !candidate.Ready && p.Record.Health == v1alpha1.PodUnhealthy && p.Record.ripe
+		hopeless := !candidate.Ready && p.Record.Health == v1alpha1.PodUnhealthy && p.Record.Confirmed()
 		if p.UID != candidate.UID && !p.Ready && !hopeless {
 			return true
 		}

@@ -161,10 +161,9 @@ const maxNames = 5
 
 // Messages do not change while the health stays the same: each change is a write.
 const (
-	messageNotChecked = "the pod was not checked yet"
-	messageHealthy    = "the health check passes in every pod"
-	messageNoPods     = "there is no pod to check"
-	messageNoCheck    = "spec.healthCheck is not given"
+	messageHealthy = "the health check passes in every pod"
+	messageNoPods  = "there is no pod to check"
+	messageNoCheck = "spec.healthCheck is not given"
 )
 
 // Condition is the condition Healthy without its times.

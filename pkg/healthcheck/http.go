@@ -24,8 +24,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -33,7 +31,7 @@ import (
 const maxHeaderBytes = 64 << 10
 
 func (c *Checker) ask(ctx context.Context, check Check) result {
-	if check.HTTP.Transport == v1alpha1.HealthCheckTransportAPIServer {
+	if check.HTTP.Transport == APIServer {
 		return c.askProxy(ctx, check)
 	}
 	return c.askPod(ctx, check)
@@ -243,7 +241,7 @@ func statusOf(resp *http.Response, body []byte) *metav1.Status {
 func refused(status *metav1.Status) result {
 	switch status.Reason {
 	case metav1.StatusReasonForbidden:
-		return result{health.Forbidden, "the operator may not get pods/proxy here"}
+		return result{Forbidden, "the operator may not get pods/proxy here"}
 	case metav1.StatusReasonServiceUnavailable:
 		return unreachable("the API server could not reach the pod, or the pod refused the connection")
 	case metav1.StatusReasonNotFound:

@@ -11,11 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 )
 
-func proxied(h *healthcheck.HTTP) { h.Transport, h.IP = v1alpha1.HealthCheckTransportAPIServer, "" }
+func proxied(h *healthcheck.HTTP) { h.Transport, h.IP = healthcheck.APIServer, "" }
 
 // statusBody is what the API server says itself.
 func statusBody(t *testing.T, err *apierrors.StatusError) http.HandlerFunc {

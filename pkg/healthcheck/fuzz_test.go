@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 )
 
 // FuzzPath looks for paths that would make more of a request than its path, or lead

@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 )
 
 func quietServer(t testing.TB, handler http.HandlerFunc) *httptest.Server {

@@ -1,4 +1,4 @@
-package healthcheck_test
+package probe_test
 
 import (
 	"testing"
@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/probe"
 )
 
 func TestTheSpecSelectsTheCheck(t *testing.T) {
@@ -20,17 +20,25 @@ func TestTheSpecSelectsTheCheck(t *testing.T) {
 			{Name: "proxy", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 15000}}},
 			{Name: "app", Ports: []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9090}, {Name: "http", ContainerPort: 8080}}},
 		}},
-		Status: corev1.PodStatus{PodIP: podIP},
+		Status: corev1.PodStatus{PodIP: "192.0.2.7"},
 	}
-	httpGet := func(port intstr.IntOrString) *v1alpha1.HealthCheck {
-		return &v1alpha1.HealthCheck{TimeoutSeconds: 3, Transport: v1alpha1.HealthCheckTransportAPIServer, HTTPGet: &corev1.HTTPGetAction{
+	httpGet := func(port intstr.IntOrString) probe.Spec {
+		spec := probe.Spec{Container: "app", Transport: healthcheck.APIServer}
+		spec.TimeoutSeconds = 3
+		spec.HTTPGet = &corev1.HTTPGetAction{
 			Port: port, Path: "/x", Scheme: corev1.URISchemeHTTPS, HTTPHeaders: []corev1.HTTPHeader{{Name: "A", Value: "b"}},
-		}}
+		}
+		return spec
+	}
+	exec := func(container string) probe.Spec {
+		spec := probe.Spec{Container: container}
+		spec.Exec = &corev1.ExecAction{Command: []string{"true"}}
+		return spec
 	}
 	asks := func(port int32) healthcheck.Check {
 		return healthcheck.Check{Namespace: "team", Pod: "web-0", PodUID: "uid", Timeout: 3 * time.Second, HTTP: &healthcheck.HTTP{
-			IP: podIP, Node: "node-0", Port: port, Path: "/x", Scheme: corev1.URISchemeHTTPS, Headers: []corev1.HTTPHeader{{Name: "A", Value: "b"}},
-			Transport: v1alpha1.HealthCheckTransportAPIServer,
+			IP: "192.0.2.7", Node: "node-0", Port: port, Path: "/x", Scheme: corev1.URISchemeHTTPS, Headers: []corev1.HTTPHeader{{Name: "A", Value: "b"}},
+			Transport: healthcheck.APIServer,
 		}}
 	}
 	runs := func(container string) healthcheck.Check {
@@ -39,7 +47,7 @@ func TestTheSpecSelectsTheCheck(t *testing.T) {
 		}}
 	}
 	for what, tc := range map[string]struct {
-		spec  *v1alpha1.HealthCheck
+		spec  probe.Spec
 		want  healthcheck.Check
 		error string
 	}{
@@ -47,11 +55,12 @@ func TestTheSpecSelectsTheCheck(t *testing.T) {
 		"a port by its name":   {spec: httpGet(intstr.FromString("http")), want: asks(8080)},
 		"of another name":      {spec: httpGet(intstr.FromString("grpc")), error: `container app has no port of the name "grpc"`},
 		"no port":              {spec: httpGet(intstr.FromInt32(0)), error: "0 is not the number of a port"},
-		"a command":            {spec: &v1alpha1.HealthCheck{Exec: &v1alpha1.ExecCheck{Command: []string{"true"}, Container: "proxy"}}, want: runs("proxy")},
-		"nothing":              {spec: &v1alpha1.HealthCheck{}, error: "the health check has neither exec nor httpGet"},
+		"a command":            {spec: exec("proxy"), want: runs("proxy")},
+		"no container":         {spec: exec(""), want: runs("proxy")},
+		"nothing":              {spec: probe.Spec{}, error: "the health check has neither exec nor httpGet"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			got, err := healthcheck.For(tc.spec, pod)
+			got, err := tc.spec.Check(pod)
 			if err != nil || tc.error != "" {
 				if err == nil || err.Error() != tc.error {
 					t.Errorf("error %v, want %s", err, tc.error)

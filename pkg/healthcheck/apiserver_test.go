@@ -1,24 +1,26 @@
 package healthcheck_test
 
 import (
+	"context"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
-	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
 )
-
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 // ownAddress is an address of this machine that the API server takes for a pod's.
 func ownAddress(t *testing.T) string {
@@ -56,18 +58,18 @@ func serveAt(t *testing.T, ip string) (port int32) {
 }
 
 func TestAnswersOfTheAPIServerAreDistinguishedFromThoseOfTheApp(t *testing.T) {
-	c := cluster.Shared(t)
-	ns, ip := c.Namespace(t, nil), ownAddress(t)
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	t.Attr("rerun", "allowed")
+	const ns = "team"
+	ip := ownAddress(t)
+	c, api := startCluster(t, ns)
 	open := serveAt(t, ip)
 	closed := serveAt(t, "127.0.0.1") // no server listens at the requested address
-	may := c.User(t, ns, cluster.Rule("", "pods/proxy", "get"))
-	mayNot := c.User(t, ns, cluster.Rule("", "pods", "get"))
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}}
-	if err := c.Client.Create(t.Context(), account); err != nil {
-		t.Fatal(err)
-	}
-	makePod(t, c, ns, "web-0", ip)
-	makePod(t, c, ns, "starting", "")
+	may, mayNot := userOf(t, c, api, ns, "pods/proxy"), userOf(t, c, api, ns, "pods")
+	makePod(t, api, ns, "web-0", ip)
+	makePod(t, api, ns, "starting", "")
 
 	for what, tc := range map[string]struct {
 		config *rest.Config
@@ -110,20 +112,80 @@ func TestAnswersOfTheAPIServerAreDistinguishedFromThoseOfTheApp(t *testing.T) {
 	}
 }
 
-func makePod(t *testing.T, c *cluster.Cluster, ns, name, ip string) {
+// startCluster starts a cluster with a namespace, which only this test uses.
+func startCluster(t *testing.T, namespace string) (*localcluster.Cluster, kubernetes.Interface) {
 	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}},
+	c, err := localcluster.Start(t.Context(), localcluster.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := c.Client.Create(t.Context(), pod); err != nil {
+	t.Cleanup(func() { _ = c.Stop(context.Background()) })
+	api, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := api.CoreV1().Namespaces().Create(t.Context(), created, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	if _, err := api.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return c, api
+}
+
+// userOf returns the configuration of a user who may get a resource, once the API server allows it.
+func userOf(t *testing.T, c *localcluster.Cluster, api kubernetes.Interface, namespace, resource string) *rest.Config {
+	t.Helper()
+	name := "user-of-" + strings.ReplaceAll(resource, "/", "-")
+	meta := metav1.ObjectMeta{Name: name}
+	_, err := api.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps", resource}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = api.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := c.ClientConfigFor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := user.CoreV1().ConfigMaps(namespace).Get(ctx, "none", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil // until then, it is forbidden
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func makePod(t *testing.T, api kubernetes.Interface, ns, name, ip string) {
+	t.Helper()
+	pod, err := api.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if ip == "" {
 		return
 	}
 	pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
-	if err := c.Client.Status().Update(t.Context(), pod); err != nil {
+	if _, err := api.CoreV1().Pods(ns).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,11 +1,31 @@
-// Package healthcheck makes the health checks of an app's pods. It sends an HTTP request
-// to a pod, directly or through the API server's proxy, or runs a command in it.
+// Package healthcheck makes a health check of a pod. It sends an HTTP request to the pod,
+// directly or through the API server's proxy, or runs a command in it:
+//
+//	runner, err := podexec.New(restConfig)
+//	if err != nil {
+//		return err
+//	}
+//	checker, err := healthcheck.New(clock.RealClock{}, restConfig, runner, nil)
+//	if err != nil {
+//		return err
+//	}
+//	o := checker.Run(ctx, healthcheck.Check{
+//		Namespace: "shop", Pod: "web-0", PodUID: pod.UID, Timeout: time.Second,
+//		HTTP: &healthcheck.HTTP{IP: pod.Status.PodIP, Port: 8080, Path: "/healthz"},
+//	})
+//	fmt.Println(o.Outcome, o.Message)
+//
+// Package probe runs checks periodically, and decides what is healthy.
+//
+// # Security
 //
 // A tenant controls every part of a check: path, headers, command, and the answer of the
 // pod. Therefore a check connects only to the pod's address. It resolves no names, follows
 // no redirects and uses no proxies. It reads a limited amount. A message is one line of at
 // most 512 bytes with the answer of the pod. It contains no headers, arguments or
 // addresses.
+//
+// # HTTP
 //
 // An HTTP check means the same as for the kubelet. 200 to 399 is healthy, the certificate
 // is not verified, and the Host header is used. There are two differences. No redirect is
@@ -25,8 +45,6 @@
 // credentials. Headers with a meaning there are refused, and so is Host: a load balancer
 // could send the credentials to another server. The API server decodes and cleans the
 // path.
-//
-// Package health decides what is healthy.
 package healthcheck
 
 import (
@@ -41,12 +59,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 )
 
@@ -88,7 +103,7 @@ func New(clk clock.PassiveClock, config *rest.Config, exec Execer, dial DialFunc
 }
 
 // Run makes a check. It takes no longer than its Limit.
-func (c *Checker) Run(ctx context.Context, check Check) health.Observation {
+func (c *Checker) Run(ctx context.Context, check Check) Observation {
 	at := c.clock.Now() // the check knows nothing of later times
 	ctx, cancel := context.WithTimeout(ctx, check.Limit())
 	defer cancel()
@@ -101,36 +116,37 @@ func (c *Checker) Run(ctx context.Context, check Check) health.Observation {
 	default:
 		r = c.ask(ctx, check)
 	}
-	return health.Observation{At: at, Outcome: r.outcome, Message: line(r.message)}
+	return Observation{At: at, Outcome: r.outcome, Message: line(r.message)}
 }
 
 // Overdue is the observation for a run that has not returned although its context has
 // ended.
-func (c *Checker) Overdue(check Check) health.Observation {
+func (c *Checker) Overdue(check Check) Observation {
 	r := unreachable("the check does not end")
 	if check.Exec != nil {
 		r = leaked()
 	}
-	return health.Observation{At: c.clock.Now(), Outcome: r.outcome, Message: r.message}
+	return Observation{At: c.clock.Now(), Outcome: r.outcome, Message: r.message}
 }
 
 // result is an observation without its time.
 type result struct {
-	outcome health.Outcome
+	outcome Outcome
 	message string
 }
 
-func passed() result                    { return result{outcome: health.Passed} }
-func failed(message string) result      { return result{health.Failed, message} }
-func unreachable(message string) result { return result{health.Unreachable, message} }
+func passed() result                    { return result{outcome: Passed} }
+func failed(message string) result      { return result{Failed, message} }
+func unreachable(message string) result { return result{Unreachable, message} }
 
 // Check is one check of one pod.
 type Check struct {
 	Namespace, Pod string
 	PodUID         types.UID
-	// Timeout is spec.healthCheck.timeoutSeconds.
+	// Timeout limits the request or the command. For a command, it is rounded up to whole
+	// seconds.
 	Timeout time.Duration
-	// HTTP or Exec is the request or the command.
+	// HTTP or Exec is the request or the command. Set one of them.
 	HTTP *HTTP
 	Exec *Exec
 }
@@ -140,42 +156,28 @@ type HTTP struct {
 	// IP is the pod's address, and Node its node. They are not used through the API server.
 	IP, Node  string
 	Port      int32
-	Scheme    corev1.URIScheme
-	Path      string
+	Scheme    corev1.URIScheme // the default is HTTP
+	Path      string           // with a query, if there is one
 	Headers   []corev1.HTTPHeader
-	Transport v1alpha1.HealthCheckTransport
+	Transport Transport
 }
+
+// Transport is the path of a request to a pod.
+type Transport string
+
+// Values of Transport. The default is PodIP.
+const (
+	// PodIP: the request goes to the address of the pod.
+	PodIP Transport = "PodIP"
+	// APIServer: the request goes through the proxy of the API server. The client needs get
+	// on pods/proxy.
+	APIServer Transport = "APIServer"
+)
 
 // Exec is a command in a container.
 type Exec struct {
 	Container string
 	Command   []string
-}
-
-// For returns the check of a pod for the spec of its app. An error is a mistake in the
-// spec.
-func For(spec *v1alpha1.HealthCheck, pod *corev1.Pod) (Check, error) {
-	c := Check{
-		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID,
-		Timeout: time.Duration(max(1, spec.TimeoutSeconds)) * time.Second,
-	}
-	if spec.Exec != nil {
-		c.Exec = &Exec{Container: spec.Exec.Container, Command: spec.Exec.Command}
-		return c, nil
-	}
-	if spec.HTTPGet == nil {
-		return c, errors.New("the health check has neither exec nor httpGet")
-	}
-	port, err := Port(spec.HTTPGet.Port, appContainer(pod))
-	if err != nil {
-		return c, err
-	}
-	c.HTTP = &HTTP{
-		IP: pod.Status.PodIP, Node: pod.Spec.NodeName, Port: port,
-		Scheme: spec.HTTPGet.Scheme, Path: spec.HTTPGet.Path, Headers: spec.HTTPGet.HTTPHeaders,
-		Transport: spec.Transport,
-	}
-	return c, nil
 }
 
 // Limit is the longest time that the check may take. A command needs more than its
@@ -185,33 +187,6 @@ func (c Check) Limit() time.Duration {
 		return c.Timeout + podexec.Margin
 	}
 	return c.Timeout
-}
-
-// Port returns the number of a port of a container, which may be nil.
-func Port(port intstr.IntOrString, container *corev1.Container) (int32, error) {
-	if port.Type == intstr.Int {
-		if port.IntVal < 1 || port.IntVal > 65535 {
-			return 0, fmt.Errorf("%d is not the number of a port", port.IntVal)
-		}
-		return port.IntVal, nil
-	}
-	if container != nil {
-		for i := range container.Ports {
-			if p := &container.Ports[i]; p.Name == port.StrVal {
-				return p.ContainerPort, nil
-			}
-		}
-	}
-	return 0, fmt.Errorf("container %s has no port of the name %q", v1alpha1.AppContainer, port.StrVal)
-}
-
-func appContainer(pod *corev1.Pod) *corev1.Container {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == v1alpha1.AppContainer {
-			return &pod.Spec.Containers[i]
-		}
-	}
-	return nil
 }
 
 // runCommand runs the command of a check. Its output does not matter.
@@ -240,7 +215,7 @@ func notEnded(err error, timeout time.Duration) result {
 	case errors.Is(err, podexec.ErrDeadline):
 		return failed(fmt.Sprintf("the command did not end within %d s", seconds(timeout)))
 	case errors.Is(err, podexec.ErrForbidden):
-		return result{health.Forbidden, "the operator may not create pods/exec here"}
+		return result{Forbidden, "the operator may not create pods/exec here"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return unreachable("the command could not be run in time")
 	default:
@@ -249,7 +224,7 @@ func notEnded(err error, timeout time.Duration) result {
 }
 
 func leaked() result {
-	return result{health.Leaked, "the command did not end in time and could not be ended; no other is run until it has"}
+	return result{Leaked, "the command did not end in time and could not be ended; no other is run until it has"}
 }
 
 // firstLine is the first line of the output that is not empty.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 )
 
 // BenchmarkHTTP is what a check costs, the server's part included: 5,000 pods that are
@@ -19,7 +19,7 @@ func BenchmarkHTTP(b *testing.B) {
 		check := get("/healthz")
 		b.ReportAllocs()
 		for b.Loop() {
-			if o := c.Run(b.Context(), check); o.Outcome != health.Passed {
+			if o := c.Run(b.Context(), check); o.Outcome != healthcheck.Passed {
 				b.Fatal(o)
 			}
 		}

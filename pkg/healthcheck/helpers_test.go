@@ -12,8 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	testclock "k8s.io/utils/clock/testing"
 
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
-	"github.com/bongsu-io/bongsu/internal/controller/appservice/healthcheck"
+	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 )
 
@@ -42,7 +41,7 @@ func checker(t testing.TB, apiServer string, exec healthcheck.Execer, dial healt
 }
 
 // run makes a check, and looks at what must hold for any.
-func run(t *testing.T, c *healthcheck.Checker, check healthcheck.Check) health.Observation {
+func run(t *testing.T, c *healthcheck.Checker, check healthcheck.Check) healthcheck.Observation {
 	t.Helper()
 	began := time.Now()
 	o := c.Run(t.Context(), check)
@@ -64,11 +63,11 @@ func run(t *testing.T, c *healthcheck.Checker, check healthcheck.Check) health.O
 }
 
 // brief is an observation in a line.
-func brief(o health.Observation) string {
+func brief(o healthcheck.Observation) string {
 	return strings.TrimSpace(string(o.Outcome) + " " + o.Message)
 }
 
-func expect(t *testing.T, want string, got health.Observation) {
+func expect(t *testing.T, want string, got healthcheck.Observation) {
 	t.Helper()
 	if diff := cmp.Diff(want, brief(got)); diff != "" {
 		t.Error(diff)
