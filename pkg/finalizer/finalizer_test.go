@@ -1,0 +1,362 @@
+package finalizer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/bongsu-io/bongsu/pkg/finalizer"
+	"github.com/bongsu-io/bongsu/pkg/step"
+)
+
+const name = "example.com/backup"
+
+var (
+	noon      = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	errBackup = errors.New("disk\nfull\x1b")
+	errKilled = errors.New("killed")
+)
+
+// Cache is a custom resource with a backup.
+type Cache struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Status struct {
+		Backup finalizer.State `json:"backup,omitzero"`
+		Size   int             `json:"size,omitempty"`
+	} `json:"status,omitzero"`
+}
+
+func (c *Cache) DeepCopyObject() runtime.Object {
+	to := &Cache{TypeMeta: c.TypeMeta}
+	c.ObjectMeta.DeepCopyInto(&to.ObjectMeta)
+	to.Status.Size = c.Status.Size
+	c.Status.Backup.DeepCopyInto(&to.Status.Backup)
+	return to
+}
+
+// scene is a Cache in a fake API server, and an operator that can be killed.
+type scene struct {
+	t   *testing.T
+	api client.Client
+	clk *testclock.FakePassiveClock
+	// killed: the operator cannot write any more.
+	killed bool
+	// runs counts the calls of the function, and results are what they return. The last one
+	// repeats.
+	runs    int
+	results []error
+	during  func()
+}
+
+func newScene(t *testing.T, results ...error) *scene {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Cache"}, &Cache{})
+	s := &scene{t: t, clk: testclock.NewFakePassiveClock(noon), results: results}
+	s.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&Cache{}).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if s.killed {
+				return errKilled
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	if err := s.api.Create(t.Context(), &Cache{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "it"}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// read returns the Cache; nil if it was deleted.
+func (s *scene) read() *Cache {
+	s.t.Helper()
+	c := &Cache{}
+	err := s.api.Get(s.t.Context(), client.ObjectKey{Namespace: "team", Name: "it"}, c)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// delete deletes the Cache, to which Reconcile has added the finalizer.
+func (s *scene) delete() {
+	s.t.Helper()
+	s.reconcile(finalizer.Policy{})
+	if err := s.api.Delete(s.t.Context(), s.read()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) run(context.Context) error {
+	s.runs++
+	if s.during != nil {
+		s.during()
+	}
+	if len(s.results) == 0 {
+		return nil
+	}
+	return s.results[min(s.runs, len(s.results))-1]
+}
+
+func (s *scene) reconcileAs(c *Cache, policy finalizer.Policy) (step.Result, error) {
+	return finalizer.New(s.api, s.clk, name).Reconcile(s.t.Context(), c, &c.Status.Backup, policy, s.run)
+}
+
+func (s *scene) reconcile(policy finalizer.Policy) step.Result {
+	s.t.Helper()
+	result, err := s.reconcileAs(s.read(), policy)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return result
+}
+
+// expect compares the number of runs and the stored state; "gone" means that there is no object.
+func (s *scene) expect(runs int, want string) {
+	s.t.Helper()
+	got := "gone"
+	if c := s.read(); c != nil {
+		b := c.Status.Backup
+		got = strings.TrimSpace(fmt.Sprintf("%s %d %s", b.Phase, b.Attempts, b.LastError))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Error(diff)
+	}
+	if s.runs != runs {
+		s.t.Errorf("it ran %d times, want %d", s.runs, runs)
+	}
+}
+
+func (s *scene) pass(d time.Duration) { s.clk.SetTime(s.clk.Now().Add(d)) }
+
+func TestNothingRunsBeforeTheDeletion(t *testing.T) {
+	s := newScene(t)
+	for range 2 {
+		if result := s.reconcile(finalizer.Policy{}); result != (step.Result{}) {
+			t.Errorf("%+v", result)
+		}
+	}
+	s.expect(0, "0")
+	if diff := cmp.Diff([]string{name}, s.read().Finalizers); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestObjectIsDeletedAfterASuccess(t *testing.T) {
+	s := newScene(t)
+	s.delete()
+	if result := s.reconcile(finalizer.Policy{}); result != (step.Result{Stop: true}) {
+		t.Errorf("%+v", result)
+	}
+	s.expect(1, "gone")
+}
+
+func TestFinalizerOfAnotherDoesNotRunItAgain(t *testing.T) {
+	s := newScene(t)
+	s.delete()
+	c := s.read()
+	c.Finalizers = append(c.Finalizers, "example.com/other")
+	if err := s.api.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if result := s.reconcile(finalizer.Policy{}); result != (step.Result{Stop: true}) {
+			t.Errorf("%+v", result)
+		}
+	}
+	s.expect(1, "Succeeded 1")
+}
+
+func TestBlockRetriesUntilASuccess(t *testing.T) {
+	s := newScene(t, errBackup, errBackup, errBackup, errBackup, errBackup, errBackup, errBackup, errBackup, nil)
+	s.delete()
+	for i, seconds := range []int{10, 20, 40, 80, 160, 320, 600, 600} {
+		pause := time.Duration(seconds) * time.Second
+		if result := s.reconcile(finalizer.Policy{}); result != (step.Result{Stop: true, RequeueAfter: pause}) {
+			t.Errorf("attempt %d: %+v, want %s", i+1, result, pause)
+		}
+		s.expect(i+1, fmt.Sprintf("Failed %d disk full", i+1))
+		s.pass(pause - time.Second)
+		if result := s.reconcile(finalizer.Policy{}); result.RequeueAfter != time.Second {
+			t.Errorf("before its time: %+v", result)
+		}
+		s.expect(i+1, fmt.Sprintf("Failed %d disk full", i+1))
+		s.pass(time.Second)
+	}
+	s.reconcile(finalizer.Policy{})
+	s.expect(9, "gone")
+}
+
+func TestAbandonDeletesAfterTheLastAttempt(t *testing.T) {
+	s := newScene(t, errBackup)
+	s.delete()
+	policy := finalizer.Policy{OnFailure: finalizer.Abandon, MaxAttempts: 2}
+	s.reconcile(policy)
+	s.expect(1, "Failed 1 disk full")
+	s.pass(time.Minute)
+	s.reconcile(policy)
+	s.expect(2, "gone")
+}
+
+func TestSkipDeletesWithoutAnAttempt(t *testing.T) {
+	s := newScene(t, errBackup)
+	s.delete()
+	s.reconcile(finalizer.Policy{Skip: "the namespace is being deleted"})
+	s.expect(0, "gone")
+}
+
+// The operator is killed after the attempt began: its result cannot be written.
+func TestUnknownResultCountsAsAnAttempt(t *testing.T) {
+	const unknown = "the operator ended during the attempt, whose result is unknown"
+	for what, tc := range map[string]struct {
+		policy finalizer.Policy
+		runs   int
+	}{
+		"block":             {finalizer.Policy{}, 2},
+		"abandon":           {finalizer.Policy{OnFailure: finalizer.Abandon, MaxAttempts: 2}, 2},
+		"abandon after one": {finalizer.Policy{OnFailure: finalizer.Abandon, MaxAttempts: 1}, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newScene(t)
+			s.delete()
+			s.during = func() { s.killed = true }
+			if _, err := s.reconcileAs(s.read(), tc.policy); !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			s.expect(1, "Running 1")
+			s.killed, s.during = false, nil
+			s.reconcile(tc.policy)
+			s.expect(tc.runs, "gone")
+		})
+	}
+	t.Run("the reason is kept", func(t *testing.T) {
+		s := newScene(t, nil, finalizer.ErrPending)
+		s.delete()
+		s.during = func() { s.killed = true }
+		_, _ = s.reconcileAs(s.read(), finalizer.Policy{})
+		s.killed, s.during = false, nil
+		s.reconcile(finalizer.Policy{})
+		s.expect(2, "Pending 2 "+unknown)
+	})
+}
+
+func TestNothingRunsIfTheAttemptCannotBeCounted(t *testing.T) {
+	s := newScene(t)
+	s.delete()
+	s.killed = true
+	if _, err := s.reconcileAs(s.read(), finalizer.Policy{}); !errors.Is(err, errKilled) {
+		t.Errorf("error %v", err)
+	}
+	s.expect(0, "0")
+}
+
+func TestLateCacheCausesNoSecondAttempt(t *testing.T) {
+	s := newScene(t, errBackup)
+	s.delete()
+	old := s.read()
+	s.reconcile(finalizer.Policy{})
+	if _, err := s.reconcileAs(old, finalizer.Policy{}); !apierrors.IsConflict(err) {
+		t.Errorf("error %v, want a conflict", err)
+	}
+	s.expect(1, "Failed 1 disk full")
+}
+
+func TestChangeDuringTheAttemptCausesNoSecondOne(t *testing.T) {
+	s := newScene(t, errBackup)
+	s.delete()
+	s.during = func() {
+		c := s.read()
+		c.Status.Size = 7
+		if err := s.api.Status().Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.reconcile(finalizer.Policy{})
+	s.expect(1, "Failed 1 disk full")
+	if got := s.read().Status.Size; got != 7 {
+		t.Errorf("the change of another client was lost: size %d", got)
+	}
+}
+
+func TestPendingWorkIsOneAttempt(t *testing.T) {
+	s := newScene(t, finalizer.ErrPending, fmt.Errorf("job: %w", finalizer.ErrPending), nil)
+	s.delete()
+	for i := range 2 {
+		if result := s.reconcile(finalizer.Policy{}); result != (step.Result{Stop: true, RequeueAfter: 10 * time.Second}) {
+			t.Errorf("%+v", result)
+		}
+		s.expect(i+1, "Pending 1")
+	}
+	s.reconcile(finalizer.Policy{})
+	s.expect(3, "gone")
+}
+
+func TestAttemptsAreLimitedInTime(t *testing.T) {
+	s := newScene(t)
+	s.delete()
+	c := s.read()
+	f := finalizer.New(s.api, s.clk, name)
+	_, err := f.Reconcile(t.Context(), c, &c.Status.Backup, finalizer.Policy{Timeout: time.Nanosecond}, func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	s.expect(0, "Failed 1 context deadline exceeded")
+}
+
+func TestEndOfTheOperatorDuringAnAttempt(t *testing.T) {
+	for what, tc := range map[string]struct {
+		result error
+		want   string
+	}{
+		"a failure is unknown": {errBackup, "Running 1"},
+		"a success is written": {nil, "gone"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newScene(t)
+			s.delete()
+			ctx, stop := context.WithCancel(t.Context())
+			c := s.read()
+			_, _ = finalizer.New(s.api, s.clk, name).Reconcile(ctx, c, &c.Status.Backup, finalizer.Policy{}, func(context.Context) error {
+				stop()
+				return tc.result
+			})
+			s.expect(0, tc.want)
+		})
+	}
+}
+
+func TestStateOfARestoredObjectDoesNotCount(t *testing.T) {
+	s := newScene(t)
+	c := s.read()
+	c.Status.Backup = finalizer.State{Phase: finalizer.Succeeded, Attempts: 1, CompletedAt: new(metav1.NewTime(noon))}
+	if err := s.api.Status().Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.reconcileAs(c, finalizer.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(finalizer.State{}, c.Status.Backup); diff != "" {
+		t.Error(diff)
+	}
+}
