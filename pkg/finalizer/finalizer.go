@@ -173,10 +173,10 @@ func (f *Finalizer) work(ctx context.Context, object client.Object, state *State
 	switch {
 	case policy.Skip != "":
 		f.complete(state, Abandoned, policy.Skip)
-		return f.write(ctx, object, before)
+		return f.writeFresh(ctx, object, before)
 	case policy.exhausted(state):
 		f.complete(state, Abandoned, state.LastError)
-		return f.write(ctx, object, before)
+		return f.writeFresh(ctx, object, before)
 	case state.Phase == Failed && state.NextAttemptAt != nil && f.clock.Now().Before(state.NextAttemptAt.Time):
 		return nil
 	case state.Phase != Pending:
@@ -251,8 +251,8 @@ func (f *Finalizer) pause(state *State) time.Duration {
 	return max(state.NextAttemptAt.Sub(f.clock.Now()), time.Second)
 }
 
-// writeFresh writes the state before an attempt. It returns a conflict if the object was not
-// the newest.
+// writeFresh writes the state if the object was the newest. Otherwise it returns a conflict: a
+// late cache can show an attempt that has succeeded as one that runs.
 func (f *Finalizer) writeFresh(ctx context.Context, object, before client.Object) error {
 	return f.client.Status().Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
