@@ -298,11 +298,7 @@ func Compose(group Group, parts []Part, count int64) Message {
 		if sameSubject(m.Events) { // the newest text is the best summary
 			m.Title, lines[0] = newest.Title, newest.Text
 		} else {
-			first, _, _ := strings.Cut(newest.Text, "\n")
-			lines = append(lines, "Latest: "+plaintext.CutRunes(first, maxLineLength))
-			if cause := newest.cause(); cause != "" {
-				lines = append(lines, "Cause: "+plaintext.CutRunes(cause, maxLineLength))
-			}
+			lines = append(lines, newest.summary()...)
 		}
 	}
 	if len(group.By) == 0 {
@@ -323,12 +319,14 @@ func resolvedTitle(title string) string {
 	return plaintext.CutRunes("Resolved: "+title, MaxTitleLength)
 }
 
-// cause returns the cause of the newest Event of a message, or an empty string.
-func (m *Message) cause() string {
-	if len(m.Events) == 0 {
-		return ""
+// summary returns the first line of a message below those about several objects, and its cause.
+func (m *Message) summary() []string {
+	first, _, _ := strings.Cut(m.Text, "\n")
+	lines := []string{"Latest: " + plaintext.CutRunes(first, maxLineLength)}
+	if n := len(m.Events); n > 0 && m.Events[n-1].Object.Cause != "" {
+		lines = append(lines, "Cause: "+plaintext.CutRunes(m.Events[n-1].Object.Cause, maxLineLength))
 	}
-	return m.Events[len(m.Events)-1].Object.Cause
+	return lines
 }
 
 // ownText reports whether the text of the newest part comes from a template of the alarm.
