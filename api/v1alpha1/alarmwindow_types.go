@@ -54,7 +54,7 @@ type AlarmGroup struct {
 // AlarmResolve says when the problem of a group has ended: when one of the conditions that
 // are set is true.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.match) || has(self.quietSeconds)",message="no condition: set match, quietSeconds or both"
+// +kubebuilder:validation:XValidation:rule="has(self.match) || has(self.quietSeconds) || has(self.openSeconds)",message="no condition: set match, quietSeconds or openSeconds"
 type AlarmResolve struct {
 	// match selects the Events that resolve their group. An Event resolves the open group
 	// whose values of group.by it has. It is not counted, and no threshold or mute applies to
@@ -73,6 +73,14 @@ type AlarmResolve struct {
 	// +kubebuilder:validation:Minimum=30
 	// +kubebuilder:validation:Maximum=3600
 	QuietSeconds *int32 `json:"quietSeconds,omitempty"`
+
+	// openSeconds is how long a group stays open after its last occurrence, for an Event that
+	// resolves it. From 3,600 to 86,400. If unset, it is 86,400 for groups of Nodes in an alarm
+	// that lists the reason NodeReady, and 3,600 for others. With quietSeconds, it has no effect.
+	// +optional
+	// +kubebuilder:validation:Minimum=3600
+	// +kubebuilder:validation:Maximum=86400
+	OpenSeconds *int32 `json:"openSeconds,omitempty"`
 }
 
 // AlarmAcknowledgement says that a user handles an open group. The group sends no further

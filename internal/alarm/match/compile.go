@@ -74,7 +74,7 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 	}
 	a.muteFrom, a.muteUntil = def.Spec.MuteTimes()
 	a.acknowledged = compileAcknowledgements(def.Spec.Acknowledgements, def.OpenGroups)
-	if a.group, err = compileGrouping(def.ID.Name, def.Spec.Group, def.Spec.Resolve); err != nil {
+	if a.group, err = compileGrouping(def.ID.Name, &def.Spec); err != nil {
 		return nil, err
 	}
 	if a.group == nil && len(a.states) > 0 {

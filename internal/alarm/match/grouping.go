@@ -19,6 +19,10 @@ type Grouping struct {
 	Wait, Interval time.Duration
 	// Quiet is how long nothing must happen until a group is resolved, 0 if it never is.
 	Quiet time.Duration
+	// open is spec.resolve.openSeconds. awaitsNode: the alarm matches the Event that resolves the
+	// group of a Node by default.
+	open       time.Duration
+	awaitsNode bool
 
 	keys []groupingKey
 	// byMatch: spec.resolve.match replaces the reasons that resolve groups by default.
@@ -55,7 +59,8 @@ const (
 const keyOfAlarm = "alarm"
 
 // compileGrouping compiles the grouping of the alarm with a name.
-func compileGrouping(name string, spec *v1alpha1.AlarmGroup, resolve *v1alpha1.AlarmResolve) (*Grouping, error) {
+func compileGrouping(name string, of *v1alpha1.AlarmSpec) (*Grouping, error) {
+	spec, resolve := of.Group, of.Resolve
 	if spec == nil && resolve != nil {
 		return nil, &CompileError{Reason: v1alpha1.ReasonInvalidGroup, Field: "spec.resolve", Message: "only groups can be resolved: set spec.group"}
 	}
@@ -63,8 +68,9 @@ func compileGrouping(name string, spec *v1alpha1.AlarmGroup, resolve *v1alpha1.A
 		return nil, nil
 	}
 	g := &Grouping{Wait: seconds(spec.WaitSeconds, defaultWait), Interval: seconds(spec.IntervalSeconds, defaultInterval)}
+	g.awaitsNode = slices.ContainsFunc(of.Match, func(m v1alpha1.EventMatch) bool { return slices.Contains(m.Reasons, nodeReady) })
 	if resolve != nil {
-		g.Quiet, g.byMatch = seconds(resolve.QuietSeconds, 0), len(resolve.Match) > 0
+		g.Quiet, g.byMatch, g.open = seconds(resolve.QuietSeconds, 0), len(resolve.Match) > 0, seconds(resolve.OpenSeconds, 0)
 	}
 	if len(spec.By) == 0 {
 		g.keys = []groupingKey{{keyOfAlarm, func(*alarm.Event, *alarm.Object) string { return name }}}
@@ -139,11 +145,26 @@ func (g *Grouping) has(key string) bool {
 // one of our objects recovered. It is always false if the group is not about one object, or
 // if the alarm has Events of its own for that.
 func (g *Grouping) Resolves(event *alarm.Event) bool {
-	if g.byMatch {
-		return false
+	return g.resolvesByDefault(event) &&
+		(event.Reason == v1alpha1.ReasonRecovered || event.Reason == nodeReady && event.Regarding.Kind == "Node")
+}
+
+// nodeReady is the reason of the Event that ends the problem of a Node.
+const nodeReady = "NodeReady"
+
+// resolvesByDefault reports whether the group of an Event can be resolved by default.
+func (g *Grouping) resolvesByDefault(event *alarm.Event) bool {
+	return !g.byMatch && g.has("regarding.kind") && g.has("regarding.name") &&
+		(event.Regarding.Namespace == "" || g.has("regarding.namespace"))
+}
+
+// maxOpen is how long the group of a Node stays open for the Event that resolves it.
+const maxOpen = 24 * time.Hour
+
+// Open returns how long the group of an Event stays open after it, 0 if as long as any group.
+func (g *Grouping) Open(event *alarm.Event) time.Duration {
+	if g.open == 0 && g.awaitsNode && event.Regarding.Kind == "Node" && g.resolvesByDefault(event) {
+		return maxOpen
 	}
-	if !g.has("regarding.kind") || !g.has("regarding.name") || event.Regarding.Namespace != "" && !g.has("regarding.namespace") {
-		return false
-	}
-	return event.Reason == v1alpha1.ReasonRecovered || event.Reason == "NodeReady" && event.Regarding.Kind == "Node"
+	return g.open
 }

@@ -158,3 +158,32 @@ func TestGroupIsResolvedByTheRecoveryOfItsObject(t *testing.T) {
 		})
 	}
 }
+
+func TestTheGroupOfANodeStaysOpenForADay(t *testing.T) {
+	awaits := []v1alpha1.EventMatch{{Kinds: []string{"Node"}, Reasons: []string{"NodeNotReady", "NodeReady"}}}
+	aboutObject := []string{"regarding.kind", "regarding.name"}
+	for name, tc := range map[string]struct {
+		match   []v1alpha1.EventMatch
+		by      []string
+		resolve *v1alpha1.AlarmResolve
+		kind    string
+		want    time.Duration
+	}{
+		"a Node":                          {match: awaits, by: aboutObject, kind: "Node", want: 24 * time.Hour},
+		"a Pod":                           {match: awaits, by: aboutObject, kind: "Pod"},
+		"several Nodes":                   {match: awaits, by: []string{"reason"}, kind: "Node"},
+		"an alarm without NodeReady":      {match: []v1alpha1.EventMatch{{Kinds: []string{"Node"}}}, by: aboutObject, kind: "Node"},
+		"a time of the user":              {match: awaits, by: aboutObject, kind: "Node", resolve: &v1alpha1.AlarmResolve{OpenSeconds: new(int32(7200))}, want: 2 * time.Hour},
+		"a time of the user for any kind": {match: awaits, by: aboutObject, kind: "Pod", resolve: &v1alpha1.AlarmResolve{OpenSeconds: new(int32(7200))}, want: 2 * time.Hour},
+		"other Events that resolve":       {match: awaits, by: aboutObject, kind: "Node", resolve: &v1alpha1.AlarmResolve{Match: []v1alpha1.EventMatch{{Reasons: []string{"Started"}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			def := groupedBy(tc.by...)
+			def.Spec.Match, def.Spec.Resolve = tc.match, tc.resolve
+			event := &alarm.Event{Regarding: alarm.Reference{Kind: tc.kind, Name: "it"}}
+			if got := mustCompile(t, def).Grouping().Open(event); got != tc.want {
+				t.Errorf("it stays open for %s, want %s", got, tc.want)
+			}
+		})
+	}
+}

@@ -51,7 +51,7 @@ func (tx *tx) addSilently(ctx context.Context, e *Entry, g *group) error {
 			return err
 		}
 	}
-	g.newest, g.total = latest(g.newest, m.At), g.total+e.Count
+	g.count(e)
 	if m.Acknowledged.Announced {
 		g.acknowledged = m.Acknowledged.Token
 	}
@@ -142,24 +142,26 @@ type ListedGroup struct {
 	// Since is when it began, for the last of its receivers. Newest is the time of the last
 	// occurrence.
 	Since, Newest time.Time
-	Total         int64
+	// Over is when it is over if nothing happens in it.
+	Over  time.Time
+	Total int64
 	// Acknowledged is the Acknowledgement.Token in force, or 0.
 	Acknowledged int64
 }
 
 const selectListed = `
-	SELECT id, max(name), max(since), max(newest), max(total), max(acknowledged), count(*) OVER () FROM open_group INDEXED BY group_by_alarm
+	SELECT id, max(name), max(since), max(newest), max(over), max(total), max(acknowledged), count(*) OVER () FROM open_group INDEXED BY group_by_alarm
 	WHERE substr(alarm, 1, 64) = substr(?1, 1, 64) AND alarm = ?1 AND total > 0 AND NOT resolved
-	AND (newest >= ?2 OR EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id))
+	AND (over >= ?2 OR EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id))
 	GROUP BY id ORDER BY max(acknowledged) <> 0 DESC, max(newest) DESC, id LIMIT ?3`
 
 // ListGroups returns the open groups of an alarm, at most limit, and the number of all. First
 // are those that are acknowledged, then those that occurred last.
 func (s *Store) ListGroups(ctx context.Context, alarm string, limit int) (listed []ListedGroup, count int64, err error) {
-	rows, err := s.readers.QueryContext(ctx, selectListed, alarm, micros(s.clock.Now().Add(-GroupLife)), limit)
+	rows, err := s.readers.QueryContext(ctx, selectListed, alarm, micros(s.clock.Now()), limit)
 	return listed, count, s.read("list the groups of an alarm", each(rows, err, func(rows *sql.Rows) error {
 		var g ListedGroup
-		err := rows.Scan(&g.ID, &g.Name, timestamp{&g.Since}, timestamp{&g.Newest}, &g.Total, &g.Acknowledged, &count)
+		err := rows.Scan(&g.ID, &g.Name, timestamp{&g.Since}, timestamp{&g.Newest}, timestamp{&g.Over}, &g.Total, &g.Acknowledged, &count)
 		listed = append(listed, g)
 		return err
 	}))

@@ -303,6 +303,10 @@ var migrations = []string{
 	// Script 17 counts occurrences whose object could not be read separately from those whose object is
 	// gone.
 	`ALTER TABLE status_count ADD COLUMN undecided INTEGER NOT NULL DEFAULT 0;`,
+
+	// Script 18 stores when a group is over: GroupLife or Membership.Open after its last occurrence.
+	`ALTER TABLE open_group ADD COLUMN over INTEGER NOT NULL DEFAULT 0;
+	UPDATE open_group SET over = newest + 3600000000;`,
 }
 
 // migrate migrates the file to the version of this release.

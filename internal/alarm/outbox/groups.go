@@ -30,6 +30,8 @@ type Membership struct {
 	// Lasts is true for a state that lasts until it is resolved. The group then stays open
 	// after [GroupLife].
 	Lasts bool
+	// Open is how long the group stays open after this occurrence: GroupLife if it is less.
+	Open time.Duration
 	// Quiet is how long nothing must happen until the group is resolved, 0 if it never is.
 	Quiet time.Duration
 	// Ends marks the end of the group if nothing happens for Quiet. This Entry follows that
@@ -50,7 +52,7 @@ type Membership struct {
 const MaxGroupName = 100
 
 // GroupLife is how long a group without occurrences stays open, unless it has a
-// Membership.Quiet. A later occurrence begins a new group.
+// Membership.Quiet or a longer Membership.Open. A later occurrence begins a new group.
 const GroupLife = alarm.GroupLife
 
 // EndKey returns the key of the end of a group, from that of its last occurrence.
@@ -65,7 +67,9 @@ type group struct {
 	// the message of the last occurrence is due, and first when the message of the first
 	// occurrence was due.
 	since, newest, due, first time.Time
-	total                     int64
+	// over is when the group is over if nothing happens in it.
+	over  time.Time
+	total int64
 	// released is the due time of the last message that was put into the outbox.
 	released  time.Time
 	resolved  bool
@@ -84,11 +88,11 @@ type group struct {
 	bytes  int64
 }
 
-const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, accepted FROM open_group WHERE receiver = ?1 AND id = ?2`
+const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, accepted, over FROM open_group WHERE receiver = ?1 AND id = ?2`
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
-		timestamp{&g.since}, timestamp{&g.newest}, timestamp{&g.due}, timestamp{&g.first}, &g.total, timestamp{&g.released}, &g.resolved, &g.reference, &g.ending, &g.name, &g.acknowledged, &g.repeated, &g.budget, &g.bytes, timestamp{&g.accepted})
+		timestamp{&g.since}, timestamp{&g.newest}, timestamp{&g.due}, timestamp{&g.first}, &g.total, timestamp{&g.released}, &g.resolved, &g.reference, &g.ending, &g.name, &g.acknowledged, &g.repeated, &g.budget, &g.bytes, timestamp{&g.accepted}, timestamp{&g.over})
 	if errors.Is(err, sql.ErrNoRows) {
 		return group{}, false, nil
 	}
@@ -103,15 +107,15 @@ func (g *group) messageClosed(at time.Time, served bool) bool {
 	return !at.Before(g.due) || !served && !g.released.Before(g.due)
 }
 
-// over reports whether an occurrence begins a new group.
-func (g *group) over(m *Membership, served bool) bool {
+// isOver reports whether an occurrence begins a new group.
+func (g *group) isOver(m *Membership, served bool) bool {
 	if g.resolved && g.messageClosed(m.At, served) {
 		return true
 	}
 	if m.Quiet > 0 {
 		return !m.At.Before(g.endDue(m))
 	}
-	return !m.Lasts && m.At.Sub(g.newest) > GroupLife
+	return !m.Lasts && m.At.After(g.over)
 }
 
 // successor returns the group that begins after this one with an occurrence. The last message of
@@ -171,7 +175,7 @@ func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool,
 	if err != nil {
 		return false, err
 	}
-	ended := known && g.over(m, served)
+	ended := known && g.isOver(m, served)
 	if ended {
 		g = g.successor(m)
 	}
@@ -268,7 +272,18 @@ func (g *group) add(e *Entry, served bool) {
 	if g.total == 0 {
 		g.since, g.first = m.At, g.due
 	}
+	g.count(e)
+}
+
+// count counts an entry, which keeps the group open.
+func (g *group) count(e *Entry) {
+	m := e.Member
 	g.newest, g.total = latest(g.newest, m.At), g.total+e.Count
+	if m.Resolves {
+		g.over = g.newest.Add(GroupLife)
+	} else {
+		g.over = latest(g.over, m.At.Add(max(GroupLife, m.Open)))
+	}
 }
 
 func latest(a, b time.Time) time.Time {
@@ -282,10 +297,10 @@ func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) err
 	g.name = e.Member.Name
 	bytes := GroupBytes(e.Receiver, e.Alarm, g.budget, g.name) + referenceBytes(g.reference, g.name) + g.repeated
 	_, err := tx.exec(ctx, `
-		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted, over)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.Receiver, e.Member.Group, e.Alarm, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
-		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted))
+		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted), micros(g.over))
 	tx.addState(g.budget, bytes-g.bytes)
 	tx.recount(e.Alarm)
 	if opened {
@@ -329,7 +344,7 @@ const endLife = 10 * time.Minute
 // selectOldGroups selects the groups that ended. One with a message that is not sent stays: its
 // interval begins when the receiver accepts the message, and so can its thread.
 const selectOldGroups = `
-	SELECT receiver, id, alarm, budget, bytes FROM open_group WHERE newest < ?1 AND (repeated = 0 OR newest < ?3) AND accepted + interval <= ?4
+	SELECT receiver, id, alarm, budget, bytes FROM open_group WHERE newest < ?1 AND over < ?3 AND (repeated = 0 OR over < ?4) AND accepted + interval <= ?3
 	AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = open_group.id)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NULL)
 	AND NOT EXISTS (SELECT 1 FROM held INDEXED BY held_of_message WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NOT NULL)
@@ -343,7 +358,7 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, er
 		bytes                       int64
 	}
 	var ended []row
-	rows, err := tx.query(ctx, selectOldGroups, micros(at.Add(-GroupLife)), chunk, micros(at.Add(-GroupLife-endLife)), micros(at))
+	rows, err := tx.query(ctx, selectOldGroups, micros(at.Add(-GroupLife)), chunk, micros(at), micros(at.Add(-endLife)))
 	err = each(rows, err, func(rows *sql.Rows) error {
 		var g row
 		err := rows.Scan(&g.receiver, &g.id, &g.alarm, &g.budget, &g.bytes)

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
@@ -644,5 +646,43 @@ func TestALateEndIsSentBeforeTheNextProblem(t *testing.T) {
 	want := []string{"a: 0 of 1 since 0s, first false, resolved true", "a: 1 of 1 since 16m35s, first true, resolved false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAGroupCanStayOpenForADayForItsResolution(t *testing.T) {
+	opened := func(e *Entry) { e.Member.Open = 24 * time.Hour }
+	ready := func(e *Entry) { e.Member.Open, e.Member.Resolves, e.Member.OnlyResolves = 24*time.Hour, true, true }
+	const day = 24 * 3600
+	for name, tc := range map[string]struct {
+		open   func(*Entry)
+		after  int
+		listed int64
+		want   []string
+	}{
+		"after three hours":         {opened, 3 * 3600, 1, []string{"a: 1 of 2 since 0s, first false, resolved true"}},
+		"after a day":               {opened, day, 1, []string{"a: 1 of 2 since 0s, first false, resolved true"}},
+		"after more than a day":     {opened, day + 1, 0, nil},
+		"not a group that does not": {nil, 3 * 3600, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGrouped(t)
+			g.occur(0, tc.open, "a")
+			g.at(10)
+			g.sendDue()
+			g.at(tc.after)
+			g.occur(tc.after, nil, "b") // removes what ended
+			g.restart()
+			_, listed, err := g.ListGroups(t.Context(), "Alarm/shop/rollouts", 10)
+			must(t, err)
+			if listed != tc.listed+1 {
+				t.Errorf("%d groups are open, want %d and another one", listed, tc.listed)
+			}
+			g.occur(tc.after, ready, "a")
+			g.at(tc.after + 100)
+			got := slices.DeleteFunc(g.releaseDue(), func(text string) bool { return text[0] != 'a' })
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

@@ -94,11 +94,11 @@ type Repeated struct {
 // clockMargin is by how much a time can be in the future before the clock counts as set back.
 const clockMargin = time.Minute
 
-// selectRepeated selects messages of groups that are not resolved. A group ended if nothing
-// happened in it for [GroupLife], nothing waits, and no state lasts. A message of the group that is not
+// selectRepeated selects messages of groups that are not resolved. A group ended if it is over,
+// nothing waits, and no state lasts. A message of the group that is not
 // acknowledged says more than the last one.
 const selectRepeated = `
-	SELECT group_id, newest < ?3 AND NOT EXISTS (
+	SELECT group_id, over < ?3 AND NOT EXISTS (
 		SELECT 1 FROM held INDEXED BY held_by_group WHERE held.receiver = ?1 AND held.group_id = g.id AND entry IS NULL)
 		AND NOT EXISTS (SELECT 1 FROM lasting WHERE due = 0 AND lasting.group_id = g.id), data
 	FROM repeated JOIN open_group g ON g.receiver = repeated.receiver AND g.id = group_id
@@ -117,7 +117,7 @@ const selectAhead = `SELECT 1 FROM repeated JOIN open_group g ON g.receiver = re
 // It returns none of a group that is resolved, or for which a message waits. A group does not
 // end before the Events of that time are read.
 func (s *Store) Repeated(ctx context.Context, receiver string, sent time.Time, limit, size int) (all []Repeated, err error) {
-	since, full := time.UnixMicro(s.readUpTo.Load()).Add(-GroupLife), false
+	full := false
 	from, to, ahead := int64(-1), micros(sent), micros(s.clock.Now().Add(clockMargin))
 	rows, err := s.readers.QueryContext(ctx, selectAhead, receiver, ahead)
 	err = each(rows, err, func(*sql.Rows) error {
@@ -127,7 +127,7 @@ func (s *Store) Repeated(ctx context.Context, receiver string, sent time.Time, l
 	if err != nil {
 		return nil, s.read("read messages to repeat", err)
 	}
-	rows, err = s.readers.QueryContext(ctx, selectRepeated, receiver, to, micros(since), limit, from)
+	rows, err = s.readers.QueryContext(ctx, selectRepeated, receiver, to, s.readUpTo.Load(), limit, from)
 	return all, s.read("read messages to repeat", each(rows, err, func(rows *sql.Rows) error {
 		var r Repeated
 		err := rows.Scan(&r.Group, &r.Ended, &r.Data)

@@ -40,18 +40,21 @@ type alerting struct {
 	stop     func()
 }
 
-func newAlerting(t *testing.T) *alerting {
+func newAlerting(t *testing.T, change ...func(*v1alpha1.AlarmSpec)) *alerting {
 	t.Helper()
 	a := &alerting{t: t, clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), alarms: NewAlarms(), dir: t.TempDir(), checkpoint: &memoryCheckpoint{}}
 	a.server = alerts.New(t, a.clock)
 	compiler, err := match.NewCompiler()
 	must(t, err)
+	spec := v1alpha1.AlarmSpec{
+		Match: []v1alpha1.EventMatch{{Reasons: []string{"NodeNotReady", "NodeReady"}}},
+		Group: &v1alpha1.AlarmGroup{By: []string{"regarding.kind", "regarding.name"}},
+	}
+	for _, f := range change {
+		f(&spec)
+	}
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "nodes"}, UID: "nodes", Receivers: []string{"ops"},
-		Spec: v1alpha1.AlarmSpec{
-			Match: []v1alpha1.EventMatch{{Reasons: []string{"NodeNotReady", "NodeReady"}}},
-			Group: &v1alpha1.AlarmGroup{By: []string{"regarding.kind", "regarding.name"}},
-		},
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "nodes"}, UID: "nodes", Receivers: []string{"ops"}, Spec: spec,
 	})
 	must(t, err)
 	a.alarms.Set("nodes", "1", compiled)
@@ -251,9 +254,10 @@ func TestRepeatedAlertsAreNotCounted(t *testing.T) {
 	}
 }
 
-// A group without a resolution ends an hour after its last occurrence.
 func TestAnAlertEndsWithItsGroup(t *testing.T) {
-	a := newAlerting(t)
+	a := newAlerting(t, func(spec *v1alpha1.AlarmSpec) {
+		spec.Resolve = &v1alpha1.AlarmResolve{OpenSeconds: new(int32(3600))}
+	})
 	a.happen("NodeNotReady", "node-0")
 	a.pass(10*time.Second, nil)
 	a.pass(59*time.Minute, a.firing(notReady))
@@ -264,6 +268,18 @@ func TestAnAlertEndsWithItsGroup(t *testing.T) {
 	if got := len(a.server.Requests()); got != before {
 		t.Errorf("%d requests after the end", got-before)
 	}
+}
+
+func TestAnOutageOfSeveralHoursIsResolved(t *testing.T) {
+	a := newAlerting(t)
+	a.happen("NodeNotReady", "node-0")
+	a.pass(10*time.Second, nil)
+	a.pass(3*time.Hour, a.firing(notReady))
+	a.crash()
+	a.lead()
+	a.happen("NodeReady", "node-0")
+	a.pass(10*time.Second, nil)
+	a.pass(15*time.Minute, a.firing())
 }
 
 // The group of the problem ended, or another leader sent it long ago. In PagerDuty, the message

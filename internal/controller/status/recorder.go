@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/counters"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -258,7 +257,7 @@ func (r *Recorder) setGroups(ctx context.Context, object AlarmObject, subject st
 			}
 		}
 		status.OpenGroups = append(status.OpenGroups, open)
-		if left := g.Newest.Add(alarm.GroupLife + time.Second).Sub(r.clock.Now()); left > 0 {
+		if left := g.Over.Add(time.Second).Sub(r.clock.Now()); left > 0 {
 			ends = step.Sooner(ends, left)
 		}
 	}
