@@ -22,7 +22,7 @@ TEST_FLAGS ?= -timeout 20m -p 3 -parallel 4
 # tests choose a size run in both, and in full in make test-e2e.
 E2E_PKG    := ./internal/cli/demo ./test/chaos ./test/cookbook ./test/guide
 E2E_FULL    = $(shell grep -rl --include='*_test.go' 'internal/testing/size"' internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')
-E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/servers ./test/toolkit
+E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/sdk ./test/servers ./test/toolkit
 # The packages with concurrent code that unit tests run. To compile the others for the race
 # detector takes minutes.
 RACE_PKG   ?= $(addprefix ./internal/,alarm/... budget cli/watch controller/... eventcache kube/... operator/... testing/...) ./pkg/... ./test/sequence
@@ -54,6 +54,11 @@ bongsu:
 		sh controlplane/gobuild.sh bin/$$command ./cmd/$$command -ldflags '$(LDFLAGS)' || exit 1; \
 	done
 
+.PHONY: build-sdk
+build-sdk: ## Build bin/bongsu-sdk, which scaffolds operators
+	@echo "Building bin/bongsu-sdk."
+	@cd sdk && sh ../controlplane/gobuild.sh ../bin/bongsu-sdk ./cmd/bongsu-sdk -ldflags '-s -w'
+
 .PHONY: download
 download: ## Download the dependencies of every module, with retries; without it, each build downloads what it needs
 	@sh hack/download.sh
@@ -73,10 +78,11 @@ test: controlplane ## Run what a change needs before review: all tests but those
 	go build ./...
 	cd controlplane && go test ./internal/...
 	cd hack/image && go test ./...
+	cd sdk && go test ./...
 	@go run ./hack/test $(TEST_FLAGS) $(if $(COUNT),-count=$(COUNT)) $(PKG)
 
 .PHONY: test-e2e
-test-e2e: e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-servers e2e-toolkit e2e-node ## Run the parts below, from random sequences to a real node: needs Linux, root and Debian's apt
+test-e2e: e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-sdk e2e-servers e2e-toolkit e2e-node ## Run the parts below, from random sequences to a real node: needs Linux, root and Debian's apt
 
 .PHONY: permissions
 permissions: ## List the permissions that no test uses, after make test: make clean first if roles have changed
@@ -132,6 +138,7 @@ pictures: build ## Make docs/pictures again, from runs on the embedded cluster: 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time builds the linter, which takes minutes
 	$(GOLANGCI_LINT) run
+	cd sdk && ../$(GOLANGCI_LINT) run
 
 .PHONY: verify
 verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants, links, alert rules, language, lint
@@ -142,6 +149,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 	cd controlplane && go mod tidy -diff
 	@sh hack/verify-shared-modules.sh
 	cd hack/image && go mod tidy -diff
+	cd sdk && go mod tidy -diff
 	cd test/helm && go mod tidy -diff
 	cd test/alerts && go mod tidy -diff && go test ./...
 	go run ./test/mutants -check
@@ -150,7 +158,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 
 .PHONY: check-all
 check-all: ## Run everything that checks the project, to its end, and print a table: takes an hour and more
-	@bash hack/check.sh download build test e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-servers e2e-toolkit e2e-node permissions verify race mutants
+	@bash hack/check.sh download build test e2e-full e2e-cluster e2e-steady e2e-sequence e2e-controllers e2e-helm e2e-sdk e2e-servers e2e-toolkit e2e-node permissions verify race mutants
 
 .PHONY: clean
 clean: ## Remove what was built (go clean -cache empties Go's own cache)

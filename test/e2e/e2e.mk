@@ -43,6 +43,10 @@ e2e-servers: ## Ask a real Jupyter server and code-server whether they are used:
 		echo "npm cannot install code-server: its test is skipped."
 	go test -v -count=1 ./test/servers $(ARGS)
 
+.PHONY: e2e-sdk
+e2e-sdk: controlplane ## Scaffold operators by the docs, and run their tests
+	go test -v -count=1 -timeout 20m ./test/sdk $(ARGS)
+
 .PHONY: e2e-toolkit
 e2e-toolkit: ## Use pkg/ in other modules: builds the control plane twice
 	go test -v -count=1 -timeout 40m ./test/toolkit $(ARGS)

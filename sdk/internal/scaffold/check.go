@@ -1,0 +1,93 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+)
+
+var (
+	domainName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
+	groupName  = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+	apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+	kindName   = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
+	imageName  = regexp.MustCompile(`^[a-z0-9]+[-A-Za-z0-9._:/@]*$`)
+)
+
+// checkInit returns a mistake in the flags of init, or a directory that is not empty.
+func checkInit(entries []fs.DirEntry, flag func(name string) string) error {
+	for _, e := range entries {
+		if e.Name() != ".git" {
+			return fmt.Errorf("the directory is not empty, it contains %s: run init in a new directory", e.Name())
+		}
+	}
+	if domain := flag("domain"); !domainName.MatchString(domain) {
+		return fmt.Errorf("invalid domain %q: use a DNS name such as example.com", domain)
+	}
+	if repo := flag("repo"); module.CheckPath(repo) != nil {
+		return fmt.Errorf("invalid repo %q: use the path of a Go module, such as github.com/me/cache-operator", repo)
+	}
+	_, err := checkout(flag("toolkit"))
+	return err
+}
+
+// checkout returns the absolute directory if toolkit names a checkout of Bongsu, and "" if it is a
+// version.
+func checkout(toolkit string) (string, error) {
+	if toolkit == "" {
+		return "", errors.New("no version of the toolkit: set --toolkit, for example to main")
+	}
+	if !filepath.IsAbs(toolkit) && !strings.HasPrefix(toolkit, ".") {
+		return "", nil
+	}
+	dir, err := filepath.Abs(toolkit)
+	if err != nil {
+		return "", err
+	}
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil || modfile.ModulePath(mod) != toolkitModule {
+		return "", fmt.Errorf("%s is not a checkout of %s: check --toolkit", dir, toolkitModule)
+	}
+	return dir, nil
+}
+
+// checkAPI returns a mistake in the flags of create api.
+func checkAPI(flag func(name string) string) error {
+	if group := flag("group"); !groupName.MatchString(group) {
+		return fmt.Errorf("invalid group %q: use lower-case letters, digits and hyphens, for example cache", group)
+	}
+	if version := flag("version"); !apiVersion.MatchString(version) {
+		return fmt.Errorf("invalid version %q: use a version such as v1alpha1, v1beta1 or v1", version)
+	}
+	if kind := flag("kind"); !kindName.MatchString(kind) {
+		return fmt.Errorf("invalid kind %q: use a capital letter, then letters and digits, for example Memcached", kind)
+	}
+	if flag("resource") != "true" || flag("controller") != "true" {
+		return nil // kubebuilder's own code is used
+	}
+	if flag("namespaced") != "true" {
+		return errors.New("the controller creates a Deployment in the namespace of its object: omit --namespaced=false, or set --controller=false")
+	}
+	if image := flag("image"); !imageName.MatchString(image) {
+		return fmt.Errorf("invalid image %q: use a name such as memcached:1.6", image)
+	}
+	port, err := strconv.Atoi(flag("port"))
+	if err != nil || port < 0 || port > 65535 {
+		return fmt.Errorf("invalid port %s: use a number from 1 to 65535", flag("port"))
+	}
+	switch probe := flag("probe"); {
+	case probe != "" && probe != "exec" && probe != "http":
+		return fmt.Errorf("unknown probe %q: use exec or http", probe)
+	case probe == "http" && port == 0:
+		return errors.New("an HTTP probe needs a port: set --port")
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+// Package scaffold makes operators with the libraries of kubebuilder. A plugin behind those of
+// kubebuilder replaces what the toolkit does better.
+package scaffold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/kubebuilder/v4/pkg/cli"
+	cfgv3 "sigs.k8s.io/kubebuilder/v4/pkg/config/v3"
+	"sigs.k8s.io/kubebuilder/v4/pkg/model/stage"
+	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
+	kustomizev2 "sigs.k8s.io/kubebuilder/v4/pkg/plugins/common/kustomize/v2"
+	golangv4 "sigs.k8s.io/kubebuilder/v4/pkg/plugins/golang/v4"
+)
+
+const description = `bongsu-sdk makes Kubernetes operators that report why something does not run.
+It is kubebuilder with another controller: its projects are kubebuilder's, and its commands
+work. A failed command leaves the project as it was.
+`
+
+// Run executes a command line in the project of the working directory. toolkit is the default of
+// the flag --toolkit.
+func Run(ctx context.Context, args []string, toolkit string) error {
+	root, err := newCommand(ctx, toolkit)
+	if err != nil {
+		return err
+	}
+	root.SetArgs(args)
+	files := &files{dir: "."}
+	for _, path := range [][]string{{"init"}, {"create", "api"}, {"create", "webhook"}, {"edit"}} {
+		if command, _, err := root.Find(path); err == nil && command.PreRunE != nil {
+			guard(command, files)
+		}
+	}
+	if err := root.ExecuteContext(ctx); err != nil {
+		return errors.Join(err, files.restore())
+	}
+	return nil
+}
+
+// newCommand returns the commands of kubebuilder and those of the tool.
+func newCommand(ctx context.Context, toolkit string) (*cobra.Command, error) {
+	// Plain kubebuilder accepts a project only if it knows the name in its file PROJECT.
+	bundle, err := plugin.NewBundleWithOptions(
+		plugin.WithName("go.kubebuilder.io"),
+		plugin.WithVersion(plugin.Version{Number: 4, Stage: stage.Stable}),
+		plugin.WithPlugins(kustomizev2.Plugin{}, golangv4.Plugin{}, newPlugin(ctx, toolkit)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	c, err := cli.New(
+		cli.WithCommandName("bongsu-sdk"),
+		cli.WithDescription(description),
+		cli.WithPlugins(bundle),
+		cli.WithDefaultPlugins(cfgv3.Version, bundle),
+		cli.WithDefaultProjectVersion(cfgv3.Version),
+		cli.WithExtraCommands(newGenerate()),
+		cli.WithCompletion(),
+	)
+	if err != nil {
+		return nil, err
+	}
+	root := c.Command()
+	root.SilenceErrors, root.SilenceUsage = true, true
+	return root, nil
+}
+
+// guard checks the command line before a command writes anything, and keeps the present files.
+func guard(command *cobra.Command, files *files) {
+	run := command.PreRunE
+	command.PreRunE = func(c *cobra.Command, args []string) error {
+		if _, err := exec.LookPath("go"); err != nil {
+			return errors.New("go is not in PATH: install Go, or add its directory to PATH")
+		}
+		if err := check(c, args); err != nil {
+			return err
+		}
+		if err := files.keep(); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+}
+
+// check returns the first mistake in a command line that kubebuilder does not find, or finds late.
+func check(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q: use flags", args[0])
+	}
+	flag := func(name string) string {
+		if f := c.Flags().Lookup(name); f != nil {
+			return f.Value.String()
+		}
+		return ""
+	}
+	if c.Name() == "init" {
+		entries, err := os.ReadDir(".")
+		if err != nil {
+			return err
+		}
+		return checkInit(entries, flag)
+	}
+	if _, err := os.Stat("PROJECT"); err != nil {
+		return errors.New("the directory contains no file PROJECT: change to the directory of a project, or run bongsu-sdk init")
+	}
+	if c.Name() == "api" {
+		return checkAPI(flag)
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package scaffold
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/afero"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/kubebuilder/v4/pkg/config"
+	cfgv3 "sigs.k8s.io/kubebuilder/v4/pkg/config/v3"
+	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
+	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
+	"sigs.k8s.io/kubebuilder/v4/pkg/model/stage"
+	"sigs.k8s.io/kubebuilder/v4/pkg/plugin"
+)
+
+const (
+	toolkitModule = "github.com/bongsu-io/bongsu"
+	boilerplate   = "hack/boilerplate.go.txt" // the license in each file
+)
+
+//go:embed templates
+var templates embed.FS
+
+// ourPlugin changes what kubebuilder's plugins have scaffolded. Its hooks run after theirs.
+type ourPlugin struct {
+	init    *initCommand
+	api     *apiCommand
+	webhook *webhookCommand
+}
+
+// newPlugin returns the plugin. kubebuilder passes no context to hooks, so they use ctx.
+func newPlugin(ctx context.Context, toolkit string) plugin.Plugin {
+	if toolkit == "" {
+		toolkit = "main"
+	}
+	return ourPlugin{init: &initCommand{ctx: ctx, toolkit: toolkit}, api: &apiCommand{}, webhook: &webhookCommand{}}
+}
+
+func (ourPlugin) Name() string            { return "sdk.bongsu.io" }
+func (ourPlugin) Version() plugin.Version { return plugin.Version{Number: 1, Stage: stage.Alpha} }
+func (ourPlugin) SupportedProjectVersions() []config.Version {
+	return []config.Version{cfgv3.Version}
+}
+func (p ourPlugin) GetInitSubcommand() plugin.InitSubcommand           { return p.init }
+func (p ourPlugin) GetCreateAPISubcommand() plugin.CreateAPISubcommand { return p.api }
+func (p ourPlugin) GetCreateWebhookSubcommand() plugin.CreateWebhookSubcommand {
+	return p.webhook
+}
+
+// initCommand requires the toolkit, and replaces setup-envtest.
+type initCommand struct {
+	ctx     context.Context
+	toolkit string
+}
+
+func (c *initCommand) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.toolkit, "toolkit", c.toolkit,
+		"version or branch of "+toolkitModule+", or the directory of a checkout. $BONGSU_TOOLKIT is the default")
+	preset(fs, "fetch-deps", "false") // the toolkit's version of controller-runtime is fetched instead
+}
+
+func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
+	for path, changes := range map[string][]change{
+		"Makefile": makefile, "cmd/main.go": mainFile, "Dockerfile": goVersion, ".devcontainer/devcontainer.json": goVersion,
+	} {
+		if err := edit(fs, path, changes...); err != nil {
+			return err
+		}
+	}
+	return c.requireToolkit() // before kubebuilder's go mod tidy, which would fetch other versions
+}
+
+// PostScaffold requires the toolkit again: no file imports it yet, so go mod tidy removed it.
+func (c *initCommand) PostScaffold() error { return c.requireToolkit() }
+
+func (c *initCommand) requireToolkit() error {
+	dir, err := checkout(c.toolkit)
+	if err != nil {
+		return err
+	}
+	query := toolkitModule + "@" + c.toolkit
+	if dir != "" {
+		query = toolkitModule + "@v0.0.0" // a version of any name is replaced
+		if err := goCommand(c.ctx, "mod", "edit", "-replace", toolkitModule+"="+dir); err != nil {
+			return err
+		}
+	}
+	return goCommand(c.ctx, "get", query)
+}
+
+// goCommand runs the go command. Its output is shown only if it fails.
+func goCommand(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// preset changes the default of a flag of another plugin. kubebuilder does not ask for its value.
+func preset(fs *pflag.FlagSet, name, value string) {
+	if fs.Set(name, value) == nil {
+		fs.Lookup(name).DefValue = value
+	}
+}
+
+// apiCommand replaces the types, the controller and the tests of a kind.
+type apiCommand struct {
+	page     page
+	config   config.Config
+	resource *resource.Resource
+	hasSuite bool
+}
+
+func (c *apiCommand) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.page.Image, "image", "nginx:stable", "default image of the pods")
+	fs.Int32Var(&c.page.Port, "port", 0, "port on which the container listens")
+	fs.StringVar(&c.page.Probe, "probe", "", "how the operator checks the pods: exec or http. The default is not at all")
+	fs.BoolVar(&c.page.Backup, "backup", false, "run a Job before an object is deleted")
+	preset(fs, "resource", "true")
+	preset(fs, "controller", "true")
+	preset(fs, "make", "false") // the tool generates without make
+}
+
+func (c *apiCommand) InjectConfig(config config.Config) error {
+	c.config = config
+	return nil
+}
+
+func (c *apiCommand) InjectResource(r *resource.Resource) error {
+	c.resource = r
+	return nil
+}
+
+// isOurs reports whether the command makes a kind with a controller. Otherwise the files are
+// kubebuilder's.
+func (c *apiCommand) isOurs() bool { return c.resource.HasAPI() && c.resource.HasController() }
+
+func (c *apiCommand) PreScaffold(fs machinery.Filesystem) (err error) {
+	suite := c.file("suite.tmpl", filepath.Join(c.page.controllerDir(c.config, c.resource), "suite_test.go"))
+	c.hasSuite, err = afero.Exists(fs.FS, suite.Path)
+	return err
+}
+
+func (c *apiCommand) Scaffold(fs machinery.Filesystem) error {
+	if !c.isOurs() {
+		return nil
+	}
+	header, err := afero.ReadFile(fs.FS, boilerplate)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	scaffold := machinery.NewScaffold(fs,
+		machinery.WithConfig(c.config), machinery.WithBoilerplate(string(header)), machinery.WithResource(c.resource))
+	return scaffold.Execute(c.files()...)
+}
+
+func (c *apiCommand) files() []machinery.Builder {
+	kind, api, controller := strings.ToLower(c.resource.Kind), "api", c.page.controllerDir(c.config, c.resource)
+	if c.config.IsMultiGroup() {
+		api = filepath.Join(api, c.resource.Group)
+	}
+	files := []machinery.Builder{
+		c.file("types.tmpl", filepath.Join(api, c.resource.Version, kind+"_types.go")),
+		c.file("controller.tmpl", filepath.Join(controller, kind+"_controller.go")),
+		c.file("status.tmpl", filepath.Join(controller, kind+"_status.go")),
+		c.file("resources.tmpl", filepath.Join(controller, kind+"_resources.go")),
+		c.file("test.tmpl", filepath.Join(controller, kind+"_controller_test.go")),
+		c.file("sample.tmpl", filepath.Join("config", "samples", c.resource.Group+"_"+c.resource.Version+"_"+kind+".yaml")),
+	}
+	if !c.hasSuite {
+		files = append(files, c.file("suite.tmpl", filepath.Join(controller, "suite_test.go")))
+	}
+	return files
+}
+
+// file returns a file that is made from a template with the flags of the command.
+func (c *apiCommand) file(template, path string) *page {
+	f := c.page
+	f.template, f.Path = template, path
+	return &f
+}
+
+func (c *apiCommand) PostScaffold() error {
+	if !c.resource.HasAPI() {
+		return nil
+	}
+	return generate(".")
+}
+
+// webhookCommand runs the tests of webhooks on the toolkit's control plane.
+type webhookCommand struct {
+	config   config.Config
+	resource *resource.Resource
+}
+
+func (*webhookCommand) BindFlags(fs *pflag.FlagSet) { preset(fs, "make", "false") }
+
+func (c *webhookCommand) InjectConfig(config config.Config) error {
+	c.config = config
+	return nil
+}
+
+func (c *webhookCommand) InjectResource(r *resource.Resource) error {
+	c.resource = r
+	return nil
+}
+
+func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
+	dir := filepath.Join("internal", "webhook")
+	if c.config.IsMultiGroup() {
+		dir = filepath.Join(dir, c.resource.Group)
+	}
+	dir = filepath.Join(dir, c.resource.Version)
+	if err := edit(fs, filepath.Join(dir, strings.ToLower(c.resource.Kind)+"_webhook.go"), webhookOf(c.resource)...); err != nil {
+		return err
+	}
+	suite := filepath.Join(dir, "webhook_suite_test.go")
+	if exists, err := afero.Exists(fs.FS, suite); err != nil || !exists {
+		return err
+	}
+	return edit(fs, suite, webhookSuite...)
+}
+
+func (*webhookCommand) PostScaffold() error { return generate(".") }
+
+// page is a file of a project, made from a template. The exported fields and methods are for the
+// template.
+type page struct {
+	machinery.TemplateMixin
+	machinery.MultiGroupMixin
+	machinery.BoilerplateMixin
+	machinery.ProjectNameMixin
+	machinery.ResourceMixin
+
+	template string
+
+	// Flags of create api.
+	Image, Probe string
+	Port         int32
+	Backup       bool
+}
+
+// SetTemplateDefaults implements machinery.Template.
+func (p *page) SetTemplateDefaults() error {
+	body, err := templates.ReadFile("templates/" + p.template)
+	p.TemplateBody, p.IfExistsAction = string(body), machinery.OverwriteFile
+	return err
+}
+
+func (page) controllerDir(config config.Config, r *resource.Resource) string {
+	if config.IsMultiGroup() {
+		return filepath.Join("internal", "controller", r.Group)
+	}
+	return filepath.Join("internal", "controller")
+}
+
+// Package is the name of the controller's package.
+func (p *page) Package() string {
+	if p.MultiGroup {
+		return p.Resource.PackageName()
+	}
+	return "controller"
+}
+
+// Name is the name of the controller, which is unique in the operator.
+func (p *page) Name() string {
+	if p.MultiGroup {
+		return strings.ToLower(p.Resource.Group + "-" + p.Resource.Kind)
+	}
+	return strings.ToLower(p.Resource.Kind)
+}
+
+// Var begins the names of variables that belong to the kind.
+func (p *page) Var() string { return strings.ToLower(p.Resource.Kind) }
+
+// Root is the path from the controller's package to the project, as arguments of filepath.Join.
+func (p *page) Root() string {
+	if p.MultiGroup {
+		return `"..", "..", ".."`
+	}
+	return `"..", ".."`
+}

@@ -1,0 +1,308 @@
+package scaffold
+
+import (
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/afero"
+	cfgv3 "sigs.k8s.io/kubebuilder/v4/pkg/config/v3"
+	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
+	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
+)
+
+// newProject changes to an empty directory with a go command that changes nothing. It returns a
+// function that makes a command of it fail, such as get.
+func newProject(t *testing.T) (fail func(command string)) {
+	t.Helper()
+	path, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := filepath.Join(t.TempDir(), "go")
+	fail = func(command string) {
+		write(t, fake, "#!/bin/sh\ncase $1 in version|env|list) exec '"+path+"' \"$@\" ;; '"+command+"') echo the disk is full; exit 3 ;; esac\n")
+	}
+	fail("")
+	t.Setenv("PATH", filepath.Dir(fake))
+	t.Chdir(t.TempDir())
+	return fail
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func run(t *testing.T, commandLine string) error {
+	t.Helper()
+	return Run(t.Context(), strings.Fields(commandLine), "")
+}
+
+const initCommandLine = "init --domain example.com --repo github.com/me/cache-operator"
+
+// project is the file PROJECT of a project with one kind.
+const project = `domain: example.com
+layout:
+- go.kubebuilder.io/v4
+projectName: cache-operator
+repo: github.com/me/cache-operator
+resources:
+- api:
+    crdVersion: v1
+    namespaced: true
+  controller: true
+  domain: example.com
+  group: cache
+  kind: Existing
+  path: github.com/me/cache-operator/api/v1
+  version: v1
+version: "3"
+`
+
+func TestInitMakesAProjectThatKubebuilderAccepts(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	project := read(t, "PROJECT")
+	for _, want := range []string{"domain: example.com\n", "layout:\n- go.kubebuilder.io/v4\n", "repo: github.com/me/cache-operator\n"} {
+		if !strings.Contains(project, want) {
+			t.Errorf("PROJECT has no %q:\n%s", want, project)
+		}
+	}
+	if makefile := read(t, "Makefile"); strings.Contains(strings.ToLower(makefile), "envtest") || !strings.Contains(makefile, "\tgo test $$(go list") {
+		t.Error("the Makefile uses setup-envtest:\n" + makefile)
+	}
+	for _, marker := range []string{"imports", "scheme", "builder"} {
+		if !strings.Contains(read(t, "cmd/main.go"), "// +kubebuilder:scaffold:"+marker+"\n") {
+			t.Error("cmd/main.go lost the marker " + marker)
+		}
+	}
+	if !strings.Contains(read(t, "config/manager/manager.yaml"), "--leader-elect\n") {
+		t.Error("the Deployment of the operator elects no leader")
+	}
+}
+
+func TestTheMakefileGeneratesWithTheVersionOfTheTool(t *testing.T) {
+	if !strings.Contains(read(t, "../../go.mod"), "\tsigs.k8s.io/controller-tools "+controllerTools+"\n") {
+		t.Error("go.mod has another version of controller-tools than " + controllerTools)
+	}
+}
+
+func TestAFailedInitLeavesTheDirectoryEmpty(t *testing.T) {
+	newProject(t)("get")
+	if err := run(t, initCommandLine); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("got the error %v", err)
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
+		t.Errorf("files are left: %v %v", entries, err)
+	}
+}
+
+func TestAFailedCommandRestoresTheProject(t *testing.T) {
+	fail := newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	before := &files{dir: "."}
+	if err := before.keep(); err != nil {
+		t.Fatal(err)
+	}
+	fail("mod") // which runs when the files are written
+	err := run(t, "create api --group cache --version v1alpha1 --kind Memcached")
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Fatalf("got the error %v", err)
+	}
+	after := &files{dir: "."}
+	if err := after.keep(); err != nil {
+		t.Fatal(err)
+	}
+	for path, f := range after.kept {
+		if old, exists := before.kept[path]; !exists || string(old.content) != string(f.content) {
+			t.Errorf("%s was not restored", path)
+		}
+	}
+	if len(after.kept) != len(before.kept) {
+		t.Errorf("there were %d files, and are %d", len(before.kept), len(after.kept))
+	}
+}
+
+func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
+	const api = "create api --group cache --version v1alpha1 --kind Memcached "
+	for commandLine, want := range map[string]string{
+		"init --domain Example --repo github.com/me/x":            `invalid domain "Example"`,
+		"init --domain example.com":                               `invalid repo ""`,
+		"init --domain example.com --repo https://x.com/y":        `invalid repo "https://x.com/y"`,
+		initCommandLine + " --toolkit ./x":                        "is not a checkout of",
+		initCommandLine + " now":                                  `unexpected argument "now"`,
+		"create api --group Cache --version v1 --kind Memcached":  `invalid group "Cache"`,
+		"create api --group cache --version 1 --kind Memcached":   `invalid version "1"`,
+		"create api --group cache --version v1 --kind memcached":  `invalid kind "memcached"`,
+		"create api --group cache --version v1 --kind Mem-cached": `invalid kind "Mem-cached"`,
+		api + "--probe tcp":                                       `unknown probe "tcp"`,
+		api + "--probe http":                                      "an HTTP probe needs a port",
+		api + "--port 70000":                                      "invalid port 70000",
+		api + "--image :1":                                        `invalid image ":1"`,
+		api + "--namespaced=false":                                "omit --namespaced=false",
+	} {
+		t.Run(commandLine, func(t *testing.T) {
+			newProject(t)
+			files := 0
+			if !strings.HasPrefix(commandLine, "init") {
+				write(t, "PROJECT", project)
+				files = 1
+			}
+			if err := run(t, commandLine); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got the error %v, want %s", err, want)
+			}
+			if entries, err := os.ReadDir("."); err != nil || len(entries) != files {
+				t.Errorf("there are %v %v", entries, err)
+			}
+		})
+	}
+}
+
+func TestCreateAPINeedsAProject(t *testing.T) {
+	newProject(t)
+	err := run(t, "create api --group cache --version v1 --kind Memcached")
+	if err == nil || !strings.Contains(err.Error(), "contains no file PROJECT") {
+		t.Errorf("got the error %v", err)
+	}
+}
+
+func TestInitNeedsAnEmptyDirectoryAndGo(t *testing.T) {
+	newProject(t)
+	write(t, "notes.txt", "mine")
+	if err := run(t, initCommandLine); err == nil || !strings.Contains(err.Error(), "contains notes.txt") {
+		t.Errorf("in a directory with a file: got the error %v", err)
+	}
+	if read(t, "notes.txt") != "mine" {
+		t.Error("the file was changed")
+	}
+	newProject(t)
+	t.Setenv("PATH", t.TempDir())
+	if err := run(t, initCommandLine); err == nil || !strings.Contains(err.Error(), "go is not in PATH") {
+		t.Errorf("without Go: got the error %v", err)
+	}
+}
+
+func TestCreateAPIRefusesAKindThatExists(t *testing.T) {
+	newProject(t)
+	write(t, "PROJECT", project)
+	err := run(t, "create api --group cache --version v1 --kind Existing")
+	if err == nil || !strings.Contains(err.Error(), "API resource already exists") {
+		t.Errorf("got the error %v", err)
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) != 1 {
+		t.Errorf("files were written: %v %v", entries, err)
+	}
+}
+
+// license stands for the header of each file, whose length counts.
+var license = "/*\n" + strings.Repeat("A line of the license.\n", 13) + "*/"
+
+func TestEachFileOfAKindIsFormattedAndUsesItsImports(t *testing.T) {
+	for _, probe := range []string{"", "exec", "http"} {
+		for _, backup := range []bool{false, true} {
+			for _, multigroup := range []bool{false, true} {
+				c := &apiCommand{page: page{Image: "memcached", Port: 11211, Probe: probe, Backup: backup}}
+				t.Run(fmt.Sprintf("%s %t %t", probe, backup, multigroup), func(t *testing.T) { checkFiles(t, c, multigroup) })
+			}
+		}
+	}
+}
+
+func checkFiles(t *testing.T, c *apiCommand, multigroup bool) {
+	c.config = cfgv3.New()
+	c.resource = &resource.Resource{
+		GVK: resource.GVK{Group: "cache", Domain: "example.com", Version: "v1alpha1", Kind: "Memcached"}, Plural: "memcacheds",
+		Path: "github.com/me/cache-operator/api/v1alpha1", API: &resource.API{CRDVersion: "v1", Namespaced: true}, Controller: true,
+	}
+	if multigroup {
+		if err := c.config.SetMultiGroup(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs := machinery.Filesystem{FS: afero.NewMemMapFs()}
+	if err := afero.WriteFile(fs.FS, boilerplate, []byte(license), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Scaffold(fs); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	err := afero.Walk(fs.FS, ".", func(name string, _ os.FileInfo, err error) error {
+		if err != nil || path.Ext(name) != ".go" {
+			return err
+		}
+		count++
+		content, err := afero.ReadFile(fs.FS, name)
+		if err != nil {
+			return err
+		}
+		checkFile(t, name, content)
+		return nil
+	})
+	if err != nil || count != 6 {
+		t.Errorf("%d files: %v", count, err)
+	}
+}
+
+func checkFile(t *testing.T, name string, content []byte) {
+	t.Helper()
+	if formatted, err := format.Source(content); err != nil || string(formatted) != string(content) {
+		t.Errorf("%s is not formatted: %v", name, err)
+	}
+	if n := strings.Count(string(content), "\n"); strings.HasSuffix(name, "_controller.go") && n > 120 {
+		t.Errorf("%s has %d lines", name, n)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), name, content, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if selector, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := selector.X.(*ast.Ident); ok {
+				used[x.Name] = true
+			}
+		}
+		return true
+	})
+	for _, i := range file.Imports {
+		importPath, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		imported := path.Base(importPath)
+		if i.Name != nil {
+			imported = i.Name.Name
+		} else if imported == "controller-runtime" {
+			imported = "ctrl"
+		}
+		if imported != "." && !used[imported] {
+			t.Errorf("%s does not use %s", name, importPath)
+		}
+	}
+}

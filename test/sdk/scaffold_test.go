@@ -1,0 +1,106 @@
+package sdk
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// workshop is an empty directory with the tool in PATH.
+type workshop struct {
+	t        *testing.T
+	dir      string
+	checkout string
+	env      []string
+}
+
+func newWorkshop(t *testing.T) *workshop {
+	t.Helper()
+	checkout, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	w := &workshop{t: t, dir: filepath.Join(checkout, "sdk"), checkout: checkout, env: append(os.Environ(),
+		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "BONGSU_TOOLKIT="+checkout, "BONGSU_ASSETS="+filepath.Join(checkout, "bin", "k8s"))}
+	w.run("go build -o " + filepath.Join(bin, "bongsu-sdk") + " ./cmd/bongsu-sdk")
+	w.run("go build -o " + filepath.Join(bin, "kubebuilder") + " sigs.k8s.io/kubebuilder/v4")
+	w.dir = t.TempDir()
+	return w
+}
+
+// run runs a script of the shell and returns its output.
+func (w *workshop) run(script string) string {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), "sh", "-euc", script)
+	cmd.Dir, cmd.Env = w.dir, w.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// commands returns the commands of a section of the docs.
+func (w *workshop) commands(section string) string {
+	w.t.Helper()
+	page, err := os.ReadFile(filepath.Join(w.checkout, "docs", "build-your-own.md"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^## " + section + "$.*?^```sh\n(.*?)^```$").FindSubmatch(page)
+	if block == nil {
+		w.t.Fatalf("section %q has no commands", section)
+	}
+	return string(block[1])
+}
+
+func TestTheCommandsOfTheDocsMakeAnOperatorWhoseTestsPass(t *testing.T) {
+	w := newWorkshop(t)
+	scaffold, test, found := strings.Cut(w.commands("Scaffold an operator"), "go test ")
+	if !found {
+		t.Fatal("the docs run no tests")
+	}
+	start := time.Now()
+	w.run(scaffold)
+	w.dir = filepath.Join(w.dir, "cache-operator")
+	w.run("go build ./...")
+	built := time.Since(start)
+	w.run("go vet ./...")
+	if changed := w.run("gofmt -l . && go mod tidy -diff"); changed != "" {
+		t.Errorf("not formatted or not tidy:\n%s", changed)
+	}
+	out := w.run("go test -count=1 " + test)
+	t.Log(out)
+	lines := strings.Fields(w.run("wc -l < internal/controller/memcached_controller.go"))[0]
+	modules := strings.Count(w.run("go list -m all"), "\n")
+	t.Attr("summary", fmt.Sprintf("bongsu-sdk: from init to a built operator in %.0f s, a controller of %s lines, %d modules", built.Seconds(), lines, modules))
+
+	t.Run("other commands of kubebuilder work", func(t *testing.T) {
+		w.t = t
+		w.run("bongsu-sdk create api --group cache --version v1alpha1 --kind Page --port 80 --probe http")
+		w.run("bongsu-sdk create webhook --group cache --version v1alpha1 --kind Page --defaulting --programmatic-validation")
+		w.run("bongsu-sdk edit --multigroup=false")
+		w.run("go vet ./... && go test -count=1 ./...")
+	})
+	t.Run("kubebuilder accepts the project", func(t *testing.T) {
+		w.t = t
+		w.run("kubebuilder create api --group cache --version v1alpha1 --kind Plain --resource --controller --make=false")
+		w.run("bongsu-sdk generate")
+		w.run("go vet ./...")
+	})
+	t.Run("a failed command changes nothing", func(t *testing.T) {
+		w.t = t
+		w.run("git init -q . && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm all")
+		w.run("! bongsu-sdk create api --group cache --version v1alpha1 --kind Page")
+		w.run("! PATH=/usr/bin:/bin " + filepath.Join("$(dirname $(command -v bongsu-sdk))", "bongsu-sdk") + " create api --group cache --version v1alpha1 --kind Late")
+		if status := w.run("git status --porcelain"); status != "" {
+			t.Errorf("changed:\n%s", status)
+		}
+	})
+}
