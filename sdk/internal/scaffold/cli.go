@@ -60,7 +60,7 @@ func newCommand(ctx context.Context, toolkit string) (*cobra.Command, error) {
 		cli.WithPlugins(bundle),
 		cli.WithDefaultPlugins(cfgv3.Version, bundle),
 		cli.WithDefaultProjectVersion(cfgv3.Version),
-		cli.WithExtraCommands(newGenerate()),
+		cli.WithExtraCommands(newGenerate(), newRun(), newBuild()),
 		cli.WithCompletion(),
 	)
 	if err != nil {

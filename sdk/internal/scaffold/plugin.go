@@ -58,6 +58,7 @@ func (p ourPlugin) GetCreateWebhookSubcommand() plugin.CreateWebhookSubcommand {
 // initCommand requires the toolkit, and replaces setup-envtest.
 type initCommand struct {
 	ctx     context.Context
+	config  config.Config
 	toolkit string
 }
 
@@ -65,6 +66,11 @@ func (c *initCommand) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.toolkit, "toolkit", c.toolkit,
 		"version or branch of "+toolkitModule+", or the directory of a checkout. $BONGSU_TOOLKIT is the default")
 	preset(fs, "fetch-deps", "false") // the toolkit's version of controller-runtime is fetched instead
+}
+
+func (c *initCommand) InjectConfig(config config.Config) error {
+	c.config = config
+	return nil
 }
 
 func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
@@ -75,12 +81,15 @@ func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
 			return err
 		}
 	}
-	return c.requireToolkit() // before kubebuilder's go mod tidy, which would fetch other versions
+	local := &page{template: "local.tmpl"}
+	local.Path = filepath.Join("cmd", "local", "main.go")
+	if err := writePages(fs, c.config, nil, local); err != nil {
+		return err
+	}
+	return c.requireToolkit()
 }
 
-// PostScaffold requires the toolkit again: no file imports it yet, so go mod tidy removed it.
-func (c *initCommand) PostScaffold() error { return c.requireToolkit() }
-
+// requireToolkit also selects the toolkit's version of controller-runtime.
 func (c *initCommand) requireToolkit() error {
 	dir, err := checkout(c.toolkit)
 	if err != nil {
@@ -154,13 +163,7 @@ func (c *apiCommand) Scaffold(fs machinery.Filesystem) error {
 	if !c.isOurs() {
 		return nil
 	}
-	header, err := afero.ReadFile(fs.FS, boilerplate)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	scaffold := machinery.NewScaffold(fs,
-		machinery.WithConfig(c.config), machinery.WithBoilerplate(string(header)), machinery.WithResource(c.resource))
-	return scaffold.Execute(c.files()...)
+	return writePages(fs, c.config, c.resource, c.files()...)
 }
 
 func (c *apiCommand) files() []machinery.Builder {
@@ -193,7 +196,7 @@ func (c *apiCommand) PostScaffold() error {
 	if !c.resource.HasAPI() {
 		return nil
 	}
-	return generate(".")
+	return generate()
 }
 
 // webhookCommand runs the tests of webhooks on the toolkit's control plane.
@@ -230,7 +233,17 @@ func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
 	return edit(fs, suite, webhookSuite...)
 }
 
-func (*webhookCommand) PostScaffold() error { return generate(".") }
+func (*webhookCommand) PostScaffold() error { return generate() }
+
+// writePages writes files of a project, with its license.
+func writePages(fs machinery.Filesystem, config config.Config, r *resource.Resource, pages ...machinery.Builder) error {
+	header, err := afero.ReadFile(fs.FS, boilerplate)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return machinery.NewScaffold(fs,
+		machinery.WithConfig(config), machinery.WithBoilerplate(string(header)), machinery.WithResource(r)).Execute(pages...)
+}
 
 // page is a file of a project, made from a template. The exported fields and methods are for the
 // template.
