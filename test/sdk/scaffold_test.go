@@ -60,23 +60,31 @@ func (w *workshop) commands(section string) string {
 	return string(block[1])
 }
 
+// scaffold makes the project of the docs and changes to its directory. It returns the command that
+// runs the tests of the project.
+func (w *workshop) scaffold() (test string) {
+	w.t.Helper()
+	block := w.commands("Scaffold an operator")
+	commands, arguments, found := strings.Cut(block, "go test ")
+	if !found {
+		w.t.Fatal("the docs run no tests")
+	}
+	w.run(commands)
+	w.dir = filepath.Join(w.dir, "cache-operator")
+	return "go test " + strings.TrimSpace(arguments)
+}
+
 func TestTheCommandsOfTheDocsMakeAnOperatorWhoseTestsPass(t *testing.T) {
 	w := newWorkshop(t)
-	scaffold, test, found := strings.Cut(w.commands("Scaffold an operator"), "go test ")
-	if !found {
-		t.Fatal("the docs run no tests")
-	}
 	start := time.Now()
-	w.run(scaffold)
-	w.dir = filepath.Join(w.dir, "cache-operator")
+	test := w.scaffold()
 	w.run("go build ./...")
 	built := time.Since(start)
 	w.run("go vet ./...")
 	if changed := w.run("gofmt -l . && go mod tidy -diff"); changed != "" {
 		t.Errorf("not formatted or not tidy:\n%s", changed)
 	}
-	out := w.run("go test -count=1 " + test)
-	t.Log(out)
+	t.Log(w.run(test + " -count=1"))
 	lines := strings.Fields(w.run("wc -l < internal/controller/memcached_controller.go"))[0]
 	modules := strings.Count(w.run("go list -m all"), "\n")
 	t.Attr("summary", fmt.Sprintf("bongsu-sdk: from init to a built operator in %.0f s, a controller of %s lines, %d modules", built.Seconds(), lines, modules))
@@ -87,6 +95,14 @@ func TestTheCommandsOfTheDocsMakeAnOperatorWhoseTestsPass(t *testing.T) {
 		w.run("bongsu-sdk create webhook --group cache --version v1alpha1 --kind Page --defaulting --programmatic-validation")
 		w.run("bongsu-sdk edit --multigroup=false")
 		w.run("go vet ./... && go test -count=1 ./...")
+	})
+	t.Run("the same code makes the same image", func(t *testing.T) {
+		w.t = t
+		const build = "bongsu-sdk build && tar -xOf bin/image.tar index.json manifest.json"
+		first, second := w.run(build), w.run(build)
+		if first != second || !strings.Contains(first, `"RepoTags":["localhost/cache-operator:latest"]`) {
+			t.Errorf("the first image is\n%s\nthe second is\n%s", first, second)
+		}
 	})
 	t.Run("kubebuilder accepts the project", func(t *testing.T) {
 		w.t = t
