@@ -34,7 +34,7 @@ func newBuild() *cobra.Command {
 		Long: `Build the operator's image without Docker. The archive is for docker load, podman load,
 ctr images import and kind load image-archive, and for tools that push OCI archives. The image
 contains only the operator, and runs as in the Dockerfile of the project.`,
-		Example: `  bongsu-sdk build --image registry.example.com/cache-operator:v1 --platform linux/amd64,linux/arm64`,
+		Example: `  bongsu-sdk build --image example.com/cache-operator:v1 --platform linux/amd64,linux/arm64`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(platforms) == 0 {
@@ -79,7 +79,7 @@ func imageTag(image string) (reference.NamedTagged, error) {
 	}
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
-		return nil, fmt.Errorf("invalid image %q: use a name such as registry.example.com/cache-operator:v1", image)
+		return nil, fmt.Errorf("invalid image %q: use a name such as example.com/cache-operator:v1", image)
 	}
 	tagged, ok := reference.TagNameOnly(named).(reference.NamedTagged)
 	if !ok {
