@@ -453,12 +453,14 @@ states:
 - {resource: {resource: configmaps}, expression: "has(object.data) && 'phase' in object.data && object.data.phase == 'Bad'", forSeconds: 300}
 - {resource: {resource: configmaps}, expression: "object.data.missing == ''"}
 - {resource: {resource: secrets}, expression: has(object.metadata.labels.bad)}
+- {resource: {resource: configmaps}, names: [bda], expression: "true"}
 receivers: [{name: ops}]`)
 	_, out, errOut := runs(t, "alarm", "test", "-f", file, "--kubeconfig", inContext(t, c, ns))
 	for _, want := range []string{
 		"spec.states[0]: true now for 1 of ", " configmaps: " + ns + "/bad (for 1h0m", "s at least). They are reported if this lasts for 5m0s",
 		"spec.states[1]: true now for 0 of ", "The expression fails for some: spec.states[1].expression: no such key: missing",
-		"spec.states[2]: true now for 0 of 0 secrets",
+		"spec.states[2]: true now for 0 of 0 secrets\n",
+		" configmaps. names, objectSelector and namespaceSelector select none of them\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s%s", want, out, errOut)
@@ -592,6 +594,10 @@ func TestAlarmTestComparesTwoFiles(t *testing.T) {
 			"changes: [{resource: {apiGroup: apps, resource: deployments}, fields: [spec.replicas]}]",
 			deploymentOf, strings.ReplaceAll(deploymentOf, "1.4", "1.5"),
 			[]string{"note: Deployment " + ns + "/web differs (image of container web: web:1.4 -> web:1.5): no difference in spec.changes[0].fields (spec.replicas)\n"},
+		},
+		"no changes": {
+			"states: [{resource: {apiGroup: apps, resource: deployments}, expression: 'true'}]", deploymentOf, strings.ReplaceAll(deploymentOf, "1.4", "1.5"),
+			[]string{"note: the alarm has no spec.changes, so the files are not compared"},
 		},
 		"no difference": {
 			"changes: [{resource: {apiGroup: apps, resource: deployments}}]", deploymentOf, deploymentOf,

@@ -125,6 +125,10 @@ func (t *test) compare(ctx context.Context, a *Alarm, report *AlarmReport, label
 		return err
 	}
 	report.Compared = true
+	if len(a.Object.AlarmSpec().Changes) == 0 {
+		report.Notes = append(report.Notes, "the alarm has no spec.changes, so the files are not compared: test spec.match and spec.states without --old and --new")
+		return nil
+	}
 	var changes []alarm.Occurrence
 	for _, p := range pairs {
 		resource := alarm.Resource{Group: p.mapping.Resource.Group, Version: p.mapping.Resource.Version, Resource: p.mapping.Resource.Resource}

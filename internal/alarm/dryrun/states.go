@@ -29,6 +29,9 @@ const (
 func (t *test) checkStates(ctx context.Context, a *Alarm, report *AlarmReport) {
 	for i, s := range a.compiled.States() {
 		field := fmt.Sprintf("spec.states[%d]", i)
+		if t.served.IsKnown() && t.served.Status(s.Resource).Reason != "" {
+			continue // checkResources says so
+		}
 		result, more, err := t.stateNow(ctx, a, s)
 		switch text := result.text(s); {
 		case err != nil:
@@ -63,6 +66,9 @@ func (t *test) stateNow(ctx context.Context, a *Alarm, s *match.State) (result s
 		if since := s.HoldsSince(object); !since.IsZero() {
 			lasts = t.Now.Sub(since).Truncate(time.Second)
 		}
+		if s.Selects(&known, t.reader) {
+			result.selected++
+		}
 		result.add(&known.Object.Metadata, holds, lasts, err)
 	})
 	return result, more, err
@@ -70,9 +76,9 @@ func (t *test) stateNow(ctx context.Context, a *Alarm, s *match.State) (result s
 
 // stateResult is the result of a state for all objects.
 type stateResult struct {
-	objects, holding, unknown int
-	names                     []string
-	failure                   error
+	objects, selected, holding, unknown int
+	names                               []string
+	failure                             error
 }
 
 // add adds the result for an object. lasts is how long the state has lasted at least, or 0.
@@ -103,6 +109,9 @@ func (r *stateResult) text(s *match.State) string {
 	}
 	if r.holding > maxStateNames {
 		text += " and others"
+	}
+	if r.objects > 0 && r.selected == 0 {
+		text += ". names, objectSelector and namespaceSelector select none of them"
 	}
 	if r.holding > 0 && s.For > 0 {
 		text += fmt.Sprintf(". They are reported if this lasts for %v", s.For)

@@ -232,6 +232,11 @@ func (s *State) HoldsSince(object map[string]any) time.Time {
 	return fields.UnchangedSince(object)
 }
 
+// Selects reports whether names, selectors and the namespace of the alarm select an object.
+func (s *State) Selects(known *alarm.Context, namespaces Namespaces) bool {
+	return s.selects(known, namespaces, nil) == Yes
+}
+
 // selects reports whether the alarm selects an object.
 func (s *State) selects(known *alarm.Context, namespaces Namespaces, meter *Meter) Truth {
 	a, object, steps := s.Alarm, &known.Object.Metadata, 0

@@ -88,7 +88,7 @@ func TestTheAPIServerRefusesAWrongAlarmAndNamesTheField(t *testing.T) {
 		"a group that waits long":       {group("by: [reason], waitSeconds: 601"), "spec.group.waitSeconds: Invalid value: 601"},
 		"a group again at once":         {group("by: [reason], intervalSeconds: 29"), "spec.group.intervalSeconds: Invalid value: 29"},
 		"a group once a day":            {group("by: [reason], intervalSeconds: 86400"), "spec.group.intervalSeconds: Invalid value: 86400: spec.group.intervalSeconds in body should be less than or equal to 3600"},
-		"a group resolved by nothing":   {"match: [{}]\ngroup: {by: [reason]}\nresolve: {}" + tail, "spec.resolve: Invalid value: no condition: set match, quietSeconds or both"},
+		"a group resolved by nothing":   {"match: [{}]\ngroup: {by: [reason]}\nresolve: {}" + tail, "spec.resolve: Invalid value: no condition: set match, quietSeconds or openSeconds"},
 		"no group to resolve":           {"match: [{}]\nresolve: {quietSeconds: 60}" + tail, "spec: Invalid value: resolve without group: set group, because only groups are resolved"},
 		"resolved at once":              {"match: [{}]\ngroup: {by: [reason]}\nresolve: {quietSeconds: 29}" + tail, "spec.resolve.quietSeconds: Invalid value: 29"},
 		"resolved after hours":          {"match: [{}]\ngroup: {by: [reason]}\nresolve: {quietSeconds: 3601}" + tail, "spec.resolve.quietSeconds: Invalid value: 3601"},
