@@ -22,6 +22,9 @@ var (
 	imageName  = regexp.MustCompile(`^[a-z0-9]+[-A-Za-z0-9._:/@]*$`)
 )
 
+// importNames are names of imports in the templates that groups and versions can have too.
+var importNames = map[string]bool{"appsv1": true, "batchv1": true, "corev1": true, "eventsv1": true, "metav1": true}
+
 // checkInit returns a mistake in the flags of init, or a directory that is not empty.
 func checkInit(entries []fs.DirEntry, flag func(name string) string) error {
 	for _, e := range entries {
@@ -66,6 +69,9 @@ func checkAPI(flag func(name string) string) error {
 	}
 	if version := flag("version"); !apiVersion.MatchString(version) {
 		return fmt.Errorf("invalid version %q: use a version such as v1alpha1, v1beta1 or v1", version)
+	}
+	if name := flag("group") + flag("version"); importNames[name] {
+		return fmt.Errorf("the controller imports another package as %s: use another group or version", name)
 	}
 	if kind := flag("kind"); !kindName.MatchString(kind) {
 		return fmt.Errorf("invalid kind %q: use a capital letter, then letters and digits, for example Memcached", kind)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/kubebuilder/v4/pkg/cli"
@@ -57,6 +58,7 @@ func newCommand(ctx context.Context, toolkit string) (*cobra.Command, error) {
 	c, err := cli.New(
 		cli.WithCommandName("bongsu-sdk"),
 		cli.WithDescription(description),
+		cli.WithVersion(version()),
 		cli.WithPlugins(bundle),
 		cli.WithDefaultPlugins(cfgv3.Version, bundle),
 		cli.WithDefaultProjectVersion(cfgv3.Version),
@@ -69,6 +71,14 @@ func newCommand(ctx context.Context, toolkit string) (*cobra.Command, error) {
 	root := c.Command()
 	root.SilenceErrors, root.SilenceUsage = true, true
 	return root, nil
+}
+
+// version returns the version of the tool, as go install knows it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }
 
 // guard checks the command line before a command writes anything, and keeps the present files.

@@ -72,6 +72,7 @@ var makefile = []change{
 	lines(`^\.PHONY: setup-envtest$.*?^(\.PHONY: golangci-lint)$`, ".PHONY: golangci-lint"),
 	lines(`^define gomodver$.*?^endef$\n`, ""),
 	literal(scaffolds.ControllerToolsVersion, controllerTools),
+	literal(" crd webhook ", " crd:omitToolVersion=true webhook "),
 }
 
 // mainFile lets the next leader begin at once when the operator ends.

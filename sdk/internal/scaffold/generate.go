@@ -32,7 +32,7 @@ func generate() error {
 		header = "" // a project without a license
 	}
 	object := genall.Generator(deepcopy.Generator{HeaderFile: header})
-	crds := genall.Generator(crd.Generator{OmitToolVersion: new(true)}) // the version is that of controller-gen
+	crds := genall.Generator(crd.Generator{OmitToolVersion: new(true)}) // as in the Makefile
 	roles := genall.Generator(rbac.Generator{RoleName: "manager-role"})
 	webhooks := genall.Generator(webhook.Generator{})
 	// Generated code is not read: it can be the reason that a package does not compile.

@@ -64,7 +64,7 @@ type initCommand struct {
 
 func (c *initCommand) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.toolkit, "toolkit", c.toolkit,
-		"version or branch of "+toolkitModule+", or the directory of a checkout. $BONGSU_TOOLKIT is the default")
+		"version or branch of "+toolkitModule+", or the directory of a checkout, which begins with . or /. $BONGSU_TOOLKIT is the default")
 	preset(fs, "fetch-deps", "false") // the toolkit's version of controller-runtime is fetched instead
 }
 

@@ -160,6 +160,7 @@ func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 		"create api --group cache --version 1 --kind Memcached":   `invalid version "1"`,
 		"create api --group cache --version v1 --kind memcached":  `invalid kind "memcached"`,
 		"create api --group cache --version v1 --kind Mem-cached": `invalid kind "Mem-cached"`,
+		"create api --group apps --version v1 --kind Memcached":   "use another group or version",
 		api + "--probe tcp":                                       `unknown probe "tcp"`,
 		api + "--probe http":                                      "an HTTP probe needs a port",
 		api + "--port 70000":                                      "invalid port 70000",
