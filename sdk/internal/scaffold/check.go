@@ -3,6 +3,7 @@ package scaffold
 import (
 	"errors"
 	"fmt"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,6 +76,9 @@ func checkAPI(flag func(name string) string) error {
 	}
 	if kind := flag("kind"); !kindName.MatchString(kind) {
 		return fmt.Errorf("invalid kind %q: use a capital letter, then letters and digits, for example Memcached", kind)
+	}
+	if kind := flag("kind"); token.IsKeyword(strings.ToLower(kind)) {
+		return fmt.Errorf("%q is a keyword of Go: choose another kind than %s", strings.ToLower(kind), kind)
 	}
 	if flag("resource") != "true" || flag("controller") != "true" {
 		return nil // kubebuilder's own code is used

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -22,6 +23,14 @@ func newGenerate() *cobra.Command {
 types and markers of the project. It does the same as make generate manifests, without make.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return generate() },
+	}
+}
+
+// generateOrWarn is generate after a scaffold. A failure can be for you to fix: of two versions of
+// a kind, you must mark one as the storage version.
+func generateOrWarn() {
+	if err := generate(); err != nil {
+		slog.Warn(err.Error())
 	}
 }
 

@@ -196,7 +196,8 @@ func (c *apiCommand) PostScaffold() error {
 	if !c.resource.HasAPI() {
 		return nil
 	}
-	return generate()
+	generateOrWarn()
+	return nil
 }
 
 // webhookCommand runs the tests of webhooks on the toolkit's control plane.
@@ -233,7 +234,10 @@ func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
 	return edit(fs, suite, webhookSuite...)
 }
 
-func (*webhookCommand) PostScaffold() error { return generate() }
+func (*webhookCommand) PostScaffold() error {
+	generateOrWarn()
+	return nil
+}
 
 // writePages writes files of a project, with its license.
 func writePages(fs machinery.Filesystem, config config.Config, r *resource.Resource, pages ...machinery.Builder) error {

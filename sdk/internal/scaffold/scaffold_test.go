@@ -161,6 +161,7 @@ func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 		"create api --group cache --version v1 --kind memcached":  `invalid kind "memcached"`,
 		"create api --group cache --version v1 --kind Mem-cached": `invalid kind "Mem-cached"`,
 		"create api --group apps --version v1 --kind Memcached":   "use another group or version",
+		"create api --group cache --version v1 --kind Map":        `"map" is a keyword of Go`,
 		api + "--probe tcp":                                       `unknown probe "tcp"`,
 		api + "--probe http":                                      "an HTTP probe needs a port",
 		api + "--port 70000":                                      "invalid port 70000",
