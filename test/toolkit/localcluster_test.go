@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 const toolkitPath = "github.com/bongsu-io/bongsu"
@@ -106,9 +107,10 @@ func TestAModuleTestsOnTheClusterOfACheckout(t *testing.T) {
 	}
 }
 
-// The version is that of the toolkit, and is built once.
+// The version is that of the toolkit, and is built once. Go's build cache remembers which packages
+// a version contains, so each run has its own.
 func TestAModuleTestsOnTheClusterOfAVersion(t *testing.T) {
-	const version = "v0.0.1-test"
+	version := fmt.Sprintf("v0.0.1-test.%d", time.Now().UnixNano())
 	proxy := t.TempDir()
 	publish(t, proxy, toolkitPath, checkout(t), version)
 	publish(t, proxy, toolkitPath+"/controlplane", filepath.Join(checkout(t), "controlplane"), version)
