@@ -75,8 +75,9 @@ type AlarmResolve struct {
 	QuietSeconds *int32 `json:"quietSeconds,omitempty"`
 
 	// openSeconds is how long a group stays open after its last occurrence, for an Event that
-	// resolves it. From 3,600 to 86,400. If unset, it is 86,400 for groups of Nodes in an alarm
-	// that lists the reason NodeReady, and 3,600 for others. With quietSeconds, it has no effect.
+	// resolves it. From 3,600 to 86,400. The default is 3,600. It is 86,400 for groups about one
+	// Node, if the alarm lists the reason NodeReady and has no match here. With quietSeconds, it
+	// has no effect.
 	// +optional
 	// +kubebuilder:validation:Minimum=3600
 	// +kubebuilder:validation:Maximum=86400

@@ -121,7 +121,7 @@ func TestAlarmTestOfAnAlarmSeesItsOwnNamespaceOnly(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 	for _, want := range []string{
-		"note: you may not create it: ", "note: you may not read nodes: ", "note: you may not read pods: ", "note: the name of the cluster in messages can differ",
+		"note: you may not apply it: ", "note: you may not read nodes: ", "note: you may not read pods: ", "note: the name of the cluster in messages can differ",
 		"note: it is unknown whether AlarmReceiver " + own + "/ops can be used: you may not read AlarmReceiver",
 	} {
 		if !strings.Contains(out, want) {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
@@ -172,7 +173,7 @@ func (e *Environment) review(ctx context.Context, of client.Object, key kube.Key
 	case err == nil:
 		return stored, "", nil
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Sprintf("you may not create it: %v", err), nil
+		return nil, fmt.Sprintf("you may not apply it: %v", err), nil
 	case meta.IsNoMatchError(err):
 		return nil, "it cannot be created: Bongsu's kinds are not in this cluster", nil
 	case apierrors.IsNotFound(err):
@@ -187,11 +188,14 @@ func (e *Environment) review(ctx context.Context, of client.Object, key kube.Key
 // reviewUpdate is review for an object that exists.
 func (e *Environment) reviewUpdate(ctx context.Context, object client.Object) error {
 	present := object.DeepCopyObject().(client.Object)
-	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(object), present); err != nil {
-		return err
-	}
-	object.SetResourceVersion(present.GetResourceVersion())
-	return e.Client.Update(ctx, object, client.DryRunAll)
+	// The operator can write the status between the two requests.
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(object), present); err != nil {
+			return err
+		}
+		object.SetResourceVersion(present.GetResourceVersion())
+		return e.Client.Update(ctx, object, client.DryRunAll)
+	})
 }
 
 // pageSize is the number of Events in one request.
