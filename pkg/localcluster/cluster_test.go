@@ -200,6 +200,7 @@ func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
 	}
 
 	start(t, localcluster.Config{Dir: dir})
+	defer time.AfterFunc(time.Minute, func() { _ = orphan.Process.Signal(syscall.SIGTERM) }).Stop()
 	_ = orphan.Wait()
 	g.Expect(orphan.ProcessState.String()).To(Equal("signal: killed"))
 	g.Expect(stranger.Process.Signal(syscall.Signal(0))).To(Succeed(), "it ended a process that is not its own")

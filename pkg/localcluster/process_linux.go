@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // StartChild starts a command that ends together with this process, even if this process
@@ -39,7 +40,16 @@ var permanentThread = sync.OnceValue(func() chan<- func() {
 // commandLine returns the arguments of a process. It returns nil if the process does not
 // exist or has ended.
 func commandLine(pid int) []string {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	dir := "/proc/" + strconv.Itoa(pid)
+	data, err := os.ReadFile(dir + "/cmdline")
+	// A process has an executable before it has a command line, and none after its end.
+	for attempt := 0; attempt < 100 && err == nil && len(data) == 0; attempt++ {
+		if _, err := os.Readlink(dir + "/exe"); err != nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+		data, err = os.ReadFile(dir + "/cmdline")
+	}
 	if err != nil || len(data) == 0 {
 		return nil
 	}
