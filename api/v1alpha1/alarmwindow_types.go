@@ -42,8 +42,8 @@ type AlarmGroup struct {
 	// +kubebuilder:validation:Maximum=600
 	WaitSeconds *int32 `json:"waitSeconds,omitempty"`
 
-	// intervalSeconds is the shortest time between two messages of a group, in seconds.
-	// From 30 to 3,600. Default: 300.
+	// intervalSeconds is the shortest time between two messages of a group, in seconds. A
+	// message that resolves the group does not wait. From 30 to 3,600. Default: 300.
 	// +optional
 	// +default=300
 	// +kubebuilder:validation:Minimum=30
@@ -67,8 +67,8 @@ type AlarmResolve struct {
 	Match []EventMatch `json:"match,omitempty"`
 
 	// quietSeconds is the time without an occurrence after which a group is resolved, in
-	// seconds. group.intervalSeconds can make it longer, because that is the shortest time
-	// between two messages of a group. From 30 to 3,600. If unset, time resolves no group.
+	// seconds. A message that waits for group.intervalSeconds is sent before. From 30 to 3,600.
+	// If unset, time resolves no group.
 	// +optional
 	// +kubebuilder:validation:Minimum=30
 	// +kubebuilder:validation:Maximum=3600

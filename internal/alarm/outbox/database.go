@@ -307,6 +307,10 @@ var migrations = []string{
 	// Script 18 stores when a group is over: GroupLife or Membership.Open after its last occurrence.
 	`ALTER TABLE open_group ADD COLUMN over INTEGER NOT NULL DEFAULT 0;
 	UPDATE open_group SET over = newest + 3600000000;`,
+
+	// Script 19 stores when the last message of a group was due that did not only resolve it.
+	`ALTER TABLE open_group ADD COLUMN paced INTEGER NOT NULL DEFAULT 0;
+	UPDATE open_group SET paced = due WHERE NOT resolved;`,
 }
 
 // migrate migrates the file to the version of this release.

@@ -65,8 +65,9 @@ func EndKey(last string) string {
 type group struct {
 	// since and newest are the times of the first and the last occurrence. due is when
 	// the message of the last occurrence is due, and first when the message of the first
-	// occurrence was due.
-	since, newest, due, first time.Time
+	// occurrence was due. paced is when the last message with a problem was due: the interval
+	// until the next one begins there.
+	since, newest, due, first, paced time.Time
 	// over is when the group is over if nothing happens in it.
 	over  time.Time
 	total int64
@@ -88,11 +89,11 @@ type group struct {
 	bytes  int64
 }
 
-const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, accepted, over FROM open_group WHERE receiver = ?1 AND id = ?2`
+const selectGroup = `SELECT since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, accepted, over, paced FROM open_group WHERE receiver = ?1 AND id = ?2`
 
 func (tx *tx) group(ctx context.Context, receiver, id string) (g group, found bool, err error) {
 	err = tx.row(ctx, selectGroup, receiver, id).Scan(
-		timestamp{&g.since}, timestamp{&g.newest}, timestamp{&g.due}, timestamp{&g.first}, &g.total, timestamp{&g.released}, &g.resolved, &g.reference, &g.ending, &g.name, &g.acknowledged, &g.repeated, &g.budget, &g.bytes, timestamp{&g.accepted}, timestamp{&g.over})
+		timestamp{&g.since}, timestamp{&g.newest}, timestamp{&g.due}, timestamp{&g.first}, &g.total, timestamp{&g.released}, &g.resolved, &g.reference, &g.ending, &g.name, &g.acknowledged, &g.repeated, &g.budget, &g.bytes, timestamp{&g.accepted}, timestamp{&g.over}, timestamp{&g.paced})
 	if errors.Is(err, sql.ErrNoRows) {
 		return group{}, false, nil
 	}
@@ -119,32 +120,48 @@ func (g *group) isOver(m *Membership, served bool) bool {
 }
 
 // successor returns the group that begins after this one with an occurrence. The last message of
-// this one can still need the reference. Between two resolutions, the interval is kept.
+// this one can still need the reference. The interval is kept between two problems, and between
+// two resolutions.
 func (g *group) successor(m *Membership) group {
-	next := group{reference: g.reference, name: g.name, repeated: g.repeated, budget: g.budget, bytes: g.bytes, accepted: g.accepted}
+	next := group{reference: g.reference, name: g.name, repeated: g.repeated, budget: g.budget, bytes: g.bytes, accepted: g.accepted, paced: g.paced}
 	if g.resolved && m.Resolves {
 		next.due, next.released = g.due, g.released
 	}
 	return next
 }
 
-// endDue returns when a group with a Membership.Quiet is resolved. The last message is sent
-// before, and the interval is kept.
-func (g *group) endDue(m *Membership) time.Time {
-	return latest(g.newest.Add(m.Quiet+time.Second), g.due.Add(m.Interval))
+// isReported reports whether the first message of the group was due before an occurrence. Like
+// messageClosed, it depends only on times if the Events come in order.
+func (g *group) isReported(at time.Time, served bool) bool {
+	return g.total > 0 && (!at.Before(g.first) || !served && !g.released.Before(g.first))
 }
 
-// nextDue returns when the message of a new occurrence is due, at the end of a second.
-// The occurrence joins the message of the last one if that is not closed.
-func (g *group) nextDue(m *Membership, served bool) time.Time {
-	if !g.messageClosed(m.At, served) {
-		return g.due
+// endDue returns when a group with a Membership.Quiet is resolved: after its last message, which
+// does not wait until all Events are read.
+func (g *group) endDue(m *Membership) time.Time {
+	return latest(g.newest.Add(m.Quiet), g.due).Add(time.Second)
+}
+
+// setDue sets when the message of a new occurrence is due, at the end of a second. The occurrence
+// joins the message of the last one if that is not closed. A resolution is due at once if the
+// group was reported, and takes that message with it: see [tx.holdOccurrence].
+func (g *group) setDue(m *Membership, served bool) {
+	switch {
+	case m.Resolves && g.isReported(m.At, served):
+		g.due = latest(m.At, g.first).Add(time.Second)
+		if g.paced.After(g.due) {
+			g.paced = g.due
+		}
+		return
+	case !g.messageClosed(m.At, served):
+	case m.Resolves: // there was no problem
+		g.due = latest(m.At.Add(m.Wait+time.Second), g.due.Add(m.Interval))
+	default:
+		g.due = latest(m.At.Add(m.Wait+time.Second), g.paced.Add(m.Interval))
 	}
-	first := m.At.Add(m.Wait + time.Second)
-	if next := g.due.Add(m.Interval); !g.due.IsZero() && next.After(first) {
-		return next
+	if !m.Resolves {
+		g.paced = g.due
 	}
-	return first
 }
 
 // join adds an entry to its group. The entry waits until the message of the group is due.
@@ -194,7 +211,7 @@ func (tx *tx) joinOccurrence(ctx context.Context, e *Entry, g group, known bool,
 	case served:
 		g.released = g.due
 	case !m.StateOnly:
-		if held, err = tx.hold(ctx, e, &g, content, account); !held || err != nil {
+		if held, err = tx.holdOccurrence(ctx, e, &g, content, account); !held || err != nil {
 			return false, err
 		}
 	}
@@ -268,7 +285,8 @@ func (tx *tx) deleteHeld(ctx context.Context, receiver, where string, args ...an
 // add updates the state of the group with an entry.
 func (g *group) add(e *Entry, served bool) {
 	m := e.Member
-	g.due, g.resolved = g.nextDue(m, served), m.Resolves
+	g.setDue(m, served)
+	g.resolved = m.Resolves
 	if g.total == 0 {
 		g.since, g.first = m.At, g.due
 	}
@@ -297,10 +315,10 @@ func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) err
 	g.name = e.Member.Name
 	bytes := GroupBytes(e.Receiver, e.Alarm, g.budget, g.name) + referenceBytes(g.reference, g.name) + g.repeated
 	_, err := tx.exec(ctx, `
-		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted, over)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		REPLACE INTO open_group (receiver, id, alarm, since, newest, due, first, total, released, resolved, reference, ending, name, acknowledged, repeated, budget, bytes, interval, accepted, over, paced)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.Receiver, e.Member.Group, e.Alarm, micros(g.since), micros(g.newest), micros(g.due), micros(g.first), g.total,
-		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted), micros(g.over))
+		micros(g.released), g.resolved, g.reference, g.ending, g.name, g.acknowledged, g.repeated, g.budget, bytes, e.Member.Interval.Microseconds(), micros(g.accepted), micros(g.over), micros(g.paced))
 	tx.addState(g.budget, bytes-g.bytes)
 	tx.recount(e.Alarm)
 	if opened {
@@ -326,6 +344,21 @@ func (tx *tx) hold(ctx context.Context, e *Entry, g *group, content, account int
 	}
 	return n > 0, err
 }
+
+// holdOccurrence is hold for an occurrence. One that resolves the group takes those with it that
+// are due later.
+func (tx *tx) holdOccurrence(ctx context.Context, e *Entry, g *group, content, account int64) (held bool, err error) {
+	held, err = tx.hold(ctx, e, g, content, account)
+	if held && e.Member.Resolves {
+		_, err = tx.exec(ctx, updateHastened, e.Receiver, e.Member.Group, micros(g.due))
+	}
+	return held, err
+}
+
+// updateHastened leaves the notice of an acknowledgement, which is a message of its own.
+const updateHastened = `
+	UPDATE held INDEXED BY held_by_group SET due = ?3, release_at = ?3
+	WHERE receiver = ?1 AND group_id = ?2 AND entry IS NULL AND due > ?3 AND NOT ends AND (count > 0 OR resolved)`
 
 // isServed reports whether an entry only updates its group because it was sent. It was not
 // if it waits here, or is in a message.

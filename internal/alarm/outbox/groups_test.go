@@ -131,6 +131,98 @@ func (g *grouped) dues() (dues []int) {
 	return dues
 }
 
+func TestAReportedGroupIsResolvedAtOnce(t *testing.T) {
+	const reported = "a: 1 of 1 since 0s, first true, resolved false"
+	type step struct {
+		at               int
+		occurs, resolves bool
+		want             []string
+	}
+	for name, steps := range map[string][]step{
+		"without waiting": {
+			{at: 6, want: []string{reported}},
+			{at: 10, resolves: true},
+			{at: 11, want: []string{"a: 0 of 1 since 0s, first false, resolved true"}},
+		},
+		"with the occurrences that wait": {
+			{at: 6, want: []string{reported}},
+			{at: 8, occurs: true},
+			{at: 9, occurs: true},
+			{at: 10, resolves: true},
+			{at: 11, want: []string{"a: 2 of 3 since 0s, first false, resolved true"}},
+			{at: 66},
+		},
+		"only if the problem was reported": {
+			{at: 2, resolves: true},
+			{at: 6, want: []string{"a: 1 of 1 since 0s, first true, resolved true"}},
+			{at: 66},
+		},
+		"after its first message, which is late": {
+			{at: 10, resolves: true, want: []string{reported}},
+			{at: 11, want: []string{"a: 0 of 1 since 0s, first false, resolved true"}},
+		},
+		"and the next problem keeps the interval": {
+			{at: 6, want: []string{reported}},
+			{at: 10, resolves: true},
+			{at: 11, want: []string{"a: 0 of 1 since 0s, first false, resolved true"}},
+			{at: 20, occurs: true},
+			{at: 25, resolves: true},
+			{at: 30, occurs: true},
+			{at: 66, want: []string{"a: 2 of 2 since 20s, first true, resolved false"}},
+			{at: 70, resolves: true},
+			{at: 71, want: []string{"a: 0 of 2 since 20s, first false, resolved true"}},
+		},
+		"and the next problem keeps the interval since what was sent with the resolution": {
+			{at: 6, want: []string{reported}},
+			{at: 8, occurs: true},
+			{at: 10, resolves: true},
+			{at: 11, want: []string{"a: 1 of 2 since 0s, first false, resolved true"}},
+			{at: 20, occurs: true},
+			{at: 66},
+			{at: 71, want: []string{"a: 1 of 1 since 20s, first true, resolved false"}},
+		},
+		"and a problem after the interval is reported": {
+			{at: 6, want: []string{reported}},
+			{at: 100, resolves: true},
+			{at: 101, want: []string{"a: 0 of 1 since 0s, first false, resolved true"}},
+			{at: 102, occurs: true},
+			{at: 108, want: []string{"a: 1 of 1 since 1m42s, first true, resolved false"}},
+		},
+		"but not if it occurs again in the same second": {
+			{at: 6, want: []string{reported}},
+			{at: 10, resolves: true},
+			{at: 10, occurs: true},
+			{at: 65},
+			{at: 66, want: []string{"a: 1 of 2 since 0s, first false, resolved false"}},
+		},
+		"although its last message was sent before the resolution was read": {
+			{at: 4, occurs: true},
+			{at: 6, want: []string{"a: 2 of 2 since 0s, first true, resolved false"}},
+			{at: 5, resolves: true},
+			{at: 7, want: []string{"a: 0 of 2 since 0s, first false, resolved true"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGrouped(t)
+			g.occur(0, nil, "a")
+			for _, step := range steps {
+				g.at(step.at)
+				if step.occurs {
+					g.occur(step.at, nil, "a")
+				}
+				if step.resolves {
+					g.occur(step.at, resolvesIt, "a")
+				}
+				if diff := cmp.Diff(step.want, g.releaseDue()); diff != "" {
+					t.Errorf("at %d: %s", step.at, diff)
+				}
+				g.accept(false)
+				g.restart()
+			}
+		})
+	}
+}
+
 // A stream of Events that resolve is one message per interval, as of any group.
 func TestResolutionsWithoutAnOpenGroupKeepTheInterval(t *testing.T) {
 	g := newGrouped(t)
@@ -259,9 +351,8 @@ func TestAGroupIsResolvedAfterItWasQuiet(t *testing.T) {
 		{at: 606, want: []string{"a: 1 of 1 since 10m0s, first true, resolved false"}},
 		{at: 607, occurs: true},
 		{at: 666, want: []string{"a: 1 of 2 since 10m0s, first false, resolved false"}},
-		{at: 708}, // quiet, but the interval is not over
-		{at: 725},
-		{at: 726, want: []string{"a: 0 of 2 since 10m0s, first false, resolved true"}},
+		{at: 707},
+		{at: 708, want: []string{"a: 0 of 2 since 10m0s, first false, resolved true"}},
 		{at: 5000},
 	} {
 		g.at(step.at)

@@ -77,8 +77,8 @@ func TestTheIntervalBeginsWhenTheReceiverAcceptsAMessage(t *testing.T) {
 			{at: 190, want: []string{"a: 2 of 3 since 0s, first false, resolved false"}},
 		},
 		"a resolution does not wait": {
-			{at: 180, resolves: true, wantNext: 186},
-			{at: 186, want: []string{"a: 2 of 3 since 0s, first false, resolved true"}},
+			{at: 180, resolves: true, wantNext: 181},
+			{at: 181, want: []string{"a: 2 of 3 since 0s, first false, resolved true"}},
 			{at: 200, accepted: true},
 			{at: 201, occurs: true, wantNext: 207},
 			{at: 207, want: []string{"a: 1 of 1 since 3m21s, first true, resolved false"}},
@@ -86,18 +86,18 @@ func TestTheIntervalBeginsWhenTheReceiverAcceptsAMessage(t *testing.T) {
 		"a resolution does not wait for the interval": {
 			{at: 200, accepted: true},
 			{at: 201, wantNext: 260},
-			{at: 202, resolves: true, wantNext: 208},
-			{at: 208, want: []string{"a: 2 of 3 since 0s, first false, resolved true"}},
+			{at: 202, resolves: true, wantNext: 203},
+			{at: 203, want: []string{"a: 2 of 3 since 0s, first false, resolved true"}},
 		},
 		"the group begins again and is resolved again": {
-			{at: 180, resolves: true, wantNext: 186},
-			{at: 186, want: []string{"a: 2 of 3 since 0s, first false, resolved true"}},
+			{at: 180, resolves: true, wantNext: 181},
+			{at: 181, want: []string{"a: 2 of 3 since 0s, first false, resolved true"}},
 			{at: 187, occurs: true, wantNext: 193},
 			{at: 193, want: []string{"a: 1 of 1 since 3m7s, first true, resolved false"}},
 			{at: 194, occurs: true, wantNext: 253},
 			{at: 253},
-			{at: 254, resolves: true, wantNext: 313},
-			{at: 313, want: []string{"a: 1 of 2 since 3m7s, first false, resolved true"}},
+			{at: 254, resolves: true, wantNext: 255},
+			{at: 255, want: []string{"a: 1 of 2 since 3m7s, first false, resolved true"}},
 		},
 		"another group begins after an hour": {
 			{at: 4000, occurs: true, wantNext: 4006},
@@ -173,7 +173,7 @@ func TestAResolutionThatDidNotLastDoesNotEndTheInterval(t *testing.T) {
 	flap := func(at int) {
 		g.occur(at, nil, "a")
 		g.occur(at+1, resolvesIt, "a")
-		g.occur(at+2, nil, "a")
+		g.occur(at+1, nil, "a")
 	}
 	for _, step := range []struct {
 		at       int

@@ -113,7 +113,7 @@ func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 			times: map[string][]int{"web-0": {1, 20, 400}, "web-1": {3590}},
 			want: []string{
 				"web-0 at 1: message 1", "web-0 at 20: message 2", "web-0 at 400: message 4", "web-1 at 3590: message 6",
-				"7s BackOff: Pod shop/web-0", "1m7s BackOff: Pod shop/web-0", "2m7s Resolved: BackOff: Pod shop/web-0",
+				"7s BackOff: Pod shop/web-0", "1m7s BackOff: Pod shop/web-0", "2m1s Resolved: BackOff: Pod shop/web-0",
 				"6m46s BackOff: Pod shop/web-0", "8m21s Resolved: BackOff: Pod shop/web-0", "59m56s BackOff: Pod shop/web-1",
 			},
 		},
@@ -128,7 +128,7 @@ func TestDryRunShowsGroupsAndSuppressedOccurrences(t *testing.T) {
 			times: map[string][]int{"good-0": {1, 350, 600}, "web-0": {10, 20}},
 			want: []string{
 				"web-0 at 10: threshold", "web-0 at 20: message 1", "good-0 at 350: message 2",
-				"26s BackOff: Pod shop/web-0", "5m56s Resolved: BackOff: Pod shop/good-0",
+				"26s BackOff: Pod shop/web-0", "5m51s Resolved: BackOff: Pod shop/good-0",
 			},
 		},
 	} {
