@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -106,14 +107,16 @@ func (c Class) String() string {
 	}
 }
 
-// SendError is a failed attempt. Its text is for the receiver's owner. It never
-// contains a URL, an address, a header or a part of the receiver's answer.
+// SendError is a failed attempt. Its texts are for the receiver's owner. They never contain a
+// secret.
 type SendError struct {
 	Class Class
 	// Reason is the reason of the receiver's Ready condition, a v1alpha1.Reason constant.
 	Reason string
 	// Text says what is wrong and, if you can fix it, what to do. It can contain Retried.
 	Text string
+	// Answer is an Excerpt of the receiver's answer, or empty. It is untrusted.
+	Answer string
 	// RetryAfter is how long the receiver asked the operator to wait, or 0.
 	RetryAfter time.Duration
 }
@@ -130,6 +133,15 @@ func (e *SendError) OfTest() *SendError {
 
 // Error returns the text.
 func (e *SendError) Error() string { return e.Text }
+
+// Explain returns the text. If the message is refused, it also has the answer, which says what to
+// correct.
+func (e *SendError) Explain() string {
+	if e.Class != Reject || e.Answer == "" {
+		return e.Text
+	}
+	return fmt.Sprintf("%s. The answer: '%s'", e.Text, e.Answer)
+}
 
 // same reports whether e and other mean the same to the owner.
 func (e *SendError) same(other *SendError) bool {

@@ -188,7 +188,7 @@ func (w *worker) failed(c config, a *outbox.Attempt, e *SendError) (pause time.D
 		pause = w.backoff.afterFailure(e, minParked, maxParked)
 	default:
 		w.backoff.reset()
-		w.result = &result{attempt: a, cause: DropRejected, text: e.Text}
+		w.result = &result{attempt: a, cause: DropRejected, text: e.Explain()}
 	}
 	w.recordFailure(c, e, pause)
 	w.noteFailure(a, e, latest(w.clock.Now().Add(pause), w.lane.next))
@@ -234,7 +234,7 @@ func (w *worker) recordFailure(c config, e *SendError, pause time.Duration) {
 	w.mu.Unlock()
 	switch {
 	case former == nil || !former.same(e):
-		w.log.V(1).Info("Delivery fails", "receiver", w.queue.key, "class", e.Class.String(), "reason", e.Reason)
+		w.log.V(1).Info("Delivery fails", "receiver", w.queue.key, "class", e.Class.String(), "reason", e.Reason, "answer", e.Answer)
 		w.observer.Failing(w.queue.key, e)
 	case !formerNext.Equal(next):
 		w.observer.Changed(w.queue.key)

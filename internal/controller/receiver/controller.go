@@ -190,7 +190,7 @@ func (r *Reconciler) namespaceUID(ctx context.Context, name string) (string, err
 func (r *Reconciler) deliveries(key string) status.Result {
 	result := status.Result{HandledDrop: r.Dispatcher.Dropped(key), SetAside: int64(r.Dispatcher.SetAside(key))}
 	if failure := r.Dispatcher.Failure(key); failure != nil {
-		result.Reason, result.Message, result.NextAttempt = failure.Reason, failure.Text, r.Dispatcher.NextAttempt(key)
+		result.Reason, result.Message, result.NextAttempt = failure.Reason, failure.Explain(), r.Dispatcher.NextAttempt(key)
 	} else if result.SetAside > 0 {
 		result.Reason = v1alpha1.ReasonMessageSetAside
 		result.Message = fmt.Sprintf("the receiver accepts other messages, but not %d: "+
@@ -204,12 +204,12 @@ func (r *Reconciler) delivery(key string, object Object) *status.Delivery {
 	failure, made := r.Dispatcher.LastAttempt(key)
 	d := &status.Delivery{Attempted: made, Wanted: receiver.TestValue(object)}
 	if failure != nil {
-		d.Reason, d.Message = failure.Reason, failure.Text
+		d.Reason, d.Message = failure.Reason, failure.Explain()
 	}
 	if test := r.Dispatcher.LastTest(key); test.Value != "" {
 		d.Test, d.TestedAt = test.Value, test.At
 		if test.Failure != nil {
-			d.TestFailure = test.Failure.Text
+			d.TestFailure = test.Failure.Explain()
 		}
 	}
 	return d

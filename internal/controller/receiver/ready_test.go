@@ -312,6 +312,10 @@ func TestARefusedMessageIsReportedUntilOneIsAccepted(t *testing.T) {
 	s.alarm("ClusterAlarmReceiver/" + s.namespace)
 	s.happen()
 	s.ExpectNotReady(t, receiver, v1alpha1.ReasonDeliveryFailing)
+	ready := meta.FindStatusCondition(receiver.Status.Conditions, v1alpha1.ConditionReady)
+	if want := "The answer: 'invalid_payload'"; !strings.Contains(ready.Message, want) {
+		t.Errorf("Ready has the message %q, want %q in it", ready.Message, want)
+	}
 	s.ExpectWarning(t, receiver, v1alpha1.ReasonMessageDropped, "clusteralarmreceiver-controller")
 	s.happen()
 	s.ExpectReady(t, receiver)

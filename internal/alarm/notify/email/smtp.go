@@ -268,8 +268,8 @@ func (e *stepError) Error() string { return "SMTP: " + e.step }
 func (e *stepError) Unwrap() error { return e.err }
 
 // sendError explains a failed session. A retry can help after a reply of 4xx, but not
-// after one of 5xx (RFC 5321, 4.2.1).
-func sendError(err error) *notify.SendError {
+// after one of 5xx (RFC 5321, 4.2.1). It shows the server's text without the secrets.
+func sendError(err error, secrets ...string) *notify.SendError {
 	step, isStep := errors.AsType[*stepError](err)
 	reply, isReply := errors.AsType[*textproto.Error](err)
 	switch {
@@ -285,6 +285,7 @@ func sendError(err error) *notify.SendError {
 		Class:  notify.Park,
 		Reason: v1alpha1.ReasonDeliveryFailing,
 		Text:   fmt.Sprintf("the mail server refuses %s (SMTP %d)", step.step, reply.Code),
+		Answer: notify.Excerpt([]byte(reply.Msg), secrets),
 	}
 	switch {
 	case reply.Code < permanent:

@@ -1,7 +1,8 @@
 // Package httppost posts messages over HTTP and explains failures in plain text.
 //
 // Each call makes one request and follows no redirects. A client that guards addresses
-// uses no proxy. Error texts contain no URL, address, header or part of the answer.
+// uses no proxy. Error texts contain no URL, address or header. What a server answers to a request
+// that it refuses is in SendError.Answer, without what it repeats of the request.
 package httppost
 
 import (
@@ -18,6 +19,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/dialguard"
 )
 
@@ -208,7 +210,11 @@ func (c *Client) post(ctx context.Context, r Request) error {
 	if response.Accepted {
 		return nil
 	}
-	return response.sendError()
+	failure := response.sendError()
+	if response.Status/100 != 2 {
+		failure.Answer = notify.Excerpt(response.Body, textsOf(r))
+	}
+	return failure
 }
 
 // limitTime returns a context that ends if connecting, maybe through a proxy, takes too

@@ -189,6 +189,7 @@ func ofTokenServer(err error) error {
 		return err
 	}
 	named := *failure
+	named.Answer = "" // it can contain a token
 	named.Text = strings.NewReplacer("the receiver's", "the token server's", "the receiver", "the token server").Replace(failure.Text)
 	if named.Class == notify.Reject {
 		named.Class = notify.Park

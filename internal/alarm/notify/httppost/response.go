@@ -20,7 +20,7 @@ import (
 // Response is the evaluation of a server's response, at first by its status only.
 type Response struct {
 	Status int
-	// Body is the beginning of the body. It is untrusted and must not appear in texts.
+	// Body is the beginning of the body. It is untrusted and must not appear in Text.
 	Body []byte
 	// Accepted means that the server accepted the message.
 	Accepted bool

@@ -1,0 +1,51 @@
+package httppost_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/bongsu-io/bongsu/internal/alarm/notify"
+	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
+)
+
+func TestTheAnswerIsKeptWithoutWhatItRepeatsOfTheRequest(t *testing.T) {
+	server := sink.New(t)
+	client := newClient(t, nil, nil)
+	request := httppost.Request{
+		URL: server.URL() + "?key=a%2Fvery%2Fsecret%2Fkey",
+		Header: http.Header{
+			"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("ops:correct/horse"))},
+			"X-Tenant":      {"shop-7"},
+			"Content-Type":  {"application/json"},
+		},
+		Body: []byte(`{"routing_key": "0123456789abcdef", "payload": {"summary": "the Pod web-0 restarts"}, "count": 12345678}`),
+	}
+	for answer, want := range map[string]string{
+		`"payload.summary" is too long`:                 `"payload.summary" is too long`,
+		`routing_key 0123456789abcdef is unknown`:       `routing_key [...] is unknown`,
+		`no field "the Pod web-0 restarts"`:             `no field "[...]"`,
+		`want application/json of ` + server.URL():      `want application/json of [...]`,
+		`/T0/B0/secret`:                                 `[...]`,
+		`secret`:                                        `[...]`,
+		`a/very/secret/key and a%2Fvery%2Fsecret%2Fkey`: `[...] and [...]`,
+		`{"error": "a\/very\/secret\/key"}`:             `{"error": "[...]"}`,
+		`ops:correct/horse, X-Tenant shop-7`:            `[...], X-Tenant [...]`,
+		`b3BzOmNvcnJlY3QvaG9yc2U=`:                      `[...]`,
+	} {
+		server.Script(sink.Status(http.StatusBadRequest, answer))
+		got, _ := errors.AsType[*notify.SendError](client.Post(t.Context(), request))
+		if got == nil || got.Answer != want {
+			t.Errorf("%s: got %+v, want %s", answer, got, want)
+		}
+	}
+	server.Script(sink.Status(http.StatusNoContent, ""), sink.Status(http.StatusOK, "refused, says the body"))
+	request.Classify = func(r *httppost.Response) { r.Refuse(notify.Reject, "refused") }
+	for range 2 {
+		if got, _ := errors.AsType[*notify.SendError](client.Post(t.Context(), request)); got == nil || got.Answer != "" {
+			t.Errorf("got %+v, want no answer: it accepts the request", got)
+		}
+	}
+}
