@@ -4,14 +4,15 @@
 // of the cluster's Nodes and pods. An administrator can allow or deny ranges and hosts.
 //
 // It checks the address after name resolution, when the connection is made. DNS names
-// and redirects therefore cannot bypass it. Do not use it with a proxy, because the proxy
-// would make the connection instead.
+// and redirects therefore cannot bypass it. A proxy would make the connection instead: ask it to
+// connect to an address of [Guard.Resolve], and not to a name.
 //
 // Its errors do not show whether a name exists: a tenant could otherwise ask for the names
 // of an internal network.
 package dialguard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,25 @@ func (g *Guard) Dial(dialer *net.Dialer) DialFunc {
 		conn, err := guarded.DialContext(ctx, network, address)
 		return conn, conceal(err)
 	}
+}
+
+// Resolve returns an allowed address of an allowed host, for a proxy. It prefers IPv4. A nil
+// resolver is the system's.
+func (g *Guard) Resolve(ctx context.Context, resolver *net.Resolver, host string) (netip.Addr, error) {
+	if g.CheckHost(host) != nil {
+		return netip.Addr{}, ErrNotAllowed
+	}
+	addrs, err := cmp.Or(resolver, net.DefaultResolver).LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return netip.Addr{}, conceal(err)
+	}
+	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return plain(a).BitLen() - plain(b).BitLen() })
+	for _, addr := range addrs {
+		if err = g.verify(ctx, addr); err == nil {
+			return plain(addr), nil
+		}
+	}
+	return netip.Addr{}, cmp.Or(err, ErrNotAllowed)
 }
 
 // conceal returns the same error for a name that does not exist and for one that resolves

@@ -1,7 +1,7 @@
 // Package httppost posts messages over HTTP and explains failures in plain text.
 //
-// Each call makes one request and follows no redirects. A client that guards addresses
-// uses no proxy. Error texts contain no URL, address or header. What a server answers to a request
+// Each call makes one request and follows no redirects. A client that guards addresses resolves
+// names itself, also if a proxy connects. Error texts contain no URL, address or header. What a server answers to a request
 // that it refuses is in SendError.Answer, without what it repeats of the request.
 package httppost
 
@@ -55,8 +55,8 @@ const keyHeader = "idempotency-key"
 type Config struct {
 	// UserAgent is sent with each request.
 	UserAgent string
-	// Guard checks each host and address before the client connects. A client with a Guard uses
-	// no proxy. Nil allows all addresses and uses the environment's proxies.
+	// Guard checks each host and address before the client connects. A proxy of the environment
+	// connects to the address that was checked. Nil allows all addresses.
 	Guard *dialguard.Guard
 	// Resolver resolves names; nil is the system's.
 	Resolver *net.Resolver
@@ -86,16 +86,16 @@ type Client struct {
 func New(cfg Config) *Client {
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	dialer := &net.Dialer{Resolver: cfg.Resolver, Timeout: connectTimeout}
-	dial := dialer.DialContext
+	dial, post := dialguard.DialFunc(dialer.DialContext), dialguard.DialFunc(dialer.DialContext)
 	if cfg.Guard != nil {
-		dial = cfg.Guard.Dial(dialer)
+		dial, post = cfg.Guard.Dial(dialer), dialGuarded(cfg, dialer)
 	}
 	return &Client{
 		config: cfg,
 		dial:   dial,
 		proxy:  newProxyFunc(cfg),
 		http: &http.Client{
-			Transport: newTransport(cfg, dial),
+			Transport: newTransport(cfg, post),
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse
 			},

@@ -117,13 +117,14 @@ func retryAfter(h http.Header) time.Duration {
 // err, which contains the URL and the address. If a Guard made the connection, the result
 // is the same for a name that does not exist and for one that is not allowed.
 func ConnectionError(err error) *notify.SendError {
+	_, behindProxy := errors.AsType[*tunnelError](err)
 	if errors.Is(err, dialguard.ErrNotAllowed) {
-		return &notify.SendError{
-			Class:  notify.Park,
-			Reason: v1alpha1.ReasonAddressNotAllowed,
-			Text: "the receiver's host does not exist, or AlarmReceivers may not reach its address: " +
-				"correct it, or ask the administrator to allow its range",
+		text := "the receiver's host does not exist, or AlarmReceivers may not reach its address: " +
+			"correct it, or ask the administrator to allow its range"
+		if behindProxy {
+			text += ". If only the proxy can resolve the host, ask for a ClusterAlarmReceiver"
 		}
+		return &notify.SendError{Class: notify.Park, Reason: v1alpha1.ReasonAddressNotAllowed, Text: text}
 	}
 	return &notify.SendError{
 		Class:  notify.Retry,
@@ -136,8 +137,11 @@ func ConnectionError(err error) *notify.SendError {
 var errProxyRefuses = errors.New("the proxy refuses to connect to the server")
 
 func describe(err error) string {
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "proxyconnect" {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "proxyconnect" || errors.Is(err, errNoProxy) {
 		return "the proxy cannot be reached: check spec.proxyURL or HTTPS_PROXY, and the network"
+	}
+	if _, ok := errors.AsType[*tunnelError](err); ok && errors.Is(err, errProxyRefuses) {
+		return "the proxy refuses to connect to the receiver's address: ask the administrator to allow that, or for a ClusterAlarmReceiver"
 	}
 	if errors.Is(err, errProxyRefuses) {
 		return "the proxy refuses to connect to the receiver: check its rules"
