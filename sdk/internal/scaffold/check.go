@@ -43,24 +43,19 @@ func checkInit(entries []fs.DirEntry, flag func(name string) string) error {
 	return err
 }
 
-// checkout returns the absolute directory if toolkit names a checkout of Bongsu, and "" if it is a
-// version.
-func checkout(toolkit string) (string, error) {
+// checkout returns whether toolkit names the directory of a checkout of Bongsu, and not a version.
+func checkout(toolkit string) (bool, error) {
 	if toolkit == "" {
-		return "", errors.New("no version of the toolkit: set --toolkit, for example to main")
+		return false, errors.New("no version of the toolkit: set --toolkit, for example to main")
 	}
 	if !filepath.IsAbs(toolkit) && !strings.HasPrefix(toolkit, ".") {
-		return "", nil
+		return false, nil
 	}
-	dir, err := filepath.Abs(toolkit)
-	if err != nil {
-		return "", err
-	}
-	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	mod, err := os.ReadFile(filepath.Join(toolkit, "go.mod"))
 	if err != nil || modfile.ModulePath(mod) != toolkitModule {
-		return "", fmt.Errorf("%s is not a checkout of %s: check --toolkit", dir, toolkitModule)
+		return false, fmt.Errorf("%s is not a checkout of %s: check --toolkit", toolkit, toolkitModule)
 	}
-	return dir, nil
+	return true, nil
 }
 
 // checkAPI returns a mistake in the flags of create api.

@@ -83,6 +83,11 @@ var mainFile = []change{
 // goVersion is for files that name an image of Go, which must not be older than go.mod demands.
 var goVersion = []change{lines(`golang:1\.\d+`, goImage)}
 
+// groupVersion silences the linter of the project. Files of kubebuilder need the deprecated type.
+var groupVersion = []change{
+	lines(`( = &scheme\.Builder{GroupVersion: GroupVersion})$`, "$1 //nolint:staticcheck // kubebuilder uses it").ifPresent(),
+}
+
 // webhookSuite takes the binaries of the control plane from the toolkit.
 var webhookSuite = []change{
 	literal("\t. \"github.com/onsi/gomega\"\n", "\t. \"github.com/onsi/gomega\"\n\n\t\"github.com/bongsu-io/bongsu/pkg/localcluster\"\n"),

@@ -91,14 +91,14 @@ func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
 
 // requireToolkit also selects the toolkit's version of controller-runtime.
 func (c *initCommand) requireToolkit() error {
-	dir, err := checkout(c.toolkit)
+	isCheckout, err := checkout(c.toolkit)
 	if err != nil {
 		return err
 	}
 	query := toolkitModule + "@" + c.toolkit
-	if dir != "" {
+	if isCheckout {
 		query = toolkitModule + "@v0.0.0" // a version of any name is replaced
-		if err := goCommand(c.ctx, "mod", "edit", "-replace", toolkitModule+"="+dir); err != nil {
+		if err := goCommand(c.ctx, "mod", "edit", "-replace", toolkitModule+"="+c.toolkit); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,12 @@ func (c *apiCommand) Scaffold(fs machinery.Filesystem) error {
 	if !c.isOurs() {
 		return nil
 	}
-	return writePages(fs, c.config, c.resource, c.files()...)
+	files := c.files()
+	group := filepath.Join(filepath.Dir(files[0].GetPath()), "groupversion_info.go")
+	if err := edit(fs, group, groupVersion...); err != nil {
+		return err
+	}
+	return writePages(fs, c.config, c.resource, files...)
 }
 
 func (c *apiCommand) files() []machinery.Builder {

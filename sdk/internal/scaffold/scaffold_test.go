@@ -250,7 +250,7 @@ func checkFiles(t *testing.T, c *apiCommand, multigroup bool) {
 	if err := afero.WriteFile(fs.FS, boilerplate, []byte(license), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Scaffold(fs); err != nil {
+	if err := writePages(fs, c.config, c.resource, c.files()...); err != nil {
 		t.Fatal(err)
 	}
 	count := 0
