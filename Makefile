@@ -27,6 +27,8 @@ E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/
 # detector takes minutes.
 RACE_PKG   ?= $(addprefix ./internal/,alarm/... budget cli/watch controller/... eventcache kube/... operator/... testing/...) ./pkg/... ./test/sequence
 PKG        ?= $(filter-out $(shell go list $(E2E_PKG) $(E2E_OTHER)),$(shell go list ./...))
+# An operator made by bongsu-sdk.
+SAMPLE     := samples/memcached-operator
 BENCH      ?= .
 FUZZTIME   ?= 10s
 
@@ -79,6 +81,7 @@ test: controlplane ## Run what a change needs before review: all tests but those
 	cd controlplane && go test ./internal/...
 	cd hack/image && go test ./...
 	cd sdk && go test ./...
+	cd $(SAMPLE) && go build ./... && go vet ./... && BONGSU_ASSETS=$(CURDIR)/bin/k8s go test ./...
 	@go run ./hack/test $(TEST_FLAGS) $(if $(COUNT),-count=$(COUNT)) $(PKG)
 
 .PHONY: test-e2e
@@ -139,6 +142,7 @@ pictures: build ## Make docs/pictures again, from runs on the embedded cluster: 
 lint: $(GOLANGCI_LINT) ## Lint, by the rules of .golangci.yaml: the first time builds the linter, which takes minutes
 	$(GOLANGCI_LINT) run
 	cd sdk && ../$(GOLANGCI_LINT) run
+	cd $(SAMPLE) && ../../$(GOLANGCI_LINT) run
 
 .PHONY: verify
 verify: ## Check what a change must hold: generated files, formatting, go.mod, mutants, links, alert rules, language, lint
@@ -150,6 +154,7 @@ verify: ## Check what a change must hold: generated files, formatting, go.mod, m
 	@sh hack/verify-shared-modules.sh
 	cd hack/image && go mod tidy -diff
 	cd sdk && go mod tidy -diff
+	cd $(SAMPLE) && go mod tidy -diff
 	cd test/helm && go mod tidy -diff
 	cd test/alerts && go mod tidy -diff && go test ./...
 	go run ./test/mutants -check

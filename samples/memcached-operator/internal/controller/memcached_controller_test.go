@@ -1,0 +1,121 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/localcluster"
+
+	cachev1alpha1 "github.com/bongsu-io/bongsu/samples/memcached-operator/api/v1alpha1"
+)
+
+func runMemcached(t *testing.T) (stop func()) {
+	return startManager(t, func(mgr ctrl.Manager) error {
+		return (&MemcachedReconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme()}).SetupWithManager(mgr)
+	})
+}
+
+// newMemcached creates an object whose namespace is its own, and waits until it is ready.
+func newMemcached(t *testing.T, g *WithT) *cachev1alpha1.Memcached {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	g.Expect(k8sClient.Create(t.Context(), namespace)).To(Succeed())
+	object := &cachev1alpha1.Memcached{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "sample"}}
+	object.Spec.Size = ptr.To[int32](2)
+	g.Expect(k8sClient.Create(t.Context(), object)).To(Succeed())
+	g.Eventually(readyMemcached(t, object)).Should(HaveField("Status", metav1.ConditionTrue))
+	return object
+}
+
+func readyMemcached(t *testing.T, object *cachev1alpha1.Memcached) func() (metav1.Condition, error) {
+	return func() (metav1.Condition, error) {
+		err := k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+		ready := meta.FindStatusCondition(object.Status.Conditions, "Ready")
+		return ptr.Deref(ready, metav1.Condition{}), err
+	}
+}
+
+func TestMemcachedRunsADeploymentThatCanBeScaled(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	runMemcached(t)
+	object := newMemcached(t, g)
+
+	deployment := &appsv1.Deployment{}
+	g.Expect(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), deployment)).To(Succeed())
+	g.Expect(deployment.Spec.Template.Spec.Containers[0].Image).To(Equal("memcached"))
+
+	scale := client.MergeFrom(object.DeepCopy())
+	object.Spec.Size = ptr.To[int32](3)
+	g.Expect(k8sClient.Patch(t.Context(), object, scale)).To(Succeed())
+	g.Eventually(func() (int32, error) {
+		err := k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+		return object.Status.Size, err
+	}).Should(BeEquivalentTo(3))
+	g.Eventually(func() (int, error) {
+		err := k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+		return len(object.Status.Pods), err
+	}).Should(Equal(3), "each pod is probed")
+}
+
+func TestMemcachedReportsWhyAPodFails(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	runMemcached(t)
+	object := newMemcached(t, g)
+
+	pods := &corev1.PodList{}
+	g.Expect(k8sClient.List(t.Context(), pods, client.InNamespace(object.Namespace))).To(Succeed())
+	fail := client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"annotations": {"`+localcluster.Simulate+`": "`+localcluster.SimulateOOM+`"}}}`))
+	g.Expect(k8sClient.Patch(t.Context(), &pods.Items[0], fail)).To(Succeed())
+
+	g.Eventually(readyMemcached(t, object)).Should(HaveField("Reason", "OOMKilled"))
+	g.Eventually(warnings(t, object)).Should(ContainElement("OOMKilled"))
+}
+
+func TestMemcachedReportsAFailureOnce(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	stop := runMemcached(t)
+	object := newMemcached(t, g)
+
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: "none"}}
+	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	g.Expect(k8sClient.Create(t.Context(), quota)).To(Succeed())
+	scale := client.MergeFrom(object.DeepCopy())
+	object.Spec.Size = ptr.To[int32](3)
+	g.Expect(k8sClient.Patch(t.Context(), object, scale)).To(Succeed())
+	g.Eventually(warnings(t, object)).Should(Equal([]string{"QuotaExceeded"}))
+
+	stop()
+	runMemcached(t)
+	newMemcached(t, g) // now the other object was reconciled too
+	g.Expect(warnings(t, object)()).To(Equal([]string{"QuotaExceeded"}), "a restart repeats no Event")
+}
+
+func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	runMemcached(t)
+	object := newMemcached(t, g)
+
+	g.Expect(k8sClient.Delete(t.Context(), object)).To(Succeed())
+	g.Eventually(func() bool {
+		return apierrors.IsNotFound(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	}).Should(BeTrue())
+	jobs := &batchv1.JobList{}
+	g.Expect(k8sClient.List(t.Context(), jobs, client.InNamespace(object.Namespace))).To(Succeed())
+	g.Expect(jobs.Items).To(HaveLen(1))
+	g.Expect(jobs.Items[0].Status.Succeeded).To(BeEquivalentTo(1))
+}

@@ -1,0 +1,111 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bongsu-io/bongsu/pkg/finalizer"
+	"github.com/bongsu-io/bongsu/pkg/probe"
+
+	cachev1alpha1 "github.com/bongsu-io/bongsu/samples/memcached-operator/api/v1alpha1"
+)
+
+// memcachedApp is the value of the label app.kubernetes.io/name.
+const memcachedApp = "memcached"
+
+// memcachedProbe checks each pod. It is unhealthy after three failures in a row.
+var memcachedProbe = probe.Spec{Probe: corev1.Probe{
+	// A process listens on port 11211. Replace this by a command that asks the server.
+	ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "grep -Eqs ':2BCB [0:]+ 0A' /proc/net/tcp /proc/net/tcp6"}}},
+	PeriodSeconds: 10, FailureThreshold: 3,
+}}
+
+func memcachedLabels(app, instance string) map[string]string {
+	return map[string]string{"app.kubernetes.io/name": app, "app.kubernetes.io/instance": instance}
+}
+
+// deployment returns the Deployment that an object must have.
+func (r *MemcachedReconciler) deployment(object *cachev1alpha1.Memcached) (*appsv1.Deployment, error) {
+	labels := memcachedLabels(memcachedApp, object.Name)
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: object.Spec.Size,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name:  "memcached",
+					Image: object.Spec.Image,
+					Ports: []corev1.ContainerPort{{ContainerPort: 11211}},
+				}}},
+			},
+		},
+	}
+	return deployment, ctrl.SetControllerReference(object, deployment, r.Scheme)
+}
+
+// podsOf returns the pods of the Deployment. A pod without a controller is not one of them.
+func (r *MemcachedReconciler) podsOf(ctx context.Context, object *cachev1alpha1.Memcached) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	labels := client.MatchingLabels(memcachedLabels(memcachedApp, object.Name))
+	if err := r.List(ctx, list, client.InNamespace(object.Namespace), labels); err != nil {
+		return nil, err
+	}
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		if metav1.GetControllerOf(&list.Items[i]) != nil {
+			pods = append(pods, &list.Items[i])
+		}
+	}
+	return pods, nil
+}
+
+// ownerOfPod enqueues the object whose Deployment made a pod.
+func (r *MemcachedReconciler) ownerOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+	if pod.GetLabels()["app.kubernetes.io/name"] != memcachedApp {
+		return nil
+	}
+	name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetLabels()["app.kubernetes.io/instance"]}
+	return []reconcile.Request{{NamespacedName: name}}
+}
+
+// backUp creates a Job before an object is deleted, and returns ErrPending until the Job has ended.
+// The name of the Job is always the same, so there is one backup even if the operator is killed.
+func (r *MemcachedReconciler) backUp(ctx context.Context, object *cachev1alpha1.Memcached) error {
+	labels := memcachedLabels(memcachedApp+"-backup", object.Name)
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: "backup-" + string(object.UID), Labels: labels},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				// Replace this by a command that makes the backup.
+				Containers: []corev1.Container{{Name: "backup", Image: object.Spec.Image, Command: []string{"true"}}},
+			},
+		}},
+	}
+	err := r.Create(ctx, job)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.live.Get(ctx, client.ObjectKeyFromObject(job), job)
+	}
+	if err != nil || job.Status.Succeeded > 0 {
+		return err
+	}
+	for _, c := range job.Status.Conditions {
+		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
+			return fmt.Errorf("the Job %s failed: read its logs, and delete it to retry", job.Name)
+		}
+	}
+	return finalizer.ErrPending
+}

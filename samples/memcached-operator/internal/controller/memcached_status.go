@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/pkg/children"
+	"github.com/bongsu-io/bongsu/pkg/condition"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/events"
+	"github.com/bongsu-io/bongsu/pkg/probe"
+	"github.com/bongsu-io/bongsu/pkg/step"
+
+	cachev1alpha1 "github.com/bongsu-io/bongsu/samples/memcached-operator/api/v1alpha1"
+)
+
+// memcachedProgressing is the reason while pods start and nothing is wrong.
+const memcachedProgressing = "Progressing"
+
+// deploy creates or repairs the Deployment. It returns why its pods are not ready, or nil.
+func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.Memcached) (*diagnosis.Cause, error) {
+	wanted, err := r.deployment(object)
+	if err != nil {
+		return nil, err
+	}
+	object.Status.ObservedGeneration = object.Generation
+	object.Status.Selector = labels.FormatLabels(wanted.Spec.Selector.MatchLabels)
+	found := &appsv1.Deployment{}
+	if err := r.children.Ensure(ctx, wanted, found); err != nil {
+		return r.causeOf(wanted.Name, err)
+	}
+	object.Status.Size = found.Status.Replicas
+	pods, err := r.podsOf(ctx, object)
+	if err != nil {
+		return nil, err
+	}
+	object.Status.Pods = r.prober.Probe(client.ObjectKeyFromObject(object), &memcachedProbe, pods, object.Status.Pods)
+	return r.diagnose(object, found, pods), nil
+}
+
+// causeOf returns the cause of an error that a user must fix. The queue retries other errors.
+func (r *MemcachedReconciler) causeOf(deployment string, err error) (*diagnosis.Cause, error) {
+	at := diagnosis.Object{Kind: "Deployment", Name: deployment}
+	if conflict, ok := errors.AsType[*children.ConflictError](err); ok {
+		return &diagnosis.Cause{Reason: diagnosis.ReasonResourceConflict, Object: at, Message: conflict.Error(), Advice: "delete it, or choose another name"}, nil
+	}
+	if cause, ok := diagnosis.FromAPIError(at, err); ok {
+		return &cause, nil
+	}
+	return nil, err
+}
+
+// diagnose returns why the pods are not ready, or nil.
+func (r *MemcachedReconciler) diagnose(object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, pods []*corev1.Pod) *diagnosis.Cause {
+	if cause := diagnosis.DiagnoseOr(diagnosis.Workload{Pods: pods}, diagnosis.FromDeployment(deployment)).Cause; cause != nil {
+		return cause
+	}
+	if diagnosis.CrashLoopLeft(pods, time.Now()) > 0 { // they run for a moment between two crashes
+		return diagnosis.LastCrash(pods)
+	}
+	for _, pod := range object.Status.Pods {
+		if pod.Health == probe.Unhealthy {
+			return &diagnosis.Cause{Reason: pod.Reason, Object: diagnosis.Object{Kind: "Pod", Name: pod.Name}, Message: "pod " + pod.Name + ": " + pod.Message}
+		}
+	}
+	ready, wanted := deployment.Status.ReadyReplicas, *deployment.Spec.Replicas
+	if ready < wanted || deployment.Status.ObservedGeneration < deployment.Generation {
+		return &diagnosis.Cause{Reason: memcachedProgressing, Message: fmt.Sprintf("%d of %d pods are ready", ready, wanted)}
+	}
+	return nil
+}
+
+// setReady sets the condition Ready in memory.
+func (r *MemcachedReconciler) setReady(object *cachev1alpha1.Memcached, cause *diagnosis.Cause) {
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "PodsReady", Message: "all pods are ready", ObservedGeneration: object.Generation}
+	if cause != nil {
+		if last := meta.FindStatusCondition(object.Status.Conditions, "Ready"); last != nil && last.Status == metav1.ConditionFalse {
+			*cause = cause.Stabilize(&diagnosis.Failure{Reason: last.Reason, Message: last.Message, Object: cause.Object, Container: cause.Container})
+		}
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, cause.Reason, cause.Sentence()
+	}
+	condition.Set(&object.Status.Conditions, ready, clock.RealClock{})
+}
+
+// report emits the cause as an Event, once for each transition of Ready. It returns when to reconcile again.
+func (r *MemcachedReconciler) report(ctx context.Context, object *cachev1alpha1.Memcached, cause *diagnosis.Cause) (time.Duration, error) {
+	if cause == nil || cause.Reason == memcachedProgressing {
+		return 0, nil
+	}
+	since := meta.FindStatusCondition(object.Status.Conditions, "Ready").LastTransitionTime.Time
+	err := r.events.Emit(ctx, object, events.Event{
+		Type: corev1.EventTypeWarning, Reason: cause.Reason, Action: "Reconcile", Note: cause.Sentence(), Identity: cause.Identity(), Since: since,
+	})
+	return step.Sooner(r.events.NextRepeat(since), time.Minute), err
+}
