@@ -31,7 +31,7 @@ e2e-helm: controlplane ## Install, upgrade and remove the chart with Helm
 	cd test/helm && go test ./...
 
 # The install scripts of code-server need a compiler and downloads. Only its editor needs them.
-SERVERS_PACKAGES := jupyter-server
+SERVERS_PACKAGES := jupyter-server memcached
 CODE_SERVER      := 4.139.1
 # The modules of later versions lack the files of the web page, so that they cannot be built.
 ALERTMANAGER     := bin/e2e/alertmanager-0.28.1/alertmanager
@@ -41,7 +41,7 @@ $(ALERTMANAGER):
 	@GOBIN=$(CURDIR)/$(@D) go install github.com/prometheus/alertmanager/cmd/alertmanager@v0.28.1
 
 .PHONY: e2e-servers
-e2e-servers: $(ALERTMANAGER) ## Use a real Jupyter server, code-server and Alertmanager: installs them with Debian's apt, as root, npm and Go
+e2e-servers: $(ALERTMANAGER) ## Use a real Jupyter server, code-server, Alertmanager and memcached: installs them with Debian's apt, as root, npm and Go
 	@! command -v apt-get >/dev/null || dpkg -s $(SERVERS_PACKAGES) >/dev/null 2>&1 || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SERVERS_PACKAGES); }
 	@grep -qs '"version": "$(CODE_SERVER)"' bin/e2e/code-server/node_modules/code-server/package.json || \

@@ -4,5 +4,6 @@
 //
 // The culling of notebooks is tested with a Jupyter server of a Debian package, and code-server
 // of an npm package. The operator's own client asks them, and the rules of package culling
-// decide. Alarms are tested with Alertmanager, built from its Go module.
+// decide. Alarms are tested with Alertmanager, built from its Go module. The scripts of
+// samples/memcached-operator are tested with memcached of a Debian package.
 package servers

@@ -18,6 +18,14 @@ import (
 // test.
 func start(t *testing.T, ready string, environment []string, command func(host, port string) []string) (address string) {
 	t.Helper()
+	address, _, ended := startProcess(t, environment, command)
+	awaitAnswer(t, "http://"+address+ready, ended)
+	return address
+}
+
+// startProcess starts a server, which ends with the test.
+func startProcess(t *testing.T, environment []string, command func(host, port string) []string) (address string, _ *os.Process, _ <-chan struct{}) {
+	t.Helper()
 	address = freeAddress(t)
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -45,8 +53,7 @@ func start(t *testing.T, ready string, environment []string, command func(host, 
 			t.Logf("the output of %s:\n%s", filepath.Base(args[0]), output.String())
 		}
 	})
-	awaitAnswer(t, "http://"+address+ready, ended)
-	return address
+	return address, process.Process, ended
 }
 
 func awaitAnswer(t *testing.T, url string, ended <-chan struct{}) {

@@ -20,6 +20,19 @@ type MemcachedSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Image string `json:"image,omitempty"`
+
+	// memoryMegabytes is the memory for items in each pod. Default: 64.
+	// +kubebuilder:default=64
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1048576
+	// +optional
+	MemoryMegabytes int32 `json:"memoryMegabytes,omitempty"`
+
+	// backupClaim is the name of a PersistentVolumeClaim. All items are copied to it before the
+	// object is deleted. If it is empty, there is no backup.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	BackupClaim string `json:"backupClaim,omitempty"`
 }
 
 // MemcachedStatus is what the operator observes.
@@ -31,6 +44,11 @@ type MemcachedStatus struct {
 	// size is the number of pods that exist.
 	// +optional
 	Size int32 `json:"size"`
+
+	// nodes are the names of the pods.
+	// +listType=set
+	// +optional
+	Nodes []string `json:"nodes,omitempty"`
 
 	// selector selects the pods, for autoscalers.
 	// +optional

@@ -57,7 +57,8 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 		return step.Finish(result.RequeueAfter, err)
 	}
 	before := object.DeepCopy()
-	cause, err := r.deploy(ctx, object)
+	deployment := &appsv1.Deployment{}
+	cause, err := r.deploy(ctx, object, deployment)
 	if err != nil {
 		return step.Finish(0, err)
 	}
@@ -65,7 +66,7 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if err := condition.UpdateStatus(ctx, r.Client, before, object); err != nil {
 		return step.Finish(0, err)
 	}
-	return step.Finish(r.report(ctx, object, cause))
+	return step.Finish(r.report(ctx, object, deployment, cause))
 }
 
 // SetupWithManager adds the controller to the manager.

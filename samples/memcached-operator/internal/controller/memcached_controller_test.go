@@ -96,12 +96,15 @@ func TestMemcachedReportsAFailureOnce(t *testing.T) {
 	scale := client.MergeFrom(object.DeepCopy())
 	object.Spec.Size = ptr.To[int32](3)
 	g.Expect(k8sClient.Patch(t.Context(), object, scale)).To(Succeed())
-	g.Eventually(warnings(t, object)).Should(Equal([]string{"QuotaExceeded"}))
+	g.Eventually(warnings(t, object)).Should(Equal([]string{"FailedToCreatePod"}))
+	g.Expect(notes(t, object, "FailedToCreatePod")()).To(ConsistOf(ContainSubstring(`"none" is exceeded`)))
+	g.Expect(readyMemcached(t, object)()).To(HaveField("Reason", "QuotaExceeded"))
 
 	stop()
+	g.Eventually(time.Now).Should(BeTemporally(">", time.Now().Add(time.Second)), "Events know whole seconds")
 	runMemcached(t)
 	newMemcached(t, g) // now the other object was reconciled too
-	g.Expect(warnings(t, object)()).To(Equal([]string{"QuotaExceeded"}), "a restart repeats no Event")
+	g.Expect(warnings(t, object)()).To(Equal([]string{"FailedToCreatePod"}), "a restart repeats no Event")
 }
 
 func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
@@ -109,6 +112,8 @@ func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 	g.SetDefaultEventuallyTimeout(time.Minute)
 	runMemcached(t)
 	object := newMemcached(t, g)
+	pods := podsOf(t, g, object)
+	change(t, g, object, func() { object.Spec.BackupClaim = newClaim(t, g, object.Namespace) })
 
 	g.Expect(k8sClient.Delete(t.Context(), object)).To(Succeed())
 	g.Eventually(func() bool {
@@ -118,4 +123,9 @@ func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 	g.Expect(k8sClient.List(t.Context(), jobs, client.InNamespace(object.Namespace))).To(Succeed())
 	g.Expect(jobs.Items).To(HaveLen(1))
 	g.Expect(jobs.Items[0].Status.Succeeded).To(BeEquivalentTo(1))
+	pod := jobs.Items[0].Spec.Template.Spec
+	g.Expect(pod.Volumes).To(ConsistOf(HaveField("PersistentVolumeClaim.ClaimName", object.Spec.BackupClaim)))
+	g.Expect(pod.Containers[0].VolumeMounts).To(ConsistOf(HaveField("MountPath", "/backup")))
+	file := "/backup/sample-" + string(object.UID)
+	g.Expect(pod.Containers[0].Command[4:]).To(ConsistOf(file, pods[0].Status.PodIP+"/11211", pods[1].Status.PodIP+"/11211"))
 }

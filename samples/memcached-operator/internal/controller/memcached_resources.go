@@ -2,12 +2,15 @@ package controller
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,11 +26,18 @@ import (
 // memcachedApp is the value of the label app.kubernetes.io/name.
 const memcachedApp = "memcached"
 
+// The scripts run in the image of memcached, with bash.
+var (
+	//go:embed probe.sh
+	probeScript string
+	//go:embed backup.sh
+	backupScript string
+)
+
 // memcachedProbe checks each pod. It is unhealthy after three failures in a row.
 var memcachedProbe = probe.Spec{Probe: corev1.Probe{
-	// A process listens on port 11211. Replace this by a command that asks the server.
-	ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "grep -Eqs ':2BCB [0:]+ 0A' /proc/net/tcp /proc/net/tcp6"}}},
-	PeriodSeconds: 10, FailureThreshold: 3,
+	ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"bash", "-c", probeScript, "probe.sh", "127.0.0.1/11211"}}},
+	PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 3,
 }}
 
 func memcachedLabels(app, instance string) map[string]string {
@@ -37,6 +47,8 @@ func memcachedLabels(app, instance string) map[string]string {
 // deployment returns the Deployment that an object must have.
 func (r *MemcachedReconciler) deployment(object *cachev1alpha1.Memcached) (*appsv1.Deployment, error) {
 	labels := memcachedLabels(memcachedApp, object.Name)
+	memory := int64(object.Spec.MemoryMegabytes)
+	limit := resource.NewQuantity((memory*5/4+32)<<20, resource.BinarySI) // connections need memory too
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
@@ -45,9 +57,11 @@ func (r *MemcachedReconciler) deployment(object *cachev1alpha1.Memcached) (*apps
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{
-					Name:  "memcached",
-					Image: object.Spec.Image,
-					Ports: []corev1.ContainerPort{{ContainerPort: 11211}},
+					Name:      "memcached",
+					Image:     object.Spec.Image,
+					Command:   []string{"memcached", "-m", strconv.FormatInt(memory, 10)},
+					Ports:     []corev1.ContainerPort{{ContainerPort: 11211}},
+					Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: *limit}},
 				}}},
 			},
 		},
@@ -83,19 +97,35 @@ func (r *MemcachedReconciler) ownerOfPod(_ context.Context, pod client.Object) [
 // backUp creates a Job before an object is deleted, and returns ErrPending until the Job has ended.
 // The name of the Job is always the same, so there is one backup even if the operator is killed.
 func (r *MemcachedReconciler) backUp(ctx context.Context, object *cachev1alpha1.Memcached) error {
+	if object.Spec.BackupClaim == "" {
+		return nil
+	}
+	pods, err := r.podsOf(ctx, object)
+	if err != nil {
+		return err
+	}
+	command := []string{"bash", "-c", backupScript, "backup.sh", fmt.Sprintf("/backup/%s-%s", object.Name, object.UID)}
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodRunning {
+			command = append(command, pod.Status.PodIP+"/11211")
+		}
+	}
+	mounts := []corev1.VolumeMount{{Name: "claim", MountPath: "/backup"}}
+	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: object.Spec.BackupClaim}
 	labels := memcachedLabels(memcachedApp+"-backup", object.Name)
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: "backup-" + string(object.UID), Labels: labels},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{
-				RestartPolicy: corev1.RestartPolicyNever,
-				// Replace this by a command that makes the backup.
-				Containers: []corev1.Container{{Name: "backup", Image: object.Spec.Image, Command: []string{"true"}}},
+				RestartPolicy:   corev1.RestartPolicyNever,
+				SecurityContext: &corev1.PodSecurityContext{FSGroup: new(int64(11211))}, // the user of the image
+				Containers:      []corev1.Container{{Name: "backup", Image: object.Spec.Image, Command: command, VolumeMounts: mounts}},
+				Volumes:         []corev1.Volume{{Name: "claim", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}},
 			},
-		}},
+		}, BackoffLimit: new(int32(2)), ActiveDeadlineSeconds: new(int64(3600))}, // it waits for a claim that is missing
 	}
-	err := r.Create(ctx, job)
+	err = r.Create(ctx, job)
 	if apierrors.IsAlreadyExists(err) {
 		err = r.live.Get(ctx, client.ObjectKeyFromObject(job), job)
 	}

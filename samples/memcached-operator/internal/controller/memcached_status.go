@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,14 +29,13 @@ import (
 const memcachedProgressing = "Progressing"
 
 // deploy creates or repairs the Deployment. It returns why its pods are not ready, or nil.
-func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.Memcached) (*diagnosis.Cause, error) {
+func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.Memcached, found *appsv1.Deployment) (*diagnosis.Cause, error) {
 	wanted, err := r.deployment(object)
 	if err != nil {
 		return nil, err
 	}
 	object.Status.ObservedGeneration = object.Generation
 	object.Status.Selector = labels.FormatLabels(wanted.Spec.Selector.MatchLabels)
-	found := &appsv1.Deployment{}
 	if err := r.children.Ensure(ctx, wanted, found); err != nil {
 		return r.causeOf(wanted.Name, err)
 	}
@@ -44,8 +44,33 @@ func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.
 	if err != nil {
 		return nil, err
 	}
+	if err := r.listNodes(ctx, object, pods); err != nil {
+		return nil, err
+	}
 	object.Status.Pods = r.prober.Probe(client.ObjectKeyFromObject(object), &memcachedProbe, pods, object.Status.Pods)
 	return r.diagnose(object, found, pods), nil
+}
+
+// listNodes puts the names of the pods into the status, and reports each new pod as an Event. If the
+// operator is killed before it writes the status, it emits the same Event again, which has no effect.
+func (r *MemcachedReconciler) listNodes(ctx context.Context, object *cachev1alpha1.Memcached, pods []*corev1.Pod) error {
+	var nodes []string
+	for _, pod := range pods {
+		nodes = append(nodes, pod.Name)
+		if slices.Contains(object.Status.Nodes, pod.Name) {
+			continue
+		}
+		created := events.Event{
+			Type: corev1.EventTypeNormal, Reason: "CreatedPod", Action: "Reconcile",
+			Note: "created pod " + pod.Name, Identity: pod.Name, Since: pod.CreationTimestamp.Time,
+		}
+		if err := r.events.Emit(ctx, object, created); err != nil {
+			return err
+		}
+	}
+	slices.Sort(nodes)
+	object.Status.Nodes = nodes
+	return nil
 }
 
 // causeOf returns the cause of an error that a user must fix. The queue retries other errors.
@@ -93,13 +118,24 @@ func (r *MemcachedReconciler) setReady(object *cachev1alpha1.Memcached, cause *d
 }
 
 // report emits the cause as an Event, once for each transition of Ready. It returns when to reconcile again.
-func (r *MemcachedReconciler) report(ctx context.Context, object *cachev1alpha1.Memcached, cause *diagnosis.Cause) (time.Duration, error) {
+func (r *MemcachedReconciler) report(ctx context.Context, object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, cause *diagnosis.Cause) (time.Duration, error) {
 	if cause == nil || cause.Reason == memcachedProgressing {
 		return 0, nil
 	}
+	reason := cause.Reason
+	if cause.Object.Kind == "Deployment" && failedToCreatePod(deployment) {
+		reason = "FailedToCreatePod"
+	}
 	since := meta.FindStatusCondition(object.Status.Conditions, "Ready").LastTransitionTime.Time
 	err := r.events.Emit(ctx, object, events.Event{
-		Type: corev1.EventTypeWarning, Reason: cause.Reason, Action: "Reconcile", Note: cause.Sentence(), Identity: cause.Identity(), Since: since,
+		Type: corev1.EventTypeWarning, Reason: reason, Action: "Reconcile", Note: cause.Sentence(), Identity: cause.Identity(), Since: since,
 	})
 	return step.Sooner(r.events.NextRepeat(since), time.Minute), err
+}
+
+// failedToCreatePod reports whether the ReplicaSet cannot create a pod.
+func failedToCreatePod(deployment *appsv1.Deployment) bool {
+	return slices.ContainsFunc(deployment.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
+	})
 }
