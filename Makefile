@@ -27,7 +27,7 @@ E2E_OTHER  := ./test/chaos/steady ./test/e2e ./test/sequence/controllers ./test/
 # detector takes minutes.
 RACE_PKG   ?= $(addprefix ./internal/,alarm/... budget cli/watch controller/... eventcache kube/... operator/... testing/...) ./pkg/... ./test/sequence
 PKG        ?= $(filter-out $(shell go list $(E2E_PKG) $(E2E_OTHER)),$(shell go list ./...))
-# An operator made by bongsu-sdk.
+# An operator made by bongsu-sdk, which make test skips if you choose packages.
 SAMPLE     := samples/memcached-operator
 BENCH      ?= .
 FUZZTIME   ?= 10s
@@ -81,7 +81,7 @@ test: controlplane ## Run what a change needs before review: all tests but those
 	cd controlplane && go test ./internal/...
 	cd hack/image && go test ./...
 	cd sdk && go test ./...
-	cd $(SAMPLE) && go build ./... && go vet ./... && BONGSU_ASSETS=$(CURDIR)/bin/k8s go test ./...
+	$(if $(filter file,$(origin PKG)),cd $(SAMPLE) && go build ./... && go vet ./... && BONGSU_ASSETS=$(CURDIR)/bin/k8s go test ./...)
 	@go run ./hack/test $(TEST_FLAGS) $(if $(COUNT),-count=$(COUNT)) $(PKG)
 
 .PHONY: test-e2e

@@ -3,6 +3,7 @@ package servers
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -91,7 +92,9 @@ func script(t *testing.T, name string, args ...string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "bash", append([]string{"-c", string(text), name}, args...)...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "bash", append([]string{"-c", string(text), name}, args...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
