@@ -41,8 +41,8 @@ type model struct {
 	delivered map[string]int64
 	failovers int
 
-	// lastOfGroup is the time of the last message of each group of each receiver.
-	lastOfGroup map[string]time.Time
+	// lastOfGroup is the last message of each group of each receiver.
+	lastOfGroup map[string]groupMessage
 
 	// takeovers are the times at which another replica began to read at a position that the
 	// API server did not have any more.
@@ -65,6 +65,7 @@ type rise struct {
 	at       time.Time
 	increase int32
 	fell     bool // the Event's count fell before
+	recovers bool // the object recovered
 	// merged: the operator had not read it when the API server no longer had its position.
 	// It then lists the Events.
 	merged bool
@@ -74,6 +75,14 @@ type rise struct {
 type part struct {
 	receiver, alarm string
 	serial          int
+}
+
+// groupMessage is a message of a group.
+type groupMessage struct {
+	at       time.Time
+	resolved bool
+	object   string
+	receiver *endpoint
 }
 
 // acceptance is a request that a receiver accepted.
@@ -89,7 +98,7 @@ func newModel(w *world) *model {
 	return &model{
 		w: w, last: map[string]uint64{}, accepted: map[part]int{}, again: map[part]int{}, rejected: map[part]bool{}, done: map[part]time.Time{},
 		open: map[*acceptance]bool{}, latest: map[string]int{}, unreadable: map[string]bool{},
-		statuses: map[string]v1alpha1.AlarmStatus{}, delivered: map[string]int64{}, lastOfGroup: map[string]time.Time{},
+		statuses: map[string]v1alpha1.AlarmStatus{}, delivered: map[string]int64{}, lastOfGroup: map[string]groupMessage{},
 	}
 }
 
@@ -152,7 +161,7 @@ func (m *model) accept(e *endpoint, a *acceptance, msg *message.Message) {
 		m.checkSent(e, p, &msg.Events[i])
 	}
 	if msg.Group != nil {
-		m.checkInterval(e, msg.Group.Key, a.parts)
+		m.checkInterval(e, msg.Group, a.parts)
 	}
 	if msg.Group == nil && !msg.Digest && m.compactions == 0 {
 		m.checkOrder(a.parts[0])
@@ -248,6 +257,7 @@ func (m *model) incomplete(a *acceptance, at time.Time) bool {
 func (m *model) checkSent(e *endpoint, p part, event *message.Event) {
 	r, a := m.rises[p.serial], m.w.alarm(p.alarm)
 	switch {
+	case a.resolves(r):
 	case !a.matches(r):
 		m.failf("not matched, but sent: %v", p)
 	case a.suspendedAt(r.at):
@@ -287,16 +297,38 @@ func (m *model) checkOrder(p part) {
 	m.latest[object] = max(m.latest[object], p.serial)
 }
 
-// checkInterval reports a message of a group that comes too soon after the one before. The
-// caller holds the mutex.
-func (m *model) checkInterval(e *endpoint, group string, parts []part) {
-	key, now := e.uid+"/"+group, time.Now()
+// checkInterval reports a message of a group that comes too soon after the one before. Neither a
+// message that resolves the group nor the one after it must wait. The caller holds the mutex.
+func (m *model) checkInterval(e *endpoint, group *message.Group, parts []part) {
+	key, now := e.uid+"/"+group.Key, time.Now()
 	last, ok := m.lastOfGroup[key]
 	again := slices.ContainsFunc(parts, func(p part) bool { return m.accepted[p] > 1 })
-	if ok && !again && m.failovers == 0 && now.Sub(last) < groupInterval*time.Second {
-		m.failf("too soon: %v came %v after another message of its group", parts, now.Sub(last))
+	if ok && !again && m.failovers == 0 && !last.resolved && !group.Resolved && now.Sub(last.at) < groupInterval*time.Second {
+		m.failf("too soon: %v came %v after another message of its group", parts, now.Sub(last.at))
 	}
-	m.lastOfGroup[key] = now
+	m.lastOfGroup[key] = groupMessage{at: now, resolved: group.Resolved, object: group.By[0].Value, receiver: e}
+}
+
+// checkResolutions reports groups that receivers have open although their object recovered. The
+// caller holds the mutex.
+func (m *model) checkResolutions() {
+	for _, last := range m.lastOfGroup {
+		if last.resolved || m.w.receivers[last.receiver.key] != last.receiver {
+			continue
+		}
+		var newest, problem *rise
+		for _, r := range m.rises {
+			if nameOf(r.object) != last.object || r.increase == 0 {
+				continue
+			}
+			if newest = r; !r.recovers {
+				problem = r
+			}
+		}
+		if newest.recovers && newest.at.Sub(problem.at) < time.Hour && !m.rejected[part{last.receiver.uid, "grouped", newest.serial}] {
+			m.failf("not resolved: the group %s of %s, which recovered with #%d", last.object, last.receiver.uid, newest.serial)
+		}
+	}
 }
 
 // delayed returns a problem for each occurrence that waits behind a message that the receiver
@@ -341,6 +373,9 @@ func (m *model) check() []string {
 	if m.compactions == 0 && m.failovers == 0 {
 		m.checkCounts()
 	}
+	if m.compactions == 0 {
+		m.checkResolutions()
+	}
 	for p, n := range m.accepted {
 		if n > 1+m.again[p] {
 			m.failf("repeated: %v was sent %d times, want at most %d", p, n, 1+m.again[p])
@@ -355,7 +390,7 @@ func (m *model) checkCounts() {
 	for _, a := range m.w.alarms {
 		var matched, suppressed int64
 		for _, r := range m.rises {
-			if !a.inScope(r) {
+			if !a.inScope(r) || a.resolves(r) {
 				continue
 			}
 			matched += int64(r.increase)
@@ -375,7 +410,7 @@ func (m *model) checkCounts() {
 
 // maySend reports whether an alarm that was never suspended may send an occurrence.
 func (m *model) maySend(a *alarmState, r *rise) bool {
-	return a.matches(r) && (!a.threshold || m.compactions > 0 || m.reachesThreshold(r))
+	return a.resolves(r) || a.matches(r) && (!a.threshold || m.compactions > 0 || m.reachesThreshold(r))
 }
 
 // mustSend reports whether an alarm that was never suspended must send an occurrence.

@@ -34,6 +34,7 @@ var pauses = []time.Duration{
 
 var kinds = operations.Kinds[*world]{
 	"occur":      {Weight: 20, Apply: func(w *world, o operations.Operation) { w.occur(o.A % 6) }},
+	"recover":    {Weight: 6, Apply: func(w *world, o operations.Operation) { w.recover(o.A % 6) }},
 	"rise":       {Weight: 20, Apply: func(w *world, o operations.Operation) { w.rise(o.A, int32(1+o.B%4)) }},
 	"fall":       {Weight: 4, Apply: func(w *world, o operations.Operation) { w.fall(o.A) }},
 	"expire":     {Weight: 3, Apply: func(w *world, o operations.Operation) { w.expire(o.A) }},
@@ -108,6 +109,14 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 
 func (w *world) occur(object int) {
 	e := w.cluster.newEvent(object)
+	w.put(watch.Added, e, object, 1)
+	w.live = append(w.live, e)
+}
+
+// recover lets an object recover, which resolves its group.
+func (w *world) recover(object int) {
+	e := w.cluster.newEvent(object)
+	e.Reason = recovered
 	w.put(watch.Added, e, object, 1)
 	w.live = append(w.live, e)
 }

@@ -77,6 +77,9 @@ const (
 	groupInterval           = 60
 )
 
+// recovered is the reason of the Events that resolve groups.
+const recovered = "Recovered"
+
 var compilerOf = sync.OnceValues(match.NewCompiler)
 
 // compiled are the alarms of each world.
@@ -85,6 +88,7 @@ var compiled = sync.OnceValues(func() ([]alarmState, error) {
 	if err != nil {
 		return nil, err
 	}
+	resolve := &v1alpha1.AlarmResolve{Match: []v1alpha1.EventMatch{{Reasons: []string{recovered}}}}
 	grouped := &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32(5)), IntervalSeconds: new(int32(groupInterval))}
 	muted := []v1alpha1.MuteWindow{{TimeZone: "UTC"}}
 	for hour := range 24 {
@@ -98,7 +102,7 @@ var compiled = sync.OnceValues(func() ([]alarmState, error) {
 		{ID: alarm.ID{Kind: alarm.KindAlarm, Namespace: "shop", Name: "own"}, Receivers: []string{team, ops}},
 		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "often"}, Receivers: []string{backup},
 			Spec: v1alpha1.AlarmSpec{Threshold: &v1alpha1.AlarmThreshold{Count: oftenCount, WithinSeconds: oftenWithin}}},
-		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "grouped"}, Receivers: []string{chat, ops}, Spec: v1alpha1.AlarmSpec{Group: grouped}},
+		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "grouped"}, Receivers: []string{chat, ops}, Spec: v1alpha1.AlarmSpec{Group: grouped, Resolve: resolve}},
 		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "mute"}, Receivers: []string{backup}, Spec: v1alpha1.AlarmSpec{Mute: muted}},
 		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "flood"}, Receivers: []string{limited}},
 		{ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "picky"}, Receivers: []string{backup, team},
@@ -125,8 +129,11 @@ func (a *alarmState) matches(r *rise) bool {
 	if a.mute && r.at.Minute() >= muteFrom && r.at.Minute() < muteUntil {
 		return false
 	}
-	return a.inScope(r)
+	return a.inScope(r) && !a.resolves(r)
 }
+
+// resolves reports whether an occurrence only resolves a group of the alarm.
+func (a *alarmState) resolves(r *rise) bool { return a.definition.Spec.Resolve != nil && r.recovers }
 
 // inScope reports whether the alarm's namespace contains the Event.
 func (a *alarmState) inScope(r *rise) bool {
@@ -245,7 +252,7 @@ func (w *world) put(kind watch.EventType, e *eventsv1.Event, object int, increas
 	var version uint64
 	w.cluster.locked(func() { version = w.cluster.write(kind, e) })
 	fell := slices.ContainsFunc(m.rises, func(r *rise) bool { return r.uid == uid && r.increase == 0 })
-	m.rises = append(m.rises, &rise{serial: serial, uid: uid, object: object, version: version, at: time.Now(), increase: increase, fell: fell, merged: m.behind})
+	m.rises = append(m.rises, &rise{serial: serial, uid: uid, object: object, version: version, at: time.Now(), increase: increase, fell: fell, merged: m.behind, recovers: e.Reason == recovered})
 	m.last[uid] = version
 }
 
