@@ -80,11 +80,11 @@ func TestMemcachedCanUseMoreMemoryThanItsItemsNeed(t *testing.T) {
 		return deployment.Spec.Template.Spec.Containers[0], err
 	}
 	g.Expect(container()).To(HaveField("Command", []string{"memcached", "-m", "64"}))
-	change(t, g, object, func() { object.Spec.MemoryMegabytes = 1000 })
-	g.Eventually(container).Should(HaveField("Command", []string{"memcached", "-m", "1000"}))
+	change(t, g, object, func() { object.Spec.MemoryMegabytes = 100 })
+	g.Eventually(container).Should(HaveField("Command", []string{"memcached", "-m", "100"}))
 	limit, err := container()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(limit.Resources.Limits.Memory().String()).To(Equal("1282Mi"))
+	g.Expect(limit.Resources.Limits.Memory().String()).To(Equal("157Mi"))
 }
 
 func TestMemcachedWithoutAClaimIsDeletedWithoutABackup(t *testing.T) {
