@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func runMemcached(t *testing.T) (stop func()) {
 func newMemcached(t *testing.T, g *WithT) *cachev1alpha1.Memcached {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	g.Expect(k8sClient.Create(t.Context(), namespace)).To(Succeed())
+	t.Cleanup(func() { _ = k8sClient.Delete(context.Background(), namespace) }) // the node has room for few pods
 	object := &cachev1alpha1.Memcached{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "sample"}}
 	object.Spec.Size = ptr.To[int32](2)
 	g.Expect(k8sClient.Create(t.Context(), object)).To(Succeed())
