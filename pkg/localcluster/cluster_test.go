@@ -182,6 +182,7 @@ func startParent(t *testing.T, dir string) (*exec.Cmd, io.Reader) {
 }
 
 func TestNextStartKillsProcessesLeftBehind(t *testing.T) {
+	needsControlPlane(t)
 	t.Parallel()
 	g := NewWithT(t)
 	assets, err := localcluster.DefaultAssets()

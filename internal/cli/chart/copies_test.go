@@ -77,6 +77,9 @@ func TestAHelmReleaseFitsIntoASecret(t *testing.T) {
 }
 
 func TestTheKustomizeBaseMatchesTheChartWithDefaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs kubectl, which is built with the control plane")
+	}
 	dir, err := localcluster.DefaultAssets()
 	if err != nil {
 		t.Fatal(err)

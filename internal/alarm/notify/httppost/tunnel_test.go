@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,6 +76,20 @@ func (c *company) connect(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(from, to)
 }
 
+// set sets what the proxy answers.
+func (c *company) set(answer func(http.ResponseWriter)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answer = answer
+}
+
+// requests returns what the proxy was asked, and what the server received.
+func (c *company) requests() (asked, received []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.asked), slices.Clone(c.received)
+}
+
 // client returns a client that is guarded, and trusts the server.
 func (c *company) client(guard *dialguard.Guard) *httppost.Client {
 	resolver := dns.NewResolver(c.t, map[string]string{
@@ -91,10 +106,11 @@ func TestAGuardedClientAsksTheProxyForTheAddressThatItChecked(t *testing.T) {
 	if err := post(t, c.client(allowing()), "https://example.com/hook"); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"CONNECT 203.1.0.1:443 Basic b3BzOmh1bnRlcjIy"}, c.asked); diff != "" {
+	asked, received := c.requests()
+	if diff := cmp.Diff([]string{"CONNECT 203.1.0.1:443 Basic b3BzOmh1bnRlcjIy"}, asked); diff != "" {
 		t.Errorf("the proxy was asked: %s", diff)
 	}
-	if diff := cmp.Diff([]string{"example.com as example.com"}, c.received); diff != "" {
+	if diff := cmp.Diff([]string{"example.com as example.com"}, received); diff != "" {
 		t.Errorf("the server received: %s", diff)
 	}
 }
@@ -115,8 +131,8 @@ func TestAGuardedClientBehindAProxyReachesNothingThatIsForbidden(t *testing.T) {
 			t.Errorf("the texts differ, or lack a hint: %q", text)
 		}
 	}
-	if len(c.asked) > 0 {
-		t.Errorf("the proxy was asked: %s", c.asked)
+	if asked, _ := c.requests(); len(asked) > 0 {
+		t.Errorf("the proxy was asked: %s", asked)
 	}
 }
 
@@ -127,8 +143,8 @@ func TestAGuardedClientConnectsItselfToHostsWithoutAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := post(t, c.client(allowing(loopback)), "https://inside.example:"+port+"/hook")
-	if got == nil || !strings.Contains(got.Text, "for another host name") || len(c.asked) > 0 {
-		t.Errorf("got %v, and the proxy was asked %s, want the server's certificate", got, c.asked)
+	if asked, _ := c.requests(); got == nil || !strings.Contains(got.Text, "for another host name") || len(asked) > 0 {
+		t.Errorf("got %v, and the proxy was asked %s, want the server's certificate", got, asked)
 	}
 }
 
@@ -148,7 +164,7 @@ func TestAGuardedClientNamesTheProxyThatFails(t *testing.T) {
 		"it is no URL":    {nil, "http://[", "the proxy cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.answer = tc.answer
+			c.set(tc.answer)
 			t.Setenv("HTTPS_PROXY", tc.proxy)
 			err := post(t, c.client(allowing()), "https://example.com/hook")
 			if err == nil || !strings.Contains(err.Text, tc.want) {
@@ -161,7 +177,7 @@ func TestAGuardedClientNamesTheProxyThatFails(t *testing.T) {
 func TestAGuardedClientDoesNotWaitForAProxyThatHangs(t *testing.T) {
 	c := newCompany(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	c.answer = func(http.ResponseWriter) { <-ctx.Done() }
+	c.set(func(http.ResponseWriter) { <-ctx.Done() })
 	short, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer stop()
 	err := postWith(t, short, c.client(allowing()), "https://example.com/hook")
