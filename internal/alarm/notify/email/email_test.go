@@ -193,8 +193,9 @@ func TestSendSaysWhatToDo(t *testing.T) {
 			if !ok || e.Class != tc.class || !strings.Contains(e.Text, tc.want) {
 				t.Errorf("got %+v, want a %s with the text %q", e, tc.class, tc.want)
 			}
-			if ok && tc.class == notify.Reject && e.Answer != "5.0.0 secret answer" {
-				t.Errorf("the answer is %q", e.Answer)
+			// Before it, a server can repeat the login.
+			if want := map[bool]string{true: "5.0.0 secret answer"}[tc.class == notify.Reject]; ok && e.Answer != want {
+				t.Errorf("the answer is %q, want %q", e.Answer, want)
 			}
 			if ok && (strings.Contains(e.Text, "secret") || strings.Contains(e.Text, "127.0.0.1") || strings.Contains(e.Text, "@")) {
 				t.Errorf("the error reveals too much: %s", e.Text)

@@ -268,8 +268,9 @@ func (e *stepError) Error() string { return "SMTP: " + e.step }
 func (e *stepError) Unwrap() error { return e.err }
 
 // sendError explains a failed session. A retry can help after a reply of 4xx, but not
-// after one of 5xx (RFC 5321, 4.2.1). It shows the server's text without the secrets.
-func sendError(err error, secrets ...string) *notify.SendError {
+// after one of 5xx (RFC 5321, 4.2.1). The reply is shown only if it is about the mail: before, a
+// server can repeat the login.
+func sendError(err error, mail *mailBody) *notify.SendError {
 	step, isStep := errors.AsType[*stepError](err)
 	reply, isReply := errors.AsType[*textproto.Error](err)
 	switch {
@@ -285,7 +286,6 @@ func sendError(err error, secrets ...string) *notify.SendError {
 		Class:  notify.Park,
 		Reason: v1alpha1.ReasonDeliveryFailing,
 		Text:   fmt.Sprintf("the mail server refuses %s (SMTP %d)", step.step, reply.Code),
-		Answer: notify.Excerpt([]byte(reply.Msg), secrets),
 	}
 	switch {
 	case reply.Code < permanent:
@@ -293,6 +293,7 @@ func sendError(err error, secrets ...string) *notify.SendError {
 		failure.Text = fmt.Sprintf("the mail server cannot accept the message now%s (SMTP %d)", notify.Retried, reply.Code)
 	case step.step == content:
 		failure.Class = notify.Reject
+		failure.Answer = notify.Excerpt([]byte(reply.Msg), []string{mail.Subject, mail.Text})
 	}
 	return failure
 }

@@ -11,19 +11,16 @@ import (
 // forms in which servers repeat them. The names of fields in the body are not among them: an
 // answer says which field is wrong.
 func textsOf(r Request) []string {
-	texts := formsOf(nil, r.URL)
-	for part := range strings.FieldsFuncSeq(r.URL, func(c rune) bool { return strings.ContainsRune("/?&=:@", c) }) {
-		texts = formsOf(texts, part)
-	}
+	texts := withParts(nil, r.URL)
 	for name, values := range r.Header {
 		if name == "Content-Type" {
 			continue
 		}
 		for _, value := range values {
-			texts = formsOf(texts, value)
+			texts = withParts(texts, value)
 			if basic, found := strings.CutPrefix(value, "Basic "); found {
 				decoded, _ := base64.StdEncoding.DecodeString(basic)
-				texts = formsOf(texts, string(decoded))
+				texts = withParts(texts, string(decoded))
 			}
 		}
 	}
@@ -32,6 +29,15 @@ func textsOf(r Request) []string {
 		return formsOf(texts, string(r.Body))
 	}
 	return appendStrings(texts, body)
+}
+
+// withParts appends a text, and its parts: a short secret is left out only as a whole.
+func withParts(texts []string, text string) []string {
+	texts = formsOf(texts, text)
+	for part := range strings.FieldsFuncSeq(text, func(c rune) bool { return strings.ContainsRune(" /?&=:@,;", c) }) {
+		texts = formsOf(texts, part)
+	}
+	return texts
 }
 
 // formsOf appends a text with and without the escapes of URLs, and with those of JSON.

@@ -19,6 +19,7 @@ func TestTheAnswerIsKeptWithoutWhatItRepeatsOfTheRequest(t *testing.T) {
 		Header: http.Header{
 			"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("ops:correct/horse"))},
 			"X-Tenant":      {"shop-7"},
+			"X-Token":       {"Token tok-17", "Basic " + base64.StdEncoding.EncodeToString([]byte("ops:pass-7"))},
 			"Content-Type":  {"application/json"},
 		},
 		Body: []byte(`{"routing_key": "0123456789abcdef", "payload": {"summary": "the Pod web-0 restarts"}, "count": 12345678}`),
@@ -34,6 +35,8 @@ func TestTheAnswerIsKeptWithoutWhatItRepeatsOfTheRequest(t *testing.T) {
 		`{"error": "a\/very\/secret\/key"}`:             `{"error": "[...]"}`,
 		`ops:correct/horse, X-Tenant shop-7`:            `[...], X-Tenant [...]`,
 		`b3BzOmNvcnJlY3QvaG9yc2U=`:                      `[...]`,
+		`the value tok-17 is not valid`:                 `the value [...] is not valid`,
+		`the password pass-7 is wrong`:                  `the password [...] is wrong`,
 	} {
 		server.Script(sink.Status(http.StatusBadRequest, answer))
 		got, _ := errors.AsType[*notify.SendError](client.Post(t.Context(), request))

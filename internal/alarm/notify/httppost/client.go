@@ -1,8 +1,8 @@
 // Package httppost posts messages over HTTP and explains failures in plain text.
 //
 // Each call makes one request and follows no redirects. A client that guards addresses resolves
-// names itself, also if a proxy connects. Error texts contain no URL, address or header. What a server answers to a request
-// that it refuses is in SendError.Answer, without what it repeats of the request.
+// names itself, also if a proxy connects. Error texts contain no URL, address or header. The
+// answer to a request that failed is in SendError.Answer, without what it repeats of the request.
 package httppost
 
 import (

@@ -361,9 +361,8 @@ func TestGuardedClientReachesAllowedRangesByName(t *testing.T) {
 	}
 }
 
-// A process reads the environment's proxies only once, so this test cannot set its own.
-// It checks only whether the client would read them.
-func TestOnlyUnguardedClientsUseTheEnvironmentsProxies(t *testing.T) {
+// A guarded client asks a proxy for addresses only: see TestAGuardedClientAsksTheProxyForTheAddressThatItChecked.
+func TestOnlyUnguardedClientsAskAProxyForNames(t *testing.T) {
 	got := map[string]bool{
 		"guarded":   httppost.UsesProxies(newClient(t, allowing(), nil)),
 		"unguarded": httppost.UsesProxies(newClient(t, nil, nil)),
