@@ -3,7 +3,7 @@
 //
 // Call Reconcile at the beginning of every reconcile:
 //
-//	backup := finalizer.New(mgr.GetClient(), clock.RealClock{}, "example.com/backup")
+//	backup := finalizer.New(mgr.GetClient(), clock.RealClock{}, recorder, "example.com/backup", "Backup")
 //
 //	result, err := backup.Reconcile(ctx, cache, &cache.Status.Backup, finalizer.Policy{OnFailure: finalizer.Abandon},
 //		func(ctx context.Context) error { return r.dump(ctx, cache) })
@@ -12,7 +12,8 @@
 //	}
 //
 // The [State] is a field of the status of the object. The operator needs patch on the kind
-// and on its status.
+// and on its status, and create on Events. A Warning says why a deletion waits, that an attempt
+// failed, or that the object is deleted without a success.
 //
 // # Guarantees
 //
@@ -27,7 +28,8 @@
 // # Limits
 //
 // The function occupies a worker of the controller until Policy.Timeout. For work that takes
-// longer, let it create a Job, and return [ErrPending] until the Job has ended.
+// longer, let it return [ErrPending] until the work has ended. [Finalizer.RunJob] does so with a
+// Job.
 //
 // With foreground deletion, the garbage collector deletes the children before the object,
 // without waiting for the function. If the function needs a child, that child must have no

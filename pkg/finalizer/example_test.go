@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/finalizer"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -21,12 +24,14 @@ import (
 func ExampleFinalizer_Reconcile() {
 	ctx := context.Background()
 	scheme := runtime.NewScheme()
+	utilruntime.Must(eventsv1.AddToScheme(scheme))
 	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Cache"}, &Cache{})
 	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&Cache{}).WithObjects(
 		&Cache{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cache"}},
 	).Build()
 	clk := testclock.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
-	backup := finalizer.New(api, clk, "example.com/backup")
+	recorder := events.NewRecorder(api, clk, "cache-controller")
+	backup := finalizer.New(api, clk, recorder, "example.com/backup", "Backup")
 
 	// dump fails the first time.
 	dumps := 0
@@ -45,7 +50,7 @@ func ExampleFinalizer_Reconcile() {
 		result, err := backup.Reconcile(ctx, cache, &cache.Status.Backup, finalizer.Policy{OnFailure: finalizer.Abandon}, dump)
 		if err != nil || result.Stop {
 			again, err := step.Finish(result.RequeueAfter, err)
-			fmt.Println(cache.Status.Backup.Phase, cache.Status.Backup.LastError, again.RequeueAfter, err)
+			fmt.Println(cache.Status.Backup.Phase, cache.Status.Backup.Message, again.RequeueAfter, err)
 			return
 		}
 		fmt.Println("create children")

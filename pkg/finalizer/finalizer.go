@@ -5,11 +5,13 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -27,14 +29,19 @@ const (
 	defaultAttempts = 3
 	defaultTimeout  = time.Minute
 
-	// maxMessage is the limit of State.LastError, in bytes.
+	// maxMessage is the limit of State.Message, in bytes.
 	maxMessage = 1024
 )
 
-// ErrPending is returned by a function whose work goes on elsewhere, for example in a Job. The
+// PendingError is returned by a function whose work goes on elsewhere, for example in a Job. The
 // attempt continues, and the function is called again after ten seconds, or in the next
-// reconcile.
-var ErrPending = errors.New("the work has not ended yet")
+// reconcile. The text says why the work does not go on. It is reported, and can be empty.
+type PendingError string
+
+func (e PendingError) Error() string { return "the work has not ended yet: " + string(e) }
+
+// ErrPending is returned while the work goes on.
+const ErrPending = PendingError("")
 
 // OnFailure is what happens if attempts fail.
 type OnFailure string
@@ -84,10 +91,10 @@ type State struct {
 	// attempts is the number of attempts that have begun.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
-	// lastError says why the last attempt failed, or why the work was skipped. It is one line of
-	// at most 1,024 bytes.
+	// message says what a pending attempt waits for, why the last attempt failed, or why the work
+	// was skipped. It is one line of at most 1,024 bytes.
 	// +optional
-	LastError string `json:"lastError,omitempty"`
+	Message string `json:"message,omitempty"`
 	// startedAt is when the first attempt began.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
@@ -115,19 +122,22 @@ func (s *State) DeepCopy() *State {
 // Finalizer runs a function before objects are deleted. It is safe for concurrent use for
 // different objects.
 type Finalizer struct {
-	client client.Client
-	clock  clock.PassiveClock
-	name   string
+	client     client.Client
+	clock      clock.PassiveClock
+	events     *events.Recorder
+	name, work string
 }
 
 // New returns a Finalizer. name is the finalizer that it adds to objects, such as
-// example.com/backup.
-func New(c client.Client, clk clock.PassiveClock, name string) *Finalizer {
-	return &Finalizer{client: c, clock: clk, name: name}
+// example.com/backup. work is what it does, such as Backup: the reasons of its Events are
+// BackupPending, BackupFailed and BackupAbandoned.
+func New(c client.Client, clk clock.PassiveClock, recorder *events.Recorder, name, work string) *Finalizer {
+	return &Finalizer{client: c, clock: clk, events: recorder, name: name, work: work}
 }
 
 // Reconcile adds the finalizer to an object. When the object is being deleted, it calls run
-// as the policy demands, writes the state, and finally removes the finalizer.
+// as the policy demands. It writes the state, reports it as an Event, and finally removes the
+// finalizer.
 //
 // object must be as it was read: changes in memory can be lost. state is a field of its status,
 // and not behind a pointer. Stop in the result means that the object is being deleted. Then
@@ -142,7 +152,10 @@ func (f *Finalizer) Reconcile(ctx context.Context, object client.Object, state *
 	if !controllerutil.ContainsFinalizer(object, f.name) {
 		return step.Result{Stop: true}, nil
 	}
-	if err := f.work(ctx, object, state, policy.withDefaults(), run); err != nil {
+	if err := f.progress(ctx, object, state, policy.withDefaults(), run); err != nil {
+		return step.Result{Stop: true}, err
+	}
+	if err := f.report(ctx, object, state); err != nil {
 		return step.Result{Stop: true}, err
 	}
 	if state.CompletedAt != nil {
@@ -161,21 +174,21 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// work makes an attempt if one is due, and writes the state.
-func (f *Finalizer) work(ctx context.Context, object client.Object, state *State, policy Policy, run func(ctx context.Context) error) error {
+// progress makes an attempt if one is due, and writes the state.
+func (f *Finalizer) progress(ctx context.Context, object client.Object, state *State, policy Policy, run func(ctx context.Context) error) error {
 	if state.CompletedAt != nil {
 		return nil
 	}
 	before := object.DeepCopyObject().(client.Object)
 	if state.Phase == Running {
-		state.Phase, state.LastError = Failed, "the operator ended during the attempt, whose result is unknown"
+		state.Phase, state.Message = Failed, "the operator ended during the attempt, whose result is unknown"
 	}
 	switch {
 	case policy.Skip != "":
 		f.complete(state, Abandoned, policy.Skip)
 		return f.writeFresh(ctx, object, before)
 	case policy.exhausted(state):
-		f.complete(state, Abandoned, state.LastError)
+		f.complete(state, Abandoned, state.Message)
 		return f.writeFresh(ctx, object, before)
 	case state.Phase == Failed && state.NextAttemptAt != nil && f.clock.Now().Before(state.NextAttemptAt.Time):
 		return nil
@@ -194,19 +207,36 @@ func (f *Finalizer) attempt(ctx context.Context, object client.Object, state *St
 	limited, cancel := context.WithTimeout(ctx, policy.Timeout)
 	defer cancel()
 	err := run(limited)
+	pending, isPending := errors.AsType[PendingError](err)
 	switch {
 	case err == nil:
 		f.complete(state, Succeeded, "")
 	case ctx.Err() != nil: // the operator stops, so the result is unknown
 		return ctx.Err()
-	case errors.Is(err, ErrPending) && state.Phase == Pending:
+	case isPending && state.Phase == Pending && state.Message == line(string(pending)):
 		return nil
-	case errors.Is(err, ErrPending):
-		state.Phase = Pending
+	case isPending:
+		state.Phase, state.Message = Pending, line(string(pending))
 	default:
 		f.fail(state, policy, err.Error())
 	}
 	return f.write(ctx, object, before)
+}
+
+// report emits an Event about the state. A new operator emits it again, which has no effect.
+func (f *Finalizer) report(ctx context.Context, object client.Object, state *State) error {
+	e := events.Event{Type: corev1.EventTypeWarning, Reason: f.work + string(state.Phase), Action: "Delete"}
+	switch {
+	case state.Phase == Pending && state.Message != "":
+		e.Note, e.Since = "the deletion waits: "+state.Message, state.StartedAt.Time
+	case state.Phase == Failed:
+		e.Note, e.Since = "the deletion waits for another attempt: "+state.Message, state.StartedAt.Time
+	case state.Phase == Abandoned:
+		e.Note, e.Since = "the deletion goes on without it: "+state.Message, state.CompletedAt.Time
+	default:
+		return nil
+	}
+	return f.events.Emit(ctx, object, e)
 }
 
 // exhausted reports whether the last attempt has failed.
@@ -228,7 +258,7 @@ func (f *Finalizer) begin(state *State) {
 }
 
 func (f *Finalizer) fail(state *State, policy Policy, message string) {
-	state.Phase, state.LastError = Failed, line(message)
+	state.Phase, state.Message = Failed, line(message)
 	if policy.exhausted(state) {
 		f.complete(state, Abandoned, message)
 		return
@@ -238,7 +268,7 @@ func (f *Finalizer) fail(state *State, policy Policy, message string) {
 }
 
 func (f *Finalizer) complete(state *State, phase Phase, message string) {
-	state.Phase, state.LastError, state.NextAttemptAt, state.CompletedAt = phase, line(message), nil, f.now()
+	state.Phase, state.Message, state.NextAttemptAt, state.CompletedAt = phase, line(message), nil, f.now()
 }
 
 func line(s string) string { return plaintext.Cut(plaintext.Line(s), maxMessage) }

@@ -4,20 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/finalizer"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -54,8 +59,8 @@ type scene struct {
 	t   *testing.T
 	api client.Client
 	clk *testclock.FakePassiveClock
-	// killed: the operator cannot write any more.
-	killed bool
+	// killed: the operator cannot write the status any more. mute: it cannot emit Events.
+	killed, mute bool
 	// runs counts the calls of the function, and results are what they return. The last one
 	// repeats.
 	runs    int
@@ -66,6 +71,7 @@ type scene struct {
 func newScene(t *testing.T, results ...error) *scene {
 	t.Helper()
 	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Cache"}, &Cache{})
 	s := &scene{t: t, clk: testclock.NewFakePassiveClock(noon), results: results}
 	s.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&Cache{}).WithInterceptorFuncs(interceptor.Funcs{
@@ -74,6 +80,13 @@ func newScene(t *testing.T, results ...error) *scene {
 				return errKilled
 			}
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if _, is := o.(*eventsv1.Event); is && s.mute {
+				return errKilled
+			}
+			o.SetCreationTimestamp(metav1.NewTime(s.clk.Now()))
+			return c.Create(ctx, o, opts...)
 		},
 	}).Build()
 	if err := s.api.Create(t.Context(), &Cache{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "it"}}); err != nil {
@@ -116,8 +129,28 @@ func (s *scene) run(context.Context) error {
 	return s.results[min(s.runs, len(s.results))-1]
 }
 
+// operator returns a Finalizer as a new process has it.
+func (s *scene) operator() *finalizer.Finalizer {
+	return finalizer.New(s.api, s.clk, events.NewRecorder(s.api, s.clk, "cache-controller"), name, "Backup")
+}
+
 func (s *scene) reconcileAs(c *Cache, policy finalizer.Policy) (step.Result, error) {
-	return finalizer.New(s.api, s.clk, name).Reconcile(s.t.Context(), c, &c.Status.Backup, policy, s.run)
+	return s.operator().Reconcile(s.t.Context(), c, &c.Status.Backup, policy, s.run)
+}
+
+// events returns the reasons and notes of all Events, in the order of their times.
+func (s *scene) events() []string {
+	s.t.Helper()
+	list := &eventsv1.EventList{}
+	if err := s.api.List(s.t.Context(), list); err != nil {
+		s.t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	var all []string
+	for _, e := range list.Items {
+		all = append(all, e.Reason+": "+e.Note)
+	}
+	return all
 }
 
 func (s *scene) reconcile(policy finalizer.Policy) step.Result {
@@ -135,7 +168,7 @@ func (s *scene) expect(runs int, want string) {
 	got := "gone"
 	if c := s.read(); c != nil {
 		b := c.Status.Backup
-		got = strings.TrimSpace(fmt.Sprintf("%s %d %s", b.Phase, b.Attempts, b.LastError))
+		got = strings.TrimSpace(fmt.Sprintf("%s %d %s", b.Phase, b.Attempts, b.Message))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.t.Error(diff)
@@ -248,13 +281,14 @@ func TestUnknownResultCountsAsAnAttempt(t *testing.T) {
 		})
 	}
 	t.Run("the reason is kept", func(t *testing.T) {
-		s := newScene(t, nil, finalizer.ErrPending)
+		s := newScene(t)
 		s.delete()
 		s.during = func() { s.killed = true }
-		_, _ = s.reconcileAs(s.read(), finalizer.Policy{})
-		s.killed, s.during = false, nil
-		s.reconcile(finalizer.Policy{})
-		s.expect(2, "Pending 2 "+unknown)
+		for range 2 {
+			s.killed = false
+			_, _ = s.reconcileAs(s.read(), finalizer.Policy{})
+		}
+		s.expect(2, "Running 2 "+unknown)
 	})
 }
 
@@ -309,12 +343,44 @@ func TestPendingWorkIsOneAttempt(t *testing.T) {
 	s.expect(3, "gone")
 }
 
+func TestEachProblemIsOneEvent(t *testing.T) {
+	noClaim := finalizer.PendingError("claim b does not exist")
+	s := newScene(t, finalizer.ErrPending, noClaim, noClaim, errBackup, errBackup, nil)
+	s.delete()
+	policy := finalizer.Policy{OnFailure: finalizer.Abandon, MaxAttempts: 2}
+	s.reconcile(policy)
+	s.expect(1, "Pending 1")
+	for i := range 2 {
+		s.pass(10 * time.Second)
+		s.reconcile(policy)
+		s.expect(i+2, "Pending 1 claim b does not exist")
+	}
+	s.reconcile(policy)
+	s.reconcile(policy)
+	s.expect(4, "Failed 1 disk full")
+	s.pass(time.Minute)
+	s.mute = true
+	if _, err := s.reconcileAs(s.read(), policy); !errors.Is(err, errKilled) {
+		t.Errorf("error %v", err)
+	}
+	s.expect(5, "Abandoned 2 disk full")
+	s.mute = false
+	s.reconcile(policy)
+	s.expect(5, "gone")
+	if diff := cmp.Diff([]string{
+		"BackupPending: the deletion waits: claim b does not exist",
+		"BackupFailed: the deletion waits for another attempt: disk full",
+		"BackupAbandoned: the deletion goes on without it: disk full",
+	}, s.events()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAttemptsAreLimitedInTime(t *testing.T) {
 	s := newScene(t)
 	s.delete()
 	c := s.read()
-	f := finalizer.New(s.api, s.clk, name)
-	_, err := f.Reconcile(t.Context(), c, &c.Status.Backup, finalizer.Policy{Timeout: time.Nanosecond}, func(ctx context.Context) error {
+	_, err := s.operator().Reconcile(t.Context(), c, &c.Status.Backup, finalizer.Policy{Timeout: time.Nanosecond}, func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
@@ -337,7 +403,7 @@ func TestEndOfTheOperatorDuringAnAttempt(t *testing.T) {
 			s.delete()
 			ctx, stop := context.WithCancel(t.Context())
 			c := s.read()
-			_, _ = finalizer.New(s.api, s.clk, name).Reconcile(ctx, c, &c.Status.Backup, finalizer.Policy{}, func(context.Context) error {
+			_, _ = s.operator().Reconcile(ctx, c, &c.Status.Backup, finalizer.Policy{}, func(context.Context) error {
 				stop()
 				return tc.result
 			})

@@ -161,6 +161,29 @@ func TestTheOperatorReportsFiveFailuresAndRepeatsNothingIfItIsKilled(t *testing.
 	if after := o.warnings("quota", "taken"); !slices.Equal(before, after) || len(after) != 2 {
 		t.Errorf("there were the Events %v, and after %d restarts there are %v", before, kills, after)
 	}
+	if crashes := o.warnings("crash"); len(crashes) > 2 {
+		t.Errorf("a crash loop is more than an Error and a CrashLoopBackOff: %v", crashes)
+	}
+	o.failABackup(g)
+}
+
+// failABackup lets the Job of a backup fail. Another one makes the backup.
+func (o *operator) failABackup(g *WithT) {
+	o.run("kubectl cordon node-0\n" + create("backups", "failed", 0))
+	o.wait("backups", "failed", "condition=Ready")
+	o.run("kubectl delete --wait=false -n backups memcached failed")
+	describe := func() string { return o.run("kubectl --as=developer describe -n backups memcached failed") }
+	job := func(output string) string {
+		return o.run("kubectl get jobs -n backups -l app.kubernetes.io/instance=failed -o " + output)
+	}
+	g.Eventually(describe).Should(MatchRegexp(`Warning +BackupPending .*the deletion waits: Job backup-`))
+	const uidAndSuccess = "jsonpath='{range .items[*]}{.metadata.uid} {.status.succeeded}{end}'"
+	first := job(uidAndSuccess)
+	o.run("kubectl patch -n backups " + strings.TrimSpace(job("name")) + ` --patch '{"spec": {"activeDeadlineSeconds": 1}}'`)
+	g.Eventually(describe).Should(MatchRegexp(`Warning +BackupFailed .*the deletion waits for another attempt: .*longer than specified deadline`))
+	o.run("kubectl uncordon node-0")
+	o.wait("backups", "failed", "delete")
+	g.Expect(job(uidAndSuccess)).To(And(HaveSuffix(" 1"), Not(HavePrefix(strings.TrimSpace(first)))), "one Job, which is another one")
 }
 
 func TestRunStartsTheOperatorOnAControlPlane(t *testing.T) {

@@ -39,6 +39,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/operator/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/policies"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/healthcheck"
 	"github.com/bongsu-io/bongsu/pkg/podexec"
 	"github.com/bongsu-io/bongsu/pkg/step"
@@ -147,8 +148,8 @@ type app struct {
 	commandForbidden bool
 	// commandCounted: the status contains the result of the last backup command.
 	commandCounted bool
-	// looping: the pods are ready, but may be in a crash loop.
-	looping bool
+	// recovering is the crash from which the pods have not recovered yet, although they are ready.
+	recovering *diagnosis.Cause
 	// disabled are the parts of the spec that need a feature that the operator runs without.
 	disabled disabled
 	// checked are the pods with the results of their checks, and refreshed is when counts and

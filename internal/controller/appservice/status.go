@@ -28,11 +28,10 @@ func (r *Reconciler) setStatus(a *app) time.Duration {
 	r.setEvictionBlocked(a)
 	grace := r.graceLeft(a)
 	stalled := a.findings.Cause != nil && grace == 0
-	var loop time.Duration
+	var unstable time.Duration
 	if a.isComplete() && !a.service.Spec.Suspend && !a.deleting() {
-		loop = a.findings.CrashLoopLeft(r.Clock.Now(), a.pods...)
+		a.recovering, unstable = a.findings.Recovering(r.Clock.Now(), a.pods...)
 	}
-	a.looping = loop > 0
 	for _, c := range []metav1.Condition{
 		a.available(), a.progressing(stalled), a.degraded(stalled), a.findings.Stalled(stalled),
 	} {
@@ -44,7 +43,7 @@ func (r *Reconciler) setStatus(a *app) time.Duration {
 	a.report = a.findings.Report(stalled, a.howMany())
 	changes, lasting := healthEvents(turned)
 	a.report.Changes, a.report.Lasting = append(a.report.Changes, changes...), lasting
-	return step.Sooner(next, grace, loop)
+	return step.Sooner(next, grace, unstable)
 }
 
 // maxNodes is the limit of status.nodes: during a rollout there may be more pods than
@@ -132,10 +131,10 @@ func (r *Reconciler) setReady(a *app, stalled bool) {
 	case a.disabled.message() != "":
 		state, reason = v1alpha1.StateDegraded, a.disabled.reason()
 	}
-	if a.looping {
-		state, reason = v1alpha1.StateDegraded, diagnosis.ReasonCrashLoopBackOff
+	if a.recovering != nil {
+		state, reason = v1alpha1.StateDegraded, a.recovering.Reason
 	}
-	r.Writer.SetState(a.service, state, reason, stalled || a.looping)
+	r.Writer.SetState(a.service, state, reason, stalled || a.recovering != nil)
 }
 
 // summarize returns the state and the condition Ready, which is empty if the app is
@@ -216,9 +215,9 @@ func (a *app) degraded(stalled bool) metav1.Condition {
 	case stalled:
 		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, a.findings.Cause.Reason, "see condition Stalled")
 	}
-	if a.looping {
-		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, diagnosis.ReasonCrashLoopBackOff,
-			"the pods are ready, but a container ended several times: it must run for 10 minutes to count as recovered")
+	if a.recovering != nil {
+		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, a.recovering.Reason,
+			"the pods are ready, but have not run for long enough since a crash: "+a.recovering.Sentence())
 	}
 	if message := a.disabled.message(); message != "" {
 		return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, a.disabled.reason(), message)

@@ -37,15 +37,16 @@ func (r *Reconciler) setStatus(n *notebook) time.Duration {
 		r.Writer.SetCondition(n.jupyter, c)
 	}
 	r.setSuspended(n)
-	var loop time.Duration
+	var crash *diagnosis.Cause
+	var unstable time.Duration
 	if kube.IsPodReady(n.pod) && !n.jupyter.Spec.Suspend {
-		loop = n.findings.CrashLoopLeft(r.Clock.Now(), n.pod)
+		crash, unstable = n.findings.Recovering(r.Clock.Now(), n.pod)
 	}
-	r.setReady(n, stalled, loop > 0)
+	r.setReady(n, stalled, crash)
 	again := r.setUse(n)
 	s.LastFailure = n.findings.Remember(s.LastFailure, stalled, r.Clock.Now())
 	n.report = n.findings.Report(stalled, "the notebook serves at "+s.URL)
-	return step.Sooner(grace, again, loop)
+	return step.Sooner(grace, again, unstable)
 }
 
 const (
@@ -136,8 +137,9 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// setReady sets Ready and the state. A suspended notebook has no condition Ready.
-func (r *Reconciler) setReady(n *notebook, stalled, looping bool) {
+// setReady sets Ready and the state. A suspended notebook has no condition Ready. crash is one from
+// which a ready pod has not recovered yet.
+func (r *Reconciler) setReady(n *notebook, stalled bool, crash *diagnosis.Cause) {
 	ready := kube.IsPodReady(n.pod)
 	set := func(state v1alpha1.State, reason string) { r.Writer.SetState(n.jupyter, state, reason, stalled) }
 	switch {
@@ -156,8 +158,8 @@ func (r *Reconciler) setReady(n *notebook, stalled, looping bool) {
 		return
 	case ready && stalled:
 		set(v1alpha1.StateDegraded, n.findings.Cause.Reason)
-	case ready && looping:
-		r.Writer.SetState(n.jupyter, v1alpha1.StateDegraded, diagnosis.ReasonCrashLoopBackOff, true)
+	case ready && crash != nil:
+		r.Writer.SetState(n.jupyter, v1alpha1.StateDegraded, crash.Reason, true)
 	case ready:
 		set(v1alpha1.StateReady, "")
 	case stalled:

@@ -83,14 +83,14 @@ func (f *Findings) SetCause(found diagnosis.Diagnosis, last *v1alpha1.LastFailur
 	}
 }
 
-// CrashLoopLeft returns how long ready pods must still run until the object has recovered from a
-// crash loop. Otherwise each moment in which they are ready would end a failure and begin
-// another one. Call it before the state is set.
-func (f *Findings) CrashLoopLeft(now time.Time, ready ...*corev1.Pod) time.Duration {
+// Recovering returns the crash from which ready pods have not recovered yet, and how long they must
+// still run. Otherwise each moment in which they are ready would end a failure and begin another
+// one. Call it before the state is set.
+func (f *Findings) Recovering(now time.Time, ready ...*corev1.Pod) (*diagnosis.Cause, time.Duration) {
 	if f.Cause != nil || status.FailingSince(f.Owner).IsZero() {
-		return 0
+		return nil, 0
 	}
-	return diagnosis.CrashLoopLeft(ready, now)
+	return diagnosis.Recovering(ready, now)
 }
 
 // FindCrash finds a crash that was over before a reconcile could see it. last is the

@@ -40,7 +40,7 @@ type MemcachedReconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 // +kubebuilder:rbac:groups="",resources=pods/exec,verbs=get;create
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;create
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;create;delete
 
 // Reconcile changes the status in memory, writes it once, and then reports a failure as an Event.
 func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -73,7 +73,7 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 func (r *MemcachedReconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 	r.children = children.New(r.Client, mgr.GetAPIReader(), children.Names{Domain: "cache.example.com", FieldOwner: "memcached-controller"})
 	r.events = events.NewRecorder(r.Client, clock.RealClock{}, "memcached-controller")
-	r.backup = finalizer.New(r.Client, clock.RealClock{}, "cache.example.com/memcached-backup")
+	r.backup = finalizer.New(r.Client, clock.RealClock{}, r.events, "cache.example.com/memcached-backup", "Backup")
 	r.live = mgr.GetAPIReader()
 	if r.prober, err = probe.ForManager(mgr); err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/bongsu-io/bongsu/pkg/finalizer"
 	"github.com/bongsu-io/bongsu/pkg/probe"
 
 	cachev1alpha1 "github.com/bongsu-io/bongsu/samples/memcached-operator/api/v1alpha1"
@@ -94,8 +92,8 @@ func (r *MemcachedReconciler) ownerOfPod(_ context.Context, pod client.Object) [
 	return []reconcile.Request{{NamespacedName: name}}
 }
 
-// backUp creates a Job before an object is deleted, and returns ErrPending until the Job has ended.
-// The name of the Job is always the same, so there is one backup even if the operator is killed.
+// backUp runs a Job before an object is deleted. The name of the Job is always the same, so there is
+// one backup even if the operator is killed. A Job that fails is replaced in the next attempt.
 func (r *MemcachedReconciler) backUp(ctx context.Context, object *cachev1alpha1.Memcached) error {
 	if object.Spec.BackupClaim == "" {
 		return nil
@@ -123,19 +121,7 @@ func (r *MemcachedReconciler) backUp(ctx context.Context, object *cachev1alpha1.
 				Containers:      []corev1.Container{{Name: "backup", Image: object.Spec.Image, Command: command, VolumeMounts: mounts}},
 				Volumes:         []corev1.Volume{{Name: "claim", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}},
 			},
-		}, BackoffLimit: new(int32(2)), ActiveDeadlineSeconds: new(int64(3600))}, // it waits for a claim that is missing
+		}, ActiveDeadlineSeconds: new(int64(3600)), TTLSecondsAfterFinished: new(int32(86400))},
 	}
-	err = r.Create(ctx, job)
-	if apierrors.IsAlreadyExists(err) {
-		err = r.live.Get(ctx, client.ObjectKeyFromObject(job), job)
-	}
-	if err != nil || job.Status.Succeeded > 0 {
-		return err
-	}
-	for _, c := range job.Status.Conditions {
-		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
-			return fmt.Errorf("the Job %s failed: read its logs, and delete it to retry", job.Name)
-		}
-	}
-	return finalizer.ErrPending
+	return r.backup.RunJob(ctx, r.live, job, object.Status.Backup.Attempts)
 }

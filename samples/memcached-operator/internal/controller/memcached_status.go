@@ -90,8 +90,8 @@ func (r *MemcachedReconciler) diagnose(object *cachev1alpha1.Memcached, deployme
 	if cause := diagnosis.DiagnoseOr(diagnosis.Workload{Pods: pods}, diagnosis.FromDeployment(deployment)).Cause; cause != nil {
 		return cause
 	}
-	if diagnosis.CrashLoopLeft(pods, time.Now()) > 0 { // they run for a moment between two crashes
-		return diagnosis.LastCrash(pods)
+	if crash, _ := diagnosis.Recovering(pods, time.Now()); crash != nil { // they run for a moment between two crashes
+		return crash
 	}
 	for _, pod := range object.Status.Pods {
 		if pod.Health == probe.Unhealthy {
@@ -130,7 +130,7 @@ func (r *MemcachedReconciler) report(ctx context.Context, object *cachev1alpha1.
 	err := r.events.Emit(ctx, object, events.Event{
 		Type: corev1.EventTypeWarning, Reason: reason, Action: "Reconcile", Note: cause.Sentence(), Identity: cause.Identity(), Since: since,
 	})
-	return step.Sooner(r.events.NextRepeat(since), time.Minute), err
+	return step.Sooner(r.events.NextRepeat(since), 10*time.Second), err
 }
 
 // failedToCreatePod reports whether the ReplicaSet cannot create a pod.

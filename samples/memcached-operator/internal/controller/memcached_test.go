@@ -101,8 +101,8 @@ func TestMemcachedWithoutAClaimIsDeletedWithoutABackup(t *testing.T) {
 	g.Expect(jobs.Items).To(BeEmpty())
 }
 
-// newClaim creates a claim with a volume, and returns its name.
-func newClaim(t *testing.T, g *WithT, namespace string) string {
+// newClaim creates the claim backups with a volume.
+func newClaim(t *testing.T, g *WithT, namespace string) {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: corev1.PersistentVolumeSpec{
@@ -115,5 +115,4 @@ func newClaim(t *testing.T, g *WithT, namespace string) string {
 		Resources: corev1.VolumeResourceRequirements{Requests: size},
 	}}
 	g.Expect(k8sClient.Create(t.Context(), claim)).To(Succeed())
-	return claim.Name
 }
