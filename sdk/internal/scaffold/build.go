@@ -19,10 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/kubebuilder/v4/pkg/config/store/yaml"
-	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
 )
 
 func newBuild() *cobra.Command {
@@ -44,7 +41,7 @@ contains only the operator, and runs as in the Dockerfile of the project.`,
 			if err != nil {
 				return err
 			}
-			if err := generate(); err != nil {
+			if err := generateAndPrint(c); err != nil {
 				return err
 			}
 			var images []v1.Image
@@ -71,11 +68,11 @@ contains only the operator, and runs as in the Dockerfile of the project.`,
 // imageTag returns the name with a tag. The default is the name of the project.
 func imageTag(image string) (reference.NamedTagged, error) {
 	if image == "" {
-		project := yaml.New(machinery.Filesystem{FS: afero.NewOsFs()})
-		if err := project.Load(); err != nil {
+		project, err := loadProject()
+		if err != nil {
 			return nil, err
 		}
-		image = "localhost/" + project.Config().GetProjectName()
+		image = "localhost/" + project.GetProjectName()
 	}
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

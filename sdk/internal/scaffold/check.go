@@ -11,8 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/afero"
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
+	"sigs.k8s.io/kubebuilder/v4/pkg/config"
+	"sigs.k8s.io/kubebuilder/v4/pkg/config/store/yaml"
+	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
 )
 
 var (
@@ -56,6 +60,34 @@ func checkout(toolkit string) (bool, error) {
 		return false, fmt.Errorf("%s is not a checkout of %s: check --toolkit", toolkit, toolkitModule)
 	}
 	return true, nil
+}
+
+// loadProject returns the configuration of the project in the working directory.
+func loadProject() (config.Config, error) {
+	store := yaml.New(machinery.Filesystem{FS: afero.NewOsFs()})
+	err := store.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("the directory contains no file PROJECT: change to the directory of a project, or run bongsu-sdk init")
+	}
+	return store.Config(), err
+}
+
+// checkKind returns why a project cannot get a kind, or another version of it.
+func checkKind(project config.Config, flag func(name string) string) error {
+	resources, err := project.GetResources()
+	if err != nil || flag("resource") != "true" {
+		return err
+	}
+	for _, r := range resources {
+		if r.Group != flag("group") || r.Kind != flag("kind") || r.Version == flag("version") || !r.HasAPI() {
+			continue
+		}
+		types := filepath.Join(strings.TrimPrefix(r.Path, project.GetRepository()+"/"), strings.ToLower(r.Kind)+"_types.go")
+		if content, err := os.ReadFile(types); err == nil && !strings.Contains(string(content), "+kubebuilder:storageversion") {
+			return fmt.Errorf("one version of %s must be stored: add // +kubebuilder:storageversion to the type in %s, and run the command again", r.Kind, types)
+		}
+	}
+	return nil
 }
 
 // checkAPI returns a mistake in the flags of create api.

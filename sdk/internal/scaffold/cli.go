@@ -38,7 +38,11 @@ func Run(ctx context.Context, args []string, toolkit string) error {
 			guard(command, files)
 		}
 	}
-	if err := root.ExecuteContext(ctx); err != nil {
+	err = root.ExecuteContext(ctx)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted: nothing was changed") // a command that the signal ended has a worse error
+	}
+	if err != nil {
 		return errors.Join(err, files.restore())
 	}
 	return nil
@@ -91,6 +95,11 @@ func guard(command *cobra.Command, files *files) {
 		if err := check(c, args); err != nil {
 			return err
 		}
+		if c.Parent().Name() == "create" {
+			if _, err := generated(c.Context()); err != nil {
+				return err
+			}
+		}
 		if err := files.keep(); err != nil {
 			return err
 		}
@@ -116,11 +125,12 @@ func check(c *cobra.Command, args []string) error {
 		}
 		return checkInit(entries, flag)
 	}
-	if _, err := os.Stat("PROJECT"); err != nil {
-		return errors.New("the directory contains no file PROJECT: change to the directory of a project, or run bongsu-sdk init")
+	project, err := loadProject()
+	if err != nil || c.Name() != "api" {
+		return err
 	}
-	if c.Name() == "api" {
-		return checkAPI(flag)
+	if err := checkAPI(flag); err != nil {
+		return err
 	}
-	return nil
+	return checkKind(project, flag)
 }

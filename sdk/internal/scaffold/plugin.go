@@ -41,7 +41,7 @@ func newPlugin(ctx context.Context, toolkit string) plugin.Plugin {
 	if toolkit == "" {
 		toolkit = "main"
 	}
-	return ourPlugin{init: &initCommand{ctx: ctx, toolkit: toolkit}, api: &apiCommand{}, webhook: &webhookCommand{}}
+	return ourPlugin{init: &initCommand{ctx: ctx, toolkit: toolkit}, api: &apiCommand{ctx: ctx}, webhook: &webhookCommand{ctx: ctx}}
 }
 
 func (ourPlugin) Name() string            { return "sdk.bongsu.io" }
@@ -123,6 +123,7 @@ func preset(fs *pflag.FlagSet, name, value string) {
 
 // apiCommand replaces the types, the controller and the tests of a kind.
 type apiCommand struct {
+	ctx      context.Context
 	page     page
 	config   config.Config
 	resource *resource.Resource
@@ -201,12 +202,13 @@ func (c *apiCommand) PostScaffold() error {
 	if !c.resource.HasAPI() {
 		return nil
 	}
-	generateOrWarn()
-	return nil
+	_, err := generate(c.ctx)
+	return err
 }
 
 // webhookCommand runs the tests of webhooks on the toolkit's control plane.
 type webhookCommand struct {
+	ctx      context.Context
 	config   config.Config
 	resource *resource.Resource
 }
@@ -239,9 +241,9 @@ func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
 	return edit(fs, suite, webhookSuite...)
 }
 
-func (*webhookCommand) PostScaffold() error {
-	generateOrWarn()
-	return nil
+func (c *webhookCommand) PostScaffold() error {
+	_, err := generate(c.ctx)
+	return err
 }
 
 // writePages writes files of a project, with its license.

@@ -20,7 +20,7 @@ Flags after -- are those of the operator. To change how it runs, edit cmd/local/
 		Example: `  bongsu-sdk run
   bongsu-sdk run -- --metrics-bind-address=:8080 --metrics-secure=false`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := generate(); err != nil {
+			if err := generateAndPrint(c); err != nil {
 				return err
 			}
 			binary := filepath.Join("bin", "run")

@@ -8,10 +8,12 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/afero"
@@ -20,8 +22,8 @@ import (
 	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
 )
 
-// newProject changes to an empty directory with a go command that changes nothing. It returns a
-// function that makes a command of it fail, such as get.
+// newProject changes to an empty directory with a go command that changes nothing and lists no
+// packages. It returns a function that makes a command of it fail, such as get.
 func newProject(t *testing.T) (fail func(command string)) {
 	t.Helper()
 	path, err := exec.LookPath("go")
@@ -30,9 +32,9 @@ func newProject(t *testing.T) (fail func(command string)) {
 	}
 	fake := filepath.Join(t.TempDir(), "go")
 	fail = func(command string) {
-		write(t, fake, "#!/bin/sh\ncase $1 in version|env|list) exec '"+path+"' \"$@\" ;; '"+command+"') echo the disk is full; exit 3 ;; esac\n")
+		write(t, fake, "#!/bin/sh\ncase \"$*\" in version*|env*|list*unsafe) exec '"+path+"' \"$@\" ;; '"+command+"'*) echo the disk is full; exit 3 ;; esac\n")
 	}
-	fail("")
+	fail("nothing")
 	t.Setenv("PATH", filepath.Dir(fake))
 	t.Chdir(t.TempDir())
 	return fail
@@ -125,27 +127,29 @@ func TestAFailedCommandRestoresTheProject(t *testing.T) {
 	if err := run(t, initCommandLine); err != nil {
 		t.Fatal(err)
 	}
-	before := &files{dir: "."}
-	if err := before.keep(); err != nil {
-		t.Fatal(err)
-	}
+	before := present(t)
 	fail("mod") // which runs when the files are written
 	err := run(t, "create api --group cache --version v1alpha1 --kind Memcached")
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Fatalf("got the error %v", err)
 	}
-	after := &files{dir: "."}
-	if err := after.keep(); err != nil {
+	wantUnchanged(t, before)
+}
+
+func TestAnInterruptedCommandRestoresTheProject(t *testing.T) {
+	fail := newProject(t)
+	if err := run(t, initCommandLine); err != nil {
 		t.Fatal(err)
 	}
-	for path, f := range after.kept {
-		if old, exists := before.kept[path]; !exists || string(old.content) != string(f.content) {
-			t.Errorf("%s was not restored", path)
-		}
+	before := present(t)
+	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGUSR1)
+	defer stop()
+	fail("mod'*) kill -USR1 $PPID; exit 0 ;; 'other")
+	err := Run(ctx, strings.Fields("create api --group cache --version v1alpha1 --kind Memcached"), "")
+	if err == nil || err.Error() != "interrupted: nothing was changed" {
+		t.Errorf("got the error %v", err)
 	}
-	if len(after.kept) != len(before.kept) {
-		t.Errorf("there were %d files, and are %d", len(before.kept), len(after.kept))
-	}
+	wantUnchanged(t, before)
 }
 
 func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
