@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,6 +72,39 @@ func loadProject() (config.Config, error) {
 		return nil, errors.New("the directory contains no file PROJECT: change to the directory of a project, or run bongsu-sdk init")
 	}
 	return store.Config(), err
+}
+
+const mainPath = "cmd/main.go"
+
+// markers are the lines at which kubebuilder inserts code. Without them, it inserts nothing.
+var markers = map[string][]string{
+	mainPath:                            {"imports", "scheme", "builder"},
+	"config/crd/kustomization.yaml":     {"crdkustomizeresource"},
+	"config/samples/kustomization.yaml": {"manifestskustomizesamples"},
+}
+
+// checkMarkers returns which lines a file lacks. Without types, only the main file changes.
+func checkMarkers(types bool) error {
+	for _, path := range slices.Sorted(maps.Keys(markers)) {
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || path != mainPath && !types {
+			continue // kubebuilder creates it
+		}
+		var missing []string
+		for _, value := range markers[path] {
+			marker := machinery.NewMarkerFor(path, value)
+			if !slices.ContainsFunc(strings.Split(string(content), "\n"), marker.EqualsLine) {
+				missing = append(missing, marker.String())
+			}
+		}
+		if err == nil && len(missing) > 0 {
+			err = fmt.Errorf("%s lacks lines at which the command inserts code: add them where a new project has them:\n%s", path, strings.Join(missing, "\n"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkKind returns why a project cannot get a kind, or another version of it.

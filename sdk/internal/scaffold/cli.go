@@ -126,8 +126,14 @@ func check(c *cobra.Command, args []string) error {
 		return checkInit(entries, flag)
 	}
 	project, err := loadProject()
-	if err != nil || c.Name() != "api" {
+	if err != nil || c.Name() == "edit" {
 		return err
+	}
+	if err := checkMarkers(flag("resource") == "true"); err != nil {
+		return err
+	}
+	if c.Name() == "webhook" {
+		return nil
 	}
 	if err := checkAPI(flag); err != nil {
 		return err

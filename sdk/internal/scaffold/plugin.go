@@ -75,7 +75,7 @@ func (c *initCommand) InjectConfig(config config.Config) error {
 
 func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
 	for path, changes := range map[string][]change{
-		"Makefile": makefile, "cmd/main.go": mainFile, "Dockerfile": goVersion, ".devcontainer/devcontainer.json": goVersion,
+		"Makefile": makefile, mainPath: mainFile, "Dockerfile": goVersion, ".devcontainer/devcontainer.json": goVersion,
 	} {
 		if err := edit(fs, path, changes...); err != nil {
 			return err

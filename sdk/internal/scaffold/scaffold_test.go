@@ -189,6 +189,40 @@ func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
+func TestCreateNeedsTheMarkersOfKubebuilder(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	const api, webhook = "create api --group cache --version v1 --kind Memcached", "create webhook --group cache --version v1 --kind Memcached --defaulting"
+	crds := filepath.Join("config", "crd", "kustomization.yaml")
+	if err := os.MkdirAll(filepath.Dir(crds), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, crds, "resources: []\n")
+	wantRefused(t, api, "config/crd/kustomization.yaml lacks lines", "\n# +kubebuilder:scaffold:crdkustomizeresource")
+	if err := run(t, webhook); err == nil || strings.Contains(err.Error(), "lacks lines") {
+		t.Errorf("a webhook needs no line in %s: %v", crds, err)
+	}
+	write(t, mainPath, strings.ReplaceAll(read(t, mainPath), "// +kubebuilder:scaffold:scheme\n", "\n"))
+	for _, command := range []string{api, webhook} {
+		wantRefused(t, command, "cmd/main.go lacks lines", "has them:\n// +kubebuilder:scaffold:scheme")
+	}
+}
+
+// wantRefused runs a command whose error must contain texts. It must not change the project.
+func wantRefused(t *testing.T, commandLine string, texts ...string) {
+	t.Helper()
+	before := present(t)
+	err := run(t, commandLine)
+	for _, text := range texts {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got the error %v, want %s", commandLine, err, text)
+		}
+	}
+	wantUnchanged(t, before)
+}
+
 func TestCreateAPINeedsAProject(t *testing.T) {
 	newProject(t)
 	err := run(t, "create api --group cache --version v1 --kind Memcached")
