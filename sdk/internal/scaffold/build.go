@@ -3,6 +3,7 @@ package scaffold
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -34,8 +37,8 @@ contains only the operator, and runs as in the Dockerfile of the project.`,
 		Example: `  bongsu-sdk build --image example.com/cache-operator:v1 --platform linux/amd64,linux/arm64`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if len(platforms) == 0 {
-				return errors.New("no platform: set --platform, for example to linux/amd64")
+			if err := checkPlatforms(c.Context(), platforms); err != nil {
+				return err
 			}
 			name, err := imageTag(image)
 			if err != nil {
@@ -61,8 +64,26 @@ contains only the operator, and runs as in the Dockerfile of the project.`,
 	}
 	c.Flags().StringVar(&image, "image", "", "name and tag of the image. The default is the name of the project")
 	c.Flags().StringVar(&output, "output", "bin/image.tar", "file of the archive")
-	c.Flags().StringSliceVar(&platforms, "platform", []string{"linux/" + runtime.GOARCH}, "platforms, such as linux/amd64,linux/arm64")
+	c.Flags().StringSliceVar(&platforms, "platform", []string{"linux/" + runtime.GOARCH}, "platforms, such as linux/amd64,linux/arm64. The system is always linux")
 	return c
+}
+
+// checkPlatforms returns the first platform for which no image can be built.
+func checkPlatforms(ctx context.Context, platforms []string) error {
+	if len(platforms) == 0 {
+		return errors.New("no platform: set --platform, for example to linux/amd64")
+	}
+	list, err := exec.CommandContext(ctx, "go", "tool", "dist", "list").Output()
+	if err != nil {
+		return fmt.Errorf("go tool dist list: %w", err)
+	}
+	possible := slices.DeleteFunc(strings.Fields(string(list)), func(p string) bool { return !strings.HasPrefix(p, "linux/") })
+	for _, p := range platforms {
+		if !slices.Contains(possible, p) {
+			return fmt.Errorf("no image can be built for the platform %q: use %s", p, strings.Join(possible, ", "))
+		}
+	}
+	return nil
 }
 
 // imageTag returns the name with a tag. The default is the name of the project.
@@ -123,7 +144,7 @@ func buildImage(c *cobra.Command, platform string) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Variant = p.OS, p.Architecture, p.Variant
+	config.OS, config.Architecture = p.OS, p.Architecture
 	config.Config = v1.Config{User: "65532:65532", WorkingDir: "/", Entrypoint: []string{"/manager"}}
 	return mutate.ConfigFile(image, config)
 }

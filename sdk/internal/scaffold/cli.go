@@ -40,7 +40,7 @@ func Run(ctx context.Context, args []string, toolkit string) error {
 	}
 	err = root.ExecuteContext(ctx)
 	if ctx.Err() != nil {
-		err = errors.New("interrupted: nothing was changed") // a command that the signal ended has a worse error
+		err = errors.New("interrupted") // a command that the signal ended has a worse error
 	}
 	if err != nil {
 		return errors.Join(err, files.restore())
