@@ -35,7 +35,6 @@ func newBuild() *cobra.Command {
 ctr images import and kind load image-archive, and for tools that push OCI archives. The image
 contains only the operator, and runs as in the Dockerfile of the project.`,
 		Example: `  bongsu-sdk build --image example.com/cache-operator:v1 --platform linux/amd64,linux/arm64`,
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkPlatforms(c.Context(), platforms); err != nil {
 				return err

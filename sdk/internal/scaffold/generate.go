@@ -28,7 +28,6 @@ func newGenerate() *cobra.Command {
 		Short: "Generate deep copies, CustomResourceDefinitions, roles and webhook configurations",
 		Long: `Generate deep copies, CustomResourceDefinitions, roles and webhook configurations from the
 types and markers of the project. It does the same as make generate manifests, without make.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return generateAndPrint(c) },
 	}
 }
@@ -65,6 +64,9 @@ func generate(ctx context.Context) (changed []string, err error) {
 
 // generated runs the generators of controller-gen, and returns their files by path.
 func generated(ctx context.Context) (map[string]*bytes.Buffer, error) {
+	if _, err := loadProject(); err != nil {
+		return nil, err
+	}
 	header := boilerplate
 	if _, err := os.Stat(header); err != nil {
 		header = "" // a project without a license

@@ -72,6 +72,9 @@ func wantUnchanged(t *testing.T, before map[string]file) {
 
 func TestTypesThatDoNotCompileChangeNothing(t *testing.T) {
 	types := newTypes(t)
+	if err := os.MkdirAll(local, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := run(t, "generate"); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +103,13 @@ func TestASecondVersionOfAKindNeedsAStorageVersion(t *testing.T) {
 	const commandLine, want = "create api --group cache --version v2 --kind Existing --controller=false", "add // +kubebuilder:storageversion to the type in api/v1/existing_types.go"
 	wantRefused(t, commandLine, want)
 	write(t, types, strings.Replace(typesFile, "object:root=true", "object:root=true\n// +kubebuilder:storageversion", 1))
-	if err := run(t, commandLine); err == nil || !strings.Contains(err.Error(), "cmd/main.go") { // which the test lacks
-		t.Errorf("got the error %v", err)
+	wantRefused(t, commandLine, "cmd/main.go") // which the test lacks
+	head, kinds, _ := strings.Cut(project, "- api:")
+	older := strings.NewReplacer("version: v1\n", "version: v1alpha1\n", "api/v1\n", "api/v1alpha1\n", "version: \"3\"\n", "").Replace(kinds)
+	write(t, "PROJECT", head+"- api:"+older+"- api:"+kinds)
+	if err := os.Mkdir("api/v1alpha1", 0o700); err != nil {
+		t.Fatal(err)
 	}
+	write(t, "api/v1alpha1/existing_types.go", "package v1alpha1\n")
+	wantRefused(t, commandLine, "cmd/main.go")
 }

@@ -63,7 +63,7 @@ func run(t *testing.T, commandLine string) error {
 
 const initCommandLine = "init --domain example.com --repo github.com/me/cache-operator"
 
-// project is the file PROJECT of a project with one kind.
+// project is the file PROJECT of a project with two kinds, one of which has a controller.
 const project = `domain: example.com
 layout:
 - go.kubebuilder.io/v4
@@ -77,6 +77,14 @@ resources:
   domain: example.com
   group: cache
   kind: Existing
+  path: github.com/me/cache-operator/api/v1
+  version: v1
+- api:
+    crdVersion: v1
+    namespaced: true
+  domain: example.com
+  group: cache
+  kind: Types
   path: github.com/me/cache-operator/api/v1
   version: v1
 version: "3"
@@ -155,22 +163,41 @@ func TestAnInterruptedCommandRestoresTheProject(t *testing.T) {
 func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 	const api = "create api --group cache --version v1alpha1 --kind Memcached "
 	for commandLine, want := range map[string]string{
-		"init --domain Example --repo github.com/me/x":            `invalid domain "Example"`,
-		"init --domain example.com":                               `invalid repo ""`,
-		"init --domain example.com --repo https://x.com/y":        `invalid repo "https://x.com/y"`,
-		initCommandLine + " --toolkit ./x":                        "is not a checkout of",
-		initCommandLine + " now":                                  `unexpected argument "now"`,
-		"create api --group Cache --version v1 --kind Memcached":  `invalid group "Cache"`,
-		"create api --group cache --version 1 --kind Memcached":   `invalid version "1"`,
-		"create api --group cache --version v1 --kind memcached":  `invalid kind "memcached"`,
-		"create api --group cache --version v1 --kind Mem-cached": `invalid kind "Mem-cached"`,
-		"create api --group apps --version v1 --kind Memcached":   "use another group or version",
-		"create api --group cache --version v1 --kind Map":        `"map" is a keyword of Go`,
-		api + "--probe tcp":                                       `unknown probe "tcp"`,
-		api + "--probe http":                                      "an HTTP probe needs a port",
-		api + "--port 70000":                                      "invalid port 70000",
-		api + "--image :1":                                        `invalid image ":1"`,
-		api + "--namespaced=false":                                "omit --namespaced=false",
+		"init --domain Example --repo github.com/me/x":                                   `invalid domain "Example"`,
+		"init --domain example.com":                                                      `invalid repo ""`,
+		"init --domain example.com --repo https://x.com/y":                               `invalid repo "https://x.com/y"`,
+		initCommandLine + " --toolkit ./x":                                               "is not a checkout of",
+		initCommandLine + " now":                                                         `unexpected argument "now"`,
+		"create api --group Cache --version v1 --kind Memcached":                         `invalid group "Cache"`,
+		"create api --group cache --version 1 --kind Memcached":                          `invalid version "1"`,
+		"create api --group cache --version v1 --kind memcached":                         `invalid kind "memcached"`,
+		"create api --group cache --version v1 --kind Mem-cached":                        `invalid kind "Mem-cached"`,
+		"create api --group apps --version v1 --kind Memcached":                          "use another group or version",
+		"create api --group cache --version v1 --kind Map":                               `"map" is a keyword of Go`,
+		api + "--probe tcp":                                                              `unknown probe "tcp"`,
+		api + "--probe http":                                                             "an HTTP probe needs a port",
+		api + "--port 70000":                                                             "invalid port 70000",
+		api + "--image :1":                                                               `invalid image ":1"`,
+		api + "--namespaced=false":                                                       "omit --namespaced=false",
+		api + "--plural Caches":                                                          `invalid plural "Caches"`,
+		api + "--controller=false --probe exec":                                          "--probe is for types with a controller",
+		api + "--resource=false --backup":                                                "--backup is for types with a controller",
+		api + "--force":                                                                  "omit --force",
+		"create webhook --group cache --version v1 --kind Existing --defaulting --force": "omit --force",
+		"create api --group cache --version v1 --kind Existing":                          "the project has cache/v1 Existing: choose another kind or version",
+		"create api --group cache --version v1 --kind Types":                             "the project has the types of cache/v1 Types: to create a controller, set --resource=false",
+		"create api --group other --version v1 --kind Memcached":                         "run bongsu-sdk edit --multigroup",
+		initCommandLine + " --project-name Bad_Name":                                     `invalid project name "Bad_Name": set --project-name`,
+		"create api now --nope":                                                          `unexpected argument "now"`,
+		"create foo --group x":                                                           `unknown command "foo": see bongsu-sdk create --help`,
+		"create --nope":                                                                  "unknown flag: --nope",
+		"foo":                                                                            `unknown command "foo"`,
+		"--nope":                                                                         "unknown flag: --nope",
+		"version now":                                                                    `unexpected argument "now"`,
+		"generate now":                                                                   `unexpected argument "now"`,
+		"run now -- --some-flag":                                                         `unexpected argument "now": write the flags of the operator after --`,
+		"alpha generate":                                                                 `unknown command "alpha"`,
+		"run -- --some-flag":                                                             "contains no cmd/local: copy it from a new project",
 	} {
 		t.Run(commandLine, func(t *testing.T) {
 			newProject(t)
@@ -223,12 +250,26 @@ func wantRefused(t *testing.T, commandLine string, texts ...string) {
 	wantUnchanged(t, before)
 }
 
-func TestCreateAPINeedsAProject(t *testing.T) {
-	newProject(t)
-	err := run(t, "create api --group cache --version v1 --kind Memcached")
-	if err == nil || !strings.Contains(err.Error(), "contains no file PROJECT") {
-		t.Errorf("got the error %v", err)
+func TestCommandsNeedAProject(t *testing.T) {
+	newTypes(t)
+	if err := os.Remove("PROJECT"); err != nil {
+		t.Fatal(err)
 	}
+	for _, command := range []string{
+		"create api --group cache --version v1 --kind Memcached", "create webhook --group cache --version v1 --kind Memcached --defaulting",
+		"edit --multigroup", "generate", "run", "build", "build --image a:1",
+	} {
+		wantRefused(t, command, "contains no file PROJECT: change to the directory of a project")
+	}
+}
+
+func TestInitNeedsADirectoryWhoseNameIsThatOfAProject(t *testing.T) {
+	newProject(t)
+	if err := os.Mkdir("Bad_Dir", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("Bad_Dir")
+	wantRefused(t, initCommandLine, `invalid project name "bad_dir": set --project-name`)
 }
 
 func TestInitNeedsAnEmptyDirectoryAndGo(t *testing.T) {
@@ -247,15 +288,20 @@ func TestInitNeedsAnEmptyDirectoryAndGo(t *testing.T) {
 	}
 }
 
-func TestCreateAPIRefusesAKindThatExists(t *testing.T) {
+func TestCreateAPIOverwritesNoFile(t *testing.T) {
 	newProject(t)
 	write(t, "PROJECT", project)
-	err := run(t, "create api --group cache --version v1 --kind Existing")
-	if err == nil || !strings.Contains(err.Error(), "API resource already exists") {
-		t.Errorf("got the error %v", err)
+	if err := os.MkdirAll("internal/controller", 0o700); err != nil {
+		t.Fatal(err)
 	}
-	if entries, err := os.ReadDir("."); err != nil || len(entries) != 1 {
-		t.Errorf("files were written: %v %v", entries, err)
+	wantRefused(t, "create api --group apps --version v1 --kind Deployment --resource=false", "cmd/main.go") // only this is wrong
+	for _, file := range []string{"controller", "controller_test", "resources", "status"} {
+		path := "internal/controller/other_" + file + ".go"
+		write(t, path, "package controller")
+		wantRefused(t, "create api --group cache --version v1 --kind Other", path+" exists: set --resource=false or --controller=false")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
