@@ -94,6 +94,9 @@ func TestTheCommandsOfTheDocsMakeAnOperatorWhoseTestsPass(t *testing.T) {
 		w.run("bongsu-sdk create api --group cache --version v1alpha1 --kind Page --port 80 --probe http")
 		w.run("bongsu-sdk create webhook --group cache --version v1alpha1 --kind Page --defaulting --programmatic-validation")
 		w.run("bongsu-sdk edit --multigroup=false")
+		w.run("! bongsu-sdk create api --group cache --version v1 --kind Memcached --controller=false")
+		w.run("sed -i 's/^type Memcached struct/\\/\\/ +kubebuilder:storageversion\\n&/' api/v1alpha1/memcached_types.go")
+		w.run("bongsu-sdk create api --group cache --version v1 --kind Memcached --controller=false")
 		w.run("go vet ./... && go test -count=1 ./...")
 	})
 	t.Run("the same code makes the same image", func(t *testing.T) {
@@ -110,11 +113,17 @@ func TestTheCommandsOfTheDocsMakeAnOperatorWhoseTestsPass(t *testing.T) {
 		w.run("bongsu-sdk generate")
 		w.run("go vet ./...")
 	})
-	t.Run("a failed command changes nothing", func(t *testing.T) {
+	t.Run("a failed or interrupted command changes nothing", func(t *testing.T) {
 		w.t = t
 		w.run("git init -q . && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm all")
 		w.run("! bongsu-sdk create api --group cache --version v1alpha1 --kind Page")
 		w.run("! PATH=/usr/bin:/bin " + filepath.Join("$(dirname $(command -v bongsu-sdk))", "bongsu-sdk") + " create api --group cache --version v1alpha1 --kind Late")
+		for _, signal := range []string{"INT", "TERM"} {
+			w.run(`PATH=$(mktemp -d):$PATH
+				printf '#!/bin/sh\ncase $1 in mod) kill -` + signal + ` $PPID ;; esac\nexec %s "$@"\n' $(command -v go) >${PATH%%:*}/go
+				chmod +x ${PATH%%:*}/go
+				! bongsu-sdk create api --group cache --version v1alpha1 --kind Late`)
+		}
 		if status := w.run("git status --porcelain"); status != "" {
 			t.Errorf("changed:\n%s", status)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/bongsu-io/bongsu/sdk/internal/scaffold"
 )
@@ -13,9 +14,9 @@ import (
 func main() { os.Exit(run()) }
 
 func run() (exitCode int) {
-	// The commands that the tool runs receive the same signal. They fail, and the tool then
-	// restores the files.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	// The tool restores the files as soon as the commands that it runs have ended. In a terminal,
+	// they receive the same signal.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := scaffold.Run(ctx, os.Args[1:], os.Getenv("BONGSU_TOOLKIT")); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)

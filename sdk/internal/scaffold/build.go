@@ -3,6 +3,7 @@ package scaffold
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -19,10 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/kubebuilder/v4/pkg/config/store/yaml"
-	"sigs.k8s.io/kubebuilder/v4/pkg/machinery"
 )
 
 func newBuild() *cobra.Command {
@@ -35,16 +35,15 @@ func newBuild() *cobra.Command {
 ctr images import and kind load image-archive, and for tools that push OCI archives. The image
 contains only the operator, and runs as in the Dockerfile of the project.`,
 		Example: `  bongsu-sdk build --image example.com/cache-operator:v1 --platform linux/amd64,linux/arm64`,
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if len(platforms) == 0 {
-				return errors.New("no platform: set --platform, for example to linux/amd64")
+			if err := checkPlatforms(c.Context(), platforms); err != nil {
+				return err
 			}
 			name, err := imageTag(image)
 			if err != nil {
 				return err
 			}
-			if err := generate(); err != nil {
+			if err := generateAndPrint(c); err != nil {
 				return err
 			}
 			var images []v1.Image
@@ -64,18 +63,36 @@ contains only the operator, and runs as in the Dockerfile of the project.`,
 	}
 	c.Flags().StringVar(&image, "image", "", "name and tag of the image. The default is the name of the project")
 	c.Flags().StringVar(&output, "output", "bin/image.tar", "file of the archive")
-	c.Flags().StringSliceVar(&platforms, "platform", []string{"linux/" + runtime.GOARCH}, "platforms, such as linux/amd64,linux/arm64")
+	c.Flags().StringSliceVar(&platforms, "platform", []string{"linux/" + runtime.GOARCH}, "platforms, such as linux/amd64,linux/arm64. The system is always linux")
 	return c
+}
+
+// checkPlatforms returns the first platform for which no image can be built.
+func checkPlatforms(ctx context.Context, platforms []string) error {
+	if len(platforms) == 0 {
+		return errors.New("no platform: set --platform, for example to linux/amd64")
+	}
+	list, err := exec.CommandContext(ctx, "go", "tool", "dist", "list").Output()
+	if err != nil {
+		return fmt.Errorf("go tool dist list: %w", err)
+	}
+	possible := slices.DeleteFunc(strings.Fields(string(list)), func(p string) bool { return !strings.HasPrefix(p, "linux/") })
+	for _, p := range platforms {
+		if !slices.Contains(possible, p) {
+			return fmt.Errorf("no image can be built for the platform %q: use %s", p, strings.Join(possible, ", "))
+		}
+	}
+	return nil
 }
 
 // imageTag returns the name with a tag. The default is the name of the project.
 func imageTag(image string) (reference.NamedTagged, error) {
 	if image == "" {
-		project := yaml.New(machinery.Filesystem{FS: afero.NewOsFs()})
-		if err := project.Load(); err != nil {
+		project, err := loadProject()
+		if err != nil {
 			return nil, err
 		}
-		image = "localhost/" + project.Config().GetProjectName()
+		image = "localhost/" + project.GetProjectName()
 	}
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -126,7 +143,7 @@ func buildImage(c *cobra.Command, platform string) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Variant = p.OS, p.Architecture, p.Variant
+	config.OS, config.Architecture = p.OS, p.Architecture
 	config.Config = v1.Config{User: "65532:65532", WorkingDir: "/", Entrypoint: []string{"/manager"}}
 	return mutate.ConfigFile(image, config)
 }

@@ -83,3 +83,15 @@ func TestTheImageHasATag(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyPlatformsOfLinuxCanBeBuilt(t *testing.T) {
+	newTypes(t)
+	for _, platform := range []string{"windows", "linux", "/amd64", "windows/amd64", "linux/foo", "linux/amd64,linux/foo", "linux/arm/v6", `""`} {
+		if err := run(t, "build --image a:1 --platform "+platform); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
+			t.Errorf("%s: got the error %v", platform, err)
+		}
+	}
+	if _, err := os.Stat("bin"); err == nil {
+		t.Error("something was built")
+	}
+}

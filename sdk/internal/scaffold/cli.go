@@ -38,7 +38,11 @@ func Run(ctx context.Context, args []string, toolkit string) error {
 			guard(command, files)
 		}
 	}
-	if err := root.ExecuteContext(ctx); err != nil {
+	err = root.ExecuteContext(ctx)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted") // a command that the signal ended has a worse error
+	}
+	if err != nil {
 		return errors.Join(err, files.restore())
 	}
 	return nil
@@ -70,6 +74,13 @@ func newCommand(ctx context.Context, toolkit string) (*cobra.Command, error) {
 	}
 	root := c.Command()
 	root.SilenceErrors, root.SilenceUsage = true, true
+	if alpha, _, err := root.Find([]string{"alpha"}); err == nil {
+		root.RemoveCommand(alpha) // its commands run kubebuilder, which does not know the plugin
+	}
+	if root.HasSubCommands() { // otherwise the root returns why there are none
+		strict(root)
+		root.SetFlagErrorFunc(flagError)
+	}
 	return root, nil
 }
 
@@ -88,8 +99,13 @@ func guard(command *cobra.Command, files *files) {
 		if _, err := exec.LookPath("go"); err != nil {
 			return errors.New("go is not in PATH: install Go, or add its directory to PATH")
 		}
-		if err := check(c, args); err != nil {
+		if err := check(c); err != nil {
 			return err
+		}
+		if c.Parent().Name() == "create" {
+			if _, err := generated(c.Context()); err != nil {
+				return err
+			}
 		}
 		if err := files.keep(); err != nil {
 			return err
@@ -99,28 +115,66 @@ func guard(command *cobra.Command, files *files) {
 }
 
 // check returns the first mistake in a command line that kubebuilder does not find, or finds late.
-func check(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q: use flags", args[0])
-	}
-	flag := func(name string) string {
-		if f := c.Flags().Lookup(name); f != nil {
-			return f.Value.String()
-		}
-		return ""
-	}
+func check(c *cobra.Command) error {
 	if c.Name() == "init" {
 		entries, err := os.ReadDir(".")
 		if err != nil {
 			return err
 		}
-		return checkInit(entries, flag)
+		dir, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		return checkInit(dir, entries, c.Flags())
 	}
-	if _, err := os.Stat("PROJECT"); err != nil {
-		return errors.New("the directory contains no file PROJECT: change to the directory of a project, or run bongsu-sdk init")
+	project, err := loadProject()
+	if err != nil || c.Name() == "edit" {
+		return err
 	}
-	if c.Name() == "api" {
-		return checkAPI(flag)
+	if value(c.Flags(), "force") == "true" {
+		return errors.New("--force overwrites files that you have edited: delete them and the entry in PROJECT instead, and omit --force")
 	}
-	return nil
+	if err := checkMarkers(value(c.Flags(), "resource") == "true"); err != nil {
+		return err
+	}
+	if c.Name() == "webhook" {
+		return nil
+	}
+	if err := checkAPI(c.Flags()); err != nil {
+		return err
+	}
+	return checkKind(project, c.Flags())
+}
+
+// strict makes a command and its subcommands refuse flags and arguments that they do not know.
+func strict(c *cobra.Command) {
+	c.FParseErrWhitelist.UnknownFlags = false
+	if c.HasSubCommands() && !c.Runnable() {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	if c.Args == nil && c.HasParent() { // cobra itself checks the arguments of the root
+		c.Args = noArguments
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+func noArguments(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case c.HasSubCommands():
+		return fmt.Errorf("unknown command %q: see %s --help", args[0], c.CommandPath())
+	default:
+		return fmt.Errorf("unexpected argument %q: use flags", args[0])
+	}
+}
+
+// flagError prefers the first unknown argument to an unknown flag behind it.
+func flagError(c *cobra.Command, err error) error {
+	if unknown := noArguments(c, c.Flags().Args()); unknown != nil {
+		return unknown
+	}
+	return err
 }

@@ -41,7 +41,7 @@ func newPlugin(ctx context.Context, toolkit string) plugin.Plugin {
 	if toolkit == "" {
 		toolkit = "main"
 	}
-	return ourPlugin{init: &initCommand{ctx: ctx, toolkit: toolkit}, api: &apiCommand{}, webhook: &webhookCommand{}}
+	return ourPlugin{init: &initCommand{ctx: ctx, toolkit: toolkit}, api: &apiCommand{ctx: ctx}, webhook: &webhookCommand{ctx: ctx}}
 }
 
 func (ourPlugin) Name() string            { return "sdk.bongsu.io" }
@@ -75,7 +75,7 @@ func (c *initCommand) InjectConfig(config config.Config) error {
 
 func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
 	for path, changes := range map[string][]change{
-		"Makefile": makefile, "cmd/main.go": mainFile, "Dockerfile": goVersion, ".devcontainer/devcontainer.json": goVersion,
+		"Makefile": makefile, mainPath: mainFile, "Dockerfile": goVersion, ".devcontainer/devcontainer.json": goVersion,
 	} {
 		if err := edit(fs, path, changes...); err != nil {
 			return err
@@ -123,6 +123,7 @@ func preset(fs *pflag.FlagSet, name, value string) {
 
 // apiCommand replaces the types, the controller and the tests of a kind.
 type apiCommand struct {
+	ctx      context.Context
 	page     page
 	config   config.Config
 	resource *resource.Resource
@@ -132,7 +133,7 @@ type apiCommand struct {
 func (c *apiCommand) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.page.Image, "image", "nginx:stable", "default image of the pods")
 	fs.Int32Var(&c.page.Port, "port", 0, "port on which the container listens")
-	fs.StringVar(&c.page.Probe, "probe", "", "how the operator checks the pods: exec or http. The default is not at all")
+	fs.StringVar(&c.page.Probe, "probe", "", "how the operator checks the pods: exec or http. Without --port, the command of exec is true, which always passes: replace it. The default is not at all")
 	fs.BoolVar(&c.page.Backup, "backup", false, "run a Job before an object is deleted")
 	preset(fs, "resource", "true")
 	preset(fs, "controller", "true")
@@ -172,22 +173,30 @@ func (c *apiCommand) Scaffold(fs machinery.Filesystem) error {
 }
 
 func (c *apiCommand) files() []machinery.Builder {
-	kind, api, controller := strings.ToLower(c.resource.Kind), "api", c.page.controllerDir(c.config, c.resource)
+	files := append(c.types(), c.controller()...)
+	if !c.hasSuite {
+		files = append(files, c.file("suite.tmpl", filepath.Join(c.page.controllerDir(c.config, c.resource), "suite_test.go")))
+	}
+	return files
+}
+
+func (c *apiCommand) types() []machinery.Builder {
+	kind, api := strings.ToLower(c.resource.Kind), "api"
 	if c.config.IsMultiGroup() {
 		api = filepath.Join(api, c.resource.Group)
 	}
-	files := []machinery.Builder{
+	return []machinery.Builder{
 		c.file("types.tmpl", filepath.Join(api, c.resource.Version, kind+"_types.go")),
-		c.file("controller.tmpl", filepath.Join(controller, kind+"_controller.go")),
-		c.file("status.tmpl", filepath.Join(controller, kind+"_status.go")),
-		c.file("resources.tmpl", filepath.Join(controller, kind+"_resources.go")),
-		c.file("test.tmpl", filepath.Join(controller, kind+"_controller_test.go")),
 		c.file("sample.tmpl", filepath.Join("config", "samples", c.resource.Group+"_"+c.resource.Version+"_"+kind+".yaml")),
 	}
-	if !c.hasSuite {
-		files = append(files, c.file("suite.tmpl", filepath.Join(controller, "suite_test.go")))
+}
+
+func (c *apiCommand) controller() []machinery.Builder {
+	kind := filepath.Join(c.page.controllerDir(c.config, c.resource), strings.ToLower(c.resource.Kind))
+	return []machinery.Builder{
+		c.file("controller.tmpl", kind+"_controller.go"), c.file("test.tmpl", kind+"_controller_test.go"),
+		c.file("status.tmpl", kind+"_status.go"), c.file("resources.tmpl", kind+"_resources.go"),
 	}
-	return files
 }
 
 // file returns a file that is made from a template with the flags of the command.
@@ -201,12 +210,13 @@ func (c *apiCommand) PostScaffold() error {
 	if !c.resource.HasAPI() {
 		return nil
 	}
-	generateOrWarn()
-	return nil
+	_, err := generate(c.ctx)
+	return err
 }
 
 // webhookCommand runs the tests of webhooks on the toolkit's control plane.
 type webhookCommand struct {
+	ctx      context.Context
 	config   config.Config
 	resource *resource.Resource
 }
@@ -239,9 +249,9 @@ func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
 	return edit(fs, suite, webhookSuite...)
 }
 
-func (*webhookCommand) PostScaffold() error {
-	generateOrWarn()
-	return nil
+func (c *webhookCommand) PostScaffold() error {
+	_, err := generate(c.ctx)
+	return err
 }
 
 // writePages writes files of a project, with its license.

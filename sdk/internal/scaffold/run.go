@@ -1,12 +1,18 @@
 package scaffold
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
+
+// local is the command that runs an operator on a control plane.
+const local = "cmd/local"
 
 func newRun() *cobra.Command {
 	return &cobra.Command{
@@ -19,12 +25,27 @@ control plane, which takes minutes. Its data is in bin/local.
 Flags after -- are those of the operator. To change how it runs, edit cmd/local/main.go.`,
 		Example: `  bongsu-sdk run
   bongsu-sdk run -- --metrics-bind-address=:8080 --metrics-secure=false`,
+		Args: func(c *cobra.Command, args []string) error {
+			if n := c.ArgsLenAtDash(); n >= 0 {
+				args = args[:n]
+			}
+			if len(args) > 0 {
+				return fmt.Errorf("unexpected argument %q: write the flags of the operator after --", args[0])
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := generate(); err != nil {
+			if _, err := loadProject(); err != nil {
+				return err
+			}
+			if _, err := os.Stat(local); errors.Is(err, fs.ErrNotExist) {
+				return errors.New("the project contains no " + local + ": copy it from a new project that bongsu-sdk init has made")
+			}
+			if err := generateAndPrint(c); err != nil {
 				return err
 			}
 			binary := filepath.Join("bin", "run")
-			if err := goCommand(c.Context(), "build", "-o", binary, "./cmd/local"); err != nil {
+			if err := goCommand(c.Context(), "build", "-o", binary, "./"+local); err != nil {
 				return err
 			}
 			return syscall.Exec(binary, append([]string{binary}, args...), os.Environ()) //nolint:forbidigo // the environment of the user is that of the operator

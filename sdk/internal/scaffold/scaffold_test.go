@@ -8,10 +8,12 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/afero"
@@ -20,8 +22,8 @@ import (
 	"sigs.k8s.io/kubebuilder/v4/pkg/model/resource"
 )
 
-// newProject changes to an empty directory with a go command that changes nothing. It returns a
-// function that makes a command of it fail, such as get.
+// newProject changes to an empty directory with a go command that changes nothing and lists no
+// packages. It returns a function that makes a command of it fail, such as get.
 func newProject(t *testing.T) (fail func(command string)) {
 	t.Helper()
 	path, err := exec.LookPath("go")
@@ -30,9 +32,9 @@ func newProject(t *testing.T) (fail func(command string)) {
 	}
 	fake := filepath.Join(t.TempDir(), "go")
 	fail = func(command string) {
-		write(t, fake, "#!/bin/sh\ncase $1 in version|env|list) exec '"+path+"' \"$@\" ;; '"+command+"') echo the disk is full; exit 3 ;; esac\n")
+		write(t, fake, "#!/bin/sh\ncase \"$*\" in version*|env*|list*unsafe) exec '"+path+"' \"$@\" ;; '"+command+"'*) echo the disk is full; exit 3 ;; esac\n")
 	}
-	fail("")
+	fail("nothing")
 	t.Setenv("PATH", filepath.Dir(fake))
 	t.Chdir(t.TempDir())
 	return fail
@@ -61,7 +63,7 @@ func run(t *testing.T, commandLine string) error {
 
 const initCommandLine = "init --domain example.com --repo github.com/me/cache-operator"
 
-// project is the file PROJECT of a project with one kind.
+// project is the file PROJECT of a project with two kinds, one of which has a controller.
 const project = `domain: example.com
 layout:
 - go.kubebuilder.io/v4
@@ -75,6 +77,14 @@ resources:
   domain: example.com
   group: cache
   kind: Existing
+  path: github.com/me/cache-operator/api/v1
+  version: v1
+- api:
+    crdVersion: v1
+    namespaced: true
+  domain: example.com
+  group: cache
+  kind: Types
   path: github.com/me/cache-operator/api/v1
   version: v1
 version: "3"
@@ -125,48 +135,69 @@ func TestAFailedCommandRestoresTheProject(t *testing.T) {
 	if err := run(t, initCommandLine); err != nil {
 		t.Fatal(err)
 	}
-	before := &files{dir: "."}
-	if err := before.keep(); err != nil {
-		t.Fatal(err)
-	}
+	before := present(t)
 	fail("mod") // which runs when the files are written
 	err := run(t, "create api --group cache --version v1alpha1 --kind Memcached")
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Fatalf("got the error %v", err)
 	}
-	after := &files{dir: "."}
-	if err := after.keep(); err != nil {
+	wantUnchanged(t, before)
+}
+
+func TestAnInterruptedCommandRestoresTheProject(t *testing.T) {
+	fail := newProject(t)
+	if err := run(t, initCommandLine); err != nil {
 		t.Fatal(err)
 	}
-	for path, f := range after.kept {
-		if old, exists := before.kept[path]; !exists || string(old.content) != string(f.content) {
-			t.Errorf("%s was not restored", path)
-		}
+	before := present(t)
+	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGUSR1)
+	defer stop()
+	fail("mod'*) kill -USR1 $PPID; exit 0 ;; 'other")
+	err := Run(ctx, strings.Fields("create api --group cache --version v1alpha1 --kind Memcached"), "")
+	if err == nil || err.Error() != "interrupted" {
+		t.Errorf("got the error %v", err)
 	}
-	if len(after.kept) != len(before.kept) {
-		t.Errorf("there were %d files, and are %d", len(before.kept), len(after.kept))
-	}
+	wantUnchanged(t, before)
 }
 
 func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 	const api = "create api --group cache --version v1alpha1 --kind Memcached "
 	for commandLine, want := range map[string]string{
-		"init --domain Example --repo github.com/me/x":            `invalid domain "Example"`,
-		"init --domain example.com":                               `invalid repo ""`,
-		"init --domain example.com --repo https://x.com/y":        `invalid repo "https://x.com/y"`,
-		initCommandLine + " --toolkit ./x":                        "is not a checkout of",
-		initCommandLine + " now":                                  `unexpected argument "now"`,
-		"create api --group Cache --version v1 --kind Memcached":  `invalid group "Cache"`,
-		"create api --group cache --version 1 --kind Memcached":   `invalid version "1"`,
-		"create api --group cache --version v1 --kind memcached":  `invalid kind "memcached"`,
-		"create api --group cache --version v1 --kind Mem-cached": `invalid kind "Mem-cached"`,
-		"create api --group apps --version v1 --kind Memcached":   "use another group or version",
-		"create api --group cache --version v1 --kind Map":        `"map" is a keyword of Go`,
-		api + "--probe tcp":                                       `unknown probe "tcp"`,
-		api + "--probe http":                                      "an HTTP probe needs a port",
-		api + "--port 70000":                                      "invalid port 70000",
-		api + "--image :1":                                        `invalid image ":1"`,
-		api + "--namespaced=false":                                "omit --namespaced=false",
+		"init --domain Example --repo github.com/me/x":                                   `invalid domain "Example"`,
+		"init --domain example.com":                                                      `invalid repo ""`,
+		"init --domain example.com --repo https://x.com/y":                               `invalid repo "https://x.com/y"`,
+		initCommandLine + " --toolkit ./x":                                               "is not a checkout of",
+		initCommandLine + " now":                                                         `unexpected argument "now"`,
+		"create api --group Cache --version v1 --kind Memcached":                         `invalid group "Cache"`,
+		"create api --group cache --version 1 --kind Memcached":                          `invalid version "1"`,
+		"create api --group cache --version v1 --kind memcached":                         `invalid kind "memcached"`,
+		"create api --group cache --version v1 --kind Mem-cached":                        `invalid kind "Mem-cached"`,
+		"create api --group apps --version v1 --kind Memcached":                          "use another group or version",
+		"create api --group cache --version v1 --kind Map":                               `"map" is a keyword of Go`,
+		api + "--probe tcp":                                                              `unknown probe "tcp"`,
+		api + "--probe http":                                                             "an HTTP probe needs a port",
+		api + "--port 70000":                                                             "invalid port 70000",
+		api + "--image :1":                                                               `invalid image ":1"`,
+		api + "--namespaced=false":                                                       "omit --namespaced=false",
+		api + "--plural Caches":                                                          `invalid plural "Caches"`,
+		api + "--controller=false --probe exec":                                          "--probe is for types with a controller",
+		api + "--resource=false --backup":                                                "--backup is for types with a controller",
+		api + "--force":                                                                  "omit --force",
+		"create webhook --group cache --version v1 --kind Existing --defaulting --force": "omit --force",
+		"create api --group cache --version v1 --kind Existing":                          "the project has cache/v1 Existing: choose another kind or version",
+		"create api --group cache --version v1 --kind Types":                             "the project has the types of cache/v1 Types: to create a controller, set --resource=false",
+		"create api --group other --version v1 --kind Memcached":                         "run bongsu-sdk edit --multigroup",
+		initCommandLine + " --project-name Bad_Name":                                     `invalid project name "Bad_Name": set --project-name`,
+		"create api now --nope":                                                          `unexpected argument "now"`,
+		"create foo --group x":                                                           `unknown command "foo": see bongsu-sdk create --help`,
+		"create --nope":                                                                  "unknown flag: --nope",
+		"foo":                                                                            `unknown command "foo"`,
+		"--nope":                                                                         "unknown flag: --nope",
+		"version now":                                                                    `unexpected argument "now"`,
+		"generate now":                                                                   `unexpected argument "now"`,
+		"run now -- --some-flag":                                                         `unexpected argument "now": write the flags of the operator after --`,
+		"alpha generate":                                                                 `unknown command "alpha"`,
+		"run -- --some-flag":                                                             "contains no cmd/local: copy it from a new project",
 	} {
 		t.Run(commandLine, func(t *testing.T) {
 			newProject(t)
@@ -185,12 +216,60 @@ func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-func TestCreateAPINeedsAProject(t *testing.T) {
+func TestCreateNeedsTheMarkersOfKubebuilder(t *testing.T) {
 	newProject(t)
-	err := run(t, "create api --group cache --version v1 --kind Memcached")
-	if err == nil || !strings.Contains(err.Error(), "contains no file PROJECT") {
-		t.Errorf("got the error %v", err)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
 	}
+	const api, webhook = "create api --group cache --version v1 --kind Memcached", "create webhook --group cache --version v1 --kind Memcached --defaulting"
+	crds := filepath.Join("config", "crd", "kustomization.yaml")
+	if err := os.MkdirAll(filepath.Dir(crds), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, crds, "resources: []\n")
+	wantRefused(t, api, "config/crd/kustomization.yaml lacks lines", "\n# +kubebuilder:scaffold:crdkustomizeresource")
+	if err := run(t, webhook); err == nil || strings.Contains(err.Error(), "lacks lines") {
+		t.Errorf("a webhook needs no line in %s: %v", crds, err)
+	}
+	write(t, mainPath, strings.ReplaceAll(read(t, mainPath), "// +kubebuilder:scaffold:scheme\n", "\n"))
+	for _, command := range []string{api, webhook} {
+		wantRefused(t, command, "cmd/main.go lacks lines", "has them:\n// +kubebuilder:scaffold:scheme")
+	}
+}
+
+// wantRefused runs a command whose error must contain texts. It must not change the project.
+func wantRefused(t *testing.T, commandLine string, texts ...string) {
+	t.Helper()
+	before := present(t)
+	err := run(t, commandLine)
+	for _, text := range texts {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got the error %v, want %s", commandLine, err, text)
+		}
+	}
+	wantUnchanged(t, before)
+}
+
+func TestCommandsNeedAProject(t *testing.T) {
+	newTypes(t)
+	if err := os.Remove("PROJECT"); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{
+		"create api --group cache --version v1 --kind Memcached", "create webhook --group cache --version v1 --kind Memcached --defaulting",
+		"edit --multigroup", "generate", "run", "build", "build --image a:1",
+	} {
+		wantRefused(t, command, "contains no file PROJECT: change to the directory of a project")
+	}
+}
+
+func TestInitNeedsADirectoryWhoseNameIsThatOfAProject(t *testing.T) {
+	newProject(t)
+	if err := os.Mkdir("Bad_Dir", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("Bad_Dir")
+	wantRefused(t, initCommandLine, `invalid project name "bad_dir": set --project-name`)
 }
 
 func TestInitNeedsAnEmptyDirectoryAndGo(t *testing.T) {
@@ -209,15 +288,20 @@ func TestInitNeedsAnEmptyDirectoryAndGo(t *testing.T) {
 	}
 }
 
-func TestCreateAPIRefusesAKindThatExists(t *testing.T) {
+func TestCreateAPIOverwritesNoFile(t *testing.T) {
 	newProject(t)
 	write(t, "PROJECT", project)
-	err := run(t, "create api --group cache --version v1 --kind Existing")
-	if err == nil || !strings.Contains(err.Error(), "API resource already exists") {
-		t.Errorf("got the error %v", err)
+	if err := os.MkdirAll("internal/controller", 0o700); err != nil {
+		t.Fatal(err)
 	}
-	if entries, err := os.ReadDir("."); err != nil || len(entries) != 1 {
-		t.Errorf("files were written: %v %v", entries, err)
+	wantRefused(t, "create api --group apps --version v1 --kind Deployment --resource=false", "cmd/main.go") // only this is wrong
+	for _, file := range []string{"controller", "controller_test", "resources", "status"} {
+		path := "internal/controller/other_" + file + ".go"
+		write(t, path, "package controller")
+		wantRefused(t, "create api --group cache --version v1 --kind Other", path+" exists: set --resource=false or --controller=false")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
