@@ -63,7 +63,7 @@ func run(t *testing.T, commandLine string) error {
 
 const initCommandLine = "init --domain example.com --repo github.com/me/cache-operator"
 
-// project is the file PROJECT of a project with two kinds, one of which has a controller.
+// project is the file PROJECT of a project with two kinds. Only Existing has a controller.
 const project = `domain: example.com
 layout:
 - go.kubebuilder.io/v4
