@@ -43,6 +43,10 @@ const (
 	// ReasonPolicyMissing: the admission policies of the operator's version are not in force.
 	// The operator does nothing for the object until an administrator installs them.
 	ReasonPolicyMissing = "PolicyMissing"
+	// ReasonUnchecked: the spec was written while an admission policy was missing, so the
+	// permissions of its author were not checked. The operator does nothing for the object until
+	// the spec is changed, which the policies check.
+	ReasonUnchecked = "Unchecked"
 	// ReasonReconcileError: the operator could not evaluate the object for the first time,
 	// because a request failed. It retries. The message contains the error.
 	ReasonReconcileError = "ReconcileError"

@@ -82,7 +82,7 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 	if err := a.addPermissionChecks(c, chosen); err != nil {
 		return err
 	}
-	gate, err := a.newGate(ctx, c)
+	gate, err := a.newGate(ctx, c, chosen)
 	if err != nil {
 		return err
 	}
@@ -101,8 +101,21 @@ func (a *App) addParts(ctx context.Context, c Config) error {
 	return a.addShared(as)
 }
 
+// tenantKinds are the kinds of each feature that tenants write.
+var tenantKinds = map[feature.Feature][]func() client.ObjectList{
+	feature.Alarm: {
+		func() client.ObjectList { return &v1alpha1.AlarmList{} }, func() client.ObjectList { return &v1alpha1.AlarmReceiverList{} },
+	},
+	feature.SecretShare: {
+		func() client.ObjectList { return &v1alpha1.SecretShareList{} }, func() client.ObjectList { return &v1alpha1.SecretShareGrantList{} },
+		func() client.ObjectList { return &v1alpha1.ClusterSecretShareList{} },
+	},
+	feature.Jupyter:    {func() client.ObjectList { return &v1alpha1.JupyterList{} }},
+	feature.AppService: {func() client.ObjectList { return &v1alpha1.AppServiceList{} }},
+}
+
 // newGate returns the check of the admission policies, with its readiness check.
-func (a *App) newGate(ctx context.Context, c Config) (*policies.Gate, error) {
+func (a *App) newGate(ctx context.Context, c Config, chosen []feature.Feature) (*policies.Gate, error) {
 	manifests, err := config.Objects(feature.All())
 	if err != nil {
 		return nil, err
@@ -112,7 +125,14 @@ func (a *App) newGate(ctx context.Context, c Config) (*policies.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	gate, err := policies.NewGate(ctx, expected, a.manager.GetCache(), realClock, c.Log.WithName("policies"))
+	var lists []func() client.ObjectList
+	for _, f := range chosen {
+		lists = append(lists, tenantKinds[f]...)
+	}
+	gate, err := policies.NewGate(ctx, policies.Dependencies{
+		Expected: expected, Cache: a.manager.GetCache(), Live: a.manager.GetAPIReader(), Client: a.manager.GetClient(),
+		Namespace: c.Options.Namespace, Lists: lists, Clock: realClock, Log: c.Log.WithName("policies"),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -109,6 +109,23 @@ func (s *tenancy) done(namespace string) func(Gomega) []string {
 	}
 }
 
+// written are the objects that use has created in this round.
+func (s *tenancy) written(namespace string) []cluster.Summarized {
+	it := metav1.ObjectMeta{Namespace: namespace, Name: "it"}
+	return []cluster.Summarized{s.newAlarm(), &v1alpha1.SecretShareGrant{ObjectMeta: it}, &v1alpha1.Jupyter{ObjectMeta: it}, &v1alpha1.AppService{ObjectMeta: it}}
+}
+
+// rewrite changes the spec of objects.
+func (s *tenancy) rewrite(t *testing.T, objects []cluster.Summarized) {
+	t.Helper()
+	patches := []string{
+		`{"spec": {"match": [{"reasons": ["Other"]}]}}`, `{"spec": {"to": [{"name": "shared"}]}}`, `{"spec": {"image": "example.org/other"}}`, `{"spec": {"size": 2}}`,
+	}
+	for i, o := range objects {
+		s.Expect(s.Client.Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patches[i])))).To(Succeed())
+	}
+}
+
 func metaLen(list client.ObjectList) int {
 	switch l := list.(type) {
 	case *corev1.SecretList:
@@ -167,6 +184,7 @@ func TestWithoutAPolicyTheOperatorDoesNothingForTenants(t *testing.T) {
 			}
 			g.Eventually(s.readiness).ShouldNot(Equal("ok"))
 			namespace := s.use()
+			written := s.written(namespace)
 			s.expectMessageFor("Administrator")
 			s.expectMessageFor("Tenant") // its Alarm was in force, and the grace time lasts
 			g.Consistently(s.done(namespace), "2s").Should(BeEmpty())
@@ -179,7 +197,14 @@ func TestWithoutAPolicyTheOperatorDoesNothingForTenants(t *testing.T) {
 				before.SetResourceVersion(tc.object.GetResourceVersion())
 				g.Expect(s.Client.Update(t.Context(), before)).To(Succeed())
 			}
-			g.Eventually(s.readiness).Should(Equal("ok"))
+			g.Eventually(s.readiness).WithTimeout(time.Minute).Should(Equal("ok"))
+			for _, o := range written {
+				g.Eventually(s.condition(o)).Should(And(
+					HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonUnchecked), HaveField("Message", ContainSubstring("change its spec")),
+				), "%T", o)
+			}
+			g.Expect(s.done(namespace)(g)).To(BeEmpty())
+			s.rewrite(t, written)
 			g.Eventually(s.done(namespace)).Should(ConsistOf("copies", "apps", "notebooks")) // the Event was not evaluated
 			g.Eventually(s.done(s.use())).Should(everything)
 		})
@@ -217,4 +242,47 @@ func TestWithoutAPolicyTheOperatorDoesNothingForTenants(t *testing.T) {
 		g.Expect(s.done(namespace)(g)).To(BeEmpty())
 		g.Expect(s.operator.Out.String()).NotTo(ContainSubstring(s.note("Tenant")))
 	})
+}
+
+// No operator sees that the policies are missing, but their UIDs show it.
+func TestObjectsThatWereWrittenWithoutPoliciesAndOperatorAreUnchecked(t *testing.T) {
+	t.Parallel()
+	s := newTenancy(t)
+	everything := ConsistOf("message", "copies", "apps", "notebooks")
+	s.Eventually(s.done(s.use())).Should(everything)
+	trusted := s.written(s.use())
+	for _, o := range trusted {
+		s.Eventually(s.condition(o)).Should(HaveField("ObservedGeneration", BeEquivalentTo(1)), "%T", o)
+	}
+	s.Expect(s.operator.Stop()).To(Succeed())
+
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "appservices.bongsu.io"}}
+	s.Expect(s.Client.Get(t.Context(), client.ObjectKeyFromObject(policy), policy)).To(Succeed())
+	s.Expect(s.Client.Delete(t.Context(), policy)).To(Succeed())
+	namespace := s.use()
+	written := s.written(namespace)
+	s.rewrite(t, trusted[:1]) // which also was in force before
+	written = append(written, trusted[0])
+	policy.SetUID("")
+	policy.SetResourceVersion("")
+	s.Expect(s.Client.Create(t.Context(), policy)).To(Succeed())
+
+	start := func() {
+		s.operator = s.StartOperator(t, func(o *options.Options) { o.HealthAddress = s.health })
+		s.Eventually(s.readiness).WithTimeout(time.Minute).Should(Equal("ok"))
+	}
+	start()
+	for _, o := range written {
+		s.Eventually(s.condition(o)).Should(HaveField("Reason", v1alpha1.ReasonUnchecked), "%T", o)
+	}
+	for _, o := range trusted[1:] {
+		s.Expect(s.condition(o)().Reason).NotTo(Equal(v1alpha1.ReasonUnchecked), "%T", o)
+	}
+	s.Expect(s.operator.Stop()).To(Succeed())
+	start() // the record has the new UID, and the objects have their marks
+	s.Eventually(s.done(s.use())).Should(everything)
+	s.Expect(s.done(namespace)(s)).NotTo(ContainElements("copies"))
+	s.Expect(s.done(namespace)(s)).NotTo(ContainElements("apps"))
+	s.rewrite(t, written[:4])
+	s.Eventually(s.done(namespace)).Should(ContainElements("copies", "apps", "notebooks"))
 }

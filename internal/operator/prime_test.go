@@ -207,7 +207,7 @@ func closedGate(t *testing.T) *policies.Gate {
 		t.Fatal(err)
 	}
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
-	gate, err := policies.NewGate(t.Context(), expected, &informertest.FakeInformers{}, clock, logr.Discard())
+	gate, err := policies.NewGate(t.Context(), policies.Dependencies{Expected: expected, Cache: &informertest.FakeInformers{}, Clock: clock, Log: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}

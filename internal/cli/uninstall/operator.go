@@ -122,6 +122,7 @@ func (r *removal) removeState(ctx context.Context) error {
 	for name, kind := range map[string]metav1.TypeMeta{
 		options.LeaseName:    {APIVersion: lease.GroupVersion().String(), Kind: lease.Kind},
 		options.DefaultsName: {APIVersion: configMap.GroupVersion().String(), Kind: configMap.Kind},
+		options.PoliciesName: {APIVersion: configMap.GroupVersion().String(), Kind: configMap.Kind},
 		checkpoint.Name:      {APIVersion: configMap.GroupVersion().String(), Kind: configMap.Kind},
 	} {
 		o := &metav1.PartialObjectMetadata{TypeMeta: kind}

@@ -254,7 +254,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key, nam
 		r.release(key)
 		return status.Result{Reason: v1alpha1.ReasonSuspended, Message: "suspended: spec.suspend is true"}, nil
 	}
-	blocked, err := r.policies.Check(ctx)
+	blocked, err := r.policies.CheckObject(ctx, object)
 	if err != nil {
 		return status.Result{}, err
 	}

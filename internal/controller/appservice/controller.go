@@ -225,7 +225,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if a.deleting() && (isOver(service.Status.Backup) || hasNoBackup(service)) {
 		return step.Finish(0, r.cleanUp(ctx, a))
 	}
-	blocked, err := r.policies.Check(ctx)
+	blocked, err := r.policies.CheckObject(ctx, service)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -178,7 +178,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	blocked, err := r.policies.Check(ctx)
+	blocked, err := r.policies.CheckObject(ctx, jupyter)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

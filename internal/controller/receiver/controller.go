@@ -147,7 +147,7 @@ func (r *Reconciler) forget(key kube.Key) {
 // configure gives the receiver to the dispatcher. Its Secrets are watched before they are
 // read, so that no change is missed.
 func (r *Reconciler) configure(ctx context.Context, object Object, key kube.Key) (status.Result, error) {
-	blocked, err := r.Policies.Check(ctx)
+	blocked, err := r.Policies.CheckObject(ctx, object)
 	if err != nil {
 		return status.Result{}, err
 	}

@@ -104,7 +104,7 @@ func New(d Dependencies) *Controllers {
 		}
 	}
 	grants := &grantReconciler{
-		client: d.Client, live: d.Live, store: s, writer: status.NewWriter(d.Client, d.Clock, "secretsharegrant-controller"),
+		client: d.Client, live: d.Live, store: s, policies: d.Policies, writer: status.NewWriter(d.Client, d.Clock, "secretsharegrant-controller"),
 	}
 	secretShares := rule(v1alpha1.KindSecretShare,
 		func() Object { return &v1alpha1.SecretShare{} }, func() client.ObjectList { return &v1alpha1.SecretShareList{} })
@@ -304,7 +304,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// Set it before the first copy, because no copy may outlive its rule.
 		return step.Finish(0, r.patchFinalizer(ctx, object, controllerutil.AddFinalizer))
 	}
-	blocked, err := r.policies.Check(ctx)
+	blocked, err := r.policies.CheckObject(ctx, object)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

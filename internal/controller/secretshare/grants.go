@@ -25,6 +25,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/glob"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/policies"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 	"github.com/bongsu-io/bongsu/pkg/step"
@@ -37,10 +38,11 @@ const maxListedCopies = 50
 type grantReconciler struct {
 	client client.Client
 	// live reads the UIDs of namespaces from the API server.
-	live   client.Reader
-	store  *store
-	writer *status.Writer
-	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+	live     client.Reader
+	store    *store
+	policies *policies.Gate
+	writer   *status.Writer
+	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // SetUp registers the reconciler.
@@ -115,6 +117,13 @@ func (r *grantReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	}
 	if !grant.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
+	}
+	state, err := r.policies.CheckObject(ctx, &grant)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case state.Reason == v1alpha1.ReasonUnchecked:
+		return step.Finish(r.writer.Block(ctx, &grant, state))
 	}
 	before := grant.DeepCopy()
 	recreated, err := r.recordSources(ctx, &grant)

@@ -354,8 +354,9 @@ func (r *Reconciler) readGrants(ctx context.Context, p *plan, object Object) (gr
 			continue
 		}
 		recorded, ok := recordedFor(g, p.rule.Namespace)
+		ok = ok && !r.policies.IsUnchecked(g)
 		if !ok && g.DeletionTimestamp.IsZero() {
-			waiting[g.Namespace] = struct{}{} // the rule is enqueued when the grant has a record
+			waiting[g.Namespace] = struct{}{} // the rule is enqueued when the grant has a record, or changes
 		}
 		if !ok {
 			continue

@@ -78,7 +78,7 @@ func Blocked(s policies.State) Result {
 	if s.InGrace() {
 		return Result{Unchanged: true}
 	}
-	return Result{Reason: v1alpha1.ReasonPolicyMissing, Message: s.Message}
+	return Result{Reason: s.Reason, Message: s.Message}
 }
 
 // Ready reports whether the object is in force.

@@ -114,7 +114,7 @@ func FailingSince(o Object) time.Time {
 	return time.Time{}
 }
 
-// Block reports that the operator does nothing for an object without the admission policies.
+// Block reports that the operator does nothing for an object because of the admission policies.
 // During the grace time of policies it reports nothing.
 func (w *Writer) Block(ctx context.Context, o Object, blocked policies.State) (time.Duration, error) {
 	if blocked.Message == "" {
@@ -122,11 +122,11 @@ func (w *Writer) Block(ctx context.Context, o Object, blocked policies.State) (t
 	}
 	before := o.DeepCopyObject().(Object)
 	w.SetCondition(o, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPolicyMissing, Message: blocked.Message,
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: blocked.Reason, Message: blocked.Message,
 	})
-	w.SetState(o, v1alpha1.StateFailing, v1alpha1.ReasonPolicyMissing, true)
+	w.SetState(o, v1alpha1.StateFailing, blocked.Reason, true)
 	return w.Write(ctx, before, o, Report{Failure: &events.Event{
-		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonPolicyMissing, Action: "Reconcile", Note: blocked.Message,
+		Type: corev1.EventTypeWarning, Reason: blocked.Reason, Action: "Reconcile", Note: blocked.Message,
 	}})
 }
 

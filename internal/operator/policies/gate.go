@@ -1,6 +1,7 @@
 // Package policies checks that the admission policies of this version are in force. An object
 // makes the operator use its permissions for the author of the object. Only the policies check
 // whether the author has these permissions. Without them the operator does nothing for tenants.
+// When they are back, it does nothing for objects that were written without them.
 package policies
 
 import (
@@ -16,6 +17,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -24,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
 )
 
@@ -37,8 +40,10 @@ const Grace = 90 * time.Second
 
 // State is the result of a check. The zero State means that the operator can work.
 type State struct {
-	// Blocked means that the operator must do nothing for tenants.
+	// Blocked means that the operator must do nothing for tenants, or for the object.
 	Blocked bool
+	// Reason is [v1alpha1.ReasonPolicyMissing] or [v1alpha1.ReasonUnchecked] if Blocked.
+	Reason string
 	// Message says for users what is wrong and what to do. It is empty before the end of
 	// Grace.
 	Message string
@@ -50,23 +55,43 @@ func (s State) InGrace() bool { return s.Blocked && s.Message == "" }
 
 // Gate reports whether the operator can work for tenants. A nil Gate is open.
 type Gate struct {
-	expected specs.Expected
-	cache    cache.Cache
-	clock    clock.WithDelayedExecution
-	log      logr.Logger
-	synced   []toolscache.InformerSynced
+	Dependencies
+
+	synced []toolscache.InformerSynced
 
 	mu      sync.Mutex
 	checked bool
 	problem string
 	since   time.Time
+	// backAt is when the policies were in force again; zero if they are not, or always were.
+	backAt time.Time
+	// unchecked are the generations of the objects that reviews have found, by UID.
+	unchecked map[types.UID]int64
+	// reviewed: the objects that were written without the policies are known.
+	reviewed bool
 	// notify enqueue the objects of the controllers.
 	notify []func()
 }
 
+// Dependencies of a Gate. All are required.
+type Dependencies struct {
+	Expected specs.Expected
+	Cache    cache.Cache
+	// Live reads from the API server, and Client writes.
+	Live   client.Reader
+	Client client.Client
+	// Namespace contains the record of the policies.
+	Namespace string
+	// Lists are of the kinds that the operator's role allows to list, and whose status it can write.
+	Lists []func() client.ObjectList
+	Clock clock.WithDelayedExecution
+	Log   logr.Logger
+}
+
 // NewGate returns a Gate that reads the policies from a cache. It registers a watch of them.
-func NewGate(ctx context.Context, expected specs.Expected, c cache.Cache, clk clock.WithDelayedExecution, log logr.Logger) (*Gate, error) {
-	g := &Gate{expected: expected, cache: c, clock: clk, log: log}
+func NewGate(ctx context.Context, d Dependencies) (*Gate, error) {
+	g := &Gate{Dependencies: d}
+	c := d.Cache
 	for _, kind := range []client.Object{&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}} {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
@@ -90,15 +115,16 @@ func (g *Gate) changed(o any, isInInitialList bool) {
 	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = gone.Obj
 	}
-	if object, err := meta.Accessor(o); err == nil && !g.expected.Contains(object.GetName()) {
+	if object, err := meta.Accessor(o); err == nil && !g.Expected.Contains(object.GetName()) {
+		return
+	}
+	if !isInInitialList {
+		g.recheck()
 		return
 	}
 	g.mu.Lock()
 	g.checked = false
 	g.mu.Unlock()
-	if !isInInitialList {
-		g.notifyAll()
-	}
 }
 
 func (g *Gate) notifyAll() {
@@ -120,11 +146,11 @@ func (g *Gate) Check(ctx context.Context) (State, error) {
 	switch {
 	case err != nil || problem == "":
 		return State{}, err
-	case g.clock.Since(since) < Grace:
-		return State{Blocked: true}, nil
+	case g.Clock.Since(since) < Grace:
+		return State{Blocked: true, Reason: v1alpha1.ReasonPolicyMissing}, nil
 	}
 	return State{
-		Blocked: true,
+		Blocked: true, Reason: v1alpha1.ReasonPolicyMissing,
 		Message: problem + ", so the operator does nothing for this object: ask an administrator to install the policies of the operator's version",
 	}, nil
 }
@@ -138,7 +164,7 @@ func (g *Gate) Await(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-g.clock.After(time.Second):
+		case <-g.Clock.After(time.Second):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -153,24 +179,55 @@ func (g *Gate) current(ctx context.Context) (string, time.Time, error) {
 		return g.problem, g.since, nil
 	}
 	var policies admissionv1.ValidatingAdmissionPolicyList
-	if err := g.cache.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+	if err := g.Cache.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
 		return "", time.Time{}, err
 	}
 	var bindings admissionv1.ValidatingAdmissionPolicyBindingList
-	if err := g.cache.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
+	if err := g.Cache.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
 		return "", time.Time{}, err
 	}
-	was := g.problem
-	g.problem, g.checked = g.expected.Compare(policies.Items, bindings.Items), true
-	switch {
-	case g.problem == "" && was != "":
-		g.log.Info("The admission policies are in force again")
-	case g.problem != "" && was == "":
-		g.since = g.clock.Now()
-		g.clock.AfterFunc(Grace, g.notifyAll)
-		g.log.Error(nil, "The operator does nothing for tenants: "+g.problem)
+	problem, was := g.Expected.Compare(policies.Items, bindings.Items), g.problem
+	if problem != "" {
+		g.problem, g.checked, g.reviewed, g.backAt = problem, true, false, time.Time{}
+		if was == "" {
+			g.since = g.Clock.Now()
+			g.Clock.AfterFunc(Grace, g.notifyAll)
+			g.Log.Error(nil, "The operator does nothing for tenants: "+problem)
+		}
+		return g.problem, g.since, nil
 	}
-	return g.problem, g.since, nil
+	if was != "" && g.isSettling() {
+		g.checked = true
+		return g.problem, g.since, nil
+	}
+	if err := g.review(ctx, policies.Items, bindings.Items); err != nil {
+		return "", time.Time{}, err
+	}
+	if g.problem, g.checked = "", true; was != "" {
+		g.Log.Info("The admission policies are in force again")
+	}
+	return "", time.Time{}, nil
+}
+
+// settle is how long the API servers may need to enforce a policy that is back.
+const settle = 5 * time.Second
+
+// isSettling reports whether the policies are back, but possibly not enforced yet. The caller holds
+// the mutex.
+func (g *Gate) isSettling() bool {
+	if g.backAt.IsZero() {
+		g.backAt = g.Clock.Now()
+		g.Clock.AfterFunc(settle, g.recheck)
+	}
+	return g.Clock.Since(g.backAt) < settle
+}
+
+// recheck compares the policies again.
+func (g *Gate) recheck() {
+	g.mu.Lock()
+	g.checked = false
+	g.mu.Unlock()
+	g.notifyAll()
 }
 
 // Healthy returns an error that names the problem. It is a check of readiness, not of
