@@ -17,8 +17,10 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,6 +55,30 @@ type cluster struct {
 type change struct {
 	kind  watch.EventType
 	event *eventsv1.Event
+}
+
+// snapshot is the state of the cluster's etcd at a version.
+type snapshot struct {
+	version    uint64
+	checkpoint *corev1.ConfigMap
+}
+
+// bump is how far a restore raises the version, as etcdutl's --bump-revision does.
+const bump = 1000
+
+// snapshot returns the present state. The caller holds the mutex.
+func (c *cluster) snapshot() snapshot {
+	return snapshot{c.version, c.checkpoint.DeepCopy()}
+}
+
+// restore goes back to a snapshot at a higher version, with an empty history. The caller holds the
+// mutex.
+func (c *cluster) restore(s snapshot) {
+	c.log = slices.DeleteFunc(c.log, func(ch change) bool { return versionOf(ch.event) > s.version })
+	c.version += bump
+	c.compacted = c.version
+	c.checkpoint = s.checkpoint.DeepCopy()
+	c.breakWatches()
 }
 
 func newCluster() *cluster {
@@ -345,6 +371,9 @@ func (w *writer) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 		return nil
 	})
 }
+
+// Scheme implements client.Client.
+func (w *writer) Scheme() *runtime.Scheme { return scheme.Scheme }
 
 // Create implements client.Writer.
 func (w *writer) Create(ctx context.Context, object client.Object, _ ...client.CreateOption) error {

@@ -29,6 +29,7 @@ type model struct {
 	// are those that are possibly not in the checkpoint.
 	open      map[*acceptance]bool
 	uncovered []*acceptance
+	answers   []*acceptance // all that were answered
 	// latest is the newest occurrence of each object that a receiver accepted.
 	latest map[string]int
 
@@ -69,6 +70,11 @@ type rise struct {
 	// merged: the operator had not read it when the API server no longer had its position.
 	// It then lists the Events.
 	merged bool
+	// undone: a restore of etcd removed it, or came before the operator had read it. Or the operator
+	// may compare its count with one that a restore has lowered.
+	undone bool
+	// raised is the number of restores that raised the count of the Event again.
+	raised int
 }
 
 // part is an occurrence in a message of an alarm to a receiver.
@@ -179,6 +185,39 @@ func (m *model) answered(a *acceptance, msg *message.Message) {
 		m.done[p] = a.answered
 	}
 	m.uncovered = append(m.uncovered, a)
+	m.answers = append(m.answers, a)
+}
+
+// restored records that etcd is as it was at a version. Another leader then knows only what an old
+// checkpoint says. read is the position of the leader. The caller holds the mutex.
+func (m *model) restored(version, read uint64) {
+	m.compactions++
+	m.behind = true
+	fell := map[string]bool{}
+	for _, r := range m.rises {
+		fell[r.uid] = fell[r.uid] || r.version > version && r.increase == 0
+		r.undone = r.undone || r.version > min(version, read)
+		r.merged = true
+	}
+	for _, r := range m.rises {
+		if fell[r.uid] {
+			r.raised++
+		}
+	}
+	for uid, last := range m.last {
+		m.last[uid] = min(last, version)
+	}
+	for _, e := range m.w.receivers { // the checkpoint can be older than their deletion
+		for _, g := range []*gap{e.before, e.after} {
+			if g != nil {
+				g.covered = 0
+			}
+		}
+	}
+	m.uncovered = slices.Clone(m.answers)
+	for _, a := range m.uncovered {
+		a.incomplete = true
+	}
 }
 
 // repeatable records that the message may be sent once more. The caller holds the mutex.
@@ -210,7 +249,7 @@ func (w *world) checkpointWritten(p *process) {
 	m := w.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p.led = true
+	p.led, w.newest = true, -1
 	if p.foreign {
 		p.foreign = false
 		m.failovers++
@@ -377,8 +416,8 @@ func (m *model) check() []string {
 		m.checkResolutions()
 	}
 	for p, n := range m.accepted {
-		if n > 1+m.again[p] {
-			m.failf("repeated: %v was sent %d times, want at most %d", p, n, 1+m.again[p])
+		if most := 1 + m.again[p] + m.rises[p.serial].raised; n > most {
+			m.failf("repeated: %v was sent %d times, want at most %d", p, n, most)
 		}
 	}
 	return m.problems
@@ -415,7 +454,7 @@ func (m *model) maySend(a *alarmState, r *rise) bool {
 
 // mustSend reports whether an alarm that was never suspended must send an occurrence.
 func (m *model) mustSend(a *alarmState, r *rise) bool {
-	return r.increase > 0 && a.matches(r) && (!a.threshold || m.compactions == 0 && m.reachesThreshold(r))
+	return r.increase > 0 && !r.undone && a.matches(r) && (!a.threshold || m.compactions == 0 && m.reachesThreshold(r))
 }
 
 func (m *model) checkPart(a *alarmState, e *endpoint, r *rise) {

@@ -42,6 +42,8 @@ type process struct {
 	// foreign: the outbox is not that of the last leader. It becomes false with the first
 	// write of the checkpoint.
 	foreign bool
+	// restored: etcd was restored while it led. It then ends if another process wrote the checkpoint.
+	restored bool
 	// led: it has written the checkpoint.
 	led bool
 	// newest is when the newest receiver was created that existed at the start.
@@ -63,7 +65,8 @@ func (w *world) start(replica int) *process {
 	var err error
 	p.store, err = outbox.Open(w.ctx, w.disks[replica], outbox.WithComposer(pipeline.ComposeGroup))
 	w.must(err)
-	p.foreign = !w.ownsTerm(p.store.State())
+	p.foreign = !w.ownsTerm(p.store.State()) || w.newest >= 0 && w.newest != replica
+	w.last = replica
 	w.cluster.written = func() { w.checkpointWritten(p) }
 	counts := counters.New(p.store)
 	api := &writer{cluster: w.cluster, process: p}
@@ -215,7 +218,7 @@ func (w *world) stop() {
 	p.cancel()
 	<-p.ended
 	w.model.ended(p)
-	if p.err != nil && !errors.Is(p.err, context.Canceled) && !w.cluster.isDown() {
+	if p.err != nil && !errors.Is(p.err, context.Canceled) && !w.cluster.isDown() && !p.restored {
 		w.failf("error: %v", p.err)
 	}
 }

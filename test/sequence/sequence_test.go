@@ -39,6 +39,8 @@ var kinds = operations.Kinds[*world]{
 	"fall":       {Weight: 4, Apply: func(w *world, o operations.Operation) { w.fall(o.A) }},
 	"expire":     {Weight: 3, Apply: func(w *world, o operations.Operation) { w.expire(o.A) }},
 	"compact":    {Weight: 3, Apply: func(w *world, _ operations.Operation) { w.compact() }},
+	"snapshot":   {Weight: 4, Apply: func(w *world, _ operations.Operation) { w.snapshot() }},
+	"restore":    {Weight: 3, Apply: func(w *world, o operations.Operation) { w.restore(o.A) }},
 	"wait":       {Weight: 20, Apply: func(w *world, o operations.Operation) { w.wait(pauses[o.A%len(pauses)]) }},
 	"cut":        {Weight: 2, Apply: func(w *world, _ operations.Operation) { w.cluster.locked(w.cluster.breakWatches) }},
 	"down":       {Weight: 1, Apply: func(w *world, _ operations.Operation) { w.setDown(true) }},
@@ -171,18 +173,43 @@ func (w *world) compact() {
 	}
 }
 
+// snapshot keeps the state of etcd.
+func (w *world) snapshot() {
+	w.cluster.locked(func() { w.snapshots = append(w.snapshots, w.cluster.snapshot()) })
+}
+
+// restore goes back to a snapshot of etcd. Receivers and alarms stay as they are.
+func (w *world) restore(i int) {
+	if len(w.snapshots) == 0 {
+		return
+	}
+	synctest.Wait()
+	read := w.read
+	if w.leader != nil {
+		read = w.leader.source.State().Position
+		w.leader.restored = true
+	}
+	w.newest = w.last
+	i %= len(w.snapshots)
+	to := w.snapshots[i]
+	w.snapshots = w.snapshots[:i+1] // the others belong to another history
+	defer w.lock()()
+	w.cluster.restore(to)
+	w.live = nil
+	for _, e := range w.cluster.at(to.version) {
+		w.live = append(w.live, e.DeepCopy())
+	}
+	w.model.restored(to.version, read)
+}
+
 func (w *world) setDown(down bool) {
-	w.model.mu.Lock()
-	if down || w.cluster.isDown() {
+	defer w.lock()()
+	if down || w.cluster.down {
 		w.model.apiFailed = time.Now()
 	}
-	w.model.mu.Unlock()
-	w.cluster.locked(func() {
-		w.cluster.down = down
-		if down {
-			w.cluster.breakWatches()
-		}
-	})
+	if w.cluster.down = down; down {
+		w.cluster.breakWatches()
+	}
 }
 
 // lead makes a replica the leader, after the present one stops or is killed. -1 is none.

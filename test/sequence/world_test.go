@@ -34,11 +34,15 @@ type world struct {
 	// leader is nil while no replica runs. killed are the processes that were killed.
 	leader *process
 	killed []*process
-	// starts is the number of processes. read is the position of the last one's outbox.
-	starts int
-	read   uint64
+	// starts is the number of processes. read is the position of the last one's outbox, and last
+	// is its replica. newest is that at the last restore of etcd, until the checkpoint is written
+	// again: the restored one can be that of an older outbox. Otherwise it is -1.
+	starts       int
+	read         uint64
+	last, newest int
 
-	alarms []*alarmState
+	alarms    []*alarmState
+	snapshots []snapshot
 	// receivers are the last ones of each name, by key.
 	receivers map[string]*endpoint
 	live      []*eventsv1.Event
@@ -168,7 +172,7 @@ func (e *endpoint) createdAfter(at time.Time) bool {
 // newWorld returns a world whose first leader has begun to read.
 func newWorld(t *testing.T, dir string) *world {
 	t.Helper()
-	w := &world{ctx: context.WithoutCancel(t.Context()), dir: dir, cluster: newCluster(), receivers: map[string]*endpoint{}}
+	w := &world{ctx: context.WithoutCancel(t.Context()), dir: dir, cluster: newCluster(), receivers: map[string]*endpoint{}, newest: -1}
 	w.model = newModel(w)
 	all, err := compiled()
 	w.must(err)
@@ -244,16 +248,26 @@ func (c *cluster) isDown() bool {
 
 // put writes an Event with a count. Without an increase, the count falls.
 func (w *world) put(kind watch.EventType, e *eventsv1.Event, object int, increase int32) {
-	w.model.mu.Lock()
-	defer w.model.mu.Unlock()
+	defer w.lock()()
 	m, uid := w.model, string(e.UID)
 	serial := len(m.rises)
 	e.Note = fmt.Sprint("occurrence #", serial)
-	var version uint64
-	w.cluster.locked(func() { version = w.cluster.write(kind, e) })
+	version := w.cluster.write(kind, e)
 	fell := slices.ContainsFunc(m.rises, func(r *rise) bool { return r.uid == uid && r.increase == 0 })
-	m.rises = append(m.rises, &rise{serial: serial, uid: uid, object: object, version: version, at: time.Now(), increase: increase, fell: fell, merged: m.behind, recovers: e.Reason == recovered})
+	lowered := m.behind && slices.ContainsFunc(m.rises, func(r *rise) bool { return r.uid == uid && r.undone })
+	m.rises = append(m.rises, &rise{serial: serial, uid: uid, object: object, version: version, at: time.Now(), increase: increase, fell: fell, merged: m.behind, undone: lowered, recovers: e.Reason == recovered})
 	m.last[uid] = version
+}
+
+// lock locks the cluster and then the model, as a write of the checkpoint does. Any other order can
+// be a deadlock.
+func (w *world) lock() (unlock func()) {
+	w.cluster.mu.Lock()
+	w.model.mu.Lock()
+	return func() {
+		w.model.mu.Unlock()
+		w.cluster.mu.Unlock()
+	}
 }
 
 // caughtUp reports whether the leader has read everything.
