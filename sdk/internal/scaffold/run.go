@@ -41,7 +41,7 @@ Flags after -- are those of the operator. To change how it runs, edit cmd/local/
 			if _, err := os.Stat(local); errors.Is(err, fs.ErrNotExist) {
 				return errors.New("the project contains no " + local + ": copy it from a new project that bongsu-sdk init has made")
 			}
-			if err := generateAndPrint(c); err != nil {
+			if _, err := generateAndPrint(c); err != nil {
 				return err
 			}
 			binary := filepath.Join("bin", "run")
