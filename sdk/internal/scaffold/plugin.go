@@ -94,9 +94,9 @@ func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
 			return err
 		}
 	}
-	local := &page{template: "local.tmpl"}
-	local.Path = filepath.Join("cmd", "local", "main.go")
-	if err := writePages(fs, c.config, nil, local); err != nil {
+	main, readme := &page{template: "local.tmpl"}, &page{template: "readme.tmpl"}
+	main.Path, readme.Path = filepath.Join(local, "main.go"), "README.md"
+	if err := writePages(fs, c.config, nil, main, readme); err != nil {
 		return err
 	}
 	return c.requireToolkit()

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -121,6 +122,28 @@ func TestInitMakesAProjectThatKubebuilderAccepts(t *testing.T) {
 	}
 	if !strings.Contains(read(t, "config/manager/manager.yaml"), "--leader-elect\n") {
 		t.Error("the Deployment of the operator elects no leader")
+	}
+}
+
+func TestTheReadmeNamesCommandsThatExist(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine+" --project-name cache-operator"); err != nil {
+		t.Fatal(err)
+	}
+	readme, makefile := read(t, "README.md"), read(t, "Makefile")
+	for _, want := range []string{"# cache-operator\n", "bongsu-sdk run ", "bongsu-sdk generate ", "bongsu-sdk build --image registry.example.com/cache-operator:v1 "} {
+		if !strings.Contains(readme, want) {
+			t.Errorf("the README has no %q:\n%s", want, readme)
+		}
+	}
+	targets := regexp.MustCompile("make ([a-z-]+)").FindAllStringSubmatch(readme, -1)
+	for _, target := range targets {
+		if !strings.Contains(makefile, "\n"+target[1]+":") {
+			t.Errorf("the Makefile has no target %s", target[1])
+		}
+	}
+	if len(targets) < 4 {
+		t.Errorf("the README names the targets %v", targets)
 	}
 }
 
