@@ -19,8 +19,9 @@ func newRun() *cobra.Command {
 		Use:   "run [-- FLAG...]",
 		Short: "Run the operator on a control plane on this machine",
 		Long: `Run the operator on a control plane on this machine, with the permissions of its generated
-role. It needs no cluster and no Docker. Nodes and pods are simulated. The first run builds the
-control plane, which takes minutes. Its data is in bin/local.
+role. It needs no cluster and no Docker. Nodes and pods are simulated: no container runs, so the
+health of each pod is Unknown. The first run builds the control plane, which takes minutes. Its data
+is in bin/local.
 
 Flags after -- are those of the operator. To change how it runs, edit cmd/local/main.go.`,
 		Example: `  bongsu-sdk run
