@@ -48,5 +48,6 @@
 // The annotation with the value none on a persistent volume claim prevents provisioning.
 //
 // The Stages that implement this are in stages/. Their Events have the reasons, messages,
-// types and regarding objects of a real kubelet.
+// types and regarding objects of a real kubelet. The IDs of containers begin with simulated://, by
+// which package probe recognizes them.
 package localcluster

@@ -56,7 +56,7 @@ func (c *configMaps) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // startConfigMaps runs the operator until stop is called.
-func startConfigMaps(t *testing.T, cluster *localcluster.Cluster, port int32) (c *configMaps, stop func()) {
+func startConfigMaps(t *testing.T, cluster *localcluster.Cluster, how corev1.ProbeHandler) (c *configMaps, stop func()) {
 	t.Helper()
 	g := NewWithT(t)
 	mgr, err := ctrl.NewManager(cluster.RESTConfig(), ctrl.Options{
@@ -65,8 +65,7 @@ func startConfigMaps(t *testing.T, cluster *localcluster.Cluster, port int32) (c
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	c = &configMaps{client: mgr.GetClient()}
-	c.spec.HTTPGet = &corev1.HTTPGetAction{Port: intstr.FromInt32(port)}
-	c.spec.PeriodSeconds, c.spec.FailureThreshold = 1, 2
+	c.spec.ProbeHandler, c.spec.PeriodSeconds, c.spec.FailureThreshold = how, 1, 2
 	c.prober, err = probe.ForManager(mgr)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).WatchesRawSource(c.prober).Complete(c)).To(Succeed())
@@ -77,6 +76,11 @@ func startConfigMaps(t *testing.T, cluster *localcluster.Cluster, port int32) (c
 		cancel()
 		g.Expect(<-ended).To(Succeed())
 	}
+}
+
+// asking is a request to the port of a pod.
+func asking(port int32) corev1.ProbeHandler {
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(port)}}
 }
 
 // answeringAt starts a server at the address of this machine, which acts as a pod.
@@ -137,7 +141,7 @@ func TestProberIsASourceOfAController(t *testing.T) {
 	var code atomic.Int32
 	code.Store(http.StatusOK)
 	port := answeringAt(t, ip, &code)
-	_, stop := startConfigMaps(t, cluster, port)
+	_, stop := startConfigMaps(t, cluster, asking(port))
 	stored := func() string {
 		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(owner), owner)).To(Succeed())
 		return owner.Data[healthKey]
@@ -152,10 +156,23 @@ func TestProberIsASourceOfAController(t *testing.T) {
 	stop()
 
 	before := stored()
-	operator, stop := startConfigMaps(t, cluster, port)
+	operator, stop := startConfigMaps(t, cluster, asking(port))
 	g.Eventually(operator.prober.Len).WithTimeout(time.Minute).Should(Equal(1))
 	// Enough checks for the failure to be confirmed, which is one more reconcile.
 	g.Eventually(operator.reconciles.Load).WithTimeout(time.Minute).Should(BeNumerically(">=", 2))
 	stop()
 	g.Expect(stored()).To(Equal(before))
+
+	// A simulated pod is not asked, although a server is at its address.
+	pod.Status.ContainerStatuses[0].ContainerID = "simulated://1"
+	g.Expect(api.Status().Update(t.Context(), pod)).To(Succeed())
+	code.Store(http.StatusOK)
+	_, stop = startConfigMaps(t, cluster, asking(port))
+	await(`"message":"the pod is simulated: it has no network"`)
+	stop()
+	owner.Data = nil // an entry differs only if the health or the reason does
+	g.Expect(api.Update(t.Context(), owner)).To(Succeed())
+	_, stop = startConfigMaps(t, cluster, corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}})
+	await(`"message":"the pod is simulated: it runs no commands"`)
+	stop()
 }

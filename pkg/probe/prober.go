@@ -47,6 +47,9 @@ type Prober struct {
 	clock   clock.PassiveClock
 	checker Checker
 	pool    *Pool[healthcheck.Observation]
+	// real: the checker connects to the addresses of pods. Those of simulated pods can be of
+	// other machines.
+	real bool
 	// Observed is called with each observation, for example to count it in a metric. Set it
 	// before the start. It must return quickly. It can be nil.
 	Observed func(healthcheck.Observation)
@@ -78,7 +81,7 @@ type checkedPod struct {
 // ForManager returns a Prober with the permissions of a manager, and adds what it needs to the
 // manager. Pass it to WatchesRawSource of the controller. Commands need get and create on
 // pods/exec. HTTP checks need a permission only with the transport APIServer: get on
-// pods/proxy.
+// pods/proxy. A simulated pod of package localcluster has no network, and its health is unknown.
 func ForManager(mgr manager.Manager) (*Prober, error) {
 	runner, err := podexec.New(mgr.GetConfig())
 	if err != nil {
@@ -89,6 +92,7 @@ func ForManager(mgr manager.Manager) (*Prober, error) {
 		return nil, err
 	}
 	p := New(clock.RealClock{}, checker)
+	p.real = true
 	for _, part := range []manager.Runnable{runner, manager.RunnableFunc(p.Run)} {
 		if err := mgr.Add(part); err != nil {
 			return nil, err
@@ -266,10 +270,24 @@ func (p *Prober) put(name types.NamespacedName, o *owner, pod *corev1.Pod, start
 		InitialDelay: max(0, seconds(o.spec.InitialDelaySeconds)-p.clock.Since(started)),
 		Period:       o.spec.period(),
 		Timeout:      check.Limit(),
-		Run:          func(ctx context.Context) healthcheck.Observation { return p.checker.Run(ctx, check) },
+		Run:          p.run(check, isSimulated(pod)),
 		Overdue:      func() healthcheck.Observation { return p.checker.Overdue(check) },
 	})
 	return c.history
+}
+
+// run returns the function that makes a check.
+func (p *Prober) run(check healthcheck.Check, simulated bool) func(context.Context) healthcheck.Observation {
+	return func(ctx context.Context) healthcheck.Observation {
+		if p.real && simulated && check.HTTP != nil && check.HTTP.Transport != healthcheck.APIServer {
+			return healthcheck.Observation{At: p.clock.Now(), Outcome: healthcheck.Unreachable, Message: "the pod is simulated: it has no network"}
+		}
+		o := p.checker.Run(ctx, check)
+		if p.real && simulated && o.Outcome == healthcheck.Unreachable {
+			o.Message = "the pod is simulated: it runs no commands"
+		}
+		return o
+	}
 }
 
 // report records the result of a check, and enqueues the owner if the health changed.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,6 +80,13 @@ func (s *Spec) startOf(pod *corev1.Pod) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// isSimulated reports whether package localcluster simulates a pod. Its Stages write these IDs.
+func isSimulated(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return strings.HasPrefix(s.ContainerID, "simulated://")
+	})
 }
 
 // portOf returns the number of a port of a container.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -190,12 +191,17 @@ func TestRunStartsTheOperatorOnAControlPlane(t *testing.T) {
 	w := newWorkshop(t)
 	w.scaffold()
 	w.env = append(w.env, "PATH="+filepath.Join(w.checkout, "bin", "k8s")+":"+lastPath(w.env), "KUBECONFIG="+filepath.Join(w.dir, "bin", "local", "kubeconfig"))
-	w.run(`bongsu-sdk run -- --health-probe-bind-address=0 >run.log 2>&1 &
+	taken, err := net.Listen("tcp", ":8081") // the default port of kubebuilder, as another operator uses it
+	if err == nil {
+		t.Cleanup(func() { _ = taken.Close() })
+	}
+	w.run(`bongsu-sdk run >run.log 2>&1 &
 		trap 'kill -INT $!; wait $! || { cat run.log; exit 1; }' EXIT
 		for second in $(seq 60); do
 			grep -q "Starting workers" run.log && break
 			sleep 1
 		done
 		kubectl apply -k config/samples
-		kubectl wait --for=condition=Ready --timeout=1m memcached/memcached-sample`)
+		kubectl wait --for=condition=Ready --timeout=1m memcached/memcached-sample
+		kubectl wait --for=jsonpath='{.status.pods[0].message}'="the pod is simulated: it runs no commands" --timeout=1m memcached/memcached-sample`)
 }

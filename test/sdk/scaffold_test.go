@@ -76,6 +76,7 @@ func (w *workshop) scaffold() (test string) {
 
 func TestTheCommandsOfTheDocsMakeAnOperatorWhoseTestsPass(t *testing.T) {
 	w := newWorkshop(t)
+	w.run(`bongsu-sdk version | grep -x "bongsu-sdk .*" && bongsu-sdk version | grep "^sigs.k8s.io/kubebuilder/v4 v4"`)
 	start := time.Now()
 	test := w.scaffold()
 	w.run("go build ./...")

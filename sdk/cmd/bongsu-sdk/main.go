@@ -18,7 +18,7 @@ func run() (exitCode int) {
 	// they receive the same signal.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := scaffold.Run(ctx, os.Args[1:], os.Getenv("BONGSU_TOOLKIT")); err != nil {
+	if err := scaffold.Run(ctx, os.Args[1:], os.Getenv("BONGSU_TOOLKIT"), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		return 1
 	}

@@ -43,7 +43,7 @@ contains only the operator, and runs as in the Dockerfile of the project.`,
 			if err != nil {
 				return err
 			}
-			if err := generateAndPrint(c); err != nil {
+			if _, err := generateAndPrint(c); err != nil {
 				return err
 			}
 			var images []v1.Image

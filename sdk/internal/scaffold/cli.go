@@ -3,14 +3,19 @@
 package scaffold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/kubebuilder/v4/pkg/cli"
 	cfgv3 "sigs.k8s.io/kubebuilder/v4/pkg/config/v3"
 	"sigs.k8s.io/kubebuilder/v4/pkg/model/stage"
@@ -20,19 +25,26 @@ import (
 )
 
 const description = `bongsu-sdk makes Kubernetes operators that report why something does not run.
-It is kubebuilder with another controller: its projects are kubebuilder's, and its commands
-work. A failed command leaves the project as it was.
-`
+It is kubebuilder with another controller, so its projects are kubebuilder's too. A failed command
+leaves the project as it was.`
+
+const example = `  mkdir cache-operator && cd cache-operator
+  bongsu-sdk init --domain example.com --repo github.com/me/cache-operator
+  bongsu-sdk create api --group cache --version v1alpha1 --kind Memcached --image memcached --port 11211
+  go test ./...
+  bongsu-sdk run`
 
 // Run executes a command line in the project of the working directory. toolkit is the default of
-// the flag --toolkit.
-func Run(ctx context.Context, args []string, toolkit string) error {
-	root, err := newCommand(ctx, toolkit)
+// the flag --toolkit. Results are written to out.
+func Run(ctx context.Context, args []string, toolkit string, out io.Writer) error {
+	slog.SetLogLoggerLevel(slog.LevelWarn) // kubebuilder logs the files that it writes, but not ours
+	files := &files{dir: "."}
+	root, err := newCommand(newPlugin(ctx, toolkit, files, out))
 	if err != nil {
 		return err
 	}
 	root.SetArgs(args)
-	files := &files{dir: "."}
+	root.SetOut(out)
 	for _, path := range [][]string{{"init"}, {"create", "api"}, {"create", "webhook"}, {"edit"}} {
 		if command, _, err := root.Find(path); err == nil && command.PreRunE != nil {
 			guard(command, files)
@@ -49,12 +61,12 @@ func Run(ctx context.Context, args []string, toolkit string) error {
 }
 
 // newCommand returns the commands of kubebuilder and those of the tool.
-func newCommand(ctx context.Context, toolkit string) (*cobra.Command, error) {
+func newCommand(ours plugin.Plugin) (*cobra.Command, error) {
 	// Plain kubebuilder accepts a project only if it knows the name in its file PROJECT.
 	bundle, err := plugin.NewBundleWithOptions(
 		plugin.WithName("go.kubebuilder.io"),
 		plugin.WithVersion(plugin.Version{Number: 4, Stage: stage.Stable}),
-		plugin.WithPlugins(kustomizev2.Plugin{}, golangv4.Plugin{}, newPlugin(ctx, toolkit)),
+		plugin.WithPlugins(kustomizev2.Plugin{}, golangv4.Plugin{}, ours),
 	)
 	if err != nil {
 		return nil, err
@@ -73,6 +85,14 @@ func newCommand(ctx context.Context, toolkit string) (*cobra.Command, error) {
 		return nil, err
 	}
 	root := c.Command()
+	root.Example = example
+	for _, name := range []string{"plugins", "project-version"} { // there is one of each
+		for _, flags := range []*pflag.FlagSet{root.PersistentFlags(), root.Flags()} {
+			if f := flags.Lookup(name); f != nil {
+				f.Hidden = true
+			}
+		}
+	}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	if alpha, _, err := root.Find([]string{"alpha"}); err == nil {
 		root.RemoveCommand(alpha) // its commands run kubebuilder, which does not know the plugin
@@ -84,12 +104,19 @@ func newCommand(ctx context.Context, toolkit string) (*cobra.Command, error) {
 	return root, nil
 }
 
-// version returns the version of the tool, as go install knows it.
+// version returns the versions of the tool and of its libraries, as go install knows them.
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "bongsu-sdk (devel)"
 	}
-	return "(devel)"
+	versions := []string{"bongsu-sdk " + cmp.Or(info.Main.Version, "(devel)")}
+	for _, d := range info.Deps {
+		if d.Path == "sigs.k8s.io/kubebuilder/v4" || d.Path == "sigs.k8s.io/controller-tools" {
+			versions = append(versions, d.Path+" "+d.Version)
+		}
+	}
+	return strings.Join(append(versions, info.GoVersion), "\n")
 }
 
 // guard checks the command line before a command writes anything, and keeps the present files.

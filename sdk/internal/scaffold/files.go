@@ -40,6 +40,26 @@ func (f *files) keep() error {
 	return err
 }
 
+// changes returns the paths of files that are new, and of those that differ.
+func (f *files) changes() (added, changed []string, err error) {
+	err = f.walk(func(path string, mode fs.FileMode) error {
+		if mode.IsDir() {
+			return nil
+		}
+		old, exists := f.kept[path]
+		if !exists {
+			added = append(added, path)
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if !bytes.Equal(content, old.content) {
+			changed = append(changed, path)
+		}
+		return err
+	})
+	return added, changed, err
+}
+
 // restore removes files that are new, and writes those that changed.
 func (f *files) restore() error {
 	if f.kept == nil {

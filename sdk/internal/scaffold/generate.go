@@ -28,18 +28,24 @@ func newGenerate() *cobra.Command {
 		Short: "Generate deep copies, CustomResourceDefinitions, roles and webhook configurations",
 		Long: `Generate deep copies, CustomResourceDefinitions, roles and webhook configurations from the
 types and markers of the project. It does the same as make generate manifests, without make.`,
-		RunE: func(c *cobra.Command, _ []string) error { return generateAndPrint(c) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			n, err := generateAndPrint(c)
+			if err == nil && n == 0 {
+				_, err = fmt.Fprintln(c.OutOrStdout(), "The generated files are up to date.")
+			}
+			return err
+		},
 	}
 }
 
-// generateAndPrint is generate, and prints the paths of the files that changed.
-func generateAndPrint(c *cobra.Command) error {
+// generateAndPrint is generate, and prints the paths of the n files that changed.
+func generateAndPrint(c *cobra.Command) (n int, err error) {
 	changed, err := generate(c.Context())
 	for _, path := range changed {
 		_, printed := fmt.Fprintln(c.OutOrStdout(), "Generated", path)
 		err = errors.Join(err, printed)
 	}
-	return err
+	return len(changed), err
 }
 
 // generate runs the generators in the project of the working directory. It writes their files only

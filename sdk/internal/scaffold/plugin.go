@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,11 +38,12 @@ type ourPlugin struct {
 }
 
 // newPlugin returns the plugin. kubebuilder passes no context to hooks, so they use ctx.
-func newPlugin(ctx context.Context, toolkit string) plugin.Plugin {
+func newPlugin(ctx context.Context, toolkit string, files *files, out io.Writer) plugin.Plugin {
 	if toolkit == "" {
 		toolkit = "main"
 	}
-	return ourPlugin{init: &initCommand{ctx: ctx, toolkit: toolkit}, api: &apiCommand{ctx: ctx}, webhook: &webhookCommand{ctx: ctx}}
+	f := finish{ctx: ctx, files: files, out: out}
+	return ourPlugin{init: &initCommand{ctx: ctx, toolkit: toolkit}, api: &apiCommand{finish: f}, webhook: &webhookCommand{finish: f}}
 }
 
 func (ourPlugin) Name() string            { return "sdk.bongsu.io" }
@@ -60,6 +62,17 @@ type initCommand struct {
 	ctx     context.Context
 	config  config.Config
 	toolkit string
+}
+
+// UpdateMetadata replaces the help of kubebuilder.
+func (*initCommand) UpdateMetadata(_ plugin.CLIMetadata, help *plugin.SubcommandMetadata) {
+	help.Description = `Create the project of an operator in the working directory, which must be empty. It contains a Go
+module, a Makefile, and manifests for kustomize. cmd/main.go is the operator, and cmd/local runs it
+on a control plane on this machine.`
+	help.Examples = `  bongsu-sdk init --domain example.com --repo github.com/me/cache-operator
+
+  # With a copyright, and a branch of the toolkit
+  bongsu-sdk init --domain example.com --repo github.com/me/cache-operator --owner "Your name" --toolkit main`
 }
 
 func (c *initCommand) BindFlags(fs *pflag.FlagSet) {
@@ -81,9 +94,9 @@ func (c *initCommand) Scaffold(fs machinery.Filesystem) error {
 			return err
 		}
 	}
-	local := &page{template: "local.tmpl"}
-	local.Path = filepath.Join("cmd", "local", "main.go")
-	if err := writePages(fs, c.config, nil, local); err != nil {
+	main, readme := &page{template: "local.tmpl"}, &page{template: "readme.tmpl"}
+	main.Path, readme.Path = filepath.Join(local, "main.go"), "README.md"
+	if err := writePages(fs, c.config, nil, main, readme); err != nil {
 		return err
 	}
 	return c.requireToolkit()
@@ -121,13 +134,69 @@ func preset(fs *pflag.FlagSet, name, value string) {
 	}
 }
 
+// withoutMake lets the tool generate code. It hides flags that are refused or have no effect.
+func withoutMake(fs *pflag.FlagSet) {
+	preset(fs, "make", "false")
+	fs.Lookup("make").Hidden, fs.Lookup("force").Hidden = true, true
+}
+
+// finish is the end of a command that adds to a project.
+type finish struct {
+	ctx   context.Context
+	files *files
+	out   io.Writer
+}
+
+// next says what to do after a command.
+func next(edit, command string) string {
+	return fmt.Sprintf("Next: edit %s, and run:\n$ %s\n", edit, command)
+}
+
+// report generates code. It prints the files that the command has written, and what to do next.
+func (f finish) report(next string) error {
+	if _, err := generate(f.ctx); err != nil {
+		return err
+	}
+	added, changed, err := f.files.changes()
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, path := range added {
+		fmt.Fprintln(&text, "Created", path)
+	}
+	for _, path := range changed {
+		fmt.Fprintln(&text, "Changed", path)
+	}
+	_, err = fmt.Fprint(f.out, &text, next)
+	return err
+}
+
 // apiCommand replaces the types, the controller and the tests of a kind.
 type apiCommand struct {
-	ctx      context.Context
+	finish
 	page     page
 	config   config.Config
 	resource *resource.Resource
 	hasSuite bool
+}
+
+// UpdateMetadata replaces the help of kubebuilder.
+func (*apiCommand) UpdateMetadata(_ plugin.CLIMetadata, help *plugin.SubcommandMetadata) {
+	help.Description = `Create a kind: its types, a controller, and tests. The controller runs a Deployment for each object,
+and reports why its pods do not run. The command also generates deep copies, the
+CustomResourceDefinition and the role of the operator.
+
+With --resource=false or --controller=false, the files are those of kubebuilder.`
+	help.Examples = `  # Run memcached. Check the pods with a command, and run a Job before an object is deleted
+  bongsu-sdk create api --group cache --version v1alpha1 --kind Memcached \
+    --image memcached --port 11211 --probe exec --backup
+
+  # Check the pods over HTTP
+  bongsu-sdk create api --group cache --version v1alpha1 --kind Site --image nginx --port 80 --probe http
+
+  # Add a version of a kind, without another controller
+  bongsu-sdk create api --group cache --version v1 --kind Memcached --controller=false`
 }
 
 func (c *apiCommand) BindFlags(fs *pflag.FlagSet) {
@@ -137,7 +206,9 @@ func (c *apiCommand) BindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.page.Backup, "backup", false, "run a Job before an object is deleted")
 	preset(fs, "resource", "true")
 	preset(fs, "controller", "true")
-	preset(fs, "make", "false") // the tool generates without make
+	fs.Lookup("resource").Usage = "create the types"
+	fs.Lookup("controller").Usage = "create the controller"
+	withoutMake(fs)
 }
 
 func (c *apiCommand) InjectConfig(config config.Config) error {
@@ -207,21 +278,25 @@ func (c *apiCommand) file(template, path string) *page {
 }
 
 func (c *apiCommand) PostScaffold() error {
-	if !c.resource.HasAPI() {
-		return nil
+	types, controller := c.types()[0].GetPath(), c.controller()
+	switch {
+	case !c.resource.HasAPI():
+		return c.report(next(controller[0].GetPath(), "go test ./..."))
+	case !c.resource.HasController():
+		return c.report(next(types, "bongsu-sdk generate"))
+	default:
+		return c.report(next(controller[len(controller)-1].GetPath(), "go test ./..."))
 	}
-	_, err := generate(c.ctx)
-	return err
 }
 
 // webhookCommand runs the tests of webhooks on the toolkit's control plane.
 type webhookCommand struct {
-	ctx      context.Context
+	finish
 	config   config.Config
 	resource *resource.Resource
 }
 
-func (*webhookCommand) BindFlags(fs *pflag.FlagSet) { preset(fs, "make", "false") }
+func (*webhookCommand) BindFlags(fs *pflag.FlagSet) { withoutMake(fs) }
 
 func (c *webhookCommand) InjectConfig(config config.Config) error {
 	c.config = config
@@ -233,16 +308,20 @@ func (c *webhookCommand) InjectResource(r *resource.Resource) error {
 	return nil
 }
 
-func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
+// path is the file of the webhook.
+func (c *webhookCommand) path() string {
 	dir := filepath.Join("internal", "webhook")
 	if c.config.IsMultiGroup() {
 		dir = filepath.Join(dir, c.resource.Group)
 	}
-	dir = filepath.Join(dir, c.resource.Version)
-	if err := edit(fs, filepath.Join(dir, strings.ToLower(c.resource.Kind)+"_webhook.go"), webhookOf(c.resource)...); err != nil {
+	return filepath.Join(dir, c.resource.Version, strings.ToLower(c.resource.Kind)+"_webhook.go")
+}
+
+func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
+	if err := edit(fs, c.path(), webhookOf(c.resource)...); err != nil {
 		return err
 	}
-	suite := filepath.Join(dir, "webhook_suite_test.go")
+	suite := filepath.Join(filepath.Dir(c.path()), "webhook_suite_test.go")
 	if exists, err := afero.Exists(fs.FS, suite); err != nil || !exists {
 		return err
 	}
@@ -250,8 +329,7 @@ func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
 }
 
 func (c *webhookCommand) PostScaffold() error {
-	_, err := generate(c.ctx)
-	return err
+	return c.report("") // kubebuilder has said what to do next
 }
 
 // writePages writes files of a project, with its license.

@@ -19,8 +19,9 @@ func newRun() *cobra.Command {
 		Use:   "run [-- FLAG...]",
 		Short: "Run the operator on a control plane on this machine",
 		Long: `Run the operator on a control plane on this machine, with the permissions of its generated
-role. It needs no cluster and no Docker. Nodes and pods are simulated. The first run builds the
-control plane, which takes minutes. Its data is in bin/local.
+role. It needs no cluster and no Docker. Nodes and pods are simulated: no container runs, so the
+health of each pod is Unknown. The first run builds the control plane, which takes minutes. Its data
+is in bin/local.
 
 Flags after -- are those of the operator. To change how it runs, edit cmd/local/main.go.`,
 		Example: `  bongsu-sdk run
@@ -41,7 +42,7 @@ Flags after -- are those of the operator. To change how it runs, edit cmd/local/
 			if _, err := os.Stat(local); errors.Is(err, fs.ErrNotExist) {
 				return errors.New("the project contains no " + local + ": copy it from a new project that bongsu-sdk init has made")
 			}
-			if err := generateAndPrint(c); err != nil {
+			if _, err := generateAndPrint(c); err != nil {
 				return err
 			}
 			binary := filepath.Join("bin", "run")

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,7 +59,17 @@ func read(t *testing.T, path string) string {
 
 func run(t *testing.T, commandLine string) error {
 	t.Helper()
-	return Run(t.Context(), strings.Fields(commandLine), "")
+	return Run(t.Context(), strings.Fields(commandLine), "", t.Output())
+}
+
+// printed returns what a command prints.
+func printed(t *testing.T, commandLine string) string {
+	t.Helper()
+	var out strings.Builder
+	if err := Run(t.Context(), strings.Fields(commandLine), "", &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 const initCommandLine = "init --domain example.com --repo github.com/me/cache-operator"
@@ -114,6 +125,28 @@ func TestInitMakesAProjectThatKubebuilderAccepts(t *testing.T) {
 	}
 }
 
+func TestTheReadmeNamesCommandsThatExist(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine+" --project-name cache-operator"); err != nil {
+		t.Fatal(err)
+	}
+	readme, makefile := read(t, "README.md"), read(t, "Makefile")
+	for _, want := range []string{"# cache-operator\n", "bongsu-sdk run ", "bongsu-sdk generate ", "bongsu-sdk build --image registry.example.com/cache-operator:v1 "} {
+		if !strings.Contains(readme, want) {
+			t.Errorf("the README has no %q:\n%s", want, readme)
+		}
+	}
+	targets := regexp.MustCompile("make ([a-z-]+)").FindAllStringSubmatch(readme, -1)
+	for _, target := range targets {
+		if !strings.Contains(makefile, "\n"+target[1]+":") {
+			t.Errorf("the Makefile has no target %s", target[1])
+		}
+	}
+	if len(targets) < 4 {
+		t.Errorf("the README names the targets %v", targets)
+	}
+}
+
 func TestTheMakefileGeneratesWithTheVersionOfTheTool(t *testing.T) {
 	if !strings.Contains(read(t, "../../go.mod"), "\tsigs.k8s.io/controller-tools "+controllerTools+"\n") {
 		t.Error("go.mod has another version of controller-tools than " + controllerTools)
@@ -153,7 +186,7 @@ func TestAnInterruptedCommandRestoresTheProject(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGUSR1)
 	defer stop()
 	fail("mod'*) kill -USR1 $PPID; exit 0 ;; 'other")
-	err := Run(ctx, strings.Fields("create api --group cache --version v1alpha1 --kind Memcached"), "")
+	err := Run(ctx, strings.Fields("create api --group cache --version v1alpha1 --kind Memcached"), "", t.Output())
 	if err == nil || err.Error() != "interrupted" {
 		t.Errorf("got the error %v", err)
 	}
@@ -213,6 +246,53 @@ func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 				t.Errorf("there are %v %v", entries, err)
 			}
 		})
+	}
+}
+
+func TestCreatePrintsWhatItHasWrittenAndWhatToDoNext(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	for commandLine, want := range map[string][]string{
+		"create api --group cache --version v1 --kind Memcached": {
+			"Created internal/controller/memcached_resources.go\n", "Created internal/controller/memcached_status.go\n",
+			"Changed PROJECT\n", "Next: edit internal/controller/memcached_resources.go, and run:\n$ go test ./...\n",
+		},
+		"create api --group cache --version v1 --kind Types --controller=false": {
+			"Created api/v1/types_types.go\n", "Next: edit api/v1/types_types.go, and run:\n$ bongsu-sdk generate\n",
+		},
+		"create api --group apps --version v1 --kind Deployment --resource=false": {
+			"Created internal/controller/deployment_controller.go\n", "Next: edit internal/controller/deployment_controller.go, and run:\n$ go test ./...\n",
+		},
+	} {
+		got := printed(t, commandLine)
+		for _, text := range want {
+			if !strings.Contains(got, text) {
+				t.Errorf("%s prints no %q:\n%s", commandLine, text, got)
+			}
+		}
+	}
+	if got := printed(t, "create webhook --group cache --version v1 --kind Memcached --defaulting"); !strings.Contains(got, "Created internal/webhook/v1/memcached_webhook.go\n") {
+		t.Errorf("create webhook prints\n%s", got)
+	}
+}
+
+func TestTheHelpIsThatOfTheTool(t *testing.T) {
+	newProject(t)
+	for commandLine, want := range map[string]string{
+		"--help": "bongsu-sdk create api --group cache", "init --help": "bongsu-sdk init --domain example.com",
+		"create api --help": "--probe exec --backup", "create webhook --help": "bongsu-sdk create webhook",
+	} {
+		help := printed(t, commandLine)
+		if !strings.Contains(help, want) {
+			t.Errorf("%s does not contain %q:\n%s", commandLine, want, help)
+		}
+		for _, other := range []string{"prompt", "make generate", "--make", "--force", "--plugins", "frigate/"} {
+			if strings.Contains(help, other) {
+				t.Errorf("%s contains %q:\n%s", commandLine, other, help)
+			}
+		}
 	}
 }
 

@@ -102,7 +102,9 @@ func operate(ctx context.Context) error {
 	if err := build.Run(); err != nil {
 		return err
 	}
-	operator := exec.Command(binary, append([]string{"--kubeconfig", kubeconfig}, os.Args[1:]...)...)
+	// By default, no port can be in use by another operator.
+	args := append([]string{"--kubeconfig", kubeconfig, "--health-probe-bind-address=0"}, os.Args[1:]...)
+	operator := exec.Command(binary, args...)
 	operator.Env = append(os.Environ(), "ENABLE_WEBHOOKS=false") // they need certificates
 	operator.Stdout, operator.Stderr = os.Stdout, os.Stderr
 	if err := localcluster.StartChild(operator); err != nil {
