@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +44,16 @@ func newClusterReader(c client.Client) *clusterReader {
 func (r *clusterReader) enricher(ctx context.Context, e *Environment) *enrich.Enricher {
 	live := notingReader{r.client, r.note}
 	return enrich.New(r.clusterName(ctx, e), &nodeCache{Reader: live}, live)
+}
+
+// servedAs returns how the API server serves a resource.
+func servedAs(mapper meta.RESTMapper, resource alarm.Resource) (served schema.GroupVersionKind, namespaced bool, err error) {
+	kind, err := mapper.KindFor(schema.GroupVersionResource{Group: resource.Group, Resource: resource.Resource})
+	if err != nil {
+		return schema.GroupVersionKind{}, false, err
+	}
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	return kind, err == nil && mapping.Scope.Name() != meta.RESTScopeNameRoot, err
 }
 
 // clusterName returns the name that the operator uses. If it is not known, the name is derived

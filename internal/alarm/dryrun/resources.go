@@ -12,11 +12,15 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 )
 
 // operatorAccount is the ServiceAccount of the operator.
 const operatorAccount = "bongsu"
+
+// watched are the verbs that a watch needs.
+var watched = []string{"list", "watch"}
 
 // checkResources reports the resources of spec.changes and spec.states that the operator cannot
 // watch for the alarm.
@@ -34,7 +38,7 @@ func (t *test) checkResource(ctx context.Context, a *Alarm, field string, named 
 	if !t.served.IsKnown() {
 		return // a note says so
 	}
-	resource := resourceOf(named)
+	resource := match.ResourceOf(named)
 	switch status := t.served.Status(resource); {
 	case status.Reason == objects.Unavailable:
 		report.Notes = append(report.Notes, field+": "+status.Message)
@@ -43,12 +47,8 @@ func (t *test) checkResource(ctx context.Context, a *Alarm, field string, named 
 	case !status.Namespaced && a.Kind == alarm.KindAlarm:
 		report.Problems = append(report.Problems, field+": "+objects.NamespacedMessage(resource))
 	case !t.operatorMayWatch(ctx, resource):
-		report.Problems = append(report.Problems, field+": "+objects.ForbiddenMessage(resource))
+		report.Problems = append(report.Problems, field+": "+objects.ForbiddenMessage(resource, watched...))
 	}
-}
-
-func resourceOf(named *v1alpha1.ChangeResource) alarm.Resource {
-	return alarm.Resource{Group: named.APIGroup, Resource: named.Resource}
 }
 
 // operatorMayWatch reports whether the operator may list and watch a resource. It returns true
@@ -57,7 +57,7 @@ func (t *test) operatorMayWatch(ctx context.Context, resource alarm.Resource) bo
 	if err := t.Client.Get(ctx, client.ObjectKey{Namespace: t.OperatorNamespace, Name: operatorAccount}, metadataOf("ServiceAccount")); err != nil {
 		return true
 	}
-	for _, verb := range []string{"list", "watch"} {
+	for _, verb := range watched {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:   "system:serviceaccount:" + t.OperatorNamespace + ":" + operatorAccount,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + t.OperatorNamespace, "system:authenticated"},
@@ -81,7 +81,7 @@ func (t *test) checkFields(ctx context.Context, a *Alarm, report *AlarmReport) {
 		if updates := len(c.Operations) == 0 || slices.Contains(c.Operations, v1alpha1.ChangeUpdate); !updates {
 			continue
 		}
-		missing, resource, n := slices.Clone(c.Fields), resourceOf(&c.Resource), 0
+		missing, resource, n := slices.Clone(c.Fields), match.ResourceOf(&c.Resource), 0
 		_, err := t.eachObject(ctx, a.ID().Namespace, resource, func(object map[string]any) {
 			n++
 			missing = slices.DeleteFunc(missing, func(text string) bool { return hasValue(object, text) })

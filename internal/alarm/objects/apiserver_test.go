@@ -159,7 +159,7 @@ func TestRealAPIServer(t *testing.T) {
 	s.Eventually(func() bool { return source.Status(deployments, everywhere, fields.Shape{}).Synced }, "60s").Should(gomega.BeTrue())
 	s.Eventually(func() string { return source.Status(widgets, everywhere, fields.Shape{}).Reason }, "60s").Should(gomega.Equal(KindNotFound))
 	s.create(crdManifest, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "")
-	s.Eventually(func() Status { return source.Status(widgets, everywhere, fields.Shape{}) }, "60s").Should(gomega.Equal(Status{Synced: true, Version: "v1", Kind: "Widget", Namespaced: true}))
+	s.Eventually(func() Status { return source.Status(widgets, everywhere, fields.Shape{}) }, "60s").Should(gomega.Equal(Status{Synced: true, Served: alarm.Served{Version: "v1", Kind: "Widget", Namespaced: true}}))
 
 	reported := func() (all []string) {
 		store.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -34,7 +35,7 @@ func (r *Reconciler) changesProblem(object Object, key kube.Key) status.Result {
 	reading, needs := false, r.alarms.NeedsOf(key.String())
 	by := alarm.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	for _, named := range resourcesOf(object) {
-		resource := alarm.Resource{Group: named.APIGroup, Resource: named.Resource}
+		resource := match.ResourceOf(&named)
 		of := r.changes.Status(resource, by, needs[resource])
 		switch {
 		case of.Reason != "":
