@@ -43,7 +43,7 @@ func newClusterReader(c client.Client) *clusterReader {
 // enricher returns an Enricher like that of the operator.
 func (r *clusterReader) enricher(ctx context.Context, e *Environment) *enrich.Enricher {
 	live := notingReader{r.client, r.note}
-	return enrich.New(r.clusterName(ctx, e), &nodeCache{Reader: live}, live)
+	return enrich.New(r.clusterName(ctx, e), &nodeCache{Reader: live}, live).WithResources(r)
 }
 
 // servedAs returns how the API server serves a resource.
@@ -54,6 +54,27 @@ func servedAs(mapper meta.RESTMapper, resource alarm.Resource) (served schema.Gr
 	}
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	return kind, err == nil && mapping.Scope.Name() != meta.RESTScopeNameRoot, err
+}
+
+// Lookup implements enrich.Resources. It can make requests. A resource that is not served is a
+// problem of the alarm, which the report contains.
+func (r *clusterReader) Lookup(resource alarm.Resource) (alarm.Served, alarm.Unread) {
+	kind, namespaced, err := servedAs(r.client.RESTMapper(), resource)
+	if err != nil {
+		return alarm.Served{}, ""
+	}
+	return alarm.Served{Version: kind.Version, Kind: kind.Kind, Namespaced: namespaced}, ""
+}
+
+// Get implements enrich.Resources.
+func (r *clusterReader) Get(ctx context.Context, resource alarm.Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	kind, _, err := servedAs(r.client.RESTMapper(), resource)
+	if err != nil {
+		return nil, err
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object, r.note(r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object))
 }
 
 // clusterName returns the name that the operator uses. If it is not known, the name is derived

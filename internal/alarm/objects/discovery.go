@@ -27,7 +27,10 @@ type use struct {
 	refused string
 }
 
-var watching = use{[]string{"list", "watch"}, "cannot be watched for changes"}
+var (
+	watching = use{[]string{"list", "watch"}, "cannot be watched for changes"}
+	reading  = use{[]string{"get"}, "cannot be read for Events"}
+)
 
 const (
 	// catalogAge is how long a discovery is used for resources that it contains.
@@ -169,7 +172,19 @@ func (s Served) Status(r alarm.Resource) Status {
 	if reason, no := excluded[r.Stream()]; no {
 		return refuse(Excluded, r.Stream()+" cannot be watched for changes: "+reason)
 	}
-	k, err := s.served.find(r, watching)
+	return s.status(r, watching)
+}
+
+// ReadStatus is Status for a resource in spec.readObjects, see Source.ReadStatus.
+func (s Served) ReadStatus(r alarm.Resource) Status {
+	if isSecrets(r) {
+		return refuse(Excluded, secretsUnread)
+	}
+	return s.status(r, reading)
+}
+
+func (s Served) status(r alarm.Resource, u use) Status {
+	k, err := s.served.find(r, u)
 	if err != nil {
 		p := problemOf(r, err)
 		return refuse(p.reason, p.message)
