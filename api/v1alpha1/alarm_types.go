@@ -105,6 +105,7 @@ type AlarmMessage struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.muteUntil) || !has(self.muteFrom) && !has(self.muteReason)",message="muteFrom or muteReason without muteUntil: set muteUntil"
 // +kubebuilder:validation:XValidation:rule="(has(self.changes) ? size(self.changes) : 0) + (has(self.states) ? size(self.states) : 0) <= 16",message="changes and states have more than 16 entries together: use several alarms"
+// +kubebuilder:validation:XValidation:rule="has(self.match) || !has(self.readObjects)",message="readObjects without match: only Events are about objects that readObjects names"
 // +kubebuilder:validation:XValidation:rule="!has(self.muteFrom) || !has(self.muteUntil) || self.muteFrom <= self.muteUntil",message="muteFrom is after muteUntil: swap them"
 type AlarmSpec struct {
 	// suspend stops the alarm. Events that occur while it is suspended are not sent later.
@@ -136,6 +137,17 @@ type AlarmSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	States []StateMatch `json:"states,omitempty"`
+
+	// readObjects are resources whose objects the Events in match are about. The operator reads
+	// the labels and annotations of these objects for the alarm. You must be allowed to get them,
+	// and an administrator must allow the operator to do so. If unset, the alarm knows only
+	// objects of kinds that the operator reads for every alarm, such as Pods.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:XValidation:rule="size(self.apiGroup) != 0 || self.resource != 'secrets'",message="Secrets are never read for Events: use names or note in spec.match"
+	ReadObjects []ChangeResource `json:"readObjects,omitempty"`
 
 	// threshold suppresses occurrences until there are enough of them. If group is set,
 	// each group is counted on its own. Suppressed occurrences are counted in

@@ -329,6 +329,11 @@ func (in *AlarmSpec) DeepCopyInto(out *AlarmSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ReadObjects != nil {
+		in, out := &in.ReadObjects, &out.ReadObjects
+		*out = make([]ChangeResource, len(*in))
+		copy(*out, *in)
+	}
 	if in.Threshold != nil {
 		in, out := &in.Threshold, &out.Threshold
 		*out = new(AlarmThreshold)

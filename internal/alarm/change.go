@@ -22,6 +22,12 @@ func (r Resource) Stream() string {
 	return strings.TrimSuffix(r.Resource+"."+r.Group, ".")
 }
 
+// Served is how the API server serves a resource.
+type Served struct {
+	Version, Kind string
+	Namespaced    bool
+}
+
 // Operation is what happened to an object.
 type Operation string
 

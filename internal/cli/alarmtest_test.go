@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -283,9 +284,9 @@ func TestAlarmTestShowsWhyNoEventMatches(t *testing.T) {
 		"an exception":          {"Alarm", "match: [{exceptReasons: [Backof]}]", "note: spec.match[0].exceptReasons: no Event has the reason Backof: did you mean BackOff\n"},
 		"an exceptional status": {"Alarm", "match: [{exceptReasons: [ErrImagePull]}]", "note: spec.match[0].exceptReasons: Kubernetes emits no Event with the reason ErrImagePull: match Failed\n"},
 		"labels of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease], objectSelector: {matchLabels: {team: a}}}]",
-			"note: spec.match[0].objectSelector: Bongsu does not read objects of kind HelmRelease, so no Event about them matches: use names or note instead\n"},
+			"note: spec.match[0].objectSelector: Bongsu does not read objects of kind HelmRelease, so no Event about them matches: name their resource in spec.readObjects, which an administrator must allow, or use names or note instead\n"},
 		"groups of an unread kind": {"Alarm", "match: [{kinds: [HelmRelease]}]\ngroup: {by: [regarding.kind, 'object.labels[team]']}",
-			"note: spec.group.by: Bongsu does not read objects of kind HelmRelease, so object.labels[team] is empty for all of them: group by regarding.name instead\n"},
+			"note: spec.group.by: Bongsu does not read objects of kind HelmRelease, so object.labels[team] is empty for all of them: name their resource in spec.readObjects, which an administrator must allow, or group by regarding.name instead\n"},
 		"a type of Nodes": {"ClusterAlarm", "match: [{kinds: [Node], types: [Warning]}]", "note: spec.match[0].types: NodeNotReady and most other Events about Nodes are Normal: leave types out\n"},
 		"a match":         {"Alarm", "match: [{reasons: [BackOff]}]", "5 match, in 5 messages\n\nAT"},
 	} {
@@ -480,7 +481,7 @@ func TestAlarmTestFailsForResourcesThatCannotBeWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := []string{"--kubeconfig", c.Kubeconfig()}
-	const changes, states = "changes: [{resource: {%}, operations: [Create]}]", "states: [{resource: {%}, expression: 'true'}]"
+	const changes, states, reads = "changes: [{resource: {%}, operations: [Create]}]", "states: [{resource: {%}, expression: 'true'}]", "match: [{kinds: [ConfigMap]}]\nreadObjects: [{%}]"
 	for name, tc := range map[string]struct {
 		kind, spec, resource string
 		args                 []string
@@ -495,6 +496,12 @@ func TestAlarmTestFailsForResourcesThatCannotBeWatched(t *testing.T) {
 			"ClusterAlarm", states, "apiGroup: apps, resource: deployments", []string{"--kubeconfig", c.Kubeconfig(), "--operator-namespace", ns},
 			"spec.states[0].resource: the operator is not allowed to list and watch deployments.apps: create a ClusterRole with the label bongsu.io/aggregate-to-alarms: \"true\". Its rule is apiGroups: [\"apps\"], resources: [\"deployments\"], verbs: [list, watch]\n",
 		},
+		"objects of Nodes in an Alarm":  {"Alarm", reads, "resource: nodes", admin, "spec.readObjects[0]: objects of nodes have no namespace"},
+		"objects of a missing resource": {"Alarm", reads, "resource: configmap", admin, "spec.readObjects[0]: the API server serves no resource \"configmap\" in apiGroup \"\": did you mean configmaps?\n"},
+		"objects that the operator can list, but not get": {
+			"Alarm", reads, "resource: configmaps", admin,
+			"spec.readObjects[0]: the operator is not allowed to get configmaps: create a ClusterRole with the label bongsu.io/aggregate-to-alarms: \"true\". Its rule is apiGroups: [\"\"], resources: [\"configmaps\"], verbs: [get]\n",
+		},
 		"no rights of the user for a state": {"Alarm", states, "resource: configmaps", []string{"--kubeconfig", user}, "spec.states[0]: you may not list configmaps, which the author of an alarm on it must be allowed to"},
 		"no rights of the user for changes": {"Alarm", "changes: [{resource: {%}}]", "resource: configmaps", []string{"--kubeconfig", user}, "spec.changes[0]: you may not list configmaps"},
 	} {
@@ -506,6 +513,50 @@ func TestAlarmTestFailsForResourcesThatCannotBeWatched(t *testing.T) {
 			file := manifest(t, tc.kind, "it", strings.Replace(tc.spec, "%", tc.resource, 1)+"\nreceivers: [{name: "+receiver+"}]")
 			code, out, errOut := runs(t, append([]string{"alarm", "test", "-f", file, "-n", ns}, tc.args...)...)
 			if (code == command.ExitOK) != (tc.says == "") || !strings.Contains(errOut, tc.says) {
+				t.Errorf("exit code %d: %s%s", code, out, errOut)
+			}
+		})
+	}
+}
+
+// The test reads with the permissions of the user, and no object of a kind that the alarm does not name.
+func TestAlarmTestReadsTheObjectsThatTheAlarmNames(t *testing.T) {
+	c := cluster.Shared(t)
+	ns := c.Namespace(t, nil)
+	create(t, c, "AlarmReceiver", ns, "ops", "log: {}")
+	for _, o := range []client.Object{
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "settings", Labels: map[string]string{"team": "shop"}}},
+		&corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "event"}, Reason: "Invalid", Count: 1, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(),
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v9", Kind: "ConfigMap", Namespace: ns, Name: "settings"},
+		},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns}, Rules: []rbacv1.PolicyRule{cluster.Rule("", "configmaps", "get")}},
+	} {
+		if err := c.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.AllowChanges(t, ns)
+	user := cluster.Kubeconfig(t, c.User(t, ns, cluster.Rule("events.k8s.io", "events", "list"), cluster.Rule("bongsu.io", "alarmreceivers", "get")))
+	const match, reads = "match: [{kinds: [ConfigMap], objectSelector: {matchLabels: {team: %}}}]\nmessage: {title: 'of ${object.metadata.labels.team}'}\nreceivers: [{name: ops}]", "\nreadObjects: [{resource: configmaps}]"
+	for name, tc := range map[string]struct {
+		spec, kubeconfig string
+		says             []string
+	}{
+		"it names them":             {strings.Replace(match, "%", "shop", 1) + reads, c.Kubeconfig(), []string{"1 matches", "    of shop\n"}},
+		"they have other labels":    {strings.Replace(match, "%", "bank", 1) + reads, c.Kubeconfig(), []string{"none matches", "only in spec.match[0].objectSelector: team=shop\n"}},
+		"it does not name them":     {strings.Replace(match, "%", "shop", 1), c.Kubeconfig(), []string{"Bongsu does not read objects of kind ConfigMap"}},
+		"the user may not get them": {strings.Replace(match, "%", "shop", 1) + reads, user, []string{"note: you may not read configmaps: the test treats their fields as unknown; the operator may read them"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errOut := runs(t, "alarm", "test", "-f", manifest(t, "Alarm", "it", tc.spec), "-n", ns, "--kubeconfig", tc.kubeconfig)
+			for _, want := range tc.says {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is missing in:\n%s%s", want, out, errOut)
+				}
+			}
+			named := strings.Contains(tc.spec, reads)
+			if code != command.ExitOK || named == strings.Contains(out, "does not read") || strings.Contains(out, "    of shop\n") != (name == "it names them") {
 				t.Errorf("exit code %d: %s%s", code, out, errOut)
 			}
 		})

@@ -74,7 +74,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	if as.events, err = a.newEventSource(as); err != nil {
 		return err
 	}
-	enricher, err := a.newEnricher(ctx, as)
+	enricher, err := a.newEnricher(ctx, as, changes)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func clusterName(o options.Options, clusterUID string) string {
 // enricher limits lists of pods further.
 const maxRead = 8 << 20
 
-func (a *App) newEnricher(ctx context.Context, as *assembly) (*enrich.Enricher, error) {
+func (a *App) newEnricher(ctx context.Context, as *assembly, named enrich.Resources) (*enrich.Enricher, error) {
 	nodes, err := enrich.NewCachedNodes(ctx, a.manager.GetCache())
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (a *App) newEnricher(ctx context.Context, as *assembly) (*enrich.Enricher, 
 	if err != nil {
 		return nil, err
 	}
-	return enrich.New(as.clusterName, nodes, live), nil
+	return enrich.New(as.clusterName, nodes, live).WithResources(named), nil
 }
 
 // clusterUID returns the UID of the namespace kube-system, which identifies the cluster.

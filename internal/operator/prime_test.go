@@ -70,6 +70,7 @@ func primeInto(t *testing.T, set alarm.Alarms, gate *policies.Gate, objects ...c
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
 	d := alarm.Dependencies{
 		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate,
+		Changes:  struct{ alarm.Changes }{}, // these alarms name no resources
 		Recorder: func(kind string) *status.Recorder { return status.New(c, c, realClock, counters.New(store), kind) },
 	}
 	all := &alarms{alarm: alarm.NewAlarm(d), clusterAlarm: alarm.NewClusterAlarm(d)}

@@ -69,7 +69,7 @@ type happening struct {
 }
 
 // apiVersions of the kinds of regarding objects, except for v1.
-var apiVersions = map[string]string{"CronJob": "batch/v1", "Job": "batch/v1", "ReplicaSet": "apps/v1", "Deployment": "apps/v1", "HorizontalPodAutoscaler": "autoscaling/v2"}
+var apiVersions = map[string]string{"CronJob": "batch/v1", "Job": "batch/v1", "ReplicaSet": "apps/v1", "Deployment": "apps/v1", "HorizontalPodAutoscaler": "autoscaling/v2", "HelmRelease": "helm.toolkit.fluxcd.io/v2"}
 
 // recorded writes Events as real components do. An Event with a count is created with 1 and
 // then updated, as by their recorders.
@@ -115,8 +115,11 @@ func (h happening) event(bystander string) *corev1.Event {
 	if h.container != "" {
 		e.InvolvedObject.FieldPath = "spec.containers{" + h.container + "}"
 	}
-	if h.kind == "Node" {
+	switch h.kind {
+	case "Node":
 		e.Namespace, e.InvolvedObject.UID = metav1.NamespaceDefault, types.UID("")
+	case "HelmRelease": // the operator compares the UID of an object that it reads
+		e.InvolvedObject.UID = ""
 	}
 	return e
 }

@@ -412,6 +412,16 @@ metadata: {name: box, namespace: attic, finalizers: [example.com/keep]}
 		nearMiss: reconciled("BYSTANDER", "True"),
 		steps:    []cause{reconciled("apps", "False"), reconciled("apps", "True")},
 	},
+	"A HelmRelease of production fails": {
+		before: both(
+			custom("HelmRelease", "helmreleases", "helm.toolkit.fluxcd.io", "v2", `
+              lastAttemptedRevision: {type: string}`),
+			applied(`{apiVersion: v1, kind: Namespace, metadata: {name: storefront}}`),
+			applied(helmRelease("web", "production")+"---"+helmRelease("BYSTANDER", "test")),
+		),
+		nearMiss: recorded(upgradeFailed("")),
+		steps:    []cause{recorded(upgradeFailed("web"))},
+	},
 	"An app or a notebook does not run": {
 		before:   both(applied(noPods("desk")), counted("desk", "none"), applied(`{apiVersion: v1, kind: Namespace, metadata: {name: roomy}}`)),
 		nearMiss: both(applied(app("roomy", "BYSTANDER")), reported("roomy", "BYSTANDER", "ScalingReplicaSet")),

@@ -180,3 +180,20 @@ func reconciled(name, ready string) cause {
 	return kubectl("patch", "kustomizations.kustomize.toolkit.fluxcd.io/"+name, "--namespace=flux-system", "--subresource=status", "--type=merge",
 		fmt.Sprintf(`--patch={"status":{"conditions":[%s]}}`, condition("Ready", ready)))
 }
+
+func helmRelease(name, tier string) string {
+	return `
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: ` + name + `, namespace: storefront, labels: {tier: ` + tier + `, team: shop}}
+spec: {interval: 10m, chartRef: {kind: OCIRepository, name: ` + name + `}}
+`
+}
+
+// upgradeFailed is an Event about a HelmRelease as Flux writes it.
+func upgradeFailed(name string) happening {
+	return happening{
+		by: "helm-controller", kind: "HelmRelease", on: "storefront/" + name, eventType: "Warning", reason: "UpgradeFailed",
+		note: "Helm upgrade failed for release storefront/web with chart web@1.2.3: timed out waiting for the condition",
+	}
+}

@@ -405,3 +405,7 @@ func (w *world) Context(_ context.Context, event *alarm.Event) alarm.Context {
 	}
 	return alarm.Context{Resolved: true}
 }
+
+func (*world) Named(context.Context, *alarm.Event, []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool) {
+	return alarm.Context{}, alarm.Resource{}, false
+}

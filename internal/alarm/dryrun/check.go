@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
@@ -81,8 +82,18 @@ func (t *test) checkWords(a *Alarm, report *AlarmReport) {
 		report.Problems = append(report.Problems, problem.Error())
 	}
 	report.Problems = append(report.Problems, match.MisspeltKinds(a.Object, t.served)...)
-	report.Notes = append(report.Notes, match.UnreadKinds(a.Object, enrich.Reads)...)
+	report.Notes = append(report.Notes, match.UnreadKinds(a.Object, t.reads(a))...)
 	report.Notes = append(report.Notes, match.Hints(a.Object)...)
+}
+
+// reads returns a function that reports whether objects of a kind are read for an alarm.
+func (t *test) reads(a *Alarm) func(kind string) bool {
+	return func(kind string) bool {
+		return enrich.Reads(kind) || slices.ContainsFunc(a.compiled.ReadObjects(), func(r alarm.Resource) bool {
+			served, _ := t.reader.Lookup(r)
+			return served.Kind == kind
+		})
+	}
 }
 
 // meant returns what the user probably meant by a word, as the end of a sentence.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +43,38 @@ func newClusterReader(c client.Client) *clusterReader {
 // enricher returns an Enricher like that of the operator.
 func (r *clusterReader) enricher(ctx context.Context, e *Environment) *enrich.Enricher {
 	live := notingReader{r.client, r.note}
-	return enrich.New(r.clusterName(ctx, e), &nodeCache{Reader: live}, live)
+	return enrich.New(r.clusterName(ctx, e), &nodeCache{Reader: live}, live).WithResources(r)
+}
+
+// servedAs returns how the API server serves a resource.
+func servedAs(mapper meta.RESTMapper, resource alarm.Resource) (served schema.GroupVersionKind, namespaced bool, err error) {
+	kind, err := mapper.KindFor(schema.GroupVersionResource{Group: resource.Group, Resource: resource.Resource})
+	if err != nil {
+		return schema.GroupVersionKind{}, false, err
+	}
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	return kind, err == nil && mapping.Scope.Name() != meta.RESTScopeNameRoot, err
+}
+
+// Lookup implements enrich.Resources. It can make requests. A resource that is not served is a
+// problem of the alarm, which the report contains.
+func (r *clusterReader) Lookup(resource alarm.Resource) (alarm.Served, alarm.Unread) {
+	kind, namespaced, err := servedAs(r.client.RESTMapper(), resource)
+	if err != nil {
+		return alarm.Served{}, ""
+	}
+	return alarm.Served{Version: kind.Version, Kind: kind.Kind, Namespaced: namespaced}, ""
+}
+
+// Get implements enrich.Resources.
+func (r *clusterReader) Get(ctx context.Context, resource alarm.Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	kind, _, err := servedAs(r.client.RESTMapper(), resource)
+	if err != nil {
+		return nil, err
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object, r.note(r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object))
 }
 
 // clusterName returns the name that the operator uses. If it is not known, the name is derived

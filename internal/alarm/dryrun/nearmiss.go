@@ -58,6 +58,9 @@ func (t *test) addNearMisses(ctx context.Context, a *Alarm, occurrences []alarm.
 			if found.reads++; found.reads > maxMissedObjects {
 				return &alarm.Context{ObjectUnread: "too many objects", NodesUnread: "too many objects"}
 			}
+			if known, _, ok := t.enricher.Named(ctx, &occ.Event, a.compiled.ReadObjects()); ok {
+				return &known
+			}
 			return new(t.enricher.Context(ctx, &occ.Event))
 		}))
 		if miss != nil {

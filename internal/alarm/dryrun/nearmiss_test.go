@@ -20,6 +20,10 @@ func (p *podsNamedWeb) Context(context.Context, *alarm.Event) alarm.Context {
 	return alarm.Context{Resolved: true, Object: alarm.Object{Metadata: alarm.ObjectMeta{Labels: map[string]string{"app": "web"}}}}
 }
 
+func (*podsNamedWeb) Named(context.Context, *alarm.Event, []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool) {
+	return alarm.Context{}, alarm.Resource{}, false
+}
+
 // A limit that is silent makes a user believe that nothing else came close.
 func TestALimitOfNearMissesIsReported(t *testing.T) {
 	const narrow = ": to compare others, choose a shorter time with --from and --until"

@@ -12,52 +12,52 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 )
 
 // operatorAccount is the ServiceAccount of the operator.
 const operatorAccount = "bongsu"
 
-// checkResources reports the resources of spec.changes and spec.states that the operator cannot
-// watch for the alarm.
+// checkResources reports the resources that the alarm names, and that the operator cannot watch or
+// read for it.
 func (t *test) checkResources(ctx context.Context, a *Alarm, report *AlarmReport) {
 	spec := a.Object.AlarmSpec()
 	for i := range spec.Changes {
-		t.checkResource(ctx, a, fmt.Sprintf("spec.changes[%d].resource", i), &spec.Changes[i].Resource, report)
+		t.checkResource(ctx, a, fmt.Sprintf("spec.changes[%d].resource", i), &spec.Changes[i].Resource, objects.Served.Status, report, "list", "watch")
 	}
 	for i := range spec.States {
-		t.checkResource(ctx, a, fmt.Sprintf("spec.states[%d].resource", i), &spec.States[i].Resource, report)
+		t.checkResource(ctx, a, fmt.Sprintf("spec.states[%d].resource", i), &spec.States[i].Resource, objects.Served.Status, report, "list", "watch")
+	}
+	for i := range spec.ReadObjects {
+		t.checkResource(ctx, a, fmt.Sprintf("spec.readObjects[%d]", i), &spec.ReadObjects[i], objects.Served.ReadStatus, report, "get")
 	}
 }
 
-func (t *test) checkResource(ctx context.Context, a *Alarm, field string, named *v1alpha1.ChangeResource, report *AlarmReport) {
+func (t *test) checkResource(ctx context.Context, a *Alarm, field string, named *v1alpha1.ChangeResource, statusOf func(objects.Served, alarm.Resource) objects.Status, report *AlarmReport, verbs ...string) {
 	if !t.served.IsKnown() {
 		return // a note says so
 	}
-	resource := resourceOf(named)
-	switch status := t.served.Status(resource); {
+	resource := match.ResourceOf(named)
+	switch status := statusOf(t.served, resource); {
 	case status.Reason == objects.Unavailable:
 		report.Notes = append(report.Notes, field+": "+status.Message)
 	case status.Reason != "":
 		report.Problems = append(report.Problems, field+": "+status.Message)
 	case !status.Namespaced && a.Kind == alarm.KindAlarm:
 		report.Problems = append(report.Problems, field+": "+objects.NamespacedMessage(resource))
-	case !t.operatorMayWatch(ctx, resource):
-		report.Problems = append(report.Problems, field+": "+objects.ForbiddenMessage(resource))
+	case !t.operatorMay(ctx, resource, verbs):
+		report.Problems = append(report.Problems, field+": "+objects.ForbiddenMessage(resource, verbs...))
 	}
 }
 
-func resourceOf(named *v1alpha1.ChangeResource) alarm.Resource {
-	return alarm.Resource{Group: named.APIGroup, Resource: named.Resource}
-}
-
-// operatorMayWatch reports whether the operator may list and watch a resource. It returns true
-// too if there is no operator, or if the user may not ask.
-func (t *test) operatorMayWatch(ctx context.Context, resource alarm.Resource) bool {
+// operatorMay reports whether the operator may use verbs on a resource. It returns true too if
+// there is no operator, or if the user may not ask.
+func (t *test) operatorMay(ctx context.Context, resource alarm.Resource, verbs []string) bool {
 	if err := t.Client.Get(ctx, client.ObjectKey{Namespace: t.OperatorNamespace, Name: operatorAccount}, metadataOf("ServiceAccount")); err != nil {
 		return true
 	}
-	for _, verb := range []string{"list", "watch"} {
+	for _, verb := range verbs {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:   "system:serviceaccount:" + t.OperatorNamespace + ":" + operatorAccount,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + t.OperatorNamespace, "system:authenticated"},
@@ -81,7 +81,7 @@ func (t *test) checkFields(ctx context.Context, a *Alarm, report *AlarmReport) {
 		if updates := len(c.Operations) == 0 || slices.Contains(c.Operations, v1alpha1.ChangeUpdate); !updates {
 			continue
 		}
-		missing, resource, n := slices.Clone(c.Fields), resourceOf(&c.Resource), 0
+		missing, resource, n := slices.Clone(c.Fields), match.ResourceOf(&c.Resource), 0
 		_, err := t.eachObject(ctx, a.ID().Namespace, resource, func(object map[string]any) {
 			n++
 			missing = slices.DeleteFunc(missing, func(text string) bool { return hasValue(object, text) })

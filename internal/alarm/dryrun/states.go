@@ -128,12 +128,8 @@ func (r *stateResult) text(s *match.State) string {
 // eachObject calls do with the objects of a resource in a namespace, or in all. An Alarm sees none
 // that have no namespace. It reads only the metadata of Secrets. more is true if there are too many.
 func (e *Environment) eachObject(ctx context.Context, namespace string, resource alarm.Resource, do func(object map[string]any)) (more bool, err error) {
-	kind, err := e.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: resource.Group, Resource: resource.Resource})
-	if err != nil {
-		return false, err
-	}
-	mapping, err := e.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil || namespace != "" && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+	kind, namespaced, err := servedAs(e.Client.RESTMapper(), resource)
+	if err != nil || namespace != "" && !namespaced {
 		return false, err
 	}
 	for n, page := 0, ""; ; {

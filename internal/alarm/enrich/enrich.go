@@ -10,6 +10,8 @@
 // pods of one object at a time. If they cannot be read, the object is known without a cause of
 // them. Pods of its namespace are then not read again for a second.
 //
+// Objects of other kinds are read only for alarms that name their resource, see [Enricher.Named].
+//
 // A read that fails does not mean that the object is gone: see [Classify]. Such an object,
 // and others of its namespace, are not read again for a while. An object that is gone is not
 // read again for a second.
@@ -61,10 +63,12 @@ type Enricher struct {
 	cluster string
 	nodes   Nodes
 	live    client.Reader
+	// named reads the resources that alarms name. It can be nil.
+	named   Resources
 	objects *expirable.LRU[cacheKey, alarm.Object]
 	// summary contains at most one summary of all Nodes.
 	summary *expirable.LRU[struct{}, *diagnosis.Nodes]
-	// unread and paused are the objects and namespaces whose last read failed.
+	// unread and paused are the objects, and the keys of cacheKey.pause, whose last read failed.
 	unread *expirable.LRU[alarm.Reference, alarm.Unread]
 	paused *expirable.LRU[string, alarm.Unread]
 	// gone are the objects that were deleted.
@@ -77,10 +81,20 @@ type Enricher struct {
 
 // cacheKey identifies a cached object. The cause of a Pod can be in the Event. For Pods with a
 // problem, reason is therefore that of the Event with a hash of its note and container. For
-// controllers it is ofPods, withoutPods or empty.
+// controllers it is ofPods, withoutPods or empty. named is the name of a resource that alarms name,
+// empty for a kind that is read for every alarm.
 type cacheKey struct {
 	alarm.Reference
-	reason string
+	reason, named string
+}
+
+// pause returns the key for which reads pause after a failure: the namespace. A resource that
+// alarms name has a key of its own, because its API can fail alone.
+func (k *cacheKey) pause() string {
+	if k.named == "" {
+		return k.Namespace
+	}
+	return k.Namespace + "/" + k.named
 }
 
 // ClusterName returns the default name of a cluster. It is derived from the UID of the
@@ -111,6 +125,11 @@ func (e *Enricher) Context(ctx context.Context, event *alarm.Event) alarm.Contex
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	object, err := e.object(ctx, event)
+	return e.context(ctx, event, object, err)
+}
+
+// context returns the context of an Event with its object, or with the error of reading it.
+func (e *Enricher) context(ctx context.Context, event *alarm.Event, object alarm.Object, err error) alarm.Context {
 	switch {
 	case err != nil:
 		object = namesOnly(event.Regarding)
@@ -138,33 +157,47 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 			return nodeObject(ref, node)
 		}
 	}
-	object, key, ok := e.cached(cacheKey{ref, reasonFor(event, kind.Kind)})
+	object, key, ok, err := e.recall(ctx, cacheKey{Reference: ref, reason: reasonFor(event, kind.Kind)})
 	if ok {
-		return object, nil
+		return object, err
 	}
-	if _, gone := e.gone.Get(ref); gone {
-		return alarm.Object{}, errNoObject
-	}
-	if unread := e.recentlyUnread(ctx, ref); unread != "" {
-		return alarm.Object{}, unreadError(unread)
-	}
-	object, err := e.lookUp(ctx, key, kind, event)
+	object, err = e.lookUp(ctx, key, kind, event)
 	if errors.Is(err, errPodsUnread) {
 		e.podsUnread.Add(ref.Namespace, struct{}{})
 		key.reason, err = withoutPods, nil
 	}
+	e.keep(key, object, err)
+	return object, err
+}
+
+// recall returns the result of an earlier read that is still valid. Otherwise ok is false, and key
+// is that of the object to read.
+func (e *Enricher) recall(ctx context.Context, wanted cacheKey) (object alarm.Object, key cacheKey, ok bool, err error) {
+	if object, key, ok = e.cached(wanted); ok {
+		return object, key, true, nil
+	}
+	if _, gone := e.gone.Get(key.Reference); gone {
+		return alarm.Object{}, key, true, errNoObject
+	}
+	if unread := e.recentlyUnread(ctx, &key); unread != "" {
+		return alarm.Object{}, key, true, unreadError(unread)
+	}
+	return alarm.Object{}, key, false, nil
+}
+
+// keep keeps the result of a read for a while.
+func (e *Enricher) keep(key cacheKey, object alarm.Object, err error) {
 	switch unread := Classify(err); {
 	case unread != "":
-		e.unread.Add(ref, unread)
+		e.unread.Add(key.Reference, unread)
 		if unread != forbidden { // that depends on the kind
-			e.paused.Add(ref.Namespace, unread)
+			e.paused.Add(key.pause(), unread)
 		}
-	case isGone(ref, err):
-		e.gone.Add(ref, struct{}{})
-	case err == nil && ref.Kind != "Node":
+	case isGone(key.Reference, err):
+		e.gone.Add(key.Reference, struct{}{})
+	case err == nil && (key.Kind != "Node" || key.named != ""):
 		e.objects.Add(key, object)
 	}
-	return object, err
 }
 
 // reasonFor returns the reason in the cacheKey of the object that an Event regards.
@@ -204,14 +237,14 @@ func causeIn(event *alarm.Event) string {
 }
 
 // recentlyUnread returns why the object must not be read now, or an empty Unread.
-func (e *Enricher) recentlyUnread(ctx context.Context, ref alarm.Reference) alarm.Unread {
+func (e *Enricher) recentlyUnread(ctx context.Context, key *cacheKey) alarm.Unread {
 	if ctx.Err() != nil {
 		return noAnswer
 	}
-	if unread, ok := e.unread.Get(ref); ok {
+	if unread, ok := e.unread.Get(key.Reference); ok {
 		return unread
 	}
-	unread, _ := e.paused.Get(ref.Namespace)
+	unread, _ := e.paused.Get(key.pause())
 	return unread
 }
 

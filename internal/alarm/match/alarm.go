@@ -90,11 +90,13 @@ type Alarm struct {
 	namespaces labels.Selector // nil: not restricted
 	entries    []entry
 	states     []*State
-	threshold  *Threshold
-	group      *Grouping
-	route      *Route   // nil: spec.receiversFrom is not set
-	all        []string // of AllReceivers, with a route
-	mutes      []*calendar.Window
+	// readObjects are the resources of spec.readObjects.
+	readObjects []alarm.Resource
+	threshold   *Threshold
+	group       *Grouping
+	route       *Route   // nil: spec.receiversFrom is not set
+	all         []string // of AllReceivers, with a route
+	mutes       []*calendar.Window
 	// The alarm is also muted from muteFrom until muteUntil, which can be zero.
 	muteFrom, muteUntil time.Time
 	// acknowledged are the acknowledgements by the key of the group.
@@ -108,6 +110,10 @@ func (a *Alarm) AwaitedID(receiver string) string { return alarm.AwaitedID(recei
 
 // Threshold returns the alarm's threshold, or nil if it has none.
 func (a *Alarm) Threshold() *Threshold { return a.threshold }
+
+// ReadObjects returns the resources whose objects are read for the alarm, beside those of the kinds
+// that are read for every alarm. Do not modify it.
+func (a *Alarm) ReadObjects() []alarm.Resource { return a.readObjects }
 
 // Window returns how old the occurrences can be that influence the alarm's decision about
 // the present one.

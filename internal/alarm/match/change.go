@@ -92,6 +92,11 @@ func (a *Alarm) needAnnotations() {
 	}
 }
 
+// ResourceOf returns the resource that an alarm names.
+func ResourceOf(named *v1alpha1.ChangeResource) alarm.Resource {
+	return alarm.Resource{Group: named.APIGroup, Resource: named.Resource}
+}
+
 func (c *compilation) compileChanges(matches []v1alpha1.ChangeMatch) ([]entry, error) {
 	entries := make([]entry, 0, len(matches))
 	for i := range matches {
@@ -105,7 +110,7 @@ func (c *compilation) compileChanges(matches []v1alpha1.ChangeMatch) ([]entry, e
 }
 
 func (c *compilation) compileChange(field string, match *v1alpha1.ChangeMatch) (entry, error) {
-	resource := alarm.Resource{Group: match.Resource.APIGroup, Resource: match.Resource.Resource}
+	resource := ResourceOf(&match.Resource)
 	e := entry{names: globs(match.Names), change: &changeMatch{resource: resource}}
 	for _, operation := range match.Operations {
 		e.change.operations = append(e.change.operations, alarm.Operation(operation))

@@ -55,6 +55,9 @@ func (c *Compiler) Compile(def Definition) (*Alarm, error) {
 		suspended: def.Spec.Suspend,
 	}
 	a.setRoute(def.Route)
+	for i := range def.Spec.ReadObjects {
+		a.readObjects = append(a.readObjects, ResourceOf(&def.Spec.ReadObjects[i]))
+	}
 	var err error
 	unit := &compilation{env: c.env, changeEnv: c.changeEnv, stateEnv: c.stateEnv}
 	if a.namespaces, err = compileSelector("spec.namespaceSelector", def.NamespaceSelector); err != nil {

@@ -101,9 +101,9 @@ func UnreadKinds(o Object, isRead func(kind string) bool) (problems []string) {
 			switch {
 			case isRead(kind):
 			case m.ObjectSelector != nil:
-				problems = append(problems, fmt.Sprintf("%s.objectSelector: Bongsu does not read objects of kind %s, so no Event about them matches: use names or note instead", field, kind))
+				problems = append(problems, fmt.Sprintf("%s.objectSelector: Bongsu does not read objects of kind %s, so no Event about them matches: name their resource in spec.readObjects, which an administrator must allow, or use names or note instead", field, kind))
 			case ofObject != "":
-				problems = append(problems, fmt.Sprintf("spec.group.by: Bongsu does not read objects of kind %s, so %s is empty for all of them: group by regarding.name instead", kind, ofObject))
+				problems = append(problems, fmt.Sprintf("spec.group.by: Bongsu does not read objects of kind %s, so %s is empty for all of them: name their resource in spec.readObjects, which an administrator must allow, or group by regarding.name instead", kind, ofObject))
 			}
 		}
 	})

@@ -53,6 +53,9 @@ func EstimateMemory(object Object) int64 {
 			size += estimateMatch(&spec.Resolve.Match[i])
 		}
 	}
+	for _, r := range spec.ReadObjects {
+		size += estimateTexts([]string{r.APIGroup, r.Resource})
+	}
 	if spec.Group != nil {
 		size += estimateTexts(spec.Group.By)
 	}

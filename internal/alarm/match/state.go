@@ -159,7 +159,7 @@ func (c *compilation) compileStates(matches []v1alpha1.StateMatch) ([]*State, er
 
 func (c *compilation) compileState(field string, match *v1alpha1.StateMatch) (*State, error) {
 	s := &State{
-		Resource: alarm.Resource{Group: match.Resource.APIGroup, Resource: match.Resource.Resource},
+		Resource: ResourceOf(&match.Resource),
 		For:      time.Duration(match.ForSeconds) * time.Second, names: globs(match.Names),
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.Resource.Stream(), match.Expression))

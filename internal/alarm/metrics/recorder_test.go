@@ -413,6 +413,10 @@ func (noContext) Context(_ context.Context, event *alarm.Event) alarm.Context {
 	return alarm.Context{}
 }
 
+func (noContext) Named(context.Context, *alarm.Event, []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool) {
+	return alarm.Context{}, alarm.Resource{}, false
+}
+
 // receiver is a notifier that returns err.
 type receiver struct{ err error }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 	"github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -132,6 +133,25 @@ func (s *realServer) writes(t *testing.T) {
 	patch(deployment, "default", "web", `{"spec":{"replicas":0}}`, "scaler", "", "scale") // a Scale leaves 0 out
 }
 
+// reads checks what the API server answers about objects and resources that do not exist.
+func (s *realServer) reads(t *testing.T, widgets alarm.Resource) {
+	source, stop := s.begin(t, newStore(), Needs{})
+	defer stop()
+	needs := need(t, widgets)
+	needs.Add(alarm.Resource{Resource: "pods"}, fields.Shape{}, everywhere)
+	source.SetReads(needs)
+	s.Eventually(func() Status { return source.ReadStatus(widgets) }, "60s").Should(gomega.Equal(Status{Synced: true, Served: alarm.Served{Version: "v1", Kind: "Widget", Namespaced: true}}))
+	widgets.Version = "v1"
+	found, err := source.Get(t.Context(), widgets, "default", "gear")
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	s.Expect(found.Name).To(gomega.Equal("gear"))
+	_, err = source.Get(t.Context(), widgets, "default", "other")
+	s.Expect(apierrors.IsNotFound(err)).To(gomega.BeTrue(), "no such object: %v", err)
+	widgets.Version = "v9"
+	_, err = source.Get(t.Context(), widgets, "default", "gear")
+	s.Expect(err).To(gomega.MatchError(errNotServed), "no such version")
+}
+
 func TestRealAPIServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the control plane")
@@ -159,7 +179,7 @@ func TestRealAPIServer(t *testing.T) {
 	s.Eventually(func() bool { return source.Status(deployments, everywhere, fields.Shape{}).Synced }, "60s").Should(gomega.BeTrue())
 	s.Eventually(func() string { return source.Status(widgets, everywhere, fields.Shape{}).Reason }, "60s").Should(gomega.Equal(KindNotFound))
 	s.create(crdManifest, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "")
-	s.Eventually(func() Status { return source.Status(widgets, everywhere, fields.Shape{}) }, "60s").Should(gomega.Equal(Status{Synced: true, Version: "v1", Kind: "Widget", Namespaced: true}))
+	s.Eventually(func() Status { return source.Status(widgets, everywhere, fields.Shape{}) }, "60s").Should(gomega.Equal(Status{Synced: true, Served: alarm.Served{Version: "v1", Kind: "Widget", Namespaced: true}}))
 
 	reported := func() (all []string) {
 		store.mu.Lock()
@@ -178,6 +198,7 @@ func TestRealAPIServer(t *testing.T) {
 	s.Eventually(reported, "60s").Should(gomega.Equal([]string{"Create Widget gear", "Update Deployment web"}))
 
 	stop()
+	s.reads(t, widgets)
 	s.patch(widget, "gear", `{"spec":{"value":2}}`)
 	s.patch(widget, "gear", `{"spec":{"value":3}}`)
 	s.patch(deployment, "web", `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:3"}]}}}}`)

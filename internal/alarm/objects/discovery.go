@@ -20,11 +20,17 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 )
 
-// kind is how the API server serves a resource.
-type kind struct {
-	Version, Kind string
-	Namespaced    bool
+// use is what alarms need a resource for.
+type use struct {
+	verbs []string
+	// refused begins the message for users if the API server does not support the verbs.
+	refused string
 }
+
+var (
+	watching = use{[]string{"list", "watch"}, "cannot be watched for changes"}
+	reading  = use{[]string{"get"}, "cannot be read for Events"}
+)
 
 const (
 	// catalogAge is how long a discovery is used for resources that it contains.
@@ -64,17 +70,17 @@ func (c *catalog) expire() {
 
 // find returns how a resource is served. If it is missing, the API server is asked again if the
 // last answer is older than age. The error is a *problemError.
-func (c *catalog) find(ctx context.Context, r alarm.Resource, age time.Duration) (kind, error) {
+func (c *catalog) find(ctx context.Context, r alarm.Resource, u use, age time.Duration) (alarm.Served, error) {
 	answer, err := c.answer(ctx, age, 0, func(s *served) bool {
-		_, missing := s.find(r)
+		_, missing := s.find(r, u)
 		return missing == nil
 	})
 	if answer != nil {
-		if k, findErr := answer.find(r); findErr == nil || err == nil {
+		if k, findErr := answer.find(r, u); findErr == nil || err == nil {
 			return k, findErr
 		}
 	}
-	return kind{}, &problemError{Unavailable, "the API server does not answer which resources it serves: the operator retries"}
+	return alarm.Served{}, &problemError{Unavailable, "the API server does not answer which resources it serves: the operator retries"}
 }
 
 // kinds returns what is served. It asks the API server if a kind is missing, at most once in age.
@@ -166,12 +172,24 @@ func (s Served) Status(r alarm.Resource) Status {
 	if reason, no := excluded[r.Stream()]; no {
 		return refuse(Excluded, r.Stream()+" cannot be watched for changes: "+reason)
 	}
-	k, err := s.served.find(r)
+	return s.status(r, watching)
+}
+
+// ReadStatus is Status for a resource in spec.readObjects, see Source.ReadStatus.
+func (s Served) ReadStatus(r alarm.Resource) Status {
+	if isSecrets(r) {
+		return refuse(Excluded, secretsUnread)
+	}
+	return s.status(r, reading)
+}
+
+func (s Served) status(r alarm.Resource, u use) Status {
+	k, err := s.served.find(r, u)
 	if err != nil {
 		p := problemOf(r, err)
 		return refuse(p.reason, p.message)
 	}
-	return Status{Version: k.Version, Kind: k.Kind, Namespaced: k.Namespaced}
+	return Status{Served: k}
 }
 
 // ClusterScoped implements match.Kinds.
@@ -261,22 +279,22 @@ func (s *served) clusterScoped(kind string) bool {
 }
 
 // find returns how a resource is served.
-func (s *served) find(r alarm.Resource) (kind, error) {
+func (s *served) find(r alarm.Resource, u use) (alarm.Served, error) {
 	for _, version := range s.candidates(r) {
 		for _, found := range s.resources[schema.GroupVersion{Group: r.Group, Version: version}] {
 			if found.Name != r.Resource {
 				continue
 			}
-			if !slices.Contains(found.Verbs, "list") || !slices.Contains(found.Verbs, "watch") {
-				return kind{}, &problemError{Excluded, fmt.Sprintf("%s cannot be watched for changes: the API server does not support list and watch for it", r.Stream())}
+			if slices.ContainsFunc(u.verbs, func(verb string) bool { return !slices.Contains(found.Verbs, verb) }) {
+				return alarm.Served{}, &problemError{Excluded, fmt.Sprintf("%s %s: the API server does not support %s for it", r.Stream(), u.refused, strings.Join(u.verbs, " and "))}
 			}
-			return kind{Version: version, Kind: found.Kind, Namespaced: found.Namespaced}, nil
+			return alarm.Served{Version: version, Kind: found.Kind, Namespaced: found.Namespaced}, nil
 		}
 	}
 	if s.failed[r.Group] {
-		return kind{}, &problemError{Unavailable, fmt.Sprintf("the API server does not answer which resources it serves in group %q: check its APIService", r.Group)}
+		return alarm.Served{}, &problemError{Unavailable, fmt.Sprintf("the API server does not answer which resources it serves in group %q: check its APIService", r.Group)}
 	}
-	return kind{}, &problemError{KindNotFound, s.missing(r)}
+	return alarm.Served{}, &problemError{KindNotFound, s.missing(r)}
 }
 
 // candidates returns the versions in which a resource can be read, the best one first.

@@ -84,7 +84,7 @@ func newAPI() *api {
 }
 
 func (a *api) config() *rest.Config {
-	return &rest.Config{Host: "http://api.example", Transport: eventstream.Transport(a)}
+	return &rest.Config{Host: "http://api.example", Transport: eventstream.Transport(a), ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
 // clone copies a JSON value.
@@ -267,7 +267,7 @@ func (a *api) discover(w http.ResponseWriter, path, own string) {
 		reply(w, http.StatusOK, groups)
 	case path == own && !a.missing:
 		reply(w, http.StatusOK, metav1.APIResourceList{GroupVersion: strings.TrimPrefix(version.GroupVersion, "/"), APIResources: []metav1.APIResource{
-			{Name: a.resource.Resource, SingularName: strings.ToLower(a.kind), Kind: a.kind, Namespaced: a.scoped, Verbs: []string{"list", "watch"}},
+			{Name: a.resource.Resource, SingularName: strings.ToLower(a.kind), Kind: a.kind, Namespaced: a.scoped, Verbs: []string{"get", "list", "watch"}},
 			{Name: a.resource.Resource + "/scale", Kind: "Scale"},
 		}})
 	case path == "/apis/down.example.com/v1":

@@ -103,6 +103,7 @@ type Source struct {
 	clock   clock.Clock
 	log     logr.Logger
 	catalog *catalog
+	reads   *reads
 	tuning  tuning
 
 	// changed has a value after a change of needs.
@@ -128,7 +129,9 @@ type tuning struct {
 	// linger is how long fields and watches are kept that no alarm needs any more. collect is the
 	// least time between two changes of the watches.
 	linger, collect time.Duration
-	pageSize        int64
+	// review is the time between two reviews of the resources in spec.readObjects.
+	review   time.Duration
+	pageSize int64
 }
 
 func defaultTuning() tuning {
@@ -142,6 +145,7 @@ func defaultTuning() tuning {
 		commit:     10 * time.Second,
 		linger:     time.Minute,
 		collect:    time.Second,
+		review:     10 * time.Second,
 		pageSize:   apiwatch.PageSize,
 	}
 }
@@ -152,8 +156,12 @@ func New(cfg *rest.Config, store Store, clk clock.Clock, log logr.Logger) (*Sour
 	if err != nil {
 		return nil, err
 	}
+	r, err := newReads(cfg)
+	if err != nil {
+		return nil, err
+	}
 	return &Source{
-		cfg: cfg, store: store, clock: clk, log: log, catalog: c, tuning: defaultTuning(),
+		cfg: cfg, store: store, clock: clk, log: log, catalog: c, reads: r, tuning: defaultTuning(),
 		changed:  make(chan struct{}, 1),
 		statuses: map[string]Status{}, kept: map[string]*shapes{},
 		pauses: map[string]time.Time{},
@@ -175,7 +183,10 @@ func (s *Source) SetNeeds(needs Needs) {
 // goroutine and no connection.
 func (s *Source) Run(ctx context.Context, handle Handler) error {
 	running := map[string]*watcher{}
+	var reviews sync.WaitGroup
+	reviews.Go(func() { s.followReads(ctx) })
 	defer func() {
+		reviews.Wait()
 		for _, w := range running {
 			w.stop()
 		}

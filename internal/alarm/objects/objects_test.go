@@ -595,7 +595,7 @@ func TestStatusOfAResource(t *testing.T) {
 					s.with(func() { tc.repair(s.api) })
 				}
 				settle()
-				want := Status{Synced: true, Version: "v1", Kind: "Deployment", Namespaced: true}
+				want := Status{Synced: true, Served: alarm.Served{Version: "v1", Kind: "Deployment", Namespaced: true}}
 				if got := s.source.Status(tc.resource, everywhere, fields.Shape{}); got != want {
 					t.Errorf("status %+v, want %+v", got, want)
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,10 +40,8 @@ type Status struct {
 	// problem. A watch with a problem can be Synced: it resumes without loss.
 	Reason  string
 	Message string
-	// Version, Kind and Namespaced describe the resource. They are known if Kind is not empty.
-	Version    string
-	Kind       string
-	Namespaced bool
+	// Served describes the resource. It is known if Kind is not empty.
+	alarm.Served
 }
 
 func refuse(reason, message string) Status { return Status{Reason: reason, Message: message} }
@@ -138,20 +137,24 @@ func (e *problemError) Error() string { return e.message }
 
 // problemOf returns what users see of an error. Other errors can contain addresses.
 func problemOf(r alarm.Resource, err error) *problemError {
-	var p *problemError
-	switch {
-	case errors.As(err, &p):
-		return p
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return &problemError{Forbidden, ForbiddenMessage(r)}
-	default:
-		return &problemError{Unavailable, fmt.Sprintf("%s cannot be read from the API server%s: the operator retries", r.Stream(), reasonOf(err))}
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return &problemError{Forbidden, ForbiddenMessage(r, watching.verbs...)}
 	}
+	return unavailable(r, err)
 }
 
-// ForbiddenMessage says how to allow the operator to watch a resource.
-func ForbiddenMessage(r alarm.Resource) string {
-	return fmt.Sprintf("the operator is not allowed to list and watch %s: create a ClusterRole with the label bongsu.io/aggregate-to-alarms: \"true\". Its rule is apiGroups: [%q], resources: [%q], verbs: [list, watch]", r.Stream(), r.Group, r.Resource)
+// unavailable returns what users see of an error that can end by itself.
+func unavailable(r alarm.Resource, err error) *problemError {
+	if p, ok := errors.AsType[*problemError](err); ok {
+		return p
+	}
+	return &problemError{Unavailable, fmt.Sprintf("%s cannot be read from the API server%s: the operator retries", r.Stream(), reasonOf(err))}
+}
+
+// ForbiddenMessage says how to allow the operator to use verbs on a resource.
+func ForbiddenMessage(r alarm.Resource, verbs ...string) string {
+	return fmt.Sprintf("the operator is not allowed to %s %s: create a ClusterRole with the label bongsu.io/aggregate-to-alarms: \"true\". Its rule is apiGroups: [%q], resources: [%q], verbs: [%s]",
+		strings.Join(verbs, " and "), r.Stream(), r.Group, r.Resource, strings.Join(verbs, ", "))
 }
 
 // NamespacedMessage says what to do about an Alarm for a resource without namespaces.

@@ -36,7 +36,7 @@ type watcher struct {
 	// The following belong to the goroutine of run.
 
 	// kind is how the resource is served.
-	kind kind
+	kind alarm.Served
 	// shapes are those of new baselines.
 	shapes *shapes
 	// reshapeAt is when wanted replaces shapes, zero if they are equal.
@@ -208,7 +208,7 @@ func (w *watcher) prepare(ctx context.Context) error {
 		return err
 	}
 	w.kind = found
-	w.source.report(w.stream(), func(s *Status) { s.Version, s.Kind, s.Namespaced = found.Version, found.Kind, found.Namespaced })
+	w.source.report(w.stream(), func(s *Status) { s.Served = found })
 	if w.row.Version != found.Version { // another version can have other fields
 		if w.row.Complete {
 			w.batch.lost = w.stream() + " is read in version " + found.Version + ", because version " + w.row.Version + " is no longer served: some changes can be lost."
@@ -239,16 +239,16 @@ func (w *watcher) prepare(ctx context.Context) error {
 
 // find returns how the resource is served. The version of the baseline is kept as long as it is
 // served, because the objects cannot be compared across versions.
-func (w *watcher) find(ctx context.Context) (kind, error) {
+func (w *watcher) find(ctx context.Context) (alarm.Served, error) {
 	atMost := w.source.tuning.missing * 9 / 10
 	if w.row.Version == "" {
-		return w.source.catalog.find(ctx, w.resource, atMost)
+		return w.source.catalog.find(ctx, w.resource, watching, atMost)
 	}
 	kept := w.resource
 	kept.Version = w.row.Version
-	found, err := w.source.catalog.find(ctx, kept, atMost)
+	found, err := w.source.catalog.find(ctx, kept, watching, atMost)
 	if p := (*problemError)(nil); errors.As(err, &p) && p.reason == KindNotFound {
-		return w.source.catalog.find(ctx, w.resource, atMost)
+		return w.source.catalog.find(ctx, w.resource, watching, atMost)
 	}
 	return found, err
 }

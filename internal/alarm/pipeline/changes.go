@@ -18,6 +18,7 @@ import (
 type Changes interface {
 	Run(ctx context.Context, handler objects.Handler) error
 	SetNeeds(needs objects.Needs)
+	SetReads(needs objects.Needs)
 }
 
 // errUndecided makes the source retry a batch of changes.
@@ -97,6 +98,7 @@ func (p *Pipeline) followNeeds(ctx context.Context) error {
 	for {
 		changed := p.Alarms.changedAfter()
 		p.Changes.SetNeeds(p.Alarms.Needs())
+		p.Changes.SetReads(p.Alarms.Reads())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -119,6 +121,19 @@ func (a *Alarms) Needs() objects.Needs {
 	for _, active := range a.byKey {
 		for resource, shape := range active.compiled.Needs() {
 			needs.Add(resource, shape, active.compiled.ID)
+		}
+	}
+	return needs
+}
+
+// Reads returns the resources that the active alarms name in spec.readObjects.
+func (a *Alarms) Reads() objects.Needs {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	needs := objects.Needs{}
+	for _, active := range a.byKey {
+		for _, resource := range active.compiled.ReadObjects() {
+			needs.Add(resource, fields.Shape{}, active.compiled.ID)
 		}
 	}
 	return needs

@@ -40,6 +40,8 @@ func (c *scriptedChanges) SetNeeds(needs objects.Needs) {
 	}
 }
 
+func (c *scriptedChanges) SetReads(objects.Needs) {}
+
 func (c *scriptedChanges) Run(ctx context.Context, handle objects.Handler) error {
 	defer c.end()
 	c.run(ctx, handle)
@@ -158,6 +160,8 @@ func (c *countedNeeds) SetNeeds(needs objects.Needs) {
 	c.calls.Add(1)
 	c.last.Store(int64(len(needs)))
 }
+
+func (c *countedNeeds) SetReads(objects.Needs) {}
 
 func TestNeedsAreCollectedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -144,6 +144,9 @@ const batchReadTime = 2 * time.Second
 // Enricher returns data that is not in an Event.
 type Enricher interface {
 	Context(ctx context.Context, event *alarm.Event) alarm.Context
+	// Named is Context for an alarm that names resources. It also reads an object of one of them, of.
+	// ok is false if the object belongs to none of them: the result is then that of Context.
+	Named(ctx context.Context, event *alarm.Event, resources []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool)
 }
 
 // evaluation is the result of one alarm for one occurrence.
@@ -295,14 +298,18 @@ func (m *matcher) match(ctx context.Context, occurrences []alarm.Occurrence, han
 	return b.evaluations, over, err
 }
 
-// context returns what is known about an occurrence. A change contains its object.
-func (m *matcher) context(ctx context.Context, occ *alarm.Occurrence) alarm.Context {
-	if occ.Change == nil {
-		return m.enricher.Context(ctx, &occ.Event)
+// context returns what every alarm may know about an occurrence. A change contains its object. With
+// named resources, it is that of Enricher.Named.
+func (m *matcher) context(ctx context.Context, occ *alarm.Occurrence, named []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool) {
+	switch {
+	case len(named) > 0:
+		return m.enricher.Named(ctx, &occ.Event, named)
+	case occ.Change == nil:
+		return m.enricher.Context(ctx, &occ.Event), of, true
 	}
-	known := m.enricher.Context(ctx, &alarm.Event{}) // which regards nothing: it reads no object
+	known = m.enricher.Context(ctx, &alarm.Event{}) // which regards nothing: it reads no object
 	known.Object, known.Resolved, known.ObjectUnread = occ.Change.Describe(), true, ""
-	return known
+	return known, of, true
 }
 
 // batch is a batch of occurrences that is being evaluated. Different occurrences can be
@@ -314,19 +321,34 @@ type batch struct {
 	// identified and address are those of the matcher.
 	identified func(a *match.Alarm, keys []string) []recipient
 	address    func(e *evaluation, occ *alarm.Occurrence, known *alarm.Context, handled outbox.DeliveredOffsets)
-	// context reads the context of an occurrence.
-	context func(occ *alarm.Occurrence) alarm.Context
-	// known contains the context of each occurrence, or nil before it is needed.
-	known       []*alarm.Context
+	// context is that of the matcher.
+	context func(occ *alarm.Occurrence, named []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool)
+	// known contains what is known about each occurrence.
+	known       []contexts
 	evaluations [][]evaluation
+}
+
+// contexts are what alarms know about an occurrence. Both are nil before they are needed.
+type contexts struct {
+	// all is the context for every alarm.
+	all *alarm.Context
+	// named has the object. Only alarms that name its resource may see it.
+	named *namedContext
+}
+
+type namedContext struct {
+	alarm.Context
+	of alarm.Resource
 }
 
 // newBatch returns a batch. reads ends its reads.
 func (m *matcher) newBatch(reads context.Context, occurrences []alarm.Occurrence, handled outbox.DeliveredOffsets) *batch {
 	return &batch{
 		occurrences: occurrences, handled: handled, index: m.alarms.Index(), identified: m.identified, address: m.address,
-		context: func(occ *alarm.Occurrence) alarm.Context { return m.context(reads, occ) },
-		known:   make([]*alarm.Context, len(occurrences)), evaluations: make([][]evaluation, len(occurrences)),
+		context: func(occ *alarm.Occurrence, named []alarm.Resource) (alarm.Context, alarm.Resource, bool) {
+			return m.context(reads, occ, named)
+		},
+		known: make([]contexts, len(occurrences)), evaluations: make([][]evaluation, len(occurrences)),
 	}
 }
 
@@ -338,17 +360,34 @@ func (b *batch) evaluate(ctx context.Context, i int, candidates []match.Candidat
 		if c.Alarm.Window() == 0 && b.handledBefore(c.Alarm, occ) {
 			continue
 		}
-		if b.known[i] == nil {
-			known := b.context(occ)
-			b.known[i] = &known
-		}
-		e := evaluateOne(ctx, c, occ, b.known[i])
-		b.address(&e, occ, b.known[i], b.handled)
+		known := b.knownTo(c.Alarm, i)
+		e := evaluateOne(ctx, c, occ, known)
+		b.address(&e, occ, known, b.handled)
 		e.replayed = occ.Position <= b.handled.Default
 		if e.outcome != match.NotMatched || e.err != nil {
 			b.evaluations[i] = append(b.evaluations[i], e)
 		}
 	}
+}
+
+// knownTo returns what an alarm may know about an occurrence. Alarms that name no resource share a
+// context, and so do those that name the resource of the object: it is read once.
+func (b *batch) knownTo(a *match.Alarm, i int) *alarm.Context {
+	occ, known := &b.occurrences[i], &b.known[i]
+	if resources := a.ReadObjects(); len(resources) > 0 && occ.Change == nil {
+		if known.named != nil && slices.Contains(resources, known.named.of) {
+			return &known.named.Context
+		}
+		if found, of, ok := b.context(occ, resources); ok {
+			known.named = &namedContext{found, of}
+			return &known.named.Context
+		}
+	}
+	if known.all == nil {
+		found, _, _ := b.context(occ, nil)
+		known.all = &found
+	}
+	return known.all
 }
 
 func evaluateOne(ctx context.Context, c match.Candidate, occ *alarm.Occurrence, known *alarm.Context) evaluation {

@@ -149,6 +149,11 @@ func (s *simulation) Context(_ context.Context, event *alarm.Event) alarm.Contex
 	return alarm.Context{Resolved: true, Object: alarm.Object{Metadata: alarm.ObjectMeta{Labels: map[string]string{"team": event.Regarding.Name}}}}
 }
 
+// Named implements Enricher. No alarm of the simulation names resources.
+func (*simulation) Named(context.Context, *alarm.Event, []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool) {
+	return alarm.Context{}, alarm.Resource{}, false
+}
+
 // The threshold of the alarm often.
 const oftenCount, oftenWithin = 10, 120
 
@@ -383,9 +388,12 @@ func (t *term) deliverAll(ctx context.Context) {
 // noop implements the parts of a pipeline that a test does not need.
 type noop struct{}
 
-func (noop) Run(context.Context) error                               { return nil }
-func (noop) Wake(...string)                                          {}
-func (noop) Context(context.Context, *alarm.Event) alarm.Context     { return alarm.Context{} }
+func (noop) Run(context.Context) error                           { return nil }
+func (noop) Wake(...string)                                      {}
+func (noop) Context(context.Context, *alarm.Event) alarm.Context { return alarm.Context{} }
+func (noop) Named(context.Context, *alarm.Event, []alarm.Resource) (known alarm.Context, of alarm.Resource, ok bool) {
+	return alarm.Context{}, alarm.Resource{}, false
+}
 func (noop) Evaluated(alarm.ID, match.Outcome, error, int64)         {}
 func (noop) GroupLimitReached(alarm.ID)                              {}
 func (noop) Merged(int64)                                            {}

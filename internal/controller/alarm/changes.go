@@ -2,6 +2,7 @@ package alarm
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
+	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
@@ -21,21 +24,47 @@ import (
 type Changes interface {
 	// Status returns whether the changes of a resource are watched that an alarm needs.
 	Status(resource alarm.Resource, by alarm.ID, named fields.Shape) objects.Status
+	// ReadStatus returns whether the operator can read objects of a resource for spec.readObjects.
+	ReadStatus(resource alarm.Resource) objects.Status
 	// Kinds returns what the API server serves, to check these kinds.
 	Kinds(ctx context.Context, kinds []string) objects.Served
 	// Notify makes it call a function after each change of a status, with the alarms concerned.
 	Notify(changed func(objects.Concerns))
 }
 
-// changesProblem returns the first problem of a resource in spec.changes or spec.states. The status stays as it
-// is until all objects are read with the fields of the alarm, because changes before that are
-// missed.
-func (r *Reconciler) changesProblem(object Object, key kube.Key) status.Result {
-	reading, needs := false, r.alarms.NeedsOf(key.String())
+// resourcesProblem returns the first problem of a resource in spec.readObjects, spec.changes or
+// spec.states. The status stays as it is until it is known whether all can be read. It also does so
+// until all objects are read with the fields of the alarm, because changes before that are missed.
+func (r *Reconciler) resourcesProblem(object Object, key kube.Key) status.Result {
+	reads := r.firstProblem(object.AlarmSpec().ReadObjects, r.changes.ReadStatus)
+	if reads.Reason != "" {
+		return reads
+	}
+	needs := r.alarms.NeedsOf(key.String())
 	by := alarm.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
-	for _, named := range resourcesOf(object) {
-		resource := alarm.Resource{Group: named.APIGroup, Resource: named.Resource}
-		of := r.changes.Status(resource, by, needs[resource])
+	changes := r.firstProblem(resourcesOf(object), func(resource alarm.Resource) objects.Status {
+		return r.changes.Status(resource, by, needs[resource])
+	})
+	changes.Unchanged = changes.Unchanged || reads.Unchanged && changes.Reason == ""
+	return changes
+}
+
+// reads returns a function that reports whether objects of a kind are read for an alarm.
+func (r *Reconciler) reads(object Object) func(kind string) bool {
+	return func(kind string) bool {
+		return enrich.Reads(kind) || slices.ContainsFunc(object.AlarmSpec().ReadObjects, func(named v1alpha1.ChangeResource) bool {
+			return r.changes.ReadStatus(match.ResourceOf(&named)).Kind == kind
+		})
+	}
+}
+
+// firstProblem returns the first problem of resources. Without one, it is Unchanged if some are not
+// read yet.
+func (r *Reconciler) firstProblem(resources []v1alpha1.ChangeResource, statusOf func(alarm.Resource) objects.Status) status.Result {
+	reading := false
+	for i := range resources {
+		resource := match.ResourceOf(&resources[i])
+		of := statusOf(resource)
 		switch {
 		case of.Reason != "":
 			return status.Result{Reason: of.Reason, Message: of.Message}
@@ -48,7 +77,7 @@ func (r *Reconciler) changesProblem(object Object, key kube.Key) status.Result {
 	return status.Result{Unchanged: reading}
 }
 
-// resourcesOf returns the resources that an alarm names.
+// resourcesOf returns the resources in spec.changes and spec.states.
 func resourcesOf(object Object) (all []v1alpha1.ChangeResource) {
 	spec := object.AlarmSpec()
 	for i := range spec.Changes {
@@ -80,11 +109,15 @@ func (r *Reconciler) changesSource() source.Source {
 }
 
 func (r *Reconciler) isConcerned(object Object, concerns objects.Concerns) bool {
-	named := resourcesOf(object)
-	if len(named) == 0 {
+	by := alarm.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	for _, named := range object.AlarmSpec().ReadObjects {
+		if concerns(match.ResourceOf(&named), by, fields.Shape{}) {
+			return true
+		}
+	}
+	if len(resourcesOf(object)) == 0 {
 		return false
 	}
-	by := alarm.ID{Kind: r.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	for resource, needed := range r.alarms.NeedsOf(kube.Key(by).String()) {
 		if concerns(resource, by, needed) {
 			return true

@@ -26,7 +26,6 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/alarm/enrich"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
@@ -286,7 +285,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key, nam
 	if !receivers.result.Ready() {
 		return receivers.result, nil
 	}
-	return r.changesProblem(object, key), nil
+	return r.resourcesProblem(object, key), nil
 }
 
 // maxHints limits the hints in the condition of an alarm, in bytes.
@@ -302,7 +301,7 @@ func (r *Reconciler) checkWords(ctx context.Context, object Object) status.Resul
 	if problems := match.CheckKinds(r.kind, object, known); len(problems) > 0 {
 		return status.Result{Reason: problems[0].Reason, Message: problems[0].Error()}
 	}
-	hints := slices.Concat(match.MisspeltKinds(object, known), match.UnreadKinds(object, enrich.Reads), match.Hints(object))
+	hints := slices.Concat(match.MisspeltKinds(object, known), match.UnreadKinds(object, r.reads(object)), match.Hints(object))
 	return status.Result{Hint: plaintext.Cut(strings.Join(hints, "; "), maxHints)}
 }
 

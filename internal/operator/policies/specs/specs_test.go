@@ -139,7 +139,7 @@ func TestAPolicyThatIsMissingOrChangedIsNoticed(t *testing.T) {
 }
 
 // specsDigest is the digest of all specs of the version that the manifests have.
-const specsDigest = "8537dd39eab22805"
+const specsDigest = "cacbfcefeb204778"
 
 func TestAChangeOfAPolicyHasANewVersion(t *testing.T) {
 	manifests, err := config.Objects(feature.All())
