@@ -156,12 +156,16 @@ func (g *Gate) Check(ctx context.Context) (State, error) {
 }
 
 // Await waits while the gate is closed, until the end of Grace. After an upgrade, a new leader
-// thus waits for the policies instead of reading Events without the Alarms of tenants.
+// thus waits for the policies instead of reading Events without the Alarms of tenants. It also
+// waits while the API server does not answer.
 func (g *Gate) Await(ctx context.Context) error {
 	for {
 		state, err := g.Check(ctx)
-		if err != nil || !state.InGrace() {
-			return err
+		switch {
+		case err == nil && !state.InGrace():
+			return nil
+		case err != nil:
+			g.Log.Error(err, "The admission policies could not be checked; it is retried")
 		}
 		select {
 		case <-g.Clock.After(time.Second):
