@@ -51,7 +51,7 @@ func (w *world) checkPermissions(t *testing.T) {
 		t.Fatal("the audit log contains no request of the operator")
 	}
 	NewWithT(t).Expect(audit.Denied(requests)).To(BeEmpty(), "forbidden requests of the operator")
-	NewWithT(t).Expect(audit.Save(w.AuditLog())).To(Succeed())
+	NewWithT(t).Expect(audit.Save(audit.SaveDir(), w.AuditLog())).To(Succeed())
 }
 
 func TestMain(m *testing.M) { node.Main(m) }

@@ -197,15 +197,12 @@ func (m *model) restored(version, read uint64) {
 	for _, r := range m.rises {
 		fell[r.uid] = fell[r.uid] || r.version > version && r.increase == 0
 		r.undone = r.undone || r.version > min(version, read)
-		r.merged = true
+		r.merged = r.merged || r.version > read
 	}
 	for _, r := range m.rises {
 		if fell[r.uid] {
 			r.raised++
 		}
-	}
-	for uid, last := range m.last {
-		m.last[uid] = min(last, version)
 	}
 	for _, e := range m.w.receivers { // the checkpoint can be older than their deletion
 		for _, g := range []*gap{e.before, e.after} {

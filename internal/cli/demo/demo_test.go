@@ -67,7 +67,7 @@ func TestDemo(t *testing.T) {
 	l := &local{kubectl: filepath.Join(assets, "kubectl"), dir: filepath.Join(t.TempDir(), "cluster"), command: binary.Bongsu(t, bin)}
 	l.environment = append(os.Environ(), "BONGSU_ASSETS="+assets, "SLACK_WEBHOOK_URL="+slack.URL())
 	t.Cleanup(func() {
-		if err := audit.Save(l.auditLog()); err != nil {
+		if err := audit.Save(audit.SaveDir(), l.auditLog()); err != nil {
 			t.Error(err)
 		}
 	})

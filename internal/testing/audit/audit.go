@@ -138,17 +138,17 @@ func Denied(requests []Request) []Request {
 	return slices.DeleteFunc(slices.Clone(requests), func(r Request) bool { return !r.Forbidden })
 }
 
-// saveDirEnv is the environment variable with the directory for Save.
-const saveDirEnv = "BONGSU_TEST_PERMISSIONS"
+// SaveDir returns the directory for Save, from the environment. Call it during a test: `go test`
+// then uses a cached result for the same directory only. For another one, a cached result would
+// leave no requests there.
+func SaveDir() string { return os.Getenv("BONGSU_TEST_PERMISSIONS") }
 
 // system is the operator's namespace. Its Role applies only there.
 const system = "bongsu-system"
 
-// Save writes the operator's requests from an audit log to the directory that the
-// environment names. `make permissions` evaluates the requests of all tests together.
-// Without the environment variable, Save does nothing.
-func Save(log string) error {
-	dir := os.Getenv(saveDirEnv)
+// Save writes the operator's requests from an audit log to the directory of SaveDir. `make
+// permissions` evaluates the requests of all tests together. Without a directory, Save does nothing.
+func Save(dir, log string) error {
 	if dir == "" {
 		return nil
 	}

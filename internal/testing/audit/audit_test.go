@@ -52,18 +52,17 @@ func TestAnAllowedRequestOfTheUserUsesAPermission(t *testing.T) {
 
 func TestSavedRequestsOfSeveralClustersAreLoadedTogether(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("BONGSU_TEST_PERMISSIONS", dir)
 	for i, verb := range []string{"get", "get", "delete"} {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		line := `{"stage":"ResponseComplete","verb":"` + verb + `","user":{"username":"` + audit.Operator + `"},"objectRef":{"resource":"secrets","namespace":"n` + string(rune('0'+i)) + `"}}`
 		if err := os.WriteFile(path, []byte(line+"\n"+line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := audit.Save(path); err != nil {
+		if err := audit.Save(dir, path); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := audit.Save(filepath.Join(dir, "never-written")); err != nil {
+	if err := audit.Save(dir, filepath.Join(dir, "never-written")); err != nil {
 		t.Errorf("Save without a log: got error %v, want none", err)
 	}
 	requests, err := audit.Load(dir)

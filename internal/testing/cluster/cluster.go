@@ -38,7 +38,8 @@ type Cluster struct {
 	// Client has all permissions.
 	Client client.WithWatch
 
-	pods pods
+	saveDir string
+	pods    pods
 }
 
 // Option changes the configuration of a cluster.
@@ -122,7 +123,7 @@ func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Cluster: local}
+	c := &Cluster{Cluster: local, saveDir: audit.SaveDir()}
 	if c.Client, err = ClientFor(c.RESTConfig()); err != nil {
 		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
@@ -131,7 +132,7 @@ func startBare(ctx context.Context, opts ...Option) (*Cluster, error) {
 
 // Stop stops the cluster and saves the requests of the operator.
 func (c *Cluster) Stop(ctx context.Context) error {
-	return errors.Join(c.Cluster.Stop(ctx), audit.Save(c.AuditLog()))
+	return errors.Join(c.Cluster.Stop(ctx), audit.Save(c.saveDir, c.AuditLog()))
 }
 
 // ClientFor returns a client for Kubernetes' kinds and the project's kinds.

@@ -66,13 +66,13 @@ func (c *company) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { _ = to.Close() }()
 	w.WriteHeader(http.StatusOK)
-	from, _, err := http.NewResponseController(w).Hijack()
+	from, read, err := http.NewResponseController(w).Hijack() // read can contain what the client has sent since
 	if err != nil {
 		c.t.Error(err)
 		return
 	}
 	defer func() { _ = from.Close() }()
-	go func() { _, _ = io.Copy(to, from) }()
+	go func() { _, _ = io.Copy(to, read) }()
 	_, _ = io.Copy(from, to)
 }
 
