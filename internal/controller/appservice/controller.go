@@ -138,7 +138,7 @@ type app struct {
 
 	// deployment is empty if the app has none.
 	deployment appsv1.Deployment
-	// sets are the UIDs and names of the Deployment's ReplicaSets.
+	// sets are the UIDs and revisions of the Deployment's ReplicaSets.
 	sets map[types.UID]string
 	// pods are those of the Deployment that are not terminating, by name.
 	pods []*corev1.Pod
@@ -200,7 +200,7 @@ func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
 //
 // Nodes explain why a pod is not scheduled. The cache contains a summary.
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 //
 // The claims of a pod and their volumes also explain this, if only nodes of another zone can use them.
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims;persistentvolumes,verbs=get

@@ -162,7 +162,7 @@ func keyOf(name types.NamespacedName) string {
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
 //
 // Nodes explain why a pod is not scheduled. The cache contains a summary.
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 //
 // The volumes of its claims also explain this, if only nodes of another zone can use them.
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get
