@@ -188,18 +188,21 @@ var readiness = view{
 		parsePattern("status numberUnavailable"),
 	},
 	facts: func(object map[string]any) []fact {
-		ready, of, ok := countReady(object)
-		if !ok {
+		ready := countReady(object)
+		if ready == "" {
 			return nil
 		}
-		return []fact{{what: "ready", value: fmt.Sprintf("%d/%d", ready, of)}}
+		return []fact{{what: "ready", value: ready}}
 	},
 }
 
 // replicated are the kinds that omit status.readyReplicas if it is 0.
 var replicated = sets.New("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 
-func countReady(object map[string]any) (ready, of int64, ok bool) {
+// countReady returns a text like "1/3". If it does not know how many are desired, it returns only
+// the ready count. It returns "" for an object without either.
+func countReady(object map[string]any) string {
+	ready := number(object, "status", "readyReplicas")
 	switch kind := text(object, "kind"); {
 	case kind == "Pod":
 		for _, status := range list(object, "status", "containerStatuses") {
@@ -207,13 +210,17 @@ func countReady(object map[string]any) (ready, of int64, ok bool) {
 				ready++
 			}
 		}
-		return ready, int64(len(list(object, "spec", "containers"))), true
+		return fmt.Sprintf("%d/%d", ready, len(list(object, "spec", "containers")))
 	case kind == "DaemonSet":
-		return number(object, "status", "numberReady"), number(object, "status", "desiredNumberScheduled"), true
-	case replicated.Has(kind), field(object, "status", "readyReplicas") != nil:
-		return number(object, "status", "readyReplicas"), number(object, "spec", "replicas"), true
+		return fmt.Sprintf("%d/%d", number(object, "status", "numberReady"), number(object, "status", "desiredNumberScheduled"))
+	case !replicated.Has(kind) && field(object, "status", "readyReplicas") == nil:
+		return ""
+	case kind == "AppService":
+		return fmt.Sprintf("%d/%d", ready, number(object, "spec", "size"))
+	case replicated.Has(kind), field(object, "spec", "replicas") != nil:
+		return fmt.Sprintf("%d/%d", ready, number(object, "spec", "replicas"))
 	}
-	return 0, 0, false
+	return fmt.Sprint(ready)
 }
 
 // conditions shows the status conditions, with reason and message.
@@ -281,6 +288,36 @@ func stateOf(status map[string]any) string {
 // joined joins the non-empty texts.
 func joined(separator string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), separator)
+}
+
+// stateOfObject returns the state of an object, as differences whose former and present values are
+// equal. The state consists of the phase or state, and the ready count. Without these, it is the
+// condition Ready, or else the conditions that are true.
+func stateOfObject(object map[string]any) []Difference {
+	var facts []fact
+	add := func(what, value, note string) {
+		if value != "" {
+			facts = append(facts, fact{what, value, note})
+		}
+	}
+	add("phase", text(object, "status", "phase"), "")
+	add("state", text(object, "status", "state"), text(object, "status", "reason"))
+	if facts = append(facts, readiness.facts(object)...); len(facts) == 0 {
+		facts = conditions.facts(object)
+		isReady := func(f fact) bool { return f.what == "Ready" }
+		hasReady := slices.ContainsFunc(facts, isReady)
+		facts = slices.DeleteFunc(facts, func(f fact) bool { return hasReady && !isReady(f) || !hasReady && f.value != "True" })
+	}
+	for _, name := range []string{"suspend", "unschedulable"} {
+		if field(object, "spec", name) == true {
+			facts = append(facts, fact{what: name, value: true})
+		}
+	}
+	var all []Difference
+	for _, f := range append(facts, lifecycle.facts(object)...) {
+		all = append(all, Difference{Name: f.what, From: f.value, To: f.value, Note: f.note})
+	}
+	return all
 }
 
 // The ranks of differences: the first rank is shown first.

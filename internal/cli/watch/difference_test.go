@@ -54,7 +54,7 @@ func TestSummary(t *testing.T) {
 		"conditions in another order": {
 			`{status: {conditions: [{type: A, status: "True"}, {type: B, status: "True"}]}}`,
 			`{status: {conditions: [{type: B, status: "True"}, {type: A, status: "True"}]}}`,
-			"nothing that is shown",
+			"",
 		},
 		"a condition is removed": {
 			`{status: {conditions: [{type: A, status: "True"}, {type: B, status: "True"}]}}`,
@@ -79,6 +79,18 @@ func TestSummary(t *testing.T) {
 			`{kind: DaemonSet, status: {numberReady: 1, desiredNumberScheduled: 2}}`,
 			`{kind: DaemonSet, status: {numberReady: 2, desiredNumberScheduled: 2}}`,
 			"ready 1/2 -> 2/2",
+		},
+		"an AppService": {
+			`{kind: AppService, spec: {size: 3}, status: {readyReplicas: 1}}`, `{kind: AppService, spec: {size: 3}, status: {readyReplicas: 2}}`,
+			"ready 1/3 -> 2/3",
+		},
+		"a Jupyter": {
+			`{kind: Jupyter, spec: {}, status: {readyReplicas: 0}}`, `{kind: Jupyter, spec: {}, status: {readyReplicas: 1}}`,
+			"ready 0 -> 1",
+		},
+		"another kind with replicas": {
+			`{kind: Thing, spec: {replicas: 2}, status: {readyReplicas: 0}}`, `{kind: Thing, spec: {replicas: 2}, status: {readyReplicas: 1}}`,
+			"ready 0/2 -> 1/2",
 		},
 		"replicas of a kind without ready replicas": {
 			`{kind: Thing, spec: {replicas: 1}}`, `{kind: Thing, spec: {replicas: 2}}`,
@@ -119,7 +131,7 @@ func TestSummary(t *testing.T) {
 		},
 		"only hidden fields": {
 			`{metadata: {resourceVersion: "1", managedFields: [{time: "1"}]}}`, `{metadata: {resourceVersion: "2", managedFields: [{time: "2"}]}}`,
-			"nothing that is shown",
+			"",
 		},
 		"a Secret": {
 			`{kind: Secret, metadata: {annotations: {a: x}}, type: Opaque, data: {changed: b25l, same: b25l, gone: b25l}}`,
@@ -137,6 +149,28 @@ func TestSummary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := summary(Differences(kept(t, tc.from), kept(t, tc.to))); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheStateOfAnObject(t *testing.T) {
+	for name, tc := range map[string]struct{ object, want string }{
+		"a pod": {`{kind: Pod, spec: {containers: [{name: app}]}, status: {phase: Running, containerStatuses: [{name: app, ready: true}], conditions: [{type: Ready, status: "True"}]}}`,
+			"phase Running, ready 1/1"},
+		"a pod that is being deleted": {`{kind: Pod, metadata: {deletionTimestamp: "now"}, spec: {containers: [{name: app}]}, status: {phase: Running}}`,
+			"phase Running, ready 0/1, deletion requested"},
+		"a Deployment":           {`{kind: Deployment, spec: {replicas: 3}, status: {readyReplicas: 2, conditions: [{type: Available, status: "True"}]}}`, "ready 2/3"},
+		"a claim":                {`{kind: PersistentVolumeClaim, status: {phase: Bound}}`, "phase Bound"},
+		"an object of Bongsu":    {`{kind: Jupyter, spec: {suspend: true}, status: {state: Failing, reason: QuotaExceeded, readyReplicas: 0}}`, "state Failing (QuotaExceeded), ready 0, suspend true"},
+		"a cordoned node":        {`{kind: Node, spec: {unschedulable: true}, status: {conditions: [{type: DiskPressure, status: "False"}, {type: Ready, status: "False", reason: KubeletNotReady}]}}`, "Ready False (KubeletNotReady), unschedulable true"},
+		"a Job that has failed":  {`{kind: Job, status: {conditions: [{type: Complete, status: "False"}, {type: Failed, status: "True", reason: BackoffLimitExceeded}]}}`, "Failed True (BackoffLimitExceeded)"},
+		"an object without any":  {`{kind: ConfigMap, data: {a: b}}`, ""},
+		"an object of this name": {`{kind: Thing, status: {state: {on: true}, phase: 3}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := summary(stateOfObject(kept(t, tc.object).Object)); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})

@@ -38,37 +38,49 @@ type TextPrinter struct {
 	Diff bool
 }
 
-// Print implements Printer.
+// Print implements Printer. It prints nothing if only values have changed that it never shows.
 func (p TextPrinter) Print(c *Change) error {
-	lines := p.line(c) + "\n"
+	facts := stateOfChange(c)
+	var diff string
 	if p.Diff && c.Type == Modified {
-		diff, err := Diff(c.Former, c.Object)
-		if err != nil {
+		var err error
+		if diff, err = Diff(c.Former, c.Object); err != nil {
 			return err
 		}
-		lines += indented(diff)
 	}
-	_, err := io.WriteString(p.Out, lines)
+	if c.Type == Modified && len(facts) == 0 && diff == "" {
+		return nil
+	}
+	_, err := io.WriteString(p.Out, p.line(c, facts)+"\n"+indented(diff))
 	return err
 }
 
+// stateOfChange returns what a line says about a change.
+func stateOfChange(c *Change) []Difference {
+	switch c.Type {
+	case Added:
+		return stateOfObject(c.Object.Object)
+	case Modified:
+		return Differences(c.Former, c.Object)
+	case Deleted:
+	}
+	return nil
+}
+
 // line returns one line without control characters, even if the object contains some.
-func (p TextPrinter) line(c *Change) string {
+func (p TextPrinter) line(c *Change, facts []Difference) string {
 	name := c.name()
 	s := fmt.Sprintf("%s %s %s/%s", c.Time.UTC().Format(time.RFC3339), c.Type, p.Type, name.Name)
 	if name.Namespace != "" {
 		s += " in " + name.Namespace
 	}
-	if c.Type == Modified {
-		s += ": " + summary(Differences(c.Former, c.Object))
+	if len(facts) > 0 {
+		s += ": " + summary(facts)
 	}
 	return plaintext.Line(s)
 }
 
 func summary(all []Difference) string {
-	if len(all) == 0 {
-		return "nothing that is shown"
-	}
 	var shown []string
 	var note string
 	for _, d := range all[:min(len(all), maxShown)] {

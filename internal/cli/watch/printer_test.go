@@ -20,9 +20,11 @@ func TestTextPrintsALinePerChange(t *testing.T) {
 	one, two := kept(t, `{kind: Pod, metadata: {name: kuard, namespace: default}, status: {phase: Pending}}`),
 		kept(t, `{kind: Pod, metadata: {name: kuard, namespace: default}, status: {phase: Running}}`)
 	node := kept(t, `{kind: Node, metadata: {name: node-1}}`)
+	renewed := kept(t, `{kind: Pod, metadata: {name: kuard, namespace: default, managedFields: [{time: "2"}]}, status: {phase: Running}}`)
 	print1(t, p, &Change{Time: at, Type: Added, Object: one}, &Change{Time: at, Type: Modified, Former: one, Object: two},
+		&Change{Time: at, Type: Modified, Former: two, Object: renewed},
 		&Change{Time: at, Type: Deleted, Object: two}, &Change{Time: at, Type: Added, Object: node, Existing: true})
-	want := `2026-11-20T19:02:11Z ADDED things.apps/kuard in default
+	want := `2026-11-20T19:02:11Z ADDED things.apps/kuard in default: phase Pending, ready 0/0
 2026-11-20T19:02:11Z MODIFIED things.apps/kuard in default: phase Pending -> Running
 2026-11-20T19:02:11Z DELETED things.apps/kuard in default
 2026-11-20T19:02:11Z ADDED things.apps/node-1
@@ -58,6 +60,18 @@ func TestDiffIsIndented(t *testing.T) {
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestADiffIsPrintedEvenIfNothingElseDiffers(t *testing.T) {
+	var out strings.Builder
+	print1(t, TextPrinter{Out: &out, Type: ResourceType{Resource: schema.GroupVersionResource{Resource: "pods"}}, Diff: true}, &Change{
+		Type:   Modified,
+		Former: kept(t, `{kind: Pod, metadata: {name: web}, status: {conditions: [{type: A}, {type: B}]}}`),
+		Object: kept(t, `{kind: Pod, metadata: {name: web}, status: {conditions: [{type: B}, {type: A}]}}`),
+	})
+	if got := out.String(); !strings.HasPrefix(got, "0001-01-01T00:00:00Z MODIFIED pods/web\n    @@") {
+		t.Error(got)
 	}
 }
 

@@ -121,6 +121,11 @@ func brief(line string) string {
 	return strings.Replace(textLine.ReplaceAllString(line, "$1 $3/$2"), " /", " ", 1)
 }
 
+// added is the line of a new pod.
+func added(namespace, name string) string {
+	return "ADDED " + namespace + "/" + name + ": phase Pending, ready 0/1"
+}
+
 // shows waits until exactly these lines have been printed.
 func (s *session) shows(lines ...string) {
 	s.t.Helper()

@@ -29,7 +29,7 @@ func TestPodsAreShownFromCreationToDeletion(t *testing.T) {
 	remove(t, c, pod)
 
 	s.shows(
-		"ADDED "+ns+"/kuard",
+		added(ns, "kuard"),
 		"MODIFIED "+ns+"/kuard: label tier <none> -> web",
 		"MODIFIED "+ns+"/kuard: phase Pending -> Running, Ready <none> -> True",
 		"MODIFIED "+ns+"/kuard: deletion requested",
@@ -73,7 +73,7 @@ func TestAnObjectThatLeavesTheSelectorIsDeleted(t *testing.T) {
 		patch(t, c, pod, `{"metadata":{"labels":{"app":"`+app+`"}}}`)
 	}
 
-	s.shows("ADDED "+ns+"/a", "DELETED "+ns+"/a", "ADDED "+ns+"/a")
+	s.shows(added(ns, "a"), "DELETED "+ns+"/a", added(ns, "a"))
 }
 
 func TestOnlyTheNamespaceIsWatched(t *testing.T) {
@@ -88,8 +88,8 @@ func TestOnlyTheNamespaceIsWatched(t *testing.T) {
 		create(t, c, pod)
 	}
 
-	all.shows("ADDED "+another+"/a", "ADDED "+one+"/a")
-	s.shows("ADDED " + one + "/a")
+	all.shows(added(another, "a"), added(one, "a"))
+	s.shows(added(one, "a"))
 }
 
 func TestExistingObjectsAreShownFirstUnlessOnlyChangesAreWanted(t *testing.T) {
@@ -105,8 +105,8 @@ func TestExistingObjectsAreShownFirstUnlessOnlyChangesAreWanted(t *testing.T) {
 
 	create(t, c, newPod(ns, "0"))
 
-	s.shows("ADDED "+ns+"/a", "ADDED "+ns+"/b", "ADDED "+ns+"/c", "ADDED "+ns+"/0")
-	only.shows("ADDED " + ns + "/0")
+	s.shows(added(ns, "a"), added(ns, "b"), added(ns, "c"), added(ns, "0"))
+	only.shows(added(ns, "0"))
 }
 
 func TestAfterADisconnectOnlyChangesAreShown(t *testing.T) {
@@ -144,15 +144,15 @@ func TestAfterADisconnectOnlyChangesAreShown(t *testing.T) {
 			s.reports("connected again")
 			create(t, c, newPod("default", "last"))
 
-			NewWithT(t).Eventually(s.lines).Should(ContainElement("ADDED default/last"))
+			NewWithT(t).Eventually(s.lines).Should(ContainElement(added("default", "last")))
 			// If the last one is found by a list, others may follow it.
 			NewWithT(t).Eventually(s.lines).Should(ConsistOf(
 				"MODIFIED default/changed: label tier <none> -> web",
 				"DELETED default/deleted",
 				"DELETED default/recreated",
-				"ADDED default/recreated",
-				"ADDED default/new",
-				"ADDED default/last",
+				added("default", "recreated"),
+				added("default", "new"),
+				added("default", "last"),
 			))
 		})
 	}
@@ -332,5 +332,5 @@ func TestListAndWatchPermissionsAreEnough(t *testing.T) {
 	user := c.User(t, ns, cluster.Rule("", "pods", "list", "watch"))
 	s := opened(t, request{config: user, typeName: "pods", namespace: ns})
 	create(t, c, newPod(ns, "a"))
-	s.shows("ADDED " + ns + "/a")
+	s.shows(added(ns, "a"))
 }
