@@ -274,8 +274,8 @@ const (
 	// ReasonProbeFailing: the server does not report its activity. The notebook is not
 	// culled.
 	ReasonProbeFailing = "ProbeFailing"
-	// ReasonNotProbed: the server is not probed, or not yet: spec.culling is not set, or
-	// the notebook does not run.
+	// ReasonNotProbed: the server is not probed, or has not answered yet. Either spec.culling is
+	// not set, or the notebook does not run, or it has just started.
 	ReasonNotProbed = "NotProbed"
 	// ReasonIdleWarning: the notebook will be culled soon. Only Events have this reason.
 	ReasonIdleWarning = "IdleWarning"

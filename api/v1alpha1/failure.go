@@ -27,7 +27,7 @@ type LastFailure struct {
 
 	// message describes the problem and what to do.
 	// +required
-	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message"`
 
 	// object that failed.

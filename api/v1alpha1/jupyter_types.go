@@ -381,6 +381,10 @@ type JupyterStatus struct {
 	// +optional
 	LastActivityTime *metav1.Time `json:"lastActivityTime,omitempty"`
 
+	// idleSinceTime is lastActivityTime while the condition Idle is known, otherwise absent.
+	// +optional
+	IdleSinceTime *metav1.Time `json:"idleSinceTime,omitempty"`
+
 	// cullTime is when the notebook will be stopped unless it is used before, or was
 	// stopped.
 	// +optional
@@ -403,7 +407,7 @@ type JupyterStatus struct {
 // +kubebuilder:resource:scope=Namespaced,path=jupyters,shortName=jup,categories={bongsu,all}
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`
-// +kubebuilder:printcolumn:name="IDLE",type=date,JSONPath=`.status.lastActivityTime`
+// +kubebuilder:printcolumn:name="IDLE",type=date,JSONPath=`.status.idleSinceTime`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="NODE",type=string,priority=1,JSONPath=`.status.nodeName`

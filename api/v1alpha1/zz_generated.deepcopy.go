@@ -1821,6 +1821,10 @@ func (in *JupyterStatus) DeepCopyInto(out *JupyterStatus) {
 		in, out := &in.LastActivityTime, &out.LastActivityTime
 		*out = (*in).DeepCopy()
 	}
+	if in.IdleSinceTime != nil {
+		in, out := &in.IdleSinceTime, &out.IdleSinceTime
+		*out = (*in).DeepCopy()
+	}
 	if in.CullTime != nil {
 		in, out := &in.CullTime, &out.CullTime
 		*out = (*in).DeepCopy()

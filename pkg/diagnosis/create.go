@@ -165,7 +165,7 @@ func (v *view) rejection(object Object, what, text string) Cause {
 	}
 	hidden := words(text)
 	for _, r := range creationRules { // the inner errors can be those of webhooks and policies
-		if got, ok := r.explain(text, hidden); ok {
+		if got, ok := r.explain(text, hidden, limitOf(r.reason, maxQuoted)); ok {
 			cause.Reason, cause.Transient = r.reason, got.transient
 			cause.Message, cause.Advice = what+": "+got.message, got.advice
 			return cause
@@ -182,19 +182,22 @@ func (v *view) rejection(object Object, what, text string) Cause {
 // quotaExceeded describes the exceeded quota, with its present usage if that is known.
 func (v *view) quotaExceeded(cause *Cause, what, name, asked, used, limited string) {
 	cause.Reason, cause.Transient = ReasonQuotaExceeded, true
-	cause.Advice = "request less, or remove something else"
 	requests := parseAmounts(asked)
 	usedBy, limits := parseAmounts(used), parseAmounts(limited)
 	q := v.quotas[name]
 	if q != nil {
 		usedBy, limits = q.Status.Used, q.Status.Hard
 	}
+	cause.Advice = quotaAdvice(exceededOf(requests, usedBy, limits))
 	cause.Message = what + ": ResourceQuota " + quote(line(name, maxName)) + " is exceeded: " + line(usageText(requests, usedBy, limits), maxQuoted)
 	switch {
 	case q != nil && fitsQuota(requests, usedBy, limits):
 		cause.Advice = "it has room now; wait for the next attempt"
 	case !fitsQuota(requests, nil, limits):
-		cause.Advice, cause.Transient = "the request exceeds the whole quota; request less, or ask for a larger quota", false
+		cause.Advice, cause.Transient = "the request exceeds the whole quota; ask for a larger quota", false
+		if !slices.ContainsFunc(exceededOf(requests, nil, limits), isCount) {
+			cause.Advice = "the request exceeds the whole quota; request less, or ask for a larger quota"
+		}
 	case q != nil && len(q.Spec.Scopes) == 0 && q.Spec.ScopeSelector == nil: // with scopes, it counts some pods only
 		if users := v.quotaUsers(requests, usedBy, limits); users != "" {
 			cause.Message += "; pods that use most: " + users
@@ -213,18 +216,17 @@ func usageText(asked, used, limited corev1.ResourceList) string {
 }
 
 func fitsQuota(asked, used, limited corev1.ResourceList) bool {
-	for name, q := range asked {
-		limit, ok := limited[name]
-		if !ok {
-			continue
-		}
-		q = q.DeepCopy()
-		q.Add(used[name])
-		if q.Cmp(limit) > 0 {
-			return false
-		}
-	}
-	return true
+	return len(exceededOf(asked, used, limited)) == 0
+}
+
+// exceededOf returns the resources that would exceed their limits, in order.
+func exceededOf(asked, used, limited corev1.ResourceList) []corev1.ResourceName {
+	return slices.DeleteFunc(sortedNames(asked), func(name corev1.ResourceName) bool {
+		limit, limits := limited[name]
+		sum := asked[name].DeepCopy()
+		sum.Add(used[name])
+		return !limits || sum.Cmp(limit) <= 0
+	})
 }
 
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {

@@ -28,10 +28,10 @@ func TestFailedCreateEvents(t *testing.T) {
 		quotas []*corev1.ResourceQuota
 		want   wantCause
 	}{
-		"quota":                             {textQuota, nil, refused("QuotaExceeded", full+"request less, or remove something else", true)},
-		"quota with its present usage":      {textQuota, []*corev1.ResourceQuota{quota("team", "5", "5")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 5 of 5: request less, or remove something else`, true)},
+		"quota":                             {textQuota, nil, refused("QuotaExceeded", full+"delete or scale down a workload, or ask for a larger quota", true)},
+		"quota with its present usage":      {textQuota, []*corev1.ResourceQuota{quota("team", "5", "5")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 5 of 5: delete or scale down a workload, or ask for a larger quota`, true)},
 		"quota with room by now":            {textQuota, []*corev1.ResourceQuota{quota("team", "5", "4")}, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 5: it has room now; wait for the next attempt`, true)},
-		"usage of another quota is ignored": {textQuota, []*corev1.ResourceQuota{quota("other", "5", "4")}, refused("QuotaExceeded", full+"request less, or remove something else", true)},
+		"usage of another quota is ignored": {textQuota, []*corev1.ResourceQuota{quota("other", "5", "4")}, refused("QuotaExceeded", full+"delete or scale down a workload, or ask for a larger quota", true)},
 		"request larger than the quota":     {inSet + `pods "nb-0" is forbidden: exceeded quota: team, requested: requests.cpu=64, used: requests.cpu=0, limited: requests.cpu=8`, nil, refused("QuotaExceeded", `the pod cannot be created: ResourceQuota "team" is exceeded: requests.cpu: requested 64, used 0 of 8: the request exceeds the whole quota; request less, or ask for a larger quota`, false)},
 		"quota requires limits": {inSet + `pods "nb-0" is forbidden: failed quota: team: must specify limits.cpu for: notebook`, nil,
 			refused("AdmissionDenied", `the pod cannot be created: ResourceQuota "team" requires values that are not set: limits.cpu for: notebook: set them in resources`, false)},
@@ -61,12 +61,37 @@ func TestFailedCreateEvents(t *testing.T) {
 	}
 }
 
+func TestTheTextOfADenialIsComplete(t *testing.T) {
+	restricted := func(container string) string {
+		return `allowPrivilegeEscalation != false (container "` + container + `" must set securityContext.allowPrivilegeEscalation=false), ` +
+			`unrestricted capabilities (container "` + container + `" must set securityContext.capabilities.drop=["ALL"]), ` +
+			`runAsNonRoot != true (pod or container "` + container + `" must set securityContext.runAsNonRoot=true), ` +
+			`seccompProfile (pod or container "` + container + `" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
+	}
+	for name, tc := range map[string]struct{ note, want string }{
+		"Pod Security, one container": {`pods "web-" is forbidden: violates PodSecurity "restricted:latest": ` + restricted("web"),
+			"the pod cannot be created: the namespace's Pod Security level restricted:latest forbids it: " + restricted("web")},
+		"Pod Security, more than an Event holds": {`pods "web-" is forbidden: violates PodSecurity "restricted:latest": ` + restricted("a") + ", " + restricted("b") + ", " + restricted("c"),
+			"the pod cannot be created: the namespace's Pod Security level restricted:latest forbids it: " + restricted("a") + ", " + restricted("b") + ", " + restricted("c")},
+		"a webhook": {`admission webhook "check.example.com" denied the request: ` + restricted("web"),
+			`the pod cannot be created: admission webhook "check.example.com" forbids it: ` + restricted("web")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cause := FromCreateFailure(Object{"ReplicaSet", "web"}, tc.note)
+			if cause.Reason != ReasonAdmissionDenied || cause.Message != tc.want {
+				t.Errorf("%s: %s", cause.Reason, cause.Message)
+			}
+			checkLimits(t, &cause)
+		})
+	}
+}
+
 func TestFailedCreateIsIgnoredOnceThePodExists(t *testing.T) {
 	ofReplicaSet := func(e Event) Event { e.Regarding = Object{"ReplicaSet", "web-1"}; return e }
 	const note = `Error creating: pods "web-1-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
 	overQuota := func(o Object) wantCause {
 		return wantCause{reason: "QuotaExceeded", object: o, transient: true,
-			sentence: `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: request less, or remove something else`}
+			sentence: `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: delete or scale down a workload, or ask for a larger quota`}
 	}
 	set, replicas := Object{"StatefulSet", "nb"}, Object{"ReplicaSet", "web-1"}
 	run(t, map[string]diagnoseCase{
@@ -83,7 +108,7 @@ func TestFailedCreateIsIgnoredOnceThePodExists(t *testing.T) {
 func TestFailedCreateOfAnEarlierControllerIsIgnored(t *testing.T) {
 	of := func(uid types.UID, e Event) Event { e.UID = uid; return e }
 	refused := wantCause{reason: "QuotaExceeded", object: Object{"StatefulSet", "nb"}, transient: true,
-		sentence: `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: request less, or remove something else`}
+		sentence: `the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: delete or scale down a workload, or ask for a larger quota`}
 	events := []Event{of("former", setEvent(10, textQuota))}
 	run(t, map[string]diagnoseCase{
 		"earlier controller of the name": {Workload{Controllers: []types.UID{"set"}, Events: events}, wantCause{}},
@@ -111,7 +136,7 @@ func TestFromAPIError(t *testing.T) {
 	}{
 		"quota": {
 			apierrors.NewForbidden(pods, "nb", errors.New("exceeded quota: team, requested: count/statefulsets.apps=1, used: count/statefulsets.apps=3, limited: count/statefulsets.apps=3")),
-			"QuotaExceeded", `StatefulSet "nb" is rejected: ResourceQuota "team" is exceeded: count/statefulsets.apps: requested 1, used 3 of 3: request less, or remove something else`,
+			"QuotaExceeded", `StatefulSet "nb" is rejected: ResourceQuota "team" is exceeded: count/statefulsets.apps: requested 1, used 3 of 3: delete statefulsets.apps that you do not need, or ask for a larger quota`,
 		},
 		"policy with the reason Invalid":  {policy, "AdmissionDenied", `StatefulSet "nb" is rejected: admission policy "p" forbids it: no: change the spec accordingly, or ask the cluster's administrator`},
 		"Pod Security":                    {apierrors.NewForbidden(pods, "nb", errors.New(`violates PodSecurity "baseline:v1": host namespaces (hostNetwork=true)`)), "AdmissionDenied", `StatefulSet "nb" is rejected: the namespace's Pod Security level baseline:v1 forbids it: host namespaces (hostNetwork=true): change the fields named in parentheses`},

@@ -178,7 +178,7 @@ func checkLimits(t *testing.T, c *Cause) {
 		text  string
 		limit int
 	}{
-		"sentence": {c.Sentence(), 1024}, "reason": {c.Reason, 64}, "container": {c.Container, 63},
+		"sentence": {c.Sentence(), limitOf(c.Reason, 700) + 324}, "reason": {c.Reason, 64}, "container": {c.Container, 63},
 		"kind": {c.Object.Kind, 63}, "name": {c.Object.Name, 253},
 	} {
 		if len(tc.text) > tc.limit || !utf8.ValidString(tc.text) || strings.ContainsFunc(tc.text, unicode.IsControl) {

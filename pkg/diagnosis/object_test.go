@@ -66,9 +66,9 @@ func TestAWarningThatContainsTheCauseIsExplained(t *testing.T) {
 		want         string
 	}{
 		"quota": {"Warning", "ReplicaSet", "FailedCreate", `Error creating: pods "web-x" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`,
-			`the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: request less, or remove something else`},
+			`the pod cannot be created: ResourceQuota "team" is exceeded: pods: requested 1, used 4 of 4: delete or scale down a workload, or ask for a larger quota`},
 		"Job of a CronJob": {"Warning", "CronJob", "FailedCreate", `Error creating job: jobs.batch "web-29" is forbidden: exceeded quota: team, requested: count/jobs.batch=1, used: count/jobs.batch=4, limited: count/jobs.batch=4`,
-			`the Job cannot be created: ResourceQuota "team" is exceeded: count/jobs.batch: requested 1, used 4 of 4: request less, or remove something else`},
+			`the Job cannot be created: ResourceQuota "team" is exceeded: count/jobs.batch: requested 1, used 4 of 4: delete jobs.batch that you do not need, or ask for a larger quota`},
 		"claim": {"Warning", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`,
 			`no volume can be provisioned for claim "web": StorageClass "fast" does not exist: use another one, or ask the cluster's administrator which ones exist`},
 		"autoscaler": {"Warning", "HorizontalPodAutoscaler", "FailedGetResourceMetric", "failed to get cpu utilization: missing request for cpu in container app of Pod web-1",

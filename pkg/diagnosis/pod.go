@@ -239,14 +239,18 @@ func (c *container) terminatedCauses(t *corev1.ContainerStateTerminated) []Cause
 
 // initializingCause is the cause of a pod whose init container runs.
 func (c *container) initializingCause() Cause {
-	since := ""
-	if start := c.startedAt(); !start.IsZero() {
+	start, since := c.startedAt(), ""
+	if !start.IsZero() {
 		since = " since " + start.UTC().Format("2006-01-02 15:04:05") + " UTC"
 	}
-	return c.cause(ReasonPodInitializing, explanation{
+	cause := c.cause(ReasonPodInitializing, explanation{
 		message: "init " + c.label() + " has been running" + since + ", and the other containers wait for its end",
 		advice:  "check its log (" + c.logCommand("") + ")", transient: true,
 	})
+	if !start.IsZero() {
+		cause.Time = start
+	}
+	return cause
 }
 
 // notReadyCauses returns why a running container is not ready.

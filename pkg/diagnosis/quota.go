@@ -20,10 +20,7 @@ func (v *view) quotaUsers(asked, used, limited corev1.ResourceList) string {
 		name   string
 		amount resource.Quantity
 	}
-	for _, name := range sortedNames(asked) {
-		if fitsQuota(corev1.ResourceList{name: asked[name]}, used, limited) {
-			continue
-		}
+	for _, name := range exceededOf(asked, used, limited) {
 		var users []user
 		for _, p := range v.NamespacePods {
 			if amount := quotaUse(p, name); !amount.IsZero() {
@@ -42,6 +39,44 @@ func (v *view) quotaUsers(asked, used, limited corev1.ResourceList) string {
 		}
 	}
 	return ""
+}
+
+// What the names of a quota's resources that count objects begin or end with.
+const (
+	countPrefix  = "count/"
+	ofClassLimit = ".storageclass.storage.k8s.io/persistentvolumeclaims"
+)
+
+// counts are the other resources that count objects.
+var counts = []corev1.ResourceName{
+	corev1.ResourcePods, corev1.ResourceServices, corev1.ResourceServicesLoadBalancers, corev1.ResourceServicesNodePorts,
+	corev1.ResourceReplicationControllers, corev1.ResourceQuotas, corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
+}
+
+// isCount reports whether a quota's resource counts objects. An object cannot request less of it.
+func isCount(name corev1.ResourceName) bool {
+	return slices.Contains(counts, name) || strings.HasPrefix(string(name), countPrefix) || strings.HasSuffix(string(name), ofClassLimit)
+}
+
+// quotaAdvice says how to use less of the resources of a quota.
+func quotaAdvice(exceeded []corev1.ResourceName) string {
+	i := slices.IndexFunc(exceeded, isCount)
+	if i < 0 {
+		return "request less, or remove something else"
+	}
+	resourceName := strings.TrimPrefix(string(exceeded[i]), countPrefix)
+	unused := resourceName + " that you do not need"
+	switch class, ofClass := strings.CutSuffix(resourceName, ofClassLimit); {
+	case ofClass:
+		unused = "claims of storage class " + quote(line(class, maxName)) + " that you do not need"
+	case resourceName == string(corev1.ResourcePods): // its controller creates a deleted pod again
+		unused = "or scale down a workload"
+	case resourceName == string(corev1.ResourceServicesLoadBalancers):
+		unused = "Services of type LoadBalancer that you do not need"
+	case resourceName == string(corev1.ResourceServicesNodePorts):
+		unused = "Services with node ports that you do not need"
+	}
+	return "delete " + unused + ", or ask for a larger quota"
 }
 
 // quotaUse returns how much of a quota's resource a pod uses, like PodRequests and

@@ -8,6 +8,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+func TestAQuotaThatCountsObjectsAsksForNoSmallerRequest(t *testing.T) {
+	const whole = "the request exceeds the whole quota; "
+	for text, want := range map[string]string{
+		"requested: pods=1, used: pods=6, limited: pods=2":                                                                                                                                                          "delete or scale down a workload, or ask for a larger quota",
+		"requested: count/pods=1, used: count/pods=2, limited: count/pods=2":                                                                                                                                        "delete or scale down a workload, or ask for a larger quota",
+		"requested: count/jobs.batch=1, used: count/jobs.batch=4, limited: count/jobs.batch=4":                                                                                                                      "delete jobs.batch that you do not need, or ask for a larger quota",
+		"requested: persistentvolumeclaims=1, used: persistentvolumeclaims=4, limited: persistentvolumeclaims=4":                                                                                                    "delete persistentvolumeclaims that you do not need, or ask for a larger quota",
+		"requested: services.loadbalancers=1, used: services.loadbalancers=1, limited: services.loadbalancers=1":                                                                                                    "delete Services of type LoadBalancer that you do not need, or ask for a larger quota",
+		"requested: services.nodeports=2, used: services.nodeports=1, limited: services.nodeports=2":                                                                                                                "delete Services with node ports that you do not need, or ask for a larger quota",
+		"requested: gold.storageclass.storage.k8s.io/persistentvolumeclaims=1, used: gold.storageclass.storage.k8s.io/persistentvolumeclaims=1, limited: gold.storageclass.storage.k8s.io/persistentvolumeclaims=1": `delete claims of storage class "gold" that you do not need, or ask for a larger quota`,
+		"requested: gold.storageclass.storage.k8s.io/requests.storage=2Gi, used: gold.storageclass.storage.k8s.io/requests.storage=1Gi, limited: gold.storageclass.storage.k8s.io/requests.storage=2Gi":             "request less, or remove something else",
+		"requested: pods=1,requests.cpu=2, used: pods=2,requests.cpu=3, limited: pods=2,requests.cpu=4":                                                                                                             "delete or scale down a workload, or ask for a larger quota",
+		"requested: pods=1,requests.cpu=2, used: pods=1,requests.cpu=3, limited: pods=2,requests.cpu=4":                                                                                                             "request less, or remove something else",
+		"requested: pods=1, used: pods=0, limited: pods=0":                                                                                                                                                          whole + "ask for a larger quota",
+		"requested: pods=1,requests.cpu=2, used: pods=0,requests.cpu=0, limited: pods=0,requests.cpu=1":                                                                                                             whole + "ask for a larger quota",
+		"requested: requests.cpu=2, used: requests.cpu=0, limited: requests.cpu=1":                                                                                                                                  whole + "request less, or ask for a larger quota",
+	} {
+		cause := FromCreateFailure(Object{"ReplicaSet", "web"}, "exceeded quota: team, "+text)
+		if cause.Advice != want {
+			t.Errorf("%s:\n%s\nwant %s", text, cause.Advice, want)
+		}
+	}
+}
+
 func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
 	using := func(name, memory string, change ...func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -57,10 +81,10 @@ func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
 			want: full + "limits.cpu: requested 1, used 1 of 9; limits.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: b (3Gi), c (2Gi), a (1Gi)" + advice,
 		},
 		"a number of pods": {
-			pods: many[:1], text: prefix + "pods=1, used: pods=1, limited: pods=1", want: full + "pods: requested 1, used 1 of 1" + advice,
+			pods: many[:1], text: prefix + "pods=1, used: pods=1, limited: pods=1", want: full + "pods: requested 1, used 1 of 1: delete or scale down a workload, or ask for a larger quota",
 		},
 		"a number of objects": {
-			pods: many, text: prefix + "count/pods=1, used: count/pods=6, limited: count/pods=6", want: full + "count/pods: requested 1, used 6 of 6" + advice,
+			pods: many, text: prefix + "count/pods=1, used: count/pods=6, limited: count/pods=6", want: full + "count/pods: requested 1, used 6 of 6: delete or scale down a workload, or ask for a larger quota",
 		},
 		"a quota with scopes":           {pods: many, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice, quota: []func(*corev1.ResourceQuota){scopes}},
 		"a quota with a scope selector": {pods: many, text: memory, want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi" + advice, quota: []func(*corev1.ResourceQuota){selector}},
@@ -77,7 +101,7 @@ func TestAnExceededQuotaNamesThePodsThatUseMost(t *testing.T) {
 			want: full + "requests.memory: requested 2Gi, used 7Gi of 8Gi; pods that use most: a (6Gi), b (1536Mi)" + advice,
 		},
 		"another resource": {
-			pods: many, text: prefix + "services=1, used: services=1, limited: services=1", want: full + "services: requested 1, used 1 of 1" + advice,
+			pods: many, text: prefix + "services=1, used: services=1, limited: services=1", want: full + "services: requested 1, used 1 of 1: delete services that you do not need, or ask for a larger quota",
 		},
 		"the quota is too small for the request alone": {
 			pods: many, text: prefix + "requests.memory=9Gi, used: requests.memory=7Gi, limited: requests.memory=8Gi",

@@ -94,10 +94,15 @@ func (s *podView) schedulingFindings() []finding {
 		cause.Message, cause.Advice = s.gatesText()
 		return []finding{{cause: cause}}
 	}
+	text = stripNoise(text)
+	if text == "" || strings.HasPrefix(text, bindingVolumes) {
+		if found, explained := s.failedClaims(); len(found) > 0 || explained {
+			return found
+		}
+	}
 	if text == "" {
 		return s.unknownScheduler(scheduled, cause)
 	}
-	text = stripNoise(text)
 	if claim, ok := s.claimProblem(text, &cause); ok {
 		return claim
 	}
@@ -193,7 +198,7 @@ func (s *podView) describeUnschedulable(text string, cause *Cause) {
 	nodes := deallocationNote.ReplaceAllString(preemptionSuffix.ReplaceAllString(nodesPrefix.ReplaceAllString(text, ""), ""), "")
 	nodes = sortObstacles(strings.TrimRight(nodes, ". "))
 	cause.Message = "no node can take the pod"
-	if why, ok := strings.CutPrefix(text, `running PreBind plugin "VolumeBinding": binding volumes: `); ok {
+	if why, ok := strings.CutPrefix(text, bindingVolumes); ok {
 		cause.Message = "the volumes of the pod are not bound: " + excerpt(strings.Replace(why, "context deadline exceeded", "timed out", 1))
 		cause.Advice = "check the Events of its claims (kubectl describe pvc -n " + s.pod.Namespace + ")"
 		return

@@ -91,13 +91,9 @@ func (v *view) claimCause(c *corev1.PersistentVolumeClaim) (Cause, bool) {
 // its pod to be scheduled, or has just been created.
 func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause, bool) {
 	events := v.eventsFor(Object{kindClaim, c.Name}, c.UID)
-	waits := latest(events, "WaitForFirstConsumer", "WaitForPodScheduled")
-	if failed := latest(events, "ProvisioningFailed"); failed != nil && !waits.isAfter(failed.LastSeen) {
-		r := provisioningText(failed.Note)
-		cause.Reason = ReasonProvisioningFailed
-		cause.Message = fmt.Sprintf("no volume can be provisioned for claim %q: %s", c.Name, r.message)
-		cause.Advice, cause.Transient = r.advice, r.transient
-		return cause.withEvent(failed), true
+	waits := latest(events, "WaitForFirstConsumer", "WaitForPodScheduled", provisioned)
+	if failed := latest(events, ReasonProvisioningFailed); failed != nil && !waits.isAfter(failed.LastSeen) {
+		return provisioningCause(failed), true
 	}
 	cause.Reason, cause.Transient = ReasonClaimPending, true
 	cause.Message = fmt.Sprintf("claim %q waits for a volume", c.Name)
@@ -115,6 +111,18 @@ func (v *view) pendingClaim(c *corev1.PersistentVolumeClaim, cause Cause) (Cause
 	}
 	cause.Advice = "no Event gives the reason; ask the cluster's administrator"
 	return cause, waits == nil && v.blocksScheduling(c.Name)
+}
+
+// provisioned is the reason of the Event about a volume that has been provisioned.
+const provisioned = "ProvisioningSucceeded"
+
+// provisioningCause returns the cause in a ProvisioningFailed Event of a claim.
+func provisioningCause(failed *Event) Cause {
+	r := provisioningText(failed.Note)
+	return (&Cause{
+		Reason: ReasonProvisioningFailed, Object: failed.Regarding,
+		Message: fmt.Sprintf("no volume can be provisioned for claim %q: %s", failed.Regarding.Name, r.message), Advice: r.advice, Transient: r.transient,
+	}).withEvent(failed)
 }
 
 // resizeRules match errors of a resizer or a node about the new size of a volume. Other errors
@@ -282,6 +290,32 @@ func (s *podView) unexplainedClaims() (names []string, found []finding, explaine
 		}
 	}
 	return names, found, explained
+}
+
+// bindingVolumes is the beginning of the scheduler's text about claims that get their volume once a
+// node is chosen.
+const bindingVolumes = `running PreBind plugin "VolumeBinding": binding volumes: `
+
+// failedClaims returns why claims of the pod have no volume, by their Events since the pod exists.
+// The claims that were read and explain themselves are not in the result. It reports whether there
+// is one. Events after a failure, which say that the claim waits, do not show that it has a volume.
+func (s *podView) failedClaims() (found []finding, explained bool) {
+	for _, name := range ClaimsOf(s.pod) {
+		c := s.claims[name]
+		if c == nil {
+			c = &corev1.PersistentVolumeClaim{}
+		} else if cause, ok := s.claimCause(c); ok && cause.Reason == ReasonProvisioningFailed {
+			explained = true
+			continue
+		}
+		events := s.eventsFor(Object{kindClaim, name}, c.UID)
+		failed := latest(events, ReasonProvisioningFailed)
+		if failed == nil || failed.LastSeen.Before(s.pod.CreationTimestamp.Time) || latest(events, provisioned).isAfter(failed.LastSeen) || c.Status.Phase == corev1.ClaimBound {
+			continue
+		}
+		found = append(found, finding{cause: provisioningCause(failed)})
+	}
+	return found, explained
 }
 
 // ClaimNotFound returns the cause of a pod that mounts a claim that does not exist.

@@ -64,6 +64,40 @@ func TestClaimCauses(t *testing.T) {
 	})
 }
 
+func TestClaimsThatGetTheirVolumeOnceANodeIsChosen(t *testing.T) {
+	home, data := Object{"PersistentVolumeClaim", "home"}, Object{"PersistentVolumeClaim", "data"}
+	const text = `running PreBind plugin "VolumeBinding": binding volumes: `
+	noText := func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = "", nil }
+	timedOut, refused := unscheduled(text+"context deadline exceeded"), unscheduled(text+`provisioning failed for PVC "home"`)
+	failed := func(seconds int) Event {
+		return claimEvent(seconds, "ProvisioningFailed", `failed to provision volume with StorageClass "std": rpc error: code = ResourceExhausted desc = insufficient capacity`)
+	}
+	normal := func(e Event) Event { e.Type = "Normal"; return e }
+	waitsAgain := normal(claimEvent(9, "WaitForPodScheduled", "waiting for pod nb-0 to be scheduled"))
+	ofData := func(e Event) Event { e.Regarding, e.UID = data, "data"; return e }
+	full := func(o Object) wantCause {
+		return wantCause{reason: "ProvisioningFailed", object: o, transient: true,
+			sentence: `no volume can be provisioned for claim "` + o.Name + `": the storage backend is full: request less, or wait until space is available`}
+	}
+	notBound := wantCause{reason: "FailedScheduling", transient: true, sentence: `the volumes of the pod are not bound: timed out: check the Events of its claims (kubectl describe pvc -n shop)`}
+	bound := []*corev1.PersistentVolumeClaim{claim(corev1.ClaimBound)}
+	run(t, map[string]diagnoseCase{
+		"the claim was not read":                {Workload{Pods: pods(newPod(timedOut, mounting("home"))), Events: []Event{failed(5)}}, full(home)},
+		"the claim was read":                    {Workload{Pods: pods(newPod(timedOut, mounting("home"))), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}, Events: []Event{failed(5)}}, full(home)},
+		"the scheduler tries again":             {Workload{Pods: pods(newPod(refused, mounting("home"))), Events: []Event{failed(5), waitsAgain}}, full(home)},
+		"the same, and the claim was read":      {Workload{Pods: pods(newPod(refused, mounting("home"))), Claims: []*corev1.PersistentVolumeClaim{claim(corev1.ClaimPending)}, Events: []Event{failed(5), waitsAgain}}, full(home)},
+		"a further claim of a notebook":         {Workload{Pods: pods(newPod(timedOut, mounting("home"), mounting("data"))), Claims: bound, Events: []Event{ofData(failed(5))}}, full(data)},
+		"the scheduler has written nothing yet": {Workload{Pods: pods(newPod(noText, mounting("home"))), Events: []Event{failed(5)}}, full(home)},
+		"nothing is wrong yet":                  {Workload{Pods: pods(newPod(noText, mounting("home"))), Events: []Event{normal(claimEvent(5, "ExternalProvisioning", "Waiting for a volume to be created"))}}, wantCause{}},
+		"no Events of the claim":                {Workload{Pods: pods(newPod(timedOut, mounting("home")))}, notBound},
+		"only waiting Events":                   {Workload{Pods: pods(newPod(timedOut, mounting("home"))), Events: []Event{normal(claimEvent(5, "ExternalProvisioning", "Waiting for a volume to be created"))}}, notBound},
+		"the failure is older than the pod":     {Workload{Pods: pods(newPod(timedOut, mounting("home"))), Events: []Event{failed(-5)}}, notBound},
+		"provisioned since":                     {Workload{Pods: pods(newPod(timedOut, mounting("home"))), Events: []Event{failed(5), normal(claimEvent(7, "ProvisioningSucceeded", "Successfully provisioned volume pvc-1"))}}, notBound},
+		"bound since":                           {Workload{Pods: pods(newPod(timedOut, mounting("home"))), Claims: bound, Events: []Event{failed(5)}}, notBound},
+		"a claim of another pod":                {Workload{Pods: pods(newPod(timedOut, mounting("other"))), Events: []Event{failed(5)}}, notBound},
+	})
+}
+
 func TestMountCauses(t *testing.T) {
 	mount := func(sentence string, transient bool) wantCause {
 		return wantCause{reason: "FailedMount", sentence: sentence, transient: transient}

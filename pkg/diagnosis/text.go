@@ -10,11 +10,12 @@ import (
 )
 
 // Limits in bytes. The first two make a sentence of at most 1,024 bytes, the limit of an
-// Event's note. maxRead limits what is read of a foreign text, maxQuoted what is quoted
-// of it.
+// Event's note. maxDenial is the limit of a message about a refused admission: it lists all fields
+// to change. maxRead limits what is read of a foreign text, maxQuoted what is quoted of it.
 const (
 	maxMessage = 700
 	maxAdvice  = 320
+	maxDenial  = maxRead
 	maxRead    = 4096
 	maxQuoted  = 400
 
@@ -30,8 +31,16 @@ func (c *Cause) sanitize() {
 	c.Reason = line(c.Reason, maxReason)
 	c.Object = Object{Kind: line(c.Object.Kind, maxKind), Name: line(c.Object.Name, maxName)}
 	c.Container = line(c.Container, maxContainer)
-	c.Message, c.Advice = line(c.Message, maxMessage), line(c.Advice, maxAdvice)
+	c.Message, c.Advice = line(c.Message, limitOf(c.Reason, maxMessage)), line(c.Advice, maxAdvice)
 	c.Count = max(c.Count, 1)
+}
+
+// limitOf returns the limit of a message with the reason. usual is that of most reasons.
+func limitOf(reason string, usual int) int {
+	if reason == ReasonAdmissionDenied {
+		return maxDenial
+	}
+	return usual
 }
 
 // line returns the text as a single line of at most limit bytes.
@@ -73,8 +82,11 @@ func stripOtherNoise(text string) string {
 }
 
 // excerpt shortens a foreign text so that it can be used within a sentence.
-func excerpt(text string) string {
-	text = plaintext.Cut(text, maxQuoted)
+func excerpt(text string) string { return shorten(text, maxQuoted) }
+
+// shorten is excerpt with a limit in bytes.
+func shorten(text string, limit int) string {
+	text = plaintext.Cut(text, limit)
 	for len(text) > 0 && (text[len(text)-1] == '.' || text[len(text)-1] == ' ') {
 		text = text[:len(text)-1]
 	}
@@ -162,13 +174,14 @@ func chain(hidden string) []int {
 }
 
 // explain returns the result of the rule if it matches hidden, which is the text without names.
-func (r *rule) explain(text, hidden string) (explanation, bool) {
+// limit is that of the message, in bytes.
+func (r *rule) explain(text, hidden string, limit int) (explanation, bool) {
 	at := r.text.FindStringSubmatchIndex(hidden)
 	if at == nil {
 		return explanation{}, false
 	}
-	expand := func(template string) string { return excerpt(string(r.text.ExpandString(nil, template, text, at))) }
-	return explanation{expand(r.message), expand(r.advice), r.transient}, true
+	expand := func(template string) string { return string(r.text.ExpandString(nil, template, text, at)) }
+	return explanation{shorten(expand(r.message), limit), excerpt(expand(r.advice)), r.transient}, true
 }
 
 // match returns the result of the first rule that matches the innermost error of the text, or else
@@ -177,7 +190,7 @@ func match(rules []rule, text string) (explanation, bool) {
 	hidden := words(text)
 	for _, start := range chain(hidden) {
 		for _, r := range rules {
-			if found, ok := r.explain(text[start:], hidden[start:]); ok {
+			if found, ok := r.explain(text[start:], hidden[start:], maxQuoted); ok {
 				return found, true
 			}
 		}

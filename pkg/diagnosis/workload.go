@@ -31,7 +31,7 @@ type Event struct {
 // relevantNormal are the reasons of Normal Events that the diagnosis uses.
 var relevantNormal = map[string]bool{
 	"BackOff": true, "Created": true, "Preempted": true, "TaintManagerEviction": true, "ExternalProvisioning": true, "FailedBinding": true, "Killing": true, "Pulled": true,
-	"Nominated": true, "NotTriggerScaleUp": true, "TriggeredScaleUp": true, "Pulling": true, "Started": true, "SuccessfulAttachVolume": true, "WaitForFirstConsumer": true, "WaitForPodScheduled": true,
+	"Nominated": true, "NotTriggerScaleUp": true, "TriggeredScaleUp": true, "Pulling": true, provisioned: true, "Started": true, "SuccessfulAttachVolume": true, "WaitForFirstConsumer": true, "WaitForPodScheduled": true,
 }
 
 // IsRelevant reports whether the diagnosis uses Events of a type and reason. It can use

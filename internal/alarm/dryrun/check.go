@@ -21,6 +21,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/objects"
 	"github.com/bongsu-io/bongsu/internal/alarm/receiver"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/spelling"
 )
 
 // missingError says that a receiver does not exist.
@@ -98,7 +99,7 @@ func (t *test) reads(a *Alarm) func(kind string) bool {
 
 // meant returns what the user probably meant by a word, as the end of a sentence.
 func meant(word string, known []string) string {
-	if similar := match.Similar(word, known); similar != "" {
+	if similar := spelling.Similar(word, known); similar != "" {
 		return ": did you mean " + similar
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/match"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/spelling"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -82,7 +83,7 @@ func checkExceptions(a *Alarm, occurrences []alarm.Occurrence, report *AlarmRepo
 			if seen.Has(reason) {
 				continue
 			}
-			if similar := match.Similar(reason, sets.List(seen)); similar != "" {
+			if similar := spelling.Similar(reason, sets.List(seen)); similar != "" {
 				report.Notes = append(report.Notes, fmt.Sprintf("spec.match[%d].exceptReasons: no Event has the reason %s: did you mean %s", i, reason, similar))
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
 
+	"github.com/bongsu-io/bongsu/internal/spelling"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -122,7 +123,7 @@ func functionHint(env *cel.Env, before, rest string) string {
 		}
 	}
 	slices.Sort(known)
-	if similar := Similar(name, known); similar != "" {
+	if similar := spelling.Similar(name, known); similar != "" {
 		return instead(similar, name)
 	}
 	return ""
@@ -186,7 +187,7 @@ func misspelt(fields []string, path, wrong, name string) string {
 			names = append(names, last)
 		}
 	}
-	similar := Similar(name, names)
+	similar := spelling.Similar(name, names)
 	if similar == "" {
 		return ""
 	}

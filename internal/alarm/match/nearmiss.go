@@ -13,6 +13,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/fields"
 	"github.com/bongsu-io/bongsu/internal/glob"
+	"github.com/bongsu-io/bongsu/internal/spelling"
 )
 
 // NearMiss is the only condition of an alarm that an occurrence does not meet.
@@ -163,7 +164,7 @@ func (s *nearMissSearch) condition(field string, accepted []string, value string
 		s.met++
 	default:
 		miss := NearMiss{Field: s.field + field, Value: value}
-		if slices.ContainsFunc(accepted, func(a string) bool { return similar(a, value) }) {
+		if slices.ContainsFunc(accepted, func(a string) bool { return spelling.IsSimilar(a, value) }) {
 			miss.Instead = value
 		}
 		s.fail(miss)
@@ -262,7 +263,7 @@ func otherLabel(selector labels.Selector, set map[string]string) string {
 			return r.Key() + "=" + value
 		}
 		text := "no label " + r.Key()
-		if meant := Similar(r.Key(), slices.Sorted(maps.Keys(set))); meant != "" {
+		if meant := spelling.Similar(r.Key(), slices.Sorted(maps.Keys(set))); meant != "" {
 			text += ": did you mean " + meant
 		}
 		return text
@@ -278,63 +279,4 @@ func (s *nearMissSearch) result() *NearMiss {
 	miss := s.failed[0]
 	miss.Met = s.met
 	return &miss
-}
-
-// maxWord is the length of the longest word that is compared, in bytes.
-const maxWord = 128
-
-// typos returns the number of characters in which two words differ, without upper and lower
-// case. ok is false if they are too different to be the same word, misspelt.
-func typos(a, b string) (n int, ok bool) {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	if a == b {
-		return 0, true
-	}
-	allowed := 2
-	switch shorter := min(len(a), len(b)); {
-	case shorter < 3, max(len(a), len(b)) > maxWord:
-		return 0, false
-	case shorter < 5:
-		allowed = 1
-	}
-	n = distance(a, b)
-	return n, n <= allowed
-}
-
-func similar(a, b string) bool {
-	_, ok := typos(a, b)
-	return ok
-}
-
-// Similar returns the word of a list that a misspelt word probably means, or "".
-func Similar(word string, list []string) string {
-	best, least := "", maxWord
-	for _, known := range list {
-		if n, ok := typos(word, known); ok && n < least {
-			best, least = known, n
-		}
-	}
-	return best
-}
-
-// distance returns the number of bytes that must be inserted, deleted or replaced to make b
-// of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
-	"github.com/bongsu-io/bongsu/internal/alarm/match"
+	"github.com/bongsu-io/bongsu/internal/spelling"
 )
 
 // use is what alarms need a resource for.
@@ -204,7 +204,7 @@ func (s Served) Meant(kind string) string {
 	if !complete || known.Has(kind) {
 		return ""
 	}
-	return match.Similar(kind, sets.List(known))
+	return spelling.Similar(kind, sets.List(known))
 }
 
 // kinds returns all kinds. complete is false if some are unknown.
@@ -341,7 +341,7 @@ func (s *served) similar(r alarm.Resource) string {
 			names = append(names, found.Name)
 		}
 	}
-	return match.Similar(r.Resource, names)
+	return spelling.Similar(r.Resource, names)
 }
 
 // named reports whether a name that users use in kubectl names the resource.

@@ -159,6 +159,7 @@ func (q *inquiry) appService() error {
 	case runs:
 		q.readApp(a)
 		q.addHealth(a)
+		q.addRollout(a.Status.UpdatedReplicas, a.Status.Replicas)
 	case a.DeletionTimestamp != nil:
 		q.explainDeletion(a)
 	}

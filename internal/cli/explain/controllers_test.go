@@ -38,13 +38,71 @@ CronJob shop/report does not run as it should: it cannot create its next Job; th
 
 Cause: QuotaExceeded in CronJob report (last 5m ago)
   the Job cannot be created: ResourceQuota "team" is exceeded: count/jobs.batch: requested 1, used 4 of 4
-  Advice: request less, or remove something else`
+  Advice: delete jobs.batch that you do not need, or ask for a larger quota`
 	const completed = "CronJob shop/report has completed: the last Job is report-1: 0 active, 1 succeeded, 0 failed"
 	checkExplained(t, "cronjobs.batch", "report", map[string]tc{
 		"since the last Job":  {objects: reports + jobRefused("2026-03-01T08:55:00Z"), want: failing},
 		"before the last Job": {objects: reports + jobRefused("2026-03-01T07:00:00Z"), want: completed},
 		"Events not readable": {objects: reports + jobRefused("2026-03-01T08:55:00Z"), forbidden: []string{"Event"}, want: completed + "\n\ncould not read events: you may not list them"},
 	})
+}
+
+func TestAJobThatGaveUpSaysSoBesideTheCauseOfItsPods(t *testing.T) {
+	object := func(reason string) string {
+		return `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: import, namespace: shop, uid: j}
+spec: {selector: {matchLabels: {job: import}}, template: {spec: {containers: []}}}
+status: {failed: 1, conditions: [{type: Failed, status: "True", reason: ` + reason + `, message: Job has failed, lastTransitionTime: "2026-03-01T08:55:00Z"}]}
+---
+`
+	}
+	const pod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: import-x, namespace: shop, uid: p, labels: {job: import}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: import, uid: j, controller: true}]}
+spec: {nodeName: node-1, restartPolicy: Never, containers: [{name: app}]}
+status: {phase: Failed, containerStatuses: [{name: app, image: a, imageID: "", ready: false, restartCount: 0, state: {terminated: {reason: Error, exitCode: 3, finishedAt: "2026-03-01T08:54:00Z"}}}]}
+`
+	checkExplained(t, "jobs.batch", "import", map[string]tc{
+		"with its pods": {objects: object("BackoffLimitExceeded") + pod, want: `
+Job shop/import does not run as it should: 0 active, 0 succeeded, 1 failed; it gave up (BackoffLimitExceeded)
+
+Cause: Error in Pod import-x, container app, exit code 3 (last 6m ago)
+  container "app" ended with exit code 3
+  Advice: check its log (kubectl logs -n shop import-x -c app)
+
+The end of the log of Pod import-x, container app:
+  | fake logs`},
+		"without": {objects: object("DeadlineExceeded"), want: `
+Job shop/import does not run as it should: 0 active, 0 succeeded, 1 failed; it gave up (DeadlineExceeded)
+
+Cause: Error in Job import (last 5m ago)
+  the Job has failed: Job has failed
+  Advice: raise activeDeadlineSeconds, or reduce the work of the Job`},
+	})
+}
+
+func TestAnInitContainerThatDoesNotEndShowsItsLog(t *testing.T) {
+	checkExplained(t, "pods", "web", map[string]tc{"it runs": {objects: `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, uid: p, creationTimestamp: "2026-03-01T05:00:00Z"}
+spec: {nodeName: node-1, initContainers: [{name: prepare}], containers: [{name: app}]}
+status:
+  phase: Pending
+  initContainerStatuses: [{name: prepare, image: a, imageID: "", ready: false, restartCount: 0, state: {running: {startedAt: "2026-03-01T06:00:00Z"}}}]
+  containerStatuses: [{name: app, image: a, imageID: "", ready: false, restartCount: 0, state: {waiting: {reason: PodInitializing}}}]
+`, want: `
+Pod shop/web does not run as it should: 0 of 1 container ready
+
+Cause: PodInitializing in Pod web, container prepare (for 3h)
+  init container "prepare" has been running since 2026-03-01 06:00:00 UTC, and the other containers wait for its end
+  Advice: check its log (kubectl logs -n shop web -c prepare)
+
+The end of the log of Pod web, container prepare:
+  | fake logs`}})
 }
 
 // paused is a Deployment whose rollout is paused. An old pod is ready.
@@ -62,7 +120,7 @@ func TestAPausedDeploymentNamesItsPause(t *testing.T) {
 	const revision = `deployment.kubernetes.io/revision: "1"`
 	checkExplained(t, "deployments.apps", "web", map[string]tc{
 		"with old pods": {objects: paused("replicas: 1, updatedReplicas: 0, readyReplicas: 1", revision), want: `
-Deployment shop/web does not run as it should: 1 of 1 pod ready
+Deployment shop/web does not run as it should: 1 of 1 pod ready; the rollout has not ended: 0 pods updated, 1 old
 
 Cause: DeploymentPaused in Deployment web
   the Deployment is paused, so its pods keep an older template
@@ -75,6 +133,27 @@ Cause: DeploymentPaused in Deployment web
   Advice: run: kubectl rollout resume deployment/web -n shop`},
 		"pods not created": {objects: paused("", revision), want: "Deployment shop/web is not running yet, and no problem is known: 0 of 1 pod ready"},
 		"up to date":       {objects: paused("replicas: 1, updatedReplicas: 1, readyReplicas: 1", revision), want: "Deployment shop/web runs fine: 1 of 1 pod ready"},
+	})
+}
+
+func TestARolloutThatHangsCountsTheOldPods(t *testing.T) {
+	object := func(kind, status string) string {
+		return `
+apiVersion: apps/v1
+kind: ` + kind + `
+metadata: {name: web, namespace: shop, uid: c, generation: 1}
+spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}
+status: {observedGeneration: 1, ` + status + `}`
+	}
+	checkExplained(t, "deployments.apps", "web", map[string]tc{
+		"it hangs": {objects: object("Deployment", "replicas: 2, updatedReplicas: 1, readyReplicas: 1"),
+			want: "Deployment shop/web is not running yet, and no problem is known: 1 of 1 pod ready; the rollout has not ended: 1 pod updated, 1 old"},
+		"it has ended": {objects: object("Deployment", "replicas: 1, updatedReplicas: 1, readyReplicas: 0"),
+			want: "Deployment shop/web is not running yet, and no problem is known: 0 of 1 pod ready"},
+	})
+	checkExplained(t, "daemonsets.apps", "web", map[string]tc{
+		"it hangs": {objects: object("DaemonSet", "desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 1, numberReady: 3"),
+			want: "DaemonSet shop/web is not running yet, and no problem is known: 3 of 3 pods ready; the rollout has not ended: 1 pod updated, 2 old"},
 	})
 }
 

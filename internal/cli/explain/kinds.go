@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
 // pod explains a pod. A pod that no longer exists is explained from its Events.
@@ -113,6 +114,7 @@ func (q *inquiry) deployment() error {
 	wanted, s := replicas(d.Spec.Replicas), d.Status
 	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == wanted && s.Replicas == wanted && s.ReadyReplicas >= wanted
 	q.scaled(kind, wanted, s.ReadyReplicas, done)
+	q.addRollout(s.UpdatedReplicas, s.Replicas)
 	q.readDeployment(d)
 	return nil
 }
@@ -185,6 +187,7 @@ func (q *inquiry) daemonSet() error {
 	}
 	done := s.ObservedGeneration >= d.Generation && s.NumberReady >= s.DesiredNumberScheduled && s.UpdatedNumberScheduled >= s.DesiredNumberScheduled
 	q.scaled("DaemonSet", max(s.DesiredNumberScheduled, 1), s.NumberReady, done)
+	q.addRollout(s.UpdatedNumberScheduled, s.CurrentNumberScheduled)
 	q.missing = s.CurrentNumberScheduled < s.DesiredNumberScheduled
 	q.controlledBy("DaemonSet", d)
 	q.readPods(d.Spec.Selector, d)
@@ -243,11 +246,12 @@ func (q *inquiry) job() error {
 func (q *inquiry) setJob(j *batchv1.Job) {
 	q.readJob(j)
 	summary := fmt.Sprintf("%d active, %d succeeded, %d failed", j.Status.Active, j.Status.Succeeded, j.Status.Failed)
+	failed := jobCondition(j, batchv1.JobFailed)
 	switch {
-	case jobIs(j, batchv1.JobComplete):
+	case jobCondition(j, batchv1.JobComplete) != nil:
 		q.set("Job", Completed, summary)
-	case jobIs(j, batchv1.JobFailed):
-		q.set("Job", Failing, summary)
+	case failed != nil:
+		q.set("Job", Failing, summary+"; it gave up ("+plaintext.Line(failed.Reason)+")")
 		q.fallback = diagnosis.FromController(j)
 	case j.Spec.Suspend != nil && *j.Spec.Suspend:
 		summary := "it is suspended"
@@ -269,8 +273,13 @@ func (q *inquiry) readJob(j *batchv1.Job) {
 	q.awaitDeleted()
 }
 
-func jobIs(j *batchv1.Job, kind batchv1.JobConditionType) bool {
-	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
+// jobCondition returns the condition of a Job if it is true, or nil.
+func jobCondition(j *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	i := slices.IndexFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
+	if i < 0 {
+		return nil
+	}
+	return &j.Status.Conditions[i]
 }
 
 // targetOf is target, and sets the state if the user may not read the object.
@@ -296,6 +305,14 @@ func (q *inquiry) scaled(kind string, wanted, ready int32, done bool) {
 		q.set(kind, Running, summary)
 	default:
 		q.set(kind, Waiting, summary)
+	}
+}
+
+// addRollout adds to the summary of a waiting target that some of the existing pods have an older
+// template. Otherwise, the summary could count them as if nothing were wrong.
+func (q *inquiry) addRollout(updated, existing int32) {
+	if x := &q.explanation; x.State == Waiting && updated < existing {
+		x.Summary += fmt.Sprintf("; the rollout has not ended: %s updated, %d old", plural(int(updated), "pod"), existing-updated)
 	}
 }
 

@@ -235,10 +235,11 @@ const (
 	maxLine     = 400
 )
 
-// crashes are the reasons for which a log may contain the details.
-var crashes = []string{diagnosis.ReasonCrashLoopBackOff, diagnosis.ReasonError, diagnosis.ReasonOOMKilled}
+// logged are the reasons for which a log may contain the details.
+var logged = []string{diagnosis.ReasonCrashLoopBackOff, diagnosis.ReasonError, diagnosis.ReasonOOMKilled, diagnosis.ReasonPodInitializing}
 
-// readLog reads the end of the log of the first container that crashed.
+// readLog reads the end of the log of the first container that crashed, or of an init container that
+// does not end.
 func (q *inquiry) readLog() {
 	x := &q.explanation
 	causes := []*Cause{x.Cause}
@@ -246,12 +247,12 @@ func (q *inquiry) readLog() {
 		causes = append(causes, &x.Others[i])
 	}
 	for _, c := range causes {
-		if c.Container == "" || !slices.Contains(crashes, c.Reason) {
+		if c.Container == "" || !slices.Contains(logged, c.Reason) {
 			continue
 		}
 		i := slices.IndexFunc(q.workload.Pods, func(p *corev1.Pod) bool { return p.Name == c.Object.Name })
 		if i >= 0 {
-			if x.Log = q.tail(q.workload.Pods[i], c.Container); x.Log != nil {
+			if x.Log = q.tail(q.workload.Pods[i], c); x.Log != nil {
 				c.addFormatError(x.Log.Lines)
 			}
 			return
@@ -271,10 +272,11 @@ func (c *Cause) addFormatError(lines []string) {
 	}
 }
 
-// tail returns the last lines of the container's log before it ended, or nil if the log
-// cannot be read.
-func (q *inquiry) tail(p *corev1.Pod, container string) *Log {
-	log := &Log{Pod: p.Name, Container: container, Previous: !hasEnded(p, container)}
+// tail returns the last lines of the log of the container that a cause is about, or nil if the log
+// cannot be read. If the container crashed, these are the lines before it ended.
+func (q *inquiry) tail(p *corev1.Pod, c *Cause) *Log {
+	container := c.Container
+	log := &Log{Pod: p.Name, Container: container, Previous: c.Reason != diagnosis.ReasonPodInitializing && !hasEnded(p, container)}
 	lines, size := int64(maxLines), int64(maxLogBytes)
 	stream, err := q.logs.Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
 		Container: container, Previous: log.Previous, TailLines: &lines, LimitBytes: &size,

@@ -83,7 +83,7 @@ func scaledToZero(n *int32) string {
 
 func idleJob(j *batchv1.Job) string {
 	switch {
-	case jobIs(j, batchv1.JobComplete) || jobIs(j, batchv1.JobFailed):
+	case jobCondition(j, batchv1.JobComplete) != nil || jobCondition(j, batchv1.JobFailed) != nil:
 		return "has ended"
 	case j.Spec.Suspend != nil && *j.Spec.Suspend:
 		return "is suspended"

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
 
@@ -95,7 +96,11 @@ func (p *page) line(format string, args ...any) {
 
 func (p *page) cause(title string, c *Cause, now time.Time) {
 	p.line("")
-	p.line("%s: %s in %s%s", title, c.Reason, place(c), countAndAge(c.Count, c.Time, now))
+	when := countAndAge(c.Count, c.Time, now)
+	if c.Reason == diagnosis.ReasonPodInitializing && c.Time != nil {
+		when = " (for " + duration.HumanDuration(max(0, now.Sub(*c.Time))) + ")"
+	}
+	p.line("%s: %s in %s%s", title, c.Reason, place(c), when)
 	p.line("  %s", c.Message)
 	if c.Advice != "" {
 		p.line("  Advice: %s", c.Advice)

@@ -30,7 +30,7 @@ func (r *Reconciler) diagnose(ctx context.Context, a *app) (step.Result, error) 
 	last := a.service.Status.LastFailure
 	if a.service.Spec.Suspend || a.isComplete() && len(a.findings.Known) == 0 {
 		r.EventCache.Forget(a.name)
-		a.findings.FindCrash(last, r.Clock.Now(), a.pods...)
+		a.findings.FindCrash(last, r.Clock.Now(), a.current()...)
 		return r.diagnoseStop(ctx, a)
 	}
 	found, next, err := r.examine(ctx, a)

@@ -78,7 +78,7 @@ func (a *app) readPods(ctx context.Context, from client.Reader, selected ...clie
 	}
 	for i := range sets.Items {
 		if metav1.IsControlledBy(&sets.Items[i], &a.deployment) {
-			a.sets[sets.Items[i].UID] = sets.Items[i].Name
+			a.sets[sets.Items[i].UID] = sets.Items[i].Annotations[revision]
 		}
 	}
 	var pods corev1.PodList
@@ -99,6 +99,17 @@ func (a *app) readPods(ctx context.Context, from client.Reader, selected ...clie
 		slices.SortFunc(pods, func(x, y *corev1.Pod) int { return strings.Compare(x.Name, y.Name) })
 	}
 	return nil
+}
+
+// revision is the annotation of a Deployment and its ReplicaSets that numbers its templates.
+const revision = "deployment.kubernetes.io/revision"
+
+// current returns the pods with the current template. Once a rollout has ended, the others no longer
+// exist, but the cache can still contain them.
+func (a *app) current() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(a.pods), func(pod *corev1.Pod) bool {
+		return a.sets[metav1.GetControllerOfNoCopy(pod).UID] != a.deployment.Annotations[revision]
+	})
 }
 
 // controls reports whether one of the Deployment's ReplicaSets controls a pod.

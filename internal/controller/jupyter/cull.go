@@ -118,8 +118,8 @@ func (n *notebook) runningSince() time.Time {
 // returns when to reconcile again if a probe has ended meanwhile.
 func (r *Reconciler) setUse(n *notebook) time.Duration {
 	status := &n.jupyter.Status
-	in := culling.Input{Now: r.Clock.Now()}
-	if n.jupyter.Spec.Culling != nil {
+	in := culling.Input{Now: r.Clock.Now(), Disabled: n.jupyter.Spec.Culling == nil}
+	if !in.Disabled {
 		in.Remembered, in.Settings = culling.MemoryOf(status), settingsOf(n.jupyter)
 		in.Started, in.Culled = n.runningSince(), n.isCulled()
 		in.Record = r.prober.record(n.name)
@@ -128,6 +128,10 @@ func (r *Reconciler) setUse(n *notebook) time.Duration {
 	r.Writer.SetCondition(n.jupyter, conditionOf(v1alpha1.ConditionServerResponding, n.use.Responding))
 	r.Writer.SetCondition(n.jupyter, conditionOf(v1alpha1.ConditionIdle, n.use.Idle))
 	status.LastActivityTime, status.CullTime = inSeconds(n.use.LastActivity), inSeconds(n.use.CullTime)
+	status.IdleSinceTime = nil
+	if n.use.Idle.Status != metav1.ConditionUnknown {
+		status.IdleSinceTime = status.LastActivityTime
+	}
 	status.LastProbe = n.use.Probe
 	in.Remembered = culling.MemoryOf(status)
 	if r.prober.decided(n.name, in) {

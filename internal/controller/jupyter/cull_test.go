@@ -85,6 +85,7 @@ func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 	warned := s.see(v1alpha1.ConditionIdle, metav1.ConditionTrue, v1alpha1.ReasonNoActivity)
 	s.g.Expect(warned.Spec.Suspend).To(BeFalse())
 	s.g.Expect(warned.Status.CullTime).NotTo(BeNil())
+	s.g.Expect(warned.Status.IdleSinceTime).To(And(Not(BeNil()), Equal(warned.Status.LastActivityTime)))
 	s.g.Expect(warned.Status.LastProbe).To(HaveValue(HaveField("Result", "Success")))
 	s.g.Expect(warned.Status.Conditions).To(ContainElement(And(
 		HaveField("Type", v1alpha1.ConditionServerResponding),
@@ -103,6 +104,7 @@ func TestAnUnusedNotebookIsWarnedThenCulledThenResumed(t *testing.T) {
 	s.g.Expect(s.eventCount(v1alpha1.ReasonIdleWarning)()).To(Equal(1))
 	s.g.Eventually(func() *metav1.Time { return s.now().Status.CullTime }).Should(HaveValue(Equal(*warned.Status.CullTime)))
 	s.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed)
+	s.g.Expect(s.now().Status).To(And(HaveField("IdleSinceTime", BeNil()), HaveField("LastActivityTime", Not(BeNil()))))
 
 	s.ExpectSuspended(t, s.now(), v1alpha1.StateCulled)
 	asked := server.Questions()
@@ -175,6 +177,7 @@ func TestReasonsNotToCullANotebook(t *testing.T) {
 	unanswered := func(w warned) metav1.Condition {
 		w.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonProbeFailing)
 		w.g.Eventually(w.now).Should(HaveField("Status.LastProbe", HaveValue(HaveField("Result", "Failure"))))
+		w.g.Expect(w.now().Status).To(And(HaveField("IdleSinceTime", BeNil()), HaveField("LastActivityTime", Not(BeNil()))))
 		w.g.Expect(w.now().Status.ReadyReplicas).To(BeEquivalentTo(1), "a server without an answer is no failure of the notebook")
 		return w.await(v1alpha1.ConditionServerResponding, metav1.ConditionFalse, v1alpha1.ReasonProbeFailing)
 	}
@@ -213,6 +216,7 @@ func TestReasonsNotToCullANotebook(t *testing.T) {
 		}, says403},
 		"culling is switched off": {func(w warned) { w.change(func(j *v1alpha1.Jupyter) { j.Spec.Culling = nil }) }, func(w warned) {
 			w.await(v1alpha1.ConditionIdle, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed)
+			w.g.Eventually(func() string { return w.condition(v1alpha1.ConditionIdle).Message }).Should(HavePrefix("spec.culling is not set"))
 			w.g.Expect(w.now().Status).To(And(HaveField("LastProbe", BeNil()), HaveField("LastActivityTime", BeNil())))
 		}},
 	}

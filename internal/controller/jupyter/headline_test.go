@@ -51,6 +51,12 @@ func TestKubectlDescribeShowsEveryCauseToTheOwner(t *testing.T) {
 			prepare: func(s *scene) { s.Deny(s.t, s.namespace, "pods", "'no pods today'", admissionregistrationv1.Create) },
 			reason:  diagnosis.ReasonAdmissionDenied, words: []string{"no pods today"},
 		},
+		"an admission policy denies the pod with a long text": {
+			prepare: func(s *scene) {
+				s.Deny(s.t, s.namespace, "pods", "'"+strings.Repeat("no pods today, ", 200)+"nor tomorrow'", admissionregistrationv1.Create)
+			},
+			reason: diagnosis.ReasonAdmissionDenied, words: []string{"no pods today, no pods today"},
+		},
 		"the storage class does not exist": {
 			spec: impatient + "storage: {size: 1Gi, storageClassName: nowhere}", reason: diagnosis.ReasonProvisioningFailed, words: []string{"nowhere"},
 		},

@@ -191,10 +191,7 @@ func (h *Helpers) Classify(f *Findings, wanted, found client.Object, err error) 
 	exists := found.GetUID() != ""
 	if claim, isClaim := found.(*corev1.PersistentVolumeClaim); isClaim && exists && apierrors.IsInvalid(err) {
 		cause.Message = fmt.Sprintf("claim %q cannot be changed as spec.storage asks", wanted.GetName())
-		cause.Advice = "undo the change, since a claim can only grow, or delete the claim and its files"
-		if claim.Status.Phase == corev1.ClaimPending && claim.Spec.VolumeName == "" {
-			cause.Advice = "delete the claim, which has no volume and no files; it is created again as spec.storage asks"
-		}
+		cause.Advice = claimAdvice(wanted, claim)
 	}
 	if pod := podTemplateOf(wanted); pod != nil {
 		cause.Message = workload.UserPaths(f.Owner, pod, cause.Message)
@@ -202,6 +199,18 @@ func (h *Helpers) Classify(f *Findings, wanted, found client.Object, err error) 
 	f.Add(cause)
 	// A child that exists is usable although it cannot be changed.
 	return step.Result{Stop: !exists, RequeueAfter: h.RetryAfter(f.Owner)}, nil
+}
+
+// claimAdvice says what to do if the API server refuses to change a claim.
+func claimAdvice(wanted client.Object, claim *corev1.PersistentVolumeClaim) string {
+	if claim.Status.Phase == corev1.ClaimPending && claim.Spec.VolumeName == "" {
+		return "delete the claim, which has no volume and no files; it is created again as spec.storage asks"
+	}
+	asked, isClaim := wanted.(*corev1.PersistentVolumeClaim)
+	if isClaim && asked.Spec.Resources.Requests.Storage().Cmp(*claim.Spec.Resources.Requests.Storage()) < 0 {
+		return "undo the change, since a claim can only grow, or delete the claim and its files"
+	}
+	return "undo the change, since only the size of a claim with a volume can change; for another storage class, create another Jupyter and copy the files"
 }
 
 // podTemplateOf returns the pod template of a child; nil if it has none.

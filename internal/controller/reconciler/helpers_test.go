@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -157,6 +158,10 @@ func TestARejectedChildIsExplainedInTheTermsOfItsOwner(t *testing.T) {
 			ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase},
 		}
 	}
+	sized := func(size string, c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		return c
+	}
 	set := &appsv1.StatefulSet{ObjectMeta: meta}
 	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "notebook"}, {Name: "side"}}
 	owner := &v1alpha1.Jupyter{ObjectMeta: meta}
@@ -166,16 +171,20 @@ func TestARejectedChildIsExplainedInTheTermsOfItsOwner(t *testing.T) {
 		err           error
 		want          string
 	}{
-		"a claim with a volume": {
-			claim("", ""), claim(corev1.ClaimBound, "pv"), invalid(field.NewPath("spec")),
+		"a smaller claim with a volume": {
+			sized("5Gi", claim("", "")), sized("10Gi", claim(corev1.ClaimBound, "pv")), invalid(field.NewPath("spec")),
 			`claim "nb" cannot be changed as spec.storage asks: undo the change, since a claim can only grow, or delete the claim and its files`,
+		},
+		"another class of a claim with a volume": {
+			sized("10Gi", claim("", "")), sized("10Gi", claim(corev1.ClaimBound, "pv")), invalid(field.NewPath("spec")),
+			`claim "nb" cannot be changed as spec.storage asks: undo the change, since only the size of a claim with a volume can change; for another storage class, create another Jupyter and copy the files`,
 		},
 		"a claim that was never bound": {
 			claim("", ""), claim(corev1.ClaimPending, ""), invalid(field.NewPath("spec")),
 			`claim "nb" cannot be changed as spec.storage asks: delete the claim, which has no volume and no files; it is created again as spec.storage asks`,
 		},
 		"a claim that is being bound": {
-			claim("", ""), claim(corev1.ClaimPending, "pv"), invalid(field.NewPath("spec")),
+			sized("5Gi", claim("", "")), sized("10Gi", claim(corev1.ClaimPending, "pv")), invalid(field.NewPath("spec")),
 			`claim "nb" cannot be changed as spec.storage asks: undo the change, since a claim can only grow, or delete the claim and its files`,
 		},
 		"a sidecar": {

@@ -60,8 +60,8 @@ func twoRefuseSecrets(s *scene) {
 		HaveField("Desired", int32(5)), HaveField("Synced", int32(3)), HaveField("Failed", int32(2)), HaveField("Conflicted", int32(0)),
 		HaveField("Failing", HaveExactElements(HaveField("Namespace", refusing[0]), HaveField("Namespace", refusing[1]))),
 		HaveField("Failing", ConsistOf(
-			HaveField("Message", ContainSubstring("exceeded quota: none")),
-			HaveField("Message", ContainSubstring("no Secrets here")),
+			HaveField("Message", ContainSubstring(`ResourceQuota "none" is exceeded`)),
+			HaveField("Message", And(ContainSubstring("no Secrets here"), HaveSuffix("ask the cluster's administrator"))),
 		)),
 	))
 	s.ExpectWarning(s.t, rule, v1alpha1.ReasonCopyFailed, "clustersecretshare-controller")

@@ -18,6 +18,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/operator/policies"
+	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/events"
 )
 
@@ -136,6 +137,9 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 	default:
 		s.result.failed++
 		message := s.redact(ctx, name, err)
+		if _, wanted := s.plan.wanted[name]; wanted {
+			message = withAdvice(name, message, err)
+		}
 		s.result.addProblem(name, v1alpha1.ReasonCopyFailed, message)
 		s.metrics.failures.Inc()
 		logr.FromContextOrDiscard(ctx).Info("Failed to write a copy", "rule", s.plan.rule.Name, "namespace", s.namespace, "secret", name, "error", message)
@@ -172,6 +176,25 @@ func (s *namespaceSync) redact(ctx context.Context, name string, err error) stri
 		secrets = append(secrets, &live)
 	}
 	return share.Redact(err.Error(), secrets...)
+}
+
+// withAdvice returns what a redacted error about a copy means, and what to do. An error that is not
+// from the API server, or that a retry can solve, stays as it is.
+func withAdvice(name, redacted string, err error) string {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return redacted
+	}
+	// The details are left out, because they are not redacted.
+	safe := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: status.Status().Reason, Code: status.Status().Code, Message: redacted}}
+	cause, refused := diagnosis.FromAPIError(diagnosis.Object{Kind: "Secret", Name: name}, safe)
+	if !refused {
+		return redacted
+	}
+	if cause.Reason == diagnosis.ReasonAdmissionDenied {
+		cause.Advice = "change the source or the rule accordingly, or ask the cluster's administrator"
+	}
+	return cause.Sentence()
 }
 
 // isNamespaceGone reports whether a write failed because the namespace is deleted or

@@ -2,6 +2,7 @@ package secretshare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -615,5 +618,29 @@ func TestCopiesOfAFormerRuleOfTheSameNameAreReplaced(t *testing.T) {
 	r.expectReady(v1alpha1.ReasonReady)
 	if now := r.secret("target"); now.Annotations[share.AnnotationRuleUID] == "former" {
 		t.Errorf("annotations %v", now.Annotations)
+	}
+}
+
+func TestACopyThatCannotBeWrittenSaysWhatToDo(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	quota := apierrors.NewForbidden(secrets, "shared", errors.New("exceeded quota: none, requested: secrets=1, used: secrets=2, limited: secrets=2"))
+	denied := apierrors.NewForbidden(secrets, "shared", errors.New("ValidatingAdmissionPolicy 'p' denied request: is hunter2"))
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "shared", field.ErrorList{field.Invalid(field.NewPath("data"), "hunter2", "no")})
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a quota":      {quota, `Secret "shared" is rejected: ResourceQuota "none" is exceeded: secrets: requested 1, used 2 of 2: delete secrets that you do not need, or ask for a larger quota`},
+		"a policy":     {denied, `Secret "shared" is rejected: admission policy "p" forbids it: is [redacted]: change the source or the rule accordingly, or ask the cluster's administrator`},
+		"details":      {invalid, `Secret "shared" is rejected: data: Invalid value: "[redacted]": no: correct the field`},
+		"overloaded":   {apierrors.NewTooManyRequestsError("wait"), "Too many requests: wait"},
+		"another text": {errors.New("hunter2"), "[redacted]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redacted := share.Redact(tc.err.Error(), &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2")}})
+			if got := withAdvice("shared", redacted, tc.err); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
 	}
 }

@@ -29,7 +29,7 @@ func AppPod(a *v1alpha1.AppService, defaultImage string) (corev1.PodTemplateSpec
 	template := a.Spec.Template
 	if template != nil {
 		errs := append(refused(template, pod.Labels, templatePath), refusedOfLasting(&template.Spec, templatePath.Child("spec"))...)
-		if errs = append(errs, refusedInits(template, v1alpha1.AppContainer)...); len(errs) > 0 {
+		if errs = append(errs, refusedNames(template, v1alpha1.AppContainer)...); len(errs) > 0 {
 			return pod, errs
 		}
 	}

@@ -51,6 +51,9 @@ func TestFieldsThatAnAppMayNotSet(t *testing.T) {
 		change func(*v1alpha1.AppService)
 		want   string
 	}{
+		"a misspelt container": {func(a *v1alpha1.AppService) {
+			a.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "appp"}}}}
+		}, "spec.template.spec.containers[0].image"},
 		"the host's network": {func(a *v1alpha1.AppService) {
 			a.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}}
 		}, "spec.template.spec.hostNetwork"},

@@ -352,6 +352,10 @@ func TestFieldsThatATemplateMayNotSet(t *testing.T) {
 			`template: {spec: {initContainers: [{name: notebook}]}}`,
 			[]string{`spec.template.spec.initContainers[0].name: Forbidden: the notebook container has this name: use another`},
 		},
+		"a misspelt container": {
+			`template: {spec: {containers: [{name: side}, {name: notebookk}, {name: notebooks, image: side}]}}`,
+			[]string{`spec.template.spec.containers[1].image: Required value: container "notebookk" has none: did you mean "notebook"?`},
+		},
 		"a container without a name": {
 			`template: {spec: {initContainers: [{name: ""}]}}`,
 			[]string{`spec.template.spec.initContainers[0].name: Required value: name the container`},

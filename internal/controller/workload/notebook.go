@@ -12,6 +12,7 @@ package workload
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/spelling"
 )
 
 const (
@@ -86,7 +88,7 @@ func refusedOfNotebook(j *v1alpha1.Jupyter, template *corev1.PodTemplateSpec) fi
 				`"home" is the volume of the notebook's files, which spec.storage describes: use another name`))
 		}
 	}
-	errs = append(errs, refusedInits(template, v1alpha1.NotebookContainer)...)
+	errs = append(errs, refusedNames(template, v1alpha1.NotebookContainer)...)
 	for i := range template.Spec.Containers {
 		if container := &template.Spec.Containers[i]; container.Name == v1alpha1.NotebookContainer {
 			errs = append(errs, refusedOfServer(j, container, spec.Child("containers").Index(i))...)
@@ -95,9 +97,16 @@ func refusedOfNotebook(j *v1alpha1.Jupyter, template *corev1.PodTemplateSpec) fi
 	return errs
 }
 
-// refusedInits refuses init containers with the name of the main container.
-func refusedInits(template *corev1.PodTemplateSpec, main string) field.ErrorList {
+// refusedNames refuses init containers with the name of the main container. It also refuses other
+// containers without an image if the author probably means the main container.
+func refusedNames(template *corev1.PodTemplateSpec, main string) field.ErrorList {
 	var errs field.ErrorList
+	for i := range template.Spec.Containers {
+		if c := &template.Spec.Containers[i]; c.Name != main && c.Image == "" && spelling.IsSimilar(c.Name, main) {
+			errs = append(errs, field.Required(templatePath.Child("spec", "containers").Index(i).Child("image"),
+				fmt.Sprintf("container %q has none: did you mean %q?", c.Name, main)))
+		}
+	}
 	for i := range template.Spec.InitContainers {
 		if template.Spec.InitContainers[i].Name == main {
 			errs = append(errs, field.Forbidden(templatePath.Child("spec", "initContainers").Index(i).Child("name"),

@@ -44,6 +44,8 @@ type Condition struct {
 
 // Input is the input of a decision.
 type Input struct {
+	// Disabled: spec.culling is not set. The other fields do not matter.
+	Disabled bool
 	Settings Settings
 	// Started is when the notebook's container started; zero if it does not run.
 	Started time.Time
@@ -96,9 +98,13 @@ func Decide(in Input) Decision {
 // stopped is the decision for a notebook that does not run. The time of its culling stays
 // in the status.
 func stopped(in Input) Decision {
+	idle := notProbed(messageStopped)
+	if in.Disabled {
+		idle = notProbed(messageDisabled)
+	}
 	d := Decision{
-		Idle:         notProbed(),
-		Responding:   notProbed(),
+		Idle:         idle,
+		Responding:   idle,
 		LastActivity: in.Remembered.LastActivity,
 		Probe:        in.Remembered.Probe,
 		Next:         in.Now.Add(in.Settings.Period),
@@ -114,7 +120,8 @@ func stopped(in Input) Decision {
 func (in *Input) forget() {
 	m := &in.Remembered
 	if m.Probe == nil || m.Probe.Time.Time.Before(in.Started) {
-		m.Idle, m.Responding = notProbed(), notProbed()
+		waits := notProbed(notAnswered(in.Settings))
+		m.Idle, m.Responding = waits, waits
 	}
 	if m.CullTime.Before(in.Started) {
 		m.CullTime = time.Time{}
@@ -224,7 +231,8 @@ func active(in Input) Condition {
 
 // Messages do not change while nothing changes: each change is a write.
 const (
-	messageNotProbed  = "the notebook is asked whether it is used when it runs and has spec.culling"
+	messageDisabled   = "spec.culling is not set, so the notebook is not asked whether it is used, and is never culled"
+	messageStopped    = "the notebook does not run: it is asked whether it is used when it runs"
 	messageResponding = "the notebook says whether it is used"
 	messageUnknown    = "the notebook does not say whether it is used, so it is not culled; see ServerResponding"
 	messageBusy       = "the notebook was not used for long, but a kernel is busy, so it is not culled"
@@ -233,8 +241,12 @@ const (
 // maxMessage is the limit of status.lastProbe.message.
 const maxMessage = 512
 
-func notProbed() Condition {
-	return Condition{metav1.ConditionUnknown, v1alpha1.ReasonNotProbed, messageNotProbed}
+func notProbed(message string) Condition {
+	return Condition{metav1.ConditionUnknown, v1alpha1.ReasonNotProbed, message}
+}
+
+func notAnswered(s Settings) string {
+	return fmt.Sprintf("the notebook has not said yet whether it is used: it is asked every %s", s.Period)
 }
 
 func messageActive(s Settings) string {

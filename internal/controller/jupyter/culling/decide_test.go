@@ -408,6 +408,37 @@ func TestANotebookThatDoesNotRunRemembersWhenItWasCulled(t *testing.T) {
 	}
 }
 
+func TestANotebookThatIsNotProbedSaysWhy(t *testing.T) {
+	const (
+		disabled = "spec.culling is not set, so the notebook is not asked whether it is used, and is never culled"
+		stopped  = "the notebook does not run: it is asked whether it is used when it runs"
+		waits    = "the notebook has not said yet whether it is used: it is asked every 1m0s"
+	)
+	running := culling.Input{Settings: settings, Started: noon, Remembered: orNotProbed(culling.Memory{}), Now: at(1)}
+	once, stale := running, running
+	once.Record = record(failed(1))
+	stale.Remembered = warned(-60, -10) // from before the start
+	for name, tc := range map[string]struct {
+		in   culling.Input
+		want string
+	}{
+		"no culling":                {culling.Input{Disabled: true, Now: at(1)}, disabled},
+		"stopped":                   {culling.Input{Settings: settings, Remembered: warned(0, 60), Now: at(61)}, stopped},
+		"not asked yet":             {running, waits},
+		"asked once, and no answer": {once, waits},
+		"started again":             {stale, waits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := culling.Decide(tc.in)
+			for _, c := range []culling.Condition{got.Idle, got.Responding} {
+				if brief(c) != "Unknown NotProbed" || c.Message != tc.want {
+					t.Errorf("got %+v, want %q", c, tc.want)
+				}
+			}
+		})
+	}
+}
+
 func TestTheStatusChangesSeldom(t *testing.T) {
 	for what, tc := range map[string]struct {
 		used float64

@@ -175,7 +175,7 @@ func MemoryOf(status *v1alpha1.JupyterStatus) Memory {
 func conditionOf(status *v1alpha1.JupyterStatus, kind string) Condition {
 	c := meta.FindStatusCondition(status.Conditions, kind)
 	if c == nil {
-		return notProbed()
+		return notProbed(messageStopped)
 	}
 	return Condition{c.Status, c.Reason, c.Message}
 }
