@@ -125,7 +125,7 @@ ROLES            := common alarm secretshare jupyter appservice appservice-exec 
 role_name         = $(if $(filter common,$1),bongsu,bongsu-$1)
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles, what the chart and kustomize make of them, docs/reference
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, roles, the kustomize base, docs/reference
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
 	go run ./hack/trimcrd config/crd

@@ -1,4 +1,4 @@
-// Package charts embeds the Helm chart without its directory files, which is a copy of the
+// Package charts embeds the Helm chart without its directory files, which contains links to the
 // manifests that package config embeds.
 package charts
 

@@ -1,4 +1,5 @@
-// Manifests copies config into the Helm chart, and writes the kustomize base from both.
+// Manifests makes config a kustomize base: it writes the kustomization and the workload of the
+// Helm chart.
 // `make generate` runs it in the root of the repository:
 //
 //	go run ./hack/manifests
@@ -18,8 +19,7 @@ import (
 )
 
 const (
-	chartFiles = "charts/bongsu/files"
-	base       = "config"
+	base = "config"
 	// workload is the part of the base that is rendered from the chart.
 	workload = "workload/bongsu.yaml"
 	// namespace is the namespace in the manifests of config.
@@ -27,18 +27,10 @@ const (
 )
 
 func main() {
-	if err := errors.Join(copyConfig(), writeBase()); err != nil {
+	if err := writeBase(); err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
 		os.Exit(1)
 	}
-}
-
-// copyConfig copies the manifests into the chart, because Helm packs only its directory.
-func copyConfig() error {
-	if err := os.RemoveAll(chartFiles); err != nil {
-		return err
-	}
-	return os.CopyFS(chartFiles, config.Files())
 }
 
 // writeBase writes the files that make config a kustomize base.

@@ -129,9 +129,9 @@ func Everything(namespace string) (Manifests, error) {
 const (
 	// root is the chart's folder in the embedded file system.
 	root = "bongsu"
-	// copies is the chart's folder into which `make generate` copies config. The binary
-	// embeds only the original.
-	copies = "files/"
+	// linked is the chart's folder with links to the directories of config. Go does not embed
+	// links.
+	linked = "files/"
 )
 
 // load returns the chart as Helm loads it from its folder.
@@ -140,7 +140,7 @@ func load() (*chartv2.Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := filesIn(config.Files(), ".", copies)
+	manifests, err := filesIn(config.Files(), ".", linked)
 	if err != nil {
 		return nil, err
 	}
