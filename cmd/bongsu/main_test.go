@@ -12,10 +12,10 @@ import (
 var allowed = []string{
 	"internal/controller/workload",
 	"internal/operator/embedded",
-	"internal/operator/feature",
+	"internal/feature",
 	"internal/operator/options",
 	"internal/operator/permissions",
-	"internal/operator/policies/specs",
+	"internal/policies/specs",
 }
 
 func TestTheCLILinksNeitherTheOperatorNorAController(t *testing.T) {

@@ -33,11 +33,11 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/appservice"
 	"github.com/bongsu-io/bongsu/internal/controller/jupyter"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
+	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/operator/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/permissions"
-	"github.com/bongsu-io/bongsu/internal/operator/policies"
-	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
+	"github.com/bongsu-io/bongsu/internal/policies"
+	"github.com/bongsu-io/bongsu/internal/policies/specs"
 )
 
 var schemes = []func(*runtime.Scheme) error{
@@ -131,7 +131,7 @@ func (a *App) newGate(ctx context.Context, c Config, chosen []feature.Feature) (
 	}
 	gate, err := policies.NewGate(ctx, policies.Dependencies{
 		Expected: expected, Cache: a.manager.GetCache(), Live: a.manager.GetAPIReader(), Client: a.manager.GetClient(),
-		Namespace: c.Options.Namespace, Lists: lists, Clock: realClock, Log: c.Log.WithName("policies"),
+		Record: client.ObjectKey{Namespace: c.Options.Namespace, Name: options.PoliciesName}, Lists: lists, Clock: realClock, Log: c.Log.WithName("policies"),
 	})
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func ensureDefaultShare(ctx context.Context, cl client.Client, as *assembly) err
 			return false, nil
 		}
 		if err == nil {
-			err = secretshare.EnsureDefault(ctx, cl, as.Options.Namespace)
+			err = secretshare.EnsureDefault(ctx, cl, client.ObjectKey{Namespace: as.Options.Namespace, Name: options.DefaultsName})
 		}
 		if err != nil {
 			as.Log.Error(err, "The default rule for Secrets could not be created; it is retried")

@@ -29,9 +29,9 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/outbox"
 	"github.com/bongsu-io/bongsu/internal/controller/alarm"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
-	"github.com/bongsu-io/bongsu/internal/operator/feature"
-	"github.com/bongsu-io/bongsu/internal/operator/policies"
-	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
+	"github.com/bongsu-io/bongsu/internal/feature"
+	"github.com/bongsu-io/bongsu/internal/policies"
+	"github.com/bongsu-io/bongsu/internal/policies/specs"
 )
 
 // inForce contains compiled alarms by key.

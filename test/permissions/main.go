@@ -13,7 +13,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 	"github.com/bongsu-io/bongsu/internal/testing/audit"
 )

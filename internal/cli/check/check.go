@@ -26,9 +26,9 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/config"
 	"github.com/bongsu-io/bongsu/internal/cli/preflight"
-	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/operator/options"
-	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
+	"github.com/bongsu-io/bongsu/internal/policies/specs"
 	"github.com/bongsu-io/bongsu/pkg/children"
 )
 

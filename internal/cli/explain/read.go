@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bongsu-io/bongsu/internal/alarm/eventcache"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
-	"github.com/bongsu-io/bongsu/internal/eventcache"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )

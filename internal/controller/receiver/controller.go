@@ -26,7 +26,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/reconciler"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/operator/policies"
+	"github.com/bongsu-io/bongsu/internal/policies"
 )
 
 // Object is an AlarmReceiver or a ClusterAlarmReceiver.

@@ -45,8 +45,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/operator/options"
-	"github.com/bongsu-io/bongsu/internal/operator/policies"
+	"github.com/bongsu-io/bongsu/internal/policies"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -443,13 +442,12 @@ const (
 	defaultType = v1alpha1.Group + "/secretsync"
 )
 
-// EnsureDefault creates the ClusterSecretShare secretsync at the operator's first
-// start in a cluster. If there already are Secrets that it would copy, it is suspended: no
-// admission policy has checked their authors.
-func EnsureDefault(ctx context.Context, c client.Client, namespace string) error {
-	key := client.ObjectKey{Namespace: namespace, Name: options.DefaultsName}
+// EnsureDefault creates the ClusterSecretShare secretsync at the operator's first start in a
+// cluster, which the ConfigMap defaults records. If there already are Secrets that it would copy,
+// it is suspended: no admission policy has checked their authors.
+func EnsureDefault(ctx context.Context, c client.Client, defaults client.ObjectKey) error {
 	var created corev1.ConfigMap
-	err := c.Get(ctx, key, &created)
+	err := c.Get(ctx, defaults, &created)
 	if err == nil || !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -473,11 +471,11 @@ func EnsureDefault(ctx context.Context, c client.Client, namespace string) error
 	// Create the ConfigMap last: if the operator stops before, its next start creates the
 	// rule again or finds it.
 	created = corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: defaults.Namespace, Name: defaults.Name},
 		Data:       map[string]string{"clustersecretshare." + defaultRule: "created"},
 	}
 	if err := c.Create(ctx, &created); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create ConfigMap %s: %w", key, err)
+		return fmt.Errorf("create ConfigMap %s: %w", defaults, err)
 	}
 	return nil
 }

@@ -205,7 +205,9 @@ func TestNoCopyIsRemovedWhileItsSourceLacksAKey(t *testing.T) {
 func TestTheDefaultRuleIsCreatedAtTheFirstStartOnly(t *testing.T) {
 	r := newFixture(t)
 	key := client.ObjectKey{Name: defaultRule}
-	start := func() { r.must(EnsureDefault(t.Context(), r, "bongsu-system")) }
+	start := func() {
+		r.must(EnsureDefault(t.Context(), r, client.ObjectKey{Namespace: "bongsu-system", Name: "bongsu-defaults"}))
+	}
 	start()
 	var rule v1alpha1.ClusterSecretShare
 	r.must(r.Get(t.Context(), key, &rule))
@@ -236,7 +238,7 @@ func TestTheDefaultRuleIsSuspendedIfItsSourceExistsAtTheFirstStart(t *testing.T)
 			r := newFixture(t)
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: defaultRule, Name: "theirs"}, Type: tc.kind}
 			r.must(r.Create(t.Context(), secret))
-			r.must(EnsureDefault(t.Context(), r, "bongsu-system"))
+			r.must(EnsureDefault(t.Context(), r, client.ObjectKey{Namespace: "bongsu-system", Name: "bongsu-defaults"}))
 			var rule v1alpha1.ClusterSecretShare
 			r.must(r.Get(t.Context(), client.ObjectKey{Name: defaultRule}, &rule))
 			if rule.Spec.Suspend != tc.want {

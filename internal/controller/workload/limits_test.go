@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bongsu-io/bongsu/config"
-	"github.com/bongsu-io/bongsu/internal/operator/feature"
+	"github.com/bongsu-io/bongsu/internal/feature"
 )
 
 type schema = apiextensionsv1.JSONSchemaProps

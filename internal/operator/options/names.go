@@ -18,9 +18,7 @@ const (
 	// DefaultsName is the name of a ConfigMap that lists the objects created at the first
 	// start. The operator does not create or change these again.
 	DefaultsName = "bongsu-defaults"
-	// PoliciesName is the name of a ConfigMap that contains the UIDs of the admission policies
-	// and their bindings. One with another UID was missing for a while, possibly while no operator
-	// ran.
+	// PoliciesName is the name of the record that a Gate of package policies keeps.
 	PoliciesName = "bongsu-policies"
 )
 

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
+	"github.com/bongsu-io/bongsu/internal/policies/specs"
 )
 
 // The operator works for tenants only with its policies. The permissions to read them are
@@ -80,8 +80,9 @@ type Dependencies struct {
 	// Live reads from the API server, and Client writes.
 	Live   client.Reader
 	Client client.Client
-	// Namespace contains the record of the policies.
-	Namespace string
+	// Record is the name of the ConfigMap with the UIDs of the policies and their bindings. One with
+	// another UID was missing for a while, possibly while no operator ran.
+	Record client.ObjectKey
 	// Lists are of the kinds that the operator's role allows to list, and whose status it can write.
 	Lists []func() client.ObjectList
 	Clock clock.WithDelayedExecution

@@ -17,8 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/operator/options"
-	"github.com/bongsu-io/bongsu/internal/operator/policies/specs"
+	"github.com/bongsu-io/bongsu/internal/policies/specs"
 )
 
 var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
@@ -45,10 +44,12 @@ func gateOf(t *testing.T, objects ...client.Object) *Gate {
 		t.Fatal(err)
 	}
 	return &Gate{Dependencies: Dependencies{
-		Expected: expected, Live: api, Client: api, Namespace: "bongsu-system", Clock: clocktesting.NewFakeClock(at(100).Time),
+		Expected: expected, Live: api, Client: api, Record: recordKey, Clock: clocktesting.NewFakeClock(at(100).Time),
 		Lists: []func() client.ObjectList{func() client.ObjectList { return &v1alpha1.AlarmList{} }},
 	}}
 }
+
+var recordKey = client.ObjectKey{Namespace: "bongsu-system", Name: "bongsu-policies"}
 
 func policy(name, uid string, created int) admissionv1.ValidatingAdmissionPolicy {
 	return admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), CreationTimestamp: at(created)}}
@@ -63,7 +64,7 @@ func alarm(name string, created int, observed int64) *v1alpha1.Alarm {
 
 func TestReviewMarksWhatWasWrittenWithoutAPolicy(t *testing.T) {
 	recorded := func(data map[string]string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bongsu-system", Name: options.PoliciesName, UID: "record"}, Data: data}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: recordKey.Namespace, Name: recordKey.Name, UID: "record"}, Data: data}
 	}
 	all := []string{"changed", "during", "soon", "later"}
 	for name, tc := range map[string]struct {
@@ -116,7 +117,7 @@ func TestReviewMarksWhatWasWrittenWithoutAPolicy(t *testing.T) {
 				t.Error(diff)
 			}
 			record := &corev1.ConfigMap{}
-			if err := g.Live.Get(t.Context(), client.ObjectKey{Namespace: "bongsu-system", Name: options.PoliciesName}, record); err != nil {
+			if err := g.Live.Get(t.Context(), recordKey, record); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(map[string]string{"policy.a": "a1", "policy.b": "b1"}, record.Data); diff != "" {

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/pkg/condition"
 )
 
@@ -70,7 +69,7 @@ func (g *Gate) review(ctx context.Context, policies []admissionv1.ValidatingAdmi
 		return nil
 	}
 	record := &corev1.ConfigMap{}
-	err := g.Live.Get(ctx, client.ObjectKey{Namespace: g.Namespace, Name: options.PoliciesName}, record)
+	err := g.Live.Get(ctx, g.Record, record)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read the record of the admission policies: %w", err)
 	}
@@ -167,6 +166,6 @@ func (g *Gate) write(ctx context.Context, record *corev1.ConfigMap) error {
 	if record.UID != "" {
 		return g.Client.Update(ctx, record)
 	}
-	record.Namespace, record.Name = g.Namespace, options.PoliciesName
+	record.Namespace, record.Name = g.Record.Namespace, g.Record.Name
 	return g.Client.Create(ctx, record)
 }
