@@ -6,7 +6,6 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/command"
 	"github.com/bongsu-io/bongsu/internal/operator/cmd"
-	_ "github.com/bongsu-io/bongsu/internal/operator/embedded" // certificates and time zones
 )
 
 func main() { os.Exit(command.Main(cmd.New())) }

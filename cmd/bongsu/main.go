@@ -7,7 +7,6 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/cli"
 	"github.com/bongsu-io/bongsu/internal/command"
-	_ "github.com/bongsu-io/bongsu/internal/operator/embedded" // certificates and time zones
 )
 
 func main() { os.Exit(command.Main(cli.New())) }

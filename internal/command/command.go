@@ -1,5 +1,6 @@
 // Package command is shared by the command lines of bongsu and bongsu-operator. It contains
-// exit codes, errors of usage, output formats, and the flags of the log and the kubeconfig.
+// exit codes, errors of usage, output formats, and the flags of the log and the kubeconfig. It also
+// brings root certificates and time zones.
 package command
 
 import (

@@ -1,5 +1,4 @@
-// Package kstatus computes the status of objects as Flux, Argo CD and other tools do.
-package kstatus
+package cluster
 
 import (
 	"testing"
@@ -10,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Compute returns the status of an object.
-func Compute(t testing.TB, o client.Object) status.Status {
+// Kstatus returns the status of an object as Flux, Argo CD and other tools compute it.
+func Kstatus(t testing.TB, o client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {

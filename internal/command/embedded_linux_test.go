@@ -1,4 +1,4 @@
-package embedded
+package command
 
 import (
 	"crypto/x509"
