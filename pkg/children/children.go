@@ -72,7 +72,7 @@ func New(c client.Client, live client.Reader, names Names) *Children {
 // Updates are server-side applies for the UID of found. A Secret that was made for the
 // owner keeps its values. Ensure returns a *ConflictError if an object of that name belongs
 // to another owner. Other errors come from the API server unchanged.
-func (c *Children) Ensure(ctx context.Context, wanted, found client.Object, options ...Option) error {
+func (c *Children) Ensure(ctx context.Context, wanted, found client.Object, all ...Option) error {
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if apierrors.IsNotFound(err) {
 		return c.Make(ctx, wanted, found)
@@ -80,34 +80,38 @@ func (c *Children) Ensure(ctx context.Context, wanted, found client.Object, opti
 	if err != nil {
 		return err
 	}
-	return c.Update(ctx, wanted, found, options...)
+	var o options
+	for _, option := range all {
+		option(&o)
+	}
+	return c.update(ctx, wanted, found, o)
 }
 
-// Option changes what Ensure and Update do.
-type Option func(*update)
+// Option changes what Ensure does.
+type Option func(*options)
 
-// update is one call of Update.
-type update struct {
+// options of one update.
+type options struct {
 	beforeRevert func(context.Context, client.Object) error
 }
 
 // BeforeRevert calls f before Ensure reverts what another client changed in a child. f receives the
 // child as it is in the API server. If f returns an error, the child is not changed.
 func BeforeRevert(f func(ctx context.Context, edited client.Object) error) Option {
-	return func(u *update) { u.beforeRevert = f }
+	return func(o *options) { o.beforeRevert = f }
 }
 
 // Update is Ensure for a child that the caller has just read from the API server.
-func (c *Children) Update(ctx context.Context, wanted, found client.Object, options ...Option) error {
-	var u update
-	for _, option := range options {
-		option(&u)
-	}
+func (c *Children) Update(ctx context.Context, wanted, found client.Object) error {
+	return c.update(ctx, wanted, found, options{})
+}
+
+func (c *Children) update(ctx context.Context, wanted, found client.Object, o options) error {
 	wanted, err := c.prepare(wanted)
 	if err != nil {
 		return err
 	}
-	return c.repair(ctx, wanted, found, u)
+	return c.repair(ctx, wanted, found, o)
 }
 
 // Make is Ensure for a child that the caller knows to be missing.
@@ -119,7 +123,7 @@ func (c *Children) Make(ctx context.Context, wanted, found client.Object) error 
 	if created, err := c.create(ctx, wanted, found); err != nil || created {
 		return err
 	}
-	return c.repair(ctx, wanted, found, update{})
+	return c.repair(ctx, wanted, found, options{})
 }
 
 // prepare returns a copy of wanted with the annotation of its digest.
@@ -183,7 +187,7 @@ func assign(to, from client.Object) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(content, to)
 }
 
-func (c *Children) repair(ctx context.Context, wanted, found client.Object, u update) error {
+func (c *Children) repair(ctx context.Context, wanted, found client.Object, o options) error {
 	if done, err := c.isDone(wanted, found); done || err != nil {
 		return err
 	}
@@ -195,8 +199,8 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object, u up
 	if done, err := c.isDone(wanted, found); done || err != nil {
 		return err
 	}
-	if u.beforeRevert != nil && c.names.isEdited(wanted, found) {
-		if err := u.beforeRevert(ctx, found); err != nil {
+	if o.beforeRevert != nil && c.names.isEdited(wanted, found) {
+		if err := o.beforeRevert(ctx, found); err != nil {
 			return err
 		}
 	}
