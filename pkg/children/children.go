@@ -57,7 +57,7 @@ type Names struct {
 }
 
 // Applied is the key of the annotation with the digest. If you write to a child without [Children],
-// set it to "" as FieldOwner, so that your write is not taken for an edit by another client.
+// set it to "" as FieldOwner. Otherwise, the write counts as an edit by another client.
 func (n Names) Applied() string  { return n.Domain + "/applied" }
 func (n Names) ownerUID() string { return n.Domain + "/owner-uid" }
 
@@ -211,8 +211,8 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object, o op
 }
 
 // isEdited reports whether another client changed found, which differs from wanted. If only wanted
-// changed, the digest in found is another one, and is still the operator's: `kubectl rollout undo`
-// restores an earlier digest together with the earlier template.
+// changed, found has another digest, which the operator wrote. `kubectl rollout undo` also writes
+// another digest, that of an earlier template.
 func (n Names) isEdited(wanted, found client.Object) bool {
 	key := n.Applied()
 	return found.GetAnnotations()[key] == wanted.GetAnnotations()[key] || !n.ownsAnnotation(found, key)
@@ -226,7 +226,7 @@ func (n Names) ownsAnnotation(found client.Object, key string) bool {
 				Annotations map[string]any `json:"f:annotations"`
 			} `json:"f:metadata"`
 		}
-		if entry.Manager != string(n.FieldOwner) || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if entry.Manager != string(n.FieldOwner) || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			return false
 		}
 		_, owns := fields.Metadata.Annotations["f:"+key]
