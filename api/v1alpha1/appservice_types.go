@@ -306,6 +306,14 @@ type AppServiceSpec struct {
 	// +optional
 	Strategy UpdateStrategy `json:"strategy,omitzero"`
 
+	// minReadySeconds is how long a new pod must be ready until it counts as available, in
+	// seconds, from 0 to 300. A rollout continues when it is available. Default: 0.
+	// +optional
+	// +default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=300
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+
 	// topologySpread spreads the pods over groups of nodes, at most 8 entries. The operator
 	// sets the label selector. If unset, the scheduler's own rules apply.
 	// +optional

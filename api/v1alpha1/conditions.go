@@ -332,6 +332,9 @@ const (
 	// unhealthy pod. The message names the budget. The operator evicts the pod when the budget
 	// allows it.
 	ReasonBlockedByDisruptionBudget = "BlockedByDisruptionBudget"
+	// ReasonRevertedEdit: another client edited an object of the app or notebook, such as its
+	// Deployment. The operator set it back to what the spec says. Only Events have this reason.
+	ReasonRevertedEdit = "RevertedEdit"
 	// ReasonScalingReplicaSet: the number of pods changes.
 	ReasonScalingReplicaSet = "ScalingReplicaSet"
 	// ReasonBackupStarted: the backup runs. Nothing is removed until it has ended.

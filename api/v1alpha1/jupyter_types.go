@@ -61,7 +61,7 @@ type JupyterStorage struct {
 	// change the other fields of the claim. If you try, the claim stays as it is, and the
 	// status shows what is wrong.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE].{4}') && isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity greater than 0: write for example 10Gi"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE].{4}') && isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1Mi'))",message="size must be a quantity of at least 1Mi: write for example 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
 
 	// storageClassName of the claim, at most 253 characters. If unset, the cluster's

@@ -62,6 +62,7 @@ func (s *tenancy) use() (namespace string) {
 	s.create("SecretShareGrant", namespace, "from: [{namespace: "+s.source+"}]")
 	s.create("Jupyter", namespace, "{}")
 	s.create("AppService", namespace, "size: 1")
+	s.Expect(s.Client.Create(s.t.Context(), cluster.Manifest(s.t, "ClusterSecretShare", "", namespace, "source: {namespace: "+namespace+", names: [missing]}\ntargets: {}"))).To(Succeed())
 	if s.readiness() == "ok" {
 		s.ExpectReady(s.t, s.newAlarm())
 	}
@@ -112,7 +113,10 @@ func (s *tenancy) done(namespace string) func(Gomega) []string {
 // written are the objects that use has created in this round.
 func (s *tenancy) written(namespace string) []cluster.Summarized {
 	it := metav1.ObjectMeta{Namespace: namespace, Name: "it"}
-	return []cluster.Summarized{s.newAlarm(), &v1alpha1.SecretShareGrant{ObjectMeta: it}, &v1alpha1.Jupyter{ObjectMeta: it}, &v1alpha1.AppService{ObjectMeta: it}}
+	return []cluster.Summarized{
+		s.newAlarm(), &v1alpha1.SecretShareGrant{ObjectMeta: it}, &v1alpha1.Jupyter{ObjectMeta: it}, &v1alpha1.AppService{ObjectMeta: it},
+		&v1alpha1.ClusterSecretShare{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+	}
 }
 
 // rewrite changes the spec of objects.
@@ -120,6 +124,7 @@ func (s *tenancy) rewrite(t *testing.T, objects []cluster.Summarized) {
 	t.Helper()
 	patches := []string{
 		`{"spec": {"match": [{"reasons": ["Other"]}]}}`, `{"spec": {"to": [{"name": "shared"}]}}`, `{"spec": {"image": "example.org/other"}}`, `{"spec": {"size": 2}}`,
+		`{"spec": {"source": {"names": ["other"]}}}`,
 	}
 	for i, o := range objects {
 		s.Expect(s.Client.Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patches[i])))).To(Succeed())
@@ -283,6 +288,6 @@ func TestObjectsThatWereWrittenWithoutPoliciesAndOperatorAreUnchecked(t *testing
 	s.Eventually(s.done(s.use())).Should(everything)
 	s.Expect(s.done(namespace)(s)).NotTo(ContainElements("copies"))
 	s.Expect(s.done(namespace)(s)).NotTo(ContainElements("apps"))
-	s.rewrite(t, written[:4])
+	s.rewrite(t, written[:5])
 	s.Eventually(s.done(namespace)).Should(ContainElements("copies", "apps", "notebooks"))
 }

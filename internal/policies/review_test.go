@@ -62,6 +62,20 @@ func alarm(name string, created int, observed int64) *v1alpha1.Alarm {
 	return a
 }
 
+func TestTheGateStaysClosedForFiveSecondsAfterThePoliciesAreBack(t *testing.T) {
+	g := gateOf(t)
+	clk := g.Clock.(*clocktesting.FakeClock)
+	for _, tc := range []struct {
+		step time.Duration
+		want bool
+	}{{0, true}, {5*time.Second - 1, true}, {1, false}} {
+		clk.Step(tc.step)
+		if got := g.isSettling(); got != tc.want {
+			t.Errorf("after %v more: settling is %v, want %v", tc.step, got, tc.want)
+		}
+	}
+}
+
 func TestReviewMarksWhatWasWrittenWithoutAPolicy(t *testing.T) {
 	recorded := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: recordKey.Namespace, Name: recordKey.Name, UID: "record"}, Data: data}

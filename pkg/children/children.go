@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +56,9 @@ type Names struct {
 	FieldOwner client.FieldOwner
 }
 
-func (n Names) applied() string  { return n.Domain + "/applied" }
+// Applied is the key of the annotation with the digest. If you write to a child without [Children],
+// set it to "" as FieldOwner. Otherwise, the write counts as an edit by another client.
+func (n Names) Applied() string  { return n.Domain + "/applied" }
 func (n Names) ownerUID() string { return n.Domain + "/owner-uid" }
 
 // New returns Children. The client may use a cache that contains only objects with the
@@ -69,7 +72,7 @@ func New(c client.Client, live client.Reader, names Names) *Children {
 // Updates are server-side applies for the UID of found. A Secret that was made for the
 // owner keeps its values. Ensure returns a *ConflictError if an object of that name belongs
 // to another owner. Other errors come from the API server unchanged.
-func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) error {
+func (c *Children) Ensure(ctx context.Context, wanted, found client.Object, all ...Option) error {
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if apierrors.IsNotFound(err) {
 		return c.Make(ctx, wanted, found)
@@ -77,16 +80,38 @@ func (c *Children) Ensure(ctx context.Context, wanted, found client.Object) erro
 	if err != nil {
 		return err
 	}
-	return c.Update(ctx, wanted, found)
+	var o options
+	for _, option := range all {
+		option(&o)
+	}
+	return c.update(ctx, wanted, found, o)
+}
+
+// Option changes what Ensure does.
+type Option func(*options)
+
+// options of one update.
+type options struct {
+	beforeRevert func(context.Context, client.Object) error
+}
+
+// BeforeRevert calls f before Ensure reverts what another client changed in a child. f receives the
+// child as it is in the API server. If f returns an error, the child is not changed.
+func BeforeRevert(f func(ctx context.Context, edited client.Object) error) Option {
+	return func(o *options) { o.beforeRevert = f }
 }
 
 // Update is Ensure for a child that the caller has just read from the API server.
 func (c *Children) Update(ctx context.Context, wanted, found client.Object) error {
+	return c.update(ctx, wanted, found, options{})
+}
+
+func (c *Children) update(ctx context.Context, wanted, found client.Object, o options) error {
 	wanted, err := c.prepare(wanted)
 	if err != nil {
 		return err
 	}
-	return c.repair(ctx, wanted, found)
+	return c.repair(ctx, wanted, found, o)
 }
 
 // Make is Ensure for a child that the caller knows to be missing.
@@ -98,7 +123,7 @@ func (c *Children) Make(ctx context.Context, wanted, found client.Object) error 
 	if created, err := c.create(ctx, wanted, found); err != nil || created {
 		return err
 	}
-	return c.repair(ctx, wanted, found)
+	return c.repair(ctx, wanted, found, options{})
 }
 
 // prepare returns a copy of wanted with the annotation of its digest.
@@ -112,7 +137,7 @@ func (c *Children) prepare(wanted client.Object) (client.Object, error) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[c.names.applied()] = digest
+	annotations[c.names.Applied()] = digest
 	wanted.SetAnnotations(annotations)
 	return wanted, nil
 }
@@ -162,7 +187,7 @@ func assign(to, from client.Object) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(content, to)
 }
 
-func (c *Children) repair(ctx context.Context, wanted, found client.Object) error {
+func (c *Children) repair(ctx context.Context, wanted, found client.Object, o options) error {
 	if done, err := c.isDone(wanted, found); done || err != nil {
 		return err
 	}
@@ -174,10 +199,39 @@ func (c *Children) repair(ctx context.Context, wanted, found client.Object) erro
 	if done, err := c.isDone(wanted, found); done || err != nil {
 		return err
 	}
+	if o.beforeRevert != nil && c.names.isEdited(wanted, found) {
+		if err := o.beforeRevert(ctx, found); err != nil {
+			return err
+		}
+	}
 	if err := c.adoptFields(ctx, found); err != nil {
 		return err
 	}
 	return c.apply(ctx, wanted, found)
+}
+
+// isEdited reports whether another client changed found, which differs from wanted. If only wanted
+// changed, found has another digest, which the operator wrote. `kubectl rollout undo` also writes
+// another digest, that of an earlier template.
+func (n Names) isEdited(wanted, found client.Object) bool {
+	key := n.Applied()
+	return found.GetAnnotations()[key] == wanted.GetAnnotations()[key] || !n.ownsAnnotation(found, key)
+}
+
+// ownsAnnotation reports whether the operator wrote the value of an annotation.
+func (n Names) ownsAnnotation(found client.Object, key string) bool {
+	return slices.ContainsFunc(found.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		var fields struct {
+			Metadata struct {
+				Annotations map[string]any `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		if entry.Manager != string(n.FieldOwner) || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			return false
+		}
+		_, owns := fields.Metadata.Annotations["f:"+key]
+		return owns
+	})
 }
 
 // isDone reports whether found needs no update. It returns a *ConflictError if found

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,6 +137,52 @@ func TestChildIsCreatedOnceAndUpdatedOnlyForAChange(t *testing.T) {
 	if f.applied != "of-the-first" {
 		t.Errorf("applied for UID %q: it may be another object by now", f.applied)
 	}
+}
+
+func TestAnEditByAnotherClientIsReportedBeforeItIsReverted(t *testing.T) {
+	f := newFamily()
+	var reverted []string
+	ensure := func(port int32, want ...string) {
+		t.Helper()
+		wanted := wantedService("me")
+		wanted.Spec.Ports[0].Port = port
+		err := f.children.Ensure(t.Context(), wanted, &corev1.Service{}, BeforeRevert(func(_ context.Context, edited client.Object) error {
+			reverted = append(reverted, fmt.Sprint(edited.(*corev1.Service).Spec.Ports[0].Port))
+			return nil
+		}))
+		if err != nil || !slices.Equal(reverted, want) {
+			t.Errorf("reverted %q, error %v; want %q", reverted, err, want)
+		}
+		reverted = nil
+	}
+	edit := func(change func(*corev1.Service)) {
+		t.Helper()
+		var service corev1.Service
+		if err := f.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "nb"}, &service); err != nil {
+			t.Fatal(err)
+		}
+		change(&service)
+		if err := f.Update(t.Context(), &service, client.FieldOwner("kubectl")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure(80)
+	ensure(81) // the spec changed; the fake does not apply it
+	edit(func(s *corev1.Service) { s.Spec.Ports[0].Port = 79 })
+	ensure(80, "79")
+	edit(func(s *corev1.Service) { s.Spec.Ports[0].Port, s.Annotations[testNames.Applied()] = 78, "earlier" })
+	ensure(80, "78")
+}
+
+func TestAnEditThatCannotBeReportedIsNotReverted(t *testing.T) {
+	edited := wantedService("me")
+	f := newFamily(edited)
+	failed := errors.New("unavailable")
+	err := f.children.Ensure(t.Context(), wantedService("me"), &corev1.Service{}, BeforeRevert(func(context.Context, client.Object) error { return failed }))
+	if !errors.Is(err, failed) {
+		t.Errorf("got error %v", err)
+	}
+	f.expectWrites(t)
 }
 
 func TestObjectOfAnotherOwnerIsAConflictAndNotWritten(t *testing.T) {

@@ -112,9 +112,13 @@ func (q *inquiry) jupyter() error {
 		q.unreadable(v1alpha1.KindJupyter)
 		return nil
 	}
+	ready := "the notebook is ready"
+	if update := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionUpdatePending); update != nil && update.Reason == v1alpha1.ReasonRestartNeeded {
+		ready += ", and a change waits for its restart"
+	}
 	if q.ownState(j, ownStatus{
 		kind: v1alpha1.KindJupyter, suspended: j.Spec.Suspend, conditions: j.Status.Conditions, lastFailure: j.Status.LastFailure,
-		ready: "the notebook is ready", notReady: "the notebook is not ready",
+		ready: ready, notReady: "the notebook is not ready",
 	}) {
 		q.readJupyter(j)
 	}

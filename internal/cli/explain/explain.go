@@ -211,6 +211,7 @@ func (q *inquiry) diagnose() {
 	x := &q.explanation
 	q.readRelated()
 	d := diagnosis.DiagnoseOr(q.workload, q.fallback)
+	d.NameClasses(kube.ClassNames(q.ctx, q.objects))
 	if q.condition != nil && len(x.Unread) > 0 {
 		d = preferCondition(d, *q.condition)
 	}

@@ -169,7 +169,8 @@ func (r *Reconciler) scale(ctx context.Context, a *app, replicas int32) error {
 	}
 	before := d.DeepCopy()
 	d.Spec.Replicas = &replicas
-	return r.Client.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, kube.ChildNames.Applied(), "")
+	return r.Client.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), kube.ChildNames.FieldOwner)
 }
 
 // ensureService creates, updates or deletes the Service. A Service cannot become

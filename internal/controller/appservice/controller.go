@@ -199,6 +199,11 @@ func (a *app) deleting() bool { return !a.service.DeletionTimestamp.IsZero() }
 // Quotas explain why there is no pod.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
 //
+// Classes of volumes, priorities and runtimes: if one does not exist, the message names those that do.
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=list
+// +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list
+//
 // Nodes explain why a pod is not scheduled. The cache contains a summary.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 //

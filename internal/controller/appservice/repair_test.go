@@ -93,6 +93,23 @@ func TestAnEditThatContradictsTheSpecIsUndone(t *testing.T) {
 	s.g.Expect(service.Spec.ClusterIP).To(Equal(address))
 	s.awaitReady()
 	s.g.Expect(s.eventCount(diagnosis.ReasonInvalidSpec)()).To(BeZero())
+	s.g.Eventually(s.eventCount(v1alpha1.ReasonRevertedEdit)).Should(BeNumerically(">=", 2), "of the Deployment and of the Service")
+}
+
+func TestAChangeOfTheSpecIsNoEditOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create(editable)
+	s.awaitReady()
+	s.change(func(a *v1alpha1.AppService) { a.Spec.Template.Spec.Containers[0].Env[0].Value = "slow" })
+	s.g.Eventually(func() string { return s.deployment().Spec.Template.Spec.Containers[0].Env[0].Value }).WithTimeout(patience).Should(Equal("slow"))
+	// A refused template leaves only the size to change.
+	s.change(func(a *v1alpha1.AppService) { a.Spec.Size, a.Spec.Template.Spec.NodeName = 2, "a" })
+	s.g.Eventually(func() *int32 { return s.deployment().Spec.Replicas }).WithTimeout(patience).Should(HaveValue(BeEquivalentTo(2)))
+	s.change(func(a *v1alpha1.AppService) { a.Spec.Size, a.Spec.Template.Spec.NodeName = 1, "" })
+	s.g.Eventually(func() *int32 { return s.deployment().Spec.Replicas }).WithTimeout(patience).Should(HaveValue(BeEquivalentTo(1)))
+	s.awaitReady()
+	s.g.Expect(s.eventCount(v1alpha1.ReasonRevertedEdit)()).To(BeZero())
 }
 
 // These children have no owner reference: the annotation names their owner.

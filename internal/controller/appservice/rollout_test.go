@@ -47,6 +47,16 @@ func TestTheStrategyOfTheDeploymentFollowsTheSpec(t *testing.T) {
 	}
 }
 
+func TestANewPodCountsAfterMinReadySeconds(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("size: 1\nminReadySeconds: 300")
+	s.g.Eventually(func() string { return conditionOf(s.now(), v1alpha1.ConditionReady).Message }).WithTimeout(patience).
+		Should(Equal("1 of 1 pods are ready, 0 of them for 300 s"))
+	s.change(func(a *v1alpha1.AppService) { a.Spec.MinReadySeconds = 0 })
+	s.awaitReady()
+}
+
 func TestThePodsOfAnAppAreSpread(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -107,7 +107,11 @@ func (a *app) isStopped() bool {
 }
 
 func (a *app) howMany() string {
-	return fmt.Sprintf("%d of %d pods are ready", a.service.Status.ReadyReplicas, a.wanted())
+	s := &a.service.Status
+	if a.service.Spec.MinReadySeconds > 0 && s.AvailableReplicas < s.ReadyReplicas {
+		return fmt.Sprintf("%d of %d pods are ready, %d of them for %d s", s.ReadyReplicas, a.wanted(), s.AvailableReplicas, a.service.Spec.MinReadySeconds)
+	}
+	return fmt.Sprintf("%d of %d pods are ready", s.ReadyReplicas, a.wanted())
 }
 
 // setReady sets Ready and the state. A suspended app has no condition Ready.

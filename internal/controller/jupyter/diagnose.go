@@ -103,6 +103,7 @@ func (r *Reconciler) examine(ctx context.Context, n *notebook) (diagnosis.Diagno
 		return diagnosis.Diagnosis{}, 0, err
 	}
 	found := diagnosis.Diagnose(w)
+	found.NameClasses(kube.ClassNames(ctx, r.Live))
 	if found.Cause == nil && n.pod != nil {
 		var again time.Duration
 		found.Cause, again = diagnosis.StuckPod(n.pod, w.Events, w.NodeStates, r.Clock.Now())

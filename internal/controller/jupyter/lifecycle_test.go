@@ -161,6 +161,8 @@ func TestAChangeWaitsForARestart(t *testing.T) {
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Image = "example.org/nb:2" })
 	s.await(v1alpha1.ConditionUpdatePending, metav1.ConditionTrue, v1alpha1.ReasonRestartNeeded)
 	s.g.Expect(s.condition(v1alpha1.ConditionReady).Status).To(Equal(metav1.ConditionTrue))
+	s.g.Expect(s.now().Status.Summary).To(And(HaveField("State", v1alpha1.StateReady), HaveField("Reason", v1alpha1.ReasonRestartNeeded)))
+	s.g.Eventually(s.events).Should(ContainElement(HaveField("Reason", v1alpha1.ReasonRestartNeeded)))
 	s.g.Expect(s.pod().UID).To(Equal(first))
 
 	s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = true })

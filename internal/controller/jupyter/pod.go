@@ -72,9 +72,12 @@ func (r *Reconciler) replacePod(ctx context.Context, n *notebook) (step.Result, 
 	case !isOutdated(n):
 		return step.Result{}, nil
 	case n.jupyter.Spec.UpdateStrategy.Type != v1alpha1.JupyterUpdateRecreate && isRunning(n.pod):
-		pending(v1alpha1.ReasonRestartNeeded,
-			"the notebook runs with an older template: to apply the change, restart it, for example by suspending and resuming it")
-		return step.Result{}, nil
+		const message = "the notebook runs with an older template: to apply the change, restart it, for example by suspending and resuming it"
+		pending(v1alpha1.ReasonRestartNeeded, message)
+		return step.Result{}, r.Writer.Emit(ctx, n.jupyter, events.Event{
+			Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonRestartNeeded, Action: "WaitForRestart",
+			Note: message, Identity: string(n.pod.UID) + "/" + n.set.Status.UpdateRevision, Since: n.pod.CreationTimestamp.Time,
+		})
 	}
 	pending(v1alpha1.ReasonReplacing, "the pod is being replaced")
 	if !n.pod.DeletionTimestamp.IsZero() {

@@ -160,6 +160,8 @@ func (r *Reconciler) setReady(n *notebook, stalled bool, crash *diagnosis.Cause)
 		set(v1alpha1.StateDegraded, n.findings.Cause.Reason)
 	case ready && crash != nil:
 		r.Writer.SetState(n.jupyter, v1alpha1.StateDegraded, crash.Reason, true)
+	case ready && n.updatePending.Reason == v1alpha1.ReasonRestartNeeded:
+		set(v1alpha1.StateReady, v1alpha1.ReasonRestartNeeded)
 	case ready:
 		set(v1alpha1.StateReady, "")
 	case stalled:

@@ -29,7 +29,7 @@ func strict(c *cluster.Cluster) client.Client {
 func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 	c := cluster.Shared(t)
 	const (
-		quantity = "spec.storage.size: Invalid value: ... size must be a quantity greater than 0: write for example 10Gi"
+		quantity = "spec.storage.size: Invalid value: ... size must be a quantity of at least 1Mi: write for example 10Gi"
 		httpOnly = "spec.server: Invalid value: ... port is required for type HTTP, and port, readinessPath and activityPath are for type HTTP only: set type and port, or remove these fields"
 		foreign  = "spec.access.annotations: Invalid value: ... an annotation is not one of those that spec.access may set: remove it, or annotate the Ingress itself"
 		oneClaim = "spec.storage: Invalid value: ... set either size, to create a claim, or existingClaim, to use one that exists"
@@ -53,6 +53,7 @@ func TestTheAPIServerRefusesAWrongJupyterAndNamesTheField(t *testing.T) {
 		"storage of both":                {"storage: {size: 1Gi, existingClaim: a}", oneClaim},
 		"no room":                        {"storage: {size: 0}", quantity},
 		"less than no room":              {"storage: {size: -1Gi}", quantity},
+		"room without a unit":            {"storage: {size: 10}", quantity},
 		"room that is no quantity":       {"storage: {size: 8GB}", quantity},
 		"memory that is no quantity":     {"resources: {limits: {memory: 8GB}}", `spec.resources.limits[memory]: Invalid value: "8GB": not a quantity: write for example 8Gi or 8G`},
 		"cores that are no quantity":     {"resources: {requests: {cpu: some}}", `spec.resources.requests[cpu]: Invalid value: "some": not a quantity: write for example 8Gi or 8G, or 500m for a half`},

@@ -37,6 +37,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/children"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
+	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
@@ -135,7 +136,28 @@ func (h *Helpers) Ensure(ctx context.Context, f *Findings, wanted, found client.
 	if err := h.confirmOwnerOf(ctx, f.Owner, wanted); err != nil {
 		return step.Result{}, err
 	}
-	return h.Classify(f, wanted, found, h.Children.Ensure(ctx, wanted, found))
+	reverts := children.BeforeRevert(func(ctx context.Context, edited client.Object) error { return h.emitRevert(ctx, f.Owner, edited) })
+	return h.Classify(f, wanted, found, h.Children.Ensure(ctx, wanted, found, reverts))
+}
+
+// revertEvery is how often the revert of one child is reported, if another client edits it again
+// and again.
+const revertEvery = 10 * time.Minute
+
+func (h *Helpers) emitRevert(ctx context.Context, owner status.Object, edited client.Object) error {
+	kind, err := apiutil.GVKForObject(edited, h.Client.Scheme())
+	if err != nil {
+		return err
+	}
+	of, err := apiutil.GVKForObject(owner, h.Client.Scheme())
+	if err != nil {
+		return err
+	}
+	return h.Writer.Emit(ctx, owner, events.Event{
+		Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonRevertedEdit, Action: "Revert",
+		Note:     fmt.Sprintf("%[1]s %[2]s was edited, and is set back to what this %[3]s says: edit the %[3]s instead", kind.Kind, edited.GetName(), of.Kind),
+		Identity: string(edited.GetUID()), Since: h.Clock.Now().Truncate(revertEvery),
+	})
 }
 
 // confirmOwnerOf confirms the owner of a child that must be created without an owner

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -209,7 +210,7 @@ func TestARejectedChildIsExplainedInTheTermsOfItsOwner(t *testing.T) {
 // be late: a child that gets its reference back would be deleted with its owner.
 func TestAChildGetsItsOwnerReferenceBackOnlyForAnExistingOwner(t *testing.T) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +231,7 @@ func TestAChildGetsItsOwnerReferenceBackOnlyForAnExistingOwner(t *testing.T) {
 				Namespace: "team", Name: "web", UID: "2", Annotations: map[string]string{v1alpha1.AnnotationOwnerUID: "1"},
 			}}
 			live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tc.live, kept)...).Build()
-			h := &Helpers{Client: live, Live: live, Children: children.New(live, live, kube.ChildNames)}
+			h := New(live, live, clock.RealClock{}, "test")
 			wanted := kept.DeepCopy()
 			wanted.UID, wanted.OwnerReferences = "", []metav1.OwnerReference{{
 				APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.KindAppService, Name: "web", UID: "1", Controller: new(true),

@@ -27,6 +27,9 @@ const (
 func AppPod(a *v1alpha1.AppService, defaultImage string) (corev1.PodTemplateSpec, field.ErrorList) {
 	pod := baseAppPod(a, defaultImage)
 	template := a.Spec.Template
+	if errs := tinyAmounts(&a.Spec.Resources, resourcesPath); len(errs) > 0 {
+		return pod, errs
+	}
 	if template != nil {
 		errs := append(refused(template, pod.Labels, templatePath), refusedOfLasting(&template.Spec, templatePath.Child("spec"))...)
 		if errs = append(errs, refusedNames(template, v1alpha1.AppContainer)...); len(errs) > 0 {
@@ -115,6 +118,7 @@ func AppDeployment(a *v1alpha1.AppService, pod corev1.PodTemplateSpec) *appsv1.D
 		Spec: appsv1.DeploymentSpec{
 			Replicas:             &replicas,
 			RevisionHistoryLimit: new(int32(appHistory)),
+			MinReadySeconds:      a.Spec.MinReadySeconds,
 			Selector:             &metav1.LabelSelector{MatchLabels: Selector(a)},
 			Strategy:             strategy(a, &pod.Spec),
 			Template:             *pod.DeepCopy(),

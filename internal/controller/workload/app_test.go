@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -32,7 +33,7 @@ func saving() *v1alpha1.Backup {
 
 func TestAnAppIsADeploymentOfRestrictedPods(t *testing.T) {
 	g := NewWithT(t)
-	a := app(nil)
+	a := app(func(a *v1alpha1.AppService) { a.Spec.MinReadySeconds = 5 })
 	pod, errs := AppPod(a, "default-image")
 	g.Expect(errs).To(BeEmpty())
 	g.Expect(violations(&pod)).To(BeEmpty())
@@ -40,6 +41,7 @@ func TestAnAppIsADeploymentOfRestrictedPods(t *testing.T) {
 	g.Expect(pod.Spec.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
 	d := AppDeployment(a, pod)
 	g.Expect(d.Spec.Replicas).To(HaveValue(BeEquivalentTo(3)))
+	g.Expect(d.Spec.MinReadySeconds).To(BeEquivalentTo(5))
 	g.Expect(d.Spec.Selector.MatchLabels).To(Equal(map[string]string{v1alpha1.LabelAppService: "web"}))
 	g.Expect(metav1.IsControlledBy(d, a)).To(BeTrue())
 	a.Spec.Suspend = true
@@ -51,6 +53,9 @@ func TestFieldsThatAnAppMayNotSet(t *testing.T) {
 		change func(*v1alpha1.AppService)
 		want   string
 	}{
+		"bytes of memory": {func(a *v1alpha1.AppService) {
+			a.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64m")}
+		}, "spec.resources.limits[memory]"},
 		"a misspelt container": {func(a *v1alpha1.AppService) {
 			a.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "appp"}}}}
 		}, "spec.template.spec.containers[0].image"},

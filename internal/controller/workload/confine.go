@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -37,6 +38,7 @@ func refused(template *corev1.PodTemplateSpec, own map[string]string, at *field.
 		refusedFields(&template.Spec, at.Child("spec")),
 		refusedVolumes(template.Spec.Volumes, at.Child("spec", "volumes")),
 		usedTwice(&template.Spec, at.Child("spec")),
+		tinyAmountsOf(&template.Spec, at.Child("spec")),
 	)
 }
 
@@ -205,6 +207,37 @@ func refusedVolumes(volumes []corev1.Volume, at *field.Path) field.ErrorList {
 				{"podCertificate", source.PodCertificate != nil, "it would identify the pod as its service account: leave it out"},
 			})...)
 		}
+	}
+	return errs
+}
+
+// leastBytes is the least amount of memory or storage that a container can be meant to have.
+var leastBytes = resource.MustParse("1Mi")
+
+// tinyAmounts finds amounts of memory and storage whose unit is probably wrong: 64m is less than a
+// byte. The API server accepts them, and then the container cannot start.
+func tinyAmounts(resources *corev1.ResourceRequirements, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		find := func(list corev1.ResourceList, at *field.Path) {
+			if amount := list[name]; amount.Sign() > 0 && amount.Cmp(leastBytes) < 0 {
+				errs = append(errs, field.Invalid(at.Key(string(name)), amount.String(), "it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi"))
+			}
+		}
+		find(resources.Limits, at.Child("limits"))
+		find(resources.Requests, at.Child("requests"))
+	}
+	return errs
+}
+
+// tinyAmountsOf finds them in the containers of a pod.
+func tinyAmountsOf(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if spec.Resources != nil {
+		errs = tinyAmounts(spec.Resources, at.Child("resources"))
+	}
+	for _, c := range places(spec, at) {
+		errs = append(errs, tinyAmounts(&c.Resources, c.at.Child("resources"))...)
 	}
 	return errs
 }

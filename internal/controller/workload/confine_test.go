@@ -242,6 +242,18 @@ func TestFieldsThatATemplateMayNotSet(t *testing.T) {
 		spec string
 		want []string
 	}{
+		"memory in thousandths of a byte": {
+			`resources: {limits: {cpu: 64m, memory: 64m}, requests: {memory: 0}}`,
+			[]string{`spec.resources.limits[memory]: Invalid value: "64m": it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi`},
+		},
+		"bytes of storage": {
+			`template: {spec: {initContainers: [{name: a, image: a, resources: {requests: {memory: 1Mi, ephemeral-storage: 10}}}]}}`,
+			[]string{`spec.template.spec.initContainers[0].resources.requests[ephemeral-storage]: Invalid value: "10": it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi`},
+		},
+		"memory of a pod in kilobytes": {
+			`template: {spec: {resources: {requests: {memory: 512k}}}}`,
+			[]string{`spec.template.spec.resources.requests[memory]: Invalid value: "512k": it is less than 1Mi: use a unit such as Mi or Gi, for example 512Mi`},
+		},
 		"a node": {
 			`template: {spec: {nodeName: node-1}}`,
 			[]string{`spec.template.spec.nodeName: Forbidden: the scheduler chooses the node: use nodeSelector or affinity`},

@@ -42,14 +42,20 @@ const (
 	notebookUser, notebookGroup = 1000, 100
 )
 
-// templatePath is the path of the template.
-var templatePath = field.NewPath("spec", "template")
+// The paths of the template and of the resources of the main container.
+var (
+	templatePath  = field.NewPath("spec", "template")
+	resourcesPath = field.NewPath("spec", "resources")
+)
 
 // NotebookPod is the pod of a notebook: our pod with the author's template merged in, and
 // with the image and resources of the spec. Do not use it if there are errors. Each error
 // names a field.
 func NotebookPod(j *v1alpha1.Jupyter, defaultImage string) (corev1.PodTemplateSpec, field.ErrorList) {
 	pod := basePod(j, defaultImage)
+	if errs := tinyAmounts(&j.Spec.Resources, resourcesPath); len(errs) > 0 {
+		return pod, errs
+	}
 	if template := j.Spec.Template; template != nil {
 		if errs := append(refused(template, pod.Labels, templatePath), refusedOfNotebook(j, template)...); len(errs) > 0 {
 			return pod, errs
