@@ -35,6 +35,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare"
 	"github.com/bongsu-io/bongsu/internal/feature"
 	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/operator/options"
 	"github.com/bongsu-io/bongsu/internal/operator/permissions"
 	"github.com/bongsu-io/bongsu/internal/policies"
 	"github.com/bongsu-io/bongsu/internal/policies/specs"

@@ -272,16 +272,24 @@ func listFiles(ctx context.Context, root string) ([]string, error) {
 	return strings.Split(strings.TrimRight(string(out), "\x00"), "\x00"), nil
 }
 
+// copyFile copies a file or a symbolic link.
 func copyFile(from, to string) error {
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(from)
+	info, err := os.Lstat(from)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	}
+	content, err := os.ReadFile(from)
+	if err != nil {
 		return err
 	}
 	return os.WriteFile(to, content, info.Mode().Perm())
