@@ -29,9 +29,11 @@ func helm(t *testing.T, c *cluster.Cluster) func(args ...string) string {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), binary, append([]string{"--kubeconfig", kubeconfig, "--namespace", "bongsu-system"}, args...)...)
 		command.Env = append(command.Environ(), "HELM_CACHE_HOME="+dir, "HELM_CONFIG_HOME="+dir, "HELM_DATA_HOME="+dir)
-		out, err := command.CombinedOutput()
+		var errOut strings.Builder
+		command.Stderr = &errOut
+		out, err := command.Output()
 		if err != nil {
-			t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+			t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out, errOut.String())
 		}
 		return string(out)
 	}
