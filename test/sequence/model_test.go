@@ -48,6 +48,10 @@ type model struct {
 	// takeovers are the times at which another replica began to read at a position that the
 	// API server did not have any more.
 	takeovers []time.Time
+	// isRestored: the checkpoint is that of a restore. changed are the UIDs of the Events that a
+	// restore changed: it brought them back, or lowered or raised their count.
+	isRestored bool
+	changed    map[string]bool
 	// compactions is the number of compactions. behind: the operator lists the Events, because
 	// its position is compacted.
 	compactions int
@@ -70,11 +74,14 @@ type rise struct {
 	// merged: the operator had not read it when the API server no longer had its position.
 	// It then lists the Events.
 	merged bool
-	// undone: a restore of etcd removed it, or came before the operator had read it. Or the operator
-	// may compare its count with one that a restore has lowered.
+	// undone: a restore of etcd removed it, or came before the operator had read it. Or it came after
+	// the restore, which changed its Event, and before the operator listed the Events.
 	undone bool
-	// raised is the number of restores that raised the count of the Event again.
+	// raised is the number of restores that brought the Event back, or raised its count again. It can
+	// then be sent again, also to a new receiver of the name.
 	raised int
+	// reread is the number of leaders that know after a restore only what its old checkpoint says.
+	reread int
 }
 
 // part is an occurrence in a message of an alarm to a receiver.
@@ -104,7 +111,7 @@ func newModel(w *world) *model {
 	return &model{
 		w: w, last: map[string]uint64{}, accepted: map[part]int{}, again: map[part]int{}, rejected: map[part]bool{}, done: map[part]time.Time{},
 		open: map[*acceptance]bool{}, latest: map[string]int{}, unreadable: map[string]bool{},
-		statuses: map[string]v1alpha1.AlarmStatus{}, delivered: map[string]int64{}, lastOfGroup: map[string]groupMessage{},
+		statuses: map[string]v1alpha1.AlarmStatus{}, delivered: map[string]int64{}, lastOfGroup: map[string]groupMessage{}, changed: map[string]bool{},
 	}
 }
 
@@ -192,15 +199,24 @@ func (m *model) answered(a *acceptance, msg *message.Message) {
 // checkpoint says. read is the position of the leader. The caller holds the mutex.
 func (m *model) restored(version, read uint64) {
 	m.compactions++
-	m.behind = true
-	fell := map[string]bool{}
+	m.behind, m.isRestored = true, true
+	again := map[string]bool{} // the UIDs of Events whose count fell, or that were deleted
+	for uid, last := range m.last {
+		m.changed[uid] = m.changed[uid] || last > version
+		again[uid] = last > version
+	}
 	for _, r := range m.rises {
-		fell[r.uid] = fell[r.uid] || r.version > version && r.increase == 0
+		if r.increase > 0 && r.version == m.last[r.uid] {
+			again[r.uid] = false
+		}
+	}
+	for _, r := range m.rises {
+		again[r.uid] = again[r.uid] || r.version > version && r.increase == 0
 		r.undone = r.undone || r.version > min(version, read)
 		r.merged = r.merged || r.version > read
 	}
 	for _, r := range m.rises {
-		if fell[r.uid] {
+		if again[r.uid] {
 			r.raised++
 		}
 	}
@@ -214,6 +230,19 @@ func (m *model) restored(version, read uint64) {
 	m.uncovered = slices.Clone(m.answers)
 	for _, a := range m.uncovered {
 		a.incomplete = true
+	}
+}
+
+// resumes records that a leader begins to read at a position. If it is compacted, the leader lists
+// the Events, also those that a former leader had read but not stored.
+func (m *model) resumes(position, compacted uint64) {
+	if position >= compacted {
+		return
+	}
+	m.behind = true
+	for _, r := range m.rises {
+		r.merged = r.merged || r.version > position
+		r.undone = r.undone || r.version > position && m.changed[r.uid]
 	}
 }
 
@@ -247,8 +276,15 @@ func (w *world) checkpointWritten(p *process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p.led, w.newest = true, -1
+	isRestored := m.isRestored
+	m.isRestored = false
 	if p.foreign {
 		p.foreign = false
+		if isRestored {
+			for _, r := range m.rises {
+				r.reread++
+			}
+		}
 		m.failovers++
 		if w.cluster.needed() < w.cluster.compacted {
 			m.takeovers = append(m.takeovers, time.Now())
@@ -298,7 +334,7 @@ func (m *model) checkSent(e *endpoint, p part, event *message.Event) {
 		m.failf("not matched, but sent: %v", p)
 	case a.suspendedAt(r.at):
 		m.failf("happened while the alarm was suspended, but sent: %v", p)
-	case m.isForFormer(e, r):
+	case r.raised == 0 && m.isForFormer(e, r):
 		m.failf("happened before the receiver was created, but sent: %v", p)
 	case m.compactions == 0 && event.Count != int64(r.increase):
 		m.failf("wrong count: %v was sent with %d, want %d", p, event.Count, r.increase)
@@ -413,7 +449,8 @@ func (m *model) check() []string {
 		m.checkResolutions()
 	}
 	for p, n := range m.accepted {
-		if most := 1 + m.again[p] + m.rises[p.serial].raised; n > most {
+		if r := m.rises[p.serial]; n > 1+max(m.again[p], r.reread)+r.raised {
+			most := 1 + max(m.again[p], r.reread) + r.raised
 			m.failf("repeated: %v was sent %d times, want at most %d", p, n, most)
 		}
 	}

@@ -67,6 +67,7 @@ func (w *world) start(replica int) *process {
 	w.must(err)
 	p.foreign = !w.ownsTerm(p.store.State()) || w.newest >= 0 && w.newest != replica
 	w.last = replica
+	w.resumes(p)
 	w.cluster.written = func() { w.checkpointWritten(p) }
 	counts := counters.New(p.store)
 	api := &writer{cluster: w.cluster, process: p}
@@ -118,6 +119,16 @@ func (w *world) start(replica int) *process {
 		p.err = errors.Join(err, p.store.Close())
 	}()
 	return p
+}
+
+// resumes reports to the model where a process begins to read.
+func (w *world) resumes(p *process) {
+	defer w.lock()()
+	position := p.store.State().Position
+	if p.foreign {
+		position = w.cluster.needed()
+	}
+	w.model.resumes(position, w.cluster.compacted)
 }
 
 // writeStatus does what the controllers do for the counts of an alarm or a receiver.

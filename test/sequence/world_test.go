@@ -254,8 +254,7 @@ func (w *world) put(kind watch.EventType, e *eventsv1.Event, object int, increas
 	e.Note = fmt.Sprint("occurrence #", serial)
 	version := w.cluster.write(kind, e)
 	fell := slices.ContainsFunc(m.rises, func(r *rise) bool { return r.uid == uid && r.increase == 0 })
-	lowered := m.behind && slices.ContainsFunc(m.rises, func(r *rise) bool { return r.uid == uid && r.undone })
-	m.rises = append(m.rises, &rise{serial: serial, uid: uid, object: object, version: version, at: time.Now(), increase: increase, fell: fell, merged: m.behind, undone: lowered, recovers: e.Reason == recovered})
+	m.rises = append(m.rises, &rise{serial: serial, uid: uid, object: object, version: version, at: time.Now(), increase: increase, fell: fell, merged: m.behind, undone: m.behind && m.changed[uid], recovers: e.Reason == recovered})
 	m.last[uid] = version
 }
 
