@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
-	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -90,7 +90,7 @@ func TestASuspendedNotebookReportsItsProblemsWhenItIsResumed(t *testing.T) {
 			s.change(func(j *v1alpha1.Jupyter) { j.Spec.Suspend = false })
 			s.await(v1alpha1.ConditionStalled, metav1.ConditionTrue, tc.reason)
 			s.g.Eventually(s.warnings).Should(Equal(map[string]int{tc.reason: 1}))
-			s.g.Expect(cluster.Kstatus(t, s.now())).To(BeEquivalentTo("Failed"))
+			s.g.Expect(kstatus.Compute(t, s.now())).To(BeEquivalentTo("Failed"))
 		})
 	}
 }

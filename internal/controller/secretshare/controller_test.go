@@ -17,7 +17,7 @@ import (
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
-	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
 var copyKey = types.NamespacedName{Namespace: "target", Name: "shared"}
@@ -154,7 +154,7 @@ func TestASuspendedRuleKeepsItsCopies(t *testing.T) {
 	if ready := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		t.Errorf("there is a condition Ready: %v", ready)
 	}
-	if got := cluster.Kstatus(t, rule); got != "Current" {
+	if got := kstatus.Compute(t, rule); got != "Current" {
 		t.Errorf("kstatus says %s", got)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
 func TestAFailureIsReportedOnceAsConditionAndEvent(t *testing.T) {
@@ -231,7 +232,7 @@ func TestTheStateSummarizesTheStatusAndKstatusAgrees(t *testing.T) {
 			if exists := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady) != nil; exists != tc.ready {
 				t.Errorf("there is a Ready condition: %v", exists)
 			}
-			if got := cluster.Kstatus(t, w.object); string(got) != tc.kstatus {
+			if got := kstatus.Compute(t, w.object); string(got) != tc.kstatus {
 				t.Errorf("kstatus says %s, want %s", got, tc.kstatus)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/testing/kstatus"
 )
 
 // Manifest returns an object of one of the project's kinds with a spec in YAML. The spec
@@ -109,7 +110,7 @@ func (c *Cluster) ExpectSuspended(t testing.TB, o Summarized, state v1alpha1.Sta
 	t.Helper()
 	c.ExpectState(t, o, state)
 	NewWithT(t).Expect(meta.FindStatusCondition(*o.CommonStatus().Conditions, v1alpha1.ConditionReady)).To(BeNil())
-	NewWithT(t).Expect(Kstatus(t, o)).To(BeEquivalentTo("Current"))
+	NewWithT(t).Expect(kstatus.Compute(t, o)).To(BeEquivalentTo("Current"))
 }
 
 // EventsOn returns the Events with the reason that regard an object.

@@ -1,4 +1,5 @@
-package cluster
+// Package kstatus computes the status of objects as Flux, Argo CD and other tools do.
+package kstatus
 
 import (
 	"testing"
@@ -9,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kstatus returns the status of an object as Flux, Argo CD and other tools compute it.
-func Kstatus(t testing.TB, o client.Object) status.Status {
+// Compute returns the status of an object.
+func Compute(t testing.TB, o client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
