@@ -181,11 +181,13 @@ type AlarmSpec struct {
 	// without it, the operator could send occurrences of the mute that it reads again. If
 	// unset, or if the time has passed, only spec.mute mutes the alarm.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	MuteUntil *metav1.Time `json:"muteUntil,omitempty"`
 
 	// muteFrom is when the mute until muteUntil begins. If unset, it includes all
 	// occurrences that the operator has not read yet.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	MuteFrom *metav1.Time `json:"muteFrom,omitempty"`
 
 	// muteReason says why the alarm is muted until muteUntil. The operator ignores it.

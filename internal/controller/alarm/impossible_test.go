@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
 )
@@ -48,7 +49,7 @@ func TestATimeThatGoCannotReadIsRefused(t *testing.T) {
 		} {
 			t.Run(field+" "+at, func(t *testing.T) {
 				wrong := cluster.Manifest(t, "Alarm", metav1.NamespaceDefault, "wrong", "match: [{}]\n"+spec+tail)
-				NewWithT(t).Expect(c.Client.Create(t.Context(), wrong)).To(MatchError(ContainSubstring(field + ": Invalid value")))
+				NewWithT(t).Expect(c.Client.Create(t.Context(), wrong, client.DryRunAll)).To(MatchError(ContainSubstring(field + ": Invalid value")))
 			})
 		}
 	}
