@@ -1,12 +1,19 @@
 package alarm_test
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/testing/cluster"
@@ -32,6 +39,38 @@ func TestAnEventOfAnImpossibleTimeDelaysNoOtherNamespace(t *testing.T) {
 	victim.happen("later")
 	g.Eventually(victim.delivered("it")).Should(BeEquivalentTo(1))
 	g.Eventually(attacker.delivered("it")).Should(BeEquivalentTo(2))
+}
+
+// JSON replaces such texts, but a client can send an Event as protobuf.
+func TestAnEventWithTextsThatAreNotUTF8DelaysNoOtherNamespace(t *testing.T) {
+	attacker, victim := newScene(t), newScene(t)
+	attacker.create("Alarm", "it", "match: [{}]\ngroup: {by: [regarding.name, reason, reportingController], waitSeconds: 0}"+tail)
+	attacker.ExpectReady(t, attacker.alarm("it"))
+	victim.create("Alarm", "it", "match: [{reasons: [BackOff]}]"+tail)
+	victim.ExpectReady(t, victim.alarm("it"))
+	config := rest.CopyConfig(attacker.RESTConfig())
+	config.ContentType = runtime.ContentTypeProtobuf
+	events := kubernetes.NewForConfigOrDie(config).CoreV1().Events(attacker.namespace)
+	g := NewWithT(t)
+	accepted := int64(0)
+	for i, text := range []string{"\xff\xfe", "a\x00b", "\xed\xa0\x80", strings.Repeat("\x80", 2000), "\x1b]0;owned\x07", "\u202e\u009b31m", ""} {
+		_, err := events.Create(t.Context(), &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: attacker.namespace, Name: fmt.Sprint("forged-", i)},
+			InvolvedObject: corev1.ObjectReference{APIVersion: text, Kind: text, Namespace: attacker.namespace, Name: text, UID: types.UID(text), FieldPath: text},
+			Type:           text, Reason: text, Message: text, Action: text, ReportingController: text, ReportingInstance: text,
+			Source: corev1.EventSource{Component: text, Host: text}, Count: math.MinInt32 + int32(i),
+			FirstTimestamp: metav1.Unix(math.MaxInt64, 0), LastTimestamp: metav1.Unix(math.MinInt64, 0),
+		}, metav1.CreateOptions{})
+		if t.Logf("%q: %v", text[:min(len(text), 10)], err); err == nil {
+			accepted++
+		}
+	}
+	if accepted < 3 {
+		t.Fatal("the API server refused most Events: they were not tested")
+	}
+	victim.happen("later")
+	g.Eventually(victim.delivered("it")).Should(BeEquivalentTo(1))
+	g.Eventually(attacker.delivered("it")).Should(BeEquivalentTo(accepted))
 }
 
 // One such object would make the list of all alarms unreadable for the operator.
