@@ -181,11 +181,13 @@ type AlarmSpec struct {
 	// without it, the operator could send occurrences of the mute that it reads again. If
 	// unset, or if the time has passed, only spec.mute mutes the alarm.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= timestamp('1000-01-01T00:00:00Z') && self < timestamp('3000-01-01T00:00:00Z')",message="not a time between the years 1000 and 3000: write for example 2026-11-20T19:00:00Z"
 	MuteUntil *metav1.Time `json:"muteUntil,omitempty"`
 
 	// muteFrom is when the mute until muteUntil begins. If unset, it includes all
 	// occurrences that the operator has not read yet.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= timestamp('1000-01-01T00:00:00Z') && self < timestamp('3000-01-01T00:00:00Z')",message="not a time between the years 1000 and 3000: write for example 2026-11-20T19:00:00Z"
 	MuteFrom *metav1.Time `json:"muteFrom,omitempty"`
 
 	// muteReason says why the alarm is muted until muteUntil. The operator ignores it.

@@ -96,6 +96,7 @@ type AlarmAcknowledgement struct {
 	// since is the since of the group in status.openGroups. A group with the same key that
 	// begins later is not acknowledged.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="self >= timestamp('1000-01-01T00:00:00Z') && self < timestamp('3000-01-01T00:00:00Z')",message="not a time between the years 1000 and 3000: write for example 2026-11-20T19:00:00Z"
 	Since metav1.Time `json:"since"`
 
 	// by is the user name of the user who adds or changes this entry. The admission policy
@@ -107,6 +108,7 @@ type AlarmAcknowledgement struct {
 
 	// time is when the user acknowledged the group, by the user's clock.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="self >= timestamp('1000-01-01T00:00:00Z') && self < timestamp('3000-01-01T00:00:00Z')",message="not a time between the years 1000 and 3000: write for example 2026-11-20T19:00:00Z"
 	Time metav1.Time `json:"time"`
 
 	// comment is shown with the acknowledgement.

@@ -1,6 +1,6 @@
 // Package alarm contains the plain types of the packages below it: occurrences, Events,
 // regarded objects, and the identities of alarms, groups and messages. Its only logic
-// computes keys.
+// computes keys and compares namespaces.
 package alarm
 
 import (
@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Occurrence is one increase of an Event's count: the Event happened Increase times since
@@ -56,6 +58,13 @@ type Event struct {
 // the subject of another namespace.
 func (e *Event) Subject() string {
 	return strings.Join([]string{e.Namespace, e.Regarding.Kind, e.Regarding.Namespace, e.Regarding.Name}, "/")
+}
+
+// IsForeign reports whether an Event is in another namespace than the object that it regards, which
+// a tenant can write. Kubernetes writes the Events of cluster-scoped objects into default.
+func (e *Event) IsForeign() bool {
+	of := e.Regarding.Namespace
+	return e.Namespace != of && (of != "" || e.Namespace != metav1.NamespaceDefault)
 }
 
 // Reference names the object that an Event regards.

@@ -370,7 +370,7 @@ var mountRules = []rule{
 		`claim "${1}" that the pod mounts does not exist`, "create it, or correct its name", false},
 	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): failed to fetch PVC from API server: .*no relationship found between node`),
 		`the node cannot read claim "${1}"`, administratorLater, true},
-	{regexp.MustCompile(`error processing PVC [^/\s]+/(\S+): (.*)`),
+	{regexp.MustCompile(`error processing PVC [^/\s]+/([a-z0-9.-]+): (.*)`),
 		`claim "${1}" cannot be mounted: ${2}`, "check the claim (kubectl describe pvc ${1}); if it is correct, ask the cluster's administrator", true},
 	{regexp.MustCompile(namesVolume + `.* has GET error for volume attachment (\S+): .* not found`),
 		`volume "${1}" is not attached to the node: VolumeAttachment "${2}" does not exist`, "wait until the volume is attached again; if the problem persists, ask the cluster's administrator", true},

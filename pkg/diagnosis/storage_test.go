@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -140,4 +141,13 @@ func TestMountCauses(t *testing.T) {
 		"no network": {Workload{Pods: creating, Events: []Event{podEvent(10, "", "FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed`)}},
 			wantCause{reason: "FailedCreatePodSandBox", transient: true, sentence: `the node cannot set up the pod: failed to create pod sandbox: failed to setup network for sandbox "0123456789abcdef": plugin type="calico" failed: wait; if the problem persists, ask the cluster's administrator`}},
 	})
+}
+
+// A tenant can write such an Event. Users copy commands of an advice into a shell.
+func TestTheAdviceOfAMountContainsNoCommandOfAnEvent(t *testing.T) {
+	forged := podEvent(10, "", "FailedMount", "error processing PVC shop/$(touch${IFS}owned): PVC has no class")
+	cause := Diagnose(Workload{Pods: waits("ContainerCreating", ""), Events: []Event{forged}}).Cause
+	if cause == nil || strings.Contains(cause.Advice, "owned") {
+		t.Errorf("got %+v", cause)
+	}
 }

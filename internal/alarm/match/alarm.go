@@ -174,10 +174,7 @@ func TrustedNamespace(event *alarm.Event) (string, bool) {
 
 // Trusted reports whether an Event is in the namespace of its regarding object, or where
 // Kubernetes writes the Events of cluster-scoped objects.
-func Trusted(event *alarm.Event) bool {
-	of := event.Regarding.Namespace
-	return event.Namespace == of || of == "" && event.Namespace == metav1.NamespaceDefault
-}
+func Trusted(event *alarm.Event) bool { return !event.IsForeign() }
 
 // entry is a compiled EventMatch or ChangeMatch. An empty or nil field accepts everything.
 type entry struct {

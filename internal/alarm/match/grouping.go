@@ -127,11 +127,18 @@ func bracketed(key, prefix string) (name string, ok bool) {
 	return name, begins && ends && name != ""
 }
 
+// keyOfForeign is a further key of Events about objects of another namespace, which tenants can
+// write. They have groups of their own, and resolve none of the object.
+const keyOfForeign = "event.namespace"
+
 // Values returns the values that all occurrences of the group share.
 func (g *Grouping) Values(event *alarm.Event, object *alarm.Object) []alarm.GroupValue {
-	values := make([]alarm.GroupValue, 0, len(g.keys))
+	values := make([]alarm.GroupValue, 0, len(g.keys)+1)
 	for _, k := range g.keys {
 		values = append(values, alarm.GroupValue{Key: k.text, Value: plaintext.CutRunes(plaintext.Line(k.value(event, object)), message.MaxFieldLength)})
+	}
+	if event.Namespace != "" && !Trusted(event) {
+		values = append(values, alarm.GroupValue{Key: keyOfForeign, Value: event.Namespace})
 	}
 	return values
 }

@@ -22,6 +22,15 @@ const (
 	maxObjects    = 100_000
 )
 
+// A tenant can create Events with any counts and reasons. The Events and groups of one namespace
+// use half of the memory at most. In a message, the first Events and lines of each namespace
+// precede the others.
+const (
+	namespaceShare = 2
+	firstEvents    = 10
+	firstLines     = 3
+)
+
 // Combiner combines messages into one, in limited memory. You add them one at a time. The
 // result says how often each reason occurred, the most frequent first.
 type Combiner struct {
@@ -30,15 +39,17 @@ type Combiner struct {
 	events   map[eventKey]*Event
 	groups   map[groupKey]*eventGroup
 	objects  int // in all groups
-	seed     maphash.Seed
+	// eventsOf and groupsOf are the numbers of Events and groups of each namespace.
+	eventsOf, groupsOf map[string]int
+	seed               maphash.Seed
 }
 
 // NewCombiner returns an empty Combiner.
 func NewCombiner() *Combiner {
 	return &Combiner{
 		events: map[eventKey]*Event{},
-		groups: map[groupKey]*eventGroup{},
-		seed:   maphash.MakeSeed(),
+		groups: map[groupKey]*eventGroup{}, eventsOf: map[string]int{}, groupsOf: map[string]int{},
+		seed: maphash.MakeSeed(),
 	}
 }
 
@@ -82,9 +93,10 @@ func (c *Combiner) keepEvent(e *Event) {
 		kept.Count += e.Count
 		kept.FirstSeen = earlier(kept.FirstSeen, e.FirstSeen)
 		kept.LastSeen = later(kept.LastSeen, e.LastSeen)
-	case len(c.events) < maxKeptEvents:
+	case len(c.events) < maxKeptEvents && c.eventsOf[e.Regarding.Namespace] < maxKeptEvents/namespaceShare:
 		kept := *e
 		c.events[key] = &kept
+		c.eventsOf[e.Regarding.Namespace]++
 	}
 }
 
@@ -92,9 +104,10 @@ func (c *Combiner) addToGroup(e *Event) {
 	key := groupKey{reason: e.Reason, kind: e.Regarding.Kind}
 	g, ok := c.groups[key]
 	if !ok {
-		if len(c.groups) == maxGroups {
+		if len(c.groups) == maxGroups || c.groupsOf[e.Regarding.Namespace] == maxGroups/namespaceShare {
 			return
 		}
+		c.groupsOf[e.Regarding.Namespace]++
 		g = &eventGroup{groupKey: key, objects: map[uint64]struct{}{}}
 		c.groups[key] = g
 	}
@@ -116,15 +129,38 @@ func (c *Combiner) Message() Message {
 	d.Version = Version
 	d.Digest, d.Group = true, nil
 	events := c.sortedEvents()
-	for i := range events {
-		e := &events[i]
+	for _, e := range fairly(events, 1, groupAndNamespaceOf) {
 		if g, ok := c.groups[groupKey{reason: e.Reason, kind: e.Regarding.Kind}]; ok {
-			g.addName(e)
+			g.addName(&e)
 		}
 	}
-	d.Title, d.Text = digestText(d.Count, slices.SortedFunc(maps.Values(c.groups), compareGroups))
-	d.Events = listed(events)
+	groups := slices.SortedFunc(maps.Values(c.groups), compareGroups)
+	d.Title = plaintext.CutRunes(digestTitle(d.Count, groups), MaxTitleLength)
+	d.Text = digestText(d.Count, fairly(groups, firstLines, func(g *eventGroup) string { return g.namespace }))
+	d.Events = listed(fairly(events, firstEvents, func(e Event) string { return e.Regarding.Namespace }))
 	return d
+}
+
+func groupAndNamespaceOf(e Event) [3]string {
+	return [3]string{e.Reason, e.Regarding.Kind, e.Regarding.Namespace}
+}
+
+// fairly returns the elements in another order: first a number of each owner, then as many of
+// those that are left, and so on.
+func fairly[T any, K comparable](sorted []T, first int, ownerOf func(T) K) []T {
+	turns := map[int][]T{}
+	count := map[K]int{}
+	for _, element := range sorted {
+		owner := ownerOf(element)
+		turn := count[owner] / first
+		turns[turn] = append(turns[turn], element)
+		count[owner]++
+	}
+	ordered := make([]T, 0, len(sorted))
+	for turn := range len(turns) {
+		ordered = append(ordered, turns[turn]...)
+	}
+	return ordered
 }
 
 // maxListedSize limits the texts of the Events that a combined message lists, in bytes. The
@@ -216,14 +252,22 @@ type eventGroup struct {
 	// objects are hashes of the distinct objects; names are those of the first ones.
 	objects map[uint64]struct{}
 	names   []string
+	// namespace is that of all names, or empty if they are of several.
+	namespace string
 }
 
 // addName adds the name of the Event's object, up to maxNamed.
 func (g *eventGroup) addName(e *Event) {
 	name := objectName("", e.Regarding.Namespace, e.Regarding.Name)
-	if len(g.names) < maxNamed && !slices.Contains(g.names, name) {
-		g.names = append(g.names, name)
+	if len(g.names) == maxNamed || slices.Contains(g.names, name) {
+		return
 	}
+	if len(g.names) == 0 {
+		g.namespace = e.Regarding.Namespace
+	} else if g.namespace != e.Regarding.Namespace {
+		g.namespace = ""
+	}
+	g.names = append(g.names, name)
 }
 
 // String returns a text like "37 × BackOff Pod".
@@ -248,9 +292,9 @@ func compareGroups(a, b *eventGroup) int {
 	return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(a.reason, b.reason), strings.Compare(a.kind, b.kind))
 }
 
-// digestText returns a title with the most frequent group, and a text with as many lines
-// as fit. The last line counts the occurrences that no other line includes.
-func digestText(count int64, groups []*eventGroup) (title, text string) {
+// digestText returns a text with as many lines as fit. The last line counts the occurrences that
+// no other line includes.
+func digestText(count int64, groups []*eventGroup) string {
 	var lines []string
 	rest, space := count, MaxTextLength-len("and 9223372036854775807 more")
 	for _, g := range groups {
@@ -265,9 +309,10 @@ func digestText(count int64, groups []*eventGroup) (title, text string) {
 	if rest > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", rest))
 	}
-	return plaintext.CutRunes(digestTitle(count, groups), MaxTitleLength), strings.Join(lines, "\n")
+	return strings.Join(lines, "\n")
 }
 
+// digestTitle returns a title with the most frequent group.
 func digestTitle(count int64, groups []*eventGroup) string {
 	switch {
 	case len(groups) == 0:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,30 @@ func TestDigestIsLimitedAndCountsEverything(t *testing.T) {
 	}
 	if sum != want {
 		t.Errorf("the lines add up to %d, want %d", sum, want)
+	}
+}
+
+// A tenant creates Events with high counts, of the same reason or of many.
+func TestAFloodOfANamespaceHidesNoOther(t *testing.T) {
+	for name, reasonOf := range map[string]func(i int) string{
+		"of the same reason": func(int) string { return "BackOff" },
+		"of many reasons":    func(i int) string { return fmt.Sprint("Forged", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var messages []Message
+			for i := range 2_000 {
+				forged := messageOf("a", reasonOf(i), "Pod", fmt.Sprint("forged-", i), 1_000_000, seenLast)
+				forged.Events[0].Regarding.Namespace = "evil"
+				messages = append(messages, forged)
+			}
+			got := Combine(append(messages, messageOf("a", "BackOff", "Pod", "web-0", 1, seenLast)))
+			if !strings.Contains(got.Text, "shop/web-0") {
+				t.Errorf("the text does not name the object of the other namespace: %s", got.Text)
+			}
+			if !slices.ContainsFunc(got.Events, func(e Event) bool { return e.Regarding.Namespace == "shop" }) {
+				t.Error("the Event of the other namespace is not listed")
+			}
+		})
 	}
 }
 

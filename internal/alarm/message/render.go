@@ -43,9 +43,13 @@ func New(id alarm.ID, occ *alarm.Occurrence, known *alarm.Context, title, text s
 	}
 }
 
-// DefaultTitle says what happened to which object: "BackOff: Pod default/web-0".
+// DefaultTitle says what happened to which object: "BackOff: Pod default/web-0". If the Event is not
+// in the namespace of the object, the title names both.
 func DefaultTitle(event *alarm.Event) string {
 	name := objectName(event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name)
+	if event.Namespace != "" && event.Regarding.Namespace != "" && event.IsForeign() {
+		name += " (Event in namespace " + event.Namespace + ")"
+	}
 	if event.Reason == "" { // events.k8s.io requires it, but the older API does not
 		return name
 	}

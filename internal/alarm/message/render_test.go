@@ -40,6 +40,24 @@ func TestTheTextOmitsTheUIDThatAKubeletAddsToAPod(t *testing.T) {
 	}
 }
 
+// A tenant can write such an Event.
+func TestTheTitleOfAnEventAboutAnotherNamespaceNamesItsOwn(t *testing.T) {
+	pod, node := alarm.Reference{Kind: "Pod", Namespace: "bank", Name: "web-0"}, alarm.Reference{Kind: "Node", Name: "node-0"}
+	forged := node
+	forged.Namespace = "bank" // the API server requires one
+	for want, event := range map[string]alarm.Event{
+		"BackOff: Pod bank/web-0":                             {Namespace: "bank", Regarding: pod},
+		"BackOff: Pod bank/web-0 (Event in namespace evil)":   {Namespace: "evil", Regarding: pod},
+		"BackOff: Node node-0":                                {Namespace: "default", Regarding: node},
+		"BackOff: Node bank/node-0 (Event in namespace evil)": {Namespace: "evil", Regarding: forged},
+	} {
+		event.Reason = "BackOff"
+		if got := DefaultTitle(&event); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestATitleWithoutAReasonIsTheObject(t *testing.T) {
 	event := &alarm.Event{Regarding: alarm.Reference{Kind: "Node", Name: "node-0"}}
 	if got := DefaultTitle(event); got != "Node node-0" {

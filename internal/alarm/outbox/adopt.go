@@ -92,7 +92,7 @@ func (tx *tx) renameGroups(ctx context.Context, from, to string) error {
 		var bytes int64
 		err := rows.Scan(&subject, &budget, &bytes)
 		tx.after(func(m *memory) {
-			m.groups.add(subject, -1)
+			m.groups.addIn(budget, subject, -1)
 			m.addState(budget, -bytes)
 		})
 		return err

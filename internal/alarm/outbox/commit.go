@@ -402,7 +402,7 @@ func (tx *tx) putWindow(ctx context.Context, w Window) error {
 	tx.after(func(m *memory) {
 		m.addState(w.Budget, bytes-before)
 		if !known {
-			m.windows.add(w.Alarm, 1)
+			m.windows.addIn(w.Budget, w.Alarm, 1)
 		}
 	})
 	return err
@@ -420,7 +420,7 @@ func (tx *tx) expireWindows(ctx context.Context, before time.Time) (removed int6
 		err := rows.Scan(&alarm, &budget, &bytes)
 		removed++
 		tx.after(func(m *memory) {
-			m.windows.add(alarm, -1)
+			m.windows.addIn(budget, alarm, -1)
 			m.addState(budget, -bytes)
 		})
 		return err

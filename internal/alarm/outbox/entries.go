@@ -302,22 +302,20 @@ func (tx *tx) dropHeld(ctx context.Context, receiver string) (Counts, error) {
 	if err != nil {
 		return nil, err
 	}
-	gone := Counts{}
-	rows, err := tx.query(ctx, `SELECT alarm, count(*) FROM open_group WHERE receiver = ? GROUP BY alarm`, receiver)
-	if err := gone.scan(rows, err); err != nil {
-		return nil, err
-	}
-	bytes := Counts{}
-	rows, err = tx.query(ctx, `SELECT budget, sum(bytes) FROM open_group WHERE receiver = ? GROUP BY budget`, receiver)
-	if err := bytes.scan(rows, err); err != nil {
-		return nil, err
-	}
-	tx.after(func(m *memory) {
-		m.groups.subtract(gone)
-		for budget, n := range bytes {
-			m.addState(budget, -n)
-		}
+	rows, err := tx.query(ctx, `SELECT budget, alarm, count(*), sum(bytes) FROM open_group WHERE receiver = ? GROUP BY budget, alarm`, receiver)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var budget, alarm string
+		var n, bytes int64
+		err := rows.Scan(&budget, &alarm, &n, &bytes)
+		tx.after(func(m *memory) {
+			m.groups.addIn(budget, alarm, -n)
+			m.addState(budget, -bytes)
+		})
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
 	_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ?`, receiver)
 	return counts, err
 }

@@ -322,7 +322,7 @@ func (tx *tx) putGroup(ctx context.Context, e *Entry, g *group, opened bool) err
 	tx.addState(g.budget, bytes-g.bytes)
 	tx.recount(e.Alarm)
 	if opened {
-		tx.after(func(m *memory) { m.groups.add(e.Alarm, 1) })
+		tx.after(func(m *memory) { m.groups.addIn(g.budget, e.Alarm, 1) })
 	}
 	return err
 }
@@ -405,7 +405,7 @@ func (tx *tx) forgetGroups(ctx context.Context, at time.Time) (removed int64, er
 		_, err = tx.exec(ctx, `DELETE FROM open_group WHERE receiver = ? AND id = ?`, g.receiver, g.id)
 		tx.recount(g.alarm)
 		tx.after(func(m *memory) {
-			m.groups.add(g.alarm, -1)
+			m.groups.addIn(g.budget, g.alarm, -1)
 			m.addState(g.budget, -g.bytes)
 		})
 	}

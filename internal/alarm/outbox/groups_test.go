@@ -777,3 +777,28 @@ func TestAGroupCanStayOpenForADayForItsResolution(t *testing.T) {
 		})
 	}
 }
+
+func TestGroupsAreCountedByTheirBudget(t *testing.T) {
+	ctx, g := context.Background(), newGrouped(t)
+	const alarm, other = "Alarm/shop/rollouts", "Alarm/shop/rollout"
+	g.occur(0, nil, "a", "b", "c")
+	budget := ""
+	check := func(when string, in, beyond int64) {
+		t.Helper()
+		if got := g.GroupsIn(budget, alarm); got != in {
+			t.Errorf("%s: %d groups in the budget, want %d", when, got, in)
+		}
+		if got := g.GroupsBeyond(alarm, 1); got != beyond {
+			t.Errorf("%s: %d groups beyond the first, want %d", when, got, beyond)
+		}
+		if got := g.GroupsIn(budget, other) + g.GroupsIn("another", alarm) + g.GroupsBeyond(other, 0); got != 0 {
+			t.Errorf("%s: %d groups of others", when, got)
+		}
+	}
+	check("at first", 3, 2)
+	g.restart()
+	check("after a restart", 3, 2)
+	_, err := g.DropReceiver(ctx, "r")
+	must(t, err)
+	check("without the receiver", 0, 0)
+}

@@ -321,6 +321,18 @@ func (t totals) subtract(gone Counts) {
 	}
 }
 
+// addIn is add, and also counts those of the alarm in a budget.
+func (t totals) addIn(budget, alarm string, n int64) {
+	t.add(alarm, n)
+	of := inBudget(budget, alarm)
+	if t[of] += n; t[of] == 0 {
+		delete(t, of)
+	}
+}
+
+// inBudget is the key of the number of an alarm in a budget. It is not that of an alarm or of a namespace.
+func inBudget(budget, alarm string) string { return budget + " " + alarm }
+
 // Snapshot returns state and backlogs of the same moment, from memory. Read separately,
 // the position could be ahead of an entry that it covers.
 func (s *Store) Snapshot() Snapshot {
@@ -360,14 +372,14 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 		count(ctx, db, `SELECT budget, sum(bytes) FROM parked GROUP BY budget`, func(of string, n int64) { m.addParked("", of, 0, n) }),
 		count(ctx, db, `SELECT receiver, count(*) FROM held GROUP BY receiver`, func(receiver string, n int64) { m.addHeld(receiver, n, 0) }),
 		count(ctx, db, `SELECT receiver, count(*) FROM held WHERE stream <> '' GROUP BY receiver`, func(receiver string, n int64) { m.addHeld(receiver, 0, n) }),
-		count(ctx, db, `SELECT alarm, count(*) FROM open_group GROUP BY alarm`, m.groups.add),
+		countIn(ctx, db, `SELECT budget, alarm, count(*) FROM open_group GROUP BY budget, alarm`, m.groups.addIn),
 		count(ctx, db, `SELECT namespace, sum(bytes) FROM baseline GROUP BY namespace`, m.addBaseline),
 		count(ctx, db, `SELECT namespace, sum(bytes) FROM lasting GROUP BY namespace`, m.addBaseline),
 		count(ctx, db, `SELECT namespace, count(*) FROM lasting GROUP BY namespace`, m.addLasting),
 		count(ctx, db, `SELECT receiver, `+sizeOfAttempt+` FROM attempt`, m.prepared.add),
 		count(ctx, db, `SELECT budget, sum(bytes) FROM open_group GROUP BY budget`, m.addState),
 		count(ctx, db, `SELECT budget, sum(bytes) FROM window GROUP BY budget`, m.addState),
-		count(ctx, db, `SELECT alarm, count(*) FROM window GROUP BY alarm`, m.windows.add))
+		countIn(ctx, db, `SELECT budget, alarm, count(*) FROM window GROUP BY budget, alarm`, m.windows.addIn))
 	if err != nil {
 		return err
 	}
@@ -381,6 +393,18 @@ func (m *memory) load(ctx context.Context, db *sql.DB) error {
 		}
 		m.backlogs[receiver] = b
 		return nil
+	})
+}
+
+// countIn is count for queries of two texts and a number.
+func countIn(ctx context.Context, db *sql.DB, query string, found func(in, of string, n int64)) error {
+	rows, err := db.QueryContext(ctx, query)
+	return each(rows, err, func(rows *sql.Rows) error {
+		var in, of string
+		var n int64
+		err := rows.Scan(&in, &of, &n)
+		found(in, of, n)
+		return err
 	})
 }
 
@@ -411,6 +435,28 @@ func (s *Store) Groups(alarm string) int64 {
 	s.memory.mu.RLock()
 	defer s.memory.mu.RUnlock()
 	return s.memory.groups[alarm] + s.memory.windows[alarm]
+}
+
+// GroupsIn is Groups for those of an alarm that use the space of a budget.
+func (s *Store) GroupsIn(budget, alarm string) int64 { return s.Groups(inBudget(budget, alarm)) }
+
+// GroupsBeyond returns how many groups and windows of an alarm there are beyond a number in each
+// budget. It reads all counts.
+func (s *Store) GroupsBeyond(alarm string, number int64) (sum int64) {
+	s.memory.mu.RLock()
+	defer s.memory.mu.RUnlock()
+	counts := map[string]int64{}
+	for _, all := range []totals{s.memory.groups, s.memory.windows} {
+		for of, n := range all {
+			if strings.HasSuffix(of, inBudget("", alarm)) {
+				counts[of] += n
+			}
+		}
+	}
+	for _, n := range counts {
+		sum += max(0, n-number)
+	}
+	return sum
 }
 
 // addState adds bytes of groups and windows to a budget.

@@ -14,9 +14,11 @@ import (
 )
 
 // Limits of open groups: of one alarm for each of its receivers, and of all Alarms of a
-// namespace. Tenants can create Events for any number of groups.
+// namespace. Tenants can create Events for any number of groups. Those of a ClusterAlarm for the
+// Events of a namespace beyond half of the limit do not count for other namespaces.
 const (
 	maxGroupsOfAlarm     = 1_000
+	halfOfGroups         = maxGroupsOfAlarm / 2
 	maxGroupsOfNamespace = 20_000
 )
 
@@ -30,7 +32,7 @@ const sharedGroupsPart = 4
 type groupLimiter struct {
 	outbox *outbox.Store
 	// open caches which groups of the batch are open, or new and within the limits, by
-	// budget and ID. opened counts the new rows, by alarm and by namespace, and bytes their
+	// budget and ID. opened counts the new rows, by alarm, by budget and alarm, and by namespace, and bytes their
 	// size, by budget.
 	// Those that a label chooses are part of the key. holders are the receivers of such
 	// groups, by ID.
@@ -38,13 +40,15 @@ type groupLimiter struct {
 	opened  map[string]int64
 	bytes   map[string]int64
 	holders map[string][]string
-	// limited are the alarms with groups beyond the limit.
+	// limited are the alarms with groups beyond the limit. excess caches excessOf.
 	limited map[alarm.ID]bool
+	excess  map[string]int64
 }
 
 func newGroupLimiter(store *outbox.Store) *groupLimiter {
 	return &groupLimiter{
 		outbox: store, open: map[[3]string]bool{}, opened: map[string]int64{}, bytes: map[string]int64{}, holders: map[string][]string{}, limited: map[alarm.ID]bool{},
+		excess: map[string]int64{},
 	}
 }
 
@@ -137,15 +141,32 @@ func (g *groupLimiter) tryOpen(e *evaluation) bool {
 	alarmKey := kube.Key(a.ID).String()
 	namespace := alarmKey[:len(alarmKey)-len(a.ID.Name)]
 	rows := int64(max(len(e.recipients), 1))
-	if g.outbox.Groups(alarmKey)+g.opened[alarmKey] >= maxGroupsOfAlarm*rows {
+	ofEvents := e.budget + " " + alarmKey
+	counted := g.outbox.Groups(alarmKey) + g.opened[alarmKey]
+	if counted >= maxGroupsOfAlarm*rows && g.outbox.GroupsIn(e.budget, alarmKey)+g.opened[ofEvents] < halfOfGroups*rows {
+		counted -= g.excessOf(alarmKey, halfOfGroups*rows)
+	}
+	if counted >= maxGroupsOfAlarm*rows {
 		return false
 	}
 	if a.ID.Kind == alarm.KindAlarm && g.outbox.Groups(namespace)+g.opened[namespace] >= maxGroupsOfNamespace {
 		return false
 	}
 	g.opened[alarmKey] += rows
+	g.opened[ofEvents] += rows
 	g.opened[namespace] += rows
 	return true
+}
+
+// excessOf returns the groups of an alarm beyond a number for the Events of each namespace, as of the
+// last batch.
+func (g *groupLimiter) excessOf(alarmKey string, number int64) int64 {
+	excess, known := g.excess[alarmKey]
+	if !known {
+		excess = g.outbox.GroupsBeyond(alarmKey, number)
+		g.excess[alarmKey] = excess
+	}
+	return excess
 }
 
 // releaseRetry is the time between retries after the outbox could not be written.

@@ -99,6 +99,76 @@ func TestGroupsBeyondTheLimitAreOne(t *testing.T) {
 	}
 }
 
+// A tenant can write Events that regard objects of other namespaces. A ClusterAlarm without a
+// selector of namespaces receives them.
+func TestAnEventAboutAnotherNamespaceJoinsAndResolvesNoGroupOfIt(t *testing.T) {
+	for name, spec := range map[string]v1alpha1.AlarmSpec{
+		"by default": {Group: &v1alpha1.AlarmGroup{By: []string{"regarding.kind", "regarding.namespace", "regarding.name"}, WaitSeconds: new(int32)}},
+		"by a match": {Group: groupOfAnObject, Resolve: &v1alpha1.AlarmResolve{Match: []v1alpha1.EventMatch{{Reasons: []string{"Recovered"}}}}},
+		"of a Node":  {Group: &v1alpha1.AlarmGroup{By: []string{"regarding.name"}, WaitSeconds: new(int32)}, Resolve: &v1alpha1.AlarmResolve{Match: []v1alpha1.EventMatch{{Reasons: []string{"Recovered"}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRouted(t, spec, false)
+			victim := "shop/web"
+			if name == "of a Node" {
+				victim = "default/web"
+			}
+			occ := happened(victim)[0]
+			occ.Event.Reason, occ.ObservedAt = "Broken", r.Clock.Now()
+			if name == "of a Node" {
+				occ.Event.Regarding.Namespace = ""
+			}
+			r.handleAll(t, []alarm.Occurrence{occ})
+			for i, reason := range []string{"Broken", "Recovered"} {
+				forged := happened("evil/web")[0]
+				forged.Event.Regarding = occ.Event.Regarding
+				if name == "of a Node" { // which the API server requires
+					forged.Event.Regarding.Namespace = "shop"
+				}
+				forged.Position, forged.Event.UID, forged.Event.Reason, forged.ObservedAt = uint64(2+i), fmt.Sprint("forged-", i), reason, r.Clock.Now()
+				r.handleAll(t, []alarm.Occurrence{forged})
+			}
+			open, err := r.Outbox.OpenGroup(t.Context(), r.groupOf(&occ))
+			must(t, err)
+			if !open.Unresolved {
+				t.Error("the group is resolved")
+			}
+			groups, _, err := r.Outbox.ListGroups(t.Context(), "ClusterAlarm//routed", 10)
+			must(t, err)
+			for _, g := range groups {
+				if g.ID == r.groupOf(&occ) && g.Total != 1 {
+					t.Errorf("the group has %d occurrences, want 1", g.Total)
+				}
+			}
+		})
+	}
+}
+
+// groupOf returns the key of an occurrence's group.
+func (r *routed) groupOf(occ *alarm.Occurrence) string {
+	a, _ := r.Alarms.withUID("routed")
+	return alarm.GroupKey("routed", a.Grouping().Values(&occ.Event, &alarm.Object{})...)
+}
+
+// A tenant can create Events for any number of groups of a ClusterAlarm.
+func TestEventsOfANamespaceLeaveGroupsOfAClusterAlarmToOthers(t *testing.T) {
+	r := newRouted(t, v1alpha1.AlarmSpec{Group: groupOfAnObject}, false)
+	var flood []alarm.Occurrence
+	for i := range maxGroupsOfAlarm + 10 {
+		flood = append(flood, happened(fmt.Sprint("evil/web-", i))[0])
+		flood[i].Position, flood[i].Event.UID, flood[i].ObservedAt = uint64(i+1), fmt.Sprint("flood-", i), r.Clock.Now()
+	}
+	r.handleAll(t, flood)
+	victim := happened("shop/web")[0]
+	victim.Position, victim.Event.UID, victim.ObservedAt = uint64(len(flood)+1), "victim", r.Clock.Now()
+	r.handleAll(t, []alarm.Occurrence{victim})
+	open, err := r.Outbox.OpenGroup(t.Context(), r.groupOf(&victim))
+	must(t, err)
+	if len(open.Receivers) == 0 {
+		t.Error("the Event of another namespace has no group of its own")
+	}
+}
+
 // Tenants can create Events that resolve any number of groups.
 func TestResolutionsWithoutAnOpenGroupStoreNothing(t *testing.T) {
 	compiler, err := match.NewCompiler()

@@ -25,7 +25,7 @@ func countOf(e *eventsv1.Event) int32 {
 // lastSeen returns the time of the last occurrence of e. Recorders of events.k8s.io can
 // leave deprecatedLastTimestamp empty.
 func lastSeen(e *eventsv1.Event) time.Time {
-	if e.Series != nil && !e.Series.LastObservedTime.IsZero() {
+	if e.Series != nil && isUsable(e.Series.LastObservedTime.Time) {
 		return e.Series.LastObservedTime.Time
 	}
 	return firstSet(e.EventTime.Time, e.DeprecatedLastTimestamp.Time, e.CreationTimestamp.Time)
@@ -42,7 +42,7 @@ func firstSeen(e *eventsv1.Event) time.Time {
 func observedAt(e *eventsv1.Event) time.Time {
 	newest := e.CreationTimestamp.Time
 	for i := range e.ManagedFields {
-		if at := e.ManagedFields[i].Time; at != nil && at.After(newest) {
+		if at := e.ManagedFields[i].Time; at != nil && isUsable(at.Time) && at.After(newest) {
 			newest = at.Time
 		}
 	}
@@ -51,12 +51,24 @@ func observedAt(e *eventsv1.Event) time.Time {
 
 func firstSet(times ...time.Time) time.Time {
 	for _, t := range times {
-		if !t.IsZero() {
+		if isUsable(t) {
 			return t
 		}
 	}
 	return time.Time{}
 }
+
+// Usable times are after firstTime and before lastTime, in every time zone between the years 1
+// and 9999. JSON has no form for other times, and an occurrence that cannot be stored stops all
+// alarms.
+var (
+	firstTime = time.Date(1, time.January, 2, 0, 0, 0, 0, time.UTC).Unix()
+	lastTime  = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC).Unix()
+)
+
+// isUsable reports whether a time of an Event is set and usable. Authors of Events can write any
+// time, also one that Go cannot compare with others.
+func isUsable(t time.Time) bool { return firstTime <= t.Unix() && t.Unix() < lastTime }
 
 // newOccurrence returns the occurrence of e at a position.
 func newOccurrence(e *eventsv1.Event, position uint64, increase int32) *alarm.Occurrence {

@@ -40,6 +40,9 @@ func TestTheCountOfTheSeriesComesFirstAndAMissingCountIsOne(t *testing.T) {
 	}
 }
 
+// yearTenThousand is the begin of the year 10000.
+const yearTenThousand = 253_402_300_800
+
 func TestTimesAreTakenFromTheFirstFieldThatIsSet(t *testing.T) {
 	created := metav1.ObjectMeta{CreationTimestamp: metaTime(1)}
 	for name, tc := range map[string]struct {
@@ -63,6 +66,18 @@ func TestTimesAreTakenFromTheFirstFieldThatIsSet(t *testing.T) {
 		"series without time": {
 			event: eventsv1.Event{ObjectMeta: created, EventTime: microTime(4), Series: &eventsv1.EventSeries{Count: 2}},
 			first: second(4), last: second(4),
+		},
+		// JSON has no form for these times. The API server accepts them.
+		"after the year 9999": {
+			event: eventsv1.Event{
+				ObjectMeta: created, DeprecatedFirstTimestamp: metaTime(yearTenThousand), DeprecatedLastTimestamp: metaTime(1 << 60),
+				EventTime: microTime(4), Series: &eventsv1.EventSeries{LastObservedTime: microTime(yearTenThousand)},
+			},
+			first: second(4), last: second(4),
+		},
+		"before the year 1": {
+			event: eventsv1.Event{ObjectMeta: created, DeprecatedFirstTimestamp: metaTime(-1 << 60), DeprecatedLastTimestamp: metaTime(-62_135_596_801)},
+			first: second(1), last: second(1),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
