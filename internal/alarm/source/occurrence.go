@@ -25,7 +25,7 @@ func countOf(e *eventsv1.Event) int32 {
 // lastSeen returns the time of the last occurrence of e. Recorders of events.k8s.io can
 // leave deprecatedLastTimestamp empty.
 func lastSeen(e *eventsv1.Event) time.Time {
-	if e.Series != nil && !e.Series.LastObservedTime.IsZero() {
+	if e.Series != nil && isTime(e.Series.LastObservedTime.Time) {
 		return e.Series.LastObservedTime.Time
 	}
 	return firstSet(e.EventTime.Time, e.DeprecatedLastTimestamp.Time, e.CreationTimestamp.Time)
@@ -51,11 +51,18 @@ func observedAt(e *eventsv1.Event) time.Time {
 
 func firstSet(times ...time.Time) time.Time {
 	for _, t := range times {
-		if !t.IsZero() {
+		if isTime(t) {
 			return t
 		}
 	}
 	return time.Time{}
+}
+
+// isTime reports whether a time is set, and has a year that JSON can contain in each time zone.
+// Users can write others, for example the last hour of 9999 in a western time zone.
+func isTime(t time.Time) bool {
+	year := t.UTC().Year()
+	return !t.IsZero() && 0 < year && year < 9999
 }
 
 // newOccurrence returns the occurrence of e at a position.
