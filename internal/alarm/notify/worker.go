@@ -115,6 +115,9 @@ func (w *worker) step(c config) (more bool, err error) {
 	return true, err
 }
 
+// awaitLease is the pause while another process may be the leader. This one ends soon, or leads on.
+const awaitLease = time.Second
+
 // attempt sends the next message as soon as the receiver's namespace may make another
 // request. It returns how long to pause if the receiver did not accept the message. A body
 // is read only after the wait, so that the memory of those that wait is small.
@@ -127,6 +130,9 @@ func (w *worker) attempt(c config, heldBack bool) (time.Duration, error) {
 		return 0, nil
 	case <-w.work.Done():
 		return 0, nil
+	}
+	if !w.opts.MayLead() {
+		return awaitLease, nil
 	}
 	w.lane.former, w.lane.tried = w.lane.tried, w.clock.Now() // also if no space is left for a prepared message: others can free it
 	done, ok := w.mayRender(c)
