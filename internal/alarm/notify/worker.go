@@ -214,6 +214,10 @@ func (w *worker) pause(d time.Duration, changed <-chan struct{}) bool {
 	}
 }
 
+// afterStart is how long nothing is dropped after a start. No operator may have run for days, or
+// the clock may be wrong until it is synchronized.
+const afterStart = 10 * time.Minute
+
 // expire drops messages of a lane that exceed the maximum age, even if the receiver is
 // unusable. It reports whether any message is left.
 func (w *worker) expire(lane int64) (waiting bool, err error) {
@@ -222,7 +226,7 @@ func (w *worker) expire(lane int64) (waiting bool, err error) {
 	if err != nil || head == nil {
 		return false, err
 	}
-	if !head.Newest.Before(before) {
+	if !head.Newest.Before(before) || w.clock.Since(w.began) < min(afterStart, w.opts.MaxAge) {
 		return true, nil
 	}
 	if head.Prepared {
