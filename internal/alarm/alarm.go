@@ -26,6 +26,8 @@ type Occurrence struct {
 	// ObservedAt is when the API server stored the increase, by its own clock, in whole
 	// seconds.
 	ObservedAt time.Time
+	// ReadAt is when the operator read it, by its own clock; zero if that does not matter.
+	ReadAt time.Time `json:"readAt,omitzero"`
 	// Change is set if the occurrence is a change of an object. Event then describes it: its
 	// reason is Created, Updated or Deleted, and its note is empty. Position is the
 	// resourceVersion of the object, and belongs to the stream of the change.

@@ -59,7 +59,7 @@ func (a *App) addAlarms(ctx context.Context, as *assembly) error {
 	as.bodyFailed, as.clusterName = recorder.BodyFailed, clusterName(as.Options, uid)
 	known := &receivers{namespaces: newNamespaces(a.manager.GetCache(), a.manager.GetAPIReader())}
 	dispatcher := notify.NewDispatcher(a.outbox, recorder, realClock, as.Log.WithName("notify"),
-		notify.Options{MaxAge: as.Options.DeliveryMaxAge, Orphaned: known.orphaned, Adopts: known.adopts})
+		notify.Options{MaxAge: as.Options.DeliveryMaxAge, MayLead: a.lease.held, Orphaned: known.orphaned, Adopts: known.adopts})
 	metrics.RegisterReceivers(as.Metrics, dispatcher.FailingReceivers, dispatcher.SetAsideByAll)
 	inForce := pipeline.NewAlarms()
 	changes, err := objects.New(as.REST, a.outbox, realClock, as.Log.WithName("changes"))

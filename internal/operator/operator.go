@@ -58,6 +58,8 @@ const (
 // App is the operator.
 type App struct {
 	manager ctrl.Manager
+	// lease is nil without leader election.
+	lease *lease
 	// outbox is nil if the feature Alarm was not chosen.
 	outbox *outbox.Store
 	// atWork reports whether the operator leads and its event source has a position.
@@ -89,11 +91,15 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.Metrics == nil {
 		c.Metrics = metrics.Registry
 	}
-	mgr, err := newManager(c)
-	if err != nil {
+	app, ofLease := &App{}, c.REST
+	if c.Options.LeaderElect {
+		app.lease = &lease{clock: realClock, lasts: cmp.Or(c.LeaseDuration, leaseDuration)}
+		ofLease, c.REST = app.lease.config(c.REST), app.lease.fenced(c.REST)
+	}
+	var err error
+	if app.manager, err = newManager(c, ofLease); err != nil {
 		return nil, err
 	}
-	app := &App{manager: mgr}
 	app.atWork = app.elected
 	if err := app.addParts(ctx, c); err != nil {
 		return nil, errors.Join(err, app.closeOutbox())
@@ -136,7 +142,7 @@ func (a *App) elected() bool {
 	}
 }
 
-func newManager(c Config) (ctrl.Manager, error) {
+func newManager(c Config, ofLease *rest.Config) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -147,6 +153,7 @@ func newManager(c Config) (ctrl.Manager, error) {
 		Cache:                         cacheOptions(),
 		Client:                        clientOptions(),
 		LeaderElection:                c.Options.LeaderElect,
+		LeaderElectionConfig:          ofLease,
 		LeaderElectionID:              options.LeaseName,
 		LeaderElectionNamespace:       c.Options.Namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when Start returns

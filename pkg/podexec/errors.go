@@ -23,6 +23,8 @@ var (
 	ErrForbidden = errors.New("running commands in the pod is forbidden")
 	// ErrNoContainer: the pod or the container does not exist, or the pod has no node.
 	ErrNoContainer = errors.New("container not found")
+	// ErrUnreached: the API server or the node did not answer, or could not be reached.
+	ErrUnreached = errors.New("the pod could not be reached")
 	// ErrDeadline: the watchdog ended the command, or it ended by itself after the limit.
 	ErrDeadline = errors.New("the command did not end in time")
 	// ErrLost: the command has ended, and its exit code is unknown.
@@ -41,6 +43,18 @@ func errorForStatus(code int) error {
 		return ErrNoContainer
 	}
 	return nil
+}
+
+// unreachedError is an error that is ErrUnreached, with the text of its cause.
+type unreachedError struct{ error }
+
+func (e unreachedError) Is(target error) bool { return target == ErrUnreached }
+
+func (e unreachedError) Unwrap() error { return e.error }
+
+// isUnreached reports whether a request with an HTTP status, or 0, can succeed later.
+func isUnreached(code int) bool {
+	return code == 0 || code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 }
 
 // statusOf returns the HTTP status of a refused upgrade, or 0 if unknown.

@@ -134,8 +134,12 @@ func (s *stream) outcomeOf(err error) outcome {
 // because errors of SPDY have no type.
 func (s *stream) refusalError(err error) error {
 	err = redact(err, s.command)
-	if known := errorForStatus(int(s.status.Load())); known != nil {
+	code := int(s.status.Load())
+	if known := errorForStatus(code); known != nil {
 		return fmt.Errorf("%w: %w", known, err)
+	}
+	if isUnreached(code) {
+		return unreachedError{err}
 	}
 	return err
 }

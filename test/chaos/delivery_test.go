@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -333,6 +334,40 @@ func assertDeliversAgain(t *testing.T, r *receiver, last kill) {
 	if took > takeover {
 		t.Errorf("the first delivery came %v after the kill, want at most %v", took, takeover)
 	}
+}
+
+// A process that is paused, for example with its machine, leads on when it resumes: it learns only
+// then that another replica has taken over.
+func TestALeaderThatWasPausedRepeatsNoMessages(t *testing.T) {
+	s := newFixture(t, cluster.Shared(t), "hook")
+	hook := s.receivers[0]
+	hook.Always(sink.Status(http.StatusServiceUnavailable, "down"))
+	leader := newManager(s, "--leader-elect", logElection)
+	leader.startReady()
+	standby := newReplica(s, "--leader-elect", logElection)
+	standbySeesLease := standby.logsAgain(leaseIsHeld)
+	standby.start()
+	expected := s.burst(500)
+	g := gomega.NewWithT(t)
+	g.Eventually(standbySeesLease).WithTimeout(patience).Should(gomega.BeTrue(), "the standby has seen the lease of the leader")
+	newest, err := s.checkpoint()
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Eventually(func() (bool, error) { // the checkpoint contains that the messages wait
+		now, err := s.checkpoint()
+		settled := now.Position == newest.Position && now.Position > 0 && len(now.Behind) > 0
+		newest = now
+		return settled, err
+	}).WithTimeout(patience).WithPolling(6 * time.Second).Should(gomega.BeTrue())
+	paused := kill{begun: time.Now(), checkpoint: newest}
+	g.Expect(leader.process.Signal(syscall.SIGSTOP)).To(gomega.Succeed())
+	hook.Always(sink.Accept())
+	s.awaitAll(hook, expected)
+	g.Expect(leader.process.Signal(syscall.SIGCONT)).To(gomega.Succeed())
+	g.Eventually(leader.process.Alive).WithTimeout(patience).Should(gomega.BeFalse(), "the former leader ends")
+	leader.end()
+	paused.gone = time.Now()
+	s.summarize(1, expected)
+	s.assertOnce(paused)
 }
 
 func TestACorruptOutboxIsSetAsideAndDeliveryContinuesFromTheCheckpoint(t *testing.T) {

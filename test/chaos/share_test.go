@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -349,6 +350,35 @@ func TestKillsDuringAFanOutLeaveNoOrphanAndChangeNoForeignSecret(t *testing.T) {
 	}
 	s.t.Attr("summary", fmt.Sprintf("%d namespaces, %d of them with a foreign Secret; %d kills, after %s writes; no orphan, no foreign Secret changed",
 		fanOut, foreigners, len(m.killed), strings.Trim(fmt.Sprint(s.writesAtKill), "[]")))
+}
+
+// The former leader has copies left to create when it resumes. The rule is gone since.
+func TestALeaderThatWasPausedLeavesNoOrphan(t *testing.T) {
+	t.Parallel()
+	s := newShare(t)
+	leader := newManager(s.fixture, "--leader-elect", logElection)
+	leader.startReady()
+	standby := newReplica(s.fixture, "--leader-elect", logElection)
+	standbySeesLease := standby.logsAgain(leaseIsHeld)
+	standby.start()
+	g := gomega.NewWithT(t)
+	g.Eventually(standbySeesLease).WithTimeout(patience).Should(gomega.BeTrue(), "the standby has seen the lease of the leader")
+	s.createRule()
+	s.awaitWrites(s.writes.Load() + fanOut/4)
+	g.Expect(leader.process.Signal(syscall.SIGSTOP)).To(gomega.Succeed())
+	copied := fanOut - len(s.problems(s.all...))
+	s.expect(s.all...)
+	s.deleteRule()
+	s.expectRuleGone()
+	g.Expect(leader.process.Signal(syscall.SIGCONT)).To(gomega.Succeed())
+	g.Eventually(leader.process.Alive).WithTimeout(patience).Should(gomega.BeFalse(), "the former leader ends")
+	leader.end()
+	if orphans := s.problems(); len(orphans) > 0 {
+		t.Errorf("%d orphans, want none: %q", len(orphans), head(orphans))
+	}
+	if copied > fanOut*9/10 {
+		t.Errorf("%d copies at the pause: it was not tested", copied)
+	}
 }
 
 // deleteDuring deletes the rule after some more writes.

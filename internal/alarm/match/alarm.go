@@ -155,7 +155,7 @@ func (a *Alarm) Muted(at time.Time) bool {
 // server does not compare them. A tenant can therefore write Events that regard objects
 // of other namespaces. An Event counts as one of a namespace only if both agree.
 func (a *Alarm) inScope(occ *alarm.Occurrence) bool {
-	if occ.ObservedAt.Before(a.from) {
+	if a.beginsAfter(occ) {
 		return false
 	}
 	if a.ID.Kind == alarm.KindClusterAlarm && a.namespaces == nil {
@@ -163,6 +163,12 @@ func (a *Alarm) inScope(occ *alarm.Occurrence) bool {
 	}
 	namespace, trusted := TrustedNamespace(&occ.Event)
 	return trusted && (a.ID.Kind == alarm.KindClusterAlarm || namespace == a.ID.Namespace)
+}
+
+// beginsAfter reports whether the alarm begins after an occurrence. It does not if it begins in the
+// future: the clock was set back since, or the operator's clock is slow.
+func (a *Alarm) beginsAfter(occ *alarm.Occurrence) bool {
+	return occ.ObservedAt.Before(a.from) && (occ.ReadAt.IsZero() || !a.from.After(occ.ReadAt))
 }
 
 // TrustedNamespace returns the namespace of the Event and of its regarding object. It

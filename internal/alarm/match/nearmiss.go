@@ -52,7 +52,7 @@ func (n *NearMiss) orBetter(other *NearMiss) *NearMiss {
 // returns nil if the alarm matches, if more than one condition fails, or if a result is
 // unknown. It calls object only for an occurrence whose result depends on the object.
 func (a *Alarm) NearMiss(ctx context.Context, occ *alarm.Occurrence, namespaces Namespaces, object func() *alarm.Context) *NearMiss {
-	if occ.ObservedAt.Before(a.from) {
+	if a.beginsAfter(occ) {
 		return nil
 	}
 	outside, selector := a.outside(occ, namespaces)

@@ -38,6 +38,19 @@ func (t *Threshold) Add(w SlidingWindow, at time.Time, n int64) (_ SlidingWindow
 	return SlidingWindow{buckets[kept:]}, sum >= t.Count
 }
 
+// NotAfter returns the window with later occurrences at this time. Their clock was set back since.
+func (w SlidingWindow) NotAfter(at time.Time) SlidingWindow {
+	last, n := at.Unix(), int64(0)
+	kept := len(w.buckets)
+	for ; kept > 0 && w.buckets[kept-1].at > last; kept-- {
+		n += w.buckets[kept-1].n
+	}
+	if kept == len(w.buckets) {
+		return w
+	}
+	return SlidingWindow{SlidingWindow{w.buckets[:kept]}.with(bucket{last, n})}
+}
+
 // with returns a copy of the buckets that includes one more, in order of time.
 func (w SlidingWindow) with(added bucket) []bucket {
 	i, found := slices.BinarySearchFunc(w.buckets, added, func(a, b bucket) int { return int(a.at - b.at) })

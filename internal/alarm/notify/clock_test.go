@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,45 @@ func TestAClockThatIsSetForwardDropsNoMessage(t *testing.T) {
 			t.Errorf("%d dropped after 24 h, want 3", got)
 		}
 	})
+}
+
+// No operator ran for days, or it starts with a clock that is ahead. The receiver had no chance.
+func TestAStartDropsNoMessageBeforeItWasTried(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer             func(context.Context, int) error
+		delivered, dropped int64
+	}{
+		"the receiver accepts it": {nil, 3, 0},
+		"the receiver fails":      {failAll, 0, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				store := openOutbox(t, dir)
+				commit(t, store, ops, 0, 3)
+				store = reopen(t, store, dir)
+				after(72 * time.Hour)
+				h := start(t, store, notify.Options{})
+				after(time.Second)
+				h.Configure(notify.Receiver{Key: ops, Notifier: &fake{answer: tc.answer}})
+				after(9 * time.Minute)
+				if got := h.observer.dropped(notify.DropExpired); got != 0 {
+					t.Errorf("%d dropped at the start", got)
+				}
+				after(3 * time.Minute)
+				if got := h.observer.dropped(notify.DropExpired); got != tc.dropped {
+					t.Errorf("%d dropped, want %d", got, tc.dropped)
+				}
+				if got := h.observer.delivered; got != tc.delivered {
+					t.Errorf("%d delivered, want %d", got, tc.delivered)
+				}
+				h.stop()
+				if err := store.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 func TestAClockThatIsSetBackStopsNoRepeats(t *testing.T) {

@@ -31,6 +31,9 @@ type Options struct {
 	// Grace is how long requests in flight may continue after Run's context ends. It
 	// must be shorter than the takeover by another leader. Default: 3 s.
 	Grace time.Duration
+	// MayLead reports whether no other process can be the leader. Nothing is sent otherwise.
+	// Default: always true.
+	MayLead func() bool
 	// Orphaned reports whether a receiver that was never configured no longer exists, or can
 	// no longer be created, for example because its namespace was deleted. It gets an ID. The
 	// Dispatcher then drops its messages. Default: always false.
@@ -45,6 +48,9 @@ func (o Options) withDefaults() Options {
 	o.MinBackoff = cmp.Or(o.MinBackoff, time.Second)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
 	o.Grace = cmp.Or(o.Grace, 3*time.Second)
+	if o.MayLead == nil {
+		o.MayLead = func() bool { return true }
+	}
 	if o.Orphaned == nil {
 		o.Orphaned = func(string) bool { return false }
 	}

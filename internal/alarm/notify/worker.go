@@ -115,6 +115,9 @@ func (w *worker) step(c config) (more bool, err error) {
 	return true, err
 }
 
+// awaitLease is the pause while another process may be the leader. This one ends soon, or leads on.
+const awaitLease = time.Second
+
 // attempt sends the next message as soon as the receiver's namespace may make another
 // request. It returns how long to pause if the receiver did not accept the message. A body
 // is read only after the wait, so that the memory of those that wait is small.
@@ -127,6 +130,9 @@ func (w *worker) attempt(c config, heldBack bool) (time.Duration, error) {
 		return 0, nil
 	case <-w.work.Done():
 		return 0, nil
+	}
+	if !w.opts.MayLead() {
+		return awaitLease, nil
 	}
 	w.lane.former, w.lane.tried = w.lane.tried, w.clock.Now() // also if no space is left for a prepared message: others can free it
 	done, ok := w.mayRender(c)
@@ -208,6 +214,10 @@ func (w *worker) pause(d time.Duration, changed <-chan struct{}) bool {
 	}
 }
 
+// afterStart is how long nothing is dropped after a start. No operator may have run for days, or
+// the clock may be wrong until it is synchronized.
+const afterStart = 10 * time.Minute
+
 // expire drops messages of a lane that exceed the maximum age, even if the receiver is
 // unusable. It reports whether any message is left.
 func (w *worker) expire(lane int64) (waiting bool, err error) {
@@ -216,7 +226,7 @@ func (w *worker) expire(lane int64) (waiting bool, err error) {
 	if err != nil || head == nil {
 		return false, err
 	}
-	if !head.Newest.Before(before) {
+	if !head.Newest.Before(before) || w.clock.Since(w.began) < min(afterStart, w.opts.MaxAge) {
 		return true, nil
 	}
 	if head.Prepared {

@@ -137,6 +137,48 @@ func (tx *tx) holdBack(ctx context.Context, g groupKey, now, until time.Time) er
 	return err
 }
 
+const (
+	// selectFuture selects the groups whose last occurrence is in the future, and that wait for
+	// then.
+	selectFuture = `
+		SELECT receiver, id, newest FROM open_group WHERE newest > ?1 AND EXISTS (
+			SELECT 1 FROM held INDEXED BY held_by_group
+			WHERE held.receiver = open_group.receiver AND held.group_id = open_group.id AND entry IS NULL AND due > ?1 AND NOT ends)`
+
+	updateEarlierGroup = `
+		UPDATE open_group SET newest = newest - ?3, due = due - ?3, first = first - ?3,
+			released = iif(released > 0, released - ?3, 0), paced = iif(paced > 0, paced - ?3, 0)
+		WHERE receiver = ?1 AND id = ?2`
+	updateEarlierHeld = `
+		UPDATE held SET due = due - ?3, release_at = release_at - ?3 WHERE receiver = ?1 AND group_id = ?2 AND NOT ends`
+)
+
+// moveFuture moves the groups that wait for a time in the future, because the clock was set back.
+// Their last occurrence is then now. The begin of a group identifies it, and does not change. The
+// group stays open for as long as before.
+func (tx *tx) moveFuture(ctx context.Context, now time.Time) error {
+	type future struct {
+		groupKey
+		newest time.Time
+	}
+	var all []future
+	rows, err := tx.query(ctx, selectFuture, micros(now.Add(clockMargin)))
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var f future
+		err := rows.Scan(&f.receiver, &f.group, timestamp{&f.newest})
+		all = append(all, f)
+		return err
+	})
+	for i := 0; i < len(all) && err == nil; i++ {
+		f, by := &all[i], all[i].newest.Sub(now).Truncate(time.Second).Microseconds()
+		_, err = tx.exec(ctx, updateEarlierGroup, f.receiver, f.group, by)
+		if err == nil {
+			_, err = tx.exec(ctx, updateEarlierHeld, f.receiver, f.group, by)
+		}
+	}
+	return err
+}
+
 // releaseAgain decides again about all that is held back. It is for a new process, and after the
 // clock was set back. A group would wait long for an interval that began in the future.
 func (tx *tx) releaseAgain(ctx context.Context, now time.Time) error {

@@ -328,6 +328,47 @@ func TestAGroupIsRemovedAlthoughItWasAcceptedInTheFuture(t *testing.T) {
 	}
 }
 
+// The clock of the node was days ahead for a while. Messages keep their distance from each other.
+func TestAGroupContinuesAfterTheClockWasSetBack(t *testing.T) {
+	const (
+		days  = 900_000
+		first = "a: 1 of 1 since 250h0m0s, first true, resolved false"
+	)
+	for name, steps := range map[string][]pacedStep{
+		"the message waits": {
+			{at: days + 2, wantNext: days + 6},
+			{at: 103, wantNext: 109},
+			{at: 109, want: []string{first}},
+		},
+		"the receiver accepted the message": {
+			{at: days + 6, want: []string{first}, accepted: true},
+			{at: 100},
+			{at: 110, occurs: true, wantNext: 176},
+			{at: 176, want: []string{"a: 1 of 2 since 250h0m0s, first false, resolved false"}, accepted: true},
+			{at: 200, occurs: true, wantNext: 236},
+		},
+		"the receiver accepted the message, and a new process starts": {
+			{at: days + 6, want: []string{first}, accepted: true},
+			{at: 100, restarts: true},
+			{at: 110, occurs: true, wantNext: 176},
+			{at: 176, want: []string{"a: 1 of 2 since 250h0m0s, first false, resolved false"}},
+		},
+		"the group is resolved": {
+			{at: days + 6, want: []string{first}, accepted: true},
+			{at: 110, resolves: true, wantNext: 117},
+			{at: 117, want: []string{"a: 0 of 1 since 250h0m0s, first false, resolved true"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGrouped(t)
+			g.pacedStep(pacedStep{at: days, occurs: true, wantNext: days + 6})
+			for _, step := range steps {
+				g.pacedStep(step)
+			}
+		})
+	}
+}
+
 // Another replica knows from the checkpoint what waits, but not when the last message was
 // accepted.
 func TestAnotherReplicaDoesNotKnowWhenAMessageWasAccepted(t *testing.T) {

@@ -116,6 +116,9 @@ const selectDue = `
 // release makes at most one message of each group. more is true if there can be others.
 func (tx *tx) release(ctx context.Context, now time.Time, readUpTo int64) (made map[string]Released, more bool, err error) {
 	made = map[string]Released{}
+	if err := tx.moveFuture(ctx, now); err != nil {
+		return nil, false, err
+	}
 	var due []groupKey
 	rows, err := tx.query(ctx, selectDue, micros(now), releasedAtOnce, readUpTo)
 	err = each(rows, err, func(rows *sql.Rows) error {

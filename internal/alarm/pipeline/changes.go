@@ -28,6 +28,7 @@ var errUndecided = errors.New("the labels of a namespace, or the number of Nodes
 // something that a change needs is not known yet, it returns an error, and the source retries.
 func (p *Pipeline) handleChanges(ctx context.Context, b objects.Batch) error {
 	now := p.Clock.Now()
+	setReadAt(b.Changes, now)
 	handled := b.Stream.Delivered
 	evaluations, skipped, err := p.matcher.match(ctx, b.Changes, handled)
 	if err != nil {

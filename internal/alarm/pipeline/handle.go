@@ -26,6 +26,7 @@ func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 	}
 	now := p.Clock.Now()
 	capObservedAt(b.Occurrences, now)
+	setReadAt(b.Occurrences, now)
 	evaluations, skipped, err := p.matcher.match(ctx, b.Occurrences, handled)
 	if err != nil {
 		return err
@@ -43,6 +44,13 @@ func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 	p.Outbox.ReadUpTo(readUpTo(&b))
 	p.report(b.Occurrences, d)
 	return nil
+}
+
+// setReadAt sets when the operator read the occurrences.
+func setReadAt(occurrences []alarm.Occurrence, now time.Time) {
+	for i := range occurrences {
+		occurrences[i].ReadAt = now
+	}
 }
 
 // readUpTo returns the time up to which all Events are read after a batch.

@@ -219,7 +219,7 @@ func (p *Pipeline) retryObject(ctx context.Context, namespace, object string) (w
 	if err != nil {
 		return false, err
 	}
-	r := p.matcher.retry(ctx, rows, steady.Now(p.Clock, p.started), p.MaxAge)
+	r := p.matcher.retry(ctx, rows, p.waited, p.MaxAge)
 	if ctx.Err() != nil {
 		return true, nil
 	}
@@ -230,6 +230,16 @@ func (p *Pipeline) retryObject(ctx context.Context, namespace, object string) (w
 		return true, nil
 	}
 	return r.waits, p.concludeParked(ctx, r)
+}
+
+// waited returns how long an occurrence has waited in this term. Before, no object may have been
+// tried for days.
+func (p *Pipeline) waited(row *outbox.Parked) time.Duration {
+	age := steady.Now(p.Clock, p.started).Sub(time.UnixMicro(row.Since))
+	if p.started.IsZero() {
+		return age
+	}
+	return min(age, p.Clock.Since(p.started))
 }
 
 // retried are the occurrences that were evaluated again, without those that still wait.
@@ -244,14 +254,14 @@ type retried struct {
 }
 
 // retry evaluates occurrences that wait for the same object, in their order. After one that
-// still waits, the others of the same alarm wait too. An occurrence is given up at maxAge. The
-// alarm decides as it is now; without it, the occurrence is dropped.
-func (m *matcher) retry(ctx context.Context, rows []outbox.Parked, now time.Time, maxAge time.Duration) *retried {
+// still waits, the others of the same alarm wait too. An occurrence that has waited for maxAge is
+// given up. The alarm decides as it is now; without it, the occurrence is dropped.
+func (m *matcher) retry(ctx context.Context, rows []outbox.Parked, waited func(*outbox.Parked) time.Duration, maxAge time.Duration) *retried {
 	r := &retried{late: map[*match.Alarm]alarm.Unread{}}
 	waiting := map[string]bool{}
 	meters := m.newMeters(rows)
 	for i := range rows {
-		age := now.Sub(time.UnixMicro(rows[i].Since))
+		age := waited(&rows[i])
 		if waiting[rows[i].Alarm] && age < maxAge {
 			continue
 		}

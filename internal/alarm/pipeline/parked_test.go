@@ -333,6 +333,36 @@ func TestParkedOccurrencesSurviveARestart(t *testing.T) {
 	}
 }
 
+// No operator ran for hours, and the API server is just starting too.
+func TestAStartGivesNoOccurrenceUpBeforeItWasTried(t *testing.T) {
+	dir := t.TempDir()
+	u := &unreadables{names: map[string]bool{"web": true}}
+	start := func() (*Pipeline, *clocktesting.FakeClock) {
+		p := newParkingLot(t, u, map[string]v1alpha1.AlarmSpec{"picky": needsObject})
+		store, err := outbox.Open(t.Context(), dir)
+		must(t, err)
+		p.Outbox = store
+		return p, p.Clock.(*clocktesting.FakeClock)
+	}
+	p, _ := start()
+	p.handleAll(t, happened("shop/web", "shop/web"))
+	must(t, p.Outbox.Close())
+	p, clock := start()
+	defer func() { must(t, p.Outbox.Close()) }()
+	clock.Step(10 * time.Hour)
+	p.started = clock.Now()
+	for _, step := range []struct {
+		passes time.Duration
+		given  int64
+	}{{time.Second, 0}, {59 * time.Minute, 0}, {time.Minute, 2}} {
+		clock.Step(step.passes)
+		p.retryOnce(t)
+		if u.unread != step.given {
+			t.Errorf("%s after the start: %d not evaluated, want %d", clock.Since(p.started), u.unread, step.given)
+		}
+	}
+}
+
 // The checkpoint lists a parked occurrence until the receiver has it. The receiver's offset
 // does not fall back.
 func TestCheckpointContainsParkedOccurrences(t *testing.T) {

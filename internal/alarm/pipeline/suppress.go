@@ -97,6 +97,9 @@ func (s *suppressor) check(ctx context.Context, occ *alarm.Occurrence, e *evalua
 		if err != nil {
 			return "", err
 		}
+		if !occ.ReadAt.IsZero() {
+			w.state = w.state.NotAfter(occ.ReadAt)
+		}
 		var reached bool
 		if w.state, reached = threshold.Add(w.state, occ.ObservedAt, occ.Increase); !reached {
 			return SuppressedByThreshold, nil

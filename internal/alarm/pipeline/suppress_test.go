@@ -25,6 +25,8 @@ type scene struct {
 	spec    v1alpha1.AlarmSpec
 	clock   *clocktesting.FakeClock
 	handled outbox.DeliveredOffsets
+	// created is when the alarm was created, zero if that does not matter.
+	created time.Time
 	// object is the name of the object that the next Events regard.
 	object string
 
@@ -70,7 +72,7 @@ func (s *scene) happens(n int64, offset time.Duration) int64 {
 	compiler, err := match.NewCompiler()
 	must(s.t, err)
 	compiled, err := compiler.Compile(match.Definition{
-		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", Spec: s.spec, Receivers: []string{"ops"},
+		ID: alarm.ID{Kind: alarm.KindClusterAlarm, Name: "some"}, UID: "uid", CreatedAt: s.created, Spec: s.spec, Receivers: []string{"ops"},
 	})
 	must(s.t, err)
 	alarms := NewAlarms()
@@ -186,6 +188,36 @@ func TestEventInTheFutureDoesNotKeepTheWindowOpen(t *testing.T) {
 	s.clock.Step(2 * time.Minute)
 	sent = append(sent, s.happens(4, 0), s.happens(1, 0))
 	s.check(sent, []int64{0, 0, 1}, 6, map[Suppression]int64{SuppressedByThreshold: 5})
+}
+
+// A node can boot with a wrong clock, which is then corrected.
+func TestAThresholdCountsAfterTheClockWasSetBack(t *testing.T) {
+	s := newScene(t, fiveInAMinute)
+	sent := []int64{s.happens(3, 0)}
+	s.clock.Step(-9 * time.Hour)
+	sent = append(sent, s.happens(4, 0))
+	s.clock.Step(time.Second)
+	sent = append(sent, s.happens(1, 0))
+	s.clock.Step(2 * time.Minute)
+	sent = append(sent, s.happens(4, 0), s.happens(1, 0))
+	s.check(sent, []int64{0, 4, 1, 0, 1}, 13, map[Suppression]int64{SuppressedByThreshold: 7})
+}
+
+func TestAnAlarmMatchesIfTheClockWasSetBackAfterItsCreation(t *testing.T) {
+	s := newScene(t, v1alpha1.AlarmSpec{})
+	s.created = s.clock.Now()
+	sent := []int64{s.happens(1, -time.Minute), s.happens(1, 0)}
+	s.clock.Step(-9 * time.Hour)
+	sent = append(sent, s.happens(1, 0))
+	s.check(sent, []int64{0, 1, 1}, 2, map[Suppression]int64{})
+}
+
+// The clock of the API server, by which the times of alarms and Events are, is ahead.
+func TestAnAlarmMatchesIfTheClockOfTheOperatorIsSlow(t *testing.T) {
+	s := newScene(t, v1alpha1.AlarmSpec{})
+	s.created = s.clock.Now().Add(10 * time.Minute)
+	sent := []int64{s.happens(1, 10*time.Minute+time.Second)}
+	s.check(sent, []int64{1}, 1, map[Suppression]int64{})
 }
 
 func TestReplayedOccurrencesAreNeitherCountedNorSentAgain(t *testing.T) {

@@ -262,7 +262,7 @@ func planTakeover(clusterUID string, state outbox.State, last checkpoint.Checkpo
 	useOutbox := state.ClusterUID == clusterUID
 
 	switch {
-	case useOutbox && (!useCheckpoint || ownsTerm(state, last)):
+	case useOutbox && (!useCheckpoint || ownsTerm(state, last) && !isRestored(state, last)):
 		return takeoverPlan{trusted: true, history: state.History, position: state.Position}
 	case useCheckpoint && useOutbox && state.History == last.History:
 		return planReplay(last, state, window)
@@ -279,6 +279,12 @@ func planTakeover(clusterUID string, state outbox.State, last checkpoint.Checkpo
 // claimed but not confirmed counts, because the crash happened between the two.
 func ownsTerm(state outbox.State, last checkpoint.Checkpoint) bool {
 	return last.Epoch != "" && (last.Epoch == state.Epoch || last.Epoch == state.NextEpoch)
+}
+
+// isRestored reports whether this outbox is an older copy of that of the last leader, for example a
+// snapshot of the disk. Otherwise the checkpoint is never ahead of it.
+func isRestored(state outbox.State, last checkpoint.Checkpoint) bool {
+	return state.History == last.History && last.Position > max(state.Position, state.Delivered.Default)
 }
 
 // planReplay plans a replay from the lowest position of a receiver. It starts earlier by

@@ -85,6 +85,24 @@ func TestTakeoverTrustsOnlyTheOutboxOfTheLastLeader(t *testing.T) {
 			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 120},
 			want:   takeoverPlan{trusted: true, position: 120},
 		},
+		"an older copy of the disk was restored": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
+			want: takeoverPlan{
+				position: 50, delivered: outbox.DeliveredOffsets{Default: 100, Receivers: behind},
+				handled: outbox.DeliveredOffsets{Default: 100, Receivers: map[string]uint64{"slow": 50}},
+			},
+		},
+		"a restart of the leader during a replay": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", Position: 50, Delivered: outbox.DeliveredOffsets{Default: 100}},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
+			want: takeoverPlan{trusted: true, position: 50},
+		},
+		"a restart of the leader after a restore of etcd": {
+			outbox: outbox.State{ClusterUID: here, Epoch: "a", History: "restored", Position: 50},
+			last:   checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100}, found: true,
+			want: takeoverPlan{trusted: true, history: "restored", position: 50},
+		},
 		"the disk was lost": {
 			last: checkpoint.Checkpoint{ClusterUID: here, Epoch: "a", Position: 100, Behind: behind}, found: true,
 			want: takeoverPlan{

@@ -142,8 +142,9 @@ func (r *Reconciler) backUpByCommand(a *app) time.Duration {
 		r.backups.begin(a.name, a.service.UID, targetIn(pod, spec.Exec), spec.Exec.Command, limit)
 		return 0
 	}
-	// A missing pod may take as long as a run.
-	if left := limit - r.Clock.Since(a.service.DeletionTimestamp.Time); left > 0 {
+	// A missing pod may take as long as a run. The time before the start of the operator does not
+	// count: the pods may just be starting too.
+	if left := limit - r.backups.waited(a.name, a.service.UID); left > 0 {
 		r.startBackup(a, "there is no pod yet to run the command in")
 		return left
 	}
@@ -156,15 +157,26 @@ func (r *Reconciler) backUpByCommand(a *app) time.Duration {
 func (r *Reconciler) countCommand(a *app, run commandRun) time.Duration {
 	b := a.service.Status.Backup
 	a.commandCounted = true
-	if !a.commandForbidden { // a refused command is no attempt
+	attempted := !a.commandForbidden && !r.isUnreached(a, run)
+	if attempted {
 		b.Attempts++
 	}
 	if run.err == nil {
 		r.endBackup(a, v1alpha1.BackupSucceeded, run.message)
 		return 0
 	}
-	r.failBackup(a, run.message, b.Attempts >= maxAttempts && !a.commandForbidden)
+	r.failBackup(a, run.message, b.Attempts >= maxAttempts && attempted)
 	return run.retryAt(b.Attempts).Sub(r.Clock.Now())
+}
+
+// isUnreached reports whether a run is no attempt because it did not reach its pod, for example
+// while the kubelet restarts. This may take as long as a run.
+func (r *Reconciler) isUnreached(a *app, run commandRun) bool {
+	if !errors.Is(run.err, podexec.ErrUnreached) {
+		return false
+	}
+	limit := time.Duration(a.service.Spec.Backup.DeadlineSeconds) * time.Second
+	return r.backups.waited(a.name, a.service.UID) < limit
 }
 
 // backUpByJob runs the Job. Its name follows from the AppService, so that a restart of the
@@ -329,7 +341,15 @@ type backups struct {
 	mu   sync.Mutex
 	ctx  context.Context //nolint:containedctx // the context of Start, which limits runs
 	runs map[types.NamespacedName]*commandRun
-	all  sync.WaitGroup
+	// waits are the AppServices without a pod that can be reached.
+	waits map[types.NamespacedName]podWait
+	all   sync.WaitGroup
+}
+
+// podWait is the wait of an AppService for a pod.
+type podWait struct {
+	uid   types.UID
+	since time.Time
 }
 
 // commandRun is the current or the last run of a command.
@@ -354,7 +374,7 @@ func (c commandRun) retryAt(attempts int32) time.Time {
 }
 
 func newBackups(clk clock.PassiveClock, r runner, enqueue func(context.Context, types.NamespacedName)) *backups {
-	return &backups{clock: clk, runner: r, enqueue: enqueue, runs: map[types.NamespacedName]*commandRun{}}
+	return &backups{clock: clk, runner: r, enqueue: enqueue, runs: map[types.NamespacedName]*commandRun{}, waits: map[types.NamespacedName]podWait{}}
 }
 
 // Start implements manager.Runnable. Commands run until the context ends.
@@ -375,6 +395,18 @@ func (b *backups) last(name types.NamespacedName, uid types.UID) (commandRun, bo
 		return *run, true
 	}
 	return commandRun{}, false
+}
+
+// waited returns how long an AppService has waited for a pod that can be reached. The wait begins with the first call.
+func (b *backups) waited(name types.NamespacedName, uid types.UID) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wait := b.waits[name]
+	if wait.uid != uid {
+		wait = podWait{uid, b.clock.Now()}
+		b.waits[name] = wait
+	}
+	return b.clock.Since(wait.since)
 }
 
 // count records that the status contains the result of the last run.
@@ -399,15 +431,18 @@ func (b *backups) begin(name types.NamespacedName, uid types.UID, t podexec.Targ
 	b.all.Go(func() {
 		defer cancel()
 		result, err := b.runner.Run(ctx, t, command, limit)
-		b.end(run, result, err)
+		b.end(name, run, result, err)
 		b.enqueue(ctx, name)
 	})
 }
 
-func (b *backups) end(run *commandRun, result podexec.Result, err error) {
+func (b *backups) end(name types.NamespacedName, run *commandRun, result podexec.Result, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	run.ended = b.clock.Now()
+	if !errors.Is(err, podexec.ErrUnreached) {
+		delete(b.waits, name)
+	}
 	switch {
 	case err != nil:
 		run.err, run.message = err, err.Error()
@@ -423,6 +458,7 @@ func (b *backups) end(run *commandRun, result podexec.Result, err error) {
 func (b *backups) forget(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	delete(b.waits, name)
 	if run := b.runs[name]; run != nil {
 		run.cancel()
 		delete(b.runs, name)

@@ -2,17 +2,22 @@ package appservice_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/streaming/pkg/httpstream"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -220,6 +225,60 @@ func TestACommandThatFailsThreeTimesIsAbandonedIfTheSpecSaysSo(t *testing.T) {
 	s.g.Expect(lines(tried)()).To(Equal(3))
 	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupAbandoned)()).To(Equal(1))
 	s.g.Expect(s.isGone(&appsv1.Deployment{}, "web")()).To(BeTrue())
+}
+
+// unreached answers the first n requests to run a command as the API server does if it does not
+// reach the kubelet.
+type unreached struct {
+	next http.RoundTripper
+	n    *atomic.Int64
+}
+
+func (u unreached) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(req.URL.Path, "/exec") || u.n.Add(-1) < 0 {
+		return u.next.RoundTrip(req)
+	}
+	return nil, &httpstream.UpgradeFailureError{Cause: &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusBadGateway, Message: "error dialing backend: connection refused",
+	}}}
+}
+
+func TestABackupIsNotAbandonedWhileItsPodCannotBeReached(t *testing.T) {
+	t.Parallel()
+	s := sceneIn(t, startOwn(t))
+	var refused atomic.Int64
+	refused.Store(10) // two for each run
+	s.StartOperatorThrough(t, func(next http.RoundTripper) http.RoundTripper { return unreached{next, &refused} })
+	saved := file(t)
+	s.backedUp(fmt.Sprintf("\nbackup: {onFailure: Abandon, exec: {command: [sh, -c, %q]}}", "echo saved >> "+saved))
+	s.remove()
+	c := s.await(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed)
+	s.g.Expect(c.Message).To(ContainSubstring("connection refused"))
+	s.awaitGone()
+	s.g.Expect(lines(saved)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupAbandoned)()).To(Equal(0))
+}
+
+// The operator was down, and the pods are just starting, for example after a loss of power.
+func TestABackupWaitsForAPodAlthoughTheOperatorWasDown(t *testing.T) {
+	t.Parallel()
+	const limit = 30
+	s := sceneIn(t, startOwn(t))
+	operator, saved := s.StartOperator(t), file(t)
+	s.create("size: 1\n" + byHand + fmt.Sprintf("backup: {onFailure: Abandon, deadlineSeconds: %d, exec: {command: [sh, -c, %q]}}", limit, "echo saved >> "+saved))
+	pod := s.podsWithNodes(1)[0]
+	s.kubelet.Running(t, pod, true)
+	s.awaitReady()
+	s.g.Expect(operator.Stop()).To(Succeed())
+	s.kubelet.Waiting(t, pod, "ContainerCreating", "")
+	s.remove()
+	time.Sleep((limit + 2) * time.Second)
+	s.StartOperator(t)
+	s.await(v1alpha1.ConditionBackupSucceeded, metav1.ConditionUnknown, v1alpha1.ReasonBackupStarted)
+	s.kubelet.Running(t, s.podsWithNodes(1)[0], true)
+	s.awaitGone()
+	s.g.Expect(lines(saved)()).To(Equal(1))
+	s.g.Expect(s.eventCount(v1alpha1.ReasonBackupSucceeded)()).To(Equal(1))
 }
 
 // A command runs at least once: again, if the operator ended before it was seen to.

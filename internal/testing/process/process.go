@@ -78,6 +78,9 @@ func (p *Process) Kill() {
 	_ = p.stdin.Close()
 }
 
+// Signal sends a signal to the process.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
 // PID is the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
