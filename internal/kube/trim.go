@@ -1,7 +1,15 @@
 package kube
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,7 +51,8 @@ func TrimPod(o any) (any, error) {
 }
 
 // TrimApplied is the cache's transform for objects that controllers need almost
-// completely. It drops managedFields and kubectl's last-applied-configuration annotation.
+// completely. It drops managedFields and kubectl's last-applied-configuration annotation, and
+// most of a large object.
 func TrimApplied(o any) (any, error) {
 	object, err := meta.Accessor(o)
 	if err != nil {
@@ -56,7 +65,61 @@ func TrimApplied(o any) (any, error) {
 	if _, found := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; found { //nolint:staticcheck // deleting is a write, even of a missing key
 		delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	}
+	if sized, ok := o.(interface{ Size() int }); ok && sized.Size() > maxKept {
+		trimLarge(object)
+	}
 	return o, nil
+}
+
+// Limits of what the cache keeps of a large object. Tenants can give objects of any size the label
+// that the cache selects. Controllers read a child again from the API server if it differs from
+// what they want, so that a child without its spec only costs a request.
+const (
+	maxKept        = 16 << 10 // bytes
+	maxKeptEntries = 16       // of labels and annotations
+	maxKeptValue   = 256      // bytes
+)
+
+// trimLarge keeps what shows whose object it is, and its status.
+func trimLarge(object metav1.Object) {
+	object.SetLabels(trimEntries(object.GetLabels(), v1alpha1.Group+"/", "app.kubernetes.io/"))
+	object.SetAnnotations(trimEntries(object.GetAnnotations(), v1alpha1.Group+"/", "deployment.kubernetes.io/"))
+	object.SetFinalizers(nil)
+	var owner []metav1.OwnerReference
+	if controller := metav1.GetControllerOf(object); controller != nil {
+		owner = append(owner, *controller)
+	}
+	object.SetOwnerReferences(owner)
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		o.Spec.Template, o.Spec.Selector = corev1.PodTemplateSpec{}, nil
+	case *appsv1.StatefulSet:
+		o.Spec.Template, o.Spec.Selector, o.Spec.VolumeClaimTemplates = corev1.PodTemplateSpec{}, nil, nil
+	case *appsv1.ReplicaSet:
+		o.Spec.Template, o.Spec.Selector = corev1.PodTemplateSpec{}, nil
+	case *batchv1.Job:
+		o.Spec.Template, o.Spec.Selector, o.Spec.PodFailurePolicy = corev1.PodTemplateSpec{}, nil, nil
+	case *corev1.Service:
+		o.Spec = corev1.ServiceSpec{ClusterIP: o.Spec.ClusterIP}
+	case *corev1.PersistentVolumeClaim:
+		o.Spec.Selector = nil
+	case *networkingv1.Ingress:
+		o.Spec = networkingv1.IngressSpec{}
+	case *policyv1.PodDisruptionBudget:
+		o.Spec = policyv1.PodDisruptionBudgetSpec{}
+	}
+}
+
+// trimEntries keeps some of the entries whose keys have one of the prefixes.
+func trimEntries(all map[string]string, prefixes ...string) map[string]string {
+	kept := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		hasPrefix := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+		if hasPrefix && len(all[key]) <= maxKeptValue && len(kept) < maxKeptEntries {
+			kept[key] = all[key]
+		}
+	}
+	return kept
 }
 
 func trimContainers(containers []corev1.Container) []corev1.Container {

@@ -1,13 +1,20 @@
 package kube_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
@@ -99,6 +106,49 @@ func TestATrimmedPodHasTheSameLastCrash(t *testing.T) {
 	for _, p := range []*corev1.Pod{pod, trimmed.(*corev1.Pod)} {
 		if crash := diagnosis.LastCrash([]*corev1.Pod{p}); crash != nil {
 			t.Errorf("got %s", crash.Sentence())
+		}
+	}
+}
+
+// A tenant can give large objects the label that the cache selects.
+func TestALargeObjectIsKeptInPart(t *testing.T) {
+	text := strings.Repeat("x", 4096)
+	many := map[string]string{}
+	for i := range 1000 {
+		many[fmt.Sprintf("bongsu.io/%03d", i)] = "x"
+		many[fmt.Sprintf("other/%03d", i)] = text
+	}
+	meta := metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", UID: "1", Labels: many, Annotations: many, Finalizers: []string{text, text, text, text, text},
+		OwnerReferences: []metav1.OwnerReference{{UID: "2", Name: text}, {UID: "3", Name: "web", Kind: "AppService", Controller: new(true)}},
+	}
+	meta.Annotations[kube.ChildNames.Applied()] = "digest"
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{strings.Repeat("x", 1<<20)}}}}}
+	selector := &metav1.LabelSelector{MatchLabels: many}
+	for _, o := range []interface {
+		client.Object
+		Size() int
+	}{
+		&appsv1.Deployment{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: template, Selector: selector}, Status: appsv1.DeploymentStatus{Replicas: 2}},
+		&appsv1.StatefulSet{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.StatefulSetSpec{Template: template, Selector: selector, VolumeClaimTemplates: make([]corev1.PersistentVolumeClaim, 9000)}},
+		&appsv1.ReplicaSet{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.ReplicaSetSpec{Template: template, Selector: selector}},
+		&batchv1.Job{ObjectMeta: *meta.DeepCopy(), Spec: batchv1.JobSpec{Template: template, Selector: selector}},
+		&corev1.Service{ObjectMeta: *meta.DeepCopy(), Spec: corev1.ServiceSpec{Selector: many}},
+		&corev1.PersistentVolumeClaim{ObjectMeta: *meta.DeepCopy(), Spec: corev1.PersistentVolumeClaimSpec{Selector: selector}},
+		&networkingv1.Ingress{ObjectMeta: *meta.DeepCopy(), Spec: networkingv1.IngressSpec{Rules: make([]networkingv1.IngressRule, 20_000)}},
+		&policyv1.PodDisruptionBudget{ObjectMeta: *meta.DeepCopy(), Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector}},
+	} {
+		if _, err := kube.TrimApplied(o); err != nil {
+			t.Fatal(err)
+		}
+		if size := o.Size(); size > 16<<10 {
+			t.Errorf("%T: %d bytes are kept", o, size)
+		}
+		if !metav1.IsControlledBy(o, &metav1.ObjectMeta{UID: "3"}) || o.GetUID() != "1" {
+			t.Errorf("%T: the owner or the UID is lost", o)
+		}
+		if d, ok := o.(*appsv1.Deployment); ok && (*d.Spec.Replicas != 3 || d.Status.Replicas != 2) {
+			t.Errorf("the size is lost: %+v", d)
 		}
 	}
 }

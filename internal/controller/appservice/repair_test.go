@@ -2,6 +2,7 @@ package appservice_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -109,6 +110,22 @@ func TestAChangeOfTheSpecIsNoEditOfAnotherClient(t *testing.T) {
 	s.change(func(a *v1alpha1.AppService) { a.Spec.Size, a.Spec.Template.Spec.NodeName = 1, "" })
 	s.g.Eventually(func() *int32 { return s.deployment().Spec.Replicas }).WithTimeout(patience).Should(HaveValue(BeEquivalentTo(1)))
 	s.awaitReady()
+	s.g.Expect(s.eventCount(v1alpha1.ReasonRevertedEdit)()).To(BeZero())
+}
+
+// The cache keeps only a part of a large child.
+func TestALargeDeploymentIsWrittenOnlyForAChange(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.create("size: 1\ntemplate: {spec: {containers: [{name: app, env: [{name: LONG, value: " + strings.Repeat("x", 20_000) + "}]}]}}")
+	s.awaitReady()
+	before := s.deployment()
+	s.resize(2)
+	s.g.Eventually(func() int32 { return s.now().Status.ReadyReplicas }).WithTimeout(patience).Should(BeEquivalentTo(2))
+	s.awaitReady()
+	after := s.deployment()
+	s.g.Expect(after.Generation).To(Equal(before.Generation + 1))
+	s.g.Expect(after.Spec.Template).To(Equal(before.Spec.Template))
 	s.g.Expect(s.eventCount(v1alpha1.ReasonRevertedEdit)()).To(BeZero())
 }
 
