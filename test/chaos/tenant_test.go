@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -131,17 +129,4 @@ func assertReceived(t *testing.T, s *fixture, r *receiver, expected []string) {
 			t.Errorf("a message to the tenant contains labels of a Node: %s", request.Body)
 		}
 	}
-}
-
-// The time is in the year 10000 in UTC, which JSON cannot contain.
-func TestAnEventWithAnImpossibleTimeDelaysNoOther(t *testing.T) {
-	s := newFixture(t, cluster.Shared(t), "hook")
-	newManager(s).startReady()
-	time.Sleep(time.Second) // the alarm does not match Events before its creation
-	s.create(&unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"namespace": s.namespace, "name": "impossible"},
-		"involvedObject": map[string]any{"kind": "Pod", "namespace": s.namespace, "name": "web"},
-		"reason":         reason, "message": "impossible", "type": "Warning", "count": int64(1), "lastTimestamp": "9999-12-31T23:59:59-12:00",
-	}})
-	s.awaitAll(s.receivers[0], append(s.burst(20), "impossible"))
 }

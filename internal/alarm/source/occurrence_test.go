@@ -63,15 +63,6 @@ func TestTimesAreTakenFromTheFirstFieldThatIsSet(t *testing.T) {
 			event: eventsv1.Event{ObjectMeta: created, EventTime: microTime(4), Series: &eventsv1.EventSeries{LastObservedTime: microTime(9)}},
 			first: second(4), last: second(9),
 		},
-		"years that JSON cannot contain": {
-			event: eventsv1.Event{
-				ObjectMeta: created, EventTime: metav1.NewMicroTime(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)),
-				DeprecatedFirstTimestamp: metav1.NewTime(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)),
-				DeprecatedLastTimestamp:  metav1.NewTime(time.Unix(1<<40, 0)),
-				Series:                   &eventsv1.EventSeries{LastObservedTime: metav1.NewMicroTime(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC))},
-			},
-			first: second(1), last: second(1),
-		},
 		"series without time": {
 			event: eventsv1.Event{ObjectMeta: created, EventTime: microTime(4), Series: &eventsv1.EventSeries{Count: 2}},
 			first: second(4), last: second(4),
