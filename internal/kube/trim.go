@@ -71,7 +71,7 @@ func TrimApplied(o any) (any, error) {
 	return o, nil
 }
 
-// Limits of what the cache keeps of a large object. Tenants can give objects of any size the label
+// Limits for a large object in the cache. Tenants can give objects of any size the label
 // that the cache selects. Controllers read a child again from the API server if it differs from
 // what they want, so that a child without its spec only costs a request.
 const (
