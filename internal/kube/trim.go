@@ -71,9 +71,9 @@ func TrimApplied(o any) (any, error) {
 	return o, nil
 }
 
-// Limits for a large object in the cache. Tenants can give objects of any size the label
-// that the cache selects. Controllers read a child again from the API server if it differs from
-// what they want, so that a child without its spec only costs a request.
+// Limits for a large object in the cache. Tenants can give objects of any size the label that the
+// cache selects. A child without its spec costs only a request: if a child differs from what
+// controllers want, they read it again.
 const (
 	maxKept        = 16 << 10 // bytes
 	maxKeptEntries = 16       // of labels and annotations

@@ -34,8 +34,12 @@ func (p *Pipeline) keepCheckpoint(ctx context.Context) error {
 
 // writeCheckpoint writes the checkpoint if it changed.
 func (p *Pipeline) writeCheckpoint(ctx context.Context) error {
-	p.checkpointMu.Lock()
-	defer p.checkpointMu.Unlock()
+	select {
+	case p.writing <- struct{}{}:
+		defer func() { <-p.writing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	snapshot := p.Outbox.Snapshot()
 	next := newCheckpoint(snapshot, p.epoch)
 	if err := p.addWaiting(ctx, &next, snapshot); err != nil {

@@ -131,8 +131,10 @@ type Pipeline struct {
 	states  *sweeps
 	started time.Time
 
-	epoch          string
-	checkpointMu   sync.Mutex
+	epoch string
+	// writing is full while the checkpoint is written. A write can take long, and others that wait
+	// for it must not outlive their context.
+	writing        chan struct{}
 	lastCheckpoint checkpoint.Checkpoint
 }
 
@@ -141,7 +143,7 @@ func New(c Config) *Pipeline {
 	p := &Pipeline{
 		Config:     c,
 		matcher:    newMatcher(c.Alarms, c.Namespaces, c.Enricher, c.Clock, c.Missing),
-		groupAdded: make(chan struct{}, 1), states: newSweeps(), unreadLimiter: rate.NewLimiter(unreadPerSecond, unreadPerSecond),
+		groupAdded: make(chan struct{}, 1), writing: make(chan struct{}, 1), states: newSweeps(), unreadLimiter: rate.NewLimiter(unreadPerSecond, unreadPerSecond),
 	}
 	p.matcher.identify, p.matcher.repeats, p.matcher.namespaceLabels = c.Identify, c.Repeats, c.NamespaceLabels
 	return p
