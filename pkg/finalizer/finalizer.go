@@ -180,6 +180,9 @@ func (f *Finalizer) progress(ctx context.Context, object client.Object, state *S
 		return nil
 	}
 	before := object.DeepCopyObject().(client.Object)
+	if state.isIncomplete() {
+		*state = State{}
+	}
 	if state.Phase == Running {
 		state.Phase, state.Message = Failed, "the operator ended during the attempt, whose result is unknown"
 	}
@@ -199,6 +202,13 @@ func (f *Finalizer) progress(ctx context.Context, object client.Object, state *S
 		}
 	}
 	return f.attempt(ctx, object, state, policy, run)
+}
+
+// isIncomplete reports whether another client has removed a time. The API server does so if a client
+// writes the object in a version of the kind that does not contain the state. The attempts then begin
+// again.
+func (s *State) isIncomplete() bool {
+	return s.CompletedAt == nil && (s.StartedAt == nil || s.Phase == Succeeded || s.Phase == Abandoned)
 }
 
 // attempt calls the function and writes its result.

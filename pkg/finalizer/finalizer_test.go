@@ -426,3 +426,22 @@ func TestStateOfARestoredObjectDoesNotCount(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The garbage collector writes an object in another version of the kind, which can lack fields.
+func TestAStateWithoutItsTimesBeginsAgain(t *testing.T) {
+	for _, phase := range []finalizer.Phase{finalizer.Running, finalizer.Pending, finalizer.Failed, finalizer.Succeeded, finalizer.Abandoned} {
+		t.Run(string(phase), func(t *testing.T) {
+			s := newScene(t, finalizer.PendingError("a claim does not exist"), nil)
+			s.delete()
+			c := s.read()
+			c.Status.Backup = finalizer.State{Phase: phase, Message: "text"}
+			if err := s.api.Status().Update(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			s.reconcile(finalizer.Policy{})
+			s.expect(1, "Pending 1 a claim does not exist")
+			s.reconcile(finalizer.Policy{})
+			s.expect(2, "gone")
+		})
+	}
+}
