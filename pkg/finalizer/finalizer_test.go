@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,8 @@ type scene struct {
 	clk *testclock.FakePassiveClock
 	// killed: the operator cannot write the status any more. mute: it cannot emit Events.
 	killed, mute bool
+	// refuseJob and refuseEvents are the errors of the API server for a new Job and a list of Events.
+	refuseJob, refuseEvents error
 	// runs counts the calls of the function, and results are what they return. The last one
 	// repeats.
 	runs    int
@@ -85,9 +88,20 @@ func newScene(t *testing.T, results ...error) *scene {
 			if _, is := o.(*eventsv1.Event); is && s.mute {
 				return errKilled
 			}
+			if _, is := o.(*batchv1.Job); is && s.refuseJob != nil {
+				return s.refuseJob
+			}
 			o.SetCreationTimestamp(metav1.NewTime(s.clk.Now()))
 			return c.Create(ctx, o, opts...)
 		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, is := list.(*eventsv1.EventList); is && s.refuseEvents != nil {
+				return s.refuseEvents
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}).WithIndex(&eventsv1.Event{}, "regarding.uid", func(o client.Object) []string {
+		return []string{string(o.(*eventsv1.Event).Regarding.UID)}
 	}).Build()
 	if err := s.api.Create(t.Context(), &Cache{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "it"}}); err != nil {
 		t.Fatal(err)
