@@ -64,6 +64,10 @@ type Policy struct {
 	// Skip abandons the work now if it is not empty. It is the reason, for example that the
 	// namespace is being deleted, or that a user has set an annotation.
 	Skip string
+	// CleanUp is called when the work has succeeded or was abandoned, before the finalizer is
+	// removed. It deletes children that have no owner reference. Its error is that of Reconcile, and
+	// it is called again, so make it idempotent. It can be nil.
+	CleanUp func(ctx context.Context) error
 }
 
 // Phase is the progress of the work.
@@ -159,6 +163,11 @@ func (f *Finalizer) Reconcile(ctx context.Context, object client.Object, state *
 		return step.Result{Stop: true}, err
 	}
 	if state.CompletedAt != nil {
+		if policy.CleanUp != nil {
+			if err := policy.CleanUp(ctx); err != nil {
+				return step.Result{Stop: true}, err
+			}
+		}
 		return step.Result{Stop: true}, f.remove(ctx, object)
 	}
 	return step.Result{Stop: true, RequeueAfter: f.pause(state)}, nil

@@ -263,6 +263,41 @@ func TestAbandonDeletesAfterTheLastAttempt(t *testing.T) {
 	s.expect(2, "gone")
 }
 
+func TestCleanUpRunsUntilItSucceedsBeforeTheObjectIsGone(t *testing.T) {
+	for what, result := range map[string]error{"Succeeded 1": nil, "Abandoned 1 disk full": errBackup} {
+		t.Run(what, func(t *testing.T) {
+			s := newScene(t, result)
+			s.delete()
+			calls := 0
+			policy := finalizer.Policy{OnFailure: finalizer.Abandon, MaxAttempts: 1, CleanUp: func(context.Context) error {
+				if calls++; calls == 1 {
+					return errKilled
+				}
+				return nil
+			}}
+			if _, err := s.reconcileAs(s.read(), policy); !errors.Is(err, errKilled) {
+				t.Errorf("error %v", err)
+			}
+			s.expect(1, what)
+			s.reconcile(policy)
+			s.expect(1, "gone")
+			if calls != 2 {
+				t.Errorf("it was called %d times", calls)
+			}
+		})
+	}
+}
+
+func TestCleanUpDoesNotRunWhileTheDeletionWaits(t *testing.T) {
+	s := newScene(t, finalizer.ErrPending, errBackup)
+	policy := finalizer.Policy{CleanUp: func(context.Context) error { t.Error("it was called"); return nil }}
+	s.reconcile(policy)
+	s.delete()
+	s.reconcile(policy)
+	s.reconcile(policy)
+	s.expect(2, "Failed 1 disk full")
+}
+
 func TestSkipDeletesWithoutAnAttempt(t *testing.T) {
 	s := newScene(t, errBackup)
 	s.delete()

@@ -121,8 +121,11 @@ func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 	pods := podsOf(t, g, object)
 	change(t, g, object, func() { object.Spec.BackupClaim = "backups" })
 
-	g.Expect(k8sClient.Delete(t.Context(), object)).To(Succeed())
+	g.Expect(k8sClient.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 	g.Eventually(notes(t, object, "BackupPending")).Should(ConsistOf(ContainSubstring(`claim "backups" that the pod mounts does not exist`)))
+	deployment := &appsv1.Deployment{}
+	g.Expect(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), deployment)).To(Succeed())
+	g.Expect(deployment.DeletionTimestamp).To(BeNil(), "the pods run until the backup has ended")
 	newClaim(t, g, object.Namespace)
 	jobs := &batchv1.JobList{}
 	g.Eventually(func() ([]batchv1.Job, error) {
@@ -133,6 +136,7 @@ func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 	g.Eventually(func() bool {
 		return apierrors.IsNotFound(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 	}).Should(BeTrue())
+	g.Expect(apierrors.IsNotFound(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), deployment))).To(BeTrue())
 	pod := jobs.Items[0].Spec.Template.Spec
 	g.Expect(pod.Volumes).To(ConsistOf(HaveField("PersistentVolumeClaim.ClaimName", object.Spec.BackupClaim)))
 	g.Expect(pod.Containers[0].VolumeMounts).To(ConsistOf(HaveField("MountPath", "/backup")))

@@ -30,10 +30,7 @@ const memcachedProgressing = "Progressing"
 
 // deploy creates or repairs the Deployment. It returns why its pods are not ready, or nil.
 func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.Memcached, found *appsv1.Deployment) (*diagnosis.Cause, error) {
-	wanted, err := r.deployment(object)
-	if err != nil {
-		return nil, err
-	}
+	wanted := r.deployment(object)
 	object.Status.ObservedGeneration = object.Generation
 	object.Status.Selector = labels.FormatLabels(wanted.Spec.Selector.MatchLabels)
 	if err := r.children.Ensure(ctx, wanted, found); err != nil {

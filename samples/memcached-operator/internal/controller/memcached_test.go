@@ -101,6 +101,22 @@ func TestMemcachedWithoutAClaimIsDeletedWithoutABackup(t *testing.T) {
 	g.Expect(jobs.Items).To(BeEmpty())
 }
 
+// Without a server, a Job could only make an empty file, which would pass for a backup.
+func TestMemcachedWithoutAServerIsNotBackedUp(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	runMemcached(t)
+	object := newMemcached(t, g)
+	newClaim(t, g, object.Namespace)
+	change(t, g, object, func() { object.Spec.BackupClaim, object.Spec.Size = "backups", new(int32(0)) })
+	g.Eventually(func() []corev1.Pod { return podsOf(t, g, object) }).Should(BeEmpty())
+	g.Expect(k8sClient.Delete(t.Context(), object)).To(Succeed())
+	g.Eventually(notes(t, object, "BackupFailed")).Should(ConsistOf(ContainSubstring("no memcached server runs, so no items can be saved")))
+	jobs := &batchv1.JobList{}
+	g.Expect(k8sClient.List(t.Context(), jobs, client.InNamespace(object.Namespace))).To(Succeed())
+	g.Expect(jobs.Items).To(BeEmpty())
+}
+
 // newClaim creates the claim backups with a volume.
 func newClaim(t *testing.T, g *WithT, namespace string) {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
