@@ -45,7 +45,7 @@ func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.
 		return nil, err
 	}
 	object.Status.Pods = r.prober.Probe(client.ObjectKeyFromObject(object), &memcachedProbe, pods, object.Status.Pods)
-	return r.diagnose(object, found, pods), nil
+	return r.diagnose(ctx, object, found, pods)
 }
 
 // listNodes puts the names of the pods into the status, and reports each new pod as an Event. If the
@@ -83,23 +83,27 @@ func (r *MemcachedReconciler) causeOf(deployment string, err error) (*diagnosis.
 }
 
 // diagnose returns why the pods are not ready, or nil.
-func (r *MemcachedReconciler) diagnose(object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, pods []*corev1.Pod) *diagnosis.Cause {
-	if cause := diagnosis.DiagnoseOr(diagnosis.Workload{Pods: pods}, diagnosis.FromDeployment(deployment)).Cause; cause != nil {
-		return cause
+func (r *MemcachedReconciler) diagnose(ctx context.Context, object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, pods []*corev1.Pod) (*diagnosis.Cause, error) {
+	found, err := events.OfUnready(ctx, r.live, pods, time.Now()) // for example of a readiness probe that fails
+	if err != nil {
+		return nil, err
+	}
+	if cause := diagnosis.DiagnoseOr(diagnosis.Workload{Pods: pods, Events: found}, diagnosis.FromDeployment(deployment)).Cause; cause != nil {
+		return cause, nil
 	}
 	if crash, _ := diagnosis.Recovering(pods, time.Now()); crash != nil { // they run for a moment between two crashes
-		return crash
+		return crash, nil
 	}
 	for _, pod := range object.Status.Pods {
 		if pod.Health == probe.Unhealthy {
-			return &diagnosis.Cause{Reason: pod.Reason, Object: diagnosis.Object{Kind: "Pod", Name: pod.Name}, Message: "pod " + pod.Name + ": " + pod.Message}
+			return &diagnosis.Cause{Reason: pod.Reason, Object: diagnosis.Object{Kind: "Pod", Name: pod.Name}, Message: "pod " + pod.Name + ": " + pod.Message}, nil
 		}
 	}
 	ready, wanted := deployment.Status.ReadyReplicas, *deployment.Spec.Replicas
 	if ready < wanted || deployment.Status.ObservedGeneration < deployment.Generation {
-		return &diagnosis.Cause{Reason: memcachedProgressing, Message: fmt.Sprintf("%d of %d pods are ready", ready, wanted)}
+		return &diagnosis.Cause{Reason: memcachedProgressing, Message: fmt.Sprintf("%d of %d pods are ready", ready, wanted)}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // setReady sets the condition Ready in memory.
