@@ -28,6 +28,10 @@ import (
 // memcachedProgressing is the reason while pods start and nothing is wrong.
 const memcachedProgressing = "Progressing"
 
+// memcachedSettles is how long a container that ended can take to end again. Then the Event has the reason
+// CrashLoopBackOff. Without a pause, there would be two Events of one failure.
+const memcachedSettles = 5 * time.Second
+
 // deploy creates or repairs the Deployment. It returns why its pods are not ready, or nil.
 func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.Memcached, found *appsv1.Deployment) (*diagnosis.Cause, error) {
 	wanted := r.deployment(object)
@@ -120,10 +124,18 @@ func (r *MemcachedReconciler) setReady(object *cachev1alpha1.Memcached, cause *d
 
 // report emits the cause as an Event, once for each transition of Ready. It returns when to reconcile again.
 func (r *MemcachedReconciler) report(ctx context.Context, object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, cause *diagnosis.Cause) (time.Duration, error) {
-	if cause == nil || cause.Reason == memcachedProgressing {
+	if cause == nil {
 		return 0, nil
 	}
 	reason := cause.Reason
+	switch left := memcachedSettles - time.Since(cause.Time); {
+	case reason == memcachedProgressing:
+		return 10 * time.Second, nil // a pod that never becomes ready does not change
+	case reason == diagnosis.ReasonErrImagePull:
+		reason = diagnosis.ReasonImagePullBackOff // which follows
+	case reason == diagnosis.ReasonError && left > 0:
+		return left, nil
+	}
 	if cause.Object.Kind == "Deployment" && failedToCreatePod(deployment) {
 		reason = "FailedToCreatePod"
 	}
