@@ -254,20 +254,24 @@ func TestCreatePrintsWhatItHasWrittenAndWhatToDoNext(t *testing.T) {
 	if err := run(t, initCommandLine); err != nil {
 		t.Fatal(err)
 	}
-	for commandLine, want := range map[string][]string{
-		"create api --group cache --version v1 --kind Memcached": {
+	for _, command := range [][]string{ // in this order: the first group is that of the project
+		{
+			"create api --group cache --version v1 --kind Memcached",
 			"Created internal/controller/memcached_resources.go\n", "Created internal/controller/memcached_status.go\n",
 			"Changed PROJECT\n", "Next: edit internal/controller/memcached_resources.go, and run:\n$ go test ./...\n",
 		},
-		"create api --group cache --version v1 --kind Types --controller=false": {
+		{
+			"create api --group cache --version v1 --kind Types --controller=false",
 			"Created api/v1/types_types.go\n", "Next: edit api/v1/types_types.go, and run:\n$ bongsu-sdk generate\n",
 		},
-		"create api --group apps --version v1 --kind Deployment --resource=false": {
+		{
+			"create api --group apps --version v1 --kind Deployment --resource=false",
 			"Created internal/controller/deployment_controller.go\n", "Next: edit internal/controller/deployment_controller.go, and run:\n$ go test ./...\n",
 		},
 	} {
+		commandLine := command[0]
 		got := printed(t, commandLine)
-		for _, text := range want {
+		for _, text := range command[1:] {
 			if !strings.Contains(got, text) {
 				t.Errorf("%s prints no %q:\n%s", commandLine, text, got)
 			}
