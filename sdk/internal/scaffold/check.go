@@ -67,6 +67,14 @@ func checkInit(dir string, entries []fs.DirEntry, flags *pflag.FlagSet) error {
 	return err
 }
 
+// checkEdit returns an error without flags. kubebuilder would then disable several groups.
+func checkEdit(flags *pflag.FlagSet) error {
+	if !flags.Changed("multigroup") {
+		return errors.New("nothing to edit: set --multigroup or --multigroup=false")
+	}
+	return nil
+}
+
 // checkout returns whether toolkit names the directory of a checkout of Bongsu, and not a version.
 func checkout(toolkit string) (bool, error) {
 	if toolkit == "" {

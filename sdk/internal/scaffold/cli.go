@@ -155,8 +155,11 @@ func check(c *cobra.Command) error {
 		return checkInit(dir, entries, c.Flags())
 	}
 	project, err := loadProject()
-	if err != nil || c.Name() == "edit" {
+	if err != nil {
 		return err
+	}
+	if c.Name() == "edit" {
+		return checkEdit(c.Flags())
 	}
 	if value(c.Flags(), "force") == "true" {
 		return errors.New("--force overwrites files that you have edited: delete them and the entry in PROJECT instead, and omit --force")
