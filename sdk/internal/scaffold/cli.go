@@ -123,8 +123,8 @@ func version() string {
 func guard(command *cobra.Command, files *files) {
 	run := command.PreRunE
 	command.PreRunE = func(c *cobra.Command, args []string) error {
-		if _, err := exec.LookPath("go"); err != nil {
-			return errors.New("go is not in PATH: install Go, or add its directory to PATH")
+		if err := findGo(); err != nil {
+			return err
 		}
 		if err := check(c); err != nil {
 			return err
@@ -139,6 +139,14 @@ func guard(command *cobra.Command, files *files) {
 		}
 		return run(c, args)
 	}
+}
+
+// findGo returns an error if the go command is missing.
+func findGo() error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return errors.New("go is not in PATH: install Go, or add its directory to PATH")
+	}
+	return nil
 }
 
 // check returns the first mistake in a command line that kubebuilder does not find, or finds late.

@@ -372,6 +372,51 @@ func TestInitNeedsAnEmptyDirectoryAndGo(t *testing.T) {
 	}
 }
 
+func TestEachCommandOfAProjectNeedsGo(t *testing.T) {
+	newTypes(t)
+	if err := os.MkdirAll(local, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	for _, command := range []string{"generate", "run", "build", "build --image a:1", "edit --multigroup", "create api --group cache --version v1 --kind Other"} {
+		wantRefused(t, command, "go is not in PATH: install Go")
+	}
+}
+
+func TestEditNeedsAFlag(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t, "edit --multigroup"); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, "edit", "nothing to edit: set --multigroup or --multigroup=false")
+	if !strings.Contains(read(t, "PROJECT"), "multigroup: true\n") {
+		t.Error("the project has one group only")
+	}
+}
+
+func TestFilesOfKubebuilderWorkWithTheToolkit(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{
+		"create api --group cache --version v1 --kind Types --controller=false", "create api --group apps --version v1 --kind Deployment --resource=false",
+	} {
+		if err := run(t, command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sample := read(t, "config/samples/cache_v1_types.yaml"); !strings.HasSuffix(sample, "\nspec: {} # add fields here\n") {
+		t.Errorf("the API server refuses the spec of the sample:\n%s", sample)
+	}
+	if suite := read(t, "internal/controller/suite_test.go"); !strings.Contains(suite, "localcluster.Install(") || strings.Contains(suite, "setup-envtest") {
+		t.Errorf("the suite needs binaries that the project does not have:\n%s", suite)
+	}
+}
+
 func TestCreateAPIOverwritesNoFile(t *testing.T) {
 	newProject(t)
 	write(t, "PROJECT", project)
