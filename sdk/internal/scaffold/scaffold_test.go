@@ -197,7 +197,10 @@ func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 	const api = "create api --group cache --version v1alpha1 --kind Memcached "
 	for commandLine, want := range map[string]string{
 		"init --domain Example --repo github.com/me/x":                                   `invalid domain "Example"`,
-		"init --domain example.com":                                                      `invalid repo ""`,
+		"init --domain example.com":                                                      "no repo: set --repo",
+		initCommandLine + " --license gpl":                                               `unknown license "gpl": use apache2 or none`,
+		"create api --version v1 --kind Memcached":                                       "no group: set --group, for example to cache",
+		"create api --group cache --version v1 --kind M" + strings.Repeat("m", 63):       "has 64 characters: use at most 63",
 		"init --domain example.com --repo https://x.com/y":                               `invalid repo "https://x.com/y"`,
 		initCommandLine + " --toolkit ./x":                                               "is not a checkout of",
 		initCommandLine + " now":                                                         `unexpected argument "now"`,
