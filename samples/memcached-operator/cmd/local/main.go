@@ -60,6 +60,9 @@ func run(ctx context.Context) error {
 	}
 	fmt.Printf("\nIn another terminal:\n  export KUBECONFIG=%s PATH=\"$PATH:%s\"\n", cluster.Kubeconfig(), assets)
 	fmt.Print("  kubectl apply -k config/samples\n\n")
+	if _, err := os.Stat(filepath.Join("config", "webhook")); err == nil {
+		fmt.Print("Webhooks do not run here. Test them with go test ./...\n\n")
+	}
 	return errors.Join(operate(ctx), cluster.Stop(context.Background()))
 }
 
