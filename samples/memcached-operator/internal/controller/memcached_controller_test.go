@@ -149,7 +149,7 @@ func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 	runMemcached(t)
 	object := newMemcached(t, g)
 	pods := podsOf(t, g, object)
-	change(t, g, object, func() { object.Spec.BackupClaim = "backups" })
+	change(t, g, object, func() { object.Spec.BackupClaim = claimOfBackups })
 
 	g.Expect(k8sClient.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 	g.Eventually(notes(t, object, "BackupPending")).Should(ConsistOf(ContainSubstring(`claim "backups" that the pod mounts does not exist`)))
