@@ -2,9 +2,12 @@ package diagnosis
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -99,5 +102,32 @@ func TestAWarningThatContainsTheCauseIsExplained(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestNewEventKnowsTheLastOccurrenceOfEachRecorder(t *testing.T) {
+	created := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	later := created.Add(time.Minute)
+	for what, tc := range map[string]struct {
+		event    eventsv1.Event
+		lastSeen time.Time
+		count    int64
+	}{
+		"a new one":     {eventsv1.Event{EventTime: metav1.NewMicroTime(later)}, later, 1},
+		"a series":      {eventsv1.Event{EventTime: metav1.NewMicroTime(created), Series: &eventsv1.EventSeries{Count: 3, LastObservedTime: metav1.NewMicroTime(later)}}, later, 3},
+		"an older kind": {eventsv1.Event{DeprecatedLastTimestamp: metav1.NewTime(later), DeprecatedCount: 2}, later, 2},
+		"no times":      {eventsv1.Event{}, created, 1},
+	} {
+		e := tc.event
+		e.CreationTimestamp = metav1.NewTime(created)
+		e.Type, e.Reason, e.Note = "Warning", "Unhealthy", "text"
+		e.Regarding = corev1.ObjectReference{Kind: "Pod", Name: "nb-0", UID: "uid", FieldPath: "spec.containers{app}"}
+		want := Event{
+			Type: "Warning", Reason: "Unhealthy", Note: "text", Regarding: Object{Kind: "Pod", Name: "nb-0"}, UID: "uid",
+			FieldPath: "spec.containers{app}", LastSeen: tc.lastSeen, Count: tc.count,
+		}
+		if diff := cmp.Diff(want, NewEvent(&e)); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -26,6 +27,24 @@ type Event struct {
 	LastSeen time.Time
 	// Count is how often it occurred. Values below 1 count as 1.
 	Count int64
+}
+
+// NewEvent returns the part of an Event that the diagnosis uses.
+func NewEvent(e *eventsv1.Event) Event {
+	event := Event{
+		Type: e.Type, Reason: e.Reason, Note: e.Note,
+		Regarding: Object{Kind: e.Regarding.Kind, Name: e.Regarding.Name}, UID: e.Regarding.UID, FieldPath: e.Regarding.FieldPath,
+		Count: int64(max(e.DeprecatedCount, 1)),
+	}
+	times := []time.Time{e.EventTime.Time, e.DeprecatedLastTimestamp.Time, e.CreationTimestamp.Time}
+	if e.Series != nil {
+		event.Count = int64(max(e.Series.Count, 1))
+		times = slices.Insert(times, 0, e.Series.LastObservedTime.Time)
+	}
+	if i := slices.IndexFunc(times, func(t time.Time) bool { return !t.IsZero() }); i >= 0 {
+		event.LastSeen = times[i]
+	}
+	return event
 }
 
 // relevantNormal are the reasons of Normal Events that the diagnosis uses.

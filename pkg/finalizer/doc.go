@@ -33,5 +33,5 @@
 //
 // With foreground deletion, the garbage collector deletes the children before the object,
 // without waiting for the function. If the function needs a child, that child must have no
-// owner reference to the object.
+// owner reference to the object. Let Policy.CleanUp delete it.
 package finalizer

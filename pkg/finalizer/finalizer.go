@@ -64,6 +64,10 @@ type Policy struct {
 	// Skip abandons the work now if it is not empty. It is the reason, for example that the
 	// namespace is being deleted, or that a user has set an annotation.
 	Skip string
+	// CleanUp is called when the work has succeeded or was abandoned, before the finalizer is
+	// removed. It deletes children that have no owner reference. Its error is that of Reconcile, and
+	// it is called again, so make it idempotent. It can be nil.
+	CleanUp func(ctx context.Context) error
 }
 
 // Phase is the progress of the work.
@@ -159,6 +163,11 @@ func (f *Finalizer) Reconcile(ctx context.Context, object client.Object, state *
 		return step.Result{Stop: true}, err
 	}
 	if state.CompletedAt != nil {
+		if policy.CleanUp != nil {
+			if err := policy.CleanUp(ctx); err != nil {
+				return step.Result{Stop: true}, err
+			}
+		}
 		return step.Result{Stop: true}, f.remove(ctx, object)
 	}
 	return step.Result{Stop: true, RequeueAfter: f.pause(state)}, nil
@@ -180,6 +189,9 @@ func (f *Finalizer) progress(ctx context.Context, object client.Object, state *S
 		return nil
 	}
 	before := object.DeepCopyObject().(client.Object)
+	if state.isIncomplete() {
+		*state = State{}
+	}
 	if state.Phase == Running {
 		state.Phase, state.Message = Failed, "the operator ended during the attempt, whose result is unknown"
 	}
@@ -199,6 +211,13 @@ func (f *Finalizer) progress(ctx context.Context, object client.Object, state *S
 		}
 	}
 	return f.attempt(ctx, object, state, policy, run)
+}
+
+// isIncomplete reports whether another client has removed a time. The API server does so if a client
+// writes the object in a version of the kind that does not contain the state. The attempts then begin
+// again.
+func (s *State) isIncomplete() bool {
+	return s.CompletedAt == nil && (s.StartedAt == nil || s.Phase == Succeeded || s.Phase == Abandoned)
 }
 
 // attempt calls the function and writes its result.

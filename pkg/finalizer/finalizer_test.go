@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,8 @@ type scene struct {
 	clk *testclock.FakePassiveClock
 	// killed: the operator cannot write the status any more. mute: it cannot emit Events.
 	killed, mute bool
+	// refuseJob and refuseEvents are the errors of the API server for a new Job and a list of Events.
+	refuseJob, refuseEvents error
 	// runs counts the calls of the function, and results are what they return. The last one
 	// repeats.
 	runs    int
@@ -85,9 +88,20 @@ func newScene(t *testing.T, results ...error) *scene {
 			if _, is := o.(*eventsv1.Event); is && s.mute {
 				return errKilled
 			}
+			if _, is := o.(*batchv1.Job); is && s.refuseJob != nil {
+				return s.refuseJob
+			}
 			o.SetCreationTimestamp(metav1.NewTime(s.clk.Now()))
 			return c.Create(ctx, o, opts...)
 		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, is := list.(*eventsv1.EventList); is && s.refuseEvents != nil {
+				return s.refuseEvents
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}).WithIndex(&eventsv1.Event{}, "regarding.uid", func(o client.Object) []string {
+		return []string{string(o.(*eventsv1.Event).Regarding.UID)}
 	}).Build()
 	if err := s.api.Create(t.Context(), &Cache{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "it"}}); err != nil {
 		t.Fatal(err)
@@ -247,6 +261,41 @@ func TestAbandonDeletesAfterTheLastAttempt(t *testing.T) {
 	s.pass(time.Minute)
 	s.reconcile(policy)
 	s.expect(2, "gone")
+}
+
+func TestCleanUpRunsUntilItSucceedsBeforeTheObjectIsGone(t *testing.T) {
+	for what, result := range map[string]error{"Succeeded 1": nil, "Abandoned 1 disk full": errBackup} {
+		t.Run(what, func(t *testing.T) {
+			s := newScene(t, result)
+			s.delete()
+			calls := 0
+			policy := finalizer.Policy{OnFailure: finalizer.Abandon, MaxAttempts: 1, CleanUp: func(context.Context) error {
+				if calls++; calls == 1 {
+					return errKilled
+				}
+				return nil
+			}}
+			if _, err := s.reconcileAs(s.read(), policy); !errors.Is(err, errKilled) {
+				t.Errorf("error %v", err)
+			}
+			s.expect(1, what)
+			s.reconcile(policy)
+			s.expect(1, "gone")
+			if calls != 2 {
+				t.Errorf("it was called %d times", calls)
+			}
+		})
+	}
+}
+
+func TestCleanUpDoesNotRunWhileTheDeletionWaits(t *testing.T) {
+	s := newScene(t, finalizer.ErrPending, errBackup)
+	policy := finalizer.Policy{CleanUp: func(context.Context) error { t.Error("it was called"); return nil }}
+	s.reconcile(policy)
+	s.delete()
+	s.reconcile(policy)
+	s.reconcile(policy)
+	s.expect(2, "Failed 1 disk full")
 }
 
 func TestSkipDeletesWithoutAnAttempt(t *testing.T) {
@@ -424,5 +473,24 @@ func TestStateOfARestoredObjectDoesNotCount(t *testing.T) {
 	}
 	if diff := cmp.Diff(finalizer.State{}, c.Status.Backup); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The garbage collector writes an object in another version of the kind, which can lack fields.
+func TestAStateWithoutItsTimesBeginsAgain(t *testing.T) {
+	for _, phase := range []finalizer.Phase{finalizer.Running, finalizer.Pending, finalizer.Failed, finalizer.Succeeded, finalizer.Abandoned} {
+		t.Run(string(phase), func(t *testing.T) {
+			s := newScene(t, finalizer.PendingError("a claim does not exist"), nil)
+			s.delete()
+			c := s.read()
+			c.Status.Backup = finalizer.State{Phase: phase, Message: "text"}
+			if err := s.api.Status().Update(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			s.reconcile(finalizer.Policy{})
+			s.expect(1, "Pending 1 a claim does not exist")
+			s.reconcile(finalizer.Policy{})
+			s.expect(2, "gone")
+		})
 	}
 }

@@ -3,13 +3,16 @@ package finalizer_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,11 +22,13 @@ import (
 // jobScene is a scene whose work is a Job. The test is the controller of the Job.
 type jobScene struct {
 	*scene
+	// check runs before a Job is created.
+	check func() error
 }
 
 func newJobScene(t *testing.T) *jobScene {
 	t.Helper()
-	s := &jobScene{newScene(t)}
+	s := &jobScene{scene: newScene(t), check: func() error { return nil }}
 	s.delete()
 	return s
 }
@@ -34,7 +39,7 @@ func (s *jobScene) reconcile() error {
 	f := s.operator()
 	_, err := f.Reconcile(s.t.Context(), c, &c.Status.Backup, finalizer.Policy{OnFailure: finalizer.Abandon}, func(ctx context.Context) error {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "backup"}}
-		return f.RunJob(ctx, s.api, job, c.Status.Backup.Attempts)
+		return f.RunJob(ctx, s.api, job, c.Status.Backup.Attempts, s.check)
 	})
 	return err
 }
@@ -95,6 +100,61 @@ func TestRunJobEndsWithTheJob(t *testing.T) {
 	s.step("Pending 1 Job backup has no pod: kubectl describe job -n team backup shows why")
 	s.end(batchv1.JobComplete, "")
 	s.step("gone")
+}
+
+func TestRunJobSaysWhyThereIsNoPod(t *testing.T) {
+	s := newJobScene(t)
+	s.step("Pending 1")
+	s.change(func(j *batchv1.Job) { j.UID = "first" })
+	for uid, note := range map[types.UID]string{
+		"first": `Error creating: pods "backup-x" is forbidden: exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0`,
+		"other": `Error creating: pods "backup-y" is forbidden: violates PodSecurity "restricted:latest": x`,
+	} {
+		event := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: string(uid)}, Type: "Warning", Reason: "FailedCreate", Note: note}
+		event.Regarding = corev1.ObjectReference{Kind: "Job", Namespace: "team", Name: "backup", UID: uid}
+		if err := s.api.Create(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.refuseEvents = apierrors.NewForbidden(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", errors.New("no permission"))
+	s.pass(10 * time.Second)
+	s.step("Pending 1 Job backup has no pod: kubectl describe job -n team backup shows why")
+	s.refuseEvents = nil
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if message := s.read().Status.Backup.Message; !strings.HasPrefix(message, "Job backup: ") || !strings.Contains(message, `"none" is exceeded`) {
+		t.Errorf("message %q", message)
+	}
+}
+
+func TestRunJobSaysWhyTheJobIsForbidden(t *testing.T) {
+	s := newJobScene(t)
+	s.refuseJob = apierrors.NewForbidden(batchv1.Resource("jobs"), "backup", errors.New("exceeded quota: none, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0"))
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	state := s.read().Status.Backup
+	if !strings.HasPrefix(state.Message, `Job "backup" is rejected: `) && !strings.Contains(state.Message, `"none" is exceeded`) || state.Phase != finalizer.Failed {
+		t.Errorf("%+v", state)
+	}
+}
+
+func TestRunJobCreatesNoJobIfACheckFails(t *testing.T) {
+	s := newJobScene(t)
+	s.step("Pending 1")
+	s.check = func() error { return errors.New("no server runs") }
+	s.step("Pending 1") // the Job can still succeed
+	s.end(batchv1.JobFailed, "it has reached the backoff limit")
+	s.step("Failed 1 the Job has failed: it has reached the backoff limit (Job backup)")
+	s.pass(10 * time.Second)
+	s.step("Failed 2 no server runs")
+	s.pass(20 * time.Second)
+	s.step("gone")
+	jobs := &batchv1.JobList{}
+	if err := s.api.List(t.Context(), jobs); err != nil || len(jobs.Items) > 0 {
+		t.Errorf("there are %d Jobs, and the error %v", len(jobs.Items), err)
+	}
 }
 
 func TestRunJobIsAnotherJobInEachAttempt(t *testing.T) {

@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bongsu-io/bongsu/internal/alarm/eventcache"
-	"github.com/bongsu-io/bongsu/internal/alarm/source"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
 )
@@ -218,7 +216,7 @@ func eventOf(e *corev1.Event) diagnosis.Event {
 	if e.Series != nil {
 		same.Series = &eventsv1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
 	}
-	return eventcache.EventOf(new(source.Event(&same)))
+	return diagnosis.NewEvent(&same)
 }
 
 // overQuota reports whether an Event names a quota as the reason for a missing pod.

@@ -36,6 +36,9 @@ ctr images import and kind load image-archive, and for tools that push OCI archi
 contains only the operator, and runs as in the Dockerfile of the project.`,
 		Example: `  bongsu-sdk build --image example.com/cache-operator:v1 --platform linux/amd64,linux/arm64`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := findGo(); err != nil {
+				return err
+			}
 			if err := checkPlatforms(c.Context(), platforms); err != nil {
 				return err
 			}

@@ -27,10 +27,13 @@ var (
 	domainName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
 	groupName   = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 	apiVersion  = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
-	kindName    = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
+	kindName    = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 	projectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	imageName   = regexp.MustCompile(`^[a-z0-9]+[-A-Za-z0-9._:/@]*$`)
 )
+
+// maxKind is the limit of the API server for the name of a kind.
+const maxKind = 63
 
 // importNames are names of imports in the templates that groups and versions can have too.
 var importNames = map[string]bool{"appsv1": true, "batchv1": true, "corev1": true, "eventsv1": true, "metav1": true}
@@ -53,6 +56,12 @@ func checkInit(dir string, entries []fs.DirEntry, flags *pflag.FlagSet) error {
 	if domain := value(flags, "domain"); !domainName.MatchString(domain) {
 		return fmt.Errorf("invalid domain %q: use a DNS name such as example.com", domain)
 	}
+	if value(flags, "repo") == "" {
+		return errors.New("no repo: set --repo to the path of a Go module, such as github.com/me/cache-operator")
+	}
+	if license := value(flags, "license"); license != "" && license != "apache2" && license != "none" {
+		return fmt.Errorf("unknown license %q: use apache2 or none", license)
+	}
 	if repo := value(flags, "repo"); module.CheckPath(repo) != nil {
 		return fmt.Errorf("invalid repo %q: use the path of a Go module, such as github.com/me/cache-operator", repo)
 	}
@@ -65,6 +74,14 @@ func checkInit(dir string, entries []fs.DirEntry, flags *pflag.FlagSet) error {
 	}
 	_, err := checkout(value(flags, "toolkit"))
 	return err
+}
+
+// checkEdit returns an error without flags. kubebuilder would then disable several groups.
+func checkEdit(flags *pflag.FlagSet) error {
+	if !flags.Changed("multigroup") {
+		return errors.New("nothing to edit: set --multigroup or --multigroup=false")
+	}
+	return nil
 }
 
 // checkout returns whether toolkit names the directory of a checkout of Bongsu, and not a version.
@@ -181,11 +198,19 @@ func checkTypes(project config.Config, gvk resource.GVK) error {
 
 // checkAPI returns a mistake in the flags of create api.
 func checkAPI(flags *pflag.FlagSet) error {
+	for _, required := range []struct{ name, example string }{{"group", "cache"}, {"version", "v1alpha1"}, {"kind", "Memcached"}} {
+		if value(flags, required.name) == "" {
+			return fmt.Errorf("no %[1]s: set --%[1]s, for example to %[2]s", required.name, required.example)
+		}
+	}
 	if group := value(flags, "group"); !groupName.MatchString(group) {
 		return fmt.Errorf("invalid group %q: use lower-case letters, digits and hyphens, for example cache", group)
 	}
 	if version := value(flags, "version"); !apiVersion.MatchString(version) {
 		return fmt.Errorf("invalid version %q: use a version such as v1alpha1, v1beta1 or v1", version)
+	}
+	if kind := value(flags, "kind"); len(kind) > maxKind {
+		return fmt.Errorf("the kind %s has %d characters: use at most %d", kind, len(kind), maxKind)
 	}
 	if kind := value(flags, "kind"); !kindName.MatchString(kind) {
 		return fmt.Errorf("invalid kind %q: use a capital letter, then letters and digits, for example Memcached", kind)

@@ -123,8 +123,8 @@ func version() string {
 func guard(command *cobra.Command, files *files) {
 	run := command.PreRunE
 	command.PreRunE = func(c *cobra.Command, args []string) error {
-		if _, err := exec.LookPath("go"); err != nil {
-			return errors.New("go is not in PATH: install Go, or add its directory to PATH")
+		if err := findGo(); err != nil {
+			return err
 		}
 		if err := check(c); err != nil {
 			return err
@@ -141,6 +141,14 @@ func guard(command *cobra.Command, files *files) {
 	}
 }
 
+// findGo returns an error if the go command is missing.
+func findGo() error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return errors.New("go is not in PATH: install Go, or add its directory to PATH")
+	}
+	return nil
+}
+
 // check returns the first mistake in a command line that kubebuilder does not find, or finds late.
 func check(c *cobra.Command) error {
 	if c.Name() == "init" {
@@ -155,8 +163,11 @@ func check(c *cobra.Command) error {
 		return checkInit(dir, entries, c.Flags())
 	}
 	project, err := loadProject()
-	if err != nil || c.Name() == "edit" {
+	if err != nil {
 		return err
+	}
+	if c.Name() == "edit" {
+		return checkEdit(c.Flags())
 	}
 	if value(c.Flags(), "force") == "true" {
 		return errors.New("--force overwrites files that you have edited: delete them and the entry in PROJECT instead, and omit --force")

@@ -88,8 +88,8 @@ var groupVersion = []change{
 	lines(`( = &scheme\.Builder{GroupVersion: GroupVersion})$`, "$1 //nolint:staticcheck // kubebuilder uses it").ifPresent(),
 }
 
-// webhookSuite takes the binaries of the control plane from the toolkit.
-var webhookSuite = []change{
+// envtestSuite takes the binaries of the control plane from the toolkit.
+var envtestSuite = []change{
 	literal("\t. \"github.com/onsi/gomega\"\n", "\t. \"github.com/onsi/gomega\"\n\n\t\"github.com/bongsu-io/bongsu/pkg/localcluster\"\n"),
 	lines(`^// getFirstFoundEnvTestBinaryDir locates.*\z`, `// getFirstFoundEnvTestBinaryDir returns the directory of the control plane's binaries. The first
 // call of a version builds them.
@@ -99,6 +99,11 @@ func getFirstFoundEnvTestBinaryDir() string {
 	return dir
 }
 `),
+}
+
+// sampleOf is valid without a field. A spec that is null is not.
+var sampleOf = []change{
+	lines(`^spec:\n  # TODO\(user\): Add fields here\n`, "spec: {} # add fields here\n"),
 }
 
 // webhookOf uses the interfaces of the present controller-runtime, which know the type of the

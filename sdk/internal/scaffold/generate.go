@@ -73,6 +73,9 @@ func generated(ctx context.Context) (map[string]*bytes.Buffer, error) {
 	if _, err := loadProject(); err != nil {
 		return nil, err
 	}
+	if err := findGo(); err != nil {
+		return nil, err
+	}
 	header := boilerplate
 	if _, err := os.Stat(header); err != nil {
 		header = "" // a project without a license

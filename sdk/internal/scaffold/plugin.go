@@ -226,14 +226,13 @@ func (c *apiCommand) InjectResource(r *resource.Resource) error {
 func (c *apiCommand) isOurs() bool { return c.resource.HasAPI() && c.resource.HasController() }
 
 func (c *apiCommand) PreScaffold(fs machinery.Filesystem) (err error) {
-	suite := c.file("suite.tmpl", filepath.Join(c.page.controllerDir(c.config, c.resource), "suite_test.go"))
-	c.hasSuite, err = afero.Exists(fs.FS, suite.Path)
+	c.hasSuite, err = afero.Exists(fs.FS, c.suite().Path)
 	return err
 }
 
 func (c *apiCommand) Scaffold(fs machinery.Filesystem) error {
 	if !c.isOurs() {
-		return nil
+		return c.improve(fs)
 	}
 	files := c.files()
 	group := filepath.Join(filepath.Dir(files[0].GetPath()), "groupversion_info.go")
@@ -243,10 +242,27 @@ func (c *apiCommand) Scaffold(fs machinery.Filesystem) error {
 	return writePages(fs, c.config, c.resource, files...)
 }
 
+// improve changes the files of kubebuilder's own kind or controller.
+func (c *apiCommand) improve(fs machinery.Filesystem) error {
+	if c.resource.HasAPI() {
+		if err := edit(fs, c.types()[1].GetPath(), sampleOf...); err != nil {
+			return err
+		}
+	}
+	if !c.resource.HasController() || c.hasSuite {
+		return nil
+	}
+	return edit(fs, c.suite().GetPath(), envtestSuite...)
+}
+
+func (c *apiCommand) suite() *page {
+	return c.file("suite.tmpl", filepath.Join(c.page.controllerDir(c.config, c.resource), "suite_test.go"))
+}
+
 func (c *apiCommand) files() []machinery.Builder {
 	files := append(c.types(), c.controller()...)
 	if !c.hasSuite {
-		files = append(files, c.file("suite.tmpl", filepath.Join(c.page.controllerDir(c.config, c.resource), "suite_test.go")))
+		files = append(files, c.suite())
 	}
 	return files
 }
@@ -325,7 +341,7 @@ func (c *webhookCommand) Scaffold(fs machinery.Filesystem) error {
 	if exists, err := afero.Exists(fs.FS, suite); err != nil || !exists {
 		return err
 	}
-	return edit(fs, suite, webhookSuite...)
+	return edit(fs, suite, envtestSuite...)
 }
 
 func (c *webhookCommand) PostScaffold() error {

@@ -23,6 +23,8 @@ role. It needs no cluster and no Docker. Nodes and pods are simulated: no contai
 health of each pod is Unknown. The first run builds the control plane, which takes minutes. Its data
 is in bin/local.
 
+Webhooks do not run, because the API server cannot reach them. Their tests do.
+
 Flags after -- are those of the operator. To change how it runs, edit cmd/local/main.go.`,
 		Example: `  bongsu-sdk run
   bongsu-sdk run -- --metrics-bind-address=:8080 --metrics-secure=false`,

@@ -197,7 +197,10 @@ func TestMistakesAreFoundBeforeAnythingIsWritten(t *testing.T) {
 	const api = "create api --group cache --version v1alpha1 --kind Memcached "
 	for commandLine, want := range map[string]string{
 		"init --domain Example --repo github.com/me/x":                                   `invalid domain "Example"`,
-		"init --domain example.com":                                                      `invalid repo ""`,
+		"init --domain example.com":                                                      "no repo: set --repo",
+		initCommandLine + " --license gpl":                                               `unknown license "gpl": use apache2 or none`,
+		"create api --version v1 --kind Memcached":                                       "no group: set --group, for example to cache",
+		"create api --group cache --version v1 --kind M" + strings.Repeat("m", 63):       "has 64 characters: use at most 63",
 		"init --domain example.com --repo https://x.com/y":                               `invalid repo "https://x.com/y"`,
 		initCommandLine + " --toolkit ./x":                                               "is not a checkout of",
 		initCommandLine + " now":                                                         `unexpected argument "now"`,
@@ -254,20 +257,24 @@ func TestCreatePrintsWhatItHasWrittenAndWhatToDoNext(t *testing.T) {
 	if err := run(t, initCommandLine); err != nil {
 		t.Fatal(err)
 	}
-	for commandLine, want := range map[string][]string{
-		"create api --group cache --version v1 --kind Memcached": {
+	for _, command := range [][]string{ // in this order: the first group is that of the project
+		{
+			"create api --group cache --version v1 --kind Memcached",
 			"Created internal/controller/memcached_resources.go\n", "Created internal/controller/memcached_status.go\n",
 			"Changed PROJECT\n", "Next: edit internal/controller/memcached_resources.go, and run:\n$ go test ./...\n",
 		},
-		"create api --group cache --version v1 --kind Types --controller=false": {
+		{
+			"create api --group cache --version v1 --kind Types --controller=false",
 			"Created api/v1/types_types.go\n", "Next: edit api/v1/types_types.go, and run:\n$ bongsu-sdk generate\n",
 		},
-		"create api --group apps --version v1 --kind Deployment --resource=false": {
+		{
+			"create api --group apps --version v1 --kind Deployment --resource=false",
 			"Created internal/controller/deployment_controller.go\n", "Next: edit internal/controller/deployment_controller.go, and run:\n$ go test ./...\n",
 		},
 	} {
+		commandLine := command[0]
 		got := printed(t, commandLine)
-		for _, text := range want {
+		for _, text := range command[1:] {
 			if !strings.Contains(got, text) {
 				t.Errorf("%s prints no %q:\n%s", commandLine, text, got)
 			}
@@ -365,6 +372,51 @@ func TestInitNeedsAnEmptyDirectoryAndGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if err := run(t, initCommandLine); err == nil || !strings.Contains(err.Error(), "go is not in PATH") {
 		t.Errorf("without Go: got the error %v", err)
+	}
+}
+
+func TestEachCommandOfAProjectNeedsGo(t *testing.T) {
+	newTypes(t)
+	if err := os.MkdirAll(local, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	for _, command := range []string{"generate", "run", "build", "build --image a:1", "edit --multigroup", "create api --group cache --version v1 --kind Other"} {
+		wantRefused(t, command, "go is not in PATH: install Go")
+	}
+}
+
+func TestEditNeedsAFlag(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t, "edit --multigroup"); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, "edit", "nothing to edit: set --multigroup or --multigroup=false")
+	if !strings.Contains(read(t, "PROJECT"), "multigroup: true\n") {
+		t.Error("the project has one group only")
+	}
+}
+
+func TestFilesOfKubebuilderWorkWithTheToolkit(t *testing.T) {
+	newProject(t)
+	if err := run(t, initCommandLine); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{
+		"create api --group cache --version v1 --kind Types --controller=false", "create api --group apps --version v1 --kind Deployment --resource=false",
+	} {
+		if err := run(t, command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sample := read(t, "config/samples/cache_v1_types.yaml"); !strings.HasSuffix(sample, "\nspec: {} # add fields here\n") {
+		t.Errorf("the API server refuses the spec of the sample:\n%s", sample)
+	}
+	if suite := read(t, "internal/controller/suite_test.go"); !strings.Contains(suite, "localcluster.Install(") || strings.Contains(suite, "setup-envtest") {
+		t.Errorf("the suite needs binaries that the project does not have:\n%s", suite)
 	}
 }
 

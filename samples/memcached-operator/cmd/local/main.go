@@ -39,6 +39,9 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	if err := build(ctx); err != nil {
+		return err
+	}
 	progress := func(line string) { fmt.Println(line) }
 	assets, err := localcluster.Install(ctx, progress)
 	if err != nil {
@@ -57,6 +60,9 @@ func run(ctx context.Context) error {
 	}
 	fmt.Printf("\nIn another terminal:\n  export KUBECONFIG=%s PATH=\"$PATH:%s\"\n", cluster.Kubeconfig(), assets)
 	fmt.Print("  kubectl apply -k config/samples\n\n")
+	if _, err := os.Stat(filepath.Join("config", "webhook")); err == nil {
+		fmt.Print("Webhooks do not run here. Test them with go test ./...\n\n")
+	}
 	return errors.Join(operate(ctx), cluster.Stop(context.Background()))
 }
 
@@ -95,13 +101,15 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster) error {
 	return cluster.WriteServiceAccountKubeconfig(ctx, namespace, name, kubeconfig)
 }
 
+// build compiles the operator.
+func build(ctx context.Context) error {
+	command := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd")
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	return command.Run()
+}
+
 // operate runs the operator until ctx ends.
 func operate(ctx context.Context) error {
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd")
-	build.Stdout, build.Stderr = os.Stdout, os.Stderr
-	if err := build.Run(); err != nil {
-		return err
-	}
 	// By default, no port can be in use by another operator.
 	args := append([]string{"--kubeconfig", kubeconfig, "--health-probe-bind-address=0"}, os.Args[1:]...)
 	operator := exec.Command(binary, args...)

@@ -7,6 +7,10 @@ set -euo pipefail
 LC_ALL=C TMOUT=60 # bytes are no characters; a server that does not answer for a minute is an error
 file=$1
 shift
+if (($# == 0)); then
+	echo "no server to back up: start one, and try again" >&2
+	exit 1
+fi
 
 fail() {
 	echo "$server: $1" >&2

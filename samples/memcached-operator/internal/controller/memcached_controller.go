@@ -36,9 +36,9 @@ type MemcachedReconciler struct {
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/status,verbs=update;patch
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;list
 // +kubebuilder:rbac:groups="",resources=pods/exec,verbs=get;create
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;create;delete
 
@@ -49,7 +49,7 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 		r.prober.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	policy := finalizer.Policy{OnFailure: finalizer.Abandon}
+	policy := finalizer.Policy{OnFailure: finalizer.Abandon, CleanUp: func(ctx context.Context) error { return r.cleanUp(ctx, object) }}
 	result, err := r.backup.Reconcile(ctx, object, &object.Status.Backup, policy, func(ctx context.Context) error {
 		return r.backUp(ctx, object)
 	})
@@ -80,8 +80,8 @@ func (r *MemcachedReconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&cachev1alpha1.Memcached{}).
-		Owns(&appsv1.Deployment{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ownerOfPod)).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf)).
 		WatchesRawSource(r.prober).
 		Named("memcached").
 		Complete(r)

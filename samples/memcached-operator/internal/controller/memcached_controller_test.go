@@ -90,6 +90,36 @@ func TestMemcachedReportsWhyAPodFails(t *testing.T) {
 	g.Expect(warnings(t, object)()).To(Equal([]string{"OOMKilled"}))
 }
 
+func TestMemcachedReportsAPodThatIsNeverReady(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	runMemcached(t)
+	object := newMemcached(t, g)
+
+	pods := &corev1.PodList{}
+	g.Expect(k8sClient.List(t.Context(), pods, client.InNamespace(object.Namespace))).To(Succeed())
+	pod := &pods.Items[0]
+	mine := client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"annotations": {"`+localcluster.Simulate+`": "`+localcluster.SimulateNone+`"}}}`))
+	g.Expect(k8sClient.Patch(t.Context(), pod, mine)).To(Succeed())
+	probe := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: "spec.containers{memcached}"},
+		Type:           corev1.EventTypeWarning, Reason: "Unhealthy", Message: "Readiness probe failed: HTTP probe failed with statuscode: 503", LastTimestamp: metav1.Now(),
+	}
+	g.Expect(k8sClient.Create(t.Context(), probe)).To(Succeed())
+	before := client.MergeFrom(pod.DeepCopy())
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
+			c.Status, c.LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(time.Now().Add(-time.Minute))
+		}
+	}
+	pod.Status.ContainerStatuses[0].Ready = false
+	g.Expect(k8sClient.Status().Patch(t.Context(), pod, before)).To(Succeed())
+
+	g.Eventually(readyMemcached(t, object)).Should(HaveField("Message", ContainSubstring("its readiness probe returns HTTP status 503")))
+	g.Eventually(warnings(t, object)).Should(Equal([]string{"Unhealthy"}))
+}
+
 func TestMemcachedReportsAFailureOnce(t *testing.T) {
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(time.Minute)
@@ -119,10 +149,13 @@ func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 	runMemcached(t)
 	object := newMemcached(t, g)
 	pods := podsOf(t, g, object)
-	change(t, g, object, func() { object.Spec.BackupClaim = "backups" })
+	change(t, g, object, func() { object.Spec.BackupClaim = claimOfBackups })
 
-	g.Expect(k8sClient.Delete(t.Context(), object)).To(Succeed())
+	g.Expect(k8sClient.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 	g.Eventually(notes(t, object, "BackupPending")).Should(ConsistOf(ContainSubstring(`claim "backups" that the pod mounts does not exist`)))
+	deployment := &appsv1.Deployment{}
+	g.Expect(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), deployment)).To(Succeed())
+	g.Expect(deployment.DeletionTimestamp).To(BeNil(), "the pods run until the backup has ended")
 	newClaim(t, g, object.Namespace)
 	jobs := &batchv1.JobList{}
 	g.Eventually(func() ([]batchv1.Job, error) {
@@ -133,6 +166,7 @@ func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 	g.Eventually(func() bool {
 		return apierrors.IsNotFound(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 	}).Should(BeTrue())
+	g.Expect(apierrors.IsNotFound(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), deployment))).To(BeTrue())
 	pod := jobs.Items[0].Spec.Template.Spec
 	g.Expect(pod.Volumes).To(ConsistOf(HaveField("PersistentVolumeClaim.ClaimName", object.Spec.BackupClaim)))
 	g.Expect(pod.Containers[0].VolumeMounts).To(ConsistOf(HaveField("MountPath", "/backup")))

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -23,6 +23,9 @@ import (
 
 // memcachedApp is the value of the label app.kubernetes.io/name.
 const memcachedApp = "memcached"
+
+// memcachedOwner is the annotation of a Deployment with the UID of its object.
+const memcachedOwner = "cache.example.com/owner-uid"
 
 // The scripts run in the image of memcached, with bash.
 var (
@@ -42,13 +45,17 @@ func memcachedLabels(app, instance string) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": app, "app.kubernetes.io/instance": instance}
 }
 
-// deployment returns the Deployment that an object must have.
-func (r *MemcachedReconciler) deployment(object *cachev1alpha1.Memcached) (*appsv1.Deployment, error) {
+// deployment returns the Deployment that an object must have. It has no owner reference: with one, a
+// foreground deletion of the object would delete the pods before the backup.
+func (r *MemcachedReconciler) deployment(object *cachev1alpha1.Memcached) *appsv1.Deployment {
 	labels := memcachedLabels(memcachedApp, object.Name)
 	memory := int64(object.Spec.MemoryMegabytes)
 	limit := resource.NewQuantity((memory*5/4+32)<<20, resource.BinarySI) // connections need memory too
 	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: object.Namespace, Name: object.Name, Labels: labels,
+			Annotations: map[string]string{memcachedOwner: string(object.UID)},
+		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: object.Spec.Size,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -64,7 +71,7 @@ func (r *MemcachedReconciler) deployment(object *cachev1alpha1.Memcached) (*apps
 			},
 		},
 	}
-	return deployment, ctrl.SetControllerReference(object, deployment, r.Scheme)
+	return deployment
 }
 
 // podsOf returns the pods of the Deployment. A pod without a controller is not one of them.
@@ -83,12 +90,12 @@ func (r *MemcachedReconciler) podsOf(ctx context.Context, object *cachev1alpha1.
 	return pods, nil
 }
 
-// ownerOfPod enqueues the object whose Deployment made a pod.
-func (r *MemcachedReconciler) ownerOfPod(_ context.Context, pod client.Object) []reconcile.Request {
-	if pod.GetLabels()["app.kubernetes.io/name"] != memcachedApp {
+// ownerOf enqueues the object of a Deployment or of a pod.
+func (r *MemcachedReconciler) ownerOf(_ context.Context, child client.Object) []reconcile.Request {
+	if child.GetLabels()["app.kubernetes.io/name"] != memcachedApp {
 		return nil
 	}
-	name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetLabels()["app.kubernetes.io/instance"]}
+	name := types.NamespacedName{Namespace: child.GetNamespace(), Name: child.GetLabels()["app.kubernetes.io/instance"]}
 	return []reconcile.Request{{NamespacedName: name}}
 }
 
@@ -102,12 +109,13 @@ func (r *MemcachedReconciler) backUp(ctx context.Context, object *cachev1alpha1.
 	if err != nil {
 		return err
 	}
-	command := []string{"bash", "-c", backupScript, "backup.sh", fmt.Sprintf("/backup/%s-%s", object.Name, object.UID)}
+	var servers []string
 	for _, pod := range pods {
-		if pod.Status.Phase == corev1.PodRunning {
-			command = append(command, pod.Status.PodIP+"/11211")
+		if pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" {
+			servers = append(servers, pod.Status.PodIP+"/11211")
 		}
 	}
+	command := append([]string{"bash", "-c", backupScript, "backup.sh", fmt.Sprintf("/backup/%s-%s", object.Name, object.UID)}, servers...)
 	mounts := []corev1.VolumeMount{{Name: "claim", MountPath: "/backup"}}
 	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: object.Spec.BackupClaim}
 	labels := memcachedLabels(memcachedApp+"-backup", object.Name)
@@ -123,5 +131,22 @@ func (r *MemcachedReconciler) backUp(ctx context.Context, object *cachev1alpha1.
 			},
 		}, ActiveDeadlineSeconds: new(int64(3600)), TTLSecondsAfterFinished: new(int32(86400))},
 	}
-	return r.backup.RunJob(ctx, r.live, job, object.Status.Backup.Attempts)
+	return r.backup.RunJob(ctx, r.live, job, object.Status.Backup.Attempts, func() error {
+		if len(servers) == 0 {
+			return errors.New("no memcached server runs, so no items can be saved")
+		}
+		return nil
+	})
+}
+
+// cleanUp deletes the Deployment after the backup.
+func (r *MemcachedReconciler) cleanUp(ctx context.Context, object *cachev1alpha1.Memcached) error {
+	deployment := &appsv1.Deployment{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(object), deployment); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if deployment.Annotations[memcachedOwner] != string(object.UID) {
+		return nil // it belongs to another owner
+	}
+	return client.IgnoreNotFound(r.Delete(ctx, deployment, client.Preconditions{UID: &deployment.UID}))
 }

@@ -28,12 +28,13 @@ import (
 // memcachedProgressing is the reason while pods start and nothing is wrong.
 const memcachedProgressing = "Progressing"
 
+// memcachedSettles is how long a container that ended can take to end again. Then the Event has the reason
+// CrashLoopBackOff. Without a pause, there would be two Events of one failure.
+const memcachedSettles = 5 * time.Second
+
 // deploy creates or repairs the Deployment. It returns why its pods are not ready, or nil.
 func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.Memcached, found *appsv1.Deployment) (*diagnosis.Cause, error) {
-	wanted, err := r.deployment(object)
-	if err != nil {
-		return nil, err
-	}
+	wanted := r.deployment(object)
 	object.Status.ObservedGeneration = object.Generation
 	object.Status.Selector = labels.FormatLabels(wanted.Spec.Selector.MatchLabels)
 	if err := r.children.Ensure(ctx, wanted, found); err != nil {
@@ -48,7 +49,7 @@ func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.
 		return nil, err
 	}
 	object.Status.Pods = r.prober.Probe(client.ObjectKeyFromObject(object), &memcachedProbe, pods, object.Status.Pods)
-	return r.diagnose(object, found, pods), nil
+	return r.diagnose(ctx, object, found, pods)
 }
 
 // listNodes puts the names of the pods into the status, and reports each new pod as an Event. If the
@@ -86,23 +87,27 @@ func (r *MemcachedReconciler) causeOf(deployment string, err error) (*diagnosis.
 }
 
 // diagnose returns why the pods are not ready, or nil.
-func (r *MemcachedReconciler) diagnose(object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, pods []*corev1.Pod) *diagnosis.Cause {
-	if cause := diagnosis.DiagnoseOr(diagnosis.Workload{Pods: pods}, diagnosis.FromDeployment(deployment)).Cause; cause != nil {
-		return cause
+func (r *MemcachedReconciler) diagnose(ctx context.Context, object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, pods []*corev1.Pod) (*diagnosis.Cause, error) {
+	found, err := events.OfUnready(ctx, r.live, pods, time.Now()) // for example of a readiness probe that fails
+	if err != nil {
+		return nil, err
+	}
+	if cause := diagnosis.DiagnoseOr(diagnosis.Workload{Pods: pods, Events: found}, diagnosis.FromDeployment(deployment)).Cause; cause != nil {
+		return cause, nil
 	}
 	if crash, _ := diagnosis.Recovering(pods, time.Now()); crash != nil { // they run for a moment between two crashes
-		return crash
+		return crash, nil
 	}
 	for _, pod := range object.Status.Pods {
 		if pod.Health == probe.Unhealthy {
-			return &diagnosis.Cause{Reason: pod.Reason, Object: diagnosis.Object{Kind: "Pod", Name: pod.Name}, Message: "pod " + pod.Name + ": " + pod.Message}
+			return &diagnosis.Cause{Reason: pod.Reason, Object: diagnosis.Object{Kind: "Pod", Name: pod.Name}, Message: "pod " + pod.Name + ": " + pod.Message}, nil
 		}
 	}
 	ready, wanted := deployment.Status.ReadyReplicas, *deployment.Spec.Replicas
 	if ready < wanted || deployment.Status.ObservedGeneration < deployment.Generation {
-		return &diagnosis.Cause{Reason: memcachedProgressing, Message: fmt.Sprintf("%d of %d pods are ready", ready, wanted)}
+		return &diagnosis.Cause{Reason: memcachedProgressing, Message: fmt.Sprintf("%d of %d pods are ready", ready, wanted)}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // setReady sets the condition Ready in memory.
@@ -119,10 +124,18 @@ func (r *MemcachedReconciler) setReady(object *cachev1alpha1.Memcached, cause *d
 
 // report emits the cause as an Event, once for each transition of Ready. It returns when to reconcile again.
 func (r *MemcachedReconciler) report(ctx context.Context, object *cachev1alpha1.Memcached, deployment *appsv1.Deployment, cause *diagnosis.Cause) (time.Duration, error) {
-	if cause == nil || cause.Reason == memcachedProgressing {
+	if cause == nil {
 		return 0, nil
 	}
 	reason := cause.Reason
+	switch left := memcachedSettles - time.Since(cause.Time); {
+	case reason == memcachedProgressing:
+		return 10 * time.Second, nil // a pod that never becomes ready does not change
+	case reason == diagnosis.ReasonErrImagePull:
+		reason = diagnosis.ReasonImagePullBackOff // which follows
+	case reason == diagnosis.ReasonError && left > 0:
+		return left, nil
+	}
 	if cause.Object.Kind == "Deployment" && failedToCreatePod(deployment) {
 		reason = "FailedToCreatePod"
 	}

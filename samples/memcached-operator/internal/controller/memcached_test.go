@@ -101,7 +101,26 @@ func TestMemcachedWithoutAClaimIsDeletedWithoutABackup(t *testing.T) {
 	g.Expect(jobs.Items).To(BeEmpty())
 }
 
-// newClaim creates the claim backups with a volume.
+// Without a server, a Job could only make an empty file, which would pass for a backup.
+func TestMemcachedWithoutAServerIsNotBackedUp(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	runMemcached(t)
+	object := newMemcached(t, g)
+	newClaim(t, g, object.Namespace)
+	change(t, g, object, func() { object.Spec.BackupClaim, object.Spec.Size = claimOfBackups, new(int32(0)) })
+	g.Eventually(func() []corev1.Pod { return podsOf(t, g, object) }).Should(BeEmpty())
+	g.Expect(k8sClient.Delete(t.Context(), object)).To(Succeed())
+	g.Eventually(notes(t, object, "BackupFailed")).Should(ConsistOf(ContainSubstring("no memcached server runs, so no items can be saved")))
+	jobs := &batchv1.JobList{}
+	g.Expect(k8sClient.List(t.Context(), jobs, client.InNamespace(object.Namespace))).To(Succeed())
+	g.Expect(jobs.Items).To(BeEmpty())
+}
+
+// claimOfBackups is the name of the claim in which a backup is stored.
+const claimOfBackups = "backups"
+
+// newClaim creates the claim with a volume.
 func newClaim(t *testing.T, g *WithT, namespace string) {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -110,7 +129,7 @@ func newClaim(t *testing.T, g *WithT, namespace string) {
 		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/backups"}},
 	}}
 	g.Expect(k8sClient.Create(t.Context(), volume)).To(Succeed())
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "backups"}, Spec: corev1.PersistentVolumeClaimSpec{
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claimOfBackups}, Spec: corev1.PersistentVolumeClaimSpec{
 		VolumeName: volume.Name, StorageClassName: new(""), AccessModes: modes,
 		Resources: corev1.VolumeResourceRequirements{Requests: size},
 	}}
