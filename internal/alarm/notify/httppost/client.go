@@ -203,7 +203,7 @@ func (c *Client) post(ctx context.Context, r Request) error {
 		return ConnectionError(cmp.Or(context.Cause(ctx), err))
 	}
 	response := newResponse(resp)
-	response.Body = readBody(resp.Body)
+	response.Body = readBody(resp)
 	if r.Classify != nil {
 		r.Classify(response)
 	}
@@ -248,9 +248,13 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 }
 
 // readBody reads the body up to maxBody. It ignores errors, because the status already
-// says whether the message was accepted.
-func readBody(body io.ReadCloser) []byte {
-	defer func() { _ = body.Close() }()
-	raw, _ := io.ReadAll(io.LimitReader(body, maxBody))
+// says whether the message was accepted. After 101, the body is the connection itself: no context
+// would end a read.
+func readBody(resp *http.Response) []byte {
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	return raw
 }
