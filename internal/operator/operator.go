@@ -141,7 +141,9 @@ func newManager(c Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(c.REST, ctrl.Options{
+	reads := rest.CopyConfig(c.REST)
+	reads.Wrap(kube.LimitResponses(kube.NoLimit)) // some reads lower it
+	mgr, err := ctrl.NewManager(reads, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        c.Log,
 		Cache:                         cacheOptions(),
