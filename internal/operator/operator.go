@@ -89,6 +89,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.Metrics == nil {
 		c.Metrics = metrics.Registry
 	}
+	c.REST = withShortPauses(c.REST)
 	mgr, err := newManager(c)
 	if err != nil {
 		return nil, err
@@ -99,6 +100,23 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, errors.Join(err, app.closeOutbox())
 	}
 	return app, nil
+}
+
+// maxPause is how long a request waits at most because an answer asks for it.
+const maxPause = time.Minute
+
+// withShortPauses returns a copy of a configuration whose requests wait for maxPause at most.
+func withShortPauses(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.Wrap(kube.LimitRetryAfter(maxPause))
+	return c
+}
+
+// withLimits returns a copy of a configuration in which [kube.WithResponseLimit] has an effect.
+func withLimits(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.Wrap(kube.LimitResponses(kube.NoLimit))
+	return c
 }
 
 // Start runs the operator until ctx ends. It returns an error if the operator loses its
@@ -141,9 +159,7 @@ func newManager(c Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	reads := rest.CopyConfig(c.REST)
-	reads.Wrap(kube.LimitResponses(kube.NoLimit)) // some reads lower it
-	mgr, err := ctrl.NewManager(reads, ctrl.Options{
+	mgr, err := ctrl.NewManager(withLimits(c.REST), ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        c.Log,
 		Cache:                         cacheOptions(),
