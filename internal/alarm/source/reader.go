@@ -81,8 +81,8 @@ func (r *reader) handle(ctx context.Context, kind watch.EventType, e *eventsv1.E
 
 var errPosition = errors.New("the position of an Event has more than 63 bits")
 
-// locate returns the position of an Event. It skips the Event as malformed if it has none, or one
-// that etcd cannot have and the outbox cannot store: the batch would be retried for ever.
+// locate returns the position of an Event. It skips the Event as malformed if it has none. So it does
+// if the outbox cannot store the position: the batch would be retried for ever.
 func (r *reader) locate(e *eventsv1.Event) (uint64, bool) {
 	position, err := apiwatch.ParsePosition(e.ResourceVersion)
 	if err == nil && position > math.MaxInt64 {
