@@ -11,12 +11,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -217,14 +219,29 @@ func (c *Client) post(ctx context.Context, r Request) error {
 	return failure
 }
 
+// maxConnections is the number of connections that a request may get. One that was kept can be closed
+// before it carries the request, and maxIdleConnsPerHost are kept.
+const maxConnections = maxIdleConnsPerHost + 1
+
+// errConnections ends a request of which a server says again and again that it must be repeated. In
+// HTTP/2, net/http obeys at once and without end.
+var errConnections = errors.New("the server demands that the request is repeated")
+
 // limitTime returns a context that ends if connecting, maybe through a proxy, takes too
-// long. After that, it ends if the server does not answer in time.
+// long. After that, it ends if the server does not answer in time, or if net/http repeats the
+// request too often.
 func (c *Client) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+handshakeTimeout+c.config.Timeout)
 	ctx, end := context.WithCancelCause(ctx)
+	var connections atomic.Int32
 	connected := func(httptrace.GotConnInfo) {
-		answer, stop := context.WithTimeout(ctx, c.config.Timeout)
-		context.AfterFunc(answer, func() { end(answer.Err()); stop() })
+		switch connections.Add(1) {
+		case 1:
+			answer, stop := context.WithTimeout(ctx, c.config.Timeout)
+			context.AfterFunc(answer, func() { end(answer.Err()); stop() })
+		case maxConnections + 1:
+			end(errConnections)
+		}
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: connected}), cancel
 }
