@@ -223,8 +223,8 @@ func (c *Client) post(ctx context.Context, r Request) error {
 // before it carries the request, and maxIdleConnsPerHost are kept.
 const maxConnections = maxIdleConnsPerHost + 1
 
-// errConnections ends a request of which a server says again and again that it must be repeated. In
-// HTTP/2, net/http obeys at once and without end.
+// errConnections ends a request if the server demands several times that it is repeated. In HTTP/2,
+// net/http obeys at once and without end.
 var errConnections = errors.New("the server demands that the request is repeated")
 
 // limitTime returns a context that ends if connecting, maybe through a proxy, takes too
