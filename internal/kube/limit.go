@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
+	"strconv"
+	"time"
 
 	"k8s.io/client-go/transport"
 )
 
 // ErrTooLarge is the error of a request whose response exceeds the limit of [LimitResponses].
 var ErrTooLarge = errors.New("the response of the API server is too large")
+
+// NoLimit is a limit of [LimitResponses] that only the context of a request lowers.
+const NoLimit = math.MaxInt64 - 1
 
 // LimitResponses returns a wrapper that ends responses after a number of bytes with
 // ErrTooLarge. Tenants decide how large their objects are, and a list contains many. See also
@@ -65,4 +71,28 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		return 0, ErrTooLarge
 	}
 	return n, err
+}
+
+// LimitRetryAfter returns a wrapper that shortens the pauses that responses ask for. The client of
+// Kubernetes repeats such requests itself, and waits as long as a response says. It can come from a
+// proxy, and most requests have no time limit.
+func LimitRetryAfter(limit time.Duration) transport.WrapperFunc {
+	return func(next http.RoundTripper) http.RoundTripper { return retryLimiter{next, int(limit / time.Second)} }
+}
+
+type retryLimiter struct {
+	next    http.RoundTripper
+	seconds int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l retryLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := l.next.RoundTrip(request)
+	if err != nil {
+		return response, err
+	}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > l.seconds {
+		response.Header.Set("Retry-After", strconv.Itoa(l.seconds))
+	}
+	return response, nil
 }

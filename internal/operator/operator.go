@@ -91,6 +91,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.Metrics == nil {
 		c.Metrics = metrics.Registry
 	}
+	c.REST = withShortPauses(c.REST)
 	app, ofLease := &App{}, c.REST
 	if c.Options.LeaderElect {
 		app.lease = &lease{clock: realClock, lasts: cmp.Or(c.LeaseDuration, leaseDuration)}
@@ -105,6 +106,23 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, errors.Join(err, app.closeOutbox())
 	}
 	return app, nil
+}
+
+// maxPause is how long a request waits at most because an answer asks for it.
+const maxPause = time.Minute
+
+// withShortPauses returns a copy of a configuration whose requests wait for maxPause at most.
+func withShortPauses(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.Wrap(kube.LimitRetryAfter(maxPause))
+	return c
+}
+
+// withLimits returns a copy of a configuration in which [kube.WithResponseLimit] has an effect.
+func withLimits(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.Wrap(kube.LimitResponses(kube.NoLimit))
+	return c
 }
 
 // Start runs the operator until ctx ends. It returns an error if the operator loses its
@@ -147,7 +165,7 @@ func newManager(c Config, ofLease *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(c.REST, ctrl.Options{
+	mgr, err := ctrl.NewManager(withLimits(c.REST), ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        c.Log,
 		Cache:                         cacheOptions(),

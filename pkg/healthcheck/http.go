@@ -61,6 +61,9 @@ func (c *Checker) askPod(ctx context.Context, check Check) result {
 		return notAnswered(err, check.Timeout)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // the body is the connection: no context would end a read
+		return answered(resp, nil)
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
 		return notAnswered(err, check.Timeout)

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -132,6 +133,26 @@ func TestAnswersThatAreNotHTTP(t *testing.T) {
 			expect(t, tc.want, run(t, checker(t, "http://unused.invalid", nil, dialTo(address)), get("/")))
 		})
 	}
+}
+
+// After 101, net/http gives the connection to the caller, and the end of the context no longer
+// closes it.
+func TestAPodThatSwitchesProtocolsHoldsNoCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			go func() {
+				defer close(closed)
+				_, _ = http.ReadRequest(bufio.NewReader(there))
+				_, _ = io.WriteString(there, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+				_, _ = io.Copy(io.Discard, there)
+			}()
+			return here, nil
+		}
+		expect(t, "Failed answered 101 Switching Protocols", checker(t, "http://unused.invalid", nil, dial).Run(t.Context(), get("/")))
+		<-closed
+	})
 }
 
 // listen serves connections with a function.

@@ -52,6 +52,7 @@ type model struct {
 	// restore changed: it brought them back, or lowered or raised their count.
 	isRestored bool
 	changed    map[string]bool
+	restores   int
 	// compactions is the number of compactions. behind: the operator lists the Events, because
 	// its position is compacted.
 	compactions int
@@ -199,6 +200,7 @@ func (m *model) answered(a *acceptance, msg *message.Message) {
 // checkpoint says. read is the position of the leader. The caller holds the mutex.
 func (m *model) restored(version, read uint64) {
 	m.compactions++
+	m.restores++
 	m.behind, m.isRestored = true, true
 	again := map[string]bool{} // the UIDs of Events whose count fell, or that were deleted
 	for uid, last := range m.last {
@@ -375,7 +377,7 @@ func (m *model) checkInterval(e *endpoint, group *message.Group, parts []part) {
 	key, now := e.uid+"/"+group.Key, time.Now()
 	last, ok := m.lastOfGroup[key]
 	again := slices.ContainsFunc(parts, func(p part) bool { return m.accepted[p] > 1 })
-	if ok && !again && m.failovers == 0 && !last.resolved && !group.Resolved && now.Sub(last.at) < groupInterval*time.Second {
+	if ok && !again && m.failovers == 0 && m.restores == 0 && !last.resolved && !group.Resolved && now.Sub(last.at) < groupInterval*time.Second {
 		m.failf("too soon: %v came %v after another message of its group", parts, now.Sub(last.at))
 	}
 	m.lastOfGroup[key] = groupMessage{at: now, resolved: group.Resolved, object: group.By[0].Value, receiver: e}

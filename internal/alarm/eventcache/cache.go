@@ -9,6 +9,7 @@ package eventcache
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
 	"github.com/bongsu-io/bongsu/internal/alarm/source"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -29,8 +31,10 @@ const (
 	maxEvents = 32
 	// keepFor is how long an Event is kept. The API server has the same default.
 	keepFor = time.Hour
-	// maxListed is the number of earlier Events that are read for an object.
-	maxListed = 500
+	// maxListed is the number of earlier Events that are read for an object, and maxListedBytes
+	// limits the list. A tenant can create Events that are almost as large as a request.
+	maxListed      = 500
+	maxListedBytes = 2 << 20
 )
 
 // namespacedObject names an object across namespaces.
@@ -57,8 +61,8 @@ type workload struct {
 	events  map[types.UID]diagnosis.Event // by the UID of the Event
 }
 
-// New returns an empty Cache. It reads earlier Events from reader, the API server, and
-// calls notify for a workload when one of its Events was stored.
+// New returns an empty Cache. It reads earlier Events from reader, the API server, whose responses
+// [kube.WithResponseLimit] must limit. It calls notify for a workload when one of its Events was stored.
 func New(reader client.Reader, clk clock.PassiveClock, notify func(context.Context, types.NamespacedName)) *Cache {
 	return &Cache{
 		reader: reader, clock: clk, notify: notify,
@@ -137,11 +141,22 @@ func (c *Cache) unfollow(name types.NamespacedName, o diagnosis.Object) {
 	}
 }
 
+// list lists the first Events that regard an object. If they are large, it lists fewer.
+func (c *Cache) list(ctx context.Context, namespace string, o diagnosis.Object) (*eventsv1.EventList, error) {
+	ctx = kube.WithResponseLimit(ctx, maxListedBytes)
+	for limit := int64(maxListed); ; limit = max(limit/8, 1) {
+		var found eventsv1.EventList
+		err := c.reader.List(ctx, &found, client.InNamespace(namespace), client.Limit(limit),
+			client.MatchingFields{"regarding.kind": o.Kind, "regarding.name": o.Name})
+		if limit == 1 || !errors.Is(err, kube.ErrTooLarge) {
+			return &found, err
+		}
+	}
+}
+
 // read reads the Events that regard an object from the API server.
 func (c *Cache) read(ctx context.Context, name types.NamespacedName, o diagnosis.Object) error {
-	var found eventsv1.EventList
-	err := c.reader.List(ctx, &found, client.InNamespace(name.Namespace), client.Limit(maxListed),
-		client.MatchingFields{"regarding.kind": o.Kind, "regarding.name": o.Name})
+	found, err := c.list(ctx, name.Namespace, o)
 	if err != nil {
 		return fmt.Errorf("list the Events of %s %s: %w", o.Kind, o.Name, err)
 	}

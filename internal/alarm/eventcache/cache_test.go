@@ -4,17 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/internal/alarm"
+	"github.com/bongsu-io/bongsu/internal/kube"
+	"github.com/bongsu-io/bongsu/internal/testing/eventstream"
 	"github.com/bongsu-io/bongsu/pkg/diagnosis"
 )
 
@@ -218,5 +226,36 @@ func TestExpectReadsNoEarlierEvents(t *testing.T) {
 	f.follow(t, nb, pod, claim)
 	if f.earlier.requests != 1 {
 		t.Errorf("%d requests, want one for the claim", f.earlier.requests)
+	}
+}
+
+// A tenant can create Events that are almost as large as a request.
+func TestFewEarlierEventsAreReadIfTheyAreLarge(t *testing.T) {
+	note := strings.Repeat("x", 1<<20)
+	var last int64
+	cfg := eventstream.Local(func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		last, _ = strconv.ParseInt(query.Get("limit"), 10, 64)
+		list := &eventsv1.EventList{}
+		for i := range min(last, 30) {
+			list.Items = append(list.Items, eventsv1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), CreationTimestamp: metav1.NewTime(start)},
+				Type:       "Warning", Reason: "FailedMount", Note: note,
+				Regarding: corev1.ObjectReference{Kind: pod.Kind, Namespace: "lab", Name: pod.Name},
+			})
+		}
+		return list, nil
+	}, nil)
+	cfg.Wrap(kube.LimitResponses(kube.NoLimit))
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(eventsv1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
+	reader, err := client.New(cfg, client.Options{Mapper: mapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture()
+	f.Cache = New(reader, f.clock, func(context.Context, types.NamespacedName) {})
+	f.follow(t, nb, pod)
+	if last != 1 || len(f.Events(nb)) != 1 {
+		t.Errorf("the last list had at most %d Events of 1 MiB, and %d are kept, want one", last, len(f.Events(nb)))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/apiwatch"
+	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
 // client requests the Events of all namespaces.
@@ -45,6 +46,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf
+	cfg.Wrap(kube.LimitResponses(kube.NoLimit)) // page lowers it
 	r, err := rest.RESTClientFor(cfg)
 	if err != nil {
 		return nil, err
@@ -57,9 +59,13 @@ func (c *client) request(opts *metav1.ListOptions) *rest.Request {
 	return c.rest.Get().Resource("events").VersionedParams(opts, scheme.ParameterCodec).MaxRetries(0)
 }
 
+// maxPage limits a page of a list, in bytes. A tenant can create Events that are almost as large
+// as a request.
+const maxPage = 16 << 20
+
 func (c *client) page(ctx context.Context, opts *metav1.ListOptions) (*eventsv1.EventList, error) {
 	list := &eventsv1.EventList{}
-	err := c.request(opts).Timeout(apiwatch.ListTimeout).Do(ctx).Into(list)
+	err := c.request(opts).Timeout(apiwatch.ListTimeout).Do(kube.WithResponseLimit(ctx, maxPage)).Into(list)
 	if errors.Is(err, context.DeadlineExceeded) {
 		c.connections.CloseAll()
 	}
@@ -67,7 +73,7 @@ func (c *client) page(ctx context.Context, opts *metav1.ListOptions) (*eventsv1.
 }
 
 // list calls each with every Event, one page in memory, and with the position of the list,
-// which is that of its first page. It returns this position.
+// which is that of its first page. It returns this position. If Events are large, pages are smaller.
 //
 // If the API server compacts this position before the list ends, the list continues at
 // newer positions, MaxRenewals times at most. It then contains each Event that existed all
@@ -97,10 +103,14 @@ func (c *client) pages(ctx context.Context, opts metav1.ListOptions, each func(*
 	}
 	for opts.Limit = c.pageSize; ; {
 		page, err := c.page(ctx, &opts)
+		if errors.Is(err, kube.ErrTooLarge) && opts.Limit > 1 {
+			opts.Limit = max(opts.Limit/8, 1)
+			continue
+		}
 		if token := apiwatch.NewerContinue(err); token != "" && renewals > 0 {
 			renewals--
 			opts.Continue = token
-			page, err = c.page(ctx, &opts)
+			continue
 		}
 		if err != nil {
 			return err
@@ -108,7 +118,7 @@ func (c *client) pages(ctx context.Context, opts metav1.ListOptions, each func(*
 		if err := each(page); err != nil || page.Continue == "" {
 			return err
 		}
-		opts = metav1.ListOptions{Limit: c.pageSize, Continue: page.Continue}
+		opts = metav1.ListOptions{Limit: min(2*opts.Limit, c.pageSize), Continue: page.Continue}
 	}
 }
 

@@ -5,10 +5,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -58,6 +64,52 @@ func TestDecoderDistinguishesABadEntryFromABadStream(t *testing.T) {
 				t.Errorf("next: %v, want %v", err, tc.want)
 			}
 		})
+	}
+}
+
+// A tenant can create Events that are almost as large as a request.
+func TestAPageOfLargeEventsIsLimited(t *testing.T) {
+	const n = 100
+	note := strings.Repeat("x", 1<<20)
+	pages := map[int]int64{} // the last page at each offset
+	list := func(query url.Values) (*eventsv1.EventList, *apierrors.StatusError) {
+		from, _ := strconv.Atoi(query.Get("continue"))
+		limit, _ := strconv.ParseInt(query.Get("limit"), 10, 64)
+		pages[from] = limit
+		list := &eventsv1.EventList{ListMeta: metav1.ListMeta{ResourceVersion: "1000"}}
+		for i := from; i < n && i < from+int(limit); i++ {
+			e := event(i, uint64(100+i), 1)
+			if e.Note = note; i >= n/2 {
+				e.Note = ""
+			}
+			list.Items = append(list.Items, *e)
+			if i+1 < n {
+				list.Continue = strconv.Itoa(i + 1)
+			} else {
+				list.Continue = ""
+			}
+		}
+		return list, nil
+	}
+	_, cfg := serveList(t, list, stays)
+	c, err := newClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if _, err := c.list(t.Context(), metav1.ListOptions{}, func(e *eventsv1.Event, _ uint64) error {
+		got = append(got, e.Name)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != n || len(slices.Compact(slices.Sorted(slices.Values(got)))) != n {
+		t.Errorf("got %d Events, want each of %d once: %v", len(got), n, got)
+	}
+	for from, limit := range pages {
+		if from+int(limit) <= n/2 && limit >= 16 || from == 0 && limit >= 16 {
+			t.Errorf("a page with %d Events of 1 MiB was read", limit)
+		}
 	}
 }
 

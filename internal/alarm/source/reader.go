@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -78,10 +79,15 @@ func (r *reader) handle(ctx context.Context, kind watch.EventType, e *eventsv1.E
 	}
 }
 
-// locate returns the position of an Event. It skips the Event as malformed if it has
-// none.
+var errPosition = errors.New("the position of an Event has more than 63 bits")
+
+// locate returns the position of an Event. It skips the Event as malformed if it has none. So it does
+// if the outbox cannot store the position: the batch would be retried for ever.
 func (r *reader) locate(e *eventsv1.Event) (uint64, bool) {
 	position, err := apiwatch.ParsePosition(e.ResourceVersion)
+	if err == nil && position > math.MaxInt64 {
+		err = errPosition
+	}
 	if err != nil {
 		r.skipMalformed(err)
 	}

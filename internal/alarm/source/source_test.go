@@ -537,6 +537,18 @@ func TestAMalformedEventIsSkipped(t *testing.T) {
 	}
 }
 
+// The outbox cannot store a position with more than 63 bits. The batch would be retried for ever.
+func TestAPositionThatCannotBeStoredIsMalformed(t *testing.T) {
+	_, cfg := serve(t, 20, brings(stays, bookmark(1<<63, nil), added(event(1, 1<<64-1, 1)), added(event(2, 22, 1))))
+	m := newMemory()
+	source := quick(t, cfg)
+	run(t, source, Start{Position: 20, CountsKnown: true}, m.commit)
+	eventually(t, m.increases).Should(gomega.Equal(map[string]int64{nameOf(2): 1}))
+	if m.at() != 22 || source.State().Malformed != 2 {
+		t.Errorf("the position is %d, with %d malformed entries", m.at(), source.State().Malformed)
+	}
+}
+
 func TestRunReturnsTheErrorOfTheCounts(t *testing.T) {
 	_, cfg := serve(t, 20, stays)
 	lost := errors.New("disk lost")

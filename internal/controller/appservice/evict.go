@@ -19,6 +19,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/appservice/health"
+	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/events"
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
@@ -233,11 +234,19 @@ func (r *Reconciler) refusalFrom(ctx context.Context, pod *corev1.Pod, err error
 	return health.Refusal{Budgets: budgets}, nil
 }
 
-// budgetsOf returns the names of the PodDisruptionBudgets that select a pod. The cache contains
-// only those of apps.
+// maxBudgets limits the list of the PodDisruptionBudgets of a namespace, in bytes. A tenant can
+// create many large ones.
+const maxBudgets = 2 << 20
+
+// budgetsOf returns the names of the PodDisruptionBudgets that select a pod. It returns none if they
+// are too large. The cache contains only those of apps.
 func (r *Reconciler) budgetsOf(ctx context.Context, pod *corev1.Pod) ([]string, error) {
 	var all policyv1.PodDisruptionBudgetList
-	if err := r.Live.List(ctx, &all, client.InNamespace(pod.Namespace)); err != nil {
+	err := r.Live.List(kube.WithResponseLimit(ctx, maxBudgets), &all, client.InNamespace(pod.Namespace))
+	if err != nil {
+		if errors.Is(err, kube.ErrTooLarge) {
+			return nil, nil
+		}
 		return nil, err
 	}
 	var names []string

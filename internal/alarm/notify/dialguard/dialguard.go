@@ -20,6 +20,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"code.dny.dev/ssrf"
@@ -123,8 +124,62 @@ func (g *Guard) Dial(dialer *net.Dialer) DialFunc {
 		if err != nil || g.CheckHost(host) != nil {
 			return nil, ErrNotAllowed
 		}
-		conn, err := guarded.DialContext(ctx, network, address)
-		return conn, conceal(err)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		a := &attempts{cancel: cancel}
+		conn, err := guarded.DialContext(context.WithValue(ctx, attemptsKey{}, a), network, address)
+		return conn, conceal(a.explain(err))
+	}
+}
+
+// maxAddresses is the number of addresses of a host that are tried. A name server can return
+// thousands, and a tenant can have one.
+const maxAddresses = 16
+
+// attemptsKey is the key of the attempts of a connection in its context.
+type attemptsKey struct{}
+
+// attempts are the addresses of a host that were tried for one connection.
+type attempts struct {
+	cancel context.CancelFunc
+
+	mu    sync.Mutex
+	made  int
+	first error
+}
+
+// next reports whether another address can be tried. Otherwise, it ends the connection.
+func (a *attempts) next() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.made++; a.made > maxAddresses {
+		a.cancel()
+	}
+	return a.made <= maxAddresses
+}
+
+// checked records the result of the check of an address.
+func (a *attempts) checked(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.made == 1 {
+		a.first = err
+	}
+	return err
+}
+
+// explain returns another error if there were too many addresses. As without this limit, it is that
+// of the first address.
+func (a *attempts) explain(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil || a.made <= maxAddresses:
+		return err
+	case a.first != nil:
+		return a.first
+	default:
+		return fmt.Errorf("connect to the first %d addresses: %w", maxAddresses, syscall.EHOSTUNREACH)
 	}
 }
 
@@ -139,7 +194,7 @@ func (g *Guard) Resolve(ctx context.Context, resolver *net.Resolver, host string
 		return netip.Addr{}, conceal(err)
 	}
 	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return plain(a).BitLen() - plain(b).BitLen() })
-	for _, addr := range addrs {
+	for _, addr := range addrs[:min(len(addrs), maxAddresses)] {
 		if err = g.verify(ctx, addr); err == nil {
 			return plain(addr), nil
 		}
@@ -163,7 +218,15 @@ func (g *Guard) control(ctx context.Context, network, address string, _ syscall.
 	if err != nil || network != "tcp4" && network != "tcp6" {
 		return ErrNotAllowed
 	}
-	return g.verify(ctx, addr.Addr())
+	a, counted := ctx.Value(attemptsKey{}).(*attempts)
+	switch {
+	case !counted:
+		return g.verify(ctx, addr.Addr())
+	case !a.next():
+		return ErrNotAllowed
+	default:
+		return a.checked(g.verify(ctx, addr.Addr()))
+	}
 }
 
 // Check returns ErrNotAllowed if the address is forbidden, whatever Nodes and NAT64

@@ -100,7 +100,7 @@ func (n *Notifier) Send(ctx context.Context, key string, body []byte) error {
 	case errors.Is(err, notify.ErrInterrupted):
 		return err
 	default:
-		return sendError(err, &b)
+		return n.sendError(err, &b)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/clock"
 
@@ -204,6 +206,24 @@ func TestSendSaysWhatToDo(t *testing.T) {
 				t.Error("a mail was delivered")
 			}
 		})
+	}
+}
+
+func TestAReplyIsShownWithoutTheLoginThatItRepeats(t *testing.T) {
+	cert, roots := certificate(t)
+	plain := base64.StdEncoding.EncodeToString([]byte("\x00" + username + "\x00" + password))
+	for reply, want := range map[string]string{
+		"no mail of alarms:secret-password": "no mail of [...]:[...]",
+		"AUTH PLAIN " + plain + " seen":     "AUTH PLAIN [...] seen",
+		"LOGIN c2VjcmV0LXBhc3N3b3Jk":        "LOGIN [...]",
+	} {
+		box := &mailbox{data: func() error { return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.NoEnhancedCode, Message: reply} }}
+		c := config(box.start(t, &tls.Config{Certificates: []tls.Certificate{cert}}, false), v1alpha1.MailStartTLS)
+		c.Username, c.Password = username, password
+		e, ok := errors.AsType[*notify.SendError](send(t, newNotifier(t, httppost.Config{Roots: roots}, c), messages.New("a", "b")))
+		if !ok || e.Class != notify.Reject || e.Answer != want {
+			t.Errorf("%s: got %+v, want the answer %s", reply, e, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package email
 import (
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -268,9 +269,9 @@ func (e *stepError) Error() string { return "SMTP: " + e.step }
 func (e *stepError) Unwrap() error { return e.err }
 
 // sendError explains a failed session. A retry can help after a reply of 4xx, but not
-// after one of 5xx (RFC 5321, 4.2.1). The reply is shown only if it is about the mail: before, a
-// server can repeat the login.
-func sendError(err error, mail *mailBody) *notify.SendError {
+// after one of 5xx (RFC 5321, 4.2.1). The reply is shown only if it is about the mail, and without
+// what it repeats of the mail and the login.
+func (n *Notifier) sendError(err error, mail *mailBody) *notify.SendError {
 	step, isStep := errors.AsType[*stepError](err)
 	reply, isReply := errors.AsType[*textproto.Error](err)
 	switch {
@@ -293,9 +294,19 @@ func sendError(err error, mail *mailBody) *notify.SendError {
 		failure.Text = fmt.Sprintf("the mail server cannot accept the message now%s (SMTP %d)", notify.Retried, reply.Code)
 	case step.step == content:
 		failure.Class = notify.Reject
-		failure.Answer = notify.Excerpt([]byte(reply.Msg), []string{mail.Subject, mail.Text})
+		failure.Answer = notify.Excerpt([]byte(reply.Msg), append(n.login(), mail.Subject, mail.Text))
 	}
 	return failure
+}
+
+// login returns the login in the forms in which a server gets it.
+func (n *Notifier) login() []string {
+	user, password := n.config.Username, n.config.Password
+	all := []string{user, password}
+	for _, sent := range []string{user, password, "\x00" + user + "\x00" + password} {
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(sent)))
+	}
+	return all
 }
 
 func parked(text string) *notify.SendError {

@@ -12,6 +12,12 @@ import (
 // answer says which field is wrong.
 func textsOf(r Request) []string {
 	texts := withParts(nil, r.URL)
+	if u, err := url.Parse(r.URL); err == nil && u.User != nil { // net/http sends it as a header
+		password, _ := u.User.Password()
+		login := u.User.Username() + ":" + password
+		texts = withParts(texts, base64.StdEncoding.EncodeToString([]byte(login)))
+		texts = append(withParts(texts, login), password)
+	}
 	for name, values := range r.Header {
 		if name == "Content-Type" {
 			continue
@@ -20,7 +26,8 @@ func textsOf(r Request) []string {
 			texts = withParts(texts, value)
 			if basic, found := strings.CutPrefix(value, "Basic "); found {
 				decoded, _ := base64.StdEncoding.DecodeString(basic)
-				texts = withParts(texts, string(decoded))
+				_, password, _ := strings.Cut(string(decoded), ":")
+				texts = append(withParts(texts, string(decoded)), password)
 			}
 		}
 	}

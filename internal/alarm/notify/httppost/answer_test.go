@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -20,6 +21,7 @@ func TestTheAnswerIsKeptWithoutWhatItRepeatsOfTheRequest(t *testing.T) {
 			"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("ops:correct/horse"))},
 			"X-Tenant":      {"shop-7"},
 			"X-Token":       {"Token tok-17", "Basic " + base64.StdEncoding.EncodeToString([]byte("ops:pass-7"))},
+			"X-Other":       {"Basic " + base64.StdEncoding.EncodeToString([]byte("ops:a:b/c"))},
 			"Content-Type":  {"application/json"},
 		},
 		Body: []byte(`{"routing_key": "0123456789abcdef", "payload": {"summary": "the Pod web-0 restarts"}, "count": 12345678}`),
@@ -37,11 +39,24 @@ func TestTheAnswerIsKeptWithoutWhatItRepeatsOfTheRequest(t *testing.T) {
 		`b3BzOmNvcnJlY3QvaG9yc2U=`:                      `[...]`,
 		`the value tok-17 is not valid`:                 `the value [...] is not valid`,
 		`the password pass-7 is wrong`:                  `the password [...] is wrong`,
+		`the password a:b/c is wrong`:                   `the password [...] is wrong`,
 	} {
 		server.Script(sink.Status(http.StatusBadRequest, answer))
 		got, _ := errors.AsType[*notify.SendError](client.Post(t.Context(), request))
 		if got == nil || got.Answer != want {
 			t.Errorf("%s: got %+v, want %s", answer, got, want)
+		}
+	}
+	for url, echoes := range map[string][]string{
+		strings.Replace(server.URL(), "http://", "http://ops:correct%2Fhorse@", 1): {base64.StdEncoding.EncodeToString([]byte("ops:correct/horse")), "correct/horse", "correct%2Fhorse"},
+		strings.Replace(server.URL(), "http://", "http://ops:a,b;c@", 1):           {"a,b;c"},
+	} {
+		for _, echo := range echoes {
+			server.Script(sink.Status(http.StatusBadRequest, "wrong login: "+echo))
+			got, _ := errors.AsType[*notify.SendError](client.Post(t.Context(), httppost.Request{URL: url}))
+			if got == nil || got.Answer != "wrong login: [...]" {
+				t.Errorf("%s: got %+v, want no part of the login in the URL", echo, got)
+			}
 		}
 	}
 	server.Script(sink.Status(http.StatusNoContent, ""), sink.Status(http.StatusOK, "refused, says the body"))

@@ -11,12 +11,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -203,7 +205,7 @@ func (c *Client) post(ctx context.Context, r Request) error {
 		return ConnectionError(cmp.Or(context.Cause(ctx), err))
 	}
 	response := newResponse(resp)
-	response.Body = readBody(resp.Body)
+	response.Body = readBody(resp)
 	if r.Classify != nil {
 		r.Classify(response)
 	}
@@ -217,14 +219,29 @@ func (c *Client) post(ctx context.Context, r Request) error {
 	return failure
 }
 
+// maxConnections is the number of connections that a request may get. One that was kept can be closed
+// before it carries the request, and maxIdleConnsPerHost are kept.
+const maxConnections = maxIdleConnsPerHost + 1
+
+// errConnections ends a request if the server demands several times that it is repeated. In HTTP/2,
+// net/http obeys at once and without end.
+var errConnections = errors.New("the server demands that the request is repeated")
+
 // limitTime returns a context that ends if connecting, maybe through a proxy, takes too
-// long. After that, it ends if the server does not answer in time.
+// long. After that, it ends if the server does not answer in time, or if net/http repeats the
+// request too often.
 func (c *Client) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+handshakeTimeout+c.config.Timeout)
 	ctx, end := context.WithCancelCause(ctx)
+	var connections atomic.Int32
 	connected := func(httptrace.GotConnInfo) {
-		answer, stop := context.WithTimeout(ctx, c.config.Timeout)
-		context.AfterFunc(answer, func() { end(answer.Err()); stop() })
+		switch connections.Add(1) {
+		case 1:
+			answer, stop := context.WithTimeout(ctx, c.config.Timeout)
+			context.AfterFunc(answer, func() { end(answer.Err()); stop() })
+		case maxConnections + 1:
+			end(errConnections)
+		}
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: connected}), cancel
 }
@@ -248,9 +265,13 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 }
 
 // readBody reads the body up to maxBody. It ignores errors, because the status already
-// says whether the message was accepted.
-func readBody(body io.ReadCloser) []byte {
-	defer func() { _ = body.Close() }()
-	raw, _ := io.ReadAll(io.LimitReader(body, maxBody))
+// says whether the message was accepted. After 101, the body is the connection itself: no context
+// would end a read.
+func readBody(resp *http.Response) []byte {
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	return raw
 }

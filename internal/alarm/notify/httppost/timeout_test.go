@@ -1,14 +1,18 @@
 package httppost_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/utils/clock"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/httppost"
@@ -106,4 +110,34 @@ func TestANameThatIsNotResolvedIsGivenUpAfterFiveSeconds(t *testing.T) {
 			t.Errorf("Dial returned %v after %v in all", err, time.Since(start))
 		}
 	})
+}
+
+// After 101, net/http gives the connection to the caller, and the end of the context no longer
+// closes it.
+func TestAServerThatSwitchesProtocolsHoldsNoRequest(t *testing.T) {
+	for _, url := range []string{"http://receiver/", "http://token/"} {
+		synctest.Test(t, func(t *testing.T) {
+			client := httppost.New(httppost.Config{})
+			defer client.Close()
+			closed := make(chan struct{})
+			httppost.SetDial(client, func(context.Context, string, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				go func() {
+					defer close(closed)
+					_, _ = http.ReadRequest(bufio.NewReader(there))
+					_, _ = io.WriteString(there, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+					_, _ = io.Copy(io.Discard, there)
+				}()
+				return here, nil
+			})
+			if url == "http://token/" {
+				client = client.WithOAuth2(httppost.OAuth2{TokenURL: url, Clock: clock.RealClock{}})
+			}
+			err := client.Post(t.Context(), httppost.Request{URL: "http://receiver/"})
+			if e, ok := errors.AsType[*notify.SendError](err); !ok || e.Class != notify.Park {
+				t.Errorf("%s: got %v, want a parked receiver", url, err)
+			}
+			<-closed
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -114,6 +115,34 @@ type answer struct {
 	TS      string `json:"ts"`
 }
 
+// errAnswer means that an answer does not show whether Slack accepted the call.
+var errAnswer = errors.New("the answer is not one of Slack's API")
+
+// decode reads an answer whose end can be missing: Slack repeats the message in it, and a
+// connection can break. The caller would otherwise repeat a message that Slack accepted.
+func (a *answer) decode(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return errAnswer
+	}
+	known := map[string]json.RawMessage{}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			break
+		}
+		if name, ok := name.(string); ok {
+			known[name] = value
+		}
+	}
+	raw, err := json.Marshal(known)
+	if known["ok"] == nil || err != nil {
+		return errAnswer
+	}
+	return json.Unmarshal(raw, a)
+}
+
 // call makes one request. Slack's errors that are tolerated do not return an error. The
 // caller finds them in the answer.
 func (b *Bot) call(ctx context.Context, method, key string, c call, tolerated func(code string) bool) (*answer, error) {
@@ -214,7 +243,7 @@ func classifyCall(r *httppost.Response, a *answer, tolerated func(code string) b
 	if !r.Accepted {
 		return
 	}
-	if json.Unmarshal(r.Body, a) != nil {
+	if a.decode(r.Body) != nil {
 		r.Refuse(notify.Retry, "Slack's answer cannot be read: check spec.slack.apiURL")
 		return
 	}

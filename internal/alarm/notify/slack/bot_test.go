@@ -2,6 +2,7 @@ package slack_test
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm/notify/slack"
 	"github.com/bongsu-io/bongsu/internal/testing/messages"
 	"github.com/bongsu-io/bongsu/internal/testing/notifiers"
+	"github.com/bongsu-io/bongsu/internal/testing/sink"
 	"github.com/bongsu-io/bongsu/internal/testing/slackserver"
 )
 
@@ -365,5 +367,36 @@ func TestNewBotDoesNotRevealTheToken(t *testing.T) {
 	}
 	if key := newBot(t, slack.BotConfig{API: slack.DefaultAPI, Token: slackserver.Token}).Limit().Key; strings.Contains(key, "secret") {
 		t.Errorf("the limit's key is %s", key)
+	}
+}
+
+// Slack repeats the message in its answer. In JSON, a character can have twelve bytes, and the name
+// of an emoji more. The operator reads 64 KiB, and a connection can break.
+func TestAMessageWhoseAnswerHasNoEndIsAccepted(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for answer, class := range map[string]string{
+		`{"ok":true,"channel":"C1","ts":"1.2","message":{"text":"` + long + `"}}`:                "",
+		`{"ok":true,"channel":"C1","ts":"1.2","text":"` + long + `","message":{}}`:               "",
+		`{"ok":true,"message":{"text":"` + long + `"},"channel":"C1","ts":"1.2"}`:                "",
+		`{"ok":false,"error":"token_revoked","response_metadata":{"messages":["` + long + `"]}}`: "park",
+		`{"message":{"text":"` + long + `"},"ok":true,"channel":"C1","ts":"1.2"}`:                "retry",
+		`{"ok":true,"channel":"C1","ts":"1.2"`:                                                   "",
+		`{"ok":tr`:                                                                               "retry",
+		`null`:                                                                                   "retry",
+		`[true]`:                                                                                 "retry",
+		`{}`:                                                                                     "retry",
+		`{"ok":"x"}`:                                                                             "retry",
+	} {
+		server := sink.New(t)
+		server.Always(sink.Status(http.StatusOK, answer))
+		bot := newBot(t, slack.BotConfig{API: server.URL(), Token: slackserver.Token, Channels: slack.Channels{Default: "C1"}, Clock: clocktesting.NewFakePassiveClock(messages.Noon)})
+		_, err := bot.SendInGroup(t.Context(), "key", notifiers.Render(t, bot, messages.Grouped(4, false)), "")
+		got := ""
+		if e, ok := errors.AsType[*notify.SendError](err); ok {
+			got = e.Class.String()
+		}
+		if got != class {
+			t.Errorf("%.60s: got %q, want %q", answer, got, class)
+		}
 	}
 }
