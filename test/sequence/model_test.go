@@ -277,7 +277,7 @@ func (w *world) checkpointWritten(p *process) {
 	m := w.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p.led, w.newest = true, -1
+	p.led, w.last, w.newest = true, p.replica, -1
 	isRestored := m.isRestored
 	m.isRestored = false
 	if p.foreign {

@@ -66,7 +66,6 @@ func (w *world) start(replica int) *process {
 	p.store, err = outbox.Open(w.ctx, w.disks[replica], outbox.WithComposer(pipeline.ComposeGroup))
 	w.must(err)
 	p.foreign = !w.ownsTerm(p.store.State()) || w.newest >= 0 && w.newest != replica
-	w.last = replica
 	w.resumes(p)
 	w.cluster.written = func() { w.checkpointWritten(p) }
 	counts := counters.New(p.store)

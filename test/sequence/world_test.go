@@ -34,9 +34,9 @@ type world struct {
 	// leader is nil while no replica runs. killed are the processes that were killed.
 	leader *process
 	killed []*process
-	// starts is the number of processes. read is the position of the last one's outbox, and last
-	// is its replica. newest is that at the last restore of etcd, until the checkpoint is written
-	// again: the restored one can be that of an older outbox. Otherwise it is -1.
+	// starts is the number of processes. read is the position of the last one's outbox. last is the
+	// replica that wrote the checkpoint last. newest is that at the last restore of etcd, until the
+	// checkpoint is written again: the restored one can be that of an older outbox. Otherwise it is -1.
 	starts       int
 	read         uint64
 	last, newest int
