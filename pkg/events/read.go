@@ -18,11 +18,15 @@ const (
 	// unreadyFor is how long a pod must not have been ready before OfUnready reads its Events. A
 	// pod that starts has failing probes for a while, which is no problem.
 	unreadyFor = 30 * time.Second
+	// maxListed is the number of Events that are read of an object. Authors of Events can create any
+	// number.
+	maxListed = 100
 	// maxUnready limits the requests of OfUnready. The other pods mostly fail for the same reason.
 	maxUnready = 5
 )
 
-// List reads the Events that regard objects, for the diagnosis. It makes one request for each object.
+// List reads the Events that regard objects, for the diagnosis. It makes one request for each object,
+// and reads at most 100 of its Events.
 // live must read from the API server: a cache would keep all Events of the cluster. The operator needs
 // list on Events of the group events.k8s.io.
 func List(ctx context.Context, live client.Reader, objects ...client.Object) ([]diagnosis.Event, error) {
@@ -30,7 +34,7 @@ func List(ctx context.Context, live client.Reader, objects ...client.Object) ([]
 	for _, o := range objects {
 		list := &eventsv1.EventList{}
 		regarding := client.MatchingFields{"regarding.uid": string(o.GetUID())}
-		if err := live.List(ctx, list, client.InNamespace(o.GetNamespace()), regarding); err != nil {
+		if err := live.List(ctx, list, client.InNamespace(o.GetNamespace()), client.Limit(maxListed), regarding); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {

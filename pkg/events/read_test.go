@@ -41,6 +41,9 @@ func TestOfUnreadyReadsTheEventsOfPodsThatAreNotReadyForAWhile(t *testing.T) {
 	builder := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithIndex(&eventsv1.Event{}, "regarding.uid", index).
 		WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			requests++
+			if limit := (&client.ListOptions{}).ApplyOptions(opts).Limit; limit != 100 {
+				t.Errorf("the limit of a list is %d, want 100", limit)
+			}
 			return c.List(ctx, list, opts...)
 		}})
 	for _, pod := range pods {
