@@ -85,9 +85,12 @@ func (r *removal) awaitGone(ctx context.Context, kinds []kind) error {
 	return err
 }
 
-// waitingFor returns an object that is being deleted and, for an app, the state of its
-// backup.
+// waitingFor returns an object that is being deleted, with the finalizers of others or, for an app,
+// the state of its backup.
 func waitingFor(o *unstructured.Unstructured) string {
+	if foreign := o.GetFinalizers(); len(foreign) > 0 && !hasFinalizer(o) {
+		return fmt.Sprintf("%s, which has the finalizer %s of another owner", install.Describe(o), foreign[0])
+	}
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "backup", "phase")
 	message, _, _ := unstructured.NestedString(o.Object, "status", "backup", "message")
 	switch {

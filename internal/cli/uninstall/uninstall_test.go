@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -218,7 +219,18 @@ func TestDeleteDataRemovesEverything(t *testing.T) {
 	t.Parallel()
 	s := newTestCluster(t)
 	foreign := s.foreign()
-	output, err := s.uninstall(s.stopWithDeployment(), func(c *uninstall.Config) { c.DeleteData = true })
+	hold := func(finalizers string) {
+		ana := &v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "ana"}}
+		s.Expect(s.Client.Patch(t.Context(), ana, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": `+finalizers+`}}`)))).To(Succeed())
+	}
+	hold(`["example.com/hold"]`)
+	release, stop := sync.OnceFunc(func() { hold("null") }), s.stopWithDeployment()
+	output, err := s.uninstall(func(line string) {
+		if strings.HasSuffix(line, "Jupyter shop/ana, which has the finalizer example.com/hold of another owner") {
+			release()
+		}
+		stop(line)
+	}, func(c *uninstall.Config) { c.DeleteData = true })
 	s.Expect(err).NotTo(HaveOccurred(), output)
 
 	s.Expect(s.exists(&corev1.Secret{}, "shop", "token")).To(BeFalse(), "a copy")
