@@ -97,6 +97,8 @@ type groupMessage struct {
 	resolved bool
 	object   string
 	receiver *endpoint
+	// waited: it contains an occurrence from before the receiver was created.
+	waited bool
 }
 
 // acceptance is a request that a receiver accepted.
@@ -372,15 +374,17 @@ func (m *model) checkOrder(p part) {
 }
 
 // checkInterval reports a message of a group that comes too soon after the one before. Neither a
-// message that resolves the group nor the one after it must wait. The caller holds the mutex.
+// message that resolves the group nor the one after it must wait, nor one after a message that waited
+// for a receiver of the name. The caller holds the mutex.
 func (m *model) checkInterval(e *endpoint, group *message.Group, parts []part) {
 	key, now := e.uid+"/"+group.Key, time.Now()
 	last, ok := m.lastOfGroup[key]
 	again := slices.ContainsFunc(parts, func(p part) bool { return m.accepted[p] > 1 })
-	if ok && !again && m.failovers == 0 && m.restores == 0 && !last.resolved && !group.Resolved && now.Sub(last.at) < groupInterval*time.Second {
+	if ok && !again && m.failovers == 0 && m.restores == 0 && !last.resolved && !last.waited && !group.Resolved && now.Sub(last.at) < groupInterval*time.Second {
 		m.failf("too soon: %v came %v after another message of its group", parts, now.Sub(last.at))
 	}
-	m.lastOfGroup[key] = groupMessage{at: now, resolved: group.Resolved, object: group.By[0].Value, receiver: e}
+	waited := slices.ContainsFunc(parts, func(p part) bool { return e.created.After(m.rises[p.serial].at) })
+	m.lastOfGroup[key] = groupMessage{at: now, resolved: group.Resolved, object: group.By[0].Value, receiver: e, waited: waited}
 }
 
 // checkResolutions reports groups that receivers have open although their object recovered. The
