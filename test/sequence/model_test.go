@@ -374,8 +374,8 @@ func (m *model) checkOrder(p part) {
 }
 
 // checkInterval reports a message of a group that comes too soon after the one before. Neither a
-// message that resolves the group nor the one after it must wait, nor one after a message that waited
-// for a receiver of the name. The caller holds the mutex.
+// message that resolves the group nor the one after it must wait. A message that waited for a receiver
+// of the name does not count. The caller holds the mutex.
 func (m *model) checkInterval(e *endpoint, group *message.Group, parts []part) {
 	key, now := e.uid+"/"+group.Key, time.Now()
 	last, ok := m.lastOfGroup[key]
