@@ -352,6 +352,9 @@ func (m *model) isForFormer(e *endpoint, r *rise) bool {
 		return false
 	}
 	g := e.before
+	if g.awaited && m.failovers != g.failovers {
+		return false
+	}
 	return g.unseen || r.version <= g.covered || r.version <= g.read && m.failovers == g.failovers
 }
 

@@ -295,8 +295,9 @@ type gap struct {
 	read, covered, readUntil uint64
 	// failovers is their number at its beginning, starts the number of processes.
 	failovers, starts int
-	// unseen: no process ran between beginning and end.
-	unseen bool
+	// unseen: no process ran between beginning and end. awaited: the checkpoint at the beginning said
+	// that something waits for the name alone. Another leader does not know that the former got it.
+	unseen, awaited bool
 	// recorded: what waited for the name is in the checkpoint with the UID of the new receiver.
 	recorded bool
 }

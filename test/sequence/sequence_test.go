@@ -103,6 +103,7 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 		"a restore of the checkpoint of the leader before, while something waits for a name": "delete(16,5) lead(10,5) occur(18,16) snapshot(17,22) rise(12,6) wait(21,5) restore(4,6) unreadable(6,1) wait(13,8)",
 		"a restore before another leader writes its checkpoint, while something waits":       "snapshot(18,15) lead(18,5) delete(5,18) occur(21,7) wait(22,21) rise(0,7) lead(6,18) restore(22,7)",
 		"a restore of the checkpoint of a replica, whose outbox lacks what another one sent": "snapshot(22,2) recover(17,6) lead(11,11) wait(20,3) lead(15,15) restore(0,10) kill(8,4)",
+		"a receiver that is replaced before the checkpoint says that it got what had waited": "delete(1,23) occur(15,23) lead(3,4) create(1,10) wipe(6,10) replace(11,17)",
 		"a group with an occurrence that waited for a receiver of the name":                  "lead(9,23) occur(13,2) occur(8,15) delete(17,16) wait(19,4) kill(5,0) wait(22,3) occur(19,21) wait(4,6)",
 		"an Event that a restore brings back, and whose count rises before it is listed":     "occur(22,2) occur(14,0) wait(15,9) recover(3,12) snapshot(1,7) expire(18,18) expire(5,18) down(10,19) restore(14,16) rise(2,17)",
 		"messages that wait behind one that was set aside, at a receiver with a rate limit":  "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
@@ -303,9 +304,12 @@ func (w *world) replace(i, j int) {
 
 func (w *world) markDeleted(e *endpoint) {
 	var covered uint64
+	var awaited bool
 	w.cluster.locked(func() {
 		last := w.cluster.decoded()
-		if _, ok := last.Behind[e.key]; !ok && len(last.Waiting[e.key]) == 0 {
+		if _, behind := last.Behind[e.key]; behind || len(last.Waiting[e.key]) > 0 {
+			awaited = true
+		} else {
 			covered = last.Position
 		}
 	})
@@ -316,7 +320,7 @@ func (w *world) markDeleted(e *endpoint) {
 		e.after = e.before // the operator cannot know that it existed
 		return
 	}
-	e.after = &gap{begin: e.deleted, read: w.position(), covered: covered, failovers: w.model.failovers, starts: w.starts, unseen: w.leader == nil}
+	e.after = &gap{begin: e.deleted, read: w.position(), covered: covered, failovers: w.model.failovers, starts: w.starts, unseen: w.leader == nil, awaited: awaited}
 }
 
 // unobserved is the longest time after which the controller observes a new receiver.
