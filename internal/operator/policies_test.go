@@ -218,28 +218,36 @@ func TestWithoutAPolicyTheOperatorDoesNothingForTenants(t *testing.T) {
 	t.Run("objects say what to do after the grace time", func(t *testing.T) {
 		size.OnlyFull(t, "it waits for the grace time of 90 s")
 		g := NewWithT(t)
-		g.Expect(s.Client.Delete(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: binding.ObjectMeta})).To(Succeed())
-		namespace := s.use()
-		deleted := cluster.Manifest(t, "AppService", namespace, "deleted", "size: 1\nbackup: {exec: {command: [save]}}")
+		earlier := s.use()
+		deleted := cluster.Manifest(t, "AppService", earlier, "deleted", "size: 1\nbackup: {exec: {command: [save]}}")
 		deleted.SetFinalizers([]string{v1alpha1.FinalizerBackup})
 		deleted.SetAnnotations(map[string]string{v1alpha1.AnnotationAbandonBackup: "true"}) // it waits for the policies too
 		g.Expect(s.Client.Create(t.Context(), deleted)).To(Succeed())
+		g.Eventually(s.done(earlier)).Should(ConsistOf("message", "copies", "apps", "notebooks"))
+		app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: earlier, Name: "deleted"}}
+		g.Eventually(s.condition(app)).Should(HaveField("Type", v1alpha1.ConditionReady))
+		g.Expect(s.Client.Delete(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: binding.ObjectMeta})).To(Succeed())
+		g.Eventually(s.readiness).ShouldNot(Equal("ok"))
+		namespace := s.use()
 		g.Expect(s.Client.Delete(t.Context(), deleted)).To(Succeed())
 		for _, o := range []cluster.Summarized{
 			&v1alpha1.Alarm{ObjectMeta: metav1.ObjectMeta{Namespace: s.source, Name: "it"}},
 			&v1alpha1.AlarmReceiver{ObjectMeta: metav1.ObjectMeta{Namespace: s.source, Name: "it"}},
 			&v1alpha1.SecretShare{ObjectMeta: metav1.ObjectMeta{Namespace: s.source, Name: "it"}},
-			&v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "it"}},
-			&v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "it"}},
+			&v1alpha1.Jupyter{ObjectMeta: metav1.ObjectMeta{Namespace: earlier, Name: "it"}},
+			&v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: earlier, Name: "it"}},
 		} {
 			g.Eventually(s.condition(o)).WithTimeout(policies.Grace+time.Minute).Should(And(
 				HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonPolicyMissing),
 				HaveField("Message", ContainSubstring("ValidatingAdmissionPolicyBinding secretshares.bongsu.io is missing")),
 			), "%T", o)
 		}
-		g.Eventually(s.condition(&v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deleted"}})).Should(And(
+		g.Eventually(s.condition(app)).Should(And(
 			HaveField("Reason", v1alpha1.ReasonPolicyMissing), HaveField("Message", ContainSubstring("the app is deleted after its backup, which waits for the policies")),
 		))
+		for _, o := range s.written(namespace) {
+			g.Eventually(s.condition(o)).Should(HaveField("Reason", v1alpha1.ReasonUnchecked), "%T", o)
+		}
 		s.ExpectReady(t, &v1alpha1.ClusterAlarm{ObjectMeta: metav1.ObjectMeta{Name: "it"}})
 		g.Expect(s.done(namespace)(g)).To(BeEmpty())
 		namespace = s.use()

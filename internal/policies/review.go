@@ -50,15 +50,21 @@ func (g *Gate) IsUnchecked(o Object) bool {
 }
 
 // isMarked reports whether the status says that the present spec is unchecked.
-func isMarked(o Object) bool {
+func isMarked(o Object) bool { return isMarkedAt(o, o.GetGeneration()) }
+
+func isMarkedAt(o Object, generation int64) bool {
 	ready := meta.FindStatusCondition(*o.CommonStatus().Conditions, v1alpha1.ConditionReady)
-	return ready != nil && ready.Reason == v1alpha1.ReasonUnchecked && ready.ObservedGeneration == o.GetGeneration()
+	return ready != nil && ready.Reason == v1alpha1.ReasonUnchecked && ready.ObservedGeneration == generation
 }
 
 // isObserved reports whether the operator has worked for the present spec. It did so with the
 // policies only.
 func isObserved(o Object) bool {
-	return *o.CommonStatus().ObservedGeneration == o.GetGeneration() && !isMarked(o)
+	observed, present := *o.CommonStatus().ObservedGeneration, o.GetGeneration()
+	if o.GetDeletionTimestamp() != nil && observed > 0 && observed == present-1 {
+		present = observed // a deletion raises the generation by one
+	}
+	return observed == present && !isMarkedAt(o, present)
 }
 
 // review marks the objects that were possibly written without the policies. The operator has not

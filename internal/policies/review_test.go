@@ -76,6 +76,28 @@ func TestTheGateStaysClosedForFiveSecondsAfterThePoliciesAreBack(t *testing.T) {
 	}
 }
 
+func TestADeletionIsNoChangeOfTheSpec(t *testing.T) {
+	for name, tc := range map[string]struct {
+		observed, generation int64
+		deleted, want        bool
+	}{
+		"not changed":          {1, 1, false, true},
+		"changed":              {1, 2, false, false},
+		"deleted":              {1, 2, true, true},
+		"changed and deleted":  {1, 3, true, false},
+		"created and deleted":  {0, 2, true, false},
+		"deleted and observed": {2, 2, true, true},
+	} {
+		a := alarm(name, 0, tc.observed)
+		if a.Generation = tc.generation; tc.deleted {
+			a.DeletionTimestamp = new(at(1))
+		}
+		if got := isObserved(a); got != tc.want {
+			t.Errorf("%s: observed is %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 func TestReviewMarksWhatWasWrittenWithoutAPolicy(t *testing.T) {
 	recorded := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: recordKey.Namespace, Name: recordKey.Name, UID: "record"}, Data: data}
