@@ -20,6 +20,7 @@ package enrich
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,6 +78,7 @@ type Enricher struct {
 	// podsUnread are the namespaces whose pods could not be read.
 	podsUnread *expirable.LRU[string, struct{}]
 	podsTurn   *semaphore.Weighted
+	reads      singleflight.Group
 	timeout    time.Duration
 }
 
@@ -157,17 +160,32 @@ func (e *Enricher) object(ctx context.Context, event *alarm.Event) (alarm.Object
 			return nodeObject(ref, node)
 		}
 	}
-	object, key, ok, err := e.recall(ctx, cacheKey{Reference: ref, reason: reasonFor(event, kind.Kind)})
-	if ok {
+	return e.read(ctx, cacheKey{Reference: ref, reason: reasonFor(event, kind.Kind)}, func(key *cacheKey) (alarm.Object, error) {
+		object, err := e.lookUp(ctx, *key, kind, event)
+		if errors.Is(err, errPodsUnread) {
+			e.podsUnread.Add(ref.Namespace, struct{}{})
+			key.reason, err = withoutPods, nil
+		}
+		return object, err
+	})
+}
+
+// read returns the result of an earlier read that is still valid, or reads the object and keeps the
+// result. An object is read once for all who need it at the same time.
+func (e *Enricher) read(ctx context.Context, wanted cacheKey, get func(key *cacheKey) (alarm.Object, error)) (alarm.Object, error) {
+	if object, _, ok, err := e.recall(ctx, wanted); ok {
 		return object, err
 	}
-	object, err = e.lookUp(ctx, key, kind, event)
-	if errors.Is(err, errPodsUnread) {
-		e.podsUnread.Add(ref.Namespace, struct{}{})
-		key.reason, err = withoutPods, nil
-	}
-	e.keep(key, object, err)
-	return object, err
+	object, err, _ := e.reads.Do(fmt.Sprintf("%q", wanted), func() (any, error) {
+		object, key, ok, err := e.recall(ctx, wanted) // the read of another one can have ended
+		if ok {
+			return object, err
+		}
+		object, err = get(&key)
+		e.keep(key, object, err)
+		return object, err
+	})
+	return object.(alarm.Object), err
 }
 
 // recall returns the result of an earlier read that is still valid. Otherwise ok is false, and key

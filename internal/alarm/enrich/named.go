@@ -75,17 +75,14 @@ func (e *Enricher) resourceOf(ref alarm.Reference, resources []alarm.Resource) (
 
 // namedObject returns an object of a resource that an alarm names. The resource has its version.
 func (e *Enricher) namedObject(ctx context.Context, ref alarm.Reference, of alarm.Resource) (alarm.Object, error) {
-	object, key, ok, err := e.recall(ctx, cacheKey{Reference: ref, named: of.Stream()})
-	if ok {
-		return object, err
-	}
-	found, err := e.named.Get(ctx, of, ref.Namespace, ref.Name)
-	switch {
-	case err == nil && isSame(ref, found):
-		object = alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(found)}
-	case err == nil:
-		err = errNoObject
-	}
-	e.keep(key, object, err)
-	return object, err
+	return e.read(ctx, cacheKey{Reference: ref, named: of.Stream()}, func(*cacheKey) (alarm.Object, error) {
+		found, err := e.named.Get(ctx, of, ref.Namespace, ref.Name)
+		switch {
+		case err != nil:
+			return alarm.Object{}, err
+		case !isSame(ref, found):
+			return alarm.Object{}, errNoObject
+		}
+		return alarm.Object{APIVersion: ref.APIVersion, Kind: ref.Kind, Metadata: metadata(found)}, nil
+	})
 }

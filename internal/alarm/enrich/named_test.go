@@ -2,6 +2,7 @@ package enrich_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,10 @@ type named struct {
 	served map[alarm.Resource]alarm.Served
 	unread map[alarm.Resource]alarm.Unread
 	err    error
+	mu     sync.Mutex
 	reads  []alarm.Resource
+	// hold delays reads until it is closed. Optional.
+	hold chan struct{}
 }
 
 func (n *named) Lookup(r alarm.Resource) (alarm.Served, alarm.Unread) {
@@ -28,7 +32,12 @@ func (n *named) Lookup(r alarm.Resource) (alarm.Served, alarm.Unread) {
 }
 
 func (n *named) Get(_ context.Context, r alarm.Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	n.mu.Lock()
 	n.reads = append(n.reads, r)
+	n.mu.Unlock()
+	if n.hold != nil {
+		<-n.hold
+	}
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID("u"), Labels: map[string]string{"team": "shop"},
 	}}, n.err
@@ -61,6 +70,28 @@ func about(apiVersion, kind, namespace string) *alarm.Event {
 		of = ""
 	}
 	return event(namespace, alarm.Reference{APIVersion: apiVersion, Kind: kind, Namespace: of, Name: "gear", UID: "u", FieldPath: "spec"})
+}
+
+// The Events about an object often come at the same time.
+func TestAnObjectIsReadOnceForAllEventsOfTheSameTime(t *testing.T) {
+	e, n, _ := newNamed()
+	e, n.hold = e.WithLongTimeout(), make(chan struct{})
+	var begun, ended sync.WaitGroup
+	for range 10 {
+		begun.Add(1)
+		ended.Go(func() {
+			begun.Done()
+			if got, _, _ := e.Named(t.Context(), about("example.com/v2", "Widget", "shop"), []alarm.Resource{widgets}); got.Object.Metadata.Labels["team"] != "shop" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	begun.Wait()
+	close(n.hold)
+	ended.Wait()
+	if len(n.reads) != 1 {
+		t.Errorf("%d reads", len(n.reads))
+	}
 }
 
 // Tenants write Events. They choose the kind, its version, and the object.
