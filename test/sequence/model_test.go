@@ -398,15 +398,17 @@ func (m *model) checkResolutions() {
 			continue
 		}
 		var newest, problem *rise
+		refused := false // a recovery since the problem was
 		for _, r := range m.rises {
 			if nameOf(r.object) != last.object || r.increase == 0 {
 				continue
 			}
 			if newest = r; !r.recovers {
-				problem = r
+				problem, refused = r, false
 			}
+			refused = refused || r.recovers && m.rejected[part{last.receiver.uid, "grouped", r.serial}]
 		}
-		if newest.recovers && newest.at.Sub(problem.at) < time.Hour && !m.rejected[part{last.receiver.uid, "grouped", newest.serial}] {
+		if newest.recovers && newest.at.Sub(problem.at) < time.Hour && !refused {
 			m.failf("not resolved: the group %s of %s, which recovered with #%d", last.object, last.receiver.uid, newest.serial)
 		}
 	}

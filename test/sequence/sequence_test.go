@@ -106,6 +106,7 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 		"a receiver that is replaced before the checkpoint says that it got what had waited": "delete(1,23) occur(15,23) lead(3,4) create(1,10) wipe(6,10) replace(11,17)",
 		"a group with an occurrence that waited for a receiver of the name":                  "lead(9,23) occur(13,2) occur(8,15) delete(17,16) wait(19,4) kill(5,0) wait(22,3) occur(19,21) wait(4,6)",
 		"an Event that a restore brings back, and whose count rises before it is listed":     "occur(22,2) occur(14,0) wait(15,9) recover(3,12) snapshot(1,7) expire(18,18) expire(5,18) down(10,19) restore(14,16) rise(2,17)",
+		"a recovery that a receiver refuses, before its count rises":                         "recover(9,13) recover(12,19) recover(0,13) expire(10,7) rise(0,5) rise(21,21) rise(17,13) rise(6,0) expire(5,13) delete(15,5) recover(5,3) expire(15,18) recover(15,2) rise(10,20) rise(23,19) fall(0,6) occur(18,23) rise(20,2) rise(23,21) rise(2,15) rise(4,14) fall(1,18) behave(17,5) occur(11,13) rise(6,18) rise(15,14) occur(15,22) wait(14,22) recover(10,19) occur(14,5) rise(5,10) recover(21,22) rise(15,16)",
 		"messages that wait behind one that was set aside, at a receiver with a rate limit":  "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
 	} {
 		t.Run(name, func(t *testing.T) {
