@@ -177,24 +177,19 @@ func listen(t *testing.T, play func(net.Conn)) (address string) {
 }
 
 func TestTLSIsNotVerified(t *testing.T) {
-	for what, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
-		t.Run(what, func(t *testing.T) {
-			s := quietServer(t, func(w http.ResponseWriter, r *http.Request) {
-				if got := r.ProtoMajor == 2; got != http2 {
-					t.Errorf("asked by %s", r.Proto)
-				}
-				if http2 {
-					respond(418, "text/plain", "short and stout")(w, r)
-				}
-			})
-			s.EnableHTTP2 = http2
-			s.StartTLS()
-			want := map[bool]string{false: "Passed", true: "Failed answered 418 I'm a teapot: short and stout"}[http2]
-			if diff := cmp.Diff(want, askServer(t, s, get("/", https))); diff != "" {
-				t.Error(diff)
+	t.Run("a server that offers HTTP/2", func(t *testing.T) {
+		s := quietServer(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor != 1 {
+				t.Errorf("asked in %s", r.Proto)
 			}
+			respond(418, "text/plain", "short and stout")(w, r)
 		})
-	}
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		if diff := cmp.Diff("Failed answered 418 I'm a teapot: short and stout", askServer(t, s, get("/", https))); diff != "" {
+			t.Error(diff)
+		}
+	})
 	t.Run("a server without TLS", func(t *testing.T) {
 		if got := askServer(t, serve(t, respond(200, "", "")), get("/", https)); got != "Failed does not speak TLS" {
 			t.Error(got)

@@ -231,7 +231,7 @@ func tunnel(w http.ResponseWriter, r *http.Request) {
 func TestAClientCertificateIsShownToNeitherTheTokenServerNorTheProxy(t *testing.T) {
 	cert, key := pair(t)
 	hook := newAsking(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") == "" || len(r.TLS.PeerCertificates) == 0 || r.ProtoMajor != 2 {
+		if r.Header.Get("Authorization") == "" || len(r.TLS.PeerCertificates) == 0 || r.ProtoMajor != 1 {
 			w.WriteHeader(http.StatusForbidden)
 		}
 	})

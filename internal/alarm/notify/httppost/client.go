@@ -11,14 +11,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"sync/atomic"
 	"time"
 
 	"github.com/bongsu-io/bongsu/internal/alarm/notify"
@@ -30,7 +28,6 @@ const (
 	maxIdleConns        = 100
 	maxIdleConnsPerHost = 2
 	idleConnTimeout     = 30 * time.Second
-	pingAfter           = 15 * time.Second
 	maxHeaderBytes      = 16 << 10
 )
 
@@ -139,14 +136,14 @@ func newTLSConfig(cfg Config) *tls.Config {
 	return config
 }
 
+// newTransport returns a transport for HTTP/1.1. In HTTP/2, a hostile server can demand in vain that a
+// request is repeated, and can send pings without end, which net/http answers.
 func newTransport(cfg Config, dial dialguard.DialFunc) *http.Transport {
 	transport := &http.Transport{
 		Proxy:                  newProxyFunc(cfg),
 		DialContext:            dial,
 		TLSClientConfig:        newTLSConfig(cfg),
 		TLSHandshakeTimeout:    handshakeTimeout,
-		ForceAttemptHTTP2:      true,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 		MaxIdleConns:           maxIdleConns,
 		MaxIdleConnsPerHost:    maxIdleConnsPerHost,
 		IdleConnTimeout:        idleConnTimeout,
@@ -219,29 +216,14 @@ func (c *Client) post(ctx context.Context, r Request) error {
 	return failure
 }
 
-// maxConnections is the number of connections that a request may get. One that was kept can be closed
-// before it carries the request, and maxIdleConnsPerHost are kept.
-const maxConnections = maxIdleConnsPerHost + 1
-
-// errConnections ends a request if the server demands several times that it is repeated. In HTTP/2,
-// net/http obeys at once and without end.
-var errConnections = errors.New("the server demands that the request is repeated")
-
 // limitTime returns a context that ends if connecting, maybe through a proxy, takes too
-// long. After that, it ends if the server does not answer in time, or if net/http repeats the
-// request too often.
+// long. After that, it ends if the server does not answer in time.
 func (c *Client) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+handshakeTimeout+c.config.Timeout)
 	ctx, end := context.WithCancelCause(ctx)
-	var connections atomic.Int32
 	connected := func(httptrace.GotConnInfo) {
-		switch connections.Add(1) {
-		case 1:
-			answer, stop := context.WithTimeout(ctx, c.config.Timeout)
-			context.AfterFunc(answer, func() { end(answer.Err()); stop() })
-		case maxConnections + 1:
-			end(errConnections)
-		}
+		answer, stop := context.WithTimeout(ctx, c.config.Timeout)
+		context.AfterFunc(answer, func() { end(answer.Err()); stop() })
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: connected}), cancel
 }

@@ -40,8 +40,7 @@ func (c *Client) markProxy(r *http.Request) *http.Request {
 }
 
 // dialTLS returns a function that connects with TLS to the server, or to its proxy. Transport
-// would show the proxy the client's certificate. It would also offer the proxy HTTP/2, in
-// which Transport cannot ask for a connection.
+// would show the proxy the client's certificate.
 func dialTLS(cfg Config, dial dialguard.DialFunc) dialguard.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
@@ -56,8 +55,6 @@ func dialTLS(cfg Config, dial dialguard.DialFunc) dialguard.DialFunc {
 		config.ServerName = host
 		if ctx.Value(viaProxy{}) != nil {
 			config.Certificates = nil
-		} else {
-			config.NextProtos = []string{"h2", "http/1.1"}
 		}
 		ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 		defer cancel()
