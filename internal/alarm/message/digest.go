@@ -39,7 +39,8 @@ type Combiner struct {
 	events   map[eventKey]*Event
 	groups   map[groupKey]*eventGroup
 	objects  int // in all groups
-	// eventsOf and groupsOf are the numbers of Events and groups of each namespace.
+	// eventsOf and groupsOf are the numbers of Events and groups of each namespace whose users can
+	// have written them.
 	eventsOf, groupsOf map[string]int
 	seed               maphash.Seed
 }
@@ -55,8 +56,8 @@ func NewCombiner() *Combiner {
 
 // eventKey is the identity of an Event in a digest. Events with equal keys are merged.
 type eventKey struct {
-	regarding    Reference
-	reason, note string
+	regarding            Reference
+	reason, note, author string
 }
 
 // Add adds a message, which can be a digest itself.
@@ -86,17 +87,17 @@ func (c *Combiner) addTotals(m *Message) {
 }
 
 func (c *Combiner) keepEvent(e *Event) {
-	key := eventKey{regarding: e.Regarding, reason: e.Reason, note: e.Note}
+	key := eventKey{regarding: e.Regarding, reason: e.Reason, note: e.Note, author: e.author()}
 	kept, ok := c.events[key]
 	switch {
 	case ok:
 		kept.Count += e.Count
 		kept.FirstSeen = earlier(kept.FirstSeen, e.FirstSeen)
 		kept.LastSeen = later(kept.LastSeen, e.LastSeen)
-	case len(c.events) < maxKeptEvents && c.eventsOf[e.Regarding.Namespace] < maxKeptEvents/namespaceShare:
+	case len(c.events) < maxKeptEvents && c.eventsOf[key.author] < maxKeptEvents/namespaceShare:
 		kept := *e
 		c.events[key] = &kept
-		c.eventsOf[e.Regarding.Namespace]++
+		c.eventsOf[key.author]++
 	}
 }
 
@@ -104,15 +105,15 @@ func (c *Combiner) addToGroup(e *Event) {
 	key := groupKey{reason: e.Reason, kind: e.Regarding.Kind}
 	g, ok := c.groups[key]
 	if !ok {
-		if len(c.groups) == maxGroups || c.groupsOf[e.Regarding.Namespace] == maxGroups/namespaceShare {
+		if len(c.groups) == maxGroups || c.groupsOf[e.author()] == maxGroups/namespaceShare {
 			return
 		}
-		c.groupsOf[e.Regarding.Namespace]++
+		c.groupsOf[e.author()]++
 		g = &eventGroup{groupKey: key, objects: map[uint64]struct{}{}}
 		c.groups[key] = g
 	}
 	g.count += e.Count
-	object := maphash.Comparable(c.seed, [2]string{e.Regarding.Namespace, e.Regarding.Name})
+	object := maphash.Comparable(c.seed, [3]string{e.EventNamespace, e.Regarding.Namespace, e.Regarding.Name})
 	if _, ok := g.objects[object]; !ok && c.objects < maxObjects {
 		g.objects[object] = struct{}{}
 		c.objects++
@@ -137,12 +138,12 @@ func (c *Combiner) Message() Message {
 	groups := slices.SortedFunc(maps.Values(c.groups), compareGroups)
 	d.Title = plaintext.CutRunes(digestTitle(d.Count, groups), MaxTitleLength)
 	d.Text = digestText(d.Count, fairly(groups, firstLines, func(g *eventGroup) string { return g.namespace }))
-	d.Events = listed(fairly(events, firstEvents, func(e Event) string { return e.Regarding.Namespace }))
+	d.Events = listed(fairly(events, firstEvents, func(e Event) string { return e.author() }))
 	return d
 }
 
 func groupAndNamespaceOf(e Event) [3]string {
-	return [3]string{e.Reason, e.Regarding.Kind, e.Regarding.Namespace}
+	return [3]string{e.Reason, e.Regarding.Kind, e.author()}
 }
 
 // fairly returns the elements in another order: first a number of each owner, then as many of
@@ -209,6 +210,7 @@ func compareEvents(a, b Event) int {
 		strings.Compare(a.Regarding.UID, b.Regarding.UID),
 		strings.Compare(a.Regarding.APIVersion, b.Regarding.APIVersion),
 		strings.Compare(a.Note, b.Note),
+		strings.Compare(a.EventNamespace, b.EventNamespace),
 	)
 }
 
@@ -252,19 +254,19 @@ type eventGroup struct {
 	// objects are hashes of the distinct objects; names are those of the first ones.
 	objects map[uint64]struct{}
 	names   []string
-	// namespace is that of all names, or empty if they are of several.
+	// namespace is the author of all names, or empty if there are several.
 	namespace string
 }
 
 // addName adds the name of the Event's object, up to maxNamed.
 func (g *eventGroup) addName(e *Event) {
-	name := objectName("", e.Regarding.Namespace, e.Regarding.Name)
+	name := objectName("", e.Regarding.Namespace, e.Regarding.Name) + originOf(e.EventNamespace)
 	if len(g.names) == maxNamed || slices.Contains(g.names, name) {
 		return
 	}
 	if len(g.names) == 0 {
-		g.namespace = e.Regarding.Namespace
-	} else if g.namespace != e.Regarding.Namespace {
+		g.namespace = e.author()
+	} else if g.namespace != e.author() {
 		g.namespace = ""
 	}
 	g.names = append(g.names, name)
@@ -381,7 +383,7 @@ func ownText(parts []Part) bool { return len(parts) > 0 && parts[len(parts)-1].O
 // differ.
 func sameSubject(events []Event) bool {
 	return !slices.ContainsFunc(events, func(e Event) bool {
-		return e.Reason != events[0].Reason || e.Regarding != events[0].Regarding
+		return e.Reason != events[0].Reason || e.Regarding != events[0].Regarding || e.EventNamespace != events[0].EventNamespace
 	})
 }
 

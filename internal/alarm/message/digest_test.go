@@ -164,6 +164,26 @@ func TestAFloodOfANamespaceHidesNoOther(t *testing.T) {
 	}
 }
 
+// Otherwise a tenant could make the Events of others appear more often, or in place of others.
+func TestADigestSeparatesEventsOfAnotherNamespaceFromThoseOfTheObjects(t *testing.T) {
+	forged := func(name string) Message {
+		m := messageOf("a", "BackOff", "Pod", name, 1, seenLast)
+		m.Events[0].EventNamespace = "evil"
+		return m
+	}
+	messages := []Message{messageOf("a", "BackOff", "Pod", "web-0", 1, seenLast), forged("web-0")}
+	got := Combine(messages)
+	if !strings.Contains(got.Text, "shop/web-0, shop/web-0 (Event in namespace evil)") || len(got.Events) != 2 {
+		t.Errorf("%d Events, and the text %s", len(got.Events), got.Text)
+	}
+	for i := range 2_000 {
+		messages = append(messages, forged(fmt.Sprint("forged-", i)))
+	}
+	if got := Combine(messages); !slices.ContainsFunc(got.Events, func(e Event) bool { return e.EventNamespace == "" }) {
+		t.Error("the Event of the object's namespace is not listed")
+	}
+}
+
 func TestDigestOfDigestsCountsEverything(t *testing.T) {
 	messages := flood(2000)
 	whole := Combine(messages)

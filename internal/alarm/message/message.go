@@ -5,6 +5,7 @@ package message
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -81,13 +82,19 @@ type Event struct {
 	Reason string `json:"reason"`
 	Note   string `json:"note"`
 	// Count is the number of occurrences of the Event that this message reports.
-	Count               int64     `json:"count"`
-	FirstSeen           time.Time `json:"firstSeen"`
-	LastSeen            time.Time `json:"lastSeen"`
-	Regarding           Reference `json:"regarding"`
-	Object              Object    `json:"object"`
-	ReportingController string    `json:"reportingController"`
+	Count     int64     `json:"count"`
+	FirstSeen time.Time `json:"firstSeen"`
+	LastSeen  time.Time `json:"lastSeen"`
+	Regarding Reference `json:"regarding"`
+	// EventNamespace is the namespace of the Event, if it is not that of the object. Its users can
+	// have invented the Event.
+	EventNamespace      string `json:"eventNamespace,omitempty"`
+	Object              Object `json:"object"`
+	ReportingController string `json:"reportingController"`
 }
+
+// author returns the namespace whose users can have written the Event.
+func (e *Event) author() string { return cmp.Or(e.EventNamespace, e.Regarding.Namespace) }
 
 // Reference names the object that an Event regards.
 type Reference struct {

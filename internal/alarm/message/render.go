@@ -28,13 +28,14 @@ const (
 const timeLayout = "2006-01-02 15:04:05 MST"
 
 // New returns the message of one occurrence. It cleans and cuts title and text. An empty
-// title becomes the default.
+// title becomes the default. If the Event is not in the namespace of the object, the title names both.
 func New(id alarm.ID, occ *alarm.Occurrence, known *alarm.Context, title, text string) Message {
+	origin := originOf(foreignNamespace(&occ.Event))
 	return Message{
 		Version:   Version,
 		Cluster:   plaintext.Line(known.Cluster.Name),
 		Alarm:     id,
-		Title:     plaintext.CutRunes(cmp.Or(plaintext.Line(title), plaintext.Line(DefaultTitle(&occ.Event))), MaxTitleLength),
+		Title:     plaintext.CutRunes(cmp.Or(plaintext.Line(title), plaintext.Line(DefaultTitle(&occ.Event))), MaxTitleLength-len(origin)) + origin,
 		Text:      plaintext.CutRunes(strings.TrimSpace(plaintext.Clean(text)), MaxTextLength),
 		Count:     occ.Increase,
 		FirstSeen: occ.Event.FirstSeen,
@@ -43,17 +44,30 @@ func New(id alarm.ID, occ *alarm.Occurrence, known *alarm.Context, title, text s
 	}
 }
 
-// DefaultTitle says what happened to which object: "BackOff: Pod default/web-0". If the Event is not
-// in the namespace of the object, the title names both.
+// DefaultTitle says what happened to which object: "BackOff: Pod default/web-0".
 func DefaultTitle(event *alarm.Event) string {
 	name := objectName(event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name)
-	if event.Namespace != "" && event.Regarding.Namespace != "" && event.IsForeign() {
-		name += " (Event in namespace " + event.Namespace + ")"
-	}
 	if event.Reason == "" { // events.k8s.io requires it, but the older API does not
 		return name
 	}
 	return event.Reason + ": " + name
+}
+
+// foreignNamespace returns the namespace of an Event that is not in the namespace of its object, or
+// nothing. The API server lets only administrators write such Events about cluster-scoped objects.
+func foreignNamespace(event *alarm.Event) string {
+	if event.Regarding.Namespace == "" || !event.IsForeign() {
+		return ""
+	}
+	return event.Namespace
+}
+
+// originOf returns what names an object's Event of another namespace.
+func originOf(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " (Event in namespace " + namespace + ")"
 }
 
 // objectName returns a name like "Pod default/web-0" or "Node node-0".
@@ -129,6 +143,7 @@ func messageEvent(occ *alarm.Occurrence, object *alarm.Object) Event {
 			Name:       field(event.Regarding.Name),
 			UID:        field(event.Regarding.UID),
 		},
+		EventNamespace: field(foreignNamespace(event)),
 		Object: Object{
 			Labels:      fields(object.Metadata.Labels),
 			Annotations: fields(object.Metadata.Annotations),

@@ -52,9 +52,14 @@ func TestTheTitleOfAnEventAboutAnotherNamespaceNamesItsOwn(t *testing.T) {
 		"BackOff: Node bank/node-0 (Event in namespace evil)": {Namespace: "evil", Regarding: forged},
 	} {
 		event.Reason = "BackOff"
-		if got := DefaultTitle(&event); got != want {
+		if got := New(alarm.ID{}, &alarm.Occurrence{Event: event}, &alarm.Context{}, "", "").Title; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	forgedPod := &alarm.Occurrence{Event: alarm.Event{Namespace: "evil", Regarding: pod}}
+	got := New(alarm.ID{}, forgedPod, &alarm.Context{}, strings.Repeat("x", 10*MaxTitleLength), "").Title
+	if !strings.HasSuffix(got, " (Event in namespace evil)") || len([]rune(got)) > MaxTitleLength {
+		t.Errorf("with a title of the alarm: %q", got)
 	}
 }
 

@@ -212,6 +212,7 @@ func labels(m *message.Message) map[string]string {
 		set(all, "kind", e.Regarding.Kind)
 		set(all, "name", e.Regarding.Name)
 		set(all, "reason", e.Reason)
+		set(all, "event_namespace", e.EventNamespace)
 	}
 	return all
 }

@@ -108,6 +108,14 @@ func TestAGroupIsOneAlertThatEnds(t *testing.T) {
 	}
 }
 
+func TestAnEventOfAnotherNamespaceIsAnotherAlert(t *testing.T) {
+	m := messages.New("a", "")
+	m.Events[0].EventNamespace = "evil"
+	if got := only(t, render(t, m)).Labels["event_namespace"]; got != "evil" {
+		t.Errorf("the label is %q", got)
+	}
+}
+
 func TestAGroupByTypeHasTheTypesSeverity(t *testing.T) {
 	m := messages.Grouped(4, false)
 	for kind, want := range map[string]string{"Warning": "warning", "Normal": "info"} {

@@ -181,7 +181,8 @@ func dedupKey(m *message.Message) string {
 	case m.Digest || len(m.Events) == 0:
 		return ""
 	}
-	identity, err := json.Marshal([]any{m.Cluster, m.Alarm, m.Events[0].Regarding, m.Events[0].Reason})
+	first := &m.Events[0]
+	identity, err := json.Marshal([]any{m.Cluster, m.Alarm, first.Regarding, first.Reason, first.EventNamespace})
 	if err != nil {
 		return ""
 	}

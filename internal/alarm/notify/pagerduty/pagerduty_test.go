@@ -156,12 +156,16 @@ func TestAnAcknowledgementAcknowledgesTheIncident(t *testing.T) {
 }
 
 func TestWithoutGroupsEachObjectHasItsOwnIncident(t *testing.T) {
-	a, again, b := messages.New("a", ""), messages.New("again", ""), messages.New("a", "")
+	a, again, b, forged := messages.New("a", ""), messages.New("again", ""), messages.New("a", ""), messages.New("a", "")
+	forged.Events[0].EventNamespace = "evil"
 	again.Count, again.LastSeen = 9, again.LastSeen.Add(time.Hour)
 	b.Events[0].Regarding.UID = "another"
 	keyA, keyAgain, keyB := decode(t, send(t, a)).DedupKey, decode(t, send(t, again)).DedupKey, decode(t, send(t, b)).DedupKey
 	if keyA != keyAgain || keyA == keyB {
 		t.Errorf("keys are %q, %q and %q", keyA, keyAgain, keyB)
+	}
+	if decode(t, send(t, forged)).DedupKey == keyA {
+		t.Error("an Event of another namespace updates the incident of the object")
 	}
 	digest := messages.Kinds()["digest"]
 	if key := decode(t, send(t, digest)).DedupKey; key != "key-1" {
