@@ -236,7 +236,7 @@ func (a *App) addAlarmControllers(ctx context.Context, as *assembly, counts *cou
 	recorder := func(kind string) *status.Recorder {
 		return status.New(cl, a.manager.GetAPIReader(), realClock, counts, kind)
 	}
-	forAlarms := alarm.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Recorder: recorder, Policies: as.policies}
+	forAlarms := alarm.Dependencies{Client: cl, Live: a.manager.GetAPIReader(), Compiler: compiler, Alarms: inForce, Changes: changes, Metrics: as.Metrics, Recorder: recorder, Policies: as.policies, Clock: realClock}
 	forReceivers := receiver.Dependencies{
 		Client: cl, Live: a.manager.GetAPIReader(), Secrets: watch, Dispatcher: dispatcher,
 		Recorder: recorder, Policies: as.policies, Sinks: sinks,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -69,7 +70,7 @@ func primeInto(t *testing.T, set alarm.Alarms, gate *policies.Gate, objects ...c
 	t.Cleanup(func() { _ = store.Close() })
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Alarm{}).Build()
 	d := alarm.Dependencies{
-		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate,
+		Client: c, Live: c, Compiler: compiler, Alarms: set, Policies: gate, Clock: realClock,
 		Changes:  struct{ alarm.Changes }{}, // these alarms name no resources
 		Recorder: func(kind string) *status.Recorder { return status.New(c, c, realClock, counters.New(store), kind) },
 	}
@@ -173,6 +174,60 @@ func TestAHundredLargeAlarmsDoNotStopTheStart(t *testing.T) {
 	if got := ready("plain-45"); got != v1alpha1.ReasonReady && got != v1alpha1.ReasonReceiverNotFound {
 		t.Errorf("the reason is %s after an older Alarm was deleted", got)
 	}
+}
+
+// counted counts how often alarms were compiled.
+type counted struct {
+	inForce
+	times map[string]int
+}
+
+func (a counted) Set(key, version string, compiled *match.Alarm) {
+	a.times[key]++
+	a.inForce.Set(key, version, compiled)
+}
+
+// An author can change an alarm all the time. Each change would use up to a second of a processor.
+func TestChangesOfAlarmsAreCompiledAtALimitedPacePerNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		costly, small := largeSpec(`event.reason == "Failed"`, ""), v1alpha1.AlarmSpec{Match: []v1alpha1.EventMatch{{Expression: "event.count > 3"}}}
+		set := counted{inForce{}, map[string]int{}}
+		_, all := primeInto(t, set, nil, alarmOf("attacker", "costly", 1, costly), alarmOf("attacker", "small", 1, small), alarmOf("victim", "small", 1, small))
+		change := func(namespace, name string) time.Duration {
+			t.Helper()
+			result, err := all.alarm.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return result.RequeueAfter
+		}
+		clear(set.times)
+		var delay time.Duration
+		for range 100 {
+			delay = change("attacker", "costly")
+		}
+		most := set.times["Alarm/attacker/costly"]
+		if most < 2 || most > 10 || delay == 0 {
+			t.Errorf("of 100 changes, %d were compiled at once, and the next one after %s", most, delay)
+		}
+		if change("attacker", "small"); set.times["Alarm/attacker/small"] != 1 {
+			t.Error("a small Alarm waits for a large one")
+		}
+		for range 100 {
+			change("victim", "small")
+		}
+		if set.times["Alarm/victim/small"] != 100 {
+			t.Error("the Alarms of another namespace wait")
+		}
+		if set.inForce["Alarm/attacker/costly"] == nil {
+			t.Error("the former version is not in force while the next one waits")
+		}
+		delay = change("attacker", "costly")
+		time.Sleep(delay)
+		if change("attacker", "costly"); set.times["Alarm/attacker/costly"] != most+1 {
+			t.Errorf("the change is not compiled after %s", delay)
+		}
+	})
 }
 
 // withHeld also contains the UIDs of alarms that are held.

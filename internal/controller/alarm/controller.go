@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,12 +67,14 @@ type Reconciler struct {
 	// priming is held by Prime, which works on a list. Otherwise Prime could replace a newer
 	// state that Reconcile has read.
 	priming sync.RWMutex
+	primed  bool
 
 	client   client.Client
 	live     client.Reader
 	compiler *match.Compiler
 	alarms   Alarms
 	memory   *reconciler.Memory
+	pace     *pace
 	recorder *status.Recorder
 	changes  Changes
 	// policies is nil for ClusterAlarms, which only administrators write.
@@ -91,6 +95,7 @@ type Dependencies struct {
 	Recorder func(kind string) *status.Recorder
 	// Policies reports whether Alarms can be in force.
 	Policies *policies.Gate
+	Clock    clock.PassiveClock
 }
 
 // NewAlarm returns the Reconciler of Alarms.
@@ -113,6 +118,7 @@ func newReconciler(kind string, d Dependencies, newEmpty func() Object, newList 
 	return &Reconciler{
 		kind: kind, newEmpty: newEmpty, newList: newList,
 		client: d.Client, live: d.Live, compiler: d.Compiler, alarms: d.Alarms, recorder: d.Recorder(kind), changes: d.Changes,
+		pace:   newPace(d.Clock),
 		memory: newMemory(kind, d.Metrics, func(key kube.Key) { d.Alarms.Hold(key.String(), "") }),
 	}
 }
@@ -197,6 +203,7 @@ func (r *Reconciler) Prime(ctx context.Context) error {
 			return err
 		}
 	}
+	r.primed = true
 	return nil
 }
 
@@ -274,12 +281,8 @@ func (r *Reconciler) apply(ctx context.Context, object Object, key kube.Key, nam
 		return refused, nil
 	}
 	if !r.alarms.Has(key.String(), version) {
-		uid, err := namespace(ctx, key.Namespace)
-		if err != nil {
-			return status.Result{}, err
-		}
-		if invalid, err := r.compile(object, key, version, &receivers, uid); err != nil || !invalid.Ready() {
-			return invalid, err
+		if result, err := r.compile(ctx, object, key, version, &receivers, namespace); err != nil || result.Unchanged || !result.Ready() {
+			return result, err
 		}
 	}
 	if !receivers.result.Ready() {
@@ -310,10 +313,26 @@ func (r *Reconciler) hold(key kube.Key, object Object) {
 	r.alarms.Hold(key.String(), string(object.GetUID()))
 }
 
-// compile puts an alarm into force. The result contains what is wrong with it.
-func (r *Reconciler) compile(object Object, key kube.Key, version string, to *receivers, namespace types.UID) (status.Result, error) {
+// wait returns how long it takes until the alarm may be compiled. At the start, and for ClusterAlarms,
+// only the memory is limited.
+func (r *Reconciler) wait(key kube.Key, object Object) time.Duration {
+	if !r.primed || key.Namespace == "" {
+		return 0
+	}
+	return r.pace.wait(key.Namespace, match.EstimateMemory(object))
+}
+
+// compile puts an alarm into force. The result contains what is wrong with it, or that it must wait.
+func (r *Reconciler) compile(ctx context.Context, object Object, key kube.Key, version string, to *receivers, namespace uidOf) (status.Result, error) {
+	if wait := r.wait(key, object); wait > 0 {
+		return status.Result{Unchanged: true, RequeueAfter: wait}, nil
+	}
+	uid, err := namespace(ctx, key.Namespace)
+	if err != nil {
+		return status.Result{}, err
+	}
 	definition := match.NewDefinition(r.kind, object, to.keys)
-	definition.Route, definition.NamespaceUID = to.route, string(namespace)
+	definition.Route, definition.NamespaceUID = to.route, string(uid)
 	definition.ResumedAt, definition.OpenGroups = resumedAt(object), object.AlarmStatus().OpenGroups
 	compiled, err := r.compiler.Compile(definition)
 	if invalid, ok := errors.AsType[*match.CompileError](err); ok {

@@ -52,8 +52,10 @@ type Result struct {
 	MuteFrom, MuteUntil time.Time
 	// Acknowledgements is spec.acknowledgements of an alarm.
 	Acknowledgements []v1alpha1.AlarmAcknowledgement
-	// Unchanged means that the status stays as it is.
-	Unchanged bool
+	// Unchanged means that the status stays as it is. The object is configured again after
+	// RequeueAfter, which is zero for never.
+	Unchanged    bool
+	RequeueAfter time.Duration
 }
 
 // Delivery is what the operator knows about the messages to a receiver, since it started or
@@ -120,7 +122,7 @@ func (r *Recorder) Reconcile(
 	}
 	result, err := configure(ctx, subject)
 	if err != nil || result.Unchanged {
-		return reconcile.Result{}, err
+		return step.Finish(result.RequeueAfter, err)
 	}
 	return step.Finish(r.report(ctx, object, subject, result))
 }
