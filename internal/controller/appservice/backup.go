@@ -195,7 +195,7 @@ func (r *Reconciler) backUpByJob(ctx context.Context, a *app) (step.Result, erro
 	b := r.backupStatus(a)
 	switch {
 	case apierrors.IsNotFound(err) && b.Phase == v1alpha1.BackupRunning && b.Attempts > 0:
-		r.failBackup(a, fmt.Sprintf("Job %s was deleted before it ended", wanted.Name), true)
+		r.failBackup(a, fmt.Sprintf("Job %s was deleted before its result was read", wanted.Name), true)
 	case apierrors.IsNotFound(err):
 		return r.createJob(ctx, a, wanted)
 	case err != nil:
