@@ -96,3 +96,51 @@ func (l retryLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return response, nil
 }
+
+// ErrNoAnswer is the error of a request that [LimitWait] ends.
+var ErrNoAnswer = errors.New("the API server does not answer")
+
+// LimitWait returns a wrapper that ends a request if no answer begins in time. The API server answers
+// every request within about a minute, and a watch at once. A proxy in between can hold a request for
+// ever, and answer pings meanwhile.
+func LimitWait(limit time.Duration) transport.WrapperFunc {
+	return func(next http.RoundTripper) http.RoundTripper { return waitLimiter{next, limit} }
+}
+
+type waitLimiter struct {
+	next  http.RoundTripper
+	limit time.Duration
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l waitLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(request.Context())
+	waiting, stop := context.WithTimeoutCause(ctx, l.limit, ErrNoAnswer)
+	answered := context.AfterFunc(waiting, func() { cancel(context.Cause(waiting)) })
+	response, err := l.next.RoundTrip(request.WithContext(ctx))
+	answered()
+	stop()
+	if err != nil {
+		if errors.Is(context.Cause(ctx), ErrNoAnswer) {
+			err = ErrNoAnswer
+		}
+		cancel(nil)
+		return response, err
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols { // its body is a connection, which the caller needs
+		response.Body = endingBody{response.Body, cancel}
+	}
+	return response, nil
+}
+
+// endingBody ends the context of its request when it is closed.
+type endingBody struct {
+	io.ReadCloser
+	end context.CancelCauseFunc
+}
+
+// Close implements io.Closer.
+func (b endingBody) Close() error {
+	defer b.end(nil)
+	return b.ReadCloser.Close()
+}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
@@ -49,4 +51,55 @@ func readLimited(t *testing.T, ctx context.Context, text string, limit int64) (s
 		t.Error(closeErr)
 	}
 	return string(got), err
+}
+
+// held holds each request until its context ends.
+type held struct{}
+
+func (held) RoundTrip(request *http.Request) (*http.Response, error) {
+	<-request.Context().Done()
+	return nil, request.Context().Err()
+}
+
+func TestARequestWithoutAnAnswerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		response, err := kube.LimitWait(time.Minute)(held{}).RoundTrip((&http.Request{}).WithContext(t.Context()))
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if waited := time.Since(begin); !errors.Is(err, kube.ErrNoAnswer) || waited != time.Minute {
+			t.Errorf("after %s: %v", waited, err)
+		}
+	})
+}
+
+// streaming answers at once, with a body that does not end before the context.
+type streaming struct{}
+
+func (streaming) RoundTrip(request *http.Request) (*http.Response, error) {
+	r, w := io.Pipe()
+	context.AfterFunc(request.Context(), func() { _ = w.CloseWithError(request.Context().Err()) })
+	go func() {
+		time.Sleep(time.Hour)
+		_, _ = io.WriteString(w, "late")
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Body: r}, nil
+}
+
+// A watch lasts longer.
+func TestTheBodyOfAnAnswerHasNoTimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		response, err := kube.LimitWait(time.Minute)(streaming{}).RoundTrip((&http.Request{}).WithContext(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 4)
+		if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != "late" {
+			t.Errorf("read %q, %v", got, err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -91,7 +91,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.Metrics == nil {
 		c.Metrics = metrics.Registry
 	}
-	c.REST = withShortPauses(c.REST)
+	c.REST = withLimits(c.REST)
 	app, ofLease := &App{}, c.REST
 	if c.Options.LeaderElect {
 		app.lease = &lease{clock: realClock, lasts: cmp.Or(c.LeaseDuration, leaseDuration)}
@@ -108,19 +108,19 @@ func New(ctx context.Context, c Config) (*App, error) {
 	return app, nil
 }
 
-// maxPause is how long a request waits at most because an answer asks for it.
-const maxPause = time.Minute
+const (
+	// maxPause is how long a request waits at most because an answer asks for it.
+	maxPause = time.Minute
+	// maxWait is how long a request waits for an answer. The API server ends it after a minute.
+	maxWait = 90 * time.Second
+)
 
-// withShortPauses returns a copy of a configuration whose requests wait for maxPause at most.
-func withShortPauses(c *rest.Config) *rest.Config {
-	c = rest.CopyConfig(c)
-	c.Wrap(kube.LimitRetryAfter(maxPause))
-	return c
-}
-
-// withLimits returns a copy of a configuration in which [kube.WithResponseLimit] has an effect.
+// withLimits returns a copy of a configuration with these limits, in which [kube.WithResponseLimit] has
+// an effect.
 func withLimits(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
+	c.Wrap(kube.LimitWait(maxWait))
+	c.Wrap(kube.LimitRetryAfter(maxPause))
 	c.Wrap(kube.LimitResponses(kube.NoLimit))
 	return c
 }
@@ -165,7 +165,7 @@ func newManager(c Config, ofLease *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(withLimits(c.REST), ctrl.Options{
+	mgr, err := ctrl.NewManager(c.REST, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        c.Log,
 		Cache:                         cacheOptions(),

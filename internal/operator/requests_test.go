@@ -34,7 +34,7 @@ func TestAnAnswerDelaysARequestForAMinuteAtMost(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			client, err := kubernetes.NewForConfig(withShortPauses(&rest.Config{Host: "http://api.local", Transport: eventstream.Transport(answer)}))
+			client, err := kubernetes.NewForConfig(withLimits(&rest.Config{Host: "http://api.local", Transport: eventstream.Transport(answer)}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,6 +45,22 @@ func TestAnAnswerDelaysARequestForAMinuteAtMost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A proxy can hold a request for ever, and answer pings meanwhile.
+func TestARequestWaitsForAnAnswerForALimitedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		client, err := kubernetes.NewForConfig(withLimits(&rest.Config{Host: "http://api.local", Transport: eventstream.Transport(hold)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = client.CoreV1().ConfigMaps("bongsu-system").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "bongsu-checkpoint"}}, metav1.CreateOptions{})
+		if took := time.Since(began); !errors.Is(err, kube.ErrNoAnswer) || took != maxWait {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
 }
 
 // Some readers of the manager have such a limit, for example the event cache.
