@@ -34,8 +34,11 @@
 //	(none set)   it starts and becomes ready, and completes if a Job owns it
 //	crash        its first container keeps exiting with code 1
 //	oom          its first container keeps being OOMKilled, with code 137
-//	image-pull   the image of its first container cannot be pulled
+//	image-pull   the image of its first container cannot be pulled; for new pods only
+//	not-ready    its readiness probe fails while the annotation is set
 //	none         its status and Events are left to you, until it is deleted
+//
+// Other values have no effect. Images, ConfigMaps and Secrets that do not exist have none either.
 //
 // And of a node:
 //
@@ -48,6 +51,6 @@
 // The annotation with the value none on a persistent volume claim prevents provisioning.
 //
 // The Stages that implement this are in stages/. Their Events have the reasons, messages,
-// types and regarding objects of a real kubelet. The IDs of containers begin with simulated://, by
-// which package probe recognizes them.
+// types and regarding objects of a real kubelet. The IDs of containers begin with simulated://. Package
+// probe connects to no pod with such a container or with the annotation.
 package localcluster

@@ -24,7 +24,7 @@ const Simulate = "bongsu.io/simulate"
 // Values of Simulate, with the objects that they apply to.
 const (
 	SimulateNone      = "none"       // pod, claim; on a node as a label
-	SimulateNotReady  = "not-ready"  // node
+	SimulateNotReady  = "not-ready"  // node, pod
 	SimulateCrash     = "crash"      // pod
 	SimulateOOM       = "oom"        // pod
 	SimulateImagePull = "image-pull" // pod

@@ -33,6 +33,7 @@ func TestSimulation(t *testing.T) {
 		"a pod with crash keeps backing off":         podCrashes,
 		"a pod with oom is OOMKilled":                podRunsOutOfMemory,
 		"a pod with image-pull cannot be pulled":     imageIsMissing,
+		"a pod with not-ready fails its probe":       podIsNotReady,
 		"a pod with none is unchanged until deleted": podIsLeftAlone,
 		"a Job completes":                            jobCompletes,
 		"a claim is bound and its volume deleted":    claimIsBound,
@@ -309,6 +310,27 @@ func imageIsMissing(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g.Eventually(w.pod(t.Context(), "it")).Should(WithTransform(waitingReason, Equal("ImagePullBackOff")))
 }
 
+func podIsNotReady(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
+	g := NewWithT(t)
+	w.createPod(t, localcluster.SimulateNotReady)
+	ready := func(pod *corev1.Pod) corev1.ConditionStatus {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady && pod.Status.Phase == corev1.PodRunning {
+				return c.Status
+			}
+		}
+		return corev1.ConditionUnknown
+	}
+	g.Eventually(w.pod(t.Context(), "it")).Should(WithTransform(ready, Equal(corev1.ConditionFalse)))
+	g.Eventually(w.podEvents(t.Context(), "it")).Should(ContainElement(
+		event("Warning", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
+	))
+	healed := []byte(`{"metadata": {"annotations": {"` + localcluster.Simulate + `": null}}}`)
+	_, err := w.CoreV1().Pods(w.namespace).Patch(t.Context(), "it", types.MergePatchType, healed, metav1.PatchOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(w.pod(t.Context(), "it")).Should(WithTransform(ready, Equal(corev1.ConditionTrue)))
+}
+
 func podIsLeftAlone(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	w.createPod(t, localcluster.SimulateNone)
@@ -325,9 +347,10 @@ func jobCompletes(t *testing.T, _ *localcluster.Cluster, w *namespaceClient) {
 	g := NewWithT(t)
 	spec := podSpec()
 	spec.RestartPolicy = corev1.RestartPolicyNever
+	unknown := map[string]string{localcluster.Simulate: "misspelt"} // which has no effect
 	_, err := w.BatchV1().Jobs(w.namespace).Create(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "work"},
-		Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}},
+		Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: unknown}, Spec: spec}},
 	}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func() (int32, error) {

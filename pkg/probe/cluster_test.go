@@ -164,12 +164,16 @@ func TestProberIsASourceOfAController(t *testing.T) {
 	g.Expect(stored()).To(Equal(before))
 
 	// A simulated pod is not asked, although a server is at its address.
-	pod.Status.ContainerStatuses[0].ContainerID = "simulated://1"
-	g.Expect(api.Status().Update(t.Context(), pod)).To(Succeed())
+	pod.Annotations = map[string]string{"bongsu.io/simulate": "none"} // its status is the test's
+	g.Expect(api.Update(t.Context(), pod)).To(Succeed())
 	code.Store(http.StatusOK)
 	_, stop = startConfigMaps(t, cluster, asking(port))
 	await(`"message":"the pod is simulated: it has no network"`)
 	stop()
+	pod.Annotations = nil
+	g.Expect(api.Update(t.Context(), pod)).To(Succeed())
+	pod.Status.ContainerStatuses[0].ContainerID = "simulated://1"
+	g.Expect(api.Status().Update(t.Context(), pod)).To(Succeed())
 	owner.Data = nil // an entry differs only if the health or the reason does
 	g.Expect(api.Update(t.Context(), owner)).To(Succeed())
 	_, stop = startConfigMaps(t, cluster, corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}})

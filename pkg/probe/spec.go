@@ -82,8 +82,12 @@ func (s *Spec) startOf(pod *corev1.Pod) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// isSimulated reports whether package localcluster simulates a pod. Its Stages write these IDs.
+// isSimulated reports whether package localcluster simulates a pod, or leaves its status to a user. Its
+// Stages write these IDs.
 func isSimulated(pod *corev1.Pod) bool {
+	if _, ok := pod.Annotations["bongsu.io/simulate"]; ok {
+		return true
+	}
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return strings.HasPrefix(s.ContainerID, "simulated://")
 	})
