@@ -58,6 +58,23 @@ var laterStages = map[string]string{
 // ImagePullBackOff for ErrImagePull. It returns "" if there is none.
 func LaterStage(reason string) string { return laterStages[reason] }
 
+// settles is how long a container that ended can take to end again.
+const settles = 5 * time.Second
+
+// EventReason returns the reason of an Event about the cause, or how long to wait before there is one.
+// Otherwise a failure whose stages follow each other soon, such as Error and CrashLoopBackOff, would
+// lead to an Event for each of them. Diagnose again after the wait.
+func (c *Cause) EventReason(now time.Time) (reason string, wait time.Duration) {
+	left := settles - now.Sub(c.Time)
+	switch {
+	case c.Reason == ReasonErrImagePull:
+		return ReasonImagePullBackOff, 0 // which follows
+	case c.Reason == ReasonError && left > 0:
+		return "", left
+	}
+	return c.Reason, 0
+}
+
 // isUnspecific reports whether the message has no reason for a failed pull.
 func (c *Cause) isUnspecific() bool { return strings.HasSuffix(c.Message, " cannot be pulled") }
 

@@ -216,3 +216,23 @@ func TestCrashCountsOnceInEitherStage(t *testing.T) {
 		t.Errorf("remembered as %+v", last)
 	}
 }
+
+// Each stage would otherwise be an Event of its own.
+func TestAFailureWithSeveralStagesHasOneReasonForEvents(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for name, tc := range map[string]struct {
+		cause  Cause
+		reason string
+		wait   time.Duration
+	}{
+		"a container that has just ended":       {cause: Cause{Reason: ReasonError, Time: now.Add(-2 * time.Second)}, wait: 3 * time.Second},
+		"a container that has not ended again":  {cause: Cause{Reason: ReasonError, Time: now.Add(-5 * time.Second)}, reason: "Error"},
+		"a container that waits for a restart":  {cause: Cause{Reason: ReasonCrashLoopBackOff, Time: now}, reason: "CrashLoopBackOff"},
+		"an image that has just not been found": {cause: Cause{Reason: ReasonErrImagePull, Time: now}, reason: "ImagePullBackOff"},
+		"memory":                                {cause: Cause{Reason: ReasonOOMKilled, Time: now}, reason: "OOMKilled"},
+	} {
+		if reason, wait := tc.cause.EventReason(now); reason != tc.reason || wait != tc.wait {
+			t.Errorf("%s: %q after %s", name, reason, wait)
+		}
+	}
+}

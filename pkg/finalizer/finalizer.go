@@ -43,6 +43,13 @@ func (e PendingError) Error() string { return "the work has not ended yet: " + s
 // ErrPending is returned while the work goes on.
 const ErrPending = PendingError("")
 
+// SkipError is returned by a function whose work cannot be done any more, for example because the
+// namespace is being deleted. The text says why. Abandon goes on with the deletion at once. For Block,
+// it is a failure.
+type SkipError string
+
+func (e SkipError) Error() string { return string(e) }
+
 // OnFailure is what happens if attempts fail.
 type OnFailure string
 
@@ -227,6 +234,7 @@ func (f *Finalizer) attempt(ctx context.Context, object client.Object, state *St
 	defer cancel()
 	err := run(limited)
 	pending, isPending := errors.AsType[PendingError](err)
+	skip, isSkipped := errors.AsType[SkipError](err)
 	switch {
 	case err == nil:
 		f.complete(state, Succeeded, "")
@@ -234,6 +242,8 @@ func (f *Finalizer) attempt(ctx context.Context, object client.Object, state *St
 		return ctx.Err()
 	case isPending && state.Phase == Pending && state.Message == line(string(pending)):
 		return nil
+	case isSkipped && policy.OnFailure == Abandon:
+		f.complete(state, Abandoned, string(skip))
 	case isPending:
 		state.Phase, state.Message = Pending, line(string(pending))
 	default:

@@ -30,6 +30,8 @@ import (
 // checks run before a Job is created. An error of one fails the attempt, for example because nothing
 // can be backed up. They do not run while a Job exists that can still succeed.
 //
+// In a namespace that is being deleted, the error is a [SkipError].
+//
 // live must read from the API server: a cache can lack the Job, or a failure. The operator needs
 // get, create and delete on Jobs, and list on pods. With list on Events of events.k8s.io, it also
 // knows why there is no pod, for example because of a quota.
@@ -82,6 +84,9 @@ func (f *Finalizer) create(ctx context.Context, job *batchv1.Job, checks []func(
 		}
 	}
 	err := f.client.Create(ctx, job)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return SkipError("the namespace is being deleted, so no Job can be created")
+	}
 	if cause, ok := diagnosis.FromAPIError(diagnosis.Object{Kind: "Job", Name: job.Name}, err); ok {
 		return errors.New(cause.Sentence())
 	}

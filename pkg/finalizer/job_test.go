@@ -23,12 +23,13 @@ import (
 type jobScene struct {
 	*scene
 	// check runs before a Job is created.
-	check func() error
+	check  func() error
+	policy finalizer.Policy
 }
 
 func newJobScene(t *testing.T) *jobScene {
 	t.Helper()
-	s := &jobScene{scene: newScene(t), check: func() error { return nil }}
+	s := &jobScene{scene: newScene(t), check: func() error { return nil }, policy: finalizer.Policy{OnFailure: finalizer.Abandon}}
 	s.delete()
 	return s
 }
@@ -37,7 +38,7 @@ func (s *jobScene) reconcile() error {
 	s.t.Helper()
 	c := s.read()
 	f := s.operator()
-	_, err := f.Reconcile(s.t.Context(), c, &c.Status.Backup, finalizer.Policy{OnFailure: finalizer.Abandon}, func(ctx context.Context) error {
+	_, err := f.Reconcile(s.t.Context(), c, &c.Status.Backup, s.policy, func(ctx context.Context) error {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "backup"}}
 		return f.RunJob(ctx, s.api, job, c.Status.Backup.Attempts, s.check)
 	})
@@ -138,6 +139,18 @@ func TestRunJobSaysWhyTheJobIsForbidden(t *testing.T) {
 	if !strings.HasPrefix(state.Message, `Job "backup" is rejected: `) && !strings.Contains(state.Message, `"none" is exceeded`) || state.Phase != finalizer.Failed {
 		t.Errorf("%+v", state)
 	}
+}
+
+// Nothing can be created there, so each further attempt would only delay the end of the namespace.
+func TestRunJobGivesUpInANamespaceThatIsBeingDeleted(t *testing.T) {
+	terminating := apierrors.NewForbidden(batchv1.Resource("jobs"), "backup", errors.New("the namespace is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	s := newJobScene(t)
+	s.refuseJob = terminating
+	s.step("gone")
+	s = newJobScene(t)
+	s.refuseJob, s.policy.OnFailure = terminating, finalizer.Block
+	s.step("Failed 1 the namespace is being deleted, so no Job can be created")
 }
 
 func TestRunJobCreatesNoJobIfACheckFails(t *testing.T) {
