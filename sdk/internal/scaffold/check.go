@@ -62,6 +62,9 @@ func checkInit(dir string, entries []fs.DirEntry, flags *pflag.FlagSet) error {
 	if license := value(flags, "license"); license != "" && license != "apache2" && license != "none" {
 		return fmt.Errorf("unknown license %q: use apache2 or none", license)
 	}
+	if strings.Contains(value(flags, "owner"), "*/") {
+		return errors.New("invalid owner: it cannot contain */, which ends the comment with the copyright")
+	}
 	if repo := value(flags, "repo"); module.CheckPath(repo) != nil {
 		return fmt.Errorf("invalid repo %q: use the path of a Go module, such as github.com/me/cache-operator", repo)
 	}
@@ -111,8 +114,8 @@ func loadProject() (config.Config, error) {
 
 const mainPath = "cmd/main.go"
 
-// markers are the lines at which kubebuilder inserts code. Without them, it inserts nothing.
-var markers = map[string][]string{
+// insertMarkers are the lines at which kubebuilder inserts code. Without them, it inserts nothing.
+var insertMarkers = map[string][]string{
 	mainPath:                            {"imports", "scheme", "builder"},
 	"config/crd/kustomization.yaml":     {"crdkustomizeresource"},
 	"config/samples/kustomization.yaml": {"manifestskustomizesamples"},
@@ -120,13 +123,13 @@ var markers = map[string][]string{
 
 // checkMarkers returns which lines a file lacks. Without types, only the main file changes.
 func checkMarkers(types bool) error {
-	for _, path := range slices.Sorted(maps.Keys(markers)) {
+	for _, path := range slices.Sorted(maps.Keys(insertMarkers)) {
 		content, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) || path != mainPath && !types {
 			continue // kubebuilder creates it
 		}
 		var missing []string
-		for _, value := range markers[path] {
+		for _, value := range insertMarkers[path] {
 			marker := machinery.NewMarkerFor(path, value)
 			if !slices.ContainsFunc(strings.Split(string(content), "\n"), marker.EqualsLine) {
 				missing = append(missing, marker.String())
@@ -221,8 +224,16 @@ func checkAPI(flags *pflag.FlagSet) error {
 	if plural := value(flags, "plural"); plural != "" && !groupName.MatchString(plural) {
 		return fmt.Errorf("invalid plural %q: use lower-case letters, digits and hyphens, for example memcacheds", plural)
 	}
-	if value(flags, "resource") == "true" && value(flags, "controller") == "true" {
+	return checkParts(flags)
+}
+
+// checkParts returns a mistake in the flags that choose what create api creates.
+func checkParts(flags *pflag.FlagSet) error {
+	switch types, controller := value(flags, "resource") == "true", value(flags, "controller") == "true"; {
+	case types && controller:
 		return checkPods(flags)
+	case !types && !controller:
+		return errors.New("nothing to create: omit --resource=false or --controller=false")
 	}
 	for _, name := range podFlags {
 		if flags.Changed(name) {

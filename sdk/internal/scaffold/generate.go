@@ -9,7 +9,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/deepcopy"
 	"sigs.k8s.io/controller-tools/pkg/genall"
 	"sigs.k8s.io/controller-tools/pkg/loader"
+	"sigs.k8s.io/controller-tools/pkg/markers"
 	"sigs.k8s.io/controller-tools/pkg/rbac"
 	"sigs.k8s.io/controller-tools/pkg/webhook"
 )
@@ -99,11 +102,67 @@ func generated(ctx context.Context) (map[string]*bytes.Buffer, error) {
 			&webhooks: output{dir: filepath.Join("config", "webhook"), files: files},
 		},
 	}
-	if runtime.Run() {
-		return nil, errors.New("the project has the errors above: fix them first. Nothing was changed")
+	if all := mistakes(runtime); len(all) > 0 {
+		return nil, fmt.Errorf("the project has errors: fix them first. Nothing was changed\n%s", strings.Join(all, "\n"))
 	}
 	return files, nil
 }
+
+// mistakes runs the generators, and returns each error of the project once. Runtime.Run repeats them.
+func mistakes(runtime *genall.Runtime) []string {
+	var all, undefined []string
+	for _, generator := range runtime.Generators {
+		ctx := runtime.GenerationContext
+		ctx.OutputRule = runtime.OutputRules.ForGenerator(generator)
+		if _, checks := (*generator).(genall.NeedsTypeChecking); !checks {
+			ctx.Checker = nil
+		}
+		if err := (*generator).Generate(&ctx); err != nil {
+			all = append(all, err.Error())
+		}
+	}
+	for _, root := range runtime.Roots {
+		for _, e := range root.Errors {
+			switch {
+			case e.Kind != packages.TypeError:
+				all = append(all, e.Error())
+			case strings.HasPrefix(e.Msg, "undefined: "): // other errors of types can be due to generated code
+				undefined = append(undefined, e.Error())
+			}
+		}
+		all = append(all, unknownMarkers(runtime.Collector.Registry, root)...)
+	}
+	if len(all) > 0 {
+		all = append(undefined, all...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// unknownMarkers returns the markers of kubebuilder in a package that no generator knows, which ignore
+// them.
+func unknownMarkers(known *markers.Registry, root *loader.Package) (unknown []string) {
+	for _, file := range root.Syntax {
+		for _, group := range file.Comments {
+			for _, comment := range group.List {
+				text := strings.TrimSpace(strings.TrimPrefix(comment.Text, "//"))
+				if !strings.HasPrefix(text, "+kubebuilder:") || ofOthers.MatchString(text) ||
+					slices.ContainsFunc(targets, func(t markers.TargetType) bool { return known.Lookup(text, t) != nil }) {
+					continue
+				}
+				name, _, _ := strings.Cut(text, "=")
+				unknown = append(unknown, fmt.Sprintf("%s: unknown marker %s", root.Fset.Position(comment.Pos()), name))
+			}
+		}
+	}
+	return unknown
+}
+
+// ofOthers are the markers of kubebuilder itself, and of generators that do not run here.
+var ofOthers = regexp.MustCompile(`^\+kubebuilder:(scaffold|ac|docs-gen):`)
+
+// targets are what markers can describe.
+var targets = []markers.TargetType{markers.DescribesPackage, markers.DescribesType, markers.DescribesField}
 
 // output keeps the files of a generator in memory.
 type output struct {

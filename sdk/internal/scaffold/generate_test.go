@@ -93,11 +93,27 @@ func TestTypesThatDoNotCompileChangeNothing(t *testing.T) {
 	}
 	for mistake, broken := range map[string]string{
 		"an unused wrong type": typesFile + "\ntype Other struct{ A []missing }\n",
+		"a misspelt marker":    strings.ReplaceAll(typesFile, "Minimum=0", "Minimun=0"),
 		"a wrong marker":       strings.ReplaceAll(typesFile, "Minimum=0", "Minimum=abc"),
 		"no Go":                typesFile + "}",
 	} {
 		write(t, types, broken)
 		t.Run(mistake, func(t *testing.T) { wantRefused(t, "generate", "fix them first") })
+	}
+}
+
+func TestEachErrorOfTheProjectIsNamedOnce(t *testing.T) {
+	types := newTypes(t)
+	for want, broken := range map[string]string{
+		"existing_types.go:17:22: undefined: missing":                               typesFile + "\ntype Other struct{ A missing }\n",
+		"existing_types.go:13:2: unknown marker +kubebuilder:validation:Minimun":    strings.ReplaceAll(typesFile, "Minimum=0", "Minimun=0"),
+		`invalid minimum value: strconv.ParseFloat: parsing "zero": invalid syntax`: strings.ReplaceAll(typesFile, "Minimum=0", "Minimum=zero"),
+	} {
+		write(t, types, broken)
+		_, err := generate(t.Context())
+		if err == nil || strings.Count(err.Error(), want) != 1 {
+			t.Errorf("want %q once in: %v", want, err)
+		}
 	}
 }
 

@@ -202,7 +202,7 @@ With --resource=false or --controller=false, the files are those of kubebuilder.
 func (c *apiCommand) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.page.Image, "image", "nginx:stable", "default image of the pods")
 	fs.Int32Var(&c.page.Port, "port", 0, "port on which the container listens")
-	fs.StringVar(&c.page.Probe, "probe", "", "how the operator checks the pods: exec or http. Without --port, the command of exec is true, which always passes: replace it. The default is not at all")
+	fs.StringVar(&c.page.Probe, "probe", "", "how the operator checks the pods: exec or http. Without --port, the command of exec is true, which always passes: replace it. By default, it does not check them")
 	fs.BoolVar(&c.page.Backup, "backup", false, "run a Job before an object is deleted")
 	preset(fs, "resource", "true")
 	preset(fs, "controller", "true")

@@ -15,7 +15,7 @@ import (
 const local = "cmd/local"
 
 func newRun() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "run [-- FLAG...]",
 		Short: "Run the operator on a control plane on this machine",
 		Long: `Run the operator on a control plane on this machine, with the permissions of its generated
@@ -54,4 +54,8 @@ Flags after -- are those of the operator. To change how it runs, edit cmd/local/
 			return syscall.Exec(binary, append([]string{binary}, args...), os.Environ()) //nolint:forbidigo // the environment of the user is that of the operator
 		},
 	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w: write the flags of the operator after --", err)
+	})
+	return c
 }

@@ -53,6 +53,9 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	result, err := r.backup.Reconcile(ctx, object, &object.Status.Backup, policy, func(ctx context.Context) error {
 		return r.backUp(ctx, object)
 	})
+	if err == nil && result.Stop {
+		err = r.setDeleting(ctx, object)
+	}
 	if err != nil || result.Stop {
 		return step.Finish(result.RequeueAfter, err)
 	}

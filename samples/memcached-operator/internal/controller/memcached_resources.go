@@ -129,7 +129,7 @@ func (r *MemcachedReconciler) backUp(ctx context.Context, object *cachev1alpha1.
 				Containers:      []corev1.Container{{Name: "backup", Image: object.Spec.Image, Command: command, VolumeMounts: mounts}},
 				Volumes:         []corev1.Volume{{Name: "claim", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}},
 			},
-		}, ActiveDeadlineSeconds: new(int64(3600)), TTLSecondsAfterFinished: new(int32(86400))},
+		}, BackoffLimit: new(int32(0)), ActiveDeadlineSeconds: new(int64(3600)), TTLSecondsAfterFinished: new(int32(86400))},
 	}
 	return r.backup.RunJob(ctx, r.live, job, object.Status.Backup.Attempts, func() error {
 		if len(servers) == 0 {

@@ -28,10 +28,6 @@ import (
 // memcachedProgressing is the reason while pods start and nothing is wrong.
 const memcachedProgressing = "Progressing"
 
-// memcachedSettles is how long a container that ended can take to end again. Then the Event has the reason
-// CrashLoopBackOff. Without a pause, there would be two Events of one failure.
-const memcachedSettles = 5 * time.Second
-
 // deploy creates or repairs the Deployment. It returns why its pods are not ready, or nil.
 func (r *MemcachedReconciler) deploy(ctx context.Context, object *cachev1alpha1.Memcached, found *appsv1.Deployment) (*diagnosis.Cause, error) {
 	wanted := r.deployment(object)
@@ -110,6 +106,13 @@ func (r *MemcachedReconciler) diagnose(ctx context.Context, object *cachev1alpha
 	return nil, nil
 }
 
+// setDeleting shows that the pods are no longer looked at. The object may be gone.
+func (r *MemcachedReconciler) setDeleting(ctx context.Context, object *cachev1alpha1.Memcached) error {
+	before := object.DeepCopy()
+	r.setReady(object, &diagnosis.Cause{Reason: "Deleting", Message: "the object is being deleted"})
+	return client.IgnoreNotFound(condition.UpdateStatus(ctx, r.Client, before, object))
+}
+
 // setReady sets the condition Ready in memory.
 func (r *MemcachedReconciler) setReady(object *cachev1alpha1.Memcached, cause *diagnosis.Cause) {
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "PodsReady", Message: "all pods are ready", ObservedGeneration: object.Generation}
@@ -127,14 +130,12 @@ func (r *MemcachedReconciler) report(ctx context.Context, object *cachev1alpha1.
 	if cause == nil {
 		return 0, nil
 	}
-	reason := cause.Reason
-	switch left := memcachedSettles - time.Since(cause.Time); {
-	case reason == memcachedProgressing:
+	if cause.Reason == memcachedProgressing {
 		return 10 * time.Second, nil // a pod that never becomes ready does not change
-	case reason == diagnosis.ReasonErrImagePull:
-		reason = diagnosis.ReasonImagePullBackOff // which follows
-	case reason == diagnosis.ReasonError && left > 0:
-		return left, nil
+	}
+	reason, wait := cause.EventReason(time.Now())
+	if wait > 0 {
+		return wait, nil
 	}
 	if cause.Object.Kind == "Deployment" && failedToCreatePod(deployment) {
 		reason = "FailedToCreatePod"
