@@ -369,6 +369,21 @@ func TestAGroupContinuesAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
+// The clock of the node is days ahead for a moment.
+func TestAGroupEndsIfTheClockIsSetForward(t *testing.T) {
+	g := newGrouped(t)
+	for _, step := range []pacedStep{
+		{at: 0, occurs: true, wantNext: 6},
+		{at: 6, want: []string{"a: 1 of 1 since 0s, first true, resolved false"}, accepted: true},
+		{at: 900_000},
+		{at: 20, resolves: true},
+		{at: 30, occurs: true, wantNext: 36},
+		{at: 36, want: []string{"a: 1 of 1 since 30s, first true, resolved false"}},
+	} {
+		g.pacedStep(step)
+	}
+}
+
 // Another replica knows from the checkpoint what waits, but not when the last message was
 // accepted.
 func TestAnotherReplicaDoesNotKnowWhenAMessageWasAccepted(t *testing.T) {

@@ -136,8 +136,8 @@ func newTLSConfig(cfg Config) *tls.Config {
 	return config
 }
 
-// newTransport returns a transport for HTTP/1.1. In HTTP/2, a hostile server can demand in vain that a
-// request is repeated, and can send pings without end, which net/http answers.
+// newTransport returns a transport for HTTP/1.1. In HTTP/2, a hostile server can demand without end that
+// a request is repeated, and can send pings without end. net/http obeys and answers.
 func newTransport(cfg Config, dial dialguard.DialFunc) *http.Transport {
 	transport := &http.Transport{
 		Proxy:                  newProxyFunc(cfg),

@@ -153,6 +153,7 @@ func TestMemcachedIsBackedUpBeforeItIsDeleted(t *testing.T) {
 
 	g.Expect(k8sClient.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 	g.Eventually(notes(t, object, "BackupPending")).Should(ConsistOf(ContainSubstring(`claim "backups" that the pod mounts does not exist`)))
+	g.Eventually(readyMemcached(t, object)).Should(HaveField("Reason", "Deleting"))
 	deployment := &appsv1.Deployment{}
 	g.Expect(k8sClient.Get(t.Context(), client.ObjectKeyFromObject(object), deployment)).To(Succeed())
 	g.Expect(deployment.DeletionTimestamp).To(BeNil(), "the pods run until the backup has ended")
