@@ -369,13 +369,15 @@ func TestAGroupContinuesAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// The clock of the node is days ahead for a moment.
+// The clock of the node is days ahead while an occurrence of another group is stored.
 func TestAGroupEndsIfTheClockIsSetForward(t *testing.T) {
 	g := newGrouped(t)
+	g.pacedStep(pacedStep{at: 0, occurs: true, wantNext: 6})
+	g.pacedStep(pacedStep{at: 6, want: []string{"a: 1 of 1 since 0s, first true, resolved false"}, accepted: true})
+	g.at(900_000)
+	g.occur(900_000, nil, "b")
 	for _, step := range []pacedStep{
-		{at: 0, occurs: true, wantNext: 6},
-		{at: 6, want: []string{"a: 1 of 1 since 0s, first true, resolved false"}, accepted: true},
-		{at: 900_000},
+		{at: 900_006, want: []string{"b: 1 of 1 since 250h0m0s, first true, resolved false"}, accepted: true},
 		{at: 20, resolves: true},
 		{at: 30, occurs: true, wantNext: 36},
 		{at: 36, want: []string{"a: 1 of 1 since 30s, first true, resolved false"}},
