@@ -121,8 +121,13 @@ func mistakes(runtime *genall.Runtime) []string {
 			all = append(all, err.Error())
 		}
 	}
+	var roots []*packages.Package
 	for _, root := range runtime.Roots {
-		for _, e := range root.Errors {
+		roots = append(roots, root.Package)
+		all = append(all, unknownMarkers(runtime.Collector.Registry, root)...)
+	}
+	packages.Visit(roots, nil, func(p *packages.Package) { // also imports, which can be missing
+		for _, e := range p.Errors {
 			switch {
 			case e.Kind != packages.TypeError:
 				all = append(all, e.Error())
@@ -130,10 +135,9 @@ func mistakes(runtime *genall.Runtime) []string {
 				undefined = append(undefined, e.Error())
 			}
 		}
-		all = append(all, unknownMarkers(runtime.Collector.Registry, root)...)
-	}
+	})
 	if len(all) > 0 {
-		all = append(undefined, all...)
+		all = append(all, undefined...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -107,6 +107,7 @@ func TestEachErrorOfTheProjectIsNamedOnce(t *testing.T) {
 	for want, broken := range map[string]string{
 		"existing_types.go:17:22: undefined: missing":                               typesFile + "\ntype Other struct{ A missing }\n",
 		"existing_types.go:13:2: unknown marker +kubebuilder:validation:Minimun":    strings.ReplaceAll(typesFile, "Minimum=0", "Minimun=0"),
+		"no required module provides package example.com/missing":                   strings.Replace(typesFile, "import metav1", "import _ \"example.com/missing\"\nimport metav1", 1),
 		`invalid minimum value: strconv.ParseFloat: parsing "zero": invalid syntax`: strings.ReplaceAll(typesFile, "Minimum=0", "Minimum=zero"),
 	} {
 		write(t, types, broken)
