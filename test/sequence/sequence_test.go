@@ -96,18 +96,20 @@ func TestRandomSequencesKeepTheGuarantees(t *testing.T) {
 // Sequences that failed once.
 func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 	for name, sequence := range map[string]string{
-		"a failover after a compaction, and an Event that is deleted before it was sent":     "occur(4) wait(4) compact rise(5,2) expire lead(2)",
-		"a watch that breaks before it brings anything":                                      "cut occur(2) expire",
-		"a failover after a receiver got what had waited for its name":                       "delete(3) occur occur(1) occur(2) wait(4) create(3) wait(4) lead(1,1)",
-		"a restore that raises a count again, before a receiver is replaced":                 "recover(13,16) wait(23,11) heal(7,21) rise(2,0) snapshot(19,22) rise(18,4) wait(18,17) rise(22,1) wait(17,22) snapshot(11,1) wait(3,19) fall(17,3) create(15,18) rise(10,6) occur(5,20) restore(21,17) wait(3,8) resume(17,15) occur(18,13) behave(7,6) replace(3,7) cut(6,6) suspend(4,13)",
-		"a restore of the checkpoint of the leader before, while something waits for a name": "delete(16,5) lead(10,5) occur(18,16) snapshot(17,22) rise(12,6) wait(21,5) restore(4,6) unreadable(6,1) wait(13,8)",
-		"a restore before another leader writes its checkpoint, while something waits":       "snapshot(18,15) lead(18,5) delete(5,18) occur(21,7) wait(22,21) rise(0,7) lead(6,18) restore(22,7)",
-		"a restore of the checkpoint of a replica, whose outbox lacks what another one sent": "snapshot(22,2) recover(17,6) lead(11,11) wait(20,3) lead(15,15) restore(0,10) kill(8,4)",
-		"a receiver that is replaced before the checkpoint says that it got what had waited": "delete(1,23) occur(15,23) lead(3,4) create(1,10) wipe(6,10) replace(11,17)",
-		"a group with an occurrence that waited for a receiver of the name":                  "lead(9,23) occur(13,2) occur(8,15) delete(17,16) wait(19,4) kill(5,0) wait(22,3) occur(19,21) wait(4,6)",
-		"an Event that a restore brings back, and whose count rises before it is listed":     "occur(22,2) occur(14,0) wait(15,9) recover(3,12) snapshot(1,7) expire(18,18) expire(5,18) down(10,19) restore(14,16) rise(2,17)",
-		"a recovery that a receiver refuses, before its count rises":                         "recover(9,13) recover(12,19) recover(0,13) expire(10,7) rise(0,5) rise(21,21) rise(17,13) rise(6,0) expire(5,13) delete(15,5) recover(5,3) expire(15,18) recover(15,2) rise(10,20) rise(23,19) fall(0,6) occur(18,23) rise(20,2) rise(23,21) rise(2,15) rise(4,14) fall(1,18) behave(17,5) occur(11,13) rise(6,18) rise(15,14) occur(15,22) wait(14,22) recover(10,19) occur(14,5) rise(5,10) recover(21,22) rise(15,16)",
-		"messages that wait behind one that was set aside, at a receiver with a rate limit":  "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
+		"a failover after a compaction, and an Event that is deleted before it was sent":      "occur(4) wait(4) compact rise(5,2) expire lead(2)",
+		"a watch that breaks before it brings anything":                                       "cut occur(2) expire",
+		"a failover after a receiver got what had waited for its name":                        "delete(3) occur occur(1) occur(2) wait(4) create(3) wait(4) lead(1,1)",
+		"a restore that raises a count again, before a receiver is replaced":                  "recover(13,16) wait(23,11) heal(7,21) rise(2,0) snapshot(19,22) rise(18,4) wait(18,17) rise(22,1) wait(17,22) snapshot(11,1) wait(3,19) fall(17,3) create(15,18) rise(10,6) occur(5,20) restore(21,17) wait(3,8) resume(17,15) occur(18,13) behave(7,6) replace(3,7) cut(6,6) suspend(4,13)",
+		"a restore of the checkpoint of the leader before, while something waits for a name":  "delete(16,5) lead(10,5) occur(18,16) snapshot(17,22) rise(12,6) wait(21,5) restore(4,6) unreadable(6,1) wait(13,8)",
+		"a restore before another leader writes its checkpoint, while something waits":        "snapshot(18,15) lead(18,5) delete(5,18) occur(21,7) wait(22,21) rise(0,7) lead(6,18) restore(22,7)",
+		"a restore of the checkpoint of a replica, whose outbox lacks what another one sent":  "snapshot(22,2) recover(17,6) lead(11,11) wait(20,3) lead(15,15) restore(0,10) kill(8,4)",
+		"a receiver that is replaced before the checkpoint says that it got what had waited":  "delete(1,23) occur(15,23) lead(3,4) create(1,10) wipe(6,10) replace(11,17)",
+		"a group with an occurrence that waited for a receiver of the name":                   "lead(9,23) occur(13,2) occur(8,15) delete(17,16) wait(19,4) kill(5,0) wait(22,3) occur(19,21) wait(4,6)",
+		"an Event that a restore brings back, and whose count rises before it is listed":      "occur(22,2) occur(14,0) wait(15,9) recover(3,12) snapshot(1,7) expire(18,18) expire(5,18) down(10,19) restore(14,16) rise(2,17)",
+		"a recovery while no operator runs, of a group that waits for a receiver of the name": "delete(0,9) occur(21,12) kill(5,17) recover(3,15)",
+		"a recovery that the operator reads before it takes over what waits for a receiver":   "recover(8,2) occur(20,9) delete(0,4) recover(21,12) rise(19,8) occur(19,14) occur(6,8) lead(0,0) fall(14,8) down(23,9) rise(0,13)",
+		"a recovery that a receiver refuses, before its count rises":                          "recover(9,13) recover(12,19) recover(0,13) expire(10,7) rise(0,5) rise(21,21) rise(17,13) rise(6,0) expire(5,13) delete(15,5) recover(5,3) expire(15,18) recover(15,2) rise(10,20) rise(23,19) fall(0,6) occur(18,23) rise(20,2) rise(23,21) rise(2,15) rise(4,14) fall(1,18) behave(17,5) occur(11,13) rise(6,18) rise(15,14) occur(15,22) wait(14,22) recover(10,19) occur(14,5) rise(5,10) recover(21,22) rise(15,16)",
+		"messages that wait behind one that was set aside, at a receiver with a rate limit":   "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, problem := range run(t, kinds.Parse(t, sequence)) {

@@ -9,10 +9,30 @@ import (
 	"github.com/bongsu-io/bongsu/internal/alarm"
 )
 
-// Adopt gives what waits for a receiver that did not exist to one that exists now. from and to are
-// their IDs. It does nothing while a message for the new receiver is prepared, because that one
-// would then contain the entries.
+// BeginDecision waits until no other decision is made, and returns a function that ends this one.
+// A decision reads the state that it changes: what is stored for an occurrence depends on the
+// groups of its receivers. It fails if ctx ends.
+func (s *Store) BeginDecision(ctx context.Context) (done func(), err error) {
+	if err := s.deciding.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { s.deciding.Release(1) }, nil
+}
+
+// Adopt is AdoptInDecision as a decision of its own.
 func (s *Store) Adopt(ctx context.Context, from, to string) error {
+	done, err := s.BeginDecision(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.AdoptInDecision(ctx, from, to)
+}
+
+// AdoptInDecision gives what waits for a receiver that did not exist to one that exists now. from
+// and to are their IDs. It does nothing while a message for the new receiver is prepared, because
+// that one would then contain the entries. The caller began a decision.
+func (s *Store) AdoptInDecision(ctx context.Context, from, to string) error {
 	return s.write(ctx, "give entries to a new receiver", func(ctx context.Context, tx *tx) error {
 		var prepared bool
 		err := tx.row(ctx, selectPreparedAfter, from, to).Scan(&prepared)

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -42,14 +43,16 @@ const FileName = "outbox.db"
 // that drop entries survive the end of the process only, until the next write of the
 // first kind. Concurrent writes share a transaction.
 type Store struct {
-	clock     clock.PassiveClock
-	maxBytes  int64 // of the file; 0 is no limit
-	compose   Composer
-	lock      *os.File
-	writer    *writer
-	readers   *sql.DB
-	reserve   reserve
-	memory    memory
+	clock    clock.PassiveClock
+	maxBytes int64 // of the file; 0 is no limit
+	compose  Composer
+	lock     *os.File
+	writer   *writer
+	readers  *sql.DB
+	reserve  reserve
+	memory   memory
+	// deciding is that of BeginDecision.
+	deciding  *semaphore.Weighted
 	closed    atomic.Bool
 	recovered *Recovery
 	// damaged has the first error about damage, with space for one. It is nil before Open ends.
@@ -92,6 +95,7 @@ func WithComposer(c Composer) Option {
 func Open(ctx context.Context, dir string, opts ...Option) (*Store, error) {
 	s := &Store{clock: clock.RealClock{}, compose: func(Group, []Entry, int64) ([]byte, error) { return nil, errNoComposer }}
 	s.memory.groupSent = make(chan struct{}, 1)
+	s.deciding = semaphore.NewWeighted(1)
 	for _, opt := range opts {
 		opt(s)
 	}

@@ -37,8 +37,11 @@ func (p *Pipeline) handleChanges(ctx context.Context, b objects.Batch) error {
 	if isUndecided(evaluations) {
 		return errUndecided
 	}
-	p.deciding.Lock()
-	defer p.deciding.Unlock()
+	done, err := p.Outbox.BeginDecision(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	st, err := p.statesOf(ctx, &b)
 	if err != nil {
 		return err

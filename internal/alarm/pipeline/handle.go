@@ -31,8 +31,11 @@ func (p *Pipeline) handle(ctx context.Context, b source.Batch) error {
 	if err != nil {
 		return err
 	}
-	p.deciding.Lock()
-	defer p.deciding.Unlock()
+	done, err := p.Outbox.BeginDecision(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	d, err := p.matcher.decide(ctx, p.Outbox, b, handled, now, evaluations)
 	if err != nil {
 		return err
@@ -98,6 +101,9 @@ func (m *matcher) newDecision(store *outbox.Store, handled outbox.DeliveredOffse
 
 // conclude decides what is sent of the occurrences that matched, and returns what is stored.
 func (d *batchDecision) conclude(ctx context.Context, occurrences []alarm.Occurrence) ([]outbox.Window, []outbox.Entry, error) {
+	if err := d.suppressor.adopt(ctx, d.evaluations); err != nil {
+		return nil, nil, err
+	}
 	if err := d.suppressor.mark(ctx, occurrences, d.evaluations); err != nil {
 		return nil, nil, err
 	}
@@ -340,15 +346,17 @@ func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
 	return part
 }
 
-// mustStore reports whether an entry is new, and sets its payload. An entry that was
-// handled before only updates the state of its group, as one that happened before the
-// receiver was created. Without a payload, nothing of it is sent to the receiver.
+// mustStore reports whether an entry is new, and sets its payload. An entry that was handled before
+// only updates the state of its group. One that happened before the receiver was created is for the
+// former receiver. An end is not: the receiver may have got what waited for its name.
 func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipient, occ *alarm.Occurrence) bool {
-	if !r.isForFormer(b.handled, entry.Key, occ) {
+	onlyResolves := entry.Member != nil && entry.Member.OnlyResolves
+	forFormer := !onlyResolves && r.isForFormer(b.handled, entry.Key, occ)
+	if !forFormer {
 		entry.Payload = payload
 	}
-	if entry.Payload != nil && !b.handled.Covers(entry.Key, entry.Position, r.id, r.awaited) {
-		return true
+	if !r.covered(b.handled, entry.Key, occ) {
+		return !forFormer
 	}
 	if entry.Member != nil {
 		entry.Member.StateOnly, entry.Member.Repeats = true, b.repeats != nil && b.repeats(entry.Receiver)

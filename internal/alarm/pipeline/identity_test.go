@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
@@ -33,6 +35,7 @@ func identifiedAs(p *Pipeline, uid string, since time.Time) {
 	}
 	p.matcher.identify = p.Identify
 	p.Adopts = func(_, awaited string) (bool, error) { return awaited == "picky", nil }
+	p.matcher.adopts = p.Adopts
 }
 
 // While no operator ran, a receiver was deleted and created again.
@@ -56,7 +59,7 @@ func TestAParkedOccurrenceIsNotForTheNextReceiverOfTheName(t *testing.T) {
 		want   map[string]int64
 	}{
 		"a former one existed": {"former", map[string]int64{"picky@former": 1}},
-		"none existed":         {"", map[string]int64{"picky": 1}}, // the dispatcher adopts it
+		"none existed":         {"", map[string]int64{"picky@present": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &unreadables{names: map[string]bool{"slow": true}}
@@ -70,6 +73,45 @@ func TestAParkedOccurrenceIsNotForTheNextReceiverOfTheName(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A problem waited for the name of a receiver. The operator reads its end around the creation of the
+// receiver, and the dispatcher can take over what waits at any time.
+func TestTheEndOfAProblemThatWaitedForAReceiverIsNotLost(t *testing.T) {
+	for name, created := range map[string]int{"before its evaluation": 1, "before its decision": 2, "later": 3} {
+		for _, atOnce := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", taken over at once: ", atOnce), func(t *testing.T) {
+				p := newParkingLot(t, &unreadables{}, map[string]v1alpha1.AlarmSpec{"picky": {Match: everything.Match, Group: groupOfAnObject, Resolve: whenFixed}})
+				must(t, p.Outbox.Reset(t.Context(), "cluster", 0))
+				identifiedAs(p, "", time.Time{})
+				events := happened("shop/web", "shop/web")
+				events[0].Event.Reason, events[1].Event.Reason = "Broken", "Fixed"
+				p.handleAll(t, events[:1])
+				var dispatcher errgroup.Group
+				adopt := func() error { return p.Outbox.Adopt(t.Context(), "picky", "picky@present") }
+				looked := 0
+				p.matcher.identify = func(key string) (string, time.Time) {
+					if looked++; looked < created {
+						return "", time.Time{}
+					}
+					if looked == created && atOnce {
+						dispatcher.Go(adopt)
+					}
+					return alarm.ReceiverID(key, "present"), time.Time{}
+				}
+				p.handleAll(t, events[1:])
+				must(t, dispatcher.Wait())
+				must(t, adopt())
+				a, _ := p.Alarms.withUID("picky")
+				id := alarm.GroupKey(a.UID, a.Grouping().Values(&events[0].Event, &alarm.Object{})...)
+				group, err := p.Outbox.OpenGroup(t.Context(), id)
+				must(t, err)
+				if diff := cmp.Diff(outbox.OpenGroup{Receivers: []string{"picky@present"}}, group); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
 	}
 }
 

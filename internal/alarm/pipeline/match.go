@@ -194,8 +194,9 @@ type matcher struct {
 	// ClusterAlarms for the Events of a namespace. They are separate, so that a tenant
 	// cannot use up what the ClusterAlarms need.
 	ofAlarms, ofClusterAlarms *budget
-	// identify, repeats, namespaceLabels and missing are those of Config.
+	// identify, adopts, repeats, namespaceLabels and missing are those of Config.
 	identify        func(key string) (id string, since time.Time)
+	adopts          func(id, awaited string) (bool, error)
 	repeats         func(id string) bool
 	namespaceLabels func(id string) []string
 	missing         func(receiver string) bool

@@ -345,8 +345,11 @@ func keepRecipients(recipients []recipient, row *outbox.Parked) {
 
 // concludeParked decides what is sent of occurrences that no longer wait, and stores it.
 func (p *Pipeline) concludeParked(ctx context.Context, r *retried) error {
-	p.deciding.Lock()
-	defer p.deciding.Unlock()
+	done, err := p.Outbox.BeginDecision(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	handled := r.handled()
 	d := &batchDecision{
 		evaluations: r.evaluations, suppressor: p.matcher.newSuppressor(p.Outbox),

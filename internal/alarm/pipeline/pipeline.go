@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -118,9 +117,6 @@ type Pipeline struct {
 	Config
 	matcher *matcher
 
-	// deciding serializes decisions, because each reads the state that it changes.
-	deciding sync.Mutex
-
 	// unreadLimiter limits how often parked occurrences are tried without success.
 	unreadLimiter *rate.Limiter
 
@@ -145,7 +141,7 @@ func New(c Config) *Pipeline {
 		matcher:    newMatcher(c.Alarms, c.Namespaces, c.Enricher, c.Clock, c.Missing),
 		groupAdded: make(chan struct{}, 1), writing: make(chan struct{}, 1), states: newSweeps(), unreadLimiter: rate.NewLimiter(unreadPerSecond, unreadPerSecond),
 	}
-	p.matcher.identify, p.matcher.repeats, p.matcher.namespaceLabels = c.Identify, c.Repeats, c.NamespaceLabels
+	p.matcher.identify, p.matcher.adopts, p.matcher.repeats, p.matcher.namespaceLabels = c.Identify, c.Adopts, c.Repeats, c.NamespaceLabels
 	return p
 }
 

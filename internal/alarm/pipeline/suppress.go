@@ -37,8 +37,7 @@ type suppressor struct {
 	// windows are the windows that the batch changes, by ID.
 	windows map[string]*thresholdWindow
 	groups  *groupLimiter
-	// identified is that of the matcher.
-	identified func(a *match.Alarm, keys []string) []recipient
+	*matcher
 }
 
 // thresholdWindow is the state of a threshold, of an alarm or of one of its groups.
@@ -52,7 +51,7 @@ type thresholdWindow struct {
 }
 
 func (m *matcher) newSuppressor(store *outbox.Store) *suppressor {
-	return &suppressor{outbox: store, windows: map[string]*thresholdWindow{}, groups: newGroupLimiter(store), identified: m.identified}
+	return &suppressor{outbox: store, windows: map[string]*thresholdWindow{}, groups: newGroupLimiter(store), matcher: m}
 }
 
 // mark sets the suppression of the evaluations that matched.

@@ -290,9 +290,12 @@ func (p *Pipeline) sweep(ctx context.Context) (wait time.Duration, err error) {
 		p.states.seen, p.states.due = nil, time.Time{} // the clock was set back: a state that began later begins now
 	}
 	p.states.swept = now.Round(0)
-	p.deciding.Lock() // a batch that uses older alarms must be stored before orphans are read
+	done, err := p.Outbox.BeginDecision(ctx) // a batch that uses older alarms must be stored before orphans are read
+	if err != nil {
+		return stateTick, err
+	}
 	states, held := p.Alarms.statesByStream()
-	p.deciding.Unlock()
+	done()
 	streams, err := p.Outbox.Streams(ctx)
 	if err != nil {
 		return stateTick, err
@@ -668,8 +671,11 @@ func (p *Pipeline) evaluateDue(ctx context.Context, stream *outbox.Stream, uid s
 
 // stateStep evaluates states and commits the result.
 func (p *Pipeline) stateStep(ctx context.Context, stream *outbox.Stream, evaluate func(*stateStep) error) error {
-	p.deciding.Lock()
-	defer p.deciding.Unlock()
+	done, err := p.Outbox.BeginDecision(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	st := p.newStateStep(stream.Name, stream.Position)
 	if err := evaluate(st); err != nil {
 		return err
@@ -684,7 +690,6 @@ func (p *Pipeline) stateStep(ctx context.Context, stream *outbox.Stream, evaluat
 		return nil
 	}
 	batch := outbox.LastingBatch{Stream: stream.Name}
-	var err error
 	if batch.Windows, batch.Entries, err = d.conclude(ctx, st.occurrences); err != nil {
 		return err
 	}
