@@ -355,6 +355,9 @@ func (m *model) isForFormer(e *endpoint, r *rise) bool {
 	if g.awaited && m.failovers != g.failovers {
 		return false
 	}
+	if f := g.former; f.created.After(r.at) && f.before != nil && !f.before.recorded && m.failovers != f.failovers {
+		return false // it waited for the name, and another leader does not know that the former got it
+	}
 	return g.unseen || r.version <= g.covered || r.version <= g.read && m.failovers == g.failovers
 }
 

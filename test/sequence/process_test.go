@@ -281,14 +281,16 @@ type endpoint struct {
 	// before and after describe the time before it was created and after it was deleted. before
 	// is nil for those that exist from the beginning, after for those that exist.
 	before, after *gap
-	// startsBefore is the number of processes at its creation, -1 if one was running.
-	startsBefore int
+	// startsBefore is the number of processes at its creation, -1 if one was running. failovers is
+	// the number of failovers then.
+	startsBefore, failovers int
 }
 
 // gap is the time between the deletion of a receiver and the creation of the next one of its
 // name.
 type gap struct {
-	begin time.Time
+	former *endpoint
+	begin  time.Time
 	// read and covered are the positions of the outbox and the checkpoint at its beginning.
 	// Earlier occurrences are for the former receiver. covered is 0 if something waits for the
 	// name alone. readUntil is the position of the outbox at the end.

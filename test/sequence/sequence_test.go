@@ -107,6 +107,8 @@ func TestSequencesThatFailedKeepTheGuarantees(t *testing.T) {
 		"a group with an occurrence that waited for a receiver of the name":                   "lead(9,23) occur(13,2) occur(8,15) delete(17,16) wait(19,4) kill(5,0) wait(22,3) occur(19,21) wait(4,6)",
 		"an Event that a restore brings back, and whose count rises before it is listed":      "occur(22,2) occur(14,0) wait(15,9) recover(3,12) snapshot(1,7) expire(18,18) expire(5,18) down(10,19) restore(14,16) rise(2,17)",
 		"a recovery while no operator runs, of a group that waits for a receiver of the name": "delete(0,9) occur(21,12) kill(5,17) recover(3,15)",
+		"a problem of a receiver that was replaced, and a recovery after a failover":          "kill(19,10) occur(7,21) wait(6,19) lead(5,13) replace(10,15) kill(6,8) recover(19,1)",
+		"a leader that ends before it knows that a receiver got what had waited for its name": "delete(18,9) occur(15,1) lead(10,9) create(23,10) lead(6,21) stop(9,20) replace(18,0)",
 		"a recovery that the operator reads before it takes over what waits for a receiver":   "recover(8,2) occur(20,9) delete(0,4) recover(21,12) rise(19,8) occur(19,14) occur(6,8) lead(0,0) fall(14,8) down(23,9) rise(0,13)",
 		"a recovery that a receiver refuses, before its count rises":                          "recover(9,13) recover(12,19) recover(0,13) expire(10,7) rise(0,5) rise(21,21) rise(17,13) rise(6,0) expire(5,13) delete(15,5) recover(5,3) expire(15,18) recover(15,2) rise(10,20) rise(23,19) fall(0,6) occur(18,23) rise(20,2) rise(23,21) rise(2,15) rise(4,14) fall(1,18) behave(17,5) occur(11,13) rise(6,18) rise(15,14) occur(15,22) wait(14,22) recover(10,19) occur(14,5) rise(5,10) recover(21,22) rise(15,16)",
 		"messages that wait behind one that was set aside, at a receiver with a rate limit":   "behave(3,6) occur occur(1) wait(7) wait(7) wait(7) rise rise rise(1) rise(1) behave(3,6)", //nolint:dupword // operations
@@ -323,7 +325,7 @@ func (w *world) markDeleted(e *endpoint) {
 		e.after = e.before // the operator cannot know that it existed
 		return
 	}
-	e.after = &gap{begin: e.deleted, read: w.position(), covered: covered, failovers: w.model.failovers, starts: w.starts, unseen: w.leader == nil, awaited: awaited}
+	e.after = &gap{former: e, begin: e.deleted, read: w.position(), covered: covered, failovers: w.model.failovers, starts: w.starts, unseen: w.leader == nil, awaited: awaited}
 }
 
 // unobserved is the longest time after which the controller observes a new receiver.
@@ -344,6 +346,7 @@ func (w *world) create(i, j int) {
 		e.startsBefore = w.starts
 	}
 	w.model.mu.Lock()
+	e.failovers = w.model.failovers
 	w.receivers[e.key] = e
 	w.model.mu.Unlock()
 	w.wait(time.Duration(j%3) * unobserved / 2)

@@ -347,16 +347,20 @@ func partOf(occ *alarm.Occurrence, e *evaluation) message.Part {
 }
 
 // mustStore reports whether an entry is new, and sets its payload. An entry that was handled before
-// only updates the state of its group. One that happened before the receiver was created is for the
-// former receiver. An end is not: the receiver may have got what waited for its name.
+// only updates the state of its group. One that happened before the receiver was created does that
+// too, unless it is the end of a problem that waited for the receiver. Without a payload, nothing of
+// it is sent to the receiver.
 func (b *entryBuilder) mustStore(entry *outbox.Entry, payload []byte, r *recipient, occ *alarm.Occurrence) bool {
-	onlyResolves := entry.Member != nil && entry.Member.OnlyResolves
-	forFormer := !onlyResolves && r.isForFormer(b.handled, entry.Key, occ)
+	forFormer, covered := r.isForFormer(b.handled, entry.Key, occ), r.covered(b.handled, entry.Key, occ)
+	if forFormer && !covered && entry.Member != nil && entry.Member.OnlyResolves {
+		entry.Member.Former = true
+		forFormer = false
+	}
 	if !forFormer {
 		entry.Payload = payload
 	}
-	if !r.covered(b.handled, entry.Key, occ) {
-		return !forFormer
+	if !forFormer && !covered {
+		return true
 	}
 	if entry.Member != nil {
 		entry.Member.StateOnly, entry.Member.Repeats = true, b.repeats != nil && b.repeats(entry.Receiver)
