@@ -220,14 +220,3 @@ func TestTheEventAboutRemovedCopiesQuotesNoForgedName(t *testing.T) {
 	}
 	r.expectAnnounced("Deleting 1 copy: spec.source does not select their source")
 }
-
-func TestAnEventAboutManyCausesNamesTheLargest(t *testing.T) {
-	removals := map[string]int{}
-	for i := range 20 {
-		removals[fmt.Sprint("cause ", i)] = i + 1
-	}
-	want := "Deleting 210 copies: 20 because cause 19; 19 because cause 18; 18 because cause 17; 17 because cause 16; 16 because cause 15; and 120 for other reasons"
-	if got := removalNote(removals, false); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}

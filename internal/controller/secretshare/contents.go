@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 )
 
 // Limits of the memory for the contents of sources. A Secret has at most 1 MiB of data.
@@ -82,7 +84,7 @@ func (c *contents) get(ctx context.Context, want sourceVersion) (*corev1.Secret,
 			return nil, errSourceChanged
 		case err != nil:
 			return nil, &unreadError{err}
-		case versionOf(found.UID, found.ResourceVersion) != want.version:
+		case share.VersionOf(found.UID, found.ResourceVersion) != want.version:
 			return nil, errSourceChanged
 		}
 		c.keep(found)
@@ -196,7 +198,7 @@ func (c *contents) size() int {
 }
 
 func keyOf(secret *corev1.Secret) sourceVersion {
-	return sourceVersion{client.ObjectKeyFromObject(secret), versionOf(secret.UID, secret.ResourceVersion)}
+	return sourceVersion{client.ObjectKeyFromObject(secret), share.VersionOf(secret.UID, secret.ResourceVersion)}
 }
 
 // sizeOf returns about the memory of a Secret, in bytes.

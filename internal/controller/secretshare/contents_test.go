@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 )
 
 // valuesIn returns the bytes of all values of Secrets that can be reached. It does not
@@ -273,7 +274,7 @@ func TestContentsStayBelowTheirLimits(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := c.lookup(sourceVersion{types.NamespacedName{Namespace: "ns-4", Name: "99 10"}, versionOf("", "")}); !ok {
+	if _, ok := c.lookup(sourceVersion{types.NamespacedName{Namespace: "ns-4", Name: "99 10"}, share.VersionOf("", "")}); !ok {
 		t.Error("the last Secret is not kept")
 	}
 	c.drop()

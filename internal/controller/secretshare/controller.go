@@ -9,8 +9,8 @@
 // every copy. It learns these from the metadata of Secrets that the API server sends,
 // and is empty at every start.
 //
-// Package share decides what a copy contains and which rule owns a Secret. Never write
-// to a Secret that is not a copy of the rule.
+// Package share makes the decisions: what is copied where, and what is removed. Never write to a
+// Secret that is not a copy of the rule.
 package secretshare
 
 import (
@@ -315,7 +315,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.announceRemovals(ctx, key, object)
+	if p, ok := r.store.planOf(key); ok {
+		r.announceRemovals(ctx, p, object)
+	}
 	return r.updateStatus(ctx, key, object, state)
 }
 
@@ -325,34 +327,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) updatePlan(ctx context.Context, key kube.Key, object Object) (readiness, error) {
 	if object.CopySpec().Suspend {
 		r.forget(key)
-		return readiness{
+		return readiness{Problem: share.Problem{
 			Reason:  v1alpha1.ReasonSuspended,
 			Message: "spec.suspend is true, so the copies stay as they are: set it to false to resume",
-		}, nil
+		}}, nil
 	}
 	if err := r.recordSource(ctx, object); err != nil {
 		return readiness{}, err
 	}
 	rule, invalid := share.Compile(r.definitionOf(key, object))
-	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), since: object.GetCreationTimestamp().Time}
-	if err := r.setTargets(ctx, p, object); err != nil {
+	p := newPlan(key, rule, object)
+	if err := r.setNamespace(ctx, p, object); err != nil {
 		return readiness{}, err
 	}
-	p.rule = rule.In(p.namespace)
+	if err := r.setTargets(ctx, p); err != nil {
+		return readiness{}, err
+	}
 	unread := r.setSources(ctx, p, object)
 	if err := r.setGrace(ctx, p); err != nil && unread == nil {
-		p.sources, unread = sources{unknown: true}, err
+		p.Sources, unread = share.Sources{Unknown: true}, err
 	}
 	if refused := r.claim(p, object, unread); refused.Reason != "" {
 		r.store.refuse(key)
 		return refused, nil
 	}
 	state := evaluate(p, invalid, unread)
-	if end := p.graceEnds(); !end.IsZero() {
-		state.awaited, state.retry = p.awaited(), step.Sooner(state.retry, max(end.Sub(r.clock.Now()), time.Millisecond))
+	if end := p.GraceEnds(); !end.IsZero() {
+		state.awaited, state.retry = p.Awaited(), step.Sooner(state.retry, max(end.Sub(r.clock.Now()), time.Millisecond))
 	}
 	if state.held {
-		p.sources = p.sources.hold()
+		p.Sources = p.Sources.Hold()
 	}
 	r.store.setPlan(p)
 	return state, nil
@@ -377,16 +381,14 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, key kube.Key, object
 		return reconcile.Result{}, nil
 	}
 	rule, _ := share.Compile(r.definitionOf(key, object)) // an invalid selector no longer matters
-	p := &plan{key: key, rule: rule, generation: object.GetGeneration(), since: object.GetCreationTimestamp().Time, deleting: true}
-	if key.Namespace != "" {
-		if err := r.setNamespace(ctx, p, object); err != nil {
-			return reconcile.Result{}, err
-		}
-		p.rule = rule.In(p.namespace) // to recognize copies of its predecessors
+	p := newPlan(key, rule, object)
+	p.Deleting = true
+	if err := r.setNamespace(ctx, p, object); err != nil { // to recognize copies of its predecessors
+		return reconcile.Result{}, err
 	}
-	rule = p.rule
+	rule = p.Rule
 	r.store.setPlan(p)
-	r.announceRemovals(ctx, key, object)
+	r.announceRemovals(ctx, p, object)
 	var err error
 	left, known := r.store.countCopies(key, rule)
 	if known && left == 0 {
@@ -407,7 +409,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, key kube.Key, object Ob
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	_, err = r.updateStatus(ctx, key, object, readiness{Reason: v1alpha1.ReasonCopying, Message: "the copies are being removed"})
+	_, err = r.updateStatus(ctx, key, object, readiness{Problem: share.Problem{Reason: v1alpha1.ReasonCopying, Message: "the copies are being removed"}})
 	return reconcile.Result{RequeueAfter: time.Second}, err
 }
 

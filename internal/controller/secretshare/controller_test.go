@@ -162,14 +162,15 @@ func TestASuspendedRuleKeepsItsCopies(t *testing.T) {
 func TestTheStatusListsTwentyNamespacesAndCountsAll(t *testing.T) {
 	r := newFixture(t)
 	rule := r.controllers.rules[0]
-	targets := map[string]target{}
+	targets := map[string]share.Target{}
 	for i := range 25 {
-		targets[fmt.Sprint("target-", i)] = target{}
+		targets[fmt.Sprint("target-", i)] = share.Target{}
 	}
 	p := &plan{
-		key: kube.Key{Kind: rule.kind, Name: "many"}, rule: &share.Rule{}, targets: targets,
-		sources: sources{wanted: map[string]wantedCopy{"shared": {}}},
+		key:  kube.Key{Kind: rule.kind, Name: "many"},
+		Plan: share.Plan{Rule: &share.Rule{}, Sources: share.Sources{Wanted: map[string]share.Wanted{"shared": {}}}},
 	}
+	p.Targets = targets
 	r.store().setPlan(p)
 	for namespace := range targets {
 		item := workItem{p.key, namespace}
@@ -297,13 +298,18 @@ func TestANamespaceWithNothingToCopyIsNotSynced(t *testing.T) {
 	s.synced = true
 	var items []workItem
 	s.setSyncQueue(func(item workItem) { items = append(items, item) })
-	p := &plan{key: kube.Key{Kind: v1alpha1.KindClusterSecretShare, Name: "empty"}, rule: &share.Rule{Definition: share.Definition{UID: "empty"}}, targets: map[string]target{"a": {}}}
+	p := &plan{
+		key:  kube.Key{Kind: v1alpha1.KindClusterSecretShare, Name: "empty"},
+		Plan: share.Plan{Rule: &share.Rule{Definition: share.Definition{UID: "empty"}}},
+	}
+	p.Targets = map[string]share.Target{"a": {}}
 	s.setPlan(p)
 	if results := s.resultsOf(p.key); len(results) != 0 || len(items) != 0 {
 		t.Errorf("the results are %v, and %v is enqueued", results, items)
 	}
-	first := &plan{key: p.key, rule: p.rule, generation: 1, targets: p.targets, sources: sources{wanted: map[string]wantedCopy{"shared": {}}}}
-	s.setPlan(first)
+	first := *p
+	first.Generation, first.Wanted = 1, map[string]share.Wanted{"shared": {}}
+	s.setPlan(&first)
 	if len(items) != 1 {
 		t.Errorf("%v is enqueued for a new Secret", items)
 	}

@@ -16,16 +16,13 @@ import (
 
 // copyState is what the store knows about a copy.
 type copyState struct {
-	rule string // its UID
+	share.Copied
 	// identity is that of the rule, from the copy's annotations.
 	identity identity
-	// source is the NAMESPACE/NAME of the source, from the copy's annotation.
-	source    string
-	sourceUID types.UID
 
 	uid     types.UID
 	version string
-	// content is the content of the [wantedCopy] that this version was written from. It
+	// content is the content of the [share.Wanted] that this version was written from. It
 	// is empty if that is not known.
 	content string
 	// exact means that this version has no metadata of others; see [share.IsExact].
@@ -48,24 +45,13 @@ type pendingWrite struct {
 	observed *string
 }
 
-// observation is a change of a Secret that can be a source.
-type observation struct {
-	name    string
-	version string // absent after a deletion
-	labels  labels.Set
-}
-
 // absent is the version of a Secret that does not exist.
 const absent = ""
-
-// versionOf identifies the state of a Secret, also if it is deleted and created again.
-func versionOf(uid types.UID, version string) string { return string(uid) + "/" + version }
 
 // newCopyState returns the state of a Secret that has the annotations of a copy.
 func newCopyState(annotations map[string]string, uid types.UID, version string) copyState {
 	return copyState{
-		rule: share.RuleOf(annotations), identity: unique.Make(share.IdentityOf(annotations)), source: share.SourceOf(annotations),
-		sourceUID: types.UID(annotations[share.AnnotationSourceUID]), uid: uid, version: version,
+		Copied: share.CopiedOf(annotations), identity: unique.Make(share.IdentityOf(annotations)), uid: uid, version: version,
 	}
 }
 
@@ -75,7 +61,7 @@ var _ kube.SecretHandler = (*store)(nil)
 func (s *store) OnUpdate(_ context.Context, secret kube.SecretMeta) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.observe(secret.NamespacedName, versionOf(secret.UID, secret.Version), secret.Labels)
+	s.observe(secret.NamespacedName, share.VersionOf(secret.UID, secret.Version), secret.Labels)
 	before, wasCopy := s.copies[secret.NamespacedName]
 	if wasCopy && before.uid == secret.UID && before.version == secret.Version {
 		return // the operator wrote this version
@@ -138,9 +124,8 @@ func (s *store) observe(name types.NamespacedName, version string, set labels.Se
 	if w, ok := s.writes[name]; ok {
 		w.observed = &version
 	}
-	o := observation{name: name.Name, version: version, labels: set}
 	for key := range s.rulesBySource[name.Namespace] {
-		if state := s.rules[key]; state.plan.isAffectedBy(o) {
+		if state := s.rules[key]; state.plan.IsAffectedBy(name.Name, version, set) {
 			s.markStale(key, state)
 		}
 	}
@@ -154,7 +139,7 @@ func (s *store) observe(name types.NamespacedName, version string, set labels.Se
 // enqueueCopiesOf enqueues the copies in a namespace for the rule of a copy, or for its successor.
 // The caller holds s.mu.
 func (s *store) enqueueCopiesOf(c copyState, namespace string) {
-	key, ok := s.ruleKeys[c.rule]
+	key, ok := s.ruleKeys[c.Rule]
 	if !ok && c.identity != noIdentity {
 		key, ok = s.rulesByIdentity[c.identity]
 	}
@@ -205,11 +190,26 @@ func (s *store) copiesIn(rule *share.Rule, namespace string) iter.Seq2[types.Nam
 	}
 }
 
+// copiesOf returns what the copies of a rule say. It locks the store meanwhile.
+func (s *store) copiesOf(rule *share.Rule) iter.Seq[share.Copied] {
+	return func(yield func(share.Copied) bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, names := range s.copiesByRule[rule.UID] {
+			for name := range names {
+				if !yield(s.copies[name].Copied) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // enqueueWanted enqueues the namespace of a Secret for all rules that want a copy with
 // its name there. The caller holds s.mu.
 func (s *store) enqueueWanted(name types.NamespacedName) {
 	for key := range s.rulesByCopy[name.Name] {
-		if _, ok := s.rules[key].plan.targets[name.Namespace]; ok && s.synced {
+		if _, ok := s.rules[key].plan.Targets[name.Namespace]; ok && s.synced {
 			s.syncQueue(workItem{key, name.Namespace})
 		}
 	}
@@ -226,12 +226,12 @@ func (s *store) unwantedCopies(p *plan, namespace string) map[types.NamespacedNa
 
 // unwantedCopiesLocked is unwantedCopies for callers that hold s.mu.
 func (s *store) unwantedCopiesLocked(p *plan, namespace string) map[types.NamespacedName]copyState {
-	if p.rule.Protects(namespace) {
+	if p.Rule.Protects(namespace) {
 		return nil
 	}
 	found := map[types.NamespacedName]copyState{}
-	for name, c := range s.copiesIn(p.rule, namespace) {
-		if !p.keeps(name, c) {
+	for name, c := range s.copiesIn(p.Rule, namespace) {
+		if !p.Keeps(name, c.Copied) {
 			found[name] = c
 		}
 	}
@@ -301,7 +301,7 @@ func (s *store) beginWrite(name types.NamespacedName) (end func()) {
 func (s *store) recordWrite(name types.NamespacedName, c copyState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.writes[name]; w == nil || w.observed == nil || *w.observed == versionOf(c.uid, c.version) {
+	if w := s.writes[name]; w == nil || w.observed == nil || *w.observed == share.VersionOf(c.uid, c.version) {
 		s.addCopy(name, c)
 	}
 }
@@ -318,10 +318,10 @@ func (s *store) addCopy(name types.NamespacedName, c copyState) {
 	s.dropCopy(name)
 	s.copies[name] = c
 	s.countOwner(c, 1)
-	if s.copiesByRule[c.rule] == nil {
-		s.copiesByRule[c.rule] = map[string]map[types.NamespacedName]struct{}{}
+	if s.copiesByRule[c.Rule] == nil {
+		s.copiesByRule[c.Rule] = map[string]map[types.NamespacedName]struct{}{}
 	}
-	insert(s.copiesByRule[c.rule], name.Namespace, name)
+	insert(s.copiesByRule[c.Rule], name.Namespace, name)
 }
 
 // dropCopy removes a copy. The caller holds s.mu.
@@ -332,9 +332,9 @@ func (s *store) dropCopy(name types.NamespacedName) {
 	}
 	delete(s.copies, name)
 	s.countOwner(c, -1)
-	discard(s.copiesByRule[c.rule], name.Namespace, name)
-	if len(s.copiesByRule[c.rule]) == 0 {
-		delete(s.copiesByRule, c.rule)
+	discard(s.copiesByRule[c.Rule], name.Namespace, name)
+	if len(s.copiesByRule[c.Rule]) == 0 {
+		delete(s.copiesByRule, c.Rule)
 	}
 }
 
@@ -348,8 +348,8 @@ func (s *store) countOwner(c copyState, n int) {
 		uids = map[string]int{}
 		s.owners[c.identity] = uids
 	}
-	if uids[c.rule] += n; uids[c.rule] == 0 {
-		delete(uids, c.rule)
+	if uids[c.Rule] += n; uids[c.Rule] == 0 {
+		delete(uids, c.Rule)
 	}
 	if len(uids) == 0 {
 		delete(s.owners, c.identity)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,40 +125,6 @@ func TestTheNamesOfManyGrantsUseLittleMemoryOfASecretShare(t *testing.T) {
 	}
 	if c := r.grantReady(newGrant(0)); c.Reason != v1alpha1.ReasonReady {
 		t.Errorf("the first grant: %s: %s", c.Reason, c.Message)
-	}
-}
-
-func TestTheOldestGrantsOfANamespaceAllowUpToALimitOfNames(t *testing.T) {
-	for name, tc := range map[string]struct {
-		grants  []*v1alpha1.SecretShareGrant
-		want    int // -1 for all names
-		exceeds []types.UID
-	}{
-		"no duplicates":                  {[]*v1alpha1.SecretShareGrant{newGrant(2, "a", "b"), newGrant(1, "b", "c")}, 3, nil},
-		"just the limit":                 {[]*v1alpha1.SecretShareGrant{newGrant(1, names("a", maxGrantedNames)...), newGrant(2, "a-0")}, maxGrantedNames, nil},
-		"a younger grant beyond it":      {[]*v1alpha1.SecretShareGrant{newGrant(2, "a-0", "b"), newGrant(1, names("a", maxGrantedNames)...)}, maxGrantedNames, []types.UID{"grant-0002"}},
-		"an older grant takes the place": {[]*v1alpha1.SecretShareGrant{newGrant(1, "b"), newGrant(2, names("a", maxGrantedNames)...)}, maxGrantedNames, []types.UID{"grant-0002"}},
-		"a grant for all names":          {[]*v1alpha1.SecretShareGrant{newGrant(1, names("a", 2*maxGrantedNames)...), newGrant(2)}, -1, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := &plan{grants: map[types.UID]grantState{}}
-			got := len(p.grantedNames(tc.grants).names)
-			if p.grantedNames(tc.grants).names == nil {
-				got = -1
-			}
-			if got != tc.want {
-				t.Errorf("%d names, want %d", got, tc.want)
-			}
-			var exceeds []types.UID
-			for uid, state := range p.grants {
-				if state.exceeds {
-					exceeds = append(exceeds, uid)
-				}
-			}
-			if diff := cmp.Diff(tc.exceeds, exceeds); diff != "" {
-				t.Error(diff)
-			}
-		})
 	}
 }
 

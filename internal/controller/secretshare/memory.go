@@ -7,6 +7,7 @@ import (
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/budget"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
 )
 
@@ -20,16 +21,6 @@ const (
 	maxClusterShareMemory = 128 << 20
 )
 
-// Sizes of the parts of a plan, in bytes. TestTheSizeOfAPlanIsAtLeastItsMemory compares
-// them with the real ones.
-const (
-	ruleSize    = 4 << 10
-	secretSize  = 1 << 10 // of a Secret that a rule selects
-	targetSize  = 1 << 10
-	patternSize = 64
-	copySize    = 768
-)
-
 // retryRefused is the delay until the Secrets of a refused rule are counted again. No watch
 // enqueues the rule when some of them are deleted.
 const retryRefused = 5 * time.Minute
@@ -40,9 +31,9 @@ var errOverBudget = errors.New("the rule selects too many Secrets")
 // maxSources returns how many Secrets a rule of a kind can select.
 func maxSources(kind string) int {
 	if kind == v1alpha1.KindClusterSecretShare {
-		return maxClusterShareMemory / secretSize
+		return maxClusterShareMemory / share.SourceSize
 	}
-	return maxNamespaceMemory / secretSize
+	return maxNamespaceMemory / share.SourceSize
 }
 
 func newBudget(kind string) *budget.Budget[kube.Key] {
@@ -52,27 +43,18 @@ func newBudget(kind string) *budget.Budget[kube.Key] {
 	return budget.New[kube.Key](maxNamespaceMemory, maxShareMemory)
 }
 
-// size returns about the memory of a plan and its copies, in bytes.
-func (p *plan) size() int64 {
-	size := ruleSize + (len(p.versions)+len(p.deleted))*secretSize + (len(p.waiting)+len(p.terminating))*targetSize + len(p.targets)*(targetSize+len(p.wanted)*copySize)
-	for _, t := range p.targets {
-		size += len(t.names) * patternSize
-	}
-	return int64(size)
-}
-
 // claim decides whether a plan may be used. The result contains the reason if not. unread is
 // the error of reading the sources. If their number is unknown, the former decision counts.
 func (r *Reconciler) claim(p *plan, object Object, unread error) readiness {
-	bytes := p.size()
+	bytes := p.Size()
 	switch {
 	case errors.Is(unread, errOverBudget):
-		bytes = int64(maxSources(r.kind)+1) * secretSize
+		bytes = int64(maxSources(r.kind)+1) * share.SourceSize
 	case unread != nil:
 		return r.refusal(r.budget.Decision(p.key))
 	}
 	decision, others := r.budget.Set(p.key, budget.Claim{
-		Namespace: p.key.Namespace, CreatedAt: object.GetCreationTimestamp().Time, UID: p.rule.UID, Bytes: bytes,
+		Namespace: p.key.Namespace, CreatedAt: object.GetCreationTimestamp().Time, UID: p.Rule.UID, Bytes: bytes,
 	})
 	r.update(others)
 	return r.refusal(decision)
@@ -92,8 +74,8 @@ func (r *Reconciler) refusal(decision budget.Decision) readiness {
 		which, limit = fmt.Sprintf("the %ss of all namespaces", r.kind), maxShareMemory
 		more = ", and those of this namespace more than an equal part"
 	}
-	return readiness{Reason: v1alpha1.ReasonOverBudget, retry: retryRefused, Message: fmt.Sprintf(
-		"%s would need more than %d MiB of memory%s, so the copies stay as they are: select fewer Secrets or namespaces", which, limit>>20, more)}
+	return readiness{retry: retryRefused, Problem: share.Problem{Reason: v1alpha1.ReasonOverBudget, Message: fmt.Sprintf(
+		"%s would need more than %d MiB of memory%s, so the copies stay as they are: select fewer Secrets or namespaces", which, limit>>20, more)}}
 }
 
 // forget removes the plan of a rule, and gives its memory to others.

@@ -162,24 +162,24 @@ func fullStore(secrets, targets int) (*store, *plan) {
 	s := newStore()
 	s.synced = true
 	rule, _ := share.Compile(share.Definition{UID: "rule", Name: "SecretShare/source/rule", Namespace: "source"})
-	p := &plan{key: kube.Key{Kind: v1alpha1.KindSecretShare, Namespace: "source", Name: "rule"}, rule: rule, targets: map[string]target{}}
-	p.sources = sources{wanted: map[string]wantedCopy{}, versions: map[string]string{}}
+	p := &plan{key: kube.Key{Kind: v1alpha1.KindSecretShare, Namespace: "source", Name: "rule"}, Plan: share.Plan{Rule: rule}}
+	p.Wanted, p.Versions, p.Targets = map[string]share.Wanted{}, map[string]string{}, map[string]share.Target{}
 	for i := range secrets {
-		version := versionOf(uuid.NewUUID(), fmt.Sprint(1_000_000+i))
+		version := share.VersionOf(uuid.NewUUID(), fmt.Sprint(1_000_000+i))
 		name := fmt.Sprint("a-secret-with-a-long-name-", i)
-		p.versions[name] = version
-		p.wanted[name] = wantedCopy{content: fmt.Sprint(uuid.NewUUID(), 1, version), sourceUID: uuid.NewUUID()}
+		p.Versions[name] = version
+		p.Wanted[name] = share.Wanted{Content: fmt.Sprint(uuid.NewUUID(), 1, version), SourceUID: uuid.NewUUID()}
 	}
 	for i := range targets {
-		p.targets[fmt.Sprint("a-namespace-with-a-long-name-", i)] = target{uid: uuid.NewUUID()}
+		p.Targets[fmt.Sprint("a-namespace-with-a-long-name-", i)] = share.Target{UID: uuid.NewUUID()}
 	}
 	s.setPlan(p)
-	for namespace := range p.targets {
-		for name, want := range p.wanted {
+	for namespace := range p.Targets {
+		for name, want := range p.Wanted {
 			key := types.NamespacedName{Namespace: strings.Clone(namespace), Name: strings.Clone(name)}
 			s.recordWrite(key, copyState{
-				rule: "rule", source: "source/" + name, sourceUID: types.UID(strings.Clone(string(want.sourceUID))),
-				uid: uuid.NewUUID(), version: fmt.Sprint(len(s.copies)), content: want.content,
+				Copied: share.Copied{Rule: "rule", Source: "source/" + name, SourceUID: types.UID(strings.Clone(string(want.SourceUID)))},
+				uid:    uuid.NewUUID(), version: fmt.Sprint(len(s.copies)), content: want.Content,
 			})
 		}
 		s.endSync(workItem{p.key, namespace}, p, syncResult{synced: secrets, done: true})
@@ -192,7 +192,7 @@ func TestTheSizeOfAPlanIsAtLeastItsMemory(t *testing.T) {
 		before := heap()
 		s, p := fullStore(tc.secrets, tc.targets)
 		held := heap() - before
-		if size := p.size(); size < held || size > 4*held {
+		if size := p.Size(); size < held || size > 4*held {
 			t.Errorf("%+v: the size is %d, and %d bytes are held", tc, size, held)
 		}
 		runtime.KeepAlive(s)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/condition"
 )
@@ -83,10 +83,11 @@ func (r *Reconciler) checkSource(ctx context.Context, object Object) (exists boo
 // of the SecretShare if the SecretShare still exists afterwards: it was deleted with a former
 // namespace.
 func (r *Reconciler) setNamespace(ctx context.Context, p *plan, object Object) error {
-	if p.namespace == "" {
-		p.namespace = r.store.namespaceOf(p.key, object.GetUID())
+	if p.Rule.IsOfCluster() {
+		return nil
 	}
-	if p.namespace != "" {
+	if known := r.store.namespaceOf(p.key, object.GetUID()); known != "" {
+		p.Rule = p.Rule.In(known)
 		return nil
 	}
 	ns, exists, err := readNamespace(ctx, r.live, object.GetNamespace())
@@ -101,29 +102,8 @@ func (r *Reconciler) setNamespace(ctx context.Context, p *plan, object Object) e
 	if !exists || err != nil || live.GetUID() != object.GetUID() {
 		return fmt.Errorf("SecretShare %s was deleted with its namespace: a retry reads it again", client.ObjectKeyFromObject(object))
 	}
-	p.namespace = string(ns.UID)
+	p.Rule = p.Rule.In(string(ns.UID))
 	return nil
-}
-
-// namespaceOf returns the UID of a SecretShare's namespace, or none if the present plan does
-// not contain it.
-func (s *store) namespaceOf(key kube.Key, uid types.UID) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if state, ok := s.rules[key]; ok && state.plan.rule.UID == string(uid) {
-		return state.plan.namespace
-	}
-	return ""
-}
-
-// recordedFor returns the recorded identity of a namespace in spec.from.
-func recordedFor(g *v1alpha1.SecretShareGrant, namespace string) (v1alpha1.NamespaceIdentity, bool) {
-	for _, recorded := range g.Status.From {
-		if recorded.Namespace == namespace {
-			return recorded, true
-		}
-	}
-	return v1alpha1.NamespaceIdentity{}, false
 }
 
 // recordSources sets the UIDs of the namespaces in spec.from in the status of a grant, in
@@ -132,7 +112,7 @@ func recordedFor(g *v1alpha1.SecretShareGrant, namespace string) (v1alpha1.Names
 func (r *grantReconciler) recordSources(ctx context.Context, grant *v1alpha1.SecretShareGrant) (recreated []string, err error) {
 	var all []v1alpha1.NamespaceIdentity
 	for _, from := range grant.Spec.From {
-		recorded, _ := recordedFor(grant, from.Namespace)
+		recorded, _ := share.RecordedFor(grant, from.Namespace)
 		current := recorded.Generation == grant.Generation
 		uid, err := r.identify(ctx, from.Namespace, recorded.UID, current)
 		if err != nil {

@@ -99,7 +99,7 @@ func TestTheStatusNamesProtectedNamespacesWithCopiesOnce(t *testing.T) {
 	r.converge()
 	rule, err = r.rule()
 	r.must(err)
-	if got := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady).Message; got != copiesUpToDate {
+	if got := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionReady).Message; got != share.UpToDate {
 		t.Errorf("without these Secrets, the message is %q", got)
 	}
 }

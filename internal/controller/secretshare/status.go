@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bongsu-io/bongsu/api/v1alpha1"
+	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/controller/status"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/events"
@@ -21,21 +22,15 @@ import (
 	"github.com/bongsu-io/bongsu/pkg/step"
 )
 
-const (
-	// maxFailing limits how many namespaces a status lists.
-	maxFailing = 20
-	// maxMessage limits each of their messages, in bytes.
-	maxMessage = 500
-)
-
-const copiesUpToDate = "all copies are up to date"
+// maxFailing limits how many namespaces a status lists.
+const maxFailing = 20
 
 // retryUnreadable is the delay until sources that could not be read are read again.
 const retryUnreadable = 5 * time.Second
 
 // readiness is the reason why a rule is not Ready. The zero value means Ready.
 type readiness struct {
-	Reason, Message string
+	share.Problem
 	// held means that no copy is written, so the counts of copies stay as they are.
 	held bool
 	// retry is the delay until the rule is reconciled again, if no watch enqueues it when the
@@ -65,13 +60,13 @@ func isExpected(reason string) bool {
 // evaluate returns the first problem of the rule of a plan or of its sources. invalid is the error of
 // compiling the rule, unread the error of reading the sources.
 func evaluate(p *plan, invalid, unread error) readiness {
-	rule, s := p.rule, p.sources
+	rule := p.Rule
 	var retry time.Duration
 	if unread != nil {
 		retry = retryUnreadable
 	}
 	held := func(reason, message string) readiness {
-		return readiness{Reason: reason, Message: message, held: true, retry: retry}
+		return readiness{Problem: share.Problem{Reason: reason, Message: message}, held: true, retry: retry}
 	}
 	switch {
 	case invalid != nil:
@@ -79,48 +74,12 @@ func evaluate(p *plan, invalid, unread error) readiness {
 	case rule.InvalidTarget() != "":
 		return held(v1alpha1.ReasonInvalidTarget, rule.InvalidTarget())
 	case isRecreated(unread):
-		return readiness{Reason: v1alpha1.ReasonSourceRecreated, Message: unread.Error(), held: true}
+		return readiness{Problem: share.Problem{Reason: v1alpha1.ReasonSourceRecreated, Message: unread.Error()}, held: true}
 	case unread != nil:
 		// The error cannot contain values of a Secret, because none was read.
 		return held(v1alpha1.ReasonSourceUnreadable, fmt.Sprintf("the sources cannot be read, so no copy is written until a retry succeeds: %v", unread))
-	case s.skipped:
-		return readiness{}
 	}
-	if deleted := evaluateDeleted(p); deleted.Reason != "" {
-		return deleted
-	}
-	return evaluateSources(p)
-}
-
-// evaluateSources returns the first problem of sources that were read.
-func evaluateSources(p *plan) readiness {
-	rule, s := p.rule, p.sources
-	switch {
-	case len(s.refused) > 0:
-		return readiness{Reason: s.refused[0].Reason, Message: s.refused[0].Message}
-	case len(rule.Source.Names) > 0:
-		return evaluateNames(p)
-	case len(s.wanted) == 0:
-		return readiness{nothing: fmt.Sprintf("spec.source selects no Secret in namespace %s, so there is nothing to copy yet", rule.Namespace)}
-	}
-	return readiness{}
-}
-
-// evaluateNames reports the names in spec.source without a Secret. The other Secrets are
-// copied.
-func evaluateNames(p *plan) readiness {
-	var missing []string
-	for _, name := range p.rule.Source.Names {
-		if _, ok := p.versions[name]; !ok {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) == 0 {
-		return readiness{}
-	}
-	message := fmt.Sprintf("spec.source selects no Secret with the name %s in namespace %s: create the Secret or correct spec.source",
-		strings.Join(missing, ", "), p.rule.Namespace)
-	return readiness{Reason: v1alpha1.ReasonSourceNotFound, Message: message + p.awaited()}
+	return readiness{Problem: p.Problem(), nothing: p.Nothing()}
 }
 
 // updateStatus writes the status of the rule, if it changed, and emits Events.
@@ -132,11 +91,11 @@ func (r *Reconciler) updateStatus(ctx context.Context, key kube.Key, object Obje
 	before := object.DeepCopyObject().(Object)
 	if known {
 		state = r.setCounts(object.ShareStatus(), p, state)
-		state.protected, state.leftOut = r.store.protectedCopies(p.rule), p.leftOut
+		state.protected, state.leftOut = r.store.protectedCopies(p.Rule), p.LeftOut
 	}
 	failing := !isExpected(state.Reason)
 	r.setState(object, state, failing)
-	report := status.Report{Recovered: events.Event{Action: "Copy", Note: copiesUpToDate}}
+	report := status.Report{Recovered: events.Event{Action: "Copy", Note: share.UpToDate}}
 	if failing {
 		report.Failure = &events.Event{Type: corev1.EventTypeWarning, Reason: state.Reason, Action: "Copy", Note: state.Message}
 	}
@@ -151,14 +110,14 @@ func (r *Reconciler) updateStatus(ctx context.Context, key kube.Key, object Obje
 // rule has no other.
 func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state readiness) readiness {
 	results := r.store.resultsOf(p.key)
-	for _, namespace := range p.ungranted {
+	for _, namespace := range p.Ungranted {
 		results[namespace] = syncResult{
-			failed: len(p.wanted), reason: v1alpha1.ReasonNotGranted, done: true,
-			message: "the namespace has no SecretShareGrant for this SecretShare: ask its owner to create one with " + p.rule.Namespace + " in spec.from",
+			failed: len(p.Wanted), reason: v1alpha1.ReasonNotGranted, done: true,
+			message: "the namespace has no SecretShareGrant for this SecretShare: ask its owner to create one with " + p.Rule.Namespace + " in spec.from",
 		}
 	}
 	s.Conflicted, s.Failed, s.Failing = 0, 0, nil
-	synced, pending, failing := 0, len(p.waiting) > 0, []string(nil)
+	synced, pending, failing := 0, len(p.Waiting) > 0, []string(nil)
 	for namespace, found := range results {
 		pending = pending || !found.done
 		synced += found.synced
@@ -169,51 +128,30 @@ func (r *Reconciler) setCounts(s *v1alpha1.SecretShareStatus, p *plan, state rea
 		}
 	}
 	if !state.held {
-		s.Sources, s.Desired, s.Synced = int32(len(p.wanted)+len(p.held)), int32(p.desired()), int32(synced)
+		s.Sources, s.Desired, s.Synced = int32(len(p.Wanted)+len(p.Held)), int32(p.Desired()), int32(synced)
 	}
 	slices.Sort(failing)
 	for _, namespace := range failing[:min(len(failing), maxFailing)] {
 		found := results[namespace]
 		s.Failing = append(s.Failing, v1alpha1.SecretShareFailure{
-			Namespace: namespace, Reason: found.reason, Message: plaintext.Cut(found.message, maxMessage),
+			Namespace: namespace, Reason: found.reason, Message: plaintext.Cut(found.message, share.MaxMessage),
 		})
 	}
-	found := evaluateCopies(s, pending, failing)
-	found.nothing, found.awaited, found.retry = state.nothing, state.awaited, state.retry
+	found := readiness{
+		Problem: share.CopiesProblem(s, pending, failing),
+		nothing: state.nothing, awaited: state.awaited, retry: state.retry,
+	}
 	if state.Reason == "" || state.Reason == v1alpha1.ReasonCopying && len(s.Failing) > 0 {
 		return found
 	}
 	return state
 }
 
-// maxNamed limits how many namespaces a condition names besides the first one.
-const maxNamed = 3
-
-// evaluateCopies returns the first problem of the copies. pending means that some
-// namespaces are not synced yet, failing are the names of those with a problem.
-func evaluateCopies(s *v1alpha1.SecretShareStatus, pending bool, failing []string) readiness {
-	switch {
-	case len(s.Failing) > 0:
-		first := s.Failing[0]
-		message := fmt.Sprintf("%d of %d copies are up to date; namespace %s: %s", s.Synced, s.Desired, first.Namespace, first.Message)
-		if others := failing[1:]; len(others) > 0 {
-			message += "; also failing: " + strings.Join(others[:min(len(others), maxNamed)], ", ")
-			if more := len(others) - maxNamed; more > 0 {
-				message += fmt.Sprintf(" and %d more", more)
-			}
-		}
-		return readiness{Reason: first.Reason, Message: message}
-	case pending || s.Synced < s.Desired:
-		return readiness{Reason: v1alpha1.ReasonCopying, Message: "copies are being written"}
-	}
-	return readiness{}
-}
-
 // setState sets the condition Ready and the state. A suspended rule has no such condition.
 func (r *Reconciler) setState(object Object, state readiness, failing bool) {
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
-		Message: cmp.Or(state.nothing, copiesUpToDate),
+		Message: cmp.Or(state.nothing, share.UpToDate),
 	}
 	ready.Message += state.awaited
 	if len(state.protected) > 0 {

@@ -1,11 +1,14 @@
 package secretshare
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
 	"github.com/bongsu-io/bongsu/internal/controller/secretshare/share"
 	"github.com/bongsu-io/bongsu/internal/kube"
 	"github.com/bongsu-io/bongsu/pkg/plaintext"
@@ -68,7 +71,7 @@ type syncResult struct {
 	// reason and message describe the first problem.
 	reason, message string
 	// problems are the problems of single copies, by their names.
-	problems map[string]problem
+	problems map[string]share.Problem
 	// attempts counts the consecutive failures.
 	attempts int
 	// done means that a sync has applied the plan, as far as possible.
@@ -78,19 +81,16 @@ type syncResult struct {
 // ok reports whether there is no problem.
 func (r *syncResult) ok() bool { return r.conflicted+r.failed == 0 }
 
-// problem is the reason why a copy is not up to date.
-type problem struct{ reason, message string }
-
 // addProblem adds the problem of a copy. The first one describes the namespace.
 func (r *syncResult) addProblem(name, reason, message string) {
-	message = plaintext.Cut(message, maxMessage)
+	message = plaintext.Cut(message, share.MaxMessage)
 	if r.reason == "" {
 		r.reason, r.message = reason, message
 	}
 	if r.problems == nil {
-		r.problems = map[string]problem{}
+		r.problems = map[string]share.Problem{}
 	}
-	r.problems[name] = problem{reason, message}
+	r.problems[name] = share.Problem{Reason: reason, Message: message}
 }
 
 // sourceRead is a running read of a rule's sources.
@@ -156,17 +156,18 @@ func (s *store) setPlan(p *plan) {
 			s.markStale(p.key, state)
 		}
 	}
-	if state.plan != nil && state.plan.equal(p) {
+	if state.plan != nil && state.plan.Equal(&p.Plan) {
 		return
 	}
 	before := state.plan
 	s.unindex(before)
 	state.plan = p
 	s.index(p)
-	if before != nil && before.rule.UID != p.rule.UID {
-		before = nil
+	var former *share.Plan
+	if before != nil && before.Rule.UID == p.Rule.UID {
+		former = &before.Plan
 	}
-	s.addRemovals(state, before)
+	s.addRemovals(state, former)
 	if s.synced {
 		s.enqueueOutOfSync(state)
 	}
@@ -184,6 +185,28 @@ func (s *store) planOf(key kube.Key) (*plan, bool) {
 	return state.plan, true
 }
 
+// lastPlan returns the plan that a rule with this UID has, or nil. listed is false before the first
+// list of all Secrets.
+func (s *store) lastPlan(key kube.Key, uid string) (last *share.Plan, listed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state, ok := s.rules[key]; ok && state.plan.Rule.UID == uid {
+		return &state.plan.Plan, s.synced
+	}
+	return nil, s.synced
+}
+
+// namespaceOf returns the UID of a SecretShare's namespace, or none if the present plan does
+// not contain it.
+func (s *store) namespaceOf(key kube.Key, uid types.UID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state, ok := s.rules[key]; ok && state.plan.Rule.UID == string(uid) {
+		return state.plan.Rule.NamespaceUID
+	}
+	return ""
+}
+
 // resultsOf returns the results of a rule's syncs, by namespace.
 func (s *store) resultsOf(key kube.Key) map[string]syncResult {
 	s.mu.Lock()
@@ -192,6 +215,42 @@ func (s *store) resultsOf(key kube.Key) map[string]syncResult {
 		return maps.Clone(state.results)
 	}
 	return nil
+}
+
+// addRemovals adds the copies that the plan of a rule removes, by cause. It does not add those that
+// the plan before also removed. before is nil if there was none. The caller holds s.mu.
+func (s *store) addRemovals(state *ruleState, before *share.Plan) {
+	p := state.plan
+	if !s.synced {
+		return // the first list of all Secrets calls it again
+	}
+	for namespace := range s.namespacesWith(p.Rule) {
+		if _, terminating := p.Terminating[namespace]; terminating || p.Rule.Protects(namespace) {
+			continue
+		}
+		for name, c := range s.copiesIn(p.Rule, namespace) {
+			if p.Keeps(name, c.Copied) || before != nil && !before.Keeps(name, c.Copied) {
+				continue
+			}
+			if state.removals == nil {
+				state.removals = map[string]int{}
+			}
+			state.removals[p.WhyRemoved(before, name, c.Copied)]++
+		}
+	}
+}
+
+// takeRemovals returns the number of copies that were not announced yet, by cause.
+func (s *store) takeRemovals(key kube.Key) map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := s.rules[key]
+	if !ok {
+		return nil
+	}
+	removals := state.removals
+	state.removals = nil
+	return removals
 }
 
 // enqueue enqueues a rule.
@@ -225,15 +284,15 @@ func (s *store) forget(key kube.Key) {
 
 // cachedSources returns the sources of the last plan of the same rule. It returns false if
 // the sources or the rule may have changed since.
-func (s *store) cachedSources(p *plan) (sources, bool) {
+func (s *store) cachedSources(p *plan) (share.Sources, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state, ok := s.rules[p.key]
-	if !ok || state.stale || state.plan.unknown || state.plan.skipped ||
-		state.plan.generation != p.generation || state.plan.rule.UID != p.rule.UID {
-		return sources{}, false
+	if !ok || state.stale || state.plan.Unknown || state.plan.Skipped ||
+		state.plan.Generation != p.Generation || state.plan.Rule.UID != p.Rule.UID {
+		return share.Sources{}, false
 	}
-	return state.plan.sources, true
+	return state.plan.Sources, true
 }
 
 // readAgain enqueues the rule of a plan whose sources have changed.
@@ -287,7 +346,7 @@ func (s *store) endSync(item workItem, p *plan, r syncResult) (attempts int) {
 	if !r.ok() {
 		r.attempts = before.attempts + 1
 	}
-	_, isTarget := p.targets[item.Namespace]
+	_, isTarget := p.Targets[item.Namespace]
 	if r.ok() && !isTarget {
 		delete(state.results, item.Namespace)
 	} else {
@@ -320,8 +379,8 @@ func (s *store) enqueueOutOfSync(state *ruleState) {
 // namespacesOf returns the namespaces that have copies of a rule or of its predecessors, should have
 // copies, or have a result.
 func (s *store) namespacesOf(state *ruleState) map[string]struct{} {
-	namespaces := s.namespacesWith(state.plan.rule)
-	for namespace := range state.plan.targets {
+	namespaces := s.namespacesWith(state.plan.Rule)
+	for namespace := range state.plan.Targets {
 		namespaces[namespace] = struct{}{}
 	}
 	for namespace := range state.results {
@@ -333,7 +392,7 @@ func (s *store) namespacesOf(state *ruleState) map[string]struct{} {
 // inSync reports whether a namespace has exactly the wanted copies, as far as the store
 // knows. The caller holds s.mu.
 func (s *store) inSync(state *ruleState, namespace string) bool {
-	names, denied := state.plan.copiesIn(namespace)
+	names, denied := state.plan.CopiesIn(namespace)
 	r, ok := state.results[namespace]
 	if !ok && len(names)+len(denied) == 0 {
 		return len(s.unwantedCopiesLocked(state.plan, namespace)) == 0 // there is nothing to do
@@ -345,7 +404,7 @@ func (s *store) inSync(state *ruleState, namespace string) bool {
 		return false
 	}
 	for _, name := range names {
-		if s.copies[types.NamespacedName{Namespace: namespace, Name: name}].content != state.plan.wanted[name].content {
+		if s.copies[types.NamespacedName{Namespace: namespace, Name: name}].content != state.plan.Wanted[name].Content {
 			return false
 		}
 	}
@@ -354,10 +413,10 @@ func (s *store) inSync(state *ruleState, namespace string) bool {
 
 // index adds a plan to the indexes. The caller holds s.mu.
 func (s *store) index(p *plan) {
-	s.ruleKeys[p.rule.UID] = p.key
-	s.rulesByIdentity[identityOf(p.rule)] = p.key
-	insert(s.rulesBySource, p.rule.Namespace, p.key)
-	for name := range p.wanted {
+	s.ruleKeys[p.Rule.UID] = p.key
+	s.rulesByIdentity[identityOf(p.Rule)] = p.key
+	insert(s.rulesBySource, p.Rule.Namespace, p.key)
+	for name := range p.Wanted {
 		insert(s.rulesByCopy, name, p.key)
 	}
 }
@@ -367,12 +426,74 @@ func (s *store) unindex(p *plan) {
 	if p == nil {
 		return
 	}
-	delete(s.ruleKeys, p.rule.UID)
-	delete(s.rulesByIdentity, identityOf(p.rule))
-	discard(s.rulesBySource, p.rule.Namespace, p.key)
-	for name := range p.wanted {
+	delete(s.ruleKeys, p.Rule.UID)
+	delete(s.rulesByIdentity, identityOf(p.Rule))
+	discard(s.rulesBySource, p.Rule.Namespace, p.key)
+	for name := range p.Wanted {
 		discard(s.rulesByCopy, name, p.key)
 	}
+}
+
+// copiesFor returns the copies of a SecretShare in the namespace of a grant: those that it
+// wants, and those that it holds. It returns false if their state is unknown.
+func (s *store) copiesFor(grant *v1alpha1.SecretShareGrant, key kube.Key, rule *v1alpha1.SecretShare) ([]share.Granted, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.synced {
+		return nil, false
+	}
+	existing := s.copiesByRule[string(rule.UID)][grant.Namespace]
+	held := share.HeldProblem(rule)
+	var copies []share.Granted
+	add := func(name string, c share.Granted) {
+		c.Name, c.SecretShare = name, rule.Namespace+"/"+rule.Name
+		copies = append(copies, c)
+	}
+	if _, refused := s.refused[key]; refused || rule.Spec.Suspend {
+		for name := range existing {
+			add(name.Name, share.Granted{Problem: held})
+		}
+		return copies, true
+	}
+	state, ok := s.rules[key]
+	if !ok || state.plan.Grants[grant.UID].Generation != grant.Generation {
+		return nil, false
+	}
+	names, denied := state.plan.CopiesIn(grant.Namespace)
+	result := state.results[grant.Namespace]
+	if !result.done && len(names)+len(denied) > 0 {
+		return nil, false
+	}
+	for _, name := range names {
+		add(name, share.Granted{Problem: s.problemOf(state, result, types.NamespacedName{Namespace: grant.Namespace, Name: name})})
+	}
+	for _, name := range denied {
+		add(name, share.Granted{Problem: result.problems[name], Denied: true})
+	}
+	for name := range existing {
+		if !slices.Contains(names, name.Name) && state.plan.Keeps(name, s.copies[name].Copied) {
+			add(name.Name, share.Granted{Problem: held})
+		}
+	}
+	return copies, true
+}
+
+// exceedsNames reports whether the plan of a SecretShare leaves out names of a grant, because
+// they are too many.
+func (s *store) exceedsNames(key kube.Key, grant types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, ok := s.rules[key]
+	return ok && state.plan.Grants[grant].Exceeds
+}
+
+// problemOf returns the problem of a wanted copy, or an empty one if the copy is up to
+// date. The caller holds s.mu.
+func (s *store) problemOf(state *ruleState, result syncResult, name types.NamespacedName) share.Problem {
+	if s.copies[name].content == state.plan.Wanted[name.Name].Content {
+		return share.Problem{}
+	}
+	return cmp.Or(result.problems[name.Name], share.Problem{Reason: v1alpha1.ReasonCopying, Message: "the copy is being written"})
 }
 
 // insert adds a key to the set of a name.

@@ -52,7 +52,7 @@ func (s *syncer) Reconcile(ctx context.Context, item workItem) (reconcile.Result
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if p, ok := s.store.planOf(item.Rule); blocked.Blocked && ok && len(p.wanted) > 0 { // a deleted rule wants no copies
+	if p, ok := s.store.planOf(item.Rule); blocked.Blocked && ok && len(p.Wanted) > 0 { // a deleted rule wants no copies
 		return reconcile.Result{RequeueAfter: retryUnreadable}, nil
 	}
 	p, ok := s.store.beginSync(item)
@@ -82,7 +82,7 @@ type namespaceSync struct {
 }
 
 func (s *namespaceSync) run(ctx context.Context) {
-	names, denied := s.plan.copiesIn(s.namespace)
+	names, denied := s.plan.CopiesIn(s.namespace)
 	for _, name := range names {
 		s.record(ctx, name, s.ensureCopy(ctx, name))
 		s.copied = nil
@@ -126,7 +126,7 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 	case isUnread(err):
 		s.result.failed++
 		s.result.addProblem(name, v1alpha1.ReasonSourceUnreadable, err.Error())
-		logr.FromContextOrDiscard(ctx).Info("Failed to read a source", "rule", s.plan.rule.Name, "secret", name, "error", fmt.Sprint(errors.Unwrap(err)))
+		logr.FromContextOrDiscard(ctx).Info("Failed to read a source", "rule", s.plan.Rule.Name, "secret", name, "error", fmt.Sprint(errors.Unwrap(err)))
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		s.raced = true
 	case isNamespaceGone(err):
@@ -137,12 +137,12 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 	default:
 		s.result.failed++
 		message := s.redact(ctx, name, err)
-		if _, wanted := s.plan.wanted[name]; wanted {
+		if _, wanted := s.plan.Wanted[name]; wanted {
 			message = withAdvice(name, message, err)
 		}
 		s.result.addProblem(name, v1alpha1.ReasonCopyFailed, message)
 		s.metrics.failures.Inc()
-		logr.FromContextOrDiscard(ctx).Info("Failed to write a copy", "rule", s.plan.rule.Name, "namespace", s.namespace, "secret", name, "error", message)
+		logr.FromContextOrDiscard(ctx).Info("Failed to write a copy", "rule", s.plan.Rule.Name, "namespace", s.namespace, "secret", name, "error", message)
 		s.reportFailure(ctx, name, message)
 	}
 }
@@ -151,11 +151,11 @@ func (s *namespaceSync) record(ctx context.Context, name string, err error) {
 // its namespace, who cannot read the rule. The Secret need not exist.
 func (s *namespaceSync) reportFailure(ctx context.Context, name, message string) {
 	err := s.recorder(s.plan.key.Kind).Emit(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}, events.Event{
-		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonCopyFailed, Action: "Copy", Since: s.plan.since,
-		Note: fmt.Sprintf("%s cannot bring this copy up to date: %s", s.plan.rule.Name, message),
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonCopyFailed, Action: "Copy", Since: s.plan.Since,
+		Note: fmt.Sprintf("%s cannot bring this copy up to date: %s", s.plan.Rule.Name, message),
 	})
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a copy", "rule", s.plan.rule.Name, "namespace", s.namespace, "secret", name)
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a copy", "rule", s.plan.Rule.Name, "namespace", s.namespace, "secret", name)
 	}
 }
 
@@ -205,16 +205,16 @@ func isNamespaceGone(err error) bool {
 
 // ensureCopy creates or updates the copy with this name.
 func (s *namespaceSync) ensureCopy(ctx context.Context, name string) error {
-	want := s.plan.wanted[name]
+	want := s.plan.Wanted[name]
 	key := types.NamespacedName{Namespace: s.namespace, Name: name}
 	defer s.store.beginWrite(key)()
 	known, exists := s.store.copyAt(key)
-	isOurs := exists && known.rule == s.plan.rule.UID
-	if isOurs && known.content == want.content {
+	isOurs := exists && known.Rule == s.plan.Rule.UID
+	if isOurs && known.content == want.Content {
 		return nil
 	}
 	var err error
-	if s.copied, err = s.read(ctx, want.source); err != nil {
+	if s.copied, err = s.read(ctx, want.Source); err != nil {
 		return err
 	}
 	if !exists {
@@ -240,12 +240,12 @@ func (s *namespaceSync) ensureCopy(ctx context.Context, name string) error {
 // read returns the copy of a source, without a namespace.
 func (s *namespaceSync) read(ctx context.Context, source string) (*corev1.Secret, error) {
 	secret, err := s.contents.get(ctx, sourceVersion{
-		types.NamespacedName{Namespace: s.plan.rule.Namespace, Name: source}, s.plan.versions[source],
+		types.NamespacedName{Namespace: s.plan.Rule.Namespace, Name: source}, s.plan.Versions[source],
 	})
 	if err != nil {
 		return nil, err
 	}
-	copied, refusal := s.plan.rule.Copy(secret)
+	copied, refusal := s.plan.Rule.Copy(secret)
 	if refusal != nil {
 		return nil, errSourceChanged // the plan does not want a copy of such a source
 	}
@@ -262,7 +262,7 @@ func (s *namespaceSync) newSecret(namespace string) *corev1.Secret {
 	}
 }
 
-func (s *namespaceSync) createCopy(ctx context.Context, key types.NamespacedName, want wantedCopy) error {
+func (s *namespaceSync) createCopy(ctx context.Context, key types.NamespacedName, want share.Wanted) error {
 	secret := s.newSecret(key.Namespace)
 	if err := s.client.Create(ctx, secret); err != nil {
 		return err
@@ -276,7 +276,7 @@ var errNotExact = errors.New("the copy may have metadata of others")
 
 // overwriteCopy updates a copy without reading it first. It cannot do so if the copy may
 // have metadata of others.
-func (s *namespaceSync) overwriteCopy(ctx context.Context, key types.NamespacedName, known copyState, want wantedCopy) error {
+func (s *namespaceSync) overwriteCopy(ctx context.Context, key types.NamespacedName, known copyState, want share.Wanted) error {
 	if !known.exact {
 		return errNotExact
 	}
@@ -291,7 +291,7 @@ func needsRead(err error) bool {
 	return errors.Is(err, errNotExact) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err)
 }
 
-func (s *namespaceSync) updateCopy(ctx context.Context, key types.NamespacedName, secret *corev1.Secret, want wantedCopy) error {
+func (s *namespaceSync) updateCopy(ctx context.Context, key types.NamespacedName, secret *corev1.Secret, want share.Wanted) error {
 	if err := s.client.Update(ctx, secret); err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (s *namespaceSync) updateCopy(ctx context.Context, key types.NamespacedName
 }
 
 // repair brings the existing Secret to the wanted state.
-func (s *namespaceSync) repair(ctx context.Context, key types.NamespacedName, live *corev1.Secret, want wantedCopy) error {
+func (s *namespaceSync) repair(ctx context.Context, key types.NamespacedName, live *corev1.Secret, want share.Wanted) error {
 	switch share.Compare(live, s.copied) {
 	case share.Keep:
 		s.store.recordWrite(key, s.stateOf(live, want))
@@ -319,29 +319,29 @@ func (s *namespaceSync) repair(ctx context.Context, key types.NamespacedName, li
 
 // recordWrite stores the state of a copy that was written. It returns an error if the
 // API server stored something else, because writing it again would change nothing.
-func (s *namespaceSync) recordWrite(ctx context.Context, key types.NamespacedName, stored *corev1.Secret, want wantedCopy, message string) error {
+func (s *namespaceSync) recordWrite(ctx context.Context, key types.NamespacedName, stored *corev1.Secret, want share.Wanted, message string) error {
 	state := s.stateOf(stored, want)
 	changed := share.Compare(stored, s.copied) != share.Keep
 	if changed {
 		state.content = ""
 	}
 	s.store.recordWrite(key, state)
-	logr.FromContextOrDiscard(ctx).Info(message, "rule", s.plan.rule.Name, "secret", key)
+	logr.FromContextOrDiscard(ctx).Info(message, "rule", s.plan.Rule.Name, "secret", key)
 	if changed {
 		return fmt.Errorf("an admission webhook or policy changes copy %s: exclude Secrets with the label %s from it", key.Name, share.LabelRuleUID)
 	}
 	return nil
 }
 
-func (s *namespaceSync) stateOf(secret *corev1.Secret, want wantedCopy) copyState {
+func (s *namespaceSync) stateOf(secret *corev1.Secret, want share.Wanted) copyState {
 	c := newCopyState(s.copied.Annotations, secret.UID, secret.ResourceVersion)
-	c.content, c.exact = want.content, share.IsExact(secret, s.copied)
+	c.content, c.exact = want.Content, share.IsExact(secret, s.copied)
 	return c
 }
 
 // removeCopy deletes or releases a copy that is no longer wanted.
 func (s *namespaceSync) removeCopy(ctx context.Context, key types.NamespacedName, c copyState) error {
-	if s.plan.rule.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+	if s.plan.Rule.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		return s.releaseCopy(ctx, key, c)
 	}
 	err := s.deleteCopy(ctx, key, c.uid, c.version)
@@ -361,7 +361,7 @@ func (s *namespaceSync) deleteCopy(ctx context.Context, key types.NamespacedName
 	}
 	s.metrics.writes.WithLabelValues("delete").Inc()
 	s.store.recordRemoval(key)
-	logr.FromContextOrDiscard(ctx).Info("Deleted a copy", "rule", s.plan.rule.Name, "secret", key)
+	logr.FromContextOrDiscard(ctx).Info("Deleted a copy", "rule", s.plan.Rule.Name, "secret", key)
 	return nil
 }
 
@@ -369,7 +369,7 @@ func (s *namespaceSync) deleteCopy(ctx context.Context, key types.NamespacedName
 func (s *namespaceSync) releaseCopy(ctx context.Context, key types.NamespacedName, c copyState) error {
 	var live corev1.Secret
 	err := s.live.Get(ctx, key, &live)
-	if apierrors.IsNotFound(err) || err == nil && share.RuleOf(live.Annotations) != c.rule {
+	if apierrors.IsNotFound(err) || err == nil && share.RuleOf(live.Annotations) != c.Rule {
 		s.store.recordRemoval(key)
 		return nil
 	}
@@ -382,7 +382,7 @@ func (s *namespaceSync) releaseCopy(ctx context.Context, key types.NamespacedNam
 	}
 	s.metrics.writes.WithLabelValues("release").Inc()
 	s.store.recordRemoval(key)
-	logr.FromContextOrDiscard(ctx).Info("Released a copy", "rule", s.plan.rule.Name, "secret", key)
+	logr.FromContextOrDiscard(ctx).Info("Released a copy", "rule", s.plan.Rule.Name, "secret", key)
 	return nil
 }
 
@@ -410,17 +410,17 @@ func (s *namespaceSync) reportConflict(ctx context.Context, live *corev1.Secret)
 	err := recorder.Emit(ctx, live, events.Event{
 		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonConflict, Action: "Copy", Since: since,
 		Note: fmt.Sprintf("%s cannot copy Secret %s here because this Secret has the same name%s. To get the copy, delete this Secret, or let the copy replace it with the annotation %s=%s",
-			s.plan.rule.Name, s.copied.Annotations[share.AnnotationSource], whyNotTakenBack(live, s.copied), share.AnnotationAdopt, s.plan.rule.Name),
+			s.plan.Rule.Name, s.copied.Annotations[share.AnnotationSource], whyNotTakenBack(live, s.copied), share.AnnotationAdopt, s.plan.Rule.Name),
 	})
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a conflict", "rule", s.plan.rule.Name, "secret", client.ObjectKeyFromObject(live))
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to emit the Event about a conflict", "rule", s.plan.Rule.Name, "secret", client.ObjectKeyFromObject(live))
 	}
 	s.repeatEvent = recorder.NextRepeat(since)
 	if other := share.Printable(live, share.AnnotationRule); share.RuleOf(live.Annotations) != "" {
 		return &conflictError{fmt.Sprintf("Secret %s is already a copy of %s: change one of the two rules", live.Name, other)}
 	}
 	return &conflictError{fmt.Sprintf("Secret %s exists and is not a copy%s: set spec.copyName, or ask its owner to delete it or to annotate it with %s=%s",
-		live.Name, whyNotTakenBack(live, s.copied), share.AnnotationAdopt, s.plan.rule.Name)}
+		live.Name, whyNotTakenBack(live, s.copied), share.AnnotationAdopt, s.plan.Rule.Name)}
 }
 
 // whyNotTakenBack returns why a Secret that was released stays as it is. It is empty for others.

@@ -556,25 +556,6 @@ func TestAForeignSecretThatReplacedACopyUnobservedIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfAGrantCountsAllCopiesAndListsTheFirst(t *testing.T) {
-	var copies []grantedCopy
-	for i := range 120 {
-		c := grantedCopy{GrantedCopy: v1alpha1.GrantedCopy{Name: fmt.Sprintf("secret-%03d", i), SecretShare: "data/it"}}
-		if i%2 == 1 {
-			c.problem = problem{v1alpha1.ReasonCopyFailed, strings.Repeat("x", 2*maxMessage)}
-		}
-		copies = append(copies, c)
-	}
-	var status v1alpha1.SecretShareGrantStatus
-	setCopies(&status, copies)
-	if status.Synced != 60 || status.Waiting != 60 || len(status.SyncedCopies) != maxListedCopies || len(status.WaitingCopies) != maxListedCopies {
-		t.Errorf("%d synced and %d waiting, %d and %d listed", status.Synced, status.Waiting, len(status.SyncedCopies), len(status.WaitingCopies))
-	}
-	if first := status.WaitingCopies[0]; first.Name != "secret-001" || len(first.Message) > maxMessage {
-		t.Errorf("the first one is %s, with a message of %d bytes", first.Name, len(first.Message))
-	}
-}
-
 func TestTheStatusNamesLabelsOfToolsThatAreNotCopied(t *testing.T) {
 	const argo = "argocd.argoproj.io/secret-type"
 	r := newSyncedFixture(t)
@@ -588,7 +569,7 @@ func TestTheStatusNamesLabelsOfToolsThatAreNotCopied(t *testing.T) {
 		copied  bool
 	}{
 		{[]v1alpha1.MetadataGlob{"*"}, "not copied, because a tool would take the copies for its own objects: label " + argo, false},
-		{[]v1alpha1.MetadataGlob{argo}, copiesUpToDate, true},
+		{[]v1alpha1.MetadataGlob{argo}, share.UpToDate, true},
 	} {
 		r.change(func(s *v1alpha1.ClusterSecretShareSpec) { s.CopyLabels = tc.keys })
 		r.reconcileRule()

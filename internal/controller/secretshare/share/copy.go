@@ -118,11 +118,12 @@ func Release(s *corev1.Secret) {
 	}
 }
 
-// Refusal is the reason why a Secret is not copied.
-type Refusal struct {
+// Problem is the reason why a Secret is not copied, or why a copy is not up to date. The zero value
+// means that there is none.
+type Problem struct {
 	// Reason is a v1alpha1.Reason constant.
 	Reason string
-	// Message is for the author of the rule.
+	// Message is for the author of the rule, or for the owner of the copy's namespace.
 	Message string
 }
 
@@ -136,22 +137,22 @@ var neverCopied = map[corev1.SecretType]string{ //nolint:gosec // sentences, no 
 
 // Copy returns the copy of a source, without a namespace, or the reason why there is
 // none.
-func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
+func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Problem) {
 	if what, ok := neverCopied[source.Type]; ok {
-		return nil, &Refusal{
+		return nil, &Problem{
 			v1alpha1.ReasonSourceRefused,
 			fmt.Sprintf("Secret %s is never copied because it is %s: remove it from spec.source", nameOf(source), what),
 		}
 	}
 	if RuleOf(source.Annotations) != "" {
-		return nil, &Refusal{
+		return nil, &Problem{
 			v1alpha1.ReasonSourceRefused,
 			fmt.Sprintf("Secret %s is a copy of %s: share the original instead", nameOf(source), Printable(source, AnnotationSource)),
 		}
 	}
 	name := r.CopyName(source.Name)
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return nil, &Refusal{
+		return nil, &Problem{
 			v1alpha1.ReasonSourceRefused,
 			fmt.Sprintf("the copy of Secret %s cannot have the name %s, which has more than %d characters or is not a DNS name: correct spec.copyName",
 				nameOf(source), name, validation.DNS1123SubdomainMaxLength),
@@ -182,14 +183,14 @@ func (r *Rule) Copy(source *corev1.Secret) (*corev1.Secret, *Refusal) {
 func nameOf(s *corev1.Secret) string { return s.Namespace + "/" + s.Name }
 
 // data returns the data of the copy.
-func (r *Rule) data(source *corev1.Secret) (map[string][]byte, *Refusal) {
+func (r *Rule) data(source *corev1.Secret) (map[string][]byte, *Problem) {
 	data := source.Data
 	if keys := r.Spec.Keys; len(keys) > 0 {
 		data = make(map[string][]byte, len(keys))
 		for _, key := range keys {
 			value, ok := source.Data[key.From]
 			if !ok {
-				return nil, &Refusal{
+				return nil, &Problem{
 					v1alpha1.ReasonKeyNotFound,
 					fmt.Sprintf("Secret %s has no key %q: add it, or remove it from spec.keys", nameOf(source), key.From),
 				}
@@ -198,7 +199,7 @@ func (r *Rule) data(source *corev1.Secret) (map[string][]byte, *Refusal) {
 		}
 	}
 	if missing := missingKeys(source.Type, data); len(missing) > 0 {
-		return nil, &Refusal{
+		return nil, &Problem{
 			v1alpha1.ReasonKeyNotFound,
 			fmt.Sprintf("a copy of Secret %s would lack the key %s, which the type %s requires: %s",
 				nameOf(source), strings.Join(missing, " or "), source.Type, r.keepKeys(missing)),

@@ -1,5 +1,6 @@
-// Package share decides what a copy of a Secret contains and which rule owns a Secret. It
-// also decides what to do with an existing Secret that has the name of a wanted copy.
+// Package share decides which namespaces get copies of which Secrets, what a copy contains, and when
+// it is removed. It also decides which rule owns a Secret, and what to do with an existing Secret that
+// has the name of a wanted copy.
 //
 // The package is pure: it has no Kubernetes client and no clock. Never put a value of a
 // Secret into an error or a message.

@@ -1,0 +1,128 @@
+package share
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bongsu-io/bongsu/api/v1alpha1"
+)
+
+// begin is the time of the first plan in these tests.
+var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// history makes plans of a rule one after the other.
+type history struct {
+	t      *testing.T
+	last   *Plan
+	copies []Copied
+	exist  []string // sources that exist but are not selected
+	err    error    // of reading them
+}
+
+func (h *history) plan(rule *Rule, seconds int, listed bool, names ...string) *Plan {
+	h.t.Helper()
+	p := newPlan(h.t, rule, "shop")
+	var secrets []*corev1.Secret
+	for _, name := range names {
+		secrets = append(secrets, secretNamed(name))
+	}
+	p.reading(secrets...)
+	err := p.SetGrace(Former{
+		Plan: h.last, Listed: listed, Copies: slices.Values(h.copies),
+		Exists: func(name string, _ types.UID) (bool, error) { return slices.Contains(h.exist, name), h.err },
+	}, begin.Add(time.Duration(seconds)*time.Second))
+	if !errors.Is(err, h.err) {
+		h.t.Errorf("the error is %v", err)
+	}
+	h.last = p
+	return p
+}
+
+func (h *history) expect(p *Plan, name string, stays bool, ends int) {
+	h.t.Helper()
+	if got := p.Keeps(types.NamespacedName{Namespace: "shop", Name: name}, copyOf(name)); got != stays {
+		h.t.Errorf("the copy of %s stays: %t", name, got)
+	}
+	want := time.Time{}
+	if ends > 0 {
+		want = begin.Add(time.Duration(ends) * time.Second)
+	}
+	if got := p.GraceEnds(); !got.Equal(want) {
+		h.t.Errorf("the grace ends at %v, want %v", got, want)
+	}
+}
+
+// The grace time of the rules is 60 seconds.
+func TestSetGrace(t *testing.T) {
+	rule := newRule(t, v1alpha1.KindClusterSecretShare)
+	both := []Copied{copyOf("a"), copyOf("b")}
+	none := newRule(t, v1alpha1.KindClusterSecretShare, func(d *Definition) { d.Spec.SourceDeletionGraceSeconds = new(int32(0)) })
+	for name, steps := range map[string]func(*history){
+		"a source is deleted": func(h *history) {
+			h.plan(rule, 0, true, "a", "b")
+			p := h.plan(rule, 100, true, "a")
+			h.expect(p, "b", true, 160)
+			if got := p.Problem(); got.Reason != v1alpha1.ReasonSourceDeleted || !strings.Contains(got.Message, "before 2026-01-01T00:02:40Z, or the copies are deleted") {
+				t.Errorf("%+v", got)
+			}
+			h.expect(h.plan(rule, 159, true, "a"), "b", true, 160)
+			p = h.plan(rule, 160, true, "a")
+			h.expect(p, "b", false, 0)
+			if got := p.WhyRemoved(nil, types.NamespacedName{Namespace: "shop", Name: "b"}, copyOf("b")); !strings.Contains(got, "b does not exist") {
+				t.Errorf("removed because %q", got)
+			}
+		},
+		"and created again": func(h *history) {
+			h.plan(rule, 0, true, "a", "b")
+			h.plan(rule, 100, true, "a")
+			p := h.plan(rule, 120, true, "a", "b")
+			h.expect(p, "b", true, 160)
+			if got := p.Problem(); got.Reason != "" {
+				t.Errorf("%+v", got)
+			}
+		},
+		"without a copy": func(h *history) {
+			h.copies = nil
+			h.plan(rule, 0, true, "a", "b")
+			h.expect(h.plan(rule, 100, true, "a"), "b", false, 0)
+		},
+		"a source that still exists": func(h *history) {
+			h.exist = []string{"b"}
+			h.plan(rule, 0, true, "a", "b")
+			h.expect(h.plan(rule, 100, true, "a"), "b", false, 0)
+		},
+		"a source that cannot be read": func(h *history) {
+			h.plan(rule, 0, true, "a", "b")
+			h.err = errors.New("the API server is down")
+			h.plan(rule, 100, true, "a")
+		},
+		"a rule without a grace": func(h *history) {
+			h.plan(none, 0, true, "a", "b")
+			h.expect(h.plan(none, 100, true, "a"), "b", false, 0)
+		},
+		"another spec.source": func(h *history) {
+			h.plan(rule, 0, true, "a", "b")
+			h.expect(h.plan(newRule(t, v1alpha1.KindClusterSecretShare, from("a")), 100, true, "a"), "b", false, 0)
+		},
+		"deleted before the start": func(h *history) {
+			p := h.plan(rule, 0, true, "a")
+			h.expect(p, "b", true, 60)
+			if got := p.Awaited(); got != "; copies whose source was not found are deleted at 2026-01-01T00:01:00Z" {
+				t.Errorf("%q", got)
+			}
+			h.expect(h.plan(rule, 60, true, "a"), "b", false, 0)
+		},
+		"before the copies are known": func(h *history) {
+			h.expect(h.plan(rule, 0, false, "a"), "b", true, 0)
+			h.expect(h.plan(rule, 30, true, "a"), "b", true, 90)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { steps(&history{t: t, copies: both}) })
+	}
+}
