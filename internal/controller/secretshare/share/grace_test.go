@@ -87,6 +87,18 @@ func TestSetGrace(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		},
+		"and deleted again": func(h *history) {
+			h.copies = append(h.copies, copyOf("b#2"))
+			h.plan(rule, 0, true, "a", "b")
+			h.plan(rule, 100, true, "a")
+			h.plan(rule, 110, true, "a", "b#2")
+			h.expect(h.plan(rule, 120, true, "a"), "b", true, 180)
+		},
+		"another spec.source after the start": func(h *history) {
+			h.copies = append(h.copies, copyOf("c"))
+			h.expect(h.plan(rule, 0, true, "a", "b"), "c", true, 60)
+			h.expect(h.plan(newRule(t, v1alpha1.KindClusterSecretShare, from("a", "b", "c")), 30, true, "a", "b"), "c", false, 0)
+		},
 		"without a copy": func(h *history) {
 			h.copies = nil
 			h.plan(rule, 0, true, "a", "b")
@@ -123,6 +135,6 @@ func TestSetGrace(t *testing.T) {
 			h.expect(h.plan(rule, 30, true, "a"), "b", true, 90)
 		},
 	} {
-		t.Run(name, func(t *testing.T) { steps(&history{t: t, copies: both}) })
+		t.Run(name, func(t *testing.T) { steps(&history{t: t, copies: slices.Clone(both)}) })
 	}
 }

@@ -102,12 +102,18 @@ func (p *Plan) reading(secrets ...*corev1.Secret) *Plan {
 	return p
 }
 
+// secretNamed returns a Secret. NAME#2 is one that was created again.
 func secretNamed(name string) *corev1.Secret {
-	return source(func(s *corev1.Secret) { s.Name, s.UID, s.ResourceVersion = name, types.UID("uid-"+name), "1" })
+	return source(func(s *corev1.Secret) {
+		s.Name, _, _ = strings.Cut(name, "#")
+		s.UID, s.ResourceVersion = types.UID("uid-"+name), "1"
+	})
 }
 
+// copyOf returns a copy of the Secret that secretNamed returns.
 func copyOf(name string) Copied {
-	return Copied{Rule: "rule", Source: "vault/" + name, SourceUID: types.UID("uid-" + name)}
+	s := secretNamed(name)
+	return Copied{Rule: "rule", Source: "vault/" + s.Name, SourceUID: s.UID}
 }
 
 func TestSetTargets(t *testing.T) {

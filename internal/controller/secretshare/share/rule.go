@@ -1,4 +1,4 @@
-// Package share decides which namespaces get copies of which Secrets, what a copy contains, and when
+// Package share decides which Secrets are copied where, what a copy contains, and when
 // it is removed. It also decides which rule owns a Secret, and what to do with an existing Secret that
 // has the name of a wanted copy.
 //
